@@ -1,0 +1,48 @@
+# Settings every target of the project links to: hvd_settings (language, sanitizers) and
+# hvd_warnings (warnings, errors where HVD_WERROR is on).
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(HVD_CCACHE ccache)
+if(HVD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${HVD_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${HVD_CCACHE})
+endif()
+
+add_library(hvd_settings INTERFACE)
+target_compile_definitions(hvd_settings INTERFACE _GNU_SOURCE)
+if(HVD_SANITIZE)
+  target_compile_options(hvd_settings INTERFACE -fsanitize=${HVD_SANITIZE} -fno-omit-frame-pointer -g)
+  target_link_options(hvd_settings INTERFACE -fsanitize=${HVD_SANITIZE})
+  if(HVD_SANITIZE MATCHES "undefined")
+    target_compile_options(hvd_settings INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+endif()
+
+add_library(hvd_warnings INTERFACE)
+target_compile_options(hvd_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wcast-align -Wunused -Wformat=2
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>
+  $<$<BOOL:${HVD_WERROR}>:-Werror>)
+
+# hvd_add_module(NAME SOURCES... [DEPENDS target...]): a static library of one folder.
+# Its headers are included by their path from the folder above the module ("cli/options.hpp").
+function(hvd_add_module name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;PRIVATE" ${ARGN})
+  add_library(${name} STATIC ${arg_SOURCES})
+  target_include_directories(${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/..)
+  target_link_libraries(${name} PUBLIC hvd_settings ${arg_DEPENDS} PRIVATE hvd_warnings ${arg_PRIVATE})
+endfunction()

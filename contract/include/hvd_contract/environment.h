@@ -1,0 +1,36 @@
+/* The environment that hvdrun gives to a rank and that libhvd reads.
+ *
+ * All values are decimal integers without sign unless it says otherwise. Besides these the ranks
+ * get what the ecosystem reads (torch's RANK, WORLD_SIZE…, HOROVOD_*, OMPI_COMM_WORLD_*); those
+ * names are spelled where they are set, launcher/job/rank_environment.cpp.
+ */
+#ifndef HVD_CONTRACT_ENVIRONMENT_H_
+#define HVD_CONTRACT_ENVIRONMENT_H_
+
+#define HVD_ENV_RANK "HVD_RANK"                 /* 0 … size-1 */
+#define HVD_ENV_SIZE "HVD_SIZE"                 /* ranks in the job */
+#define HVD_ENV_LOCAL_RANK "HVD_LOCAL_RANK"     /* rank among those on this host */
+#define HVD_ENV_LOCAL_SIZE "HVD_LOCAL_SIZE"     /* ranks on this host */
+#define HVD_ENV_NODE_RANK "HVD_NODE_RANK"       /* host index, torch's GROUP_RANK */
+#define HVD_ENV_NODE_COUNT "HVD_NODE_COUNT"     /* hosts in the job */
+#define HVD_ENV_HOSTNAME "HVD_HOSTNAME"         /* this host, as the job names it */
+#define HVD_ENV_JOB_ID "HVD_JOB_ID"             /* 32 hexadecimal digits, new for each job */
+#define HVD_ENV_LOCAL_DEVICE "HVD_LOCAL_DEVICE" /* CUDA ordinal for this rank; unset without GPUs */
+#define HVD_ENV_RESTART_COUNT "HVD_RESTART_COUNT" /* 0 on the first start of a job */
+
+/* 64 hexadecimal digits: the job's 256-bit secret. Every data and bootstrap connection proves it. */
+#define HVD_ENV_JOB_KEY "HVD_JOB_KEY"
+
+/* "PATH@OFFSET": this rank's status page, see status_page.h. */
+#define HVD_ENV_STATUS "HVD_STATUS"
+
+/* Number of an inherited eventfd that becomes readable when the page carries a new notice. */
+#define HVD_ENV_NOTICE_FD "HVD_NOTICE_FD"
+
+/* Folder in shared memory that belongs to the job and is swept after it; mode 0700. */
+#define HVD_ENV_SHM_DIR "HVD_SHM_DIR"
+
+/* Port for libhvd's own bootstrap without PMIx (default: MASTER_PORT+1 … MASTER_PORT+64). */
+#define HVD_ENV_PORT "HVD_PORT"
+
+#endif /* HVD_CONTRACT_ENVIRONMENT_H_ */

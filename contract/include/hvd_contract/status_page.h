@@ -1,0 +1,70 @@
+/* The status page: one page of memory that a rank and its agent share.
+ *
+ * The agent creates it and names it to the rank in HVD_STATUS ("PATH@OFFSET", see environment.h);
+ * the rank maps it and writes; the agent reads it whenever it likes, also when the rank hangs or
+ * was killed. Nobody locks. A single field is written with one relaxed atomic store; what belongs
+ * together (a name and its start time) is guarded by a sequence number that is odd while the
+ * writer is inside (a seqlock): a reader that finds it odd or changed reads again, and after a few
+ * tries takes nothing. Times are CLOCK_MONOTONIC nanoseconds of the host that both run on.
+ *
+ * Who may write: the rank's section only the rank, the notice section only the agent. A rank must
+ * work the same when there is no page.
+ *
+ * Version rule: `magic` and `version` never move. A reader refuses another version; fields may be
+ * added at the end of a section's reserved space without a new version, and read 0 until written.
+ */
+#ifndef HVD_CONTRACT_STATUS_PAGE_H_
+#define HVD_CONTRACT_STATUS_PAGE_H_
+
+#include <stdint.h>
+
+#define HVD_STATUS_MAGIC 0x5355544154534448ull /* "HDSTATUS" in memory, little endian */
+#define HVD_STATUS_VERSION 1u
+#define HVD_STATUS_PAGE_SIZE 4096u
+#define HVD_STATUS_NAME_SIZE 256u
+#define HVD_STATUS_ERROR_SIZE 1536u
+
+/* Bits of hvd_status_page.notices: set by the agent, never cleared. */
+#define HVD_NOTICE_STOP 0x1u      /* please stop at the next step boundary */
+#define HVD_NOTICE_TIME_LEFT 0x2u /* deadline_ns holds the time when the job must be over */
+
+typedef struct hvd_status_page {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t page_size;
+
+  /* The rank's section. */
+  uint32_t pid;         /* of the process that attached; 0 until then */
+  uint32_t attached;    /* 1 after hvd_init, 2 after a clean hvd_shutdown */
+  uint64_t step;        /* training steps done */
+  uint64_t epoch;       /* the current epoch, counted from 0 */
+  uint64_t samples;     /* samples that this rank has trained on */
+  uint64_t collectives; /* collectives completed */
+  uint64_t collective_ns; /* in collectives, waiting included */
+  uint64_t waiting_ns;    /* of that, waiting for other ranks */
+
+  uint32_t collective_sequence; /* seqlock of the next three */
+  uint32_t collective_active;   /* 1 while one is in progress */
+  uint64_t collective_start_ns;
+  char collective_name[HVD_STATUS_NAME_SIZE]; /* "allreduce grad.3", NUL terminated */
+
+  uint32_t error_sequence; /* seqlock of the next */
+  uint32_t error_length;
+  char error_text[HVD_STATUS_ERROR_SIZE]; /* the last error, NUL terminated, UTF-8 */
+
+  char rank_reserved[1024];
+
+  /* The agent's section. */
+  uint32_t notice_sequence; /* grows by one with each notice; also a futex word */
+  uint32_t notices;         /* HVD_NOTICE_ bits */
+  uint64_t deadline_ns;     /* CLOCK_MONOTONIC; 0: unknown */
+  uint64_t stop_at_step;    /* with HVD_NOTICE_STOP: the step to stop at; 0: the next */
+} hvd_status_page;
+
+#ifdef __cplusplus
+static_assert(sizeof(hvd_status_page) <= HVD_STATUS_PAGE_SIZE, "the page must hold it");
+#else
+_Static_assert(sizeof(hvd_status_page) <= HVD_STATUS_PAGE_SIZE, "the page must hold it");
+#endif
+
+#endif /* HVD_CONTRACT_STATUS_PAGE_H_ */

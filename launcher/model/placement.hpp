@@ -1,0 +1,40 @@
+// Which rank goes where, on which GPU and cores: a plain value, made by placement/.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+struct RankPlacement {
+  int rank = 0;
+  int local_rank = 0;
+  int cross_rank = 0;  // Horovod's: position among the ranks with the same local rank
+  int cross_size = 1;
+  // The CUDA ordinal that the rank is to use, in the numbering that it sees. None without GPUs.
+  std::optional<int> device;
+  // CUDA_VISIBLE_DEVICES of the rank; none: left as the caller has it.
+  std::optional<std::string> visible_devices;
+  std::string device_name;  // for people: "GPU 3 (NVIDIA H200, 0000:3b:00.0)"; empty without
+  std::vector<int> cpus;        // PUs it is bound to, ascending; empty: not bound
+  std::vector<int> numa_nodes;  // its memory comes from these; empty: not bound
+};
+
+struct HostPlacement {
+  std::string host;
+  std::vector<RankPlacement> ranks;  // by local rank
+};
+
+struct Placement {
+  int size = 0;
+  std::vector<HostPlacement> hosts;  // by host index; none is empty
+  std::vector<std::string> notes;    // one line each: "4 ranks share 2 cores"
+  bool homogeneous() const {
+    for (const auto& host : hosts)
+      if (host.ranks.size() != hosts.front().ranks.size()) return false;
+    return true;
+  }
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,32 @@
+// A set of ranks as users write it: "0,4-7".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace hvdrun {
+
+class RankSet {
+ public:
+  // Reads "0,4-7". Errors name the part that is wrong. Ranges are inclusive.
+  static Result<RankSet> parse(std::string_view text);
+
+  void add(int first, int last);
+  bool contains(int rank) const;
+  bool empty() const { return ranges_.empty(); }
+
+  // The shortest form: "0-1,3".
+  std::string to_string() const;
+
+ private:
+  std::vector<std::pair<int, int>> ranges_;  // sorted, disjoint, not adjacent; inclusive
+};
+
+// "0-1,3" for ranks in any order.
+std::string fold_ranks(const std::vector<int>& ranks);
+
+}  // namespace hvdrun

@@ -1,0 +1,45 @@
+// How a job ended: a plain value, made by job/, printed and written by job/report_*.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/placement.hpp"
+
+namespace hvdrun {
+
+struct RankReport {
+  RankPlacement placement;
+  std::string host;
+  int pid = 0;  // 0: never started
+  bool exited = false;
+  int exit_code = 0;       // when it ended by itself
+  int signal = 0;          // when a signal ended it; 0: none
+  bool core_dumped = false;
+  bool out_of_memory = false;      // the cgroup says that the kernel killed for memory
+  bool stopped_by_us = false;      // it was still alive when hvdrun stopped the job
+  bool lost_connection = false;    // PMIx: left without finalize
+  std::optional<int> abort_code;   // it called MPI_Abort / PMIx_Abort
+  std::string abort_message;
+  double seconds = 0;              // from start to end
+  double user_seconds = 0;
+  double system_seconds = 0;
+  std::uint64_t peak_memory_bytes = 0;
+  std::vector<std::string> last_stderr;  // last 20 lines
+  std::string last_error;                // the status page's
+  std::string in_collective;             // the collective it was in when it ended, from the page
+};
+
+struct Report {
+  int exit_code = 0;
+  std::string reason;          // one line; empty when all went well
+  std::optional<int> culprit;  // the rank that failed first
+  double wall_seconds = 0;
+  std::vector<RankReport> ranks;
+  std::vector<std::string> notes;      // "stderr of rank 2 could not be written: …"
+  std::vector<std::string> leftovers;  // what could not be ended: "pid 123 (python) on n1"
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,202 @@
+"""./check: builds and tests everything, with a line on each step and a tally at the end.
+
+The steps stand in check_steps.py. Two lanes run side by side: builds, and the tests of what is
+built. A step that passed on exactly these files, packages and kernel is not repeated, unless
+--again, CI=true or --soak asks for it; its results are counted as they were.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from check_run import Log, PROCESSES, StepFailed, Tally
+from check_steps import JOBS, Step, TOP, forget_logs, steps
+
+STAMPS = TOP / ".cache/check"
+SOAK_RESULT = TOP / "docs/soak.txt"
+TAIL_LINES = 60
+
+
+@dataclass(frozen=True)
+class Outcome:
+    step: Step
+    ok: bool
+    tally: Tally
+    words: str  # what the progress line says
+
+
+class Check:
+    """Runs steps in lanes. One thread a lane; `self._changed` guards what they share."""
+
+    def __init__(self, chosen: list[Step], inputs: str | None) -> None:
+        self._waiting = list(chosen)
+        self._names = {step.name for step in chosen}
+        self._inputs = inputs  # what a step's result depends on; none: nothing is left out
+        self._outcomes: dict[str, Outcome] = {}
+        self._changed = threading.Condition()
+        self._start = time.monotonic()
+
+    def run(self) -> list[Outcome]:
+        lanes = [threading.Thread(target=self._run_lane, args=(lane,), daemon=True)
+                 for lane in sorted({step.lane for step in self._waiting})]
+        for lane in lanes:
+            lane.start()
+        for lane in lanes:
+            lane.join()
+        return list(self._outcomes.values())
+
+    def _run_lane(self, lane: str) -> None:
+        while (step := self._next(lane)) is not None:
+            outcome = self._run_step(step)
+            with self._changed:
+                self._outcomes[step.name] = outcome
+                self._changed.notify_all()
+
+    def _next(self, lane: str) -> Step | None:
+        """The first step of the lane whose needs are met; waits for them; none when all are done."""
+        with self._changed:
+            while True:
+                mine = [step for step in self._waiting if step.lane == lane]
+                if not mine:
+                    return None
+                for step in mine:
+                    if all(need in self._outcomes for need in step.needs if need in self._names):
+                        self._waiting.remove(step)
+                        return step
+                self._changed.wait()
+
+    def _run_step(self, step: Step) -> Outcome:
+        failed_needs = [need for need in step.needs if need in self._outcomes and not self._outcomes[need].ok]
+        if failed_needs:
+            outcome = Outcome(step, False, Tally(failed=1), f"FAILED: needs {failed_needs[0]}, which failed")
+        elif not step.always and (earlier := self._earlier(step)):
+            outcome = Outcome(step, True, earlier, f"{earlier}: unchanged since it passed")
+        else:
+            outcome = self._really_run(step)
+        self._say(step.name, outcome.words)
+        return outcome
+
+    def _really_run(self, step: Step) -> Outcome:
+        log = Log(forget_logs(step.name), TOP)
+        self._say(step.name, f"{step.about} ...")
+        begin = time.monotonic()
+        try:
+            tally, why = step.run(log), ""
+        except StepFailed as error:
+            tally, why = Tally(failed=1), str(error)
+        except Exception as error:  # a fault of the step's own; the other steps go on
+            tally, why = Tally(failed=1), f"{type(error).__name__}: {error}"
+        ok = tally.failed == 0
+        if ok:
+            self._stamp(step, tally)
+        else:
+            log.say(why)
+            print(f"{log.tail(TAIL_LINES)}\n-- the end of {log.path}", flush=True)
+        log.close()
+        return Outcome(step, ok, tally, f"{'' if ok else 'FAILED: '}{why or tally} in {time.monotonic() - begin:.0f} s")
+
+    def _say(self, name: str, words: str) -> None:
+        elapsed = int(time.monotonic() - self._start)
+        print(f"[{elapsed // 60:2}:{elapsed % 60:02}] {name}: {words}", flush=True)
+
+    def _stamp_path(self, step: Step) -> Path:
+        return STAMPS / f"{step.name}.json"
+
+    def _earlier(self, step: Step) -> Tally | None:
+        """The step's results on exactly these inputs, if it passed on them."""
+        try:
+            stamp = json.loads(self._stamp_path(step).read_text())
+            return Tally(**stamp["tally"]) if self._inputs and stamp["inputs"] == self._inputs else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _stamp(self, step: Step, tally: Tally) -> None:
+        # The files may have been edited while the step ran: then its result says nothing.
+        if self._inputs and self._inputs == inputs_digest():
+            STAMPS.mkdir(parents=True, exist_ok=True)
+            self._stamp_path(step).write_text(json.dumps({"inputs": self._inputs, "tally": asdict(tally)}))
+
+
+def inputs_digest() -> str | None:
+    """One number for the checkout's files, the installed packages and the kernel; none without git."""
+    listing = subprocess.run(["git", "-C", TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                             capture_output=True)
+    packages = subprocess.run(["dpkg-query", "--show"], capture_output=True)
+    if listing.returncode != 0:
+        return None
+    digest = hashlib.sha256(packages.stdout + platform.release().encode())
+    for name in sorted(set(listing.stdout.split(b"\0")) - {b""}):
+        path = TOP / os.fsdecode(name)
+        if path == SOAK_RESULT or not path.is_file():
+            continue
+        digest.update(name + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def parse_arguments(known: list[Step]) -> argparse.Namespace:
+    listing = "\n".join(f"  {step.name:<12}{step.about}" for step in known)
+    parser = argparse.ArgumentParser(
+        prog="./check", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Installs what is missing, then builds and tests everything.",
+        epilog=f"steps:\n{listing}\n\nLogs are in build/check-logs/STEP/.")
+    parser.add_argument("steps", nargs="*", metavar="STEP", help="run only these, and the builds that they need")
+    parser.add_argument("--soak", action="store_true",
+                        help="large counts and long fuzzing; the result goes to docs/soak.txt")
+    parser.add_argument("--again", action="store_true", help="repeat also what passed and has not changed")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.steps) - {step.name for step in known}:
+        parser.error(f"no such step: {', '.join(sorted(unknown))} (--help lists them)")
+    return arguments
+
+
+def choose(known: list[Step], names: list[str]) -> list[Step]:
+    if not names:
+        return known
+    wanted = set(names).union(*(step.needs for step in known if step.name in names))
+    return [step for step in known if step.name in wanted]
+
+
+def write_soak_result(outcomes: list[Outcome], total: Tally, seconds: float) -> None:
+    commit = subprocess.run(["git", "-C", TOP, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    lines = [f"./check --soak of {time.strftime('%Y-%m-%d')}, commit {commit.stdout.strip() or 'unknown'}, "
+             f"{JOBS} cores, {seconds / 60:.0f} minutes", ""]
+    lines += [f"{outcome.step.name:<12}{outcome.words}" for outcome in outcomes]
+    SOAK_RESULT.write_text("\n".join([*lines, "", str(total), ""]))
+
+
+def main() -> int:
+    soak = "--soak" in sys.argv[1:]
+    arguments = parse_arguments(steps(soak))
+    if soak:
+        os.environ["HVD_SOAK"] = "1"
+    repeat = arguments.again or soak or "CI" in os.environ
+    begin = time.monotonic()
+    check = Check(choose(steps(soak), arguments.steps), None if repeat else inputs_digest())
+    try:
+        outcomes = check.run()
+    except KeyboardInterrupt:
+        PROCESSES.end()
+        print("check: interrupted", file=sys.stderr)
+        return 130
+    total = sum((outcome.tally for outcome in outcomes), Tally())
+    if soak and not arguments.steps:
+        write_soak_result(outcomes, total, time.monotonic() - begin)
+    for outcome in outcomes:
+        if not outcome.ok:
+            print(f"{outcome.step.name} failed: build/check-logs/{outcome.step.name}/", flush=True)
+    print(total, flush=True)
+    return 0 if all(outcome.ok for outcome in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

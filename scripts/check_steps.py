@@ -1,0 +1,196 @@
+"""The steps of ./check: what each runs and how its results are counted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import check_tidy
+from check_run import Log, Tally, StepFailed
+
+TOP = Path(__file__).resolve().parent.parent
+PYTHON = "/usr/bin/python3"
+JOBS = os.cpu_count() or 2
+
+# Tests that measure memory or speed say nothing of a sanitizer's build; under the thread sanitizer
+# only those run that exercise the launcher's own paths.
+SANITIZER_MARKS = "not measures"
+THREAD_MARKS = "core and not measures"
+
+SANITIZER_ENVIRONMENT = {
+    "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
+    "LSAN_OPTIONS": f"suppressions={TOP}/scripts/lsan.supp:print_suppressions=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": f"suppressions={TOP}/scripts/tsan.supp:halt_on_error=1",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    about: str
+    run: Callable[[Log], Tally]
+    needs: tuple[str, ...] = ()
+    # Steps of one lane run one after the other, the lanes side by side: builds keep the cores busy
+    # while the tests of the build before mostly wait.
+    lane: str = "tests"
+    # Never left out because nothing changed: it is quick then anyway, and others stand on it.
+    always: bool = field(default=False)
+
+
+def steps(soak: bool) -> list[Step]:
+    """All steps; those of one lane in the order in which they run."""
+    return [*build_lane(), *test_lane(soak)]
+
+
+def build_lane() -> Iterator[Step]:
+    def build(name: str, preset: str, about: str, *options: str) -> Step:
+        return Step(name, about, lambda log: run_build(log, preset, options), lane="builds", always=True)
+
+    yield build("build", "release", "release build in build/, warnings as errors",
+                "-DHVD_WERROR=ON", "-DHVD_BUILD_TESTS=ON", "-DHVD_BUILD_BENCH=ON")
+    yield build("dev-build", "dev", "build with the address and undefined sanitizers")
+    yield build("tsan-build", "tsan", "build with the thread sanitizer")
+    yield build("fuzz-build", "fuzz", "build of the fuzzers with clang")
+    yield Step("tidy", "clang-tidy over the C and C++ sources", check_tidy.run, needs=("build",), lane="builds")
+
+
+def test_lane(soak: bool) -> Iterator[Step]:
+    yield Step("format", "clang-format over the C and C++ sources", run_format)
+    yield Step("shellcheck", "shellcheck over the shell scripts", run_shellcheck)
+    yield Step("man", "mandoc's lint over the manual pages", run_man)
+    yield Step("unit", "unit tests", lambda log: run_ctest(log, "build"), needs=("build",))
+    yield Step("e2e", "end-to-end tests of the built programs",
+               lambda log: run_pytest(log, "build", ["tests/e2e"]), needs=("build",))
+    yield Step("interop", "tests with Open MPI, PMIx and torch-style programs",
+               lambda log: run_pytest(log, "build", ["tests/interop"]), needs=("build",))
+    yield Step("install", "cmake --install, find_package, pkg-config",
+               lambda log: run_pytest(log, "build", ["tests/install"]), needs=("build",))
+    yield Step("bench", "the benches, a small round each", run_bench, needs=("build",))
+    yield Step("dev-unit", "unit tests, address and undefined sanitizers",
+               lambda log: run_ctest(log, "build-dev"), needs=("dev-build",))
+    yield Step("dev-e2e", "end-to-end tests, address and undefined sanitizers",
+               lambda log: run_pytest(log, "build-dev", ["tests/e2e"], SANITIZER_MARKS), needs=("dev-build",))
+    yield Step("tsan-unit", "unit tests, thread sanitizer",
+               lambda log: run_ctest(log, "build-tsan"), needs=("tsan-build",))
+    yield Step("tsan-e2e", "a selection of the end-to-end tests, thread sanitizer",
+               lambda log: run_pytest(log, "build-tsan", ["tests/e2e"], THREAD_MARKS), needs=("tsan-build",))
+    yield Step("fuzz", f"each fuzzer for {'10 minutes' if soak else '10 seconds'}",
+               lambda log: run_fuzzers(log, 600 if soak else 10), needs=("fuzz-build",))
+
+
+def run_build(log: Log, preset: str, options: tuple[str, ...]) -> Tally:
+    folder = TOP / ("build" if preset == "release" else f"build-{preset}")
+    fresh = ["--fresh"] if made_elsewhere(folder) else []
+    log.run(["cmake", *fresh, "--preset", preset, *options])
+    # The tests of another build run meanwhile and have time limits: let them go first.
+    log.run(["nice", "-n", "10", "cmake", "--build", folder, "-j", str(JOBS)])
+    return Tally(passed=1)
+
+
+def made_elsewhere(folder: Path) -> bool:
+    """The folder was configured for a checkout in another place (this one was moved or copied)."""
+    cache = folder / "CMakeCache.txt"
+    return cache.exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={TOP}\n" not in cache.read_text()
+
+
+def run_ctest(log: Log, build: str) -> Tally:
+    results = log.folder / "results.xml"
+    log.run(["ctest", "--test-dir", TOP / build, "--output-on-failure", "--no-tests=error",
+             "--parallel", str(JOBS + 1), "--timeout", "300", "--output-junit", results],
+            environment=SANITIZER_ENVIRONMENT, may_fail=True)
+    return tally_of(results)
+
+
+def run_pytest(log: Log, build: str, paths: list[str], marks: str = "") -> Tally:
+    results = log.folder / "results.xml"
+    results.unlink(missing_ok=True)
+    log.run([PYTHON, "-m", "pytest", "-n", str(2 * JOBS), "--dist", "worksteal", "-q", "-ra",
+             "-p", "no:cacheprovider", "-m", marks, "--junitxml", results, *paths],
+            environment={**SANITIZER_ENVIRONMENT, "HVD_BUILD": str(TOP / build)}, may_fail=True)
+    return tally_of(results)
+
+
+def tally_of(results: Path) -> Tally:
+    """Counts a JUnit file. Error: there is none, so the runner itself failed."""
+    if not results.exists():
+        raise StepFailed("the test runner left no results")
+    tally = Tally()
+    for case in ElementTree.parse(results).getroot().iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            tally += Tally(failed=1)
+        elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
+            tally += Tally(skipped=1)
+        else:
+            tally += Tally(passed=1)
+    if tally.total == 0:
+        raise StepFailed("the test runner ran no test")
+    return tally
+
+
+def run_bench(log: Log) -> Tally:
+    log.run([PYTHON, TOP / "bench/launch", "--quick"])
+    log.run([PYTHON, TOP / "bench/relay", "--quick"])
+    return Tally(passed=2)
+
+
+def run_fuzzers(log: Log, seconds: int) -> Tally:
+    fuzzers = sorted(path for path in (TOP / "build-fuzz/bin").rglob("fuzz_*") if os.access(path, os.X_OK))
+    if not fuzzers:
+        raise StepFailed("build-fuzz/bin holds no fuzzer")
+    with ThreadPoolExecutor(JOBS) as pool:
+        outcomes = list(pool.map(lambda fuzzer: run_fuzzer(log, fuzzer, seconds), fuzzers))
+    return Tally(passed=sum(outcomes), failed=len(outcomes) - sum(outcomes))
+
+
+def run_fuzzer(log: Log, fuzzer: Path, seconds: int) -> bool:
+    """Runs one fuzzer, from its seeds and what earlier runs found; true when it found no crash."""
+    corpus = TOP / ".cache/fuzz" / fuzzer.name
+    corpus.mkdir(parents=True, exist_ok=True)
+    seeds = [seeds] if (seeds := TOP / "tests/fuzz/corpus" / fuzzer.name.removeprefix("fuzz_")).is_dir() else []
+    code = log.run([fuzzer, f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048", "-verbosity=1",
+                    f"-artifact_prefix={log.folder}/{fuzzer.name}-", corpus, *seeds],
+                   environment=SANITIZER_ENVIRONMENT, may_fail=True, output=log.folder / f"{fuzzer.name}.txt")
+    log.say(f"{fuzzer.name}: {'ok' if code == 0 else f'FAILED, see {log.folder}/{fuzzer.name}.txt'}")
+    return code == 0
+
+
+def sources(*suffixes: str) -> list[Path]:
+    """The checkout's own files with these endings, build folders left out."""
+    hidden = ("build", ".")
+    found: list[Path] = []
+    for folder in sorted(path for path in TOP.iterdir() if path.is_dir() and not path.name.startswith(hidden)):
+        found += (path for path in sorted(folder.rglob("*")) if path.suffix in suffixes and path.is_file())
+    return found
+
+
+def run_format(log: Log) -> Tally:
+    log.run(["clang-format", "--dry-run", "-Werror", *sources(".cpp", ".hpp", ".c", ".h")])
+    return Tally(passed=1)
+
+
+def run_shellcheck(log: Log) -> Tally:
+    scripts = [TOP / "quickstart", TOP / "check", TOP / ".ci/run", *sources(".sh", ".bash")]
+    log.run(["shellcheck", "--external-sources", *scripts])
+    return Tally(passed=1)
+
+
+def run_man(log: Log) -> Tally:
+    pages = sources(".1", ".3", ".5")
+    if not pages:
+        raise StepFailed("there is no manual page")
+    log.run(["mandoc", "-T", "lint", "-W", "warning", *pages])
+    return Tally(passed=1)
+
+
+def forget_logs(name: str) -> Path:
+    """An empty folder for one step's logs."""
+    folder = TOP / "build/check-logs" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder

@@ -1,0 +1,56 @@
+/* What every PMIx program does: init, put, fence, get from every rank, finalize.
+ *
+ *   pmix_client [--abort RANK] [--no-finalize RANK] [--quiet]
+ *
+ * Each rank puts its rank number and prints "rank R of N: sum S" over what all have put.
+ * --abort: that rank calls PMIx_Abort with code 7. --no-finalize: that rank exits 0 without it. */
+#include "options.h"
+
+#include <pmix.h>
+#include <unistd.h>
+
+static void must(pmix_status_t status, const char* call) {
+  if (status == PMIX_SUCCESS) return;
+  fprintf(stderr, "%s: %s\n", call, PMIx_Error_string(status));
+  exit(98);
+}
+
+static long get_number(const pmix_proc_t* of, const char* key) {
+  pmix_value_t* value = NULL;
+  must(PMIx_Get(of, key, NULL, 0, &value), key);
+  const long result = (long)value->data.uint32;
+  PMIX_VALUE_RELEASE(value);
+  return result;
+}
+
+int main(int argc, char** argv) {
+  (void)argc;
+  pmix_proc_t self, job;
+  must(PMIx_Init(&self, NULL, 0), "PMIx_Init");
+  PMIX_LOAD_PROCID(&job, self.nspace, PMIX_RANK_WILDCARD);
+  const long size = get_number(&job, PMIX_JOB_SIZE);
+
+  pmix_value_t own = {.type = PMIX_UINT32, .data.uint32 = self.rank};
+  must(PMIx_Put(PMIX_GLOBAL, "hvd.test", &own), "PMIx_Put");
+  must(PMIx_Commit(), "PMIx_Commit");
+  bool collect = true;
+  pmix_info_t info;
+  PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
+  must(PMIx_Fence(NULL, 0, &info, 1), "PMIx_Fence");
+
+  long sum = 0;
+  for (long rank = 0; rank < size; rank++) {
+    pmix_proc_t peer;
+    PMIX_LOAD_PROCID(&peer, self.nspace, (pmix_rank_t)rank);
+    sum += get_number(&peer, "hvd.test");
+  }
+  if (!flag(argv, "--quiet")) {
+    printf("rank %u of %ld: sum %ld\n", self.rank, size, sum);
+    fflush(stdout);
+  }
+  if (number(argv, "--abort", -1) == (long)self.rank)
+    PMIx_Abort(7, "the test asked for an abort", NULL, 0);
+  if (number(argv, "--no-finalize", -1) == (long)self.rank) _exit(0);
+  must(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
+  return 0;
+}

@@ -1,0 +1,52 @@
+/* Starts processes of its own, as data loaders and helpers of training programs do, then waits or
+ * becomes another program.
+ *
+ *   spawner --pids FILE [--children N] [--setsid N] [--daemons N] [--ignore-term] [--clear-env]
+ *           [-- program args…]
+ *
+ * --children: plain child processes. --setsid: children in sessions of their own. --daemons:
+ * forked twice, so that they have no parent here either. --ignore-term: all of them, and the
+ * program, ignore SIGTERM. --clear-env: they empty their environment and run /bin/sleep instead.
+ * Each appends "KIND PID" to FILE, the spawner itself "rank PID" where it runs no program. */
+#include "options.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void stay(char** argv, const char* kind) {
+  append_line(option(argv, "--pids", "/dev/null"), kind, getpid());
+  if (flag(argv, "--clear-env")) {
+    char* const words[] = {(char[]){"sleep"}, (char[]){"1000000"}, NULL};
+    char* const nothing[] = {NULL};
+    execve("/bin/sleep", words, nothing);
+  }
+  for (;;) pause();
+}
+
+static void start(char** argv, const char* kind, int new_session, int twice) {
+  const pid_t child = fork();
+  if (child < 0) exit(99);
+  if (child > 0) {
+    if (twice) waitpid(child, NULL, 0);
+    return;
+  }
+  if (new_session) setsid();
+  if (twice && fork() != 0) _exit(0);
+  stay(argv, kind);
+}
+
+int main(int argc, char** argv) {
+  if (flag(argv, "--ignore-term")) signal(SIGTERM, SIG_IGN);
+  for (long i = number(argv, "--children", 0); i > 0; i--) start(argv, "child", 0, 0);
+  for (long i = number(argv, "--setsid", 0); i > 0; i--) start(argv, "setsid", 1, 0);
+  for (long i = number(argv, "--daemons", 0); i > 0; i--) start(argv, "daemon", 1, 1);
+  for (int word = 1; word + 1 < argc; word++)
+    if (strcmp(argv[word], "--") == 0) {
+      execvp(argv[word + 1], argv + word + 1);
+      perror(argv[word + 1]);
+      return 99;
+    }
+  append_line(option(argv, "--pids", "/dev/null"), "rank", getpid());
+  for (;;) pause();
+}

@@ -1,0 +1,49 @@
+/* status_writer: attaches to the rank's status page as libhvd does, leaves a step, an error and a
+ * collective in it, then kills itself: what the agent must still be able to read. */
+#include "hvd_contract/environment.h"
+#include "hvd_contract/status_page.h"
+#include "options.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static hvd_status_page* attach(void) {
+  char path[4096];
+  const char* value = getenv(HVD_ENV_STATUS);
+  const char* at = value ? strrchr(value, '@') : NULL;
+  if (!at || (size_t)(at - value) >= sizeof path) return NULL;
+  memcpy(path, value, (size_t)(at - value));
+  path[at - value] = '\0';
+  const int fd = open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0) return NULL;
+  void* page =
+      mmap(NULL, HVD_STATUS_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, atol(at + 1));
+  close(fd);
+  return page == MAP_FAILED ? NULL : page;
+}
+
+int main(void) {
+  hvd_status_page* page = attach();
+  if (!page || page->magic != HVD_STATUS_MAGIC || page->version != HVD_STATUS_VERSION) return 99;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  page->pid = (uint32_t)getpid();
+  page->attached = 1;
+  page->step = 42;
+  page->collective_sequence = 1;
+  page->collective_active = 1;
+  page->collective_start_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  strcpy(page->collective_name, "allreduce layer7.weight");
+  page->collective_sequence = 2;
+  page->error_sequence = 1;
+  strcpy(page->error_text, "the loss is not a number");
+  page->error_length = (uint32_t)strlen(page->error_text);
+  page->error_sequence = 2;
+  if (own_rank() != 0)
+    for (;;) pause();
+  raise(SIGKILL);
+  return 0;
+}

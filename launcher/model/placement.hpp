@@ -12,6 +12,7 @@ struct RankPlacement {
   int local_rank = 0;
   int cross_rank = 0;  // Horovod's: position among the ranks with the same local rank
   int cross_size = 1;
+  std::optional<int> gpu;  // its device's position in the host's inventory; none without GPUs
   // The CUDA ordinal that the rank is to use, in the numbering that it sees. None without GPUs.
   std::optional<int> device;
   // CUDA_VISIBLE_DEVICES of the rank; none: left as the caller has it.

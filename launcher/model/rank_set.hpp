@@ -18,6 +18,7 @@ class RankSet {
   void add(int first, int last);
   bool contains(int rank) const;
   bool empty() const { return ranges_.empty(); }
+  int highest() const { return ranges_.back().second; }  // of a set that is not empty
 
   // The shortest form: "0-1,3".
   std::string to_string() const;

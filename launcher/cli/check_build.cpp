@@ -1,0 +1,53 @@
+#include "cli/check_build.hpp"
+
+#include "cli/help.hpp"
+
+#include <string_view>
+
+#include <dlfcn.h>
+
+namespace hvdrun {
+namespace {
+
+struct Library {
+  const char* soname;
+  std::string_view use;
+};
+
+constexpr Library kLibraries[] = {
+    {"libpmix.so.2", "PMIx, brings the ranks together (see --pmix)"},
+    {"libnvidia-ml.so.1", "NVML, describes the GPUs"},
+    {"libcuda.so.1", "the CUDA driver"},
+    {"libnccl.so.2", "NCCL, collectives between GPUs"},
+};
+
+std::string line(bool is_there, std::string_view text) {
+  return (is_there ? "    [X] " : "    [ ] ") + std::string(text) + "\n";
+}
+
+}  // namespace
+
+bool library_opens(const char* soname) {
+  void* const library = ::dlopen(soname, RTLD_LAZY | RTLD_LOCAL);
+  if (library != nullptr) ::dlclose(library);
+  return library != nullptr;
+}
+
+std::string check_build_text(const std::function<bool(const char* soname)>& opens) {
+  std::string out = cli::version_text() + "\nAvailable Frameworks:\n";
+  out += line(true, "any program: hvdrun is built against no framework");
+  out += "\nAvailable Controllers:\n";
+  out += line(opens("libpmix.so.2"), "PMIx");
+  out += line(true, "environment (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, …)");
+  out += "\nAvailable Tensor Operations (libhvd):\n";
+  out += line(true, "shared memory, between the ranks of one host");
+  out += "\nLibraries found on this machine (all optional, opened at run time):\n";
+  for (const auto& [soname, use] : kLibraries) {
+    std::string text(soname);
+    text.resize(20, ' ');
+    out += line(opens(soname), text + std::string(use));
+  }
+  return out;
+}
+
+}  // namespace hvdrun

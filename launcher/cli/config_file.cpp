@@ -1,0 +1,218 @@
+#include "cli/config_file.hpp"
+
+#include "base/fd.hpp"
+#include "cli/config_json.hpp"
+#include "cli/horovod_options.hpp"
+#include "cli/nearest.hpp"
+#include "cli/quote.hpp"
+
+#include <cerrno>
+#include <optional>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace hvdrun::cli {
+namespace {
+
+// Far more than any config file; a bound against reading a data file, or /dev/zero.
+constexpr std::size_t kLargestFile = 1 << 20;
+
+std::filesystem::path user_config_file(const Environment& environment) {
+  // The XDG base directory specification: a relative path is to be ignored.
+  const auto* xdg = find_variable(environment, "XDG_CONFIG_HOME");
+  if (xdg != nullptr && xdg->substr(0, 1) == "/")
+    return std::filesystem::path(*xdg) / "hvdrun/config.json";
+  const auto* home = find_variable(environment, "HOME");
+  if (home == nullptr || home->empty()) return {};
+  return std::filesystem::path(*home) / ".config/hvdrun/config.json";
+}
+
+// The file's bytes; none when it is not there and need not be.
+Result<std::optional<std::string>> read_text(const ConfigSource& source) {
+  const std::string cannot = "cannot read the config file " + source.file.string();
+  const Fd file(::open(source.file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) {
+    const bool is_absent = errno == ENOENT || errno == ENOTDIR;
+    if (is_absent && !source.must_exist) return std::optional<std::string>();
+    return fail_errno(cannot, errno, kExitUsage);
+  }
+  std::string text;
+  char buffer[16384];
+  while (true) {
+    const ssize_t count = ::read(file.get(), buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return fail_errno(cannot, errno, kExitUsage);
+    if (count == 0) return std::optional<std::string>(std::move(text));
+    text.append(buffer, static_cast<std::size_t>(count));
+    if (text.size() > kLargestFile) return fail(cannot + ": it is larger than 1 MiB", kExitUsage);
+  }
+}
+
+std::string_view wanted_type(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::flag:
+      return "true or false";
+    case ValueKind::count:
+      return "a whole number";
+    case ValueKind::number:
+      return "a whole number";
+    case ValueKind::duration:
+      return "a number of seconds, or a string such as \"500ms\"";
+    case ValueKind::word:
+      return "a string";
+    case ValueKind::word_number:
+      return "a string or a number";
+    case ValueKind::list:
+      return "a string, or an array of strings";
+    case ValueKind::environment:
+      return "an object such as {\"NAME\": \"VALUE\", \"NAME2\": null}, or an array of strings";
+    case ValueKind::config_file:
+    case ValueKind::action:
+      break;
+  }
+  return "on the command line";
+}
+
+bool fits(ValueKind kind, JsonType type) {
+  const bool is_integer = type == JsonType::integer;
+  const bool is_string = type == JsonType::string;
+  switch (kind) {
+    case ValueKind::flag:
+      return type == JsonType::boolean;
+    case ValueKind::count:
+      return type == JsonType::boolean || is_integer;
+    case ValueKind::number:
+      return is_integer;
+    case ValueKind::duration:
+      return is_integer || is_string || type == JsonType::real;
+    case ValueKind::word:
+      return is_string;
+    case ValueKind::word_number:
+    case ValueKind::list:
+      return is_string || is_integer;
+    default:
+      return false;
+  }
+}
+
+// Reads the entries of one file.
+class ConfigReader {
+ public:
+  explicit ConfigReader(const std::string& name) : name_(name) {}
+
+  Result<void> take(const JsonEntry& entry) {
+    const Option* option = find_option_by_name(entry.key);
+    if (option == nullptr) return take_foreign(entry);
+    if (!is_setting(*option))
+      return refuse(entry.line, quote(entry.key) + " cannot stand in a config file");
+    if (option->kind == ValueKind::environment) return take_environment(*option, entry);
+    if (option->kind == ValueKind::list && entry.type == JsonType::array)
+      return take_list(*option, entry);
+    if (!fits(option->kind, entry.type)) return wrong_type(*option, entry.line);
+    std::string value = entry.text;
+    if (option->kind == ValueKind::count && entry.type == JsonType::boolean)
+      value = entry.text == "true" ? "1" : "0";
+    add(*option, std::move(value), entry.line);
+    return {};
+  }
+
+  ConfigSettings finish() { return std::move(result_); }
+
+ private:
+  Result<void> take_list(const Option& option, const JsonEntry& entry) {
+    std::string joined;
+    for (const auto& item : entry.items) {
+      if (!fits(option.kind, item.type)) return wrong_type(option, item.line);
+      joined += (joined.empty() ? "" : ",") + item.text;
+    }
+    add(option, std::move(joined), entry.line);
+    return {};
+  }
+
+  Result<void> take_environment(const Option& option, const JsonEntry& entry) {
+    const bool is_object = entry.type == JsonType::object;
+    if (!is_object && entry.type != JsonType::array) return wrong_type(option, entry.line);
+    for (const auto& item : entry.items) {
+      const bool is_string = item.type == JsonType::string;
+      if (!is_string && !(is_object && item.type == JsonType::null))
+        return wrong_type(option, item.line);
+      if (is_object && item.key.find('=') != std::string::npos)
+        return refuse(item.line, quote(item.key) + " cannot be the name of a variable");
+      std::string value = is_object ? item.key : item.text;
+      if (is_object && is_string) value += "=" + item.text;
+      add(option, std::move(value), item.line);
+    }
+    return {};
+  }
+
+  // A key that is no option of ours: one of Horovod's, or a mistake.
+  Result<void> take_foreign(const JsonEntry& entry) {
+    const auto* horovods = find_horovod_option("--" + entry.key);
+    if (horovods != nullptr && horovods->accepted) {
+      result_.notes.push_back(at(entry.line) + ": " + quote(entry.key) +
+                              " has no effect: " + std::string(horovods->reason));
+      return {};
+    }
+    if (horovods != nullptr)
+      return refuse(entry.line,
+                    quote(entry.key) + " is an option of horovodrun that is not in this version");
+    std::vector<std::string_view> known;
+    for (const auto& option : option_table())
+      if (is_setting(option)) known.push_back(option.name);
+    const auto nearest = nearest_name(entry.key, known);
+    const std::string hint = nearest.empty() ? "" : "; did you mean " + quote(nearest) + "?";
+    return refuse(entry.line, "unknown key " + quote(entry.key) + hint);
+  }
+
+  Result<void> wrong_type(const Option& option, int line) const {
+    return refuse(line, quote(option.name) + " must be " + std::string(wanted_type(option.kind)));
+  }
+
+  Result<void> refuse(int line, const std::string& what) const {
+    return fail(at(line) + ": " + what, kExitUsage);
+  }
+
+  std::string at(int line) const { return name_ + ":" + std::to_string(line); }
+
+  void add(const Option& option, std::string value, int line) {
+    const auto where = at(line);
+    result_.settings.push_back(
+        {&option, std::move(value), where, where + ": " + quote(option.name)});
+  }
+
+  const std::string& name_;
+  ConfigSettings result_;
+};
+
+}  // namespace
+
+std::vector<ConfigSource> config_sources(const std::filesystem::path& site_file,
+                                         const Environment& environment,
+                                         const std::vector<std::string>& command_line_files) {
+  std::vector<ConfigSource> sources;
+  sources.push_back({"site", site_file, false, false});
+  sources.push_back({"user", user_config_file(environment), false, false});
+  const auto* named = find_variable(environment, "HVDRUN_CONFIG");
+  sources.push_back({"HVDRUN_CONFIG", named == nullptr ? "" : *named, true, false});
+  for (const auto& file : command_line_files)
+    sources.push_back({"--config-file", file, true, false});
+  return sources;
+}
+
+Result<ConfigSettings> read_config_source(ConfigSource& source) {
+  if (source.file.empty()) return ConfigSettings{};
+  HVD_TRY(const auto text, read_text(source));
+  if (!text) return ConfigSettings{};
+  source.was_read = true;
+  return parse_config(*text, source.file.string());
+}
+
+Result<ConfigSettings> parse_config(std::string_view text, const std::string& name) {
+  HVD_TRY(const auto entries, read_config_json(text, name));
+  ConfigReader reader(name);
+  for (const auto& entry : entries) HVD_CHECK(reader.take(entry));
+  return reader.finish();
+}
+
+}  // namespace hvdrun::cli

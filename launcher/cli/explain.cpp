@@ -1,0 +1,84 @@
+#include "cli/explain.hpp"
+
+#include "cli/quote.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace hvdrun::cli {
+namespace {
+
+std::string state_of(const ConfigSource& source) {
+  if (source.file.empty()) return "not set";
+  return source.file.string() + (source.was_read ? "" : " (not there)");
+}
+
+void append_sources(std::string& out, const std::vector<ConfigSource>& sources) {
+  out += "Settings come from these places; each overrides the ones before it:\n";
+  int number = 0;
+  out += fmt::format("  {}. {:<14} {}\n", ++number, "default", "what hvdrun does by itself");
+  for (const auto& source : sources)
+    out += fmt::format("  {}. {:<14} {}\n", ++number, source.title, state_of(source));
+  out += fmt::format("  {}. {}\n\n", ++number, "command line");
+}
+
+// A value on one line; quotes only where it needs them.
+std::string shown(const std::string& value) {
+  const bool is_plain = !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {
+    return c > ' ' && c != 0x7f && c != '"';
+  });
+  return is_plain ? value : quote(value);
+}
+
+std::string value_of(const Setting& setting) {
+  if (setting.option->kind != ValueKind::environment) return shown(setting.value);
+  const auto equals = setting.value.find('=');
+  return equals == std::string::npos ? "(passed on)" : shown(setting.value.substr(equals + 1));
+}
+
+// One name's settings, from the first to the one that counts.
+void append_setting(std::string& out, const std::vector<const Setting*>& history) {
+  const auto& last = *history.back();
+  out += fmt::format("  {:<30} {:<18} {}\n", override_key(last), value_of(last), last.source);
+  for (auto earlier = history.rbegin() + 1; earlier != history.rend(); ++earlier)
+    out +=
+        fmt::format("  {:<30} {:<18} {}\n", "  overrides", value_of(**earlier), (*earlier)->source);
+}
+
+std::vector<std::vector<const Setting*>> histories_of(const Option& option,
+                                                      const std::vector<Setting>& settings) {
+  std::vector<std::vector<const Setting*>> histories;
+  for (const auto& setting : settings) {
+    if (setting.option != &option) continue;
+    const auto known = std::find_if(histories.begin(), histories.end(), [&](const auto& history) {
+      return override_key(*history.front()) == override_key(setting);
+    });
+    if (known != histories.end()) {
+      known->push_back(&setting);
+    } else {
+      histories.push_back({&setting});
+    }
+  }
+  return histories;
+}
+
+}  // namespace
+
+std::string explain_text(const Explanation& explanation) {
+  std::string out;
+  append_sources(out, explanation.sources);
+  for (const auto& option : option_table()) {
+    if (!is_setting(option)) continue;
+    const auto histories = histories_of(option, explanation.settings);
+    for (const auto& history : histories) append_setting(out, history);
+    if (histories.empty() && !option.default_value.empty())
+      out += fmt::format("  {:<30} {:<18} default\n", option.name, option.default_value);
+  }
+  out += "\nprogram: ";
+  if (explanation.command.empty()) return out + "none given\n";
+  for (const auto& word : explanation.command) out += shown(word) + " ";
+  return out + "\n         " + explanation.program + "\n";
+}
+
+}  // namespace hvdrun::cli

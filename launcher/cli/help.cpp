@@ -1,0 +1,107 @@
+#include "cli/help.hpp"
+
+#include "cli/option_table.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace hvdrun::cli {
+namespace {
+
+constexpr std::size_t kWidth = 80;
+constexpr std::size_t kIndent = 28;  // where the descriptions start
+
+constexpr std::string_view kIntroduction =
+    R"(usage: hvdrun -np N [options] [--] program [arguments]
+       hvdrun run [options] [--] program [arguments]
+
+Starts N ranks of a program, one for each GPU, and carries their output. When
+one fails, it stops all of them and says which failed first, and why.
+
+  hvdrun -np 4 python3 train.py       four ranks on this machine
+  hvdrun --dry-run -np 4 ./train      only print which rank goes where
+)";
+
+constexpr std::string_view kClosing = R"(
+A TIME is in seconds, decimals allowed, or has a unit: 500ms, 30s, 2m.
+--no-NAME takes an option without value back that a config file has set.
+Options end at the program's name; all that follows belongs to the program.
+horovodrun's other options are known: those that make no difference here are
+accepted with a note, the others are refused.
+
+Config files (JSON), each overriding the ones before it, the command line last:
+/etc/hvdrun/config.json, ~/.config/hvdrun/config.json, $HVDRUN_CONFIG,
+--config-file. See hvdrun(1) for more, for exit codes as well.
+)";
+
+std::string spellings_of(const Option& option) {
+  std::string text;
+  for (const auto spelling : option.spellings) {
+    if (spelling.empty()) continue;
+    if (!text.empty()) text += ", ";
+    text += spelling;
+  }
+  if (takes_value(option)) text += " " + std::string(option.value_name);
+  return text;
+}
+
+std::string description_of(const Option& option) {
+  std::string text(option.help);
+  const bool shows_default = takes_value(option) && !option.default_value.empty();
+  if (shows_default) text += " (default: " + std::string(option.default_value) + ")";
+  return text;
+}
+
+// Appends words from the column on, breaking lines before they pass the width.
+void append_wrapped(std::string& out, std::string_view text, std::size_t column) {
+  while (!text.empty()) {
+    const auto space = text.find(' ');
+    const auto word = text.substr(0, space);
+    text.remove_prefix(space == std::string_view::npos ? text.size() : space + 1);
+    if (column > kIndent && column + 1 + word.size() > kWidth) {
+      out += '\n';
+      out.append(kIndent, ' ');
+      column = kIndent;
+    } else if (column > kIndent) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+  }
+  out += '\n';
+}
+
+void append_option(std::string& out, const Option& option) {
+  const auto left = "  " + spellings_of(option);
+  out += left;
+  if (left.size() + 2 > kIndent) {
+    out += '\n';
+    out.append(kIndent, ' ');
+  } else {
+    out.append(kIndent - left.size(), ' ');
+  }
+  append_wrapped(out, description_of(option), kIndent);
+}
+
+}  // namespace
+
+std::string help_text() {
+  std::string out(kIntroduction);
+  std::optional<OptionGroup> group;
+  for (const auto& option : option_table()) {
+    if (group != option.group) {
+      group = option.group;
+      out += "\n" + std::string(group_title(option.group)) + ":\n";
+    }
+    append_option(out, option);
+  }
+  return out + std::string(kClosing);
+}
+
+std::string version_text() {
+  return "hvdrun " HVDRUN_VERSION "\n";
+}
+
+}  // namespace hvdrun::cli

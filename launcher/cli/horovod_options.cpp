@@ -1,0 +1,100 @@
+#include "cli/horovod_options.hpp"
+
+namespace hvdrun::cli {
+namespace {
+
+constexpr std::string_view kTuning = "it tunes Horovod's engine, which hvdrun does not use";
+constexpr std::string_view kController = "hvdrun brings the ranks together itself";
+constexpr std::string_view kSsh = "this version reaches no other host";
+constexpr std::string_view kLogging = "it is about Horovod's own messages; see --verbose";
+constexpr std::string_view kCache = "hvdrun caches nothing between jobs";
+constexpr std::string_view kNoStallCheck = "there is no stall check to turn off";
+constexpr std::string_view kBinding = "see --bind-to and --cpus-per-rank";
+constexpr std::string_view kInterface =
+    "for NCCL and Gloo: -x NCCL_SOCKET_IFNAME=NAME -x GLOO_SOCKET_IFNAME=NAME";
+
+constexpr HorovodOption flag_without_effect(std::string_view spelling, std::string_view reason) {
+  return {{spelling, ""}, false, true, reason};
+}
+
+constexpr HorovodOption value_without_effect(std::string_view spelling, std::string_view reason) {
+  return {{spelling, ""}, true, true, reason};
+}
+
+constexpr HorovodOption refused(std::string_view spelling, std::string_view instead = "",
+                                std::string_view other_spelling = "") {
+  return {{spelling, other_spelling}, false, false, instead};
+}
+
+constexpr HorovodOption kOptions[] = {
+    flag_without_effect("--disable-cache", kCache),
+    flag_without_effect("--gloo", kController),
+    flag_without_effect("--mpi", kController),
+    {{"-p", "--ssh-port"}, true, true, kSsh},
+    {{"-i", "--ssh-identity-file"}, true, true, kSsh},
+
+    value_without_effect("--fusion-threshold-mb", kTuning),
+    value_without_effect("--cycle-time-ms", kTuning),
+    value_without_effect("--cache-capacity", kTuning),
+    flag_without_effect("--hierarchical-allreduce", kTuning),
+    flag_without_effect("--no-hierarchical-allreduce", kTuning),
+    flag_without_effect("--hierarchical-allgather", kTuning),
+    flag_without_effect("--no-hierarchical-allgather", kTuning),
+    flag_without_effect("--torus-allreduce", kTuning),
+    flag_without_effect("--no-torus-allreduce", kTuning),
+    flag_without_effect("--autotune", kTuning),
+    flag_without_effect("--no-autotune", kTuning),
+    value_without_effect("--autotune-warmup-samples", kTuning),
+    value_without_effect("--autotune-steps-per-sample", kTuning),
+    value_without_effect("--autotune-bayes-opt-max-samples", kTuning),
+    value_without_effect("--autotune-gaussian-process-noise", kTuning),
+    value_without_effect("--num-nccl-streams", kTuning),
+    flag_without_effect("--mpi-threads-disable", kTuning),
+    flag_without_effect("--no-mpi-threads-disable", kTuning),
+    value_without_effect("--gloo-timeout-seconds", kTuning),
+    flag_without_effect("--timeline-mark-cycles", kTuning),
+    flag_without_effect("--no-timeline-mark-cycles", kTuning),
+    flag_without_effect("--no-stall-check", kNoStallCheck),
+    value_without_effect("--log-level", kLogging),
+    flag_without_effect("--log-with-timestamp", kLogging),
+    flag_without_effect("--log-without-timestamp", kLogging),
+    flag_without_effect("--log-hide-timestamp", kLogging),
+    flag_without_effect("--no-log-hide-timestamp", kLogging),
+
+    refused("--hostfile", "name the hosts with -H", "-hostfile"),
+    refused("--host-discovery-script"),
+    refused("--network-interfaces", kInterface),
+    refused("--network-interface", kInterface),
+    refused("--min-np", "", "--min-num-proc"),
+    refused("--max-np", "", "--max-num-proc"),
+    refused("--slots-per-host", "see --ranks-per-host"),
+    refused("--elastic-timeout"),
+    refused("--reset-limit"),
+    refused("--blacklist-cooldown-range"),
+    refused("--autotune-log-file"),
+    refused("--timeline-filename"),
+    refused("--stall-check"),
+    refused("--stall-check-warning-time-seconds"),
+    refused("--stall-check-shutdown-time-seconds"),
+    refused("--mpi-args"),
+    refused("--tcp", "to keep NCCL off InfiniBand: -x NCCL_IB_DISABLE=1"),
+    refused("--binding-args", kBinding),
+    refused("--thread-affinity", kBinding),
+    refused("--jsrun"),
+};
+
+}  // namespace
+
+std::span<const HorovodOption> horovod_options() {
+  return kOptions;
+}
+
+const HorovodOption* find_horovod_option(std::string_view spelling) {
+  if (spelling.empty()) return nullptr;
+  for (const auto& option : kOptions)
+    for (const auto known : option.spellings)
+      if (known == spelling) return &option;
+  return nullptr;
+}
+
+}  // namespace hvdrun::cli

@@ -1,0 +1,27 @@
+// horovodrun's options that hvdrun does not have, known by name so that none is silently ignored.
+//
+// The rule: what only tunes Horovod's own speed, talk or way to other hosts is accepted with a
+// note; what promises a file, a check, a host or another number of ranks is refused.
+// Source: horovodrun 0.28.1, horovod/runner/launch.py.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string_view>
+
+namespace hvdrun::cli {
+
+struct HorovodOption {
+  std::array<std::string_view, 2> spellings;  // as typed; the second may be empty
+  bool takes_value = false;
+  bool accepted = false;  // without effect
+  // Accepted: why it makes no difference. Refused: what to do instead; empty when nothing does it.
+  std::string_view reason;
+};
+
+std::span<const HorovodOption> horovod_options();
+
+// The option that is typed so, or null.
+const HorovodOption* find_horovod_option(std::string_view spelling);
+
+}  // namespace hvdrun::cli

@@ -1,0 +1,352 @@
+#include "cli/option_table.hpp"
+
+#include "cli/values.hpp"
+
+#include <algorithm>
+
+namespace hvdrun::cli {
+namespace {
+
+using Value = std::string_view;
+using enum ValueKind;
+using enum OptionGroup;
+
+// Keeps a value that was read well in its field of the job.
+template <class T, class Field>
+Result<void> store(Result<T> value, Field& field) {
+  if (!value) return tl::unexpected(std::move(value).error());
+  field = std::move(*value);
+  return {};
+}
+
+Result<void> apply_exit_timeout(JobSpec& job, Value value) {
+  if (value == "none") {
+    job.stop.exit_timeout.reset();
+    return {};
+  }
+  return store(parse_duration(value), job.stop.exit_timeout);
+}
+
+// A later -x of the same name takes the place of an earlier one.
+Result<void> apply_environment(JobSpec& job, Value value) {
+  HVD_TRY(auto change, parse_environment_change(value));
+  const auto at = std::find_if(job.environment.begin(), job.environment.end(),
+                               [&](const auto& known) { return known.name == change.name; });
+  if (at != job.environment.end()) {
+    *at = std::move(change);
+  } else {
+    job.environment.push_back(std::move(change));
+  }
+  return {};
+}
+
+constexpr Option kOptions[] = {
+    {"num-proc",
+     {"-np", "--num-proc", "--np"},
+     number,
+     placement,
+     "N",
+     "one per slot",
+     "number of ranks; without it one per slot (a GPU; without GPUs a task or core)",
+     [](JobSpec& job, Value v) { return store(parse_whole(v, 1), job.ranks); }},
+    {"hosts",
+     {"-H", "--hosts"},
+     list,
+     placement,
+     "HOST[:SLOTS],...",
+     "this machine",
+     "hosts, and how many ranks each may have",
+     [](JobSpec& job, Value v) { return store(parse_hosts(v), job.hosts); }},
+    {"ranks-per-host",
+     {"--ranks-per-host"},
+     number,
+     placement,
+     "K",
+     "one per slot",
+     "number of ranks on each host; 1 is for programs that drive all GPUs themselves",
+     [](JobSpec& job, Value v) { return store(parse_whole(v, 1), job.ranks_per_host); }},
+    {"oversubscribe",
+     {"--oversubscribe"},
+     flag,
+     placement,
+     "",
+     "false",
+     "allow more ranks than slots, so that ranks share GPUs",
+     [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.oversubscribe); }},
+    {"bind-to",
+     {"--bind-to"},
+     word,
+     placement,
+     "core|numa|none|auto",
+     "auto",
+     "bind each rank to cores of its own, to a NUMA node, or not at all",
+     [](JobSpec& job, Value v) {
+       return store(parse_choice<BindTo>(v, {{"core", BindTo::core},
+                                             {"numa", BindTo::numa},
+                                             {"none", BindTo::none},
+                                             {"auto", BindTo::automatic}}),
+                    job.bind_to);
+     }},
+    {"cpus-per-rank",
+     {"--cpus-per-rank"},
+     number,
+     placement,
+     "K",
+     "as many as fit",
+     "number of cores for each rank",
+     [](JobSpec& job, Value v) { return store(parse_whole(v, 1), job.cpus_per_rank); }},
+    {"gpu-bind",
+     {"--gpu-bind"},
+     word,
+     placement,
+     "all|single|none",
+     "all",
+     "a rank sees all GPUs of its host in order, only its own, or what the caller sees",
+     [](JobSpec& job, Value v) {
+       return store(
+           parse_choice<GpuBind>(
+               v, {{"all", GpuBind::all}, {"single", GpuBind::single}, {"none", GpuBind::none}}),
+           job.gpu_bind);
+     }},
+    {"report-bindings",
+     {"--report-bindings"},
+     flag,
+     placement,
+     "",
+     "false",
+     "print the GPU and the cores of each rank, then run",
+     [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.report_bindings); }},
+    {"dry-run",
+     {"--dry-run"},
+     flag,
+     placement,
+     "",
+     "false",
+     "print which rank would go where, and start nothing",
+     [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.dry_run); }},
+    {"json",
+     {"--json"},
+     flag,
+     placement,
+     "",
+     "false",
+     "print what --dry-run prints as JSON",
+     [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.json); }},
+
+    {"x",
+     {"-x"},
+     environment,
+     start,
+     "NAME[=VALUE]",
+     "",
+     "set NAME in the environment of the ranks, or pass it on; may be repeated",
+     apply_environment},
+    {"pmix",
+     {"--pmix"},
+     word,
+     start,
+     "auto|on|off",
+     "auto",
+     "serve PMIx to the ranks; auto: where libpmix is installed",
+     [](JobSpec& job, Value v) {
+       return store(
+           parse_choice<PmixMode>(
+               v, {{"auto", PmixMode::automatic}, {"on", PmixMode::on}, {"off", PmixMode::off}}),
+           job.pmix);
+     }},
+    {"start-timeout",
+     {"--start-timeout"},
+     duration,
+     start,
+     "TIME",
+     "30",
+     "give up when the job has not started after this time",
+     [](JobSpec& job, Value v) { return store(parse_time_limit(v), job.start_timeout); }},
+    {"stdin",
+     {"--stdin"},
+     word_number,
+     start,
+     "none|all|RANK",
+     "0",
+     "which rank reads the standard input of hvdrun",
+     [](JobSpec& job, Value v) { return store(parse_input(v), job.input); }},
+
+    {"label",
+     {"--label"},
+     word,
+     output,
+     "none|rank|rank@host|TEMPLATE",
+     "rank if N > 1",
+     "what stands before each line of output; a TEMPLATE is text with {rank}, {host}, "
+     "{local_rank}, {size}, {time} or {stream}",
+     [](JobSpec& job, Value v) { return store(parse_label(v), job.output.label); }},
+    {"prefix-output-with-timestamp",
+     {"-prefix-timestamp", "--prefix-output-with-timestamp"},
+     flag,
+     output,
+     "",
+     "false",
+     "put the time in ms at which it was printed before each line",
+     [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.output.timestamps); }},
+    {"color",
+     {"--color"},
+     word,
+     output,
+     "auto|always|never",
+     "auto",
+     "colour the labels by rank; auto: on a terminal",
+     [](JobSpec& job, Value v) {
+       return store(parse_choice<ColorMode>(v, {{"auto", ColorMode::automatic},
+                                                {"always", ColorMode::always},
+                                                {"never", ColorMode::never}}),
+                    job.output.color);
+     }},
+    {"only-rank",
+     {"--only-rank"},
+     list,
+     output,
+     "RANKS",
+     "all",
+     "show only the output of these ranks, such as 0,4-7",
+     [](JobSpec& job, Value v) {
+       if (v == "all") {
+         job.output.only_ranks.reset();
+         return Result<void>();
+       }
+       auto ranks = RankSet::parse(v);
+       if (!ranks)
+         return Result<void>(fail("needs ranks such as 0,4-7, not " + quote(v), kExitUsage));
+       return store(std::move(ranks), job.output.only_ranks);
+     }},
+    {"output-filename",
+     {"--output-filename"},
+     word,
+     output,
+     "DIR",
+     "",
+     "write the output of each rank to DIR/rank.0007/stdout and stderr, too",
+     [](JobSpec& job, Value v) { return store(parse_path(v), job.output.directory); }},
+    {"on-output-error",
+     {"--on-output-error"},
+     word,
+     output,
+     "continue|stop",
+     "continue",
+     "what to do with the job when its output cannot be written (a full disk)",
+     [](JobSpec& job, Value v) {
+       return store(parse_choice<OnOutputError>(
+                        v, {{"continue", OnOutputError::go_on}, {"stop", OnOutputError::stop}}),
+                    job.output.on_error);
+     }},
+    {"report",
+     {"--report"},
+     word,
+     output,
+     "FILE.json",
+     "",
+     "write how each rank ended, its times and its memory to FILE.json",
+     [](JobSpec& job, Value v) { return store(parse_path(v), job.report_file); }},
+
+    {"kill-signal",
+     {"--kill-signal"},
+     word_number,
+     stopping,
+     "NAME|NUMBER",
+     "TERM",
+     "signal that stops the ranks when one has failed, or on Ctrl-C",
+     [](JobSpec& job, Value v) { return store(parse_signal(v), job.stop.signal); }},
+    {"grace",
+     {"--grace"},
+     duration,
+     stopping,
+     "TIME",
+     "5",
+     "time between that signal and KILL",
+     [](JobSpec& job, Value v) { return store(parse_duration(v), job.stop.grace); }},
+    {"exit-timeout",
+     {"--exit-timeout"},
+     duration,
+     stopping,
+     "TIME|none",
+     "none",
+     "stop the job when ranks still run this long after the first ended well",
+     apply_exit_timeout},
+
+    {"verbose",
+     {"--verbose"},
+     count,
+     information,
+     "",
+     "0",
+     "say more about what hvdrun does; may be repeated",
+     [](JobSpec& job, Value v) { return store(parse_whole(v, 0), job.verbosity); }},
+    {"config-file",
+     {"--config-file"},
+     config_file,
+     information,
+     "FILE",
+     "",
+     "take settings from a JSON file; the command line overrides them"},
+    {"explain",
+     {"--explain"},
+     action,
+     information,
+     "",
+     "",
+     "print each setting and where it comes from, and start nothing"},
+    {"check-build",
+     {"-cb", "--check-build"},
+     action,
+     information,
+     "",
+     "",
+     "print what this hvdrun can do, and which libraries it finds"},
+    {"version", {"-v", "--version"}, action, information, "", "", "print the version"},
+    {"help", {"-h", "--help"}, action, information, "", "", "print this text"},
+};
+
+}  // namespace
+
+std::span<const Option> option_table() {
+  return kOptions;
+}
+
+std::string_view group_title(OptionGroup group) {
+  switch (group) {
+    case placement:
+      return "Ranks, hosts and binding";
+    case start:
+      return "Start, environment and input";
+    case output:
+      return "Output";
+    case stopping:
+      return "Stopping";
+    case information:
+      return "Information and settings";
+  }
+  return {};
+}
+
+const Option* find_option_by_spelling(std::string_view spelling) {
+  if (spelling.empty()) return nullptr;
+  for (const auto& option : kOptions)
+    for (const auto known : option.spellings)
+      if (known == spelling) return &option;
+  return nullptr;
+}
+
+const Option* find_option_by_name(std::string_view name) {
+  for (const auto& option : kOptions)
+    if (option.name == name) return &option;
+  return nullptr;
+}
+
+bool takes_value(const Option& option) {
+  return !option.value_name.empty();
+}
+
+bool is_setting(const Option& option) {
+  return option.apply != nullptr;
+}
+
+}  // namespace hvdrun::cli

@@ -1,0 +1,85 @@
+#include "cli/program.hpp"
+
+#include "cli/quote.hpp"
+
+#include <cerrno>
+#include <optional>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace hvdrun::cli {
+namespace {
+
+enum class FileState { absent, folder, not_executable, executable };
+
+FileState state_of(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0)
+    return errno == EACCES ? FileState::not_executable : FileState::absent;
+  if (S_ISDIR(status.st_mode)) return FileState::folder;
+  const bool may_run = ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
+  return may_run ? FileState::executable : FileState::not_executable;
+}
+
+// The interpreter that scripts with this name's ending are usually given to; empty: none known.
+std::string interpreter_for(const std::filesystem::path& path) {
+  if (path.extension() == ".py") return "python3";
+  if (path.extension() == ".sh") return "sh";
+  return {};
+}
+
+Result<std::filesystem::path> refuse_to_run(const std::string& name,
+                                            const std::filesystem::path& path, FileState state) {
+  if (state == FileState::absent) return fail(quote(name) + " does not exist", kExitNotFound);
+  if (state == FileState::folder) return fail(quote(name) + " is a directory", kExitNotExecutable);
+  if (state == FileState::executable) return path;
+  const auto interpreter = interpreter_for(path);
+  std::string message = quote(name) + " is not executable: chmod +x " + name;
+  if (!interpreter.empty()) message += ", or hvdrun … " + interpreter + " " + name;
+  return fail(message, kExitNotExecutable);
+}
+
+// What to type when `name`, not in PATH, is a file here; empty when it is none.
+std::string hint_for_file_here(const std::string& name, const std::filesystem::path& path) {
+  const auto state = state_of(path);
+  if (state != FileState::executable && state != FileState::not_executable) return {};
+  const auto interpreter = interpreter_for(path);
+  std::string ways;
+  if (state == FileState::executable) ways = "hvdrun … ./" + name;
+  if (!interpreter.empty())
+    ways += (ways.empty() ? "hvdrun … " : ", or hvdrun … ") + interpreter + " " + name;
+  if (ways.empty()) ways = "chmod +x it, then hvdrun … ./" + name;
+  return "; there is ./" + name + " here: " + ways;
+}
+
+}  // namespace
+
+Result<std::filesystem::path> find_program(const std::string& name, const Environment& environment,
+                                           const std::filesystem::path& working_directory) {
+  if (name.empty()) return fail("the name of the program is empty", kExitNotFound);
+  if (name.find('\0') != std::string::npos)
+    return fail("the name of the program holds a NUL character", kExitNotFound);
+  const auto here = working_directory / name;
+  if (name.find('/') != std::string::npos) return refuse_to_run(name, here, state_of(here));
+
+  const auto* path_variable = find_variable(environment, "PATH");
+  std::string_view rest = path_variable == nullptr ? "/bin:/usr/bin" : *path_variable;
+  std::optional<std::filesystem::path> not_executable;
+  while (true) {
+    const auto colon = rest.find(':');
+    const auto candidate = working_directory / rest.substr(0, colon) / name;
+    const auto state = state_of(candidate);
+    if (state == FileState::executable) return candidate;
+    if (state == FileState::not_executable && !not_executable) not_executable = candidate;
+    if (colon == std::string_view::npos) break;
+    rest.remove_prefix(colon + 1);
+  }
+  if (not_executable)
+    return refuse_to_run(not_executable->string(), *not_executable, FileState::not_executable);
+  return fail("there is no program " + quote(name) + " in PATH" + hint_for_file_here(name, here),
+              kExitNotFound);
+}
+
+}  // namespace hvdrun::cli

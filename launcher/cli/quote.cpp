@@ -1,0 +1,44 @@
+#include "cli/quote.hpp"
+
+namespace hvdrun::cli {
+namespace {
+
+constexpr std::size_t kLongest = 80;
+
+void append_escaped(std::string& out, unsigned char byte) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  if (byte == '\n') {
+    out += "\\n";
+  } else if (byte == '\t') {
+    out += "\\t";
+  } else if (byte == '\r') {
+    out += "\\r";
+  } else if (byte < 0x20 || byte == 0x7f) {
+    out += "\\x";
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 15];
+  } else {
+    out += static_cast<char>(byte);
+  }
+}
+
+// Where to cut so that no UTF-8 character is cut in two.
+std::size_t cut_position(std::string_view text) {
+  std::size_t cut = kLongest;
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;
+  return cut;
+}
+
+}  // namespace
+
+std::string quote(std::string_view text) {
+  const bool is_long = text.size() > kLongest;
+  std::string out = "\"";
+  for (const char c : is_long ? text.substr(0, cut_position(text)) : text)
+    append_escaped(out, static_cast<unsigned char>(c));
+  if (is_long) out += "…";
+  out += '"';
+  return out;
+}
+
+}  // namespace hvdrun::cli

@@ -1,0 +1,13 @@
+// What a user typed, made fit to stand inside a one-line message.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace hvdrun::cli {
+
+// In double quotes; control characters as \n, \t or \x1b; a text past 80 bytes is cut ("…").
+// Other bytes stay as they are: the terminal decides what a name in its encoding looks like.
+std::string quote(std::string_view text);
+
+}  // namespace hvdrun::cli

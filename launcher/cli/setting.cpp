@@ -1,0 +1,23 @@
+#include "cli/setting.hpp"
+
+namespace hvdrun::cli {
+
+std::string override_key(const Setting& setting) {
+  std::string key(setting.option->name);
+  if (setting.option->kind == ValueKind::environment)
+    key += " " + setting.value.substr(0, setting.value.find('='));
+  return key;
+}
+
+Result<void> apply_settings(const std::vector<Setting>& settings, JobSpec& job) {
+  for (const auto& setting : settings) {
+    // Values end in system calls and environments, where text ends at the first NUL.
+    if (setting.value.find('\0') != std::string::npos)
+      return fail(setting.named + " cannot hold a NUL character", kExitUsage);
+    if (auto applied = setting.option->apply(job, setting.value); !applied)
+      return fail(setting.named + " " + applied.error().message, kExitUsage);
+  }
+  return {};
+}
+
+}  // namespace hvdrun::cli

@@ -1,0 +1,169 @@
+#include "cli/values.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <climits>
+#include <cmath>
+
+namespace hvdrun::cli {
+namespace {
+
+constexpr auto npos = std::string_view::npos;
+
+constexpr std::pair<std::string_view, int> kSignals[] = {
+    {"HUP", SIGHUP},   {"INT", SIGINT},       {"QUIT", SIGQUIT}, {"ABRT", SIGABRT},
+    {"KILL", SIGKILL}, {"USR1", SIGUSR1},     {"USR2", SIGUSR2}, {"ALRM", SIGALRM},
+    {"TERM", SIGTERM}, {"XCPU", SIGXCPU},     {"PIPE", SIGPIPE}, {"BUS", SIGBUS},
+    {"SEGV", SIGSEGV}, {"VTALRM", SIGVTALRM}, {"PROF", SIGPROF}, {"IO", SIGIO},
+    {"PWR", SIGPWR},   {"SYS", SIGSYS},       {"FPE", SIGFPE},   {"ILL", SIGILL},
+    {"TRAP", SIGTRAP}, {"XFSZ", SIGXFSZ},
+};
+
+tl::unexpected<Error> refuse(std::string message) {
+  return fail(std::move(message), kExitUsage);
+}
+
+bool is_host_character(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
+}
+
+bool is_address_character(char c) {
+  return std::isxdigit(static_cast<unsigned char>(c)) != 0 || c == ':' || c == '.' || c == '%' ||
+         is_host_character(c);
+}
+
+// Cuts the host's name off the front of `rest`; what is left is empty or ":slots".
+Result<std::string> take_host_name(std::string_view& rest, std::string_view whole) {
+  std::string name;
+  if (rest.substr(0, 1) == "[") {
+    const auto close = rest.find(']');
+    if (close == npos) return refuse("has a \"[\" without \"]\" in " + quote(whole));
+    name = rest.substr(1, close - 1);
+    rest.remove_prefix(close + 1);
+    if (!std::all_of(name.begin(), name.end(), is_address_character)) name.clear();
+  } else {
+    const auto colon = rest.find(':');
+    name = rest.substr(0, colon);
+    rest.remove_prefix(name.size());
+    if (!std::all_of(name.begin(), name.end(), is_host_character)) name.clear();
+  }
+  if (name.empty() || name.front() == '-')
+    return refuse("needs hosts such as localhost:2, not " + quote(whole));
+  return name;
+}
+
+Result<HostRequest> parse_host(std::string_view text) {
+  std::string_view rest = text;
+  HVD_TRY(auto name, take_host_name(rest, text));
+  if (rest.empty()) return HostRequest{std::move(name), std::nullopt};
+  if (rest.front() != ':') return refuse("needs hosts such as localhost:2, not " + quote(text));
+  const auto slots = parse_whole(rest.substr(1), 1);
+  if (!slots) return refuse("needs 1 slot or more after the \":\", not " + quote(text));
+  return HostRequest{std::move(name), *slots};
+}
+
+}  // namespace
+
+Result<int> parse_whole(std::string_view text, int minimum) {
+  long long value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number = end == text.data() + text.size() && !text.empty();
+  if (is_number && error == std::errc::result_out_of_range)
+    return refuse("cannot be " + quote(text) + ": that is out of range");
+  if (!is_number || error != std::errc{} || value < minimum)
+    return refuse("needs a whole number of " + std::to_string(minimum) + " or more, not " +
+                  quote(text));
+  if (value > INT_MAX) return refuse("cannot be " + quote(text) + ": that is out of range");
+  return static_cast<int>(value);
+}
+
+Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
+  constexpr double kLongestSeconds = 1e9;  // 31 years; keeps every sum of two in range
+  double value = 0;
+  const auto* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value, std::chars_format::fixed);
+  const std::string_view unit(end, static_cast<std::size_t>(last - end));
+  double scale = 0;
+  if (unit.empty() || unit == "s") scale = 1;
+  if (unit == "ms") scale = 1e-3;
+  if (unit == "m") scale = 60;
+  const double seconds = value * scale;
+  // from_chars takes "inf" and "nan" too; a comparison with nan is false.
+  if (error != std::errc{} || scale == 0 || !(seconds >= 0) || std::signbit(value))
+    return refuse("needs a time such as 30, 0.5, 500ms or 2m, not " + quote(text));
+  if (seconds > kLongestSeconds) return refuse("cannot be as long as " + quote(text));
+  const auto rounded = static_cast<long long>(std::llround(seconds * 1000));
+  return std::chrono::milliseconds(seconds > 0 ? std::max(rounded, 1LL) : 0);
+}
+
+Result<std::chrono::milliseconds> parse_time_limit(std::string_view text) {
+  HVD_TRY(const auto limit, parse_duration(text));
+  if (limit.count() == 0) return refuse("needs a time of more than 0, not " + quote(text));
+  return limit;
+}
+
+Result<int> parse_signal(std::string_view text) {
+  std::string name(text);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  if (name.rfind("SIG", 0) == 0) name.erase(0, 3);
+  for (const auto& [known, number] : kSignals)
+    if (known == name) return number;
+  const auto number = parse_whole(text, 1);
+  if (number && *number <= SIGRTMAX) return *number;
+  return refuse("needs a signal such as TERM, INT, USR1 or 15, not " + quote(text));
+}
+
+Result<std::vector<HostRequest>> parse_hosts(std::string_view text) {
+  std::vector<HostRequest> hosts;
+  while (true) {
+    const auto comma = text.find(',');
+    HVD_TRY(auto host, parse_host(text.substr(0, comma)));
+    hosts.push_back(std::move(host));
+    if (comma == npos) return hosts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+Result<EnvironmentChange> parse_environment_change(std::string_view text) {
+  const auto equals = text.find('=');
+  const auto name = text.substr(0, equals);
+  const bool odd = std::any_of(name.begin(), name.end(),
+                               [](unsigned char c) { return std::iscntrl(c) != 0 || c == ' '; });
+  if (name.empty() || odd) return refuse("needs NAME or NAME=VALUE, not " + quote(text));
+  if (equals == npos) return EnvironmentChange{std::string(name), std::nullopt};
+  return EnvironmentChange{std::string(name), std::string(text.substr(equals + 1))};
+}
+
+Result<std::string> parse_label(std::string_view text) {
+  const bool is_word = text == "none" || text == "rank" || text == "rank@host";
+  if (!is_word && text.find('{') == npos)
+    return refuse("must be none, rank, rank@host or a template such as \"[{rank}] \", not " +
+                  quote(text));
+  return std::string(text);
+}
+
+Result<InputSpec> parse_input(std::string_view text) {
+  if (text == "none") return InputSpec{InputSpec::To::none, 0};
+  if (text == "all") return InputSpec{InputSpec::To::all, 0};
+  const auto rank = parse_whole(text, 0);
+  if (!rank) return refuse("must be none, all or a rank, not " + quote(text));
+  return InputSpec{InputSpec::To::rank, *rank};
+}
+
+Result<std::string> parse_path(std::string_view text) {
+  if (text.empty()) return refuse("needs a name that is not empty");
+  return std::string(text);
+}
+
+Error unknown_choice(std::string_view text, const std::vector<std::string_view>& names) {
+  std::string message = "must be ";
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) message += i + 1 == names.size() ? " or " : ", ";
+    message += names[i];
+  }
+  return Error{message + ", not " + quote(text), kExitUsage};
+}
+
+}  // namespace hvdrun::cli

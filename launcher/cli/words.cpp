@@ -1,0 +1,172 @@
+#include "cli/words.hpp"
+
+#include "cli/horovod_options.hpp"
+#include "cli/nearest.hpp"
+#include "cli/quote.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace hvdrun::cli {
+namespace {
+
+constexpr std::string_view kSubcommands[] = {"sbatch", "salloc", "follow",   "jobs",
+                                             "cancel", "scale",  "templates"};
+
+bool is_option_word(std::string_view word) {
+  return word.size() > 1 && word.front() == '-' && word != "--";
+}
+
+std::string_view nearest_option(std::string_view spelling) {
+  std::vector<std::string_view> known;
+  for (const auto& option : option_table())
+    for (const auto candidate : option.spellings)
+      if (!candidate.empty()) known.push_back(candidate);
+  return nearest_name(spelling, known);
+}
+
+// A flag's name where the word is "--no-NAME", else null.
+const Option* find_negated_flag(std::string_view spelling) {
+  constexpr std::string_view kPrefix = "--no-";
+  if (spelling.substr(0, kPrefix.size()) != kPrefix) return nullptr;
+  const Option* option = find_option_by_name(spelling.substr(kPrefix.size()));
+  return option != nullptr && option->kind == ValueKind::flag ? option : nullptr;
+}
+
+// The walk over the words: one object a command line.
+class Walk {
+ public:
+  explicit Walk(const std::vector<std::string>& args) : args_(args) {}
+
+  Result<Words> run() {
+    HVD_CHECK(take_first_word());
+    while (next_ < args_.size() && is_option_word(args_[next_])) {
+      HVD_CHECK(take_option(args_[next_++]));
+      if (ends_walk()) return std::move(words_);
+    }
+    if (next_ < args_.size() && args_[next_] == "--") ++next_;
+    words_.command.assign(args_.begin() + static_cast<std::ptrdiff_t>(next_), args_.end());
+    return std::move(words_);
+  }
+
+ private:
+  Result<void> take_first_word() {
+    if (args_.empty()) return {};
+    const auto& first = args_.front();
+    if (first == "run") ++next_;
+    if (std::find(std::begin(kSubcommands), std::end(kSubcommands), first) ==
+        std::end(kSubcommands))
+      return {};
+    return fail(
+        first + " is not in this version; to run a program of that name: hvdrun -- " + first,
+        kExitUsage);
+  }
+
+  Result<void> take_option(std::string_view word) {
+    // "-np4", "-xNAME=VALUE": a value that stands right behind a one-dash name of ours.
+    if (const auto* option = find_attached(word); option != nullptr)
+      return add(*option, option->spellings.front(), word.substr(option->spellings.front().size()));
+
+    const auto equals = word.find('=');
+    const auto spelling = word.substr(0, equals);
+    std::optional<std::string_view> attached;
+    if (equals != std::string_view::npos) attached = word.substr(equals + 1);
+
+    if (const auto* option = find_option_by_spelling(spelling); option != nullptr)
+      return take_own(*option, spelling, attached);
+    if (const auto* option = find_horovod_option(spelling); option != nullptr)
+      return take_horovods(*option, spelling, attached);
+    if (const auto* option = find_negated_flag(spelling); option != nullptr && !attached)
+      return add(*option, spelling, "false");
+    return unknown(spelling);
+  }
+
+  const Option* find_attached(std::string_view word) const {
+    if (word[1] == '-' || find_option_by_spelling(word) || find_horovod_option(word))
+      return nullptr;
+    for (const auto& option : option_table()) {
+      const auto spelling = option.spellings.front();
+      if (spelling[1] != '-' && takes_value(option) && word.size() > spelling.size() &&
+          word.substr(0, spelling.size()) == spelling && word[spelling.size()] != '=')
+        return &option;
+    }
+    return nullptr;
+  }
+
+  Result<void> take_own(const Option& option, std::string_view spelling,
+                        std::optional<std::string_view> attached) {
+    if (takes_value(option)) {
+      HVD_TRY(const auto value, value_for(spelling, option.value_name, attached));
+      return add(option, spelling, value);
+    }
+    if (attached) return takes_no_value(spelling);
+    if (option.kind == ValueKind::action) {
+      words_.action = &option;
+      return {};
+    }
+    return add(option, spelling, option.kind == ValueKind::count ? "1" : "true");
+  }
+
+  Result<void> take_horovods(const HorovodOption& option, std::string_view spelling,
+                             std::optional<std::string_view> attached) {
+    const std::string name(spelling);
+    if (!option.accepted) {
+      const std::string hint = option.reason.empty() ? "" : "; " + std::string(option.reason);
+      return fail(name + " is an option of horovodrun that is not in this version" + hint,
+                  kExitUsage);
+    }
+    if (option.takes_value) {
+      HVD_CHECK(value_for(spelling, "value", attached));
+    } else if (attached) {
+      return takes_no_value(spelling);
+    }
+    words_.notes.push_back(name + " has no effect: " + std::string(option.reason));
+    return {};
+  }
+
+  // The value behind "=", else the next word. A word that is itself an option is more likely one
+  // whose value was forgotten before it; behind "=" anything goes.
+  Result<std::string_view> value_for(std::string_view spelling, std::string_view value_name,
+                                     std::optional<std::string_view> attached) {
+    if (attached) return *attached;
+    const bool is_missing = next_ == args_.size() || args_[next_] == "--" ||
+                            find_option_by_spelling(args_[next_]) != nullptr;
+    if (!is_missing) return std::string_view(args_[next_++]);
+    const std::string what =
+        std::string(spelling) + " needs a value (" + std::string(value_name) + ")";
+    if (next_ == args_.size()) return fail(what, kExitUsage);
+    return fail(what + " before " + args_[next_], kExitUsage);
+  }
+
+  Result<void> add(const Option& option, std::string_view spelling, std::string_view value) {
+    words_.options.push_back({&option, std::string(spelling), std::string(value)});
+    return {};
+  }
+
+  static Result<void> takes_no_value(std::string_view spelling) {
+    return fail(std::string(spelling) + " takes no value", kExitUsage);
+  }
+
+  static Result<void> unknown(std::string_view spelling) {
+    const auto quoted = quote(spelling);
+    std::string message = "unknown option " + quoted.substr(1, quoted.size() - 2);
+    const auto nearest = nearest_option(spelling);
+    message += nearest.empty() ? "; hvdrun --help lists all"
+                               : "; did you mean " + std::string(nearest) + "?";
+    return fail(message, kExitUsage);
+  }
+
+  bool ends_walk() const { return words_.action != nullptr && words_.action->name != "explain"; }
+
+  const std::vector<std::string>& args_;
+  std::size_t next_ = 0;
+  Words words_;
+};
+
+}  // namespace
+
+Result<Words> split_words(const std::vector<std::string>& args) {
+  return Walk(args).run();
+}
+
+}  // namespace hvdrun::cli

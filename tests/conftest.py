@@ -1,0 +1,24 @@
+"""Fixtures of all tests that run built programs. HVD_BUILD names the build folder (build/)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import HVDRUN, Sandbox
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "core: runs under the thread sanitizer too")
+    config.addinivalue_line("markers", "measures: looks at memory or speed, which a sanitizer changes")
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    """The test's own place; nothing may be left of what it started, in memory or in files."""
+    assert HVDRUN.exists(), f"{HVDRUN} is not built; HVD_BUILD names the build folder"
+    place = Sandbox(tmp_path)
+    yield place
+    place.close()

@@ -1,0 +1,142 @@
+"""Bad input: one clear error, nothing started."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from harness import Done, HVDRUN, Sandbox
+
+
+def refused(sandbox: Sandbox, *arguments: object, code: int = 2, **more: object) -> Done:
+    """hvdrun says no, briefly, and starts nothing."""
+    marker = sandbox.files / "started"
+    done = sandbox.run(*arguments, "touch", marker, **more).expect(code)
+    assert not marker.exists() and done.out == b""
+    assert 0 < done.err.count(b"\n") <= 3, done
+    return done
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "abc", "10000000", "", "2.5", "99999999999999999999", "1e3", " 2"])
+def test_a_number_of_ranks_that_cannot_be(sandbox: Sandbox, value: str) -> None:
+    assert "-np" in refused(sandbox, "-np", value).err_text
+
+
+def test_an_option_without_its_value(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np").expect(2)
+    assert "-np" in done.err_text
+
+
+def test_no_program(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2).expect(2)
+    assert "program" in done.err_text
+
+
+@pytest.mark.parametrize("wrong, nearest", [("--output-filenam", "--output-filename"), ("--gpu-bnid", "--gpu-bind"),
+                                            ("--lable", "--label")])
+def test_an_unknown_option_gets_the_nearest_one(sandbox: Sandbox, wrong: str, nearest: str) -> None:
+    done = refused(sandbox, "-np", 2, wrong, "x")
+    assert wrong in done.err_text and nearest in done.err_text
+
+
+@pytest.mark.parametrize("option, value", [
+    ("--bind-to", "socket"), ("--gpu-bind", "some"), ("--pmix", "maybe"), ("--stdin", "everyone"),
+    ("--only-rank", "3-1"), ("--only-rank", "x"), ("--kill-signal", "SIGNOTHING"), ("--grace", "-1"),
+    ("--grace", "soon"), ("--exit-timeout", "x"), ("--start-timeout", "0"), ("-x", "=value"),
+    ("-H", "localhost:0"), ("-H", "localhost:x"), ("--label", "{nothing}"), ("--cpus-per-rank", "0"),
+])
+def test_a_value_that_an_option_cannot_take(sandbox: Sandbox, option: str, value: str) -> None:
+    done = refused(sandbox, "-np", 2, option, value)
+    assert option in done.err_text and value in done.err_text
+
+
+def test_ranks_that_are_not_in_the_job(sandbox: Sandbox) -> None:
+    assert "--only-rank" in refused(sandbox, "-np", 2, "--only-rank", "0,7").err_text
+
+
+def test_another_host_is_not_silently_this_one(sandbox: Sandbox) -> None:
+    assert "elsewhere.example" in refused(sandbox, "-np", 2, "-H", "elsewhere.example:2").err_text
+
+
+def test_more_ranks_than_the_hosts_slots(sandbox: Sandbox) -> None:
+    refused(sandbox, "-np", 3, "-H", "localhost:2")
+
+
+@pytest.mark.parametrize("text, line", [
+    ('{\n  "num-proc": 2,\n  oops\n}\n', 3),
+    ('{\n  "num-proc": "two"\n}\n', 2),
+    ('{\n  "num-proc": 2,\n  "colour": "never"\n}\n', 3),
+    ("", 1),
+    ("[1, 2]\n", 1),
+    ('{"num-proc": 2, "num-proc": 3}\n', 1),
+])
+def test_a_broken_config_file_is_named_with_the_line(sandbox: Sandbox, text: str, line: int) -> None:
+    path = sandbox.files / "job.json"
+    path.write_text(text)
+    assert f"{path}:{line}" in refused(sandbox, "--config-file", path).err_text
+
+
+def test_a_config_file_that_is_not_there(sandbox: Sandbox) -> None:
+    assert "missing.json" in refused(sandbox, "--config-file", "missing.json").err_text
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_config_file_without_the_right_to_read(sandbox: Sandbox) -> None:
+    path = sandbox.files / "job.json"
+    path.write_text("{}")
+    path.chmod(0)
+    assert "Permission denied" in refused(sandbox, "--config-file", path).err_text
+
+
+def test_a_config_file_is_used_and_the_command_line_wins(sandbox: Sandbox) -> None:
+    path = sandbox.files / "job.json"
+    path.write_text(json.dumps({"num-proc": 3, "label": "none"}))
+    done = sandbox.run("--config-file", path, "-np", 2, "echo", "x").expect(0)
+    assert done.out == b"x\nx\n"
+
+
+def test_explain_prints_where_each_setting_comes_from(sandbox: Sandbox) -> None:
+    path = sandbox.files / "job.json"
+    path.write_text(json.dumps({"num-proc": 3, "grace": 1}))
+    done = sandbox.run("--config-file", path, "-np", 2, "--explain", "true").expect(0)
+    by_name = {line.split()[0]: line for line in done.out_lines if line.strip()}
+    assert any("job.json" in line and "grace" in name for name, line in by_name.items())
+    assert any("command line" in line for line in done.out_lines)
+
+
+def test_an_output_folder_that_cannot_be_made(sandbox: Sandbox) -> None:
+    (sandbox.files / "file").write_text("")
+    done = sandbox.run("-np", 2, "--output-filename", sandbox.files / "file/logs", "touch", sandbox.files / "started")
+    assert 0 < done.code < 128 and not (sandbox.files / "started").exists()
+    assert str(sandbox.files / "file/logs") in done.err_text
+
+
+def test_version_and_help_and_check_build(sandbox: Sandbox) -> None:
+    for option, text in (("-v", b"0."), ("--version", b"0."), ("--help", b"-np"), ("--check-build", b"PMIx")):
+        done = sandbox.run(option).expect(0)
+        assert text in done.out and done.err == b""
+
+
+def test_help_fits_a_terminal(sandbox: Sandbox) -> None:
+    assert max(len(line) for line in sandbox.run("--help").expect(0).out_lines) <= 100
+
+
+def test_without_any_argument_the_usage_is_shown(sandbox: Sandbox) -> None:
+    link = sandbox.files / "hvdrun"
+    link.symlink_to(HVDRUN)
+    done = sandbox.run(tool=link).expect(2)
+    assert "usage" in done.err_text.lower() or "--help" in done.err_text
+
+
+def test_too_little_room_for_the_job_is_said(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "touch", sandbox.files / "started", env={"TMPDIR": "/nonexistent"})
+    assert done.code in (0, 125), done
+    assert done.code == 0 or "/nonexistent" in done.err_text
+
+
+def test_too_few_descriptors_is_an_error_and_not_a_hang(sandbox: Sandbox) -> None:
+    done = sandbox.run("-c", 'ulimit -n 24; exec "$0" "$@"', HVDRUN, "-np", 64, "touch", sandbox.files / "started",
+                       tool="/bin/sh")
+    assert done.code in (0, 2, 125) and not done.survivors, done

@@ -1,0 +1,125 @@
+"""Cores and devices: what ranks are bound to, and what is printed about it."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from harness import Sandbox, program
+
+CPUS = sorted(os.sched_getaffinity(0))
+several_cores = pytest.mark.skipif(len(CPUS) < 2, reason="needs two cores")
+
+
+def parse_list(text: str) -> set[int]:
+    found: set[int] = set()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def cpus_of_ranks(sandbox: Sandbox, ranks: int, *options: object, **more: object) -> list[set[int]]:
+    sandbox.run("-np", ranks, *options, program("env_dump"), sandbox.files, **more).expect(0)
+    return [parse_list((sandbox.files / f"{rank}.cpus").read_text()) for rank in range(ranks)]
+
+
+@several_cores
+def test_bound_to_cores_ranks_share_none(sandbox: Sandbox) -> None:
+    first, second = cpus_of_ranks(sandbox, 2, "--bind-to", "core")
+    assert first and second and not first & second
+
+
+def test_not_bound_ranks_have_what_the_caller_has(sandbox: Sandbox) -> None:
+    assert cpus_of_ranks(sandbox, 2, "--bind-to", "none") == [set(CPUS)] * 2
+
+
+def test_the_only_rank_is_never_bound_to_less_than_the_caller_has(sandbox: Sandbox) -> None:
+    assert cpus_of_ranks(sandbox, 1) == [set(CPUS)]
+
+
+def test_more_ranks_than_cores_is_a_note_and_no_two_are_squeezed_onto_one_core(sandbox: Sandbox) -> None:
+    ranks = len(CPUS) + 2
+    assert cpus_of_ranks(sandbox, ranks) == [set(CPUS)] * ranks, "by default never worse than no binding"
+
+
+@several_cores
+def test_the_callers_own_affinity_is_the_limit(sandbox: Sandbox) -> None:
+    from harness import HVDRUN
+    sandbox.run("-c", CPUS[1], HVDRUN, "-np", 1, program("env_dump"), sandbox.files, tool="/usr/bin/taskset").expect(0)
+    assert parse_list((sandbox.files / "0.cpus").read_text()) == {CPUS[1]}
+
+
+@several_cores
+def test_cpus_per_rank(sandbox: Sandbox) -> None:
+    assert [len(cpus) for cpus in cpus_of_ranks(sandbox, 2, "--bind-to", "core", "--cpus-per-rank", 1)] == [1, 1]
+
+
+def test_report_bindings_names_every_rank(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--report-bindings", "true").expect(0)
+    assert all(any(f"rank {rank}" in line for line in done.err_text.splitlines()) for rank in range(2)), done
+
+
+def test_dry_run_starts_nothing_and_prints_a_table(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 3, "--dry-run", "touch", sandbox.files / "started").expect(0)
+    assert not (sandbox.files / "started").exists()
+    assert len([line for line in done.out_lines if line.strip()[:1].isdigit()]) == 3, done
+
+
+def test_dry_run_as_json(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 3, "--dry-run", "--json", "true").expect(0)
+    plan = json.loads(done.out)
+    assert plan["size"] == 3
+    assert [rank["rank"] for host in plan["hosts"] for rank in host["ranks"]] == [0, 1, 2]
+
+
+# ---- devices: CUDA_VISIBLE_DEVICES decides which there are, with and without a driver
+
+def devices_of(sandbox: Sandbox, ranks: int, *options: object, visible: str) -> list[tuple[str | None, str | None]]:
+    sandbox.run("-np", ranks, *options, program("env_dump"), sandbox.files,
+                env={"CUDA_VISIBLE_DEVICES": visible}).expect(0)
+    found = []
+    for rank in range(ranks):
+        text = (sandbox.files / f"{rank}.env").read_text()
+        given = dict(entry.split("=", 1) for entry in text.split("\0") if entry)
+        found.append((given.get("HVD_LOCAL_DEVICE"), given.get("CUDA_VISIBLE_DEVICES")))
+    return found
+
+
+UUIDS = ["GPU-11111111-2222-3333-4444-555555555555", "GPU-aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"]
+
+
+@pytest.mark.parametrize("visible", ["0,1", "3,1", ",".join(UUIDS)])
+def test_every_rank_sees_all_devices_and_has_its_own(sandbox: Sandbox, visible: str) -> None:
+    assert devices_of(sandbox, 2, visible=visible) == [("0", visible), ("1", visible)]
+
+
+@pytest.mark.parametrize("visible", ["3,1", ",".join(UUIDS)])
+def test_single_shows_a_rank_its_own_device_only(sandbox: Sandbox, visible: str) -> None:
+    first, second = visible.split(",")
+    assert devices_of(sandbox, 2, "--gpu-bind", "single", visible=visible) == [("0", first), ("0", second)]
+
+
+@pytest.mark.parametrize("visible", ["", "-1", "NoDevFiles"])
+def test_no_devices(sandbox: Sandbox, visible: str) -> None:
+    assert devices_of(sandbox, 1, visible=visible) == [(None, visible)]
+
+
+def test_slots_are_the_visible_devices(sandbox: Sandbox) -> None:
+    done = sandbox.run("sh", "-c", "echo $HVD_SIZE", env={"CUDA_VISIBLE_DEVICES": "0,1,2"}).expect(0)
+    assert [line.split()[-1] for line in done.out_lines] == ["3"] * 3
+
+
+def test_more_ranks_than_devices_is_an_error_unless_asked_for(sandbox: Sandbox) -> None:
+    environment = {"CUDA_VISIBLE_DEVICES": "0,1"}
+    done = sandbox.run("-np", 3, "touch", sandbox.files / "started", env=environment).expect(2)
+    assert "--oversubscribe" in done.err_text and not (sandbox.files / "started").exists()
+    assert [device for device, _ in devices_of(sandbox, 4, "--oversubscribe", visible="0,1")] == ["0", "1", "0", "1"]
+
+
+def test_one_rank_per_host_keeps_all_devices(sandbox: Sandbox) -> None:
+    done = sandbox.run("--ranks-per-host", 1, "sh", "-c", "echo $CUDA_VISIBLE_DEVICES $HVD_SIZE",
+                       env={"CUDA_VISIBLE_DEVICES": "0,1,2,3"}).expect(0)
+    assert done.out == b"0,1,2,3 1\n"

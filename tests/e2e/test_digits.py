@@ -1,0 +1,58 @@
+"""The digits example: training on real data, the same at every size."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import BUILD, TOP, Done, Sandbox
+
+DIGITS = BUILD / "bin/examples/digits"
+
+
+def losses(done: Done) -> list[float]:
+    """The loss of each epoch, in order."""
+    found = re.findall(r"epoch\s+(\d+).*?loss\D*([0-9.eE+-]+)", done.out_text)
+    assert [int(epoch) for epoch, _ in found] == list(range(int(found[0][0]), int(found[0][0]) + len(found)))
+    return [float(loss) for _, loss in found]
+
+
+@pytest.mark.core
+def test_two_ranks_reach_the_accuracy_that_is_promised(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, DIGITS, "--epochs", 20).expect(0)
+    accuracy = re.search(r"test accuracy: ([0-9.]+) %", done.out_text)
+    assert accuracy and float(accuracy[1]) >= 95.0, done
+    assert done.out_text.count("test accuracy") == 1, "only one rank says it"
+
+
+def test_losses_agree_at_every_size(sandbox: Sandbox) -> None:
+    alone = losses(sandbox.run("--epochs", 5, tool=DIGITS).expect(0))
+    assert len(alone) == 5
+    for size in (1, 2, 3, 4):
+        other = losses(sandbox.run("-np", size, DIGITS, "--epochs", 5).expect(0))
+        assert other == pytest.approx(alone, rel=1e-5), f"{size} ranks"
+
+
+def rows() -> list[str]:
+    with gzip.open(TOP / "examples/data/digits.csv.gz", "rt") as file:
+        return file.read().splitlines()
+
+
+@pytest.mark.parametrize("bad", ["1,2,3", "x" + ",0" * 64])
+def test_a_bad_row_is_named_with_file_and_line(sandbox: Sandbox, bad: str) -> None:
+    path: Path = sandbox.files / "broken.csv.gz"
+    lines = rows()
+    lines[41] = bad
+    with gzip.open(path, "wt") as file:
+        file.write("\n".join(lines) + "\n")
+    done = sandbox.run("-np", 2, "--grace", "0.3", DIGITS, "--data", path, "--epochs", 1)
+    assert 0 < done.code < 128 and not done.survivors, done
+    assert f"{path}:42" in done.err_text
+
+
+def test_a_data_file_that_is_not_there(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--grace", "0.3", DIGITS, "--data", "missing.csv.gz")
+    assert 0 < done.code < 128 and "missing.csv.gz" in done.err_text

@@ -1,0 +1,212 @@
+"""When something fails: every row leaves nothing behind, and hvdrun's code says what happened.
+
+The rows are causes times what the ranks have started: the failure table of peers, as a matrix.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from harness import SOAK, Running, Sandbox, alive, describe, program, wait_until
+
+RANKS = 4
+BLAMED = 1
+
+# What each of the 4 ranks starts before it fails or waits: options of tests/programs/spawner.
+KINDS: dict[str, list[str]] = {
+    "plain": [],
+    "ignoring TERM": ["--ignore-term"],
+    "children": ["--children", "2"],
+    "children ignoring TERM": ["--ignore-term", "--children", "1"],
+    "setsid": ["--setsid", "1"],
+    "daemons": ["--daemons", "1"],
+    "daemons ignoring TERM without environment": ["--daemons", "1", "--ignore-term", "--clear-env"],
+}
+
+
+class Job:
+    """Four ranks that have started all their children and wait; rank 1 fails when told."""
+
+    def __init__(self, sandbox: Sandbox, kind: str, failure: tuple[str, ...], *options: str) -> None:
+        self.sandbox = sandbox
+        files = sandbox.files
+        spawner = KINDS[kind]
+        self.running = sandbox.start(
+            "-np", RANKS, "--grace", "0.3", *options, program("spawner"), "--pids", files / "pids", *spawner, "--",
+            program("crash"), "--rank", BLAMED, *failure, "--when", files / "go", "--ready", files / "ready")
+        children = RANKS * sum(int(word) for word in spawner if word.isdigit())
+        wait_until(lambda: len(sandbox.lines_of("ready")) == RANKS and len(sandbox.lines_of("pids")) == children
+                   or self.running.process.poll() is not None, "all ranks and their children")
+        assert self.running.process.poll() is None, f"ended too early: {self.running.wait()}"
+
+    def rank(self, number: int) -> int:
+        return next(int(pid) for rank, pid in self.sandbox.lines_of("ready") if int(rank) == number)
+
+    def pids(self) -> list[int]:
+        return [int(words[1]) for name in ("pids", "ready") for words in self.sandbox.lines_of(name)]
+
+    def go(self) -> None:
+        (self.sandbox.files / "go").touch()
+
+    def expect(self, code: int) -> None:
+        done = self.running.wait()
+        left = [describe(pid) for pid in self.pids() if alive(pid)]
+        assert not left, f"still there when hvdrun had returned: {left}\n{done}"
+        done.expect(code)
+
+
+# ---- a rank fails
+
+FAILURES: dict[str, tuple[tuple[str, ...], int]] = {
+    "exit(3)": (("--exit", "3"), 3),
+    "SIGKILL": (("--signal", "9"), 137),
+    "SIGSEGV": (("--signal", "11"), 139),
+    "SIGTERM of its own": (("--signal", "15"), 143),
+    "exit(255)": (("--exit", "255"), 255),
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("failure", ["exit(3)", "SIGKILL"])
+def test_a_rank_fails(sandbox: Sandbox, failure: str, kind: str) -> None:
+    options, code = FAILURES[failure]
+    job = Job(sandbox, kind, options)
+    job.go()
+    job.expect(code)
+
+
+@pytest.mark.parametrize("failure", [name for name in FAILURES if name not in ("exit(3)", "SIGKILL")])
+def test_the_failures_code_is_hvdruns(sandbox: Sandbox, failure: str) -> None:
+    options, code = FAILURES[failure]
+    job = Job(sandbox, "plain", options)
+    job.go()
+    job.expect(code)
+
+
+def test_a_rank_killed_from_outside(sandbox: Sandbox) -> None:
+    job = Job(sandbox, "children", ())
+    os.kill(job.rank(2), signal.SIGKILL)
+    job.expect(137)
+
+
+def test_all_ranks_fail_at_once(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", RANKS, "sh", "-c", "exit 9").expect(9)
+    assert done.report["exit_code"] == 9
+
+
+# ---- the launcher, or a part of it, is told to end or is killed
+
+def to_launcher(number: int) -> Callable[[Running], None]:
+    return lambda running: running.signal(number)
+
+
+def to_helper(name: str) -> Callable[[Running], None]:
+    return lambda running: os.kill(running.helper(name), signal.SIGKILL)
+
+
+ENDINGS: dict[str, tuple[Callable[[Running], None], int]] = {
+    "SIGINT": (to_launcher(signal.SIGINT), 130),
+    "SIGTERM": (to_launcher(signal.SIGTERM), 143),
+    "SIGHUP": (to_launcher(signal.SIGHUP), 129),
+    "agent killed": (to_helper("hvdrun-agent"), 125),
+    "guard killed": (to_helper("hvdrun-guard"), 125),
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_job_is_ended_from_outside(sandbox: Sandbox, ending: str, kind: str) -> None:
+    act, code = ENDINGS[ending]
+    job = Job(sandbox, kind, ())
+    act(job.running)
+    job.expect(code)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_launcher_is_killed(sandbox: Sandbox, kind: str) -> None:
+    job = Job(sandbox, kind, ())
+    job.running.signal(signal.SIGKILL)
+    assert job.running.process.wait(60) == -signal.SIGKILL
+    wait_until(lambda: not any(alive(pid) for pid in job.pids()), "the end of every rank and child")
+    wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
+
+
+@pytest.mark.parametrize("helpers", [("hvdrun-agent", "hvdrun-guard"), ("hvdrun-guard", "hvdrun-agent")])
+def test_agent_and_guard_are_killed_together(sandbox: Sandbox, helpers: tuple[str, str]) -> None:
+    job = Job(sandbox, "setsid", ())
+    victims = [job.running.helper(name) for name in helpers]
+    for victim in victims:
+        os.kill(victim, signal.SIGKILL)
+    job.expect(125)
+
+
+def test_everything_of_hvdrun_is_killed_while_it_starts(sandbox: Sandbox) -> None:
+    """At whatever moment the launcher dies, nothing is left."""
+    for attempt in range(100 if SOAK else 15):
+        running = sandbox.start("-np", 8, "sleep", "1000")
+        wait_until(lambda: len(running.descendants()) >= attempt % 11, "a first part of the job")
+        running.signal(signal.SIGKILL)
+        running.process.wait()
+        wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
+
+
+# ---- ranks that end well while others run on
+
+def test_a_rank_that_exits_0_early_is_noted_and_the_others_run_on(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 3, "--grace", "0.3", "sh", "-c",
+                            f'[ "$HVD_RANK" = 1 ] && exit 0; until [ -e {sandbox.files}/go ]; do sleep 0.01; done')
+    wait_until(lambda: len(sandbox.ranks()) == 2, "the end of rank 1")
+    (sandbox.files / "go").touch()
+    running.wait().expect(0)
+
+
+def test_exit_timeout_ends_a_job_that_one_rank_has_left(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 3, "--grace", "0.3", "--exit-timeout", "0.2", "sh", "-c",
+                       '[ "$HVD_RANK" = 1 ] && exit 0; sleep 1000').expect(124)
+    assert "rank 1" in done.err_text and "--exit-timeout" in done.err_text
+
+
+# ---- how ranks are stopped
+
+def test_ranks_get_time_to_clean_up(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 3, "sh", "-c",
+                       'trap "echo cleaned $HVD_RANK; exit 0" TERM; touch ready.$HVD_RANK;'
+                       'if [ "$HVD_RANK" = 1 ]; then until [ -e ready.0 ] && [ -e ready.2 ]; do sleep 0.01; done; exit 3; fi;'
+                       'while :; do sleep 0.01; done').expect(3)
+    assert {line.split("] ")[1] for line in done.out_lines} == {"cleaned 0", "cleaned 2"}
+
+
+def test_the_kill_signal_can_be_chosen(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--kill-signal", "USR1", "sh", "-c",
+                       'trap "echo got usr1; exit 0" USR1; touch ready.$HVD_RANK;'
+                       'if [ "$HVD_RANK" = 1 ]; then until [ -e ready.0 ]; do sleep 0.01; done; exit 4; fi;'
+                       'while :; do sleep 0.01; done').expect(4)
+    assert "got usr1" in done.out_text
+
+
+def test_no_grace_kills_at_once(sandbox: Sandbox) -> None:
+    job = Job(sandbox, "ignoring TERM", ("--exit", "3"), "--grace", "0")
+    job.go()
+    job.expect(3)
+
+
+def test_a_second_interrupt_kills_at_once(sandbox: Sandbox) -> None:
+    """The grace is longer than the test's patience: only the second one can end the job."""
+    job = Job(sandbox, "ignoring TERM", (), "--grace", "1000")
+    job.running.signal(signal.SIGINT)
+    job.running.wait_for(b"again", "err")
+    job.running.signal(signal.SIGINT)
+    job.expect(130)
+
+
+@pytest.mark.core
+def test_many_jobs_in_a_row_all_end(sandbox: Sandbox) -> None:
+    for _ in range(200 if SOAK else 20):
+        sandbox.run("-np", 8, "sh", "-c", "exit $((HVD_RANK == 5 ? 6 : 0))").expect(6)

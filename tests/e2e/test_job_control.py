@@ -1,0 +1,149 @@
+"""Signals and terminals: what a shell's user may do to a running job."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pexpect
+import pytest
+
+from harness import HVDRUN, TIME_LIMIT, Sandbox, alive, process_state, program, wait_until
+
+
+def terminal(sandbox: Sandbox, *arguments: object) -> pexpect.spawn:
+    words = sandbox.command([HVDRUN, *arguments])
+    return pexpect.spawn(words[0], words[1:], env=sandbox.environment(), cwd=str(sandbox.files), timeout=TIME_LIMIT)
+
+
+def waiting_ranks(sandbox: Sandbox, count: int) -> list[int]:
+    wait_until(lambda: len(sandbox.lines_of("ready")) == count, "all ranks")
+    return [int(pid) for _, pid in sandbox.lines_of("ready")]
+
+
+def crash(sandbox: Sandbox, *options: object) -> list[object]:
+    return [program("crash"), "--rank", 0, "--when", sandbox.files / "go", "--ready", sandbox.files / "ready", *options]
+
+
+@pytest.mark.core
+def test_ctrl_c_stops_the_job(sandbox: Sandbox) -> None:
+    child = terminal(sandbox, "-np", 2, *crash(sandbox))
+    pids = waiting_ranks(sandbox, 2)
+    child.sendintr()
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_ctrl_c_twice_kills_ranks_that_do_not_stop(sandbox: Sandbox) -> None:
+    child = terminal(sandbox, "-np", 2, "--grace", "1000", program("spawner"), "--ignore-term", "--", *crash(sandbox))
+    pids = waiting_ranks(sandbox, 2)
+    child.sendintr()
+    child.expect("again")
+    child.sendintr()
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_a_closed_terminal_stops_the_job(sandbox: Sandbox) -> None:
+    child = terminal(sandbox, "-np", 2, *crash(sandbox))
+    waiting_ranks(sandbox, 2)
+    child.close(force=False)
+    wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
+
+
+def test_nohup_keeps_the_job_alive(sandbox: Sandbox) -> None:
+    running = sandbox.start(HVDRUN, "-np", 2, *crash(sandbox), tool="/usr/bin/nohup")
+    waiting_ranks(sandbox, 2)
+    running.signal(signal.SIGHUP)
+    assert_still_running_after_a_round_trip(sandbox, running.pid)
+    running.signal(signal.SIGTERM)
+    running.wait().expect(143)
+
+
+def test_an_ignored_interrupt_stays_ignored(sandbox: Sandbox) -> None:
+    """A shell without job control starts what stands before & with SIGINT ignored."""
+    running = sandbox.start("-c", 'trap "" INT; exec "$0" "$@"', HVDRUN, "-np", 2, *crash(sandbox), tool="/bin/sh")
+    waiting_ranks(sandbox, 2)
+    running.signal(signal.SIGINT)
+    assert_still_running_after_a_round_trip(sandbox, running.pid)
+    running.signal(signal.SIGTERM)
+    running.wait().expect(143)
+
+
+def assert_still_running_after_a_round_trip(sandbox: Sandbox, pid: int) -> None:
+    """SIGQUIT is answered after what came before it has been dealt with."""
+    before = len(error_text(sandbox))
+    os.kill(pid, signal.SIGQUIT)
+    wait_until(lambda: "running" in error_text(sandbox)[before:], "the table of ranks")
+    assert len(sandbox.ranks()) == 2
+
+
+def error_text(sandbox: Sandbox) -> str:
+    return "".join(path.read_text() for path in sandbox.files.glob("run*.err"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
+def test_user_signals_reach_every_rank(sandbox: Sandbox, number: signal.Signals) -> None:
+    running = sandbox.start("-np", 3, "sh", "-c", f'trap "echo got it; exit 0" {number.name[3:]}; echo ready;'
+                                                  "while :; do sleep 0.01; done")
+    wait_until(lambda: running.out.count(b"ready") == 3, "all ranks")
+    running.signal(number)
+    assert running.wait().expect(0).out.count(b"got it") == 3
+
+
+@pytest.mark.core
+def test_quit_prints_a_table_of_ranks_and_the_job_runs_on(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 3, *crash(sandbox))
+    pids = waiting_ranks(sandbox, 3)
+    running.signal(signal.SIGQUIT)
+    wait_until(lambda: running.err.count(b"running") >= 3, "a line for each rank")
+    text = running.err.decode()
+    assert all(str(pid) in text for pid in pids)
+    assert all(alive(pid) for pid in pids)
+    running.signal(signal.SIGTERM)
+    running.wait().expect(143)
+
+
+@pytest.mark.core
+def test_stop_and_continue(sandbox: Sandbox) -> None:
+    """TSTP pauses the ranks as well, and a stopped launcher is not taken for a dead one."""
+    running = sandbox.start("-np", 2, *crash(sandbox, "--exit", "5"), start_new_session=True)
+    pids = waiting_ranks(sandbox, 2)
+    running.signal(signal.SIGTSTP)
+    wait_until(lambda: all(process_state(pid) == "T" for pid in [running.pid, *pids]), "launcher and ranks stopped")
+    (sandbox.files / "go").touch()
+    running.signal(signal.SIGCONT)
+    running.wait().expect(5)
+
+
+def test_a_stopped_job_can_be_terminated(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 2, *crash(sandbox))
+    pids = waiting_ranks(sandbox, 2)
+    running.signal(signal.SIGTSTP)
+    wait_until(lambda: all(process_state(pid) == "T" for pid in [running.pid, *pids]), "launcher and ranks stopped")
+    running.signal(signal.SIGTERM)
+    running.signal(signal.SIGCONT)
+    running.wait().expect(143)
+
+
+def test_ctrl_z_and_fg_in_a_shell(sandbox: Sandbox) -> None:
+    words = sandbox.command(["bash", "--norc", "--noprofile", "-i"])
+    shell = pexpect.spawn(words[0], words[1:], env={**sandbox.environment(), "PS1": "$ "}, cwd=str(sandbox.files),
+                          timeout=TIME_LIMIT)
+    shell.sendline(" ".join(str(word) for word in [HVDRUN, "-np", 2, *crash(sandbox, "--exit", "5")]))
+    pids = waiting_ranks(sandbox, 2)
+    shell.sendcontrol("z")
+    shell.expect("Stopped")
+    wait_until(lambda: all(process_state(pid) == "T" for pid in pids), "ranks stopped")
+    (sandbox.files / "go").touch()
+    shell.sendline("fg")
+    shell.sendline("echo code=$?")
+    shell.expect(r"code=(\d+)")
+    assert shell.match[1] == b"5"
+    shell.sendline("exit")
+    shell.expect(pexpect.EOF)
+    shell.close()

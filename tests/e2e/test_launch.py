@@ -1,0 +1,230 @@
+"""Starting ranks: how many, which program, and the environment that each is given."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import HOSTNAME, PYTHON, Done, Sandbox, program
+
+# What a job step of Slurm leaves in the environment of whatever runs in it. All of it is about
+# hvdrun's own process, and none is true for a rank.
+SLURM_NOISE = {
+    "SLURM_PROCID": "5", "SLURM_LOCALID": "3", "SLURM_NODEID": "9", "SLURM_NTASKS": "77",
+    "SLURM_STEP_ID": "4294967290", "SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_TASKS_PER_NODE": "1",
+    "SLURM_TASK_PID": "1", "PMI_RANK": "4", "PMI_SIZE": "9", "PMI_FD": "7", "PMIX_RANK": "3",
+    "PMIX_NAMESPACE": "slurm.pmix.1.0", "OMPI_COMM_WORLD_RANK": "6",
+}
+
+
+def dump(sandbox: Sandbox, *options: object, arguments: tuple[str, ...] = (), **more: object) -> Done:
+    return sandbox.run(*options, program("env_dump"), sandbox.files, *arguments, **more).expect(0)
+
+
+def environment(sandbox: Sandbox, rank: int) -> dict[str, str]:
+    text = (sandbox.files / f"{rank}.env").read_bytes()
+    return dict(os.fsdecode(entry).split("=", 1) for entry in text.split(b"\0") if entry)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_starts_as_many_ranks_as_asked(sandbox: Sandbox, size: int) -> None:
+    done = sandbox.run("-np", size, "sh", "-c", "echo $HVD_RANK/$HVD_SIZE").expect(0)
+    ranks = sorted(line.split()[-1] for line in done.out_lines)
+    assert ranks == sorted(f"{rank}/{size}" for rank in range(size))
+
+
+def test_without_np_starts_one_rank_per_slot(sandbox: Sandbox) -> None:
+    done = sandbox.run("sh", "-c", "echo $HVD_SIZE").expect(0)
+    assert len(done.out_lines) == len(os.sched_getaffinity(0)), "slots without GPUs are cores"
+
+
+def test_slots_can_be_given_with_hosts(sandbox: Sandbox) -> None:
+    assert len(sandbox.run("-H", "localhost:3", "true").expect(0).report["ranks"]) == 3
+
+
+def test_ranks_per_host(sandbox: Sandbox) -> None:
+    done = sandbox.run("--ranks-per-host", 3, "sh", "-c", "echo $HVD_LOCAL_SIZE").expect(0)
+    assert [line.split()[-1] for line in done.out_lines] == ["3"] * 3
+
+
+@pytest.mark.core
+def test_every_rank_gets_the_whole_contract(sandbox: Sandbox) -> None:
+    size = 3
+    dump(sandbox, "-np", size)
+    environments = [environment(sandbox, rank) for rank in range(size)]
+    for rank, given in enumerate(environments):
+        expected = {
+            "HVD_RANK": rank, "HVD_SIZE": size, "HVD_LOCAL_RANK": rank, "HVD_LOCAL_SIZE": size,
+            "HVD_NODE_RANK": 0, "HVD_NODE_COUNT": 1,
+            "RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": size,
+            "GROUP_RANK": 0, "GROUP_WORLD_SIZE": 1,
+            "HOROVOD_RANK": rank, "HOROVOD_SIZE": size, "HOROVOD_LOCAL_RANK": rank,
+            "HOROVOD_LOCAL_SIZE": size, "HOROVOD_CROSS_RANK": 0, "HOROVOD_CROSS_SIZE": 1,
+            "OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": size,
+            "OMPI_COMM_WORLD_LOCAL_RANK": rank, "OMPI_COMM_WORLD_LOCAL_SIZE": size,
+            "OMPI_COMM_WORLD_NODE_RANK": rank,
+            "PYTHONUNBUFFERED": 1, "PMIX_RANK": rank,
+        }
+        assert {name: given.get(name) for name in expected} == {name: str(value) for name, value in expected.items()}
+        assert given["HVD_HOSTNAME"] == given["HOROVOD_HOSTNAME"] != ""
+        assert re.fullmatch(r"[0-9a-f]{32}", given["HVD_JOB_ID"])
+        assert re.fullmatch(r"[0-9a-f]{64}", given["HVD_JOB_KEY"])
+        assert re.fullmatch(r"/dev/shm/.+@\d+", given["HVD_STATUS"])
+        assert given["HVD_SHM_DIR"].startswith("/dev/shm/")
+        assert given["HVD_NOTICE_FD"] in (sandbox.files / f"{rank}.fds").read_text().split()
+        assert given["MASTER_ADDR"] and 0 < int(given["MASTER_PORT"]) < 65536
+        assert "HVD_LOCAL_DEVICE" not in given
+    same = ["HVD_JOB_ID", "HVD_JOB_KEY", "MASTER_ADDR", "MASTER_PORT", "HVD_SHM_DIR"]
+    assert all(given[name] == environments[0][name] for given in environments for name in same)
+    assert len({given["HVD_STATUS"] for given in environments}) == size, "each rank has a page of its own"
+
+
+def test_each_job_has_its_own_id_key_and_port(sandbox: Sandbox) -> None:
+    given = []
+    for _ in range(2):
+        dump(sandbox, "-np", 1)
+        given.append(environment(sandbox, 0))
+    for name in ("HVD_JOB_ID", "HVD_JOB_KEY"):
+        assert given[0][name] != given[1][name]
+
+
+def test_a_rank_sees_the_callers_environment_otherwise(sandbox: Sandbox) -> None:
+    nasty = {"NEWLINES": "a\nb\n", "EMPTY": "", "EQUALS": "a=b=c", "LATIN": "caf\udce9", "HUGE": "h" * 131000}
+    dump(sandbox, "-np", 2, env=nasty)
+    for rank in range(2):
+        given = environment(sandbox, rank)
+        assert {name: given.get(name) for name in nasty} == nasty
+
+
+def test_x_passes_and_sets_variables(sandbox: Sandbox) -> None:
+    dump(sandbox, "-np", 1, "-x", "KEPT", "-x", "SET=to this=that", "-x", "KEPT_TOO=",
+         env={"KEPT": "mine", "SET": "before"})
+    given = environment(sandbox, 0)
+    assert (given["KEPT"], given["SET"], given["KEPT_TOO"]) == ("mine", "to this=that", "")
+
+
+def test_the_users_own_pythonunbuffered_is_kept(sandbox: Sandbox) -> None:
+    dump(sandbox, "-np", 1, env={"PYTHONUNBUFFERED": ""})
+    assert environment(sandbox, 0)["PYTHONUNBUFFERED"] == ""
+
+
+def test_variables_of_a_slurm_step_or_an_mpi_launcher_around_say_the_truth_or_are_gone(sandbox: Sandbox) -> None:
+    dump(sandbox, "-np", 2, env=SLURM_NOISE)
+    for rank in range(2):
+        given = environment(sandbox, rank)
+        truth = {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), "SLURM_NODEID": "0", "SLURM_NTASKS": "2",
+                 "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2",
+                 "PMI_RANK": str(rank), "PMI_SIZE": "2", "PMIX_RANK": str(rank), "OMPI_COMM_WORLD_RANK": str(rank)}
+        wrong = {name: given[name] for name in SLURM_NOISE
+                 if name in given and given[name] != truth.get(name) and name != "PMIX_NAMESPACE"}
+        assert not wrong
+        assert given["PMIX_NAMESPACE"] != SLURM_NOISE["PMIX_NAMESPACE"]
+
+
+def test_arguments_arrive_as_they_were_typed(sandbox: Sandbox) -> None:
+    arguments = ("", " two words ", "-np", "--", "$HOME", "'\"\\", "line\nbreak", "--help")
+    dump(sandbox, "-np", 1, arguments=arguments)
+    words = (sandbox.files / "0.args").read_bytes().split(b"\0")[:-1]
+    assert [word.decode() for word in words[2:]] == list(arguments)
+
+
+def test_ranks_run_in_the_callers_folder(sandbox: Sandbox) -> None:
+    folder = sandbox.files / "a folder"
+    folder.mkdir()
+    dump(sandbox, "-np", 1, cwd=folder)
+    assert (sandbox.files / "0.cwd").read_text() == str(folder)
+
+
+def test_ranks_inherit_no_descriptors_but_their_own(sandbox: Sandbox) -> None:
+    extra = os.open("/dev/null", os.O_RDONLY)
+    try:
+        dump(sandbox, "-np", 2, pass_fds=[extra])
+    finally:
+        os.close(extra)
+    for rank in range(2):
+        notice = environment(sandbox, rank)["HVD_NOTICE_FD"]
+        assert set((sandbox.files / f"{rank}.fds").read_text().split()) <= {"0", "1", "2", notice}
+
+
+def test_the_program_is_found_in_path(sandbox: Sandbox) -> None:
+    tool = sandbox.files / "bin/my tool"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho found it\n")
+    tool.chmod(0o755)
+    done = sandbox.run("-np", 1, "my tool", env={"PATH": f"/nonexistent:{tool.parent}:/bin"}).expect(0)
+    assert done.out == b"found it\n"
+
+
+def test_a_program_with_a_slash_is_relative_to_the_callers_folder(sandbox: Sandbox) -> None:
+    script = sandbox.files / "script.sh"
+    script.write_text("#!/bin/sh\necho here\n")
+    script.chmod(0o755)
+    assert sandbox.run("-np", 1, "./script.sh").expect(0).out == b"here\n"
+
+
+@pytest.mark.parametrize("words", [["--"], ["run"]])
+def test_double_dash_and_run_always_start_a_program(sandbox: Sandbox, words: list[str]) -> None:
+    script = sandbox.files / "jobs"  # also the name of a subcommand
+    script.write_text("#!/bin/sh\necho the program\n")
+    script.chmod(0o755)
+    before, after = ([], words) if words == ["--"] else (words, [])
+    done = sandbox.run(*before, "-np", 1, *after, "jobs", tool=sandbox_tool(sandbox), env={"PATH": f"{sandbox.files}:/bin"})
+    assert done.expect(0).out == b"the program\n"
+
+
+def sandbox_tool(sandbox: Sandbox) -> Path:
+    """hvdrun under another path, so that the harness puts no option before the words."""
+    from harness import HVDRUN
+    link = sandbox.files / "hvdrun"
+    link.symlink_to(HVDRUN)
+    return link
+
+
+def test_a_program_that_is_not_there_gives_127_and_one_line(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "no-such-program").expect(127)
+    assert done.err_text.count("\n") == 1 and "no-such-program" in done.err_text
+
+
+@pytest.mark.parametrize("kind", ["directory", "plain file"])
+def test_a_program_that_cannot_be_run_gives_126_and_one_line(sandbox: Sandbox, kind: str) -> None:
+    path = sandbox.files / "thing"
+    path.mkdir() if kind == "directory" else path.write_text("data")
+    done = sandbox.run("-np", 2, path).expect(126)
+    assert done.err_text.count("\n") == 1 and str(path) in done.err_text
+
+
+def test_a_script_whose_interpreter_is_missing_is_told_apart(sandbox: Sandbox) -> None:
+    script = sandbox.files / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    done = sandbox.run("-np", 2, script)
+    assert done.code in (126, 127) and not done.survivors
+    assert str(script) in done.err_text and "interpreter" in done.err_text
+
+
+@pytest.mark.measures
+def test_many_ranks(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 128, "sh", "-c", "echo $HVD_RANK").expect(0)
+    assert sorted(int(line.split()[-1]) for line in done.out_lines) == list(range(128))
+
+
+def test_python_ranks_print_at_once(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 1, PYTHON, "-c", "import time; print('now'); time.sleep(1000)")
+    running.wait_for(b"now\n")
+    running.signal(15)
+    running.wait().expect(143)
+
+
+def test_the_job_can_be_started_from_inside_a_rank(sandbox: Sandbox) -> None:
+    from harness import HVDRUN
+    done = sandbox.run("-np", 1, HVDRUN, "-np", 2, "sh", "-c", "echo inner $HVD_RANK $HVD_SIZE").expect(0)
+    assert sorted(line.split("inner ")[1] for line in done.out_lines) == ["0 2", "1 2"]
+
+
+def test_the_hosts_name_is_the_machines(sandbox: Sandbox) -> None:
+    dump(sandbox, "-np", 1)
+    assert environment(sandbox, 0)["HVD_HOSTNAME"] in (HOSTNAME, HOSTNAME.split(".")[0], "localhost")

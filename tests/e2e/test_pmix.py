@@ -1,0 +1,67 @@
+"""The PMIx server that comes with every job."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from harness import BUILD, Sandbox, alive, program, wait_until
+
+CLIENT = program("pmix_client")
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_a_client_finds_its_rank_and_reads_what_others_put(sandbox: Sandbox, size: int) -> None:
+    done = sandbox.run("-np", size, "--label", "none", CLIENT).expect(0)
+    expected = [f"rank {rank} of {size}: sum {size * (size - 1) // 2}" for rank in range(size)]
+    assert sorted(done.out_lines) == expected
+
+
+@pytest.mark.measures
+def test_many_clients(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 64, CLIENT).expect(0)
+    assert len(re.findall(r"of 64: sum 2016\b", done.out_text)) == 64
+
+
+@pytest.mark.core
+def test_an_abort_ends_the_job_with_its_code(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 4, "--grace", "0.3", CLIENT, "--abort", 2).expect(7)
+    assert re.search(r"rank 2\b", done.err_text) and "the test asked for an abort" in done.err_text
+    assert done.report["culprit"] == 2
+
+
+def test_leaving_without_finalize_is_a_failure_although_the_code_is_0(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--grace", "0.3", CLIENT, "--no-finalize", 1)
+    assert done.code != 0 and not done.survivors, done
+    assert "rank 1" in done.err_text and "finalize" in done.err_text
+
+
+def test_without_pmix_a_client_is_told_so_and_others_run(sandbox: Sandbox) -> None:
+    assert sandbox.run("-np", 2, "--pmix", "off", "sh", "-c", "echo ${PMIX_RANK-unset}").expect(0).out.count(b"unset") == 2
+    done = sandbox.run("-np", 1, "--pmix", "off", CLIENT)
+    assert done.code == 98 and "PMIx_Init" in done.err_text
+
+
+@pytest.mark.core
+def test_two_jobs_side_by_side_do_not_meet(sandbox: Sandbox) -> None:
+    jobs = [sandbox.start("-np", 3, "--label", "none", CLIENT) for _ in range(4)]
+    for job in jobs:
+        assert sorted(job.wait().expect(0).out_lines) == [f"rank {rank} of 3: sum 3" for rank in range(3)]
+
+
+def test_clients_die_with_a_killed_launcher(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 3, program("spawner"), "--setsid", 1, "--pids", sandbox.files / "pids", "--",
+                            "sh", "-c", f"{CLIENT}; echo ready $$ >> {sandbox.files}/pids; sleep 1000")
+    wait_until(lambda: len(sandbox.lines_of("pids")) == 6, "all ranks have used PMIx")
+    running.signal(9)
+    wait_until(lambda: not any(alive(int(pid)) for _, pid in sandbox.lines_of("pids")), "their end")
+    wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
+
+
+def test_libhvd_brings_the_ranks_together_without_pmix_too(sandbox: Sandbox) -> None:
+    """Bootstrap through the environment alone, as under torchrun."""
+    for options in ([], ["--pmix", "off"]):
+        done = sandbox.run("-np", 2, *options, BUILD / "bin/examples/digits", "--epochs", 1).expect(0)
+        assert "test accuracy" in done.out_text

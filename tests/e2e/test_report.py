@@ -1,0 +1,138 @@
+"""What is said at the end: on stderr for people, with --report as JSON."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+
+import pytest
+
+from harness import Sandbox, program, read_bytes, wait_until
+
+
+def crashed(sandbox: Sandbox, *options: object, ranks: int = 4) -> object:
+    """A job in which rank 2 fails as told while the others wait."""
+    running = sandbox.start("-np", ranks, "--grace", "0.3", program("crash"), "--rank", 2, "--ready",
+                            sandbox.files / "ready", "--when", sandbox.files / "go", *options)
+    wait_until(lambda: len(sandbox.lines_of("ready")) == ranks, "all ranks")
+    (sandbox.files / "go").touch()
+    return running.wait()
+
+
+@pytest.mark.core
+def test_the_first_failure_is_named_with_all_that_is_known(sandbox: Sandbox) -> None:
+    done = crashed(sandbox, "--exit", "3", "--say", "cannot open the data").expect(3)
+    pid = dict(sandbox.lines_of("ready"))["2"]
+    text = done.err_text
+    assert re.search(r"rank 2\b.*\b3\b", text), text
+    assert pid in text
+    assert re.search(r"0-1,3\b.*stopped by hvdrun", text), "the others are folded into one line"
+    report = text[text.index("rank 2", text.index("cannot open the data") + 1) :]
+    assert "cannot open the data" in report, "its last words stand in the report as well"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+def test_a_signal_is_named(sandbox: Sandbox, number: signal.Signals) -> None:
+    done = crashed(sandbox, "--signal", int(number)).expect(128 + number)
+    assert re.search(rf"rank 2\b.*{number.name}", done.err_text), done
+
+
+def test_only_the_last_20_lines_of_stderr_are_repeated(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 1, "sh", "-c", "for i in $(seq 100); do echo line $i >&2; done; exit 3").expect(3)
+    assert done.err.count(b"line 81\n") == 2 and done.err.count(b"line 100\n") == 2
+    assert done.err.count(b"line 80\n") == 1
+    assert done.report["ranks"][0]["last_stderr"] == [f"line {number}" for number in range(81, 101)]
+
+
+def test_a_good_run_says_nothing_unasked(sandbox: Sandbox) -> None:
+    assert sandbox.run("-np", 2, "true").expect(0).err == b""
+
+
+@pytest.mark.core
+def test_the_json_of_a_failure(sandbox: Sandbox) -> None:
+    report = crashed(sandbox, "--exit", "3", "--say", "words").expect(3).report
+    assert report["exit_code"] == 3 and report["culprit"] == 2
+    assert "rank 2" in report["reason"]
+    pids = {int(rank): int(pid) for rank, pid in sandbox.lines_of("ready")}
+    assert [rank["rank"] for rank in report["ranks"]] == [0, 1, 2, 3]
+    for rank in report["ranks"]:
+        assert rank["pid"] == pids[rank["rank"]] and rank["host"]
+    blamed, other = report["ranks"][2], report["ranks"][0]
+    assert blamed["exit_code"] == 3 and not blamed["stopped_by_hvdrun"] and blamed["last_stderr"] == ["words"]
+    assert other["signal"] == "SIGTERM" and other["stopped_by_hvdrun"]
+
+
+def test_the_json_of_a_good_run(sandbox: Sandbox) -> None:
+    report = sandbox.run("-np", 2, "true").expect(0).report
+    assert report["exit_code"] == 0 and report.get("culprit") is None
+    for rank in report["ranks"]:
+        assert rank["exit_code"] == 0 and not rank["stopped_by_hvdrun"]
+        assert 0 < rank["seconds"] <= report["wall_seconds"]
+
+
+@pytest.mark.measures
+def test_times_and_memory_of_each_rank(sandbox: Sandbox) -> None:
+    script = f'if [ "$HVD_RANK" = 0 ]; then exec {program("memory_hog")} --megabytes 200; else exec {program("busy")} --seconds 0.5; fi'
+    hog, busy = sandbox.run("-np", 2, "sh", "-c", script).expect(0).report["ranks"]
+    assert 200 << 20 <= hog["peak_memory_bytes"] < 260 << 20
+    assert busy["peak_memory_bytes"] < 50 << 20
+    assert 0.4 <= busy["user_seconds"] + busy["system_seconds"]
+    assert busy["seconds"] >= 0.4
+
+
+def test_an_unwritable_report_is_said_before_anything_starts(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--report", "/nonexistent/report.json", "touch", sandbox.files / "started")
+    assert done.code == 2 and "/nonexistent/report.json" in done.err_text
+    assert not (sandbox.files / "started").exists()
+
+
+def test_the_status_page_is_read_after_its_rank_was_killed(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--grace", "0.3", program("status_writer")).expect(137)
+    assert "the loss is not a number" in done.err_text and "allreduce layer7.weight" in done.err_text
+    blamed = done.report["ranks"][0]
+    assert blamed["last_error"] == "the loss is not a number"
+    assert blamed["in_collective"] == "allreduce layer7.weight"
+
+
+def test_a_core_dump_is_mentioned(sandbox: Sandbox) -> None:
+    if not read_bytes("/proc/sys/kernel/core_pattern").strip():
+        pytest.skip("this kernel writes no core files")
+    done = sandbox.run("-c", 'ulimit -c unlimited; exec "$0" "$@"', hvdrun(), "-np", 1, program("crash"), "--signal", 11,
+                       tool="/bin/bash").expect(139)
+    assert "core dumped" in done.err_text
+
+
+def hvdrun() -> str:
+    from harness import HVDRUN
+    return str(HVDRUN)
+
+
+def memory_group(sandbox: Sandbox) -> str | None:
+    """A control group of version 1 or 2 in which memory can be limited; none where we may not."""
+    for base, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        folder = f"{base}/hvdtest-{sandbox.cookie}"
+        try:
+            os.mkdir(folder)
+        except OSError:
+            continue
+        if os.path.exists(f"{folder}/{limit}"):
+            with open(f"{folder}/{limit}", "w") as file:
+                file.write(str(128 << 20))
+            return folder
+        os.rmdir(folder)
+    return None
+
+
+@pytest.mark.measures
+def test_a_rank_killed_for_memory_is_told_apart(sandbox: Sandbox) -> None:
+    if not (group := memory_group(sandbox)):
+        pytest.skip("no right to make a control group with a memory limit")
+    try:
+        done = sandbox.run("-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', group, hvdrun(), "-np", 2, "sh", "-c",
+                           f'[ "$HVD_RANK" = 1 ] && exec {program("memory_hog")} --megabytes 1000; sleep 1000',
+                           tool="/bin/sh").expect(137)
+        assert re.search(r"rank 1\b.*memory", done.err_text), done
+    finally:
+        wait_until(lambda: not read_bytes(f"{group}/cgroup.procs"), "an empty control group")
+        os.rmdir(group)

@@ -1,0 +1,90 @@
+"""Standard input: to rank 0, to all, to one, to none."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from harness import Sandbox, wait_until
+
+COPY = ("sh", "-c", "cat; echo end of $HVD_RANK")
+
+
+def received(lines: list[str]) -> dict[str, list[str]]:
+    """What each rank printed, by rank."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        label, _, text = line.partition("] ")
+        found.setdefault(label.strip("["), []).append(text)
+    return found
+
+
+@pytest.mark.parametrize("option, readers", [
+    ([], ["0"]),
+    (["--stdin", "1"], ["1"]),
+    (["--stdin", "all"], ["0", "1", "2"]),
+    (["--stdin", "none"], []),
+])
+def test_stdin_goes_where_it_is_sent(sandbox: Sandbox, option: list[str], readers: list[str]) -> None:
+    done = sandbox.run("-np", 3, *option, *COPY, stdin=b"one\ntwo\n").expect(0)
+    for rank, lines in received(done.out_lines).items():
+        assert lines == (["one", "two"] if rank in readers else []) + [f"end of {rank}"]
+
+
+@pytest.mark.core
+def test_a_large_input_arrives_whole(sandbox: Sandbox) -> None:
+    data = b"".join(b"%d\n" % number for number in range(500_000))
+    done = sandbox.run("-np", 2, "--stdin", "all", "md5sum", stdin=data).expect(0)
+    assert len({line.split()[1] for line in done.out_lines}) == 1
+    import hashlib
+    assert hashlib.md5(data).hexdigest() in done.out_text
+
+
+def test_a_rank_that_reads_nothing_holds_up_nobody(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--stdin", "all", "sh", "-c", '[ "$HVD_RANK" = 0 ] || wc -c', stdin=b"x" * 5_000_000)
+    assert received(done.expect(0).out_lines)["1"] == ["5000000"]
+
+
+def test_typed_lines_arrive_while_stdin_stays_open(sandbox: Sandbox) -> None:
+    read_end, write_end = os.pipe()
+    running = sandbox.start("-np", 2, "cat", stdin=read_end)
+    os.close(read_end)
+    os.write(write_end, b"ping\n")
+    running.wait_for(b"[0] ping\n")
+    os.close(write_end)
+    running.wait().expect(0)
+
+
+def test_the_job_ends_though_stdin_stays_open(sandbox: Sandbox) -> None:
+    read_end, write_end = os.pipe()
+    try:
+        sandbox.start("-np", 2, "true", stdin=read_end).wait().expect(0)
+    finally:
+        os.close(read_end)
+        os.close(write_end)
+
+
+def test_a_rank_number_that_is_not_there_is_an_error(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--stdin", "2", "true").expect(2)
+    assert "--stdin" in done.err_text
+
+
+def test_stdin_of_a_terminal_in_the_background_is_not_read(sandbox: Sandbox) -> None:
+    """Reading there would stop the job with SIGTTIN."""
+    import pexpect
+    from harness import HVDRUN
+
+    words = sandbox.command(["bash", "--norc", "-i"])
+    shell = pexpect.spawn(words[0], words[1:], env={**sandbox.environment(), "PS1": "$ "}, cwd=str(sandbox.files), timeout=30)
+    shell.sendline(f"{HVDRUN} -np 2 sh -c 'touch started.$HVD_RANK; until [ -e go ]; do sleep 0.01; done' & echo in background")
+    wait_until(lambda: len(list(sandbox.files.glob("started.*"))) == 2, "both ranks")
+    (sandbox.files / "go").touch()
+    shell.sendline("wait %1; echo code=$?")
+    shell.expect(r"code=(\d+)")
+    assert shell.match[1] == b"0"
+    shell.sendline("exit")
+    shell.expect(pexpect.EOF)
+    shell.close()
+    assert shell.signalstatus in (None, signal.SIGHUP)

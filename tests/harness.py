@@ -1,0 +1,269 @@
+"""What the end-to-end tests run hvdrun with.
+
+A Sandbox belongs to one test: its own TMPDIR, its own /dev/shm (a private mount, as root), its own
+cookie in the environment of everything that it starts. So that tests run side by side, and that
+each can say for sure what is left of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+BUILD = Path(os.environ.get("HVD_BUILD", TOP / "build")).resolve()
+HVDRUN = BUILD / "bin/hvdrun"
+PYTHON = "/usr/bin/python3"
+SOAK = os.environ.get("HVD_SOAK") == "1"
+HOSTNAME = socket.gethostname()
+
+_CACHE = BUILD / "CMakeCache.txt"
+SANITIZED = bool(_CACHE.exists() and re.search(r"^HVD_SANITIZE:\w+=\w", _CACHE.read_text(), re.MULTILINE))
+
+# No test takes this long; one that does hangs, and is ended with what it printed.
+TIME_LIMIT = 240.0 if SANITIZED else 60.0
+
+
+def program(name: str) -> str:
+    """The path of a program of tests/programs."""
+    return str(BUILD / "bin/tests" / name)
+
+
+def wait_until(condition: Callable[[], object], what: str, limit: float = TIME_LIMIT) -> None:
+    """Returns as soon as the condition holds. Fails, naming `what`, when it never does."""
+    deadline = time.monotonic() + limit
+    pause = 0.001
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {limit:.0f} s in vain: {what}"
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.05)
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """A file's content; nothing when it is not there, or its process has ended."""
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    words = read_bytes(f"/proc/{pid}/environ").split(b"\0")
+    return dict(os.fsdecode(word).split("=", 1) for word in words if b"=" in word)
+
+
+def all_pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def process_state(pid: int) -> str:
+    """The state letter of /proc/PID/stat; "" when there is no such process."""
+    stat = read_bytes(f"/proc/{pid}/stat")
+    return stat[stat.rindex(b")") + 2 :][:1].decode() if stat else ""
+
+
+def parent_of(pid: int) -> int:
+    stat = read_bytes(f"/proc/{pid}/stat")
+    return int(stat[stat.rindex(b")") + 2 :].split()[1]) if stat else 0
+
+
+def alive(pid: int) -> bool:
+    """The process exists and is not merely waiting to be reaped."""
+    return process_state(pid) not in ("", "Z", "X")
+
+
+def describe(pid: int) -> str:
+    command = read_bytes(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode(errors="replace")
+    return f"{pid} {process_state(pid)} {command[:200]}"
+
+
+@dataclass(frozen=True)
+class Done:
+    """A run of hvdrun that has ended."""
+
+    code: int
+    out: bytes
+    err: bytes
+    report: dict | None
+    survivors: list[str]  # processes of the job that were there when hvdrun had returned
+
+    @property
+    def out_text(self) -> str:
+        return self.out.decode()
+
+    @property
+    def err_text(self) -> str:
+        return self.err.decode(errors="replace")
+
+    @property
+    def out_lines(self) -> list[str]:
+        return self.out.decode().splitlines()
+
+    def __str__(self) -> str:  # what pytest shows when an assertion on it fails
+        return f"code {self.code}\n--- stdout\n{self.out[-4000:].decode(errors='replace')}\n" \
+               f"--- stderr\n{self.err[-8000:].decode(errors='replace')}"
+
+    def expect(self, code: int) -> Done:
+        assert self.code == code, f"expected code {code}, got {self}"
+        assert not self.survivors, f"still there when hvdrun had returned: {self.survivors}\n{self}"
+        return self
+
+
+class Running:
+    """A run of hvdrun that has not ended yet; its streams go to files."""
+
+    def __init__(self, sandbox: Sandbox, process: subprocess.Popen, out: Path, err: Path, report: Path) -> None:
+        self._sandbox = sandbox
+        self.process = process
+        self.pid = process.pid
+        self.out_path, self.err_path, self._report = out, err, report
+
+    @property
+    def out(self) -> bytes:
+        return read_bytes(self.out_path)
+
+    @property
+    def err(self) -> bytes:
+        return read_bytes(self.err_path)
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def descendants(self) -> list[int]:
+        parents = {pid: parent_of(pid) for pid in all_pids()}
+        found, border = [], [self.pid]
+        while border:
+            border = [pid for pid, parent in parents.items() if parent in border]
+            found += border
+        return found
+
+    def helper(self, name: str) -> int:
+        """The pid of the agent or the guard of this run."""
+        wait_until(lambda: self._named(name), f"a process called {name} under hvdrun")
+        return self._named(name)[0]
+
+    def _named(self, name: str) -> list[int]:
+        return [pid for pid in self.descendants() if read_bytes(f"/proc/{pid}/comm").strip() == name.encode()]
+
+    def wait_for(self, text: bytes, stream: str = "out") -> None:
+        path = self.out_path if stream == "out" else self.err_path
+        wait_until(lambda: text in read_bytes(path) or self.process.poll() is not None, f"{text!r} on std{stream}")
+        assert text in read_bytes(path), f"hvdrun ended without {text!r} on std{stream}: {self.wait()}"
+
+    def wait(self) -> Done:
+        try:
+            code = self.process.wait(TIME_LIMIT)
+            survivors = self._sandbox.processes()
+        except subprocess.TimeoutExpired:
+            self._sandbox.kill_all()
+            raise AssertionError(f"hvdrun did not end in {TIME_LIMIT:.0f} s\n--- stdout\n"
+                                 f"{self.out[-4000:].decode(errors='replace')}\n--- stderr\n"
+                                 f"{self.err[-8000:].decode(errors='replace')}") from None
+        return Done(code, self.out, self.err, load_report(self._report), [describe(pid) for pid in survivors])
+
+
+def load_report(path: Path) -> dict | None:
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+class Sandbox:
+    """A test's own place. Its owner calls close(), which fails when anything is left."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = folder / "files"  # the test's own
+        self.tmp = folder / "tmp"      # TMPDIR of what it starts
+        self.files.mkdir(parents=True)
+        self.tmp.mkdir()
+        self.cookie = uuid.uuid4().hex
+        # Mounted over /dev/shm for the test's processes; on tmpfs as that is.
+        self._shm = Path(f"/dev/shm/hvdtest-{self.cookie}")
+        self.isolated = os.geteuid() == 0
+        if self.isolated:
+            self._shm.mkdir(mode=0o1777)
+            self._shm.chmod(0o1777)
+        self.mounts: list[str] = []  # further shell commands before hvdrun, in its mount namespace
+        self._runs = 0
+
+    def environment(self, changes: dict[str, str] | None = None) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
+        return {**kept, "PATH": "/usr/bin:/bin", "HOME": str(self.files), "LC_ALL": "C.UTF-8",
+                "TMPDIR": str(self.tmp), "HVD_TEST_COOKIE": self.cookie, **(changes or {})}
+
+    def command(self, words: Sequence[object]) -> list[str]:
+        """The words, in this sandbox's mounts. The pid stays that of the first program: all exec."""
+        plain = [str(word) for word in words]
+        if not self.isolated:
+            return plain
+        setup = " && ".join([f"mount --bind {self._shm} /dev/shm", *self.mounts])
+        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", f'{setup} && exec "$@"', "sh", *plain]
+
+    def start(self, *arguments: object, env: dict[str, str] | None = None, tool: object = HVDRUN,
+              cwd: Path | None = None, stdin: object = subprocess.DEVNULL, **options: object) -> Running:
+        self._runs += 1
+        base = self.files / f"run{self._runs}"
+        out, err, report = base.with_suffix(".out"), base.with_suffix(".err"), base.with_suffix(".report")
+        words = [tool, "--report", report, *arguments] if tool == HVDRUN else [tool, *arguments]
+        with open(out, "wb") as out_file, open(err, "wb") as err_file:
+            streams = {"stdout": out_file, "stderr": err_file, **options}
+            process = subprocess.Popen(self.command(words), env=self.environment(env), cwd=cwd or self.files,
+                                       stdin=stdin, **streams)
+        return Running(self, process, out, err, report)
+
+    def run(self, *arguments: object, stdin: bytes | None = None, **options: object) -> Done:
+        if stdin is None:
+            return self.start(*arguments, **options).wait()
+        source = self.files / f"stdin{self._runs}"
+        source.write_bytes(stdin)
+        with open(source, "rb") as file:
+            return self.start(*arguments, stdin=file, **options).wait()
+
+    def processes(self) -> list[int]:
+        """What of this test is running, hvdrun itself included."""
+        mark = f"HVD_TEST_COOKIE={self.cookie}".encode()
+        return [pid for pid in all_pids() if mark in read_bytes(f"/proc/{pid}/environ") and alive(pid)]
+
+    def ranks(self) -> dict[int, int]:
+        """The running ranks' pids by rank: the processes that hvdrun itself started as ranks."""
+        found: dict[int, int] = {}
+        for pid in self.processes():
+            environment = environment_of(pid)
+            if "HVD_RANK" in environment and "HVD_RANK" not in environment_of(parent_of(pid)):
+                found[int(environment["HVD_RANK"])] = pid
+        return found
+
+    def lines_of(self, name: str) -> list[list[str]]:
+        """The complete lines of a file that ranks append to, as words."""
+        text = read_bytes(self.files / name).decode()
+        return [line.split() for line in text[: text.rfind("\n") + 1].splitlines()]
+
+    def kill_all(self) -> None:
+        deadline = time.monotonic() + 10
+        while (left := self.processes()) and time.monotonic() < deadline:
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.01)
+
+    def leftovers(self) -> list[str]:
+        files = [str(path) for path in self.tmp.iterdir()]
+        if self.isolated:
+            files += [str(path).replace(str(self._shm), "/dev/shm") for path in self._shm.iterdir()]
+        return [describe(pid) for pid in self.processes()] + files
+
+    def close(self) -> None:
+        left = self.leftovers()
+        self.kill_all()
+        shutil.rmtree(self._shm, ignore_errors=True)
+        assert not left, "left behind by this test: " + "; ".join(left)

@@ -1,0 +1,103 @@
+"""What `cmake --install` leaves is complete: programs, library, package files, manual, completion."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness import BUILD, Sandbox
+
+PROGRAM = """\
+#include <cstdio>
+#include <hvd/hvd.hpp>
+
+int main() {
+  hvd::init();
+  float value = static_cast<float>(hvd::rank()) + 1;
+  hvd::allreduce(&value, 1, hvd::sum);
+  if (hvd::rank() == 0) std::printf("sum %.0f of %d ranks\\n", value, hvd::size());
+  hvd::shutdown();
+}
+"""
+
+PROJECT = """\
+cmake_minimum_required(VERSION 3.22)
+project(first LANGUAGES CXX)
+find_package(hvd REQUIRED)
+add_executable(first first.cpp)
+target_link_libraries(first PRIVATE hvd::hvd)
+"""
+
+
+def run(*words: object, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run([str(word) for word in words], cwd=cwd, env={**os.environ, **(env or {})},
+                          capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("with space") / "prefix"
+    run("cmake", "--install", BUILD, "--prefix", place)
+    return place
+
+
+def test_a_small_program_finds_the_package_with_cmake(prefix: Path, tmp_path: Path, sandbox: Sandbox) -> None:
+    (tmp_path / "first.cpp").write_text(PROGRAM)
+    (tmp_path / "CMakeLists.txt").write_text(PROJECT)
+    run("cmake", "-S", tmp_path, "-B", tmp_path / "out", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", tmp_path / "out")
+    assert sandbox.run(tool=tmp_path / "out/first").expect(0).out == b"sum 1 of 1 ranks\n"
+    under = sandbox.run("-np", 2, tmp_path / "out/first", tool=prefix / "bin/hvdrun").expect(0)
+    assert b"sum 3 of 2 ranks\n" in under.out
+
+
+def test_a_small_program_finds_the_package_with_pkg_config(prefix: Path, tmp_path: Path, sandbox: Sandbox) -> None:
+    (tmp_path / "first.cpp").write_text(PROGRAM)
+    [folder] = {path.parent for path in prefix.rglob("hvd.pc")}
+    flags = run("pkg-config", "--cflags", "--libs", "hvd", env={"PKG_CONFIG_PATH": str(folder)})
+    # Through a shell: pkg-config quotes the space in the prefix for one.
+    run("sh", "-c", f"c++ -std=c++20 first.cpp -o first {flags.strip()} -Wl,-rpath,'{folder.parent}'", cwd=tmp_path)
+    assert sandbox.run(tool=tmp_path / "first").expect(0).out == b"sum 1 of 1 ranks\n"
+
+
+def test_the_c_header_is_c(prefix: Path, tmp_path: Path) -> None:
+    (tmp_path / "first.c").write_text("#include <hvd/hvd.h>\nint main(void) { return hvd_init() != 0; }\n")
+    run("cc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
+        f"-I{prefix}/include", tmp_path / "first.c")
+
+
+def test_the_installed_launcher_runs_where_it_stands(prefix: Path, sandbox: Sandbox) -> None:
+    moved = sandbox.files / "elsewhere"
+    run("cp", "-r", prefix, moved)
+    done = sandbox.run("-np", 2, "echo", "x", tool=moved / "bin/hvdrun").expect(0)
+    assert sorted(done.out_lines) == ["[0] x", "[1] x"]
+
+
+def test_the_manual_page_is_installed_and_tells_every_option(prefix: Path) -> None:
+    [page] = prefix.rglob("hvdrun.1")
+    text = re.sub(".\b", "", run("mandoc", "-T", "ascii", page))  # bold is a letter printed twice
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", run(prefix / "bin/hvdrun", "--help")))
+    assert options and not [option for option in sorted(options) if option not in text]
+
+
+def test_bash_completes_options_and_their_values(prefix: Path) -> None:
+    [script] = [path for path in prefix.rglob("*") if path.is_file() and "bash-completion" in str(path)]
+    run("bash", "-n", script)
+    assert "--label" in completions(script, "hvdrun", "--la")
+    assert {"core", "numa", "none"} <= set(completions(script, "hvdrun", "--bind-to", ""))
+
+
+def completions(script: Path, *words: str) -> list[str]:
+    """What bash would offer for the last of the words."""
+    quoted = " ".join(f"'{word}'" for word in words)
+    return run("bash", "--norc", "-c",
+               f'. "$0"; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; COMP_LINE="${{COMP_WORDS[*]}}"; '
+               f'COMP_POINT=${{#COMP_LINE}}; COMPREPLY=(); '
+               f'function=$(complete -p hvdrun | sed "s/.*-F \\([^ ]*\\).*/\\1/"); '
+               f'"$function" hvdrun "{words[-1]}" "{words[-2]}"; printf "%s\\n" "${{COMPREPLY[@]}}"', script).split()

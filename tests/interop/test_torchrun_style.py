@@ -1,0 +1,62 @@
+"""Programs written for torchrun: rank 0 listens on MASTER_PORT, the others connect to MASTER_ADDR."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import PYTHON, Sandbox
+
+# What torch's TCPStore does: SO_REUSEADDR, bind to all interfaces, listen; others try until it is up.
+STORE = """
+import os, socket, sys
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if rank == 0:
+    family = socket.AF_INET6 if {ipv6} else socket.AF_INET
+    server = socket.socket(family)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.bind(("", address[1]))
+    server.listen(128)
+    peers = [server.accept()[0] for _ in range(size - 1)]
+    seen = sorted(int(peer.makefile().readline()) for peer in peers)
+    print("rank 0 met", seen)
+else:
+    while True:
+        try:
+            peer = socket.create_connection(address)
+            break
+        except ConnectionRefusedError:
+            pass
+    peer.sendall(f"{{rank}}\\n".encode())
+    peer.recv(1)  # until rank 0 has left
+"""
+
+
+@pytest.mark.parametrize("ipv6", [False, True], ids=["IPv4", "dual stack"])
+def test_ranks_meet_at_the_master_port(sandbox: Sandbox, ipv6: bool) -> None:
+    done = sandbox.run("-np", 4, "--label", "none", PYTHON, "-c", STORE.format(ipv6=ipv6)).expect(0)
+    assert done.out == b"rank 0 met [1, 2, 3]\n"
+
+
+def test_jobs_side_by_side_have_ports_of_their_own(sandbox: Sandbox) -> None:
+    jobs = [sandbox.start("-np", 3, "--label", "none", PYTHON, "-c", STORE.format(ipv6=False)) for _ in range(4)]
+    for job in jobs:
+        assert job.wait().expect(0).out == b"rank 0 met [1, 2]\n"
+
+
+def test_the_port_is_given_to_nobody_else_while_the_job_lives(sandbox: Sandbox) -> None:
+    """Other programs that ask the kernel for any free port do not get it."""
+    script = ("import os, socket\n"
+              "port = int(os.environ['MASTER_PORT'])\n"
+              "try:\n"
+              "    socket.socket().bind(('', port))\n"
+              "    print('free')\n"
+              "except OSError:\n"
+              "    print('held')\n")
+    assert sandbox.run("-np", 1, PYTHON, "-c", script).expect(0).out == b"held\n"
+
+
+def test_a_port_of_the_users_own_is_kept(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 1, "-x", "MASTER_ADDR=127.0.0.1", "-x", "MASTER_PORT=29611", "sh", "-c",
+                       "echo $MASTER_ADDR:$MASTER_PORT").expect(0)
+    assert done.out == b"127.0.0.1:29611\n"

@@ -32,7 +32,7 @@ missing_of() {
 
 # apt_get ARGUMENT…: waits for another apt or dpkg to finish instead of failing beside it.
 apt_get() {
-  apt-get -q -y -o DPkg::Lock::Timeout=900 -o Acquire::Retries=3 "$@" </dev/null
+  apt-get -q -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=900 -o Acquire::Retries=3 "$@" </dev/null
 }
 
 # The lock of the package lists has no time-out of its own in apt, so it is waited for here.

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from harness import Sandbox, program
+from harness import BUILD, Sandbox, program
 
 CPUS = sorted(os.sched_getaffinity(0))
 several_cores = pytest.mark.skipif(len(CPUS) < 2, reason="needs two cores")
@@ -123,3 +123,34 @@ def test_one_rank_per_host_keeps_all_devices(sandbox: Sandbox) -> None:
     done = sandbox.run("--ranks-per-host", 1, "sh", "-c", "echo $CUDA_VISIBLE_DEVICES $HVD_SIZE",
                        env={"CUDA_VISIBLE_DEVICES": "0,1,2,3"}).expect(0)
     assert done.out == b"0,1,2,3 1\n"
+
+
+# ---- with a driver: a double of NVML describes the devices
+
+TWO_GPUS = ("GPU-0a,0000:17:00.0,NVIDIA H200,150754820096;"
+            "GPU-0b,0000:65:00.0,NVIDIA H200,150754820096")
+
+
+def with_driver(**more: str) -> dict[str, str]:
+    return {"LD_LIBRARY_PATH": str(BUILD / "lib/doubles"), "HVD_FAKE_NVML": TWO_GPUS, **more}
+
+
+def test_the_driver_says_which_devices_there_are(sandbox: Sandbox) -> None:
+    done = sandbox.run("--label", "none", "sh", "-c", "echo $HVD_LOCAL_DEVICE/$HVD_SIZE", env=with_driver()).expect(0)
+    assert sorted(done.out_lines) == ["0/2", "1/2"]
+
+
+def test_the_devices_are_named_to_people(sandbox: Sandbox) -> None:
+    done = sandbox.run("--report-bindings", "true", env=with_driver()).expect(0)
+    assert "NVIDIA H200" in done.err_text and "0000:65:00.0" in done.err_text
+
+
+def test_a_failed_ranks_device_is_named(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--grace", "0.3", "sh", "-c", "[ $HVD_RANK = 0 ] || exit 3; sleep 1000",
+                       env=with_driver()).expect(3)
+    assert "0000:65:00.0" in done.err_text
+
+
+def test_the_variable_decides_over_the_driver(sandbox: Sandbox) -> None:
+    done = sandbox.run("sh", "-c", "echo $HVD_SIZE", env=with_driver(CUDA_VISIBLE_DEVICES="1")).expect(0)
+    assert done.out == b"1\n"

@@ -17,9 +17,8 @@ PROGRAM = """\
 
 int main() {
   hvd::init();
-  float value = static_cast<float>(hvd::rank()) + 1;
-  hvd::allreduce(&value, 1, hvd::sum);
-  if (hvd::rank() == 0) std::printf("sum %.0f of %d ranks\\n", value, hvd::size());
+  const float sum = hvd::allreduce(static_cast<float>(hvd::rank() + 1), hvd::Op::sum);
+  if (hvd::rank() == 0) std::printf("sum %.0f of %d ranks\\n", sum, hvd::size());
   hvd::shutdown();
 }
 """

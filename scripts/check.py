@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import threading
@@ -19,12 +20,13 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from check_run import Log, PROCESSES, StepFailed, Tally
+from check_run import Log, PROCESSES, StepFailed, Tally, tell
 from check_steps import JOBS, Step, TOP, forget_logs, steps
 
 STAMPS = TOP / ".cache/check"
 SOAK_RESULT = TOP / "docs/soak.txt"
-TAIL_LINES = 60
+TAIL_LINES = 80
+SILENCE_SECONDS = 60.0  # after this long a line says what is still running
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Check:
         self._names = {step.name for step in chosen}
         self._inputs = inputs  # what a step's result depends on; none: nothing is left out
         self._outcomes: dict[str, Outcome] = {}
+        self._running: list[str] = []
         self._changed = threading.Condition()
         self._start = time.monotonic()
 
@@ -52,7 +55,10 @@ class Check:
         for lane in lanes:
             lane.start()
         for lane in lanes:
-            lane.join()
+            while lane.is_alive():
+                lane.join(SILENCE_SECONDS)
+                if lane.is_alive():
+                    self._say("still running", ", ".join(self._running))
         return list(self._outcomes.values())
 
     def _run_lane(self, lane: str) -> None:
@@ -60,6 +66,7 @@ class Check:
             outcome = self._run_step(step)
             with self._changed:
                 self._outcomes[step.name] = outcome
+                self._running.remove(step.name)
                 self._changed.notify_all()
 
     def _next(self, lane: str) -> Step | None:
@@ -72,6 +79,7 @@ class Check:
                 for step in mine:
                     if all(need in self._outcomes for need in step.needs if need in self._names):
                         self._waiting.remove(step)
+                        self._running.append(step.name)
                         return step
                 self._changed.wait()
 
@@ -101,13 +109,13 @@ class Check:
             self._stamp(step, tally)
         else:
             log.say(why)
-            print(f"{log.tail(TAIL_LINES)}\n-- the end of {log.path}", flush=True)
+            tell(f"{log.tail(TAIL_LINES)}\n-- the end of {log.path}")
         log.close()
         return Outcome(step, ok, tally, f"{'' if ok else 'FAILED: '}{why or tally} in {time.monotonic() - begin:.0f} s")
 
     def _say(self, name: str, words: str) -> None:
         elapsed = int(time.monotonic() - self._start)
-        print(f"[{elapsed // 60:2}:{elapsed % 60:02}] {name}: {words}", flush=True)
+        tell(f"[{elapsed // 60:2}:{elapsed % 60:02}] {name}: {words}")
 
     def _stamp_path(self, step: Step) -> Path:
         return STAMPS / f"{step.name}.json"
@@ -180,6 +188,8 @@ def main() -> int:
     if soak:
         os.environ["HVD_SOAK"] = "1"
     repeat = arguments.again or soak or "CI" in os.environ
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # as Ctrl-C: what runs is ended, too
     begin = time.monotonic()
     check = Check(choose(steps(soak), arguments.steps), None if repeat else inputs_digest())
     try:
@@ -193,8 +203,8 @@ def main() -> int:
         write_soak_result(outcomes, total, time.monotonic() - begin)
     for outcome in outcomes:
         if not outcome.ok:
-            print(f"{outcome.step.name} failed: build/check-logs/{outcome.step.name}/", flush=True)
-    print(total, flush=True)
+            tell(f"{outcome.step.name} failed: build/check-logs/{outcome.step.name}/")
+    tell(str(total))
     return 0 if all(outcome.ok for outcome in outcomes) else 1
 
 

@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,16 @@ class Tally:
     @property
     def total(self) -> int:
         return self.passed + self.failed + self.skipped
+
+
+def tell(text: str) -> None:
+    """One line, or several that belong together, on the screen: never inside another thread's."""
+    with _SCREEN:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+
+
+_SCREEN = threading.Lock()
 
 
 class Processes:

@@ -201,7 +201,7 @@ def test_a_second_interrupt_kills_at_once(sandbox: Sandbox) -> None:
     """The grace is longer than the test's patience: only the second one can end the job."""
     job = Job(sandbox, "ignoring TERM", (), "--grace", "1000")
     job.running.signal(signal.SIGINT)
-    job.running.wait_for(b"again", "err")
+    job.running.wait_for(b"once more", "err")
     job.running.signal(signal.SIGINT)
     job.expect(130)
 

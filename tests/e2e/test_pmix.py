@@ -29,7 +29,7 @@ def test_many_clients(sandbox: Sandbox) -> None:
 def test_an_abort_ends_the_job_with_its_code(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 4, "--grace", "0.3", CLIENT, "--abort", 2).expect(7)
     assert re.search(r"rank 2\b", done.err_text) and "the test asked for an abort" in done.err_text
-    assert done.report["culprit"] == 2
+    assert done.report["first_failure"] == 2
 
 
 def test_leaving_without_finalize_is_a_failure_although_the_code_is_0(sandbox: Sandbox) -> None:

@@ -45,29 +45,29 @@ def test_only_the_last_20_lines_of_stderr_are_repeated(sandbox: Sandbox) -> None
     assert done.report["ranks"][0]["last_stderr"] == [f"line {number}" for number in range(81, 101)]
 
 
-def test_a_good_run_says_nothing_unasked(sandbox: Sandbox) -> None:
-    assert sandbox.run("-np", 2, "true").expect(0).err == b""
+def test_a_good_run_ends_with_one_line(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "true").expect(0)
+    assert re.fullmatch(r"hvdrun: 2 ranks ended well in .*\n", done.err_text)
 
 
 @pytest.mark.core
 def test_the_json_of_a_failure(sandbox: Sandbox) -> None:
     report = crashed(sandbox, "--exit", "3", "--say", "words").expect(3).report
-    assert report["exit_code"] == 3 and report["culprit"] == 2
-    assert "rank 2" in report["reason"]
+    assert report["exit_code"] == 3 and report["first_failure"] == 2
     pids = {int(rank): int(pid) for rank, pid in sandbox.lines_of("ready")}
     assert [rank["rank"] for rank in report["ranks"]] == [0, 1, 2, 3]
     for rank in report["ranks"]:
         assert rank["pid"] == pids[rank["rank"]] and rank["host"]
     blamed, other = report["ranks"][2], report["ranks"][0]
-    assert blamed["exit_code"] == 3 and not blamed["stopped_by_hvdrun"] and blamed["last_stderr"] == ["words"]
-    assert other["signal"] == "SIGTERM" and other["stopped_by_hvdrun"]
+    assert blamed["exit_code"] == 3 and blamed["ended"] == "exit" and blamed["last_stderr"] == ["words"]
+    assert other["signal"] == "SIGTERM" and other["ended"] == "stopped by hvdrun"
 
 
 def test_the_json_of_a_good_run(sandbox: Sandbox) -> None:
     report = sandbox.run("-np", 2, "true").expect(0).report
-    assert report["exit_code"] == 0 and report.get("culprit") is None
+    assert report["exit_code"] == 0 and report["first_failure"] is None
     for rank in report["ranks"]:
-        assert rank["exit_code"] == 0 and not rank["stopped_by_hvdrun"]
+        assert rank["exit_code"] == 0 and rank["ended"] == "exit"
         assert 0 < rank["seconds"] <= report["wall_seconds"]
 
 

@@ -44,7 +44,7 @@ def test_jobs_side_by_side_do_not_meet(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize("around", [{}, SLURM], ids=["alone", "inside Slurm"])
 def test_an_abort_gives_its_code(sandbox: Sandbox, around: dict[str, str]) -> None:
     done = sandbox.run("-np", 4, "--grace", "1", ALLREDUCE, "--abort", 2, env=around).expect(7)
-    assert done.report["culprit"] == 2 and "rank 2" in done.err_text
+    assert done.report["first_failure"] == 2 and "rank 2" in done.err_text
 
 
 def losses(done: Done) -> list[float]:

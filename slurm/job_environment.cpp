@@ -24,10 +24,11 @@ Result<std::optional<int>> count_of(const Environment& environment,
     const char* end = value->data() + value->size();
     const auto [stop, error] = std::from_chars(value->data(), end, count);
     if (error != std::errc() || stop != end || count < 1)
-      return fail(fmt::format("{}=\"{}\" is no count of 1 or more; correct it, unset it, or say with "
-                              "-H localhost:N how many ranks to start here",
-                              name, *value),
-                  kExitUsage);
+      return fail(
+          fmt::format("{}=\"{}\" is no count of 1 or more; correct it, unset it, or say with "
+                      "-H localhost:N how many ranks to start here",
+                      name, *value),
+          kExitUsage);
     return std::optional<int>(count);
   }
   return std::optional<int>();

@@ -3,11 +3,11 @@
 // section OUTPUT ENVIRONMENT VARIABLES.
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "base/environment.hpp"
 #include "base/result.hpp"
+
+#include <optional>
+#include <string>
 
 namespace hvdrun {
 

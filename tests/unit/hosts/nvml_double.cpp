@@ -1,0 +1,159 @@
+// A double of libnvidia-ml.so.1 for machines without a GPU: the functions of NVML that hvdrun
+// opens, answering from HVD_FAKE_NVML. Tests put its folder (lib/doubles of the build) into
+// LD_LIBRARY_PATH.
+//
+//   HVD_FAKE_NVML        devices, separated by ';', in PCI order: "uuid,pci,name,memory", as in
+//                        "GPU-1234,0000:17:00.0,NVIDIA H200,150754820096". A uuid that begins with
+//                        "MIG-" is a MIG device of the GPU before it (pci stays empty), which is
+//                        then in MIG mode; so is a GPU with the fifth field "mig". One with the
+//                        fifth field "lost" has no handle. Unset: no GPU.
+//   HVD_FAKE_NVML_ERROR  nvmlInit_v2 fails with this number.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#define HVD_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+constexpr int kSuccess = 0;
+constexpr int kInvalidArgument = 2;
+constexpr int kNotFound = 6;
+constexpr int kInsufficientSize = 7;
+constexpr int kGpuIsLost = 15;
+
+struct Device {
+  std::string uuid;
+  std::string pci;
+  std::string name;
+  unsigned long long memory = 0;
+  bool mig = false;
+  bool lost = false;
+  std::vector<Device> parts;
+};
+
+struct PciInfo {
+  char bus_id_legacy[16];
+  unsigned domain;
+  unsigned bus;
+  unsigned device;
+  unsigned pci_device_id;
+  unsigned pci_subsystem_id;
+  char bus_id[32];
+};
+
+struct Memory {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
+std::vector<Device> devices;
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+Device read_device(const std::string& entry) {
+  auto fields = split(entry, ',');
+  fields.resize(5);
+  Device device;
+  device.uuid = fields[0];
+  device.pci = fields[1];
+  device.name = fields[2];
+  device.memory = std::strtoull(fields[3].c_str(), nullptr, 10);
+  device.mig = fields[4] == "mig";
+  device.lost = fields[4] == "lost";
+  return device;
+}
+
+void read_devices() {
+  devices.clear();
+  const char* text = std::getenv("HVD_FAKE_NVML");
+  for (const auto& entry : split(text == nullptr ? "" : text, ';')) {
+    const Device device = read_device(entry);
+    if (device.uuid.rfind("MIG-", 0) == 0 && !devices.empty()) {
+      devices.back().mig = true;
+      devices.back().parts.push_back(device);
+    } else {
+      devices.push_back(device);
+    }
+  }
+}
+
+int copy_text(const std::string& text, char* to, unsigned size) {
+  if (text.size() >= size) return kInsufficientSize;
+  std::memcpy(to, text.c_str(), text.size() + 1);
+  return kSuccess;
+}
+
+}  // namespace
+
+HVD_EXPORT int nvmlInit_v2() {
+  if (const char* error = std::getenv("HVD_FAKE_NVML_ERROR")) return std::atoi(error);
+  read_devices();
+  return kSuccess;
+}
+
+HVD_EXPORT int nvmlShutdown() {
+  return kSuccess;
+}
+
+HVD_EXPORT const char* nvmlErrorString(int error) {
+  return error == 18 ? "Driver/library version mismatch" : "Unknown Error";
+}
+
+HVD_EXPORT int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = static_cast<unsigned>(devices.size());
+  return kSuccess;
+}
+
+HVD_EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device** device) {
+  if (index >= devices.size()) return kInvalidArgument;
+  if (devices[index].lost) return kGpuIsLost;
+  *device = &devices[index];
+  return kSuccess;
+}
+
+HVD_EXPORT int nvmlDeviceGetUUID(Device* device, char* uuid, unsigned size) {
+  return copy_text(device->uuid, uuid, size);
+}
+
+HVD_EXPORT int nvmlDeviceGetName(Device* device, char* name, unsigned size) {
+  return copy_text(device->name, name, size);
+}
+
+HVD_EXPORT int nvmlDeviceGetMemoryInfo(Device* device, Memory* memory) {
+  *memory = {device->memory, device->memory, 0};
+  return kSuccess;
+}
+
+HVD_EXPORT int nvmlDeviceGetPciInfo_v3(Device* device, PciInfo* pci) {
+  *pci = {};
+  if (std::sscanf(device->pci.c_str(), "%x:%x:%x", &pci->domain, &pci->bus, &pci->device) != 3)
+    return kInvalidArgument;
+  return kSuccess;
+}
+
+HVD_EXPORT int nvmlDeviceGetMigMode(Device* device, unsigned* current, unsigned* pending) {
+  *current = *pending = device->mig ? 1 : 0;
+  return kSuccess;
+}
+
+// As on real GPUs there are more places than devices.
+HVD_EXPORT int nvmlDeviceGetMaxMigDeviceCount(Device*, unsigned* count) {
+  *count = 7;
+  return kSuccess;
+}
+
+HVD_EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(Device* gpu, unsigned index, Device** device) {
+  if (index >= gpu->parts.size()) return kNotFound;
+  *device = &gpu->parts[index];
+  return kSuccess;
+}

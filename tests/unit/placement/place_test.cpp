@@ -1,0 +1,330 @@
+#include "placement/place.hpp"
+
+#include "made_hosts.hpp"
+#include "model/rank_set.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+const std::vector<int> kEightGpus = {0, 0, 0, 0, 1, 1, 1, 1};
+
+MadeHost cpu_host(int cores) {
+  MadeHost made;
+  made.cores_per_node = cores;
+  return made;
+}
+
+MadeHost cpu_host(const std::string& name, int slots) {
+  MadeHost made;
+  made.name = name;
+  made.cores_per_node = slots;
+  return made;
+}
+
+MadeHost gpu_host(std::vector<int> gpu_nodes = kEightGpus) {
+  MadeHost made;
+  made.nodes = 2;
+  made.cores_per_node = 16;
+  made.gpu_nodes = std::move(gpu_nodes);
+  return made;
+}
+
+MadeHost requested(MadeHost made, int slots) {
+  made.slots = slots;
+  made.slots_fixed = true;
+  return made;
+}
+
+Allocation allocation_of(const std::vector<MadeHost>& hosts) {
+  Allocation allocation{"test", {}};
+  for (const auto& host : hosts) allocation.hosts.push_back(make_host(host));
+  return allocation;
+}
+
+JobSpec job(std::optional<int> ranks = {}) {
+  JobSpec spec;
+  spec.ranks = ranks;
+  return spec;
+}
+
+// "n1:4 n2:3"
+std::string brief(const Placement& placement) {
+  std::string text;
+  for (const auto& host : placement.hosts)
+    text += fmt::format("{}{}:{}", text.empty() ? "" : " ", host.host, host.ranks.size());
+  return text;
+}
+
+struct CountCase {
+  const char* what;
+  std::vector<MadeHost> hosts;
+  std::optional<int> ranks;
+  std::optional<int> ranks_per_host;
+  bool oversubscribe;
+  const char* expected;
+};
+
+TEST(Place, DecidesHowManyRanksGoWhere) {
+  const std::vector<MadeHost> uneven = {cpu_host("n1", 4), cpu_host("n2", 2), cpu_host("n3", 3)};
+  const CountCase cases[] = {
+      {"one a slot", {cpu_host(4)}, {}, {}, false, "n1:4"},
+      {"one a GPU", {gpu_host()}, {}, {}, false, "n1:8"},
+      {"fewer than slots", {gpu_host()}, 3, {}, false, "n1:3"},
+      {"more than cores", {cpu_host(2)}, 8, {}, false, "n1:8"},
+      {"more than GPUs, oversubscribed", {gpu_host()}, 16, {}, true, "n1:16"},
+      {"more than -H, oversubscribed", {requested(cpu_host(4), 2)}, 5, {}, true, "n1:5"},
+      {"-H beyond cores", {requested(cpu_host(2), 8)}, {}, {}, false, "n1:8"},
+      {"ranks per host", {gpu_host()}, {}, 1, false, "n1:1"},
+      {"ranks per host beyond cores", {cpu_host(2)}, {}, 5, false, "n1:5"},
+      {"uneven hosts", uneven, {}, {}, false, "n1:4 n2:2 n3:3"},
+      {"hosts fill in order", uneven, 5, {}, false, "n1:4 n2:1"},
+      {"the rest goes round", uneven, 13, {}, false, "n1:6 n2:3 n3:4"},
+      {"the rest goes round those without limit",
+       {requested(cpu_host("n1", 4), 2), cpu_host("n2", 1)},
+       6,
+       {},
+       false,
+       "n1:2 n2:4"},
+      {"ranks per host on many", uneven, {}, 2, false, "n1:2 n2:2 n3:2"},
+      {"ranks per host and -np", uneven, 3, 2, false, "n1:2 n2:1"},
+      {"the most on a host", {cpu_host(2)}, kMaxRanksPerHost, {}, false, "n1:100000"},
+  };
+  for (const auto& test : cases) {
+    JobSpec spec = job(test.ranks);
+    spec.ranks_per_host = test.ranks_per_host;
+    spec.oversubscribe = test.oversubscribe;
+    const auto placement = place(spec, allocation_of(test.hosts));
+    ASSERT_TRUE(placement) << test.what << ": " << placement.error().message;
+    EXPECT_EQ(brief(*placement), test.expected) << test.what;
+  }
+}
+
+struct ErrorCase {
+  std::vector<MadeHost> hosts;
+  std::optional<int> ranks;
+  std::optional<int> ranks_per_host;
+  const char* message;
+};
+
+TEST(Place, SaysWhatThereIsAndWhatToType) {
+  const ErrorCase cases[] = {
+      {{}, {}, {}, "there is no host to start ranks on"},
+      {{cpu_host(2)}, 0, {}, "-np 0: a job has 1 rank or more"},
+      {{cpu_host(2)}, -1, {}, "-np -1: a job has 1 rank or more"},
+      {{cpu_host(2)}, {}, 0, "--ranks-per-host 0: must be 1 or more"},
+      {{cpu_host(2)},
+       10000000,
+       {},
+       "-np 10000000: hvdrun starts at most 100000 ranks on a host, and there is 1 host; is the "
+       "number "
+       "right?"},
+      {{cpu_host(2)},
+       {},
+       100001,
+       "--ranks-per-host 100001: hvdrun starts at most 100000 ranks on a host"},
+      {{requested(cpu_host(2), 2000000)},
+       {},
+       {},
+       "n1 has 2000000 slots (-H), and hvdrun starts at most 100000 ranks on a host"},
+      {{gpu_host()},
+       16,
+       {},
+       "16 ranks for 8 GPUs: n1 has 8 GPUs (NVML); use -np 8 for one rank per GPU, --oversubscribe "
+       "to "
+       "let ranks share GPUs, or --gpu-bind none when the program uses none"},
+      {{requested(gpu_host({0}), 2)},
+       {},
+       {},
+       "2 ranks for 1 GPU: n1 has 1 GPU (NVML); use -np 1 for one rank per GPU, --oversubscribe to "
+       "let "
+       "ranks share GPUs, or --gpu-bind none when the program uses none"},
+      {{gpu_host()}, {}, 9, "9 ranks for 8 GPUs: "},
+      {{requested(cpu_host(8), 2)},
+       3,
+       {},
+       "3 ranks for 2 slots: n1 has 2 slots (-H); use -np 2, more slots in -H, or --oversubscribe"},
+      {{requested(gpu_host(), 2)}, 3, {}, "3 ranks for 2 slots: n1 has 2 slots (-H); "},
+      {{cpu_host("n1", 2), cpu_host("n2", 2)},
+       9,
+       4,
+       "-np 9 does not fit: --ranks-per-host 4 on 2 hosts makes 8"},
+  };
+  for (const auto& test : cases) {
+    JobSpec spec = job(test.ranks);
+    spec.ranks_per_host = test.ranks_per_host;
+    const auto placement = place(spec, allocation_of(test.hosts));
+    ASSERT_FALSE(placement) << test.message;
+    EXPECT_EQ(placement.error().exit_code, kExitUsage);
+    EXPECT_EQ(placement.error().message.rfind(test.message, 0), 0u) << placement.error().message;
+  }
+}
+
+TEST(Place, RefusesCoresARankBelowOne) {
+  JobSpec spec = job(2);
+  spec.cpus_per_rank = 0;
+  const auto placement = place(spec, allocation_of({cpu_host(2)}));
+  ASSERT_FALSE(placement);
+  EXPECT_EQ(placement.error().message, "--cpus-per-rank 0: must be 1 or more");
+}
+
+TEST(Place, NumbersRanksAcrossUnevenHosts) {
+  const auto placement =
+      place(job(), allocation_of({cpu_host("n1", 2), cpu_host("n2", 1), cpu_host("n3", 3)}));
+  ASSERT_TRUE(placement) << placement.error().message;
+  EXPECT_EQ(placement->size, 6);
+  std::string text;
+  for (const auto& host : placement->hosts)
+    for (const auto& rank : host.ranks)
+      text += fmt::format("{}/{}/{}of{} ", rank.rank, rank.local_rank, rank.cross_rank,
+                          rank.cross_size);
+  EXPECT_EQ(text, "0/0/0of3 1/1/0of2 2/0/1of3 3/0/2of3 4/1/1of2 5/2/0of1 ");
+}
+
+TEST(Place, LeavesOutAHostWithoutRanks) {
+  const auto placement = place(job(2), allocation_of({cpu_host("n1", 2), cpu_host("n2", 2)}));
+  ASSERT_TRUE(placement);
+  EXPECT_EQ(brief(*placement), "n1:2");
+  EXPECT_EQ(placement->notes, std::vector<std::string>{"n2 gets no rank"});
+}
+
+// "device/CUDA_VISIBLE_DEVICES" of each rank.
+std::string devices(const JobSpec& spec, const Host& host) {
+  const auto placement = place(spec, Allocation{"test", {host}});
+  if (!placement) return placement.error().message;
+  std::string text;
+  for (const auto& rank : placement->hosts[0].ranks)
+    text += fmt::format("{}{}/{}", text.empty() ? "" : " ",
+                        rank.device ? std::to_string(*rank.device) : "-",
+                        rank.visible_devices.value_or("-"));
+  return text;
+}
+
+TEST(Place, GivesDevices) {
+  Host host = make_host(gpu_host({0, 1}));
+  JobSpec spec;
+  EXPECT_EQ(devices(spec, host), "0/- 1/-");
+  spec.gpu_bind = GpuBind::single;
+  EXPECT_EQ(devices(spec, host), "0/0 0/1");
+  spec.gpu_bind = GpuBind::none;
+  EXPECT_EQ(devices(spec, host), "-/- -/-");
+}
+
+TEST(Place, SharesDevicesWhenOversubscribed) {
+  const Host host = make_host(gpu_host({0, 1}));
+  JobSpec spec = job(4);
+  spec.oversubscribe = true;
+  EXPECT_EQ(devices(spec, host), "0/- 1/- 0/- 1/-");
+  spec.gpu_bind = GpuBind::single;
+  EXPECT_EQ(devices(spec, host), "0/0 0/1 0/0 0/1");
+  EXPECT_EQ(place(spec, Allocation{"test", {host}})->notes,
+            std::vector<std::string>{"4 ranks on n1 share 2 GPUs"});
+}
+
+TEST(Place, NarrowsToTheEntryThatTheCallerHas) {
+  Host host = make_host(gpu_host({0, 1}));
+  host.inventory.gpus[0].visible = "GPU-bb";
+  host.inventory.gpus[1].visible = "GPU-aa";
+  JobSpec spec;
+  spec.gpu_bind = GpuBind::single;
+  EXPECT_EQ(devices(spec, host), "0/GPU-bb 0/GPU-aa");
+}
+
+TEST(Place, ListsGpusWhoseOrderIsNotKnown) {
+  Host host = make_host(gpu_host({0, 1}));
+  host.inventory.gpus[0].visible = "GPU-bb";
+  host.inventory.gpus[1].visible = "GPU-aa";
+  host.inventory.gpus_need_list = true;
+  JobSpec spec;
+  EXPECT_EQ(devices(spec, host), "0/GPU-bb,GPU-aa 1/GPU-bb,GPU-aa");
+  spec.gpu_bind = GpuBind::none;
+  EXPECT_EQ(devices(spec, host), "-/- -/-");
+}
+
+TEST(Place, GivesMigDevicesOneByOne) {
+  Host host = make_host(gpu_host({0, 1}));
+  host.inventory.gpus[0].visible = "MIG-1";
+  host.inventory.gpus[1].visible = "MIG-2";
+  EXPECT_EQ(devices({}, host), "0/MIG-1 0/MIG-2");
+}
+
+TEST(Place, DoesNotLimitAProgramWithoutGpusByGpus) {
+  const Host host = make_host(gpu_host({0, 1}));
+  JobSpec spec = job(3);
+  spec.gpu_bind = GpuBind::none;
+  EXPECT_EQ(devices(spec, host), "-/- -/- -/-");
+}
+
+TEST(Place, NamesTheGpuForPeople) {
+  Host host = make_host(gpu_host({0, 1, 1}));
+  host.inventory.gpus[0].name = "NVIDIA H200";
+  host.inventory.gpus[0].pci_address = "0000:3b:00.0";
+  host.inventory.gpus[1].visible = "5";
+  const auto placement = place({}, Allocation{"test", {host}});
+  ASSERT_TRUE(placement);
+  const auto& ranks = placement->hosts[0].ranks;
+  EXPECT_EQ(ranks[0].device_name, "GPU 0 (NVIDIA H200, 0000:3b:00.0)");
+  EXPECT_EQ(ranks[1].device_name, "GPU 1 (5)");
+  EXPECT_EQ(ranks[2].device_name, "GPU 2");
+  EXPECT_EQ(ranks[2].gpu, 2);
+}
+
+// "CPUs@NUMA nodes" of each rank.
+std::string bindings(const JobSpec& spec, const MadeHost& made) {
+  const auto placement = place(spec, allocation_of({made}));
+  if (!placement) return placement.error().message;
+  std::string text;
+  for (const auto& rank : placement->hosts[0].ranks)
+    text += fmt::format("{}{}@{}", text.empty() ? "" : " ", fold_ranks(rank.cpus),
+                        fold_ranks(rank.numa_nodes));
+  return text;
+}
+
+TEST(Place, BindsAllThreadsOfACoreAndTheMemoryOfItsNode) {
+  MadeHost made = gpu_host({0, 1});
+  made.cores_per_node = 2;
+  made.threads = 2;
+  EXPECT_EQ(bindings({}, made), "0-1,4-5@0 2-3,6-7@1");
+}
+
+TEST(Place, BindsMemoryOnlyWhereThatNarrowsIt) {
+  MadeHost made = gpu_host({0, 0});
+  made.cores_per_node = 4;
+  EXPECT_EQ(bindings({}, made), "0-1,4-5@ 2-3,6-7@");  // on both nodes
+  EXPECT_EQ(bindings({}, cpu_host(2)), "0@ 1@");       // there is one node
+  EXPECT_EQ(bindings(job(1), made), "@");
+}
+
+TEST(Place, IgnoresTheGpusNodesWhenTheProgramUsesNone) {
+  JobSpec spec;
+  spec.gpu_bind = GpuBind::none;
+  MadeHost made = gpu_host({1, 1});
+  made.cores_per_node = 2;
+  EXPECT_EQ(bindings(spec, made), "0-1@0 2-3@1");
+}
+
+TEST(Place, NotesWhatIsShared) {
+  const auto crowded = place(job(6), allocation_of({cpu_host(4)}));
+  ASSERT_TRUE(crowded);
+  EXPECT_EQ(crowded->notes, std::vector<std::string>{"6 ranks on n1 share 4 cores"});
+
+  MadeHost tasks = cpu_host(8);
+  tasks.slots = 2;
+  const auto more = place(job(4), allocation_of({tasks}));
+  ASSERT_TRUE(more);
+  EXPECT_EQ(more->notes, std::vector<std::string>{"4 ranks on n1 for its 2 slots (cores)"});
+
+  EXPECT_TRUE(place(job(4), allocation_of({cpu_host(4)}))->notes.empty());
+}
+
+TEST(Place, PassesTheHostsNotesOn) {
+  Host host = make_host(cpu_host(2));
+  host.inventory.notes = {"NVML does not start"};
+  EXPECT_EQ(place({}, Allocation{"test", {host}})->notes,
+            std::vector<std::string>{"n1: NVML does not start"});
+}
+
+}  // namespace
+}  // namespace hvdrun

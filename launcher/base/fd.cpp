@@ -1,8 +1,8 @@
 #include "base/fd.hpp"
 
-#include <fcntl.h>
-
 #include <cerrno>
+
+#include <fcntl.h>
 
 namespace hvdrun {
 

@@ -1,11 +1,11 @@
 // A file descriptor with one owner.
 #pragma once
 
-#include <unistd.h>
+#include "base/result.hpp"
 
 #include <utility>
 
-#include "base/result.hpp"
+#include <unistd.h>
 
 namespace hvdrun {
 

@@ -12,9 +12,9 @@ namespace hvdrun {
 // The table for users is in docs/exit-codes.md.
 enum ExitCode : int {
   kExitOk = 0,
-  kExitUsage = 2,            // command line, config file, hosts or placement cannot work
-  kExitTimeout = 124,        // --exit-timeout or --start-timeout ran out
-  kExitLauncher = 125,       // hvdrun itself failed (an agent was lost, output could not be written)
+  kExitUsage = 2,       // command line, config file, hosts or placement cannot work
+  kExitTimeout = 124,   // --exit-timeout or --start-timeout ran out
+  kExitLauncher = 125,  // hvdrun itself failed (an agent was lost, output could not be written)
   kExitNotExecutable = 126,  // the program is there but cannot be run
   kExitNotFound = 127,       // the program is not there
   kExitSignalBase = 128,     // + signal number
@@ -46,15 +46,15 @@ Error with_context(std::string context, Error error);
 #define HVD_CONCAT(a, b) HVD_CONCAT_INNER(a, b)
 
 // HVD_TRY(auto value, expression): declares value, or returns the expression's error.
-#define HVD_TRY(declaration, expression)                                 \
-  auto HVD_CONCAT(hvd_try_, __LINE__) = (expression);                    \
-  if (!HVD_CONCAT(hvd_try_, __LINE__))                                   \
+#define HVD_TRY(declaration, expression)                                      \
+  auto HVD_CONCAT(hvd_try_, __LINE__) = (expression);                         \
+  if (!HVD_CONCAT(hvd_try_, __LINE__))                                        \
     return tl::unexpected(std::move(HVD_CONCAT(hvd_try_, __LINE__)).error()); \
   declaration = std::move(*HVD_CONCAT(hvd_try_, __LINE__))
 
 // HVD_CHECK(expression): returns the expression's error, if any, and drops its value.
-#define HVD_CHECK(expression)                                              \
-  do {                                                                     \
-    if (auto hvd_check_result = (expression); !hvd_check_result)           \
-      return tl::unexpected(std::move(hvd_check_result).error());          \
+#define HVD_CHECK(expression)                                     \
+  do {                                                            \
+    if (auto hvd_check_result = (expression); !hvd_check_result)  \
+      return tl::unexpected(std::move(hvd_check_result).error()); \
   } while (false)

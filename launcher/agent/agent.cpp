@@ -1,0 +1,452 @@
+#include "agent/agent.hpp"
+
+#include "agent/input_pump.hpp"
+#include "agent/job_folders.hpp"
+#include "agent/master_port.hpp"
+#include "agent/oom_watch.hpp"
+#include "agent/output_pump.hpp"
+#include "agent/pmix_server.hpp"
+#include "agent/process_tree.hpp"
+#include "agent/rank_processes.hpp"
+#include "agent/status_pages.hpp"
+#include "base/event_loop.hpp"
+#include "base/signal_watch.hpp"
+#include "base/version.hpp"
+#include "control/link.hpp"
+#include "control/messages.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <hvd_contract/environment.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::milliseconds;
+
+// What ranks left behind may end by itself this long before it gets the kill signal.
+constexpr milliseconds kLinger{250};
+// Between two rounds of SIGKILL, for processes that are being born meanwhile.
+constexpr milliseconds kKillAgain{20};
+// After that many rounds what still lives is reported as left over (it hangs in the kernel).
+constexpr int kKillRounds = 500;
+// Output that is still held open when no process of the job is left.
+constexpr milliseconds kOutputPatience{1000};
+
+std::string host_name() {
+  std::string name(HOST_NAME_MAX + 1, '\0');
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  name.resize(name.find('\0'));
+  return name;
+}
+
+// `base` with `changes` put over it: a name stands once.
+std::vector<std::string> merge_environment(const std::vector<std::string>& base,
+                                           std::vector<std::string> changes) {
+  const auto name_of = [](std::string_view variable) {
+    return variable.substr(0, variable.find('='));
+  };
+  std::unordered_set<std::string_view> changed;
+  for (const auto& change : changes) changed.insert(name_of(change));
+  std::vector<std::string> merged;
+  merged.reserve(base.size() + changes.size());
+  for (const auto& variable : base)
+    if (!changed.contains(name_of(variable))) merged.push_back(variable);
+  for (auto& change : changes) merged.push_back(std::move(change));
+  return merged;
+}
+
+class Agent {
+ public:
+  Agent(const AgentOptions& options, Fd link, Fd guard_alive);
+  int run();
+
+ private:
+  // Beginning.
+  void say_hello();
+  void start_pmix();
+  void on_frame(const Frame& frame);
+  Result<void> handle(const Frame& frame);
+  Result<void> launch(LaunchMessage job);
+  Result<void> prepare();
+  Result<void> start_rank(std::size_t index);
+  Result<std::vector<std::string>> environment_of(std::size_t index) const;
+
+  // While ranks run.
+  void on_child();
+  void report_exit(const RankProcesses::Exit& exit);
+  void on_input(const InputMessage& input);
+  void send_states();
+  void pause();
+  void fail_job(const Error& error);
+
+  // Ending.
+  void on_launcher_gone();
+  void on_guard_gone();
+  void stop(int signal, milliseconds grace);
+  void kill_all();
+  void consider_leaving();
+  void leave();
+
+  AgentOptions options_;
+  EventLoop loop_;
+  JobFolders folders_;
+  MasterPort master_port_;
+  Link link_;
+  OutputPump output_;
+  SignalWatch signals_;
+  Fd guard_alive_;
+  FdEvent guard_event_;
+  RankProcesses ranks_;
+  OomWatch oom_;
+  std::unique_ptr<PmixServer> pmix_;
+  std::optional<StatusPages> pages_;
+  std::optional<LaunchMessage> job_;
+  std::map<int, InputPump> inputs_;  // by rank
+  Timer grace_timer_;
+  Timer kill_timer_;
+  Timer linger_timer_;
+  Timer output_timer_;
+  bool stopping_ = false;
+  bool paused_ = false;
+  bool left_ = false;
+  int kill_rounds_ = 0;
+  std::vector<std::string> leftovers_;
+};
+
+Agent::Agent(const AgentOptions& options, Fd link, Fd guard_alive)
+    : options_(options),
+      folders_(JobFolders::of(options.job_id)),
+      link_(loop_, std::move(link),
+            {[this](const Frame& frame) { on_frame(frame); },
+             [this](const std::optional<Error>&) { on_launcher_gone(); }}),
+      output_(loop_, link_, [this](int) { consider_leaving(); }),
+      signals_(loop_, {SIGCHLD, SIGTERM, SIGINT, SIGHUP},
+               [this](int signal) {
+                 if (signal == SIGCHLD) return on_child();
+                 fail_job({fmt::format("the agent on {} got {}", host_name(), signal_name(signal)),
+                           kExitLauncher});
+               }),
+      guard_alive_(std::move(guard_alive)),
+      guard_event_(loop_, guard_alive_.get(), FdEvent::readable, [this] { on_guard_gone(); }),
+      ranks_(options.rank_signal_mask),
+      grace_timer_(loop_, [this] { kill_all(); }),
+      kill_timer_(loop_, [this] { kill_all(); }),
+      linger_timer_(loop_, [this] { stop(job_->kill_signal, job_->grace); }),
+      output_timer_(loop_, [this] { output_.close_all(); }) {
+  guard_event_.enable();
+}
+
+int Agent::run() {
+  if (auto created = folders_.create(); !created) fail_job(created.error());
+  if (auto port = hold_master_port())
+    master_port_ = std::move(*port);
+  else
+    fail_job(port.error());
+  say_hello();
+  start_pmix();
+  if (!left_) loop_.run();
+  return kExitOk;
+}
+
+void Agent::say_hello() {
+  HelloMessage hello;
+  hello.version = kVersion;
+  hello.host = host_name();
+  hello.pid = ::getpid();
+  hello.master_port = master_port_.number;
+  link_.send(FrameType::hello, kToLauncher, pack(hello));
+}
+
+void Agent::start_pmix() {
+  if (options_.pmix == PmixMode::off) return;
+  auto server = PmixServer::start(
+      loop_, "hvd-" + options_.job_id, folders_.temporary,
+      {[this](int rank, int code, std::string text) {
+        link_.send(FrameType::aborted, kToLauncher, pack(AbortedMessage{rank, code, text}));
+      }});
+  if (server) {
+    pmix_ = std::move(*server);
+  } else if (options_.pmix == PmixMode::on) {
+    fail_job(server.error());
+  } else {
+    link_.send(FrameType::note, kToLauncher, "going on without PMIx: " + server.error().message);
+  }
+}
+
+// The launcher answers with `stop`; until then nothing else changes.
+void Agent::fail_job(const Error& error) {
+  link_.send(FrameType::failed, kToLauncher, pack(FailedMessage{error.message, error.exit_code}));
+}
+
+void Agent::on_frame(const Frame& frame) {
+  if (auto handled = handle(frame); !handled) fail_job(handled.error());
+}
+
+Result<void> Agent::handle(const Frame& frame) {
+  switch (frame.type) {
+    case FrameType::launch: {
+      HVD_TRY(LaunchMessage job, parse<LaunchMessage>(frame.payload));
+      return launch(std::move(job));
+    }
+    case FrameType::output_credit: {
+      HVD_TRY(const auto bytes, parse_number(frame.payload));
+      output_.add_credit(bytes);
+      return {};
+    }
+    case FrameType::input: {
+      HVD_TRY(const auto input, parse_input(frame.payload));
+      on_input(input);
+      return {};
+    }
+    case FrameType::input_closed: {
+      HVD_TRY(const auto rank, parse_number(frame.payload));
+      if (const auto at = inputs_.find(static_cast<int>(rank)); at != inputs_.end())
+        at->second.close();
+      return {};
+    }
+    case FrameType::stop: {
+      HVD_TRY(const auto message, parse<StopMessage>(frame.payload));
+      stop(message.signal, message.grace);
+      return {};
+    }
+    case FrameType::kill:
+      stop(SIGKILL, milliseconds(0));
+      return {};
+    case FrameType::signal: {
+      HVD_TRY(const auto signal, parse_number(frame.payload));
+      ranks_.signal_ranks(static_cast<int>(signal));
+      return {};
+    }
+    case FrameType::pause:
+      pause();
+      return {};
+    case FrameType::resume:
+      paused_ = false;
+      ranks_.signal_all({SIGCONT});
+      return {};
+    case FrameType::query_states:
+      send_states();
+      return {};
+    default:
+      return fail(fmt::format("the agent on {} got a frame of type {} that it does not know",
+                              host_name(), static_cast<int>(frame.type)));
+  }
+}
+
+Result<void> Agent::launch(LaunchMessage job) {
+  job_ = std::move(job);
+  if (stopping_) return {};
+  if (!job_->hold_master_port) master_port_ = {};
+  HVD_CHECK(prepare());
+  StartedMessage started;
+  Result<void> result;
+  for (std::size_t i = 0; i < job_->ranks.size() && result; ++i) {
+    result = start_rank(i);
+    if (result) started.pids.emplace_back(job_->ranks[i].rank, ranks_.all().back().pid);
+  }
+  link_.send(FrameType::started, kToLauncher, pack(started));
+  return result;
+}
+
+Result<void> Agent::prepare() {
+  if (::chdir(job_->working_directory.c_str()) != 0)
+    return fail_errno(fmt::format("cannot enter the working directory {} on {}",
+                                  job_->working_directory, host_name()),
+                      errno, kExitUsage);
+  HVD_TRY(StatusPages pages, StatusPages::create(folders_.shared, job_->ranks.size()));
+  pages_.emplace(std::move(pages));
+  if (!pmix_) return {};
+  PmixJob job;
+  job.size = job_->size;
+  job.host_index = job_->host_index;
+  for (const auto& host : job_->hosts) job.hosts.push_back({host.name, host.ranks});
+  return pmix_->register_job(job);
+}
+
+Result<std::vector<std::string>> Agent::environment_of(std::size_t index) const {
+  const LaunchRank& rank = job_->ranks[index];
+  std::vector<std::string> changes;
+  if (pmix_) {
+    HVD_TRY(changes, pmix_->environment_of(rank.rank));
+  }
+  for (const auto& [name, value] : rank.environment) changes.push_back(name + "=" + value);
+  changes.push_back(HVD_ENV_STATUS "=" + pages_->location(index));
+  changes.push_back(HVD_ENV_NOTICE_FD "=" + std::to_string(pages_->notice_fd(index)));
+  changes.push_back(HVD_ENV_SHM_DIR "=" + folders_.shared.string());
+  // Two agents on hosts of the same name would share Open MPI's segments otherwise.
+  changes.push_back("OMPI_MCA_btl_vader_backing_directory=" + folders_.shared.string());
+  return merge_environment(job_->environment, std::move(changes));
+}
+
+Result<void> Agent::start_rank(std::size_t index) {
+  const LaunchRank& rank = job_->ranks[index];
+  HVD_TRY(auto environment, environment_of(index));
+  HVD_TRY(RankPipes pipes,
+          ranks_.start(*job_, rank, std::move(environment), pages_->notice_fd(index)));
+  output_.add(rank.rank, 1, std::move(pipes.output));
+  output_.add(rank.rank, 2, std::move(pipes.error));
+  if (pipes.input) {
+    inputs_.try_emplace(
+        rank.rank, loop_, std::move(pipes.input), [this, rank = rank.rank](std::size_t bytes) {
+          link_.send(FrameType::input_credit, kToLauncher,
+                     pack_input_credit(
+                         {static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(bytes)}));
+        });
+  }
+  return {};
+}
+
+void Agent::on_input(const InputMessage& input) {
+  if (const auto at = inputs_.find(static_cast<int>(input.rank)); at != inputs_.end())
+    at->second.write(input.bytes);
+}
+
+void Agent::on_child() {
+  const auto exits = ranks_.reap();
+  if (pmix_) pmix_->drain();  // how they left PMIx is known before they are judged
+  for (const auto& exit : exits) report_exit(exit);
+  consider_leaving();
+}
+
+void Agent::report_exit(const RankProcesses::Exit& exit) {
+  const RankProcess& process = ranks_.all()[exit.index];
+  const RankStatus status = pages_->read(exit.index);
+  ExitedMessage message;
+  message.rank = process.rank;
+  message.wait_status = process.wait_status;
+  message.before_stop = process.died_before_stop;
+  message.lost_connection = pmix_ && pmix_->left_without_finalize(process.rank);
+  message.out_of_memory = WIFSIGNALED(process.wait_status) &&
+                          WTERMSIG(process.wait_status) == SIGKILL && oom_.happened();
+  message.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - process.started).count();
+  message.user_seconds = exit.user_seconds;
+  message.system_seconds = exit.system_seconds;
+  message.peak_memory_bytes = exit.peak_memory_bytes;
+  message.last_error = status.last_error;
+  message.in_collective = status.collective;
+  link_.send(FrameType::exited, kToLauncher, pack(message));
+}
+
+void Agent::send_states() {
+  std::map<pid_t, char> kernel_states;
+  for (const auto& process : all_processes()) kernel_states[process.pid] = process.state;
+  StatesMessage message;
+  for (std::size_t i = 0; i < ranks_.all().size(); ++i) {
+    const RankProcess& process = ranks_.all()[i];
+    const RankStatus status = pages_->read(i);
+    RankState state;
+    state.rank = process.rank;
+    state.pid = process.pid;
+    state.state = process.alive ? std::string(1, kernel_states[process.pid]) : "ended";
+    state.step = status.step;
+    state.epoch = status.epoch;
+    state.collective = status.collective;
+    state.collective_seconds = status.collective_seconds;
+    message.ranks.push_back(std::move(state));
+  }
+  link_.send(FrameType::states, kToLauncher, pack(message));
+}
+
+void Agent::pause() {
+  paused_ = true;
+  ranks_.signal_all({SIGSTOP});
+  link_.send(FrameType::paused, kToLauncher, {});
+}
+
+void Agent::on_launcher_gone() {
+  output_.discard();
+  for (auto& [rank, input] : inputs_) input.close();
+  if (!job_) return leave();
+  stop(job_->kill_signal, job_->grace);
+  consider_leaving();
+}
+
+void Agent::on_guard_gone() {
+  guard_event_.disable();
+  fail_job({fmt::format("the guard of the agent on {} was killed", host_name()), kExitLauncher});
+}
+
+void Agent::stop(int signal, milliseconds grace) {
+  if (signal == SIGKILL) {
+    if (!stopping_) ranks_.begin_stop();
+    stopping_ = true;
+    return kill_all();
+  }
+  if (stopping_) return;
+  stopping_ = true;
+  ranks_.begin_stop();
+  if (pages_) pages_->ask_to_stop();
+  ranks_.signal_all({signal, SIGCONT});  // a stopped process takes a signal only when it runs again
+  grace_timer_.start(grace);
+  consider_leaving();
+}
+
+void Agent::kill_all() {
+  grace_timer_.cancel();
+  linger_timer_.cancel();
+  const auto left = descendants_of(::getpid(), all_processes());
+  if (++kill_rounds_ > kKillRounds) {
+    for (const auto& process : left)
+      leftovers_.push_back(to_string(process) + " on " + host_name());
+    return leave();
+  }
+  for (const auto& process : left) ::kill(process.pid, SIGKILL);
+  kill_timer_.start(kKillAgain);
+  consider_leaving();
+}
+
+// Called whenever something has ended: leaves when nothing is left.
+void Agent::consider_leaving() {
+  if (left_ || !(job_ || stopping_) || ranks_.any_rank_alive()) return;
+  if (job_ && !stopping_ && ranks_.all().size() < job_->ranks.size()) return;  // starting failed
+  if (!ranks_.none_left()) {
+    if (!stopping_ && !linger_timer_.pending()) linger_timer_.start(kLinger);
+    return;
+  }
+  if (!output_.empty()) {
+    if (!output_timer_.pending()) output_timer_.start(kOutputPatience);
+    return;
+  }
+  leave();
+}
+
+void Agent::leave() {
+  if (left_) return;
+  left_ = true;
+  link_.send(FrameType::done, kToLauncher, pack(DoneMessage{leftovers_}));
+  folders_.sweep();
+  link_.flush(std::chrono::seconds(5));
+  loop_.stop();
+}
+
+}  // namespace
+
+int run_agent(const AgentOptions& options, Fd link, Fd guard_alive) {
+  ::prctl(PR_SET_NAME, "hvdrun-agent");
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::signal(SIGPIPE, SIG_IGN);  // libpmix writes to clients that die
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  block_signals({SIGCHLD, SIGTERM, SIGINT, SIGHUP});
+  // Never destroyed: libpmix's thread may still call us while the process ends.
+  auto* agent = new Agent(options, std::move(link), std::move(guard_alive));
+  return agent->run();
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,64 @@
+#include "agent/guard.hpp"
+
+#include "agent/agent.hpp"
+#include "agent/job_folders.hpp"
+#include "agent/process_tree.hpp"
+
+#include <cerrno>
+#include <utility>
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::chrono::seconds kPatience{10};
+
+void close_all_but(int kept) {
+  if (kept > 3) ::close_range(3, static_cast<unsigned>(kept - 1), 0);
+  ::close_range(static_cast<unsigned>(kept + 1), ~0u, 0);
+}
+
+// Waits for the agent, reaping orphans meanwhile; returns its exit code as a shell has it.
+int wait_for(pid_t agent) {
+  while (true) {
+    int status = 0;
+    const pid_t pid = ::waitpid(-1, &status, 0);
+    if (pid < 0 && errno != EINTR) return kExitLauncher;
+    if (pid != agent) continue;
+    return WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+}
+
+}  // namespace
+
+void become_guard(const AgentOptions& options, Fd link) {
+  ::prctl(PR_SET_NAME, "hvdrun-guard");
+  close_all_but(link.get());
+  ::setsid();  // the terminal's signals are for the launcher
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  sigset_t everything;
+  sigfillset(&everything);
+  ::sigprocmask(SIG_SETMASK, &everything, nullptr);  // only SIGKILL ends a guard
+
+  auto alive = make_pipe();  // its write end is open for as long as the guard lives
+  if (!alive) ::_exit(kExitLauncher);
+  const pid_t agent = ::fork();
+  if (agent < 0) ::_exit(kExitLauncher);
+  if (agent == 0) {
+    alive->write.reset();
+    ::_exit(run_agent(options, std::move(link), std::move(alive->read)));
+  }
+  alive->read.reset();
+  link.reset();
+  const int code = wait_for(agent);
+  // An agent that ended well has seen to all of this itself, and looking costs milliseconds.
+  if (code != kExitOk || ::waitpid(-1, nullptr, WNOHANG) == 0) {
+    kill_job_processes(::getpid(), options.job_id, kPatience);
+    JobFolders::of(options.job_id).sweep();
+  }
+  ::_exit(code);
+}
+
+}  // namespace hvdrun

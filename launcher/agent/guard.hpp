@@ -1,0 +1,28 @@
+// The guard and, below it, the agent: the two processes that hvdrun has on every host.
+//
+//   launcher ── guard (subreaper) ── agent (subreaper) ── ranks ── whatever they start
+//
+// The guard does nothing but wait for the agent: when that ends, however it ends, the guard kills
+// what is left of the job on this host and removes the job's folders. When the guard is killed, the
+// agent notices and ends the job. Both can be killed at once: then the launcher does the same.
+#pragma once
+
+#include "base/fd.hpp"
+#include "model/job_spec.hpp"
+
+#include <csignal>
+#include <string>
+
+namespace hvdrun {
+
+struct AgentOptions {
+  std::string job_id;
+  PmixMode pmix = PmixMode::automatic;
+  sigset_t rank_signal_mask{};  // what ranks start with
+};
+
+// Turns the calling process, which must have one thread, into the guard; never returns. `link` is
+// the only descriptor that is kept besides 0, 1 and 2.
+[[noreturn]] void become_guard(const AgentOptions& options, Fd link);
+
+}  // namespace hvdrun

@@ -1,0 +1,65 @@
+// The PMIx server of one agent: what lets a rank say PMIx_Init, MPI_Init or hvd_init.
+//
+// Owned by the agent, on its loop's thread; libpmix runs its callbacks on a thread of its own, and
+// these only post into the loop. There is one per process, since libpmix keeps global state, and it
+// is never finalized: the agent ends by removing its folders and leaving.
+//
+// Source: PMIx Standard 4.1, chapter 16 (server APIs), and its reserved keys.
+#pragma once
+
+#include "base/event_loop.hpp"
+#include "base/result.hpp"
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hvdrun {
+
+struct PmixJob {
+  struct Host {
+    std::string name;
+    std::vector<int> ranks;
+  };
+  int size = 0;
+  int host_index = 0;  // this agent's
+  std::vector<Host> hosts;
+};
+
+class PmixServer {
+ public:
+  struct Events {
+    // The rank called PMIx_Abort; `code` is what the job should end with.
+    std::function<void(int rank, int code, std::string text)> on_abort;
+  };
+
+  // Opens libpmix and its listener on 127.0.0.1, with files below `folder` only. About 5 ms.
+  // Error: no libpmix, or it cannot start; with what to do.
+  static Result<std::unique_ptr<PmixServer>> start(const EventLoop& loop, const std::string& nspace,
+                                                   const std::filesystem::path& folder,
+                                                   Events events);
+  ~PmixServer();
+
+  // Tells PMIx of the job and of this host's ranks. Error: PMIx refuses, or does not answer in 10
+  // s.
+  Result<void> register_job(const PmixJob& job);
+
+  // What the rank must have in its environment to find this server: "NAME=VALUE" each.
+  Result<std::vector<std::string>> environment_of(int rank) const;
+
+  // Runs callbacks that are waiting, so that how a rank left is known before it is judged.
+  void drain();
+
+  // The rank opened PMIx and did not finalize. Meaningful once it has ended and drain() ran.
+  bool left_without_finalize(int rank) const;
+
+ private:
+  class Impl;
+  explicit PmixServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,128 @@
+#include "agent/process_tree.hpp"
+
+#include "base/fd.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <hvd_contract/environment.h>
+#include <sys/wait.h>
+
+namespace hvdrun {
+namespace {
+
+struct DirectoryCloser {
+  void operator()(DIR* directory) const { ::closedir(directory); }
+};
+
+std::optional<ProcessInfo> read_stat(int proc, const char* pid_name) {
+  const Fd file(::openat(proc, (std::string(pid_name) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  std::array<char, 512> text{};
+  const ssize_t got = ::read(file.get(), text.data(), text.size() - 1);
+  if (got <= 0) return std::nullopt;
+  // "pid (name) state parent group session …"; the name may hold anything, so take the last ')'.
+  const char* open = std::strchr(text.data(), '(');
+  const char* close = std::strrchr(text.data(), ')');
+  if (open == nullptr || close == nullptr) return std::nullopt;
+  ProcessInfo info;
+  info.name.assign(open + 1, close);
+  const char* pid_end = pid_name + std::strlen(pid_name);
+  if (std::from_chars(pid_name, pid_end, info.pid).ec != std::errc{}) return std::nullopt;
+  if (std::sscanf(close + 1, " %c %d %d %d", &info.state, &info.parent, &info.group,  // NOLINT
+                  &info.session) != 4)
+    return std::nullopt;
+  return info;
+}
+
+bool carries_cookie(pid_t pid, const std::string& cookie) {
+  const Fd file(
+      ::open(("/proc/" + std::to_string(pid) + "/environ").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return false;
+  std::string environment;
+  std::array<char, 16384> part{};
+  ssize_t got = 0;
+  while ((got = ::read(file.get(), part.data(), part.size())) > 0)
+    environment.append(part.data(), static_cast<std::size_t>(got));
+  return environment.find(cookie) != std::string::npos;
+}
+
+}  // namespace
+
+std::vector<ProcessInfo> all_processes() {
+  std::vector<ProcessInfo> processes;
+  const std::unique_ptr<DIR, DirectoryCloser> proc(::opendir("/proc"));
+  if (!proc) return processes;
+  while (const dirent* entry = ::readdir(proc.get())) {
+    if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
+    if (auto info = read_stat(::dirfd(proc.get()), entry->d_name))
+      processes.push_back(std::move(*info));
+  }
+  return processes;
+}
+
+std::vector<ProcessInfo> descendants_of(pid_t root, const std::vector<ProcessInfo>& processes,
+                                        const std::vector<pid_t>& spare) {
+  std::unordered_multimap<pid_t, const ProcessInfo*> by_parent;
+  for (const auto& process : processes) by_parent.emplace(process.parent, &process);
+  std::vector<ProcessInfo> found;
+  std::vector<pid_t> open{root};
+  while (!open.empty()) {
+    const auto [first, last] = by_parent.equal_range(open.back());
+    open.pop_back();
+    for (auto at = first; at != last; ++at) {
+      if (std::find(spare.begin(), spare.end(), at->second->pid) != spare.end()) continue;
+      open.push_back(at->second->pid);
+      if (at->second->state != 'Z') found.push_back(*at->second);
+    }
+  }
+  return found;
+}
+
+std::vector<ProcessInfo> job_processes(pid_t root, const std::string& job_id,
+                                       const std::vector<pid_t>& spare) {
+  const auto processes = all_processes();
+  auto found = descendants_of(root, processes, spare);
+  const auto known = [&](pid_t pid) {
+    return pid == root || std::any_of(found.begin(), found.end(),
+                                      [pid](const ProcessInfo& info) { return info.pid == pid; });
+  };
+  const std::string cookie = HVD_ENV_JOB_ID "=" + job_id;
+  for (const auto& process : processes)
+    if (process.state != 'Z' && !known(process.pid) && carries_cookie(process.pid, cookie))
+      found.push_back(process);
+  return found;
+}
+
+std::vector<ProcessInfo> kill_job_processes(pid_t root, const std::string& job_id,
+                                            std::chrono::milliseconds patience,
+                                            const std::vector<pid_t>& spare) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    const auto found = job_processes(root, job_id, spare);
+    if (found.empty() || std::chrono::steady_clock::now() > deadline) return found;
+    for (const auto& process : found) {
+      ::kill(process.pid, SIGKILL);
+      ::waitpid(process.pid, nullptr, WNOHANG);
+    }
+    // Death takes the kernel a moment and is announced to parents only; most are not our children.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+std::string to_string(const ProcessInfo& process) {
+  return "pid " + std::to_string(process.pid) + " (" + process.name + ")";
+}
+
+}  // namespace hvdrun

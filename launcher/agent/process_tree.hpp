@@ -1,0 +1,50 @@
+// Which processes belong to a job, from /proc, and ending them.
+//
+// A job's processes are the descendants of its agent (a child subreaper, so nobody escapes by
+// dying parents) and, should agent and guard both be gone, whatever carries the job's cookie
+// (HVD_JOB_ID=…) in its environment. Plain functions without state: agent, guard and launcher all
+// use them.
+//
+// Source: proc(5), prctl(2) PR_SET_CHILD_SUBREAPER.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace hvdrun {
+
+struct ProcessInfo {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  pid_t group = 0;
+  pid_t session = 0;
+  char state = '?';  // as in proc(5): 'Z' is a zombie
+  std::string name;  // at most 15 bytes
+};
+
+// Every process that can be seen. Processes that end while reading are left out.
+std::vector<ProcessInfo> all_processes();
+
+// Those of `processes` whose chain of parents leads to `root`; not `root` itself, not zombies, and
+// not `spare` or what is below them.
+std::vector<ProcessInfo> descendants_of(pid_t root, const std::vector<ProcessInfo>& processes,
+                                        const std::vector<pid_t>& spare = {});
+
+// Living descendants of `root`, and living processes with the job's cookie. Launcher, guard and
+// agent never carry the cookie of their own job: it is made after they were executed.
+std::vector<ProcessInfo> job_processes(pid_t root, const std::string& job_id,
+                                       const std::vector<pid_t>& spare = {});
+
+// Kills job_processes() until there are none, reaping our own children among them; at most
+// `patience`. Returns what could not be ended.
+std::vector<ProcessInfo> kill_job_processes(pid_t root, const std::string& job_id,
+                                            std::chrono::milliseconds patience,
+                                            const std::vector<pid_t>& spare = {});
+
+// "pid 123 (python3)".
+std::string to_string(const ProcessInfo& process);
+
+}  // namespace hvdrun

@@ -1,0 +1,137 @@
+#include "agent/rank_processes.hpp"
+
+#include "agent/process_tree.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+namespace hvdrun {
+namespace {
+
+double to_seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+}
+
+// The child's ends of its standard streams, and ours.
+struct Streams {
+  Fd child_input;
+  Fd child_output;
+  Fd child_error;
+  RankPipes ours;
+};
+
+Result<Streams> make_streams(bool wants_input) {
+  Streams streams;
+  HVD_TRY(Pipe output, make_pipe());
+  HVD_TRY(Pipe error, make_pipe());
+  if (wants_input) {
+    HVD_TRY(Pipe input, make_pipe());
+    streams.child_input = std::move(input.read);
+    streams.ours.input = std::move(input.write);
+    HVD_CHECK(set_nonblocking(streams.ours.input.get()));
+  } else {
+    streams.child_input = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!streams.child_input) return fail_errno("cannot open /dev/null", errno);
+  }
+  HVD_CHECK(set_nonblocking(output.read.get()));
+  HVD_CHECK(set_nonblocking(error.read.get()));
+  streams.child_output = std::move(output.write);
+  streams.child_error = std::move(error.write);
+  streams.ours.output = std::move(output.read);
+  streams.ours.error = std::move(error.read);
+  return streams;
+}
+
+}  // namespace
+
+RankProcesses::RankProcesses(sigset_t signal_mask) : signal_mask_(signal_mask) {}
+
+Result<RankPipes> RankProcesses::start(const LaunchMessage& job, const LaunchRank& rank,
+                                       std::vector<std::string> environment, int inherited) {
+  HVD_TRY(Streams streams, make_streams(rank.wants_input));
+  SpawnRequest request;
+  request.program = job.program;
+  request.arguments = job.arguments;
+  request.environment = std::move(environment);
+  request.input = streams.child_input.get();
+  request.output = streams.child_output.get();
+  request.error = streams.child_error.get();
+  request.inherited = inherited;
+  request.cpus = rank.cpus;
+  request.numa_nodes = rank.numa_nodes;
+  request.signal_mask = signal_mask_;
+  RankProcess process;
+  process.rank = rank.rank;
+  process.started = std::chrono::steady_clock::now();
+  HVD_TRY(process.pid, spawn(request));
+  process.alive = true;
+  ranks_.push_back(process);
+  ++alive_;
+  return std::move(streams.ours);
+}
+
+std::vector<RankProcesses::Exit> RankProcesses::reap() {
+  std::vector<Exit> exits;
+  rusage usage{};
+  int status = 0;
+  pid_t pid = 0;
+  while ((pid = ::wait4(-1, &status, WNOHANG, &usage)) > 0) {
+    const auto at = std::find_if(ranks_.begin(), ranks_.end(), [pid](const RankProcess& rank) {
+      return rank.alive && rank.pid == pid;
+    });
+    if (at == ranks_.end()) continue;  // an orphan that a rank left to us
+    at->alive = false;
+    at->wait_status = status;
+    if (!stopping_) at->died_before_stop = true;
+    --alive_;
+    exits.push_back({static_cast<std::size_t>(at - ranks_.begin()), to_seconds(usage.ru_utime),
+                     to_seconds(usage.ru_stime),
+                     static_cast<std::uint64_t>(usage.ru_maxrss) * 1024});
+  }
+  return exits;
+}
+
+void RankProcesses::signal_ranks(int signal) const {
+  for (const auto& rank : ranks_)
+    if (rank.alive) ::kill(rank.pid, signal);
+}
+
+void RankProcesses::signal_all(std::initializer_list<int> signals) const {
+  const auto send = [&](pid_t to) {
+    for (const int signal : signals) ::kill(to, signal);
+  };
+  for (const auto& rank : ranks_)
+    if (rank.alive) send(-rank.pid);
+  for (const auto& process : descendants_of(::getpid(), all_processes())) {
+    const bool reached = std::any_of(ranks_.begin(), ranks_.end(), [&](const RankProcess& rank) {
+      return rank.alive && rank.pid == process.group;
+    });
+    if (!reached) send(process.pid);
+  }
+}
+
+void RankProcesses::begin_stop() {
+  stopping_ = true;
+  for (auto& rank : ranks_) {
+    siginfo_t info{};
+    if (rank.alive &&
+        ::waitid(P_PID, static_cast<id_t>(rank.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid == rank.pid)
+      rank.died_before_stop = true;
+  }
+}
+
+bool RankProcesses::none_left() const {
+  if (any_rank_alive()) return false;
+  // Whoever loses a parent below us becomes our child: without children nothing is left.
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
+}
+
+}  // namespace hvdrun

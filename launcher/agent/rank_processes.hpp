@@ -1,0 +1,74 @@
+// The ranks of one host as processes: starting them, reaping them, sending them signals.
+//
+// Owned by the agent, on its loop's thread (which must be the thread that starts the ranks: they
+// die with it).
+#pragma once
+
+#include "agent/spawn.hpp"
+#include "base/fd.hpp"
+#include "control/messages.hpp"
+
+#include <chrono>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+struct RankProcess {
+  int rank = 0;
+  pid_t pid = 0;
+  std::chrono::steady_clock::time_point started;
+  bool alive = false;
+  bool died_before_stop = false;
+  int wait_status = 0;  // once not alive
+};
+
+// The parent's ends of a rank's standard streams.
+struct RankPipes {
+  Fd input;  // invalid when the rank reads /dev/null
+  Fd output;
+  Fd error;
+};
+
+class RankProcesses {
+ public:
+  explicit RankProcesses(sigset_t signal_mask);
+
+  // Starts one rank with exactly this environment. `inherited` stays open in it.
+  Result<RankPipes> start(const LaunchMessage& job, const LaunchRank& rank,
+                          std::vector<std::string> environment, int inherited);
+
+  struct Exit {
+    std::size_t index;  // in all()
+    double user_seconds;
+    double system_seconds;
+    std::uint64_t peak_memory_bytes;
+  };
+  // Reaps whatever has ended, orphans of ranks included; returns the ranks among them.
+  std::vector<Exit> reap();
+
+  // Sends the signals, in order, to every rank's process group, then to all other processes that
+  // ranks have started.
+  void signal_all(std::initializer_list<int> signals) const;
+
+  // Only to the ranks themselves.
+  void signal_ranks(int signal) const;
+
+  // From now on deaths are our doing: marks the ranks that have died before.
+  void begin_stop();
+
+  // No rank lives, and no process that a rank left behind.
+  bool none_left() const;
+  bool any_rank_alive() const { return alive_ > 0; }
+  const std::vector<RankProcess>& all() const { return ranks_; }
+
+ private:
+  sigset_t signal_mask_;
+  std::vector<RankProcess> ranks_;
+  int alive_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,155 @@
+#include "agent/spawn.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <fstream>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+// linux/mempolicy.h: allocate on these nodes while they have room, elsewhere then (Linux 5.15).
+constexpr int kPreferredMany = 5;
+// One node only; what older kernels know.
+constexpr int kPreferred = 1;
+
+using BitMask = std::vector<unsigned long>;
+constexpr int kBitsPerWord = sizeof(unsigned long) * CHAR_BIT;
+
+BitMask to_mask(const std::vector<int>& numbers) {
+  if (numbers.empty()) return {};
+  const int highest = *std::max_element(numbers.begin(), numbers.end());
+  BitMask mask(static_cast<std::size_t>(highest / kBitsPerWord + 1));
+  for (const int number : numbers)
+    mask[static_cast<std::size_t>(number / kBitsPerWord)] |= 1ul << (number % kBitsPerWord);
+  return mask;
+}
+
+std::vector<char*> to_pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  pointers.reserve(strings.size() + 2);
+  for (const auto& string : strings) pointers.push_back(const_cast<char*>(string.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Everything the child needs, made before it exists: between vfork and exec it shares our memory
+// and may only make system calls.
+struct Prepared {
+  const char* program;
+  std::vector<char*> arguments;
+  std::vector<char*> shell_arguments;  // for a script without "#!", as execvp(3) does
+  std::vector<char*> environment;
+  BitMask cpus;
+  BitMask nodes;
+  const SpawnRequest* request;
+  pid_t parent;
+  volatile int error = 0;  // errno of the call that failed; the child writes it into our memory
+};
+
+void set_memory_policy(const BitMask& nodes) {
+  if (nodes.empty()) return;
+  const auto bits = nodes.size() * kBitsPerWord + 1;
+  if (::syscall(SYS_set_mempolicy, kPreferredMany, nodes.data(), bits) == 0) return;
+  ::syscall(SYS_set_mempolicy, kPreferred, nodes.data(), bits);  // better than nothing, or nothing
+}
+
+void reset_signals() {
+  struct sigaction action {};
+  for (int signal = 1; signal < NSIG; ++signal) {
+    if (::sigaction(signal, nullptr, &action) != 0) continue;
+    if (action.sa_handler == SIG_DFL) continue;
+    if (action.sa_handler == SIG_IGN && (signal == SIGINT || signal == SIGHUP)) continue;
+    action.sa_handler = SIG_DFL;  // NOLINT: a union, by POSIX
+    action.sa_flags = 0;
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+// Only async-signal-safe calls (signal-safety(7)).
+[[noreturn]] void become_rank(Prepared& prepared) {
+  const SpawnRequest& request = *prepared.request;
+  ::setsid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != prepared.parent) ::_exit(kExitLauncher);  // it died before prctl
+  if (!prepared.cpus.empty())
+    ::syscall(SYS_sched_setaffinity, 0, prepared.cpus.size() * sizeof(unsigned long),
+              prepared.cpus.data());
+  set_memory_policy(prepared.nodes);
+  ::dup2(request.input, STDIN_FILENO);
+  ::dup2(request.output, STDOUT_FILENO);
+  ::dup2(request.error, STDERR_FILENO);
+  if (request.inherited >= 0) ::fcntl(request.inherited, F_SETFD, 0);
+  reset_signals();
+  ::sigprocmask(SIG_SETMASK, &request.signal_mask, nullptr);
+  ::execve(prepared.program, prepared.arguments.data(), prepared.environment.data());
+  if (errno == ENOEXEC)
+    ::execve("/bin/sh", prepared.shell_arguments.data(), prepared.environment.data());
+  prepared.error = errno;
+  ::_exit(kExitNotExecutable);
+}
+
+// vfork's frame must not be returned from by the child, nor share locals with more than this.
+[[gnu::noinline]] pid_t start(Prepared& prepared) {
+  const pid_t pid = ::vfork();  // NOLINT: fork copies page tables, posix_spawn lacks setsid + mask
+  if (pid == 0) become_rank(prepared);
+  return pid;
+}
+
+// "#!/usr/bin/pyton3" → "/usr/bin/pyton3"; empty without such a line.
+std::string interpreter_of(const std::string& program) {
+  std::ifstream file(program, std::ios::binary);
+  std::string line;
+  if (!std::getline(file, line) || line.rfind("#!", 0) != 0) return {};
+  const auto begin = line.find_first_not_of(" \t", 2);
+  if (begin == std::string::npos) return {};
+  return line.substr(begin, line.find_first_of(" \t\r", begin) - begin);
+}
+
+tl::unexpected<Error> exec_error(const std::string& program, int error) {
+  if (error == ENOENT) {
+    const auto interpreter = interpreter_of(program);
+    if (!interpreter.empty())
+      return fail(program + ": its first line asks for the interpreter " + interpreter +
+                      ", which is not there",
+                  kExitNotFound);
+    return fail_errno("cannot run " + program, error, kExitNotFound);
+  }
+  if (error == E2BIG)
+    return fail("cannot run " + program +
+                    ": arguments and environment are larger than the system allows; see "
+                    "`getconf ARG_MAX`, and 128 KB for one variable",
+                kExitNotExecutable);
+  return fail_errno("cannot run " + program, error, kExitNotExecutable);
+}
+
+}  // namespace
+
+Result<pid_t> spawn(const SpawnRequest& request) {
+  Prepared prepared{};
+  prepared.program = request.program.c_str();
+  prepared.arguments = to_pointers(request.arguments);
+  prepared.shell_arguments = prepared.arguments;
+  prepared.shell_arguments[0] = const_cast<char*>(prepared.program);
+  prepared.shell_arguments.insert(prepared.shell_arguments.begin(), const_cast<char*>("sh"));
+  prepared.environment = to_pointers(request.environment);
+  prepared.cpus = to_mask(request.cpus);
+  prepared.nodes = to_mask(request.numa_nodes);
+  prepared.request = &request;
+  prepared.parent = ::getpid();
+  const pid_t pid = start(prepared);
+  if (pid < 0) return fail_errno("cannot start a process for " + request.program, errno);
+  if (prepared.error != 0) {
+    ::waitpid(pid, nullptr, 0);
+    return exec_error(request.program, prepared.error);
+  }
+  return pid;
+}
+
+}  // namespace hvdrun

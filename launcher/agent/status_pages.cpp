@@ -1,0 +1,116 @@
+#include "agent/status_pages.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+namespace hvdrun {
+namespace {
+
+template <class T>
+T load(const T& field, std::memory_order order = std::memory_order_relaxed) {
+  return std::atomic_ref<T>(const_cast<T&>(field)).load(order);
+}
+
+// A string field under its seqlock; empty when the rank keeps writing it. The bytes are copied one
+// atomic at a time, so that a torn copy is only wrong, never undefined, and then thrown away.
+std::string read_text(const std::uint32_t& sequence, const char* text, std::size_t capacity) {
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    const auto before = load(sequence, std::memory_order_acquire);
+    if (before % 2 != 0) continue;
+    std::string copy;
+    for (std::size_t i = 0; i < capacity; ++i) {
+      const char c = load(text[i]);
+      if (c == '\0') break;
+      copy += c;
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (load(sequence) == before) return copy;
+  }
+  return {};
+}
+
+std::uint64_t monotonic_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+Result<StatusPages> StatusPages::create(const std::filesystem::path& folder, std::size_t count) {
+  StatusPages pages;
+  pages.path_ = folder / "status";
+  pages.size_ = count * HVD_STATUS_PAGE_SIZE;
+  const Fd file(::open(pages.path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file) return fail_errno("cannot make " + pages.path_.string(), errno);
+  // posix_fallocate, so that a full /dev/shm is an error here and not a SIGBUS later.
+  if (const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(pages.size_)))
+    return fail_errno("no room for the ranks' status pages in " + pages.path_.string(), error);
+  void* mapping = ::mmap(nullptr, pages.size_, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (mapping == MAP_FAILED) return fail_errno("cannot map " + pages.path_.string(), errno);
+  pages.mapping_ = static_cast<char*>(mapping);
+  for (std::size_t i = 0; i < count; ++i) {
+    auto* page = pages.page(i);
+    page->magic = HVD_STATUS_MAGIC;
+    page->version = HVD_STATUS_VERSION;
+    page->page_size = HVD_STATUS_PAGE_SIZE;
+    pages.notice_fds_.emplace_back(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!pages.notice_fds_.back()) return fail_errno("cannot make an eventfd for a rank", errno);
+  }
+  return pages;
+}
+
+StatusPages::StatusPages(StatusPages&& other) noexcept
+    : path_(std::move(other.path_)),
+      mapping_(std::exchange(other.mapping_, nullptr)),
+      size_(other.size_),
+      notice_fds_(std::move(other.notice_fds_)) {}
+
+StatusPages::~StatusPages() {
+  if (mapping_ != nullptr) ::munmap(mapping_, size_);
+}
+
+hvd_status_page* StatusPages::page(std::size_t index) const {
+  return reinterpret_cast<hvd_status_page*>(mapping_ + index * HVD_STATUS_PAGE_SIZE);
+}
+
+std::string StatusPages::location(std::size_t index) const {
+  return path_.string() + "@" + std::to_string(index * HVD_STATUS_PAGE_SIZE);
+}
+
+RankStatus StatusPages::read(std::size_t index) const {
+  const auto& from = *page(index);
+  RankStatus status;
+  status.step = load(from.step);
+  status.epoch = load(from.epoch);
+  if (load(from.collective_active) != 0) {
+    status.collective =
+        read_text(from.collective_sequence, from.collective_name, HVD_STATUS_NAME_SIZE);
+    const auto start = load(from.collective_start_ns);
+    const auto now = monotonic_ns();
+    if (start != 0 && start < now)
+      status.collective_seconds = static_cast<double>(now - start) / 1e9;
+  }
+  status.last_error = read_text(from.error_sequence, from.error_text, HVD_STATUS_ERROR_SIZE);
+  return status;
+}
+
+void StatusPages::ask_to_stop() {
+  for (std::size_t i = 0; i < notice_fds_.size(); ++i) {
+    auto* to = page(i);
+    std::atomic_ref(to->notices).fetch_or(HVD_NOTICE_STOP, std::memory_order_relaxed);
+    std::atomic_ref(to->notice_sequence).fetch_add(1, std::memory_order_release);
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(notice_fds_[i].get(), &one, sizeof one);
+  }
+}
+
+}  // namespace hvdrun

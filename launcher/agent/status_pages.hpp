@@ -1,0 +1,57 @@
+// The status pages of one agent's ranks (hvd_contract/status_page.h), in one shared mapping.
+//
+// Owned by the agent. Reading never waits for a rank: what is being written at that moment is left
+// out.
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <hvd_contract/status_page.h>
+
+namespace hvdrun {
+
+struct RankStatus {
+  std::uint64_t step = 0;
+  std::uint64_t epoch = 0;
+  std::string collective;         // in progress; empty: none
+  double collective_seconds = 0;  // since it began
+  std::string last_error;
+};
+
+class StatusPages {
+ public:
+  // Makes `folder`/status with one page for each of `count` ranks.
+  static Result<StatusPages> create(const std::filesystem::path& folder, std::size_t count);
+  StatusPages(StatusPages&& other) noexcept;
+  StatusPages& operator=(StatusPages&&) = delete;
+  StatusPages(const StatusPages&) = delete;
+  StatusPages& operator=(const StatusPages&) = delete;
+  ~StatusPages();
+
+  // The value of HVD_STATUS for the rank at `index`.
+  std::string location(std::size_t index) const;
+
+  // The eventfd to hand down as HVD_NOTICE_FD. Close-on-exec: the spawner clears that.
+  int notice_fd(std::size_t index) const { return notice_fds_[index].get(); }
+
+  RankStatus read(std::size_t index) const;
+
+  // Asks every rank to stop at its next step.
+  void ask_to_stop();
+
+ private:
+  StatusPages() = default;
+  hvd_status_page* page(std::size_t index) const;
+
+  std::filesystem::path path_;
+  char* mapping_ = nullptr;
+  std::size_t size_ = 0;
+  std::vector<Fd> notice_fds_;
+};
+
+}  // namespace hvdrun

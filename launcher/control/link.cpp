@@ -1,0 +1,124 @@
+#include "control/link.hpp"
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <event2/buffer.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace hvdrun {
+
+Link::Link(const EventLoop& loop, Fd socket, Events events)
+    : socket_(std::move(socket)),
+      events_(std::move(events)),
+      pending_(evbuffer_new()),
+      readable_(loop, socket_.get(), FdEvent::readable, [this] { on_readable(); }),
+      writable_(loop, socket_.get(), FdEvent::writable, [this] { write_out(); }) {
+  readable_.enable();
+}
+
+Link::~Link() {
+  evbuffer_free(pending_);
+}
+
+void Link::send(FrameType type, std::uint32_t destination, std::string_view payload) {
+  if (closed_) return;
+  char header[kFrameHeaderSize];
+  encode_frame_header(header, type, destination, payload.size());
+  evbuffer_add(pending_, header, sizeof header);
+  evbuffer_add(pending_, payload.data(), payload.size());
+  if (!writable_.enabled()) write_out();
+}
+
+ssize_t Link::send_read(FrameType type, std::uint32_t destination, std::string_view prefix, int fd,
+                        std::size_t limit) {
+  evbuffer_iovec space;
+  const std::size_t before = kFrameHeaderSize + prefix.size();
+  if (evbuffer_reserve_space(pending_, static_cast<ev_ssize_t>(before + limit), &space, 1) < 1) {
+    errno = ENOMEM;
+    return -1;
+  }
+  auto* base = static_cast<char*>(space.iov_base);
+  const ssize_t got = ::read(fd, base + before, limit);
+  if (got <= 0) return got;
+  char header[kFrameHeaderSize];
+  encode_frame_header(header, type, destination, prefix.size() + static_cast<std::size_t>(got));
+  std::copy(std::begin(header), std::end(header), base);
+  std::copy(prefix.begin(), prefix.end(), base + kFrameHeaderSize);
+  space.iov_len = before + static_cast<std::size_t>(got);
+  evbuffer_commit_space(pending_, &space, 1);
+  if (!writable_.enabled()) write_out();
+  return got;
+}
+
+void Link::flush(std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (!closed_ && evbuffer_get_length(pending_) > 0) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return;
+    pollfd waiting{socket_.get(), POLLOUT, 0};
+    ::poll(&waiting, 1, static_cast<int>(left.count()));
+    write_out();
+  }
+}
+
+void Link::on_readable() {
+  const auto room = reader_.room();
+  const ssize_t got = ::read(socket_.get(), room.data, room.size);
+  if (got < 0) {
+    if (errno == EAGAIN || errno == EINTR) return;
+    if (errno == ECONNRESET) return close(std::nullopt);
+    return close(fail_errno("cannot read from the link", errno).value());
+  }
+  if (got == 0) return close(std::nullopt);
+  reader_.filled(static_cast<std::size_t>(got));
+  deliver();
+}
+
+void Link::deliver() {
+  Frame frame{};
+  while (!closed_) {
+    const auto status = reader_.next(frame);
+    if (!status) return close(status.error());
+    if (*status == FrameReader::Status::need_more) return;
+    events_.on_frame(frame);
+  }
+}
+
+void Link::write_out() {
+  while (!closed_ && evbuffer_get_length(pending_) > 0) {
+    if (evbuffer_write(pending_, socket_.get()) >= 0) continue;
+    if (errno == EAGAIN || errno == EINTR) {
+      writable_.enable();
+      return;
+    }
+    // What the other side still had to say may wait in the socket: reading finds the end.
+    evbuffer_drain(pending_, evbuffer_get_length(pending_));
+    break;
+  }
+  writable_.disable();
+}
+
+void Link::close(std::optional<Error> error) {
+  if (closed_) return;
+  closed_ = true;
+  readable_.disable();
+  writable_.disable();
+  events_.on_close(std::move(error));
+}
+
+Result<LinkPair> make_local_link() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
+    return fail_errno("cannot make a socket pair for the agent", errno);
+  // Room for a few frames of output, so that the two processes take turns less often. A smaller
+  // limit of the system is kept without a word.
+  const int bytes = 512 << 10;
+  for (const int end : ends) ::setsockopt(end, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+  return LinkPair{Fd(ends[0]), Fd(ends[1])};
+}
+
+}  // namespace hvdrun

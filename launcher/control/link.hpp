@@ -1,0 +1,68 @@
+// The link between launcher and agent: frames over one byte stream, non-blocking both ways.
+//
+// Lives on the loop's thread. Reading never stops: the credits for output and input bound what the
+// other side may have under way, so control frames are never stuck behind output.
+#pragma once
+
+#include "base/event_loop.hpp"
+#include "base/fd.hpp"
+#include "control/frame.hpp"
+
+#include <functional>
+#include <optional>
+#include <string_view>
+
+struct evbuffer;
+
+namespace hvdrun {
+
+class Link {
+ public:
+  struct Events {
+    std::function<void(const Frame&)> on_frame;
+    // The other side has closed (no error) or the stream is lost. Called once; nothing after it.
+    std::function<void(std::optional<Error>)> on_close;
+  };
+
+  Link(const EventLoop& loop, Fd socket, Events events);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  void send(FrameType type, std::uint32_t destination, std::string_view payload);
+
+  // An output frame read straight from a descriptor: `prefix`, then at most `limit` bytes.
+  // Returns what read(2) returned (0: end of file, -1: see errno); a frame is sent when it is > 0.
+  ssize_t send_read(FrameType type, std::uint32_t destination, std::string_view prefix, int fd,
+                    std::size_t limit);
+
+  // Waits until everything sent is in the kernel's hands, at most `patience`. Blocks the loop: for
+  // the last frame before leaving.
+  void flush(std::chrono::milliseconds patience);
+
+  bool closed() const { return closed_; }
+
+ private:
+  void on_readable();
+  void deliver();  // hands out the whole frames that are there
+  void write_out();
+  void close(std::optional<Error> error);
+
+  Fd socket_;
+  Events events_;
+  FrameReader reader_;
+  evbuffer* pending_;
+  FdEvent readable_;
+  FdEvent writable_;
+  bool closed_ = false;
+};
+
+struct LinkPair {
+  Fd launcher;
+  Fd agent;
+};
+
+// The carrier for an agent on this host: a socket pair, both ends non-blocking and close-on-exec.
+Result<LinkPair> make_local_link();
+
+}  // namespace hvdrun

@@ -1,0 +1,290 @@
+#include "control/messages.hpp"
+
+#include "control/wire.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace hvdrun {
+namespace {
+
+using Json = nlohmann::json;
+
+// environment values and paths are bytes, not text: CBOR byte strings carry them unchanged.
+Json bytes(const std::string& text) {
+  return Json::binary(Json::binary_t::container_type(text.begin(), text.end()));
+}
+
+std::string text_of(const Json& json) {
+  const auto& binary = json.get_binary();
+  return {binary.begin(), binary.end()};
+}
+
+Json bytes_list(const std::vector<std::string>& list) {
+  Json json = Json::array();
+  for (const auto& item : list) json.push_back(bytes(item));
+  return json;
+}
+
+std::vector<std::string> text_list(const Json& json) {
+  std::vector<std::string> list;
+  for (const auto& item : json) list.push_back(text_of(item));
+  return list;
+}
+
+std::string to_payload(const Json& json) {
+  std::string payload;
+  Json::to_cbor(json, payload);
+  return payload;
+}
+
+}  // namespace
+
+static void read(const Json& json, HelloMessage& m) {
+  json.at("protocol").get_to(m.protocol);
+  m.version = text_of(json.at("version"));
+  m.host = text_of(json.at("host"));
+  json.at("pid").get_to(m.pid);
+  json.at("master_port").get_to(m.master_port);
+}
+
+std::string pack(const HelloMessage& m) {
+  return to_payload({{"protocol", m.protocol},
+                     {"version", bytes(m.version)},
+                     {"host", bytes(m.host)},
+                     {"pid", m.pid},
+                     {"master_port", m.master_port}});
+}
+
+static Json rank_json(const LaunchRank& rank) {
+  Json environment = Json::array();
+  for (const auto& [name, value] : rank.environment)
+    environment.push_back({bytes(name), bytes(value)});
+  return {{"rank", rank.rank},
+          {"local_rank", rank.local_rank},
+          {"wants_input", rank.wants_input},
+          {"environment", std::move(environment)},
+          {"cpus", rank.cpus},
+          {"numa_nodes", rank.numa_nodes}};
+}
+
+static LaunchRank rank_of(const Json& json) {
+  LaunchRank rank;
+  json.at("rank").get_to(rank.rank);
+  json.at("local_rank").get_to(rank.local_rank);
+  json.at("wants_input").get_to(rank.wants_input);
+  for (const auto& pair : json.at("environment"))
+    rank.environment.emplace_back(text_of(pair.at(0)), text_of(pair.at(1)));
+  json.at("cpus").get_to(rank.cpus);
+  json.at("numa_nodes").get_to(rank.numa_nodes);
+  return rank;
+}
+
+static void read(const Json& json, LaunchMessage& m) {
+  json.at("size").get_to(m.size);
+  json.at("host_index").get_to(m.host_index);
+  for (const auto& host : json.at("hosts"))
+    m.hosts.push_back({text_of(host.at("name")), host.at("ranks").get<std::vector<int>>()});
+  m.program = text_of(json.at("program"));
+  m.arguments = text_list(json.at("arguments"));
+  m.working_directory = text_of(json.at("working_directory"));
+  m.environment = text_list(json.at("environment"));
+  for (const auto& rank : json.at("ranks")) m.ranks.push_back(rank_of(rank));
+  json.at("hold_master_port").get_to(m.hold_master_port);
+  json.at("kill_signal").get_to(m.kill_signal);
+  m.grace = std::chrono::milliseconds(json.at("grace_ms").get<std::int64_t>());
+}
+
+std::string pack(const LaunchMessage& m) {
+  Json hosts = Json::array();
+  for (const auto& host : m.hosts)
+    hosts.push_back({{"name", bytes(host.name)}, {"ranks", host.ranks}});
+  Json ranks = Json::array();
+  for (const auto& rank : m.ranks) ranks.push_back(rank_json(rank));
+  return to_payload({{"size", m.size},
+                     {"host_index", m.host_index},
+                     {"hosts", std::move(hosts)},
+                     {"program", bytes(m.program)},
+                     {"arguments", bytes_list(m.arguments)},
+                     {"working_directory", bytes(m.working_directory)},
+                     {"environment", bytes_list(m.environment)},
+                     {"ranks", std::move(ranks)},
+                     {"hold_master_port", m.hold_master_port},
+                     {"kill_signal", m.kill_signal},
+                     {"grace_ms", m.grace.count()}});
+}
+
+static void read(const Json& json, StartedMessage& m) {
+  for (const auto& pair : json.at("pids"))
+    m.pids.emplace_back(pair.at(0).get<int>(), pair.at(1).get<int>());
+}
+
+std::string pack(const StartedMessage& m) {
+  Json pids = Json::array();
+  for (const auto& [rank, pid] : m.pids) pids.push_back({rank, pid});
+  return to_payload({{"pids", std::move(pids)}});
+}
+
+static void read(const Json& json, ExitedMessage& m) {
+  json.at("rank").get_to(m.rank);
+  json.at("wait_status").get_to(m.wait_status);
+  json.at("before_stop").get_to(m.before_stop);
+  json.at("lost_connection").get_to(m.lost_connection);
+  json.at("out_of_memory").get_to(m.out_of_memory);
+  json.at("seconds").get_to(m.seconds);
+  json.at("user_seconds").get_to(m.user_seconds);
+  json.at("system_seconds").get_to(m.system_seconds);
+  json.at("peak_memory_bytes").get_to(m.peak_memory_bytes);
+  m.last_error = text_of(json.at("last_error"));
+  m.in_collective = text_of(json.at("in_collective"));
+}
+
+std::string pack(const ExitedMessage& m) {
+  return to_payload({{"rank", m.rank},
+                     {"wait_status", m.wait_status},
+                     {"before_stop", m.before_stop},
+                     {"lost_connection", m.lost_connection},
+                     {"out_of_memory", m.out_of_memory},
+                     {"seconds", m.seconds},
+                     {"user_seconds", m.user_seconds},
+                     {"system_seconds", m.system_seconds},
+                     {"peak_memory_bytes", m.peak_memory_bytes},
+                     {"last_error", bytes(m.last_error)},
+                     {"in_collective", bytes(m.in_collective)}});
+}
+
+static void read(const Json& json, AbortedMessage& m) {
+  json.at("rank").get_to(m.rank);
+  json.at("code").get_to(m.code);
+  m.text = text_of(json.at("text"));
+}
+
+std::string pack(const AbortedMessage& m) {
+  return to_payload({{"rank", m.rank}, {"code", m.code}, {"text", bytes(m.text)}});
+}
+
+static void read(const Json& json, FailedMessage& m) {
+  m.text = text_of(json.at("text"));
+  json.at("exit_code").get_to(m.exit_code);
+}
+
+std::string pack(const FailedMessage& m) {
+  return to_payload({{"text", bytes(m.text)}, {"exit_code", m.exit_code}});
+}
+
+static void read(const Json& json, StopMessage& m) {
+  json.at("signal").get_to(m.signal);
+  m.grace = std::chrono::milliseconds(json.at("grace_ms").get<std::int64_t>());
+}
+
+std::string pack(const StopMessage& m) {
+  return to_payload({{"signal", m.signal}, {"grace_ms", m.grace.count()}});
+}
+
+static void read(const Json& json, StatesMessage& m) {
+  for (const auto& item : json.at("ranks")) {
+    RankState state;
+    item.at("rank").get_to(state.rank);
+    item.at("pid").get_to(state.pid);
+    state.state = text_of(item.at("state"));
+    item.at("step").get_to(state.step);
+    item.at("epoch").get_to(state.epoch);
+    state.collective = text_of(item.at("collective"));
+    item.at("collective_seconds").get_to(state.collective_seconds);
+    m.ranks.push_back(std::move(state));
+  }
+}
+
+std::string pack(const StatesMessage& m) {
+  Json ranks = Json::array();
+  for (const auto& state : m.ranks)
+    ranks.push_back({{"rank", state.rank},
+                     {"pid", state.pid},
+                     {"state", bytes(state.state)},
+                     {"step", state.step},
+                     {"epoch", state.epoch},
+                     {"collective", bytes(state.collective)},
+                     {"collective_seconds", state.collective_seconds}});
+  return to_payload({{"ranks", std::move(ranks)}});
+}
+
+static void read(const Json& json, DoneMessage& m) {
+  m.leftovers = text_list(json.at("leftovers"));
+}
+
+std::string pack(const DoneMessage& m) {
+  return to_payload({{"leftovers", bytes_list(m.leftovers)}});
+}
+
+template <class T>
+Result<T> parse(std::string_view payload) {
+  // The library reports by exceptions; they end here.
+  try {
+    T message;
+    read(Json::from_cbor(payload.begin(), payload.end()), message);
+    return message;
+  } catch (const Json::exception& error) {
+    return fail(std::string("a message on the link does not fit: ") + error.what());
+  }
+}
+
+template Result<HelloMessage> parse(std::string_view);
+template Result<LaunchMessage> parse(std::string_view);
+template Result<StartedMessage> parse(std::string_view);
+template Result<ExitedMessage> parse(std::string_view);
+template Result<AbortedMessage> parse(std::string_view);
+template Result<FailedMessage> parse(std::string_view);
+template Result<StopMessage> parse(std::string_view);
+template Result<StatesMessage> parse(std::string_view);
+template Result<DoneMessage> parse(std::string_view);
+
+std::string pack_output_header(const OutputHeader& header) {
+  std::string packed(kOutputHeaderSize, '\0');
+  wire::store(packed.data(), header.rank);
+  wire::store(packed.data() + 4, header.stream);
+  wire::store(packed.data() + 5, header.milliseconds);
+  return packed;
+}
+
+Result<OutputMessage> parse_output(std::string_view payload) {
+  if (payload.size() < kOutputHeaderSize) return fail("an output frame on the link is cut short");
+  OutputMessage message;
+  message.header.rank = wire::load<std::uint32_t>(payload.data());
+  message.header.stream = wire::load<std::uint8_t>(payload.data() + 4);
+  message.header.milliseconds = wire::load<std::uint64_t>(payload.data() + 5);
+  message.bytes = payload.substr(kOutputHeaderSize);
+  return message;
+}
+
+std::string pack_input(std::uint32_t rank, std::string_view bytes) {
+  std::string packed = pack_number(rank);
+  packed += bytes;
+  return packed;
+}
+
+Result<InputMessage> parse_input(std::string_view payload) {
+  if (payload.size() < 4) return fail("an input frame on the link is cut short");
+  return InputMessage{wire::load<std::uint32_t>(payload.data()), payload.substr(4)};
+}
+
+std::string pack_input_credit(const InputCredit& credit) {
+  return pack_number(credit.rank) + pack_number(credit.bytes);
+}
+
+Result<InputCredit> parse_input_credit(std::string_view payload) {
+  if (payload.size() != 8) return fail("an input credit on the link has the wrong length");
+  return InputCredit{wire::load<std::uint32_t>(payload.data()),
+                     wire::load<std::uint32_t>(payload.data() + 4)};
+}
+
+std::string pack_number(std::uint32_t value) {
+  std::string packed(4, '\0');
+  wire::store(packed.data(), value);
+  return packed;
+}
+
+Result<std::uint32_t> parse_number(std::string_view payload) {
+  if (payload.size() != 4) return fail("a frame on the link has the wrong length");
+  return wire::load<std::uint32_t>(payload.data());
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,158 @@
+// What launcher and agent say to each other: one value a frame type, and how it is packed.
+//
+// Structured payloads are CBOR (RFC 8949) through nlohmann/json; what is sent often (output, input,
+// credits) is packed by hand. parse_* refuse what does not fit and never crash on any bytes.
+#pragma once
+
+#include "base/result.hpp"
+#include "control/frame.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hvdrun {
+
+// agent → launcher, the first frame.
+struct HelloMessage {
+  std::uint32_t protocol = kProtocolVersion;
+  std::string version;  // of hvdrun
+  std::string host;     // as the agent's kernel names it
+  int pid = 0;          // the agent's
+  int master_port = 0;  // held for the program on this host
+};
+
+struct LaunchRank {
+  int rank = 0;
+  int local_rank = 0;
+  bool wants_input = false;  // gets a pipe as stdin; the others /dev/null
+  std::vector<std::pair<std::string, std::string>> environment;  // added to the job's
+  std::vector<int> cpus;                                         // empty: not bound
+  std::vector<int> numa_nodes;                                   // empty: not bound
+};
+
+struct LaunchHost {
+  std::string name;
+  std::vector<int> ranks;
+};
+
+// launcher → agent: everything an agent needs to start its ranks.
+struct LaunchMessage {
+  int size = 0;
+  int host_index = 0;
+  std::vector<LaunchHost> hosts;  // all of the job
+  std::string program;
+  std::vector<std::string> arguments;  // argv, the program's name included
+  std::string working_directory;
+  std::vector<std::string> environment;  // "NAME=VALUE", the same for all ranks
+  std::vector<LaunchRank> ranks;         // of this agent
+  bool hold_master_port = false;         // rank 0 is here
+  // How to stop when the launcher is gone and cannot say.
+  int kill_signal = 0;
+  std::chrono::milliseconds grace{0};
+};
+
+struct StartedMessage {
+  std::vector<std::pair<int, int>> pids;  // rank, pid
+};
+
+struct ExitedMessage {
+  int rank = 0;
+  int wait_status = 0;           // as of wait(2)
+  bool before_stop = false;      // it had ended before this agent sent it a signal
+  bool lost_connection = false;  // it left PMIx without finalize
+  bool out_of_memory = false;
+  double seconds = 0;
+  double user_seconds = 0;
+  double system_seconds = 0;
+  std::uint64_t peak_memory_bytes = 0;
+  std::string last_error;     // from the status page
+  std::string in_collective;  // likewise
+};
+
+struct AbortedMessage {  // a rank called PMIx_Abort (MPI_Abort)
+  int rank = 0;
+  int code = 0;
+  std::string text;
+};
+
+struct FailedMessage {  // the agent could not start the ranks, or go on
+  std::string text;
+  int exit_code = kExitLauncher;
+};
+
+struct StopMessage {
+  int signal = 0;
+  std::chrono::milliseconds grace{0};
+};
+
+struct RankState {
+  int rank = 0;
+  int pid = 0;
+  std::string state;  // "running", "paused", "exited 0", "killed by SIGTERM"
+  std::uint64_t step = 0;
+  std::uint64_t epoch = 0;
+  std::string collective;         // in progress, with its name
+  double collective_seconds = 0;  // since it began
+};
+
+struct StatesMessage {
+  std::vector<RankState> ranks;
+};
+
+struct DoneMessage {
+  std::vector<std::string> leftovers;  // processes that could not be ended
+};
+
+std::string pack(const HelloMessage&);
+std::string pack(const LaunchMessage&);
+std::string pack(const StartedMessage&);
+std::string pack(const ExitedMessage&);
+std::string pack(const AbortedMessage&);
+std::string pack(const FailedMessage&);
+std::string pack(const StopMessage&);
+std::string pack(const StatesMessage&);
+std::string pack(const DoneMessage&);
+
+// T is one of the messages above.
+template <class T>
+Result<T> parse(std::string_view payload);
+
+// Output: rank u32 | stream u8 | milliseconds since the epoch u64, then the bytes.
+struct OutputHeader {
+  std::uint32_t rank = 0;
+  std::uint8_t stream = 0;
+  std::uint64_t milliseconds = 0;
+};
+inline constexpr std::size_t kOutputHeaderSize = 13;
+std::string pack_output_header(const OutputHeader&);
+struct OutputMessage {
+  OutputHeader header;
+  std::string_view bytes;  // inside the frame's payload
+};
+Result<OutputMessage> parse_output(std::string_view payload);
+
+// Input: rank u32, then the bytes. Credits and signals: one u32.
+std::string pack_input(std::uint32_t rank, std::string_view bytes);
+struct InputMessage {
+  std::uint32_t rank = 0;
+  std::string_view bytes;
+};
+Result<InputMessage> parse_input(std::string_view payload);
+
+// Input credit: rank u32, bytes u32.
+struct InputCredit {
+  std::uint32_t rank = 0;
+  std::uint32_t bytes = 0;
+};
+std::string pack_input_credit(const InputCredit&);
+Result<InputCredit> parse_input_credit(std::string_view payload);
+
+std::string pack_number(std::uint32_t value);
+Result<std::uint32_t> parse_number(std::string_view payload);
+
+}  // namespace hvdrun

@@ -1,0 +1,566 @@
+#include "job/job.hpp"
+
+#include "agent/job_folders.hpp"
+#include "agent/process_tree.hpp"
+#include "base/event_loop.hpp"
+#include "base/random.hpp"
+#include "base/signal_watch.hpp"
+#include "base/version.hpp"
+#include "control/link.hpp"
+#include "control/messages.hpp"
+#include "job/blame.hpp"
+#include "job/input_relay.hpp"
+#include "job/rank_environment.hpp"
+#include "job/report_text.hpp"
+#include "job/state_table.hpp"
+#include "output/output.hpp"
+#include "remote/local_agent.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// Output bytes that an agent may have under way before the launcher has shown them.
+constexpr std::uint32_t kOutputWindow = 2u << 20;
+// Credit goes back in pieces of at least this, so that there are few frames.
+constexpr std::uint32_t kCreditStep = kOutputWindow / 8;
+// After a rank has ended well and others run on, this long before it is said.
+constexpr milliseconds kEarlyExitNote{5000};
+// A rank that left PMIx without finalize while others run on: they may end as well.
+constexpr milliseconds kOrphanPatience{1000};
+constexpr std::chrono::seconds kLastResortPatience{5};
+
+// Why the job is stopped before its end.
+struct StopCause {
+  std::string reason;
+  std::optional<int> exit_code;  // none: that of the rank to blame
+};
+
+class Job {
+ public:
+  Job(const JobSpec& spec, const Placement& placement, const JobContext& context);
+  Report run();
+
+ private:
+  struct AgentState {
+    std::size_t host_index = 0;
+    pid_t guard = 0;
+    std::unique_ptr<Link> link;
+    std::uint32_t credit_owed = 0;
+    bool greeted = false;
+    bool started = false;
+    bool paused = false;
+    bool done = false;
+    bool gone = false;
+  };
+
+  // Beginning.
+  Result<void> begin();
+  void launch();
+  LaunchMessage launch_message(const AgentState& agent) const;
+  std::vector<int> input_receivers() const;
+
+  // What agents say.
+  void on_frame(AgentState& agent, const Frame& frame);
+  Result<void> handle(AgentState& agent, const Frame& frame);
+  Result<void> on_hello(AgentState& agent, const HelloMessage& hello);
+  void on_started(AgentState& agent, const StartedMessage& started);
+  Result<void> on_output(AgentState& agent, const Frame& frame);
+  Result<void> on_exited(const ExitedMessage& message);
+  void on_aborted(const AbortedMessage& message);
+  void on_paused(AgentState& agent);
+  void on_link_closed(AgentState& agent, const std::optional<Error>& error);
+  void return_credit();
+
+  // What the user says.
+  void on_signal(int signal);
+  void on_stop_signal(int signal);
+
+  // Ending.
+  void judge(const RankReport& rank);
+  void stop(StopCause cause);
+  void send_all(FrameType type, std::string_view payload = {});
+  bool all_agents(bool AgentState::*flag) const;
+  void consider_end();
+  void reap_guards();
+  Report finish();
+
+  RankReport* find_rank(int rank);
+  std::vector<int> ranks_running() const;
+  void note(const std::string& text) { output_->note("hvdrun: " + text); }
+
+  const JobSpec& spec_;
+  const Placement& placement_;
+  const JobContext& context_;
+  JobIdentity identity_;
+  EventLoop loop_;
+  std::unique_ptr<Output> output_;
+  std::vector<std::unique_ptr<AgentState>> agents_;
+  std::optional<SignalWatch> signals_;
+  std::optional<InputRelay> input_;
+  Timer start_timer_;
+  Timer note_timer_;
+  Timer exit_timer_;
+  Timer orphan_timer_;
+  Clock::time_point begun_ = Clock::now();
+  Report report_;
+  std::vector<std::size_t> end_order_;
+  std::optional<StopCause> cause_;
+  StateTable states_;
+  int stop_signals_ = 0;
+  bool output_abandoned_ = false;
+};
+
+Job::Job(const JobSpec& spec, const Placement& placement, const JobContext& context)
+    : spec_(spec),
+      placement_(placement),
+      context_(context),
+      start_timer_(loop_,
+                   [this] {
+                     stop({fmt::format("not all ranks had started after {:.3g} s (--start-timeout)",
+                                       std::chrono::duration<double>(spec_.start_timeout).count()),
+                           kExitTimeout});
+                   }),
+      note_timer_(loop_,
+                  [this] {
+                    note(fmt::format("ranks {} run on after others have ended well",
+                                     fold_ranks(ranks_running())));
+                  }),
+      exit_timer_(
+          loop_,
+          [this] {
+            stop({fmt::format("ranks {} still ran {:.3g} s after the first had ended "
+                              "(--exit-timeout)",
+                              fold_ranks(ranks_running()),
+                              std::chrono::duration<double>(*spec_.stop.exit_timeout).count()),
+                  kExitTimeout});
+          }),
+      orphan_timer_(loop_, [this] { stop({}); }) {
+  identity_.id = random_hex(16);
+  identity_.key = random_hex(32);
+  identity_.master_address = "127.0.0.1";
+  for (const auto& host : placement_.hosts) {
+    for (const auto& rank : host.ranks) {
+      RankReport report;
+      report.placement = rank;
+      report.host = host.host;
+      report_.ranks.push_back(std::move(report));
+    }
+  }
+  std::sort(report_.ranks.begin(), report_.ranks.end(),
+            [](const auto& a, const auto& b) { return a.placement.rank < b.placement.rank; });
+}
+
+RankReport* Job::find_rank(int rank) {
+  if (rank < 0 || static_cast<std::size_t>(rank) >= report_.ranks.size()) return nullptr;
+  return &report_.ranks[static_cast<std::size_t>(rank)];
+}
+
+std::vector<int> Job::ranks_running() const {
+  std::vector<int> running;
+  for (const auto& rank : report_.ranks)
+    if (!rank.exited) running.push_back(rank.placement.rank);
+  return running;
+}
+
+Result<void> Job::begin() {
+  HVD_TRY(output_, Output::open(loop_.base(), spec_.output, placement_,
+                                {[this] { return_credit(); },
+                                 [this](const Error& error, bool stop_job) {
+                                   report_.notes.push_back(error.message);
+                                   // `hvdrun … | head` ends as any program does: quietly.
+                                   if (error.exit_code != kExitSignalBase + SIGPIPE)
+                                     note(error.message);
+                                   if (stop_job) stop({error.message, error.exit_code});
+                                 }}));
+  AgentOptions options;
+  options.job_id = identity_.id;
+  options.pmix = spec_.pmix;
+  options.rank_signal_mask = context_.rank_signal_mask;
+  HVD_TRY(LocalAgent local, start_local_agent(options));
+  auto agent = std::make_unique<AgentState>();
+  auto* state = agent.get();
+  agent->guard = local.guard;
+  agents_.push_back(std::move(agent));
+  state->link = std::make_unique<Link>(
+      loop_, std::move(local.link),
+      Link::Events{
+          [this, state](const Frame& frame) { on_frame(*state, frame); },
+          [this, state](const std::optional<Error>& error) { on_link_closed(*state, error); }});
+  signals_.emplace(loop_, not_ignored(job_signals()), [this](int signal) { on_signal(signal); });
+  start_timer_.start(spec_.start_timeout);
+  return {};
+}
+
+Report Job::run() {
+  if (auto begun = begin(); !begun) {
+    report_.exit_code = begun.error().exit_code;
+    report_.reason = begun.error().message;
+    return std::move(report_);
+  }
+  loop_.run();
+  return finish();
+}
+
+std::vector<int> Job::input_receivers() const {
+  std::vector<int> receivers;
+  if (spec_.input.to == InputSpec::To::rank) receivers.push_back(spec_.input.rank);
+  if (spec_.input.to == InputSpec::To::all)
+    for (const auto& rank : report_.ranks) receivers.push_back(rank.placement.rank);
+  return receivers;
+}
+
+LaunchMessage Job::launch_message(const AgentState& agent) const {
+  LaunchMessage message;
+  message.size = placement_.size;
+  message.host_index = static_cast<int>(agent.host_index);
+  for (const auto& host : placement_.hosts) {
+    LaunchHost entry{host.host, {}};
+    for (const auto& rank : host.ranks) entry.ranks.push_back(rank.rank);
+    message.hosts.push_back(std::move(entry));
+  }
+  message.program = spec_.program.string();
+  message.arguments = spec_.command;
+  message.working_directory = spec_.working_directory.string();
+  message.environment = job_environment(context_.environment, spec_);
+  message.kill_signal = spec_.stop.signal;
+  message.grace = spec_.stop.grace;
+  const auto receivers = input_receivers();
+  for (const auto& placed : placement_.hosts[agent.host_index].ranks) {
+    LaunchRank rank;
+    rank.rank = placed.rank;
+    rank.local_rank = placed.local_rank;
+    rank.wants_input =
+        std::find(receivers.begin(), receivers.end(), placed.rank) != receivers.end();
+    rank.environment =
+        rank_environment(context_.environment, identity_, placement_, agent.host_index, placed);
+    rank.cpus = placed.cpus;
+    rank.numa_nodes = placed.numa_nodes;
+    message.hold_master_port |= placed.rank == 0;
+    message.ranks.push_back(std::move(rank));
+  }
+  return message;
+}
+
+void Job::launch() {
+  for (const auto& agent : agents_) {
+    agent->link->send(FrameType::output_credit, static_cast<std::uint32_t>(agent->host_index),
+                      pack_number(kOutputWindow));
+    agent->link->send(FrameType::launch, static_cast<std::uint32_t>(agent->host_index),
+                      pack(launch_message(*agent)));
+  }
+}
+
+void Job::send_all(FrameType type, std::string_view payload) {
+  for (const auto& agent : agents_)
+    agent->link->send(type, static_cast<std::uint32_t>(agent->host_index), payload);
+}
+
+bool Job::all_agents(bool AgentState::*flag) const {
+  return std::all_of(agents_.begin(), agents_.end(),
+                     [flag](const auto& agent) { return agent.get()->*flag; });
+}
+
+void Job::on_frame(AgentState& agent, const Frame& frame) {
+  if (auto handled = handle(agent, frame); !handled)
+    stop({handled.error().message, handled.error().exit_code});
+}
+
+Result<void> Job::handle(AgentState& agent, const Frame& frame) {
+  switch (frame.type) {
+    case FrameType::output:
+    case FrameType::output_closed:
+      return on_output(agent, frame);
+    case FrameType::hello: {
+      HVD_TRY(const auto hello, parse<HelloMessage>(frame.payload));
+      return on_hello(agent, hello);
+    }
+    case FrameType::started: {
+      HVD_TRY(const auto started, parse<StartedMessage>(frame.payload));
+      on_started(agent, started);
+      return {};
+    }
+    case FrameType::exited: {
+      HVD_TRY(const auto exited, parse<ExitedMessage>(frame.payload));
+      return on_exited(exited);
+    }
+    case FrameType::aborted: {
+      HVD_TRY(const auto aborted, parse<AbortedMessage>(frame.payload));
+      on_aborted(aborted);
+      return {};
+    }
+    case FrameType::input_credit: {
+      HVD_TRY(const auto credit, parse_input_credit(frame.payload));
+      if (input_) input_->add_credit(static_cast<int>(credit.rank), credit.bytes);
+      return {};
+    }
+    case FrameType::states: {
+      HVD_TRY(const auto states, parse<StatesMessage>(frame.payload));
+      for (const auto& line : states_.add(states, report_)) note(line);
+      return {};
+    }
+    case FrameType::paused:
+      on_paused(agent);
+      return {};
+    case FrameType::note:
+      note(std::string(frame.payload));
+      return {};
+    case FrameType::failed: {
+      HVD_TRY(const auto failed, parse<FailedMessage>(frame.payload));
+      stop({failed.text, failed.exit_code});
+      return {};
+    }
+    case FrameType::done: {
+      HVD_TRY(const auto done, parse<DoneMessage>(frame.payload));
+      agent.done = true;
+      report_.leftovers.insert(report_.leftovers.end(), done.leftovers.begin(),
+                               done.leftovers.end());
+      return {};
+    }
+    default:
+      return fail(fmt::format("an agent sent a frame of type {} that hvdrun does not know",
+                              static_cast<int>(frame.type)));
+  }
+}
+
+Result<void> Job::on_hello(AgentState& agent, const HelloMessage& hello) {
+  if (hello.protocol != kProtocolVersion || hello.version != kVersion)
+    return fail(fmt::format("hvdrun on {} is version {}, here it is {}: install the same on both",
+                            hello.host, hello.version, kVersion),
+                kExitUsage);
+  agent.greeted = true;
+  if (agent.host_index == 0) identity_.master_port = hello.master_port;
+  if (all_agents(&AgentState::greeted) && !cause_) launch();
+  return {};
+}
+
+void Job::on_started(AgentState& agent, const StartedMessage& started) {
+  agent.started = true;
+  for (const auto& [rank, pid] : started.pids)
+    if (auto* report = find_rank(rank)) report->pid = pid;
+  if (!all_agents(&AgentState::started)) return;
+  start_timer_.cancel();
+  const auto receivers = input_receivers();
+  if (receivers.empty()) return;
+  const auto agent_of = [this](int) { return agents_.front().get(); };
+  input_.emplace(loop_, receivers,
+                 InputRelay::Events{
+                     [agent_of](int rank, std::string_view bytes) {
+                       auto* to = agent_of(rank);
+                       to->link->send(FrameType::input, static_cast<std::uint32_t>(to->host_index),
+                                      pack_input(static_cast<std::uint32_t>(rank), bytes));
+                     },
+                     [agent_of](int rank) {
+                       auto* to = agent_of(rank);
+                       to->link->send(FrameType::input_closed,
+                                      static_cast<std::uint32_t>(to->host_index),
+                                      pack_number(static_cast<std::uint32_t>(rank)));
+                     }});
+  input_->start();
+}
+
+Result<void> Job::on_output(AgentState& agent, const Frame& frame) {
+  HVD_TRY(const auto message, parse_output(frame.payload));
+  const auto rank = static_cast<int>(message.header.rank);
+  if (find_rank(rank) == nullptr)
+    return fail(fmt::format("an agent sent output of rank {}, which does not exist", rank));
+  const auto stream = message.header.stream == 2 ? Stream::err : Stream::out;
+  if (frame.type == FrameType::output_closed) {
+    output_->close(rank, stream);
+    return {};
+  }
+  output_->write(rank, stream, message.bytes,
+                 Output::Time(milliseconds(message.header.milliseconds)));
+  agent.credit_owed += static_cast<std::uint32_t>(message.bytes.size());
+  if (agent.credit_owed >= kCreditStep && !output_->congested()) return_credit();
+  return {};
+}
+
+void Job::return_credit() {
+  for (const auto& agent : agents_) {
+    if (agent->credit_owed == 0) continue;
+    agent->link->send(FrameType::output_credit, static_cast<std::uint32_t>(agent->host_index),
+                      pack_number(std::exchange(agent->credit_owed, 0)));
+  }
+}
+
+Result<void> Job::on_exited(const ExitedMessage& message) {
+  RankReport* rank = find_rank(message.rank);
+  if (rank == nullptr || rank->exited)
+    return fail(
+        fmt::format("an agent reports the end of rank {}, which does not run", message.rank));
+  rank->exited = true;
+  if (WIFSIGNALED(message.wait_status)) {
+    rank->signal = WTERMSIG(message.wait_status);
+    rank->core_dumped = WCOREDUMP(message.wait_status);
+  } else {
+    rank->exit_code = WEXITSTATUS(message.wait_status);
+  }
+  rank->out_of_memory = message.out_of_memory;
+  rank->stopped_by_us = !message.before_stop;
+  rank->lost_connection = message.lost_connection;
+  rank->seconds = message.seconds;
+  rank->user_seconds = message.user_seconds;
+  rank->system_seconds = message.system_seconds;
+  rank->peak_memory_bytes = message.peak_memory_bytes;
+  rank->last_error = message.last_error;
+  rank->in_collective = message.in_collective;
+  end_order_.push_back(static_cast<std::size_t>(message.rank));
+  if (input_) input_->remove(message.rank);
+  judge(*rank);
+  return {};
+}
+
+// What the end of one rank means for the others.
+void Job::judge(const RankReport& rank) {
+  if (cause_) return;
+  if (ranks_running().empty()) {
+    note_timer_.cancel();
+    exit_timer_.cancel();
+    orphan_timer_.cancel();
+  }
+  if (rank.signal != 0 || rank.exit_code != 0 || rank.abort_code) return stop({});
+  if (ranks_running().empty()) return;
+  if (rank.lost_connection && !orphan_timer_.pending()) orphan_timer_.start(kOrphanPatience);
+  if (!note_timer_.pending() && end_order_.size() == 1) note_timer_.start(kEarlyExitNote);
+  if (spec_.stop.exit_timeout && !exit_timer_.pending())
+    exit_timer_.start(*spec_.stop.exit_timeout);
+}
+
+void Job::on_aborted(const AbortedMessage& message) {
+  if (RankReport* rank = find_rank(message.rank)) {
+    rank->abort_code = message.code;
+    rank->abort_message = message.text;
+  }
+  stop({});
+}
+
+void Job::on_paused(AgentState& agent) {
+  agent.paused = true;
+  if (!all_agents(&AgentState::paused)) return;
+  for (const auto& each : agents_) each->paused = false;
+  ::kill(::getpid(), SIGSTOP);  // the shell sees us stopped; SIGCONT goes on below, in on_signal
+}
+
+void Job::on_link_closed(AgentState& agent, const std::optional<Error>& error) {
+  agent.gone = true;
+  if (!agent.done)
+    stop({fmt::format("the agent on {} was lost{}", placement_.hosts[agent.host_index].host,
+                      error ? ": " + error->message : ""),
+          kExitLauncher});
+  consider_end();
+}
+
+void Job::consider_end() {
+  if (all_agents(&AgentState::gone)) loop_.stop();
+}
+
+void Job::on_signal(int signal) {
+  switch (signal) {
+    case SIGUSR1:
+    case SIGUSR2:
+      return send_all(FrameType::signal, pack_number(static_cast<std::uint32_t>(signal)));
+    case SIGQUIT:
+      states_.expect(agents_.size());
+      return send_all(FrameType::query_states);
+    case SIGTSTP:
+      return send_all(FrameType::pause);
+    case SIGCONT:
+      send_all(FrameType::resume);
+      if (input_) input_->on_foreground();
+      return;
+    default:
+      return on_stop_signal(signal);
+  }
+}
+
+void Job::on_stop_signal(int signal) {
+  ++stop_signals_;
+  if (stop_signals_ == 1 && !cause_) {
+    note(fmt::format("{}: stopping {} rank{}; {} once more kills at once",
+                     signal == SIGINT ? "interrupted" : signal_name(signal), placement_.size,
+                     placement_.size == 1 ? "" : "s", signal == SIGINT ? "Ctrl-C" : "the signal"));
+    return stop({signal == SIGINT ? "interrupted" : "got " + signal_name(signal),
+                 kExitSignalBase + signal});
+  }
+  // Whoever asks twice does not want to wait for a terminal that takes nothing either.
+  output_abandoned_ = true;
+  send_all(FrameType::kill);
+}
+
+void Job::stop(StopCause cause) {
+  if (cause_) return;
+  cause_ = std::move(cause);
+  start_timer_.cancel();
+  note_timer_.cancel();
+  exit_timer_.cancel();
+  orphan_timer_.cancel();
+  send_all(FrameType::stop, pack(StopMessage{spec_.stop.signal, spec_.stop.grace}));
+}
+
+// Guards end after their agents, and last of all. Should one have been killed together with its
+// agent, nobody has swept that host: on this one we do, being a subreaper.
+void Job::reap_guards() {
+  bool swept = true;
+  for (const auto& agent : agents_) {
+    int status = 0;
+    while (::waitpid(agent->guard, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFSIGNALED(status)) swept = false;
+  }
+  if (swept) return;
+  for (const auto& left :
+       kill_job_processes(::getpid(), identity_.id, kLastResortPatience, context_.foreign_children))
+    report_.leftovers.push_back(to_string(left));
+  JobFolders::of(identity_.id).sweep();
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
+}
+
+Report Job::finish() {
+  reap_guards();
+  report_.wall_seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
+  for (auto& rank : report_.ranks) {
+    rank.last_stderr = output_->last_stderr(rank.placement.rank);
+    if (!rank.exited) rank.stopped_by_us = true;
+  }
+  const auto culprit = find_culprit(report_.ranks, end_order_);
+  if (cause_ && cause_->exit_code) {
+    report_.exit_code = *cause_->exit_code;
+    report_.reason = cause_->reason;
+  } else if (culprit && cause_) {
+    report_.culprit = static_cast<int>(*culprit);
+    report_.exit_code = exit_code_of(report_.ranks[*culprit]);
+  }
+  for (const auto& line : report_lines(report_)) note(line);
+  while (!output_->idle() && !output_abandoned_) loop_.run_once();
+  return std::move(report_);
+}
+
+}  // namespace
+
+const std::vector<int>& job_signals() {
+  static const std::vector<int> signals{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                                        SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+  return signals;
+}
+
+Report run_job(const JobSpec& spec, const Placement& placement, const JobContext& context) {
+  Job job(spec, placement, context);
+  return job.run();
+}
+
+}  // namespace hvdrun

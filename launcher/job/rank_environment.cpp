@@ -1,0 +1,133 @@
+#include "job/rank_environment.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <hvd_contract/environment.h>
+
+namespace hvdrun {
+namespace {
+
+// What a launcher says about one process. Passed on, ranks would take an outer job's words for
+// theirs: that of mpirun around a batch script, of srun, or of another hvdrun.
+constexpr std::array<std::string_view, 12> kForeignPrefixes{
+    "PMIX_", "PMI_",          "OMPI_COMM_",  "OMPI_MCA_orte_", "OMPI_MCA_ess", "ORTE_",
+    "PRTE_", "OMPI_UNIVERSE", "SLURM_STEP_", "SLURM_CPU_BIND", "SLURM_SRUN_",  "SLURM_MPI_",
+};
+constexpr std::array<std::string_view, 22> kForeignNames{
+    "SLURM_STEPID",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "SLURM_GTIDS",
+    "SLURM_TASK_PID",
+    "SLURM_LAUNCH_NODE_IPADDR",
+    "SLURM_DISTRIBUTION",
+    "SLURM_NTASKS",
+    "SLURM_NPROCS",
+    HVD_ENV_STATUS,
+    HVD_ENV_NOTICE_FD,
+    HVD_ENV_SHM_DIR,
+    HVD_ENV_PORT,
+    HVD_ENV_LOCAL_DEVICE,
+    HVD_ENV_RESTART_COUNT,
+    HVD_ENV_JOB_ID,
+    HVD_ENV_JOB_KEY,
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_USE_AGENT_STORE",
+    "TORCHELASTIC_RESTART_COUNT",
+    "TORCHELASTIC_MAX_RESTARTS",
+};
+constexpr std::string_view kUserSettings = "PMIX_MCA_";
+
+bool is_foreign(std::string_view name) {
+  if (name.starts_with(kUserSettings)) return false;
+  return std::any_of(kForeignPrefixes.begin(), kForeignPrefixes.end(),
+                     [name](std::string_view prefix) { return name.starts_with(prefix); }) ||
+         std::find(kForeignNames.begin(), kForeignNames.end(), name) != kForeignNames.end();
+}
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+void add_slurm(const Environment& caller, const Placement& placement, std::size_t host_index,
+               const RankPlacement& rank, Variables& variables) {
+  if (find_variable(caller, "SLURM_JOB_ID") == nullptr) return;
+  const auto size = std::to_string(placement.size);
+  variables.emplace_back("SLURM_PROCID", std::to_string(rank.rank));
+  variables.emplace_back("SLURM_LOCALID", std::to_string(rank.local_rank));
+  variables.emplace_back("SLURM_NODEID", std::to_string(host_index));
+  variables.emplace_back("SLURM_NTASKS", size);
+  variables.emplace_back("SLURM_NPROCS", size);
+}
+
+}  // namespace
+
+std::vector<std::string> job_environment(const Environment& caller, const JobSpec& spec) {
+  Environment shared;
+  for (const auto& [name, value] : caller)
+    if (!is_foreign(name)) shared.emplace(name, value);
+  shared.try_emplace("PYTHONUNBUFFERED", "1");
+  for (const auto& change : spec.environment) {
+    if (change.value)
+      shared[change.name] = *change.value;
+    else if (const auto* value = find_variable(caller, change.name))
+      shared[change.name] = *value;
+  }
+  std::vector<std::string> variables;
+  variables.reserve(shared.size());
+  for (const auto& [name, value] : shared) variables.push_back(name + "=" + value);
+  return variables;
+}
+
+Variables rank_environment(const Environment& caller, const JobIdentity& job,
+                           const Placement& placement, std::size_t host_index,
+                           const RankPlacement& rank) {
+  const auto& host = placement.hosts[host_index];
+  const auto number = [](auto value) { return std::to_string(value); };
+  const auto global = number(rank.rank);
+  const auto size = number(placement.size);
+  const auto local = number(rank.local_rank);
+  const auto local_size = number(host.ranks.size());
+  const auto node = number(host_index);
+  const auto nodes = number(placement.hosts.size());
+  Variables variables{
+      {HVD_ENV_RANK, global},
+      {HVD_ENV_SIZE, size},
+      {HVD_ENV_LOCAL_RANK, local},
+      {HVD_ENV_LOCAL_SIZE, local_size},
+      {HVD_ENV_NODE_RANK, node},
+      {HVD_ENV_NODE_COUNT, nodes},
+      {HVD_ENV_HOSTNAME, host.host},
+      {HVD_ENV_JOB_ID, job.id},
+      {HVD_ENV_JOB_KEY, job.key},
+      {HVD_ENV_RESTART_COUNT, "0"},
+      // torch.distributed, "env://" and torchrun's documentation.
+      {"RANK", global},
+      {"WORLD_SIZE", size},
+      {"LOCAL_RANK", local},
+      {"LOCAL_WORLD_SIZE", local_size},
+      {"GROUP_RANK", node},
+      {"GROUP_WORLD_SIZE", nodes},
+      {"MASTER_ADDR", job.master_address},
+      {"MASTER_PORT", number(job.master_port)},
+      {"HOROVOD_RANK", global},
+      {"HOROVOD_SIZE", size},
+      {"HOROVOD_LOCAL_RANK", local},
+      {"HOROVOD_LOCAL_SIZE", local_size},
+      {"HOROVOD_CROSS_RANK", number(rank.cross_rank)},
+      {"HOROVOD_CROSS_SIZE", number(rank.cross_size)},
+      {"HOROVOD_HOSTNAME", host.host},
+      {"OMPI_COMM_WORLD_RANK", global},
+      {"OMPI_COMM_WORLD_SIZE", size},
+      {"OMPI_COMM_WORLD_LOCAL_RANK", local},
+      {"OMPI_COMM_WORLD_LOCAL_SIZE", local_size},
+      {"OMPI_COMM_WORLD_NODE_RANK", local},  // the rank among processes on the node
+  };
+  if (rank.device) variables.emplace_back(HVD_ENV_LOCAL_DEVICE, number(*rank.device));
+  if (rank.visible_devices) variables.emplace_back("CUDA_VISIBLE_DEVICES", *rank.visible_devices);
+  add_slurm(caller, placement, host_index, rank, variables);
+  return variables;
+}
+
+}  // namespace hvdrun

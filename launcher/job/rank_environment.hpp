@@ -1,0 +1,33 @@
+// The environment of the ranks: the contract with a rank in docs/environment.md, as pure functions.
+#pragma once
+
+#include "base/environment.hpp"
+#include "model/job_spec.hpp"
+#include "model/placement.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hvdrun {
+
+struct JobIdentity {
+  std::string id;   // HVD_JOB_ID
+  std::string key;  // HVD_JOB_KEY
+  std::string master_address;
+  int master_port = 0;
+};
+
+// What all ranks share, "NAME=VALUE" each: the caller's environment, less what an outer launcher
+// said about its own process, with the user's -x over it and PYTHONUNBUFFERED=1 unless it is set.
+std::vector<std::string> job_environment(const Environment& caller, const JobSpec& spec);
+
+// What is one rank's own. `caller` is asked for whether the job runs under SLURM, whose variables
+// then say the truth for the rank.
+std::vector<std::pair<std::string, std::string>> rank_environment(const Environment& caller,
+                                                                  const JobIdentity& job,
+                                                                  const Placement& placement,
+                                                                  std::size_t host_index,
+                                                                  const RankPlacement& rank);
+
+}  // namespace hvdrun

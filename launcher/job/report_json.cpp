@@ -1,0 +1,92 @@
+#include "job/report_json.hpp"
+
+#include "base/fd.hpp"
+#include "base/signal_watch.hpp"
+
+#include <cerrno>
+#include <cstdio>
+
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+std::string how_it_ended(const RankReport& rank) {
+  if (rank.pid == 0) return "never started";
+  if (!rank.exited) return "unknown";
+  if (rank.stopped_by_us) return "stopped by hvdrun";
+  if (rank.abort_code) return "aborted";
+  if (rank.signal != 0) return "signal";
+  return rank.lost_connection ? "left without finalize" : "exit";
+}
+
+Json rank_json(const RankReport& rank) {
+  return {{"rank", rank.placement.rank},
+          {"host", rank.host},
+          {"local_rank", rank.placement.local_rank},
+          {"pid", rank.pid},
+          {"gpu", rank.placement.device_name.empty() ? Json() : Json(rank.placement.device_name)},
+          {"cpus", rank.placement.cpus},
+          {"ended", how_it_ended(rank)},
+          {"exit_code", rank.exited && rank.signal == 0 ? Json(rank.exit_code) : Json()},
+          {"signal", rank.signal == 0 ? Json() : Json(signal_name(rank.signal))},
+          {"abort_code", or_null(rank.abort_code)},
+          {"core_dumped", rank.core_dumped},
+          {"out_of_memory", rank.out_of_memory},
+          {"seconds", rank.seconds},
+          {"user_seconds", rank.user_seconds},
+          {"system_seconds", rank.system_seconds},
+          {"peak_memory_bytes", rank.peak_memory_bytes},
+          {"last_error", rank.last_error},
+          {"in_collective", rank.in_collective},
+          {"last_stderr", rank.last_stderr}};
+}
+
+Result<void> write_all(int fd, const std::string& text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t put = ::write(fd, text.data() + done, text.size() - done);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return fail_errno("cannot write the report", errno);
+    done += static_cast<std::size_t>(put);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string report_json(const Report& report) {
+  Json ranks = Json::array();
+  for (const auto& rank : report.ranks) ranks.push_back(rank_json(rank));
+  const Json json{{"version", 1},
+                  {"exit_code", report.exit_code},
+                  {"reason", report.reason},
+                  {"first_failure", or_null(report.culprit)},
+                  {"wall_seconds", report.wall_seconds},
+                  {"notes", report.notes},
+                  {"leftovers", report.leftovers},
+                  {"ranks", std::move(ranks)}};
+  // What ranks print need not be UTF-8, and JSON must be.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<void> write_report(const Report& report, const std::filesystem::path& file) {
+  const std::string temporary = file.string() + ".part";
+  const Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!fd) return fail_errno("cannot write the report to " + file.string(), errno);
+  auto written = write_all(fd.get(), report_json(report));
+  if (written && ::rename(temporary.c_str(), file.c_str()) != 0)
+    written = fail_errno("cannot write the report to " + file.string(), errno);
+  if (!written) ::unlink(temporary.c_str());
+  return written;
+}
+
+}  // namespace hvdrun

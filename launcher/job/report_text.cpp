@@ -1,0 +1,117 @@
+#include "job/report_text.hpp"
+
+#include "base/signal_watch.hpp"
+#include "model/rank_set.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+void add_culprit(const Report& report, std::vector<std::string>& lines) {
+  const auto& rank = report.ranks[static_cast<std::size_t>(*report.culprit)];
+  const auto& device = rank.placement.device_name;
+  lines.push_back(fmt::format("rank {} on {} failed: {} (pid {}{}{}, after {})",
+                              rank.placement.rank, rank.host, describe_end(rank), rank.pid,
+                              device.empty() ? "" : ", ", device, format_duration(rank.seconds)));
+  if (!rank.in_collective.empty())
+    lines.push_back(fmt::format("  it was in {}", rank.in_collective));
+  if (!rank.last_error.empty()) lines.push_back(fmt::format("  it said: {}", rank.last_error));
+  if (rank.last_stderr.empty()) return;
+  lines.push_back("  its last lines on stderr:");
+  for (const auto& line : rank.last_stderr) lines.push_back("  | " + line);
+}
+
+// "ranks 0-1,3 stopped by hvdrun", and the others that failed too, folded by how.
+void add_others(const Report& report, std::vector<std::string>& lines) {
+  std::vector<int> stopped;
+  std::vector<int> never_started;
+  std::vector<std::pair<std::string, std::vector<int>>> by_end;
+  for (const auto& rank : report.ranks) {
+    const int number = rank.placement.rank;
+    if (report.culprit == number) continue;
+    if (rank.pid == 0) {
+      never_started.push_back(number);
+    } else if (rank.stopped_by_us) {
+      stopped.push_back(number);
+    } else {
+      const auto end = describe_end(rank);
+      auto at = std::find_if(by_end.begin(), by_end.end(),
+                             [&](const auto& entry) { return entry.first == end; });
+      if (at == by_end.end()) at = by_end.insert(at, {end, {}});
+      at->second.push_back(number);
+    }
+  }
+  const auto add = [&](const std::vector<int>& ranks, const std::string& what) {
+    if (!ranks.empty())
+      lines.push_back(
+          fmt::format("rank{} {}: {}", ranks.size() == 1 ? "" : "s", fold_ranks(ranks), what));
+  };
+  for (const auto& [end, ranks] : by_end) add(ranks, end);
+  add(stopped, "stopped by hvdrun");
+  add(never_started, "never started");
+}
+
+std::string cost(const Report& report) {
+  double cpu = 0;
+  std::uint64_t memory = 0;
+  for (const auto& rank : report.ranks) {
+    cpu += rank.user_seconds + rank.system_seconds;
+    memory = std::max(memory, rank.peak_memory_bytes);
+  }
+  return fmt::format("CPU {}, peak memory of a rank {}", format_duration(cpu),
+                     format_bytes(memory));
+}
+
+}  // namespace
+
+std::string describe_end(const RankReport& rank) {
+  if (rank.abort_code) {
+    auto text = fmt::format("called MPI_Abort or PMIx_Abort with code {}", *rank.abort_code);
+    if (!rank.abort_message.empty()) text += ": " + rank.abort_message;
+    return text;
+  }
+  if (rank.signal != 0)
+    return fmt::format("killed by {}{}{}", signal_name(rank.signal),
+                       rank.out_of_memory ? ", out of memory (the kernel's OOM killer)" : "",
+                       rank.core_dumped ? ", core dumped" : "");
+  auto text = fmt::format("exit code {}", rank.exit_code);
+  if (rank.lost_connection) text += " without MPI_Finalize or PMIx_Finalize";
+  return text;
+}
+
+std::string format_duration(double seconds) {
+  if (seconds < 60) return fmt::format("{:.2f} s", seconds);
+  const auto whole = static_cast<long long>(seconds + 0.5);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string format_bytes(std::uint64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (value < 1e6) return fmt::format("{:.0f} kB", value / 1e3);
+  if (value < 1e9) return fmt::format("{:.0f} MB", value / 1e6);
+  return fmt::format("{:.1f} GB", value / 1e9);
+}
+
+std::vector<std::string> report_lines(const Report& report) {
+  std::vector<std::string> lines;
+  const auto size = report.ranks.size();
+  if (report.exit_code == 0) {
+    lines.push_back(fmt::format("{} rank{} ended well in {} ({})", size, size == 1 ? "" : "s",
+                                format_duration(report.wall_seconds), cost(report)));
+  } else {
+    if (report.culprit) add_culprit(report, lines);
+    add_others(report, lines);
+    lines.push_back(
+        fmt::format("job stopped after {}{}{}; exit code {}", format_duration(report.wall_seconds),
+                    report.reason.empty() ? "" : ": ", report.reason, report.exit_code));
+  }
+  for (const auto& leftover : report.leftovers)
+    lines.push_back("could not be ended and is left: " + leftover);
+  return lines;
+}
+
+}  // namespace hvdrun

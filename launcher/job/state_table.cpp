@@ -1,0 +1,53 @@
+#include "job/state_table.hpp"
+
+#include "job/report_text.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+// proc(5), field "state".
+std::string_view state_words(const std::string& state) {
+  if (state == "R") return "running";
+  if (state == "S" || state == "I") return "sleeping";
+  if (state == "D") return "waiting for a device";
+  if (state == "T" || state == "t") return "stopped";
+  return "ended";
+}
+
+std::string what_it_does(const RankState& state, const Report& report) {
+  const auto& rank = report.ranks[static_cast<std::size_t>(state.rank)];
+  if (rank.exited) return describe_end(rank);
+  std::string text(state_words(state.state));
+  if (!state.collective.empty())
+    text += fmt::format(", in {} for {:.1f} s", state.collective, state.collective_seconds);
+  return text;
+}
+
+}  // namespace
+
+void StateTable::expect(std::size_t agents) {
+  missing_ = agents;
+  ranks_.clear();
+}
+
+std::vector<std::string> StateTable::add(const StatesMessage& states, const Report& report) {
+  for (const auto& state : states.ranks)
+    if (state.rank >= 0 && static_cast<std::size_t>(state.rank) < report.ranks.size())
+      ranks_.push_back(state);
+  if (missing_ == 0 || --missing_ > 0) return {};
+  std::sort(ranks_.begin(), ranks_.end(),
+            [](const RankState& a, const RankState& b) { return a.rank < b.rank; });
+  std::vector<std::string> lines{fmt::format("{:>5} {:<16} {:>8} {:>6} {:>9}  {}", "rank", "host",
+                                             "pid", "epoch", "step", "state")};
+  for (const auto& state : ranks_)
+    lines.push_back(fmt::format("{:>5} {:<16} {:>8} {:>6} {:>9}  {}", state.rank,
+                                report.ranks[static_cast<std::size_t>(state.rank)].host, state.pid,
+                                state.epoch, state.step, what_it_does(state, report)));
+  return lines;
+}
+
+}  // namespace hvdrun

@@ -33,4 +33,7 @@
 /* Port for libhvd's own bootstrap without PMIx (default: MASTER_PORT+1 … MASTER_PORT+64). */
 #define HVD_ENV_PORT "HVD_PORT"
 
+/* Seconds that hvd_init waits for the other ranks (default 120). */
+#define HVD_ENV_START_TIMEOUT "HVD_START_TIMEOUT"
+
 #endif /* HVD_CONTRACT_ENVIRONMENT_H_ */

@@ -1,0 +1,310 @@
+// The C ABI: the one handle of the process, and the border where errors become status codes.
+#include "hvd/hvd.h"
+
+#include "api/session.hpp"
+#include "base/clock.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include <pthread.h>
+
+namespace {
+
+using libhvd::CallOptions;
+using libhvd::Error;
+using libhvd::Notice;
+using libhvd::Outcome;
+using libhvd::Session;
+using libhvd::Topology;
+
+// Never destroyed: threads may still call while the process exits.
+struct Process {
+  std::mutex calls;  // serialises init, shutdown and collectives
+  std::mutex state;  // guards `session` while it is read or replaced; held only shortly
+  std::unique_ptr<Session> session;
+  std::uint64_t generation = 0;
+  bool handlers_set = false;
+  std::atomic<bool> forked{false};  // we are a child of the process that holds the session
+};
+
+Process& process() {
+  static auto* const only = new Process;
+  return *only;
+}
+
+thread_local std::string last_error;
+
+// Reads the session. A forked child must not wait for locks that the parent's threads held.
+class SessionReader {
+ public:
+  SessionReader() : lock_(process().state, std::defer_lock) {
+    if (!process().forked) lock_.lock();
+  }
+  Session* get() const { return process().session.get(); }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+hvd_status report(const Error& error) {
+  last_error = error.message;
+  const SessionReader session;
+  if (session.get() != nullptr && !process().forked) session.get()->page().set_error(last_error);
+  return error.status;
+}
+
+hvd_status report(const Outcome& outcome) {
+  return outcome.ok() ? HVD_OK : report(outcome.error());
+}
+
+Error not_initialized(const char* what) {
+  return libhvd::fail(HVD_ERROR_NOT_INITIALIZED,
+                      std::string(what) + ": called before hvd_init or after hvd_shutdown");
+}
+
+Error in_forked_child(const char* what) {
+  return libhvd::fail(HVD_ERROR_FORKED, std::string(what) +
+                                            ": called in a process that was forked after hvd_init; "
+                                            "only the process that called hvd_init may");
+}
+
+// Nothing is thrown out of the library.
+template <class Body>
+hvd_status guard(const char* what, Body body) noexcept {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return report(libhvd::fail(HVD_ERROR_SYSTEM, std::string(what) + ": out of memory"));
+  } catch (const std::exception& exception) {
+    return report(libhvd::fail(HVD_ERROR_SYSTEM, std::string(what) + ": " + exception.what()));
+  }
+}
+
+// Ends the session, if there is one. The caller holds `calls`.
+bool close_session() {
+  std::unique_ptr<Session> session;
+  {
+    const std::lock_guard lock(process().state);
+    session = std::move(process().session);
+  }
+  return session != nullptr;
+}
+
+// For a program that exits without hvd_shutdown. When another thread is inside a collective it
+// cannot be had: then the end of the process is what the peers see.
+void at_exit() {
+  if (process().forked) return;
+  const std::unique_lock lock(process().calls, std::try_to_lock);
+  if (lock.owns_lock()) close_session();
+}
+
+void in_child_after_fork() {
+  process().forked = process().session != nullptr;
+}
+
+void set_handlers() {
+  if (process().handlers_set) return;
+  process().handlers_set = true;
+  std::atexit(at_exit);
+  pthread_atfork(nullptr, nullptr, in_child_after_fork);
+}
+
+// A struct_size that we cannot have meant, or a field that we do not know and that is not zero, is
+// a fault that all ranks are told of.
+CallOptions read_options(const hvd_options* options) {
+  CallOptions read;
+  if (options == nullptr) return read;
+  const std::size_t size = options->struct_size;
+  if (size < sizeof(std::size_t) || size > 4096) {
+    read.fault =
+        "hvd_options.struct_size is " + std::to_string(size) + "; it must be sizeof(hvd_options)";
+    return read;
+  }
+  const auto* bytes = reinterpret_cast<const unsigned char*>(options);
+  for (std::size_t i = sizeof(hvd_options); i < size; ++i) {
+    if (bytes[i] != 0) read.fault = "hvd_options asks for what this version of libhvd cannot do";
+  }
+  if (size >= sizeof(hvd_options)) read.name = options->name;
+  return read;
+}
+
+// Runs a collective under the lock and keeps the status page.
+template <class Body>
+hvd_status collective(const char* what, const hvd_options* options, Body body) noexcept {
+  return guard(what, [&] {
+    if (process().forked) {
+      process().session->communicator().condemn(libhvd::FailureKind::forked);
+      return report(in_forked_child(what));
+    }
+    const std::lock_guard lock(process().calls);
+    Session* const session = process().session.get();  // only changed under `calls`
+    if (session == nullptr) return report(not_initialized(what));
+    const CallOptions read = read_options(options);
+    auto& communicator = session->communicator();
+    if (!session->page()) return report(body(communicator, read));
+
+    const char* const kind = what + sizeof("hvd_") - 1;
+    session->page().begin_collective(read.name == nullptr ? std::string(kind)
+                                                          : std::string(kind) + " " + read.name);
+    const std::uint64_t start = libhvd::monotonic_ns();
+    const std::uint64_t waited = communicator.waited_ns();
+    const Outcome outcome = body(communicator, read);
+    session->page().end_collective(outcome.ok(), libhvd::monotonic_ns() - start,
+                                   communicator.waited_ns() - waited);
+    return report(outcome);
+  });
+}
+
+template <class Body>
+int query(const char* what, Body body) {
+  const auto read = [&]() -> int {
+    const SessionReader session;
+    return session.get() == nullptr ? -1 : body(session.get()->topology());
+  };
+  const int number = read();
+  return number >= 0 ? number : -report(not_initialized(what));
+}
+
+template <class Body>
+hvd_status with_page(const char* what, Body body) noexcept {
+  return guard(what, [&]() -> hvd_status {
+    if (process().forked) return report(in_forked_child(what));
+    {
+      const SessionReader session;
+      if (session.get() != nullptr) {
+        body(session.get()->page());
+        return HVD_OK;
+      }
+    }
+    return report(not_initialized(what));
+  });
+}
+
+}  // namespace
+
+const char* hvd_last_error(void) {
+  return last_error.c_str();
+}
+
+const char* hvd_version(void) {
+  return HVD_VERSION_TEXT;
+}
+
+hvd_status hvd_init(void) {
+  return guard("hvd_init", []() -> hvd_status {
+    if (process().forked) return report(in_forked_child("hvd_init"));
+    const std::lock_guard lock(process().calls);
+    if (process().session != nullptr) {
+      return report(libhvd::fail(HVD_ERROR_INVALID_ARGUMENT,
+                                 "hvd_init: already initialised; call hvd_shutdown first"));
+    }
+    auto session = Session::open(libhvd::process_environment(), process().generation++);
+    if (!session.ok()) return report(libhvd::with_context("hvd_init", session.error()));
+    {
+      const std::lock_guard state(process().state);
+      process().session = std::move(*session);
+    }
+    set_handlers();
+    return HVD_OK;
+  });
+}
+
+hvd_status hvd_shutdown(void) {
+  return guard("hvd_shutdown", []() -> hvd_status {
+    if (process().forked) return report(in_forked_child("hvd_shutdown"));
+    const std::lock_guard lock(process().calls);
+    return close_session() ? HVD_OK : report(not_initialized("hvd_shutdown"));
+  });
+}
+
+int hvd_initialized(void) {
+  return SessionReader().get() != nullptr ? 1 : 0;
+}
+
+int hvd_rank(void) {
+  return query("hvd_rank", [](const Topology& topology) { return topology.rank; });
+}
+int hvd_size(void) {
+  return query("hvd_size", [](const Topology& topology) { return topology.size; });
+}
+int hvd_local_rank(void) {
+  return query("hvd_local_rank", [](const Topology& topology) { return topology.local_rank; });
+}
+int hvd_local_size(void) {
+  return query("hvd_local_size", [](const Topology& topology) { return topology.local_size; });
+}
+int hvd_cross_rank(void) {
+  return query("hvd_cross_rank", [](const Topology& topology) { return topology.cross_rank; });
+}
+int hvd_cross_size(void) {
+  return query("hvd_cross_size", [](const Topology& topology) { return topology.cross_size; });
+}
+int hvd_node_rank(void) {
+  return query("hvd_node_rank", [](const Topology& topology) { return topology.node_rank; });
+}
+int hvd_node_count(void) {
+  return query("hvd_node_count", [](const Topology& topology) { return topology.node_count; });
+}
+int hvd_is_homogeneous(void) {
+  return query("hvd_is_homogeneous",
+               [](const Topology& topology) { return topology.is_homogeneous ? 1 : 0; });
+}
+
+hvd_status hvd_allreduce(const void* input, void* output, size_t count, hvd_type type, hvd_op op,
+                         const hvd_options* options) {
+  return collective("hvd_allreduce", options, [=](auto& communicator, const CallOptions& read) {
+    return communicator.allreduce(input, output, count, type, op, read);
+  });
+}
+
+hvd_status hvd_broadcast(void* buffer, size_t count, hvd_type type, int root,
+                         const hvd_options* options) {
+  return collective("hvd_broadcast", options, [=](auto& communicator, const CallOptions& read) {
+    return communicator.broadcast(buffer, count, type, root, read);
+  });
+}
+
+hvd_status hvd_allgather(const void* input, size_t rows, size_t row_size, hvd_type type,
+                         void* output, size_t output_rows, size_t* rows_by_rank,
+                         const hvd_options* options) {
+  return collective("hvd_allgather", options, [=](auto& communicator, const CallOptions& read) {
+    return communicator.allgather(input, rows, row_size, type, output, output_rows, rows_by_rank,
+                                  read);
+  });
+}
+
+hvd_status hvd_barrier(const hvd_options* options) {
+  return collective("hvd_barrier", options, [](auto& communicator, const CallOptions& read) {
+    return communicator.barrier(read);
+  });
+}
+
+hvd_status hvd_set_step(uint64_t step) {
+  return with_page("hvd_set_step", [=](auto& page) { page.set_step(step); });
+}
+hvd_status hvd_set_epoch(uint64_t epoch) {
+  return with_page("hvd_set_epoch", [=](auto& page) { page.set_epoch(epoch); });
+}
+hvd_status hvd_add_samples(uint64_t samples) {
+  return with_page("hvd_add_samples", [=](auto& page) { page.add_samples(samples); });
+}
+
+hvd_status hvd_notice(uint32_t* bits, uint64_t* stop_at_step) {
+  return with_page("hvd_notice", [=](auto& page) {
+    const Notice notice = page.notice();
+    if (bits != nullptr) *bits = notice.bits;
+    if (stop_at_step != nullptr) *stop_at_step = notice.stop_at_step;
+  });
+}
+
+hvd_status hvd_time_left(double* seconds) {
+  return with_page("hvd_time_left", [=](auto& page) {
+    if (seconds != nullptr) *seconds = page.notice().seconds_left;
+  });
+}

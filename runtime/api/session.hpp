@@ -1,0 +1,43 @@
+// A rank's membership in a job, from hvd_init to hvd_shutdown: the one owner of everything that the
+// runtime holds.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/result.hpp"
+#include "bootstrap/bootstrap.hpp"
+#include "bootstrap/topology.hpp"
+#include "collective/communicator.hpp"
+#include "status/status_page.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace libhvd {
+
+class Session {
+ public:
+  // Joins the job that the environment describes; returns when all ranks have. `generation`: the
+  // how-many-th time in this process.
+  static Result<std::unique_ptr<Session>> open(const Environment& environment,
+                                               std::uint64_t generation);
+
+  // Leaves it.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const Topology& topology() const { return topology_; }
+  Communicator& communicator() { return communicator_; }
+  StatusPage& page() { return page_; }
+
+ private:
+  Session(std::unique_ptr<Bootstrap> bootstrap, Topology topology, Communicator communicator,
+          StatusPage page);
+
+  std::unique_ptr<Bootstrap> bootstrap_;
+  Topology topology_;
+  Communicator communicator_;
+  StatusPage page_;
+};
+
+}  // namespace libhvd

@@ -1,0 +1,24 @@
+// The process's environment as a value, so that tests can hand in another one.
+#pragma once
+
+#include "base/result.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace libhvd {
+
+// Gives a variable's value; nothing when it is unset.
+using Environment = std::function<std::optional<std::string>(const char* name)>;
+
+// getenv(3).
+Environment process_environment();
+
+// The variable as a decimal integer in [minimum, maximum]; nothing when it is unset or empty.
+// Error (HVD_ERROR_ENVIRONMENT): anything else, naming the variable and its value.
+Result<std::optional<std::int64_t>> read_integer(const Environment& environment, const char* name,
+                                                 std::int64_t minimum, std::int64_t maximum);
+
+}  // namespace libhvd

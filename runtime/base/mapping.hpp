@@ -1,0 +1,36 @@
+// Memory from mmap with one owner.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include <sys/mman.h>
+
+namespace libhvd {
+
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(void* address, std::size_t size) : address_(address), size_(size) {}
+  Mapping(Mapping&& other) noexcept
+      : address_(std::exchange(other.address_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(address_, other.address_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() {
+    if (address_ != nullptr) ::munmap(address_, size_);
+  }
+
+  std::byte* data() const { return static_cast<std::byte*>(address_); }
+  std::size_t size() const { return size_; }
+
+ private:
+  void* address_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace libhvd

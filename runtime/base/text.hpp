@@ -1,0 +1,19 @@
+// Small pieces of message text.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace libhvd {
+
+// "rank 2", "ranks 0-1,3": ascending rank numbers in the field's short form.
+std::string describe_ranks(std::span<const int> ranks);
+
+// Copies text into a fixed, NUL terminated field; what does not fit is cut.
+void copy_text(std::span<char> field, std::string_view text);
+
+// The text of a fixed field, up to its NUL or its end.
+std::string_view field_text(std::span<const char> field);
+
+}  // namespace libhvd

@@ -1,0 +1,41 @@
+#include "bootstrap/bootstrap.hpp"
+
+#include "hvd_contract/environment.h"
+
+namespace libhvd {
+namespace {
+
+class SingleBootstrap final : public Bootstrap {
+ public:
+  const RankInfo& info() const override { return info_; }
+  Result<std::vector<std::string>> exchange(const std::string& own) override {
+    return std::vector<std::string>{own};
+  }
+
+ private:
+  RankInfo info_{0, 1, 0, 1, 0, 1};
+};
+
+bool has(const Environment& environment, const char* name) {
+  const auto value = environment(name);
+  return value && !value->empty();
+}
+
+}  // namespace
+
+std::unique_ptr<Bootstrap> open_single_bootstrap() {
+  return std::make_unique<SingleBootstrap>();
+}
+
+Result<std::unique_ptr<Bootstrap>> open_bootstrap(const Environment& environment,
+                                                  const BootstrapOptions& options) {
+  if (has(environment, "PMIX_NAMESPACE") && has(environment, "PMIX_RANK")) {
+    return open_pmix_bootstrap(environment, options);
+  }
+  for (const char* name : {HVD_ENV_RANK, HVD_ENV_SIZE, "RANK", "WORLD_SIZE"}) {
+    if (has(environment, name)) return open_environment_bootstrap(environment, options);
+  }
+  return open_single_bootstrap();
+}
+
+}  // namespace libhvd

@@ -1,0 +1,67 @@
+// How the ranks of a job find each other, before there is any transport between them.
+//
+// One operation carries everything: exchange(), an all-gather of small blobs. It is collective: all
+// ranks call it, the same number of times. No server is left running between exchanges.
+//
+// Used by one thread. Closing a bootstrap (its destructor) leaves the job for its launcher too.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/result.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace libhvd {
+
+// What the launcher says about this rank. What it does not say is worked out in topology.hpp.
+struct RankInfo {
+  int rank = 0;
+  int size = 1;
+  std::optional<int> local_rank;
+  std::optional<int> local_size;
+  std::optional<int> node_rank;
+  std::optional<int> node_count;
+};
+
+// The most bytes of one rank's blob.
+inline constexpr std::size_t kMostBlobBytes = 64 * 1024;
+
+class Bootstrap {
+ public:
+  virtual ~Bootstrap() = default;
+
+  virtual const RankInfo& info() const = 0;
+
+  // Gives `own` to all ranks; returns all ranks' blobs, in order of ranks. Error: a rank ended or
+  // closed its connection (HVD_ERROR_PEER), did not come in time (HVD_ERROR_TIMEOUT), ….
+  virtual Result<std::vector<std::string>> exchange(const std::string& own) = 0;
+};
+
+struct BootstrapOptions {
+  // How long to wait for the others, in all.
+  std::chrono::milliseconds patience{120'000};
+  // The how-many-th hvd_init of this process: PMIx remembers what was put before.
+  std::uint64_t generation = 0;
+};
+
+// The one that the environment asks for:
+//   PMIX_NAMESPACE and PMIX_RANK         PMIx: hvdrun, mpirun (Open MPI), srun --mpi=pmix
+//   HVD_RANK and HVD_SIZE                hvdrun --pmix off, or by hand
+//   RANK and WORLD_SIZE                  torchrun
+//   none of these                        a job of one rank
+Result<std::unique_ptr<Bootstrap>> open_bootstrap(const Environment& environment,
+                                                  const BootstrapOptions& options);
+
+// The ways, each a function so that the classes stay in their files.
+std::unique_ptr<Bootstrap> open_single_bootstrap();
+Result<std::unique_ptr<Bootstrap>> open_environment_bootstrap(const Environment& environment,
+                                                              const BootstrapOptions& options);
+Result<std::unique_ptr<Bootstrap>> open_pmix_bootstrap(const Environment& environment,
+                                                       const BootstrapOptions& options);
+
+}  // namespace libhvd

@@ -1,0 +1,148 @@
+// A job described by variables: HVD_RANK, HVD_SIZE, …, or torch's RANK, WORLD_SIZE, ….
+#include "base/hex.hpp"
+#include "bootstrap/bootstrap.hpp"
+#include "bootstrap/rendezvous.hpp"
+#include "hvd_contract/environment.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace libhvd {
+namespace {
+
+constexpr std::int64_t kMost = 1 << 20;  // ranks
+constexpr std::int64_t kLastPort = 65535;
+constexpr std::int64_t kPortsToTry = 64;
+constexpr std::size_t kKeyBytes = 32;
+
+struct Names {
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;
+  const char* node_rank;
+  const char* node_count;
+};
+
+constexpr Names kOurs{HVD_ENV_RANK,       HVD_ENV_SIZE,      HVD_ENV_LOCAL_RANK,
+                      HVD_ENV_LOCAL_SIZE, HVD_ENV_NODE_RANK, HVD_ENV_NODE_COUNT};
+constexpr Names kTorch{"RANK",       "WORLD_SIZE",      "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+                       "GROUP_RANK", "GROUP_WORLD_SIZE"};
+
+bool has(const Environment& environment, const char* name) {
+  const auto value = environment(name);
+  return value && !value->empty();
+}
+
+// Reads a pair "index of count"; either may be missing. Error: index >= count.
+Outcome read_pair(const Environment& environment, const char* index_name, const char* count_name,
+                  std::optional<int>& index, std::optional<int>& count) {
+  HVD_TRY(const auto first, read_integer(environment, index_name, 0, kMost));
+  HVD_TRY(const auto second, read_integer(environment, count_name, 1, kMost));
+  if (first && second && *first >= *second) {
+    return fail(HVD_ERROR_ENVIRONMENT, std::string(index_name) + "=" + std::to_string(*first) +
+                                           " must be less than " + count_name + "=" +
+                                           std::to_string(*second));
+  }
+  if (first) index = static_cast<int>(*first);
+  if (second) count = static_cast<int>(*second);
+  return Done{};
+}
+
+Result<RankInfo> read_rank_info(const Environment& environment) {
+  const bool ours = has(environment, kOurs.rank) || has(environment, kOurs.size);
+  const Names& names = ours ? kOurs : kTorch;
+  for (const auto& [there, missing] :
+       {std::pair(names.rank, names.size), std::pair(names.size, names.rank)}) {
+    if (has(environment, there) && !has(environment, missing)) {
+      return fail(HVD_ERROR_ENVIRONMENT,
+                  std::string(there) + " is set, but " + missing + " is not");
+    }
+  }
+  std::optional<int> rank;
+  std::optional<int> size;
+  RankInfo info;
+  HVD_CHECK(read_pair(environment, names.rank, names.size, rank, size));
+  HVD_CHECK(
+      read_pair(environment, names.local_rank, names.local_size, info.local_rank, info.local_size));
+  HVD_CHECK(
+      read_pair(environment, names.node_rank, names.node_count, info.node_rank, info.node_count));
+  info.rank = *rank;
+  info.size = *size;
+  return info;
+}
+
+Result<std::vector<std::uint16_t>> read_ports(const Environment& environment) {
+  HVD_TRY(const auto own, read_integer(environment, HVD_ENV_PORT, 1, kLastPort));
+  if (own) return std::vector<std::uint16_t>{static_cast<std::uint16_t>(*own)};
+  HVD_TRY(const auto master, read_integer(environment, "MASTER_PORT", 1, kLastPort - 1));
+  if (!master) {
+    return fail(HVD_ERROR_ENVIRONMENT,
+                "with more than one rank, MASTER_PORT (or HVD_PORT) must say where rank 0 is "
+                "found; it is not set");
+  }
+  // MASTER_PORT itself belongs to the program.
+  std::vector<std::uint16_t> ports;
+  const std::int64_t last = std::min(kLastPort, *master + kPortsToTry);
+  for (std::int64_t port = *master + 1; port <= last; ++port) {
+    ports.push_back(static_cast<std::uint16_t>(port));
+  }
+  return ports;
+}
+
+Result<JobSecret> read_secret(const Environment& environment, int size) {
+  JobSecret secret;
+  secret.size = size;
+  for (const char* name : {"TORCHELASTIC_RUN_ID", HVD_ENV_JOB_ID}) {
+    if (has(environment, name)) secret.job_id = *environment(name);
+  }
+  if (!has(environment, HVD_ENV_JOB_KEY)) return secret;
+  const auto key = from_hex(*environment(HVD_ENV_JOB_KEY));
+  if (!key || key->size() != kKeyBytes) {
+    return fail(HVD_ERROR_ENVIRONMENT, HVD_ENV_JOB_KEY " is not 64 hexadecimal digits");
+  }
+  secret.key = *key;
+  return secret;
+}
+
+class EnvironmentBootstrap final : public Bootstrap {
+ public:
+  EnvironmentBootstrap(const RankInfo& info, std::unique_ptr<Rendezvous> rendezvous)
+      : info_(info), rendezvous_(std::move(rendezvous)) {}
+
+  const RankInfo& info() const override { return info_; }
+
+  Result<std::vector<std::string>> exchange(const std::string& own) override {
+    if (!rendezvous_) return std::vector<std::string>{own};
+    return rendezvous_->exchange(own);
+  }
+
+ private:
+  RankInfo info_;
+  std::unique_ptr<Rendezvous> rendezvous_;  // none with one rank
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Bootstrap>> open_environment_bootstrap(const Environment& environment,
+                                                              const BootstrapOptions& options) {
+  HVD_TRY(const RankInfo info, read_rank_info(environment));
+  std::unique_ptr<Rendezvous> rendezvous;
+  if (info.size > 1) {
+    RendezvousSpec spec;
+    spec.rank = info.rank;
+    spec.patience = options.patience;
+    if (!has(environment, "MASTER_ADDR")) {
+      return fail(HVD_ERROR_ENVIRONMENT,
+                  "with more than one rank, MASTER_ADDR must name rank 0's host; it is not set");
+    }
+    spec.address = *environment("MASTER_ADDR");
+    HVD_TRY(spec.ports, read_ports(environment));
+    HVD_TRY(spec.secret, read_secret(environment, info.size));
+    HVD_TRY(rendezvous, info.rank == 0 ? host_rendezvous(spec) : join_rendezvous(spec));
+  }
+  return std::unique_ptr<Bootstrap>(
+      std::make_unique<EnvironmentBootstrap>(info, std::move(rendezvous)));
+}
+
+}  // namespace libhvd

@@ -1,0 +1,146 @@
+#include "bootstrap/handshake.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace libhvd {
+namespace {
+
+constexpr std::string_view kHelloMagic = "hvdhail1";
+constexpr std::string_view kChallengeMagic = "hvdhost1";
+constexpr std::string_view kWelcomeMagic = "hvdjoin1";
+
+// Writes fields one after the other into a message of fixed length.
+class Writer {
+ public:
+  explicit Writer(std::span<std::uint8_t> message) : rest_(message) {}
+  Writer& text(std::string_view value) {
+    std::copy(value.begin(), value.end(), rest_.begin());
+    rest_ = rest_.subspan(value.size());
+    return *this;
+  }
+  Writer& bytes(Bytes value) {
+    std::copy(value.begin(), value.end(), rest_.begin());
+    rest_ = rest_.subspan(value.size());
+    return *this;
+  }
+  Writer& number(std::uint32_t value) {
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      const auto byte = static_cast<std::uint8_t>(value >> shift);
+      bytes({&byte, 1});
+    }
+    return *this;
+  }
+
+ private:
+  std::span<std::uint8_t> rest_;
+};
+
+std::uint32_t read_number(Bytes bytes) {
+  std::uint32_t value = 0;
+  for (const std::uint8_t byte : bytes.first(4)) value = (value << 8) | byte;
+  return value;
+}
+
+bool starts_with(Bytes message, std::string_view magic) {
+  return std::equal(magic.begin(), magic.end(), message.begin());
+}
+
+Digest digest_at(Bytes message, std::size_t offset) {
+  Digest digest{};
+  std::copy_n(message.begin() + static_cast<std::ptrdiff_t>(offset), digest.size(), digest.begin());
+  return digest;
+}
+
+Digest hash_job(const std::string& job_id) {
+  return sha256({reinterpret_cast<const std::uint8_t*>(job_id.data()), job_id.size()});
+}
+
+Digest prove(const JobSecret& secret, std::string_view side, const HelloBytes& hello,
+             Bytes host_nonce) {
+  std::vector<std::uint8_t> message(side.begin(), side.end());
+  message.insert(message.end(), hello.begin(), hello.end());
+  message.insert(message.end(), host_nonce.begin(), host_nonce.end());
+  return hmac_sha256(secret.key, message);
+}
+
+constexpr std::string_view kHostSide = "hvd rendezvous host";
+constexpr std::string_view kGuestSide = "hvd rendezvous guest";
+
+std::string refusal(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::go_on:
+      return {};
+    case Verdict::other_job:
+      return "it belongs to another job";
+    case Verdict::other_size:
+      return "it was started with another size";
+    case Verdict::no_such_rank:
+      return "it says that there is no such rank";
+  }
+  return "it refuses without a known reason";
+}
+
+}  // namespace
+
+std::optional<HelloView> read_hello(const HelloBytes& hello) {
+  if (!starts_with(hello, kHelloMagic)) return std::nullopt;
+  HelloView view;
+  view.job = digest_at(hello, 8);
+  view.rank = static_cast<int>(read_number(Bytes(hello).subspan(72)));
+  view.size = static_cast<int>(read_number(Bytes(hello).subspan(76)));
+  return view;
+}
+
+Verdict judge(const HelloView& hello, const JobSecret& secret) {
+  if (!equal_digests(hello.job, hash_job(secret.job_id))) return Verdict::other_job;
+  if (hello.size != secret.size) return Verdict::other_size;
+  if (hello.rank <= 0 || hello.rank >= secret.size) return Verdict::no_such_rank;
+  return Verdict::go_on;
+}
+
+ChallengeBytes make_challenge(const JobSecret& secret, const HelloBytes& hello, Verdict verdict,
+                              const HandshakeNonce& nonce) {
+  ChallengeBytes challenge{};
+  const Digest proof =
+      verdict == Verdict::go_on ? prove(secret, kHostSide, hello, nonce) : Digest{};
+  const auto code = static_cast<std::uint8_t>(verdict);
+  Writer(challenge).text(kChallengeMagic).bytes({&code, 1}).bytes(nonce).bytes(proof);
+  return challenge;
+}
+
+bool proof_holds(const JobSecret& secret, const HelloBytes& hello, const HandshakeNonce& nonce,
+                 const Digest& proof) {
+  return equal_digests(proof, prove(secret, kGuestSide, hello, nonce));
+}
+
+WelcomeBytes make_welcome() {
+  WelcomeBytes welcome{};
+  Writer(welcome).text(kWelcomeMagic);
+  return welcome;
+}
+
+HelloBytes make_hello(const JobSecret& secret, int rank, const HandshakeNonce& nonce) {
+  HelloBytes hello{};
+  Writer(hello)
+      .text(kHelloMagic)
+      .bytes(hash_job(secret.job_id))
+      .bytes(nonce)
+      .number(static_cast<std::uint32_t>(rank))
+      .number(static_cast<std::uint32_t>(secret.size));
+  return hello;
+}
+
+Answer answer_challenge(const JobSecret& secret, const HelloBytes& hello,
+                        const ChallengeBytes& challenge) {
+  if (!starts_with(challenge, kChallengeMagic)) return {};
+  const auto verdict = static_cast<Verdict>(challenge[8]);
+  if (verdict != Verdict::go_on) return {std::nullopt, refusal(verdict)};
+  const Bytes nonce = Bytes(challenge).subspan(9, 32);
+  if (!equal_digests(digest_at(challenge, 41), prove(secret, kHostSide, hello, nonce))) {
+    return {std::nullopt, "it does not hold the same secret (HVD_JOB_KEY)"};
+  }
+  return {prove(secret, kGuestSide, hello, nonce), {}};
+}
+
+}  // namespace libhvd

@@ -1,0 +1,71 @@
+// The handshake between rank 0 and another rank: both are of the same job, and both hold its
+// secret. Messages as values, no sockets.
+//
+//   guest -> host   Hello      magic, SHA-256 of the job's id, nonce, rank, size
+//   host  -> guest  Challenge  magic, verdict, nonce, HMAC(key, "…host" + Hello + nonce)
+//   guest -> host   Proof      HMAC(key, "…guest" + Hello + nonce)
+//   host  -> guest  Welcome    magic
+//
+// The host says in the verdict why it refuses, before it proves anything. All messages have a fixed
+// length, so nothing is allocated for a stranger. Without a secret the key is empty: then only the
+// job's id is known to match.
+#pragma once
+
+#include "base/sha256.hpp"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace libhvd {
+
+using HandshakeNonce = std::array<std::uint8_t, 32>;
+
+inline constexpr std::size_t kHelloBytes = 8 + 32 + 32 + 4 + 4;
+inline constexpr std::size_t kChallengeBytes = 8 + 1 + 32 + 32;
+inline constexpr std::size_t kProofBytes = 32;
+inline constexpr std::size_t kWelcomeBytes = 8;
+
+using HelloBytes = std::array<std::uint8_t, kHelloBytes>;
+using ChallengeBytes = std::array<std::uint8_t, kChallengeBytes>;
+using WelcomeBytes = std::array<std::uint8_t, kWelcomeBytes>;
+
+enum class Verdict : std::uint8_t { go_on = 0, other_job = 1, other_size = 2, no_such_rank = 3 };
+
+// What both sides know of the job beforehand.
+struct JobSecret {
+  std::string job_id;
+  std::vector<std::uint8_t> key;
+  int size = 1;
+};
+
+// The host's side.
+struct HelloView {
+  Digest job{};
+  int rank = 0;
+  int size = 0;
+};
+
+// Nothing: these are not the first bytes of one of ours.
+std::optional<HelloView> read_hello(const HelloBytes& hello);
+Verdict judge(const HelloView& hello, const JobSecret& secret);
+ChallengeBytes make_challenge(const JobSecret& secret, const HelloBytes& hello, Verdict verdict,
+                              const HandshakeNonce& nonce);
+bool proof_holds(const JobSecret& secret, const HelloBytes& hello, const HandshakeNonce& nonce,
+                 const Digest& proof);
+WelcomeBytes make_welcome();
+
+// The guest's side.
+HelloBytes make_hello(const JobSecret& secret, int rank, const HandshakeNonce& nonce);
+
+// The proof to answer with; or why there is none, in words; "" when the host is not one of ours.
+struct Answer {
+  std::optional<Digest> proof;
+  std::string refusal;
+};
+Answer answer_challenge(const JobSecret& secret, const HelloBytes& hello,
+                        const ChallengeBytes& challenge);
+
+}  // namespace libhvd

@@ -1,0 +1,221 @@
+// A job started by a PMIx launcher: hvdrun, mpirun (Open MPI), srun --mpi=pmix.
+#include "bootstrap/bootstrap.hpp"
+#include "bootstrap/pmix_library.hpp"
+#include "hvd_contract/environment.h"
+
+#include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+namespace libhvd {
+namespace {
+
+// Threads that PMIx starts must not run the program's signal handlers.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+// What PMIx's thread tells us about a fence. Shared, as it may come after we gave up.
+struct FenceState {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<pmix_status_t> status;
+};
+
+void on_fence_done(pmix_status_t status, void* context) {
+  const std::unique_ptr<std::shared_ptr<FenceState>> state(
+      static_cast<std::shared_ptr<FenceState>*>(context));
+  const std::lock_guard lock((*state)->mutex);
+  (*state)->status = status;
+  (*state)->changed.notify_one();
+}
+
+class PmixBootstrap final : public Bootstrap {
+ public:
+  PmixBootstrap(const PmixLibrary& pmix, const pmix_proc_t& self, const BootstrapOptions& options)
+      : pmix_(pmix), self_(self), options_(options) {}
+  ~PmixBootstrap() override { pmix_.PMIx_Finalize(nullptr, 0); }
+
+  Outcome read_job(const Environment& environment);
+  const RankInfo& info() const override { return info_; }
+  Result<std::vector<std::string>> exchange(const std::string& own) override;
+
+ private:
+  std::optional<int> job_number(pmix_rank_t of, const char* key) const;
+  Outcome put(const std::string& key, const std::string& own) const;
+  Outcome fence() const;
+  Result<std::string> get(int rank, const std::string& key) const;
+  int seconds() const { return static_cast<int>(options_.patience.count() / 1000) + 1; }
+  Error pmix_error(const std::string& what, pmix_status_t status) const;
+
+  PmixLibrary pmix_;
+  pmix_proc_t self_;
+  BootstrapOptions options_;
+  RankInfo info_;
+  std::uint64_t exchanges_ = 0;
+};
+
+Error PmixBootstrap::pmix_error(const std::string& what, pmix_status_t status) const {
+  hvd_status code = HVD_ERROR_SYSTEM;
+  if (status == PMIX_ERR_TIMEOUT) code = HVD_ERROR_TIMEOUT;
+  if (status == PMIX_ERR_LOST_CONNECTION || status == PMIX_ERR_PROC_ABORTED) {
+    code = HVD_ERROR_PEER;
+  }
+  return fail(code, what + ": PMIx says " + pmix_.PMIx_Error_string(status));
+}
+
+// A number that the launcher registered; nothing when it did not. PMIX_OPTIONAL: do not ask other
+// hosts for it.
+std::optional<int> PmixBootstrap::job_number(pmix_rank_t of, const char* key) const {
+  pmix_proc_t proc = self_;
+  proc.rank = of;
+  pmix_info_t optional;
+  const bool yes = true;
+  pmix_.PMIx_Info_load(&optional, PMIX_OPTIONAL, &yes, PMIX_BOOL);
+  pmix_value_t* value = nullptr;
+  if (pmix_.PMIx_Get(&proc, key, &optional, 1, &value) != PMIX_SUCCESS) return std::nullopt;
+  std::optional<int> number;
+  if (value->type == PMIX_UINT32) number = static_cast<int>(value->data.uint32);
+  if (value->type == PMIX_UINT16) number = static_cast<int>(value->data.uint16);
+  pmix_.PMIx_Value_destruct(value);
+  std::free(value);
+  return number;
+}
+
+Outcome PmixBootstrap::read_job(const Environment& environment) {
+  const auto size = job_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE);
+  if (!size) return fail(HVD_ERROR_SYSTEM, "the PMIx server does not say how many ranks there are");
+  info_.rank = static_cast<int>(self_.rank);
+  info_.size = *size;
+  info_.local_rank = job_number(self_.rank, PMIX_LOCAL_RANK);
+  info_.local_size = job_number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE);
+  info_.node_rank = job_number(self_.rank, PMIX_NODEID);
+  info_.node_count = job_number(PMIX_RANK_WILDCARD, PMIX_NUM_NODES);
+  // hvdrun knows its hosts better than PMIx's numbering of them.
+  HVD_TRY(const auto node_rank, read_integer(environment, HVD_ENV_NODE_RANK, 0, 1 << 20));
+  HVD_TRY(const auto node_count, read_integer(environment, HVD_ENV_NODE_COUNT, 1, 1 << 20));
+  if (node_rank) info_.node_rank = static_cast<int>(*node_rank);
+  if (node_count) info_.node_count = static_cast<int>(*node_count);
+  return Done{};
+}
+
+Result<std::vector<std::string>> PmixBootstrap::exchange(const std::string& own) {
+  if (info_.size == 1) return std::vector<std::string>{own};
+  // PMIx keeps what was put: no key is used twice.
+  const std::string key =
+      "hvd." + std::to_string(options_.generation) + "." + std::to_string(exchanges_++);
+  HVD_CHECK(put(key, own));
+  HVD_CHECK(fence());
+  std::vector<std::string> blobs;
+  for (int rank = 0; rank < info_.size; ++rank) {
+    HVD_TRY(auto blob, rank == info_.rank ? Result<std::string>(own) : get(rank, key));
+    blobs.push_back(std::move(blob));
+  }
+  return blobs;
+}
+
+Outcome PmixBootstrap::put(const std::string& key, const std::string& own) const {
+  std::string bytes = own;
+  pmix_value_t value;
+  std::memset(&value, 0, sizeof value);
+  value.type = PMIX_BYTE_OBJECT;
+  value.data.bo.bytes = bytes.data();
+  value.data.bo.size = bytes.size();
+  if (const auto status = pmix_.PMIx_Put(PMIX_GLOBAL, key.c_str(), &value);
+      status != PMIX_SUCCESS) {
+    return pmix_error("rank " + std::to_string(info_.rank) + " cannot publish its data", status);
+  }
+  if (const auto status = pmix_.PMIx_Commit(); status != PMIX_SUCCESS) {
+    return pmix_error("rank " + std::to_string(info_.rank) + " cannot publish its data", status);
+  }
+  return Done{};
+}
+
+Outcome PmixBootstrap::fence() const {
+  pmix_proc_t everyone = self_;
+  everyone.rank = PMIX_RANK_WILDCARD;
+  pmix_info_t infos[2];
+  const bool yes = true;
+  const int limit = seconds();
+  pmix_.PMIx_Info_load(&infos[0], PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
+  pmix_.PMIx_Info_load(&infos[1], PMIX_TIMEOUT, &limit, PMIX_INT);
+  const auto state = std::make_shared<FenceState>();
+  auto context = std::make_unique<std::shared_ptr<FenceState>>(state);
+  const std::string what = "waiting for all ranks to start";
+  auto status = pmix_.PMIx_Fence_nb(&everyone, 1, infos, 2, on_fence_done, context.get());
+  if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED) {
+    return pmix_error(what, status);
+  }
+  if (status == PMIX_OPERATION_SUCCEEDED) return Done{};  // there will be no call back
+  (void)context.release();                                // on_fence_done owns it now
+  std::unique_lock lock(state->mutex);
+  // A little longer than the server's own limit, which can say more.
+  const auto patience = options_.patience + std::chrono::seconds(2);
+  if (!state->changed.wait_for(lock, patience, [&] { return state->status.has_value(); })) {
+    return fail(HVD_ERROR_TIMEOUT, what + ": not all came within " +
+                                       std::to_string(options_.patience.count() / 1000) +
+                                       " s (HVD_START_TIMEOUT)");
+  }
+  if (*state->status != PMIX_SUCCESS) return pmix_error(what, *state->status);
+  return Done{};
+}
+
+Result<std::string> PmixBootstrap::get(int rank, const std::string& key) const {
+  pmix_proc_t proc = self_;
+  proc.rank = static_cast<pmix_rank_t>(rank);
+  pmix_info_t limit;
+  const int limit_s = seconds();
+  pmix_.PMIx_Info_load(&limit, PMIX_TIMEOUT, &limit_s, PMIX_INT);
+  pmix_value_t* value = nullptr;
+  const auto status = pmix_.PMIx_Get(&proc, key.c_str(), &limit, 1, &value);
+  const std::string what = "cannot get what rank " + std::to_string(rank) + " has published";
+  if (status != PMIX_SUCCESS) return pmix_error(what, status);
+  Result<std::string> blob = fail(HVD_ERROR_SYSTEM, what + ": it is not bytes");
+  if (value->type == PMIX_BYTE_OBJECT) {
+    blob = value->data.bo.size == 0 ? std::string()
+                                    : std::string(value->data.bo.bytes, value->data.bo.size);
+  }
+  pmix_.PMIx_Value_destruct(value);
+  std::free(value);
+  return blob;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Bootstrap>> open_pmix_bootstrap(const Environment& environment,
+                                                       const BootstrapOptions& options) {
+  HVD_TRY(const PmixLibrary pmix, PmixLibrary::load());
+  pmix_proc_t self;
+  std::memset(&self, 0, sizeof self);
+  pmix_status_t status = PMIX_SUCCESS;
+  {
+    const SignalsBlocked blocked;
+    status = pmix.PMIx_Init(&self, nullptr, 0);
+  }
+  if (status != PMIX_SUCCESS) {
+    return fail(HVD_ERROR_SYSTEM,
+                std::string("PMIX_NAMESPACE is set, but its PMIx server cannot be reached: ") +
+                    pmix.PMIx_Error_string(status) +
+                    ". Start the program through a launcher, or unset PMIX_NAMESPACE to run it "
+                    "alone");
+  }
+  auto bootstrap = std::make_unique<PmixBootstrap>(pmix, self, options);
+  HVD_CHECK(bootstrap->read_job(environment));
+  return std::unique_ptr<Bootstrap>(std::move(bootstrap));
+}
+
+}  // namespace libhvd

@@ -1,0 +1,14 @@
+// In place of pmix_bootstrap.cpp where the headers of PMIx were not there at build time.
+#include "bootstrap/bootstrap.hpp"
+
+namespace libhvd {
+
+Result<std::unique_ptr<Bootstrap>> open_pmix_bootstrap(const Environment&,
+                                                       const BootstrapOptions&) {
+  return fail(HVD_ERROR_UNSUPPORTED,
+              "a PMIx launcher has started this process (PMIX_NAMESPACE is set), but this libhvd "
+              "was built without the headers of PMIx. Build it with them (libpmix-dev), or start "
+              "the program with hvdrun --pmix off");
+}
+
+}  // namespace libhvd

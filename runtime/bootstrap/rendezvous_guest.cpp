@@ -1,0 +1,112 @@
+// The other ranks' side of the rendezvous.
+#include "base/random.hpp"
+#include "bootstrap/bootstrap.hpp"
+#include "bootstrap/frame.hpp"
+#include "bootstrap/rendezvous.hpp"
+
+#include <poll.h>
+
+namespace libhvd {
+namespace {
+
+// What one attempt may take: long enough for a busy rank 0, short enough to get past a foreign
+// service that says nothing.
+constexpr std::chrono::milliseconds kAttemptPatience{3000};
+constexpr std::chrono::milliseconds kFirstPause{5};
+constexpr std::chrono::milliseconds kLongestPause{200};
+
+class Guest final : public Rendezvous {
+ public:
+  explicit Guest(const RendezvousSpec& spec) : spec_(spec) {}
+
+  // Goes over the ports until one is rank 0's.
+  Outcome find_host();
+  Result<std::vector<std::string>> exchange(const std::string& own) override;
+
+ private:
+  bool try_ports(const std::vector<Address>& addresses, const Deadline& deadline);
+  Result<Fd> try_host(const Address& address, const Deadline& deadline);
+
+  RendezvousSpec spec_;
+  Fd host_;
+  std::string refusal_;  // the most telling reason so far
+};
+
+Outcome Guest::find_host() {
+  const Deadline deadline(spec_.patience);
+  HVD_TRY(const auto addresses, resolve(spec_.address));
+  auto pause = kFirstPause;
+  while (!try_ports(addresses, deadline)) {
+    if (deadline.over()) {
+      std::string text = "rank " + std::to_string(spec_.rank) + " did not find rank 0 at " +
+                         spec_.address + " port " + std::to_string(spec_.ports.front());
+      if (spec_.ports.size() > 1) text += " to " + std::to_string(spec_.ports.back());
+      text += " within " + std::to_string(spec_.patience.count() / 1000) + " s (HVD_START_TIMEOUT)";
+      if (!refusal_.empty()) text += ". One that answered there: " + refusal_;
+      return fail(HVD_ERROR_TIMEOUT, text);
+    }
+    // Nothing tells when a port on another host is listened on: ask again.
+    ::poll(nullptr, 0, deadline.at_most(pause).poll_ms());
+    pause = std::min(2 * pause, kLongestPause);
+  }
+  return Done{};
+}
+
+bool Guest::try_ports(const std::vector<Address>& addresses, const Deadline& deadline) {
+  for (const std::uint16_t port : spec_.ports) {
+    for (const Address& address : addresses) {
+      if (deadline.over()) return false;
+      auto host = try_host(address.with_port(port), deadline.at_most(kAttemptPatience));
+      if (!host.ok()) continue;
+      host_ = std::move(*host);
+      return true;
+    }
+  }
+  return false;
+}
+
+Result<Fd> Guest::try_host(const Address& address, const Deadline& deadline) {
+  HVD_TRY(Fd socket, connect_to(address, deadline));
+  HVD_TRY(const HandshakeNonce nonce, random_bytes<sizeof(HandshakeNonce)>());
+  const HelloBytes hello = make_hello(spec_.secret, spec_.rank, nonce);
+  HVD_CHECK(send_all(socket, hello, deadline));
+  ChallengeBytes challenge{};
+  HVD_CHECK(receive_all(socket, challenge, deadline));
+  const Answer answer = answer_challenge(spec_.secret, hello, challenge);
+  if (!answer.proof) {
+    if (!answer.refusal.empty()) refusal_ = address.text() + ": " + answer.refusal;
+    return fail(HVD_ERROR_PEER, answer.refusal);
+  }
+  HVD_CHECK(send_all(socket, *answer.proof, deadline));
+  WelcomeBytes welcome{};
+  HVD_CHECK(receive_all(socket, welcome, deadline));
+  if (welcome != make_welcome()) return fail(HVD_ERROR_PEER, "not a rank 0");
+  return socket;
+}
+
+Result<std::vector<std::string>> Guest::exchange(const std::string& own) {
+  const Deadline deadline(spec_.patience);
+  const auto context = [](Error error) { return with_context("rank 0", std::move(error)); };
+  if (auto sent = send_frame(host_, own, deadline); !sent.ok()) return context(sent.error());
+  const std::size_t most = static_cast<std::size_t>(spec_.secret.size) * (kMostBlobBytes + 4) + 1;
+  auto reply = receive_frame(host_, most, deadline);
+  if (!reply.ok()) return context(reply.error());
+  if (reply->empty() || reply->front() != '+') {
+    return fail(HVD_ERROR_PEER, reply->empty() ? "rank 0 has sent nothing" : reply->substr(1));
+  }
+  HVD_TRY(auto blobs, split_blobs(reply->substr(1)));
+  if (blobs.size() != static_cast<std::size_t>(spec_.secret.size)) {
+    return fail(HVD_ERROR_PEER, "rank 0 has sent " + std::to_string(blobs.size()) + " parts");
+  }
+  return blobs;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Rendezvous>> join_rendezvous(const RendezvousSpec& spec) {
+  auto guest = std::make_unique<Guest>(spec);
+  HVD_CHECK(guest->find_host());
+  return std::unique_ptr<Rendezvous>(std::move(guest));
+}
+
+}  // namespace libhvd

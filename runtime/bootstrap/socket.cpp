@@ -1,0 +1,160 @@
+#include "bootstrap/socket.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+
+namespace libhvd {
+namespace {
+
+const sockaddr* generic(const Address& address) {
+  return reinterpret_cast<const sockaddr*>(&address.storage);
+}
+
+Outcome wait_until(const Fd& socket, short events, const Deadline& deadline) {
+  while (true) {
+    pollfd entry{socket.get(), events, 0};
+    const int ready = ::poll(&entry, 1, deadline.poll_ms());
+    if (ready > 0) return Done{};
+    if (ready < 0 && errno != EINTR) return fail_errno("cannot wait for a connection", errno);
+    if (deadline.over()) return fail(HVD_ERROR_TIMEOUT, "no answer in time");
+  }
+}
+
+Result<Fd> open_socket(const Address& address) {
+  Fd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) return fail_errno("cannot open a socket", errno);
+  return socket;
+}
+
+void set_flag(const Fd& socket, int level, int option, int value) {
+  ::setsockopt(socket.get(), level, option, &value, sizeof value);
+}
+
+bool would_block(int errno_value) {
+  return errno_value == EAGAIN || errno_value == EWOULDBLOCK || errno_value == EINTR;
+}
+
+Error closed() {
+  return fail(HVD_ERROR_PEER, "the other side has closed the connection");
+}
+
+}  // namespace
+
+Address Address::with_port(std::uint16_t port) const {
+  Address copy = *this;
+  if (storage.ss_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(&copy.storage)->sin6_port = htons(port);
+  } else {
+    reinterpret_cast<sockaddr_in*>(&copy.storage)->sin_port = htons(port);
+  }
+  return copy;
+}
+
+std::string Address::text() const {
+  char host[NI_MAXHOST];
+  char port[NI_MAXSERV];
+  if (::getnameinfo(generic(*this), length, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "an unknown address";
+  }
+  return std::string(host) + " port " + port;
+}
+
+Result<std::vector<Address>> resolve(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  if (const int code = ::getaddrinfo(host.c_str(), nullptr, &hints, &list); code != 0) {
+    return fail(HVD_ERROR_ENVIRONMENT,
+                "cannot find the address of \"" + host + "\": " + ::gai_strerror(code));
+  }
+  std::vector<Address> addresses;
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    Address address;
+    std::memcpy(&address.storage, entry->ai_addr, entry->ai_addrlen);
+    address.length = entry->ai_addrlen;
+    addresses.push_back(address);
+  }
+  ::freeaddrinfo(list);
+  return addresses;
+}
+
+std::vector<Address> any_address() {
+  Address v6;
+  v6.storage.ss_family = AF_INET6;
+  v6.length = sizeof(sockaddr_in6);
+  Address v4;
+  v4.storage.ss_family = AF_INET;
+  v4.length = sizeof(sockaddr_in);
+  return {v6, v4};
+}
+
+Result<Fd> listen_on(const Address& address) {
+  HVD_TRY(Fd socket, open_socket(address));
+  set_flag(socket, SOL_SOCKET, SO_REUSEADDR, 1);  // a port that an earlier job has just left
+  if (address.storage.ss_family == AF_INET6) set_flag(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (::bind(socket.get(), generic(address), address.length) != 0 ||
+      ::listen(socket.get(), SOMAXCONN) != 0) {
+    return fail_errno("cannot listen on " + address.text(), errno);
+  }
+  return socket;
+}
+
+Fd accept_from(const Fd& listener) {
+  return Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+}
+
+Result<Fd> connect_to(const Address& address, const Deadline& deadline) {
+  HVD_TRY(Fd socket, open_socket(address));
+  if (::connect(socket.get(), generic(address), address.length) != 0) {
+    if (errno != EINPROGRESS) return fail_errno("cannot connect to " + address.text(), errno);
+    if (auto waited = wait_until(socket, POLLOUT, deadline); !waited.ok()) {
+      return with_context("cannot connect to " + address.text(), waited.error());
+    }
+    int code = 0;
+    socklen_t length = sizeof code;
+    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &length);
+    if (code != 0) return fail_errno("cannot connect to " + address.text(), code);
+  }
+  set_flag(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  return socket;
+}
+
+Outcome send_all(const Fd& socket, Bytes data, const Deadline& deadline) {
+  while (!data.empty()) {
+    const ssize_t sent = ::send(socket.get(), data.data(), data.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      data = data.subspan(static_cast<std::size_t>(sent));
+    } else if (would_block(errno)) {
+      HVD_CHECK(wait_until(socket, POLLOUT, deadline));
+    } else {
+      return closed();
+    }
+  }
+  return Done{};
+}
+
+Outcome receive_all(const Fd& socket, std::span<std::uint8_t> data, const Deadline& deadline) {
+  while (!data.empty()) {
+    HVD_TRY(const std::size_t count, receive_some(socket, data));
+    data = data.subspan(count);
+    if (count == 0) HVD_CHECK(wait_until(socket, POLLIN, deadline));
+  }
+  return Done{};
+}
+
+Result<std::size_t> receive_some(const Fd& socket, std::span<std::uint8_t> data) {
+  const ssize_t count = ::recv(socket.get(), data.data(), data.size(), 0);
+  if (count > 0) return static_cast<std::size_t>(count);
+  if (count < 0 && would_block(errno)) return std::size_t{0};
+  return closed();
+}
+
+}  // namespace libhvd

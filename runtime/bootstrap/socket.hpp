@@ -1,0 +1,45 @@
+// TCP with time limits. Every socket is non-blocking and close-on-exec.
+#pragma once
+
+#include "base/clock.hpp"
+#include "base/fd.hpp"
+#include "base/result.hpp"
+#include "base/sha256.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <sys/socket.h>
+
+namespace libhvd {
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+
+  Address with_port(std::uint16_t port) const;
+  std::string text() const;  // "127.0.0.1 port 29501"
+};
+
+// What the name resolves to, port 0. Error (HVD_ERROR_ENVIRONMENT): nothing.
+Result<std::vector<Address>> resolve(const std::string& host);
+
+// Every interface of this host: IPv6 that takes IPv4 too, then IPv4 alone.
+std::vector<Address> any_address();
+
+Result<Fd> listen_on(const Address& address);
+
+// The next connection; nothing in it when none is waiting.
+Fd accept_from(const Fd& listener);
+
+Result<Fd> connect_to(const Address& address, const Deadline& deadline);
+
+// All of it, or an error: HVD_ERROR_TIMEOUT, or HVD_ERROR_PEER when the other side has closed.
+Outcome send_all(const Fd& socket, Bytes data, const Deadline& deadline);
+Outcome receive_all(const Fd& socket, std::span<std::uint8_t> data, const Deadline& deadline);
+
+// What is there now, without waiting: bytes received (0: nothing yet). HVD_ERROR_PEER: closed.
+Result<std::size_t> receive_some(const Fd& socket, std::span<std::uint8_t> data);
+
+}  // namespace libhvd

@@ -1,0 +1,166 @@
+#include "collective/call.hpp"
+
+#include "base/text.hpp"
+#include "collective/element.hpp"
+
+#include <vector>
+
+namespace libhvd {
+namespace {
+
+using Records = std::span<const CallRecord* const>;
+
+// FNV-1a, 64 bits; never 0, which stands for "no name".
+std::uint64_t hash_name(std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char byte : name) {
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
+  }
+  return hash == 0 ? 1 : hash;
+}
+
+std::string quoted_name(const CallRecord& record) {
+  if (record.name_hash == 0) return "none";
+  return '"' + std::string(field_text(record.name)) + '"';
+}
+
+// "count is 10 on ranks 0-1,3 and 12 on rank 2".
+template <class Value, class Show>
+void describe_difference(Records records, const char* field, Value value, Show show,
+                         std::string& text) {
+  std::vector<std::pair<decltype(value(*records[0])), std::vector<int>>> groups;
+  for (std::size_t rank = 0; rank < records.size(); ++rank) {
+    const auto own = value(*records[rank]);
+    auto group = groups.begin();
+    while (group != groups.end() && group->first != own) ++group;
+    if (group == groups.end()) group = groups.insert(groups.end(), {own, {}});
+    group->second.push_back(static_cast<int>(rank));
+  }
+  if (groups.size() == 1) return;
+  text += text.empty() ? "" : "; ";
+  text += std::string(field) + " is ";
+  const char* separator = "";
+  for (const auto& [own, ranks] : groups) {
+    const auto& record = *records[static_cast<std::size_t>(ranks.front())];
+    text += separator + show(record) + " on " + describe_ranks(ranks);
+    separator = " and ";
+  }
+}
+
+std::optional<Error> find_fault(Records records) {
+  std::string text;
+  for (std::size_t rank = 0; rank < records.size(); ++rank) {
+    const auto fault = field_text(records[rank]->fault);
+    if (fault.empty()) continue;
+    text += text.empty() ? describe_call(*records[rank]) + ": " : "; ";
+    text += "rank " + std::to_string(rank) + ": " + std::string(fault);
+  }
+  if (text.empty()) return std::nullopt;
+  return fail(HVD_ERROR_INVALID_ARGUMENT, text);
+}
+
+std::optional<Error> find_other_collective(Records records) {
+  std::string text;
+  describe_difference(
+      records, "the call", [](const CallRecord& record) { return record.kind; }, describe_call,
+      text);
+  if (text.empty()) return std::nullopt;
+  return fail(HVD_ERROR_MISMATCH, "the ranks have called different collectives: " + text);
+}
+
+std::optional<Error> find_difference(Records records) {
+  const CallRecord& first = *records[0];
+  std::string text;
+  const auto number = [&](const char* field, auto member) {
+    describe_difference(
+        records, field, [=](const CallRecord& record) { return record.*member; },
+        [=](const CallRecord& record) { return std::to_string(record.*member); }, text);
+  };
+  describe_difference(
+      records, "the name", [](const CallRecord& record) { return record.name_hash; }, quoted_name,
+      text);
+  describe_difference(
+      records, "the type", [](const CallRecord& record) { return record.type; },
+      [](const CallRecord& record) { return std::string(type_name(record.type)); }, text);
+  describe_difference(
+      records, "the op", [](const CallRecord& record) { return record.op; },
+      [](const CallRecord& record) { return std::string(op_name(record.op)); }, text);
+  number("the root", &CallRecord::root);
+  if (first.kind != Collective::allgather) number("the count", &CallRecord::count);
+  number("the row size", &CallRecord::row_size);
+  if (text.empty()) return std::nullopt;
+  return fail(HVD_ERROR_MISMATCH, describe_call(first) + ": the ranks do not agree: " + text);
+}
+
+std::optional<Error> find_small_output(Records records) {
+  std::uint64_t needed = 0;
+  for (const CallRecord* record : records) needed += record->count;
+  std::string text;
+  for (std::size_t rank = 0; rank < records.size(); ++rank) {
+    const std::uint64_t room = records[rank]->output_rows;
+    if (room >= needed) continue;
+    text += text.empty() ? "" : ", ";
+    text += std::to_string(room) + " on rank " + std::to_string(rank);
+  }
+  if (text.empty()) return std::nullopt;
+  return fail(HVD_ERROR_INVALID_ARGUMENT,
+              describe_call(*records[0]) + ": the output is too small: " + std::to_string(needed) +
+                  " rows come, but there is room for " + text);
+}
+
+// The common case, without building any text.
+bool same_call(const CallRecord& a, const CallRecord& b) {
+  return a.kind == b.kind && a.type == b.type && a.op == b.op && a.root == b.root &&
+         (a.count == b.count || a.kind == Collective::allgather) && a.row_size == b.row_size &&
+         a.name_hash == b.name_hash;
+}
+
+}  // namespace
+
+const char* collective_name(Collective kind) {
+  switch (kind) {
+    case Collective::allreduce:
+      return "allreduce";
+    case Collective::broadcast:
+      return "broadcast";
+    case Collective::allgather:
+      return "allgather";
+    case Collective::barrier:
+      return "barrier";
+  }
+  return "unknown";
+}
+
+CallRecord make_record(Collective kind, const char* name) {
+  CallRecord record{};
+  record.kind = kind;
+  if (name != nullptr) {
+    record.name_hash = hash_name(name);
+    copy_text(record.name, name);
+  }
+  return record;
+}
+
+std::string describe_call(const CallRecord& record) {
+  std::string text = collective_name(record.kind);
+  if (record.name_hash != 0) text += " " + quoted_name(record);
+  return text;
+}
+
+std::optional<Error> find_disagreement(std::span<const CallRecord* const> records) {
+  bool faulty = false;
+  bool same = true;
+  for (const CallRecord* record : records) {
+    faulty = faulty || record->fault[0] != '\0';
+    same = same && same_call(*records[0], *record);
+  }
+  if (faulty) return find_fault(records);
+  if (!same) {
+    auto other = find_other_collective(records);
+    return other ? other : find_difference(records);
+  }
+  if (records[0]->kind == Collective::allgather) return find_small_output(records);
+  return std::nullopt;
+}
+
+}  // namespace libhvd

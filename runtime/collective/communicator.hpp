@@ -1,0 +1,71 @@
+// The collectives of one job (or, in a test, of one set of threads) over a shared segment.
+//
+// One object a rank, used by one thread at a time. Every call begins with a step in which the ranks
+// show each other what they call, together with the first chunk of data; what does not fit together
+// is the same error on all of them, nothing has been written, and the next call works. When a rank
+// dies or leaves, the running call and all later ones fail with HVD_ERROR_PEER.
+//
+// Arguments are those of hvd.h, unchecked: what is wrong with them is told to all ranks here.
+#pragma once
+
+#include "base/result.hpp"
+#include "collective/call.hpp"
+#include "transport/lockstep.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace libhvd {
+
+// What a call says besides its arguments.
+struct CallOptions {
+  const char* name = nullptr;  // null: none
+  std::string fault;           // what the caller has already found wrong; "": nothing
+};
+
+class Communicator {
+ public:
+  // `rank` has announced itself in the segment.
+  Communicator(std::shared_ptr<Segment> segment, int rank);
+
+  int rank() const { return steps_.rank(); }
+  int size() const { return steps_.size(); }
+
+  Outcome allreduce(const void* input, void* output, std::size_t count, hvd_type type, hvd_op op,
+                    const CallOptions& options);
+  Outcome broadcast(void* buffer, std::size_t count, hvd_type type, int root,
+                    const CallOptions& options);
+  Outcome allgather(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                    void* output, std::size_t output_rows, std::size_t* rows_by_rank,
+                    const CallOptions& options);
+  Outcome barrier(const CallOptions& options);
+
+  // Tells the peers that this rank takes part no more. The last call on the object.
+  void leave() { steps_.leave(); }
+
+  // Ends the job for all ranks; for a forked child that has called a collective.
+  void condemn(FailureKind kind) { steps_.condemn(kind); }
+
+  // Nanoseconds that all calls so far have waited for other ranks.
+  std::uint64_t waited_ns() const { return steps_.waited_ns(); }
+
+ private:
+  // Shows the call to the peers and theirs to us. The caller has put its first chunk into
+  // steps_.mine().
+  Outcome open_call(const CallRecord& record);
+  Outcome step(const CallRecord& record);
+  const CallRecord& call_of(int rank) const;
+  bool alone() const { return size() == 1; }  // then no data moves
+
+  Outcome allreduce_small(const CallRecord& record, std::byte* output);
+  Outcome allreduce_chunks(const CallRecord& record, const std::byte* input, std::byte* output);
+  void reduce_slice(const CallRecord& record, std::size_t begin, std::size_t end);
+
+  Lockstep steps_;
+  std::vector<const void*> sources_;  // scratch: one pointer a rank
+};
+
+}  // namespace libhvd

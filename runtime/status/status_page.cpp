@@ -1,0 +1,173 @@
+#include "status/status_page.hpp"
+
+#include "base/clock.hpp"
+#include "base/fd.hpp"
+#include "base/text.hpp"
+#include "hvd_contract/environment.h"
+
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <span>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace libhvd {
+namespace {
+
+// One store. Release, so that what a seqlock guards is never seen before its odd number (a fence
+// would do as well, but the thread sanitizer does not know fences).
+template <class T>
+void put(T& field, T value) {
+  std::atomic_ref(field).store(value, std::memory_order_release);
+}
+
+template <class T>
+T take(T& field) {
+  return std::atomic_ref(field).load(std::memory_order_relaxed);
+}
+
+template <class T>
+void add(T& field, T value) {
+  put(field, static_cast<T>(take(field) + value));  // we are the only writer
+}
+
+// Text byte by byte, so that a reader in the same process (a test) is no data race.
+void put_text(std::span<char> field, std::string_view text) {
+  const std::size_t length = std::min(text.size(), field.size() - 1);
+  for (std::size_t i = 0; i < length; ++i) put(field[i], text[i]);
+  put(field[length], '\0');
+}
+
+// The writer's side of a seqlock: the number is odd while we are inside.
+class Writing {
+ public:
+  explicit Writing(std::uint32_t& sequence) : sequence_(sequence) {
+    put(sequence_, take(sequence_) + 1);
+  }
+  ~Writing() { put(sequence_, take(sequence_) + 1); }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+
+ private:
+  std::uint32_t& sequence_;
+};
+
+struct Place {
+  std::string path;
+  std::uint64_t offset = 0;
+};
+
+Result<Place> parse_place(const std::string& text) {
+  const std::size_t at = text.rfind('@');
+  Place place;
+  if (at != std::string::npos && at > 0) {
+    place.path = text.substr(0, at);
+    const char* end = text.data() + text.size();
+    const auto [stop, code] = std::from_chars(text.data() + at + 1, end, place.offset);
+    if (code == std::errc() && stop == end && place.offset % HVD_STATUS_PAGE_SIZE == 0) {
+      return place;
+    }
+  }
+  return fail(HVD_ERROR_ENVIRONMENT, HVD_ENV_STATUS "=\"" + text +
+                                         "\" is not PATH@OFFSET with an offset that is a multiple "
+                                         "of " +
+                                         std::to_string(HVD_STATUS_PAGE_SIZE));
+}
+
+Result<Mapping> map_page(const Place& place) {
+  const Fd file(::open(place.path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file) return fail_errno("cannot open the status page " + place.path, errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return fail_errno("cannot stat " + place.path, errno);
+  // A page past the end of the file would be a SIGBUS at the first store.
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (size < HVD_STATUS_PAGE_SIZE || place.offset > size - HVD_STATUS_PAGE_SIZE) {
+    return fail(HVD_ERROR_UNSUPPORTED,
+                place.path + " is too short for a status page at " + std::to_string(place.offset));
+  }
+  void* address = ::mmap(nullptr, HVD_STATUS_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+                         file.get(), static_cast<off_t>(place.offset));
+  if (address == MAP_FAILED) return fail_errno("cannot map the status page " + place.path, errno);
+  return Mapping(address, HVD_STATUS_PAGE_SIZE);
+}
+
+}  // namespace
+
+Result<StatusPage> StatusPage::attach(const Environment& environment) {
+  const auto text = environment(HVD_ENV_STATUS);
+  if (!text || text->empty()) return StatusPage();
+  HVD_TRY(const Place place, parse_place(*text));
+  HVD_TRY(Mapping mapping, map_page(place));
+  StatusPage status(std::move(mapping));
+  hvd_status_page& page = *status.page();
+  if (page.magic != HVD_STATUS_MAGIC || page.version != HVD_STATUS_VERSION) {
+    return fail(HVD_ERROR_UNSUPPORTED, place.path + " holds no status page of version " +
+                                           std::to_string(HVD_STATUS_VERSION) +
+                                           ": launcher and libhvd do not match");
+  }
+  put(page.pid, static_cast<std::uint32_t>(::getpid()));
+  put(page.attached, 1u);
+  return status;
+}
+
+void StatusPage::begin_collective(std::string_view name) {
+  if (page() == nullptr) return;
+  const Writing writing(page()->collective_sequence);
+  put_text(page()->collective_name, name);
+  put(page()->collective_start_ns, monotonic_ns());
+  put(page()->collective_active, 1u);
+}
+
+void StatusPage::end_collective(bool completed, std::uint64_t duration_ns,
+                                std::uint64_t waiting_ns) {
+  if (page() == nullptr) return;
+  const Writing writing(page()->collective_sequence);
+  put(page()->collective_active, 0u);
+  add(page()->collectives, std::uint64_t{completed});
+  add(page()->collective_ns, duration_ns);
+  add(page()->waiting_ns, waiting_ns);
+}
+
+void StatusPage::set_step(std::uint64_t step) {
+  if (page() != nullptr) put(page()->step, step);
+}
+
+void StatusPage::set_epoch(std::uint64_t epoch) {
+  if (page() != nullptr) put(page()->epoch, epoch);
+}
+
+void StatusPage::add_samples(std::uint64_t samples) {
+  if (page() != nullptr) add(page()->samples, samples);
+}
+
+void StatusPage::set_error(std::string_view text) {
+  if (page() == nullptr) return;
+  const Writing writing(page()->error_sequence);
+  put_text(page()->error_text, text);
+  const std::size_t most = HVD_STATUS_ERROR_SIZE - 1;
+  put(page()->error_length, static_cast<std::uint32_t>(std::min(text.size(), most)));
+}
+
+void StatusPage::set_left() {
+  if (page() != nullptr) put(page()->attached, 2u);
+}
+
+Notice StatusPage::notice() const {
+  Notice notice;
+  if (page() == nullptr) return notice;
+  // The agent sets the bits last.
+  notice.bits = std::atomic_ref(page()->notices).load(std::memory_order_acquire);
+  if ((notice.bits & HVD_NOTICE_STOP) != 0) notice.stop_at_step = take(page()->stop_at_step);
+  const std::uint64_t deadline = take(page()->deadline_ns);
+  if ((notice.bits & HVD_NOTICE_TIME_LEFT) != 0 && deadline != 0) {
+    notice.seconds_left =
+        static_cast<double>(static_cast<std::int64_t>(deadline - monotonic_ns())) / 1e9;
+  }
+  return notice;
+}
+
+}  // namespace libhvd

@@ -1,0 +1,53 @@
+// The rank's side of the page that it shares with its launcher's agent. What stands in it, and who
+// may write what, is in hvd_contract/status_page.h. An object without a page does nothing.
+//
+// Writers are serialised by the owner; the agent reads at any time.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/mapping.hpp"
+#include "base/result.hpp"
+#include "hvd_contract/status_page.h"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+namespace libhvd {
+
+struct Notice {
+  std::uint32_t bits = 0;
+  std::uint64_t stop_at_step = 0;
+  double seconds_left = std::numeric_limits<double>::infinity();
+};
+
+class StatusPage {
+ public:
+  // The page that HVD_STATUS names; none when it is unset. Error: it is not PATH@OFFSET
+  // (HVD_ERROR_ENVIRONMENT), or there is no page of our version: the job can do without.
+  static Result<StatusPage> attach(const Environment& environment);
+
+  StatusPage() = default;
+  explicit operator bool() const { return page() != nullptr; }
+
+  void begin_collective(std::string_view name);
+  // `duration_ns` in all, `waiting_ns` of it waiting for other ranks.
+  void end_collective(bool completed, std::uint64_t duration_ns, std::uint64_t waiting_ns);
+
+  void set_step(std::uint64_t step);
+  void set_epoch(std::uint64_t epoch);
+  void add_samples(std::uint64_t samples);
+  void set_error(std::string_view text);
+  void set_left();  // a clean hvd_shutdown
+
+  Notice notice() const;
+
+ private:
+  explicit StatusPage(Mapping mapping) : mapping_(std::move(mapping)) {}
+  hvd_status_page* page() const { return reinterpret_cast<hvd_status_page*>(mapping_.data()); }
+
+  Mapping mapping_;
+};
+
+}  // namespace libhvd

@@ -1,0 +1,75 @@
+// Ranks that go through a shared segment in steps: each writes its area, publishes the step, waits
+// until all have published it, and reads the areas of all.
+//
+// A step uses the area of its parity. When a rank comes back from step t, every rank has published
+// t, so it has finished reading what was written for t-1: that area may be written again. This
+// one rule is all that the collectives need, and why one wait a chunk is enough.
+//
+// One thread at a time. A wait spins shortly, then yields the processor, then sleeps on a futex;
+// asleep it looks every 20 ms whether the peers that it waits for still live. The first rank to
+// find a failure writes it into the segment, so that all name the same one. After a failure every
+// step fails at once with it.
+#pragma once
+
+#include "transport/segment.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace libhvd {
+
+enum class FailureKind : std::uint8_t { died = 1, left, forked };
+
+struct Failure {
+  FailureKind kind;
+  int rank;
+  std::uint32_t pid;  // of that rank's process
+};
+
+// "rank 2 (pid 1234) has died …"
+std::string describe_failure(const Failure& failure);
+
+class Lockstep {
+ public:
+  // `rank` has announced itself in the segment.
+  Lockstep(std::shared_ptr<Segment> segment, int rank);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // The area to write before the next step.
+  Area& mine() { return segment_->block(rank_).areas[(step_ + 1) % 2]; }
+
+  // Publishes it and waits for all ranks. Nothing: success; theirs() is valid until the next step.
+  std::optional<Failure> step();
+  const Area& theirs(int rank) const { return segment_->block(rank).areas[step_ % 2]; }
+
+  // Tells the peers that this rank takes part no more.
+  void leave();
+
+  // Ends the job for all ranks because of a mistake of this one. Safe in a forked child.
+  void condemn(FailureKind kind);
+
+  // Nanoseconds spent in waits that were longer than a short spin.
+  std::uint64_t waited_ns() const { return waited_ns_; }
+
+ private:
+  std::optional<Failure> wait_for(int rank);
+  bool reached(int rank) const;
+  void sleep_on(int rank);
+  std::optional<Failure> diagnose();
+  std::optional<Failure> first_failure() const;
+  Failure record(FailureKind kind, int rank);
+  void wake_all();
+
+  std::shared_ptr<Segment> segment_;
+  int rank_;
+  int size_;
+  std::uint32_t step_ = 0;
+  std::uint64_t waited_ns_ = 0;
+  std::optional<Failure> failure_;
+};
+
+}  // namespace libhvd

@@ -5,18 +5,26 @@
 // one file a rank and stream. When a sink cannot keep up, congested() turns true and the caller
 // stops granting agents credit until on_relief is called: that is the whole back-pressure, and what
 // bounds memory.
+//
+// How the parts fit: RankFiles gets the raw bytes and LastLines those of stderr; a Console (one
+// LineAssembler a stream, one Screen a place) makes labelled lines of them in the byte queue of a
+// Sink, which writes to the descriptor. Where hvdrun's stdout and stderr are the same place there
+// is one sink, so that lines keep their order and never mix.
+//
+// SIGPIPE must be ignored in the process, and descriptors 0 to 2 be open.
 #pragma once
+
+#include "base/result.hpp"
+#include "model/job_spec.hpp"
+#include "model/placement.hpp"
 
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
-
-#include "base/result.hpp"
-#include "model/job_spec.hpp"
-#include "model/placement.hpp"
 
 struct event_base;
 
@@ -31,14 +39,28 @@ class Output {
   struct Events {
     std::function<void()> on_relief;  // congested() has turned false again
     // A sink failed (full disk, closed stdout). Said once a sink, with --on-output-error's choice:
-    // stop is true when the job is to end because of it.
+    // stop is true when the job is to end because of it. The per-rank files are one sink: the first
+    // that fails is named, losses() has all. A reader who has gone (`hvdrun … | head`) always ends
+    // the job, with exit code 128 + SIGPIPE, as it would end any program.
     std::function<void(const Error&, bool stop)> on_error;
   };
+  // Both are called from the loop or from flush(), never from within write(), close() or note().
 
-  // Opens the sinks; with spec.directory makes DIR/rank.0007/{stdout,stderr}.
-  // Error: the directory cannot be made or written.
+  // The descriptors that lines go to; not owned. Others than hvdrun's own in tests and benches.
+  struct Descriptors {
+    int out = 1;
+    int err = 2;
+  };
+
+  // Opens the sinks; with spec.directory makes DIR/rank.0007/{stdout,stderr}, at least four digits.
+  // Error (kExitUsage): the directory cannot be made or written; the label is not one.
   static Result<std::unique_ptr<Output>> open(event_base* loop, const OutputSpec& spec,
-                                              const Placement& placement, Events events);
+                                              const Placement& placement, Events events,
+                                              Descriptors descriptors);
+  static Result<std::unique_ptr<Output>> open(event_base* loop, const OutputSpec& spec,
+                                              const Placement& placement, Events events) {
+    return open(loop, spec, placement, std::move(events), Descriptors{});
+  }
   ~Output();
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
@@ -49,16 +71,21 @@ class Output {
   // The rank's stream has ended: a last line without newline goes out, as a line.
   void close(int rank, Stream stream);
 
-  // A line of hvdrun's own, without newline; to stderr, never inside another line.
+  // A line of hvdrun's own ("hvdrun: …"), without newline; to stderr, never inside another line.
+  // Passed as it is, without label: several lines in one text stay together.
   void note(std::string_view line);
 
   bool congested() const;
 
-  // Everything accepted has been written, or its sink has failed. Partial lines count once closed.
+  // Everything accepted has been written, or its sink has failed and that has been said. Partial
+  // lines count once closed.
   bool idle() const;
 
   // Waits until idle(), at most `patience`, without running the loop. For the end of the job.
   void flush(std::chrono::milliseconds patience);
+
+  // What could not be written, one line a file or stream, for the report's notes.
+  std::vector<std::string> losses() const;
 
   // The rank's last 20 lines of stderr, oldest first, each cut to 4 KB, without newline.
   std::vector<std::string> last_stderr(int rank) const;

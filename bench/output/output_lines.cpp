@@ -1,0 +1,121 @@
+// How fast launcher/output alone labels and writes lines: 4 ranks, chunks of 64 KiB in turn, each
+// rank's lines cut by the chunks, written to /dev/null and to a pipe with a reader that drops all.
+//
+//   output_lines [megabytes a rank, 100]
+//
+// Prints MB of the ranks' bytes a second, the best of five runs.
+#include "base/fd.hpp"
+#include "output/output.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <event2/event.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace {
+
+using namespace hvdrun;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRanks = 4;
+constexpr std::size_t kChunk = 64 * 1024;
+
+struct Case {
+  const char* name;
+  std::size_t line_length;
+  const char* label;
+  bool timestamps;
+};
+
+Placement placement() {
+  Placement placement;
+  placement.size = kRanks;
+  placement.hosts.resize(1);
+  placement.hosts[0].host = "node1";
+  for (int rank = 0; rank < kRanks; ++rank) {
+    RankPlacement& each = placement.hosts[0].ranks.emplace_back();
+    each.rank = each.local_rank = rank;
+  }
+  return placement;
+}
+
+std::string lines_of(std::size_t length) {
+  std::string text;
+  while (text.size() < length * kChunk) text += std::string(length - 1, 'x') + '\n';
+  return text;
+}
+
+// Seconds for `bytes` of each rank.
+double run_once(const Case& test, std::size_t bytes, int fd) {
+  const std::unique_ptr<event_base, void (*)(event_base*)> loop(event_base_new(), event_base_free);
+  OutputSpec spec;
+  spec.label = test.label;
+  spec.timestamps = test.timestamps;
+  auto output = Output::open(loop.get(), spec, placement(), {}, {fd, 2});
+  if (!output) {
+    std::fprintf(stderr, "output_lines: %s\n", output.error().message.c_str());
+    std::exit(1);
+  }
+  const std::string text = lines_of(test.line_length);
+  const auto begin = Clock::now();
+  for (std::size_t sent = 0; sent < bytes; sent += kChunk) {
+    const std::size_t from = sent % (text.size() - kChunk);
+    const std::string_view chunk = std::string_view(text).substr(from, kChunk);
+    for (int rank = 0; rank < kRanks; ++rank)
+      (*output)->write(rank, Stream::out, chunk, std::chrono::system_clock::now());
+    do event_base_loop(loop.get(), (*output)->congested() ? EVLOOP_ONCE : EVLOOP_NONBLOCK);
+    while ((*output)->congested());
+  }
+  (*output)->flush(std::chrono::minutes(1));
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double run_to_pipe(const Case& test, std::size_t bytes) {
+  auto pipe = make_pipe();
+  if (!pipe) std::exit(1);
+  std::thread reader([&] {
+    std::vector<char> buffer(1 << 20);
+    while (::read(pipe->read.get(), buffer.data(), buffer.size()) > 0) {
+    }
+  });
+  const double seconds = run_once(test, bytes, pipe->write.get());
+  pipe->write.reset();
+  reader.join();
+  return seconds;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  const std::size_t megabytes = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 100;
+  const std::size_t bytes = megabytes * 1'000'000;
+  const Fd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  const std::vector<Case> cases = {
+      {"100-byte lines, [rank]", 100, "rank", false},
+      {"100-byte lines, [rank@host]", 100, "rank@host", false},
+      {"100-byte lines, timestamps", 100, "rank", true},
+      {"100-byte lines, no label", 100, "none", false},
+      {"10-byte lines, [rank]", 10, "rank", false},
+      {"10000-byte lines, [rank]", 10000, "rank", false},
+  };
+  std::printf("%-30s %12s %12s   (MB/s)\n", "", "/dev/null", "pipe");
+  for (const Case& test : cases) {
+    double to_null = 1e9, to_pipe = 1e9;
+    for (int i = 0; i < 5; ++i) {
+      to_null = std::min(to_null, run_once(test, bytes, null.get()));
+      to_pipe = std::min(to_pipe, run_to_pipe(test, bytes));
+    }
+    const double total = static_cast<double>(bytes) * kRanks / 1e6;
+    std::printf("%-30s %12.0f %12.0f\n", test.name, total / to_null, total / to_pipe);
+  }
+}

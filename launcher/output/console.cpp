@@ -1,0 +1,87 @@
+#include "output/console.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace hvdrun {
+
+Result<std::unique_ptr<Console>> Console::make(const OutputSpec& spec, const Placement& placement,
+                                               Place out, Place err) {
+  HVD_TRY(const LabelTemplate label,
+          parse_label(spec.label.empty() ? default_label(placement.size) : spec.label));
+  return std::unique_ptr<Console>(
+      new Console(label, spec, placement, std::move(out), std::move(err)));
+}
+
+Console::Console(const LabelTemplate& label, const OutputSpec& spec, const Placement& placement,
+                 Place out, Place err)
+    : out_(label, placement, spec, std::move(out)) {
+  if (err.queue != nullptr) err_.emplace(label, placement, spec, std::move(err));
+  const auto size = static_cast<std::size_t>(placement.size);
+  assemblers_.reserve(size * 2);
+  shown_.reserve(size);
+  is_waiting_.resize(size * 2);
+  for (int rank = 0; rank < placement.size; ++rank) {
+    assemblers_.emplace_back(rank, Stream::out);
+    assemblers_.emplace_back(rank, Stream::err);
+    shown_.push_back(!spec.only_ranks || spec.only_ranks->contains(rank));
+  }
+}
+
+LineAssembler* Console::assembler(int rank, Stream stream) {
+  const auto index = static_cast<std::size_t>(rank);
+  if (rank < 0 || index >= shown_.size() || !shown_[index]) return nullptr;
+  return &assemblers_[index * 2 + (stream == Stream::err ? 1 : 0)];
+}
+
+void Console::write(int rank, Stream stream, std::string_view bytes, Output::Time time,
+                    Steady now) {
+  LineAssembler* lines = assembler(rank, stream);
+  if (lines == nullptr) return;
+  auto to = outlet(stream);
+  lines->feed(to, bytes, time, now);
+  if (!lines->waits()) return;
+  const auto index = static_cast<std::size_t>(lines - assemblers_.data());
+  if (!is_waiting_[index]) {
+    is_waiting_[index] = true;
+    waiting_.push_back(index);
+  }
+  if (!next_tick_) next_tick_ = now + LineAssembler::kQuiet;
+}
+
+void Console::close(int rank, Stream stream) {
+  LineAssembler* lines = assembler(rank, stream);
+  if (lines == nullptr) return;
+  auto to = outlet(stream);
+  lines->close(to);
+}
+
+void Console::tick(Steady now, bool held_back) {
+  if (!next_tick_ || now < *next_tick_) return;
+  // Called late, we were stopped or busy, and the rest of a line may have come meanwhile: the loop
+  // gets one more turn to read it.
+  const bool late = now - *next_tick_ > LineAssembler::kQuiet / 2;
+  if (held_back || (late && !postponed_)) {
+    postponed_ = true;
+    quiet_from_ = now;
+    next_tick_ = now + LineAssembler::kQuiet;
+    return;
+  }
+  postponed_ = false;
+  next_tick_.reset();
+  std::erase_if(waiting_, [&](std::size_t index) {
+    const Stream stream = index % 2 == 0 ? Stream::out : Stream::err;
+    auto to = outlet(stream);
+    LineAssembler& lines = assemblers_[index];
+    const auto due = lines.due(to, quiet_from_);
+    if (due && *due > now) {
+      next_tick_ = next_tick_ ? std::min(*next_tick_, *due) : *due;
+      return false;
+    }
+    if (due) lines.show_unfinished(to, now);
+    is_waiting_[index] = false;
+    return true;
+  });
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,203 @@
+#include "output/label.hpp"
+
+#include "output/color.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, LabelField>, 6> kFields = {{
+    {"rank", LabelField::rank},
+    {"host", LabelField::host},
+    {"local_rank", LabelField::local_rank},
+    {"size", LabelField::size},
+    {"time", LabelField::time},
+    {"stream", LabelField::stream},
+}};
+
+std::optional<LabelField> field_named(std::string_view name) {
+  for (const auto& [known, field] : kFields)
+    if (known == name) return field;
+  return std::nullopt;
+}
+
+tl::unexpected<Error> bad_label(std::string_view text, std::string_view why) {
+  return fail(
+      fmt::format("--label '{}': {}; known are {{rank}}, {{host}}, {{local_rank}}, {{size}}, "
+                  "{{time}} and {{stream}}, and '{{{{' stands for a brace",
+                  text, why),
+      kExitUsage);
+}
+
+Result<std::vector<LabelPiece>> parse_pieces(std::string_view text) {
+  std::vector<LabelPiece> pieces;
+  std::string literal;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n' || c == '\r') return bad_label(text, "a label stands on one line");
+    if (c != '{' && c != '}') {
+      literal += c;
+      continue;
+    }
+    if (i + 1 < text.size() && text[i + 1] == c) {
+      literal += c;
+      ++i;
+      continue;
+    }
+    if (c == '}') return bad_label(text, "a '}' has no '{' before it");
+    const std::size_t end = text.find('}', i);
+    if (end == std::string_view::npos) return bad_label(text, "a '{' has no '}' after it");
+    const std::string_view name = text.substr(i + 1, end - i - 1);
+    const auto field = field_named(name);
+    if (!field) return bad_label(text, fmt::format("{{{}}} is not known", name));
+    if (!literal.empty()) pieces.push_back({std::exchange(literal, {}), std::nullopt});
+    pieces.push_back({{}, field});
+    i = end;
+  }
+  if (!literal.empty()) pieces.push_back({std::move(literal), std::nullopt});
+  return pieces;
+}
+
+// What a field says of one rank. Time has no text of its own here.
+std::string field_text(LabelField field, const Placement& placement, const HostPlacement& host,
+                       const RankPlacement& rank, Stream stream) {
+  switch (field) {
+    case LabelField::rank:
+      return std::to_string(rank.rank);
+    case LabelField::host:
+      return host.host;
+    case LabelField::local_rank:
+      return std::to_string(rank.local_rank);
+    case LabelField::size:
+      return std::to_string(placement.size);
+    case LabelField::stream:
+      return stream == Stream::out ? "stdout" : "stderr";
+    case LabelField::time:
+      break;
+  }
+  return {};
+}
+
+// A rank's index among the (rank, stream) pairs.
+std::size_t slot(int rank, Stream stream) {
+  return static_cast<std::size_t>(rank) * 2 + (stream == Stream::err ? 1 : 0);
+}
+
+// The bytes of a label's parts, the last one last.
+std::size_t width_of(const std::string* parts, std::size_t count) {
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < count; ++i) width += parts[i].size();
+  return width;
+}
+
+void align(std::vector<std::string>& parts, std::size_t count) {
+  std::size_t widest = 0;
+  for (std::size_t i = 0; i < parts.size(); i += count)
+    widest = std::max(widest, width_of(&parts[i], count));
+  for (std::size_t i = 0; i < parts.size(); i += count)
+    parts[i + count - 1].append(widest - width_of(&parts[i], count), ' ');
+}
+
+// Puts `color` around a label, inside the spaces that follow it.
+void colorize(std::string* parts, std::size_t count, std::string_view color) {
+  parts[0].insert(0, color);
+  std::string& last = parts[count - 1];
+  const std::size_t end = last.find_last_not_of(' ');
+  last.insert(end == std::string::npos ? last.size() : end + 1, kColorEnd);
+}
+
+}  // namespace
+
+Result<LabelTemplate> parse_label(std::string_view text) {
+  LabelTemplate label;
+  if (text == "none") return label;
+  label.aligned = text == "rank" || text == "rank@host";
+  if (text == "rank") text = "[{rank}] ";
+  if (text == "rank@host") text = "[{rank}@{host}] ";
+  HVD_TRY(label.pieces, parse_pieces(text));
+  return label;
+}
+
+std::string_view default_label(int size) {
+  return size > 1 ? "rank" : "none";
+}
+
+std::string_view TimeText::of(Output::Time time) {
+  using std::chrono::milliseconds;
+  const auto since = std::chrono::floor<milliseconds>(time.time_since_epoch());
+  if (since == shown_) return {text_, length_};
+  shown_ = since;
+  const auto second =
+      static_cast<std::time_t>(std::chrono::floor<std::chrono::seconds>(since).count());
+  if (second != second_) {
+    second_ = second;
+    std::tm parts{};
+    ::localtime_r(&second, &parts);
+    length_ = std::strftime(text_, sizeof text_ - 4, "%Y-%m-%dT%H:%M:%S", &parts);
+    length_ += 4;
+  }
+  const auto ms =
+      static_cast<int>((since - std::chrono::floor<std::chrono::seconds>(since)).count());
+  char* fraction = text_ + length_ - 4;
+  fraction[0] = '.';
+  fraction[1] = static_cast<char>('0' + ms / 100);
+  fraction[2] = static_cast<char>('0' + ms / 10 % 10);
+  fraction[3] = static_cast<char>('0' + ms % 10);
+  return {text_, length_};
+}
+
+Labels::Labels(const LabelTemplate& label, const Placement& placement, Options options) {
+  for (const LabelPiece& piece : label.pieces) times_ += piece.field == LabelField::time;
+  const std::size_t count = times_ + 1;
+  parts_.resize(static_cast<std::size_t>(placement.size) * 2 * count);
+  for (const HostPlacement& host : placement.hosts) {
+    for (const RankPlacement& rank : host.ranks) {
+      for (const Stream stream : {Stream::out, Stream::err}) {
+        std::string* part = &parts_[slot(rank.rank, stream) * count];
+        for (const LabelPiece& piece : label.pieces) {
+          if (piece.field == LabelField::time)
+            ++part;
+          else
+            *part +=
+                piece.field ? field_text(*piece.field, placement, host, rank, stream) : piece.text;
+        }
+      }
+    }
+  }
+  if (label.aligned) align(parts_, count);
+  if (options.color != Color::off && !label.pieces.empty())
+    for (std::size_t i = 0; i < parts_.size(); i += count)
+      colorize(&parts_[i], count,
+               label_color(static_cast<int>(i / count / 2), options.color == Color::many));
+  if (!options.timestamps) return;
+
+  // A timestamp is one more time, with nothing before it.
+  std::vector<std::string> stamped;
+  stamped.reserve(parts_.size() / count * (count + 1));
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    if (i % count == 0) stamped.emplace_back();
+    stamped.push_back(i % count == 0 ? " " + parts_[i] : std::move(parts_[i]));
+  }
+  parts_ = std::move(stamped);
+  ++times_;
+}
+
+std::string_view Labels::of(int rank, Stream stream, Output::Time time) {
+  const std::string* part = &parts_[slot(rank, stream) * (times_ + 1)];
+  if (times_ == 0) return *part;
+  const std::string_view now = time_text_.of(time);
+  made_ = part[0];
+  for (std::size_t i = 1; i <= times_; ++i) {
+    made_ += now;
+    made_ += part[i];
+  }
+  return made_;
+}
+
+}  // namespace hvdrun

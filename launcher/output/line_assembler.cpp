@@ -1,0 +1,195 @@
+#include "output/line_assembler.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace hvdrun {
+
+namespace {
+
+constexpr std::size_t kStdioBlock = 4096;
+constexpr std::size_t kKeptCapacity = 64 * 1024;
+
+std::size_t distance(const char* from, const char* to) {
+  return static_cast<std::size_t>(to - from);
+}
+
+const char* find(const char* from, const char* end, char byte) {
+  return static_cast<const char*>(std::memchr(from, byte, distance(from, end)));
+}
+
+// The first "\r" that does not belong to a "\r\n", or `end`. One at the very end may still.
+const char* find_lone_return(const char* from, const char* end) {
+  while (from != end) {
+    const char* found = find(from, end, '\r');
+    if (found == nullptr || found + 1 == end) return found == nullptr ? end : found;
+    if (found[1] != '\n') return found;
+    from = found + 2;
+  }
+  return end;
+}
+
+struct Segments {
+  std::string_view last;     // what stands behind the last "\r" that overwrites
+  bool overwrites = false;   // there is such a "\r"
+  bool ends_return = false;  // "\r" at the end
+};
+
+Segments split_returns(std::string_view piece) {
+  Segments segments;
+  const std::size_t end = piece.find_last_not_of('\r') + 1;  // 0 when there is nothing else
+  segments.ends_return = end < piece.size();
+  segments.last = piece.substr(0, end);
+  const std::size_t overwriting = segments.last.rfind('\r');
+  segments.overwrites = overwriting != std::string_view::npos;
+  if (segments.overwrites) segments.last.remove_prefix(overwriting + 1);
+  return segments;
+}
+
+}  // namespace
+
+void LineAssembler::feed(Outlet& outlet, std::string_view bytes, Output::Time time, Steady now) {
+  if (bytes.empty()) return;
+  last_byte_ = now;
+  full_block_ = bytes.size() % kStdioBlock == 0;
+  const char* from = bytes.data();
+  const char* const end = from + bytes.size();
+  if (!is_between_lines()) {
+    const char* newline = find(from, end, '\n');
+    if (newline == nullptr) return extend(outlet, bytes, time, now);
+    finish(outlet, {from, distance(from, newline + 1)}, time);
+    from = newline + 1;
+  }
+  while (from != end) {
+    const char* plain_end = find_lone_return(from, end);
+    const auto* newline =
+        static_cast<const char*>(::memrchr(from, '\n', distance(from, plain_end)));
+    if (newline != nullptr) {
+      outlet.screen.whole_lines(label(outlet, time), {from, distance(from, newline + 1)});
+      from = newline + 1;
+      if (from == end) return;
+    }
+    // Here a line begins that is unfinished or has progress in it.
+    newline = find(from, end, '\n');
+    if (newline == nullptr) return extend(outlet, {from, distance(from, end)}, time, now);
+    finish(outlet, {from, distance(from, newline + 1)}, time);
+    from = newline + 1;
+  }
+}
+
+void LineAssembler::extend(Outlet& outlet, std::string_view piece, Output::Time time, Steady now) {
+  const Segments segments = split_returns(piece);
+  const bool overwrites = segments.overwrites || (after_return_ && !segments.last.empty());
+  if ((overwrites || segments.ends_return) && !progress_) {
+    progress_ = true;
+    progress_mark_ = now;
+  }
+  if (overwrites) {
+    drop_text(outlet);
+    begun_ = false;
+  }
+  if (!segments.last.empty()) {
+    if (text_.empty()) {
+      unshown_since_ = now;
+      if (!begun_) began_ = time;
+    }
+    append(outlet, segments.last);
+    fresh_ = true;
+    after_return_ = false;
+  }
+  after_return_ = after_return_ || segments.ends_return;
+}
+
+void LineAssembler::append(Outlet& outlet, std::string_view piece) {
+  // Bytes held count against the job's limit; a line is broken at its own limit or at the job's.
+  const auto break_line = [&, progress = progress_] {
+    close(outlet);
+    begun_ = true;
+    progress_ = progress;
+  };
+  while (text_.size() + piece.size() > kMaxLine) {
+    const std::size_t fits = kMaxLine - text_.size();
+    text_.append(piece.substr(0, fits));
+    outlet.held += fits;
+    piece.remove_prefix(fits);
+    break_line();
+  }
+  text_.append(piece);
+  outlet.held += piece.size();
+  if (outlet.held > kMaxHeld) break_line();
+}
+
+void LineAssembler::finish(Outlet& outlet, std::string_view piece, Output::Time time) {
+  const std::string_view body = piece.substr(0, piece.size() - 1);
+  const Segments segments = split_returns(body);
+  std::string_view tail = piece.substr(piece.size() - 1);
+  if (segments.ends_return || (after_return_ && segments.last.empty())) tail = "\r\n";
+
+  if (segments.overwrites || (after_return_ && !segments.last.empty())) {
+    drop_text(outlet);
+    begun_ = false;
+  }
+  if (text_.empty() && !begun_) began_ = time;
+  text_.append(segments.last);
+  outlet.held += segments.last.size();
+  if (begun_)
+    outlet.screen.rest(owner(), label(outlet, began_), text_, tail);
+  else
+    outlet.screen.line(owner(), label(outlet, began_), text_, tail);
+  reset_line(outlet);
+}
+
+void LineAssembler::close(Outlet& outlet) {
+  if (begun_)
+    outlet.screen.rest(owner(), label(outlet, began_), text_, "\n");
+  else if (!text_.empty())
+    outlet.screen.line(owner(), label(outlet, began_), text_, "\n");
+  reset_line(outlet);
+}
+
+void LineAssembler::drop_text(Outlet& outlet) {
+  outlet.held -= text_.size();
+  if (text_.capacity() > kKeptCapacity)
+    std::string().swap(text_);
+  else
+    text_.clear();
+}
+
+void LineAssembler::reset_line(Outlet& outlet) {
+  drop_text(outlet);
+  begun_ = after_return_ = progress_ = fresh_ = progress_shown_ = false;
+}
+
+std::optional<LineAssembler::Steady> LineAssembler::due(const Outlet& outlet,
+                                                        Steady quiet_from) const {
+  if (!waits()) return std::nullopt;
+  const Steady quiet = std::max(last_byte_, quiet_from) + kQuiet;
+  if (progress_) {
+    const std::string_view label = outlet.labels.of(rank_, stream_, began_);
+    if (!begun_ && outlet.screen.can_redraw(label, text_)) return progress_mark_ + kRedrawEvery;
+    const Steady next = progress_mark_ + kProgressEvery;
+    return progress_shown_ ? next : std::min(quiet, next);
+  }
+  if (full_block_) return std::nullopt;
+  const bool is_short = text_.size() <= kShortLine;
+  return is_short ? std::max(unshown_since_, quiet_from) + kQuiet : quiet;
+}
+
+void LineAssembler::show_unfinished(Outlet& outlet, Steady now) {
+  const std::string_view before = label(outlet, began_);
+  fresh_ = false;
+  if (!progress_) {
+    outlet.screen.partial(owner(), before, text_);
+    drop_text(outlet);
+    begun_ = true;
+    return;
+  }
+  progress_mark_ = now;
+  progress_shown_ = true;
+  if (outlet.screen.progress(owner(), before, text_)) return;
+  // It stands there as a line; only what is new will be shown.
+  drop_text(outlet);
+  begun_ = true;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,92 @@
+// Turns the bytes of one rank's stream, cut anywhere, into lines for a Screen. One per rank and
+// stream; no clock, no descriptor: times come in, so that tests decide them.
+//
+// A line ends with "\n" (or "\r\n", whose "\r" passes too). What stands before a "\r" elsewhere is
+// progress, which the text behind it overwrites: only the last text of a line is shown, and while
+// the line goes on the newest one now and then (kRedrawEvery on a terminal, in place; elsewhere as
+// a line of its own, first when the rank pauses, then at most every kProgressEvery). Other control
+// bytes, NUL included, are text.
+//
+// An unfinished line is shown after kQuiet: a short one kQuiet after it began, so that a row of
+// dots moves; a long one once the rank has been silent for so long. A chunk of whole 4096-byte
+// blocks is a full stdio buffer, whose line is not broken but waited for.
+#pragma once
+
+#include "output/label.hpp"
+#include "output/screen.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace hvdrun {
+
+class LineAssembler {
+ public:
+  using Steady = std::chrono::steady_clock::time_point;
+
+  static constexpr std::chrono::milliseconds kQuiet{200};
+  static constexpr std::chrono::milliseconds kRedrawEvery{200};
+  static constexpr std::chrono::milliseconds kProgressEvery{10000};
+  // A longer line is broken into labelled pieces of this size (and a chunk's remainder).
+  static constexpr std::size_t kMaxLine = 16 * 1024 * 1024;
+  // So much may all unfinished lines of a job hold together: the one that grows then is broken.
+  static constexpr std::size_t kMaxHeld = 64 * 1024 * 1024;
+  static constexpr std::size_t kShortLine = 4096;
+
+  // Where the lines go; shared by all streams that are shown there.
+  struct Outlet {
+    Screen& screen;
+    Labels& labels;
+    std::size_t& held;  // bytes of unfinished lines, over all streams of the job
+  };
+
+  LineAssembler(int rank, Stream stream) : rank_(rank), stream_(stream) {}
+
+  // `time` is when the rank wrote (for labels), `now` when we got it (for time-outs).
+  void feed(Outlet& outlet, std::string_view bytes, Output::Time time, Steady now);
+
+  // The stream has ended: an unfinished line goes out as a line.
+  void close(Outlet& outlet);
+
+  // An unfinished line may have to be shown later: ask due().
+  bool waits() const { return fresh_ && !text_.empty(); }
+
+  // When the unfinished line is to be shown if nothing comes; none: no need. `quiet_from`:
+  // time-outs do not count what passed before it, as nothing could come then.
+  std::optional<Steady> due(const Outlet& outlet, Steady quiet_from) const;
+  void show_unfinished(Outlet& outlet, Steady now);
+
+ private:
+  Screen::Owner owner() const { return rank_ * 2 + (stream_ == Stream::err ? 1 : 0); }
+  std::string_view label(Outlet& outlet, Output::Time time) const {
+    return outlet.labels.of(rank_, stream_, time);
+  }
+  bool is_between_lines() const { return text_.empty() && !begun_ && !progress_; }
+
+  void extend(Outlet& outlet, std::string_view piece, Output::Time time, Steady now);
+  void append(Outlet& outlet, std::string_view piece);
+  void finish(Outlet& outlet, std::string_view piece, Output::Time time);
+  void drop_text(Outlet& outlet);
+  void reset_line(Outlet& outlet);
+
+  const int rank_;
+  const Stream stream_;
+
+  // The unfinished line: its newest text, as far as not shown.
+  std::string text_;
+  Output::Time began_{};
+  bool begun_ = false;         // the text's beginning has been shown; text_ goes on from there
+  bool after_return_ = false;  // the last byte was "\r": what comes next overwrites text_
+  bool progress_ = false;      // the line has had a "\r"
+  bool fresh_ = false;         // text_ has changed since it was last shown
+  bool progress_shown_ = false;
+  bool full_block_ = false;
+  Steady unshown_since_{};
+  Steady last_byte_{};
+  Steady progress_mark_{};  // the last update shown, else the first "\r"
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,313 @@
+#include "output/output.hpp"
+
+#include "output/color.hpp"
+#include "output/console.hpp"
+#include "output/last_lines.hpp"
+#include "output/rank_files.hpp"
+#include "output/sink.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <optional>
+#include <utility>
+
+#include <event2/event.h>
+#include <poll.h>
+
+namespace hvdrun {
+
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+// Bytes that wait for slow readers: ranks are held back above the first, until below the second.
+constexpr std::size_t kHighWater = 4 * 1024 * 1024;
+constexpr std::size_t kLowWater = 1024 * 1024;
+
+// So much is collected within one turn of the loop before it is written: large enough for few
+// system calls, small enough to stay in the processor's cache on its way.
+constexpr std::size_t kWriteAt = 128 * 1024;
+
+struct EventDeleter {
+  void operator()(event* pointer) const { event_free(pointer); }
+};
+using EventPointer = std::unique_ptr<event, EventDeleter>;
+
+timeval to_timeval(Steady::duration duration) {
+  using namespace std::chrono;
+  // Rounded up: a tick before its time would do nothing.
+  const auto us = std::max(ceil<microseconds>(duration), microseconds(0)).count();
+  return {static_cast<time_t>(us / 1'000'000), static_cast<suseconds_t>(us % 1'000'000)};
+}
+
+}  // namespace
+
+class Output::Impl {
+ public:
+  static Result<std::unique_ptr<Impl>> make(event_base* loop, const OutputSpec& spec,
+                                            const Placement& placement, Events events,
+                                            Descriptors descriptors);
+
+  void write(int rank, Stream stream, std::string_view bytes, Time time);
+  void close(int rank, Stream stream);
+  void note(std::string_view line);
+  bool congested() const { return congested_; }
+  bool idle() const;
+  void flush(std::chrono::milliseconds patience);
+  std::vector<std::string> losses() const;
+  std::vector<std::string> last_stderr(int rank) const;
+
+ private:
+  // A sink with the event that waits for it.
+  struct Outgoing {
+    Sink sink;
+    EventPointer writable;
+    bool blocked = false;
+    bool error_said = false;
+  };
+
+  Impl(event_base* loop, OnOutputError choice, Events events, int ranks)
+      : loop_(loop),
+        choice_(choice),
+        events_(std::move(events)),
+        last_stderr_(static_cast<std::size_t>(ranks)) {}
+
+  Outgoing* add_sink(int fd, const char* name);
+  void make_events();
+  Console::Place place_of(Outgoing* outgoing, ColorMode mode) const;
+
+  void pump(Outgoing& outgoing);
+  void pump_all();
+  void after_lines();
+  void wake_later();
+  void restart_timer();
+  void on_timer();
+  void tell();
+  bool has_something_to_tell() const;
+  std::size_t pending() const;
+
+  event_base* loop_;
+  const OnOutputError choice_;
+  const Events events_;
+  std::vector<std::unique_ptr<Outgoing>> sinks_;
+  std::unique_ptr<Console> console_;
+  std::optional<RankFiles> files_;
+  bool files_error_said_ = false;
+  std::vector<LastLines> last_stderr_;  // by rank
+  EventPointer later_;                  // writes what this turn of the loop has collected
+  EventPointer timer_;                  // console_'s next tick
+  std::optional<Steady::time_point> timer_at_;
+  bool congested_ = false;
+};
+
+Result<std::unique_ptr<Output::Impl>> Output::Impl::make(event_base* loop, const OutputSpec& spec,
+                                                         const Placement& placement, Events events,
+                                                         Descriptors descriptors) {
+  std::unique_ptr<Impl> impl(new Impl(loop, spec.on_error, std::move(events), placement.size));
+  const bool shared = same_place(descriptors.out, descriptors.err);
+  Outgoing* out = impl->add_sink(descriptors.out, "hvdrun's stdout");
+  Outgoing* err = shared ? nullptr : impl->add_sink(descriptors.err, "hvdrun's stderr");
+  HVD_TRY(impl->console_, Console::make(spec, placement, impl->place_of(out, spec.color),
+                                        impl->place_of(err, spec.color)));
+  if (!spec.directory.empty()) {
+    HVD_TRY(impl->files_, RankFiles::create(spec.directory, placement.size));
+  }
+  impl->make_events();
+  return impl;
+}
+
+Output::Impl::Outgoing* Output::Impl::add_sink(int fd, const char* name) {
+  sinks_.push_back(std::make_unique<Outgoing>(Outgoing{Sink(fd, name), nullptr, false, false}));
+  return sinks_.back().get();
+}
+
+Console::Place Output::Impl::place_of(Outgoing* outgoing, ColorMode mode) const {
+  if (outgoing == nullptr) return {};
+  Sink& sink = outgoing->sink;
+  const auto environment = TerminalEnvironment::of_process();
+  Console::Place place;
+  place.queue = &sink.queue();
+  if (sink.is_terminal() && environment.has_escapes())
+    place.columns = [&sink] { return sink.columns(); };
+  if (wants_color(mode, sink.is_terminal(), environment))
+    place.color = environment.has_256_colors() ? Labels::Color::many : Labels::Color::few;
+  return place;
+}
+
+void Output::Impl::make_events() {
+  const auto call_pump_all = [](evutil_socket_t, short, void* context) {
+    static_cast<Impl*>(context)->pump_all();
+  };
+  const auto call_timer = [](evutil_socket_t, short, void* context) {
+    static_cast<Impl*>(context)->on_timer();
+  };
+  later_.reset(event_new(loop_, -1, 0, call_pump_all, this));
+  timer_.reset(event_new(loop_, -1, 0, call_timer, this));
+}
+
+void Output::Impl::write(int rank, Stream stream, std::string_view bytes, Time time) {
+  if (rank < 0 || static_cast<std::size_t>(rank) >= last_stderr_.size()) return;
+  if (files_) files_->write(rank, stream, bytes);
+  if (stream == Stream::err) last_stderr_[static_cast<std::size_t>(rank)].add(bytes);
+  console_->write(rank, stream, bytes, time, Steady::now());
+  after_lines();
+}
+
+void Output::Impl::close(int rank, Stream stream) {
+  console_->close(rank, stream);
+  after_lines();
+}
+
+void Output::Impl::note(std::string_view line) {
+  console_->note(line);
+  after_lines();
+}
+
+void Output::Impl::after_lines() {
+  for (const auto& outgoing : sinks_)
+    if (!outgoing->blocked && outgoing->sink.pending() >= kWriteAt) pump(*outgoing);
+  if (pending() > kHighWater) congested_ = true;
+  if (pending() > 0 || has_something_to_tell()) wake_later();
+  restart_timer();
+}
+
+// Runs pump_all() once the events at hand are through.
+void Output::Impl::wake_later() {
+  event_active(later_.get(), 0, 0);
+}
+
+void Output::Impl::pump(Outgoing& outgoing) {
+  const Sink::State state = outgoing.sink.pump();
+  outgoing.blocked = state == Sink::State::blocked;
+  if (state == Sink::State::more) wake_later();
+  if (!outgoing.blocked) return;
+  if (!outgoing.writable) {
+    const auto call = [](evutil_socket_t, short, void* context) {
+      auto* impl = static_cast<Impl*>(context);
+      for (const auto& each : impl->sinks_) each->blocked = false;
+      impl->pump_all();
+    };
+    outgoing.writable.reset(event_new(loop_, outgoing.sink.wait_fd(), EV_WRITE, call, this));
+  }
+  event_add(outgoing.writable.get(), nullptr);
+}
+
+void Output::Impl::pump_all() {
+  for (const auto& outgoing : sinks_)
+    if (!outgoing->blocked) pump(*outgoing);
+  tell();
+}
+
+void Output::Impl::restart_timer() {
+  const auto next = console_->next_tick();
+  if (!next || timer_at_) return;
+  timer_at_ = next;
+  const timeval delay = to_timeval(*next - Steady::now());
+  event_add(timer_.get(), &delay);
+}
+
+void Output::Impl::on_timer() {
+  timer_at_.reset();
+  console_->tick(Steady::now(), congested_);
+  after_lines();
+}
+
+bool Output::Impl::has_something_to_tell() const {
+  if (congested_ && pending() <= kLowWater) return true;
+  if (files_ && files_->error() && !files_error_said_) return true;
+  return std::any_of(sinks_.begin(), sinks_.end(), [](const auto& outgoing) {
+    return outgoing->sink.error() && !outgoing->error_said;
+  });
+}
+
+void Output::Impl::tell() {
+  const auto say = [this](const Error& error, bool& said) {
+    if (std::exchange(said, true) || !events_.on_error) return;
+    const bool reader_gone = error.exit_code == kExitSignalBase + SIGPIPE;
+    events_.on_error(error, reader_gone || choice_ == OnOutputError::stop);
+  };
+  for (const auto& outgoing : sinks_)
+    if (outgoing->sink.error()) say(*outgoing->sink.error(), outgoing->error_said);
+  if (files_ && files_->error()) say(*files_->error(), files_error_said_);
+  if (congested_ && pending() <= kLowWater) {
+    congested_ = false;
+    if (events_.on_relief) events_.on_relief();
+  }
+}
+
+std::size_t Output::Impl::pending() const {
+  std::size_t sum = 0;
+  for (const auto& outgoing : sinks_) sum += outgoing->sink.pending();
+  return sum;
+}
+
+bool Output::Impl::idle() const {
+  return pending() == 0 && !has_something_to_tell();
+}
+
+void Output::Impl::flush(std::chrono::milliseconds patience) {
+  const auto until = Steady::now() + patience;
+  for (;;) {
+    for (const auto& outgoing : sinks_) outgoing->blocked = false;
+    pump_all();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Steady::now());
+    if (idle() || left.count() <= 0) return;
+    std::vector<pollfd> waiting;
+    for (const auto& outgoing : sinks_)
+      if (outgoing->blocked) waiting.push_back({outgoing->sink.wait_fd(), POLLOUT, 0});
+    if (!waiting.empty()) ::poll(waiting.data(), waiting.size(), static_cast<int>(left.count()));
+  }
+}
+
+std::vector<std::string> Output::Impl::losses() const {
+  std::vector<std::string> losses;
+  for (const auto& outgoing : sinks_)
+    if (auto loss = outgoing->sink.loss()) losses.push_back(std::move(*loss));
+  if (files_) {
+    auto of_files = files_->losses();
+    std::move(of_files.begin(), of_files.end(), std::back_inserter(losses));
+  }
+  return losses;
+}
+
+std::vector<std::string> Output::Impl::last_stderr(int rank) const {
+  if (rank < 0 || static_cast<std::size_t>(rank) >= last_stderr_.size()) return {};
+  return last_stderr_[static_cast<std::size_t>(rank)].lines();
+}
+
+Result<std::unique_ptr<Output>> Output::open(event_base* loop, const OutputSpec& spec,
+                                             const Placement& placement, Events events,
+                                             Descriptors descriptors) {
+  HVD_TRY(auto impl, Impl::make(loop, spec, placement, std::move(events), descriptors));
+  return std::unique_ptr<Output>(new Output(std::move(impl)));
+}
+
+Output::Output(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Output::~Output() = default;
+
+void Output::write(int rank, Stream stream, std::string_view bytes, Time time) {
+  impl_->write(rank, stream, bytes, time);
+}
+void Output::close(int rank, Stream stream) {
+  impl_->close(rank, stream);
+}
+void Output::note(std::string_view line) {
+  impl_->note(line);
+}
+bool Output::congested() const {
+  return impl_->congested();
+}
+bool Output::idle() const {
+  return impl_->idle();
+}
+void Output::flush(std::chrono::milliseconds patience) {
+  impl_->flush(patience);
+}
+std::vector<std::string> Output::losses() const {
+  return impl_->losses();
+}
+std::vector<std::string> Output::last_stderr(int rank) const {
+  return impl_->last_stderr(rank);
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,125 @@
+#include "output/screen.hpp"
+
+namespace hvdrun {
+
+namespace {
+// Back to the line's first column, and everything behind the cursor erased.
+constexpr std::string_view kErase = "\r\x1b[K";
+
+bool only_ends_line(std::string_view head, std::string_view tail) {
+  return head.empty() && tail.find_first_not_of("\r\n") == std::string_view::npos;
+}
+}  // namespace
+
+void Screen::whole_lines(std::string_view label, std::string_view lines) {
+  if (open_ != Open::none) make_way(-1);
+  if (label.empty()) {
+    queue_.append(lines);
+    return;
+  }
+  // The one loop through which all fast output goes: a search and two copies a line.
+  const char* from = lines.data();
+  const char* const end = from + lines.size();
+  while (from != end) {
+    const auto* newline =
+        static_cast<const char*>(std::memchr(from, '\n', static_cast<std::size_t>(end - from)));
+    const auto length = static_cast<std::size_t>(newline + 1 - from);
+    char* to = queue_.room(label.size() + length);
+    std::memcpy(to, label.data(), label.size());
+    std::memcpy(to + label.size(), from, length);
+    queue_.added(label.size() + length);
+    from += length;
+  }
+}
+
+void Screen::labelled(std::string_view label, std::string_view head, std::string_view tail) {
+  queue_.append(label);
+  queue_.append(head);
+  queue_.append(tail);
+}
+
+void Screen::make_way(Owner owner) {
+  const bool erase =
+      erasable_ && (open_ == Open::progress || (open_ == Open::partial && owner == owner_));
+  if (open_ != Open::none) queue_.append(erase ? kErase : "\n");
+  open_ = Open::none;
+}
+
+void Screen::line(Owner owner, std::string_view label, std::string_view head,
+                  std::string_view tail) {
+  make_way(owner);
+  labelled(label, head, tail);
+}
+
+void Screen::rest(Owner owner, std::string_view label, std::string_view head,
+                  std::string_view tail) {
+  if (is_open_for(owner)) {
+    labelled({}, head, tail);
+    open_ = Open::none;
+    return;
+  }
+  // The newline that made way for another line has ended this one already.
+  if (only_ends_line(head, tail)) return;
+  make_way(-1);
+  labelled(label, head, tail);
+}
+
+void Screen::partial(Owner owner, std::string_view label, std::string_view text) {
+  if (is_open_for(owner)) {
+    queue_.append(text);
+    erasable_ = false;
+    return;
+  }
+  make_way(owner);
+  erasable_ = can_redraw(label, text);
+  labelled(label, text, {});
+  open_ = Open::partial;
+  owner_ = owner;
+}
+
+bool Screen::progress(Owner owner, std::string_view label, std::string_view text) {
+  make_way(owner);
+  if (!can_redraw(label, text)) {
+    labelled(label, text, "\n");
+    return false;
+  }
+  labelled(label, text, {});
+  open_ = Open::progress;
+  owner_ = owner;
+  erasable_ = true;
+  return true;
+}
+
+bool Screen::can_redraw(std::string_view label, std::string_view text) const {
+  if (!columns_) return false;
+  const int columns = columns_();
+  // So many bytes for so few columns would be colours above all: not worth measuring.
+  if (columns <= 0 || label.size() + text.size() > static_cast<std::size_t>(columns) * 8)
+    return false;
+  return display_columns(label) + display_columns(text) < columns;
+}
+
+void Screen::note(std::string_view text) {
+  make_way(-1);
+  labelled({}, text, "\n");
+}
+
+int display_columns(std::string_view text) {
+  int columns = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte == 0x1b && i + 1 < text.size() && text[i + 1] == '[') {
+      // A control sequence ends with a byte from '@' to '~' (ECMA-48, 5.4).
+      i += 2;
+      while (i < text.size() && (text[i] < '@' || text[i] > '~')) ++i;
+    } else if (byte == '\t') {
+      columns += 8;
+    } else if ((byte & 0xc0) != 0x80) {
+      // From U+3000 on (first byte 0xe3 and up) most characters are wide; all beyond U+FFFF may be.
+      columns += byte >= 0xe3 ? 2 : 1;
+    }
+  }
+  return columns;
+}
+
+}  // namespace hvdrun

@@ -94,7 +94,7 @@ inline hvd_options named(const std::string& name) {
 
 // A type whose elements the collectives take.
 template <class T>
-concept Element = detail::find_type<std::remove_const_t<T>>()
+concept Element = detail::find_type<T>()
 >= 0;
 
 inline void init() {
@@ -136,10 +136,9 @@ inline bool is_homogeneous() {
 }
 
 // output[i] = op over all ranks of input[i]. Both spans have the same length, on all ranks.
-template <Element T>
-requires(!std::is_const_v<T>) void allreduce(std::span<const std::type_identity_t<T>> input,
-                                             std::span<T> output, Op op,
-                                             const std::string& name = {}) {
+template <Element T, std::size_t N>
+void allreduce(std::span<const std::type_identity_t<T>> input, std::span<T, N> output, Op op,
+               const std::string& name = {}) {
   if (input.size() != output.size()) {
     throw Error(HVD_ERROR_INVALID_ARGUMENT, "hvd::allreduce: input and output differ in length");
   }
@@ -149,23 +148,21 @@ requires(!std::is_const_v<T>) void allreduce(std::span<const std::type_identity_
 }
 
 // In place.
-template <Element T>
-requires(!std::is_const_v<T>) void allreduce(std::span<T> values, Op op,
-                                             const std::string& name = {}) {
-  allreduce<T>(values, values, op, name);
+template <Element T, std::size_t N>
+void allreduce(std::span<T, N> values, Op op, const std::string& name = {}) {
+  allreduce<T, N>(values, values, op, name);
 }
 
 // One value.
 template <Element T>
 T allreduce(T value, Op op, const std::string& name = {}) {
-  allreduce(std::span<T>(&value, 1), op, name);
+  allreduce(std::span<T, 1>(&value, 1), op, name);
   return value;
 }
 
 // The root's values, on all ranks.
-template <Element T>
-requires(!std::is_const_v<T>) void broadcast(std::span<T> values, int root,
-                                             const std::string& name = {}) {
+template <Element T, std::size_t N>
+void broadcast(std::span<T, N> values, int root, const std::string& name = {}) {
   const hvd_options options = detail::named(name);
   detail::check(
       hvd_broadcast(values.data(), values.size(), detail::find_type<T>(), root, &options));
@@ -174,15 +171,16 @@ requires(!std::is_const_v<T>) void broadcast(std::span<T> values, int root,
 // One value.
 template <Element T>
 T broadcast(T value, int root, const std::string& name = {}) {
-  broadcast(std::span<T>(&value, 1), root, name);
+  broadcast(std::span<T, 1>(&value, 1), root, name);
   return value;
 }
 
-// All ranks' values, rank 0's first. Ranks may give different numbers of them. Not for T = bool:
+// All ranks' values, rank 0's first. Ranks may give different numbers of them. Not for bool:
 // std::vector<bool> has no elements to fill; gather bytes.
-template <Element T>
-requires(!std::same_as<std::remove_const_t<T>, bool>) std::vector<std::remove_const_t<T>> allgather(
-    std::span<T> input, const std::string& name = {}) {
+template <class T, std::size_t N>
+requires Element<std::remove_const_t<T>> &&(!std::same_as<std::remove_const_t<T>, bool>)
+    std::vector<std::remove_const_t<T>> allgather(std::span<T, N> input,
+                                                  const std::string& name = {}) {
   using Value = std::remove_const_t<T>;
   const hvd_options options = detail::named(name);
   const auto own = static_cast<std::int64_t>(input.size());

@@ -1,0 +1,102 @@
+#include "network.hpp"
+
+#include "random.hpp"
+
+#include <cmath>
+
+namespace digits {
+namespace {
+
+using Matrix = Eigen::MatrixXd;
+using Vector = Eigen::VectorXd;
+
+// The layers as views into one array of parameters (or of their gradient).
+template <class Scalar>
+struct Layers {
+  using Weights = std::conditional_t<std::is_const_v<Scalar>, const Matrix, Matrix>;
+  using Biases = std::conditional_t<std::is_const_v<Scalar>, const Vector, Vector>;
+
+  explicit Layers(Scalar* data)
+      : hidden_weights(data, kHidden, kPixels),
+        hidden_biases(hidden_weights.data() + hidden_weights.size(), kHidden),
+        output_weights(hidden_biases.data() + hidden_biases.size(), kClasses, kHidden),
+        output_biases(output_weights.data() + output_weights.size(), kClasses) {}
+
+  Eigen::Map<Weights> hidden_weights;
+  Eigen::Map<Biases> hidden_biases;
+  Eigen::Map<Weights> output_weights;
+  Eigen::Map<Biases> output_biases;
+};
+
+constexpr std::size_t kParameters = kHidden * (kPixels + 1) + kClasses * (kHidden + 1);
+
+void fill_normal(Eigen::Ref<Matrix> weights, double deviation, SplitMix64& random) {
+  for (Eigen::Index column = 0; column < weights.cols(); ++column) {
+    for (Eigen::Index row = 0; row < weights.rows(); ++row) {
+      weights(row, column) = deviation * random.normal();
+    }
+  }
+}
+
+// Scores to probabilities, a column a sample.
+Matrix softmax(const Matrix& scores) {
+  const Matrix shifted = scores.rowwise() - scores.colwise().maxCoeff();
+  const Matrix powers = shifted.array().exp();
+  return powers.array().rowwise() / powers.colwise().sum().array();
+}
+
+}  // namespace
+
+Network::Network(std::uint64_t seed) : parameters_(kParameters) {
+  SplitMix64 random(seed);
+  Layers<double> layers(parameters_.data());
+  fill_normal(layers.hidden_weights, std::sqrt(2.0 / kPixels), random);
+  fill_normal(layers.output_weights, std::sqrt(2.0 / kHidden), random);
+}
+
+Network::Forward Network::forward(const Dataset& samples, std::span<const int> which) const {
+  const Layers<const double> layers(parameters_.data());
+  Forward pass;
+  pass.images = samples.images(Eigen::all, which);
+  pass.hidden =
+      ((layers.hidden_weights * pass.images).colwise() + layers.hidden_biases).cwiseMax(0);
+  pass.probabilities =
+      softmax((layers.output_weights * pass.hidden).colwise() + layers.output_biases);
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    const int label = samples.labels[static_cast<std::size_t>(which[i])];
+    const auto column = pass.probabilities.col(static_cast<Eigen::Index>(i));
+    Eigen::Index guess = 0;
+    column.maxCoeff(&guess);
+    pass.sums.loss -= std::log(column[label]);
+    pass.sums.correct += guess == label ? 1 : 0;
+  }
+  return pass;
+}
+
+Sums Network::add_gradient(const Dataset& samples, std::span<const int> which,
+                           std::span<double> gradient) const {
+  if (which.empty()) return {};
+  const Layers<const double> layers(parameters_.data());
+  Layers<double> sums(gradient.data());
+  const Forward pass = forward(samples, which);
+
+  Matrix output_error = pass.probabilities;
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    const int label = samples.labels[static_cast<std::size_t>(which[i])];
+    output_error(label, static_cast<Eigen::Index>(i)) -= 1;
+  }
+  const Matrix hidden_error = (layers.output_weights.transpose() * output_error).array() *
+                              (pass.hidden.array() > 0).cast<double>();
+  sums.output_weights += output_error * pass.hidden.transpose();
+  sums.output_biases += output_error.rowwise().sum();
+  sums.hidden_weights += hidden_error * pass.images.transpose();
+  sums.hidden_biases += hidden_error.rowwise().sum();
+  return pass.sums;
+}
+
+Sums Network::evaluate(const Dataset& samples, std::span<const int> which) const {
+  if (which.empty()) return {};
+  return forward(samples, which).sums;
+}
+
+}  // namespace digits

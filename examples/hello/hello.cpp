@@ -1,0 +1,14 @@
+// The smallest program: who am I, and what do all of us together make?
+#include <iostream>
+
+#include <hvd/hvd.hpp>
+
+int main() {
+  hvd::init();
+  std::cout << "rank " << hvd::rank() << " of " << hvd::size() << std::endl;
+
+  const int sum = hvd::allreduce(hvd::rank(), hvd::Op::sum);
+  hvd::rank0() << "the ranks add up to " << sum << std::endl;
+
+  hvd::shutdown();
+}

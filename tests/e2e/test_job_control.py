@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 
 import pexpect
@@ -100,8 +101,9 @@ def test_quit_prints_a_table_of_ranks_and_the_job_runs_on(sandbox: Sandbox) -> N
     running = sandbox.start("-np", 3, *crash(sandbox))
     pids = waiting_ranks(sandbox, 3)
     running.signal(signal.SIGQUIT)
-    wait_until(lambda: all(str(pid).encode() in running.err for pid in pids), "a line for each rank")
-    assert running.err.count(b"sleeping") == 3
+    for rank, pid in sandbox.lines_of("ready"):
+        line = re.compile(rf"^hvdrun: +{rank} .* {pid} .*(sleeping|running)".encode(), re.MULTILINE)
+        wait_until(lambda: line.search(running.err), f"a line on rank {rank}")
     assert all(alive(pid) for pid in pids)
     running.signal(signal.SIGTERM)
     running.wait().expect(143)

@@ -7,6 +7,9 @@
 #include "cli/setting.hpp"
 #include "cli/words.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <system_error>
 #include <utility>
 
 namespace hvdrun {
@@ -65,6 +68,27 @@ void add_notes(const JobSpec& job, const Environment& environment,
       notes.push_back("-x " + change.name + " has no effect: it is not set in your environment");
 }
 
+struct Gathered {
+  std::vector<ConfigSource> sources;
+  std::vector<Setting> settings;  // in the order in which they apply
+  std::vector<std::string> notes;
+};
+
+Result<Gathered> gather_settings(const std::vector<OptionUse>& uses, const Environment& environment,
+                                 const Surroundings& surroundings) {
+  Gathered gathered;
+  gathered.sources =
+      cli::config_sources(surroundings.site_config_file, environment, config_files_named(uses));
+  for (auto& source : gathered.sources) {
+    HVD_TRY(auto config, cli::read_config_source(source));
+    std::move(config.settings.begin(), config.settings.end(),
+              std::back_inserter(gathered.settings));
+    std::move(config.notes.begin(), config.notes.end(), std::back_inserter(gathered.notes));
+  }
+  for (auto& setting : settings_of(uses)) gathered.settings.push_back(std::move(setting));
+  return gathered;
+}
+
 Result<void> check_command(const std::vector<std::string>& command) {
   if (command.empty())
     return fail("no program given; usage: hvdrun -np N program … (hvdrun --help says more)",
@@ -75,7 +99,20 @@ Result<void> check_command(const std::vector<std::string>& command) {
   return {};
 }
 
+std::string explain_program(const std::vector<std::string>& command, const Environment& environment,
+                            const Surroundings& surroundings) {
+  if (command.empty()) return {};
+  const auto found =
+      cli::find_program(command.front(), environment, surroundings.working_directory);
+  return found ? found->string() : found.error().message;
+}
+
 }  // namespace
+
+std::filesystem::path Surroundings::current_directory() {
+  std::error_code error;
+  return std::filesystem::current_path(error);
+}
 
 Result<Invocation> parse_command_line(const std::vector<std::string>& args,
                                       const Environment& environment,
@@ -84,35 +121,27 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   const bool explains = words.action != nullptr && words.action->name == "explain";
   if (words.action != nullptr && !explains) return plain_action(words.action->name);
 
+  HVD_TRY(auto gathered, gather_settings(words.options, environment, surroundings));
   Invocation invocation;
+  auto& spec = invocation.spec;
+  HVD_CHECK(cli::apply_settings(gathered.settings, spec));
   invocation.notes = std::move(words.notes);
-  auto sources = cli::config_sources(surroundings.site_config_file, environment,
-                                     config_files_named(words.options));
-  std::vector<Setting> settings;
-  for (auto& source : sources) {
-    HVD_TRY(auto config, cli::read_config_source(source));
-    std::move(config.settings.begin(), config.settings.end(), std::back_inserter(settings));
-    std::move(config.notes.begin(), config.notes.end(), std::back_inserter(invocation.notes));
-  }
-  for (auto& setting : settings_of(words.options)) settings.push_back(std::move(setting));
-  HVD_CHECK(cli::apply_settings(settings, invocation.spec));
-  add_notes(invocation.spec, environment, invocation.notes);
-
-  if (!explains || !words.command.empty()) HVD_CHECK(check_command(words.command));
-  invocation.spec.command = words.command;
-  invocation.spec.working_directory = surroundings.working_directory;
-  std::string program;
-  if (!words.command.empty()) {
-    auto found =
-        cli::find_program(words.command.front(), environment, surroundings.working_directory);
-    if (!found && !explains) return tl::unexpected(std::move(found).error());
-    program = found ? found->string() : found.error().message;
-    if (found) invocation.spec.program = std::move(*found);
-  }
+  std::move(gathered.notes.begin(), gathered.notes.end(), std::back_inserter(invocation.notes));
+  add_notes(spec, environment, invocation.notes);
   if (explains) {
     invocation.action = Invocation::Action::explain;
-    invocation.text = cli::explain_text({sources, settings, words.command, program});
+    invocation.text =
+        cli::explain_text({std::move(gathered.sources), std::move(gathered.settings), words.command,
+                           explain_program(words.command, environment, surroundings)});
+    return invocation;
   }
+  HVD_CHECK(check_command(words.command));
+  spec.working_directory = surroundings.working_directory;
+  if (spec.working_directory.empty())
+    return fail("the current directory does not exist any more; cd to another", kExitUsage);
+  HVD_TRY(spec.program,
+          cli::find_program(words.command.front(), environment, surroundings.working_directory));
+  spec.command = std::move(words.command);
   return invocation;
 }
 

@@ -24,7 +24,10 @@ struct Invocation {
 // Where hvdrun is called. Tests put their own folders here.
 struct Surroundings {
   std::filesystem::path site_config_file = "/etc/hvdrun/config.json";
-  std::filesystem::path working_directory = std::filesystem::current_path();
+  std::filesystem::path working_directory = current_directory();
+
+  // Empty when there is none: somebody has removed it.
+  static std::filesystem::path current_directory();
 };
 
 // Reads the words after "hvdrun" and the config files, and looks the program up. Touches nothing

@@ -23,18 +23,11 @@ void append_sources(std::string& out, const std::vector<ConfigSource>& sources) 
   out += fmt::format("  {}. {}\n\n", ++number, "command line");
 }
 
-// A value on one line; quotes only where it needs them.
-std::string shown(const std::string& value) {
-  const bool is_plain = !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {
-    return c > ' ' && c != 0x7f && c != '"';
-  });
-  return is_plain ? value : quote(value);
-}
-
 std::string value_of(const Setting& setting) {
-  if (setting.option->kind != ValueKind::environment) return shown(setting.value);
+  if (setting.option->kind != ValueKind::environment) return quote_if_needed(setting.value);
   const auto equals = setting.value.find('=');
-  return equals == std::string::npos ? "(passed on)" : shown(setting.value.substr(equals + 1));
+  return equals == std::string::npos ? "(passed on)"
+                                     : quote_if_needed(setting.value.substr(equals + 1));
 }
 
 // One name's settings, from the first to the one that counts.
@@ -75,9 +68,9 @@ std::string explain_text(const Explanation& explanation) {
     if (histories.empty() && !option.default_value.empty())
       out += fmt::format("  {:<30} {:<18} default\n", option.name, option.default_value);
   }
-  out += "\nprogram: ";
-  if (explanation.command.empty()) return out + "none given\n";
-  for (const auto& word : explanation.command) out += shown(word) + " ";
+  out += "\nprogram:";
+  if (explanation.command.empty()) return out + " none given\n";
+  for (const auto& word : explanation.command) out += " " + quote_if_needed(word);
   return out + "\n         " + explanation.program + "\n";
 }
 

@@ -47,7 +47,7 @@ constexpr Option kOptions[] = {
      placement,
      "N",
      "one per slot",
-     "number of ranks; without it one per slot (a GPU; without GPUs a task or core)",
+     "number of ranks; a slot is a GPU, and without GPUs a task or a core",
      [](JobSpec& job, Value v) { return store(parse_whole(v, 1), job.ranks); }},
     {"hosts",
      {"-H", "--hosts"},

@@ -36,8 +36,9 @@ Result<std::filesystem::path> refuse_to_run(const std::string& name,
   if (state == FileState::folder) return fail(quote(name) + " is a directory", kExitNotExecutable);
   if (state == FileState::executable) return path;
   const auto interpreter = interpreter_for(path);
-  std::string message = quote(name) + " is not executable: chmod +x " + name;
-  if (!interpreter.empty()) message += ", or hvdrun … " + interpreter + " " + name;
+  const auto shown = quote_if_needed(name);
+  std::string message = quote(name) + " is not executable: chmod +x " + shown;
+  if (!interpreter.empty()) message += ", or hvdrun … " + interpreter + " " + shown;
   return fail(message, kExitNotExecutable);
 }
 
@@ -46,12 +47,14 @@ std::string hint_for_file_here(const std::string& name, const std::filesystem::p
   const auto state = state_of(path);
   if (state != FileState::executable && state != FileState::not_executable) return {};
   const auto interpreter = interpreter_for(path);
+  const auto local = quote_if_needed("./" + name);
   std::string ways;
-  if (state == FileState::executable) ways = "hvdrun … ./" + name;
+  if (state == FileState::executable) ways = "hvdrun … " + local;
   if (!interpreter.empty())
-    ways += (ways.empty() ? "hvdrun … " : ", or hvdrun … ") + interpreter + " " + name;
-  if (ways.empty()) ways = "chmod +x it, then hvdrun … ./" + name;
-  return "; there is ./" + name + " here: " + ways;
+    ways +=
+        (ways.empty() ? "hvdrun … " : ", or hvdrun … ") + interpreter + " " + quote_if_needed(name);
+  if (ways.empty()) ways = "chmod +x it, then hvdrun … " + local;
+  return "; there is " + local + " here: " + ways;
 }
 
 }  // namespace
@@ -65,7 +68,8 @@ Result<std::filesystem::path> find_program(const std::string& name, const Enviro
   if (name.find('/') != std::string::npos) return refuse_to_run(name, here, state_of(here));
 
   const auto* path_variable = find_variable(environment, "PATH");
-  std::string_view rest = path_variable == nullptr ? "/bin:/usr/bin" : *path_variable;
+  std::string_view rest = "/bin:/usr/bin";
+  if (path_variable != nullptr) rest = *path_variable;
   std::optional<std::filesystem::path> not_executable;
   while (true) {
     const auto colon = rest.find(':');

@@ -1,5 +1,7 @@
 #include "cli/quote.hpp"
 
+#include <algorithm>
+
 namespace hvdrun::cli {
 namespace {
 
@@ -39,6 +41,14 @@ std::string quote(std::string_view text) {
   if (is_long) out += "…";
   out += '"';
   return out;
+}
+
+std::string quote_if_needed(std::string_view text) {
+  const bool is_plain = !text.empty() && text.size() <= kLongest &&
+                        std::all_of(text.begin(), text.end(), [](unsigned char c) {
+                          return c > ' ' && c != 0x7f && c != '"';
+                        });
+  return is_plain ? std::string(text) : quote(text);
 }
 
 }  // namespace hvdrun::cli

@@ -10,4 +10,7 @@ namespace hvdrun::cli {
 // Other bytes stay as they are: the terminal decides what a name in its encoding looks like.
 std::string quote(std::string_view text);
 
+// As it is where that can be read as one word, else as quote().
+std::string quote_if_needed(std::string_view text);
+
 }  // namespace hvdrun::cli

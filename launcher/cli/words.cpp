@@ -148,8 +148,7 @@ class Walk {
   }
 
   static Result<void> unknown(std::string_view spelling) {
-    const auto quoted = quote(spelling);
-    std::string message = "unknown option " + quoted.substr(1, quoted.size() - 2);
+    std::string message = "unknown option " + quote_if_needed(spelling);
     const auto nearest = nearest_option(spelling);
     message += nearest.empty() ? "; hvdrun --help lists all"
                                : "; did you mean " + std::string(nearest) + "?";

@@ -1,0 +1,30 @@
+#include "cli/check_build.hpp"
+
+#include <string>
+
+#include <gmock/gmock.h>
+
+namespace hvdrun {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST(CheckBuild, MarksWhatIsThere) {
+  const auto text =
+      check_build_text([](const char* soname) { return std::string(soname) == "libpmix.so.2"; });
+  EXPECT_THAT(text, StartsWith("hvdrun " HVD_TEST_VERSION "\n"));
+  EXPECT_THAT(text, HasSubstr("    [X] PMIx\n"));
+  EXPECT_THAT(text, HasSubstr("    [X] libpmix.so.2 "));
+  EXPECT_THAT(text, HasSubstr("    [ ] libnvidia-ml.so.1 "));
+  EXPECT_THAT(text, HasSubstr("    [ ] libnccl.so.2 "));
+}
+
+TEST(CheckBuild, AsksTheLoaderByDefault) {
+  EXPECT_TRUE(library_opens("libc.so.6"));
+  EXPECT_FALSE(library_opens("libhvdrun-nosuch.so.99"));
+  EXPECT_THAT(check_build_text(), HasSubstr("libcuda.so.1"));
+}
+
+}  // namespace
+}  // namespace hvdrun

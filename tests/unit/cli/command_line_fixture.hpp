@@ -1,0 +1,51 @@
+// A place to read command lines in: an own folder as working directory, site, home and PATH, with
+// one program in it, "prog".
+#pragma once
+
+#include "cli/command_line.hpp"
+#include "temporary_folder.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace hvdrun::test {
+
+class CommandLineTest : public testing::Test {
+ protected:
+  CommandLineTest() {
+    program_ = folder_.write_program("bin/prog");
+    environment_ = {{"PATH", (folder_.path() / "bin").string()},
+                    {"HOME", (folder_.path() / "home").string()}};
+    surroundings_.site_config_file = folder_.path() / "site/config.json";
+    surroundings_.working_directory = folder_.path();
+  }
+
+  Result<Invocation> parse(const std::vector<std::string>& args) const {
+    return parse_command_line(args, environment_, surroundings_);
+  }
+
+  // What the words before "prog" make of a job. Fails the test where they are refused.
+  JobSpec job(std::vector<std::string> args) const {
+    args.emplace_back("prog");
+    auto invocation = parse(args);
+    EXPECT_TRUE(invocation) << invocation.error().message;
+    return invocation ? std::move(invocation->spec) : JobSpec{};
+  }
+
+  // The error that words give; fails the test where they are accepted.
+  Error error(const std::vector<std::string>& args) const {
+    auto invocation = parse(args);
+    EXPECT_FALSE(invocation);
+    return invocation ? Error{} : std::move(invocation).error();
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path program_;
+  Environment environment_;
+  Surroundings surroundings_;
+};
+
+}  // namespace hvdrun::test

@@ -1,0 +1,221 @@
+#include "cli/command_line.hpp"
+
+#include "command_line_fixture.hpp"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+using CommandLine = test::CommandLineTest;
+
+TEST_F(CommandLine, EveryOptionReachesItsFieldOfTheJob) {
+  const std::pair<std::vector<std::string>, std::function<bool(const JobSpec&)>> cases[] = {
+      {{"-np", "4"}, [](const auto& j) { return j.ranks == 4; }},
+      {{"-np", "10000000"}, [](const auto& j) { return j.ranks == 10000000; }},
+      {{"-H", "localhost:2,b"},
+       [](const auto& j) {
+         return j.hosts.size() == 2 && j.hosts[0].slots == 2 && j.hosts[1].name == "b";
+       }},
+      {{"--ranks-per-host", "1"}, [](const auto& j) { return j.ranks_per_host == 1; }},
+      {{"--oversubscribe"}, [](const auto& j) { return j.oversubscribe; }},
+      {{"--bind-to", "core"}, [](const auto& j) { return j.bind_to == BindTo::core; }},
+      {{"--bind-to", "numa"}, [](const auto& j) { return j.bind_to == BindTo::numa; }},
+      {{"--bind-to", "none"}, [](const auto& j) { return j.bind_to == BindTo::none; }},
+      {{"--cpus-per-rank", "8"}, [](const auto& j) { return j.cpus_per_rank == 8; }},
+      {{"--gpu-bind", "single"}, [](const auto& j) { return j.gpu_bind == GpuBind::single; }},
+      {{"--gpu-bind", "none"}, [](const auto& j) { return j.gpu_bind == GpuBind::none; }},
+      {{"--report-bindings"}, [](const auto& j) { return j.report_bindings; }},
+      {{"--dry-run", "--json"}, [](const auto& j) { return j.dry_run && j.json; }},
+      {{"-x", "A=1", "-x", "PATH"},
+       [](const auto& j) {
+         return j.environment.size() == 2 && j.environment[0].value == "1" &&
+                !j.environment[1].value;
+       }},
+      {{"-x", "A=1", "-x", "B=2", "-x", "A=3"},
+       [](const auto& j) {
+         return j.environment.size() == 2 && j.environment[0].name == "A" &&
+                j.environment[0].value == "3";
+       }},
+      {{"--pmix", "on"}, [](const auto& j) { return j.pmix == PmixMode::on; }},
+      {{"--pmix", "off"}, [](const auto& j) { return j.pmix == PmixMode::off; }},
+      {{"--start-timeout", "2m"},
+       [](const auto& j) { return j.start_timeout == milliseconds(120000); }},
+      {{"--stdin", "none"}, [](const auto& j) { return j.input.to == InputSpec::To::none; }},
+      {{"--stdin", "all"}, [](const auto& j) { return j.input.to == InputSpec::To::all; }},
+      {{"--stdin", "3"}, [](const auto& j) { return j.input.rank == 3; }},
+      {{"--label", "rank@host"}, [](const auto& j) { return j.output.label == "rank@host"; }},
+      {{"--label", "[{rank},{host}]"},
+       [](const auto& j) { return j.output.label == "[{rank},{host}]"; }},
+      {{"-prefix-timestamp"}, [](const auto& j) { return j.output.timestamps; }},
+      {{"--color", "always"}, [](const auto& j) { return j.output.color == ColorMode::always; }},
+      {{"--color", "never"}, [](const auto& j) { return j.output.color == ColorMode::never; }},
+      {{"--only-rank", "0,4-7"},
+       [](const auto& j) { return j.output.only_ranks->to_string() == "0,4-7"; }},
+      {{"--only-rank", "0", "--only-rank", "all"},
+       [](const auto& j) { return !j.output.only_ranks; }},
+      {{"--output-filename", "logs"}, [](const auto& j) { return j.output.directory == "logs"; }},
+      {{"--on-output-error", "stop"},
+       [](const auto& j) { return j.output.on_error == OnOutputError::stop; }},
+      {{"--report", "r.json"}, [](const auto& j) { return j.report_file == "r.json"; }},
+      {{"--kill-signal", "INT"}, [](const auto& j) { return j.stop.signal == SIGINT; }},
+      {{"--grace", "0.5"}, [](const auto& j) { return j.stop.grace == milliseconds(500); }},
+      {{"--exit-timeout", "0"},
+       [](const auto& j) { return j.stop.exit_timeout == milliseconds(0); }},
+      {{"--exit-timeout", "5", "--exit-timeout", "none"},
+       [](const auto& j) { return !j.stop.exit_timeout; }},
+      {{"--verbose", "--verbose"}, [](const auto& j) { return j.verbosity == 2; }},
+      {{}, [](const auto& j) { return !j.ranks && j.hosts.empty() && j.verbosity == 0; }},
+  };
+  for (const auto& [args, holds] : cases)
+    EXPECT_TRUE(holds(job(args))) << testing::PrintToString(args);
+}
+
+TEST_F(CommandLine, LooksTheProgramUpAndKeepsItsWords) {
+  const auto invocation = parse({"-np", "2", "prog", "-np", "--help"});
+  ASSERT_TRUE(invocation);
+  EXPECT_EQ(invocation->action, Invocation::Action::run);
+  EXPECT_THAT(invocation->spec.command, ElementsAre("prog", "-np", "--help"));
+  EXPECT_EQ(invocation->spec.program, program_);
+  EXPECT_EQ(invocation->spec.working_directory, folder_.path());
+  EXPECT_THAT(invocation->notes, IsEmpty());
+}
+
+TEST_F(CommandLine, BadValuesAreRefusedByName) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"-np", "0"}, "-np needs a whole number of 1 or more, not \"0\""},
+      {{"-np", "-1"}, "-np needs a whole number of 1 or more, not \"-1\""},
+      {{"--np=abc"}, "--np needs a whole number of 1 or more, not \"abc\""},
+      {{"-np", "99999999999"}, "-np cannot be \"99999999999\": that is out of range"},
+      {{"-np", "1\n2"}, "-np needs a whole number of 1 or more, not \"1\\n2\""},
+      {{"-x", "=v"}, "-x needs NAME or NAME=VALUE, not \"=v\""},
+      {{"--grace", "-1"}, "--grace needs a time such as 30, 0.5, 500ms or 2m, not \"-1\""},
+      {{"--start-timeout", "0"}, "--start-timeout needs a time of more than 0, not \"0\""},
+      {{"--bind-to", "cores"}, "--bind-to must be core, numa, none or auto, not \"cores\""},
+      {{"--only-rank", "3-1"}, "--only-rank needs ranks such as 0,4-7, not \"3-1\""},
+      {{"--only-rank", ""}, "--only-rank needs ranks such as 0,4-7, not \"\""},
+      {{"--output-filename", ""}, "--output-filename needs a name that is not empty"},
+      {{"-H", "a:0"}, "-H needs 1 slot or more after the \":\", not \"a:0\""},
+      {{"--kill-signal", "0"},
+       "--kill-signal needs a signal such as TERM, INT, USR1 or 15, not \"0\""},
+  };
+  for (auto [args, message] : cases) {
+    args.emplace_back("prog");
+    const auto refused = error(args);
+    EXPECT_EQ(refused.message, message);
+    EXPECT_EQ(refused.exit_code, kExitUsage);
+  }
+}
+
+TEST_F(CommandLine, WithoutAProgramItSaysHowToGiveOne) {
+  for (const std::vector<std::string>& args :
+       std::vector<std::vector<std::string>>{{}, {"-np", "2"}, {"run"}, {"--"}}) {
+    const auto refused = error(args);
+    EXPECT_THAT(refused.message, StartsWith("no program given; usage: hvdrun -np N program"));
+    EXPECT_EQ(refused.exit_code, kExitUsage);
+  }
+}
+
+TEST_F(CommandLine, TheProgramsErrorsHaveTheShellsCodes) {
+  EXPECT_EQ(error({"nosuch"}).exit_code, kExitNotFound);
+  EXPECT_EQ(error({""}).exit_code, kExitNotFound);
+  EXPECT_EQ(error({"./bin"}).exit_code, kExitNotExecutable);
+}
+
+TEST_F(CommandLine, ARemovedWorkingDirectoryIsAnError) {
+  surroundings_.working_directory.clear();
+  EXPECT_THAT(error({"prog"}).message, HasSubstr("current directory does not exist"));
+}
+
+TEST_F(CommandLine, ActionsNeedNoProgramAndReadNoConfigFile) {
+  folder_.write("site/config.json", "broken");
+  EXPECT_EQ(parse({"--help"})->action, Invocation::Action::help);
+  EXPECT_THAT(parse({"-h"})->text, StartsWith("usage: hvdrun"));
+  EXPECT_EQ(parse({"--version"})->text, "hvdrun " HVD_TEST_VERSION "\n");
+  EXPECT_EQ(parse({"-cb"})->action, Invocation::Action::check_build);
+}
+
+TEST_F(CommandLine, LaterSourcesOverrideEarlierOnesKeyByKey) {
+  folder_.write("site/config.json",
+                R"({"num-proc": 1, "grace": 1, "bind-to": "core", "color": "never", "verbose": 3,
+                    "oversubscribe": true, "x": {"A": "site", "B": "site"}})");
+  folder_.write("home/.config/hvdrun/config.json",
+                R"({"num-proc": 2, "grace": 2, "bind-to": "numa"})");
+  environment_["HVDRUN_CONFIG"] =
+      folder_.write("environment.json", R"({"num-proc": 3, "grace": 3})").string();
+  const auto file = folder_.write("job.json", R"({"num-proc": 4})").string();
+  const auto spec =
+      job({"-np", "5", "--verbose", "--no-oversubscribe", "-x", "B=words", "--config-file", file});
+  EXPECT_EQ(spec.ranks, 5);
+  EXPECT_EQ(spec.stop.grace, milliseconds(3000));
+  EXPECT_EQ(spec.bind_to, BindTo::numa);
+  EXPECT_EQ(spec.output.color, ColorMode::never);
+  EXPECT_EQ(spec.verbosity, 1);
+  EXPECT_FALSE(spec.oversubscribe);
+  ASSERT_EQ(spec.environment.size(), 2u);
+  EXPECT_EQ(spec.environment[0].value, "site");
+  EXPECT_EQ(spec.environment[1].value, "words");
+  EXPECT_EQ(job({"--config-file", file}).ranks, 4);
+  EXPECT_EQ(job({}).ranks, 3);
+  environment_.erase("HVDRUN_CONFIG");
+  EXPECT_EQ(job({}).ranks, 2);
+  environment_.erase("HOME");
+  EXPECT_EQ(job({}).ranks, 1);
+}
+
+TEST_F(CommandLine, ConfigFilesAreReadInOrder) {
+  const auto one = folder_.write("one.json", R"({"num-proc": 1, "grace": 1})").string();
+  const auto two = folder_.write("two.json", R"({"num-proc": 2})").string();
+  const auto spec = job({"--config-file", one, "--config-file", two});
+  EXPECT_EQ(spec.ranks, 2);
+  EXPECT_EQ(spec.stop.grace, milliseconds(1000));
+}
+
+TEST_F(CommandLine, AConfigFileThatCannotBeReadIsAnError) {
+  const auto missing = (folder_.path() / "nosuch.json").string();
+  EXPECT_EQ(error({"--config-file", missing, "prog"}).message,
+            "cannot read the config file " + missing + ": No such file or directory");
+  const auto folder = folder_.path().string();
+  EXPECT_EQ(error({"--config-file", folder, "prog"}).message,
+            "cannot read the config file " + folder + ": Is a directory");
+  EXPECT_THAT(error({"--config-file", "/dev/zero", "prog"}).message,
+              HasSubstr("larger than 1 MiB"));
+  environment_["HVDRUN_CONFIG"] = missing;
+  EXPECT_EQ(error({"prog"}).exit_code, kExitUsage);
+}
+
+TEST_F(CommandLine, BadValuesInAConfigFileAreRefusedByFileAndLine) {
+  const auto file = folder_.write("job.json", "{\n\"grace\": 1,\n\"num-proc\": 0\n}").string();
+  EXPECT_EQ(error({"--config-file", file, "-np", "4", "prog"}).message,
+            file + ":3: \"num-proc\" needs a whole number of 1 or more, not \"0\"");
+  folder_.write("job.json", "{\n\"num-proc\" 4}");
+  EXPECT_THAT(error({"--config-file", file, "prog"}).message,
+              StartsWith(file + ":2:12: not valid JSON: "));
+  folder_.write("job.json", "{\"label\": \"{rank}\\u0000\"}");
+  EXPECT_EQ(error({"--config-file", file, "prog"}).message,
+            file + ":1: \"label\" cannot hold a NUL character");
+}
+
+TEST_F(CommandLine, NotesSayWhatHasNoEffect) {
+  const auto file = folder_.write("job.json", R"({"cache-capacity": 7})").string();
+  const auto invocation = parse({"--gloo", "--config-file", file, "--json", "-x", "NOPE", "prog"});
+  ASSERT_TRUE(invocation);
+  EXPECT_THAT(
+      invocation->notes,
+      ElementsAre("--gloo has no effect: hvdrun brings the ranks together itself",
+                  file + ":1: \"cache-capacity\" has no effect: it tunes Horovod's engine, which "
+                         "hvdrun does not use",
+                  "--json has no effect without --dry-run",
+                  "-x NOPE has no effect: it is not set in your environment"));
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,147 @@
+#include "cli/config_file.hpp"
+
+#include <gmock/gmock.h>
+
+namespace hvdrun::cli {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+// "name=value source" of each setting.
+std::vector<std::string> settings_in(const std::string& text) {
+  const auto config = parse_config(text, "f");
+  EXPECT_TRUE(config) << config.error().message;
+  std::vector<std::string> texts;
+  if (config)
+    for (const auto& setting : config->settings)
+      texts.push_back(std::string(setting.option->name) + "=" + setting.value + " " +
+                      setting.source);
+  return texts;
+}
+
+std::string error_of(const std::string& text) {
+  const auto config = parse_config(text, "f");
+  EXPECT_FALSE(config) << text;
+  if (config) return {};
+  EXPECT_EQ(config.error().exit_code, kExitUsage);
+  return config.error().message;
+}
+
+TEST(ParseConfig, TakesEveryKindOfValueWithItsLine) {
+  EXPECT_THAT(
+      settings_in(R"({
+    "num-proc": 4,
+    "oversubscribe": true, "json": false,
+    "verbose": 2,
+    "bind-to": "core",
+    "grace": 0.5,
+    "exit-timeout": "2m",
+    "kill-signal": 9,
+    "stdin": "all",
+    "only-rank": [0, "4-7"],
+    "hosts": ["a:1",
+              "b"]
+  })"),
+      ElementsAre("num-proc=4 f:2", "oversubscribe=true f:3", "json=false f:3", "verbose=2 f:4",
+                  "bind-to=core f:5", "grace=0.5 f:6", "exit-timeout=2m f:7", "kill-signal=9 f:8",
+                  "stdin=all f:9", "only-rank=0,4-7 f:10", "hosts=a:1,b f:11"));
+  EXPECT_THAT(settings_in(R"({"verbose": true})"), ElementsAre("verbose=1 f:1"));
+  EXPECT_THAT(settings_in(R"({"only-rank": 3, "hosts": "a"})"),
+              ElementsAre("only-rank=3 f:1", "hosts=a f:1"));
+}
+
+TEST(ParseConfig, TakesVariablesAsObjectOrArray) {
+  EXPECT_THAT(settings_in("{\"x\": {\"A\": \"1=2\",\n\"B\": null,\n\"C\": \"\"}}"),
+              ElementsAre("x=A=1=2 f:1", "x=B f:2", "x=C= f:3"));
+  EXPECT_THAT(settings_in(R"({"x": ["A=1", "B"]})"), ElementsAre("x=A=1 f:1", "x=B f:1"));
+  EXPECT_EQ(error_of(R"({"x": {"A=B": "1"}})"), "f:1: \"A=B\" cannot be the name of a variable");
+  EXPECT_THAT(error_of("{\"x\": {\"A\":\n 1}}"),
+              StartsWith("f:2: \"x\" must be an object such as"));
+  EXPECT_THAT(error_of(R"({"x": "A=1"})"), StartsWith("f:1: \"x\" must be an object"));
+  EXPECT_THAT(error_of(R"({"x": [null]})"), StartsWith("f:1: \"x\" must be an object"));
+}
+
+TEST(ParseConfig, TakesCommentsAndAnEmptyObject) {
+  EXPECT_THAT(settings_in("// all ranks\n{ /* none */\n\"num-proc\": 2 }"),
+              ElementsAre("num-proc=2 f:3"));
+  EXPECT_THAT(settings_in("{}"), IsEmpty());
+}
+
+TEST(ParseConfig, SyntaxErrorsHaveLineAndColumn) {
+  EXPECT_THAT(error_of("{\n  \"num-proc\": ]\n}"),
+              StartsWith("f:2:15: not valid JSON: unexpected ']'"));
+  EXPECT_THAT(error_of("{\"num-proc\": 4"), StartsWith("f:1:15: not valid JSON: unexpected end"));
+  EXPECT_THAT(error_of("{} x"), StartsWith("f:1:4: not valid JSON: "));
+  EXPECT_THAT(error_of("num-proc: 4"), StartsWith("f:1:3: not valid JSON: "));
+  EXPECT_THAT(error_of("{\"a\n\": 1}"), StartsWith("f:1:4: not valid JSON: "));
+  EXPECT_THAT(error_of("{\"label\": \"\xff\"}"), HasSubstr("not valid JSON: "));
+  EXPECT_EQ(error_of(" \n"), "f: is empty; it must hold an object, such as {\"num-proc\": 4}");
+}
+
+TEST(ParseConfig, RefusesOtherShapes) {
+  EXPECT_EQ(error_of("[1]"), "f:1: must be an object, such as {\"num-proc\": 4}");
+  EXPECT_EQ(error_of("\n4"), "f:2: must be an object, such as {\"num-proc\": 4}");
+  EXPECT_EQ(error_of("{\"x\": {\n\"A\": [1]}}"), "f:2: \"x\" is nested too deep");
+  EXPECT_EQ(error_of("{\"grace\": 1,\n\"grace\": 2}"), "f:2: has \"grace\" twice");
+  EXPECT_EQ(error_of("{\"x\": {\"A\": null, \"A\": null}}"), "f:1: has \"A\" twice");
+}
+
+TEST(ParseConfig, RefusesWrongTypes) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"num-proc": "4"})", "f:1: \"num-proc\" must be a whole number"},
+      {R"({"num-proc": 1.5})", "f:1: \"num-proc\" must be a whole number"},
+      {R"({"num-proc": null})", "f:1: \"num-proc\" must be a whole number"},
+      {R"({"oversubscribe": 1})", "f:1: \"oversubscribe\" must be true or false"},
+      {R"({"bind-to": ["core"]})", "f:1: \"bind-to\" must be a string"},
+      {R"({"kill-signal": true})", "f:1: \"kill-signal\" must be a string or a number"},
+      {R"({"hosts": {"a": 1}})", "f:1: \"hosts\" must be a string, or an array of strings"},
+      {"{\"hosts\": [\"a\",\n null]}", "f:2: \"hosts\" must be a string, or an array of strings"},
+      {R"({"grace": true})",
+       "f:1: \"grace\" must be a number of seconds, or a string such as \"500ms\""},
+  };
+  for (const auto& [text, message] : cases) EXPECT_EQ(error_of(text), message) << text;
+}
+
+TEST(ParseConfig, RefusesUnknownKeysWithTheNearest) {
+  EXPECT_EQ(error_of("{\n\"num-procs\": 4}"),
+            "f:2: unknown key \"num-procs\"; did you mean \"num-proc\"?");
+  EXPECT_EQ(error_of(R"({"quux": {"a": 1}})"), "f:1: unknown key \"quux\"");
+  EXPECT_EQ(error_of(R"({"help": true})"), "f:1: \"help\" cannot stand in a config file");
+  EXPECT_EQ(error_of(R"({"config-file": "g"})"),
+            "f:1: \"config-file\" cannot stand in a config file");
+}
+
+TEST(ParseConfig, KnowsHorovodsOptions) {
+  const auto config = parse_config("{\n\"cycle-time-ms\": 1}", "f");
+  EXPECT_THAT(config->settings, IsEmpty());
+  EXPECT_THAT(config->notes, ElementsAre(HasSubstr("f:2: \"cycle-time-ms\" has no effect: ")));
+  EXPECT_EQ(error_of(R"({"timeline-filename": "t"})"),
+            "f:1: \"timeline-filename\" is an option of horovodrun that is not in this version");
+}
+
+TEST(ParseConfig, DeepNestingIsAnErrorNotACrash) {
+  EXPECT_EQ(error_of("{\"x\": " + std::string(100000, '[')), "f:1: \"x\" is nested too deep");
+}
+
+TEST(ConfigSources, AreInOrder) {
+  const auto titles = [](const Environment& environment) {
+    std::vector<std::string> texts;
+    for (const auto& source : config_sources("/site", environment, {"one", "two"}))
+      texts.push_back(source.title + " " + source.file.string());
+    return texts;
+  };
+  EXPECT_THAT(titles({{"HOME", "/home/u"}, {"HVDRUN_CONFIG", "e.json"}}),
+              ElementsAre("site /site", "user /home/u/.config/hvdrun/config.json",
+                          "HVDRUN_CONFIG e.json", "--config-file one", "--config-file two"));
+  EXPECT_THAT(titles({{"HOME", "/home/u"}, {"XDG_CONFIG_HOME", "/xdg"}})[1],
+              "user /xdg/hvdrun/config.json");
+  EXPECT_THAT(titles({{"HOME", "/home/u"}, {"XDG_CONFIG_HOME", "relative"}})[1],
+              "user /home/u/.config/hvdrun/config.json");
+  EXPECT_THAT(titles({})[1], "user ");
+}
+
+}  // namespace
+}  // namespace hvdrun::cli

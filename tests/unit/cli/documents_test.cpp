@@ -1,0 +1,78 @@
+// Holds what is written by hand to the table of options.
+#include "cli/option_table.hpp"
+
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include <gmock/gmock.h>
+
+namespace hvdrun::cli {
+namespace {
+
+using testing::HasSubstr;
+
+std::string document(const std::string& name) {
+  std::ifstream file(std::string(HVD_SOURCE_DIR "/") + name);
+  EXPECT_TRUE(file) << name;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Whether `word` stands in the text between blanks, quotes or commas.
+bool has_word(const std::string& text, const std::string& word) {
+  constexpr std::string_view kBoundary = " \t\n',|()";
+  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+    const auto end = at + word.size();
+    const bool starts = at == 0 || kBoundary.find(text[at - 1]) != std::string_view::npos;
+    const bool ends = end == text.size() || kBoundary.find(text[end]) != std::string_view::npos;
+    if (starts && ends) return true;
+  }
+  return false;
+}
+
+TEST(Documents, TheManualPageHasEveryOption) {
+  // In mdoc, "--num-proc" is "Fl -num-proc"; each option has an item (.It) of its own.
+  std::string items;
+  std::istringstream lines(document("docs/hvdrun.1"));
+  for (std::string line; std::getline(lines, line);)
+    if (line.rfind(".It ", 0) == 0) items += line + "\n";
+  for (const auto& option : option_table())
+    for (const auto spelling : option.spellings)
+      EXPECT_TRUE(spelling.empty() || has_word(items, "Fl " + std::string(spelling.substr(1))))
+          << spelling;
+}
+
+TEST(Documents, TheCompletionHasEveryOptionInTheRightList) {
+  const auto text = document("completions/hvdrun.bash");
+  const auto words_in = [&](const std::string& variable) {
+    const auto start = text.find(variable + "='");
+    EXPECT_NE(start, std::string::npos) << variable;
+    return text.substr(start, text.find("'\n", start) - start) + " ";
+  };
+  const auto flags = words_in("_hvdrun_flags");
+  const auto with_value = words_in("_hvdrun_options_with_value");
+  for (const auto& option : option_table()) {
+    for (const auto spelling : option.spellings) {
+      const auto& list = takes_value(option) ? with_value : flags;
+      EXPECT_TRUE(spelling.empty() || has_word(list, std::string(spelling))) << spelling;
+    }
+  }
+}
+
+TEST(Documents, TheConfigPageHasEveryKey) {
+  const auto text = document("docs/config.md");
+  for (const auto& option : option_table()) {
+    const bool has_row = text.find("\n| `" + std::string(option.name) + "` |") != text.npos;
+    EXPECT_EQ(has_row, is_setting(option)) << option.name;
+  }
+}
+
+TEST(Documents, TheExitCodePageHasEveryCode) {
+  const auto text = document("docs/exit-codes.md");
+  for (const int code : {kExitOk, kExitUsage, kExitTimeout, kExitLauncher, kExitNotExecutable,
+                         kExitNotFound, kExitInterrupt})
+    EXPECT_THAT(text, HasSubstr("\n| " + std::to_string(code) + " |"));
+}
+
+}  // namespace
+}  // namespace hvdrun::cli

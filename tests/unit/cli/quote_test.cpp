@@ -1,0 +1,28 @@
+#include "cli/quote.hpp"
+
+#include <gtest/gtest.h>
+
+namespace hvdrun::cli {
+namespace {
+
+TEST(Quote, KeepsATextOnOneLine) {
+  EXPECT_EQ(quote("a b"), "\"a b\"");
+  EXPECT_EQ(quote("a\nb\tc\rd\x1b[0m\x7f"), "\"a\\nb\\tc\\rd\\x1b[0m\\x7f\"");
+  EXPECT_EQ(quote(std::string("a\0b", 3)), "\"a\\x00b\"");
+  EXPECT_EQ(quote(""), "\"\"");
+}
+
+TEST(Quote, CutsALongTextBetweenCharacters) {
+  EXPECT_EQ(quote(std::string(80, 'a')), "\"" + std::string(80, 'a') + "\"");
+  EXPECT_EQ(quote(std::string(81, 'a')), "\"" + std::string(80, 'a') + "…\"");
+  EXPECT_EQ(quote(std::string(79, 'a') + "éé"), "\"" + std::string(79, 'a') + "…\"");
+}
+
+TEST(QuoteIfNeeded, LeavesWordsAlone) {
+  EXPECT_EQ(quote_if_needed("./train.py"), "./train.py");
+  EXPECT_EQ(quote_if_needed(""), "\"\"");
+  EXPECT_EQ(quote_if_needed("a b"), "\"a b\"");
+}
+
+}  // namespace
+}  // namespace hvdrun::cli

@@ -1,0 +1,141 @@
+#include "cli/values.hpp"
+
+#include <climits>
+#include <csignal>
+
+#include <gmock/gmock.h>
+
+namespace hvdrun::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+TEST(ParseWhole, TakesWholeNumbersFromTheMinimumOn) {
+  EXPECT_EQ(parse_whole("1", 1).value(), 1);
+  EXPECT_EQ(parse_whole("0", 0).value(), 0);
+  EXPECT_EQ(parse_whole("10000000", 1).value(), 10000000);
+  EXPECT_EQ(parse_whole("2147483647", 1).value(), INT_MAX);
+}
+
+TEST(ParseWhole, SaysWhatItNeeds) {
+  for (const auto* text : {"0", "-1", "abc", "", " 4", "4 ", "4.0", "1e3", "0x4", "+4", "4\n"}) {
+    const auto number = parse_whole(text, 1);
+    ASSERT_FALSE(number) << text;
+    EXPECT_THAT(number.error().message, HasSubstr("needs a whole number of 1 or more, not "));
+    EXPECT_EQ(number.error().exit_code, kExitUsage);
+  }
+  EXPECT_EQ(parse_whole("4\n5", 1).error().message,
+            "needs a whole number of 1 or more, not \"4\\n5\"");
+}
+
+TEST(ParseWhole, RefusesWhatNoIntHolds) {
+  for (const auto* text : {"2147483648", "99999999999999999999999999", "-99999999999999999999999"})
+    EXPECT_THAT(parse_whole(text, 1).error().message, HasSubstr("out of range")) << text;
+}
+
+TEST(ParseDuration, TakesSecondsAndUnits) {
+  const std::pair<const char*, int> cases[] = {
+      {"0", 0},       {"5", 5000},    {"0.5", 500},   {".5", 500},  {"30s", 30000},
+      {"1.5s", 1500}, {"500ms", 500}, {"2m", 120000}, {"0.3", 300}, {"0.007", 7},
+      {"0.0001", 1},  {"0ms", 0},     {"1e-9", -1},
+  };
+  for (const auto& [text, expected] : cases) {
+    const auto duration = parse_duration(text);
+    if (expected < 0) {
+      EXPECT_FALSE(duration) << text;
+    } else {
+      ASSERT_TRUE(duration) << text;
+      EXPECT_EQ(duration->count(), expected) << text;
+    }
+  }
+}
+
+TEST(ParseDuration, RefusesTheRest) {
+  for (const auto* text :
+       {"", "-1", "-0", "abc", "5 s", "5h", "inf", "nan", "s", "1,5", "5s5", "m"})
+    EXPECT_FALSE(parse_duration(text)) << text;
+  EXPECT_THAT(parse_duration("1000000000000").error().message, HasSubstr("as long as"));
+}
+
+TEST(ParseTimeLimit, MustBeMoreThanZero) {
+  EXPECT_EQ(parse_time_limit("0.5").value(), milliseconds(500));
+  EXPECT_EQ(parse_time_limit("0").error().message, "needs a time of more than 0, not \"0\"");
+}
+
+TEST(ParseSignal, TakesNamesAndNumbers) {
+  EXPECT_EQ(parse_signal("TERM").value(), SIGTERM);
+  EXPECT_EQ(parse_signal("SIGINT").value(), SIGINT);
+  EXPECT_EQ(parse_signal("sigusr1").value(), SIGUSR1);
+  EXPECT_EQ(parse_signal("9").value(), SIGKILL);
+}
+
+TEST(ParseSignal, RefusesTheRest) {
+  for (const auto* text : {"", "0", "-9", "65", "FOO", "SIG", "TERMINATE"})
+    EXPECT_THAT(parse_signal(text).error().message,
+                HasSubstr("needs a signal such as TERM, INT, USR1 or 15"))
+        << text;
+}
+
+TEST(ParseHosts, TakesNamesSlotsAndAddresses) {
+  const auto hosts = parse_hosts("localhost:4,n1,10.0.0.7:2,[::1]:8,[fe80::1%eth0]").value();
+  ASSERT_EQ(hosts.size(), 5u);
+  EXPECT_EQ(hosts[0].name, "localhost");
+  EXPECT_EQ(hosts[0].slots, 4);
+  EXPECT_EQ(hosts[1].name, "n1");
+  EXPECT_EQ(hosts[1].slots, std::nullopt);
+  EXPECT_EQ(hosts[2].name, "10.0.0.7");
+  EXPECT_EQ(hosts[3].name, "::1");
+  EXPECT_EQ(hosts[3].slots, 8);
+  EXPECT_EQ(hosts[4].name, "fe80::1%eth0");
+}
+
+TEST(ParseHosts, RefusesTheRest) {
+  for (const auto* text : {"", ",", "a,", "a:", "a:0", "a:-1", "a:b", "a b", "a:1:2", "[::1",
+                           "[]:1", "[::1]4", "-oProxyCommand=x", "a\nb:1", "a;b", ":4"}) {
+    const auto hosts = parse_hosts(text);
+    ASSERT_FALSE(hosts) << text;
+    EXPECT_EQ(hosts.error().message.find('\n'), std::string::npos);
+  }
+}
+
+TEST(ParseEnvironmentChange, TakesNamesAndValuesOfAnyKind) {
+  EXPECT_EQ(parse_environment_change("A").value().value, std::nullopt);
+  EXPECT_EQ(parse_environment_change("A=").value().value, "");
+  EXPECT_EQ(parse_environment_change("A=b=c\nd").value().value, "b=c\nd");
+  EXPECT_EQ(parse_environment_change("A=b").value().name, "A");
+  const std::string large(1 << 17, 'v');
+  EXPECT_EQ(parse_environment_change("A=" + large).value().value, large);
+}
+
+TEST(ParseEnvironmentChange, RefusesNamesThatAreNone) {
+  for (const auto* text : {"", "=v", "A B=c", "A\nB=c", "\t"})
+    EXPECT_THAT(parse_environment_change(text).error().message,
+                HasSubstr("needs NAME or NAME=VALUE, not "))
+        << text;
+}
+
+TEST(ParseLabel, TakesWordsAndTemplates) {
+  for (const auto* text : {"none", "rank", "rank@host", "[{rank}] ", "{host}:{rank}"})
+    EXPECT_EQ(parse_label(text).value(), text);
+}
+
+TEST(ParseLabel, RefusesAWordThatIsNone) {
+  EXPECT_EQ(parse_label("ranks").error().message,
+            "must be none, rank, rank@host or a template such as \"[{rank}] \", not \"ranks\"");
+}
+
+TEST(ParseInput, TakesNoneAllAndARank) {
+  EXPECT_EQ(parse_input("none").value().to, InputSpec::To::none);
+  EXPECT_EQ(parse_input("all").value().to, InputSpec::To::all);
+  EXPECT_EQ(parse_input("5").value().rank, 5);
+  EXPECT_EQ(parse_input("-1").error().message, "must be none, all or a rank, not \"-1\"");
+}
+
+TEST(ParseChoice, ListsTheChoices) {
+  const auto choice = parse_choice<int>("x", {{"a", 1}, {"b", 2}, {"c", 3}});
+  EXPECT_EQ(choice.error().message, "must be a, b or c, not \"x\"");
+}
+
+}  // namespace
+}  // namespace hvdrun::cli

@@ -54,6 +54,7 @@ struct NvmlMemory {
 // The open library with its functions; shuts NVML down and closes it at the end of its life.
 class NvmlLibrary {
  public:
+// A declaration cannot stand in parentheses. NOLINTNEXTLINE(bugprone-macro-parentheses)
 #define HVD_NVML_DECLARE(result, name, parameters) result(*name) parameters = nullptr;
   HVD_NVML_REQUIRED(HVD_NVML_DECLARE)
   HVD_NVML_OPTIONAL(HVD_NVML_DECLARE)

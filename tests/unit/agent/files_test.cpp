@@ -1,0 +1,136 @@
+#include "agent/job_folders.hpp"
+#include "agent/master_port.hpp"
+#include "agent/oom_watch.hpp"
+#include "agent/status_pages.hpp"
+#include "base/random.hpp"
+#include "temporary_folder.hpp"
+
+#include <cstring>
+#include <fstream>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+namespace hvdrun {
+namespace {
+
+TEST(JobFolders, ArePrivateAndGoWithAllTheyHold) {
+  const auto folders = JobFolders::of("test-" + random_hex(8));
+  ASSERT_TRUE(folders.create());
+  struct stat status {};
+  ASSERT_EQ(::stat(folders.shared.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700u);
+  std::ofstream(folders.temporary / "file") << "x";
+  std::filesystem::create_directories(folders.shared / "a" / "b");
+  EXPECT_FALSE(folders.create()) << "a folder that is there is somebody else's";
+  folders.sweep();
+  EXPECT_FALSE(std::filesystem::exists(folders.temporary));
+  EXPECT_FALSE(std::filesystem::exists(folders.shared));
+  folders.sweep();  // once more is no error
+}
+
+// What a rank does with HVD_STATUS.
+hvd_status_page* map_page(const std::string& location) {
+  const auto at = location.rfind('@');
+  const Fd file(::open(location.substr(0, at).c_str(), O_RDWR | O_CLOEXEC));
+  void* page = ::mmap(nullptr, HVD_STATUS_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(),
+                      std::stol(location.substr(at + 1)));
+  return static_cast<hvd_status_page*>(page);
+}
+
+TEST(StatusPages, ShowWhatTheRankWrites) {
+  const TemporaryFolder folder;
+  auto pages = StatusPages::create(folder.path(), 3);
+  ASSERT_TRUE(pages) << pages.error().message;
+  auto* page = map_page(pages->location(2));
+  ASSERT_NE(page, MAP_FAILED);
+  EXPECT_EQ(page->magic, HVD_STATUS_MAGIC);
+  EXPECT_EQ(page->version, HVD_STATUS_VERSION);
+  page->step = 42;
+  page->epoch = 3;
+  page->collective_active = 1;
+  page->collective_start_ns = 1;
+  std::strcpy(page->collective_name, "allreduce grad.3");
+  std::strcpy(page->error_text, "rank 1 has left");
+
+  const auto status = pages->read(2);
+  EXPECT_EQ(status.step, 42u);
+  EXPECT_EQ(status.epoch, 3u);
+  EXPECT_EQ(status.collective, "allreduce grad.3");
+  EXPECT_GT(status.collective_seconds, 0);
+  EXPECT_EQ(status.last_error, "rank 1 has left");
+  EXPECT_EQ(pages->read(1).step, 0u) << "each rank has a page of its own";
+
+  page->error_sequence = 1;  // the rank died while it wrote
+  EXPECT_EQ(pages->read(2).last_error, "");
+  ::munmap(page, HVD_STATUS_PAGE_SIZE);
+}
+
+TEST(StatusPages, ANameWithoutItsEndIsCutAtTheField) {
+  const TemporaryFolder folder;
+  auto pages = StatusPages::create(folder.path(), 1);
+  ASSERT_TRUE(pages);
+  auto* page = map_page(pages->location(0));
+  page->collective_active = 1;
+  std::memset(page->collective_name, 'x', HVD_STATUS_NAME_SIZE);
+  EXPECT_EQ(pages->read(0).collective.size(), HVD_STATUS_NAME_SIZE);
+  ::munmap(page, HVD_STATUS_PAGE_SIZE);
+}
+
+TEST(StatusPages, AskingToStopReachesPageAndEventfd) {
+  const TemporaryFolder folder;
+  auto pages = StatusPages::create(folder.path(), 1);
+  ASSERT_TRUE(pages);
+  auto* page = map_page(pages->location(0));
+  pollfd waiting{pages->notice_fd(0), POLLIN, 0};
+  EXPECT_EQ(::poll(&waiting, 1, 0), 0);
+  pages->ask_to_stop();
+  EXPECT_EQ(page->notices, HVD_NOTICE_STOP);
+  EXPECT_EQ(page->notice_sequence, 1u);
+  EXPECT_EQ(::poll(&waiting, 1, 0), 1);
+  ::munmap(page, HVD_STATUS_PAGE_SIZE);
+}
+
+TEST(OomWatch, CountsTheKillsOfItsControlGroup) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "memory.events";
+  const auto write = [&](int kills) {
+    std::ofstream(file) << "low 0\nhigh 0\noom 5\noom_kill " << kills << "\noom_group_kill 0\n";
+  };
+  write(3);
+  OomWatch watch(file);
+  EXPECT_FALSE(watch.happened()) << "those were before";
+  write(5);
+  EXPECT_TRUE(watch.happened());
+  EXPECT_TRUE(watch.happened());
+  EXPECT_FALSE(watch.happened());
+}
+
+TEST(OomWatch, WithoutACounterSaysNo) {
+  OomWatch watch(std::filesystem::path{});
+  EXPECT_FALSE(watch.happened());
+  OomWatch missing("/nonexistent/memory.events");
+  EXPECT_FALSE(missing.happened());
+}
+
+TEST(MasterPort, IsKeptButCanBeListenedOnByTheProgram) {
+  auto port = hold_master_port();
+  ASSERT_TRUE(port) << port.error().message;
+  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port->number));
+  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(::listen(socket.get(), 1), 0);
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,113 @@
+#include "agent/process_tree.hpp"
+
+#include "base/fd.hpp"
+#include "base/random.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <hvd_contract/environment.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+ProcessInfo process(pid_t pid, pid_t parent, char state = 'S') {
+  ProcessInfo info;
+  info.pid = pid;
+  info.parent = parent;
+  info.state = state;
+  return info;
+}
+
+std::vector<pid_t> pids(const std::vector<ProcessInfo>& processes) {
+  std::vector<pid_t> numbers;
+  for (const auto& info : processes) numbers.push_back(info.pid);
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+TEST(ProcessTree, DescendantsAreThoseBelow) {
+  const std::vector<ProcessInfo> all{process(1, 0),   process(10, 1), process(11, 10),
+                                     process(12, 11), process(20, 1), process(21, 10, 'Z')};
+  EXPECT_EQ(pids(descendants_of(10, all)), (std::vector<pid_t>{11, 12}));
+  EXPECT_EQ(pids(descendants_of(1, all)), (std::vector<pid_t>{10, 11, 12, 20}));
+  EXPECT_EQ(pids(descendants_of(1, all, {10})), std::vector<pid_t>{20});
+  EXPECT_TRUE(descendants_of(12, all).empty());
+}
+
+TEST(ProcessTree, FindsThisProcess) {
+  const auto all = all_processes();
+  const auto here =
+      std::find_if(all.begin(), all.end(), [](const auto& info) { return info.pid == ::getpid(); });
+  ASSERT_NE(here, all.end());
+  EXPECT_EQ(here->parent, ::getppid());
+  EXPECT_EQ(here->session, ::getsid(0));
+  EXPECT_EQ(to_string(*here), "pid " + std::to_string(::getpid()) + " (agent_test)");
+}
+
+// A child with a grandchild that has left its session; both wait for ever. Returns when both run.
+pid_t start_family(pid_t& grandchild) {
+  auto ready = make_pipe();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const pid_t below = ::fork();
+    if (below == 0) {
+      ::setsid();
+      const pid_t self = ::getpid();
+      [[maybe_unused]] const auto put = ::write(ready->write.get(), &self, sizeof self);
+    }
+    while (true) ::pause();
+  }
+  EXPECT_EQ(::read(ready->read.get(), &grandchild, sizeof grandchild), sizeof grandchild);
+  return child;
+}
+
+TEST(ProcessTree, KillsAllBelowEvenWhatLeftItsSession) {
+  // In a process of its own, so that other children of this test's process are not touched.
+  const pid_t runner = ::fork();
+  if (runner == 0) {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    pid_t grandchild = 0;
+    start_family(grandchild);
+    const auto left = kill_job_processes(::getpid(), "no such job", std::chrono::seconds(20));
+    const bool gone = ::kill(grandchild, 0) != 0 || ::waitpid(grandchild, nullptr, 0) == grandchild;
+    ::_exit(left.empty() && gone ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(runner, &status, 0), runner);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(ProcessTree, FindsProcessesByTheJobsCookieWhereverTheyHang) {
+  const auto job_id = random_hex(16);
+  auto started = make_pipe();
+  ASSERT_TRUE(started);
+  const pid_t stray = ::fork();
+  if (stray == 0) {
+    const std::string cookie = HVD_ENV_JOB_ID "=" + job_id;
+    char* environment[] = {const_cast<char*>(cookie.c_str()), nullptr};
+    char* arguments[] = {const_cast<char*>("sh"), const_cast<char*>("-c"),
+                         const_cast<char*>("echo; read x"), nullptr};
+    auto never = make_pipe();
+    ::dup2(never->read.get(), 0);
+    ::fcntl(never->write.get(), F_SETFD, 0);
+    ::dup2(started->write.get(), 1);
+    ::execve("/bin/sh", arguments, environment);
+    ::_exit(1);
+  }
+  char ignored = 0;
+  ASSERT_EQ(::read(started->read.get(), &ignored, 1), 1);
+  // Not below pid 0, so only the cookie can find it.
+  EXPECT_EQ(pids(job_processes(0x7fffffff, job_id)), std::vector<pid_t>{stray});
+  ::kill(stray, SIGKILL);
+  ::waitpid(stray, nullptr, 0);
+  EXPECT_TRUE(job_processes(0x7fffffff, job_id).empty());
+}
+
+}  // namespace
+}  // namespace hvdrun

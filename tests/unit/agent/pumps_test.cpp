@@ -1,0 +1,129 @@
+#include "agent/input_pump.hpp"
+#include "agent/output_pump.hpp"
+#include "control/messages.hpp"
+
+#include <csignal>
+#include <map>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+class Pumps : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::signal(SIGPIPE, SIG_IGN);
+    auto ends = make_local_link();
+    ASSERT_TRUE(ends);
+    agent_ = std::make_unique<Link>(loop_, std::move(ends->agent),
+                                    Link::Events{[](const Frame&) {}, [](auto) {}});
+    launcher_ = std::make_unique<Link>(
+        loop_, std::move(ends->launcher),
+        Link::Events{[this](const Frame& frame) { on_frame(frame); }, [](auto) {}});
+  }
+  void TearDown() override { ::signal(SIGPIPE, SIG_DFL); }
+
+  void on_frame(const Frame& frame) {
+    const auto message = parse_output(frame.payload);
+    ASSERT_TRUE(message);
+    if (frame.type == FrameType::output) received_[message->header.rank] += message->bytes;
+    if (frame.type == FrameType::output_closed) ++closed_;
+    if (wanted_ && wanted_()) loop_.stop();
+  }
+
+  void run_until(std::function<bool()> wanted) {
+    wanted_ = std::move(wanted);
+    loop_.run();
+  }
+
+  static Pipe pipe() {
+    int ends[2];
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    return {Fd(ends[0]), Fd(ends[1])};
+  }
+
+  EventLoop loop_;
+  std::unique_ptr<Link> agent_;
+  std::unique_ptr<Link> launcher_;
+  std::map<unsigned, std::string> received_;
+  int closed_ = 0;
+  std::function<bool()> wanted_;
+};
+
+TEST_F(Pumps, OutputGoesAsFarAsTheCreditAndOnWithMore) {
+  int ended = 0;
+  OutputPump pump(loop_, *agent_, [&](int) { ++ended; });
+  auto one = pipe();
+  auto two = pipe();
+  ASSERT_EQ(::write(one.write.get(), "aaaaaaaaaa", 10), 10);
+  ASSERT_EQ(::write(two.write.get(), "bbbbbbbbbb", 10), 10);
+  pump.add(0, 1, std::move(one.read));
+  pump.add(1, 2, std::move(two.read));
+  pump.add_credit(15);
+  run_until([&] { return received_[0].size() + received_[1].size() == 15; });
+  pump.add_credit(100);
+  one.write.reset();
+  two.write.reset();
+  run_until([&] { return closed_ == 2; });
+  EXPECT_EQ(received_[0], "aaaaaaaaaa");
+  EXPECT_EQ(received_[1], "bbbbbbbbbb");
+  EXPECT_EQ(ended, 2);
+  EXPECT_TRUE(pump.empty());
+}
+
+TEST_F(Pumps, OutputIsDroppedOnceTheLauncherIsGone) {
+  auto one = pipe();
+  ASSERT_EQ(::write(one.write.get(), "lost", 4), 4);
+  OutputPump pump(loop_, *agent_, [&](int) { loop_.stop(); });
+  pump.add(0, 1, std::move(one.read));
+  pump.discard();
+  one.write.reset();
+  loop_.run();
+  EXPECT_TRUE(pump.empty());
+  EXPECT_TRUE(received_.empty());
+}
+
+TEST_F(Pumps, AStreamThatNeverEndsCanBeGivenUp) {
+  auto one = pipe();
+  OutputPump pump(loop_, *agent_, [](int) {});
+  pump.add(0, 1, std::move(one.read));
+  pump.close_all();
+  EXPECT_TRUE(pump.empty());
+  run_until([&] { return closed_ == 1; });
+}
+
+TEST_F(Pumps, InputReportsWhatHasBeenWrittenAndEndsAfterIt) {
+  auto stdin_pipe = pipe();
+  std::size_t written = 0;
+  const std::string large(1 << 20, 'x');  // more than a pipe holds
+  InputPump pump(loop_, std::move(stdin_pipe.write), [&](std::size_t bytes) { written += bytes; });
+  pump.write(large);
+  pump.close();
+  EXPECT_LT(written, large.size());
+  std::string got;
+  FdEvent reader(loop_, stdin_pipe.read.get(), FdEvent::readable, [&] {
+    char bytes[65536];
+    const auto count = ::read(stdin_pipe.read.get(), bytes, sizeof bytes);
+    if (count <= 0) return loop_.stop();
+    got.append(bytes, static_cast<std::size_t>(count));
+  });
+  reader.enable();
+  loop_.run();
+  EXPECT_EQ(got, large);
+  EXPECT_EQ(written, large.size());
+}
+
+TEST_F(Pumps, InputToARankThatReadsNoMoreIsDropped) {
+  auto stdin_pipe = pipe();
+  std::size_t written = 0;
+  InputPump pump(loop_, std::move(stdin_pipe.write), [&](std::size_t bytes) { written += bytes; });
+  stdin_pipe.read.reset();
+  pump.write("abc");
+  pump.write("de");
+  EXPECT_EQ(written, 5u);
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,120 @@
+#include "control/messages.hpp"
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+LaunchMessage example_launch() {
+  LaunchMessage m;
+  m.size = 3;
+  m.host_index = 1;
+  m.hosts = {{"n1", {0, 1}}, {"n2", {2}}};
+  m.program = "/bin/train";
+  m.arguments = {"train", "--name", "bytes \xff\n that are no UTF-8"};
+  m.working_directory = "/home/\xe9";
+  m.environment = {"A=1", "B=two\nlines", std::string("C=") + std::string(128 << 10, 'x')};
+  LaunchRank rank;
+  rank.rank = 2;
+  rank.wants_input = true;
+  rank.environment = {{"HVD_RANK", "2"}};
+  rank.cpus = {4, 5};
+  rank.numa_nodes = {1};
+  m.ranks = {rank};
+  m.hold_master_port = true;
+  m.kill_signal = 15;
+  m.grace = std::chrono::milliseconds(250);
+  return m;
+}
+
+TEST(Messages, LaunchComesThroughUnchanged) {
+  const auto sent = example_launch();
+  const auto got = parse<LaunchMessage>(pack(sent));
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->size, 3);
+  EXPECT_EQ(got->host_index, 1);
+  ASSERT_EQ(got->hosts.size(), 2u);
+  EXPECT_EQ(got->hosts[0].ranks, (std::vector{0, 1}));
+  EXPECT_EQ(got->arguments, sent.arguments);
+  EXPECT_EQ(got->working_directory, sent.working_directory);
+  EXPECT_EQ(got->environment, sent.environment);
+  ASSERT_EQ(got->ranks.size(), 1u);
+  EXPECT_EQ(got->ranks[0].environment, sent.ranks[0].environment);
+  EXPECT_EQ(got->ranks[0].cpus, sent.ranks[0].cpus);
+  EXPECT_EQ(got->ranks[0].numa_nodes, sent.ranks[0].numa_nodes);
+  EXPECT_TRUE(got->ranks[0].wants_input);
+  EXPECT_TRUE(got->hold_master_port);
+  EXPECT_EQ(got->kill_signal, 15);
+  EXPECT_EQ(got->grace.count(), 250);
+}
+
+TEST(Messages, TheOthersComeThroughUnchanged) {
+  const auto hello = parse<HelloMessage>(pack(HelloMessage{1, "0.1", "n1", 7, 29500}));
+  ASSERT_TRUE(hello) << hello.error().message;
+  EXPECT_EQ(hello->master_port, 29500);
+  EXPECT_EQ(hello->host, "n1");
+
+  const auto started = parse<StartedMessage>(pack(StartedMessage{{{0, 10}, {1, 11}}}));
+  ASSERT_TRUE(started);
+  EXPECT_EQ(started->pids, (std::vector<std::pair<int, int>>{{0, 10}, {1, 11}}));
+
+  ExitedMessage exited;
+  exited.rank = 4;
+  exited.wait_status = 9;
+  exited.before_stop = true;
+  exited.peak_memory_bytes = 1ull << 40;
+  exited.last_error = "rank 1 has left";
+  const auto got = parse<ExitedMessage>(pack(exited));
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->wait_status, 9);
+  EXPECT_TRUE(got->before_stop);
+  EXPECT_EQ(got->peak_memory_bytes, 1ull << 40);
+  EXPECT_EQ(got->last_error, "rank 1 has left");
+
+  EXPECT_EQ(parse<AbortedMessage>(pack(AbortedMessage{1, -7, "why"}))->code, -7);
+  EXPECT_EQ(parse<FailedMessage>(pack(FailedMessage{"no", 127}))->exit_code, 127);
+  EXPECT_EQ(parse<StopMessage>(pack(StopMessage{15, std::chrono::seconds(5)}))->grace.count(),
+            5000);
+  EXPECT_EQ(parse<DoneMessage>(pack(DoneMessage{{"pid 1 (x)"}}))->leftovers.size(), 1u);
+  const auto states =
+      parse<StatesMessage>(pack(StatesMessage{{{3, 30, "R", 5, 1, "allreduce", 2.5}}}));
+  ASSERT_TRUE(states);
+  EXPECT_EQ(states->ranks[0].step, 5u);
+  EXPECT_EQ(states->ranks[0].collective, "allreduce");
+}
+
+TEST(Messages, EveryPrefixOfAMessageIsRefused) {
+  auto launch = example_launch();
+  launch.environment.pop_back();  // keep the prefixes few
+  const auto payload = pack(launch);
+  for (std::size_t size = 0; size < payload.size(); ++size)
+    ASSERT_FALSE(parse<LaunchMessage>(payload.substr(0, size))) << "prefix of " << size;
+}
+
+TEST(Messages, AMessageOfAnotherKindIsRefused) {
+  EXPECT_FALSE(parse<LaunchMessage>(pack(StopMessage{15, std::chrono::seconds(1)})));
+  EXPECT_FALSE(parse<StopMessage>("not CBOR at all"));
+}
+
+TEST(Messages, PackedByHand) {
+  auto payload = pack_output_header({7, 2, 1234567890123});
+  ASSERT_EQ(payload.size(), kOutputHeaderSize);
+  payload += "text";
+  const auto output = parse_output(payload);
+  ASSERT_TRUE(output);
+  EXPECT_EQ(output->header.rank, 7u);
+  EXPECT_EQ(output->header.stream, 2);
+  EXPECT_EQ(output->header.milliseconds, 1234567890123u);
+  EXPECT_EQ(output->bytes, "text");
+  EXPECT_FALSE(parse_output("short"));
+
+  EXPECT_EQ(parse_input(pack_input(3, "abc"))->bytes, "abc");
+  EXPECT_FALSE(parse_input("abc"));
+  EXPECT_EQ(*parse_number(pack_number(0xdeadbeef)), 0xdeadbeefu);
+  EXPECT_FALSE(parse_number("12345"));
+  EXPECT_EQ(parse_input_credit(pack_input_credit({1, 2}))->bytes, 2u);
+  EXPECT_FALSE(parse_input_credit("1234"));
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,71 @@
+#include "job/blame.hpp"
+
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+RankReport exited(int code) {
+  RankReport rank;
+  rank.exited = true;
+  rank.exit_code = code;
+  return rank;
+}
+
+RankReport killed(int signal) {
+  RankReport rank;
+  rank.exited = true;
+  rank.signal = signal;
+  return rank;
+}
+
+RankReport stopped(RankReport rank) {
+  rank.stopped_by_us = true;
+  return rank;
+}
+
+TEST(Blame, TheFirstFailureInTimeAmongEquals) {
+  const std::vector<RankReport> ranks{exited(1), exited(3), exited(0)};
+  EXPECT_EQ(find_culprit(ranks, {2, 1, 0}), 1u);
+  EXPECT_EQ(find_culprit(ranks, {0, 1, 2}), 0u);
+}
+
+TEST(Blame, ASignalComesBeforeAnExitCodeThatWasHeardFirst) {
+  const std::vector<RankReport> ranks{exited(1), killed(SIGSEGV), exited(1)};
+  EXPECT_EQ(find_culprit(ranks, {0, 2, 1}), 1u);
+}
+
+TEST(Blame, AnAbortComesBeforeAnExitCodeAndAfterASignal) {
+  auto aborted = exited(7);
+  aborted.abort_code = 7;
+  EXPECT_EQ(find_culprit({exited(1), aborted}, {0, 1}), 1u);
+  EXPECT_EQ(find_culprit({killed(SIGKILL), aborted}, {1, 0}), 0u);
+}
+
+TEST(Blame, NobodyWhomWeStopped) {
+  EXPECT_EQ(find_culprit({stopped(killed(SIGTERM)), exited(2)}, {0, 1}), 1u);
+  EXPECT_EQ(find_culprit({stopped(killed(SIGTERM)), exited(0)}, {0, 1}), std::nullopt);
+  EXPECT_EQ(find_culprit({RankReport{}}, {}), std::nullopt);
+}
+
+TEST(Blame, LeavingWithoutFinalizeIsAFailure) {
+  auto left = exited(0);
+  left.lost_connection = true;
+  EXPECT_EQ(find_culprit({exited(1), left}, {0, 1}), 1u);
+  EXPECT_EQ(exit_code_of(left), 1);
+}
+
+TEST(Blame, TheExitCodeIsTheRanksOwnAndNeverZero) {
+  EXPECT_EQ(exit_code_of(exited(3)), 3);
+  EXPECT_EQ(exit_code_of(killed(SIGKILL)), 137);
+  auto aborted = exited(0);
+  aborted.abort_code = 256;  // 0 in eight bits
+  EXPECT_EQ(exit_code_of(aborted), 1);
+  aborted.abort_code = 7;
+  EXPECT_EQ(exit_code_of(aborted), 7);
+}
+
+}  // namespace
+}  // namespace hvdrun

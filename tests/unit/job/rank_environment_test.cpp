@@ -1,0 +1,117 @@
+#include "job/rank_environment.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+// Two hosts, uneven: three ranks and one.
+Placement uneven() {
+  Placement placement;
+  placement.size = 4;
+  placement.hosts = {{"n1", {}}, {"n2", {}}};
+  for (int local = 0; local < 3; ++local) {
+    RankPlacement rank;
+    rank.rank = local;
+    rank.local_rank = local;
+    rank.cross_size = local == 0 ? 2 : 1;
+    placement.hosts[0].ranks.push_back(rank);
+  }
+  RankPlacement last;
+  last.rank = 3;
+  last.cross_rank = 1;
+  last.cross_size = 2;
+  last.device = 0;
+  last.visible_devices = "GPU-1";
+  placement.hosts[1].ranks.push_back(last);
+  return placement;
+}
+
+std::map<std::string, std::string> environment_of_last(const Environment& caller) {
+  const auto placement = uneven();
+  const JobIdentity job{"id", "key", "10.0.0.1", 29511};
+  const auto variables = rank_environment(caller, job, placement, 1, placement.hosts[1].ranks[0]);
+  std::map<std::string, std::string> map(variables.begin(), variables.end());
+  EXPECT_EQ(map.size(), variables.size()) << "a name stands there twice";
+  return map;
+}
+
+bool has(const std::vector<std::string>& variables, const std::string& variable) {
+  return std::find(variables.begin(), variables.end(), variable) != variables.end();
+}
+
+TEST(RankEnvironment, TellsARankItsPlaceInEveryonesWords) {
+  auto got = environment_of_last({});
+  const std::map<std::string, std::string> expected{{"HVD_RANK", "3"},
+                                                    {"HVD_SIZE", "4"},
+                                                    {"HVD_LOCAL_RANK", "0"},
+                                                    {"HVD_LOCAL_SIZE", "1"},
+                                                    {"HVD_NODE_RANK", "1"},
+                                                    {"HVD_NODE_COUNT", "2"},
+                                                    {"HVD_HOSTNAME", "n2"},
+                                                    {"HVD_JOB_ID", "id"},
+                                                    {"HVD_JOB_KEY", "key"},
+                                                    {"HVD_LOCAL_DEVICE", "0"},
+                                                    {"HVD_RESTART_COUNT", "0"},
+                                                    {"RANK", "3"},
+                                                    {"WORLD_SIZE", "4"},
+                                                    {"LOCAL_RANK", "0"},
+                                                    {"LOCAL_WORLD_SIZE", "1"},
+                                                    {"GROUP_RANK", "1"},
+                                                    {"GROUP_WORLD_SIZE", "2"},
+                                                    {"MASTER_ADDR", "10.0.0.1"},
+                                                    {"MASTER_PORT", "29511"},
+                                                    {"HOROVOD_RANK", "3"},
+                                                    {"HOROVOD_SIZE", "4"},
+                                                    {"HOROVOD_LOCAL_RANK", "0"},
+                                                    {"HOROVOD_LOCAL_SIZE", "1"},
+                                                    {"HOROVOD_CROSS_RANK", "1"},
+                                                    {"HOROVOD_CROSS_SIZE", "2"},
+                                                    {"HOROVOD_HOSTNAME", "n2"},
+                                                    {"OMPI_COMM_WORLD_RANK", "3"},
+                                                    {"OMPI_COMM_WORLD_SIZE", "4"},
+                                                    {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                                                    {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
+                                                    {"OMPI_COMM_WORLD_NODE_RANK", "0"},
+                                                    {"CUDA_VISIBLE_DEVICES", "GPU-1"}};
+  EXPECT_EQ(got, expected);
+}
+
+TEST(RankEnvironment, UnderSlurmItsVariablesSayTheTruthForTheRank) {
+  const auto got = environment_of_last({{"SLURM_JOB_ID", "9"}, {"SLURM_PROCID", "0"}});
+  EXPECT_EQ(got.at("SLURM_PROCID"), "3");
+  EXPECT_EQ(got.at("SLURM_LOCALID"), "0");
+  EXPECT_EQ(got.at("SLURM_NODEID"), "1");
+  EXPECT_EQ(got.at("SLURM_NTASKS"), "4");
+}
+
+TEST(JobEnvironment, DropsWhatAnOuterLauncherSaidOfItsProcess) {
+  const Environment caller{{"HOME", "/root"},        {"PMIX_RANK", "0"},
+                           {"PMI_FD", "5"},          {"OMPI_COMM_WORLD_RANK", "0"},
+                           {"OMPI_MCA_orte_x", "1"}, {"OMPI_MCA_btl", "self"},
+                           {"PMIX_MCA_x", "kept"},   {"SLURM_PROCID", "4"},
+                           {"SLURM_STEP_ID", "0"},   {"SLURM_JOB_ID", "9"},
+                           {"HVD_STATUS", "/x@0"},   {"TORCHELASTIC_RUN_ID", "t"}};
+  const auto got = job_environment(caller, {});
+  EXPECT_EQ(got, (std::vector<std::string>{"HOME=/root", "OMPI_MCA_btl=self", "PMIX_MCA_x=kept",
+                                           "PYTHONUNBUFFERED=1", "SLURM_JOB_ID=9"}));
+}
+
+TEST(JobEnvironment, TakesTheUsersChanges) {
+  JobSpec spec;
+  spec.environment = {{"A", "1"}, {"B", std::nullopt}, {"A", "2"}, {"GONE", std::nullopt}};
+  const auto got = job_environment({{"B", "b"}, {"A", "0"}}, spec);
+  EXPECT_TRUE(has(got, "A=2"));
+  EXPECT_TRUE(has(got, "B=b"));
+  EXPECT_EQ(got.size(), 3u);  // and PYTHONUNBUFFERED
+}
+
+TEST(JobEnvironment, LeavesPythonsBufferingToTheUserWhoSetIt) {
+  EXPECT_TRUE(has(job_environment({{"PYTHONUNBUFFERED", ""}}, {}), "PYTHONUNBUFFERED="));
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,129 @@
+#include "job/report_json.hpp"
+#include "job/report_text.hpp"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace hvdrun {
+namespace {
+
+RankReport rank_report(int rank) {
+  RankReport report;
+  report.placement.rank = rank;
+  report.host = "n1";
+  report.pid = 100 + rank;
+  report.exited = true;
+  report.seconds = 2.5;
+  return report;
+}
+
+Report failed_job() {
+  Report report;
+  for (int rank = 0; rank < 4; ++rank) report.ranks.push_back(rank_report(rank));
+  for (const int other : {0, 1, 3}) {
+    report.ranks[static_cast<std::size_t>(other)].stopped_by_us = true;
+    report.ranks[static_cast<std::size_t>(other)].signal = SIGTERM;
+  }
+  auto& culprit = report.ranks[2];
+  culprit.exit_code = 3;
+  culprit.placement.device_name = "GPU 2 (NVIDIA V100)";
+  culprit.last_stderr = {"Traceback", "ValueError: \xff"};
+  culprit.in_collective = "allreduce grad.3";
+  report.culprit = 2;
+  report.exit_code = 3;
+  report.wall_seconds = 2.6;
+  return report;
+}
+
+TEST(ReportText, NamesTheCulpritWithItsLastWordsAndFoldsTheOthers) {
+  EXPECT_EQ(report_lines(failed_job()),
+            (std::vector<std::string>{
+                "rank 2 on n1 failed: exit code 3 (pid 102, GPU 2 (NVIDIA V100), after 2.50 s)",
+                "  it was in allreduce grad.3", "  its last lines on stderr:", "  | Traceback",
+                "  | ValueError: \xff", "ranks 0-1,3: stopped by hvdrun",
+                "job stopped after 2.60 s; exit code 3"}));
+}
+
+TEST(ReportText, IsOneLineWhenAllWentWell) {
+  Report report;
+  report.ranks = {rank_report(0), rank_report(1)};
+  report.ranks[1].peak_memory_bytes = 45'000'000;
+  report.ranks[1].user_seconds = 1.5;
+  report.wall_seconds = 1.83;
+  EXPECT_EQ(report_lines(report),
+            std::vector<std::string>{
+                "2 ranks ended well in 1.83 s (CPU 1.50 s, peak memory of a rank 45 MB)"});
+}
+
+TEST(ReportText, SaysHowARankEnded) {
+  auto rank = rank_report(0);
+  rank.signal = SIGKILL;
+  rank.out_of_memory = true;
+  EXPECT_EQ(describe_end(rank), "killed by SIGKILL, out of memory (the kernel's OOM killer)");
+  rank = rank_report(0);
+  rank.signal = SIGSEGV;
+  rank.core_dumped = true;
+  EXPECT_EQ(describe_end(rank), "killed by SIGSEGV, core dumped");
+  rank = rank_report(0);
+  rank.abort_code = 7;
+  EXPECT_EQ(describe_end(rank), "called MPI_Abort or PMIx_Abort with code 7");
+  rank = rank_report(0);
+  rank.lost_connection = true;
+  EXPECT_EQ(describe_end(rank), "exit code 0 without MPI_Finalize or PMIx_Finalize");
+}
+
+TEST(ReportText, WritesDurationsAndSizesForPeople) {
+  EXPECT_EQ(format_duration(0.126), "0.13 s");
+  EXPECT_EQ(format_duration(125), "2 min 5 s");
+  EXPECT_EQ(format_duration(3725), "1 h 2 min");
+  EXPECT_EQ(format_bytes(0), "0 kB");
+  EXPECT_EQ(format_bytes(45'400'000), "45 MB");
+  EXPECT_EQ(format_bytes(139'500'000'000), "139.5 GB");
+}
+
+TEST(ReportJson, HoldsAllOfItAndIsValidWhateverRanksPrint) {
+  const auto json = nlohmann::json::parse(report_json(failed_job()));
+  EXPECT_EQ(json["version"], 1);
+  EXPECT_EQ(json["exit_code"], 3);
+  EXPECT_EQ(json["first_failure"], 2);
+  ASSERT_EQ(json["ranks"].size(), 4u);
+  EXPECT_EQ(json["ranks"][2]["ended"], "exit");
+  EXPECT_EQ(json["ranks"][2]["exit_code"], 3);
+  EXPECT_EQ(json["ranks"][2]["signal"], nullptr);
+  EXPECT_EQ(json["ranks"][2]["last_stderr"][0], "Traceback");
+  EXPECT_EQ(json["ranks"][0]["ended"], "stopped by hvdrun");
+  EXPECT_EQ(json["ranks"][0]["signal"], "SIGTERM");
+  EXPECT_EQ(json["ranks"][0]["gpu"], nullptr);
+}
+
+class ReportFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "hvd-report-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path folder_;
+};
+
+TEST_F(ReportFile, IsWrittenWholeWithNothingBesideIt) {
+  const auto file = folder_ / "report.json";
+  ASSERT_TRUE(write_report(failed_job(), file));
+  std::ifstream stream(file);
+  EXPECT_EQ(nlohmann::json::parse(stream)["exit_code"], 3);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(ReportFile, ThatCannotBeWrittenIsNamed) {
+  const auto written = write_report(failed_job(), folder_ / "missing" / "report.json");
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.error().message.find("missing/report.json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hvdrun

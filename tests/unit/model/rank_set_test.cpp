@@ -1,0 +1,49 @@
+#include "model/rank_set.hpp"
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+TEST(RankSet, ReadsNumbersAndRanges) {
+  const auto set = RankSet::parse("0,4-7");
+  ASSERT_TRUE(set) << set.error().message;
+  for (const int rank : {0, 4, 5, 7}) EXPECT_TRUE(set->contains(rank)) << rank;
+  for (const int rank : {1, 3, 8, -1}) EXPECT_FALSE(set->contains(rank)) << rank;
+}
+
+TEST(RankSet, WritesItsShortestForm) {
+  EXPECT_EQ(RankSet::parse("7,3,4,5,0,1")->to_string(), "0-1,3-5,7");
+  EXPECT_EQ(RankSet::parse("0-3,2-9,10")->to_string(), "0-10");
+  EXPECT_EQ(fold_ranks({2, 0, 1, 5}), "0-2,5");
+  EXPECT_EQ(fold_ranks({}), "");
+}
+
+TEST(RankSet, RefusesWhatIsNoSet) {
+  for (const auto* text : {"", ",", "1,", "a", "-1", "1-", "3-1", "1 2", "99999999999", "1--2"}) {
+    const auto set = RankSet::parse(text);
+    ASSERT_FALSE(set) << text;
+    EXPECT_EQ(set.error().exit_code, kExitUsage);
+  }
+}
+
+TEST(RankSet, AgreesWithASetOfIntegersInEveryOrder) {
+  // All pairs of short ranges, in both orders: overlap, touch, enclose, apart.
+  for (int a = 0; a < 6; ++a)
+    for (int b = a; b < 6; ++b)
+      for (int c = 0; c < 6; ++c)
+        for (int d = c; d < 6; ++d) {
+          RankSet set;
+          set.add(a, b);
+          set.add(c, d);
+          for (int rank = -1; rank < 7; ++rank) {
+            const bool expected = (rank >= a && rank <= b) || (rank >= c && rank <= d);
+            ASSERT_EQ(set.contains(rank), expected)
+                << a << '-' << b << ',' << c << '-' << d << " at " << rank;
+          }
+          EXPECT_EQ(RankSet::parse(set.to_string())->to_string(), set.to_string());
+        }
+}
+
+}  // namespace
+}  // namespace hvdrun

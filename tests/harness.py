@@ -122,8 +122,10 @@ class Done:
 class Running:
     """A run of hvdrun that has not ended yet; its streams go to files."""
 
-    def __init__(self, sandbox: Sandbox, process: subprocess.Popen, out: Path, err: Path, report: Path) -> None:
+    def __init__(self, sandbox: Sandbox, number: int, process: subprocess.Popen, out: Path, err: Path,
+                 report: Path) -> None:
         self._sandbox = sandbox
+        self._number = number
         self.process = process
         self.pid = process.pid
         self.out_path, self.err_path, self._report = out, err, report
@@ -163,7 +165,7 @@ class Running:
     def wait(self) -> Done:
         try:
             code = self.process.wait(TIME_LIMIT)
-            survivors = self._sandbox.processes()
+            survivors = self._sandbox.processes(self._number)
         except subprocess.TimeoutExpired:
             self._sandbox.kill_all()
             raise AssertionError(f"hvdrun did not end in {TIME_LIMIT:.0f} s\n--- stdout\n"
@@ -197,7 +199,7 @@ class Sandbox:
     def environment(self, changes: dict[str, str] | None = None) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
         return {**kept, "PATH": "/usr/bin:/bin", "HOME": str(self.files), "LC_ALL": "C.UTF-8",
-                "TMPDIR": str(self.tmp), "HVD_TEST_COOKIE": self.cookie, **(changes or {})}
+                "TMPDIR": str(self.tmp), "HVD_TEST_COOKIE": f"{self.cookie}.{self._runs}.", **(changes or {})}
 
     def command(self, words: Sequence[object]) -> list[str]:
         """The words, in this sandbox's mounts. The pid stays that of the first program: all exec."""
@@ -217,7 +219,7 @@ class Sandbox:
             streams = {"stdout": out_file, "stderr": err_file, **options}
             process = subprocess.Popen(self.command(words), env=self.environment(env), cwd=cwd or self.files,
                                        stdin=stdin, **streams)
-        return Running(self, process, out, err, report)
+        return Running(self, self._runs, process, out, err, report)
 
     def run(self, *arguments: object, stdin: bytes | None = None, **options: object) -> Done:
         if stdin is None:
@@ -227,9 +229,9 @@ class Sandbox:
         with open(source, "rb") as file:
             return self.start(*arguments, stdin=file, **options).wait()
 
-    def processes(self) -> list[int]:
-        """What of this test is running, hvdrun itself included."""
-        mark = f"HVD_TEST_COOKIE={self.cookie}".encode()
+    def processes(self, run: int | None = None) -> list[int]:
+        """What of this test, or of one of its runs, is running, hvdrun itself included."""
+        mark = f"HVD_TEST_COOKIE={self.cookie}.{'' if run is None else f'{run}.'}".encode()
         return [pid for pid in all_pids() if mark in read_bytes(f"/proc/{pid}/environ") and alive(pid)]
 
     def ranks(self) -> dict[int, int]:

@@ -81,12 +81,13 @@ Result<int> run(const JobSpec& spec, JobContext context) {
     return print(spec.json ? placement_json(allocation, placement)
                            : placement_table(allocation, placement));
   print_plan(spec, allocation, placement);
-  const Report report = run_job(spec, placement, context);
-  if (!spec.report_file.empty())
-    if (auto written = write_report(report, spec.report_file); !written) {
-      say(written.error().message);
-      if (report.exit_code == kExitOk) return written.error().exit_code;
-    }
+  if (!spec.report_file.empty()) HVD_CHECK(check_report_file(spec.report_file));
+  HVD_TRY(const Report report, run_job(spec, placement, context));
+  if (spec.report_file.empty()) return report.exit_code;
+  if (auto written = write_report(report, spec.report_file); !written) {
+    say(written.error().message);
+    if (report.exit_code == kExitOk) return kExitLauncher;
+  }
   return report.exit_code;
 }
 

@@ -39,8 +39,6 @@ constexpr std::uint32_t kOutputWindow = 2u << 20;
 constexpr std::uint32_t kCreditStep = kOutputWindow / 8;
 // After a rank has ended well and others run on, this long before it is said.
 constexpr milliseconds kEarlyExitNote{5000};
-// A rank that left PMIx without finalize while others run on: they may end as well.
-constexpr milliseconds kOrphanPatience{1000};
 constexpr std::chrono::seconds kLastResortPatience{5};
 
 // Why the job is stopped before its end.
@@ -52,7 +50,7 @@ struct StopCause {
 class Job {
  public:
   Job(const JobSpec& spec, const Placement& placement, const JobContext& context);
-  Report run();
+  Result<Report> run();
 
  private:
   struct AgentState {
@@ -114,7 +112,6 @@ class Job {
   Timer start_timer_;
   Timer note_timer_;
   Timer exit_timer_;
-  Timer orphan_timer_;
   Clock::time_point begun_ = Clock::now();
   Report report_;
   std::vector<std::size_t> end_order_;
@@ -139,16 +136,13 @@ Job::Job(const JobSpec& spec, const Placement& placement, const JobContext& cont
                     note(fmt::format("ranks {} run on after others have ended well",
                                      fold_ranks(ranks_running())));
                   }),
-      exit_timer_(
-          loop_,
-          [this] {
-            stop({fmt::format("ranks {} still ran {:.3g} s after the first had ended "
-                              "(--exit-timeout)",
-                              fold_ranks(ranks_running()),
-                              std::chrono::duration<double>(*spec_.stop.exit_timeout).count()),
-                  kExitTimeout});
-          }),
-      orphan_timer_(loop_, [this] { stop({}); }) {
+      exit_timer_(loop_, [this] {
+        stop({fmt::format("ranks {} still ran {:.3g} s after the first had ended "
+                          "(--exit-timeout)",
+                          fold_ranks(ranks_running()),
+                          std::chrono::duration<double>(*spec_.stop.exit_timeout).count()),
+              kExitTimeout});
+      }) {
   identity_.id = random_hex(16);
   identity_.key = random_hex(32);
   identity_.master_address = "127.0.0.1";
@@ -205,12 +199,8 @@ Result<void> Job::begin() {
   return {};
 }
 
-Report Job::run() {
-  if (auto begun = begin(); !begun) {
-    report_.exit_code = begun.error().exit_code;
-    report_.reason = begun.error().message;
-    return std::move(report_);
-  }
+Result<Report> Job::run() {
+  HVD_CHECK(begin());
   loop_.run();
   return finish();
 }
@@ -430,11 +420,9 @@ void Job::judge(const RankReport& rank) {
   if (ranks_running().empty()) {
     note_timer_.cancel();
     exit_timer_.cancel();
-    orphan_timer_.cancel();
   }
-  if (rank.signal != 0 || rank.exit_code != 0 || rank.abort_code) return stop({});
+  if (failed_by_itself(rank)) return stop({});
   if (ranks_running().empty()) return;
-  if (rank.lost_connection && !orphan_timer_.pending()) orphan_timer_.start(kOrphanPatience);
   if (!note_timer_.pending() && end_order_.size() == 1) note_timer_.start(kEarlyExitNote);
   if (spec_.stop.exit_timeout && !exit_timer_.pending())
     exit_timer_.start(*spec_.stop.exit_timeout);
@@ -507,7 +495,6 @@ void Job::stop(StopCause cause) {
   start_timer_.cancel();
   note_timer_.cancel();
   exit_timer_.cancel();
-  orphan_timer_.cancel();
   send_all(FrameType::stop, pack(StopMessage{spec_.stop.signal, spec_.stop.grace}));
 }
 
@@ -558,7 +545,7 @@ const std::vector<int>& job_signals() {
   return signals;
 }
 
-Report run_job(const JobSpec& spec, const Placement& placement, const JobContext& context) {
+Result<Report> run_job(const JobSpec& spec, const Placement& placement, const JobContext& context) {
   Job job(spec, placement, context);
   return job.run();
 }

@@ -3,11 +3,13 @@
 #pragma once
 
 #include "base/environment.hpp"
+#include "base/result.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 #include "model/report.hpp"
 
 #include <csignal>
+#include <vector>
 
 namespace hvdrun {
 
@@ -23,6 +25,6 @@ const std::vector<int>& job_signals();
 
 // Runs the job to its end and prints what there is to say. Returns only when nothing that it
 // started is left, or says so in the report. Must be called while the process has one thread.
-Report run_job(const JobSpec& spec, const Placement& placement, const JobContext& context);
+Result<Report> run_job(const JobSpec& spec, const Placement& placement, const JobContext& context);
 
 }  // namespace hvdrun

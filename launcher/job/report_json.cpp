@@ -51,6 +51,25 @@ Json rank_json(const RankReport& rank) {
           {"last_stderr", rank.last_stderr}};
 }
 
+tl::unexpected<Error> cannot_write(const std::filesystem::path& file) {
+  return fail_errno("cannot write the report to " + file.string(), errno, kExitUsage);
+}
+
+// The file beside it, which becomes the report when it is whole.
+std::string part_of(const std::filesystem::path& file) {
+  return file.string() + ".part";
+}
+
+Result<Fd> open_part(const std::filesystem::path& file) {
+  if (std::filesystem::is_directory(file)) {
+    errno = EISDIR;
+    return cannot_write(file);
+  }
+  Fd fd(::open(part_of(file).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!fd) return cannot_write(file);
+  return fd;
+}
+
 Result<void> write_all(int fd, const std::string& text) {
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t put = ::write(fd, text.data() + done, text.size() - done);
@@ -78,14 +97,17 @@ std::string report_json(const Report& report) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+Result<void> check_report_file(const std::filesystem::path& file) {
+  HVD_TRY(const Fd fd, open_part(file));
+  ::unlink(part_of(file).c_str());
+  return {};
+}
+
 Result<void> write_report(const Report& report, const std::filesystem::path& file) {
-  const std::string temporary = file.string() + ".part";
-  const Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!fd) return fail_errno("cannot write the report to " + file.string(), errno);
+  HVD_TRY(const Fd fd, open_part(file));
   auto written = write_all(fd.get(), report_json(report));
-  if (written && ::rename(temporary.c_str(), file.c_str()) != 0)
-    written = fail_errno("cannot write the report to " + file.string(), errno);
-  if (!written) ::unlink(temporary.c_str());
+  if (written && ::rename(part_of(file).c_str(), file.c_str()) != 0) written = cannot_write(file);
+  if (!written) ::unlink(part_of(file).c_str());
   return written;
 }
 

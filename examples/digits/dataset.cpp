@@ -55,14 +55,15 @@ Row parse_row(std::string_view line) {
 
 // The next line without its end; nothing at the end of the file.
 std::optional<std::string> read_line(gzFile file) {
-  char buffer[1024];  // a good row has at most 194 characters
-  if (gzgets(file, buffer, sizeof buffer) == nullptr) {
+  char buffer[1024] = {};  // a good row has at most 194 characters
+  const bool any = gzgets(file, buffer, sizeof buffer) != nullptr;
+  std::string line = buffer;
+  if (!line.ends_with('\n')) {  // the last line, or a file that ends too early
     int code = Z_OK;
     const char* reason = gzerror(file, &code);
-    if (code != Z_OK) throw DataError(std::string("cannot read on: ") + reason);
-    return std::nullopt;
+    if (code < 0) throw DataError(std::string("cannot read on: ") + reason);
   }
-  std::string line = buffer;
+  if (!any) return std::nullopt;
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
   return line;
 }

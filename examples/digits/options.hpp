@@ -10,7 +10,7 @@ namespace digits {
 struct Options {
   int epochs = 20;
   int batch = 64;  // samples in a step, over all ranks
-  double learning_rate = 0.05;
+  double learning_rate = 0.1;
   std::uint64_t seed = 1;  // of the first weights and of each epoch's order
   std::string data;        // "": the digits that came with the example
   bool quiet = false;      // only the last line

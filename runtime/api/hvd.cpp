@@ -28,6 +28,7 @@ struct Process {
   std::mutex calls;  // serialises init, shutdown and collectives
   std::mutex state;  // guards `session` while it is read or replaced; held only shortly
   std::unique_ptr<Session> session;
+  std::shared_ptr<void> lasting;  // see Bootstrap::lasting
   std::uint64_t generation = 0;
   bool handlers_set = false;
   std::atomic<bool> forked{false};  // we are a child of the process that holds the session
@@ -101,7 +102,9 @@ bool close_session() {
 void at_exit() {
   if (process().forked) return;
   const std::unique_lock lock(process().calls, std::try_to_lock);
-  if (lock.owns_lock()) close_session();
+  if (!lock.owns_lock()) return;
+  close_session();
+  process().lasting.reset();
 }
 
 void in_child_after_fork() {
@@ -204,13 +207,14 @@ hvd_status hvd_init(void) {
       return report(libhvd::fail(HVD_ERROR_INVALID_ARGUMENT,
                                  "hvd_init: already initialised; call hvd_shutdown first"));
     }
-    auto session = Session::open(libhvd::process_environment(), process().generation++);
+    auto session =
+        Session::open(libhvd::process_environment(), process().generation++, process().lasting);
+    set_handlers();  // also when it failed: what lasts must be closed
     if (!session.ok()) return report(libhvd::with_context("hvd_init", session.error()));
     {
       const std::lock_guard state(process().state);
       process().session = std::move(*session);
     }
-    set_handlers();
     return HVD_OK;
   });
 }

@@ -21,7 +21,8 @@ Result<StatusPage> attach_page(const Environment& environment) {
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
-                                               std::uint64_t generation) {
+                                               std::uint64_t generation,
+                                               std::shared_ptr<void>& lasting) {
   BootstrapOptions options;
   options.generation = generation;
   HVD_TRY(const auto seconds,
@@ -29,6 +30,7 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
   if (seconds) options.patience = std::chrono::seconds(*seconds);
   HVD_TRY(StatusPage page, attach_page(environment));
   HVD_TRY(auto bootstrap, open_bootstrap(environment, options));
+  lasting = bootstrap->lasting();
   HVD_TRY(Meeting meeting, meet(*bootstrap, environment));
   return std::unique_ptr<Session>(new Session(
       std::move(bootstrap), meeting.topology,

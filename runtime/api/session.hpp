@@ -17,9 +17,11 @@ namespace libhvd {
 class Session {
  public:
   // Joins the job that the environment describes; returns when all ranks have. `generation`: the
-  // how-many-th time in this process.
+  // how-many-th time in this process. `lasting` gets what the process must keep until its end, also
+  // when this fails (see Bootstrap::lasting).
   static Result<std::unique_ptr<Session>> open(const Environment& environment,
-                                               std::uint64_t generation);
+                                               std::uint64_t generation,
+                                               std::shared_ptr<void>& lasting);
 
   // Leaves it.
   ~Session();

@@ -3,7 +3,7 @@
 // One operation carries everything: exchange(), an all-gather of small blobs. It is collective: all
 // ranks call it, the same number of times. No server is left running between exchanges.
 //
-// Used by one thread. Closing a bootstrap (its destructor) leaves the job for its launcher too.
+// Used by one thread. Its destructor closes it.
 #pragma once
 
 #include "base/environment.hpp"
@@ -40,6 +40,10 @@ class Bootstrap {
   // Gives `own` to all ranks; returns all ranks' blobs, in order of ranks. Error: a rank ended or
   // closed its connection (HVD_ERROR_PEER), did not come in time (HVD_ERROR_TIMEOUT), ….
   virtual Result<std::vector<std::string>> exchange(const std::string& own) = 0;
+
+  // What must stay open when this is closed, until the process ends, or else there can be no second
+  // bootstrap; null: nothing.
+  virtual std::shared_ptr<void> lasting() { return nullptr; }
 };
 
 struct BootstrapOptions {

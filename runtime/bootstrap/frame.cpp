@@ -1,6 +1,7 @@
 #include "bootstrap/frame.hpp"
 
 #include <array>
+#include <utility>
 
 namespace libhvd {
 namespace {
@@ -31,9 +32,12 @@ Error too_long(std::size_t length) {
 
 }  // namespace
 
+// In one piece: two small ones would wait for an acknowledgement between them.
 Outcome send_frame(const Fd& socket, const std::string& payload, const Deadline& deadline) {
-  HVD_CHECK(send_all(socket, write_length(payload.size()), deadline));
-  return send_all(socket, bytes_of(payload), deadline);
+  const Length length = write_length(payload.size());
+  std::string frame(length.begin(), length.end());
+  frame += payload;
+  return send_all(socket, bytes_of(std::as_const(frame)), deadline);
 }
 
 Result<std::string> receive_frame(const Fd& socket, std::size_t most_bytes,

@@ -44,12 +44,50 @@ void on_fence_done(pmix_status_t status, void* context) {
   (*state)->changed.notify_one();
 }
 
+// One PMIx_Init and its PMIx_Finalize; libpmix counts them. A process that has finalized the last
+// cannot come back (libpmix 4.2.2: a second PMIx_Init succeeds, but the job's data is gone), so one
+// of these lasts until the process ends.
+class PmixMembership {
+ public:
+  static Result<std::unique_ptr<PmixMembership>> open(const PmixLibrary& pmix);
+  ~PmixMembership() { pmix_.PMIx_Finalize(nullptr, 0); }
+  PmixMembership(const PmixMembership&) = delete;
+  PmixMembership& operator=(const PmixMembership&) = delete;
+
+  const pmix_proc_t& self() const { return self_; }
+
+ private:
+  PmixMembership(const PmixLibrary& pmix, const pmix_proc_t& self) : pmix_(pmix), self_(self) {}
+
+  PmixLibrary pmix_;
+  pmix_proc_t self_;
+};
+
+Result<std::unique_ptr<PmixMembership>> PmixMembership::open(const PmixLibrary& pmix) {
+  pmix_proc_t self;
+  std::memset(&self, 0, sizeof self);
+  const SignalsBlocked blocked;
+  const pmix_status_t status = pmix.PMIx_Init(&self, nullptr, 0);
+  if (status != PMIX_SUCCESS) {
+    return fail(HVD_ERROR_SYSTEM,
+                std::string("PMIX_NAMESPACE is set, but its PMIx server cannot be reached: ") +
+                    pmix.PMIx_Error_string(status) +
+                    ". Start the program through a launcher, or unset PMIX_NAMESPACE to run it "
+                    "alone");
+  }
+  return std::unique_ptr<PmixMembership>(new PmixMembership(pmix, self));
+}
+
 class PmixBootstrap final : public Bootstrap {
  public:
-  PmixBootstrap(const PmixLibrary& pmix, const pmix_proc_t& self, const BootstrapOptions& options)
-      : pmix_(pmix), self_(self), options_(options) {}
-  ~PmixBootstrap() override { pmix_.PMIx_Finalize(nullptr, 0); }
+  PmixBootstrap(const PmixLibrary& pmix, std::shared_ptr<PmixMembership> membership,
+                const BootstrapOptions& options)
+      : pmix_(pmix),
+        membership_(std::move(membership)),
+        self_(membership_->self()),
+        options_(options) {}
 
+  std::shared_ptr<void> lasting() override { return membership_; }
   Outcome read_job(const Environment& environment);
   const RankInfo& info() const override { return info_; }
   Result<std::vector<std::string>> exchange(const std::string& own) override;
@@ -63,6 +101,7 @@ class PmixBootstrap final : public Bootstrap {
   Error pmix_error(const std::string& what, pmix_status_t status) const;
 
   PmixLibrary pmix_;
+  std::shared_ptr<PmixMembership> membership_;
   pmix_proc_t self_;
   BootstrapOptions options_;
   RankInfo info_;
@@ -199,21 +238,8 @@ Result<std::string> PmixBootstrap::get(int rank, const std::string& key) const {
 Result<std::unique_ptr<Bootstrap>> open_pmix_bootstrap(const Environment& environment,
                                                        const BootstrapOptions& options) {
   HVD_TRY(const PmixLibrary pmix, PmixLibrary::load());
-  pmix_proc_t self;
-  std::memset(&self, 0, sizeof self);
-  pmix_status_t status = PMIX_SUCCESS;
-  {
-    const SignalsBlocked blocked;
-    status = pmix.PMIx_Init(&self, nullptr, 0);
-  }
-  if (status != PMIX_SUCCESS) {
-    return fail(HVD_ERROR_SYSTEM,
-                std::string("PMIX_NAMESPACE is set, but its PMIx server cannot be reached: ") +
-                    pmix.PMIx_Error_string(status) +
-                    ". Start the program through a launcher, or unset PMIX_NAMESPACE to run it "
-                    "alone");
-  }
-  auto bootstrap = std::make_unique<PmixBootstrap>(pmix, self, options);
+  HVD_TRY(std::shared_ptr<PmixMembership> membership, PmixMembership::open(pmix));
+  auto bootstrap = std::make_unique<PmixBootstrap>(pmix, std::move(membership), options);
   HVD_CHECK(bootstrap->read_job(environment));
   return std::unique_ptr<Bootstrap>(std::move(bootstrap));
 }

@@ -108,7 +108,9 @@ Result<Fd> listen_on(const Address& address) {
 }
 
 Fd accept_from(const Fd& listener) {
-  return Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  Fd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (socket) set_flag(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  return socket;
 }
 
 Result<Fd> connect_to(const Address& address, const Deadline& deadline) {

@@ -1,0 +1,175 @@
+// The C ABI in jobs of several processes that find each other through the environment.
+#include "hvd_contract/status_page.h"
+#include "support.hpp"
+
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+
+#include <gtest/gtest.h>
+#include <hvd/hvd.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+using libhvd::test::Job;
+using Tell = libhvd::test::Child::Tell;
+
+// What a rank tells last; a failing body tells its error.
+Job::Body telling(const std::function<std::string()>& body) {
+  return [body](int, const Tell& tell) {
+    try {
+      tell(body());
+    } catch (const hvd::Error& error) {
+      tell(std::to_string(error.status()) + " " + error.what());
+    }
+  };
+}
+
+void expect_from_all(Job& job, int size, const std::string& text) {
+  for (int rank = 0; rank < size; ++rank) {
+    EXPECT_EQ(job.rank(rank).line().value_or("nothing"), text) << "rank " << rank;
+  }
+}
+
+TEST(ForkedJob, ComputesTogether) {
+  Job job(4, telling([] {
+            hvd::init();
+            const int sum = hvd::allreduce(hvd::rank() + 1, hvd::Op::sum, "ranks");
+            std::vector<int> own(static_cast<std::size_t>(hvd::rank()), hvd::rank());
+            const auto all = hvd::allgather(std::span(own));
+            const int total = std::accumulate(all.begin(), all.end(), 0);
+            const int from_2 = hvd::broadcast(hvd::rank() * 10, 2);
+            hvd::barrier();
+            const bool place = hvd::local_rank() == hvd::rank() && hvd::local_size() == 4 &&
+                               hvd::cross_size() == 1 && hvd::node_count() == 1;
+            hvd::shutdown();
+            return std::to_string(sum) + " " + std::to_string(total) + " " +
+                   std::to_string(from_2) + (place ? " placed" : " misplaced");
+          }));
+  expect_from_all(job, 4, "10 14 20 placed");
+  EXPECT_TRUE(job.memory().entries().empty());  // nobody's segment has a name left
+}
+
+TEST(ForkedJob, ComesAndGoes) {
+  Job job(3, telling([] {
+            for (int round = 0; round < 100; ++round) {
+              hvd::init();
+              const int sum = hvd::allreduce(round, hvd::Op::sum);
+              hvd::shutdown();
+              if (sum != 3 * round) return std::string("wrong sum");
+            }
+            return std::string("done");
+          }));
+  expect_from_all(job, 3, "done");
+  EXPECT_TRUE(job.memory().entries().empty());
+}
+
+TEST(ForkedJob, ARankThatExitsHasLeft) {
+  Job job(2, [](int rank, const Tell& tell) {
+    hvd::init();
+    if (rank == 1) std::exit(0);  // runs the exit handlers, unlike _exit
+    const bool failed = hvd_barrier(nullptr) == HVD_ERROR_PEER;
+    tell(failed && std::strstr(hvd_last_error(), "has left") ? "left" : hvd_last_error());
+  });
+  EXPECT_EQ(job.rank(0).line(), "left");
+}
+
+TEST(ForkedJob, AKilledRankIsNamed) {
+  Job job(3, [](int rank, const Tell& tell) {
+    hvd::init();
+    hvd::barrier();
+    if (rank == 1) ::raise(SIGKILL);
+    const bool failed = hvd_barrier(nullptr) == HVD_ERROR_PEER;
+    const std::string text = hvd_last_error();
+    tell(failed && text.starts_with("barrier: rank 1 (pid ") ? "named" : text);
+    // The job is over, but this rank may go on by itself.
+    tell(hvd_shutdown() == HVD_OK ? "shut down" : hvd_last_error());
+  });
+  for (const int survivor : {0, 2}) {
+    EXPECT_EQ(job.rank(survivor).line(), "named");
+    EXPECT_EQ(job.rank(survivor).line(), "shut down");
+  }
+}
+
+TEST(ForkedJob, AForkedChildMayOnlyAsk) {
+  Job job(2, [](int rank, const Tell& tell) {
+    hvd::init();
+    if (rank == 1) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        tell("child is rank " + std::to_string(hvd_rank()));
+        tell(std::to_string(hvd_init()) + " " + std::to_string(hvd_shutdown()) + " " +
+             std::to_string(hvd_set_step(1)) + " " + std::to_string(hvd_barrier(nullptr)));
+        std::exit(0);  // its exit handlers must not end the parent's session
+      }
+      ::waitpid(child, nullptr, 0);
+    }
+    const hvd_status status = hvd_barrier(nullptr);
+    tell(std::to_string(status) + " " + hvd_last_error());
+  });
+  EXPECT_EQ(job.rank(1).line(), "child is rank 1");
+  EXPECT_EQ(job.rank(1).line(), "9 9 9 9");
+  EXPECT_TRUE(
+      job.rank(0).line().value_or("").starts_with("4 barrier: a process forked by rank 1 (pid "));
+}
+
+TEST(ForkedJob, AnotherSizeOrKeyIsAnErrorWithinTheTimeLimit) {
+  Job job(2,
+          [](int rank, const Tell& tell) {
+            if (rank == 1) ::setenv("HVD_JOB_KEY", std::string(64, 'b').c_str(), 1);
+            const hvd_status status = hvd_init();
+            tell(std::to_string(status) + " " + hvd_last_error());
+          },
+          {{"HVD_START_TIMEOUT", "1"}});
+  const std::string rank_0 = job.rank(0).line().value_or("");
+  EXPECT_TRUE(rank_0.starts_with("7 hvd_init: rank 1 did not come to rank 0 within 1 s")) << rank_0;
+  EXPECT_TRUE(
+      job.rank(1).line().value_or("").starts_with("7 hvd_init: rank 1 did not find rank 0"));
+}
+
+TEST(ForkedJob, WithoutRoomForTheSegmentAllSaySo) {
+  Job job(3,
+          [](int, const Tell& tell) { tell(hvd_init() == HVD_OK ? "success" : hvd_last_error()); },
+          {{"HVD_SHM_DIR", "/nonexistent"}, {"HVD_HOSTNAME", "here"}});
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_TRUE(job.rank(rank).line().value_or("").starts_with(
+        "hvd_init: rank 0 on here: cannot create shared memory as /nonexistent/"));
+  }
+}
+
+TEST(ForkedJob, WritesItsStatusPage) {
+  const libhvd::test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/status";
+  {
+    hvd_status_page page{};
+    page.magic = HVD_STATUS_MAGIC;
+    page.version = HVD_STATUS_VERSION;
+    std::string bytes(HVD_STATUS_PAGE_SIZE, '\0');
+    std::memcpy(bytes.data(), &page, sizeof page);
+    std::ofstream(path) << bytes;
+  }
+  Job job(2, [&](int rank, const Tell& tell) {
+    if (rank == 0) ::setenv("HVD_STATUS", (path + "@0").c_str(), 1);
+    hvd::init();
+    hvd::set_step(5);
+    hvd::allreduce(1.0, hvd::Op::sum, "loss");
+    int value = 0;
+    (void)hvd_broadcast(&value, 1, HVD_INT32, 7, nullptr);
+    hvd::shutdown();
+    tell("done");
+  });
+  expect_from_all(job, 2, "done");
+  hvd_status_page page{};
+  std::ifstream(path).read(reinterpret_cast<char*>(&page), sizeof page);
+  EXPECT_EQ(page.attached, 2u);
+  EXPECT_EQ(page.step, 5u);
+  EXPECT_EQ(page.collectives, 1u);
+  EXPECT_EQ(page.collective_active, 0u);
+  EXPECT_STREQ(page.collective_name, "broadcast");
+  EXPECT_NE(std::strstr(page.error_text, "the root 7"), nullptr);
+}
+
+}  // namespace

@@ -1,0 +1,143 @@
+// The C ABI and the C++ API over it, in a job of one rank. Each test runs in a process of its own.
+#include <cmath>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <hvd/hvd.hpp>
+
+extern "C" int use_the_header_from_c(void);
+
+namespace {
+
+class SingleRank : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name :
+         {"PMIX_NAMESPACE", "HVD_RANK", "HVD_SIZE", "RANK", "WORLD_SIZE", "HVD_STATUS"}) {
+      ::unsetenv(name);
+    }
+  }
+};
+
+TEST_F(SingleRank, KnowsItself) {
+  hvd::init();
+  EXPECT_TRUE(hvd::initialized());
+  EXPECT_EQ(hvd::rank(), 0);
+  EXPECT_EQ(hvd::size(), 1);
+  EXPECT_EQ(hvd::local_rank(), 0);
+  EXPECT_EQ(hvd::local_size(), 1);
+  EXPECT_EQ(hvd::cross_rank(), 0);
+  EXPECT_EQ(hvd::cross_size(), 1);
+  EXPECT_EQ(hvd::node_rank(), 0);
+  EXPECT_EQ(hvd::node_count(), 1);
+  EXPECT_TRUE(hvd::is_homogeneous());
+  EXPECT_EQ(&hvd::rank0(), &std::cout);
+  hvd::shutdown();
+  EXPECT_FALSE(hvd::initialized());
+}
+
+TEST_F(SingleRank, AllCollectivesWork) {
+  hvd::init();
+  std::vector<float> values{1, 2, 3};
+  hvd::allreduce(std::span(values), hvd::Op::average, "values");
+  EXPECT_EQ(values, (std::vector<float>{1, 2, 3}));
+  std::vector<float> output(3);
+  hvd::allreduce(std::span<const float>(values), std::span(output), hvd::Op::sum);
+  EXPECT_EQ(output, values);
+  EXPECT_EQ(hvd::allreduce(std::int64_t{5}, hvd::Op::max), 5);
+  hvd::broadcast(std::span(values), 0);
+  EXPECT_EQ(hvd::allgather(std::span(values)), values);
+  hvd::barrier("end");
+  hvd::shutdown();
+}
+
+TEST_F(SingleRank, ComesAndGoes100Times) {
+  for (int round = 0; round < 100; ++round) {
+    hvd::init();
+    EXPECT_EQ(hvd::allreduce(round, hvd::Op::sum), round);
+    hvd::shutdown();
+  }
+}
+
+TEST_F(SingleRank, BeforeInitAndAfterShutdownEverythingSaysSo) {
+  for (int round = 0; round < 2; ++round) {
+    float value = 0;
+    EXPECT_EQ(hvd_rank(), -HVD_ERROR_NOT_INITIALIZED);
+    EXPECT_EQ(hvd_size(), -HVD_ERROR_NOT_INITIALIZED);
+    EXPECT_EQ(hvd_shutdown(), HVD_ERROR_NOT_INITIALIZED);
+    EXPECT_EQ(hvd_set_step(1), HVD_ERROR_NOT_INITIALIZED);
+    EXPECT_EQ(hvd_notice(nullptr, nullptr), HVD_ERROR_NOT_INITIALIZED);
+    EXPECT_EQ(hvd_allreduce(&value, &value, 1, HVD_FLOAT32, HVD_SUM, nullptr),
+              HVD_ERROR_NOT_INITIALIZED);
+    EXPECT_STREQ(hvd_last_error(), "hvd_allreduce: called before hvd_init or after hvd_shutdown");
+    hvd::init();
+    EXPECT_EQ(hvd_init(), HVD_ERROR_INVALID_ARGUMENT);
+    hvd::shutdown();
+  }
+}
+
+TEST_F(SingleRank, ExceptionsCarryStatusAndText) {
+  hvd::init();
+  double values[2] = {};
+  try {
+    hvd::broadcast(std::span(values), 1, "w");
+    FAIL() << "no exception";
+  } catch (const hvd::Error& error) {
+    EXPECT_EQ(error.status(), HVD_ERROR_INVALID_ARGUMENT);
+    EXPECT_STREQ(error.what(), "broadcast \"w\": rank 0: the root 1 is not a rank of 0 to 0");
+  }
+  hvd::shutdown();
+}
+
+// Options grow at their end: a shorter struct is fine, unknown zeros are fine, the rest is refused.
+TEST_F(SingleRank, OptionsOfOtherVersions) {
+  hvd::init();
+  struct Longer {
+    hvd_options known;
+    void* later;
+  } longer{{sizeof(Longer), "x"}, nullptr};
+  EXPECT_EQ(hvd_barrier(&longer.known), HVD_OK);
+  longer.later = &longer;
+  EXPECT_EQ(hvd_barrier(&longer.known), HVD_ERROR_INVALID_ARGUMENT);
+  EXPECT_NE(std::strstr(hvd_last_error(), "what this version of libhvd cannot do"), nullptr);
+  const hvd_options unset{0, "x"};
+  EXPECT_EQ(hvd_barrier(&unset), HVD_ERROR_INVALID_ARGUMENT);
+  EXPECT_NE(std::strstr(hvd_last_error(), "struct_size is 0"), nullptr);
+  hvd::shutdown();
+}
+
+TEST_F(SingleRank, ThreadsTakeTurns) {
+  hvd::init();
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([thread] {
+      for (int i = 0; i < 200; ++i) {
+        EXPECT_EQ(hvd::allreduce(thread * 1000 + i, hvd::Op::sum), thread * 1000 + i);
+        EXPECT_EQ(hvd::rank(), 0);
+        hvd::set_step(static_cast<std::uint64_t>(i));
+        hvd::allreduce(1.0f, static_cast<hvd::Op>(hvd_op{i % 2 == 0 ? HVD_SUM : HVD_MAX}));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  hvd::shutdown();
+}
+
+TEST_F(SingleRank, WithoutALauncherThereAreNoNotices) {
+  hvd::init();
+  EXPECT_EQ(hvd::notice(), 0u);
+  EXPECT_TRUE(std::isinf(hvd::time_left()));
+  hvd::shutdown();
+}
+
+TEST_F(SingleRank, TheHeaderIsC11) {
+  EXPECT_EQ(use_the_header_from_c(), 0);
+}
+
+TEST_F(SingleRank, VersionIsKnown) {
+  EXPECT_EQ(hvd_version(), std::string("0.1.0"));
+}
+
+}  // namespace

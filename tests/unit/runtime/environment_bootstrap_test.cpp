@@ -1,0 +1,69 @@
+#include "bootstrap/bootstrap.hpp"
+#include "support.hpp"
+
+#include <gtest/gtest.h>
+
+namespace libhvd {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+std::string message_for(const Variables& variables) {
+  const auto bootstrap = open_bootstrap(test::make_environment(variables), {});
+  return bootstrap.ok() ? "no error" : bootstrap.error().message;
+}
+
+TEST(OpenBootstrap, WithoutVariablesThereIsOneRank) {
+  auto bootstrap = open_bootstrap(test::make_environment({}), {});
+  ASSERT_TRUE(bootstrap.ok());
+  EXPECT_EQ((*bootstrap)->info().rank, 0);
+  EXPECT_EQ((*bootstrap)->info().size, 1);
+  EXPECT_EQ(*(*bootstrap)->exchange("me"), std::vector<std::string>{"me"});
+}
+
+TEST(OpenBootstrap, OneRankNeedsNoAddress) {
+  auto bootstrap = open_bootstrap(test::make_environment({{"RANK", "0"}, {"WORLD_SIZE", "1"}}), {});
+  ASSERT_TRUE(bootstrap.ok());
+  EXPECT_EQ((*bootstrap)->exchange("me")->size(), 1u);
+}
+
+TEST(OpenBootstrap, NonsenseIsAnErrorThatNamesTheVariable) {
+  EXPECT_EQ(message_for({{"HVD_RANK", "abc"}, {"HVD_SIZE", "2"}}),
+            "HVD_RANK=\"abc\" is not an integer from 0 to 1048576");
+  EXPECT_EQ(message_for({{"RANK", "-1"}, {"WORLD_SIZE", "2"}}),
+            "RANK=\"-1\" is not an integer from 0 to 1048576");
+  EXPECT_EQ(message_for({{"HVD_RANK", "2"}, {"HVD_SIZE", "2"}}),
+            "HVD_RANK=2 must be less than HVD_SIZE=2");
+  EXPECT_EQ(message_for({{"HVD_RANK", "0"}}), "HVD_RANK is set, but HVD_SIZE is not");
+  EXPECT_EQ(message_for({{"WORLD_SIZE", "4"}}), "WORLD_SIZE is set, but RANK is not");
+  EXPECT_EQ(
+      message_for(
+          {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "3"}, {"LOCAL_WORLD_SIZE", "2"}}),
+      "LOCAL_RANK=3 must be less than LOCAL_WORLD_SIZE=2");
+}
+
+TEST(OpenBootstrap, SaysWhatIsMissingToFindRank0) {
+  EXPECT_NE(message_for({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).find("MASTER_ADDR"),
+            std::string::npos);
+  EXPECT_NE(message_for({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}})
+                .find("MASTER_PORT"),
+            std::string::npos);
+  EXPECT_EQ(message_for({{"RANK", "0"},
+                         {"WORLD_SIZE", "2"},
+                         {"MASTER_ADDR", "localhost"},
+                         {"MASTER_PORT", "29500"},
+                         {"HVD_JOB_KEY", "abcd"}}),
+            "HVD_JOB_KEY is not 64 hexadecimal digits");
+}
+
+TEST(OpenBootstrap, OursWinOverTorch) {
+  auto bootstrap = open_bootstrap(
+      test::make_environment(
+          {{"HVD_RANK", "0"}, {"HVD_SIZE", "1"}, {"RANK", "5"}, {"WORLD_SIZE", "8"}}),
+      {});
+  ASSERT_TRUE(bootstrap.ok());
+  EXPECT_EQ((*bootstrap)->info().size, 1);
+}
+
+}  // namespace
+}  // namespace libhvd

@@ -1,0 +1,14 @@
+/* hvd.h is a C header: compiled here as C11 with all warnings. */
+#include <hvd/hvd.h>
+
+int use_the_header_from_c(void);
+
+int use_the_header_from_c(void) {
+  hvd_options options = {sizeof(hvd_options), "from C"};
+  double value = 2.5;
+  if (hvd_init() != HVD_OK) return 1;
+  if (hvd_allreduce(&value, &value, 1, HVD_FLOAT64, HVD_SUM, &options) != HVD_OK) return 2;
+  if (hvd_barrier(0) != HVD_OK) return 3;
+  if (hvd_shutdown() != HVD_OK) return 4;
+  return value == 2.5 ? 0 : 5;
+}

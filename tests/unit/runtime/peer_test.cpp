@@ -1,0 +1,138 @@
+// Ranks as processes on a segment in a file: what the others are told when one is gone.
+#include "collective/communicator.hpp"
+#include "support.hpp"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace libhvd {
+namespace {
+
+constexpr int kSize = 4;
+constexpr int kVictim = 2;
+
+// Rank processes that share a segment without any bootstrap.
+class Peers {
+ public:
+  using Body = std::function<void(Communicator&, const test::Child::Tell&)>;
+
+  explicit Peers(const Body& body) {
+    EXPECT_TRUE(created_.ok());
+    for (int rank = 0; rank < kSize; ++rank) {
+      children_.emplace_back([&, rank](const test::Child::Tell& tell) {
+        auto opened = Segment::open(created_->name(), kSize);
+        if (!opened.ok() || !opened->announce(rank).ok()) ::_exit(1);
+        Communicator communicator(std::make_shared<Segment>(std::move(*opened)), rank);
+        // All have announced themselves.
+        tell("here");
+        if (!communicator.barrier({}).ok()) ::_exit(2);
+        body(communicator, tell);
+      });
+    }
+  }
+
+  test::Child& rank(int rank) { return children_[static_cast<std::size_t>(rank)]; }
+
+  // What each survivor tells after "here".
+  void expect_from_survivors(const std::string& text) {
+    for (int survivor = 0; survivor < kSize; ++survivor) {
+      if (survivor == kVictim) continue;
+      EXPECT_EQ(rank(survivor).line().value_or("nothing"), "here");
+      EXPECT_NE(rank(survivor).line().value_or("nothing").find(text), std::string::npos)
+          << "rank " << survivor;
+    }
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+  Result<Segment> created_ = Segment::create(folder_.path(), "test", kSize);
+  std::vector<test::Child> children_;
+};
+
+std::string text_of(const Outcome& outcome) {
+  return outcome.ok() ? "success"
+                      : std::to_string(outcome.error().status) + " " + outcome.error().message;
+}
+
+Outcome sum(Communicator& communicator, const char* name) {
+  std::vector<double> values(40000, 1);
+  return communicator.allreduce(values.data(), values.data(), values.size(), HVD_FLOAT64, HVD_SUM,
+                                {name, {}});
+}
+
+// The exact text says which rank, so a survivor that blames another fails the test.
+const std::string kDied = "4 allreduce \"g\": rank 2 (pid ";
+
+TEST(DeadPeer, IsNamedByAllThatWaitForIt) {
+  Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
+    if (communicator.rank() == kVictim) {
+      tell("ready");
+      ::pause();
+    }
+    tell(text_of(sum(communicator, "g")));
+    tell(text_of(sum(communicator, "g")));  // at once, from what is known
+  });
+  EXPECT_EQ(peers.rank(kVictim).line(), "here");
+  EXPECT_EQ(peers.rank(kVictim).line(), "ready");
+  peers.rank(kVictim).kill();
+  peers.expect_from_survivors(kDied);
+  for (const int survivor : {0, 1, 3}) {
+    EXPECT_NE(peers.rank(survivor).line().value_or("").find(kDied), std::string::npos);
+  }
+}
+
+TEST(DeadPeer, CountsAsDeadWhileItIsAZombieAndWhileItsChildLives) {
+  Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
+    if (communicator.rank() == kVictim) {
+      // A data loader, say, which outlives the rank and holds all its descriptors. It ends when the
+      // test closes the pipe of the rank.
+      if (::fork() == 0) {
+        ::signal(SIGPIPE, SIG_DFL);
+        while (true) {
+          tell("still here");
+          ::poll(nullptr, 0, 10);
+        }
+      }
+      ::kill(::getpid(), SIGKILL);
+    }
+    tell(text_of(sum(communicator, "g")));
+  });
+  peers.expect_from_survivors(kDied);
+}
+
+TEST(DeadPeer, IsOneThatExitsWithoutLeaving) {
+  Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
+    if (communicator.rank() == kVictim) ::_exit(0);
+    tell(text_of(communicator.barrier({"b", {}})));
+  });
+  peers.expect_from_survivors("4 barrier \"b\": rank 2 (pid ");
+}
+
+TEST(LeavingPeer, IsSaidToHaveLeft) {
+  Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
+    if (communicator.rank() == kVictim) {
+      communicator.leave();
+      return;
+    }
+    const std::string text = text_of(sum(communicator, "g"));
+    tell(text.find("has left") != std::string::npos ? "rank 2 has left" : text);
+  });
+  peers.expect_from_survivors("rank 2 has left");
+}
+
+TEST(LeavingPeer, DoesNotDisturbWhatItTookPartIn) {
+  for (int round = 0; round < 20; ++round) {
+    Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
+      const Outcome outcome = sum(communicator, "last");
+      communicator.leave();
+      tell(text_of(outcome));
+    });
+    peers.expect_from_survivors("success");
+  }
+}
+
+}  // namespace
+}  // namespace libhvd

@@ -1,0 +1,128 @@
+#include "status/status_page.hpp"
+
+#include "base/clock.hpp"
+#include "support.hpp"
+
+#include <cmath>
+#include <fstream>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace libhvd {
+namespace {
+
+// Two pages as an agent makes them; the second is the rank's.
+class AgentPage {
+ public:
+  AgentPage() {
+    std::ofstream(path()) << std::string(2 * HVD_STATUS_PAGE_SIZE, '\0');
+    const Fd file(::open(path().c_str(), O_RDWR));
+    void* address = ::mmap(nullptr, HVD_STATUS_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+                           file.get(), HVD_STATUS_PAGE_SIZE);
+    mapping_ = Mapping(address, HVD_STATUS_PAGE_SIZE);
+    page()->magic = HVD_STATUS_MAGIC;
+    page()->version = HVD_STATUS_VERSION;
+  }
+  std::string path() const { return folder_.path() + "/status"; }
+  hvd_status_page* page() { return reinterpret_cast<hvd_status_page*>(mapping_.data()); }
+  Result<StatusPage> attach() {
+    return StatusPage::attach(test::make_environment({{"HVD_STATUS", path() + "@4096"}}));
+  }
+
+ private:
+  test::TemporaryFolder folder_;
+  Mapping mapping_;
+};
+
+TEST(StatusPage, ShowsWhatTheRankDoes) {
+  AgentPage agent;
+  auto attached = agent.attach();
+  ASSERT_TRUE(attached.ok()) << attached.error().message;
+  StatusPage& status = *attached;
+  EXPECT_EQ(agent.page()->pid, static_cast<std::uint32_t>(::getpid()));
+  EXPECT_EQ(agent.page()->attached, 1u);
+
+  status.set_epoch(3);
+  status.set_step(77);
+  status.add_samples(10);
+  status.add_samples(5);
+  EXPECT_EQ(agent.page()->epoch, 3u);
+  EXPECT_EQ(agent.page()->step, 77u);
+  EXPECT_EQ(agent.page()->samples, 15u);
+
+  const std::uint64_t before = monotonic_ns();
+  status.begin_collective("allreduce grad.3");
+  EXPECT_EQ(agent.page()->collective_active, 1u);
+  EXPECT_STREQ(agent.page()->collective_name, "allreduce grad.3");
+  EXPECT_GE(agent.page()->collective_start_ns, before);
+  EXPECT_EQ(agent.page()->collective_sequence % 2, 0u);
+  status.end_collective(true, 100, 40);
+  EXPECT_EQ(agent.page()->collective_active, 0u);
+  EXPECT_EQ(agent.page()->collectives, 1u);
+  EXPECT_EQ(agent.page()->collective_ns, 100u);
+  EXPECT_EQ(agent.page()->waiting_ns, 40u);
+
+  status.set_error(std::string(5000, 'e'));
+  EXPECT_EQ(std::string(agent.page()->error_text), std::string(HVD_STATUS_ERROR_SIZE - 1, 'e'));
+  EXPECT_EQ(agent.page()->error_length, HVD_STATUS_ERROR_SIZE - 1);
+  EXPECT_EQ(agent.page()->error_sequence, 2u);
+
+  status.set_left();
+  EXPECT_EQ(agent.page()->attached, 2u);
+}
+
+TEST(StatusPage, BringsTheAgentsNotices) {
+  AgentPage agent;
+  auto attached = agent.attach();
+  ASSERT_TRUE(attached.ok());
+  EXPECT_EQ(attached->notice().bits, 0u);
+  EXPECT_TRUE(std::isinf(attached->notice().seconds_left));
+
+  agent.page()->stop_at_step = 120;
+  agent.page()->deadline_ns = monotonic_ns() + 3'600'000'000'000;
+  agent.page()->notices = HVD_NOTICE_STOP | HVD_NOTICE_TIME_LEFT;
+  const Notice notice = attached->notice();
+  EXPECT_EQ(notice.bits, HVD_NOTICE_STOP | HVD_NOTICE_TIME_LEFT);
+  EXPECT_EQ(notice.stop_at_step, 120u);
+  EXPECT_GT(notice.seconds_left, 0.0);
+  EXPECT_LE(notice.seconds_left, 3600.0);
+
+  agent.page()->deadline_ns = monotonic_ns() - 1;
+  EXPECT_LT(attached->notice().seconds_left, 0.0);
+}
+
+TEST(StatusPage, IsNotNeeded) {
+  auto attached = StatusPage::attach(test::make_environment({}));
+  ASSERT_TRUE(attached.ok());
+  EXPECT_FALSE(*attached);
+  attached->begin_collective("allreduce");
+  attached->end_collective(true, 1, 1);
+  attached->set_error("no page");
+  EXPECT_EQ(attached->notice().bits, 0u);
+}
+
+TEST(StatusPage, NonsenseInTheVariableIsAnError) {
+  for (const char* text : {"foo", "@0", "/dev/null@", "/dev/null@12", "/dev/null@-4096"}) {
+    const auto attached = StatusPage::attach(test::make_environment({{"HVD_STATUS", text}}));
+    ASSERT_FALSE(attached.ok()) << text;
+    EXPECT_EQ(attached.error().status, HVD_ERROR_ENVIRONMENT) << text;
+    EXPECT_NE(attached.error().message.find("HVD_STATUS"), std::string::npos);
+  }
+}
+
+TEST(StatusPage, WhatIsNoPageOfOursIsLeftAlone) {
+  AgentPage agent;
+  agent.page()->version = HVD_STATUS_VERSION + 1;
+  const auto other_version = agent.attach();
+  ASSERT_FALSE(other_version.ok());
+  EXPECT_NE(other_version.error().status, HVD_ERROR_ENVIRONMENT);
+  EXPECT_EQ(agent.page()->pid, 0u);
+  EXPECT_FALSE(
+      StatusPage::attach(test::make_environment({{"HVD_STATUS", agent.path() + "@8192"}})).ok());
+}
+
+}  // namespace
+}  // namespace libhvd

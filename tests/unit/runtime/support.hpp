@@ -1,0 +1,88 @@
+// Ranks for tests: as threads of this process, or as processes of their own.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/fd.hpp"
+#include "collective/communicator.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace libhvd::test {
+
+// An environment that holds just these variables.
+Environment make_environment(std::map<std::string, std::string> variables);
+
+// Runs body on `size` threads, each with a communicator of one anonymous segment. They leave when
+// the body ends.
+void run_ranks(int size, const std::function<void(Communicator&)>& body);
+
+// A port that stays ours: bound but not listened on, so that the ranks can listen.
+class ReservedPort {
+ public:
+  ReservedPort();
+  int number() const { return number_; }
+
+ private:
+  Fd socket_;
+  int number_ = 0;
+};
+
+// A folder of the test's own, removed with what is in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+  std::vector<std::string> entries() const;
+
+ private:
+  std::string path_;
+};
+
+// One forked process. It can tell the test something, line by line.
+class Child {
+ public:
+  // body gets a function that sends a line to the test. The child ends with _exit(0) after it.
+  using Tell = std::function<void(const std::string&)>;
+  explicit Child(const std::function<void(const Tell&)>& body);
+  Child(Child&&) = default;
+  ~Child();
+
+  // The next line; nothing when the child has ended.
+  std::optional<std::string> line();
+  void kill();
+  // Its status as waitpid(2) gives it.
+  int wait();
+
+ private:
+  pid_t pid_ = -1;
+  Fd pipe_;
+  std::string buffer_;
+};
+
+// `size` processes that find each other through HVD_RANK, HVD_SIZE and a port of the test's own.
+// body runs in each after its variables are set; it uses the C ABI.
+class Job {
+ public:
+  using Body = std::function<void(int rank, const Child::Tell& tell)>;
+  Job(int size, const Body& body, const std::map<std::string, std::string>& variables = {});
+
+  Child& rank(int rank) { return children_[static_cast<std::size_t>(rank)]; }
+  const TemporaryFolder& memory() const { return memory_; }
+
+ private:
+  ReservedPort port_;
+  TemporaryFolder memory_;  // HVD_SHM_DIR
+  std::vector<Child> children_;
+};
+
+}  // namespace libhvd::test

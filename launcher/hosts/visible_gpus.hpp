@@ -11,7 +11,7 @@
 //
 // When it is unset NVML lists the devices. NVML counts by PCI address, CUDA fastest first unless
 // CUDA_DEVICE_ORDER=PCI_BUS_ID; so an ordinal can be matched with a device only under that setting
-// or when all GPUs are of one kind. docs/decisions/gpus-without-cuda.md has the consequences.
+// or when all GPUs are of one kind. docs/decisions/0005-gpus-without-cuda.md has the consequences.
 #pragma once
 
 #include "hosts/nvml.hpp"

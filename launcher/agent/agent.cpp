@@ -82,7 +82,7 @@ class Agent {
   Result<void> handle(const Frame& frame);
   Result<void> launch(LaunchMessage job);
   Result<void> prepare();
-  Result<void> start_rank(std::size_t index);
+  void connect(int rank, RankPipes pipes);
   Result<std::vector<std::string>> environment_of(std::size_t index) const;
 
   // While ranks run.
@@ -252,11 +252,18 @@ Result<void> Agent::launch(LaunchMessage job) {
   if (stopping_) return {};
   if (!job_->hold_master_port) master_port_ = {};
   HVD_CHECK(prepare());
+  std::vector<RankProcesses::Start> starts;
+  for (std::size_t i = 0; i < job_->ranks.size(); ++i) {
+    HVD_TRY(auto environment, environment_of(i));
+    starts.push_back({&job_->ranks[i], std::move(environment), pages_->notice_fd(i)});
+  }
+  std::vector<RankPipes> pipes;
+  const auto result = ranks_.start(*job_, starts, pipes);
   StartedMessage started;
-  Result<void> result;
-  for (std::size_t i = 0; i < job_->ranks.size() && result; ++i) {
-    result = start_rank(i);
-    if (result) started.pids.emplace_back(job_->ranks[i].rank, ranks_.all().back().pid);
+  for (std::size_t i = 0; i < pipes.size(); ++i) {
+    const RankProcess& process = ranks_.all()[i];
+    started.pids.emplace_back(process.rank, process.pid);
+    connect(process.rank, std::move(pipes[i]));
   }
   link_.send(FrameType::started, kToLauncher, pack(started));
   return result;
@@ -292,22 +299,16 @@ Result<std::vector<std::string>> Agent::environment_of(std::size_t index) const 
   return merge_environment(job_->environment, std::move(changes));
 }
 
-Result<void> Agent::start_rank(std::size_t index) {
-  const LaunchRank& rank = job_->ranks[index];
-  HVD_TRY(auto environment, environment_of(index));
-  HVD_TRY(RankPipes pipes,
-          ranks_.start(*job_, rank, std::move(environment), pages_->notice_fd(index)));
-  output_.add(rank.rank, 1, std::move(pipes.output));
-  output_.add(rank.rank, 2, std::move(pipes.error));
+void Agent::connect(int rank, RankPipes pipes) {
+  output_.add(rank, 1, std::move(pipes.output));
+  output_.add(rank, 2, std::move(pipes.error));
   if (pipes.input) {
-    inputs_.try_emplace(
-        rank.rank, loop_, std::move(pipes.input), [this, rank = rank.rank](std::size_t bytes) {
-          link_.send(FrameType::input_credit, kToLauncher,
-                     pack_input_credit(
-                         {static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(bytes)}));
-        });
+    inputs_.try_emplace(rank, loop_, std::move(pipes.input), [this, rank](std::size_t bytes) {
+      link_.send(
+          FrameType::input_credit, kToLauncher,
+          pack_input_credit({static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(bytes)}));
+    });
   }
-  return {};
 }
 
 void Agent::on_input(const InputMessage& input) {
@@ -324,7 +325,7 @@ void Agent::on_child() {
 
 void Agent::report_exit(const RankProcesses::Exit& exit) {
   const RankProcess& process = ranks_.all()[exit.index];
-  const RankStatus status = pages_->read(exit.index);
+  const RankStatus status = pages_->read(process.index);
   ExitedMessage message;
   message.rank = process.rank;
   message.wait_status = process.wait_status;
@@ -346,9 +347,8 @@ void Agent::send_states() {
   std::map<pid_t, char> kernel_states;
   for (const auto& process : all_processes()) kernel_states[process.pid] = process.state;
   StatesMessage message;
-  for (std::size_t i = 0; i < ranks_.all().size(); ++i) {
-    const RankProcess& process = ranks_.all()[i];
-    const RankStatus status = pages_->read(i);
+  for (const RankProcess& process : ranks_.all()) {
+    const RankStatus status = pages_->read(process.index);
     RankState state;
     state.rank = process.rank;
     state.pid = process.pid;

@@ -18,16 +18,8 @@ double to_seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
 
-// The child's ends of its standard streams, and ours.
-struct Streams {
-  Fd child_input;
-  Fd child_output;
-  Fd child_error;
-  RankPipes ours;
-};
-
-Result<Streams> make_streams(bool wants_input) {
-  Streams streams;
+Result<RankStreams> make_streams(bool wants_input) {
+  RankStreams streams;
   HVD_TRY(Pipe output, make_pipe());
   HVD_TRY(Pipe error, make_pipe());
   if (wants_input) {
@@ -50,30 +42,52 @@ Result<Streams> make_streams(bool wants_input) {
 
 }  // namespace
 
-RankProcesses::RankProcesses(sigset_t signal_mask) : signal_mask_(signal_mask) {}
-
-Result<RankPipes> RankProcesses::start(const LaunchMessage& job, const LaunchRank& rank,
-                                       std::vector<std::string> environment, int inherited) {
-  HVD_TRY(Streams streams, make_streams(rank.wants_input));
+SpawnRequest RankProcesses::request_for(const LaunchMessage& job, const Start& start,
+                                        const RankStreams& streams) const {
   SpawnRequest request;
   request.program = job.program;
   request.arguments = job.arguments;
-  request.environment = std::move(environment);
+  request.environment = start.environment;
   request.input = streams.child_input.get();
   request.output = streams.child_output.get();
   request.error = streams.child_error.get();
-  request.inherited = inherited;
-  request.cpus = rank.cpus;
-  request.numa_nodes = rank.numa_nodes;
+  request.inherited = start.inherited;
+  request.cpus = start.rank->cpus;
+  request.numa_nodes = start.rank->numa_nodes;
   request.signal_mask = signal_mask_;
-  RankProcess process;
-  process.rank = rank.rank;
-  process.started = std::chrono::steady_clock::now();
-  HVD_TRY(process.pid, spawn(request));
-  process.alive = true;
-  ranks_.push_back(process);
-  ++alive_;
-  return std::move(streams.ours);
+  return request;
+}
+
+RankProcesses::RankProcesses(sigset_t signal_mask) : signal_mask_(signal_mask) {}
+
+Result<void> RankProcesses::start(const LaunchMessage& job, const std::vector<Start>& starts,
+                                  std::vector<RankPipes>& pipes) {
+  std::vector<RankStreams> streams;
+  std::vector<SpawnRequest> requests;
+  for (const auto& start : starts) {
+    HVD_TRY(auto made, make_streams(start.rank->wants_input));
+    streams.push_back(std::move(made));
+    requests.push_back(request_for(job, start, streams.back()));
+  }
+  const auto now = std::chrono::steady_clock::now();
+  const auto results = pool_.spawn_all(requests);
+  Result<void> outcome;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i]) {
+      if (outcome) outcome = tl::unexpected(results[i].error());
+      continue;
+    }
+    RankProcess process;
+    process.rank = starts[i].rank->rank;
+    process.index = i;
+    process.pid = *results[i];
+    process.started = now;
+    process.alive = true;
+    ranks_.push_back(process);
+    pipes.push_back(std::move(streams[i].ours));
+    ++alive_;
+  }
+  return outcome;
 }
 
 std::vector<RankProcesses::Exit> RankProcesses::reap() {

@@ -4,7 +4,7 @@
 // die with it).
 #pragma once
 
-#include "agent/spawn.hpp"
+#include "agent/spawn_pool.hpp"
 #include "base/fd.hpp"
 #include "control/messages.hpp"
 
@@ -18,6 +18,7 @@ namespace hvdrun {
 
 struct RankProcess {
   int rank = 0;
+  std::size_t index = 0;  // among the ranks that this host was asked to start
   pid_t pid = 0;
   std::chrono::steady_clock::time_point started;
   bool alive = false;
@@ -32,13 +33,27 @@ struct RankPipes {
   Fd error;
 };
 
+// Both ends of them while the rank is being started.
+struct RankStreams {
+  Fd child_input;
+  Fd child_output;
+  Fd child_error;
+  RankPipes ours;
+};
+
 class RankProcesses {
  public:
   explicit RankProcesses(sigset_t signal_mask);
 
-  // Starts one rank with exactly this environment. `inherited` stays open in it.
-  Result<RankPipes> start(const LaunchMessage& job, const LaunchRank& rank,
-                          std::vector<std::string> environment, int inherited);
+  struct Start {
+    const LaunchRank* rank;
+    std::vector<std::string> environment;  // exactly this
+    int inherited;                         // stays open in it
+  };
+  // Starts the ranks, several at a time. all() then holds those that have started, in order, and
+  // pipes those of each. Error: the first that could not be started; the others may run.
+  Result<void> start(const LaunchMessage& job, const std::vector<Start>& starts,
+                     std::vector<RankPipes>& pipes);
 
   struct Exit {
     std::size_t index;  // in all()
@@ -65,7 +80,11 @@ class RankProcesses {
   const std::vector<RankProcess>& all() const { return ranks_; }
 
  private:
+  SpawnRequest request_for(const LaunchMessage& job, const Start& start,
+                           const RankStreams& streams) const;
+
   sigset_t signal_mask_;
+  SpawnPool pool_;
   std::vector<RankProcess> ranks_;
   int alive_ = 0;
   bool stopping_ = false;

@@ -24,10 +24,10 @@ struct SpawnRequest {
   sigset_t signal_mask{};       // blocked in the new process
 };
 
-// The process leads a session of its own and dies (SIGKILL) with the calling thread. Signals that
-// this process handles or ignores are at their defaults in it, but for SIGINT and SIGHUP: these
-// stay ignored where they are.
-// Error: exec's, with the words a user needs (exit codes 126 and 127); nothing was started then.
+// From any thread. The process leads a session of its own and dies (SIGKILL) with the calling
+// thread. Signals that this process handles or ignores are at their defaults in it, but for SIGINT
+// and SIGHUP: these stay ignored where they are. Error: exec's, with the words a user needs (exit
+// codes 126 and 127); nothing was started then.
 Result<pid_t> spawn(const SpawnRequest& request);
 
 }  // namespace hvdrun

@@ -54,7 +54,6 @@ std::string_view wanted_type(ValueKind kind) {
     case ValueKind::flag:
       return "true or false";
     case ValueKind::count:
-      return "a whole number";
     case ValueKind::number:
       return "a whole number";
     case ValueKind::duration:

@@ -49,14 +49,15 @@ def steps(soak: bool) -> list[Step]:
 
 
 def build_lane() -> Iterator[Step]:
-    def build(name: str, preset: str, about: str, *options: str) -> Step:
-        return Step(name, about, lambda log: run_build(log, preset, options), lane="builds", always=True)
+    def build(name: str, preset: str, about: str, *options: str, targets: tuple[str, ...] = ("all",)) -> Step:
+        return Step(name, about, lambda log: run_build(log, preset, options, targets), lane="builds", always=True)
 
     yield build("build", "release", "release build in build/, warnings as errors",
                 "-DHVD_WERROR=ON", "-DHVD_BUILD_TESTS=ON", "-DHVD_BUILD_BENCH=ON")
     yield build("dev-build", "dev", "build with the address and undefined sanitizers")
     yield build("tsan-build", "tsan", "build with the thread sanitizer")
-    yield build("fuzz-build", "fuzz", "build of the fuzzers with clang")
+    yield build("fuzz-build", "fuzz", "build of the fuzzers with clang",
+                targets=tuple(source.stem for source in sorted((TOP / "tests/fuzz").glob("fuzz_*.cpp"))))
     yield Step("tidy", "clang-tidy over the C and C++ sources", check_tidy.run, needs=("build",), lane="builds")
 
 
@@ -84,12 +85,12 @@ def test_lane(soak: bool) -> Iterator[Step]:
                lambda log: run_fuzzers(log, 600 if soak else 10), needs=("fuzz-build",))
 
 
-def run_build(log: Log, preset: str, options: tuple[str, ...]) -> Tally:
+def run_build(log: Log, preset: str, options: tuple[str, ...], targets: tuple[str, ...]) -> Tally:
     folder = TOP / ("build" if preset == "release" else f"build-{preset}")
     fresh = ["--fresh"] if made_elsewhere(folder) else []
     log.run(["cmake", *fresh, "--preset", preset, *options])
     # The tests of another build run meanwhile and have time limits: let them go first.
-    log.run(["nice", "-n", "10", "cmake", "--build", folder, "-j", str(JOBS)])
+    log.run(["nice", "-n", "10", "cmake", "--build", folder, "-j", str(JOBS), "--target", *targets])
     return Tally(passed=1)
 
 

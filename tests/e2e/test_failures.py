@@ -210,3 +210,8 @@ def test_a_second_interrupt_kills_at_once(sandbox: Sandbox) -> None:
 def test_many_jobs_in_a_row_all_end(sandbox: Sandbox) -> None:
     for _ in range(200 if SOAK else 20):
         sandbox.run("-np", 8, "sh", "-c", "exit $((HVD_RANK == 5 ? 6 : 0))").expect(6)
+
+
+def test_ranks_that_do_not_start_in_time_end_the_job(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 64, "--start-timeout", "1ms", "sleep", "1000").expect(124)
+    assert "--start-timeout" in done.err_text

@@ -10,6 +10,7 @@
 #include "control/messages.hpp"
 #include "job/blame.hpp"
 #include "job/input_relay.hpp"
+#include "job/rank_book.hpp"
 #include "job/rank_environment.hpp"
 #include "job/report_text.hpp"
 #include "job/state_table.hpp"
@@ -40,12 +41,19 @@ constexpr std::uint32_t kCreditStep = kOutputWindow / 8;
 // After a rank has ended well and others run on, this long before it is said.
 constexpr milliseconds kEarlyExitNote{5000};
 constexpr std::chrono::seconds kLastResortPatience{5};
+// An agent ends its ranks within the grace and its own rounds of SIGKILL. One that has not ended
+// this much later hangs (in PMIx, in the kernel), and is killed.
+constexpr milliseconds kAgentPatience{20000};
 
 // Why the job is stopped before its end.
 struct StopCause {
   std::string reason;
   std::optional<int> exit_code;  // none: that of the rank to blame
 };
+
+std::string seconds_text(milliseconds time) {
+  return fmt::format("{:.3g} s", std::chrono::duration<double>(time).count());
+}
 
 class Job {
  public:
@@ -56,6 +64,7 @@ class Job {
   struct AgentState {
     std::size_t host_index = 0;
     pid_t guard = 0;
+    pid_t pid = 0;  // of the agent itself, once it has greeted
     std::unique_ptr<Link> link;
     std::uint32_t credit_owed = 0;
     bool greeted = false;
@@ -87,17 +96,21 @@ class Job {
   void on_signal(int signal);
   void on_stop_signal(int signal);
 
+  // What the clock says.
+  void on_start_timeout();
+  void on_early_exit();
+  void on_exit_timeout();
+
   // Ending.
   void judge(const RankReport& rank);
   void stop(StopCause cause);
   void send_all(FrameType type, std::string_view payload = {});
   bool all_agents(bool AgentState::*flag) const;
   void consider_end();
+  void kill_agents();
   void reap_guards();
   Report finish();
 
-  RankReport* find_rank(int rank);
-  std::vector<int> ranks_running() const;
   void note(const std::string& text) { output_->note("hvdrun: " + text); }
 
   const JobSpec& spec_;
@@ -105,6 +118,7 @@ class Job {
   const JobContext& context_;
   JobIdentity identity_;
   EventLoop loop_;
+  RankBook book_;
   std::unique_ptr<Output> output_;
   std::vector<std::unique_ptr<AgentState>> agents_;
   std::optional<SignalWatch> signals_;
@@ -112,9 +126,9 @@ class Job {
   Timer start_timer_;
   Timer note_timer_;
   Timer exit_timer_;
+  Timer agent_timer_;
   Clock::time_point begun_ = Clock::now();
-  Report report_;
-  std::vector<std::size_t> end_order_;
+  Report report_;  // all but its ranks, which are in book_ until the end
   std::optional<StopCause> cause_;
   StateTable states_;
   int stop_signals_ = 0;
@@ -125,49 +139,14 @@ Job::Job(const JobSpec& spec, const Placement& placement, const JobContext& cont
     : spec_(spec),
       placement_(placement),
       context_(context),
-      start_timer_(loop_,
-                   [this] {
-                     stop({fmt::format("not all ranks had started after {:.3g} s (--start-timeout)",
-                                       std::chrono::duration<double>(spec_.start_timeout).count()),
-                           kExitTimeout});
-                   }),
-      note_timer_(loop_,
-                  [this] {
-                    note(fmt::format("ranks {} run on after others have ended well",
-                                     fold_ranks(ranks_running())));
-                  }),
-      exit_timer_(loop_, [this] {
-        stop({fmt::format("ranks {} still ran {:.3g} s after the first had ended "
-                          "(--exit-timeout)",
-                          fold_ranks(ranks_running()),
-                          std::chrono::duration<double>(*spec_.stop.exit_timeout).count()),
-              kExitTimeout});
-      }) {
+      book_(placement),
+      start_timer_(loop_, [this] { on_start_timeout(); }),
+      note_timer_(loop_, [this] { on_early_exit(); }),
+      exit_timer_(loop_, [this] { on_exit_timeout(); }),
+      agent_timer_(loop_, [this] { kill_agents(); }) {
   identity_.id = random_hex(16);
   identity_.key = random_hex(32);
   identity_.master_address = "127.0.0.1";
-  for (const auto& host : placement_.hosts) {
-    for (const auto& rank : host.ranks) {
-      RankReport report;
-      report.placement = rank;
-      report.host = host.host;
-      report_.ranks.push_back(std::move(report));
-    }
-  }
-  std::sort(report_.ranks.begin(), report_.ranks.end(),
-            [](const auto& a, const auto& b) { return a.placement.rank < b.placement.rank; });
-}
-
-RankReport* Job::find_rank(int rank) {
-  if (rank < 0 || static_cast<std::size_t>(rank) >= report_.ranks.size()) return nullptr;
-  return &report_.ranks[static_cast<std::size_t>(rank)];
-}
-
-std::vector<int> Job::ranks_running() const {
-  std::vector<int> running;
-  for (const auto& rank : report_.ranks)
-    if (!rank.exited) running.push_back(rank.placement.rank);
-  return running;
 }
 
 Result<void> Job::begin() {
@@ -209,7 +188,7 @@ std::vector<int> Job::input_receivers() const {
   std::vector<int> receivers;
   if (spec_.input.to == InputSpec::To::rank) receivers.push_back(spec_.input.rank);
   if (spec_.input.to == InputSpec::To::all)
-    for (const auto& rank : report_.ranks) receivers.push_back(rank.placement.rank);
+    for (const auto& rank : book_.ranks()) receivers.push_back(rank.placement.rank);
   return receivers;
 }
 
@@ -299,7 +278,7 @@ Result<void> Job::handle(AgentState& agent, const Frame& frame) {
     }
     case FrameType::states: {
       HVD_TRY(const auto states, parse<StatesMessage>(frame.payload));
-      for (const auto& line : states_.add(states, report_)) note(line);
+      for (const auto& line : states_.add(states, book_.ranks())) note(line);
       return {};
     }
     case FrameType::paused:
@@ -332,6 +311,7 @@ Result<void> Job::on_hello(AgentState& agent, const HelloMessage& hello) {
                             hello.host, hello.version, kVersion),
                 kExitUsage);
   agent.greeted = true;
+  agent.pid = hello.pid;
   if (agent.host_index == 0) identity_.master_port = hello.master_port;
   if (all_agents(&AgentState::greeted) && !cause_) launch();
   return {};
@@ -339,8 +319,7 @@ Result<void> Job::on_hello(AgentState& agent, const HelloMessage& hello) {
 
 void Job::on_started(AgentState& agent, const StartedMessage& started) {
   agent.started = true;
-  for (const auto& [rank, pid] : started.pids)
-    if (auto* report = find_rank(rank)) report->pid = pid;
+  for (const auto& [rank, pid] : started.pids) book_.started(rank, pid);
   if (!all_agents(&AgentState::started)) return;
   start_timer_.cancel();
   const auto receivers = input_receivers();
@@ -365,7 +344,7 @@ void Job::on_started(AgentState& agent, const StartedMessage& started) {
 Result<void> Job::on_output(AgentState& agent, const Frame& frame) {
   HVD_TRY(const auto message, parse_output(frame.payload));
   const auto rank = static_cast<int>(message.header.rank);
-  if (find_rank(rank) == nullptr)
+  if (!book_.has(rank))
     return fail(fmt::format("an agent sent output of rank {}, which does not exist", rank));
   const auto stream = message.header.stream == 2 ? Stream::err : Stream::out;
   if (frame.type == FrameType::output_closed) {
@@ -388,27 +367,7 @@ void Job::return_credit() {
 }
 
 Result<void> Job::on_exited(const ExitedMessage& message) {
-  RankReport* rank = find_rank(message.rank);
-  if (rank == nullptr || rank->exited)
-    return fail(
-        fmt::format("an agent reports the end of rank {}, which does not run", message.rank));
-  rank->exited = true;
-  if (WIFSIGNALED(message.wait_status)) {
-    rank->signal = WTERMSIG(message.wait_status);
-    rank->core_dumped = WCOREDUMP(message.wait_status);
-  } else {
-    rank->exit_code = WEXITSTATUS(message.wait_status);
-  }
-  rank->out_of_memory = message.out_of_memory;
-  rank->stopped_by_us = !message.before_stop;
-  rank->lost_connection = message.lost_connection;
-  rank->seconds = message.seconds;
-  rank->user_seconds = message.user_seconds;
-  rank->system_seconds = message.system_seconds;
-  rank->peak_memory_bytes = message.peak_memory_bytes;
-  rank->last_error = message.last_error;
-  rank->in_collective = message.in_collective;
-  end_order_.push_back(static_cast<std::size_t>(message.rank));
+  HVD_TRY(const RankReport* rank, book_.exited(message));
   if (input_) input_->remove(message.rank);
   judge(*rank);
   return {};
@@ -417,22 +376,34 @@ Result<void> Job::on_exited(const ExitedMessage& message) {
 // What the end of one rank means for the others.
 void Job::judge(const RankReport& rank) {
   if (cause_) return;
-  if (ranks_running().empty()) {
+  if (failed_by_itself(rank)) return stop({});
+  if (book_.all_ended()) {
     note_timer_.cancel();
     exit_timer_.cancel();
+  } else if (book_.ended() == 1) {
+    note_timer_.start(kEarlyExitNote);
+    if (spec_.stop.exit_timeout) exit_timer_.start(*spec_.stop.exit_timeout);
   }
-  if (failed_by_itself(rank)) return stop({});
-  if (ranks_running().empty()) return;
-  if (!note_timer_.pending() && end_order_.size() == 1) note_timer_.start(kEarlyExitNote);
-  if (spec_.stop.exit_timeout && !exit_timer_.pending())
-    exit_timer_.start(*spec_.stop.exit_timeout);
+}
+
+void Job::on_start_timeout() {
+  stop({fmt::format("not all ranks had started after {} (--start-timeout)",
+                    seconds_text(spec_.start_timeout)),
+        kExitTimeout});
+}
+
+void Job::on_early_exit() {
+  note(fmt::format("ranks {} run on after others have ended well", fold_ranks(book_.running())));
+}
+
+void Job::on_exit_timeout() {
+  stop({fmt::format("ranks {} still ran {} after the first had ended (--exit-timeout)",
+                    fold_ranks(book_.running()), seconds_text(*spec_.stop.exit_timeout)),
+        kExitTimeout});
 }
 
 void Job::on_aborted(const AbortedMessage& message) {
-  if (RankReport* rank = find_rank(message.rank)) {
-    rank->abort_code = message.code;
-    rank->abort_message = message.text;
-  }
+  book_.aborted(message);
   stop({});
 }
 
@@ -496,6 +467,17 @@ void Job::stop(StopCause cause) {
   note_timer_.cancel();
   exit_timer_.cancel();
   send_all(FrameType::stop, pack(StopMessage{spec_.stop.signal, spec_.stop.grace}));
+  agent_timer_.start(spec_.stop.grace + kAgentPatience);
+}
+
+// Their guards end what they leave.
+void Job::kill_agents() {
+  for (const auto& agent : agents_) {
+    if (agent->gone) continue;
+    note(fmt::format("the agent on {} does not answer and is killed",
+                     placement_.hosts[agent->host_index].host));
+    ::kill(agent->pid != 0 ? agent->pid : agent->guard, SIGKILL);
+  }
 }
 
 // Guards end after their agents, and last of all. Should one have been killed together with its
@@ -520,18 +502,19 @@ void Job::reap_guards() {
 Report Job::finish() {
   reap_guards();
   report_.wall_seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
-  for (auto& rank : report_.ranks) {
+  for (auto& rank : book_.ranks()) {
     rank.last_stderr = output_->last_stderr(rank.placement.rank);
     if (!rank.exited) rank.stopped_by_us = true;
   }
-  const auto culprit = find_culprit(report_.ranks, end_order_);
+  const auto culprit = book_.culprit();
   if (cause_ && cause_->exit_code) {
     report_.exit_code = *cause_->exit_code;
     report_.reason = cause_->reason;
   } else if (culprit && cause_) {
     report_.culprit = static_cast<int>(*culprit);
-    report_.exit_code = exit_code_of(report_.ranks[*culprit]);
+    report_.exit_code = exit_code_of(book_.ranks()[*culprit]);
   }
+  report_.ranks = std::move(book_.ranks());
   for (const auto& line : report_lines(report_)) note(line);
   while (!output_->idle() && !output_abandoned_) loop_.run_once();
   return std::move(report_);

@@ -18,8 +18,8 @@ std::string_view state_words(const std::string& state) {
   return "ended";
 }
 
-std::string what_it_does(const RankState& state, const Report& report) {
-  const auto& rank = report.ranks[static_cast<std::size_t>(state.rank)];
+std::string what_it_does(const RankState& state, const std::vector<RankReport>& reports) {
+  const auto& rank = reports[static_cast<std::size_t>(state.rank)];
   if (rank.exited) return describe_end(rank);
   std::string text(state_words(state.state));
   if (!state.collective.empty())
@@ -34,9 +34,10 @@ void StateTable::expect(std::size_t agents) {
   ranks_.clear();
 }
 
-std::vector<std::string> StateTable::add(const StatesMessage& states, const Report& report) {
+std::vector<std::string> StateTable::add(const StatesMessage& states,
+                                         const std::vector<RankReport>& reports) {
   for (const auto& state : states.ranks)
-    if (state.rank >= 0 && static_cast<std::size_t>(state.rank) < report.ranks.size())
+    if (state.rank >= 0 && static_cast<std::size_t>(state.rank) < reports.size())
       ranks_.push_back(state);
   if (missing_ == 0 || --missing_ > 0) return {};
   std::sort(ranks_.begin(), ranks_.end(),
@@ -45,7 +46,7 @@ std::vector<std::string> StateTable::add(const StatesMessage& states, const Repo
                                              "pid", "epoch", "step", "state")};
   for (const auto& state : ranks_)
     lines.push_back(fmt::format("{:>5} {:<16} {:>8} {:>6} {:>9}  {}", state.rank,
-                                report.ranks[static_cast<std::size_t>(state.rank)].host, state.pid,
+                                reports[static_cast<std::size_t>(state.rank)].host, state.pid,
                                 state.epoch, state.step, what_it_does(state, report)));
   return lines;
 }

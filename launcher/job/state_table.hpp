@@ -15,7 +15,7 @@ class StateTable {
   void expect(std::size_t agents);  // so many answers make a table
 
   // Takes one agent's answer; the table's lines when it was the last, else none.
-  std::vector<std::string> add(const StatesMessage& states, const Report& report);
+  std::vector<std::string> add(const StatesMessage& states, const std::vector<RankReport>& reports);
 
  private:
   std::size_t missing_ = 0;

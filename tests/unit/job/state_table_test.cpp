@@ -5,21 +5,20 @@
 namespace hvdrun {
 namespace {
 
-Report two_ranks() {
-  Report report;
-  report.ranks.resize(2);
-  report.ranks[0].host = report.ranks[1].host = "n1";
-  report.ranks[1].placement.rank = 1;
-  return report;
+std::vector<RankReport> two_ranks() {
+  std::vector<RankReport> ranks(2);
+  ranks[0].host = ranks[1].host = "n1";
+  ranks[1].placement.rank = 1;
+  return ranks;
 }
 
 TEST(StateTable, ComesWhenTheLastAgentHasAnswered) {
-  auto report = two_ranks();
-  report.ranks[0].exited = true;
+  auto ranks = two_ranks();
+  ranks[0].exited = true;
   StateTable table;
   table.expect(2);
-  EXPECT_TRUE(table.add({{{1, 11, "S", 7, 2, "allreduce grad", 12.34}}}, report).empty());
-  const auto lines = table.add({{{0, 10, "ended", 9, 2, "", 0}}}, report);
+  EXPECT_TRUE(table.add({{{1, 11, "S", 7, 2, "allreduce grad", 12.34}}}, ranks).empty());
+  const auto lines = table.add({{{0, 10, "ended", 9, 2, "", 0}}}, ranks);
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[1], "    0 n1                     10      2         9  exit code 0");
   EXPECT_EQ(

@@ -1,0 +1,76 @@
+#include "job/rank_book.hpp"
+
+#include "job/blame.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+namespace hvdrun {
+
+RankBook::RankBook(const Placement& placement) {
+  for (const auto& host : placement.hosts) {
+    for (const auto& rank : host.ranks) {
+      RankReport report;
+      report.placement = rank;
+      report.host = host.host;
+      ranks_.push_back(std::move(report));
+    }
+  }
+  std::sort(ranks_.begin(), ranks_.end(),
+            [](const auto& a, const auto& b) { return a.placement.rank < b.placement.rank; });
+}
+
+bool RankBook::has(int rank) const {
+  return rank >= 0 && static_cast<std::size_t>(rank) < ranks_.size();
+}
+
+void RankBook::started(int rank, int pid) {
+  if (has(rank)) ranks_[static_cast<std::size_t>(rank)].pid = pid;
+}
+
+void RankBook::aborted(const AbortedMessage& message) {
+  if (!has(message.rank)) return;
+  auto& rank = ranks_[static_cast<std::size_t>(message.rank)];
+  rank.abort_code = message.code;
+  rank.abort_message = message.text;
+}
+
+Result<const RankReport*> RankBook::exited(const ExitedMessage& message) {
+  if (!has(message.rank) || ranks_[static_cast<std::size_t>(message.rank)].exited)
+    return fail(
+        fmt::format("an agent reports the end of rank {}, which does not run", message.rank));
+  auto& rank = ranks_[static_cast<std::size_t>(message.rank)];
+  rank.exited = true;
+  if (WIFSIGNALED(message.wait_status)) {
+    rank.signal = WTERMSIG(message.wait_status);
+    rank.core_dumped = WCOREDUMP(message.wait_status);
+  } else {
+    rank.exit_code = WEXITSTATUS(message.wait_status);
+  }
+  rank.stopped_by_us = !message.before_stop;
+  rank.lost_connection = message.lost_connection;
+  rank.out_of_memory = message.out_of_memory;
+  rank.seconds = message.seconds;
+  rank.user_seconds = message.user_seconds;
+  rank.system_seconds = message.system_seconds;
+  rank.peak_memory_bytes = message.peak_memory_bytes;
+  rank.last_error = message.last_error;
+  rank.in_collective = message.in_collective;
+  end_order_.push_back(static_cast<std::size_t>(message.rank));
+  return &rank;
+}
+
+std::vector<int> RankBook::running() const {
+  std::vector<int> running;
+  for (const auto& rank : ranks_)
+    if (!rank.exited) running.push_back(rank.placement.rank);
+  return running;
+}
+
+std::optional<std::size_t> RankBook::culprit() const {
+  return find_culprit(ranks_, end_order_);
+}
+
+}  // namespace hvdrun

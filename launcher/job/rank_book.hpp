@@ -1,0 +1,39 @@
+// What is known of each rank while the job runs; becomes the ranks of the report.
+#pragma once
+
+#include "base/result.hpp"
+#include "control/messages.hpp"
+#include "model/placement.hpp"
+#include "model/report.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace hvdrun {
+
+class RankBook {
+ public:
+  explicit RankBook(const Placement& placement);
+
+  bool has(int rank) const;
+  void started(int rank, int pid);
+  void aborted(const AbortedMessage& message);
+
+  // Error: an agent speaks of a rank that does not run.
+  Result<const RankReport*> exited(const ExitedMessage& message);
+
+  std::vector<int> running() const;  // or not started yet
+  bool all_ended() const { return end_order_.size() == ranks_.size(); }
+  std::size_t ended() const { return end_order_.size(); }
+  std::optional<std::size_t> culprit() const;  // see blame.hpp
+
+  const std::vector<RankReport>& ranks() const { return ranks_; }  // by rank
+  std::vector<RankReport>& ranks() { return ranks_; }
+
+ private:
+  std::vector<RankReport> ranks_;
+  std::vector<std::size_t> end_order_;  // as heard
+};
+
+}  // namespace hvdrun

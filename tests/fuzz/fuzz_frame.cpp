@@ -1,0 +1,51 @@
+// Frames and messages as they come over the link: any bytes, cut anywhere.
+#include "control/frame.hpp"
+#include "control/messages.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+using namespace hvdrun;
+
+namespace {
+
+void parse_as_everything(std::string_view payload) {
+  static_cast<void>(parse<HelloMessage>(payload));
+  static_cast<void>(parse<LaunchMessage>(payload));
+  static_cast<void>(parse<StartedMessage>(payload));
+  static_cast<void>(parse<ExitedMessage>(payload));
+  static_cast<void>(parse<AbortedMessage>(payload));
+  static_cast<void>(parse<FailedMessage>(payload));
+  static_cast<void>(parse<StopMessage>(payload));
+  static_cast<void>(parse<StatesMessage>(payload));
+  static_cast<void>(parse<DoneMessage>(payload));
+  static_cast<void>(parse_output(payload));
+  static_cast<void>(parse_input(payload));
+  static_cast<void>(parse_input_credit(payload));
+  static_cast<void>(parse_number(payload));
+}
+
+}  // namespace
+
+// The first byte says how large the pieces are in which the others arrive.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::size_t piece = data[0] + 1u;
+  FrameReader reader;
+  for (std::size_t at = 1; at < size;) {
+    const auto room = reader.room();
+    const auto count = std::min({piece, room.size, size - at});
+    std::memcpy(room.data, data + at, count);
+    reader.filled(count);
+    at += count;
+    Frame frame{};
+    while (true) {
+      const auto status = reader.next(frame);
+      if (!status) return 0;
+      if (*status == FrameReader::Status::need_more) break;
+      parse_as_everything(frame.payload);
+    }
+  }
+  return 0;
+}

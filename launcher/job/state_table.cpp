@@ -47,7 +47,7 @@ std::vector<std::string> StateTable::add(const StatesMessage& states,
   for (const auto& state : ranks_)
     lines.push_back(fmt::format("{:>5} {:<16} {:>8} {:>6} {:>9}  {}", state.rank,
                                 reports[static_cast<std::size_t>(state.rank)].host, state.pid,
-                                state.epoch, state.step, what_it_does(state, report)));
+                                state.epoch, state.step, what_it_does(state, reports)));
   return lines;
 }
 

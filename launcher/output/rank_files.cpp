@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace hvdrun {
@@ -24,6 +25,7 @@ constexpr int kDigitsAtLeast = 4;
 constexpr int kOpenFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
 Result<void> make_folder(const fs::path& folder) {
+  if (::mkdir(folder.c_str(), 0777) == 0) return {};  // all it takes for all but the first
   std::error_code error;
   fs::create_directories(folder, error);
   if (!error && !fs::is_directory(folder, error) && !error)
@@ -49,12 +51,17 @@ std::size_t RankFiles::default_most_open() {
 
 RankFiles::RankFiles(fs::path directory, int ranks, std::size_t most_open)
     : directory_(std::move(directory)),
-      digits_(std::max(kDigitsAtLeast, static_cast<int>(std::to_string(ranks - 1).size()))),
+      ranks_(ranks),
       most_open_(std::max<std::size_t>(most_open, 1)),
       files_(static_cast<std::size_t>(ranks) * 2) {}
 
+std::string RankFiles::folder_name(int rank, int ranks) {
+  const auto digits = static_cast<int>(std::to_string(ranks - 1).size());
+  return fmt::format("rank.{:0{}}", rank, std::max(kDigitsAtLeast, digits));
+}
+
 fs::path RankFiles::folder_of(int rank) const {
-  return directory_ / fmt::format("rank.{:0{}}", rank, digits_);
+  return directory_ / folder_name(rank, ranks_);
 }
 
 fs::path RankFiles::path_of(std::size_t index) const {

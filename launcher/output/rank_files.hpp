@@ -27,6 +27,9 @@ class RankFiles {
   static Result<RankFiles> create(const std::filesystem::path& directory, int ranks,
                                   std::size_t most_open = default_most_open());
 
+  // "rank.0007": four digits, or as many as the job's highest rank needs.
+  static std::string folder_name(int rank, int ranks);
+
   // Half of the process's descriptor limit.
   static std::size_t default_most_open();
 
@@ -56,7 +59,7 @@ class RankFiles {
   void give_up(std::size_t index, int errno_value);
 
   std::filesystem::path directory_;
-  int digits_;
+  int ranks_;
   std::size_t most_open_;
   std::vector<File> files_;      // by rank, stdout and stderr
   std::list<std::size_t> open_;  // used most recently first

@@ -1,0 +1,111 @@
+// What the tests of output/ share: placements, consoles whose clock the test turns, descriptors.
+#pragma once
+
+#include "base/fd.hpp"
+#include "output/console.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace hvdrun {
+
+// `ranks` ranks on hosts "n0", "n1", …, `per_host` on each.
+Placement placement_of(int ranks, int per_host = 1000000);
+
+// A console that writes into strings, at a time that only passes when the test says so.
+class TestConsole {
+ public:
+  struct Setup {
+    int ranks = 2;
+    OutputSpec spec = {};
+    int columns = -1;    // of a terminal; -1: it is none
+    bool shared = true;  // stdout and stderr are the same place
+  };
+
+  explicit TestConsole(Setup setup) {
+    Console::Place out{&out_, {}, {}}, err{setup.shared ? nullptr : &err_, {}, {}};
+    if (setup.columns >= 0)
+      out.columns = err.columns = [columns = setup.columns] { return columns; };
+    auto made = Console::make(setup.spec, placement_of(setup.ranks), out, err);
+    if (!made) throw std::runtime_error(made.error().message);
+    console_ = std::move(*made);
+  }
+  TestConsole() : TestConsole(Setup{}) {}
+
+  void write(int rank, std::string_view text, Stream stream = Stream::out) {
+    console_->write(rank, stream, text, wall_, now_);
+  }
+  void close(int rank, Stream stream = Stream::out) { console_->close(rank, stream); }
+  void note(std::string_view text) { console_->note(text); }
+
+  // Time passes, and every tick happens when it was asked for.
+  void pass(std::chrono::milliseconds time, bool held_back = false) {
+    const auto until = now_ + time;
+    while (console_->next_tick() && *console_->next_tick() <= until) {
+      now_ = std::max(now_, *console_->next_tick());
+      console_->tick(now_, held_back);
+    }
+    now_ = until;
+  }
+  // Time passes without the loop getting a turn before its end.
+  void stall(std::chrono::milliseconds time) {
+    now_ += time;
+    console_->tick(now_, false);
+  }
+  void set_wall(Output::Time time) { wall_ = time; }
+  bool waits() const { return console_->next_tick().has_value(); }
+
+  // What has been shown since the last call.
+  std::string out() { return take(out_); }
+  std::string err() { return take(err_); }
+
+ private:
+  static std::string take(ByteQueue& queue) {
+    std::string text(queue.view());
+    queue.clear();
+    return text;
+  }
+
+  ByteQueue out_, err_;
+  std::unique_ptr<Console> console_;
+  LineAssembler::Steady now_{std::chrono::hours(1)};
+  Output::Time wall_{};
+};
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "hvd-output-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string contents(const std::filesystem::path& path);
+
+// What can be read at once from a non-blocking descriptor.
+std::string read_available(int fd);
+
+Pipe pipe_with_nonblocking_reader();
+
+}  // namespace hvdrun

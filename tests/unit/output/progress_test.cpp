@@ -1,0 +1,154 @@
+// Texts that end with "\r": progress bars and their like, with a clock that the test turns.
+#include "fixtures.hpp"
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr int kColumns = 80;
+const std::string kErase = "\r\x1b[K";
+
+TEST(Progress, OnlyTheLastTextOfALineIsShown) {
+  TestConsole console;
+  console.write(0, "10%\r50%\r100%\nnext\n");
+  console.write(1, "\r10%\r50%\r100%\nnext\n");
+  EXPECT_EQ(console.out(), "[0] 100%\n[0] next\n[1] 100%\n[1] next\n");
+}
+
+TEST(Progress, AReturnBeforeANewlineEndsTheLine) {
+  TestConsole console;
+  console.write(0, "windows\r\ntext\r\n");
+  console.write(0, "split\r");
+  console.write(0, "\n\r\n");
+  EXPECT_EQ(console.out(), "[0] windows\r\n[0] text\r\n[0] split\r\n[0] \r\n");
+}
+
+TEST(Progress, WhatAClosedStreamShowedLastIsALine) {
+  TestConsole console;
+  console.write(0, "10%\r20%\r");
+  console.write(1, "\r10%\r20%");
+  console.close(0);
+  console.close(1);
+  EXPECT_EQ(console.out(), "[0] 20%\n[1] 20%\n");
+}
+
+TEST(Progress, OnATerminalItIsRedrawnInPlaceNowAndThen) {
+  TestConsole console({.columns = kColumns});
+  int updates = 0;
+  std::string shown;
+  for (int i = 0; i < 100; ++i) {
+    console.write(0, "\r" + std::to_string(i) + "%");
+    console.pass(milliseconds(20));
+    const std::string now = console.out();
+    updates += !now.empty();
+    shown += now;
+  }
+  EXPECT_EQ(updates, 10) << "two seconds, five a second";
+  EXPECT_EQ(shown.find('\n'), std::string::npos);
+  EXPECT_EQ(shown.substr(0, 7), "[0] 9%" + kErase.substr(0, 1));
+  console.write(0, "\r100%\nnext\n");
+  EXPECT_EQ(console.out(), kErase + "[0] 100%\n[0] next\n");
+}
+
+TEST(Progress, OnATerminalAnythingElseTakesItsPlace) {
+  TestConsole console({.columns = kColumns});
+  console.write(0, "50%\r");
+  console.pass(milliseconds(200));
+  EXPECT_EQ(console.out(), "[0] 50%");
+  console.write(1, "hello\n");
+  EXPECT_EQ(console.out(), kErase + "[1] hello\n");
+  console.write(1, "\r7%");
+  console.write(0, "60%\r");
+  console.pass(milliseconds(200));
+  EXPECT_EQ(console.out(), "[1] 7%" + kErase + "[0] 60%");
+  console.note("hvdrun: note");
+  EXPECT_EQ(console.out(), kErase + "hvdrun: note\n");
+  console.write(0, "\n");
+  EXPECT_EQ(console.out(), "[0] 60%\r\n") << "the last state is a line, though a note came between";
+}
+
+TEST(Progress, AnUnchangedTextIsNotDrawnAgain) {
+  TestConsole console({.columns = kColumns});
+  console.write(0, "50%\r");
+  console.pass(seconds(1));
+  EXPECT_EQ(console.out(), "[0] 50%");
+  EXPECT_FALSE(console.waits());
+}
+
+TEST(Progress, APromptThatTheRankOverwritesIsErased) {
+  TestConsole console({.columns = kColumns});
+  console.write(0, "loading");
+  console.pass(milliseconds(200));
+  console.write(0, "\rloaded\n");
+  EXPECT_EQ(console.out(), "[0] loading" + kErase + "[0] loaded\n");
+}
+
+TEST(Progress, ATextWiderThanTheTerminalIsNotRedrawn) {
+  TestConsole console({.columns = 20});
+  console.write(0, std::string(16, '#') + "\r");
+  console.pass(milliseconds(200));
+  console.write(1, "x\n");
+  EXPECT_EQ(console.out(), "[0] " + std::string(16, '#') + "\n[1] x\n");
+}
+
+TEST(Progress, ElsewhereItIsALineAtTheFirstPauseAndThenSeldom) {
+  TestConsole console;
+  console.write(0, "\r1%");
+  console.pass(milliseconds(200));
+  EXPECT_EQ(console.out(), "[0] 1%\n");
+  std::string shown;
+  for (int i = 1; i <= 300; ++i) {
+    console.write(0, "\r" + std::to_string(i) + " s");
+    console.pass(seconds(1));
+    shown += console.out();
+  }
+  EXPECT_EQ(std::count(shown.begin(), shown.end(), '\n'), 30) << shown;
+  EXPECT_EQ(shown.substr(0, 9), "[0] 10 s\n");
+  console.write(0, "\rdone\n");
+  EXPECT_EQ(console.out(), "[0] done\n");
+}
+
+TEST(Progress, ElsewhereAFastBarWithoutAPauseIsSeldomToo) {
+  TestConsole console;
+  std::string shown;
+  for (int i = 0; i < 1500; ++i) {
+    console.write(0, std::to_string(i) + "\r");
+    console.pass(milliseconds(10));
+    shown += console.out();
+  }
+  EXPECT_EQ(std::count(shown.begin(), shown.end(), '\n'), 1) << shown;
+}
+
+TEST(Progress, ElsewhereAStateThatStandsAlreadyIsNotRepeatedAtTheEnd) {
+  TestConsole console;
+  console.write(0, "50%\r");
+  console.pass(milliseconds(200));
+  console.write(0, "\n");
+  EXPECT_EQ(console.out(), "[0] 50%\n");
+  console.write(0, "50%\r");
+  console.pass(milliseconds(200));
+  console.close(0);
+  EXPECT_EQ(console.out(), "[0] 50%\n");
+}
+
+TEST(Progress, ARankThatWritesNothingButReturnsShowsNothing) {
+  TestConsole console;
+  for (int i = 0; i < 1000; ++i) console.write(0, "\r\r\r");
+  console.pass(seconds(30));
+  console.close(0);
+  EXPECT_EQ(console.out(), "");
+}
+
+TEST(DisplayColumns, CountsWhatATerminalShows) {
+  EXPECT_EQ(display_columns("abc"), 3);
+  EXPECT_EQ(display_columns("\x1b[38;5;32m[0]\x1b[0m "), 4);
+  EXPECT_EQ(display_columns("\xe2\x96\x88\xe2\x96\x8f"), 2) << "block elements";
+  EXPECT_EQ(display_columns("\xe4\xb8\xad"), 2) << "a wide character";
+  EXPECT_EQ(display_columns("\t"), 8);
+  EXPECT_EQ(display_columns("\x1b["), 0) << "a sequence cut off";
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,104 @@
+#include "output/rank_files.hpp"
+
+#include "fixtures.hpp"
+
+#include <sys/stat.h>
+
+namespace hvdrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(RankFiles, StandInAFolderARankEvenWhenEmpty) {
+  const TemporaryFolder folder;
+  auto files = RankFiles::create(folder.path() / "logs" / "today", 2);
+  ASSERT_TRUE(files) << files.error().message;
+  files->write(1, Stream::out, "raw\rbytes");
+  files->write(1, Stream::out, "\n more");
+  files->write(0, Stream::err, "err");
+  const fs::path logs = folder.path() / "logs" / "today";
+  EXPECT_EQ(contents(logs / "rank.0001/stdout"), "raw\rbytes\n more");
+  EXPECT_EQ(contents(logs / "rank.0000/stderr"), "err");
+  EXPECT_TRUE(fs::exists(logs / "rank.0000/stdout"));
+  EXPECT_EQ(fs::file_size(logs / "rank.0001/stderr"), 0u);
+  EXPECT_FALSE(files->error());
+  EXPECT_TRUE(files->losses().empty());
+}
+
+TEST(RankFiles, OfAFormerRunAreEmptied) {
+  const TemporaryFolder folder;
+  for (const char* text : {"a long text of the first run", "second"}) {
+    auto files = RankFiles::create(folder.path(), 1);
+    ASSERT_TRUE(files);
+    files->write(0, Stream::out, text);
+  }
+  EXPECT_EQ(contents(folder.path() / "rank.0000/stdout"), "second");
+}
+
+TEST(RankFiles, NumbersAreWideEnoughForTheHighestRank) {
+  EXPECT_EQ(RankFiles::folder_name(7, 8), "rank.0007");
+  EXPECT_EQ(RankFiles::folder_name(7, 10'000), "rank.0007");
+  EXPECT_EQ(RankFiles::folder_name(7, 10'001), "rank.00007");
+  EXPECT_EQ(RankFiles::folder_name(10'000, 10'001), "rank.10000");
+}
+
+TEST(RankFiles, GoOnPastTheMostThatMayBeOpen) {
+  const TemporaryFolder folder;
+  auto files = RankFiles::create(folder.path(), 10, 3);
+  ASSERT_TRUE(files);
+  for (int round = 0; round < 5; ++round)
+    for (int rank = 0; rank < 10; ++rank) files->write(rank, Stream::out, std::to_string(round));
+  for (int rank = 0; rank < 10; ++rank)
+    EXPECT_EQ(contents(folder.path() / ("rank.000" + std::to_string(rank)) / "stdout"), "01234");
+}
+
+TEST(RankFiles, AFullDiskIsSaidOnceAndTheOthersGoOn) {
+  const TemporaryFolder folder;
+  auto files = RankFiles::create(folder.path(), 2);
+  ASSERT_TRUE(files);
+  const fs::path full = folder.path() / "rank.0000/stdout";
+  fs::remove(full);
+  fs::create_symlink("/dev/full", full);
+  files->write(0, Stream::out, "12345");
+  files->write(0, Stream::out, "678");
+  files->write(1, Stream::out, "fine");
+  ASSERT_TRUE(files->error());
+  EXPECT_NE(files->error()->message.find(full.string() + "': No space left on device"),
+            std::string::npos)
+      << files->error()->message;
+  const auto losses = files->losses();
+  ASSERT_EQ(losses.size(), 1u);
+  EXPECT_NE(losses[0].find("stdout of rank 0 is not complete: the last 8 bytes"), std::string::npos)
+      << losses[0];
+  EXPECT_EQ(contents(folder.path() / "rank.0001/stdout"), "fine");
+}
+
+TEST(RankFiles, WhatCannotBeMadeIsAUsageErrorThatNamesThePath) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "file";
+  std::ofstream(file) << "x";
+  const fs::path fifo_folder = folder.path() / "fifo" / "rank.0000";
+  fs::create_directories(fifo_folder);
+  ASSERT_EQ(::mkfifo((fifo_folder / "stdout").c_str(), 0600), 0);
+  fs::create_directories(folder.path() / "taken" / "rank.0000" / "stdout");
+
+  const std::pair<fs::path, std::string> cases[] = {
+      {file, "Not a directory"},
+      {file / "below", "Not a directory"},
+      {folder.path() / std::string(300, 'n'), "File name too long"},
+      {"/proc/hvd-logs", "No such file or directory"},
+      {folder.path() / "fifo", "rank.0000/stdout': No such device or address"},
+      {folder.path() / "taken", "rank.0000/stdout': Is a directory"},
+  };
+  for (const auto& [path, why] : cases) {
+    const auto files = RankFiles::create(path, 1);
+    ASSERT_FALSE(files) << path;
+    EXPECT_EQ(files.error().exit_code, kExitUsage);
+    EXPECT_NE(files.error().message.find(why), std::string::npos) << files.error().message;
+    EXPECT_NE(files.error().message.find(path.string()), std::string::npos)
+        << files.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -92,7 +92,7 @@ class Log:
         Returns its exit code. Error: the code is not 0 and that is not expected (may_fail)."""
         words = [str(word) for word in command]
         shown = shlex.join(words)
-        self.say(f"$ {shown if len(shown) < 2000 else shown[:2000] + ' ...'}")
+        self.say(f"$ {shown if len(shown) < 400 else shown[:400] + ' ...'}")
         sink = open(output, "wb") if output else self._file
         try:
             code = PROCESSES.run(words, cwd=self._top, stdout=sink, stderr=subprocess.STDOUT,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
@@ -162,22 +164,27 @@ def run_fuzzer(log: Log, fuzzer: Path, seconds: int) -> bool:
 
 
 def sources(*suffixes: str) -> list[Path]:
-    """The checkout's own files with these endings, build folders left out."""
+    """The checkout's own files with these endings, build folders left out; relative to its top."""
     hidden = ("build", ".")
     found: list[Path] = []
     for folder in sorted(path for path in TOP.iterdir() if path.is_dir() and not path.name.startswith(hidden)):
-        found += (path for path in sorted(folder.rglob("*")) if path.suffix in suffixes and path.is_file())
+        found += (path.relative_to(TOP) for path in sorted(folder.rglob("*"))
+                  if path.suffix in suffixes and path.is_file())
     return found
 
 
 def run_format(log: Log) -> Tally:
-    log.run(["clang-format", "--dry-run", "-Werror", *sources(".cpp", ".hpp", ".c", ".h")])
+    findings = log.folder / "findings.txt"
+    code = log.run(["clang-format", "--dry-run", "-Werror", *sources(".cpp", ".hpp", ".c", ".h")],
+                   may_fail=True, output=findings)
+    if code != 0:
+        files = sorted(set(re.findall(r"^(.+?):\d+:\d+: error", findings.read_text(), re.MULTILINE)))
+        raise StepFailed(f"clang-format -i {shlex.join(files)}" if files else f"see {findings}")
     return Tally(passed=1)
 
 
 def run_shellcheck(log: Log) -> Tally:
-    scripts = [TOP / "quickstart", TOP / "check", TOP / ".ci/run", *sources(".sh", ".bash")]
-    log.run(["shellcheck", "--external-sources", *scripts])
+    log.run(["shellcheck", "--external-sources", "quickstart", "check", ".ci/run", *sources(".sh", ".bash")])
     return Tally(passed=1)
 
 

@@ -13,5 +13,7 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/hvdConfigVersion.cm
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/hvdConfig.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/hvdConfigVersion.cmake DESTINATION ${HVD_CMAKE_DIR})
 
+# Relative to itself, so that it is right wherever the tree is put.
+file(RELATIVE_PATH HVD_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${CMAKE_CURRENT_SOURCE_DIR}/cmake/hvd.pc.in ${CMAKE_CURRENT_BINARY_DIR}/hvd.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/hvd.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -30,8 +30,8 @@ struct HostInventory {
   std::vector<Core> cores;  // by package, NUMA node, core; only what this process may use
   std::vector<int> numa_nodes;
   std::vector<Gpu> gpus;  // in CUDA's order: position i is the device that a rank calls i
-  // The ranks need CUDA_VISIBLE_DEVICES to list all of `gpus`, since CUDA's own order of them is not
-  // known: several kinds of GPU, CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER both unset.
+  // The ranks need CUDA_VISIBLE_DEVICES to list all of `gpus`, since CUDA's own order of them is
+  // not known: several kinds of GPU, CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER both unset.
   bool gpus_need_list = false;
   // How the GPUs were found ("NVML", "CUDA_VISIBLE_DEVICES", "no NVIDIA driver"), for --verbose.
   std::string gpu_source;

@@ -1,14 +1,14 @@
 // What the user asked for: a plain value, made from argv and the config file by cli/.
 #pragma once
 
+#include "model/rank_set.hpp"
+
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "model/rank_set.hpp"
 
 namespace hvdrun {
 
@@ -41,8 +41,8 @@ struct OutputSpec {
   std::string label;
   bool timestamps = false;  // prefix every line with the time it was read from the rank, in ms
   ColorMode color = ColorMode::automatic;
-  std::filesystem::path directory;     // --output-filename; empty: none
-  std::optional<RankSet> only_ranks;   // --only-rank: what the terminal shows
+  std::filesystem::path directory;    // --output-filename; empty: none
+  std::optional<RankSet> only_ranks;  // --only-rank: what the terminal shows
   OnOutputError on_error = OnOutputError::go_on;
 };
 
@@ -68,8 +68,8 @@ struct JobSpec {
   std::optional<int> cpus_per_rank;
   GpuBind gpu_bind = GpuBind::all;
 
-  std::vector<std::string> command;      // as typed; command[0] is the program
-  std::filesystem::path program;         // what will be executed
+  std::vector<std::string> command;  // as typed; command[0] is the program
+  std::filesystem::path program;     // what will be executed
   std::filesystem::path working_directory;
   std::vector<EnvironmentChange> environment;  // -x in order
 

@@ -17,7 +17,7 @@ struct RankPlacement {
   std::optional<int> device;
   // CUDA_VISIBLE_DEVICES of the rank; none: left as the caller has it.
   std::optional<std::string> visible_devices;
-  std::string device_name;  // for people: "GPU 3 (NVIDIA H200, 0000:3b:00.0)"; empty without
+  std::string device_name;      // for people: "GPU 3 (NVIDIA H200, 0000:3b:00.0)"; empty without
   std::vector<int> cpus;        // PUs it is bound to, ascending; empty: not bound
   std::vector<int> numa_nodes;  // its memory comes from these; empty: not bound
 };

@@ -1,12 +1,12 @@
 // A set of ranks as users write it: "0,4-7".
 #pragma once
 
+#include "base/result.hpp"
+
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "base/result.hpp"
 
 namespace hvdrun {
 

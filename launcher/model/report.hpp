@@ -1,12 +1,12 @@
 // How a job ended: a plain value, made by job/, printed and written by job/report_*.
 #pragma once
 
+#include "model/placement.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "model/placement.hpp"
 
 namespace hvdrun {
 
@@ -15,15 +15,15 @@ struct RankReport {
   std::string host;
   int pid = 0;  // 0: never started
   bool exited = false;
-  int exit_code = 0;       // when it ended by itself
-  int signal = 0;          // when a signal ended it; 0: none
+  int exit_code = 0;  // when it ended by itself
+  int signal = 0;     // when a signal ended it; 0: none
   bool core_dumped = false;
-  bool out_of_memory = false;      // the cgroup says that the kernel killed for memory
-  bool stopped_by_us = false;      // it was still alive when hvdrun stopped the job
-  bool lost_connection = false;    // PMIx: left without finalize
-  std::optional<int> abort_code;   // it called MPI_Abort / PMIx_Abort
+  bool out_of_memory = false;     // the cgroup says that the kernel killed for memory
+  bool stopped_by_us = false;     // it was still alive when hvdrun stopped the job
+  bool lost_connection = false;   // PMIx: left without finalize
+  std::optional<int> abort_code;  // it called MPI_Abort / PMIx_Abort
   std::string abort_message;
-  double seconds = 0;              // from start to end
+  double seconds = 0;  // from start to end
   double user_seconds = 0;
   double system_seconds = 0;
   std::uint64_t peak_memory_bytes = 0;

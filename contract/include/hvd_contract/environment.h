@@ -15,10 +15,12 @@
 #define HVD_ENV_NODE_COUNT "HVD_NODE_COUNT"     /* hosts in the job */
 #define HVD_ENV_HOSTNAME "HVD_HOSTNAME"         /* this host, as the job names it */
 #define HVD_ENV_JOB_ID "HVD_JOB_ID"             /* 32 hexadecimal digits, new for each job */
-#define HVD_ENV_LOCAL_DEVICE "HVD_LOCAL_DEVICE" /* CUDA ordinal for this rank; unset without GPUs */
+#define HVD_ENV_LOCAL_DEVICE "HVD_LOCAL_DEVICE" /* CUDA ordinal for this rank; unset without GPUs \
+                                                 */
 #define HVD_ENV_RESTART_COUNT "HVD_RESTART_COUNT" /* 0 on the first start of a job */
 
-/* 64 hexadecimal digits: the job's 256-bit secret. Every data and bootstrap connection proves it. */
+/* 64 hexadecimal digits: the job's 256-bit secret. Every data and bootstrap connection proves it.
+ */
 #define HVD_ENV_JOB_KEY "HVD_JOB_KEY"
 
 /* "PATH@OFFSET": this rank's status page, see status_page.h. */

@@ -34,12 +34,12 @@ typedef struct hvd_status_page {
   uint32_t page_size;
 
   /* The rank's section. */
-  uint32_t pid;         /* of the process that attached; 0 until then */
-  uint32_t attached;    /* 1 after hvd_init, 2 after a clean hvd_shutdown */
-  uint64_t step;        /* training steps done */
-  uint64_t epoch;       /* the current epoch, counted from 0 */
-  uint64_t samples;     /* samples that this rank has trained on */
-  uint64_t collectives; /* collectives completed */
+  uint32_t pid;           /* of the process that attached; 0 until then */
+  uint32_t attached;      /* 1 after hvd_init, 2 after a clean hvd_shutdown */
+  uint64_t step;          /* training steps done */
+  uint64_t epoch;         /* the current epoch, counted from 0 */
+  uint64_t samples;       /* samples that this rank has trained on */
+  uint64_t collectives;   /* collectives completed */
   uint64_t collective_ns; /* in collectives, waiting included */
   uint64_t waiting_ns;    /* of that, waiting for other ranks */
 

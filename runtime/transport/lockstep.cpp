@@ -73,7 +73,11 @@ std::optional<Failure> Lockstep::step() {
     failure_ = wait_for(rank);
     if (failure_) return failure_;
   }
-  return std::nullopt;
+  // A death that others have found concerns the next step, as all have published this one. But the
+  // rank that a forked child speaks for lives and goes on publishing.
+  const auto known = first_failure();
+  if (known && known->kind == FailureKind::forked) failure_ = known;
+  return failure_;
 }
 
 // Step numbers wrap; no rank is ever more than one step away from another.

@@ -4,7 +4,8 @@
 # Debian's own tools, whatever else stands first on the caller's PATH.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export DEBIAN_FRONTEND=noninteractive
-export CCACHE_DIR=${CCACHE_DIR:-$top/.cache/ccache}
+# Clones in different folders share the user's ccache.
+export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$top} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-1}
 
 say() { printf '%s\n' "== $*"; }
 

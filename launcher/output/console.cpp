@@ -46,7 +46,8 @@ void Console::write(int rank, Stream stream, std::string_view bytes, Output::Tim
     is_waiting_[index] = true;
     waiting_.push_back(index);
   }
-  if (!next_tick_) next_tick_ = now + LineAssembler::kQuiet;
+  const Steady soonest = now + LineAssembler::kQuiet;
+  if (!next_tick_ || *next_tick_ > soonest) next_tick_ = soonest;
 }
 
 void Console::close(int rank, Stream stream) {

@@ -200,7 +200,7 @@ void Output::Impl::pump_all() {
 
 void Output::Impl::restart_timer() {
   const auto next = console_->next_tick();
-  if (!next || timer_at_) return;
+  if (!next || (timer_at_ && *timer_at_ <= *next)) return;
   timer_at_ = next;
   const timeval delay = to_timeval(*next - Steady::now());
   event_add(timer_.get(), &delay);

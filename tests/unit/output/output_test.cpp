@@ -55,6 +55,21 @@ TEST_F(OutputTest, TheLoopsTimerShowsAPrompt) {
   EXPECT_EQ(read_available(out.read.get()), "\n[0] line\n");
 }
 
+TEST_F(OutputTest, TheLoopsTimerIsMovedForAPromptBehindProgress) {
+  const Pipe out = pipe_with_nonblocking_reader();
+  const Fd null = null_device();
+  open({out.write.get(), null.get()});
+  std::string shown;
+  write(0, "1%\r");
+  run_until([&] { return !(shown += read_available(out.read.get())).empty(); });
+  write(0, "2%\r");
+  // The next line for rank 0 is due in ten seconds. Rank 1's prompt comes before it.
+  event_base_loop(loop_.get(), EVLOOP_ONCE);
+  write(1, "input: ");
+  run_until([&] { return shown += read_available(out.read.get()), shown.size() > 7; });
+  EXPECT_EQ(shown, "[0] 1%\n[1] input: ");
+}
+
 TEST_F(OutputTest, AReaderThatDoesNotReadCongestsAndReadingRelieves) {
   const Pipe out = pipe_with_nonblocking_reader();
   const Fd null = null_device();

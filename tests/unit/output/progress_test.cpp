@@ -110,6 +110,18 @@ TEST(Progress, ElsewhereItIsALineAtTheFirstPauseAndThenSeldom) {
   EXPECT_EQ(console.out(), "[0] done\n");
 }
 
+TEST(Progress, DoesNotDelayThePromptsOfOthers) {
+  TestConsole console;
+  console.write(0, "\r1%");
+  console.pass(milliseconds(200));
+  console.write(0, "\r2%");
+  console.pass(milliseconds(400));
+  EXPECT_EQ(console.out(), "[0] 1%\n");
+  console.write(1, "input: ");
+  console.pass(milliseconds(200));
+  EXPECT_EQ(console.out(), "[1] input: ");
+}
+
 TEST(Progress, ElsewhereAFastBarWithoutAPauseIsSeldomToo) {
   TestConsole console;
   std::string shown;

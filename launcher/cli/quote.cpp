@@ -5,7 +5,7 @@
 namespace hvdrun::cli {
 namespace {
 
-constexpr std::size_t kLongest = 80;
+constexpr std::size_t kLongest = 1024;
 
 void append_escaped(std::string& out, unsigned char byte) {
   static constexpr char kDigits[] = "0123456789abcdef";

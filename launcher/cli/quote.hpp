@@ -6,7 +6,7 @@
 
 namespace hvdrun::cli {
 
-// In double quotes; control characters as \n, \t or \x1b; a text past 80 bytes is cut ("…").
+// In double quotes; control characters as \n, \t or \x1b; a text past 1024 bytes is cut ("…").
 // Other bytes stay as they are: the terminal decides what a name in its encoding looks like.
 std::string quote(std::string_view text);
 

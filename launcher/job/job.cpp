@@ -312,8 +312,10 @@ Result<void> Job::on_hello(AgentState& agent, const HelloMessage& hello) {
                 kExitUsage);
   agent.greeted = true;
   agent.pid = hello.pid;
-  if (agent.host_index == 0) identity_.master_port = hello.master_port;
-  if (all_agents(&AgentState::greeted) && !cause_) launch();
+  if (agent.host_index == 0) identity_.master_port = std::to_string(hello.master_port);
+  if (!all_agents(&AgentState::greeted) || cause_) return {};
+  identity_ = with_master_of_user(std::move(identity_), spec_);
+  launch();
   return {};
 }
 
@@ -513,8 +515,11 @@ Report Job::finish() {
   } else if (culprit && cause_) {
     report_.culprit = static_cast<int>(*culprit);
     report_.exit_code = exit_code_of(book_.ranks()[*culprit]);
+  } else if (cause_) {
+    report_.exit_code = kExitLauncher;  // nobody to blame, but not all went well
   }
   report_.ranks = std::move(book_.ranks());
+  for (auto& loss : output_->losses()) report_.notes.push_back(std::move(loss));
   for (const auto& line : report_lines(report_)) note(line);
   while (!output_->idle() && !output_abandoned_) loop_.run_once();
   return std::move(report_);

@@ -80,6 +80,14 @@ std::vector<std::string> job_environment(const Environment& caller, const JobSpe
   return variables;
 }
 
+JobIdentity with_master_of_user(JobIdentity identity, const JobSpec& spec) {
+  for (const auto& change : spec.environment) {
+    if (change.value && change.name == "MASTER_ADDR") identity.master_address = *change.value;
+    if (change.value && change.name == "MASTER_PORT") identity.master_port = *change.value;
+  }
+  return identity;
+}
+
 Variables rank_environment(const Environment& caller, const JobIdentity& job,
                            const Placement& placement, std::size_t host_index,
                            const RankPlacement& rank) {
@@ -110,7 +118,7 @@ Variables rank_environment(const Environment& caller, const JobIdentity& job,
       {"GROUP_RANK", node},
       {"GROUP_WORLD_SIZE", nodes},
       {"MASTER_ADDR", job.master_address},
-      {"MASTER_PORT", number(job.master_port)},
+      {"MASTER_PORT", job.master_port},
       {"HOROVOD_RANK", global},
       {"HOROVOD_SIZE", size},
       {"HOROVOD_LOCAL_RANK", local},

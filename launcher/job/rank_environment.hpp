@@ -15,8 +15,11 @@ struct JobIdentity {
   std::string id;   // HVD_JOB_ID
   std::string key;  // HVD_JOB_KEY
   std::string master_address;
-  int master_port = 0;
+  std::string master_port;
 };
+
+// The MASTER_ADDR and MASTER_PORT that the user chose with -x, over ours.
+JobIdentity with_master_of_user(JobIdentity identity, const JobSpec& spec);
 
 // What all ranks share, "NAME=VALUE" each: the caller's environment, less what an outer launcher
 // said about its own process, with the user's -x over it and PYTHONUNBUFFERED=1 unless it is set.

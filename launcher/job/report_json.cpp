@@ -22,9 +22,9 @@ Json or_null(const std::optional<T>& value) {
 
 std::string how_it_ended(const RankReport& rank) {
   if (rank.pid == 0) return "never started";
+  if (rank.abort_code) return "aborted";
   if (!rank.exited) return "unknown";
   if (rank.stopped_by_us) return "stopped by hvdrun";
-  if (rank.abort_code) return "aborted";
   if (rank.signal != 0) return "signal";
   return rank.lost_connection ? "left without finalize" : "exit";
 }

@@ -78,7 +78,7 @@ std::string describe_end(const RankReport& rank) {
                        rank.out_of_memory ? ", out of memory (the kernel's OOM killer)" : "",
                        rank.core_dumped ? ", core dumped" : "");
   auto text = fmt::format("exit code {}", rank.exit_code);
-  if (rank.lost_connection) text += " without MPI_Finalize or PMIx_Finalize";
+  if (rank.lost_connection) text += " without finalize (MPI_Finalize, PMIx_Finalize)";
   return text;
 }
 

@@ -13,8 +13,8 @@ TEST(Quote, KeepsATextOnOneLine) {
 }
 
 TEST(Quote, CutsALongTextBetweenCharacters) {
-  EXPECT_EQ(quote(std::string(80, 'a')), "\"" + std::string(80, 'a') + "\"");
-  EXPECT_EQ(quote(std::string(81, 'a')), "\"" + std::string(80, 'a') + "…\"");
+  EXPECT_EQ(quote(std::string(1024, 'a')), "\"" + std::string(1024, 'a') + "\"");
+  EXPECT_EQ(quote(std::string(1025, 'a')), "\"" + std::string(1024, 'a') + "…\"");
   EXPECT_EQ(quote(std::string(79, 'a') + "éé"), "\"" + std::string(79, 'a') + "…\"");
 }
 

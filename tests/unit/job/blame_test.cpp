@@ -42,6 +42,10 @@ TEST(Blame, AnAbortComesBeforeAnExitCodeAndAfterASignal) {
   aborted.abort_code = 7;
   EXPECT_EQ(find_culprit({exited(1), aborted}, {0, 1}), 1u);
   EXPECT_EQ(find_culprit({killed(SIGKILL), aborted}, {1, 0}), 0u);
+  aborted = stopped(killed(SIGTERM));
+  aborted.abort_code = 7;  // our signal was faster than its own exit
+  EXPECT_EQ(find_culprit({exited(1), aborted}, {0, 1}), 1u);
+  EXPECT_EQ(exit_code_of(aborted), 7);
 }
 
 TEST(Blame, NobodyWhomWeStopped) {

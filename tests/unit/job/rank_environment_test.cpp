@@ -32,7 +32,7 @@ Placement uneven() {
 
 std::map<std::string, std::string> environment_of_last(const Environment& caller) {
   const auto placement = uneven();
-  const JobIdentity job{"id", "key", "10.0.0.1", 29511};
+  const JobIdentity job{"id", "key", "10.0.0.1", "29511"};
   const auto variables = rank_environment(caller, job, placement, 1, placement.hosts[1].ranks[0]);
   std::map<std::string, std::string> map(variables.begin(), variables.end());
   EXPECT_EQ(map.size(), variables.size()) << "a name stands there twice";
@@ -107,6 +107,14 @@ TEST(JobEnvironment, TakesTheUsersChanges) {
   EXPECT_TRUE(has(got, "A=2"));
   EXPECT_TRUE(has(got, "B=b"));
   EXPECT_EQ(got.size(), 3u);  // and PYTHONUNBUFFERED
+}
+
+TEST(JobIdentity, TheUsersOwnMasterWins) {
+  JobSpec spec;
+  spec.environment = {{"MASTER_PORT", "29611"}, {"MASTER_ADDR", std::nullopt}};
+  const auto job = with_master_of_user({"id", "key", "127.0.0.1", "1"}, spec);
+  EXPECT_EQ(job.master_address, "127.0.0.1");
+  EXPECT_EQ(job.master_port, "29611");
 }
 
 TEST(JobEnvironment, LeavesPythonsBufferingToTheUserWhoSetIt) {

@@ -73,7 +73,7 @@ TEST(ReportText, SaysHowARankEnded) {
   EXPECT_EQ(describe_end(rank), "called MPI_Abort or PMIx_Abort with code 7");
   rank = rank_report(0);
   rank.lost_connection = true;
-  EXPECT_EQ(describe_end(rank), "exit code 0 without MPI_Finalize or PMIx_Finalize");
+  EXPECT_EQ(describe_end(rank), "exit code 0 without finalize (MPI_Finalize, PMIx_Finalize)");
 }
 
 TEST(ReportText, WritesDurationsAndSizesForPeople) {

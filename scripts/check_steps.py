@@ -19,6 +19,8 @@ TOP = Path(__file__).resolve().parent.parent
 PYTHON = "/usr/bin/python3"
 JOBS = os.cpu_count() or 2
 
+FAULT_LINES = 40  # of what one failed test said
+
 # Tests that measure memory or speed say nothing of a sanitizer's build; under the thread sanitizer
 # only those run that exercise the launcher's own paths.
 SANITIZER_MARKS = "not measures"
@@ -107,26 +109,30 @@ def run_ctest(log: Log, build: str) -> Tally:
     log.run(["ctest", "--test-dir", TOP / build, "--output-on-failure", "--no-tests=error",
              "--parallel", str(JOBS + 1), "--timeout", "300", "--output-junit", results],
             environment=SANITIZER_ENVIRONMENT, may_fail=True)
-    return tally_of(results)
+    return tally_of(log, results)
 
 
 def run_pytest(log: Log, build: str, paths: list[str], marks: str = "") -> Tally:
     results = log.folder / "results.xml"
     results.unlink(missing_ok=True)
-    log.run([PYTHON, "-m", "pytest", "-n", str(2 * JOBS), "--dist", "worksteal", "-q", "-ra",
-             "-p", "no:cacheprovider", "-m", marks, "--junitxml", results, *paths],
+    log.run([PYTHON, "-m", "pytest", "-n", str(2 * JOBS), "-q", "-ra", "-p", "no:cacheprovider",
+             "-m", marks, "--junitxml", results, *paths],
             environment={**SANITIZER_ENVIRONMENT, "HVD_BUILD": str(TOP / build)}, may_fail=True)
-    return tally_of(results)
+    return tally_of(log, results)
 
 
-def tally_of(results: Path) -> Tally:
-    """Counts a JUnit file. Error: there is none, so the runner itself failed."""
+def tally_of(log: Log, results: Path) -> Tally:
+    """Counts a JUnit file; what failed goes to the end of the log, where it is looked for.
+    Error: there is no such file, so the runner itself failed."""
     if not results.exists():
         raise StepFailed("the test runner left no results")
     tally = Tally()
     for case in ElementTree.parse(results).getroot().iter("testcase"):
-        if case.find("failure") is not None or case.find("error") is not None:
+        faults = case.findall("failure") + case.findall("error")
+        if faults:
             tally += Tally(failed=1)
+            said = "".join(fault.text or "" for fault in faults) or case.findtext("system-out", "")
+            log.say(f"\n---- {case.get('classname')}: {case.get('name')}\n" + "\n".join(said.splitlines()[-FAULT_LINES:]))
         elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
             tally += Tally(skipped=1)
         else:

@@ -15,7 +15,7 @@ TEST(Quote, KeepsATextOnOneLine) {
 TEST(Quote, CutsALongTextBetweenCharacters) {
   EXPECT_EQ(quote(std::string(1024, 'a')), "\"" + std::string(1024, 'a') + "\"");
   EXPECT_EQ(quote(std::string(1025, 'a')), "\"" + std::string(1024, 'a') + "…\"");
-  EXPECT_EQ(quote(std::string(79, 'a') + "éé"), "\"" + std::string(79, 'a') + "…\"");
+  EXPECT_EQ(quote(std::string(1023, 'a') + "éé"), "\"" + std::string(1023, 'a') + "…\"");
 }
 
 TEST(QuoteIfNeeded, LeavesWordsAlone) {

@@ -1,9 +1,9 @@
+#include "../temporary_folder.hpp"
 #include "agent/job_folders.hpp"
 #include "agent/master_port.hpp"
 #include "agent/oom_watch.hpp"
 #include "agent/status_pages.hpp"
 #include "base/random.hpp"
-#include "temporary_folder.hpp"
 
 #include <cstring>
 #include <fstream>

@@ -1,7 +1,7 @@
 #include "agent/spawn.hpp"
 
+#include "../temporary_folder.hpp"
 #include "base/fd.hpp"
-#include "temporary_folder.hpp"
 
 #include <fstream>
 

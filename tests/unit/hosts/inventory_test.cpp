@@ -1,7 +1,7 @@
 #include "hosts/inventory.hpp"
 
+#include "../temporary_folder.hpp"
 #include "fake_nvml.hpp"
-#include "temporary_folder.hpp"
 
 #include <fstream>
 

@@ -1,6 +1,6 @@
 #include "hosts/topology.hpp"
 
-#include "temporary_folder.hpp"
+#include "../temporary_folder.hpp"
 
 #include <cstdlib>
 #include <fstream>

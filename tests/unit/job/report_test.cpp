@@ -1,8 +1,8 @@
+#include "../temporary_folder.hpp"
 #include "job/report_json.hpp"
 #include "job/report_text.hpp"
 
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -100,27 +100,26 @@ TEST(ReportJson, HoldsAllOfItAndIsValidWhateverRanksPrint) {
   EXPECT_EQ(json["ranks"][0]["gpu"], nullptr);
 }
 
-class ReportFile : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "hvd-report-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::filesystem::path folder_;
-};
-
-TEST_F(ReportFile, IsWrittenWholeWithNothingBesideIt) {
-  const auto file = folder_ / "report.json";
+TEST(ReportFile, IsWrittenWholeWithNothingBesideIt) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "report.json";
   ASSERT_TRUE(write_report(failed_job(), file));
   std::ifstream stream(file);
   EXPECT_EQ(nlohmann::json::parse(stream)["exit_code"], 3);
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
-TEST_F(ReportFile, ThatCannotBeWrittenIsNamed) {
-  const auto written = write_report(failed_job(), folder_ / "missing" / "report.json");
+TEST(ReportFile, ThatCannotBeWrittenIsFoundBeforeTheJobStarts) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(check_report_file(folder.path() / "report.json"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  EXPECT_EQ(check_report_file(folder.path()).error().exit_code, kExitUsage);
+  EXPECT_EQ(check_report_file("/nonexistent/report.json").error().exit_code, kExitUsage);
+}
+
+TEST(ReportFile, ThatCannotBeWrittenIsNamed) {
+  const TemporaryFolder folder;
+  const auto written = write_report(failed_job(), folder.path() / "missing" / "report.json");
   ASSERT_FALSE(written);
   EXPECT_NE(written.error().message.find("missing/report.json"), std::string::npos);
 }

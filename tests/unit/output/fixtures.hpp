@@ -1,6 +1,7 @@
 // What the tests of output/ share: placements, consoles whose clock the test turns, descriptors.
 #pragma once
 
+#include "../temporary_folder.hpp"
 #include "base/fd.hpp"
 #include "output/console.hpp"
 
@@ -84,21 +85,6 @@ class TestConsole {
   std::unique_ptr<Console> console_;
   LineAssembler::Steady now_{std::chrono::hours(1)};
   Output::Time wall_{};
-};
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "hvd-output-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
 };
 
 std::string contents(const std::filesystem::path& path);

@@ -11,7 +11,7 @@ namespace hvdrun {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string path = std::filesystem::temp_directory_path() / "hvd-hosts-XXXXXX";
+    std::string path = std::filesystem::temp_directory_path() / "hvd-test-XXXXXX";
     if (::mkdtemp(path.data()) == nullptr) throw std::runtime_error("mkdtemp failed: " + path);
     path_ = path;
   }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 
 import pexpect
@@ -135,7 +136,7 @@ def test_ctrl_z_and_fg_in_a_shell(sandbox: Sandbox) -> None:
     words = sandbox.command(["bash", "--norc", "--noprofile", "-i"])
     shell = pexpect.spawn(words[0], words[1:], env={**sandbox.environment(), "PS1": "$ "}, cwd=str(sandbox.files),
                           timeout=TIME_LIMIT)
-    shell.sendline(" ".join(str(word) for word in [HVDRUN, "-np", 2, *crash(sandbox, "--exit", "5")]))
+    shell.sendline(shlex.join(str(word) for word in [HVDRUN, "-np", 2, *crash(sandbox, "--exit", "5")]))
     pids = waiting_ranks(sandbox, 2)
     shell.sendcontrol("z")
     shell.expect("Stopped")

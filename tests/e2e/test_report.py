@@ -73,7 +73,7 @@ def test_the_json_of_a_good_run(sandbox: Sandbox) -> None:
 
 @pytest.mark.measures
 def test_times_and_memory_of_each_rank(sandbox: Sandbox) -> None:
-    script = f'if [ "$HVD_RANK" = 0 ]; then exec {program("memory_hog")} --megabytes 200; else exec {program("busy")} --seconds 0.5; fi'
+    script = f'if [ "$HVD_RANK" = 0 ]; then exec "{program("memory_hog")}" --megabytes 200; else exec "{program("busy")}" --seconds 0.5; fi'
     hog, busy = sandbox.run("-np", 2, "sh", "-c", script).expect(0).report["ranks"]
     assert 200 << 20 <= hog["peak_memory_bytes"] < 260 << 20
     assert busy["peak_memory_bytes"] < 50 << 20
@@ -130,7 +130,7 @@ def test_a_rank_killed_for_memory_is_told_apart(sandbox: Sandbox) -> None:
         pytest.skip("no right to make a control group with a memory limit")
     try:
         done = sandbox.run("-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', group, hvdrun(), "-np", 2, "sh", "-c",
-                           f'[ "$HVD_RANK" = 1 ] && exec {program("memory_hog")} --megabytes 1000; sleep 1000',
+                           f'[ "$HVD_RANK" = 1 ] && exec "{program("memory_hog")}" --megabytes 1000; sleep 1000',
                            tool="/bin/sh").expect(137)
         assert re.search(r"rank 1\b.*memory", done.err_text), done
     finally:

@@ -78,7 +78,7 @@ def test_stdin_of_a_terminal_in_the_background_is_not_read(sandbox: Sandbox) -> 
 
     words = sandbox.command(["bash", "--norc", "-i"])
     shell = pexpect.spawn(words[0], words[1:], env={**sandbox.environment(), "PS1": "$ "}, cwd=str(sandbox.files), timeout=30)
-    shell.sendline(f"{HVDRUN} -np 2 sh -c 'touch started.$HVD_RANK; until [ -e go ]; do sleep 0.01; done' & echo in background")
+    shell.sendline(f"'{HVDRUN}' -np 2 sh -c 'touch started.$HVD_RANK; until [ -e go ]; do sleep 0.01; done' & echo in background")
     wait_until(lambda: len(list(sandbox.files.glob("started.*"))) == 2, "both ranks")
     (sandbox.files / "go").touch()
     shell.sendline("wait %1; echo code=$?")

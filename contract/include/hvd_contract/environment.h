@@ -7,16 +7,17 @@
 #ifndef HVD_CONTRACT_ENVIRONMENT_H_
 #define HVD_CONTRACT_ENVIRONMENT_H_
 
-#define HVD_ENV_RANK "HVD_RANK"                 /* 0 … size-1 */
-#define HVD_ENV_SIZE "HVD_SIZE"                 /* ranks in the job */
-#define HVD_ENV_LOCAL_RANK "HVD_LOCAL_RANK"     /* rank among those on this host */
-#define HVD_ENV_LOCAL_SIZE "HVD_LOCAL_SIZE"     /* ranks on this host */
-#define HVD_ENV_NODE_RANK "HVD_NODE_RANK"       /* host index, torch's GROUP_RANK */
-#define HVD_ENV_NODE_COUNT "HVD_NODE_COUNT"     /* hosts in the job */
-#define HVD_ENV_HOSTNAME "HVD_HOSTNAME"         /* this host, as the job names it */
-#define HVD_ENV_JOB_ID "HVD_JOB_ID"             /* 32 hexadecimal digits, new for each job */
-#define HVD_ENV_LOCAL_DEVICE "HVD_LOCAL_DEVICE" /* CUDA ordinal for this rank; unset without GPUs \
-                                                 */
+#define HVD_ENV_RANK "HVD_RANK"             /* 0 … size-1 */
+#define HVD_ENV_SIZE "HVD_SIZE"             /* ranks in the job */
+#define HVD_ENV_LOCAL_RANK "HVD_LOCAL_RANK" /* rank among those on this host */
+#define HVD_ENV_LOCAL_SIZE "HVD_LOCAL_SIZE" /* ranks on this host */
+#define HVD_ENV_NODE_RANK "HVD_NODE_RANK"   /* host index, torch's GROUP_RANK */
+#define HVD_ENV_NODE_COUNT "HVD_NODE_COUNT" /* hosts in the job */
+#define HVD_ENV_HOSTNAME "HVD_HOSTNAME"     /* this host, as the job names it */
+#define HVD_ENV_JOB_ID "HVD_JOB_ID"         /* 32 hexadecimal digits, new for each job */
+#define HVD_ENV_LOCAL_DEVICE                                           \
+  "HVD_LOCAL_DEVICE" /* CUDA ordinal for this rank; unset without GPUs \
+                      */
 #define HVD_ENV_RESTART_COUNT "HVD_RESTART_COUNT" /* 0 on the first start of a job */
 
 /* 64 hexadecimal digits: the job's 256-bit secret. Every data and bootstrap connection proves it.

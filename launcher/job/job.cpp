@@ -10,8 +10,8 @@
 #include "control/messages.hpp"
 #include "job/blame.hpp"
 #include "job/input_relay.hpp"
+#include "job/launch.hpp"
 #include "job/rank_book.hpp"
-#include "job/rank_environment.hpp"
 #include "job/report_text.hpp"
 #include "job/state_table.hpp"
 #include "output/output.hpp"
@@ -72,13 +72,17 @@ class Job {
     bool paused = false;
     bool done = false;
     bool gone = false;
+
+    void send(FrameType type, std::string_view payload = {}) {
+      link->send(type, static_cast<std::uint32_t>(host_index), payload);
+    }
   };
 
   // Beginning.
   Result<void> begin();
   void launch();
-  LaunchMessage launch_message(const AgentState& agent) const;
-  std::vector<int> input_receivers() const;
+  void start_input();
+  AgentState& agent_of(int rank);
 
   // What agents say.
   void on_frame(AgentState& agent, const Frame& frame);
@@ -184,58 +188,17 @@ Result<Report> Job::run() {
   return finish();
 }
 
-std::vector<int> Job::input_receivers() const {
-  std::vector<int> receivers;
-  if (spec_.input.to == InputSpec::To::rank) receivers.push_back(spec_.input.rank);
-  if (spec_.input.to == InputSpec::To::all)
-    for (const auto& rank : book_.ranks()) receivers.push_back(rank.placement.rank);
-  return receivers;
-}
-
-LaunchMessage Job::launch_message(const AgentState& agent) const {
-  LaunchMessage message;
-  message.size = placement_.size;
-  message.host_index = static_cast<int>(agent.host_index);
-  for (const auto& host : placement_.hosts) {
-    LaunchHost entry{host.host, {}};
-    for (const auto& rank : host.ranks) entry.ranks.push_back(rank.rank);
-    message.hosts.push_back(std::move(entry));
-  }
-  message.program = spec_.program.string();
-  message.arguments = spec_.command;
-  message.working_directory = spec_.working_directory.string();
-  message.environment = job_environment(context_.environment, spec_);
-  message.kill_signal = spec_.stop.signal;
-  message.grace = spec_.stop.grace;
-  const auto receivers = input_receivers();
-  for (const auto& placed : placement_.hosts[agent.host_index].ranks) {
-    LaunchRank rank;
-    rank.rank = placed.rank;
-    rank.local_rank = placed.local_rank;
-    rank.wants_input =
-        std::find(receivers.begin(), receivers.end(), placed.rank) != receivers.end();
-    rank.environment =
-        rank_environment(context_.environment, identity_, placement_, agent.host_index, placed);
-    rank.cpus = placed.cpus;
-    rank.numa_nodes = placed.numa_nodes;
-    message.hold_master_port |= placed.rank == 0;
-    message.ranks.push_back(std::move(rank));
-  }
-  return message;
-}
-
 void Job::launch() {
+  identity_ = with_master_of_user(std::move(identity_), spec_);
   for (const auto& agent : agents_) {
-    agent->link->send(FrameType::output_credit, static_cast<std::uint32_t>(agent->host_index),
-                      pack_number(kOutputWindow));
-    agent->link->send(FrameType::launch, static_cast<std::uint32_t>(agent->host_index),
-                      pack(launch_message(*agent)));
+    agent->send(FrameType::output_credit, pack_number(kOutputWindow));
+    agent->send(FrameType::launch, pack(launch_message(spec_, placement_, identity_,
+                                                       context_.environment, agent->host_index)));
   }
 }
 
 void Job::send_all(FrameType type, std::string_view payload) {
-  for (const auto& agent : agents_)
-    agent->link->send(type, static_cast<std::uint32_t>(agent->host_index), payload);
+  for (const auto& agent : agents_) agent->send(type, payload);
 }
 
 bool Job::all_agents(bool AgentState::*flag) const {
@@ -313,9 +276,7 @@ Result<void> Job::on_hello(AgentState& agent, const HelloMessage& hello) {
   agent.greeted = true;
   agent.pid = hello.pid;
   if (agent.host_index == 0) identity_.master_port = std::to_string(hello.master_port);
-  if (!all_agents(&AgentState::greeted) || cause_) return {};
-  identity_ = with_master_of_user(std::move(identity_), spec_);
-  launch();
+  if (all_agents(&AgentState::greeted) && !cause_) launch();
   return {};
 }
 
@@ -324,22 +285,27 @@ void Job::on_started(AgentState& agent, const StartedMessage& started) {
   for (const auto& [rank, pid] : started.pids) book_.started(rank, pid);
   if (!all_agents(&AgentState::started)) return;
   start_timer_.cancel();
-  const auto receivers = input_receivers();
+  start_input();
+}
+
+// This version has one host, and one agent.
+Job::AgentState& Job::agent_of(int) {
+  return *agents_.front();
+}
+
+void Job::start_input() {
+  const auto receivers = input_receivers(spec_.input, placement_.size);
   if (receivers.empty()) return;
-  const auto agent_of = [this](int) { return agents_.front().get(); };
-  input_.emplace(loop_, receivers,
-                 InputRelay::Events{
-                     [agent_of](int rank, std::string_view bytes) {
-                       auto* to = agent_of(rank);
-                       to->link->send(FrameType::input, static_cast<std::uint32_t>(to->host_index),
-                                      pack_input(static_cast<std::uint32_t>(rank), bytes));
-                     },
-                     [agent_of](int rank) {
-                       auto* to = agent_of(rank);
-                       to->link->send(FrameType::input_closed,
-                                      static_cast<std::uint32_t>(to->host_index),
-                                      pack_number(static_cast<std::uint32_t>(rank)));
-                     }});
+  input_.emplace(
+      loop_, receivers,
+      InputRelay::Events{[this](int rank, std::string_view bytes) {
+                           agent_of(rank).send(FrameType::input,
+                                               pack_input(static_cast<std::uint32_t>(rank), bytes));
+                         },
+                         [this](int rank) {
+                           agent_of(rank).send(FrameType::input_closed,
+                                               pack_number(static_cast<std::uint32_t>(rank)));
+                         }});
   input_->start();
 }
 
@@ -363,8 +329,7 @@ Result<void> Job::on_output(AgentState& agent, const Frame& frame) {
 void Job::return_credit() {
   for (const auto& agent : agents_) {
     if (agent->credit_owed == 0) continue;
-    agent->link->send(FrameType::output_credit, static_cast<std::uint32_t>(agent->host_index),
-                      pack_number(std::exchange(agent->credit_owed, 0)));
+    agent->send(FrameType::output_credit, pack_number(std::exchange(agent->credit_owed, 0)));
   }
 }
 

@@ -2,24 +2,26 @@
 
 #include "job/blame.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 #include <sys/wait.h>
 
 namespace hvdrun {
 
-RankBook::RankBook(const Placement& placement) {
-  for (const auto& host : placement.hosts) {
-    for (const auto& rank : host.ranks) {
-      RankReport report;
-      report.placement = rank;
-      report.host = host.host;
-      ranks_.push_back(std::move(report));
+RankBook::RankBook(const Placement& placement)
+    : ranks_(static_cast<std::size_t>(placement.size)),
+      host_indices_(static_cast<std::size_t>(placement.size)) {
+  for (std::size_t host = 0; host < placement.hosts.size(); ++host) {
+    for (const auto& placed : placement.hosts[host].ranks) {
+      const auto rank = static_cast<std::size_t>(placed.rank);
+      ranks_[rank].placement = placed;
+      ranks_[rank].host = placement.hosts[host].host;
+      host_indices_[rank] = host;
     }
   }
-  std::sort(ranks_.begin(), ranks_.end(),
-            [](const auto& a, const auto& b) { return a.placement.rank < b.placement.rank; });
+}
+
+std::size_t RankBook::host_index(int rank) const {
+  return host_indices_[static_cast<std::size_t>(rank)];
 }
 
 bool RankBook::has(int rank) const {

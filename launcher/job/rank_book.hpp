@@ -17,6 +17,7 @@ class RankBook {
   explicit RankBook(const Placement& placement);
 
   bool has(int rank) const;
+  std::size_t host_index(int rank) const;  // of a rank that exists
   void started(int rank, int pid);
   void aborted(const AbortedMessage& message);
 
@@ -33,7 +34,8 @@ class RankBook {
 
  private:
   std::vector<RankReport> ranks_;
-  std::vector<std::size_t> end_order_;  // as heard
+  std::vector<std::size_t> host_indices_;  // by rank
+  std::vector<std::size_t> end_order_;     // as heard
 };
 
 }  // namespace hvdrun

@@ -1,0 +1,51 @@
+#include "job/launch.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace hvdrun {
+
+std::vector<int> input_receivers(const InputSpec& input, int size) {
+  std::vector<int> receivers;
+  if (input.to == InputSpec::To::rank) receivers.push_back(input.rank);
+  if (input.to == InputSpec::To::all) {
+    receivers.resize(static_cast<std::size_t>(size));
+    std::iota(receivers.begin(), receivers.end(), 0);
+  }
+  return receivers;
+}
+
+LaunchMessage launch_message(const JobSpec& spec, const Placement& placement,
+                             const JobIdentity& identity, const Environment& caller,
+                             std::size_t host_index) {
+  LaunchMessage message;
+  message.size = placement.size;
+  message.host_index = static_cast<int>(host_index);
+  for (const auto& host : placement.hosts) {
+    LaunchHost entry{host.host, {}};
+    for (const auto& rank : host.ranks) entry.ranks.push_back(rank.rank);
+    message.hosts.push_back(std::move(entry));
+  }
+  message.program = spec.program.string();
+  message.arguments = spec.command;
+  message.working_directory = spec.working_directory.string();
+  message.environment = job_environment(caller, spec);
+  message.kill_signal = spec.stop.signal;
+  message.grace = spec.stop.grace;
+  const auto receivers = input_receivers(spec.input, placement.size);
+  for (const auto& placed : placement.hosts[host_index].ranks) {
+    LaunchRank rank;
+    rank.rank = placed.rank;
+    rank.local_rank = placed.local_rank;
+    rank.wants_input =
+        std::find(receivers.begin(), receivers.end(), placed.rank) != receivers.end();
+    rank.environment = rank_environment(caller, identity, placement, host_index, placed);
+    rank.cpus = placed.cpus;
+    rank.numa_nodes = placed.numa_nodes;
+    message.hold_master_port |= placed.rank == 0;
+    message.ranks.push_back(std::move(rank));
+  }
+  return message;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,23 @@
+// What each agent is told to start: pure functions of the job and its placement.
+#pragma once
+
+#include "base/environment.hpp"
+#include "control/messages.hpp"
+#include "job/rank_environment.hpp"
+#include "model/job_spec.hpp"
+#include "model/placement.hpp"
+
+#include <cstddef>
+#include <vector>
+
+namespace hvdrun {
+
+// The ranks that read hvdrun's stdin.
+std::vector<int> input_receivers(const InputSpec& input, int size);
+
+// For the agent of one host. `caller` is the environment that hvdrun was called with.
+LaunchMessage launch_message(const JobSpec& spec, const Placement& placement,
+                             const JobIdentity& identity, const Environment& caller,
+                             std::size_t host_index);
+
+}  // namespace hvdrun

@@ -124,7 +124,7 @@ class Job {
   EventLoop loop_;
   RankBook book_;
   std::unique_ptr<Output> output_;
-  std::vector<std::unique_ptr<AgentState>> agents_;
+  std::vector<std::unique_ptr<AgentState>> agents_;  // by host index
   std::optional<SignalWatch> signals_;
   std::optional<InputRelay> input_;
   Timer start_timer_;
@@ -288,9 +288,8 @@ void Job::on_started(AgentState& agent, const StartedMessage& started) {
   start_input();
 }
 
-// This version has one host, and one agent.
-Job::AgentState& Job::agent_of(int) {
-  return *agents_.front();
+Job::AgentState& Job::agent_of(int rank) {
+  return *agents_[book_.host_index(rank)];
 }
 
 void Job::start_input() {

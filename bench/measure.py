@@ -11,6 +11,7 @@ import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,13 +42,17 @@ class Contender:
 
 def run_once(command: list[str]) -> float:
     """Milliseconds from the start of a command to its end. Stops the bench when it fails."""
-    begin = time.perf_counter()
-    pid = os.posix_spawn(command[0], command, os.environ, file_actions=[
-        (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0), (os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
-    _, status = os.waitpid(pid, 0)
-    elapsed = time.perf_counter() - begin
-    if status != 0:
-        sys.exit(f"failed with wait status {status}: {' '.join(command)}")
+    with tempfile.TemporaryFile() as errors:
+        begin = time.perf_counter()
+        pid = os.posix_spawn(command[0], command, os.environ, file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_DUP2, errors.fileno(), 2)])
+        _, status = os.waitpid(pid, 0)
+        elapsed = time.perf_counter() - begin
+        if status != 0:
+            errors.seek(0)
+            sys.exit(f"{errors.read().decode(errors='replace')}wait status {status} of {' '.join(command)}")
     return elapsed * 1000
 
 

@@ -1,5 +1,6 @@
 #include "agent/agent.hpp"
 
+#include "agent/descriptor_limit.hpp"
 #include "agent/input_pump.hpp"
 #include "agent/job_folders.hpp"
 #include "agent/master_port.hpp"
@@ -43,6 +44,10 @@ constexpr milliseconds kLinger{250};
 constexpr milliseconds kKillAgain{20};
 // After that many rounds what still lives is reported as left over (it hangs in the kernel).
 constexpr int kKillRounds = 500;
+// Descriptors of the agent itself, and for each rank: both ends of its pipes, its eventfd, PMIx's
+// connection.
+constexpr std::size_t kOwnDescriptors = 64;
+constexpr std::size_t kDescriptorsPerRank = 8;
 // Output that is still held open when no process of the job is left.
 constexpr milliseconds kOutputPatience{1000};
 
@@ -142,7 +147,9 @@ Agent::Agent(const AgentOptions& options, Fd link, Fd guard_alive)
                }),
       guard_alive_(std::move(guard_alive)),
       guard_event_(loop_, guard_alive_.get(), FdEvent::readable, [this] { on_guard_gone(); }),
-      ranks_(options.rank_signal_mask),
+      ranks_(
+          options.rank_signal_mask,
+          make_room_for_descriptors(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
       grace_timer_(loop_, [this] { kill_all(); }),
       kill_timer_(loop_, [this] { kill_all(); }),
       linger_timer_(loop_, [this] { stop(job_->kill_signal, job_->grace); }),
@@ -174,7 +181,7 @@ void Agent::say_hello() {
 void Agent::start_pmix() {
   if (options_.pmix == PmixMode::off) return;
   auto server = PmixServer::start(
-      loop_, "hvd-" + options_.job_id, folders_.temporary,
+      loop_, "hvd-" + options_.job_id, folders_.temporary, options_.local_ranks,
       {[this](int rank, int code, std::string text) {
         link_.send(FrameType::aborted, kToLauncher, pack(AbortedMessage{rank, code, text}));
       }});

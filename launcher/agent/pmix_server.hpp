@@ -40,7 +40,7 @@ class PmixServer {
   // Error: no libpmix, or it cannot start; with what to do.
   static Result<std::unique_ptr<PmixServer>> start(const EventLoop& loop, const std::string& nspace,
                                                    const std::filesystem::path& folder,
-                                                   Events events);
+                                                   std::size_t local_ranks, Events events);
   ~PmixServer();
 
   // Tells PMIx of the job and of this host's ranks. Error: PMIx refuses, or does not answer in 10

@@ -55,10 +55,12 @@ SpawnRequest RankProcesses::request_for(const LaunchMessage& job, const Start& s
   request.cpus = start.rank->cpus;
   request.numa_nodes = start.rank->numa_nodes;
   request.signal_mask = signal_mask_;
+  request.descriptor_limit = descriptor_limit_;
   return request;
 }
 
-RankProcesses::RankProcesses(sigset_t signal_mask) : signal_mask_(signal_mask) {}
+RankProcesses::RankProcesses(sigset_t signal_mask, rlimit descriptor_limit)
+    : signal_mask_(signal_mask), descriptor_limit_(descriptor_limit) {}
 
 Result<void> RankProcesses::start(const LaunchMessage& job, const std::vector<Start>& starts,
                                   std::vector<RankPipes>& pipes) {

@@ -43,7 +43,7 @@ struct RankStreams {
 
 class RankProcesses {
  public:
-  explicit RankProcesses(sigset_t signal_mask);
+  RankProcesses(sigset_t signal_mask, rlimit descriptor_limit);
 
   struct Start {
     const LaunchRank* rank;
@@ -84,6 +84,7 @@ class RankProcesses {
                            const RankStreams& streams) const;
 
   sigset_t signal_mask_;
+  rlimit descriptor_limit_;
   SpawnPool pool_;
   std::vector<RankProcess> ranks_;
   int alive_ = 0;

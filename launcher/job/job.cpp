@@ -166,6 +166,7 @@ Result<void> Job::begin() {
   AgentOptions options;
   options.job_id = identity_.id;
   options.pmix = spec_.pmix;
+  options.local_ranks = placement_.hosts.front().ranks.size();
   options.rank_signal_mask = context_.rank_signal_mask;
   HVD_TRY(LocalAgent local, start_local_agent(options));
   auto agent = std::make_unique<AgentState>();

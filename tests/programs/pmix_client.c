@@ -1,9 +1,9 @@
 /* What every PMIx program does: init, put, fence, get from every rank, finalize.
  *
- *   pmix_client [--abort RANK] [--no-finalize RANK] [--quiet]
+ *   pmix_client [--abort RANK] [--no-finalize RANK] [--quiet] [--fence-only]
  *
  * Each rank puts its rank number and prints "rank R of N: sum S" over what all have put.
- * --abort: that rank calls PMIx_Abort with code 7. --no-finalize: that rank exits 0 without it. */
+ * --fence-only: init, fence, finalize. --abort: that rank calls PMIx_Abort with code 7. --no-finalize: that rank exits 0 without it. */
 #include "options.h"
 
 #include <pmix.h>
@@ -27,6 +27,11 @@ int main(int argc, char** argv) {
   (void)argc;
   pmix_proc_t self, job;
   must(PMIx_Init(&self, NULL, 0), "PMIx_Init");
+  if (flag(argv, "--fence-only")) {
+    must(PMIx_Fence(NULL, 0, NULL, 0), "PMIx_Fence");
+    must(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
+    return 0;
+  }
   PMIX_LOAD_PROCID(&job, self.nspace, PMIX_RANK_WILDCARD);
   const long size = get_number(&job, PMIX_JOB_SIZE);
 

@@ -1,6 +1,7 @@
 #include "agent/spawn.hpp"
 
 #include "../temporary_folder.hpp"
+#include "agent/descriptor_limit.hpp"
 #include "base/fd.hpp"
 
 #include <fstream>
@@ -16,6 +17,8 @@ namespace {
 
 class Spawn : public ::testing::Test {
  protected:
+  Spawn() { ::getrlimit(RLIMIT_NOFILE, &request_.descriptor_limit); }
+
   // Runs a shell script as a rank would be; returns what it prints.
   std::string run(const std::string& script) {
     request_.program = "/bin/sh";
@@ -108,6 +111,14 @@ TEST_F(Spawn, NoDescriptorButTheStreamsAndTheInheritedOne) {
   EXPECT_NE(text.find(std::to_string(inherited.get()) + " -> /dev/zero\n"), std::string::npos)
       << text;
   EXPECT_EQ(text.find("/dev/full"), std::string::npos) << text;
+}
+
+TEST_F(Spawn, TheLimitOfDescriptorsIsTheOneGiven) {
+  const auto own = make_room_for_descriptors(300);
+  request_.descriptor_limit = {200, own.rlim_max};
+  const auto text = run("ulimit -Sn");
+  ::setrlimit(RLIMIT_NOFILE, &own);
+  EXPECT_EQ(text, "200\n");
 }
 
 TEST_F(Spawn, AMissingProgramIs127AndNothingIsLeft) {

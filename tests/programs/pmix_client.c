@@ -3,7 +3,8 @@
  *   pmix_client [--abort RANK] [--no-finalize RANK] [--quiet] [--fence-only]
  *
  * Each rank puts its rank number and prints "rank R of N: sum S" over what all have put.
- * --fence-only: init, fence, finalize. --abort: that rank calls PMIx_Abort with code 7. --no-finalize: that rank exits 0 without it. */
+ * --fence-only: init, fence, finalize. --abort: that rank calls PMIx_Abort with code 7.
+ * --no-finalize: that rank exits 0 without it. */
 #include "options.h"
 
 #include <pmix.h>

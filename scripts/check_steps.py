@@ -27,10 +27,10 @@ SANITIZER_MARKS = "not measures"
 THREAD_MARKS = "core and not measures"
 
 SANITIZER_ENVIRONMENT = {
-    "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
+    "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:disable_coredump=0",
     "LSAN_OPTIONS": f"suppressions={TOP}/scripts/lsan.supp:print_suppressions=0",
     "UBSAN_OPTIONS": "print_stacktrace=1",
-    "TSAN_OPTIONS": f"suppressions={TOP}/scripts/tsan.supp:halt_on_error=1",
+    "TSAN_OPTIONS": f"suppressions={TOP}/scripts/tsan.supp:halt_on_error=1:disable_coredump=0",
 }
 
 

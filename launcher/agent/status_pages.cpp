@@ -26,11 +26,10 @@ std::string read_text(const std::uint32_t& sequence, const char* text, std::size
     if (before % 2 != 0) continue;
     std::string copy;
     for (std::size_t i = 0; i < capacity; ++i) {
-      const char c = load(text[i]);
+      const char c = load(text[i], std::memory_order_acquire);  // before the second look below
       if (c == '\0') break;
       copy += c;
     }
-    std::atomic_thread_fence(std::memory_order_acquire);
     if (load(sequence) == before) return copy;
   }
   return {};

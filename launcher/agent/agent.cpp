@@ -102,6 +102,7 @@ class Agent {
   void on_launcher_gone();
   void on_guard_gone();
   void stop(int signal, milliseconds grace);
+  void end_leftovers();
   void kill_all();
   void consider_leaving();
   void leave();
@@ -152,7 +153,7 @@ Agent::Agent(const AgentOptions& options, Fd link, Fd guard_alive)
           make_room_for_descriptors(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
       grace_timer_(loop_, [this] { kill_all(); }),
       kill_timer_(loop_, [this] { kill_all(); }),
-      linger_timer_(loop_, [this] { stop(job_->kill_signal, job_->grace); }),
+      linger_timer_(loop_, [this] { end_leftovers(); }),
       output_timer_(loop_, [this] { output_.close_all(); }) {
   guard_event_.enable();
 }
@@ -401,6 +402,18 @@ void Agent::stop(int signal, milliseconds grace) {
   ranks_.signal_all({signal, SIGCONT});  // a stopped process takes a signal only when it runs again
   grace_timer_.start(grace);
   consider_leaving();
+}
+
+// All ranks have ended, but not all that they started.
+void Agent::end_leftovers() {
+  std::vector<std::string> names;
+  for (const auto& process : descendants_of(::getpid(), all_processes()))
+    names.push_back(to_string(process));
+  if (!names.empty())
+    link_.send(FrameType::note, kToLauncher,
+               fmt::format("ranks on {} have left {} behind; ending {}", host_name(),
+                           fmt::join(names, ", "), names.size() == 1 ? "it" : "them"));
+  stop(job_->kill_signal, job_->grace);
 }
 
 void Agent::kill_all() {

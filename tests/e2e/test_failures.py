@@ -177,6 +177,11 @@ def test_exit_timeout_ends_a_job_that_one_rank_has_left(sandbox: Sandbox) -> Non
 
 # ---- how ranks are stopped
 
+def test_what_a_rank_leaves_behind_is_named_and_ended(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 1, "--grace", "0.3", "sh", "-c", "setsid sleep 1000 & exit 0").expect(0)
+    assert "left" in done.err_text and "(sleep)" in done.err_text
+
+
 def test_ranks_get_time_to_clean_up(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 3, "sh", "-c",
                        'trap "echo cleaned $HVD_RANK; exit 0" TERM; touch ready.$HVD_RANK;'

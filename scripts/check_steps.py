@@ -30,7 +30,7 @@ SANITIZER_ENVIRONMENT = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:disable_coredump=0",
     "LSAN_OPTIONS": f"suppressions={TOP}/scripts/lsan.supp:print_suppressions=0",
     "UBSAN_OPTIONS": "print_stacktrace=1",
-    "TSAN_OPTIONS": f"suppressions={TOP}/scripts/tsan.supp:halt_on_error=1:disable_coredump=0",
+    "TSAN_OPTIONS": "halt_on_error=1:disable_coredump=0:atexit_sleep_ms=0",
 }
 
 

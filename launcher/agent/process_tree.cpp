@@ -40,8 +40,10 @@ std::optional<ProcessInfo> read_stat(int proc, const char* pid_name) {
   info.name.assign(open + 1, close);
   const char* pid_end = pid_name + std::strlen(pid_name);
   if (std::from_chars(pid_name, pid_end, info.pid).ec != std::errc{}) return std::nullopt;
-  if (std::sscanf(close + 1, " %c %d %d %d", &info.state, &info.parent, &info.group,  // NOLINT
-                  &info.session) != 4)
+  // Then 13 numbers that do not matter here, and the number of threads.
+  if (std::sscanf(close + 1,  // NOLINT
+                  " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d",
+                  &info.state, &info.parent, &info.group, &info.session, &info.threads) != 5)
     return std::nullopt;
   return info;
 }
@@ -59,6 +61,10 @@ bool carries_cookie(pid_t pid, const std::string& cookie) {
 }
 
 }  // namespace
+
+bool is_dead(const ProcessInfo& process) {
+  return (process.state == 'Z' || process.state == 'X') && process.threads <= 1;
+}
 
 std::vector<ProcessInfo> all_processes() {
   std::vector<ProcessInfo> processes;
@@ -84,7 +90,7 @@ std::vector<ProcessInfo> descendants_of(pid_t root, const std::vector<ProcessInf
     for (auto at = first; at != last; ++at) {
       if (std::find(spare.begin(), spare.end(), at->second->pid) != spare.end()) continue;
       open.push_back(at->second->pid);
-      if (at->second->state != 'Z') found.push_back(*at->second);
+      if (!is_dead(*at->second)) found.push_back(*at->second);
     }
   }
   return found;
@@ -100,7 +106,7 @@ std::vector<ProcessInfo> job_processes(pid_t root, const std::string& job_id,
   };
   const std::string cookie = HVD_ENV_JOB_ID "=" + job_id;
   for (const auto& process : processes)
-    if (process.state != 'Z' && !known(process.pid) && carries_cookie(process.pid, cookie))
+    if (!is_dead(process) && !known(process.pid) && carries_cookie(process.pid, cookie))
       found.push_back(process);
   return found;
 }

@@ -21,14 +21,19 @@ struct ProcessInfo {
   pid_t parent = 0;
   pid_t group = 0;
   pid_t session = 0;
-  char state = '?';  // as in proc(5): 'Z' is a zombie
+  char state = '?';  // of its first thread, as in proc(5)
+  int threads = 1;
   std::string name;  // at most 15 bytes
 };
+
+// Dead and only waiting for its parent. A process whose first thread has ended while others run is
+// a zombie for proc(5), but lives.
+bool is_dead(const ProcessInfo& process);
 
 // Every process that can be seen. Processes that end while reading are left out.
 std::vector<ProcessInfo> all_processes();
 
-// Those of `processes` whose chain of parents leads to `root`; not `root` itself, not zombies, and
+// Those of `processes` that live and whose chain of parents leads to `root`; not `root` itself, and
 // not `spare` or what is below them.
 std::vector<ProcessInfo> descendants_of(pid_t root, const std::vector<ProcessInfo>& processes,
                                         const std::vector<pid_t>& spare = {});

@@ -1,5 +1,7 @@
 #include "agent/spawn.hpp"
 
+#include "base/fd.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -50,7 +52,7 @@ struct Prepared {
   BitMask nodes;
   const SpawnRequest* request;
   pid_t parent;
-  volatile int error = 0;  // errno of the call that failed; the child writes it into our memory
+  int failure = -1;  // a pipe, closed by exec: gets errno when that fails
 };
 
 void set_memory_policy(const BitMask& nodes) {
@@ -92,7 +94,8 @@ void reset_signals() {
   ::execve(prepared.program, prepared.arguments.data(), prepared.environment.data());
   if (errno == ENOEXEC)
     ::execve("/bin/sh", prepared.shell_arguments.data(), prepared.environment.data());
-  prepared.error = errno;
+  const int error = errno;
+  [[maybe_unused]] const auto put = ::write(prepared.failure, &error, sizeof error);
   ::_exit(kExitNotExecutable);
 }
 
@@ -144,13 +147,16 @@ Result<pid_t> spawn(const SpawnRequest& request) {
   prepared.nodes = to_mask(request.numa_nodes);
   prepared.request = &request;
   prepared.parent = ::getpid();
+  // Not through the memory that vfork shares: some systems and sanitizers make a fork of it.
+  HVD_TRY(Pipe failure, make_pipe());
+  prepared.failure = failure.write.get();
   const pid_t pid = start(prepared);
   if (pid < 0) return fail_errno("cannot start a process for " + request.program, errno);
-  if (prepared.error != 0) {
-    ::waitpid(pid, nullptr, 0);
-    return exec_error(request.program, prepared.error);
-  }
-  return pid;
+  failure.write.reset();
+  int error = 0;
+  if (::read(failure.read.get(), &error, sizeof error) != sizeof error) return pid;
+  ::waitpid(pid, nullptr, 0);
+  return exec_error(request.program, error);
 }
 
 }  // namespace hvdrun

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
+#include <thread>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <hvd_contract/environment.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +51,29 @@ TEST(ProcessTree, FindsThisProcess) {
   EXPECT_EQ(here->parent, ::getppid());
   EXPECT_EQ(here->session, ::getsid(0));
   EXPECT_EQ(to_string(*here), "pid " + std::to_string(::getpid()) + " (agent_test)");
+}
+
+TEST(ProcessTree, AProcessLivesOnInItsOtherThreads) {
+  auto ready = make_pipe();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::thread([&] {
+      // Once the first thread has ended the process looks like a zombie.
+      const std::string stat = "/proc/" + std::to_string(::getpid()) + "/stat";
+      std::string text;
+      do std::getline(std::ifstream(stat), text);
+      while (text.find(") Z ") == std::string::npos);
+      [[maybe_unused]] const auto put = ::write(ready->write.get(), "x", 1);
+      while (true) ::pause();
+    }).detach();
+    ::syscall(SYS_exit, 0);  // this thread only; pthread_exit would unwind through the test
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready->read.get(), &byte, 1), 1);
+  EXPECT_EQ(pids(descendants_of(::getpid(), all_processes())), std::vector<pid_t>{child});
+  ::kill(child, SIGKILL);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(descendants_of(::getpid(), all_processes()).empty());
 }
 
 // A child with a grandchild that has left its session; both wait for ever. Returns when both run.

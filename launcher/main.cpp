@@ -72,7 +72,7 @@ void print_plan(const JobSpec& spec, const Allocation& allocation, const Placeme
     for (const auto& line : bindings_lines(allocation, placement)) say(line);
 }
 
-Result<int> run(const JobSpec& spec, JobContext context) {
+Result<int> run(const JobSpec& spec, const JobContext& context) {
   HVD_TRY(const LocalMachine machine, local_machine(context.environment));
   HVD_TRY(const Allocation allocation, find_allocation(spec, context.environment, machine));
   HVD_TRY(const Placement placement, place(spec, allocation));
@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
     case Invocation::Action::run:
       break;
   }
-  auto code = run(invocation->spec, std::move(context));
+  auto code = run(invocation->spec, context);
   return code ? *code : end_with(code.error());
 }
 

@@ -43,6 +43,14 @@ void run(const digits::Options& options) {
                << " %" << std::endl;
 }
 
+// Trouble that all ranks have alike is said once, and nobody leaves before it is: the first to
+// leave with an error ends the job.
+int say_once(const std::string& text, int exit_code) {
+  if (hvd::rank() == 0) std::cerr << "digits: " << text << std::flush;
+  hvd_barrier(nullptr);
+  return exit_code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -56,12 +64,10 @@ int main(int argc, char** argv) {
     }
     hvd::shutdown();
     return EXIT_SUCCESS;
-  } catch (const digits::UsageError& error) {  // the same on all ranks: said once
-    if (hvd::rank() == 0) std::cerr << "digits: " << error.what() << '\n' << digits::kUsage;
-    return kExitUsage;
+  } catch (const digits::UsageError& error) {
+    return say_once(error.what() + ('\n' + std::string(digits::kUsage)), kExitUsage);
   } catch (const digits::DataError& error) {
-    if (hvd::rank() == 0) std::cerr << "digits: " << error.what() << '\n';
-    return EXIT_FAILURE;
+    return say_once(error.what() + std::string("\n"), EXIT_FAILURE);
   } catch (const hvd::Error& error) {
     std::cerr << "digits: " << error.what() << '\n';
     return EXIT_FAILURE;

@@ -26,6 +26,7 @@ class Console {
     ByteQueue* queue = nullptr;  // outlives the console
     Screen::Columns columns;
     Labels::Color color = Labels::Color::off;
+    bool terminal = false;
   };
 
   // `err` without a queue: stdout and stderr are the same place. Error: the label (parse_label).
@@ -48,7 +49,7 @@ class Console {
   struct Face {
     Face(const LabelTemplate& label, const Placement& placement, const OutputSpec& spec,
          Place place)
-        : screen(*place.queue, std::move(place.columns)),
+        : screen(*place.queue, std::move(place.columns), place.terminal),
           labels(label, placement, {spec.timestamps, place.color}) {}
     Screen screen;
     Labels labels;

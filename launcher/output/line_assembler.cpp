@@ -171,6 +171,7 @@ std::optional<LineAssembler::Steady> LineAssembler::due(const Outlet& outlet,
     return progress_shown_ ? next : std::min(quiet, next);
   }
   if (full_block_) return std::nullopt;
+  if (!outlet.screen.is_terminal()) return std::max(last_byte_, quiet_from) + kQuietInFile;
   const bool is_short = text_.size() <= kShortLine;
   return is_short ? std::max(unshown_since_, quiet_from) + kQuiet : quiet;
 }

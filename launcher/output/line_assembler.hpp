@@ -28,6 +28,8 @@ class LineAssembler {
   using Steady = std::chrono::steady_clock::time_point;
 
   static constexpr std::chrono::milliseconds kQuiet{200};
+  // Where nobody waits for a prompt: a rank on a busy machine may pause that long within a line.
+  static constexpr std::chrono::milliseconds kQuietInFile{2000};
   static constexpr std::chrono::milliseconds kRedrawEvery{200};
   static constexpr std::chrono::milliseconds kProgressEvery{10000};
   // A longer line is broken into labelled pieces of this size (and a chunk's remainder).

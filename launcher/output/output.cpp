@@ -129,6 +129,7 @@ Console::Place Output::Impl::place_of(Outgoing* outgoing, ColorMode mode) const 
   place.queue = &sink.queue();
   if (sink.is_terminal() && environment.has_escapes())
     place.columns = [&sink] { return sink.columns(); };
+  place.terminal = sink.is_terminal();
   if (wants_color(mode, sink.is_terminal(), environment))
     place.color = environment.has_256_colors() ? Labels::Color::many : Labels::Color::few;
   return place;

@@ -20,7 +20,8 @@ class Screen {
   // Who writes: a rank's stream (LineAssembler's number), never negative.
   using Owner = int;
 
-  Screen(ByteQueue& queue, Columns columns) : queue_(queue), columns_(std::move(columns)) {}
+  Screen(ByteQueue& queue, Columns columns, bool terminal)
+      : queue_(queue), columns_(std::move(columns)), terminal_(terminal) {}
 
   // Lines that end with a newline each; the label goes before every one.
   void whole_lines(std::string_view label, std::string_view lines);
@@ -42,6 +43,8 @@ class Screen {
   // progress() would return true.
   bool can_redraw(std::string_view label, std::string_view text) const;
 
+  bool is_terminal() const { return terminal_; }
+
   // Lines of the launcher's own.
   void note(std::string_view text);
 
@@ -56,6 +59,7 @@ class Screen {
 
   ByteQueue& queue_;
   Columns columns_;
+  bool terminal_;  // somebody is watching, also where nothing can be erased
   Open open_ = Open::none;
   Owner owner_ = -1;
   bool erasable_ = false;  // what is open fits on one row of the terminal

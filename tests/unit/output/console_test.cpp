@@ -94,6 +94,18 @@ TEST(Console, APromptIsShownAfterAShortQuietAndItsAnswerFollows) {
   EXPECT_EQ(console.out(), "thanks\n[0] next\n");
 }
 
+TEST(Console, InAFileAnUnfinishedLineIsWaitedForLonger) {
+  TestConsole console({.terminal = false});
+  console.write(0, "half a ");
+  console.pass(milliseconds(1999));
+  EXPECT_EQ(console.out(), "");
+  console.write(0, "line\n");
+  EXPECT_EQ(console.out(), "[0] half a line\n");
+  console.write(0, "never ended");
+  console.pass(milliseconds(2000));
+  EXPECT_EQ(console.out(), "[0] never ended");
+}
+
 TEST(Console, AnotherRanksLineIsNeverGluedToAPrompt) {
   TestConsole console;
   console.write(0, "input: ");

@@ -33,12 +33,14 @@ class TestConsole {
   struct Setup {
     int ranks = 2;
     OutputSpec spec = {};
-    int columns = -1;    // of a terminal; -1: it is none
-    bool shared = true;  // stdout and stderr are the same place
+    int columns = -1;      // of a terminal; -1: nothing can be erased there
+    bool shared = true;    // stdout and stderr are the same place
+    bool terminal = true;  // somebody is watching
   };
 
   explicit TestConsole(Setup setup) {
-    Console::Place out{&out_, {}, {}}, err{setup.shared ? nullptr : &err_, {}, {}};
+    Console::Place out{&out_, {}, {}, setup.terminal},
+        err{setup.shared ? nullptr : &err_, {}, {}, setup.terminal};
     if (setup.columns >= 0)
       out.columns = err.columns = [columns = setup.columns] { return columns; };
     auto made = Console::make(setup.spec, placement_of(setup.ranks), out, err);

@@ -181,11 +181,12 @@ void Agent::say_hello() {
 
 void Agent::start_pmix() {
   if (options_.pmix == PmixMode::off) return;
-  auto server = PmixServer::start(
-      loop_, "hvd-" + options_.job_id, folders_.temporary, options_.local_ranks,
-      {[this](int rank, int code, std::string text) {
-        link_.send(FrameType::aborted, kToLauncher, pack(AbortedMessage{rank, code, text}));
-      }});
+  auto server =
+      PmixServer::start(loop_, "hvd-" + options_.job_id, folders_.temporary, options_.local_ranks,
+                        {[this](int rank, int code, std::string text) {
+                          link_.send(FrameType::aborted, kToLauncher,
+                                     pack(AbortedMessage{rank, code, std::move(text)}));
+                        }});
   if (server) {
     pmix_ = std::move(*server);
   } else if (options_.pmix == PmixMode::on) {
@@ -266,7 +267,7 @@ Result<void> Agent::launch(LaunchMessage job) {
     starts.push_back({&job_->ranks[i], std::move(environment), pages_->notice_fd(i)});
   }
   std::vector<RankPipes> pipes;
-  const auto result = ranks_.start(*job_, starts, pipes);
+  auto result = ranks_.start(*job_, starts, pipes);
   StartedMessage started;
   for (std::size_t i = 0; i < pipes.size(); ++i) {
     const RankProcess& process = ranks_.all()[i];

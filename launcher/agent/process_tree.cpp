@@ -116,7 +116,7 @@ std::vector<ProcessInfo> kill_job_processes(pid_t root, const std::string& job_i
                                             const std::vector<pid_t>& spare) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (true) {
-    const auto found = job_processes(root, job_id, spare);
+    auto found = job_processes(root, job_id, spare);
     if (found.empty() || std::chrono::steady_clock::now() > deadline) return found;
     for (const auto& process : found) {
       ::kill(process.pid, SIGKILL);

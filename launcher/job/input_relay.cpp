@@ -23,7 +23,7 @@ bool is_pollable(int fd) {
 
 }  // namespace
 
-InputRelay::InputRelay(const EventLoop& loop, std::vector<int> receivers, Events events)
+InputRelay::InputRelay(const EventLoop& loop, const std::vector<int>& receivers, Events events)
     : events_(std::move(events)),
       always_ready_(!is_pollable(STDIN_FILENO)),
       event_(loop, STDIN_FILENO, FdEvent::readable, [this] { on_readable(); }),

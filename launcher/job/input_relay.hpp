@@ -21,7 +21,7 @@ class InputRelay {
     std::function<void(int rank)> close;
   };
 
-  InputRelay(const EventLoop& loop, std::vector<int> receivers, Events events);
+  InputRelay(const EventLoop& loop, const std::vector<int>& receivers, Events events);
 
   void start();
   void add_credit(int rank, std::size_t bytes);

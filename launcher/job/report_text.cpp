@@ -4,6 +4,7 @@
 #include "model/rank_set.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -84,7 +85,7 @@ std::string describe_end(const RankReport& rank) {
 
 std::string format_duration(double seconds) {
   if (seconds < 60) return fmt::format("{:.2f} s", seconds);
-  const auto whole = static_cast<long long>(seconds + 0.5);
+  const auto whole = std::llround(seconds);
   if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }

@@ -8,7 +8,8 @@
 // bytes, NUL included, are text.
 //
 // An unfinished line is shown after kQuiet: a short one kQuiet after it began, so that a row of
-// dots moves; a long one once the rank has been silent for so long. A chunk of whole 4096-byte
+// dots moves; a long one once the rank has been silent for so long. Where nobody is watching, any
+// line is waited for until the rank has been silent for kQuietInFile. A chunk of whole 4096-byte
 // blocks is a full stdio buffer, whose line is not broken but waited for.
 #pragma once
 

@@ -99,6 +99,12 @@ void reset_signals() {
   ::_exit(kExitNotExecutable);
 }
 
+#ifdef __SANITIZE_THREAD__
+constexpr bool kVforkWaits = false;  // the thread sanitizer makes a fork of it
+#else
+constexpr bool kVforkWaits = true;  // until the child has run exec or is gone
+#endif
+
 // vfork's frame must not be returned from by the child, nor share locals with more than this.
 [[gnu::noinline]] pid_t start(Prepared& prepared) {
   const pid_t pid = ::vfork();  // NOLINT: fork copies page tables, posix_spawn lacks setsid + mask
@@ -147,8 +153,11 @@ Result<pid_t> spawn(const SpawnRequest& request) {
   prepared.nodes = to_mask(request.numa_nodes);
   prepared.request = &request;
   prepared.parent = ::getpid();
-  // Not through the memory that vfork shares: some systems and sanitizers make a fork of it.
+  // Not through the memory that vfork shares: it may be a fork. What failed has been said when
+  // vfork returns; waiting for the end of file would be waiting for children that other threads
+  // start just now, which hold the pipe until they exec too.
   HVD_TRY(Pipe failure, make_pipe());
+  if (kVforkWaits) HVD_CHECK(set_nonblocking(failure.read.get()));
   prepared.failure = failure.write.get();
   const pid_t pid = start(prepared);
   if (pid < 0) return fail_errno("cannot start a process for " + request.program, errno);

@@ -1,91 +1,27 @@
-// The C ABI: the one handle of the process, and the border where errors become status codes.
+// The C ABI of hvd.h: the job, the collectives, and what goes to and from the launcher.
 #include "hvd/hvd.h"
 
-#include "api/session.hpp"
-#include "base/clock.hpp"
+#include "api/border.hpp"
 
-#include <atomic>
 #include <cstdlib>
-#include <exception>
 #include <memory>
 #include <mutex>
-#include <new>
-#include <string>
 
 #include <pthread.h>
 
 namespace {
 
 using libhvd::CallOptions;
-using libhvd::Error;
+using libhvd::collective;
+using libhvd::guard;
+using libhvd::not_initialized;
 using libhvd::Notice;
 using libhvd::Outcome;
+using libhvd::process;
+using libhvd::report;
 using libhvd::Session;
+using libhvd::SessionReader;
 using libhvd::Topology;
-
-// Never destroyed: threads may still call while the process exits.
-struct Process {
-  std::mutex calls;  // serialises init, shutdown and collectives
-  std::mutex state;  // guards `session` while it is read or replaced; held only shortly
-  std::unique_ptr<Session> session;
-  std::shared_ptr<void> lasting;  // see Bootstrap::lasting
-  std::uint64_t generation = 0;
-  bool handlers_set = false;
-  std::atomic<bool> forked{false};  // we are a child of the process that holds the session
-};
-
-Process& process() {
-  static auto* const only = new Process;
-  return *only;
-}
-
-thread_local std::string last_error;
-
-// Reads the session. A forked child must not wait for locks that the parent's threads held.
-class SessionReader {
- public:
-  SessionReader() : lock_(process().state, std::defer_lock) {
-    if (!process().forked) lock_.lock();
-  }
-  Session* get() const { return process().session.get(); }
-
- private:
-  std::unique_lock<std::mutex> lock_;
-};
-
-hvd_status report(const Error& error) {
-  last_error = error.message;
-  const SessionReader session;
-  if (session.get() != nullptr && !process().forked) session.get()->page().set_error(last_error);
-  return error.status;
-}
-
-hvd_status report(const Outcome& outcome) {
-  return outcome.ok() ? HVD_OK : report(outcome.error());
-}
-
-Error not_initialized(const char* what) {
-  return libhvd::fail(HVD_ERROR_NOT_INITIALIZED,
-                      std::string(what) + ": called before hvd_init or after hvd_shutdown");
-}
-
-Error in_forked_child(const char* what) {
-  return libhvd::fail(HVD_ERROR_FORKED, std::string(what) +
-                                            ": called in a process that was forked after hvd_init; "
-                                            "only the process that called hvd_init may");
-}
-
-// Nothing is thrown out of the library.
-template <class Body>
-hvd_status guard(const char* what, Body body) noexcept {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return report(libhvd::fail(HVD_ERROR_SYSTEM, std::string(what) + ": out of memory"));
-  } catch (const std::exception& exception) {
-    return report(libhvd::fail(HVD_ERROR_SYSTEM, std::string(what) + ": " + exception.what()));
-  }
-}
 
 // Ends the session, if there is one. The caller holds `calls`.
 bool close_session() {
@@ -118,52 +54,6 @@ void set_handlers() {
   pthread_atfork(nullptr, nullptr, in_child_after_fork);
 }
 
-// A struct_size that we cannot have meant, or a field that we do not know and that is not zero, is
-// a fault that all ranks are told of.
-CallOptions read_options(const hvd_options* options) {
-  CallOptions read;
-  if (options == nullptr) return read;
-  const std::size_t size = options->struct_size;
-  if (size < sizeof(std::size_t) || size > 4096) {
-    read.fault =
-        "hvd_options.struct_size is " + std::to_string(size) + "; it must be sizeof(hvd_options)";
-    return read;
-  }
-  const auto* bytes = reinterpret_cast<const unsigned char*>(options);
-  for (std::size_t i = sizeof(hvd_options); i < size; ++i) {
-    if (bytes[i] != 0) read.fault = "hvd_options asks for what this version of libhvd cannot do";
-  }
-  if (size >= sizeof(hvd_options)) read.name = options->name;
-  return read;
-}
-
-// Runs a collective under the lock and keeps the status page.
-template <class Body>
-hvd_status collective(const char* what, const hvd_options* options, Body body) noexcept {
-  return guard(what, [&] {
-    if (process().forked) {
-      process().session->communicator().condemn(libhvd::FailureKind::forked);
-      return report(in_forked_child(what));
-    }
-    const std::lock_guard lock(process().calls);
-    Session* const session = process().session.get();  // only changed under `calls`
-    if (session == nullptr) return report(not_initialized(what));
-    const CallOptions read = read_options(options);
-    auto& communicator = session->communicator();
-    if (!session->page()) return report(body(communicator, read));
-
-    const char* const kind = what + sizeof("hvd_") - 1;
-    session->page().begin_collective(read.name == nullptr ? std::string(kind)
-                                                          : std::string(kind) + " " + read.name);
-    const std::uint64_t start = libhvd::monotonic_ns();
-    const std::uint64_t waited = communicator.waited_ns();
-    const Outcome outcome = body(communicator, read);
-    session->page().end_collective(outcome.ok(), libhvd::monotonic_ns() - start,
-                                   communicator.waited_ns() - waited);
-    return report(outcome);
-  });
-}
-
 template <class Body>
 int query(const char* what, Body body) {
   const auto read = [&]() -> int {
@@ -176,24 +66,13 @@ int query(const char* what, Body body) {
 
 template <class Body>
 hvd_status with_page(const char* what, Body body) noexcept {
-  return guard(what, [&]() -> hvd_status {
-    if (process().forked) return report(in_forked_child(what));
-    {
-      const SessionReader session;
-      if (session.get() != nullptr) {
-        body(session.get()->page());
-        return HVD_OK;
-      }
-    }
-    return report(not_initialized(what));
+  return libhvd::with_session(what, [&](Session& session) -> Outcome {
+    body(session.page());
+    return libhvd::Done{};
   });
 }
 
 }  // namespace
-
-const char* hvd_last_error(void) {
-  return last_error.c_str();
-}
 
 const char* hvd_version(void) {
   return HVD_VERSION_TEXT;
@@ -201,7 +80,7 @@ const char* hvd_version(void) {
 
 hvd_status hvd_init(void) {
   return guard("hvd_init", []() -> hvd_status {
-    if (process().forked) return report(in_forked_child("hvd_init"));
+    if (process().forked) return report(libhvd::in_forked_child("hvd_init"));
     const std::lock_guard lock(process().calls);
     if (process().session != nullptr) {
       return report(libhvd::fail(HVD_ERROR_INVALID_ARGUMENT,
@@ -221,7 +100,7 @@ hvd_status hvd_init(void) {
 
 hvd_status hvd_shutdown(void) {
   return guard("hvd_shutdown", []() -> hvd_status {
-    if (process().forked) return report(in_forked_child("hvd_shutdown"));
+    if (process().forked) return report(libhvd::in_forked_child("hvd_shutdown"));
     const std::lock_guard lock(process().calls);
     return close_session() ? HVD_OK : report(not_initialized("hvd_shutdown"));
   });

@@ -1,0 +1,73 @@
+#include "api/border.hpp"
+
+#include "base/clock.hpp"
+
+#include <cstring>
+
+namespace libhvd {
+namespace {
+
+thread_local std::string last_error;
+
+}  // namespace
+
+Process& process() {
+  static auto* const only = new Process;
+  return *only;
+}
+
+hvd_status report(const Error& error) {
+  last_error = error.message;
+  const SessionReader session;
+  if (session.get() != nullptr && !process().forked) session.get()->page().set_error(last_error);
+  return error.status;
+}
+
+Error not_initialized(const char* what) {
+  return fail(HVD_ERROR_NOT_INITIALIZED,
+              std::string(what) + ": called before hvd_init or after hvd_shutdown");
+}
+
+Error in_forked_child(const char* what) {
+  return fail(HVD_ERROR_FORKED, std::string(what) +
+                                    ": called in a process that was forked after hvd_init; only "
+                                    "the process that called hvd_init may");
+}
+
+CallOptions read_options(const hvd_options* options) {
+  CallOptions read;
+  if (options == nullptr) return read;
+  const std::size_t size = options->struct_size;
+  if (size < sizeof(std::size_t) || size > 4096) {
+    read.fault =
+        "hvd_options.struct_size is " + std::to_string(size) + "; it must be sizeof(hvd_options)";
+    return read;
+  }
+  const auto* bytes = reinterpret_cast<const unsigned char*>(options);
+  for (std::size_t i = sizeof(hvd_options); i < size; ++i) {
+    if (bytes[i] != 0) read.fault = "hvd_options asks for what this version of libhvd cannot do";
+  }
+  if (size >= sizeof(hvd_options)) read.name = options->name;
+  return read;
+}
+
+Outcome run_collective(Session& session, const char* what, const CallOptions& options,
+                       const std::function<Outcome(Communicator&)>& body) {
+  Communicator& communicator = session.communicator();
+  StatusPage& page = session.page();
+  if (!page) return body(communicator);
+  std::string label = what + std::strlen("hvd_");
+  if (options.name != nullptr) label += std::string(" ") + options.name;
+  page.begin_collective(label);
+  const std::uint64_t start = monotonic_ns();
+  const std::uint64_t waited = communicator.waited_ns();
+  Outcome outcome = body(communicator);
+  page.end_collective(outcome.ok(), monotonic_ns() - start, communicator.waited_ns() - waited);
+  return outcome;
+}
+
+}  // namespace libhvd
+
+const char* hvd_last_error(void) {
+  return libhvd::last_error.c_str();
+}

@@ -8,8 +8,9 @@ _hvdrun_flags='--oversubscribe --report-bindings --dry-run --json -prefix-timest
 --prefix-output-with-timestamp --verbose --explain -cb --check-build -v --version -h --help'
 
 _hvdrun_options_with_value='-np --num-proc --np -H --hosts --ranks-per-host --bind-to
---cpus-per-rank --gpu-bind -x --pmix --start-timeout --stdin --label --color --only-rank
---output-filename --on-output-error --report --kill-signal --grace --exit-timeout --config-file'
+--cpus-per-rank --gpu-bind -x --pmix --start-timeout --max-restarts --stdin --label --color
+--only-rank --output-filename --on-output-error --report --kill-signal --grace --exit-timeout
+--config-file'
 
 # _hvdrun_values OPTION WORD: fills COMPREPLY with the values of the option that begin with WORD.
 _hvdrun_values() {

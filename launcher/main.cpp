@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -72,8 +73,9 @@ void print_plan(const JobSpec& spec, const Allocation& allocation, const Placeme
     for (const auto& line : bindings_lines(allocation, placement)) say(line);
 }
 
-Result<int> run(const JobSpec& spec, const JobContext& context) {
+Result<int> run(const JobSpec& spec, JobContext context) {
   HVD_TRY(const LocalMachine machine, local_machine(context.environment));
+  context.this_host = machine.name;
   HVD_TRY(const Allocation allocation, find_allocation(spec, context.environment, machine));
   HVD_TRY(const Placement placement, place(spec, allocation));
   HVD_CHECK(validate_ranks(spec, placement.size));
@@ -82,7 +84,7 @@ Result<int> run(const JobSpec& spec, const JobContext& context) {
                            : placement_table(allocation, placement));
   print_plan(spec, allocation, placement);
   if (!spec.report_file.empty()) HVD_CHECK(check_report_file(spec.report_file));
-  HVD_TRY(const Report report, run_job(spec, placement, context));
+  HVD_TRY(const Report report, run_job(spec, allocation, placement, context));
   if (spec.report_file.empty()) return report.exit_code;
   if (auto written = write_report(report, spec.report_file); !written) {
     say(written.error().message);
@@ -113,7 +115,7 @@ int main(int argc, char** argv) {
     case Invocation::Action::run:
       break;
   }
-  auto code = run(invocation->spec, context);
+  auto code = run(invocation->spec, std::move(context));
   return code ? *code : end_with(code.error());
 }
 

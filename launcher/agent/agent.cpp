@@ -181,12 +181,12 @@ void Agent::say_hello() {
 
 void Agent::start_pmix() {
   if (options_.pmix == PmixMode::off) return;
-  auto server =
-      PmixServer::start(loop_, "hvd-" + options_.job_id, folders_.temporary, options_.local_ranks,
-                        {[this](int rank, int code, std::string text) {
-                          link_.send(FrameType::aborted, kToLauncher,
-                                     pack(AbortedMessage{rank, code, std::move(text)}));
-                        }});
+  auto server = PmixServer::start(
+      loop_, fmt::format("hvd-{}-{}", options_.job_id, options_.restart_count), folders_.temporary,
+      options_.local_ranks, {[this](int rank, int code, std::string text) {
+        link_.send(FrameType::aborted, kToLauncher,
+                   pack(AbortedMessage{rank, code, std::move(text)}));
+      }});
   if (server) {
     pmix_ = std::move(*server);
   } else if (options_.pmix == PmixMode::on) {

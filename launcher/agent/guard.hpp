@@ -17,6 +17,7 @@ namespace hvdrun {
 
 struct AgentOptions {
   std::string job_id;
+  int restart_count = 0;
   PmixMode pmix = PmixMode::automatic;
   std::size_t local_ranks = 1;  // how many it will be asked to start
   sigset_t rank_signal_mask{};  // what ranks start with

@@ -43,11 +43,11 @@ SignalWatch::SignalWatch(const EventLoop& loop, const std::vector<int>& signals,
                          std::function<void(int)> callback)
     : fd_(make_fd(signals)),
       callback_(std::move(callback)),
-      event_(loop, fd_.get(), FdEvent::readable, [this] { on_readable(); }) {
+      event_(loop, fd_.get(), FdEvent::readable, [this] { poll(); }) {
   event_.enable();
 }
 
-void SignalWatch::on_readable() {
+void SignalWatch::poll() {
   signalfd_siginfo info{};
   while (::read(fd_.get(), &info, sizeof info) == sizeof info)
     callback_(static_cast<int>(info.ssi_signo));

@@ -24,9 +24,10 @@ class SignalWatch {
   SignalWatch(const EventLoop& loop, const std::vector<int>& signals,
               std::function<void(int signal)> callback);
 
- private:
-  void on_readable();
+  // Calls back with what has arrived by now, without the loop.
+  void poll();
 
+ private:
   Fd fd_;
   std::function<void(int)> callback_;
   FdEvent event_;

@@ -69,7 +69,7 @@ constexpr HorovodOption kOptions[] = {
     refused("--max-np", "", "--max-num-proc"),
     refused("--slots-per-host", "see --ranks-per-host"),
     refused("--elastic-timeout"),
-    refused("--reset-limit"),
+    refused("--reset-limit", "see --max-restarts"),
     refused("--blacklist-cooldown-range"),
     refused("--autotune-log-file"),
     refused("--timeline-filename"),

@@ -23,17 +23,26 @@ bool is_pollable(int fd) {
 
 }  // namespace
 
-InputRelay::InputRelay(const EventLoop& loop, const std::vector<int>& receivers, Events events)
-    : events_(std::move(events)),
-      always_ready_(!is_pollable(STDIN_FILENO)),
+InputRelay::InputRelay(const EventLoop& loop)
+    : always_ready_(!is_pollable(STDIN_FILENO)),
       event_(loop, STDIN_FILENO, FdEvent::readable, [this] { on_readable(); }),
-      next_read_(loop, [this] { on_readable(); }) {
+      next_read_(loop, [this] { on_readable(); }) {}
+
+void InputRelay::start(const std::vector<int>& receivers, Events events) {
+  events_ = std::move(events);
   for (const int rank : receivers) under_way_[rank] = 0;
+  if (at_end_) return close_all();
+  resume();
 }
 
-void InputRelay::start() {
-  started_ = true;
-  resume();
+void InputRelay::stop() {
+  under_way_.clear();
+  pause();
+}
+
+void InputRelay::pause() {
+  event_.disable();
+  next_read_.cancel();
 }
 
 void InputRelay::add_credit(int rank, std::size_t bytes) {
@@ -45,13 +54,7 @@ void InputRelay::add_credit(int rank, std::size_t bytes) {
 
 void InputRelay::remove(int rank) {
   under_way_.erase(rank);
-  if (under_way_.empty()) {
-    finished_ = true;
-    event_.disable();
-    next_read_.cancel();
-  } else {
-    resume();
-  }
+  under_way_.empty() ? pause() : resume();
 }
 
 void InputRelay::on_foreground() {
@@ -69,7 +72,7 @@ std::size_t InputRelay::room() const {
 }
 
 void InputRelay::resume() {
-  if (!started_ || finished_ || under_way_.empty() || room() == 0 || !may_read()) return;
+  if (at_end_ || under_way_.empty() || room() == 0 || !may_read()) return;
   always_ready_ ? next_read_.start(std::chrono::milliseconds(0)) : event_.enable();
 }
 
@@ -78,7 +81,11 @@ void InputRelay::on_readable() {
   std::array<char, kWindow> bytes;
   const ssize_t got = ::read(STDIN_FILENO, bytes.data(), room());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return resume();
-  if (got <= 0) return finish();
+  if (got <= 0) {
+    at_end_ = true;
+    pause();
+    return close_all();
+  }
   for (auto& [rank, under_way] : under_way_) {
     under_way += static_cast<std::size_t>(got);
     events_.send(rank, {bytes.data(), static_cast<std::size_t>(got)});
@@ -89,9 +96,7 @@ void InputRelay::on_readable() {
     resume();
 }
 
-void InputRelay::finish() {
-  finished_ = true;
-  event_.disable();
+void InputRelay::close_all() {
   for (const auto& [rank, bytes] : under_way_) events_.close(rank);
 }
 

@@ -109,7 +109,7 @@ Variables rank_environment(const Environment& caller, const JobIdentity& job,
       {HVD_ENV_HOSTNAME, host.host},
       {HVD_ENV_JOB_ID, job.id},
       {HVD_ENV_JOB_KEY, job.key},
-      {HVD_ENV_RESTART_COUNT, "0"},
+      {HVD_ENV_RESTART_COUNT, number(job.restart_count)},
       // torch.distributed, "env://" and torchrun's documentation.
       {"RANK", global},
       {"WORLD_SIZE", size},

@@ -12,10 +12,11 @@
 namespace hvdrun {
 
 struct JobIdentity {
-  std::string id;   // HVD_JOB_ID
-  std::string key;  // HVD_JOB_KEY
+  std::string id;   // HVD_JOB_ID: the same in all tries of a job
+  std::string key;  // HVD_JOB_KEY: new in each, so that nothing of an earlier try can join
   std::string master_address;
   std::string master_port;
+  int restart_count = 0;  // HVD_RESTART_COUNT
 };
 
 // The MASTER_ADDR and MASTER_PORT that the user chose with -x, over ours.

@@ -51,6 +51,15 @@ Json rank_json(const RankReport& rank) {
           {"last_stderr", rank.last_stderr}};
 }
 
+Json attempt_json(const AttemptReport& attempt) {
+  return {{"exit_code", attempt.exit_code},
+          {"reason", attempt.reason},
+          {"failed_rank", attempt.culprit ? rank_json(*attempt.culprit) : Json()},
+          {"wall_seconds", attempt.wall_seconds},
+          {"cpu_seconds", attempt.cpu_seconds},
+          {"peak_memory_bytes", attempt.peak_memory_bytes}};
+}
+
 tl::unexpected<Error> cannot_write(const std::filesystem::path& file) {
   return fail_errno("cannot write the report to " + file.string(), errno, kExitUsage);
 }
@@ -85,11 +94,15 @@ Result<void> write_all(int fd, const std::string& text) {
 std::string report_json(const Report& report) {
   Json ranks = Json::array();
   for (const auto& rank : report.ranks) ranks.push_back(rank_json(rank));
+  Json attempts = Json::array();
+  for (const auto& attempt : report.attempts) attempts.push_back(attempt_json(attempt));
   const Json json{{"version", 1},
                   {"exit_code", report.exit_code},
                   {"reason", report.reason},
                   {"first_failure", or_null(report.culprit)},
                   {"wall_seconds", report.wall_seconds},
+                  {"not_restarted", report.not_restarted},
+                  {"attempts", std::move(attempts)},
                   {"notes", report.notes},
                   {"leftovers", report.leftovers},
                   {"ranks", std::move(ranks)}};

@@ -5,18 +5,49 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include <fmt/format.h>
 
 namespace hvdrun {
 namespace {
 
-void add_culprit(const Report& report, std::vector<std::string>& lines) {
-  const auto& rank = report.ranks[static_cast<std::size_t>(*report.culprit)];
+const RankReport& culprit_of(const Report& report) {
+  return report.ranks[static_cast<std::size_t>(*report.culprit)];
+}
+
+std::string describe_culprit(const RankReport& rank) {
   const auto& device = rank.placement.device_name;
-  lines.push_back(fmt::format("rank {} on {} failed: {} (pid {}{}{}, after {})",
-                              rank.placement.rank, rank.host, describe_end(rank), rank.pid,
-                              device.empty() ? "" : ", ", device, format_duration(rank.seconds)));
+  return fmt::format("rank {} on {} failed: {} (pid {}{}{}, after {})", rank.placement.rank,
+                     rank.host, describe_end(rank), rank.pid, device.empty() ? "" : ", ", device,
+                     format_duration(rank.seconds));
+}
+
+std::span<const AttemptReport> attempts_before_last(const Report& report) {
+  const std::span attempts(report.attempts);
+  return attempts.empty() ? attempts : attempts.first(attempts.size() - 1);
+}
+
+// "2.60 s", "2.60 s with 1 restart".
+std::string how_long(const Report& report) {
+  const auto restarts = attempts_before_last(report).size();
+  auto text = format_duration(report.wall_seconds);
+  if (restarts > 0) text += fmt::format(" with {} restart{}", restarts, restarts == 1 ? "" : "s");
+  return text;
+}
+
+void add_earlier(const Report& report, std::vector<std::string>& lines) {
+  int restart = 0;
+  for (const auto& attempt : attempts_before_last(report)) {
+    const auto which = restart == 0 ? "first start" : fmt::format("restart {}", restart);
+    lines.push_back(fmt::format("  {}: {}", which, attempt.reason));
+    ++restart;
+  }
+}
+
+void add_culprit(const Report& report, std::vector<std::string>& lines) {
+  const auto& rank = culprit_of(report);
+  lines.push_back(describe_culprit(rank));
   if (!rank.in_collective.empty())
     lines.push_back(fmt::format("  it was in {}", rank.in_collective));
   if (!rank.last_error.empty()) lines.push_back(fmt::format("  it said: {}", rank.last_error));
@@ -55,15 +86,47 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
   add(never_started, "never started");
 }
 
-std::string cost(const Report& report) {
-  double cpu = 0;
-  std::uint64_t memory = 0;
+struct Cost {
+  double cpu_seconds = 0;
+  std::uint64_t peak_memory_bytes = 0;
+};
+
+Cost cost_of_ranks(const Report& report) {
+  Cost cost;
   for (const auto& rank : report.ranks) {
-    cpu += rank.user_seconds + rank.system_seconds;
-    memory = std::max(memory, rank.peak_memory_bytes);
+    cost.cpu_seconds += rank.user_seconds + rank.system_seconds;
+    cost.peak_memory_bytes = std::max(cost.peak_memory_bytes, rank.peak_memory_bytes);
+  }
+  return cost;
+}
+
+std::string cost(const Report& report) {
+  auto [cpu, memory] = cost_of_ranks(report);
+  for (const auto& attempt : attempts_before_last(report)) {
+    cpu += attempt.cpu_seconds;
+    memory = std::max(memory, attempt.peak_memory_bytes);
   }
   return fmt::format("CPU {}, peak memory of a rank {}", format_duration(cpu),
                      format_bytes(memory));
+}
+
+std::vector<std::string> lines_of_success(const Report& report) {
+  const auto size = report.ranks.size();
+  std::vector<std::string> lines{fmt::format("{} rank{} ended well in {} ({})", size,
+                                             size == 1 ? "" : "s", how_long(report), cost(report))};
+  add_earlier(report, lines);
+  return lines;
+}
+
+std::vector<std::string> lines_of_failure(const Report& report) {
+  std::vector<std::string> lines;
+  if (report.culprit) add_culprit(report, lines);
+  add_others(report, lines);
+  if (!report.not_restarted.empty()) lines.push_back("not started again: " + report.not_restarted);
+  lines.push_back(fmt::format("job stopped after {}{}{}; exit code {}", how_long(report),
+                              report.reason.empty() ? "" : ": ", report.reason, report.exit_code));
+  add_earlier(report, lines);
+  return lines;
 }
 
 }  // namespace
@@ -98,21 +161,25 @@ std::string format_bytes(std::uint64_t bytes) {
 }
 
 std::vector<std::string> report_lines(const Report& report) {
-  std::vector<std::string> lines;
-  const auto size = report.ranks.size();
-  if (report.exit_code == 0) {
-    lines.push_back(fmt::format("{} rank{} ended well in {} ({})", size, size == 1 ? "" : "s",
-                                format_duration(report.wall_seconds), cost(report)));
-  } else {
-    if (report.culprit) add_culprit(report, lines);
-    add_others(report, lines);
-    lines.push_back(
-        fmt::format("job stopped after {}{}{}; exit code {}", format_duration(report.wall_seconds),
-                    report.reason.empty() ? "" : ": ", report.reason, report.exit_code));
-  }
+  auto lines = report.exit_code == 0 ? lines_of_success(report) : lines_of_failure(report);
   for (const auto& leftover : report.leftovers)
     lines.push_back("could not be ended and is left: " + leftover);
   return lines;
+}
+
+AttemptReport in_short(const Report& report) {
+  AttemptReport attempt;
+  attempt.exit_code = report.exit_code;
+  attempt.reason = report.reason;
+  if (report.culprit) {
+    attempt.culprit = culprit_of(report);
+    attempt.reason = describe_culprit(*attempt.culprit);
+  }
+  attempt.wall_seconds = report.wall_seconds;
+  const auto cost = cost_of_ranks(report);
+  attempt.cpu_seconds = cost.cpu_seconds;
+  attempt.peak_memory_bytes = cost.peak_memory_bytes;
+  return attempt;
 }
 
 }  // namespace hvdrun

@@ -10,6 +10,10 @@ namespace hvdrun {
 
 std::vector<std::string> report_lines(const Report& report);
 
+// The report of a single try in short. Its reason is one line: "rank 3 on n1 failed: exit code 3
+// (pid 12, after 0.21 s)", or hvdrun's own.
+AttemptReport in_short(const Report& report);
+
 // "exit code 3", "killed by SIGKILL, for memory (OOM)", "called MPI_Abort with code 7".
 std::string describe_end(const RankReport& rank);
 

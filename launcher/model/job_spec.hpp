@@ -75,6 +75,7 @@ struct JobSpec {
 
   PmixMode pmix = PmixMode::automatic;
   StopSpec stop;
+  int max_restarts = 0;  // how often a job that failed is started again
   std::chrono::milliseconds start_timeout{30000};
   OutputSpec output;
   InputSpec input;

@@ -1,4 +1,4 @@
-// How a job ended: a plain value, made by job/, printed and written by job/report_*.
+// How a job ended: plain values, made by job/, printed and written by job/report_*.
 #pragma once
 
 #include "model/placement.hpp"
@@ -32,14 +32,28 @@ struct RankReport {
   std::string in_collective;             // the collective it was in when it ended, from the page
 };
 
+// How one try of a job ended, in short.
+struct AttemptReport {
+  int exit_code = 0;
+  std::string reason;  // "rank 3 on n1 failed: …", "the agent on n1 was lost"; empty: it went well
+  std::optional<RankReport> culprit;  // the rank that failed first
+  double wall_seconds = 0;
+  double cpu_seconds = 0;               // of all its ranks
+  std::uint64_t peak_memory_bytes = 0;  // of its largest rank
+};
+
+// How the job ended. With restarts: how its last try did, whose culprit and ranks these are.
 struct Report {
   int exit_code = 0;
-  std::string reason;          // one line; empty when all went well
+  std::string reason;          // one line; empty when all went well or a rank is to blame
   std::optional<int> culprit;  // the rank that failed first
-  double wall_seconds = 0;
+  double wall_seconds = 0;     // of all tries
   std::vector<RankReport> ranks;
   std::vector<std::string> notes;      // "stderr of rank 2 could not be written: …"
   std::vector<std::string> leftovers;  // what could not be ended: "pid 123 (python) on n1"
+
+  std::vector<AttemptReport> attempts;  // every try, in order
+  std::string not_restarted;            // why there was no further one though restarts were left
 };
 
 }  // namespace hvdrun

@@ -7,16 +7,16 @@ namespace hvdrun {
 
 Result<std::unique_ptr<Console>> Console::make(const OutputSpec& spec, const Placement& placement,
                                                Place out, Place err) {
-  HVD_TRY(const LabelTemplate label,
+  HVD_TRY(LabelTemplate label,
           parse_label(spec.label.empty() ? default_label(placement.size) : spec.label));
   return std::unique_ptr<Console>(
-      new Console(label, spec, placement, std::move(out), std::move(err)));
+      new Console(std::move(label), spec, placement, std::move(out), std::move(err)));
 }
 
-Console::Console(const LabelTemplate& label, const OutputSpec& spec, const Placement& placement,
-                 Place out, Place err)
-    : out_(label, placement, spec, std::move(out)) {
-  if (err.queue != nullptr) err_.emplace(label, placement, spec, std::move(err));
+Console::Console(LabelTemplate label, const OutputSpec& spec, const Placement& placement, Place out,
+                 Place err)
+    : label_(std::move(label)), out_(label_, placement, spec, std::move(out)) {
+  if (err.queue != nullptr) err_.emplace(label_, placement, spec, std::move(err));
   const auto size = static_cast<std::size_t>(placement.size);
   assemblers_.reserve(size * 2);
   shown_.reserve(size);
@@ -55,6 +55,11 @@ void Console::close(int rank, Stream stream) {
   if (lines == nullptr) return;
   auto to = outlet(stream);
   lines->close(to);
+}
+
+void Console::relabel(const Placement& placement) {
+  out_.labels = Labels(label_, placement, out_.options);
+  if (err_) err_->labels = Labels(label_, placement, err_->options);
 }
 
 void Console::tick(Steady now, bool held_back) {

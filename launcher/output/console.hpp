@@ -36,6 +36,8 @@ class Console {
   // Bytes of ranks that spec.only_ranks leaves out are dropped.
   void write(int rank, Stream stream, std::string_view bytes, Output::Time time, Steady now);
   void close(int rank, Stream stream);
+  // The ranks, as many as before, are on other hosts now.
+  void relabel(const Placement& placement);
   void note(std::string_view text) { screen(Stream::err).note(text); }
 
   // When tick() is to be called next; none: not before the next write().
@@ -50,12 +52,14 @@ class Console {
     Face(const LabelTemplate& label, const Placement& placement, const OutputSpec& spec,
          Place place)
         : screen(*place.queue, std::move(place.columns), place.terminal),
-          labels(label, placement, {spec.timestamps, place.color}) {}
+          options{spec.timestamps, place.color},
+          labels(label, placement, options) {}
     Screen screen;
+    Labels::Options options;
     Labels labels;
   };
 
-  Console(const LabelTemplate& label, const OutputSpec& spec, const Placement& placement, Place out,
+  Console(LabelTemplate label, const OutputSpec& spec, const Placement& placement, Place out,
           Place err);
 
   Face& face(Stream stream) { return stream == Stream::err && err_ ? *err_ : out_; }
@@ -66,6 +70,7 @@ class Console {
   // None for ranks that are not shown.
   LineAssembler* assembler(int rank, Stream stream);
 
+  LabelTemplate label_;
   Face out_;
   std::optional<Face> err_;
   std::size_t held_ = 0;

@@ -55,6 +55,7 @@ class Output::Impl {
   bool idle() const;
   void flush(std::chrono::milliseconds patience);
   std::vector<std::string> losses() const;
+  void start_over(const Placement& placement);
   std::vector<std::string> last_stderr(int rank) const;
 
  private:
@@ -271,6 +272,11 @@ std::vector<std::string> Output::Impl::losses() const {
   return losses;
 }
 
+void Output::Impl::start_over(const Placement& placement) {
+  console_->relabel(placement);
+  for (auto& lines : last_stderr_) lines = {};
+}
+
 std::vector<std::string> Output::Impl::last_stderr(int rank) const {
   if (rank < 0 || static_cast<std::size_t>(rank) >= last_stderr_.size()) return {};
   return last_stderr_[static_cast<std::size_t>(rank)].lines();
@@ -306,6 +312,9 @@ void Output::flush(std::chrono::milliseconds patience) {
 }
 std::vector<std::string> Output::losses() const {
   return impl_->losses();
+}
+void Output::start_over(const Placement& placement) {
+  impl_->start_over(placement);
 }
 std::vector<std::string> Output::last_stderr(int rank) const {
   return impl_->last_stderr(rank);

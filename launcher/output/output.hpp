@@ -87,6 +87,10 @@ class Output {
   // What could not be written, one line a file or stream, for the report's notes.
   std::vector<std::string> losses() const;
 
+  // All streams are closed, and as many ranks are about to be started again, perhaps on other
+  // hosts: labels follow, last_stderr() begins anew, files go on where they are.
+  void start_over(const Placement& placement);
+
   // The rank's last 20 lines of stderr, oldest first, each cut to 4 KB, without newline.
   std::vector<std::string> last_stderr(int rank) const;
 

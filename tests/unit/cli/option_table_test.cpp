@@ -37,7 +37,7 @@ TEST(OptionTable, StatedDefaultsAreTheJobsDefaults) {
   JobSpec stated;
   for (const auto* name :
        {"bind-to", "gpu-bind", "pmix", "start-timeout", "stdin", "color", "only-rank",
-        "on-output-error", "kill-signal", "grace", "exit-timeout", "verbose"}) {
+        "on-output-error", "kill-signal", "grace", "exit-timeout", "verbose", "max-restarts"}) {
     const auto* option = find_option_by_name(name);
     ASSERT_NE(option, nullptr) << name;
     EXPECT_TRUE(option->apply(stated, option->default_value)) << name;
@@ -56,6 +56,7 @@ TEST(OptionTable, StatedDefaultsAreTheJobsDefaults) {
   EXPECT_EQ(stated.stop.grace, untouched.stop.grace);
   EXPECT_EQ(stated.stop.exit_timeout, untouched.stop.exit_timeout);
   EXPECT_EQ(stated.verbosity, untouched.verbosity);
+  EXPECT_EQ(stated.max_restarts, untouched.max_restarts);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ Placement uneven() {
 
 std::map<std::string, std::string> environment_of_last(const Environment& caller) {
   const auto placement = uneven();
-  const JobIdentity job{"id", "key", "10.0.0.1", "29511"};
+  const JobIdentity job{"id", "key", "10.0.0.1", "29511", 2};
   const auto variables = rank_environment(caller, job, placement, 1, placement.hosts[1].ranks[0]);
   std::map<std::string, std::string> map(variables.begin(), variables.end());
   EXPECT_EQ(map.size(), variables.size()) << "a name stands there twice";
@@ -55,7 +55,7 @@ TEST(RankEnvironment, TellsARankItsPlaceInEveryonesWords) {
                                                     {"HVD_JOB_ID", "id"},
                                                     {"HVD_JOB_KEY", "key"},
                                                     {"HVD_LOCAL_DEVICE", "0"},
-                                                    {"HVD_RESTART_COUNT", "0"},
+                                                    {"HVD_RESTART_COUNT", "2"},
                                                     {"RANK", "3"},
                                                     {"WORLD_SIZE", "4"},
                                                     {"LOCAL_RANK", "0"},

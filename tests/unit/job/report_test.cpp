@@ -59,6 +59,68 @@ TEST(ReportText, IsOneLineWhenAllWentWell) {
                 "2 ranks ended well in 1.83 s (CPU 1.50 s, peak memory of a rank 45 MB)"});
 }
 
+// The report of a job as Job makes it of its tries' reports.
+Report with_tries(const std::vector<Report>& tries) {
+  Report report = tries.back();
+  report.wall_seconds = 0;
+  for (const auto& each : tries) {
+    report.attempts.push_back(in_short(each));
+    report.wall_seconds += each.wall_seconds;
+  }
+  return report;
+}
+
+Report good_job() {
+  Report report;
+  report.ranks = {rank_report(0), rank_report(1)};
+  report.ranks[1].user_seconds = 1.5;
+  report.wall_seconds = 1.83;
+  return report;
+}
+
+Report lost_agent() {
+  Report report;
+  report.ranks = {rank_report(0)};
+  report.ranks[0].stopped_by_us = true;
+  report.ranks[0].peak_memory_bytes = 45'000'000;
+  report.ranks[0].system_seconds = 0.25;
+  report.reason = "the agent on n1 was lost";
+  report.exit_code = 125;
+  report.wall_seconds = 1;
+  return report;
+}
+
+constexpr const char* kFirstFailure =
+    "rank 2 on n1 failed: exit code 3 (pid 102, GPU 2 (NVIDIA V100), after 2.50 s)";
+
+TEST(ReportText, TellsOfRestartsWhenAllWentWellInTheEnd) {
+  EXPECT_EQ(report_lines(with_tries({failed_job(), lost_agent(), good_job()})),
+            (std::vector<std::string>{
+                "2 ranks ended well in 5.43 s with 2 restarts (CPU 1.75 s, peak memory of a rank "
+                "45 MB)",
+                std::string("  first start: ") + kFirstFailure,
+                "  restart 1: the agent on n1 was lost"}));
+}
+
+TEST(ReportText, TellsOfEarlierTriesAfterTheLastOnesFailure) {
+  EXPECT_EQ(report_lines(with_tries({failed_job(), lost_agent()})),
+            (std::vector<std::string>{
+                "rank 0: stopped by hvdrun",
+                "job stopped after 3.60 s with 1 restart: the agent on n1 was lost; exit code 125",
+                std::string("  first start: ") + kFirstFailure}));
+}
+
+TEST(ReportText, SaysWhyThereWasNoFurtherTry) {
+  auto report = with_tries({failed_job()});
+  report.not_restarted = "interrupted";
+  report.exit_code = 130;
+  const auto lines = report_lines(report);
+  ASSERT_GE(lines.size(), 2u);
+  EXPECT_EQ(lines.front(), kFirstFailure);
+  EXPECT_EQ(lines[lines.size() - 2], "not started again: interrupted");
+  EXPECT_EQ(lines.back(), "job stopped after 2.60 s; exit code 130");
+}
+
 TEST(ReportText, SaysHowARankEnded) {
   auto rank = rank_report(0);
   rank.signal = SIGKILL;
@@ -98,6 +160,25 @@ TEST(ReportJson, HoldsAllOfItAndIsValidWhateverRanksPrint) {
   EXPECT_EQ(json["ranks"][0]["ended"], "stopped by hvdrun");
   EXPECT_EQ(json["ranks"][0]["signal"], "SIGTERM");
   EXPECT_EQ(json["ranks"][0]["gpu"], nullptr);
+}
+
+TEST(ReportJson, HoldsEveryTry) {
+  const auto json =
+      nlohmann::json::parse(report_json(with_tries({failed_job(), lost_agent(), good_job()})));
+  EXPECT_EQ(json["exit_code"], 0);
+  EXPECT_EQ(json["first_failure"], nullptr);
+  EXPECT_EQ(json["not_restarted"], "");
+  const auto& attempts = json["attempts"];
+  ASSERT_EQ(attempts.size(), 3u);
+  EXPECT_EQ(attempts[0]["exit_code"], 3);
+  EXPECT_EQ(attempts[0]["reason"], kFirstFailure);
+  EXPECT_EQ(attempts[0]["failed_rank"]["rank"], 2);
+  EXPECT_EQ(attempts[0]["failed_rank"]["last_stderr"][0], "Traceback");
+  EXPECT_EQ(attempts[1]["exit_code"], 125);
+  EXPECT_EQ(attempts[1]["failed_rank"], nullptr);
+  EXPECT_EQ(attempts[1]["cpu_seconds"], 0.25);
+  EXPECT_EQ(attempts[1]["peak_memory_bytes"], 45'000'000);
+  EXPECT_EQ(attempts[2]["reason"], "");
 }
 
 TEST(ReportFile, IsWrittenWholeWithNothingBesideIt) {

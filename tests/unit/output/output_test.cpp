@@ -42,6 +42,25 @@ TEST_F(OutputTest, WithBothDescriptorsOnOnePlaceLinesKeepTheirOrder) {
   EXPECT_EQ(read_available(pipe.read.get()), "[0] 1\n[1] 2\nhvdrun: 3\n[0] prompt\n");
 }
 
+TEST_F(OutputTest, StartingOverKeepsFilesAndForgetsLastLines) {
+  const TemporaryFolder folder;
+  const Pipe out = pipe_with_nonblocking_reader();
+  const Fd null = null_device();
+  OutputSpec spec;
+  spec.label = "{rank}@{host} ";
+  spec.directory = folder.path();
+  open({out.write.get(), null.get()}, spec);
+  write(1, "first\n");
+  write(1, "trouble\n", Stream::err);
+  EXPECT_EQ(output_->last_stderr(1), std::vector<std::string>{"trouble"});
+  output_->start_over(placement_of(2, 1));  // rank 1 moves to n1
+  EXPECT_TRUE(output_->last_stderr(1).empty());
+  write(1, "second\n");
+  output_->flush(minutes(1));
+  EXPECT_EQ(read_available(out.read.get()), "1@n0 first\n1@n1 second\n");
+  EXPECT_EQ(contents(folder.path() / "rank.0001/stdout"), "first\nsecond\n");
+}
+
 TEST_F(OutputTest, TheLoopsTimerShowsAPrompt) {
   const Pipe out = pipe_with_nonblocking_reader();
   const Fd null = null_device();

@@ -1,0 +1,330 @@
+#include "job/attempt.hpp"
+
+#include "base/signal_watch.hpp"
+#include "base/version.hpp"
+#include "job/blame.hpp"
+#include "job/launch.hpp"
+#include "model/rank_set.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::milliseconds;
+
+// After a rank has ended well and others run on, this long before it is said.
+constexpr milliseconds kEarlyExitNote{5000};
+// An agent ends its ranks within the grace and its own rounds of SIGKILL. One that has not ended
+// this much later hangs (in PMIx, in the kernel), and is killed.
+constexpr milliseconds kAgentPatience{20000};
+
+std::string seconds_text(milliseconds time) {
+  return fmt::format("{:.3g} s", std::chrono::duration<double>(time).count());
+}
+
+StopCause agent_failure(const Error& error) {
+  return {kind_of_agent_failure(error.exit_code), error.message, error.exit_code};
+}
+
+}  // namespace
+
+Attempt::Attempt(const JobParts& parts, const Placement& placement, const JobIdentity& identity)
+    : parts_(parts),
+      placement_(placement),
+      identity_(identity),
+      book_(placement),
+      agents_(parts.loop,
+              {[this](AgentState& agent, const Frame& frame) { on_frame(agent, frame); },
+               [this](AgentState& agent, const std::optional<Error>& error) {
+                 on_link_closed(agent, error);
+               }}),
+      start_timer_(parts.loop, [this] { on_start_timeout(); }),
+      note_timer_(parts.loop, [this] { on_early_exit(); }),
+      exit_timer_(parts.loop, [this] { on_exit_timeout(); }),
+      agent_timer_(parts.loop, [this] { on_agents_hang(); }) {}
+
+Result<AttemptEnd> Attempt::run() {
+  AgentOptions options;
+  options.job_id = identity_.id;
+  options.restart_count = identity_.restart_count;
+  options.pmix = parts_.spec.pmix;
+  options.rank_signal_mask = parts_.context.rank_signal_mask;
+  HVD_CHECK(agents_.start(placement_, options));
+  start_timer_.start(parts_.spec.start_timeout);
+  parts_.loop.run();
+  return finish();
+}
+
+void Attempt::launch() {
+  identity_ = with_master_of_user(std::move(identity_), parts_.spec);
+  if (!parts_.output.congested()) agents_.return_credit();
+  for (std::size_t host = 0; host < agents_.size(); ++host)
+    agents_.on_host(host).send(
+        FrameType::launch,
+        pack(launch_message(parts_.spec, placement_, identity_, parts_.context.environment, host)));
+}
+
+// --- what agents say -----------------------------------------------------------------------------
+
+void Attempt::on_frame(AgentState& agent, const Frame& frame) {
+  if (auto handled = handle(agent, frame); !handled) stop(agent_failure(handled.error()));
+}
+
+Result<void> Attempt::handle(AgentState& agent, const Frame& frame) {
+  switch (frame.type) {
+    case FrameType::output:
+    case FrameType::output_closed:
+      return on_output(agent, frame);
+    case FrameType::hello: {
+      HVD_TRY(const auto hello, parse<HelloMessage>(frame.payload));
+      return on_hello(agent, hello);
+    }
+    case FrameType::started: {
+      HVD_TRY(const auto started, parse<StartedMessage>(frame.payload));
+      on_started(agent, started);
+      return {};
+    }
+    case FrameType::exited: {
+      HVD_TRY(const auto exited, parse<ExitedMessage>(frame.payload));
+      return on_exited(exited);
+    }
+    case FrameType::aborted: {
+      HVD_TRY(const auto aborted, parse<AbortedMessage>(frame.payload));
+      book_.aborted(aborted);
+      stop({});
+      return {};
+    }
+    case FrameType::input_credit: {
+      HVD_TRY(const auto credit, parse_input_credit(frame.payload));
+      parts_.input.add_credit(static_cast<int>(credit.rank), credit.bytes);
+      return {};
+    }
+    case FrameType::states: {
+      HVD_TRY(const auto states, parse<StatesMessage>(frame.payload));
+      for (const auto& line : states_.add(states, book_.ranks())) note(line);
+      return {};
+    }
+    case FrameType::paused:
+      agent.paused = true;
+      consider_pausing();
+      return {};
+    case FrameType::note:
+      note(std::string(frame.payload));
+      return {};
+    case FrameType::failed: {
+      HVD_TRY(const auto failed, parse<FailedMessage>(frame.payload));
+      stop(agent_failure({failed.text, failed.exit_code}));
+      return {};
+    }
+    case FrameType::done: {
+      HVD_TRY(const auto done, parse<DoneMessage>(frame.payload));
+      on_done(agent, done);
+      return {};
+    }
+    default:
+      return fail(fmt::format("an agent sent a frame of type {} that hvdrun does not know",
+                              static_cast<int>(frame.type)));
+  }
+}
+
+Result<void> Attempt::on_hello(AgentState& agent, const HelloMessage& hello) {
+  if (hello.protocol != kProtocolVersion || hello.version != kVersion)
+    return fail(fmt::format("hvdrun on {} is version {}, here it is {}: install the same on both",
+                            hello.host, hello.version, kVersion),
+                kExitUsage);
+  agent.greeted = true;
+  agent.pid = hello.pid;
+  if (agent.host_index == 0) identity_.master_port = std::to_string(hello.master_port);
+  if (agents_.all(&AgentState::greeted) && !stopping()) launch();
+  return {};
+}
+
+void Attempt::on_started(AgentState& agent, const StartedMessage& started) {
+  agent.started = true;
+  for (const auto& [rank, pid] : started.pids) book_.started(rank, pid);
+  if (stopping() || !agents_.all(&AgentState::started)) return;
+  start_timer_.cancel();
+  start_input();
+}
+
+void Attempt::start_input() {
+  const auto agent_of = [this](int rank) -> AgentState& {
+    return agents_.on_host(book_.host_index(rank));
+  };
+  parts_.input.start(input_receivers(parts_.spec.input, placement_.size),
+                     {[agent_of](int rank, std::string_view bytes) {
+                        agent_of(rank).send(FrameType::input,
+                                            pack_input(static_cast<std::uint32_t>(rank), bytes));
+                      },
+                      [agent_of](int rank) {
+                        agent_of(rank).send(FrameType::input_closed,
+                                            pack_number(static_cast<std::uint32_t>(rank)));
+                      }});
+}
+
+Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
+  HVD_TRY(const auto message, parse_output(frame.payload));
+  const auto rank = static_cast<int>(message.header.rank);
+  if (!book_.has(rank))
+    return fail(fmt::format("an agent sent output of rank {}, which does not exist", rank));
+  const auto stream = message.header.stream == 2 ? Stream::err : Stream::out;
+  if (frame.type == FrameType::output_closed) {
+    parts_.output.close(rank, stream);
+    return {};
+  }
+  parts_.output.write(rank, stream, message.bytes,
+                      Output::Time(milliseconds(message.header.milliseconds)));
+  agents_.took_output(agent, message.bytes.size(), !parts_.output.congested());
+  return {};
+}
+
+Result<void> Attempt::on_exited(const ExitedMessage& message) {
+  HVD_TRY(const RankReport* rank, book_.exited(message));
+  parts_.input.remove(message.rank);
+  judge(*rank);
+  return {};
+}
+
+// What the end of one rank means for the others.
+void Attempt::judge(const RankReport& rank) {
+  if (stopping()) return;
+  if (failed_by_itself(rank)) return stop({});
+  if (book_.all_ended()) {
+    note_timer_.cancel();
+    exit_timer_.cancel();
+  } else if (book_.ended() == 1) {
+    note_timer_.start(kEarlyExitNote);
+    if (parts_.spec.stop.exit_timeout) exit_timer_.start(*parts_.spec.stop.exit_timeout);
+  }
+}
+
+void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
+  agent.done = true;
+  std::copy(done.leftovers.begin(), done.leftovers.end(), std::back_inserter(leftovers_));
+}
+
+void Attempt::on_link_closed(AgentState& agent, const std::optional<Error>& error) {
+  if (!agent.done)
+    stop({EndKind::agent_lost,
+          fmt::format("the agent on {} was lost{}", agent.host, error ? ": " + error->message : ""),
+          kExitLauncher});
+  consider_pausing();
+  if (agents_.all_gone()) parts_.loop.stop();
+}
+
+// --- what the clock says -------------------------------------------------------------------------
+
+void Attempt::on_start_timeout() {
+  stop({EndKind::start_timeout,
+        fmt::format("not all ranks had started after {} (--start-timeout)",
+                    seconds_text(parts_.spec.start_timeout)),
+        kExitTimeout});
+}
+
+void Attempt::on_early_exit() {
+  note(fmt::format("ranks {} run on after others have ended well", fold_ranks(book_.running())));
+}
+
+void Attempt::on_exit_timeout() {
+  stop({EndKind::exit_timeout,
+        fmt::format("ranks {} still ran {} after the first had ended (--exit-timeout)",
+                    fold_ranks(book_.running()), seconds_text(*parts_.spec.stop.exit_timeout)),
+        kExitTimeout});
+}
+
+void Attempt::on_agents_hang() {
+  for (const auto& host : agents_.kill())
+    note(fmt::format("the agent on {} does not answer and is killed", host));
+}
+
+// --- what the user says --------------------------------------------------------------------------
+
+void Attempt::on_signal(int signal) {
+  switch (signal) {
+    case SIGQUIT:
+      states_.expect(agents_.size());
+      return agents_.send_all(FrameType::query_states);
+    case SIGTSTP:
+      pausing_ = true;
+      return agents_.send_all(FrameType::pause);
+    case SIGCONT:
+      pausing_ = false;
+      return agents_.send_all(FrameType::resume);
+    default:
+      return send_user_signal(signal);
+  }
+}
+
+void Attempt::send_user_signal(int signal) {
+  if (!agents_.all(&AgentState::started))
+    note(signal_name(signal) + " came before all ranks had started; those miss it");
+  agents_.send_all(FrameType::signal, pack_number(static_cast<std::uint32_t>(signal)));
+}
+
+// The shell sees us stopped once all ranks are; SIGCONT goes on in on_signal().
+void Attempt::consider_pausing() {
+  if (!pausing_ || !agents_.all(&AgentState::paused)) return;
+  pausing_ = false;
+  for (std::size_t host = 0; host < agents_.size(); ++host) agents_.on_host(host).paused = false;
+  ::kill(::getpid(), SIGSTOP);
+}
+
+// --- ending --------------------------------------------------------------------------------------
+
+void Attempt::stop(StopCause cause) {
+  if (stopping()) return;
+  cause_ = std::move(cause);
+  start_timer_.cancel();
+  note_timer_.cancel();
+  exit_timer_.cancel();
+  parts_.input.stop();
+  const auto& how = parts_.spec.stop;
+  agents_.send_all(FrameType::stop, pack(StopMessage{how.signal, how.grace}));
+  agent_timer_.start(how.grace + kAgentPatience);
+}
+
+void Attempt::kill() {
+  agents_.send_all(FrameType::kill);
+}
+
+AttemptEnd Attempt::finish() {
+  parts_.input.stop();
+  auto swept = agents_.reap(identity_.id, parts_.context.foreign_children);
+  std::move(swept.begin(), swept.end(), std::back_inserter(leftovers_));
+
+  AttemptEnd end;
+  end.lost_hosts = agents_.lost_hosts();
+  auto& report = end.report;
+  report.leftovers = std::move(leftovers_);
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begun_;
+  report.wall_seconds = time.count();
+  for (auto& rank : book_.ranks()) {
+    // An agent that was lost has not closed its ranks' streams.
+    for (const auto stream : {Stream::out, Stream::err})
+      parts_.output.close(rank.placement.rank, stream);
+    rank.last_stderr = parts_.output.last_stderr(rank.placement.rank);
+    if (!rank.exited) rank.stopped_by_us = true;
+  }
+  if (cause_) {
+    end.kind = cause_->kind;
+    report.reason = cause_->reason;
+    // Without anybody to blame not all went well all the same.
+    report.exit_code = cause_->exit_code.value_or(kExitLauncher);
+    const auto culprit = cause_->exit_code ? std::nullopt : book_.culprit();
+    if (culprit) {
+      report.culprit = static_cast<int>(*culprit);
+      report.exit_code = exit_code_of(book_.ranks()[*culprit]);
+    }
+  }
+  report.ranks = std::move(book_.ranks());
+  return end;
+}
+
+}  // namespace hvdrun

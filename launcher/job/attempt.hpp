@@ -1,0 +1,104 @@
+// One try of a job: its agents and ranks, from the first one's start to the last one's end, stopped
+// for the true reason when anything fails.
+//
+// Owned by the job, on its loop's thread. When run() has returned, nothing of the try is left, or
+// it is in the report; when the attempt is destroyed, none of its descriptors either.
+#pragma once
+
+#include "base/event_loop.hpp"
+#include "base/result.hpp"
+#include "control/messages.hpp"
+#include "job/agents.hpp"
+#include "job/context.hpp"
+#include "job/input_relay.hpp"
+#include "job/rank_book.hpp"
+#include "job/rank_environment.hpp"
+#include "job/restart.hpp"
+#include "job/state_table.hpp"
+#include "model/job_spec.hpp"
+#include "model/placement.hpp"
+#include "model/report.hpp"
+#include "output/output.hpp"
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+// What lasts over the tries of a job, and is lent to each.
+struct JobParts {
+  const JobSpec& spec;
+  const JobContext& context;
+  EventLoop& loop;
+  Output& output;
+  InputRelay& input;
+};
+
+struct AttemptEnd {
+  EndKind kind = EndKind::well;
+  Report report;                        // of this try alone
+  std::vector<std::string> lost_hosts;  // whose agents were lost
+};
+
+class Attempt {
+ public:
+  Attempt(const JobParts& parts, const Placement& placement, const JobIdentity& identity);
+
+  // Starts the agents and runs the loop until the last has ended. Error: no agent could be started.
+  Result<AttemptEnd> run();
+
+  bool stopping() const { return cause_.has_value(); }
+  void stop(StopCause cause);  // the first cause counts
+  void kill();                 // at once, without grace
+
+  // SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP and SIGCONT, as the user sent them to hvdrun.
+  void on_signal(int signal);
+
+  void on_output_relief() { agents_.return_credit(); }
+
+ private:
+  // Beginning.
+  void launch();
+  void start_input();
+
+  // What agents say.
+  void on_frame(AgentState& agent, const Frame& frame);
+  Result<void> handle(AgentState& agent, const Frame& frame);
+  Result<void> on_hello(AgentState& agent, const HelloMessage& hello);
+  void on_started(AgentState& agent, const StartedMessage& started);
+  Result<void> on_output(AgentState& agent, const Frame& frame);
+  Result<void> on_exited(const ExitedMessage& message);
+  void on_done(AgentState& agent, const DoneMessage& done);
+  void on_link_closed(AgentState& agent, const std::optional<Error>& error);
+
+  // What the clock says.
+  void on_start_timeout();
+  void on_early_exit();
+  void on_exit_timeout();
+  void on_agents_hang();
+
+  void judge(const RankReport& rank);
+  void send_user_signal(int signal);
+  void consider_pausing();
+  AttemptEnd finish();
+  void note(const std::string& text) { parts_.output.note("hvdrun: " + text); }
+
+  const JobParts parts_;
+  const Placement& placement_;
+  JobIdentity identity_;
+  RankBook book_;
+  Agents agents_;
+  Timer start_timer_;
+  Timer note_timer_;
+  Timer exit_timer_;
+  Timer agent_timer_;
+  StateTable states_;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  std::optional<StopCause> cause_;
+  std::vector<std::string> leftovers_;
+  bool pausing_ = false;  // the user said so, and not all ranks are known to be stopped
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,21 @@
+// What this process brings to a job: a plain value, made once by main().
+#pragma once
+
+#include "base/environment.hpp"
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace hvdrun {
+
+struct JobContext {
+  Environment environment;              // the caller's
+  sigset_t rank_signal_mask{};          // what ranks start with
+  std::vector<pid_t> foreign_children;  // that this process already had: not the job's
+  std::string this_host;                // as the allocation names it
+};
+
+}  // namespace hvdrun

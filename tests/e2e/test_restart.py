@@ -1,0 +1,328 @@
+"""--max-restarts: what fails is started again as a whole, what the user asked for is not."""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from harness import SOAK, Done, Running, Sandbox, alive, process_state, program, read_bytes, wait_until
+
+# Every rank says where it is, in every try: "RANK PID TRY".
+READY = 'echo "$HVD_RANK $$ $HVD_RESTART_COUNT" >> ready; '
+WAIT = "while :; do sleep 0.01; done"
+NUMBER_OF_WAIT4 = {"x86_64": b"61", "aarch64": b"260"}[platform.machine()]
+
+
+def tries(sandbox: Sandbox) -> list[int]:
+    """The tries that ranks have told of, each once."""
+    return sorted({int(words[2]) for words in sandbox.lines_of("ready")})
+
+
+def ranks_of(sandbox: Sandbox, attempt: int, count: int) -> dict[int, int]:
+    """The pids of a try's ranks, once all are there."""
+    def found() -> dict[int, int]:
+        return {int(rank): int(pid) for rank, pid, number in sandbox.lines_of("ready") if int(number) == attempt}
+
+    wait_until(lambda: len(found()) == count, f"{count} ranks in try {attempt}")
+    return found()
+
+
+def codes(done: Done) -> list[int]:
+    return [attempt["exit_code"] for attempt in done.report["attempts"]]
+
+
+# ---- as often as allowed
+
+FAILS_TWICE = READY + 'if [ "$HVD_RANK" = 1 ] && [ "$HVD_RESTART_COUNT" -lt 2 ]; then echo "trouble $HVD_RESTART_COUNT" >&2; exit 3; fi'
+
+
+@pytest.mark.core
+def test_the_third_try_goes_well(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 3, "--max-restarts", 2, "sh", "-c", FAILS_TWICE).expect(0)
+    assert tries(sandbox) == [0, 1, 2] and codes(done) == [3, 3, 0]
+    for number in (1, 2):
+        line = next(line for line in done.err_text.splitlines() if f"restart {number} of 2" in line)
+        assert line.startswith("hvdrun: rank 1 on ") and "exit code 3" in line
+    assert "3 ranks ended well" in done.err_text and "with 2 restarts" in done.err_text
+    assert [attempt["failed_rank"] and attempt["failed_rank"]["last_stderr"] for attempt in done.report["attempts"]] == \
+        [["trouble 0"], ["trouble 1"], None]
+    assert done.report["reason"] == "" and done.report["first_failure"] is None
+
+
+def test_no_more_than_allowed(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 3, "--max-restarts", 1, "sh", "-c", FAILS_TWICE).expect(3)
+    assert tries(sandbox) == [0, 1] and codes(done) == [3, 3]
+    assert done.report["first_failure"] == 1 and done.report["ranks"][1]["last_stderr"] == ["trouble 1"]
+    assert "restart 1 of 1" in done.err_text and "with 1 restart;" in done.err_text
+    assert "first start: rank 1 on " in done.err_text, "the earlier try's reason is told at the end, too"
+
+
+def test_never_unless_asked_for(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 3, "sh", "-c", FAILS_TWICE).expect(3)
+    assert tries(sandbox) == [0] and codes(done) == [3]
+    assert "restart" not in done.err_text
+
+
+def test_the_job_is_the_same_and_its_secret_is_not(sandbox: Sandbox) -> None:
+    sandbox.run("-np", 2, "--max-restarts", 2, "sh", "-c",
+                '[ "$HVD_RANK" = 1 ] || echo "$HVD_JOB_ID $HVD_JOB_KEY" >> jobs; exit 7').expect(7)
+    assert len({job for job, _ in sandbox.lines_of("jobs")}) == 1
+    assert len({key for _, key in sandbox.lines_of("jobs")}) == len(sandbox.lines_of("jobs")) == 3
+
+
+@pytest.mark.core
+def test_every_try_has_its_own_pmix(sandbox: Sandbox) -> None:
+    client = f'[ "$HVD_RESTART_COUNT" = 2 ] && exec "{program("pmix_client")}"; "{program("pmix_client")}"; exit 9'
+    done = sandbox.run("-np", 3, "--max-restarts", 2, "--pmix", "on", "sh", "-c", client).expect(0)
+    assert codes(done) == [9, 9, 0]
+
+
+# ---- what is started again, whatever is killed, with nothing left of the try before
+
+def kill_rank(running: Running, ranks: dict[int, int]) -> None:
+    os.kill(ranks[1], signal.SIGKILL)
+
+
+def kill_helper(name: str) -> Callable[[Running, dict[int, int]], None]:
+    return lambda running, ranks: os.kill(running.helper(name), signal.SIGKILL)
+
+
+def kill_both_helpers(running: Running, ranks: dict[int, int]) -> None:
+    guard, agent = running.helper("hvdrun-guard"), running.helper("hvdrun-agent")
+    os.kill(guard, signal.SIGSTOP)  # so that it cannot do its work first
+    os.kill(agent, signal.SIGKILL)
+    os.kill(guard, signal.SIGKILL)
+
+
+VICTIMS = {
+    "a rank": (kill_rank, 137),
+    "the agent": (kill_helper("hvdrun-agent"), 125),
+    "the guard": (kill_helper("hvdrun-guard"), 125),
+    "agent and guard": (kill_both_helpers, 125),
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_a_kill_is_survived(sandbox: Sandbox, victim: str) -> None:
+    kill, code = VICTIMS[victim]
+    running = sandbox.start(
+        "-np", 2, "--max-restarts", 1, "--grace", "0.3", program("spawner"), "--pids", sandbox.files / "pids",
+        "--children", 1, "--setsid", 1, "--daemons", 1, "--ignore-term", "--", "sh", "-c",
+        READY + f'[ "$HVD_RESTART_COUNT" = 0 ] && {WAIT}; until [ -e go ]; do sleep 0.01; done')
+    ranks = ranks_of(sandbox, 0, 2)
+    wait_until(lambda: len(sandbox.lines_of("pids")) == 6, "all children")
+    strays = [int(pid) for _, pid in sandbox.lines_of("pids")]
+    kill(running, ranks)
+    ranks_of(sandbox, 1, 2)
+    assert not [pid for pid in [*ranks.values(), *strays] if alive(pid)], "nothing is left when the next try begins"
+    (sandbox.files / "go").touch()
+    done = running.wait().expect(0)
+    assert codes(done) == [code, 0]
+
+
+def test_an_abort_is_started_again(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--max-restarts", 1, "--pmix", "on", "sh", "-c",
+                       f'[ "$HVD_RESTART_COUNT" = 1 ] && exit 0; exec "{program("pmix_client")}" --abort 1').expect(0)
+    assert codes(done) == [7, 0] and "Abort with code 7" in done.err_text
+
+
+def test_a_start_that_takes_too_long_is_tried_again(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 64, "--start-timeout", "1ms", "--max-restarts", 1, "sleep", "1000").expect(124)
+    assert codes(done) == [124, 124] and "(--start-timeout); restart 1 of 1" in done.err_text
+
+
+@pytest.mark.core
+def test_many_restarts_leave_nothing_open(sandbox: Sandbox) -> None:
+    """Each try counts the descriptors of hvdrun and of the agent above it."""
+    restarts = 200 if SOAK else 20
+    parent = "awk '{print $4}' /proc/%s/stat"
+    done = sandbox.run("-np", 1, "--max-restarts", restarts, "sh", "-c",
+                       f'guard=$({parent % "$PPID"}); hvdrun=$({parent % "$guard"}); '
+                       'echo $(ls /proc/$hvdrun/fd | wc -l) $(ls /proc/$PPID/fd | wc -l) $hvdrun >> open; exit 6').expect(6)
+    assert codes(done) == [6] * (restarts + 1)
+    assert len(sandbox.lines_of("open")) == restarts + 1
+    assert len({tuple(words) for words in sandbox.lines_of("open")}) == 1, sandbox.lines_of("open")
+
+
+# ---- what is not
+
+def test_a_program_that_is_not_there_is_looked_for_once(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--max-restarts", 3, "no-such-program")
+    assert done.code == 127 and "restart" not in done.err_text
+
+
+def test_a_program_that_cannot_be_executed_is_started_once(sandbox: Sandbox) -> None:
+    script = sandbox.files / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    done = sandbox.run("-np", 2, "--max-restarts", 3, script)
+    assert done.code in (126, 127) and len(codes(done)) == 1 and "restart" not in done.err_text
+
+
+def test_exit_timeout_is_the_end(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 3, "--max-restarts", 3, "--grace", "0.3", "--exit-timeout", "0.2", "sh", "-c",
+                       READY + f'[ "$HVD_RANK" = 1 ] && exit 0; {WAIT}').expect(124)
+    assert tries(sandbox) == [0] and "restart" not in done.err_text
+
+
+def test_a_reader_who_has_gone_is_the_end(sandbox: Sandbox) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    running = sandbox.start("-np", 2, "--max-restarts", 3, "--grace", "0.3", "sh", "-c", READY + "echo words; " + WAIT,
+                            stdout=write_end)
+    os.close(write_end)
+    running.wait().expect(128 + signal.SIGPIPE)
+    assert tries(sandbox) == [0]
+
+
+def test_output_that_must_be_written_and_cannot_be_is_the_end(sandbox: Sandbox) -> None:
+    with open("/dev/full", "wb") as full:
+        sandbox.start("-np", 2, "--max-restarts", 3, "--grace", "0.3", "--on-output-error", "stop", "sh", "-c",
+                      READY + "echo words; " + WAIT, stdout=full).wait().expect(125)
+    assert tries(sandbox) == [0]
+
+
+# ---- signals
+
+@pytest.mark.core
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_in_a_later_try_is_the_end(sandbox: Sandbox, number: signal.Signals, code: int) -> None:
+    running = sandbox.start("-np", 2, "--max-restarts", 5, "--grace", "0.3", "sh", "-c",
+                            READY + f'[ "$HVD_RESTART_COUNT" = 0 ] && exit 3; {WAIT}')
+    ranks_of(sandbox, 1, 2)
+    running.signal(number)
+    done = running.wait().expect(code)
+    assert tries(sandbox) == [0, 1] and codes(done) == [3, code]
+
+
+def stopping(sandbox: Sandbox) -> Running:
+    """A job whose rank 1 has failed and whose rank 0 does not want to end; its grace never does."""
+    running = sandbox.start("-np", 2, "--max-restarts", 5, "--grace", "1000", "sh", "-c",
+                            f'trap "touch told" TERM; {READY} [ "$HVD_RANK" = 1 ] || {WAIT};'
+                            "until [ $(wc -l < ready) = 2 ]; do sleep 0.01; done; exit 3")
+    wait_until(lambda: (sandbox.files / "told").exists(), "the signal that stops rank 0")
+    return running
+
+
+def test_an_interrupt_while_a_failed_try_is_stopped_is_the_end(sandbox: Sandbox) -> None:
+    running = stopping(sandbox)
+    running.signal(signal.SIGINT)
+    done = running.wait().expect(130)
+    assert tries(sandbox) == [0] and codes(done) == [3]
+    assert done.report["not_restarted"] == "interrupted" and "not started again: interrupted" in done.err_text
+    assert "rank 1 on " in done.err_text and done.report["first_failure"] == 1
+
+
+class Between:
+    """A job whose agent is gone and whose guard is held: hvdrun waits between two tries."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.running = sandbox.start("-np", 2, "--max-restarts", 1, "sh", "-c",
+                                     READY + f'[ "$HVD_RESTART_COUNT" = 1 ] || {WAIT}')
+        ranks_of(sandbox, 0, 2)
+        self.guard = self.running.helper("hvdrun-guard")
+        os.kill(self.guard, signal.SIGSTOP)
+        os.kill(self.running.helper("hvdrun-agent"), signal.SIGKILL)
+        wait_until(lambda: read_bytes(f"/proc/{self.running.pid}/syscall").split(b" ")[0] == NUMBER_OF_WAIT4,
+                   "hvdrun waiting for the guard")
+
+    def let_go(self) -> None:
+        os.kill(self.guard, signal.SIGCONT)
+
+
+@pytest.mark.core
+def test_an_interrupt_between_two_tries_is_not_lost(sandbox: Sandbox) -> None:
+    between = Between(sandbox)
+    between.running.signal(signal.SIGINT)
+    between.let_go()
+    done = between.running.wait().expect(130)
+    assert tries(sandbox) == [0] and codes(done) == [125]
+    assert done.report["not_restarted"] == "interrupted"
+
+
+def test_a_stop_between_two_tries_is_not_lost(sandbox: Sandbox) -> None:
+    between = Between(sandbox)
+    between.running.signal(signal.SIGTSTP)
+    between.let_go()
+    wait_until(lambda: process_state(between.running.pid) == "T", "hvdrun stopped")
+    assert tries(sandbox) == [0]
+    between.running.signal(signal.SIGCONT)
+    between.running.wait().expect(0)
+    assert tries(sandbox) == [0, 1]
+
+
+def test_a_user_signal_between_two_tries_is_said_to_reach_nobody(sandbox: Sandbox) -> None:
+    between = Between(sandbox)
+    between.running.signal(signal.SIGUSR1)
+    between.let_go()
+    assert "SIGUSR1 came while no rank ran" in between.running.wait().expect(0).err_text
+
+
+@pytest.mark.core
+def test_job_control_works_in_a_later_try(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 2, "--max-restarts", 1, "sh", "-c",
+                            f'trap "echo got it; exit 0" USR1; {READY} [ "$HVD_RESTART_COUNT" = 0 ] && exit 3; {WAIT}',
+                            start_new_session=True)
+    pids = ranks_of(sandbox, 1, 2).values()
+    running.signal(signal.SIGTSTP)
+    wait_until(lambda: all(process_state(pid) == "T" for pid in [running.pid, *pids]), "launcher and ranks stopped")
+    running.signal(signal.SIGCONT)
+    running.signal(signal.SIGQUIT)
+    for pid in pids:
+        wait_until(lambda pid=pid: f" {pid} ".encode() in running.err, "the table of ranks")
+    running.signal(signal.SIGUSR1)
+    assert running.wait().expect(0).out.count(b"got it") == 2
+
+
+def test_killing_hvdrun_in_a_later_try_leaves_nothing(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 2, "--max-restarts", 5, "--grace", "0.3", "sh", "-c",
+                            READY + f'[ "$HVD_RESTART_COUNT" = 0 ] && exit 3; {WAIT}')
+    ranks_of(sandbox, 1, 2)
+    running.signal(signal.SIGKILL)
+    running.process.wait()
+    wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
+
+
+# ---- output and input go on
+
+def test_files_and_lines_go_on(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--max-restarts", 2, "--output-filename", "logs", "sh", "-c",
+                       'echo "out $HVD_RESTART_COUNT"; echo "err $HVD_RESTART_COUNT" >&2; '
+                       'touch said.$HVD_RESTART_COUNT.$HVD_RANK; '
+                       'until [ $(ls said.$HVD_RESTART_COUNT.* | wc -l) = 2 ]; do sleep 0.01; done; exit 4').expect(4)
+    for rank in (0, 1):
+        folder = sandbox.files / f"logs/rank.000{rank}"
+        assert (folder / "stdout").read_text() == "out 0\nout 1\nout 2\n"
+        assert (folder / "stderr").read_text() == "err 0\nerr 1\nerr 2\n"
+        assert [line for line in done.out_lines if line.startswith(f"[{rank}]")] == [f"[{rank}] out {n}" for n in range(3)]
+    blamed = done.report["first_failure"]
+    assert done.report["ranks"][blamed]["last_stderr"] == ["err 2"], "the last lines are those of the try"
+
+
+def test_an_unfinished_line_ends_with_its_try(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 1, "--label", "rank", "--output-filename", "logs", "--max-restarts", 1, "sh", "-c",
+                            f'printf "try $HVD_RESTART_COUNT"; {READY} [ "$HVD_RESTART_COUNT" = 1 ] || {WAIT}')
+    wait_until(lambda: read_bytes(sandbox.files / "logs/rank.0000/stdout") == b"try 0", "the beginning of a line")
+    os.kill(running.helper("hvdrun-agent"), signal.SIGKILL)
+    assert running.wait().expect(0).out_lines == ["[0] try 0", "[0] try 1"]
+
+
+def test_a_later_try_reads_on(sandbox: Sandbox) -> None:
+    read_end, write_end = os.pipe()
+    running = sandbox.start("-np", 2, "--max-restarts", 2, "sh", "-c",
+                            'read -r line || line=nothing; [ "$HVD_RANK" = 1 ] || echo "try $HVD_RESTART_COUNT got $line";'
+                            f'[ "$HVD_RANK" = 1 ] && {WAIT}; [ "$HVD_RESTART_COUNT" = 2 ] || exit 3; kill $$',
+                            stdin=read_end)
+    os.close(read_end)
+    os.write(write_end, b"one\n")
+    running.wait_for(b"try 0 got one\n")
+    os.write(write_end, b"two\n")
+    running.wait_for(b"try 1 got two\n")
+    os.close(write_end)
+    running.wait_for(b"try 2 got nothing\n")
+    running.wait().expect(128 + signal.SIGTERM)

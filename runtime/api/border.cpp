@@ -3,11 +3,13 @@
 #include "base/clock.hpp"
 
 #include <cstring>
+#include <utility>
 
 namespace libhvd {
 namespace {
 
 thread_local std::string last_error;
+thread_local bool root_body = false;
 
 }  // namespace
 
@@ -34,6 +36,23 @@ Error in_forked_child(const char* what) {
                                     "the process that called hvd_init may");
 }
 
+RootBody::RootBody() : outer_(std::exchange(root_body, true)) {}
+
+RootBody::~RootBody() {
+  root_body = outer_;
+}
+
+bool RootBody::running() {
+  return root_body;
+}
+
+Error inside_root_body(const char* what) {
+  return fail(HVD_ERROR_INVALID_ARGUMENT,
+              std::string(what) +
+                  ": called in what one rank runs for all; the other ranks wait for that, not for "
+                  "this");
+}
+
 CallOptions read_options(const hvd_options* options) {
   CallOptions read;
   if (options == nullptr) return read;
@@ -52,16 +71,16 @@ CallOptions read_options(const hvd_options* options) {
 }
 
 Outcome run_collective(Session& session, const char* what, const CallOptions& options,
-                       const std::function<Outcome(Communicator&)>& body) {
-  Communicator& communicator = session.communicator();
+                       const std::function<Outcome()>& body) {
   StatusPage& page = session.page();
-  if (!page) return body(communicator);
+  if (!page) return body();
+  const Communicator& communicator = session.communicator();
   std::string label = what + std::strlen("hvd_");
   if (options.name != nullptr) label += std::string(" ") + options.name;
   page.begin_collective(label);
   const std::uint64_t start = monotonic_ns();
   const std::uint64_t waited = communicator.waited_ns();
-  Outcome outcome = body(communicator);
+  Outcome outcome = body();
   page.end_collective(outcome.ok(), monotonic_ns() - start, communicator.waited_ns() - waited);
   return outcome;
 }

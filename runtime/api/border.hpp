@@ -28,9 +28,26 @@ Error in_forked_child(const char* what);
 // a fault that all ranks are told of.
 CallOptions read_options(const hvd_options* options);
 
+// While it lives, this thread runs something alone for which all other ranks wait: a collective
+// would be waited for in vain, and is an error.
+class RootBody {
+ public:
+  RootBody();
+  ~RootBody();
+  RootBody(const RootBody&) = delete;
+  RootBody& operator=(const RootBody&) = delete;
+
+  static bool running();
+
+ private:
+  bool outer_;
+};
+
+Error inside_root_body(const char* what);
+
 // Runs a collective and keeps the status page. The caller holds Process::calls.
 Outcome run_collective(Session& session, const char* what, const CallOptions& options,
-                       const std::function<Outcome(Communicator&)>& body);
+                       const std::function<Outcome()>& body);
 
 // body: () -> hvd_status.
 template <class Body>
@@ -44,23 +61,30 @@ hvd_status guard(const char* what, Body body) noexcept {
   }
 }
 
-// For what the ranks do together. body: (Communicator&, const CallOptions&) -> Outcome; it may make
-// many calls on the communicator, no other thread's call comes between them. `what` is the
-// function's name, "hvd_allreduce".
+// For what the ranks do together. body: (Session&, const CallOptions&) -> Outcome; it may make many
+// calls on the communicator, no other thread's call comes between them. `what` is the function's
+// name, "hvd_allreduce".
 template <class Body>
-hvd_status collective(const char* what, const hvd_options* options, Body body) noexcept {
+hvd_status collective_of_session(const char* what, const hvd_options* options, Body body) noexcept {
   return guard(what, [&] {
     if (process().forked) {
       process().session->communicator().condemn(FailureKind::forked);
       return report(in_forked_child(what));
     }
+    if (RootBody::running()) return report(inside_root_body(what));
     const std::lock_guard lock(process().calls);
     Session* const session = process().session.get();  // only changed under `calls`
     if (session == nullptr) return report(not_initialized(what));
     const CallOptions read = read_options(options);
-    return report(run_collective(*session, what, read, [&](Communicator& communicator) {
-      return body(communicator, read);
-    }));
+    return report(run_collective(*session, what, read, [&] { return body(*session, read); }));
+  });
+}
+
+// The same for what needs nothing but the communicator. body: (Communicator&, const CallOptions&).
+template <class Body>
+hvd_status collective(const char* what, const hvd_options* options, Body body) noexcept {
+  return collective_of_session(what, options, [&](Session& session, const CallOptions& read) {
+    return body(session.communicator(), read);
   });
 }
 

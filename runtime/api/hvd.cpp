@@ -187,7 +187,8 @@ hvd_status hvd_notice(uint32_t* bits, uint64_t* stop_at_step) {
 }
 
 hvd_status hvd_time_left(double* seconds) {
-  return with_page("hvd_time_left", [=](auto& page) {
-    if (seconds != nullptr) *seconds = page.notice().seconds_left;
+  return libhvd::with_session("hvd_time_left", [=](Session& session) -> Outcome {
+    if (seconds != nullptr) *seconds = session.seconds_left();
+    return libhvd::Done{};
   });
 }

@@ -8,9 +8,11 @@
 #include "bootstrap/topology.hpp"
 #include "collective/communicator.hpp"
 #include "status/status_page.hpp"
+#include "training/signal_watch.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace libhvd {
 
@@ -31,15 +33,21 @@ class Session {
   const Topology& topology() const { return topology_; }
   Communicator& communicator() { return communicator_; }
   StatusPage& page() { return page_; }
+  SignalWatch& signals() { return signals_; }
+
+  // Seconds until the job must be over, as the launcher or SLURM says; infinity when neither does.
+  double seconds_left() const;
 
  private:
   Session(std::unique_ptr<Bootstrap> bootstrap, Topology topology, Communicator communicator,
-          StatusPage page);
+          StatusPage page, std::optional<std::int64_t> end_time);
 
   std::unique_ptr<Bootstrap> bootstrap_;
   Topology topology_;
   Communicator communicator_;
   StatusPage page_;
+  SignalWatch signals_;
+  std::optional<std::int64_t> end_time_;  // seconds since 1970
 };
 
 }  // namespace libhvd

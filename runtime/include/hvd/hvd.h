@@ -53,7 +53,8 @@ enum {
   HVD_ERROR_ENVIRONMENT = 6,      /* an environment variable makes no sense */
   HVD_ERROR_TIMEOUT = 7,          /* the ranks did not come together within HVD_START_TIMEOUT */
   HVD_ERROR_SYSTEM = 8,           /* a system call or a library failed */
-  HVD_ERROR_FORKED = 9            /* called in a child forked after hvd_init */
+  HVD_ERROR_FORKED = 9,           /* called in a child forked after hvd_init */
+  HVD_ERROR_ROOT = 10             /* what one rank did for all has failed there */
 };
 
 /* Text of the last failure on this thread, UTF-8; "" when nothing has failed. Valid until the next
@@ -164,7 +165,8 @@ HVD_API hvd_status hvd_add_samples(uint64_t samples); /* this many more were tra
  * on it with an allreduce before acting. */
 HVD_API hvd_status hvd_notice(uint32_t* bits, uint64_t* stop_at_step);
 
-/* Seconds until the job must be over, negative when that has passed; infinity when not known. */
+/* Seconds until the job must be over, negative when that has passed; infinity when not known. The
+ * launcher says it, or SLURM (SLURM_JOB_END_TIME); the sooner of both. */
 HVD_API hvd_status hvd_time_left(double* seconds);
 
 #ifdef __cplusplus

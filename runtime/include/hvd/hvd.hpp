@@ -83,6 +83,8 @@ consteval hvd_type find_type() {
   return -1;
 }
 
+// `name` must outlive the call.
+hvd_options named(std::string&&) = delete;
 inline hvd_options named(const std::string& name) {
   hvd_options options{};
   options.struct_size = sizeof options;

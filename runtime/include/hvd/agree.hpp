@@ -1,0 +1,112 @@
+// Decisions that all ranks take together, for C++20: hvd/agree.h with exceptions. Header only.
+//
+//   double metrics[] = {loss, accuracy};
+//   hvd::average_metrics(metrics, samples_here);
+//   if (early_stopping.update(metrics[0])) …save the best…
+//   if (early_stopping.should_stop()) break;
+//   if (const hvd::Stop stop = hvd::agree_stop(step, {.seconds_needed = 60})) …save and leave…
+#ifndef HVD_AGREE_HPP_
+#define HVD_AGREE_HPP_
+
+#include "hvd/agree.h"
+#include "hvd/hvd.hpp"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace hvd {
+
+// See hvd_average_metrics. In place.
+inline void average_metrics(std::span<double> values, double weight,
+                            const std::string& name = "metrics") {
+  const hvd_options options = detail::named(name);
+  detail::check(hvd_average_metrics(values.data(), values.size(), weight, &options));
+}
+
+enum class Goal : hvd_goal { min = HVD_GOAL_MIN, max = HVD_GOAL_MAX };
+
+struct EarlyStoppingOptions {
+  Goal goal = Goal::min;
+  std::int64_t patience = 0;  // updates without a better value; 0: never stop
+  double min_delta = 0;
+};
+
+// See hvd_early_stopping.
+class EarlyStopping {
+ public:
+  explicit EarlyStopping(const EarlyStoppingOptions& options) {
+    state_.struct_size = sizeof state_;
+    state_.goal = static_cast<hvd_goal>(options.goal);
+    state_.patience = options.patience;
+    state_.min_delta = options.min_delta;
+  }
+
+  // A collective: rank 0's metric decides. True when it is the best so far.
+  bool update(double metric, const std::string& name = "early_stopping") {
+    const hvd_options options = detail::named(name);
+    int is_best = 0;
+    detail::check(hvd_early_stopping_update(&state_, metric, &is_best, nullptr, &options));
+    return is_best != 0;
+  }
+
+  bool should_stop() const { return state_.patience > 0 && state_.waited >= state_.patience; }
+  double best() const { return state_.best; }
+  std::int64_t best_at() const { return state_.best_at; }  // the update, counted from 0
+  std::int64_t updates() const { return state_.updates; }
+
+  // Adds what must be kept to a checkpoint's state (hvd::State).
+  template <class State>
+  void add_to(State& state, const std::string& prefix) {
+    state.add(prefix + ".updates", state_.updates);
+    state.add(prefix + ".best_at", state_.best_at);
+    state.add(prefix + ".best", state_.best);
+    state.add(prefix + ".waited", state_.waited);
+  }
+
+ private:
+  hvd_early_stopping state_{};
+};
+
+// See hvd_watch_signal.
+inline void watch_signal(int signum) {
+  detail::check(hvd_watch_signal(signum));
+}
+
+struct StopOptions {
+  double seconds_needed = 0;
+  bool wish = false;
+};
+
+// Why all ranks stop here; false when they do not.
+class Stop {
+ public:
+  explicit Stop(const hvd_stop& stop) : stop_(stop) {}
+  explicit operator bool() const { return stop_.reasons != 0; }
+  std::uint32_t reasons() const { return stop_.reasons; }  // HVD_STOP_ bits
+  int signum() const { return stop_.signum; }
+  double seconds_left() const { return stop_.seconds_left; }
+  std::string text() const {
+    std::array<char, 256> text{};
+    detail::check(hvd_stop_text(&stop_, text.data(), text.size()));
+    return text.data();
+  }
+
+ private:
+  hvd_stop stop_;
+};
+
+// See hvd_agree_stop. A collective.
+inline Stop agree_stop(std::uint64_t step, const StopOptions& how = {},
+                       const std::string& name = "agree_stop") {
+  const hvd_options options = detail::named(name);
+  hvd_stop stop{};
+  stop.struct_size = sizeof stop;
+  detail::check(hvd_agree_stop(step, how.seconds_needed, how.wish ? 1 : 0, &stop, &options));
+  return Stop(stop);
+}
+
+}  // namespace hvd
+
+#endif  // HVD_AGREE_HPP_

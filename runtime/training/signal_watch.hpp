@@ -1,0 +1,32 @@
+// Signals that are remembered instead of ending the process.
+#pragma once
+
+#include "base/result.hpp"
+
+#include <csignal>
+#include <map>
+#include <mutex>
+
+namespace libhvd {
+
+// Handlers belong to the process, so there is one at a time; what came is forgotten with it. From
+// any thread.
+class SignalWatch {
+ public:
+  SignalWatch() = default;
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+  ~SignalWatch();  // puts back what was before
+
+  // Error: a signal that cannot be caught, that is a crash, or that does not exist.
+  Outcome watch(int signum);
+
+  // The highest watched signal that has come; 0: none.
+  static int came();
+
+ private:
+  std::mutex mutex_;
+  std::map<int, struct sigaction> before_;
+};
+
+}  // namespace libhvd

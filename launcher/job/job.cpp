@@ -109,7 +109,9 @@ Result<AttemptEnd> Job::run_attempt() {
 
 // Error: there is no further try, and why.
 Result<AttemptEnd> Job::restart(const AttemptEnd& failed) {
+  // What has come meanwhile decides: the user's signals, a reader of the output who has gone.
   signals_->poll();
+  output_->flush(std::chrono::milliseconds(0));
   if (end_) return fail(end_->reason);
   if (const auto& left = failed.report.leftovers; !left.empty())
     return fail(fmt::format("{} could not be ended", left.front()));
@@ -125,6 +127,7 @@ Result<void> Job::move_away_from(const std::vector<std::string>& lost_hosts) {
   if (lost_hosts.empty()) return {};
   allocation_ = remaining_hosts(std::move(allocation_), lost_hosts, context_.this_host);
   HVD_TRY(placement_, place_again(spec_, allocation_, placement_.size));
+  for (const auto& line : placement_.notes) note(line);
   return {};
 }
 

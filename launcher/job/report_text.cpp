@@ -174,6 +174,8 @@ AttemptReport in_short(const Report& report) {
   if (report.culprit) {
     attempt.culprit = culprit_of(report);
     attempt.reason = describe_culprit(*attempt.culprit);
+  } else if (report.exit_code != 0 && report.reason.empty()) {
+    attempt.reason = "nobody was found to blame";
   }
   attempt.wall_seconds = report.wall_seconds;
   const auto cost = cost_of_ranks(report);

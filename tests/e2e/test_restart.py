@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from harness import SOAK, Done, Running, Sandbox, alive, process_state, program, read_bytes, wait_until
+from harness import (SOAK, Done, Running, Sandbox, alive, all_pids, parent_of, process_state, program, read_bytes,
+                     wait_until)
 
 # Every rank says where it is, in every try: "RANK PID TRY".
 READY = 'echo "$HVD_RANK $$ $HVD_RESTART_COUNT" >> ready; '
@@ -68,8 +69,7 @@ def test_never_unless_asked_for(sandbox: Sandbox) -> None:
 
 
 def test_the_job_is_the_same_and_its_secret_is_not(sandbox: Sandbox) -> None:
-    sandbox.run("-np", 2, "--max-restarts", 2, "sh", "-c",
-                '[ "$HVD_RANK" = 1 ] || echo "$HVD_JOB_ID $HVD_JOB_KEY" >> jobs; exit 7').expect(7)
+    sandbox.run("-np", 1, "--max-restarts", 2, "sh", "-c", 'echo "$HVD_JOB_ID $HVD_JOB_KEY" >> jobs; exit 7').expect(7)
     assert len({job for job, _ in sandbox.lines_of("jobs")}) == 1
     assert len({key for _, key in sandbox.lines_of("jobs")}) == len(sandbox.lines_of("jobs")) == 3
 
@@ -120,6 +120,7 @@ def test_a_kill_is_survived(sandbox: Sandbox, victim: str) -> None:
     kill(running, ranks)
     ranks_of(sandbox, 1, 2)
     assert not [pid for pid in [*ranks.values(), *strays] if alive(pid)], "nothing is left when the next try begins"
+    assert [pid for pid in all_pids() if parent_of(pid) == running.pid] == [running.helper("hvdrun-guard")]
     (sandbox.files / "go").touch()
     done = running.wait().expect(0)
     assert codes(done) == [code, 0]
@@ -138,15 +139,18 @@ def test_a_start_that_takes_too_long_is_tried_again(sandbox: Sandbox) -> None:
 
 @pytest.mark.core
 def test_many_restarts_leave_nothing_open(sandbox: Sandbox) -> None:
-    """Each try counts the descriptors of hvdrun and of the agent above it."""
+    """Each try counts hvdrun's descriptors, threads and children (the dead, too), and its agent's descriptors."""
     restarts = 200 if SOAK else 20
     parent = "awk '{print $4}' /proc/%s/stat"
     done = sandbox.run("-np", 1, "--max-restarts", restarts, "sh", "-c",
                        f'guard=$({parent % "$PPID"}); hvdrun=$({parent % "$guard"}); '
-                       'echo $(ls /proc/$hvdrun/fd | wc -l) $(ls /proc/$PPID/fd | wc -l) $hvdrun >> open; exit 6').expect(6)
+                       'echo $(ls /proc/$hvdrun/fd | wc -l) $(ls /proc/$hvdrun/task | wc -l) '
+                       '$(grep -s "^PPid:.$hvdrun$" /proc/[0-9]*/status | wc -l) $(ls /proc/$PPID/fd | wc -l) >> open; '
+                       'exit 6').expect(6)
     assert codes(done) == [6] * (restarts + 1)
     assert len(sandbox.lines_of("open")) == restarts + 1
     assert len({tuple(words) for words in sandbox.lines_of("open")}) == 1, sandbox.lines_of("open")
+    assert sandbox.lines_of("open")[0][1:3] == ["1", "1"], "one thread, and the guard as the only child"
 
 
 # ---- what is not
@@ -216,6 +220,17 @@ def test_an_interrupt_while_a_failed_try_is_stopped_is_the_end(sandbox: Sandbox)
     assert tries(sandbox) == [0] and codes(done) == [3]
     assert done.report["not_restarted"] == "interrupted" and "not started again: interrupted" in done.err_text
     assert "rank 1 on " in done.err_text and done.report["first_failure"] == 1
+
+
+def test_a_second_interrupt_in_a_later_try_kills_at_once_and_the_report_is_told(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 2, "--max-restarts", 5, "--grace", "1000", "sh", "-c",
+                            f'trap "" TERM; {READY} [ "$HVD_RESTART_COUNT" = 0 ] && exit 3; {WAIT}')
+    ranks_of(sandbox, 1, 2)
+    running.signal(signal.SIGINT)
+    running.wait_for(b"once more", "err")
+    running.signal(signal.SIGINT)
+    done = running.wait().expect(130)
+    assert "with 1 restart: interrupted; exit code 130\n" in done.err_text and "first start: rank " in done.err_text
 
 
 class Between:

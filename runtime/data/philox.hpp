@@ -1,0 +1,67 @@
+// Philox4x32-10: J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as
+// easy as 1, 2, 3", SC '11, doi:10.1145/2063384.2063405. A block of random words is a function of a
+// counter and a key and of nothing else, so the same on every machine and in every language.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace libhvd {
+
+using PhiloxCounter = std::array<std::uint32_t, 4>;
+using PhiloxKey = std::array<std::uint32_t, 2>;
+
+inline PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0];
+    const std::uint64_t b = std::uint64_t{0xCD9E8D57} * counter[2];
+    counter = {
+        static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(b),
+        static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(a)};
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return counter;
+}
+
+// The words of blocks 0, 1, 2, …, one after the other. The seed is the key, the epoch the upper
+// half of the counter: two epochs, or two seeds, have no block in common.
+class RandomWords {
+ public:
+  RandomWords(std::uint64_t seed, std::uint64_t epoch)
+      : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
+        epoch_{static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(epoch >> 32)} {}
+
+  std::uint32_t next() {
+    if (used_ == words_.size()) refill();
+    return words_[used_++];
+  }
+  // Two words, the lower half first.
+  std::uint64_t next_64() {
+    const std::uint64_t low = next();
+    return low | (std::uint64_t{next()} << 32);
+  }
+
+ private:
+  // Several blocks at once: they do not depend on each other, so the CPU works on them together.
+  void refill() {
+    for (std::size_t at = 0; at < words_.size(); at += 4) {
+      const PhiloxCounter words =
+          philox({static_cast<std::uint32_t>(block_), static_cast<std::uint32_t>(block_ >> 32),
+                  epoch_[0], epoch_[1]},
+                 key_);
+      for (std::size_t i = 0; i < 4; ++i) words_[at + i] = words[i];
+      ++block_;
+    }
+    used_ = 0;
+  }
+
+  PhiloxKey key_;
+  std::array<std::uint32_t, 2> epoch_;
+  std::uint64_t block_ = 0;
+  std::array<std::uint32_t, 32> words_{};
+  std::size_t used_ = 32;
+};
+
+}  // namespace libhvd

@@ -1,0 +1,395 @@
+#include "checkpoint/checkpoints.hpp"
+
+#include "base/random.hpp"
+#include "checkpoint/agreement.hpp"
+#include "checkpoint/checkpoint_file.hpp"
+#include "checkpoint/load_stream.hpp"
+#include "io/atomic_file.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <unordered_map>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace libhvd::checkpoint {
+namespace {
+
+using std::chrono::seconds;
+
+// For parts of other ranks that are written, until this host sees them (NFS remembers listings).
+constexpr seconds kUntilSeen{90};
+// For parts of other ranks of which nothing is known: they end about now, too, or have died.
+constexpr seconds kUntilWritten{10};
+
+std::string owner_line(const std::string& job, std::uint64_t writer) {
+  char host[256] = "";
+  if (::gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+  char id[17];
+  std::snprintf(id, sizeof id, "%016llx", static_cast<unsigned long long>(writer));
+  return (job.empty() ? "a job" : "job " + job) + " (host " + host + ", pid " +
+         std::to_string(::getpid()) + ", run " + id + ")";
+}
+
+Result<std::uint64_t> random_number() {
+  HVD_TRY(const auto bytes, random_bytes<8>());
+  std::uint64_t number = 0;
+  std::memcpy(&number, bytes.data(), sizeof number);
+  return number;
+}
+
+std::vector<Description> descriptions_of(const Index& index) {
+  std::vector<Description> parts;
+  for (const Part& part : index.parts) parts.push_back(part.description);
+  return parts;
+}
+
+// A pointer for each part of the index; bytes get room first.
+Result<Destinations> make_room(const Index& index, std::span<const Item> items) {
+  std::unordered_map<std::string_view, const Item*> by_name;
+  for (const Item& item : items) by_name.emplace(item.description.name, &item);
+  Destinations destinations;
+  for (const Part& part : index.parts) {
+    const Item& item = *by_name.at(part.description.name);
+    const std::uint64_t bytes = part.description.bytes;
+    std::byte* to = item.data;
+    if (item.resize) {
+      to = item.resize(bytes);
+      if (to == nullptr && bytes > 0)
+        return fail(HVD_ERROR_SYSTEM, "no memory for the " + std::to_string(bytes) +
+                                          " bytes of item " + quote_name(part.description.name));
+    } else if (bytes != item.description.bytes) {
+      return fail(HVD_ERROR_MISMATCH, "item " + quote_name(part.description.name) + " has " +
+                                          std::to_string(bytes) + " bytes in the checkpoint, and " +
+                                          std::to_string(item.description.bytes) +
+                                          " bytes of room");
+    }
+    destinations.push_back(to);
+  }
+  return destinations;
+}
+
+constexpr const char* kOtherWhich = "the ranks look for different checkpoints";
+
+Error unfit(const std::string& path, const std::string& differences) {
+  return fail(HVD_ERROR_MISMATCH, "the checkpoint " + path +
+                                      " does not fit the state; in the checkpoint: " + differences);
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(std::string folder, Options options, int rank, int size)
+    : folder_(std::move(folder)),
+      options_(std::move(options)),
+      rank_(rank),
+      size_(size),
+      archive_(folder_, options_.retention) {}
+
+Checkpoints::~Checkpoints() {
+  static_cast<void>(close());
+}
+
+// ---- Opening
+
+Result<std::unique_ptr<Checkpoints>> Checkpoints::open(Communicator& communicator,
+                                                       const std::string& folder,
+                                                       const Options& options) {
+  Outcome own = Done{};
+  if (!options.fault.empty()) own = fail(HVD_ERROR_INVALID_ARGUMENT, options.fault);
+  HVD_CHECK(agree(communicator, own));
+  const Description asked{
+      folder,
+      HVD_ITEM_BYTES,
+      {options.retention.keep_last, options.retention.best, options.sharded, options.read_only},
+      0};
+  HVD_CHECK(agree_on(communicator,
+                     static_cast<std::uint64_t>(fingerprint(std::span(&asked, 1), true)),
+                     "the ranks open checkpoints with other folders or options"));
+  std::unique_ptr<Checkpoints> opened(
+      new Checkpoints(folder, options, communicator.rank(), communicator.size()));
+  if (communicator.rank() == 0) own = opened->prepare_folder();
+  HVD_CHECK(agree(communicator, own));
+  HVD_TRY(opened->writer_, share_number(communicator, opened->writer_));
+  if (communicator.rank() != 0) own = opened->prepare_as_guest();
+  const Outcome seen = agree(communicator, own);
+  if (communicator.rank() == 0) ::unlink(opened->marker_path().c_str());
+  HVD_CHECK(seen);
+  return opened;
+}
+
+// A file that is there while the ranks open the folder. Named like a temporary file, as which it is
+// removed when we die.
+std::string Checkpoints::marker_path() const {
+  char name[64];
+  std::snprintf(name, sizeof name, "/.hvd-%s.run.%016llx", kTemporaryKind,
+                static_cast<unsigned long long>(writer_));
+  return folder_ + name;
+}
+
+Outcome Checkpoints::prepare_folder() {
+  if (options_.read_only) {
+    HVD_TRY([[maybe_unused]] const auto identity, FolderIdentity::of(folder_));
+    return Done{};
+  }
+  HVD_CHECK(make_folders(folder_));
+  HVD_TRY(writer_, random_number());
+  HVD_TRY(lock_, FolderLock::take(folder_, owner_line(options_.job, writer_)));
+  if (!lock_.holds())
+    std::fprintf(stderr,
+                 "hvd: the file system of %s has no locks: see to it that no other job writes "
+                 "checkpoints there\n",
+                 folder_.c_str());
+  HVD_TRY(identity_, FolderIdentity::of(folder_));
+  remove_temporary_files(folder_, kTemporaryKind, lock_.holds());
+  HVD_CHECK(archive_.read());
+  if (lock_.holds()) archive_.remove_stray_parts();
+  if (!options_.sharded) return Done{};
+  const Fd marker(::open(marker_path().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  if (!marker) return fail_errno("cannot create a file in " + folder_, errno);
+  return Done{};
+}
+
+// A rank other than 0 that writes must see the same folder.
+Outcome Checkpoints::prepare_as_guest() {
+  if (!writes() || options_.read_only) return Done{};
+  HVD_TRY(identity_, FolderIdentity::of(folder_));
+  if (::access(marker_path().c_str(), F_OK) == 0) return Done{};
+  return fail(HVD_ERROR_INVALID_ARGUMENT,
+              "the folder " + folder_ +
+                  " is not the one that rank 0 sees under this name; sharded "
+                  "checkpoints need a file system that all hosts share");
+}
+
+// ---- Saving
+
+Outcome Checkpoints::save(Communicator& communicator, std::span<const Item> items,
+                          std::uint64_t step, std::optional<double> metric) {
+  const Outcome before = wait(communicator);
+  if (!before.ok() && before.error().status == HVD_ERROR_PEER) return before;
+  HVD_CHECK(agree(communicator, take_snapshot(items, step, metric)));
+  HVD_CHECK(agree_on(communicator, step, "the ranks save checkpoints of different steps"));
+  HVD_CHECK(agree_on_state(communicator, describe(items), options_.sharded));
+  HVD_TRY(index_.save, share_number(communicator, rank_ == 0 ? archive_.next_save() : 0));
+  if (const Outcome started = agree(communicator, start_writing()); !started.ok()) {
+    abandon();
+    return started;
+  }
+  if (before.ok()) return Done{};
+  Error error = before.error();
+  error.message += " (the checkpoint of step " + std::to_string(step) + " is being written)";
+  return error;
+}
+
+Outcome Checkpoints::take_snapshot(std::span<const Item> items, std::uint64_t step,
+                                   std::optional<double> metric) {
+  if (options_.read_only)
+    return fail(HVD_ERROR_INVALID_ARGUMENT,
+                "the checkpoints of " + folder_ + " were opened only to be read");
+  if (std::string fault = find_fault(items); !fault.empty())
+    return fail(HVD_ERROR_INVALID_ARGUMENT, std::move(fault));
+  const auto ranks = static_cast<std::uint64_t>(options_.sharded ? size_ : 1);
+  index_ = Index();
+  index_.kind = options_.sharded ? FileKind::part : FileKind::whole;
+  index_.step = step;
+  index_.writer = writer_;
+  index_.metric = metric;
+  index_.ranks = static_cast<std::uint32_t>(size_);
+  index_.parts = lay_out(describe(items));
+  index_.blocks = cut(index_.parts, ranks);
+  index_.range =
+      share_of(index_.blocks, options_.sharded ? static_cast<std::uint64_t>(rank_) : 0, ranks);
+  if (!writes()) return Done{};
+  const std::uint64_t begin = index_.blocks.begin(index_.range.first);
+  return snapshot_.take(items, index_.parts, begin, begin + index_.blocks.bytes(index_.range));
+}
+
+Outcome Checkpoints::start_writing() {
+  if (rank_ == 0 && index_.metric && !std::isfinite(*index_.metric))
+    std::fprintf(stderr,
+                 "hvd: the metric of step %llu is %g: this checkpoint can never be the best\n",
+                 static_cast<unsigned long long>(index_.step), *index_.metric);
+  if (!writes()) return Done{};
+  HVD_TRY(const FolderIdentity now, FolderIdentity::of(folder_));
+  if (now != *identity_)
+    return fail(HVD_ERROR_SYSTEM, "the folder " + folder_ +
+                                      " is not the one that was opened; is its file system still "
+                                      "mounted?");
+  if (options_.sharded && rank_ == 0) {
+    watch_.reset();
+    HVD_CHECK(completing_.start([this] { return write_manifest(); }));
+  }
+  return writing_.start([this] { return write_own_file(); });
+}
+
+std::string Checkpoints::own_path() const {
+  FileName name{index_.step, index_.save};
+  if (options_.sharded) {
+    name = {index_.step, index_.save, true, writer_, static_cast<std::uint64_t>(rank_)};
+  }
+  return folder_ + "/" + name.text();
+}
+
+Outcome Checkpoints::write_own_file() {
+  Index index = index_;
+  if (options_.sharded) {
+    if (index.range.count == 0) return Done{};  // a rank without a share has no file
+    index.parts.clear();
+  }
+  HVD_CHECK(write_file(own_path(), std::move(index), snapshot_.data()));
+  if (!options_.sharded) archive_.add({index_.step, index_.save, index_.metric});
+  return Done{};
+}
+
+Outcome Checkpoints::write_manifest() {
+  Index manifest = index_;
+  manifest.kind = FileKind::manifest;
+  manifest.range = {0, manifest.blocks.count()};
+  const auto ranks = static_cast<std::uint64_t>(size_);
+  for (std::uint64_t rank = 0; rank < ranks; ++rank) {
+    manifest.part_files.push_back(share_of(manifest.blocks, rank, ranks));
+  }
+  HVD_TRY(manifest, watch_.wait(folder_, std::move(manifest)));
+  const FileName name{manifest.step, manifest.save};
+  HVD_CHECK(write_file(folder_ + "/" + name.text(), manifest, nullptr));
+  archive_.add({manifest.step, manifest.save, manifest.metric});
+  return Done{};
+}
+
+// What was being written, on all ranks.
+Outcome Checkpoints::finish(Communicator& communicator) {
+  const bool something = writing_.running();
+  const Outcome written = agree(communicator, writing_.wait());
+  if (!options_.sharded || !something) return written;
+  return finish_sharded(communicator, written);
+}
+
+// Rank 0 must not wait for a part that another rank could not write. A part without a manifest is
+// only in the way.
+Outcome Checkpoints::finish_sharded(Communicator& communicator, const Outcome& written) {
+  watch_.patience(written.ok() ? kUntilSeen : seconds(0));
+  const Outcome own = completing_.wait();
+  const Outcome outcome = written.ok() ? agree(communicator, own) : written;
+  if (!outcome.ok() && outcome.error().status != HVD_ERROR_PEER) ::unlink(own_path().c_str());
+  return outcome;
+}
+
+// Ends what this rank has begun of a save that not all ranks could begin.
+void Checkpoints::abandon() {
+  static_cast<void>(writing_.wait());
+  watch_.patience(seconds(0));
+  static_cast<void>(completing_.wait());
+  if (options_.sharded) ::unlink(own_path().c_str());
+}
+
+Outcome Checkpoints::wait(Communicator& communicator) {
+  const Outcome outcome = finish(communicator);
+  const auto untold = std::exchange(untold_, std::nullopt);
+  if (outcome.ok() && untold) return *untold;
+  return outcome;
+}
+
+Outcome Checkpoints::close() {
+  Outcome outcome = writing_.wait();
+  watch_.patience(outcome.ok() ? kUntilWritten : seconds(0));
+  const Outcome completed = completing_.wait();
+  lock_ = FolderLock();
+  return outcome.ok() ? completed : outcome;
+}
+
+// ---- Loading
+
+// Before a look at the folder: what is being written should be in it. How that went is told by the
+// next call that is about saving.
+Outcome Checkpoints::settle(Communicator& communicator) {
+  const Outcome outcome = finish(communicator);
+  if (outcome.ok()) return Done{};
+  if (outcome.error().status == HVD_ERROR_PEER) return outcome;
+  untold_ = outcome.error();
+  return Done{};
+}
+
+Outcome Checkpoints::begin_search(hvd_which which, std::optional<Search>& search) const {
+  if (which != HVD_NEWEST && which != HVD_THE_BEST)
+    return fail(HVD_ERROR_INVALID_ARGUMENT,
+                "there is no hvd_which " + std::to_string(which) + " to look for");
+  const hvd_best best = options_.retention.best;
+  if (which == HVD_THE_BEST && best == HVD_BEST_NONE)
+    return fail(
+        HVD_ERROR_INVALID_ARGUMENT,
+        "the best checkpoint of " + folder_ +
+            " was asked for, but the folder was opened without saying which metric is best");
+  if (rank_ != 0) return Done{};
+  HVD_TRY(search, Search::begin(folder_, which == HVD_THE_BEST ? best : HVD_BEST_NONE));
+  return Done{};
+}
+
+// The next candidate of rank 0's search, on all ranks.
+Result<std::optional<Found>> Checkpoints::share_next(
+    Communicator& communicator, std::optional<Search>& search,
+    std::optional<Search::Candidate>& candidate) const {
+  candidate.reset();
+  Outcome own = Done{};
+  if (search) {
+    auto next = search->next();
+    if (next.ok()) {
+      candidate = std::move(*next);
+    } else {
+      own = next.error();
+    }
+  }
+  HVD_CHECK(agree(communicator, own));
+  std::string path = candidate ? candidate->path : "";
+  std::string index = candidate ? encode_index(candidate->file.index()) : "";
+  HVD_CHECK(share_bytes(communicator, path));
+  if (path.empty()) return std::optional<Found>();
+  HVD_CHECK(share_bytes(communicator, index));
+  HVD_TRY(Index decoded, decode_index(index));
+  return std::optional(Found{std::move(path), std::move(decoded)});
+}
+
+Result<std::optional<Found>> Checkpoints::find(Communicator& communicator, hvd_which which) {
+  HVD_CHECK(settle(communicator));
+  std::optional<Search> search;
+  std::optional<Search::Candidate> candidate;
+  HVD_CHECK(agree_on(communicator, static_cast<std::uint64_t>(which), kOtherWhich));
+  HVD_CHECK(agree(communicator, begin_search(which, search)));
+  return share_next(communicator, search, candidate);
+}
+
+Result<std::optional<Found>> Checkpoints::load(Communicator& communicator,
+                                               std::span<const Item> items, hvd_which which) {
+  HVD_CHECK(settle(communicator));
+  Outcome own = Done{};
+  if (std::string fault = find_fault(items); !fault.empty())
+    own = fail(HVD_ERROR_INVALID_ARGUMENT, std::move(fault));
+  HVD_CHECK(agree(communicator, own));
+  const std::vector<Description> state = describe(items);
+  HVD_CHECK(agree_on_state(communicator, state, false));
+  std::optional<Search> search;
+  std::optional<Search::Candidate> candidate;
+  HVD_CHECK(agree_on(communicator, static_cast<std::uint64_t>(which), kOtherWhich));
+  HVD_CHECK(agree(communicator, begin_search(which, search)));
+  while (true) {
+    HVD_TRY(auto found, share_next(communicator, search, candidate));
+    if (!found) return found;
+    const std::vector<Description> parts = descriptions_of(found->index);
+    if (const auto differences = find_differences(state, parts); !differences.empty())
+      return unfit(found->path, differences);
+    auto room = make_room(found->index, items);
+    own = room.ok() ? Outcome(Done{}) : Outcome(room.error());
+    HVD_CHECK(agree(communicator, own));
+    HVD_TRY(const auto bad,
+            load_data(communicator, found->index, candidate ? &candidate->file : nullptr, *room));
+    if (!bad) return found;
+    if (!candidate) continue;
+    search->skip(*candidate, *bad);
+    archive_.forget(candidate->name);
+  }
+}
+
+}  // namespace libhvd::checkpoint

@@ -1,0 +1,105 @@
+// A folder of checkpoints as all ranks use it together; what stands behind the handle of
+// hvd/checkpoint.h, which says what the calls do.
+//
+// One object a rank; the calls with a communicator are collectives. Used by one thread at a time.
+// While a save is being written, its thread has the snapshot and the archive: everything that needs
+// them waits for it first.
+#pragma once
+
+#include "base/result.hpp"
+#include "checkpoint/archive.hpp"
+#include "checkpoint/background.hpp"
+#include "checkpoint/folder.hpp"
+#include "checkpoint/folder_lock.hpp"
+#include "checkpoint/format.hpp"
+#include "checkpoint/item.hpp"
+#include "checkpoint/part_watch.hpp"
+#include "checkpoint/snapshot.hpp"
+#include "collective/communicator.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace libhvd::checkpoint {
+
+struct Options {
+  Retention retention;
+  bool sharded = false;
+  bool read_only = false;
+  std::string job;    // for the lock: who this is
+  std::string fault;  // what the caller has found wrong with them; "": nothing
+};
+
+// A checkpoint that was found.
+struct Found {
+  std::string path;
+  Index index;
+};
+
+class Checkpoints {
+ public:
+  static Result<std::unique_ptr<Checkpoints>> open(Communicator& communicator,
+                                                   const std::string& folder,
+                                                   const Options& options);
+
+  // Calls close(), and drops what it says.
+  ~Checkpoints();
+  Checkpoints(const Checkpoints&) = delete;
+  Checkpoints& operator=(const Checkpoints&) = delete;
+
+  Outcome save(Communicator& communicator, std::span<const Item> items, std::uint64_t step,
+               std::optional<double> metric);
+  Outcome wait(Communicator& communicator);
+
+  // Nothing: the folder has no checkpoint.
+  Result<std::optional<Found>> load(Communicator& communicator, std::span<const Item> items,
+                                    hvd_which which);
+  Result<std::optional<Found>> find(Communicator& communicator, hvd_which which);
+
+  // Not a collective: ends this rank's own writing, and unlocks. May be called again.
+  Outcome close();
+
+ private:
+  Checkpoints(std::string folder, Options options, int rank, int size);
+
+  Outcome prepare_folder();
+  Outcome prepare_as_guest();
+  std::string marker_path() const;
+  bool writes() const { return options_.sharded || rank_ == 0; }
+
+  Outcome take_snapshot(std::span<const Item> items, std::uint64_t step,
+                        std::optional<double> metric);
+  Outcome start_writing();
+  Outcome write_own_file();
+  Outcome write_manifest();
+  Outcome finish(Communicator& communicator);
+  Outcome finish_sharded(Communicator& communicator, const Outcome& written);
+  void abandon();
+  std::string own_path() const;
+
+  Outcome settle(Communicator& communicator);
+  Outcome begin_search(hvd_which which, std::optional<Search>& search) const;
+  Result<std::optional<Found>> share_next(Communicator& communicator, std::optional<Search>& search,
+                                          std::optional<Search::Candidate>& candidate) const;
+
+  const std::string folder_;
+  const Options options_;
+  const int rank_;
+  const int size_;
+  std::uint64_t writer_ = 0;  // see Index
+  FolderLock lock_;           // rank 0's
+  std::optional<FolderIdentity> identity_;
+  Archive archive_;  // rank 0's
+  Snapshot snapshot_;
+  Index index_;                  // of the save that was last begun; this rank's file
+  PartWatch watch_;              // rank 0, sharded
+  Background writing_;           // this rank's file
+  Background completing_;        // rank 0, sharded: waits for all parts, writes the manifest
+  std::optional<Error> untold_;  // of a save, found out by a call that does not tell it
+};
+
+}  // namespace libhvd::checkpoint

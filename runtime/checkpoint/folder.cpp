@@ -1,0 +1,149 @@
+#include "checkpoint/folder.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+namespace libhvd::checkpoint {
+namespace {
+
+constexpr std::string_view kPrefix = "checkpoint-";
+constexpr std::string_view kSuffix = ".hvd";
+constexpr std::string_view kPartWord = "part-";
+
+// Takes `digits` digits or more from the front of text.
+std::optional<std::uint64_t> take_number(std::string_view& text, std::size_t digits,
+                                         int base = 10) {
+  std::uint64_t number = 0;
+  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  const auto length = static_cast<std::size_t>(stop - text.data());
+  if (code != std::errc() || length < digits) return std::nullopt;
+  text.remove_prefix(length);
+  return number;
+}
+
+bool take(std::string_view& text, std::string_view word) {
+  if (!text.starts_with(word)) return false;
+  text.remove_prefix(word.size());
+  return true;
+}
+
+std::optional<FileName> parse_leniently(std::string_view text) {
+  FileName name;
+  if (!take(text, kPrefix)) return std::nullopt;
+  const auto step = take_number(text, 20);
+  if (!step || !take(text, ".")) return std::nullopt;
+  const auto save = take_number(text, 10);
+  if (!save) return std::nullopt;
+  name.step = *step;
+  name.save = *save;
+  if (text == kSuffix) return name;
+  if (!take(text, ".")) return std::nullopt;
+  const auto writer = take_number(text, 16, 16);
+  if (!writer || !take(text, ".") || !take(text, kPartWord)) return std::nullopt;
+  const auto part = take_number(text, 5);
+  if (!part || !text.empty()) return std::nullopt;
+  name.is_part = true;
+  name.writer = *writer;
+  name.part = *part;
+  return name;
+}
+
+}  // namespace
+
+std::string FileName::text() const {
+  char text[128];
+  if (is_part) {
+    std::snprintf(text, sizeof text,
+                  "checkpoint-%020" PRIu64 ".%010" PRIu64 ".%016" PRIx64 ".part-%05" PRIu64, step,
+                  save, writer, part);
+  } else {
+    std::snprintf(text, sizeof text, "checkpoint-%020" PRIu64 ".%010" PRIu64 ".hvd", step, save);
+  }
+  return text;
+}
+
+std::optional<FileName> FileName::parse(std::string_view text) {
+  const auto name = parse_leniently(text);
+  // Only the one spelling: what was found must be what will be opened.
+  if (!name || name->text() != text) return std::nullopt;
+  return name;
+}
+
+Result<std::vector<FileName>> list_folder(const std::string& folder) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(folder.c_str()), ::closedir);
+  if (listing == nullptr) return fail_errno("cannot read the folder " + folder, errno);
+  std::vector<FileName> names;
+  errno = 0;
+  while (const dirent* entry = ::readdir(listing.get())) {
+    if (const auto name = FileName::parse(entry->d_name)) names.push_back(*name);
+    errno = 0;
+  }
+  if (errno != 0) return fail_errno("cannot read the folder " + folder, errno);
+  std::ranges::sort(names, [](const FileName& a, const FileName& b) {
+    if (a.save != b.save) return a.save > b.save;
+    if (a.step != b.step) return a.step > b.step;
+    if (a.is_part != b.is_part) return b.is_part;
+    return a.part < b.part;
+  });
+  return names;
+}
+
+Outcome make_folders(const std::string& folder) {
+  for (std::size_t end = folder.find('/', 1); end != std::string::npos;
+       end = folder.find('/', end + 1)) {
+    ::mkdir(folder.substr(0, end).c_str(), 0777);  // the last one says whether it went well
+  }
+  struct stat status {};
+  if (::mkdir(folder.c_str(), 0777) == 0) return Done{};
+  const int reason = errno;
+  if (reason == EEXIST && ::stat(folder.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) return Done{};
+    return fail(HVD_ERROR_SYSTEM, folder + " is not a folder but a file");
+  }
+  return fail_errno("cannot create the folder " + folder, reason);
+}
+
+Result<FolderIdentity> FolderIdentity::of(const std::string& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0)
+    return fail_errno("cannot look at the folder " + folder, errno);
+  if (!S_ISDIR(status.st_mode))
+    return fail(HVD_ERROR_SYSTEM, folder + " is not a folder but a file");
+  return FolderIdentity{status.st_dev, status.st_ino};
+}
+
+std::vector<Kept> by_metric(std::span<const Kept> checkpoints, hvd_best best) {
+  std::vector<Kept> sorted;
+  for (const Kept& kept : checkpoints) {
+    if (best != HVD_BEST_NONE && kept.metric && std::isfinite(*kept.metric)) sorted.push_back(kept);
+  }
+  std::ranges::sort(sorted, [best](const Kept& a, const Kept& b) {
+    if (*a.metric == *b.metric) return a.save < b.save;
+    return best == HVD_BEST_MIN ? *a.metric < *b.metric : *a.metric > *b.metric;
+  });
+  return sorted;
+}
+
+std::vector<Kept> superfluous(std::span<const Kept> checkpoints, std::int64_t keep_last,
+                              hvd_best best) {
+  if (keep_last < 0) return {};
+  const std::vector<Kept> good = by_metric(checkpoints, best);
+  std::vector<Kept> rest(checkpoints.begin(), checkpoints.end());
+  std::ranges::sort(rest, [](const Kept& a, const Kept& b) { return a.save > b.save; });
+  rest.erase(rest.begin(),
+             rest.begin() + std::min(keep_last, static_cast<std::int64_t>(rest.size())));
+  std::erase_if(rest, [&](const Kept& kept) {
+    return !good.empty() && good.front().save == kept.save && good.front().step == kept.step;
+  });
+  return rest;
+}
+
+}  // namespace libhvd::checkpoint

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include <hvd/hvd.hpp>
+#include <hvd/io.hpp>
 #include <zlib.h>
 
 namespace digits {
@@ -110,32 +110,20 @@ Dataset select(const Dataset& all, const std::vector<int>& which) {
 }  // namespace
 
 Dataset share_dataset(const std::string& path) {
-  Row rows;
-  std::string trouble;
-  if (hvd::rank() == 0) {
-    try {
-      rows = read_rows(path);
-    } catch (const DataError& error) {
-      trouble = error.what();
-    }
-  }
-  // Empty rows tell the others that there is no data: nobody waits for what does not come.
-  const auto bytes = hvd::broadcast(static_cast<std::int64_t>(rows.size()), 0, "size of the data");
-  if (bytes == 0) throw DataError(trouble);
-  rows.resize(static_cast<std::size_t>(bytes));
-  hvd::broadcast(std::span(rows), 0, "data");
-  return make_dataset(rows);
+  // Rank 0 reads; all get the rows, or all hear that it could not.
+  return make_dataset(hvd::on_rank0([&] { return read_rows(path); }, "data"));
 }
 
-Split split_dataset(const Dataset& all) {
+Split split_dataset(const Dataset& all, bool with_validation) {
   std::vector<int> order(static_cast<std::size_t>(all.size()));
   std::iota(order.begin(), order.end(), 0);
   SplitMix64 random(kSplitSeed);
   shuffle(order, random);
-  const auto test_size = static_cast<std::ptrdiff_t>(order.size() / 5);
-  const std::vector<int> test(order.begin(), order.begin() + test_size);
-  const std::vector<int> training(order.begin() + test_size, order.end());
-  return {select(all, training), select(all, test)};
+  const auto test_end = order.begin() + static_cast<std::ptrdiff_t>(order.size() / 5);
+  const auto validation_end =
+      test_end + static_cast<std::ptrdiff_t>(with_validation ? order.size() / 10 : 0);
+  return {select(all, {validation_end, order.end()}), select(all, {test_end, validation_end}),
+          select(all, {order.begin(), test_end})};
 }
 
 }  // namespace digits

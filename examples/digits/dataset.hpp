@@ -26,16 +26,17 @@ struct DataError : std::runtime_error {
 };
 
 // Rank 0 reads a CSV file, gzipped or not, and all ranks get it. A row is 64 pixels from 0 to 16,
-// then the label. Throws DataError on all ranks when the file is no good; its text is rank 0's only
-// ("" elsewhere), so that it is printed once.
+// then the label. When the file is no good: DataError on rank 0, hvd::Error (HVD_ERROR_ROOT)
+// elsewhere.
 Dataset share_dataset(const std::string& path);
 
 struct Split {
   Dataset training;
-  Dataset test;  // a fifth, chosen by a shuffle
+  Dataset validation;  // empty, or a tenth
+  Dataset test;        // a fifth, chosen by a shuffle
 };
 
 // The same split for every program, run and number of ranks.
-Split split_dataset(const Dataset& all);
+Split split_dataset(const Dataset& all, bool with_validation);
 
 }  // namespace digits

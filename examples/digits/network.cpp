@@ -38,13 +38,6 @@ void fill_normal(Eigen::Ref<Matrix> weights, double deviation, SplitMix64& rando
   }
 }
 
-// Scores to probabilities, a column a sample.
-Matrix softmax(const Matrix& scores) {
-  const Matrix shifted = scores.rowwise() - scores.colwise().maxCoeff();
-  const Matrix powers = shifted.array().exp();
-  return powers.array().rowwise() / powers.colwise().sum().array();
-}
-
 }  // namespace
 
 Network::Network(std::uint64_t seed) : parameters_(kParameters) {
@@ -54,49 +47,36 @@ Network::Network(std::uint64_t seed) : parameters_(kParameters) {
   fill_normal(layers.output_weights, std::sqrt(2.0 / kHidden), random);
 }
 
-Network::Forward Network::forward(const Dataset& samples, std::span<const int> which) const {
+Network::Forward Network::forward(const Dataset& dataset, Samples which) const {
   const Layers<const double> layers(parameters_.data());
   Forward pass;
-  pass.images = samples.images(Eigen::all, which);
+  pass.images = dataset.images(Eigen::all, which);
   pass.hidden =
       ((layers.hidden_weights * pass.images).colwise() + layers.hidden_biases).cwiseMax(0);
   pass.probabilities =
       softmax((layers.output_weights * pass.hidden).colwise() + layers.output_biases);
-  for (std::size_t i = 0; i < which.size(); ++i) {
-    const int label = samples.labels[static_cast<std::size_t>(which[i])];
-    const auto column = pass.probabilities.col(static_cast<Eigen::Index>(i));
-    Eigen::Index guess = 0;
-    column.maxCoeff(&guess);
-    pass.sums.loss -= std::log(column[label]);
-    pass.sums.correct += guess == label ? 1 : 0;
-  }
   return pass;
 }
 
-Sums Network::add_gradient(const Dataset& samples, std::span<const int> which,
+Sums Network::add_gradient(const Dataset& dataset, Samples which,
                            std::span<double> gradient) const {
   if (which.empty()) return {};
   const Layers<const double> layers(parameters_.data());
   Layers<double> sums(gradient.data());
-  const Forward pass = forward(samples, which);
-
-  Matrix output_error = pass.probabilities;
-  for (std::size_t i = 0; i < which.size(); ++i) {
-    const int label = samples.labels[static_cast<std::size_t>(which[i])];
-    output_error(label, static_cast<Eigen::Index>(i)) -= 1;
-  }
+  const Forward pass = forward(dataset, which);
+  const Matrix output_error = score_error(pass.probabilities, dataset, which);
   const Matrix hidden_error = (layers.output_weights.transpose() * output_error).array() *
                               (pass.hidden.array() > 0).cast<double>();
   sums.output_weights += output_error * pass.hidden.transpose();
   sums.output_biases += output_error.rowwise().sum();
   sums.hidden_weights += hidden_error * pass.images.transpose();
   sums.hidden_biases += hidden_error.rowwise().sum();
-  return pass.sums;
+  return score(pass.probabilities, dataset, which);
 }
 
-Sums Network::evaluate(const Dataset& samples, std::span<const int> which) const {
+Sums Network::evaluate(const Dataset& dataset, Samples which) const {
   if (which.empty()) return {};
-  return forward(samples, which).sums;
+  return score(forward(dataset, which).probabilities, dataset, which);
 }
 
 }  // namespace digits

@@ -3,48 +3,33 @@
 // sums, and in float64 that stays far below what is printed.
 #pragma once
 
-#include "dataset.hpp"
+#include "model.hpp"
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include <Eigen/Core>
-
 namespace digits {
 
 inline constexpr int kHidden = 64;
 
-// Sums over samples, never means: sums of ranks can be added, and divided by the global count.
-struct Sums {
-  double loss = 0;
-  double correct = 0;
-};
-
-class Network {
+class Network : public Model {
  public:
   // Random weights (K. He et al., 2015), biases 0.
   explicit Network(std::uint64_t seed);
 
-  // All weights and biases in one piece, for broadcasts and updates.
-  std::span<double> parameters() { return parameters_; }
-
-  // Adds the gradient of the summed loss over these samples to `gradient`, which is laid out as
-  // parameters() is. An empty set of samples adds nothing.
-  Sums add_gradient(const Dataset& samples, std::span<const int> which,
-                    std::span<double> gradient) const;
-
-  // Loss and hits over these samples.
-  Sums evaluate(const Dataset& samples, std::span<const int> which) const;
+  std::span<double> parameters() override { return parameters_; }
+  Sums add_gradient(const Dataset& dataset, Samples which,
+                    std::span<double> gradient) const override;
+  Sums evaluate(const Dataset& dataset, Samples which) const override;
 
  private:
   struct Forward {
     Eigen::MatrixXd images;
     Eigen::MatrixXd hidden;
     Eigen::MatrixXd probabilities;
-    Sums sums;
   };
-  Forward forward(const Dataset& samples, std::span<const int> which) const;
+  Forward forward(const Dataset& dataset, Samples which) const;
 
   std::vector<double> parameters_;
 };

@@ -1,109 +1,213 @@
 #include "training.hpp"
 
-#include "random.hpp"
+#include "optimizer.hpp"
 
-#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdint>
 #include <iomanip>
-#include <numeric>
+#include <iostream>
+#include <optional>
 #include <span>
-#include <vector>
+#include <sstream>
 
-#include <hvd/hvd.hpp>
+#include <hvd/agree.hpp>
+#include <hvd/checkpoint.hpp>
+#include <hvd/data.hpp>
+#include <hvd/io.hpp>
+#include <hvd/rates.hpp>
 
 namespace digits {
 namespace {
 
-constexpr double kMomentum = 0.9;
+// Stop when less time than this is left: enough to save a small network.
+constexpr double kSecondsToSave = 10;
 
-// This rank's part of a batch: contiguous, as even as can be, in order of ranks.
-std::span<const int> own_part(std::span<const int> batch) {
-  const auto rank = static_cast<std::size_t>(hvd::rank());
-  const auto size = static_cast<std::size_t>(hvd::size());
-  const std::size_t begin = batch.size() * rank / size;
-  const std::size_t end = batch.size() * (rank + 1) / size;
-  return batch.subspan(begin, end - begin);
-}
+// How far the training is. With weights and velocity, all that the next step depends on.
+struct Progress {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;   // of this epoch
+  std::int64_t steps = 0;  // in all
+  std::int64_t batch = 0;  // that these steps have had
+  Sums sums;               // of this epoch so far
+};
 
-std::vector<int> all_indices(const Dataset& dataset) {
-  std::vector<int> indices(static_cast<std::size_t>(dataset.size()));
-  std::iota(indices.begin(), indices.end(), 0);
-  return indices;
-}
-
-// Stochastic gradient descent with momentum. All ranks hold the same state and make the same
-// updates, bit by bit.
-class Trainer {
+class Training {
  public:
-  Trainer(Network& network, double learning_rate)
-      : network_(network),
-        learning_rate_(learning_rate),
-        velocity_(network.parameters().size()),
-        sums_(velocity_.size() + 2) {
-    // Also what a run that goes on from a checkpoint would need: rank 0's weights everywhere.
-    hvd::broadcast(network.parameters(), 0, "weights");
-  }
+  Training(Model& model, const Split& split, const Options& options);
 
-  // One step on this batch of all ranks; returns the sums over it.
-  Sums step(const Dataset& training, std::span<const int> batch) {
-    std::fill(sums_.begin(), sums_.end(), 0.0);
-    const std::span<double> gradient(sums_.data(), velocity_.size());
-    const Sums own = network_.add_gradient(training, own_part(batch), gradient);
-    double* const metrics = sums_.data() + velocity_.size();
-    metrics[0] = own.loss;
-    metrics[1] = own.correct;
-
-    // One call for everything that this step sums up.
-    hvd::allreduce(std::span(sums_), hvd::Op::sum, "gradients");
-
-    const std::span<double> parameters = network_.parameters();
-    const auto count = static_cast<double>(batch.size());
-    for (std::size_t i = 0; i < velocity_.size(); ++i) {
-      velocity_[i] = kMomentum * velocity_[i] - learning_rate_ * gradient[i] / count;
-      parameters[i] += velocity_[i];
-    }
-    return {metrics[0], metrics[1]};
-  }
+  std::string run();
 
  private:
-  Network& network_;
-  double learning_rate_;
-  std::vector<double> velocity_;
-  std::vector<double> sums_;  // the gradient, then loss and hits
+  void open_checkpoints();
+  void resume();
+  double learning_rate(std::int64_t steps_per_epoch) const;
+  std::string run_epoch();
+  void end_epoch();
+  void report(const std::string& line);
+  void save(std::optional<double> metric);
+
+  Model& model_;
+  const Split& split_;
+  const Options& options_;
+  std::int64_t batch_;  // of all ranks together
+  Optimizer optimizer_;
+  Progress progress_;
+  hvd::EarlyStopping early_stopping_;
+  std::optional<hvd::Log> log_;
+  hvd::State state_;
+  std::optional<hvd::Checkpoints> checkpoints_;
 };
+
+Training::Training(Model& model, const Split& split, const Options& options)
+    : model_(model),
+      split_(split),
+      options_(options),
+      batch_(options.scaling == hvd::Scaling::none ? options.batch
+                                                   : std::int64_t{options.batch} * hvd::size()),
+      optimizer_(model),
+      early_stopping_({.goal = hvd::Goal::min, .patience = options.patience}) {
+  progress_.batch = batch_;
+  if (!options.log.empty()) log_.emplace(options.log);
+  if (!options.checkpoint_folder.empty()) open_checkpoints();
+  // Rank 0's weights everywhere: the same first weights, whatever the ranks began with.
+  hvd::broadcast(model.parameters(), 0, "weights");
+}
+
+void Training::open_checkpoints() {
+  state_.add("weights", model_.parameters());
+  state_.add("velocity", optimizer_.velocity());
+  state_.add("epoch", progress_.epoch);
+  state_.add("step", progress_.step);
+  state_.add("steps", progress_.steps);
+  state_.add("batch", progress_.batch);
+  state_.add("epoch.loss", progress_.sums.loss);
+  state_.add("epoch.correct", progress_.sums.correct);
+  early_stopping_.add_to(state_, "early_stopping");
+  checkpoints_.emplace(options_.checkpoint_folder, hvd::CheckpointOptions{
+                                                       .keep_last = options_.keep,
+                                                       .best = hvd::Best::min,
+                                                   });
+  // What ends the job is heard at the end of a step, after a last checkpoint.
+  hvd::watch_signal(SIGTERM);
+  hvd::watch_signal(SIGUSR1);
+  if (options_.resume || hvd::restart_count() > 0) resume();
+}
+
+void Training::resume() {
+  const auto loaded = checkpoints_->load(state_);
+  if (!loaded) return;
+  std::ostringstream line;
+  line << "going on from " << loaded->path << ", step " << loaded->step;
+  report(line.str());
+  if (progress_.batch == batch_) return;
+  // With other batches this epoch's steps are others.
+  progress_.batch = batch_;
+  progress_.step = 0;
+  progress_.sums = {};
+}
+
+// From the rate for one rank to the one for all.
+double Training::learning_rate(std::int64_t steps_per_epoch) const {
+  const double scaled = hvd::scale_rate(options_.learning_rate, hvd::size(), options_.scaling);
+  return hvd::warmup(options_.learning_rate, scaled, progress_.steps,
+                     options_.warmup_epochs * steps_per_epoch);
+}
+
+std::string Training::run() {
+  while (progress_.epoch < options_.epochs && !early_stopping_.should_stop()) {
+    hvd::set_epoch(static_cast<std::uint64_t>(progress_.epoch));
+    const std::string stopped = run_epoch();
+    if (!stopped.empty()) {
+      save(std::nullopt);
+      checkpoints_->wait();
+      report("stopped after step " + std::to_string(progress_.steps) + ": " + stopped);
+      return stopped;
+    }
+    end_epoch();
+  }
+  if (checkpoints_) checkpoints_->wait();
+  return {};
+}
+
+// To the epoch's end, or until all ranks agree to stop: then why.
+std::string Training::run_epoch() {
+  hvd::Shard shard({.samples = split_.training.size(),
+                    .batch = batch_,
+                    .epoch = progress_.epoch,
+                    .seed = options_.seed});
+  while (progress_.step < shard.steps()) {
+    const auto own_part = shard.step(progress_.step);
+    const Sums sums = optimizer_.step(split_.training, own_part,
+                                      static_cast<double>(shard.batch_size(progress_.step)),
+                                      learning_rate(shard.steps()));
+    progress_.sums.loss += sums.loss;
+    progress_.sums.correct += sums.correct;
+    ++progress_.step;
+    ++progress_.steps;
+    const auto steps = static_cast<std::uint64_t>(progress_.steps);
+    hvd::set_step(steps);
+    hvd::add_samples(own_part.size());
+    if (!checkpoints_) continue;
+    if (const auto stop = hvd::agree_stop(steps, {.seconds_needed = kSecondsToSave}))
+      return stop.text();
+  }
+  return {};
+}
+
+void Training::end_epoch() {
+  const Sums sums = progress_.sums;
+  progress_.sums = {};
+  progress_.step = 0;
+  ++progress_.epoch;
+  const auto samples = static_cast<double>(split_.training.size());
+  double metric = sums.loss / samples;
+  std::ostringstream line;
+  line << "epoch " << progress_.epoch << std::fixed << " loss " << std::setprecision(9) << metric
+       << " train accuracy " << std::setprecision(1) << 100 * sums.correct / samples << " %";
+  if (split_.validation.size() > 0) {
+    metric = evaluate(model_, split_.validation).loss;
+    const bool best = early_stopping_.update(metric);
+    line << " validation loss " << std::setprecision(4) << metric << (best ? " (best)" : "");
+  }
+  report(line.str());
+  save(metric);
+  if (early_stopping_.should_stop())
+    report("stopping early: no better validation loss for " + std::to_string(options_.patience) +
+           " epochs");
+}
+
+void Training::report(const std::string& line) {
+  if (log_) *log_ << line << std::endl;
+  if (!options_.quiet) hvd::rank0() << line << std::endl;
+}
+
+// A checkpoint that cannot be written is bad, but no reason to lose the training too.
+void Training::save(std::optional<double> metric) {
+  if (!checkpoints_) return;
+  try {
+    checkpoints_->save(state_, static_cast<std::uint64_t>(progress_.steps), metric);
+  } catch (const hvd::Error& error) {
+    if (error.status() != HVD_ERROR_SYSTEM) throw;
+    if (hvd::rank() == 0) std::cerr << "going on without: " << error.what() << std::endl;
+  }
+}
 
 }  // namespace
 
-void train(Network& network, const Dataset& training, const Options& options) {
-  Trainer trainer(network, options.learning_rate);
-  SplitMix64 random(options.seed);
-  std::vector<int> order = all_indices(training);
-  std::uint64_t steps = 0;
-  for (int epoch = 0; epoch < options.epochs; ++epoch) {
-    hvd::set_epoch(static_cast<std::uint64_t>(epoch));
-    shuffle(order, random);  // the same on all ranks: first shuffle, then share
-    Sums sums;
-    for (std::span<const int> rest(order); !rest.empty();) {
-      const auto batch = rest.first(std::min(rest.size(), static_cast<std::size_t>(options.batch)));
-      rest = rest.subspan(batch.size());
-      const Sums of_step = trainer.step(training, batch);
-      sums.loss += of_step.loss;
-      sums.correct += of_step.correct;
-      hvd::set_step(++steps);
-      hvd::add_samples(own_part(batch).size());
-    }
-    if (options.quiet) continue;
-    hvd::rank0() << "epoch " << epoch + 1 << std::fixed << " loss " << std::setprecision(9)
-                 << sums.loss / training.size() << " train accuracy " << std::setprecision(1)
-                 << 100 * sums.correct / training.size() << " %" << std::endl;
-  }
+std::string train(Model& model, const Split& split, const Options& options) {
+  return Training(model, split, options).run();
 }
 
-Metrics evaluate(const Network& network, const Dataset& dataset) {
-  const std::vector<int> indices = all_indices(dataset);
-  const Sums own = network.evaluate(dataset, own_part(indices));
-  double sums[] = {own.loss, own.correct};
-  hvd::allreduce(std::span(sums), hvd::Op::sum, "evaluation");
-  return {sums[0] / dataset.size(), sums[1] / dataset.size()};
+Metrics evaluate(const Model& model, const Dataset& dataset) {
+  hvd::Shard shard({.samples = dataset.size(), .batch = dataset.size(), .shuffle = false});
+  const auto own_part = shard.step(0);
+  const Sums own = model.evaluate(dataset, own_part);
+  const auto samples = static_cast<double>(own_part.size());
+  // This rank's means, weighed by its samples; a rank without samples has weight 0.
+  std::array<double, 2> means{own.loss / samples, own.correct / samples};
+  hvd::average_metrics(means, samples, "evaluation");
+  return {means[0], means[1]};
 }
 
 }  // namespace digits

@@ -4,11 +4,16 @@
 // may be empty, and every rank makes the same number of steps. Gradients and metrics are summed
 // over the ranks and divided by the number of samples in the whole batch. So the losses do not
 // depend on the number of ranks, but for the order of sums.
+//
+// Whatever ends the job, it can go on from its last checkpoint, and the losses are those of a run
+// that was never interrupted: the checkpoint holds all that the next step depends on.
 #pragma once
 
 #include "dataset.hpp"
-#include "network.hpp"
+#include "model.hpp"
 #include "options.hpp"
+
+#include <string>
 
 namespace digits {
 
@@ -18,10 +23,11 @@ struct Metrics {
   double accuracy = 0;  // 0 to 1
 };
 
-// Trains for options.epochs; rank 0 prints a line an epoch.
-void train(Network& network, const Dataset& training, const Options& options);
+// Trains until options.epochs are done, or the validation loss gets no better, or the job is asked
+// to stop: then returns why ("signal 15 (SIGTERM)"), else "". Rank 0 prints a line an epoch.
+std::string train(Model& model, const Split& split, const Options& options);
 
 // Each rank looks at its part.
-Metrics evaluate(const Network& network, const Dataset& dataset);
+Metrics evaluate(const Model& model, const Dataset& dataset);
 
 }  // namespace digits

@@ -21,7 +21,6 @@ using libhvd::process;
 using libhvd::report;
 using libhvd::Session;
 using libhvd::SessionReader;
-using libhvd::Topology;
 
 // Ends the session, if there is one. The caller holds `calls`.
 bool close_session() {
@@ -54,11 +53,12 @@ void set_handlers() {
   pthread_atfork(nullptr, nullptr, in_child_after_fork);
 }
 
+// body: (const Session&) -> int, at least 0.
 template <class Body>
 int query(const char* what, Body body) {
   const auto read = [&]() -> int {
     const SessionReader session;
-    return session.get() == nullptr ? -1 : body(session.get()->topology());
+    return session.get() == nullptr ? -1 : body(*session.get());
   };
   const int number = read();
   return number >= 0 ? number : -report(not_initialized(what));
@@ -111,32 +111,41 @@ int hvd_initialized(void) {
 }
 
 int hvd_rank(void) {
-  return query("hvd_rank", [](const Topology& topology) { return topology.rank; });
+  return query("hvd_rank", [](const Session& session) { return session.topology().rank; });
 }
 int hvd_size(void) {
-  return query("hvd_size", [](const Topology& topology) { return topology.size; });
+  return query("hvd_size", [](const Session& session) { return session.topology().size; });
 }
 int hvd_local_rank(void) {
-  return query("hvd_local_rank", [](const Topology& topology) { return topology.local_rank; });
+  return query("hvd_local_rank",
+               [](const Session& session) { return session.topology().local_rank; });
 }
 int hvd_local_size(void) {
-  return query("hvd_local_size", [](const Topology& topology) { return topology.local_size; });
+  return query("hvd_local_size",
+               [](const Session& session) { return session.topology().local_size; });
 }
 int hvd_cross_rank(void) {
-  return query("hvd_cross_rank", [](const Topology& topology) { return topology.cross_rank; });
+  return query("hvd_cross_rank",
+               [](const Session& session) { return session.topology().cross_rank; });
 }
 int hvd_cross_size(void) {
-  return query("hvd_cross_size", [](const Topology& topology) { return topology.cross_size; });
+  return query("hvd_cross_size",
+               [](const Session& session) { return session.topology().cross_size; });
 }
 int hvd_node_rank(void) {
-  return query("hvd_node_rank", [](const Topology& topology) { return topology.node_rank; });
+  return query("hvd_node_rank",
+               [](const Session& session) { return session.topology().node_rank; });
 }
 int hvd_node_count(void) {
-  return query("hvd_node_count", [](const Topology& topology) { return topology.node_count; });
+  return query("hvd_node_count",
+               [](const Session& session) { return session.topology().node_count; });
+}
+int hvd_restart_count(void) {
+  return query("hvd_restart_count", [](const Session& session) { return session.restart_count(); });
 }
 int hvd_is_homogeneous(void) {
   return query("hvd_is_homogeneous",
-               [](const Topology& topology) { return topology.is_homogeneous ? 1 : 0; });
+               [](const Session& session) { return session.topology().is_homogeneous ? 1 : 0; });
 }
 
 hvd_status hvd_allreduce(const void* input, void* output, size_t count, hvd_type type, hvd_op op,

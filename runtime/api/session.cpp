@@ -20,11 +20,26 @@ Result<StatusPage> attach_page(const Environment& environment) {
   return StatusPage();
 }
 
-// sbatch(1), output environment variables: when the job reaches its time limit. What is not a
-// number there is not the user's mistake, and is as good as nothing.
-std::optional<std::int64_t> slurm_end_time(const Environment& environment) {
-  auto time = read_integer(environment, "SLURM_JOB_END_TIME", 0, INT64_MAX);
-  return time.ok() ? *time : std::nullopt;
+// Of variables that others set. What is not a number there is not the user's mistake, and is as
+// good as nothing.
+std::int64_t foreign_number(const Environment& environment, const char* name,
+                            std::int64_t otherwise) {
+  auto number = read_integer(environment, name, 0, INT64_MAX);
+  return number.ok() ? number->value_or(otherwise) : otherwise;
+}
+
+Result<Surroundings> read_surroundings(const Environment& environment) {
+  constexpr std::int64_t kMostRestarts = 1'000'000;
+  Surroundings read;
+  HVD_TRY(const auto restarts, read_integer(environment, HVD_ENV_RESTART_COUNT, 0, kMostRestarts));
+  const std::int64_t by_launcher =
+      restarts ? *restarts : foreign_number(environment, "TORCHELASTIC_RESTART_COUNT", 0);
+  // sbatch(1), output environment variables.
+  const std::int64_t by_slurm = foreign_number(environment, "SLURM_RESTART_COUNT", 0);
+  read.restart_count = static_cast<int>(std::min(by_launcher + by_slurm, kMostRestarts));
+  const std::int64_t end_time = foreign_number(environment, "SLURM_JOB_END_TIME", 0);
+  if (end_time > 0) read.end_time = end_time;
+  return read;
 }
 
 }  // namespace
@@ -37,6 +52,7 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
   HVD_TRY(const auto seconds,
           read_integer(environment, HVD_ENV_START_TIMEOUT, 1, kLongestPatienceS));
   if (seconds) options.patience = std::chrono::seconds(*seconds);
+  HVD_TRY(const Surroundings surroundings, read_surroundings(environment));
   HVD_TRY(StatusPage page, attach_page(environment));
   HVD_TRY(auto bootstrap, open_bootstrap(environment, options));
   lasting = bootstrap->lasting();
@@ -44,23 +60,23 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
   return std::unique_ptr<Session>(
       new Session(std::move(bootstrap), meeting.topology,
                   Communicator(std::move(meeting.segment), meeting.topology.rank), std::move(page),
-                  slurm_end_time(environment)));
+                  surroundings));
 }
 
 Session::Session(std::unique_ptr<Bootstrap> bootstrap, Topology topology, Communicator communicator,
-                 StatusPage page, std::optional<std::int64_t> end_time)
+                 StatusPage page, Surroundings surroundings)
     : bootstrap_(std::move(bootstrap)),
       topology_(topology),
       communicator_(std::move(communicator)),
       page_(std::move(page)),
-      end_time_(end_time) {}
+      surroundings_(surroundings) {}
 
 double Session::seconds_left() const {
   const double said = page_.notice().seconds_left;
-  if (!end_time_) return said;
+  if (!surroundings_.end_time) return said;
   const auto now =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch());
-  return std::min(said, static_cast<double>(*end_time_) - now.count());
+  return std::min(said, static_cast<double>(*surroundings_.end_time) - now.count());
 }
 
 Session::~Session() {

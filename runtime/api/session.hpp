@@ -16,6 +16,12 @@
 
 namespace libhvd {
 
+// What the launcher and SLURM say about the job.
+struct Surroundings {
+  int restart_count = 0;
+  std::optional<std::int64_t> end_time;  // seconds since 1970
+};
+
 class Session {
  public:
   // Joins the job that the environment describes; returns when all ranks have. `generation`: the
@@ -35,19 +41,21 @@ class Session {
   StatusPage& page() { return page_; }
   SignalWatch& signals() { return signals_; }
 
+  int restart_count() const { return surroundings_.restart_count; }
+
   // Seconds until the job must be over, as the launcher or SLURM says; infinity when neither does.
   double seconds_left() const;
 
  private:
   Session(std::unique_ptr<Bootstrap> bootstrap, Topology topology, Communicator communicator,
-          StatusPage page, std::optional<std::int64_t> end_time);
+          StatusPage page, Surroundings surroundings);
 
   std::unique_ptr<Bootstrap> bootstrap_;
   Topology topology_;
   Communicator communicator_;
   StatusPage page_;
   SignalWatch signals_;
-  std::optional<std::int64_t> end_time_;  // seconds since 1970
+  Surroundings surroundings_;
 };
 
 }  // namespace libhvd

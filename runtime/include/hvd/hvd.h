@@ -88,6 +88,8 @@ HVD_API int hvd_cross_rank(void);     /* rank among those with this local rank, 
 HVD_API int hvd_cross_size(void);     /* how many these are */
 HVD_API int hvd_node_rank(void);      /* index of this host */
 HVD_API int hvd_node_count(void);     /* hosts in the job */
+HVD_API int hvd_restart_count(void);  /* how often the job was started before: by hvdrun, torchrun,
+                                         and SLURM's requeue together; 0: this is the first time */
 HVD_API int hvd_is_homogeneous(void); /* 1 when every host has the same number of ranks, else 0 */
 
 /* ---- Collectives -------------------------------------------------------------------------- */

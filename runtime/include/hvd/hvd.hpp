@@ -133,6 +133,9 @@ inline int node_rank() {
 inline int node_count() {
   return detail::number(hvd_node_count());
 }
+inline int restart_count() {
+  return detail::number(hvd_restart_count());
+}
 inline bool is_homogeneous() {
   return detail::number(hvd_is_homogeneous()) != 0;
 }

@@ -132,6 +132,24 @@ TEST_F(SingleRank, WithoutALauncherThereAreNoNotices) {
   hvd::shutdown();
 }
 
+TEST_F(SingleRank, CountsRestartsOfLauncherAndSlurm) {
+  struct Case {
+    const char* hvdrun;
+    const char* torchrun;
+    const char* slurm;
+    int count;
+  };
+  for (const Case& given : {Case{"", "", "", 0}, Case{"2", "5", "", 2}, Case{"", "5", "", 5},
+                            Case{"2", "", "3", 5}, Case{"0", "", "nonsense", 0}}) {
+    ::setenv("HVD_RESTART_COUNT", given.hvdrun, 1);
+    ::setenv("TORCHELASTIC_RESTART_COUNT", given.torchrun, 1);
+    ::setenv("SLURM_RESTART_COUNT", given.slurm, 1);
+    hvd::init();
+    EXPECT_EQ(hvd::restart_count(), given.count);
+    hvd::shutdown();
+  }
+}
+
 TEST_F(SingleRank, TheHeaderIsC11) {
   EXPECT_EQ(use_the_header_from_c(), 0);
 }

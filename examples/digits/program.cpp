@@ -1,0 +1,75 @@
+#include "program.hpp"
+
+#include "data_path.hpp"
+#include "dataset.hpp"
+#include "training.hpp"
+
+#include <cstdlib>
+#include <iomanip>
+#include <iostream>
+#include <sstream>
+
+#include <hvd/hvd.hpp>
+#include <unistd.h>
+
+namespace digits {
+namespace {
+
+constexpr int kExitUsage = 2;
+
+void introduce_rank() {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  std::ostringstream line;  // in one write, so that ranks do not mix
+  line << "rank " << hvd::rank() << " of " << hvd::size() << " on " << host << ", pid " << getpid()
+       << '\n';
+  std::cout << line.str() << std::flush;
+}
+
+void run(const Options& options, const MakeModel& make_model) {
+  if (!options.quiet) introduce_rank();
+  const std::string path = options.data.empty() ? default_data_path() : options.data;
+  const Split split = split_dataset(share_dataset(path), options.patience > 0);
+  const auto model = make_model(options.seed);
+  if (!train(*model, split, options).empty()) return;  // asked to stop before the end
+  const Metrics metrics = evaluate(*model, split.test);
+  hvd::rank0() << "test accuracy: " << std::fixed << std::setprecision(1) << 100 * metrics.accuracy
+               << " %" << std::endl;
+}
+
+// Trouble that all ranks have alike is said once, and nobody leaves before it is: the first to
+// leave with an error ends the job.
+int say_once(const std::string& text, int exit_code) {
+  if (hvd::rank() == 0) std::cerr << text << std::endl;
+  hvd_barrier(nullptr);
+  return exit_code;
+}
+
+}  // namespace
+
+int run_program(const std::string& name, int argc, char** argv, const MakeModel& make_model,
+                Options options) {
+  const std::string prefix = name + ": ";
+  try {
+    hvd::init();
+    parse_options(argc, argv, options);
+    if (options.help) {
+      hvd::rank0() << usage(name) << std::flush;
+    } else {
+      run(options, make_model);
+    }
+    hvd::shutdown();
+    return EXIT_SUCCESS;
+  } catch (const UsageError& error) {
+    return say_once(prefix + error.what() + '\n' + usage(name), kExitUsage);
+  } catch (const DataError& error) {
+    return say_once(prefix + error.what(), EXIT_FAILURE);
+  } catch (const hvd::Error& error) {
+    // Of what fails on rank 0 for all, rank 0 tells.
+    if (error.status() == HVD_ERROR_ROOT) return say_once(prefix + error.what(), EXIT_FAILURE);
+    std::cerr << prefix << error.what() << std::endl;
+    return EXIT_FAILURE;
+  }
+}
+
+}  // namespace digits

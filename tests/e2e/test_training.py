@@ -1,0 +1,158 @@
+"""The examples around the training loop: checkpoints, restarts, early stopping, signals, rates."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+
+import pytest
+
+from harness import BUILD, Done, Running, Sandbox
+
+DIGITS = BUILD / "bin/examples/digits"
+CNN = BUILD / "bin/examples/cnn"
+EPOCH = re.compile(r"epoch (\d+) loss ([0-9.]+) train")
+# Long enough to be interrupted after the first epochs, also on a busy machine.
+LONG = ("--epochs", 150)
+
+
+def losses(done: Done) -> dict[int, float]:
+    """The loss of each epoch. One that is printed twice, before and after a restart, must be the same."""
+    found: dict[int, float] = {}
+    for epoch, loss in EPOCH.findall(done.out_text):
+        assert found.setdefault(int(epoch), float(loss)) == pytest.approx(float(loss), rel=1e-5), epoch
+    return found
+
+
+def assert_same(found: dict[int, float], wanted: dict[int, float]) -> None:
+    assert found.keys() == wanted.keys()
+    for epoch, loss in wanted.items():
+        assert found[epoch] == pytest.approx(loss, rel=1e-5), f"epoch {epoch}"
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
+    sandbox = Sandbox(tmp_path_factory.mktemp("uninterrupted"))
+    try:
+        return losses(sandbox.run("-np", 2, DIGITS, *LONG).expect(0))
+    finally:
+        sandbox.close()
+
+
+def start_long(sandbox: Sandbox, size: int, *arguments: object) -> Running:
+    """A long training that has already saved something."""
+    run = sandbox.start("-np", size, *arguments, DIGITS, *LONG, "--checkpoint-dir", "run")
+    run.wait_for(b"epoch 4 ")
+    return run
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_job_with_a_killed_rank_starts_again_and_gives_the_same_losses(
+        sandbox: Sandbox, uninterrupted: dict[int, float], victim: int) -> None:
+    run = start_long(sandbox, 2, "--max-restarts", 1)
+    os.kill(sandbox.ranks()[victim], signal.SIGKILL)
+    done = run.wait().expect(0)
+    assert done.out_text.count("going on from run/") == 1, done
+    assert_same(losses(done), uninterrupted)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_killed_job_goes_on_at_another_number_of_ranks(
+        sandbox: Sandbox, uninterrupted: dict[int, float], size: int) -> None:
+    first = start_long(sandbox, 2)
+    first.signal(signal.SIGKILL)
+    before = losses(first.wait())
+    done = sandbox.run("-np", size, DIGITS, *LONG, "--checkpoint-dir", "run", "--resume").expect(0)
+    after = losses(done)
+    assert min(after) > 1, "it went on"
+    assert_same({**before, **after}, uninterrupted)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_is_heard_by_all_at_one_step_and_the_work_is_saved(
+        sandbox: Sandbox, uninterrupted: dict[int, float], number: signal.Signals) -> None:
+    first = start_long(sandbox, 2)
+    # To one rank only: the others must hear of it from that one.
+    os.kill(sandbox.ranks()[1], number)
+    stopped = first.wait().expect(0)
+    assert f"signal {number.value} ({number.name})" in stopped.out_text, stopped
+    assert "test accuracy" not in stopped.out_text
+    step = re.search(r"stopped after step (\d+):", stopped.out_text)
+    assert step, stopped
+    done = sandbox.run("-np", 2, DIGITS, *LONG, "--checkpoint-dir", "run", "--resume").expect(0)
+    assert f"step {step[1]}\n" in done.out_text, done
+    assert_same({**losses(stopped), **losses(done)}, uninterrupted)
+
+
+def test_sigterm_to_hvdrun_leaves_a_checkpoint_of_the_last_step(sandbox: Sandbox) -> None:
+    run = start_long(sandbox, 2, "--grace", 30)
+    run.signal(signal.SIGTERM)
+    done = run.wait().expect(128 + signal.SIGTERM)
+    assert "stopped after step" in done.out_text, done
+
+
+def test_without_resume_it_begins_anew(sandbox: Sandbox) -> None:
+    first = losses(sandbox.run("-np", 2, DIGITS, "--epochs", 3, "--checkpoint-dir", "run").expect(0))
+    again = sandbox.run("-np", 2, DIGITS, "--epochs", 3, "--checkpoint-dir", "run").expect(0)
+    assert_same(losses(again), first)
+    # And what it then saved is what the next goes on from, although its steps are not higher.
+    longer = losses(sandbox.run("-np", 2, DIGITS, "--epochs", 4, "--checkpoint-dir", "run", "--resume").expect(0))
+    assert list(longer) == [4]
+
+
+def test_early_stopping_is_at_the_same_epoch_at_every_size(sandbox: Sandbox) -> None:
+    ends = []
+    for size in (1, 2, 3):
+        done = sandbox.run("-np", size, DIGITS, "--epochs", 400, "--patience", 5).expect(0)
+        assert "stopping early: no better validation loss for 5 epochs" in done.out_text, done
+        ends.append(max(losses(done)))
+    assert len(set(ends)) == 1 and ends[0] < 400, ends
+
+
+@pytest.mark.parametrize("rule", ["linear", "sqrt", "two-thirds"])
+def test_a_batch_that_grows_with_the_ranks_still_learns(sandbox: Sandbox, rule: str) -> None:
+    done = sandbox.run("-np", 3, DIGITS, "--scale", rule, "--warmup", 3).expect(0)
+    accuracy = re.search(r"test accuracy: ([0-9.]+) %", done.out_text)
+    assert accuracy and float(accuracy[1]) >= 95.0, done
+
+
+@pytest.mark.core
+def test_the_cnn_reaches_98_percent_at_one_and_two_ranks_alike(sandbox: Sandbox) -> None:
+    reached = []
+    for size in (1, 2):
+        done = sandbox.run("-np", size, CNN).expect(0)
+        accuracy = re.search(r"test accuracy: ([0-9.]+) %", done.out_text)
+        assert accuracy, done
+        reached.append(float(accuracy[1]))
+    assert min(reached) >= 98.0, reached
+    assert abs(reached[0] - reached[1]) <= 0.5, reached
+
+
+def test_the_log_is_written_once_with_times(sandbox: Sandbox) -> None:
+    sandbox.run("-np", 3, DIGITS, "--epochs", 2, "--log", "train.log", "--quiet").expect(0)
+    lines = (sandbox.files / "train.log").read_text().splitlines()
+    assert [bool(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} epoch [12] loss ", line)) for line in lines] \
+        == [True, True], lines
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (("--scale", "cubic"), "--scale: "),
+    (("--resume",), "--resume needs --checkpoint-dir"),
+])
+def test_a_wrong_word_is_said_once(sandbox: Sandbox, arguments: tuple[str, ...], message: str) -> None:
+    done = sandbox.run("-np", 2, "--grace", "0.3", DIGITS, *arguments)
+    assert 0 < done.code < 128 and not done.survivors, done
+    said = [line for line in done.err_text.splitlines() if message in line and not line.startswith("hvdrun:")]
+    assert len(said) == 1, done
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (("--log", "/no/such/folder/log"), "cannot open the log /no/such/folder/log: No such file or directory"),
+    (("--checkpoint-dir", "/dev/null/run"), "cannot create the folder /dev/null/run: Not a directory"),
+])
+def test_what_rank_0_cannot_do_ends_all(sandbox: Sandbox, arguments: tuple[str, ...], message: str) -> None:
+    done = sandbox.run("-np", 2, "--grace", "0.3", DIGITS, *arguments)
+    assert 0 < done.code < 128 and not done.survivors, done
+    assert "[0] digits: " in done.err_text and message in done.err_text

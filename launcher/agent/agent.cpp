@@ -76,7 +76,7 @@ std::vector<std::string> merge_environment(const std::vector<std::string>& base,
 
 class Agent {
  public:
-  Agent(const AgentOptions& options, Fd link, Fd guard_alive);
+  Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive);
   int run();
 
  private:
@@ -133,7 +133,7 @@ class Agent {
   std::vector<std::string> leftovers_;
 };
 
-Agent::Agent(const AgentOptions& options, Fd link, Fd guard_alive)
+Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
     : options_(options),
       folders_(JobFolders::of(options.job_id)),
       link_(loop_, std::move(link),
@@ -457,7 +457,7 @@ void Agent::leave() {
 
 }  // namespace
 
-int run_agent(const AgentOptions& options, Fd link, Fd guard_alive) {
+int run_agent(const AgentOptions& options, LinkEnd link, Fd guard_alive) {
   ::prctl(PR_SET_NAME, "hvdrun-agent");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::signal(SIGPIPE, SIG_IGN);  // libpmix writes to clients that die

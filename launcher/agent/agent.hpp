@@ -11,6 +11,6 @@ namespace hvdrun {
 
 // Runs the agent in this process until the job is over on this host; returns its exit code.
 // `guard_alive` reads end of file when the guard is gone.
-int run_agent(const AgentOptions& options, Fd link, Fd guard_alive);
+int run_agent(const AgentOptions& options, LinkEnd link, Fd guard_alive);
 
 }  // namespace hvdrun

@@ -4,20 +4,28 @@
 #include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
 
 constexpr std::chrono::seconds kPatience{10};
 
-void close_all_but(int kept) {
-  if (kept > 3) ::close_range(3, static_cast<unsigned>(kept - 1), 0);
-  ::close_range(static_cast<unsigned>(kept + 1), ~0u, 0);
+void close_range_between(int first, int last) {
+  if (first <= last) ::close_range(static_cast<unsigned>(first), static_cast<unsigned>(last), 0);
+}
+
+void close_all_but(const LinkEnd& link) {
+  const auto [low, high] = std::minmax({link.in.get(), link.out.get()});
+  close_range_between(STDERR_FILENO + 1, low - 1);
+  close_range_between(low + 1, high - 1);
+  ::close_range(static_cast<unsigned>(high + 1), ~0u, 0);
 }
 
 // Waits for the agent, reaping orphans meanwhile; returns its exit code as a shell has it.
@@ -33,9 +41,9 @@ int wait_for(pid_t agent) {
 
 }  // namespace
 
-void become_guard(const AgentOptions& options, Fd link) {
+void become_guard(const AgentOptions& options, LinkEnd link) {
   ::prctl(PR_SET_NAME, "hvdrun-guard");
-  close_all_but(link.get());
+  close_all_but(link);
   ::setsid();  // the terminal's signals are for the launcher
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t everything;
@@ -51,7 +59,7 @@ void become_guard(const AgentOptions& options, Fd link) {
     ::_exit(run_agent(options, std::move(link), std::move(alive->read)));
   }
   alive->read.reset();
-  link.reset();
+  link = {};
   const int code = wait_for(agent);
   // An agent that ended well has seen to all of this itself, and looking costs milliseconds.
   if (code != kExitOk || ::waitpid(-1, nullptr, WNOHANG) == 0) {

@@ -7,7 +7,7 @@
 // agent notices and ends the job. Both can be killed at once: then the launcher does the same.
 #pragma once
 
-#include "base/fd.hpp"
+#include "control/link.hpp"
 #include "model/job_spec.hpp"
 
 #include <csignal>
@@ -23,8 +23,8 @@ struct AgentOptions {
   sigset_t rank_signal_mask{};  // what ranks start with
 };
 
-// Turns the calling process, which must have one thread, into the guard; never returns. `link` is
-// the only descriptor that is kept besides 0, 1 and 2.
-[[noreturn]] void become_guard(const AgentOptions& options, Fd link);
+// Turns the calling process, which must have one thread, into the guard; never returns. The link's
+// descriptors are the only ones that are kept besides 0, 1 and 2.
+[[noreturn]] void become_guard(const AgentOptions& options, LinkEnd link);
 
 }  // namespace hvdrun

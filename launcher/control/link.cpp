@@ -5,17 +5,18 @@
 #include <utility>
 
 #include <event2/buffer.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 namespace hvdrun {
 
-Link::Link(const EventLoop& loop, Fd socket, Events events)
-    : socket_(std::move(socket)),
+Link::Link(const EventLoop& loop, LinkEnd end, Events events)
+    : end_(std::move(end)),
       events_(std::move(events)),
       pending_(evbuffer_new()),
-      readable_(loop, socket_.get(), FdEvent::readable, [this] { on_readable(); }),
-      writable_(loop, socket_.get(), FdEvent::writable, [this] { write_out(); }) {
+      readable_(loop, end_.in.get(), FdEvent::readable, [this] { on_readable(); }),
+      writable_(loop, end_.out.get(), FdEvent::writable, [this] { write_out(); }) {
   readable_.enable();
 }
 
@@ -59,7 +60,7 @@ void Link::flush(std::chrono::milliseconds patience) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) return;
-    pollfd waiting{socket_.get(), POLLOUT, 0};
+    pollfd waiting{end_.out.get(), POLLOUT, 0};
     ::poll(&waiting, 1, static_cast<int>(left.count()));
     write_out();
   }
@@ -67,7 +68,7 @@ void Link::flush(std::chrono::milliseconds patience) {
 
 void Link::on_readable() {
   const auto room = reader_.room();
-  const ssize_t got = ::read(socket_.get(), room.data, room.size);
+  const ssize_t got = ::read(end_.in.get(), room.data, room.size);
   if (got < 0) {
     if (errno == EAGAIN || errno == EINTR) return;
     if (errno == ECONNRESET) return close(std::nullopt);
@@ -90,7 +91,7 @@ void Link::deliver() {
 
 void Link::write_out() {
   while (!closed_ && evbuffer_get_length(pending_) > 0) {
-    if (evbuffer_write(pending_, socket_.get()) >= 0) continue;
+    if (evbuffer_write(pending_, end_.out.get()) >= 0) continue;
     if (errno == EAGAIN || errno == EINTR) {
       writable_.enable();
       return;
@@ -110,6 +111,16 @@ void Link::close(std::optional<Error> error) {
   events_.on_close(std::move(error));
 }
 
+namespace {
+
+Result<LinkEnd> both_ways(Fd socket) {
+  Fd twin(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+  if (!twin) return fail_errno("cannot make a socket pair for the agent", errno);
+  return LinkEnd{std::move(socket), std::move(twin)};
+}
+
+}  // namespace
+
 Result<LinkPair> make_local_link() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
@@ -118,7 +129,10 @@ Result<LinkPair> make_local_link() {
   // limit of the system is kept without a word.
   const int bytes = 512 << 10;
   for (const int end : ends) ::setsockopt(end, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-  return LinkPair{Fd(ends[0]), Fd(ends[1])};
+  LinkPair pair;
+  HVD_TRY(pair.launcher, both_ways(Fd(ends[0])));
+  HVD_TRY(pair.agent, both_ways(Fd(ends[1])));
+  return pair;
 }
 
 }  // namespace hvdrun

@@ -16,6 +16,13 @@ struct evbuffer;
 
 namespace hvdrun {
 
+// One end of a byte stream both ways: a descriptor for each. Over ssh they are two pipes; of a
+// socket they are duplicates.
+struct LinkEnd {
+  Fd in;
+  Fd out;
+};
+
 class Link {
  public:
   struct Events {
@@ -24,7 +31,8 @@ class Link {
     std::function<void(std::optional<Error>)> on_close;
   };
 
-  Link(const EventLoop& loop, Fd socket, Events events);
+  // Both descriptors must be non-blocking.
+  Link(const EventLoop& loop, LinkEnd end, Events events);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -48,7 +56,7 @@ class Link {
   void write_out();
   void close(std::optional<Error> error);
 
-  Fd socket_;
+  LinkEnd end_;
   Events events_;
   FrameReader reader_;
   evbuffer* pending_;
@@ -58,11 +66,12 @@ class Link {
 };
 
 struct LinkPair {
-  Fd launcher;
-  Fd agent;
+  LinkEnd launcher;
+  LinkEnd agent;
 };
 
-// The carrier for an agent on this host: a socket pair, both ends non-blocking and close-on-exec.
+// The carrier for an agent on this host: a socket pair, all descriptors non-blocking and
+// close-on-exec.
 Result<LinkPair> make_local_link();
 
 }  // namespace hvdrun

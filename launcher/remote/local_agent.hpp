@@ -10,7 +10,7 @@ namespace hvdrun {
 
 struct LocalAgent {
   pid_t guard = 0;  // our child; it ends last of all that belongs to the job
-  Fd link;
+  LinkEnd link;
 };
 
 // Must be called while this process has one thread. The agent starts with a copy of our memory and

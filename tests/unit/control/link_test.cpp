@@ -72,7 +72,7 @@ TEST_F(LinkTest, ABadFrameEndsTheLinkWithAnError) {
                    loop_.stop();
                  }});
   const std::string garbage(64, '\xff');
-  ASSERT_EQ(::write(ends_.agent.get(), garbage.data(), garbage.size()), 64);
+  ASSERT_EQ(::write(ends_.agent.out.get(), garbage.data(), garbage.size()), 64);
   loop_.run();
   ASSERT_TRUE(error);
   EXPECT_NE(error->message.find("protocol"), std::string::npos) << error->message;

@@ -27,11 +27,11 @@
 namespace libhvd::checkpoint {
 
 struct Options {
-  Retention retention;
+  Retention retention = {};
   bool sharded = false;
   bool read_only = false;
-  std::string job;    // for the lock: who this is
-  std::string fault;  // what the caller has found wrong with them; "": nothing
+  std::string job = {};    // for the lock: who this is
+  std::string fault = {};  // what the caller has found wrong with them; "": nothing
 };
 
 // A checkpoint that was found.

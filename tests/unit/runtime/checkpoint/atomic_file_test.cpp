@@ -1,0 +1,119 @@
+// A file that is there whole or not at all.
+#include "io/atomic_file.hpp"
+
+#include "support.hpp"
+
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace libhvd {
+namespace {
+
+using test::TemporaryFolder;
+
+std::string content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(AtomicFile, ShowsNothingUntilItIsCommitted) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/out";
+  std::ofstream(path) << "old";
+  auto file = AtomicFile::create(path);
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE(file->write("new", 3).ok());
+  EXPECT_EQ(content(path), "old");
+  EXPECT_EQ(folder.entries().size(), 2u);
+  ASSERT_TRUE(file->commit().ok());
+  EXPECT_EQ(content(path), "new");
+  EXPECT_EQ(folder.entries(), std::vector<std::string>{"out"});
+}
+
+TEST(AtomicFile, LeavesNothingWhenItIsDropped) {
+  const TemporaryFolder folder;
+  {
+    auto file = AtomicFile::create(folder.path() + "/out");
+    ASSERT_TRUE(file.ok());
+    ASSERT_TRUE(file->write("new", 3).ok());
+    const AtomicFile moved = std::move(*file);
+    EXPECT_EQ(moved.size(), 3u);
+  }
+  EXPECT_TRUE(folder.entries().empty());
+}
+
+// Aligned pieces, then one that is not, then an aligned one at a place that is not.
+TEST(AtomicFile, DirectWritingGivesTheSameBytes) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/out";
+  constexpr std::size_t kPiece = std::size_t{12} << 20;
+  const std::unique_ptr<char, void (*)(void*)> piece(
+      static_cast<char*>(std::aligned_alloc(AtomicFile::kDirectAlignment, kPiece)), std::free);
+  for (std::size_t i = 0; i < kPiece; ++i) piece.get()[i] = static_cast<char>(i * 7 / 3);
+  std::string expected;
+  auto file = AtomicFile::create(path, {.kind = "checkpoint", .direct = true});
+  ASSERT_TRUE(file.ok());
+  for (const std::size_t length : {kPiece, std::size_t{4096}, std::size_t{5}, kPiece}) {
+    ASSERT_TRUE(file->write(piece.get(), length).ok());
+    expected.append(piece.get(), length);
+  }
+  ASSERT_TRUE(file->commit().ok());
+  EXPECT_TRUE(content(path) == expected);
+}
+
+TEST(AtomicFile, SaysWhyItCannotBeMade) {
+  const auto missing = AtomicFile::create("/nonexistent/out");
+  ASSERT_FALSE(missing.ok());
+  EXPECT_NE(missing.error().message.find("/nonexistent/out: No such file"), std::string::npos);
+}
+
+TEST(AtomicFile, ATargetThatIsAFolderStays) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkdir((folder.path() + "/out").c_str(), 0700), 0);
+  auto file = AtomicFile::create(folder.path() + "/out");
+  ASSERT_TRUE(file.ok());
+  EXPECT_FALSE(file->commit().ok());
+  EXPECT_FALSE(file->commit().ok()) << "it has ended";
+  EXPECT_EQ(folder.entries(), std::vector<std::string>{"out"});
+}
+
+TEST(AtomicFile, RemovesWhatDeadWritersLeft) {
+  const TemporaryFolder folder;
+  const auto path = folder.path() + "/out";
+  test::Child child([&](const test::Child::Tell& tell) {
+    auto file = AtomicFile::create(path);
+    tell(file.ok() ? "written" : "failed");
+    ::pause();
+  });
+  ASSERT_EQ(child.line(), "written");
+  auto mine = AtomicFile::create(path);
+  ASSERT_TRUE(mine.ok());
+  remove_temporary_files(folder.path(), "file", false);
+  EXPECT_EQ(folder.entries().size(), 2u) << "both writers live";
+  child.kill();
+  child.wait();
+  remove_temporary_files(folder.path(), "other", true);
+  EXPECT_EQ(folder.entries().size(), 2u) << "of another kind";
+  remove_temporary_files(folder.path(), "file", false);
+  EXPECT_EQ(folder.entries().size(), 1u);
+  ASSERT_TRUE(mine->commit().ok());
+  EXPECT_EQ(folder.entries(), std::vector<std::string>{"out"});
+}
+
+TEST(AtomicFile, FoldersOfPaths) {
+  EXPECT_EQ(folder_of("out"), ".");
+  EXPECT_EQ(folder_of("/out"), "/");
+  EXPECT_EQ(folder_of("a/b/out"), "a/b");
+}
+
+}  // namespace
+}  // namespace libhvd

@@ -1,0 +1,103 @@
+// Names of checkpoints, and which of them are kept.
+#include "checkpoint/folder.hpp"
+
+#include "support.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace libhvd::checkpoint {
+namespace {
+
+using test::TemporaryFolder;
+
+TEST(FileName, ThereAndBack) {
+  const std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
+  for (const FileName& name : {FileName{1200, 7}, FileName{0, 0}, FileName{largest, largest},
+                               FileName{5, 6, true, 7, 8}, FileName{5, 6, true, largest, 123456}}) {
+    EXPECT_EQ(FileName::parse(name.text()), name) << name.text();
+  }
+  EXPECT_EQ((FileName{1200, 7}.text()), "checkpoint-00000000000000001200.0000000007.hvd");
+}
+
+TEST(FileName, OtherNamesAreNone) {
+  for (const char* text :
+       {"", "checkpoint-", "checkpoint-1.2.hvd", "checkpoint-00000000000000001200.hvd",
+        "checkpoint-00000000000000001200.0000000007.hvd.bak",
+        "xcheckpoint-00000000000000001200.0000000007.hvd",
+        "checkpoint-99999999999999999999.0000000007.hvd",
+        "checkpoint-000000000000000001200.0000000007.hvd",
+        "checkpoint-00000000000000001200.0000000007.part-00001",
+        "checkpoint-00000000000000001200.0000000007.00000000000000AB.part-00001",
+        "checkpoint-0000000000000000-200.0000000007.hvd"}) {
+    EXPECT_FALSE(FileName::parse(text)) << text;
+  }
+}
+
+TEST(Folder, ListsTheNewestSaveFirstAmongTenThousandOtherFiles) {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 10000; ++i) {
+    std::ofstream(folder.path() + "/checkpoint-" + std::to_string(i) + ".pt");
+  }
+  // The highest step is not the newest.
+  for (const FileName& name : {FileName{900, 1}, FileName{100, 3}, FileName{500, 2}}) {
+    std::ofstream(folder.path() + "/" + name.text());
+  }
+  const auto names = list_folder(folder.path());
+  ASSERT_TRUE(names.ok());
+  EXPECT_EQ(*names, (std::vector<FileName>{{100, 3}, {500, 2}, {900, 1}}));
+}
+
+TEST(Folder, IsMadeWithThoseAboveIt) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(make_folders(folder.path() + "/a/b/c").ok());
+  EXPECT_TRUE(make_folders(folder.path() + "/a/b/c/").ok());
+  EXPECT_TRUE(FolderIdentity::of(folder.path() + "/a/b/c").ok());
+  std::ofstream(folder.path() + "/file");
+  const Outcome in_the_way = make_folders(folder.path() + "/file");
+  ASSERT_FALSE(in_the_way.ok());
+  EXPECT_NE(in_the_way.error().message.find("is not a folder"), std::string::npos);
+  EXPECT_FALSE(make_folders(folder.path() + "/file/below").ok());
+  EXPECT_FALSE(list_folder(folder.path() + "/nothing").ok());
+}
+
+struct Keeping {
+  const char* what;
+  std::vector<Kept> there;
+  std::int64_t keep_last;
+  hvd_best best;
+  std::vector<std::uint64_t> deleted;  // saves
+};
+
+TEST(Retention, KeepsTheLastOnesAndTheBest) {
+  const double nan = std::nan("");
+  const double infinite = std::numeric_limits<double>::infinity();
+  const std::vector<Keeping> table{
+      {"fewer than are kept", {{10, 1, 0.5}, {20, 2, 0.4}}, 3, HVD_BEST_MIN, {}},
+      {"the last", {{10, 1, {}}, {20, 2, {}}, {30, 3, {}}}, 1, HVD_BEST_NONE, {1, 2}},
+      {"all", {{10, 1, {}}, {20, 2, {}}}, -1, HVD_BEST_NONE, {}},
+      {"and the smallest", {{10, 1, 0.1}, {20, 2, 0.4}, {30, 3, 0.3}}, 1, HVD_BEST_MIN, {2}},
+      {"and the largest", {{10, 1, 0.1}, {20, 2, 0.4}, {30, 3, 0.3}}, 1, HVD_BEST_MAX, {1}},
+      {"the first of equals", {{1, 1, 0.1}, {2, 2, 0.1}, {3, 3, 0.3}}, 1, HVD_BEST_MIN, {2}},
+      {"not a NaN", {{1, 1, nan}, {2, 2, 0.2}, {3, 3, 0.3}}, 1, HVD_BEST_MIN, {1}},
+      {"not infinity", {{1, 1, -infinite}, {2, 2, 0.2}, {3, 3, 0.3}}, 1, HVD_BEST_MIN, {1}},
+      {"no metric at all", {{1, 1, {}}, {2, 2, {}}}, 1, HVD_BEST_MAX, {1}},
+      {"last by save, not step", {{900, 1, {}}, {100, 2, {}}, {200, 3, {}}}, 2, HVD_BEST_NONE, {1}},
+  };
+  for (const Keeping& row : table) {
+    std::vector<std::uint64_t> deleted;
+    for (const Kept& kept : superfluous(row.there, row.keep_last, row.best)) {
+      deleted.insert(deleted.begin(), kept.save);
+    }
+    EXPECT_EQ(deleted, row.deleted) << row.what;
+  }
+}
+
+}  // namespace
+}  // namespace libhvd::checkpoint

@@ -15,6 +15,7 @@
 #include "placement/place.hpp"
 #include "placement/placement_json.hpp"
 #include "placement/placement_table.hpp"
+#include "remote/remote_agent.hpp"
 
 #include <csignal>
 #include <cstdio>
@@ -95,6 +96,7 @@ Result<int> run(const JobSpec& spec, JobContext context) {
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  if (argc == 2 && argv[1] == kAgentArgument) run_remote_agent();
   JobContext context;
   context.foreign_children = find_children();
   context.rank_signal_mask = block_signals(not_ignored(job_signals()));

@@ -40,6 +40,7 @@ enum class FrameType : std::uint16_t {
   pause,
   resume,
   query_states,
+  configure,
 };
 
 inline constexpr std::uint32_t kProtocolVersion = 1;

@@ -39,6 +39,24 @@ std::string to_payload(const Json& json) {
 
 }  // namespace
 
+static void read(const Json& json, ConfigureMessage& m) {
+  json.at("protocol").get_to(m.protocol);
+  m.version = text_of(json.at("version"));
+  m.job_id = text_of(json.at("job_id"));
+  json.at("restart_count").get_to(m.restart_count);
+  m.pmix = static_cast<PmixMode>(json.at("pmix").get<int>());
+  json.at("local_ranks").get_to(m.local_ranks);
+}
+
+std::string pack(const ConfigureMessage& m) {
+  return to_payload({{"protocol", m.protocol},
+                     {"version", bytes(m.version)},
+                     {"job_id", bytes(m.job_id)},
+                     {"restart_count", m.restart_count},
+                     {"pmix", static_cast<int>(m.pmix)},
+                     {"local_ranks", m.local_ranks}});
+}
+
 static void read(const Json& json, HelloMessage& m) {
   json.at("protocol").get_to(m.protocol);
   m.version = text_of(json.at("version"));
@@ -227,6 +245,7 @@ Result<T> parse(std::string_view payload) {
   }
 }
 
+template Result<ConfigureMessage> parse(std::string_view);
 template Result<HelloMessage> parse(std::string_view);
 template Result<LaunchMessage> parse(std::string_view);
 template Result<StartedMessage> parse(std::string_view);

@@ -6,6 +6,7 @@
 
 #include "base/result.hpp"
 #include "control/frame.hpp"
+#include "model/job_spec.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -16,6 +17,16 @@
 #include <vector>
 
 namespace hvdrun {
+
+// launcher → an agent on another host, the first frame: what an agent on this host has from fork.
+struct ConfigureMessage {
+  std::uint32_t protocol = kProtocolVersion;
+  std::string version;  // of hvdrun
+  std::string job_id;
+  int restart_count = 0;
+  PmixMode pmix = PmixMode::automatic;
+  std::size_t local_ranks = 1;  // how many it will be asked to start
+};
 
 // agent → launcher, the first frame.
 struct HelloMessage {
@@ -108,6 +119,7 @@ struct DoneMessage {
   std::vector<std::string> leftovers;  // processes that could not be ended
 };
 
+std::string pack(const ConfigureMessage&);
 std::string pack(const HelloMessage&);
 std::string pack(const LaunchMessage&);
 std::string pack(const StartedMessage&);

@@ -11,6 +11,7 @@ using namespace hvdrun;
 namespace {
 
 void parse_as_everything(std::string_view payload) {
+  static_cast<void>(parse<ConfigureMessage>(payload));
   static_cast<void>(parse<HelloMessage>(payload));
   static_cast<void>(parse<LaunchMessage>(payload));
   static_cast<void>(parse<StartedMessage>(payload));

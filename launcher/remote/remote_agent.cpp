@@ -1,0 +1,104 @@
+#include "remote/remote_agent.hpp"
+
+#include "base/version.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+// The launcher speaks as soon as ssh has started us.
+constexpr std::chrono::seconds kPatience{60};
+constexpr std::size_t kJobIdLength = 32;
+
+Result<Fd> take(int standard) {
+  Fd taken(::fcntl(standard, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (!taken) return fail_errno("cannot take the link from the standard streams", errno);
+  HVD_CHECK(set_nonblocking(taken.get()));
+  return taken;
+}
+
+// What libraries print must not get between the frames: stdout is stderr from here on.
+Result<LinkEnd> take_link() {
+  LinkEnd link;
+  HVD_TRY(link.in, take(STDIN_FILENO));
+  HVD_TRY(link.out, take(STDOUT_FILENO));
+  const Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!nothing || ::dup2(nothing.get(), STDIN_FILENO) < 0 ||
+      ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+    return fail_errno("cannot open /dev/null", errno);
+  return link;
+}
+
+Result<ConfigureMessage> first_message(const LinkEnd& link) {
+  FrameReader reader;
+  Frame frame{};
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (true) {
+    HVD_TRY(const auto status, reader.next(frame));
+    if (status == FrameReader::Status::frame) break;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    pollfd waiting{link.in.get(), POLLIN, 0};
+    if (left.count() <= 0 || ::poll(&waiting, 1, static_cast<int>(left.count())) == 0)
+      return fail("the launcher has said nothing for 60 s");
+    const auto room = reader.room();
+    const ssize_t got = ::read(link.in.get(), room.data, room.size);
+    if (got == 0) return fail("the launcher has closed the link");
+    if (got > 0) reader.filled(static_cast<std::size_t>(got));
+    if (got < 0 && errno != EAGAIN && errno != EINTR)
+      return fail_errno("cannot read from the link", errno);
+  }
+  if (frame.type != FrameType::configure)
+    return fail("this is hvdrun's agent, which only hvdrun can start");
+  return parse<ConfigureMessage>(frame.payload);
+}
+
+Result<std::pair<AgentOptions, LinkEnd>> prepare() {
+  HVD_TRY(LinkEnd link, take_link());
+  HVD_TRY(const ConfigureMessage message, first_message(link));
+  HVD_TRY(const AgentOptions options, agent_options(message));
+  return std::pair(options, std::move(link));
+}
+
+}  // namespace
+
+Result<AgentOptions> agent_options(const ConfigureMessage& message) {
+  if (message.protocol != kProtocolVersion || message.version != kVersion)
+    return fail(fmt::format("hvdrun here is version {}, the launcher's is {}: install the same on "
+                            "both",
+                            kVersion, message.version),
+                kExitUsage);
+  const auto is_hex_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  if (message.job_id.size() != kJobIdLength ||
+      !std::all_of(message.job_id.begin(), message.job_id.end(), is_hex_digit))
+    return fail("the launcher's job id is not one");
+  if (message.pmix < PmixMode::automatic || message.pmix > PmixMode::off)
+    return fail("the launcher asks for PMIx in a way that is not known here");
+  AgentOptions options;
+  options.job_id = message.job_id;
+  options.restart_count = message.restart_count;
+  options.pmix = message.pmix;
+  options.local_ranks = message.local_ranks;
+  sigemptyset(&options.rank_signal_mask);
+  return options;
+}
+
+void run_remote_agent() {
+  auto prepared = prepare();
+  if (prepared) become_guard(prepared->first, std::move(prepared->second));
+  std::fprintf(stderr, "hvdrun: %s\n", prepared.error().message.c_str());
+  ::_exit(prepared.error().exit_code);
+}
+
+}  // namespace hvdrun

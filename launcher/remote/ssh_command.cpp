@@ -1,0 +1,40 @@
+#include "remote/ssh_command.hpp"
+
+#include "remote/remote_agent.hpp"
+
+namespace hvdrun {
+
+std::string shell_quote(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& options) {
+  std::vector<std::string> words{options.program, "-T", "-x", "-a", "-o", "BatchMode=yes"};
+  const auto set = [&](const std::string& option) {
+    words.emplace_back("-o");
+    words.push_back(option);
+  };
+  set("ConnectTimeout=" + std::to_string(options.connect_timeout.count()));
+  set("ClearAllForwardings=yes");
+  if (options.accept_new) set("StrictHostKeyChecking=accept-new");
+  if (!options.identity.empty()) {
+    words.emplace_back("-i");
+    words.push_back(options.identity);
+  }
+  if (const auto port = target.port ? target.port : options.port) {
+    words.emplace_back("-p");
+    words.push_back(std::to_string(*port));
+  }
+  if (!target.user.empty()) {
+    words.emplace_back("-l");
+    words.push_back(target.user);
+  }
+  words.emplace_back("--");
+  words.push_back(target.host);
+  words.push_back("exec " + shell_quote(options.agent_path) + " " + std::string(kAgentArgument));
+  return words;
+}
+
+}  // namespace hvdrun

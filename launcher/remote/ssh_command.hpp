@@ -1,0 +1,33 @@
+// How an agent is started over ssh: the words of the command.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+struct SshOptions {
+  std::string program = "ssh";
+  std::optional<int> port;
+  std::string identity;     // a private key's file; "": ssh's own choice
+  bool accept_new = false;  // take a host's key that is not known yet; never one that has changed
+  std::chrono::seconds connect_timeout{30};
+  std::string agent_path;  // hvdrun over there
+};
+
+struct SshTarget {
+  std::string host;
+  std::string user;         // "": ssh's own choice
+  std::optional<int> port;  // of this host; before SshOptions::port
+};
+
+// argv. No password or question is ever asked for (BatchMode). What the agent needs travels in
+// frames: the remote command is the program's path, quoted for a shell, and one word.
+std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& options);
+
+// In single quotes, for any POSIX shell.
+std::string shell_quote(const std::string& text);
+
+}  // namespace hvdrun

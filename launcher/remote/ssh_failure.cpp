@@ -1,0 +1,80 @@
+#include "remote/ssh_failure.hpp"
+
+#include "base/result.hpp"
+
+#include <array>
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+namespace hvdrun {
+namespace {
+
+// ssh(1): "exits with the exit status of the remote command or with 255 if an error occurred".
+constexpr int kSshFailed = 255;
+
+struct Trouble {
+  std::string_view words;  // in ssh's message
+  std::string_view advice;
+};
+
+constexpr std::array kTroubles{
+    Trouble{"Host key verification failed",
+            "its key is not known here, or has changed; compare it and log in once with ssh, or "
+            "take new ones with --ssh-accept-new"},
+    Trouble{"Permission denied",
+            "the login was refused; `ssh HOST true` must work without a "
+            "password: put a key there, or give one with -i"},
+    Trouble{"Could not resolve hostname", "there is no such name; check -H or the hostfile"},
+    Trouble{"Connection refused", "no ssh server answers there; check the host and the port (-p)"},
+    Trouble{"timed out", "it does not answer"},
+    Trouble{"No route to host", "it cannot be reached from here"},
+    Trouble{"Too many authentication failures",
+            "ssh offered too many keys; name the right one "
+            "with -i"},
+};
+
+std::string_view last_line(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
+  const auto newline = text.find_last_of('\n');
+  return newline == std::string_view::npos ? text : text.substr(newline + 1);
+}
+
+// The line of `text` that holds `words`; empty without one.
+std::string_view line_with(std::string_view text, std::string_view words) {
+  const auto at = text.find(words);
+  if (at == std::string_view::npos) return {};
+  const auto before = text.rfind('\n', at);
+  const auto begin = before == std::string_view::npos ? 0 : before + 1;
+  return last_line(text.substr(begin, text.find('\n', at) - begin));
+}
+
+std::string explain_remote_end(int code, std::string_view errors, const std::string& agent_path) {
+  if (const auto line = line_with(errors, "error while loading shared libraries"); !line.empty())
+    return fmt::format("a library of hvdrun is missing there: {}", line);
+  if (code == kExitNotFound)
+    return fmt::format(
+        "hvdrun not found at {}; install the same version there, or say where it is "
+        "with --agent-path",
+        agent_path);
+  if (code == kExitNotExecutable)
+    return fmt::format("{} cannot be executed there: {}", agent_path, last_line(errors));
+  if (!errors.empty()) return std::string(last_line(errors));
+  return fmt::format("hvdrun ended there with exit code {} and no word", code);
+}
+
+}  // namespace
+
+std::string explain_ssh_failure(int wait_status, std::string_view errors,
+                                const std::string& agent_path) {
+  if (WIFSIGNALED(wait_status))
+    return fmt::format("ssh was killed by signal {}", WTERMSIG(wait_status));
+  const int code = WEXITSTATUS(wait_status);
+  if (code != kSshFailed) return explain_remote_end(code, errors, agent_path);
+  for (const auto& trouble : kTroubles)
+    if (const auto line = line_with(errors, trouble.words); !line.empty())
+      return fmt::format("{} ({})", trouble.advice, line);
+  return errors.empty() ? "ssh failed without a word" : std::string(last_line(errors));
+}
+
+}  // namespace hvdrun

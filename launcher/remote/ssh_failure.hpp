@@ -1,0 +1,15 @@
+// What it means when ssh ends before the agent has greeted: a pure function, in a user's words.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace hvdrun {
+
+// Without the host's name, so that hosts with one trouble can be told together: "login refused
+// (…); `ssh HOST true` must work without a password". `wait_status` as of wait(2), `errors` what it
+// has printed on stderr, `agent_path` as it was asked for.
+std::string explain_ssh_failure(int wait_status, std::string_view errors,
+                                const std::string& agent_path);
+
+}  // namespace hvdrun

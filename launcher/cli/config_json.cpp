@@ -1,6 +1,6 @@
 #include "cli/config_json.hpp"
 
-#include "cli/quote.hpp"
+#include "base/quote.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
 #include "cli/explain.hpp"
 
-#include "cli/quote.hpp"
+#include "base/quote.hpp"
 
 #include <algorithm>
 

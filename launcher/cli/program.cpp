@@ -1,6 +1,6 @@
 #include "cli/program.hpp"
 
-#include "cli/quote.hpp"
+#include "base/quote.hpp"
 
 #include <cerrno>
 #include <optional>

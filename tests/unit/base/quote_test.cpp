@@ -1,8 +1,8 @@
-#include "cli/quote.hpp"
+#include "base/quote.hpp"
 
 #include <gtest/gtest.h>
 
-namespace hvdrun::cli {
+namespace hvdrun {
 namespace {
 
 TEST(Quote, KeepsATextOnOneLine) {
@@ -25,4 +25,4 @@ TEST(QuoteIfNeeded, LeavesWordsAlone) {
 }
 
 }  // namespace
-}  // namespace hvdrun::cli
+}  // namespace hvdrun

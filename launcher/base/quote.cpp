@@ -1,8 +1,8 @@
-#include "cli/quote.hpp"
+#include "base/quote.hpp"
 
 #include <algorithm>
 
-namespace hvdrun::cli {
+namespace hvdrun {
 namespace {
 
 constexpr std::size_t kLongest = 1024;
@@ -51,4 +51,4 @@ std::string quote_if_needed(std::string_view text) {
   return is_plain ? std::string(text) : quote(text);
 }
 
-}  // namespace hvdrun::cli
+}  // namespace hvdrun

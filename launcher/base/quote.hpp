@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace hvdrun::cli {
+namespace hvdrun {
 
 // In double quotes; control characters as \n, \t or \x1b; a text past 1024 bytes is cut ("…").
 // Other bytes stay as they are: the terminal decides what a name in its encoding looks like.
@@ -13,4 +13,4 @@ std::string quote(std::string_view text);
 // As it is where that can be read as one word, else as quote().
 std::string quote_if_needed(std::string_view text);
 
-}  // namespace hvdrun::cli
+}  // namespace hvdrun

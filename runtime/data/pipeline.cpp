@@ -10,13 +10,17 @@
 namespace libhvd {
 namespace {
 
-// Signals are for the program's own threads; a new thread has its creator's mask.
+// Signals are for the program's own threads; a new thread has its creator's mask. But for those
+// that a thread brings upon itself, and a profiler's.
 class BlockedSignals {
  public:
   BlockedSignals() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+    sigset_t blocked;
+    ::sigfillset(&blocked);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF}) {
+      ::sigdelset(&blocked, own);
+    }
+    ::pthread_sigmask(SIG_SETMASK, &blocked, &before_);
   }
   ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   BlockedSignals(const BlockedSignals&) = delete;

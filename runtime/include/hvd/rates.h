@@ -16,10 +16,10 @@ extern "C" {
 
 typedef int32_t hvd_scaling;
 enum {
-  HVD_SCALING_NONE = 0,   /* times 1 */
-  HVD_SCALING_LINEAR = 1, /* times size: Goyal et al. 2017, arXiv:1706.02677, section 2.1 */
-  HVD_SCALING_SQRT = 2, /* times size^(1/2): Krizhevsky 2014, arXiv:1404.5997, section 5; Hoffer et
-                           al. 2017, arXiv:1705.08741, section 4 */
+  HVD_SCALING_NONE = 0,      /* times 1 */
+  HVD_SCALING_LINEAR = 1,    /* times size: Goyal et al. 2017, arXiv:1706.02677, section 2.1 */
+  HVD_SCALING_SQRT = 2,      /* times size^(1/2): Krizhevsky 2014, arXiv:1404.5997; Hoffer et
+                                al. 2017, arXiv:1705.08741 */
   HVD_SCALING_TWO_THIRDS = 3 /* times size^(2/3): between the two; used in practice, without a paper
                                 that derives it */
 };

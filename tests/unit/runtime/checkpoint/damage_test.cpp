@@ -55,6 +55,17 @@ class Damage : public testing::Test {
     return steps[0];
   }
 
+  // Whether reading the newest file by itself shows that it is damaged.
+  bool refused() const {
+    const auto file = CheckpointFile::open(folder_.path(), {2, 2});
+    if (!file.ok()) return true;
+    std::vector<std::byte> room(file->index().blocks.block_bytes);
+    for (std::uint64_t block = 0; block < file->index().blocks.count(); ++block) {
+      if (!file->read_block(block, room.data()).ok()) return true;
+    }
+    return false;
+  }
+
   // Loads at `ranks` ranks when the newest file has these bytes; the one before must be taken, with
   // `why` on stderr.
   void expect_skipped(const std::string& bytes, const std::string& why, int ranks = 1) {
@@ -63,6 +74,9 @@ class Damage : public testing::Test {
     EXPECT_NE(said_.find("hvd: skipped " + paths_[0] + ": "), std::string::npos) << said_;
     EXPECT_NE(said_.find(why), std::string::npos) << said_;
   }
+
+  // A whole load starts threads: of thousands of damages one in so many has one.
+  static constexpr std::size_t kLoadEach = 97;
 
   const TemporaryFolder folder_;
   std::vector<std::string> paths_;  // the newest first
@@ -78,7 +92,10 @@ TEST_F(Damage, EveryFlippedByteIsFound) {
   };
   for (std::size_t at = 0; at < whole.size(); ++at) {
     put(at, whole[at] ^ (1 << (at % 8)));
-    ASSERT_EQ(load_small(), 1) << "byte " << at;
+    ASSERT_TRUE(refused()) << "byte " << at;
+    if (at % kLoadEach == 0) {
+      ASSERT_EQ(load_small(), 1) << "byte " << at;
+    }
     put(at, whole[at]);
   }
   EXPECT_EQ(load_small(), 2);
@@ -87,7 +104,10 @@ TEST_F(Damage, EveryFlippedByteIsFound) {
 TEST_F(Damage, EveryShorterFileIsFound) {
   for (std::uintmax_t length = content(paths_[0]).size(); length-- > 0;) {
     std::filesystem::resize_file(paths_[0], length);
-    ASSERT_EQ(load_small(), 1) << length << " bytes";
+    ASSERT_TRUE(refused()) << length << " bytes";
+    if (length % kLoadEach == 0) {
+      ASSERT_EQ(load_small(), 1) << length << " bytes";
+    }
   }
 }
 

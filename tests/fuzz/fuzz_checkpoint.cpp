@@ -1,0 +1,73 @@
+// Checkpoint files: any bytes as a file, and any bytes as an index under right checksums, which a
+// fuzzer would not find by itself.
+#include "base/crc32c.hpp"
+#include "checkpoint/checkpoint_file.hpp"
+#include "checkpoint/format.hpp"
+#include "expect.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace libhvd;
+using namespace libhvd::checkpoint;
+
+namespace {
+
+// Reads all that a file promises.
+void read_as_file(const std::string& bytes) {
+  const Fd file(::memfd_create("checkpoint", MFD_CLOEXEC));
+  FUZZ_EXPECT(::write(file.get(), bytes.data(), bytes.size()) ==
+              static_cast<ssize_t>(bytes.size()));
+  const auto opened = DataFile::open("/proc/self/fd/" + std::to_string(file.get()));
+  if (!opened.ok() || opened->index().kind == FileKind::manifest) return;
+  const Index& index = opened->index();
+  std::vector<std::byte> room;
+  for (std::uint64_t i = 0; i < index.range.count; ++i) {
+    const std::uint64_t block = index.range.first + i;
+    room.resize(index.blocks.length(block));
+    static_cast<void>(opened->read_block(block, room.data()));
+  }
+}
+
+// What is taken comes back as it was.
+void read_as_index(const std::string& bytes) {
+  const auto index = decode_index(bytes);
+  if (!index.ok()) return;
+  FUZZ_EXPECT(encode_index(*index) == bytes);
+  std::uint64_t end = 0;
+  for (const Part& part : index->parts) {
+    FUZZ_EXPECT(part.offset >= end);
+    end = part.offset + part.description.bytes;
+  }
+  FUZZ_EXPECT(end <= index->blocks.data_bytes);
+}
+
+// The bytes as the index of a file whose data is zeros.
+std::string around_index(const std::string& bytes) {
+  const auto header = encode_header();
+  std::string file(reinterpret_cast<const char*>(header.data()), header.size());
+  if (const auto index = decode_index(bytes); index.ok() && index->kind != FileKind::manifest) {
+    const std::uint64_t data = index->blocks.bytes(index->range);
+    if (data < (1 << 20)) file.append(data, '\0');
+  }
+  const auto footer = encode_footer(
+      {FileKind::whole, file.size(), bytes.size(), crc32c(0, bytes.data(), bytes.size())});
+  return file + bytes + std::string(reinterpret_cast<const char*>(footer.data()), footer.size());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  read_as_index(bytes);
+  static_cast<void>(decode_descriptions(bytes));
+  static_cast<void>(FileName::parse(bytes));
+  read_as_file(bytes);
+  read_as_file(around_index(bytes));
+  return 0;
+}

@@ -1,5 +1,7 @@
 #include "job/restart.hpp"
 
+#include <utility>
+
 #include <gtest/gtest.h>
 
 namespace hvdrun {
@@ -24,10 +26,14 @@ TEST(Restart, DoesNotFollowWhatAnAgentWouldMeetAgain) {
 }
 
 Host host(const std::string& name, int slots) {
-  Host made{name, slots, "-H", true, {}};
-  made.inventory.cores.resize(4);
-  for (int core = 0; core < 4; ++core)
-    made.inventory.cores[static_cast<std::size_t>(core)].pus = {core};
+  HostInventory inventory;
+  for (const int pu : {0, 1, 2, 3}) inventory.cores.push_back({0, 0, {pu}});
+  Host made;
+  made.name = name;
+  made.slots = slots;
+  made.slots_source = "-H";
+  made.slots_fixed = true;
+  made.inventory = std::move(inventory);
   return made;
 }
 
@@ -37,23 +43,28 @@ std::vector<std::string> names(const Allocation& allocation) {
   return found;
 }
 
-const Allocation kThreeHosts{"-H", {host("a", 2), host("b", 2), host("c", 2)}};
+Allocation three_hosts() {
+  Allocation allocation;
+  allocation.hosts = {host("a", 2), host("b", 2), host("c", 2)};
+  return allocation;
+}
 
 TEST(RemainingHosts, LeavesOutTheLost) {
-  EXPECT_EQ(names(remaining_hosts(kThreeHosts, {}, "a")),
+  EXPECT_EQ(names(remaining_hosts(three_hosts(), {}, "a")),
             (std::vector<std::string>{"a", "b", "c"}));
-  EXPECT_EQ(names(remaining_hosts(kThreeHosts, {"b"}, "a")), (std::vector<std::string>{"a", "c"}));
-  EXPECT_EQ(names(remaining_hosts(kThreeHosts, {"b", "c"}, "x")), std::vector<std::string>{"a"});
+  EXPECT_EQ(names(remaining_hosts(three_hosts(), {"b"}, "a")),
+            (std::vector<std::string>{"a", "c"}));
+  EXPECT_EQ(names(remaining_hosts(three_hosts(), {"b", "c"}, "x")), std::vector<std::string>{"a"});
 }
 
 TEST(RemainingHosts, KeepsTheOneThatHvdrunRunsOn) {
-  EXPECT_EQ(names(remaining_hosts(kThreeHosts, {"a", "b", "c"}, "b")),
+  EXPECT_EQ(names(remaining_hosts(three_hosts(), {"a", "b", "c"}, "b")),
             std::vector<std::string>{"b"});
 }
 
 TEST(PlaceAgain, PutsAsManyRanksOnWhatIsLeft) {
   JobSpec spec;  // whose -np was left to the slots, six
-  const auto rest = remaining_hosts(kThreeHosts, {"b"}, "a");
+  const auto rest = remaining_hosts(three_hosts(), {"b"}, "a");
   const auto placement = place_again(spec, rest, 4);
   ASSERT_TRUE(placement) << placement.error().message;
   EXPECT_EQ(placement->size, 4);
@@ -63,19 +74,19 @@ TEST(PlaceAgain, PutsAsManyRanksOnWhatIsLeft) {
 }
 
 TEST(PlaceAgain, SaysWhenTheyDoNotFit) {
-  const auto rest = remaining_hosts(kThreeHosts, {"b", "c"}, "a");
+  const auto rest = remaining_hosts(three_hosts(), {"b", "c"}, "a");
   const auto placement = place_again({}, rest, 4);
   ASSERT_FALSE(placement);
   EXPECT_EQ(placement.error().message.find("4 ranks do not fit on what is left: "), 0u)
       << placement.error().message;
-  EXPECT_FALSE(place_again({}, remaining_hosts(kThreeHosts, {"a", "b", "c"}, "x"), 1));
+  EXPECT_FALSE(place_again({}, remaining_hosts(three_hosts(), {"a", "b", "c"}, "x"), 1));
 }
 
 TEST(PlaceAgain, KeepsToTheRanksOfEachHost) {
   JobSpec spec;
   spec.ranks_per_host = 1;
-  EXPECT_FALSE(place_again(spec, remaining_hosts(kThreeHosts, {"b"}, "a"), 3));
-  EXPECT_TRUE(place_again(spec, remaining_hosts(kThreeHosts, {"b"}, "a"), 2));
+  EXPECT_FALSE(place_again(spec, remaining_hosts(three_hosts(), {"b"}, "a"), 3));
+  EXPECT_TRUE(place_again(spec, remaining_hosts(three_hosts(), {"b"}, "a"), 2));
 }
 
 }  // namespace

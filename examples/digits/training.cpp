@@ -66,7 +66,7 @@ Training::Training(Model& model, const Split& split, const Options& options)
       batch_(options.scaling == hvd::Scaling::none ? options.batch
                                                    : std::int64_t{options.batch} * hvd::size()),
       optimizer_(model),
-      early_stopping_({.goal = hvd::Goal::min, .patience = options.patience}) {
+      early_stopping_({.best = hvd::Best::min, .patience = options.patience}) {
   progress_.batch = batch_;
   if (!options.log.empty()) log_.emplace(options.log);
   if (!options.checkpoint_folder.empty()) open_checkpoints();

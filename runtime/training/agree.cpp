@@ -28,7 +28,7 @@ Outcome average_metrics(Communicator& communicator, std::span<double> values, do
 }
 
 bool update_early_stopping(hvd_early_stopping& state, double metric) {
-  const double sign = state.goal == HVD_GOAL_MAX ? -1 : 1;
+  const double sign = state.best_is == HVD_BEST_MAX ? -1 : 1;
   const double cost = sign * metric;
   const bool usable = !std::isnan(cost) && cost != -HUGE_VAL;
   // Before the first usable value `best` is not a number.
@@ -50,8 +50,8 @@ namespace {
 
 std::string fault_of(const hvd_early_stopping& state) {
   if (state.struct_size != sizeof state) return "struct_size must be sizeof(hvd_early_stopping)";
-  if (state.goal != HVD_GOAL_MIN && state.goal != HVD_GOAL_MAX)
-    return "goal must be HVD_GOAL_MIN or HVD_GOAL_MAX";
+  if (state.best_is != HVD_BEST_MIN && state.best_is != HVD_BEST_MAX)
+    return "best_is must be HVD_BEST_MIN or HVD_BEST_MAX";
   if (state.patience < 0) return "patience must be 0 or more";
   if (!(state.min_delta >= 0 && std::isfinite(state.min_delta)))
     return "min_delta must be 0 or more, and finite";

@@ -26,16 +26,13 @@ HVD_API hvd_status hvd_average_metrics(double* values, size_t count, double weig
 
 /* ---- Early stopping ----------------------------------------------------------------------- */
 
-typedef int32_t hvd_goal;
-enum { HVD_GOAL_MIN = 0, HVD_GOAL_MAX = 1 }; /* a loss; an accuracy */
-
 /* Whether a metric still gets better. Set struct_size, the settings, and all else to zero; after
  * that the fields below belong to hvd_early_stopping_update. Plain numbers, to be put into a
  * checkpoint: with them a run that goes on from it decides as if it had never stopped. */
 typedef struct hvd_early_stopping {
   size_t struct_size;
   /* Settings, the same on all ranks. */
-  hvd_goal goal;
+  hvd_best best_is; /* HVD_BEST_MIN or HVD_BEST_MAX */
   int32_t reserved;
   int64_t patience; /* stop after so many updates in a row without a better value; 0: never */
   double min_delta; /* a value is better when it is so by more than this; at least 0 */

@@ -25,10 +25,8 @@ inline void average_metrics(std::span<double> values, double weight,
   detail::check(hvd_average_metrics(values.data(), values.size(), weight, &options));
 }
 
-enum class Goal : hvd_goal { min = HVD_GOAL_MIN, max = HVD_GOAL_MAX };
-
 struct EarlyStoppingOptions {
-  Goal goal = Goal::min;
+  Best best = Best::min;
   std::int64_t patience = 0;  // updates without a better value; 0: never stop
   double min_delta = 0;
 };
@@ -38,7 +36,7 @@ class EarlyStopping {
  public:
   explicit EarlyStopping(const EarlyStoppingOptions& options) {
     state_.struct_size = sizeof state_;
-    state_.goal = static_cast<hvd_goal>(options.goal);
+    state_.best_is = static_cast<hvd_best>(options.best);
     state_.patience = options.patience;
     state_.min_delta = options.min_delta;
   }

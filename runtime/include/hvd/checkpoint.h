@@ -57,10 +57,6 @@ typedef struct hvd_item {
 
 typedef struct hvd_checkpoints hvd_checkpoints;
 
-/* Which of several metrics is the best. */
-typedef int32_t hvd_best;
-enum { HVD_BEST_NONE = 0, HVD_BEST_MIN = 1, HVD_BEST_MAX = 2 };
-
 #define HVD_KEEP_ALL (-1)
 
 /* Set struct_size to sizeof(hvd_checkpoints_options) and everything unused to zero. */

@@ -152,9 +152,6 @@ class State {
   mutable std::vector<Shape> shapes_;
 };
 
-// Which of several metrics is the best.
-enum class Best : hvd_best { none = HVD_BEST_NONE, min = HVD_BEST_MIN, max = HVD_BEST_MAX };
-
 enum class Which : hvd_which { newest = HVD_NEWEST, best = HVD_THE_BEST };
 
 inline constexpr int keep_all = HVD_KEEP_ALL;

@@ -151,6 +151,13 @@ HVD_API hvd_status hvd_allgather(const void* input, size_t rows, size_t row_size
 /* Returns when all ranks have called it. */
 HVD_API hvd_status hvd_barrier(const hvd_options* options);
 
+/* ---- Metrics ------------------------------------------------------------------------------ */
+
+/* Which of several values of a metric is the best: the smallest of a loss, the largest of an
+ * accuracy. For checkpoints (checkpoint.h) and early stopping (agree.h). */
+typedef int32_t hvd_best;
+enum { HVD_BEST_NONE = 0, HVD_BEST_MIN = 1, HVD_BEST_MAX = 2 };
+
 /* ---- What the launcher shows and says --------------------------------------------------------
  * Under hvdrun these reach its status lines and its report; elsewhere they do nothing. */
 

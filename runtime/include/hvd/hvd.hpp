@@ -45,6 +45,9 @@ enum class Op : hvd_op {
   product = HVD_PRODUCT,
 };
 
+// Which of several values of a metric is the best.
+enum class Best : hvd_best { none = HVD_BEST_NONE, min = HVD_BEST_MIN, max = HVD_BEST_MAX };
+
 namespace detail {
 
 inline void check(hvd_status status) {

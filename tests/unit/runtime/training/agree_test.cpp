@@ -62,17 +62,17 @@ TEST(AverageMetrics, OfNothingIsAnErrorOnAll) {
   });
 }
 
-hvd_early_stopping stopping(hvd_goal goal, std::int64_t patience, double min_delta) {
+hvd_early_stopping stopping(hvd_best best_is, std::int64_t patience, double min_delta) {
   hvd_early_stopping state{};
   state.struct_size = sizeof state;
-  state.goal = goal;
+  state.best_is = best_is;
   state.patience = patience;
   state.min_delta = min_delta;
   return state;
 }
 
 struct Updates {
-  hvd_goal goal;
+  hvd_best best_is;
   double min_delta;
   std::vector<double> metrics;
   std::string better;  // one letter an update: y or n
@@ -85,7 +85,7 @@ class EarlyStopping : public testing::TestWithParam<Updates> {};
 
 TEST_P(EarlyStopping, KnowsTheBest) {
   const Updates& run = GetParam();
-  auto state = stopping(run.goal, 2, run.min_delta);
+  auto state = stopping(run.best_is, 2, run.min_delta);
   std::string better;
   for (const double metric : run.metrics)
     better += update_early_stopping(state, metric) ? 'y' : 'n';
@@ -98,17 +98,17 @@ TEST_P(EarlyStopping, KnowsTheBest) {
 
 INSTANTIATE_TEST_SUITE_P(
     Runs, EarlyStopping,
-    testing::Values(Updates{HVD_GOAL_MIN, 0, {3, 2, 2, 1}, "yyny", 1, 3, 0},
-                    Updates{HVD_GOAL_MAX, 0, {0.5, 0.9, 0.8, 0.7}, "yynn", 0.9, 1, 2},
-                    Updates{HVD_GOAL_MIN, 0.5, {3, 2.6, 2.4}, "yny", 2.4, 2, 0},
-                    Updates{HVD_GOAL_MAX, 0.5, {3, 3.5, 3.6}, "yny", 3.6, 2, 0},
-                    Updates{HVD_GOAL_MIN, 0, {kNan, 5, kNan, -kInfinity}, "nynn", 5, 1, 2},
-                    Updates{HVD_GOAL_MAX, 0, {kNan, 5, kInfinity, 6}, "nyny", 6, 3, 0},
-                    Updates{HVD_GOAL_MIN, 0, {kInfinity, 4}, "yy", 4, 1, 0}));
+    testing::Values(Updates{HVD_BEST_MIN, 0, {3, 2, 2, 1}, "yyny", 1, 3, 0},
+                    Updates{HVD_BEST_MAX, 0, {0.5, 0.9, 0.8, 0.7}, "yynn", 0.9, 1, 2},
+                    Updates{HVD_BEST_MIN, 0.5, {3, 2.6, 2.4}, "yny", 2.4, 2, 0},
+                    Updates{HVD_BEST_MAX, 0.5, {3, 3.5, 3.6}, "yny", 3.6, 2, 0},
+                    Updates{HVD_BEST_MIN, 0, {kNan, 5, kNan, -kInfinity}, "nynn", 5, 1, 2},
+                    Updates{HVD_BEST_MAX, 0, {kNan, 5, kInfinity, 6}, "nyny", 6, 3, 0},
+                    Updates{HVD_BEST_MIN, 0, {kInfinity, 4}, "yy", 4, 1, 0}));
 
 TEST(EarlyStopping, IsDecidedByRank0) {
   test::run_ranks(3, [](Communicator& communicator) {
-    auto state = stopping(HVD_GOAL_MIN, 1, 0);
+    auto state = stopping(HVD_BEST_MIN, 1, 0);
     // Other ranks have other losses, which would get worse.
     const int rank = communicator.rank();
     const std::array<double, 3> losses{2, 1, 1.5};
@@ -127,7 +127,7 @@ TEST(EarlyStopping, IsDecidedByRank0) {
 
 TEST(EarlyStopping, BadSettingsOfOneRankAreAnErrorOnAll) {
   test::run_ranks(2, [](Communicator& communicator) {
-    auto state = stopping(HVD_GOAL_MIN, communicator.rank() == 1 ? -1 : 1, 0);
+    auto state = stopping(HVD_BEST_MIN, communicator.rank() == 1 ? -1 : 1, 0);
     const auto answer = agree_early_stopping(communicator, state, 1, {});
     ASSERT_FALSE(answer.ok());
     EXPECT_NE(answer.error().message.find("patience must be 0 or more"), std::string::npos)

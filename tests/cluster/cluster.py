@@ -1,0 +1,243 @@
+"""A cluster as its user sees it: bring it up, run commands in it, pull its plugs, take it down."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from settings import LOGIN, USER
+from warden import control_path, warden_path
+
+HERE = Path(__file__).resolve().parent
+TOP = HERE.parent.parent
+PYTHON = "/usr/bin/python3"
+DEFAULT_NAME = "main"
+
+DOWN_LIMIT_S = 30.0
+IDLE_LIMIT_S = 90.0
+
+
+class ClusterFailed(Exception):
+    """A cluster could not do what was asked; the text says why."""
+
+
+def folder_of(name: str) -> Path:
+    """Each checkout has its own clusters, whatever their names."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,30}", name):
+        raise ClusterFailed(f"{name!r} is no name for a cluster: a-z, 0-9 and - make one, at most 31 of them")
+    return Path(f"/run/hvd-cluster-{name}-{hashlib.sha256(str(TOP).encode()).hexdigest()[:8]}")
+
+
+def ask(folder: Path, request: dict[str, str]) -> tuple[dict, list[int]]:
+    """The keeper's answer, and the descriptors that came with it. Error: what the keeper said, or that
+    there is none."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(str(control_path(folder)))
+        except OSError as error:
+            raise ClusterFailed(f"the cluster is not up ({error.strerror}); tests/cluster/up starts it") from error
+        connection.sendall(f"{json.dumps(request)}\n".encode())
+        text, fds, _, _ = socket.recv_fds(connection, 65536, 4)
+    answer = json.loads(text or b'{"error": "the cluster ended"}')
+    if "error" in answer:
+        raise ClusterFailed(answer["error"])
+    return answer, fds
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Nobody else brings this cluster up or down meanwhile. Gives whether the folder was there; makes it."""
+    while True:
+        try:
+            folder.mkdir(mode=0o700)
+            found = False
+        except FileExistsError:
+            found = True
+        fd = -1
+        try:
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if folder.exists() and os.fstat(fd).st_ino == folder.stat().st_ino:
+                yield found
+                return
+        except FileNotFoundError:
+            pass  # taken away since; again
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+
+def stop_warden(folder: Path) -> None:
+    """Returns when nothing of the cluster is left but, perhaps, its folder."""
+    try:
+        file = open(warden_path(folder), "r+")
+    except FileNotFoundError:
+        return
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return  # it has ended
+        except BlockingIOError:
+            pid = int(file.read())
+        with contextlib.suppress(ProcessLookupError):
+            end_process(pid)
+
+
+def end_process(pid: int) -> None:
+    """TERM, then KILL when that does not help in time. Raises ProcessLookupError: there is none."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            signal.pidfd_send_signal(pidfd, number)
+            if select.select([pidfd], [], [], DOWN_LIMIT_S)[0]:
+                return
+        raise ClusterFailed(f"process {pid} does not end")
+    finally:
+        os.close(pidfd)
+
+
+def take_down(folder: Path) -> bool:
+    """Returns whether there was anything."""
+    with locked(folder) as found:
+        stop_warden(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+class Cluster:
+    """A handle on a cluster by its name. Any number of processes may have one."""
+
+    def __init__(self, name: str = DEFAULT_NAME) -> None:
+        self.name = name
+        self.folder = folder_of(name)
+
+    def up(self, hosts: int = 4, owner: int | None = None, shown: Sequence[Path] = ()) -> None:
+        """Returns when Slurm offers all hosts. With an owner the cluster ends when that process does.
+        Error: ClusterFailed, with what `up` said."""
+        words = [PYTHON, HERE / "up", "--name", self.name, "--hosts", str(hosts)]
+        words += ["--owner", str(owner)] if owner else []
+        for path in shown:
+            words += ["--show", path]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise ClusterFailed(f"tests/cluster/up ended with code {done.returncode}: {done.stderr.strip()}")
+
+    def down(self) -> bool:
+        return take_down(self.folder)
+
+    def status(self) -> dict:
+        return ask(self.folder, {"do": "status"})[0]
+
+    @property
+    def hosts(self) -> list[str]:
+        """The compute hosts."""
+        return [name for name in self.status()["hosts"] if name != LOGIN]
+
+    def command(self, words: Sequence[object], on: str = LOGIN, user: str = USER.name, folder: object = "",
+                environment: dict[str, str] | None = None, tty: bool = False) -> list[str]:
+        """What to start on this machine so that the words run inside."""
+        before = [PYTHON, str(HERE / "run"), "--name", self.name, "--on", on, "--as", user]
+        before += ["--tty"] if tty else []
+        before += ["--cwd", str(folder)] if folder else []
+        for name, value in (environment or {}).items():
+            before += ["--env", f"{name}={value}"]
+        return [*before, "--", *map(str, words)]
+
+    def start(self, *words: object, on: str = LOGIN, user: str = USER.name, folder: object = "",
+              environment: dict[str, str] | None = None, tty: bool = False, **options: object) -> subprocess.Popen:
+        """A Popen of the command: signals reach it, and it ends with the Popen's process."""
+        return subprocess.Popen(self.command(words, on, user, folder, environment, tty), **options)
+
+    def run(self, *words: object, on: str = LOGIN, user: str = USER.name, folder: object = "",
+            environment: dict[str, str] | None = None, timeout: float = 60.0, **options: object,
+            ) -> subprocess.CompletedProcess:
+        """Runs the command to its end; streams are text, and caught."""
+        streams: dict[str, object] = {"capture_output": True, "text": True, **options}
+        if "input" not in streams:
+            streams.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.run(self.command(words, on, user, folder, environment), timeout=timeout, **streams)
+
+    def output(self, *words: object, **options: object) -> str:
+        """What the command printed. Error: AssertionError when its code is not 0."""
+        done = self.run(*words, **options)
+        assert done.returncode == 0, f"{' '.join(map(str, words))}: code {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def root_of(self, host: str) -> Path:
+        """The host's files as this machine sees them, until the host is killed."""
+        _, [pidfd] = ask(self.folder, {"do": "enter", "host": host})
+        try:
+            lines = Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines()
+            pid = next(line.split()[1] for line in lines if line.startswith("Pid:"))
+        finally:
+            os.close(pidfd)
+        return Path(f"/proc/{pid}/root")
+
+    def cut(self, host: str) -> None:
+        """No packet in or out from now on, and no connection is closed."""
+        self._switch("cut", host)
+
+    def join(self, host: str) -> None:
+        self._switch("join", host)
+
+    def slow(self, host: str, rate: str) -> None:
+        """At most this rate each way, as tc writes it ("10mbit"); "off" ends it."""
+        self._switch("slow", host, rate)
+
+    def freeze(self, host: str) -> None:
+        """All processes of the host stand still; its kernel goes on answering."""
+        self._switch("freeze", host)
+
+    def thaw(self, host: str) -> None:
+        self._switch("thaw", host)
+
+    def kill(self, host: str) -> None:
+        """Power off: all processes are gone, its peers are told nothing, its /tmp and /run are lost."""
+        self._switch("kill", host)
+
+    def power_on(self, host: str) -> None:
+        """Returns when its services listen; Slurm may need a moment more (wait_idle)."""
+        self._switch("start", host)
+
+    def heal(self) -> None:
+        """All hosts on, connected, at full speed, without jobs, and idle."""
+        for host in self.status()["hosts"]:
+            self._switch("heal", host)
+        if jobs := self.output("squeue", "-h", "-o", "%A", user="root").split():
+            # First at once for what ignores TERM, then the allocations themselves; they may be gone already.
+            self.run("scancel", "--quiet", "--signal=KILL", "--full", *jobs, user="root")
+            self.run("scancel", "--quiet", *jobs, user="root")
+        self.wait_idle()
+
+    def wait_idle(self) -> None:
+        """Returns when Slurm calls all compute hosts idle and no job is left."""
+        wanted = {name: "idle" for name in self.hosts}
+
+        def is_idle() -> bool:
+            lines = self.output("sinfo", "-h", "-N", "-o", "%N %T", user="root").splitlines()
+            return dict(line.split() for line in lines) == wanted and not self.output("squeue", "-h", user="root")
+
+        wait_until(is_idle, "all hosts are idle", IDLE_LIMIT_S)
+
+    def _switch(self, verb: str, host: str, rate: str = "") -> None:
+        ask(self.folder, {"do": verb, "host": host, "rate": rate})
+
+
+def wait_until(condition: Callable[[], object], what: str, limit_s: float = 60.0) -> None:
+    """Returns as soon as the condition holds. Error: AssertionError, naming `what`, when it never does."""
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {limit_s:.0f} s in vain: {what}"
+        time.sleep(0.01)

@@ -1,0 +1,84 @@
+"""Stops and continues all processes of a host so that none of them can tell.
+
+The cgroup freezer would do it too, but many machines do not let a test make cgroups. With signals
+the order matters: a parent that is awake sees its child stop (waitpid with WUNTRACED), so parents
+are stopped before their children and continued after them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+_STOP_BIT = 1 << (signal.SIGSTOP - 1)
+
+
+def processes_of(init: int) -> dict[int, int]:
+    """The pids in the namespace of this pid 1, each with its parent."""
+    namespace = os.readlink(f"/proc/{init}/ns/pid")
+    found = {}
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            if os.readlink(f"/proc/{pid}/ns/pid") == namespace:
+                found[pid] = int(_status(pid)["PPid"])
+        except (OSError, KeyError):
+            continue  # it has ended meanwhile
+    return found
+
+
+def freeze(init: int, limit_s: float = 5.0) -> set[int]:
+    """Returns the processes that it stopped, once all of the host's stand still.
+    Raises TimeoutError: one does not; those that were stopped are continued."""
+    stopped: set[int] = set()
+    deadline = time.monotonic() + limit_s
+    while awake := [pid for pid in _parents_first(processes_of(init)) if _is_awake(pid)]:
+        if time.monotonic() > deadline:
+            thaw(init, stopped)
+            raise TimeoutError(f"processes {awake} did not stop in {limit_s:.0f} s")
+        for pid in awake:
+            if _signal(pid, signal.SIGSTOP):
+                stopped.add(pid)
+    return stopped
+
+
+def thaw(init: int, stopped: set[int]) -> None:
+    """Continues what freeze() stopped; what had been stopped before stays so."""
+    for pid in reversed(_parents_first(processes_of(init))):
+        if pid in stopped:
+            _signal(pid, signal.SIGCONT)
+
+
+def _parents_first(parents: dict[int, int]) -> list[int]:
+    def depth(pid: int) -> int:
+        steps = 0
+        while (pid := parents.get(pid, 0)) in parents:
+            steps += 1
+        return steps
+
+    return sorted(parents, key=depth)
+
+
+def _status(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _is_awake(pid: int) -> bool:
+    """It can still run code of its own: not stopped, not dead, and not in a call that it cannot leave
+    without taking the stop (a vfork, whose child was stopped first)."""
+    try:
+        status = _status(pid)
+    except OSError:
+        return False
+    pending = int(status["ShdPnd"], 16) & _STOP_BIT
+    return status["State"][0] not in "TtZX" and not (status["State"][0] == "D" and pending)
+
+
+def _signal(pid: int, number: int) -> bool:
+    try:
+        os.kill(pid, number)
+        return True
+    except ProcessLookupError:
+        return False

@@ -1,0 +1,303 @@
+"""The keeper: pid 1 of the whole cluster, its network switch, and who turns hosts on and off.
+
+All hosts' processes live in pid namespaces under the keeper's, and their cables end in the keeper's
+network namespace. So the kernel takes everything away when the keeper ends, however it ends.
+It answers one request at a time on a unix socket. Request and answer are a line of
+JSON each: {"do": ..., "host": ...}, and {} or {"error": ...}; "enter" also hands over a pidfd.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import freezer
+import kernel
+from host_init import SERVICE_ENVIRONMENT, Layout, live, reap
+from provision import provision
+from settings import SLURMCTLD_PORT, Host
+
+START_LIMIT_S = 60.0
+STOP_LIMIT_S = 20.0
+BRIDGE = "switch"
+
+
+class ClusterError(Exception):
+    """Something of the cluster did not do what was asked; the text says what and where."""
+
+
+def run_tool(*words: str) -> str:
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=SERVICE_ENVIRONMENT)
+    if done.returncode != 0:
+        raise ClusterError(f"{' '.join(words)}: {done.stderr.strip() or f'exit code {done.returncode}'}")
+    return done.stdout
+
+
+def wait_until(condition: Callable[[], bool], what: str, limit_s: float) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise ClusterError(f"waited {limit_s:.0f} s in vain: {what}")
+        time.sleep(0.01)
+
+
+def close_all_but(*kept: int) -> None:
+    """All descriptors but the standard ones and these."""
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        if fd > 2 and fd not in kept:
+            try:
+                os.close(fd)
+            except OSError:
+                pass  # the listing's own, closed by now
+
+
+@dataclass
+class Machine:
+    """A host's power switch and cable."""
+
+    host: Host
+    pid: int = 0  # of its pid 1; 0: it is off
+    frozen: set[int] | None = None
+    cut: bool = False
+    rate: str = ""
+
+    @property
+    def state(self) -> str:
+        return "off" if self.pid == 0 else "frozen" if self.frozen is not None else "on"
+
+    def listens(self) -> bool:
+        """All its services can be reached."""
+        return set(self.host.ports) <= listening_ports(self.pid)
+
+
+def listening_ports(pid: int) -> set[int]:
+    """The TCP ports on which something listens in the network of this process."""
+    found = set()
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
+        except OSError:
+            continue
+        found |= {int(words[1].rsplit(":", 1)[1], 16) for words in map(str.split, lines) if words[3] == "0A"}
+    return found
+
+
+class Keeper:
+    """Lives on one thread, in the keeper's process."""
+
+    def __init__(self, name: str, hosts: list[Host], layout: Layout, shown: list[Path]) -> None:
+        self._name = name
+        self._layout = layout
+        self._shown = shown
+        self._machines = {host.name: Machine(host) for host in hosts}
+        self._munged = 0
+
+    def start(self) -> None:
+        """Returns when every service of every host listens."""
+        provision(self._name, [machine.host for machine in self._machines.values()], self._layout)
+        run_tool("ip", "link", "add", BRIDGE, "type", "bridge", "stp_state", "0", "forward_delay", "0",
+                 "mcast_snooping", "0")
+        run_tool("ip", "link", "set", BRIDGE, "up")
+        self._start_munged()
+        login, *others = self._machines.values()
+        self._boot(login)
+        wait_until(lambda: SLURMCTLD_PORT in listening_ports(login.pid), "slurmctld listens", START_LIMIT_S)
+        for machine in others:
+            self._boot(machine)
+        for machine in self._machines.values():
+            wait_until(machine.listens, f"sshd and Slurm's daemon listen on {machine.host.name}", START_LIMIT_S)
+
+    def _start_munged(self) -> None:
+        folder = self._layout.munge
+        with open(self._layout.inside / "munged.out", "ab") as output:
+            munged = subprocess.Popen(
+                ["/usr/sbin/munged", "--foreground", "--force", f"--socket={folder}/munge.socket.2",
+                 f"--key-file={self._layout.inside}/munge.key", f"--pid-file={self._layout.inside}/munged.pid",
+                 f"--log-file={self._layout.inside}/munged.log", f"--seed-file={self._layout.inside}/munged.seed"],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=SERVICE_ENVIRONMENT)
+        wait_until(lambda: (folder / "munge.socket.2").exists() or munged.poll() is not None, "munged listens",
+                   START_LIMIT_S)
+        if munged.returncode is not None:
+            raise ClusterError(f"munged ended with code {munged.returncode}")
+        self._munged = munged.pid
+
+    def _boot(self, machine: Machine) -> None:
+        """Starts the host's pid 1 and gives it its cable; its services come up by themselves."""
+        plugged_read, plugged_write = os.pipe()
+        pid_read, pid_write = os.pipe()
+        if os.fork() == 0:
+            # Only children of this helper are in the new pid namespace, and the first is its pid 1.
+            try:
+                close_all_but(plugged_read, pid_write)
+                kernel.unshare(kernel.HOST_NAMESPACES | kernel.CLONE_NEWPID)
+                if (pid := os.fork()) == 0:
+                    os.close(pid_write)
+                    live(machine.host, self._layout, self._shown, plugged_read)
+                os.write(pid_write, str(pid).encode())
+            except BaseException as error:
+                (self._layout.log(machine.host.name) / "init.log").write_text(f"{error}\n")
+                os._exit(1)
+            os._exit(0)
+        os.close(plugged_read)
+        os.close(pid_write)
+        text = os.read(pid_read, 20)
+        os.close(pid_read)
+        try:
+            if not text:
+                raise ClusterError(f"{machine.host.name} could not be made")
+            machine.pid, machine.frozen, machine.cut, machine.rate = int(text), None, False, ""
+            self._plug(machine)
+            os.write(plugged_write, b"1")
+        finally:
+            os.close(plugged_write)
+
+    def _plug(self, machine: Machine) -> None:
+        link = machine.host.link
+        run_tool("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", str(machine.pid))
+        run_tool("ip", "link", "set", link, "master", BRIDGE, "up")
+
+    def cut(self, machine: Machine) -> None:
+        """The switch's port forwards nothing either way. The host's card keeps its link: packets vanish,
+        nobody is told, no connection is closed."""
+        self._require_power(machine)
+        self._set_port(machine, forwarding=False)
+
+    def join(self, machine: Machine) -> None:
+        self._require_power(machine)
+        self._set_port(machine, forwarding=True)
+
+    def _set_port(self, machine: Machine, forwarding: bool) -> None:
+        run_tool("ip", "link", "set", machine.host.link, "type", "bridge_slave", "state", "3" if forwarding else "0")
+        machine.cut = not forwarding
+
+    def slow(self, machine: Machine, rate: str) -> None:
+        """At most `rate` (as tc writes it: 10mbit) each way; "off" ends it."""
+        self._require_power(machine)
+        limit = [] if rate == "off" else ["tbf", "rate", rate, "burst", "16kb", "latency", "200ms"]
+        verb = "replace" if limit else "del"
+        if limit or machine.rate:
+            inside = ["nsenter", f"--net=/proc/{machine.pid}/ns/net"]
+            run_tool("tc", "qdisc", verb, "dev", machine.host.link, "root", *limit)
+            run_tool(*inside, "tc", "qdisc", verb, "dev", "eth0", "root", *limit)
+        machine.rate = rate if limit else ""
+
+    def freeze(self, machine: Machine) -> None:
+        self._require_power(machine)
+        if machine.frozen is None:
+            machine.frozen = freezer.freeze(machine.pid)
+
+    def thaw(self, machine: Machine) -> None:
+        self._require_power(machine)
+        if machine.frozen is not None:
+            freezer.thaw(machine.pid, machine.frozen)
+            machine.frozen = None
+
+    def kill(self, machine: Machine) -> None:
+        """Power off. The cable goes first, so that no peer hears of the end of a connection."""
+        if machine.pid == 0:
+            return
+        self._set_port(machine, forwarding=False)
+        self._forget_connections_soon(machine)
+        os.kill(machine.pid, signal.SIGKILL)
+        pid, machine.pid = machine.pid, 0
+        wait_until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, f"all processes of {machine.host.name} end",
+                   STOP_LIMIT_S)
+        run_tool("ip", "link", "del", machine.host.link)
+
+    def _forget_connections_soon(self, machine: Machine) -> None:
+        """Else the kernel keeps the dead host's network for minutes, to say goodbye to its peers."""
+        run_tool("nsenter", f"--net=/proc/{machine.pid}/ns/net", "sh", "-c",
+                 "echo 1 >/proc/sys/net/ipv4/tcp_orphan_retries")
+
+    def power_on(self, machine: Machine) -> None:
+        if machine.pid == 0:
+            self._boot(machine)
+        wait_until(machine.listens, f"sshd and Slurm's daemon listen on {machine.host.name}", START_LIMIT_S)
+
+    def heal(self, machine: Machine) -> None:
+        """As it was at first: on, connected, at full speed, its services running."""
+        if machine.pid != 0:
+            self.thaw(machine)
+            self.join(machine)
+            self.slow(machine, "off")
+            if not machine.listens():
+                self.kill(machine)
+        self.power_on(machine)
+
+    def _require_power(self, machine: Machine) -> None:
+        if machine.pid == 0:
+            raise ClusterError(f"{machine.host.name} is off")
+
+    def status(self) -> dict[str, object]:
+        return {"name": self._name,
+                "hosts": {name: {"state": machine.state, "cut": machine.cut, "rate": machine.rate}
+                          for name, machine in self._machines.items()}}
+
+    def serve(self, listener: socket.socket) -> NoReturn:
+        """Answers requests and reaps for ever."""
+        read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(write_end)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        while True:
+            ready, _, _ = select.select([listener, read_end], [], [])
+            if read_end in ready:
+                os.read(read_end, 4096)
+                self._note_ends(reap())
+            if listener in ready:
+                connection, _ = listener.accept()
+                with connection:
+                    self._answer(connection)
+
+    def _note_ends(self, ended: list[int]) -> None:
+        for machine in self._machines.values():
+            if machine.pid in ended:  # not by kill(): a program inside ended pid 1
+                machine.pid = 0
+                run_tool("ip", "link", "del", machine.host.link)
+        if self._munged in ended:
+            raise ClusterError("munged ended")
+
+    def _answer(self, connection: socket.socket) -> None:
+        connection.settimeout(10)
+        fds: list[int] = []
+        try:
+            request = json.loads(connection.makefile().readline() or "{}")
+            answer = self._do(request, fds)
+        except (ClusterError, OSError, ValueError) as error:
+            answer = {"error": str(error)}
+        try:
+            socket.send_fds(connection, [f"{json.dumps(answer)}\n".encode()], fds)
+        except OSError:
+            pass  # who asked is gone
+        for fd in fds:
+            os.close(fd)
+
+    def _do(self, request: dict[str, str], fds: list[int]) -> dict[str, object]:
+        verb = request.get("do", "")
+        if verb == "status":
+            return self.status()
+        machine = self._machines.get(request.get("host", ""))
+        if machine is None:
+            raise ClusterError(f"no host {request.get('host')!r}; there are {', '.join(self._machines)}")
+        if verb == "enter":
+            if machine.state != "on":
+                raise ClusterError(f"{machine.host.name} is {machine.state}")
+            fds.append(os.pidfd_open(machine.pid))
+        elif verb == "slow":
+            self.slow(machine, request.get("rate", "off"))
+        elif verb in self.SWITCHES:
+            self.SWITCHES[verb](self, machine)
+        else:
+            raise ClusterError(f"no such switch: {verb!r}")
+        return {}
+
+    SWITCHES: dict[str, Callable[[Keeper, Machine], None]] = {
+        "cut": cut, "join": join, "freeze": freeze, "thaw": thaw, "kill": kill, "start": power_on, "heal": heal}

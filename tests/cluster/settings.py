@@ -1,0 +1,186 @@
+"""What a cluster looks like: its hosts, addresses, users, and the text of the files in its /etc.
+
+All values and pure functions; nothing here touches the machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LOGIN = "login"
+CPUS_PER_HOST = 16
+GPUS_PER_HOST = 4
+MEMORY_MB_PER_HOST = 16000
+
+SSH_PORT = 22
+SLURMCTLD_PORT = 6817
+SLURMD_PORT = 6818
+
+# A major number that the kernel leaves to local use: a fake device can never be a real GPU.
+FAKE_GPU_MAJOR = 240
+
+
+@dataclass(frozen=True)
+class User:
+    name: str
+    uid: int
+    home: str
+
+
+ROOT = User("root", 0, "/root")
+USER = User("user", 1000, "/home/user")
+OTHER = User("other", 1001, "/home/other")  # for tests of what one user may do to another
+USERS = (ROOT, USER, OTHER)
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host's number is its place on the network; the login host is 1, n1 is 11, n2 is 12 …"""
+
+    name: str
+    number: int
+
+    @property
+    def is_login(self) -> bool:
+        return self.name == LOGIN
+
+    @property
+    def address(self) -> str:
+        return f"10.80.0.{self.number}"
+
+    @property
+    def address6(self) -> str:
+        return f"fd80::{self.number}"
+
+    @property
+    def mac(self) -> str:  # the same after a restart, as a network card's
+        return f"02:80:00:00:00:{self.number:02x}"
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Where it listens once it is up."""
+        return (SSH_PORT, SLURMCTLD_PORT if self.is_login else SLURMD_PORT)
+
+    @property
+    def link(self) -> str:  # the switch's end of its cable
+        return f"to-{self.name}"
+
+
+def hosts_of(count: int) -> list[Host]:
+    return [Host(LOGIN, 1)] + [Host(f"n{index}", 10 + index) for index in range(1, count + 1)]
+
+
+def etc_files(hosts: list[Host], cluster: str) -> dict[str, tuple[str, int]]:
+    """Path under /etc, content and mode of the files that all hosts share."""
+    return {
+        "passwd": (passwd(), 0o644),
+        "group": (group(), 0o644),
+        "shadow": ("".join(f"{user.name}:*:19000:0:99999:7:::\n" for user in (*USERS, SSHD)), 0o600),
+        "hosts": (hosts_file(hosts), 0o644),
+        "resolv.conf": ("", 0o644),
+        "nsswitch.conf": ("passwd: files\ngroup: files\nshadow: files\nhosts: files\n"
+                          "protocols: files\nservices: files\n", 0o644),
+        "slurm/slurm.conf": (slurm_conf(hosts, cluster), 0o644),
+        "slurm/cgroup.conf": ("CgroupPlugin=cgroup/v1\n", 0o644),  # unused; slurmd ends when it finds none itself
+        "slurm/gres.conf": (gres_conf(), 0o644),
+        "ssh/ssh_known_hosts": ("", 0o644),  # filled once the keys are made
+        "ssh/ssh_config": (SSH_CONFIG, 0o644),
+        "ssh/sshd_config": (SSHD_CONFIG, 0o644),
+    }
+
+
+SSHD = User("sshd", 101, "/run/sshd")  # sshd needs it to give up its privileges
+
+
+def passwd() -> str:
+    lines = [f"{user.name}:x:{user.uid}:{user.uid}:{user.name}:{user.home}:/bin/bash" for user in USERS]
+    lines += [f"sshd:x:{SSHD.uid}:65534::{SSHD.home}:/usr/sbin/nologin",
+              "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin"]
+    return "\n".join(lines) + "\n"
+
+
+def group() -> str:
+    lines = [f"{user.name}:x:{user.uid}:" for user in USERS] + ["tty:x:5:", "nogroup:x:65534:"]
+    return "\n".join(lines) + "\n"
+
+
+def hosts_file(hosts: list[Host]) -> str:
+    """IPv6 addresses have names of their own, so that a plain name has one meaning."""
+    lines = ["127.0.0.1 localhost", "::1 localhost6"]
+    lines += [f"{host.address} {host.name}" for host in hosts]
+    lines += [f"{host.address6} {host.name}-v6" for host in hosts]
+    return "\n".join(lines) + "\n"
+
+
+def known_hosts(keys: dict[str, str], hosts: list[Host]) -> str:
+    """`keys` has each host's public key; all names that a host goes by are listed."""
+    return "".join(f"{host.name},{host.name}-v6,{host.address},{host.address6} {keys[host.name]}\n" for host in hosts)
+
+
+# Of the key exchanges this one is the cheapest by far on a small machine.
+SSH_CONFIG = "Host *\n  KexAlgorithms curve25519-sha256\n  SendEnv LANG LC_*\n"
+
+SSHD_CONFIG = f"""\
+Port {SSH_PORT}
+HostKey /etc/ssh/keys/ssh_host_ed25519_key
+KexAlgorithms curve25519-sha256
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+UseDNS no
+MaxStartups 200
+MaxSessions 200
+PrintMotd no
+PrintLastLog no
+AcceptEnv LANG LC_*
+Subsystem sftp /usr/lib/openssh/sftp-server
+"""
+
+
+def slurm_conf(hosts: list[Host], cluster: str) -> str:
+    """Slurm 22.05. The hosts claim more CPUs than there are (config_overrides with task/none), and no
+    accounting daemon runs. A host that comes back is used again at once (ReturnToService)."""
+    login = next(host for host in hosts if host.is_login)
+    nodes = "\n".join(
+        f"NodeName={host.name} NodeAddr={host.address} CPUs={CPUS_PER_HOST} Sockets=2 "
+        f"CoresPerSocket={CPUS_PER_HOST // 2} ThreadsPerCore=1 RealMemory={MEMORY_MB_PER_HOST} "
+        f"Gres=gpu:{GPUS_PER_HOST}" for host in hosts if not host.is_login)
+    return f"""\
+ClusterName={cluster}
+SlurmctldHost={login.name}({login.address})
+SlurmUser=root
+SlurmctldPort={SLURMCTLD_PORT}
+SlurmdPort={SLURMD_PORT}
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+SlurmctldLogFile=/var/log/slurmctld.log
+SlurmdLogFile=/var/log/slurmd.log
+StateSaveLocation=/var/spool/slurmctld
+SlurmdSpoolDir=/var/spool/slurmd
+SlurmdParameters=config_overrides
+AuthType=auth/munge
+CredType=cred/munge
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+MailProg=/bin/true
+SwitchType=switch/none
+LaunchParameters=use_interactive_step
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=1,sched_min_interval=0,batch_sched_delay=0
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+GresTypes=gpu
+ReturnToService=2
+JobRequeue=0
+CompleteWait=0
+KillWait=10
+{nodes}
+PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE
+"""
+
+
+def gres_conf() -> str:
+    return f"Name=gpu File=/dev/nvidia[0-{GPUS_PER_HOST - 1}]\n"

@@ -1,0 +1,150 @@
+"""The warden: a process outside of the cluster's namespaces, for as long as the cluster lives.
+
+It starts the keeper, and takes everything away when the keeper ends, when the cluster's owner ends,
+when `up` is killed before all is ready, or when it is told to (SIGTERM). When the warden itself is
+killed the keeper goes with it, and only an empty folder is left, which `up` and `down` take away.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import shutil
+import signal
+import socket
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import kernel
+from host_init import Layout
+from keeper import ClusterError, Keeper, close_all_but
+from settings import hosts_of
+
+READY = b"ready\n"
+LOG_LINES = 15
+
+
+@dataclass(frozen=True)
+class Plan:
+    name: str
+    folder: Path  # of the cluster's own; there is nothing in it yet
+    host_count: int
+    shown: list[Path]  # folders of this machine that the hosts see, read-only
+    owner: int | None  # a pidfd: the cluster ends with this process
+
+
+def control_path(folder: Path) -> Path:
+    return folder / "control"
+
+
+def warden_path(folder: Path) -> Path:
+    """Holds the warden's pid, and is locked (flock) by it while it lives."""
+    return folder / "warden"
+
+
+def live(plan: Plan, report: int) -> NoReturn:
+    """The life of this process. Writes READY to `report` when the cluster is up, else what is wrong."""
+    os.setsid()
+    kernel.set_process_name("cluster-warden")
+    close_all_but(report, *([] if plan.owner is None else [plan.owner]))
+    stop = catch_signals()
+    lock = open(warden_path(plan.folder), "w+")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    print(os.getpid(), file=lock, flush=True)
+    redirect_streams(plan.folder / "log")
+    said_read, said_write = os.pipe()
+    kernel.unshare(kernel.CLONE_NEWPID)
+    keeper = os.fork()
+    if keeper == 0:
+        os.close(lock.fileno())
+        live_as_keeper(plan, said_write)
+    os.close(said_write)
+    try:
+        watch(keeper, stop, said_read, report, plan.owner)
+    finally:
+        os.kill(keeper, signal.SIGKILL)
+        os.waitpid(keeper, 0)  # returns when all its namespace is gone
+        shutil.rmtree(plan.folder)
+        os._exit(0)
+
+
+def catch_signals() -> int:
+    """A descriptor that becomes readable when this process is told to stop."""
+    read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(write_end)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+    return read_end
+
+
+def redirect_streams(log: Path) -> None:
+    null = os.open("/dev/null", os.O_RDONLY)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(null, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(null)
+    os.close(output)
+
+
+def watch(keeper: int, stop: int, said: int, report: int, owner: int | None) -> None:
+    """Returns when the cluster is to end."""
+    poller = select.poll()
+    poller.register(stop, select.POLLIN)
+    poller.register(os.pidfd_open(keeper), select.POLLIN)
+    poller.register(said, select.POLLIN)
+    poller.register(report, 0)  # an error event: nobody reads it any more
+    if owner is not None:
+        poller.register(owner, select.POLLIN)
+    while True:
+        ready = [fd for fd, _ in poller.poll()]
+        if said not in ready:
+            return
+        words = os.read(said, 65536)
+        if words:
+            os.write(report, words)
+        if words != READY:
+            return
+        for fd in (said, report):
+            poller.unregister(fd)
+            os.close(fd)
+
+
+def live_as_keeper(plan: Plan, say: int) -> NoReturn:
+    try:
+        kernel.die_with_parent(signal.SIGKILL)
+        kernel.set_process_name("cluster-keeper")
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        kernel.unshare(kernel.HOST_NAMESPACES)
+        socket.sethostname("switch")
+        kernel.make_mounts_private()
+        kernel.mount("proc", "/proc", "proc")
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        listener.bind(str(control_path(plan.folder)))
+        listener.listen(64)
+        layout = Layout(plan.folder / "inside")
+        layout.inside.mkdir(mode=0o755)
+        kernel.mount("tmpfs", str(layout.inside), "tmpfs", 0, "mode=755")
+        keeper = Keeper(plan.name, hosts_of(plan.host_count), layout, plan.shown)
+        try:
+            keeper.start()
+        except (ClusterError, OSError) as error:
+            raise ClusterError(f"{error}\n{tails(layout.inside)}") from error
+        os.write(say, READY)
+        os.close(say)
+        keeper.serve(listener)
+    except BaseException as error:
+        traceback.print_exc()
+        os.write(say, f"{type(error).__name__}: {error}"[-60000:].encode())
+        os._exit(1)
+
+
+def tails(inside: Path) -> str:
+    """The ends of the services' logs."""
+    logs = sorted(path for path in [*inside.glob("*.log"), *inside.glob("log/*/*")] if path.is_file())
+    return "\n".join(f"-- {path.relative_to(inside)}\n" + "\n".join(lines[-LOG_LINES:])
+                     for path in logs if (lines := path.read_text(errors="replace").splitlines()))

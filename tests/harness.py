@@ -30,6 +30,11 @@ HOSTNAME = socket.gethostname()
 _CACHE = BUILD / "CMakeCache.txt"
 SANITIZED = bool(_CACHE.exists() and re.search(r"^HVD_SANITIZE:\w+=\w", _CACHE.read_text(), re.MULTILINE))
 
+# Started in the background (nohup, &), these would be ignored, and so by all that the tests start.
+for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
+
 # No test takes this long; one that does hangs, and is ended with what it printed.
 TIME_LIMIT = 240.0 if SANITIZED else 60.0
 

@@ -12,11 +12,13 @@
 namespace libhvd::checkpoint {
 namespace {
 
-constexpr int kLowestPriority = 19;
+// Low enough to give way to training, and still a tenth of a core that others keep busy: whoever
+// waits for the writing should not wait for ever. It cannot be raised again when somebody does.
+constexpr int kPriority = 10;
 
 Outcome run(const std::function<Outcome()>& work) {
   // Linux gives each thread a nice value of its own.
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowestPriority);
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kPriority);
   try {
     return work();
   } catch (const std::exception& exception) {
@@ -27,14 +29,16 @@ Outcome run(const std::function<Outcome()>& work) {
 }  // namespace
 
 Outcome Background::start(std::function<Outcome()> work) {
-  outcome_.reset();
+  error_.reset();
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the new thread
   Outcome outcome = Done{};
   try {
-    thread_ = std::thread([this, work = std::move(work)] { outcome_ = run(work); });
+    thread_ = std::thread([this, work = std::move(work)] {
+      if (Outcome done = run(work); !done.ok()) error_ = std::move(done.error());
+    });
   } catch (const std::system_error& error) {
     outcome = fail_errno("cannot start a thread that writes the checkpoint", error.code().value());
   }
@@ -44,7 +48,8 @@ Outcome Background::start(std::function<Outcome()> work) {
 
 Outcome Background::wait() {
   if (thread_.joinable()) thread_.join();
-  return std::exchange(outcome_, std::nullopt).value_or(Outcome(Done{}));
+  if (auto error = std::exchange(error_, std::nullopt)) return std::move(*error);
+  return Done{};
 }
 
 }  // namespace libhvd::checkpoint

@@ -1,4 +1,4 @@
-// One piece of work at a time on a thread of its own, which gives way to training: the lowest
+// One piece of work at a time on a thread of its own, which gives way to training: a low
 // priority, no signals. It inherits the cores that its starter is bound to.
 //
 // One owner; start() and wait() from one thread at a time.
@@ -29,7 +29,7 @@ class Background {
 
  private:
   std::thread thread_;
-  std::optional<Outcome> outcome_;  // the thread's, until it is joined
+  std::optional<Error> error_;  // the thread's, until it is joined
 };
 
 }  // namespace libhvd::checkpoint

@@ -3,7 +3,6 @@
 #include "base/random.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/checkpoint_file.hpp"
-#include "checkpoint/load_stream.hpp"
 #include "io/atomic_file.hpp"
 
 #include <cerrno>
@@ -11,7 +10,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <unordered_map>
 #include <utility>
 
 #include <fcntl.h>
@@ -41,44 +39,6 @@ Result<std::uint64_t> random_number() {
   std::uint64_t number = 0;
   std::memcpy(&number, bytes.data(), sizeof number);
   return number;
-}
-
-std::vector<Description> descriptions_of(const Index& index) {
-  std::vector<Description> parts;
-  for (const Part& part : index.parts) parts.push_back(part.description);
-  return parts;
-}
-
-// A pointer for each part of the index; bytes get room first.
-Result<Destinations> make_room(const Index& index, std::span<const Item> items) {
-  std::unordered_map<std::string_view, const Item*> by_name;
-  for (const Item& item : items) by_name.emplace(item.description.name, &item);
-  Destinations destinations;
-  for (const Part& part : index.parts) {
-    const Item& item = *by_name.at(part.description.name);
-    const std::uint64_t bytes = part.description.bytes;
-    std::byte* to = item.data;
-    if (item.resize) {
-      to = item.resize(bytes);
-      if (to == nullptr && bytes > 0)
-        return fail(HVD_ERROR_SYSTEM, "no memory for the " + std::to_string(bytes) +
-                                          " bytes of item " + quote_name(part.description.name));
-    } else if (bytes != item.description.bytes) {
-      return fail(HVD_ERROR_MISMATCH, "item " + quote_name(part.description.name) + " has " +
-                                          std::to_string(bytes) + " bytes in the checkpoint, and " +
-                                          std::to_string(item.description.bytes) +
-                                          " bytes of room");
-    }
-    destinations.push_back(to);
-  }
-  return destinations;
-}
-
-constexpr const char* kOtherWhich = "the ranks look for different checkpoints";
-
-Error unfit(const std::string& path, const std::string& differences) {
-  return fail(HVD_ERROR_MISMATCH, "the checkpoint " + path +
-                                      " does not fit the state; in the checkpoint: " + differences);
 }
 
 }  // namespace
@@ -169,20 +129,21 @@ Outcome Checkpoints::prepare_as_guest() {
 
 Outcome Checkpoints::save(Communicator& communicator, std::span<const Item> items,
                           std::uint64_t step, std::optional<double> metric) {
-  const Outcome before = wait(communicator);
-  if (!before.ok() && before.error().status == HVD_ERROR_PEER) return before;
+  HVD_CHECK(settle(communicator));
   HVD_CHECK(agree(communicator, take_snapshot(items, step, metric)));
   HVD_CHECK(agree_on(communicator, step, "the ranks save checkpoints of different steps"));
   HVD_CHECK(agree_on_state(communicator, describe(items), options_.sharded));
   HVD_TRY(index_.save, share_number(communicator, rank_ == 0 ? archive_.next_save() : 0));
-  if (const Outcome started = agree(communicator, start_writing()); !started.ok()) {
+  Outcome started = agree(communicator, start_writing());
+  if (started.ok() && options_.sharded) started = agree(communicator, start_completing());
+  if (!started.ok()) {
     abandon();
     return started;
   }
-  if (before.ok()) return Done{};
-  Error error = before.error();
-  error.message += " (the checkpoint of step " + std::to_string(step) + " is being written)";
-  return error;
+  auto before = std::exchange(untold_, std::nullopt);
+  if (!before) return Done{};
+  before->message += " (the checkpoint of step " + std::to_string(step) + " is being written)";
+  return std::move(*before);
 }
 
 Outcome Checkpoints::take_snapshot(std::span<const Item> items, std::uint64_t step,
@@ -219,11 +180,14 @@ Outcome Checkpoints::start_writing() {
     return fail(HVD_ERROR_SYSTEM, "the folder " + folder_ +
                                       " is not the one that was opened; is its file system still "
                                       "mounted?");
-  if (options_.sharded && rank_ == 0) {
-    watch_.reset();
-    HVD_CHECK(completing_.start([this] { return write_manifest(); }));
-  }
   return writing_.start([this] { return write_own_file(); });
+}
+
+// Only when all ranks have begun their parts: so nothing can complete what was given up.
+Outcome Checkpoints::start_completing() {
+  if (rank_ != 0) return Done{};
+  watch_.reset();
+  return completing_.start([this] { return write_manifest(); });
 }
 
 std::string Checkpoints::own_path() const {
@@ -281,30 +245,11 @@ Outcome Checkpoints::finish_sharded(Communicator& communicator, const Outcome& w
 // Ends what this rank has begun of a save that not all ranks could begin.
 void Checkpoints::abandon() {
   static_cast<void>(writing_.wait());
-  watch_.patience(seconds(0));
-  static_cast<void>(completing_.wait());
   if (options_.sharded) ::unlink(own_path().c_str());
 }
 
-Outcome Checkpoints::wait(Communicator& communicator) {
-  const Outcome outcome = finish(communicator);
-  const auto untold = std::exchange(untold_, std::nullopt);
-  if (outcome.ok() && untold) return *untold;
-  return outcome;
-}
-
-Outcome Checkpoints::close() {
-  Outcome outcome = writing_.wait();
-  watch_.patience(outcome.ok() ? kUntilWritten : seconds(0));
-  const Outcome completed = completing_.wait();
-  lock_ = FolderLock();
-  return outcome.ok() ? completed : outcome;
-}
-
-// ---- Loading
-
-// Before a look at the folder: what is being written should be in it. How that went is told by the
-// next call that is about saving.
+// Before whatever needs to know that nothing is being written. How that went is told by the next
+// call that is about saving.
 Outcome Checkpoints::settle(Communicator& communicator) {
   const Outcome outcome = finish(communicator);
   if (outcome.ok()) return Done{};
@@ -313,83 +258,18 @@ Outcome Checkpoints::settle(Communicator& communicator) {
   return Done{};
 }
 
-Outcome Checkpoints::begin_search(hvd_which which, std::optional<Search>& search) const {
-  if (which != HVD_NEWEST && which != HVD_THE_BEST)
-    return fail(HVD_ERROR_INVALID_ARGUMENT,
-                "there is no hvd_which " + std::to_string(which) + " to look for");
-  const hvd_best best = options_.retention.best;
-  if (which == HVD_THE_BEST && best == HVD_BEST_NONE)
-    return fail(
-        HVD_ERROR_INVALID_ARGUMENT,
-        "the best checkpoint of " + folder_ +
-            " was asked for, but the folder was opened without saying which metric is best");
-  if (rank_ != 0) return Done{};
-  HVD_TRY(search, Search::begin(folder_, which == HVD_THE_BEST ? best : HVD_BEST_NONE));
+Outcome Checkpoints::wait(Communicator& communicator) {
+  HVD_CHECK(settle(communicator));
+  if (auto untold = std::exchange(untold_, std::nullopt)) return std::move(*untold);
   return Done{};
 }
 
-// The next candidate of rank 0's search, on all ranks.
-Result<std::optional<Found>> Checkpoints::share_next(
-    Communicator& communicator, std::optional<Search>& search,
-    std::optional<Search::Candidate>& candidate) const {
-  candidate.reset();
-  Outcome own = Done{};
-  if (search) {
-    auto next = search->next();
-    if (next.ok()) {
-      candidate = std::move(*next);
-    } else {
-      own = next.error();
-    }
-  }
-  HVD_CHECK(agree(communicator, own));
-  std::string path = candidate ? candidate->path : "";
-  std::string index = candidate ? encode_index(candidate->file.index()) : "";
-  HVD_CHECK(share_bytes(communicator, path));
-  if (path.empty()) return std::optional<Found>();
-  HVD_CHECK(share_bytes(communicator, index));
-  HVD_TRY(Index decoded, decode_index(index));
-  return std::optional(Found{std::move(path), std::move(decoded)});
-}
-
-Result<std::optional<Found>> Checkpoints::find(Communicator& communicator, hvd_which which) {
-  HVD_CHECK(settle(communicator));
-  std::optional<Search> search;
-  std::optional<Search::Candidate> candidate;
-  HVD_CHECK(agree_on(communicator, static_cast<std::uint64_t>(which), kOtherWhich));
-  HVD_CHECK(agree(communicator, begin_search(which, search)));
-  return share_next(communicator, search, candidate);
-}
-
-Result<std::optional<Found>> Checkpoints::load(Communicator& communicator,
-                                               std::span<const Item> items, hvd_which which) {
-  HVD_CHECK(settle(communicator));
-  Outcome own = Done{};
-  if (std::string fault = find_fault(items); !fault.empty())
-    own = fail(HVD_ERROR_INVALID_ARGUMENT, std::move(fault));
-  HVD_CHECK(agree(communicator, own));
-  const std::vector<Description> state = describe(items);
-  HVD_CHECK(agree_on_state(communicator, state, false));
-  std::optional<Search> search;
-  std::optional<Search::Candidate> candidate;
-  HVD_CHECK(agree_on(communicator, static_cast<std::uint64_t>(which), kOtherWhich));
-  HVD_CHECK(agree(communicator, begin_search(which, search)));
-  while (true) {
-    HVD_TRY(auto found, share_next(communicator, search, candidate));
-    if (!found) return found;
-    const std::vector<Description> parts = descriptions_of(found->index);
-    if (const auto differences = find_differences(state, parts); !differences.empty())
-      return unfit(found->path, differences);
-    auto room = make_room(found->index, items);
-    own = room.ok() ? Outcome(Done{}) : Outcome(room.error());
-    HVD_CHECK(agree(communicator, own));
-    HVD_TRY(const auto bad,
-            load_data(communicator, found->index, candidate ? &candidate->file : nullptr, *room));
-    if (!bad) return found;
-    if (!candidate) continue;
-    search->skip(*candidate, *bad);
-    archive_.forget(candidate->name);
-  }
+Outcome Checkpoints::close() {
+  Outcome outcome = writing_.wait();
+  watch_.patience(outcome.ok() ? kUntilWritten : seconds(0));
+  const Outcome completed = completing_.wait();
+  lock_ = FolderLock();
+  return outcome.ok() ? completed : outcome;
 }
 
 }  // namespace libhvd::checkpoint

@@ -74,6 +74,7 @@ class Checkpoints {
   Outcome take_snapshot(std::span<const Item> items, std::uint64_t step,
                         std::optional<double> metric);
   Outcome start_writing();
+  Outcome start_completing();
   Outcome write_own_file();
   Outcome write_manifest();
   Outcome finish(Communicator& communicator);

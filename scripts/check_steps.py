@@ -74,6 +74,9 @@ def test_lane(soak: bool) -> Iterator[Step]:
                lambda log: run_pytest(log, "build", ["tests/e2e"]), needs=("build",))
     yield Step("interop", "tests with Open MPI, PMIx and torch-style programs",
                lambda log: run_pytest(log, "build", ["tests/interop"]), needs=("build",))
+    # Each worker brings up a cluster of its own, so there are fewer of them.
+    yield Step("cluster", "tests on a Slurm cluster of this machine's own",
+               lambda log: run_pytest(log, "build", ["tests/cluster"], workers=JOBS), needs=("build",))
     yield Step("install", "cmake --install, find_package, pkg-config",
                lambda log: run_pytest(log, "build", ["tests/install"]), needs=("build",))
     yield Step("bench", "the benches, a small round each", run_bench, needs=("build",))
@@ -112,10 +115,11 @@ def run_ctest(log: Log, build: str) -> Tally:
     return tally_of(log, results)
 
 
-def run_pytest(log: Log, build: str, paths: list[str], marks: str = "") -> Tally:
+def run_pytest(log: Log, build: str, paths: list[str], marks: str = "",
+               workers: int = 2 * JOBS) -> Tally:
     results = log.folder / "results.xml"
     results.unlink(missing_ok=True)
-    log.run([PYTHON, "-m", "pytest", "-n", str(2 * JOBS), "-q", "-ra", "-p", "no:cacheprovider",
+    log.run([PYTHON, "-m", "pytest", "-n", str(workers), "-q", "-ra", "-p", "no:cacheprovider",
              "-m", marks, "--junitxml", results, *paths],
             environment={**SANITIZER_ENVIRONMENT, "HVD_BUILD": str(TOP / build)}, may_fail=True)
     return tally_of(log, results)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-import freezer
+import host_processes
 import kernel
 from host_init import SERVICE_ENVIRONMENT, Layout, live, reap
 from provision import provision
@@ -176,7 +176,7 @@ class Keeper:
         self._set_port(machine, forwarding=True)
 
     def _set_port(self, machine: Machine, forwarding: bool) -> None:
-        run_tool("ip", "link", "set", machine.host.link, "type", "bridge_slave", "state", "3" if forwarding else "0")
+        run_tool("bridge", "link", "set", "dev", machine.host.link, "state", "forwarding" if forwarding else "disabled")
         machine.cut = not forwarding
 
     def slow(self, machine: Machine, rate: str) -> None:
@@ -193,12 +193,12 @@ class Keeper:
     def freeze(self, machine: Machine) -> None:
         self._require_power(machine)
         if machine.frozen is None:
-            machine.frozen = freezer.freeze(machine.pid)
+            machine.frozen = host_processes.freeze(machine.pid)
 
     def thaw(self, machine: Machine) -> None:
         self._require_power(machine)
         if machine.frozen is not None:
-            freezer.thaw(machine.pid, machine.frozen)
+            host_processes.thaw(machine.pid, machine.frozen)
             machine.frozen = None
 
     def kill(self, machine: Machine) -> None:
@@ -211,7 +211,18 @@ class Keeper:
         pid, machine.pid = machine.pid, 0
         wait_until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, f"all processes of {machine.host.name} end",
                    STOP_LIMIT_S)
-        run_tool("ip", "link", "del", machine.host.link)
+        self._unplug(machine)
+
+    def _unplug(self, machine: Machine) -> None:
+        """The cable of a host that is off. The kernel pulls it too, some time after the host's end."""
+        link = machine.host.link
+
+        def is_out() -> bool:
+            return link not in (name for _, name in socket.if_nameindex())
+
+        if not is_out():
+            subprocess.run(["ip", "link", "del", "dev", link], stderr=subprocess.DEVNULL, env=SERVICE_ENVIRONMENT)
+        wait_until(is_out, f"the cable of {machine.host.name} is out", STOP_LIMIT_S)
 
     def _forget_connections_soon(self, machine: Machine) -> None:
         """Else the kernel keeps the dead host's network for minutes, to say goodbye to its peers."""
@@ -224,11 +235,12 @@ class Keeper:
         wait_until(machine.listens, f"sshd and Slurm's daemon listen on {machine.host.name}", START_LIMIT_S)
 
     def heal(self, machine: Machine) -> None:
-        """As it was at first: on, connected, at full speed, its services running."""
+        """As it was at first: on, connected, at full speed, its services running, no user's process left."""
         if machine.pid != 0:
             self.thaw(machine)
             self.join(machine)
             self.slow(machine, "off")
+            host_processes.kill_users(machine.pid)
             if not machine.listens():
                 self.kill(machine)
         self.power_on(machine)
@@ -261,7 +273,7 @@ class Keeper:
         for machine in self._machines.values():
             if machine.pid in ended:  # not by kill(): a program inside ended pid 1
                 machine.pid = 0
-                run_tool("ip", "link", "del", machine.host.link)
+                self._unplug(machine)
         if self._munged in ended:
             raise ClusterError("munged ended")
 

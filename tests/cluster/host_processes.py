@@ -1,6 +1,6 @@
-"""Stops and continues all processes of a host so that none of them can tell.
+"""Signals to all processes of a host: stops and continues them so that none can tell; kills users'.
 
-The cgroup freezer would do it too, but many machines do not let a test make cgroups. With signals
+The cgroup freezer would stop them too, but many machines do not let a test make cgroups. With signals
 the order matters: a parent that is awake sees its child stop (waitpid with WUNTRACED), so parents
 are stopped before their children and continued after them.
 """
@@ -11,6 +11,8 @@ import os
 import signal
 import time
 from pathlib import Path
+
+FIRST_USER_UID = 1000
 
 _STOP_BIT = 1 << (signal.SIGSTOP - 1)
 
@@ -40,6 +42,9 @@ def freeze(init: int, limit_s: float = 5.0) -> set[int]:
         for pid in awake:
             if _signal(pid, signal.SIGSTOP):
                 stopped.add(pid)
+            # A parent on its way out of waitpid() would see its child stop all the same.
+            while _is_awake(pid) and time.monotonic() < deadline:
+                time.sleep(0.0002)
     return stopped
 
 
@@ -48,6 +53,16 @@ def thaw(init: int, stopped: set[int]) -> None:
     for pid in reversed(_parents_first(processes_of(init))):
         if pid in stopped:
             _signal(pid, signal.SIGCONT)
+
+
+def kill_users(init: int) -> None:
+    """Kills what ordinary users run on the host; the services go on."""
+    for pid in processes_of(init):
+        try:
+            if int(_status(pid)["Uid"].split()[0]) >= FIRST_USER_UID:
+                _signal(pid, signal.SIGKILL)
+        except (OSError, KeyError):
+            continue  # it has ended meanwhile
 
 
 def _parents_first(parents: dict[int, int]) -> list[int]:

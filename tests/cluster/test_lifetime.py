@@ -1,0 +1,180 @@
+"""Bringing clusters up and down, and what is left of them: nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import HERE, PYTHON, Cluster, ClusterFailed, wait_until
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make namespaces, mounts and network links")
+
+
+@pytest.fixture
+def own() -> Iterator[Cluster]:
+    """A name for a cluster of the test's own; what is up under it is taken down."""
+    handle = Cluster(f"own-{uuid.uuid4().hex[:8]}")
+    try:
+        yield handle
+    finally:
+        handle.down()
+
+
+def script(name: str, *words: str, **options: object) -> subprocess.CompletedProcess:
+    return subprocess.run([PYTHON, HERE / name, *words], capture_output=True, text=True, **options)
+
+
+def traces(cluster: Cluster) -> dict[str, object]:
+    """What shows of a cluster on this machine, or might."""
+    return {
+        "folder": cluster.folder.exists(),
+        "processes": sorted(processes_with(str(cluster.folder)) + members_of(cluster)),
+        "mounts": [line for line in Path("/proc/mounts").read_text().splitlines() if "hvd-cluster" in line],
+        "links": [line for line in os.listdir("/sys/class/net") if line.startswith(("to-", "switch"))],
+        "named namespaces": os.listdir("/run/netns") if Path("/run/netns").exists() else [],
+    }
+
+
+def namespaces(kind: str) -> dict[int, str]:
+    """Each running process's namespace of this kind."""
+    found = {}
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            found[pid] = os.readlink(f"/proc/{pid}/ns/{kind}")
+        except OSError:
+            continue  # it has ended meanwhile
+    return found
+
+
+def processes_with(word: str) -> list[int]:
+    """The processes that mount, or have open, something of this name."""
+    found = []
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            if word in Path(f"/proc/{pid}/mounts").read_text():
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
+def members_of(cluster: Cluster) -> list[int]:
+    """The warden, while it runs."""
+    try:
+        pid = int((cluster.folder / "warden").read_text())
+    except (OSError, ValueError):
+        return []
+    return [pid]
+
+
+NOTHING = {"folder": False, "processes": [], "mounts": [], "links": []}
+
+
+def assert_no_trace(cluster: Cluster, before: dict[str, object]) -> None:
+    wait_until(lambda: not cluster.folder.exists(), "the cluster's folder is gone")
+    after = traces(cluster)
+    assert {**after, "named namespaces": None} == {**NOTHING, "named namespaces": None}
+    assert after["named namespaces"] == before["named namespaces"]
+
+
+def test_up_and_down_can_be_repeated(own: Cluster) -> None:
+    before = traces(own)
+    said = script("up", "--name", own.name, "--hosts", "2")
+    assert said.returncode == 0 and f"tests/cluster/run --name {own.name}" in said.stdout, said.stderr
+    seen = set(namespaces("net").values())
+    again = script("up", "--name", own.name, "--hosts", "2")
+    assert again.returncode == 0 and "up already" in again.stdout
+    assert set(namespaces("net").values()) == seen, "nothing was started the second time"
+    assert own.hosts == ["n1", "n2"]
+    assert traces(own)["links"] == [] and traces(own)["mounts"] == [], "nothing shows on this machine"
+
+    members = processes_with(str(own.folder))
+    assert len(members) > 6
+    assert "is gone" in script("down", "--name", own.name).stdout
+    assert "was not there" in script("down", "--name", own.name).stdout
+    assert not any(Path(f"/proc/{pid}").exists() for pid in members)
+    assert_no_trace(own, before)
+
+
+def test_two_clusters_do_not_meet(cluster: Cluster, own: Cluster) -> None:
+    own.up(hosts=2)
+    assert sorted(own.output("srun", "-N2", "hostname").split()) == ["n1", "n2"]
+    assert len(cluster.output("srun", "-N4", "hostname").split()) == 4
+    own.output("touch", "/home/user/own")
+    assert cluster.run("ls", "/home/user/own").returncode == 2
+    own.kill("n1")
+    assert cluster.output("ssh", "n1", "hostname") == "n1\n"
+    own.down()
+    assert cluster.output("ssh", "n2", "hostname") == "n2\n"
+
+
+def test_two_ups_at_once_make_one_cluster(own: Cluster) -> None:
+    ups = [subprocess.Popen([PYTHON, HERE / "up", "--name", own.name, "--hosts", "1"], stdout=subprocess.PIPE, text=True)
+           for _ in range(2)]
+    said = [process.communicate()[0] for process in ups]
+    assert [process.returncode for process in ups] == [0, 0]
+    assert sum("is up already" in text for text in said) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("moment", ["warden", "control", "log/n1"])
+def test_an_interrupted_up_leaves_nothing(own: Cluster, moment: str, number: signal.Signals) -> None:
+    before = traces(own)
+    process = subprocess.Popen([PYTHON, HERE / "up", "--name", own.name], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+    with process:
+        wait_until(lambda: has_come_to(own, moment), f"up has made {moment}")
+        process.send_signal(number)
+    assert process.returncode != 0
+    assert_no_trace(own, before)
+
+
+def has_come_to(cluster: Cluster, moment: str) -> bool:
+    if (cluster.folder / moment).exists():
+        return True
+    return any((Path(f"/proc/{pid}/root") / str(cluster.folder).lstrip("/") / "inside" / moment).exists()
+               for pid in processes_with(str(cluster.folder)))
+
+
+def test_a_cluster_ends_with_its_owner(own: Cluster) -> None:
+    before = traces(own)
+    with subprocess.Popen(["sleep", "3600"]) as owner:
+        own.up(hosts=1, owner=owner.pid)
+        assert own.output("srun", "hostname") == "n1\n"
+        owner.kill()
+    assert_no_trace(own, before)
+
+
+def test_a_killed_warden_takes_all_with_it(own: Cluster) -> None:
+    before = traces(own)
+    own.up(hosts=1)
+    members = processes_with(str(own.folder))
+    os.kill(members_of(own)[0], signal.SIGKILL)
+    wait_until(lambda: not processes_with(str(own.folder)), f"{members} are gone")
+    own.up(hosts=1)
+    assert own.output("srun", "hostname") == "n1\n", "what was left of the old one is in nobody's way"
+    own.down()
+    assert_no_trace(own, before)
+
+
+def test_what_cannot_run_is_said_with_code_77(own: Cluster) -> None:
+    as_nobody = script("up", "--name", own.name, user="nobody")
+    assert (as_nobody.returncode, "only root" in as_nobody.stderr) == (77, True), as_nobody
+    # A private mount over slurmd's folder of plugins hides one of the packages.
+    hidden = subprocess.run(["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$1" && exec "$2" --name "$3"', "sh",
+                             f"/usr/lib/{os.uname().machine}-linux-gnu/slurm-wlm", HERE / "up", own.name],
+                            capture_output=True, text=True)
+    assert (hidden.returncode, "slurm-wlm-basic-plugins" in hidden.stderr) == (77, True), hidden
+    assert not own.folder.exists()
+
+
+def test_a_bad_name_is_refused(own: Cluster) -> None:
+    assert "is no name" in script("up", "--name", "../x").stderr
+    with pytest.raises(ClusterFailed):
+        Cluster("")

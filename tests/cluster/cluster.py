@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from settings import LOGIN, USER
+from settings import LOGIN, USER, USERS
 from warden import control_path, warden_path
 
 HERE = Path(__file__).resolve().parent
@@ -148,12 +148,10 @@ class Cluster:
     def command(self, words: Sequence[object], on: str = LOGIN, user: str = USER.name, folder: object = "",
                 environment: dict[str, str] | None = None, tty: bool = False) -> list[str]:
         """What to start on this machine so that the words run inside."""
-        before = [PYTHON, str(HERE / "run"), "--name", self.name, "--on", on, "--as", user]
-        before += ["--tty"] if tty else []
-        before += ["--cwd", str(folder)] if folder else []
-        for name, value in (environment or {}).items():
-            before += ["--env", f"{name}={value}"]
-        return [*before, "--", *map(str, words)]
+        who = next(known for known in USERS if known.name == user)
+        return [PYTHON, "-S", "-E", str(HERE / "enter.py"), str(control_path(self.folder)), on, who.name, str(who.uid),
+                who.home, str(folder or who.home), "tty" if tty else "-",
+                *(f"{name}={value}" for name, value in (environment or {}).items()), "--", *map(str, words)]
 
     def start(self, *words: object, on: str = LOGIN, user: str = USER.name, folder: object = "",
               environment: dict[str, str] | None = None, tty: bool = False, **options: object) -> subprocess.Popen:
@@ -212,24 +210,27 @@ class Cluster:
         self._switch("start", host)
 
     def heal(self) -> None:
-        """All hosts on, connected, at full speed, without jobs, and idle."""
-        for host in self.status()["hosts"]:
+        """All hosts on, connected, at full speed, without jobs and users' processes, and idle."""
+        hosts = self.status()["hosts"]
+        for host in hosts:
             self._switch("heal", host)
         if jobs := self.output("squeue", "-h", "-o", "%A", user="root").split():
-            # First at once for what ignores TERM, then the allocations themselves; they may be gone already.
-            self.run("scancel", "--quiet", "--signal=KILL", "--full", *jobs, user="root")
-            self.run("scancel", "--quiet", *jobs, user="root")
-        self.wait_idle()
+            self.run("scancel", "--quiet", *jobs, user="root")  # some may be gone already
+
+        def is_idle() -> bool:
+            for host in hosts:
+                self._switch("clear", host)  # again: a job may have started since, and ignore TERM
+            return self._is_idle()
+
+        wait_until(is_idle, "all hosts are idle", IDLE_LIMIT_S)
 
     def wait_idle(self) -> None:
         """Returns when Slurm calls all compute hosts idle and no job is left."""
-        wanted = {name: "idle" for name in self.hosts}
+        wait_until(self._is_idle, "all hosts are idle", IDLE_LIMIT_S)
 
-        def is_idle() -> bool:
-            lines = self.output("sinfo", "-h", "-N", "-o", "%N %T", user="root").splitlines()
-            return dict(line.split() for line in lines) == wanted and not self.output("squeue", "-h", user="root")
-
-        wait_until(is_idle, "all hosts are idle", IDLE_LIMIT_S)
+    def _is_idle(self) -> bool:
+        said = self.output("sh", "-c", "sinfo -h -N -o '%N %T' && squeue -h", user="root").splitlines()
+        return said == [f"{name} idle" for name in self.hosts]
 
     def _switch(self, verb: str, host: str, rate: str = "") -> None:
         ask(self.folder, {"do": verb, "host": host, "rate": rate})

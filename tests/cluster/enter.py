@@ -1,42 +1,55 @@
 """Runs a command inside a host, as a user, with a clean environment.
 
-The process that calls run_inside() stays outside and stands for the command: signals that it gets go
-to the command, it ends as the command ends, and the command is killed when it is killed.
+  enter.py CONTROL HOST USER UID HOME FOLDER TERMINAL [NAME=VALUE ...] -- WORD...
+
+CONTROL is the keeper's socket; FOLDER is where the command runs; TERMINAL is "tty" when it gets a
+terminal of its own. This process stays outside and stands for the command: signals that it gets go to
+the command, it ends as the command ends, and the command is killed when it is killed. Code 125: the
+host cannot be entered; 127: the command cannot be run.
+
+Tests start it by the hundred, so it is started without site-packages and imports little.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import resource
-import select
 import signal
+import socket
 import sys
-import termios
-import tty
-from dataclasses import dataclass, field
-from typing import NoReturn
 
 import kernel
-from settings import User
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+CANNOT_ENTER = 125
+CANNOT_RUN = 127
 
 PATHS = {True: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", False: "/usr/local/bin:/usr/bin:/bin"}
 FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2,
              signal.SIGTSTP, signal.SIGCONT)
 
 
-@dataclass(frozen=True)
 class Command:
-    words: list[str]
-    user: User
-    folder: str = ""  # its working directory; the user's home when empty
-    environment: dict[str, str] = field(default_factory=dict)  # besides what a login sets
-    terminal: bool = False  # it gets a terminal of its own
+    """What the command line asks for."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        border = arguments.index("--")
+        self.control, self.host, self.user, uid, self.home, self.folder, terminal = arguments[:7]
+        self.uid = int(uid)
+        self.terminal = terminal == "tty"
+        self.words = arguments[border + 1:]
+        self.environment = {
+            "HOME": self.home, "USER": self.user, "LOGNAME": self.user, "SHELL": "/bin/bash",
+            "PATH": PATHS[self.uid == 0], "LANG": "C.UTF-8",
+            **({"TERM": os.environ.get("TERM", "xterm")} if self.terminal else {}),
+            **dict(word.split("=", 1) for word in arguments[7:border])}
 
 
-def run_inside(pidfd: int, command: Command) -> NoReturn:
-    kernel.join(pidfd, kernel.HOST_NAMESPACES | kernel.CLONE_NEWPID)
-    os.close(pidfd)
+def main() -> NoReturn:
+    command = Command(sys.argv[1:])
+    enter(command)
     master, slave = os.openpty() if command.terminal else (-1, -1)
     child = os.fork()
     if child == 0:
@@ -51,36 +64,62 @@ def run_inside(pidfd: int, command: Command) -> NoReturn:
     end_as(status)
 
 
+def enter(command: Command) -> None:
+    """This process is in the host's namespaces then, and its children also in that of its pids."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(command.control)
+        except OSError:
+            give_up(CANNOT_ENTER, "the cluster is not up; tests/cluster/up starts it")
+        connection.sendall(f'{{"do": "enter", "host": "{command.host}"}}\n'.encode())
+        text, pidfds, _, _ = socket.recv_fds(connection, 65536, 1)
+    if not pidfds:
+        give_up(CANNOT_ENTER, text.decode().strip() or "the cluster ended")
+    kernel.join(pidfds[0], kernel.HOST_NAMESPACES | kernel.CLONE_NEWPID)
+    os.close(pidfds[0])
+
+
+def give_up(code: int, words: str) -> NoReturn:
+    print(f"run: {words}", file=sys.stderr, flush=True)
+    os._exit(code)
+
+
 def become(command: Command, terminal: int) -> NoReturn:
     """A session of its own: the caller's has no number inside."""
     try:
         os.setsid()
         if terminal >= 0:
-            fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-            for fd in (0, 1, 2):
-                os.dup2(terminal, fd)
-            os.close(terminal)
-        user = command.user
-        os.initgroups(user.name, user.uid)
-        os.setgid(user.uid)
-        os.setuid(user.uid)
+            take_terminal(terminal)
+        os.initgroups(command.user, command.uid)
+        os.setgid(command.uid)
+        os.setuid(command.uid)
         kernel.die_with_parent(signal.SIGKILL)
-        os.chdir(command.folder or user.home)
+        os.chdir(command.folder)
         os.umask(0o022)
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)  # Python ignores them
-        environment = {"HOME": user.home, "USER": user.name, "LOGNAME": user.name, "SHELL": "/bin/bash",
-                       "PATH": PATHS[user.uid == 0], "LANG": "C.UTF-8", **command.environment}
-        if terminal >= 0:
-            environment.setdefault("TERM", os.environ.get("TERM", "xterm"))
-        os.execvpe(command.words[0], command.words, environment)
+        os.execvpe(command.words[0], command.words, command.environment)
     except OSError as error:
-        print(f"run: {command.words[0]}: {error}", file=sys.stderr, flush=True)
-        os._exit(127)
+        give_up(CANNOT_RUN, f"{command.words[0]}: {error}")
+
+
+def take_terminal(terminal: int) -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+    for fd in (0, 1, 2):
+        os.dup2(terminal, fd)
+    os.close(terminal)
 
 
 def carry_terminal(master: int) -> None:
     """Copies both ways until the command's side is closed."""
+    import fcntl
+    import select
+    import termios
+    import tty
+
     outer = os.isatty(0)
     saved = termios.tcgetattr(0) if outer else []
 
@@ -125,8 +164,12 @@ def end_as(status: int) -> NoReturn:
     """With the command's code, or by the same signal."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        kernel.forbid_core_dump()
         if number != signal.SIGKILL:
             signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
     os._exit(os.waitstatus_to_exitcode(status))
+
+
+if __name__ == "__main__":
+    main()

@@ -240,10 +240,15 @@ class Keeper:
             self.thaw(machine)
             self.join(machine)
             self.slow(machine, "off")
-            host_processes.kill_users(machine.pid)
+            self.clear(machine)
             if not machine.listens():
                 self.kill(machine)
         self.power_on(machine)
+
+    def clear(self, machine: Machine) -> None:
+        """No process of an ordinary user is left."""
+        self._require_power(machine)
+        host_processes.kill_users(machine.pid)
 
     def _require_power(self, machine: Machine) -> None:
         if machine.pid == 0:
@@ -312,4 +317,5 @@ class Keeper:
         return {}
 
     SWITCHES: dict[str, Callable[[Keeper, Machine], None]] = {
-        "cut": cut, "join": join, "freeze": freeze, "thaw": thaw, "kill": kill, "start": power_on, "heal": heal}
+        "cut": cut, "join": join, "freeze": freeze, "thaw": thaw, "kill": kill, "start": power_on, "clear": clear,
+        "heal": heal}

@@ -20,6 +20,7 @@ MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
 MS_RDONLY, MS_BIND, MS_REC, MS_PRIVATE = 1, 4096, 16384, 1 << 18
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
 _SYS_MOUNT_SETATTR = 442
 _MOUNT_ATTR_RDONLY = 1
@@ -75,3 +76,7 @@ def die_with_parent(signal_number: int) -> None:
 
 def set_process_name(name: str) -> None:
     _checked(_libc.prctl(_PR_SET_NAME, name.encode()), "prctl")
+
+
+def forbid_core_dump() -> None:
+    _checked(_libc.prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(0)), "prctl")

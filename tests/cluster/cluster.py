@@ -124,7 +124,7 @@ class Cluster:
         self.folder = folder_of(name)
 
     def up(self, hosts: int = 4, owner: int | None = None, shown: Sequence[Path] = ()) -> None:
-        """Returns when Slurm offers all hosts. With an owner the cluster ends when that process does.
+        """Returns when Slurm calls all hosts idle. With an owner the cluster ends when that process does.
         Error: ClusterFailed, with what `up` said."""
         words = [PYTHON, HERE / "up", "--name", self.name, "--hosts", str(hosts)]
         words += ["--owner", str(owner)] if owner else []

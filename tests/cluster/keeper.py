@@ -14,7 +14,9 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +26,7 @@ import host_processes
 import kernel
 from host_init import SERVICE_ENVIRONMENT, Layout, live, reap
 from provision import provision
-from settings import SLURMCTLD_PORT, Host
+from settings import Host
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 20.0
@@ -74,8 +76,18 @@ class Machine:
     def state(self) -> str:
         return "off" if self.pid == 0 else "frozen" if self.frozen is not None else "on"
 
+    def wait_for_services(self) -> None:
+        """Returns when all its services can be reached."""
+        name = self.host.name
+
+        def listens() -> bool:
+            if Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                raise ClusterError(f"{name} ended while it started")
+            return self.listens()
+
+        wait_until(listens, f"sshd and Slurm's daemon listen on {name}", START_LIMIT_S)
+
     def listens(self) -> bool:
-        """All its services can be reached."""
         return set(self.host.ports) <= listening_ports(self.pid)
 
 
@@ -102,7 +114,7 @@ class Keeper:
         self._munged = 0
 
     def start(self) -> None:
-        """Returns when every service of every host listens."""
+        """Returns when Slurm offers all hosts."""
         provision(self._name, [machine.host for machine in self._machines.values()], self._layout)
         run_tool("ip", "link", "add", BRIDGE, "type", "bridge", "stp_state", "0", "forward_delay", "0",
                  "mcast_snooping", "0")
@@ -110,11 +122,17 @@ class Keeper:
         self._start_munged()
         login, *others = self._machines.values()
         self._boot(login)
-        wait_until(lambda: SLURMCTLD_PORT in listening_ports(login.pid), "slurmctld listens", START_LIMIT_S)
+        login.wait_for_services()  # else slurmd tries in vain, and waits before it tries again
         for machine in others:
             self._boot(machine)
-        for machine in self._machines.values():
-            wait_until(machine.listens, f"sshd and Slurm's daemon listen on {machine.host.name}", START_LIMIT_S)
+        for machine in others:
+            machine.wait_for_services()
+        wait_until(lambda: self._states(login) == {"idle"}, "Slurm calls all hosts idle", START_LIMIT_S)
+
+    def _states(self, login: Machine) -> set[str]:
+        """What Slurm says of its hosts."""
+        inside = ["nsenter", f"--target={login.pid}", "--mount", "--uts", "--ipc", "--net", "--pid"]
+        return set(run_tool(*inside, "sinfo", "-h", "-N", "-o", "%T").split())
 
     def _start_munged(self) -> None:
         folder = self._layout.munge
@@ -143,10 +161,12 @@ class Keeper:
                     os.close(pid_write)
                     live(machine.host, self._layout, self._shown, plugged_read)
                 os.write(pid_write, str(pid).encode())
-            except BaseException as error:
-                (self._layout.log(machine.host.name) / "init.log").write_text(f"{error}\n")
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
                 os._exit(1)
-            os._exit(0)
         os.close(plugged_read)
         os.close(pid_write)
         text = os.read(pid_read, 20)
@@ -232,7 +252,7 @@ class Keeper:
     def power_on(self, machine: Machine) -> None:
         if machine.pid == 0:
             self._boot(machine)
-        wait_until(machine.listens, f"sshd and Slurm's daemon listen on {machine.host.name}", START_LIMIT_S)
+        machine.wait_for_services()
 
     def heal(self, machine: Machine) -> None:
         """As it was at first: on, connected, at full speed, its services running, no user's process left."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import uuid
@@ -114,6 +115,18 @@ def test_two_clusters_do_not_meet(cluster: Cluster, own: Cluster) -> None:
     assert cluster.output("ssh", "n2", "hostname") == "n2\n"
 
 
+def test_two_checkouts_have_clusters_of_the_same_name(own: Cluster, tmp_path: Path) -> None:
+    there = tmp_path / "tests/cluster"
+    shutil.copytree(HERE, there)
+    ups = [subprocess.Popen([PYTHON, folder / "up", "--name", own.name, "--hosts", "1"], stdout=subprocess.DEVNULL)
+           for folder in (HERE, there)]
+    assert [process.wait() for process in ups] == [0, 0]
+    assert script("down", "--name", own.name).returncode == 0
+    run = [PYTHON, there / "run", "--name", own.name, "--", "srun", "hostname"]
+    assert subprocess.run(run, capture_output=True, text=True).stdout == "n1\n", "the other one is still up"
+    assert "is gone" in subprocess.run([PYTHON, there / "down", "--name", own.name], capture_output=True, text=True).stdout
+
+
 def test_two_ups_at_once_make_one_cluster(own: Cluster) -> None:
     ups = [subprocess.Popen([PYTHON, HERE / "up", "--name", own.name, "--hosts", "1"], stdout=subprocess.PIPE, text=True)
            for _ in range(2)]
@@ -123,7 +136,7 @@ def test_two_ups_at_once_make_one_cluster(own: Cluster) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("moment", ["warden", "control", "log/n1"])
+@pytest.mark.parametrize("moment", ["warden", "control", "log/n1", "log/n1/slurmd.log"])
 def test_an_interrupted_up_leaves_nothing(own: Cluster, moment: str, number: signal.Signals) -> None:
     before = traces(own)
     process = subprocess.Popen([PYTHON, HERE / "up", "--name", own.name], stdout=subprocess.DEVNULL,
@@ -164,6 +177,9 @@ def test_a_killed_warden_takes_all_with_it(own: Cluster) -> None:
 
 
 def test_what_cannot_run_is_said_with_code_77(own: Cluster) -> None:
+    weak = subprocess.run(["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", PYTHON, HERE / "up"],
+                          capture_output=True, text=True)
+    assert (weak.returncode, "lacks CAP_SYS_ADMIN" in weak.stderr) == (77, True), weak
     as_nobody = script("up", "--name", own.name, user="nobody")
     assert (as_nobody.returncode, "only root" in as_nobody.stderr) == (77, True), as_nobody
     # A private mount over slurmd's folder of plugins hides one of the packages.

@@ -48,6 +48,7 @@ def warden_path(folder: Path) -> Path:
 def live(plan: Plan, report: int) -> NoReturn:
     """The life of this process. Writes READY to `report` when the cluster is up, else what is wrong."""
     os.setsid()
+    os.umask(0o022)
     kernel.set_process_name("cluster-warden")
     close_all_but(report, *([] if plan.owner is None else [plan.owner]))
     stop = catch_signals()
@@ -59,7 +60,7 @@ def live(plan: Plan, report: int) -> NoReturn:
     kernel.unshare(kernel.CLONE_NEWPID)
     keeper = os.fork()
     if keeper == 0:
-        os.close(lock.fileno())
+        lock.close()
         live_as_keeper(plan, said_write)
     os.close(said_write)
     try:
@@ -133,7 +134,7 @@ def live_as_keeper(plan: Plan, say: int) -> NoReturn:
         try:
             keeper.start()
         except (ClusterError, OSError) as error:
-            raise ClusterError(f"{error}\n{tails(layout.inside)}") from error
+            raise ClusterError(f"{error}\n{tails(plan.folder / 'log', layout.inside)}") from error
         os.write(say, READY)
         os.close(say)
         keeper.serve(listener)
@@ -143,8 +144,8 @@ def live_as_keeper(plan: Plan, say: int) -> NoReturn:
         os._exit(1)
 
 
-def tails(inside: Path) -> str:
-    """The ends of the services' logs."""
-    logs = sorted(path for path in [*inside.glob("*.log"), *inside.glob("log/*/*")] if path.is_file())
-    return "\n".join(f"-- {path.relative_to(inside)}\n" + "\n".join(lines[-LOG_LINES:])
+def tails(own: Path, inside: Path) -> str:
+    """The ends of the keeper's and the services' logs."""
+    logs = [own, *sorted(path for path in [*inside.glob("*.log"), *inside.glob("log/*/*.log")])]
+    return "\n".join(f"-- {path.relative_to(own.parent)}\n" + "\n".join(lines[-LOG_LINES:])
                      for path in logs if (lines := path.read_text(errors="replace").splitlines()))

@@ -51,9 +51,11 @@ void Archive::remove_stray_parts() {
   }
 }
 
-void Archive::add(const Kept& added) {
+std::vector<Kept> Archive::add(const Kept& added) {
   kept_.push_back(added);
-  for (const Kept& old : superfluous(kept_, retention_.keep_last, retention_.best)) remove(old);
+  std::vector<Kept> rest = superfluous(kept_, retention_.keep_last, retention_.best);
+  for (const Kept& kept : rest) std::erase(kept_, kept);
+  return rest;
 }
 
 void Archive::forget(const FileName& name) {
@@ -62,14 +64,15 @@ void Archive::forget(const FileName& name) {
 }
 
 // The manifest goes first: without it the parts are no checkpoint, and are swept at the next open.
-void Archive::remove(const Kept& kept) {
-  std::erase(kept_, kept);
-  remove_file(folder_ + "/" + FileName{kept.step, kept.save}.text());
-  const auto names = list_folder(folder_);
-  if (!names.ok()) return;
-  for (const FileName& name : *names) {
-    if (name.is_part && name.step == kept.step && name.save == kept.save)
-      remove_file(folder_ + "/" + name.text());
+void delete_checkpoints(const std::string& folder, const std::vector<Kept>& superfluous) {
+  for (const Kept& kept : superfluous) {
+    remove_file(folder + "/" + FileName{kept.step, kept.save}.text());
+    const auto names = list_folder(folder);
+    if (!names.ok()) return;
+    for (const FileName& name : *names) {
+      if (name.is_part && name.step == kept.step && name.save == kept.save)
+        remove_file(folder + "/" + name.text());
+    }
   }
 }
 

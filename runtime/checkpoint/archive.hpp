@@ -34,21 +34,22 @@ class Archive {
   // A number that no save in the folder has.
   std::uint64_t next_save() { return ++last_save_; }
 
-  // A new checkpoint is there, durably: deletes what is superfluous now. What cannot be deleted is
-  // named on stderr and stays.
-  void add(const Kept& added);
+  // A new checkpoint is there, durably. Says which ones are superfluous now.
+  std::vector<Kept> add(const Kept& added);
 
   // Its data turned out to be damaged: it is no longer one of those to keep.
   void forget(const FileName& name);
 
  private:
-  void remove(const Kept& kept);
-
   std::string folder_;
   Retention retention_;
   std::vector<Kept> kept_;
   std::uint64_t last_save_ = 0;
 };
+
+// Deletes the files of these checkpoints. What cannot be deleted is named on stderr and stays. Any
+// thread.
+void delete_checkpoints(const std::string& folder, const std::vector<Kept>& superfluous);
 
 // The checkpoints of a folder in the order in which a load tries them.
 class Search {

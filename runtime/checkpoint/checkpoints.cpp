@@ -205,8 +205,7 @@ Outcome Checkpoints::write_own_file() {
     index.parts.clear();
   }
   HVD_CHECK(write_file(own_path(), std::move(index), snapshot_.data()));
-  if (!options_.sharded) archive_.add({index_.step, index_.save, index_.metric});
-  return Done{};
+  return options_.sharded ? Outcome(Done{}) : tidy();
 }
 
 Outcome Checkpoints::write_manifest() {
@@ -220,8 +219,19 @@ Outcome Checkpoints::write_manifest() {
   HVD_TRY(manifest, watch_.wait(folder_, std::move(manifest)));
   const FileName name{manifest.step, manifest.save};
   HVD_CHECK(write_file(folder_ + "/" + name.text(), manifest, nullptr));
-  archive_.add({manifest.step, manifest.save, manifest.metric});
-  return Done{};
+  return tidy();
+}
+
+// The checkpoint of index_ is durable.
+Outcome Checkpoints::tidy() {
+  HVD_CHECK(tidying_.wait());
+  auto superfluous = archive_.add({index_.step, index_.save, index_.metric});
+  if (superfluous.empty()) return Done{};
+  const auto work = [folder = folder_, superfluous = std::move(superfluous)]() -> Outcome {
+    delete_checkpoints(folder, superfluous);
+    return Done{};
+  };
+  return tidying_.start(work).ok() ? Outcome(Done{}) : work();
 }
 
 // What was being written, on all ranks.
@@ -268,6 +278,7 @@ Outcome Checkpoints::close() {
   Outcome outcome = writing_.wait();
   watch_.patience(outcome.ok() ? kUntilWritten : seconds(0));
   const Outcome completed = completing_.wait();
+  static_cast<void>(tidying_.wait());  // says what it cannot do by itself
   lock_ = FolderLock();
   return outcome.ok() ? completed : outcome;
 }

@@ -77,6 +77,7 @@ class Checkpoints {
   Outcome start_completing();
   Outcome write_own_file();
   Outcome write_manifest();
+  Outcome tidy();
   Outcome finish(Communicator& communicator);
   Outcome finish_sharded(Communicator& communicator, const Outcome& written);
   void abandon();
@@ -96,10 +97,13 @@ class Checkpoints {
   std::optional<FolderIdentity> identity_;
   Archive archive_;  // rank 0's
   Snapshot snapshot_;
-  Index index_;                  // of the save that was last begun; this rank's file
-  PartWatch watch_;              // rank 0, sharded
-  Background writing_;           // this rank's file
-  Background completing_;        // rank 0, sharded: waits for all parts, writes the manifest
+  Index index_;            // of the save that was last begun; this rank's file
+  PartWatch watch_;        // rank 0, sharded
+  Background writing_;     // this rank's file
+  Background completing_;  // rank 0, sharded: waits for all parts, writes the manifest
+  // Deletes what is superfluous, which can take as long as writing. Started by whichever of the two
+  // above has completed the checkpoint.
+  Background tidying_;
   std::optional<Error> untold_;  // of a save, found out by a call that does not tell it
 };
 

@@ -71,7 +71,7 @@ def test_hosts_share_homes(cluster: Cluster, shared: Path) -> None:
 
 def test_the_checkout_is_seen_but_safe(cluster: Cluster) -> None:
     assert cluster.output("cat", TOP / "README.md", on="n1") == (TOP / "README.md").read_text()
-    for path in (TOP / "README.md", Path("/usr/bin/srun")):
+    for path in (TOP / "README.md", Path("/usr/bin/new-file")):
         assert "Read-only" in cluster.run("touch", path, user="root", on="n1").stderr
 
 

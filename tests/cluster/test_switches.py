@@ -23,12 +23,12 @@ import socket, sys
 connection = socket.create_connection((sys.argv[1], 4000))
 connection.settimeout(1)
 for line in sys.stdin:
-    connection.sendall(line.encode())
     try:
+        connection.sendall(line.encode())
         print("echo" if connection.recv(100) else "closed", flush=True)
     except TimeoutError:
         print("silence", flush=True)
-    except ConnectionResetError:
+    except ConnectionError:
         print("reset", flush=True)
 """
 

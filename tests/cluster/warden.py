@@ -1,7 +1,7 @@
 """The warden: a process outside of the cluster's namespaces, for as long as the cluster lives.
 
 It starts the keeper, and takes everything away when the keeper ends, when the cluster's owner ends,
-when `up` is killed before all is ready, or when it is told to (SIGTERM). When the warden itself is
+when `up` is killed before it is done, or when it is told to (SIGTERM). When the warden itself is
 killed the keeper goes with it, and only an empty folder is left, which `up` and `down` take away.
 """
 
@@ -45,12 +45,13 @@ def warden_path(folder: Path) -> Path:
     return folder / "warden"
 
 
-def live(plan: Plan, report: int) -> NoReturn:
-    """The life of this process. Writes READY to `report` when the cluster is up, else what is wrong."""
+def live(plan: Plan, report: int, release: int) -> NoReturn:
+    """The life of this process. Writes READY to `report` when the cluster is up, else what is wrong. The
+    cluster stays once a byte comes through `release`; it goes if that ends without one."""
     os.setsid()
     os.umask(0o022)
     kernel.set_process_name("cluster-warden")
-    close_all_but(report, *([] if plan.owner is None else [plan.owner]))
+    close_all_but(report, release, *([] if plan.owner is None else [plan.owner]))
     stop = catch_signals()
     lock = open(warden_path(plan.folder), "w+")
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -64,7 +65,7 @@ def live(plan: Plan, report: int) -> NoReturn:
         live_as_keeper(plan, said_write)
     os.close(said_write)
     try:
-        watch(keeper, stop, said_read, report, plan.owner)
+        watch(keeper, stop, said_read, report, release, plan.owner)
     finally:
         os.kill(keeper, signal.SIGKILL)
         os.waitpid(keeper, 0)  # returns when all its namespace is gone
@@ -91,27 +92,23 @@ def redirect_streams(log: Path) -> None:
     os.close(output)
 
 
-def watch(keeper: int, stop: int, said: int, report: int, owner: int | None) -> None:
+def watch(keeper: int, stop: int, said: int, report: int, release: int, owner: int | None) -> None:
     """Returns when the cluster is to end."""
     poller = select.poll()
-    poller.register(stop, select.POLLIN)
-    poller.register(os.pidfd_open(keeper), select.POLLIN)
-    poller.register(said, select.POLLIN)
-    poller.register(report, 0)  # an error event: nobody reads it any more
-    if owner is not None:
-        poller.register(owner, select.POLLIN)
+    for fd in (stop, os.pidfd_open(keeper), said, release, *([] if owner is None else [owner])):
+        poller.register(fd, select.POLLIN)
     while True:
-        ready = [fd for fd, _ in poller.poll()]
-        if said not in ready:
-            return
-        words = os.read(said, 65536)
-        if words:
+        ready = {fd for fd, _ in poller.poll()}
+        if said in ready:
+            words = os.read(said, 65536)
             os.write(report, words)
-        if words != READY:
+            if words != READY:
+                return
+            poller.unregister(said)
+        elif release in ready and os.read(release, 1):
+            poller.unregister(release)
+        else:
             return
-        for fd in (said, report):
-            poller.unregister(fd)
-            os.close(fd)
 
 
 def live_as_keeper(plan: Plan, say: int) -> NoReturn:
@@ -136,7 +133,6 @@ def live_as_keeper(plan: Plan, say: int) -> NoReturn:
         except (ClusterError, OSError) as error:
             raise ClusterError(f"{error}\n{tails(plan.folder / 'log', layout.inside)}") from error
         os.write(say, READY)
-        os.close(say)
         keeper.serve(listener)
     except BaseException as error:
         traceback.print_exc()

@@ -44,6 +44,7 @@ void at_exit() {
 
 void in_child_after_fork() {
   process().forked = process().session != nullptr;
+  if (process().forked) process().session->close_in_child();
 }
 
 void set_handlers() {

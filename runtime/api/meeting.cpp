@@ -1,12 +1,15 @@
 #include "api/meeting.hpp"
 
+#include "api/host_mesh.hpp"
+#include "api/introduction.hpp"
 #include "base/hex.hpp"
-#include "base/text.hpp"
-#include "bootstrap/frame.hpp"
+#include "base/random.hpp"
+#include "bootstrap/job_key.hpp"
 #include "hvd_contract/environment.h"
 
+#include <algorithm>
 #include <cctype>
-#include <charconv>
+#include <fstream>
 
 #include <unistd.h>
 
@@ -15,53 +18,25 @@ namespace {
 
 constexpr const char* kDefaultDirectory = "/dev/shm";
 constexpr std::size_t kJobIdInName = 32;
-
-// What each rank says first. Only rank 0 has made a segment.
-struct Introduction {
-  RankInfo info;
-  std::string host;
-  SegmentName segment;
-  Error trouble{HVD_OK, {}};
-};
-
-std::string encode_error(const Error& error) {
-  return std::to_string(error.status) + " " + error.message;
-}
-
-Error decode_error(const std::string& text) {
-  Error error;
-  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), error.status);
-  const auto at = static_cast<std::size_t>(stop - text.data());
-  error.message = at < text.size() ? text.substr(at + 1) : "";
-  return error;
-}
-
-std::string encode(const Introduction& introduction) {
-  return join_blobs({encode_rank_info(introduction.info), introduction.host,
-                     introduction.segment.path, to_hex(introduction.segment.nonce),
-                     encode_error(introduction.trouble)});
-}
-
-Result<Introduction> decode(const std::string& blob) {
-  HVD_TRY(const auto fields, split_blobs(blob));
-  const auto nonce = fields.size() == 5 ? from_hex(fields[3]) : std::nullopt;
-  if (!nonce || nonce->size() != sizeof(Nonce)) {
-    return fail(HVD_ERROR_SYSTEM, "a rank runs another version of libhvd");
-  }
-  Introduction introduction;
-  HVD_TRY(introduction.info, decode_rank_info(fields[0]));
-  introduction.host = fields[1];
-  introduction.segment.path = fields[2];
-  std::copy(nonce->begin(), nonce->end(), introduction.segment.nonce.begin());
-  introduction.trouble = decode_error(fields[4]);
-  return introduction;
-}
+constexpr std::size_t kSecretBytes = 32;
 
 std::string host_name(const Environment& environment) {
   if (const auto given = environment(HVD_ENV_HOSTNAME); given && !given->empty()) return *given;
   char name[256] = {};
   ::gethostname(name, sizeof name - 1);
   return name;
+}
+
+// random(4): new for each boot of a kernel.
+std::string boot_id() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
+std::string memory_directory(const Environment& environment) {
+  const auto directory = environment(HVD_ENV_SHM_DIR);
+  return directory && !directory->empty() ? *directory : kDefaultDirectory;
 }
 
 // The job's id as part of a file name.
@@ -75,96 +50,253 @@ std::string safe_job_id(const Environment& environment) {
   return safe.empty() ? "job" : safe;
 }
 
-Result<Segment> create_segment(const Environment& environment, int size) {
-  const auto directory = environment(HVD_ENV_SHM_DIR);
-  return Segment::create(directory && !directory->empty() ? *directory : kDefaultDirectory,
-                         safe_job_id(environment), size);
-}
+// One rank's way through the meeting, a method a round.
+class Attendant {
+ public:
+  Attendant(Bootstrap& bootstrap, const Environment& environment, const MeetingOptions& options)
+      : bootstrap_(bootstrap),
+        environment_(environment),
+        options_(options),
+        rank_(bootstrap.info().rank),
+        directory_(memory_directory(environment)) {}
 
-// Maps rank 0's segment and shows this rank in it.
-Outcome enter(std::optional<Segment>& segment, const SegmentName& name, const RankInfo& info) {
-  if (!segment) {
-    HVD_TRY(Segment opened, Segment::open(name, info.size));
-    segment.emplace(std::move(opened));
+  Result<Meeting> attend();
+
+ private:
+  Outcome introduce();
+  Outcome claim();
+  Outcome take_places();
+  Outcome report();
+  Result<Meeting> conclude();
+
+  Outcome prepare(Introduction& own);
+  Outcome lead(Claim& own);
+  Outcome check_claims() const;
+  Outcome enter();
+  Outcome join();
+  Result<JobSecret> secret() const;
+  Result<Topology> topology() const;
+
+  std::string path_of(std::size_t rank) const {
+    return directory_ + "/" + introductions_[rank].file;
   }
-  return segment->announce(info.rank);
+  bool sees(std::size_t rank) const;
+  bool leads() const { return leader_ == rank_; }
+  int host_of(std::size_t rank) const;
+  Error blame(std::size_t rank, const Error& error) const;
+
+  Bootstrap& bootstrap_;
+  const Environment& environment_;
+  const MeetingOptions& options_;
+  int rank_;
+  std::string directory_;
+
+  SegmentFile file_;
+  std::vector<Introduction> introductions_;
+  int leader_ = 0;
+  std::vector<Claim> claims_;
+  std::optional<HostDoor> door_;  // of a leader, when there are other hosts
+  std::vector<HostEntry> hosts_;
+  std::optional<Segment> segment_;
+  std::vector<HostSocket> sockets_;
+};
+
+Error Attendant::blame(std::size_t rank, const Error& error) const {
+  return with_context("rank " + std::to_string(rank) + " on " + introductions_[rank].host, error);
 }
 
-// The error that the ranks' reports are, if any: the same on all.
-std::optional<Error> judge_reports(const std::vector<std::string>& reports,
-                                   const std::vector<Introduction>& introductions) {
-  std::vector<int> elsewhere;
+// Round 1.
+Outcome Attendant::introduce() {
+  Introduction own;
+  own.info = bootstrap_.info();
+  own.host = host_name(environment_);
+  own.boot = boot_id();
+  own.pid = static_cast<std::uint32_t>(::getpid());
+  if (const auto prepared = prepare(own); !prepared.ok()) own.trouble = prepared.error();
+  HVD_TRY(const auto blobs, bootstrap_.exchange(encode(own)));
+  for (const auto& blob : blobs) {
+    HVD_TRY(auto introduction, decode_introduction(blob));
+    introductions_.push_back(std::move(introduction));
+  }
+  for (std::size_t rank = 0; rank < introductions_.size(); ++rank) {
+    const Error& trouble = introductions_[rank].trouble;
+    if (trouble.status != HVD_OK) return blame(rank, trouble);
+  }
+  return Done{};
+}
+
+Outcome Attendant::prepare(Introduction& own) {
+  HVD_TRY(file_, SegmentFile::create(directory_, safe_job_id(environment_)));
+  own.file = file_.name().path.substr(directory_.size() + 1);
+  own.nonce = file_.name().nonce;
+  if (rank_ == 0) {
+    HVD_TRY(const auto secret, random_bytes<kSecretBytes>());
+    own.secret = to_hex(secret);
+  }
+  return Done{};
+}
+
+bool Attendant::sees(std::size_t rank) const {
+  const auto own = static_cast<std::size_t>(rank_);
+  return rank == own || (introductions_[rank].boot == introductions_[own].boot &&
+                         ::access(path_of(rank).c_str(), F_OK) == 0);
+}
+
+// Round 2. The leader makes the segment before the others can look for it.
+Outcome Attendant::claim() {
+  while (!sees(static_cast<std::size_t>(leader_))) ++leader_;
+  Claim own;
+  own.leader = leader_;
+  if (leads()) {
+    if (const auto led = lead(own); !led.ok()) own.trouble = led.error();
+  }
+  HVD_TRY(const auto blobs, bootstrap_.exchange(encode(own)));
+  for (std::size_t rank = 0; rank < blobs.size(); ++rank) {
+    HVD_TRY(auto claim, decode_claim(blobs[rank]));
+    if (claim.trouble.status != HVD_OK) return blame(rank, claim.trouble);
+    claims_.push_back(std::move(claim));
+  }
+  return check_claims();
+}
+
+Outcome Attendant::lead(Claim& own) {
+  HVD_TRY(Segment made, Segment::create(std::move(file_), bootstrap_.info().size));
+  segment_.emplace(std::move(made));
+  bool alone = true;
+  for (std::size_t rank = 0; rank < introductions_.size(); ++rank) alone = alone && sees(rank);
+  if (alone) return Done{};
+  HVD_CHECK(segment_->add_bridge(rank_));
+  HVD_TRY(HostDoor door,
+          HostDoor::open(environment_(HVD_ENV_INTERFACE).value_or(""), bootstrap_.own_address()));
+  own.addresses = door.addresses();
+  door_.emplace(std::move(door));
+  return Done{};
+}
+
+// The same answer on all ranks.
+Outcome Attendant::check_claims() const {
+  for (std::size_t rank = 0; rank < claims_.size(); ++rank) {
+    const auto leader = static_cast<std::size_t>(claims_[rank].leader);
+    if (leader <= rank && claims_[leader].leader == claims_[rank].leader) continue;
+    return fail(HVD_ERROR_UNSUPPORTED,
+                "rank " + std::to_string(rank) + " on " + introductions_[rank].host +
+                    " sees the shared memory of rank " + std::to_string(leader) +
+                    ", which is not seen the other way round. Give all ranks of a host the same "
+                    "HVD_SHM_DIR");
+  }
+  return Done{};
+}
+
+int Attendant::host_of(std::size_t rank) const {
+  const auto host = std::find_if(hosts_.begin(), hosts_.end(), [&](const HostEntry& entry) {
+    return entry.leader == claims_[rank].leader;
+  });
+  return static_cast<int>(host - hosts_.begin());
+}
+
+// Between the rounds: into the segment, and the leaders to each other.
+Outcome Attendant::take_places() {
+  for (std::size_t rank = 0; rank < claims_.size(); ++rank) {
+    if (claims_[rank].leader != static_cast<int>(rank)) continue;
+    hosts_.push_back({static_cast<int>(rank), introductions_[rank].host, claims_[rank].addresses});
+  }
+  HVD_CHECK(enter());
+  return leads() && hosts_.size() > 1 ? join() : Outcome(Done{});
+}
+
+Outcome Attendant::enter() {
+  const auto leader = static_cast<std::size_t>(leader_);
+  if (!leads()) {
+    file_.remove_name();
+    HVD_TRY(Segment opened,
+            Segment::open({path_of(leader), introductions_[leader].nonce}, bootstrap_.info().size));
+    segment_.emplace(std::move(opened));
+  }
+  return segment_->announce(rank_);
+}
+
+Outcome Attendant::join() {
+  if (!door_) return fail(HVD_ERROR_SYSTEM, "the other hosts came without a word");
+  std::vector<RankPlace> places;
+  for (std::size_t rank = 0; rank < claims_.size(); ++rank) {
+    places.push_back({host_of(rank), introductions_[rank].host, introductions_[rank].pid});
+  }
+  const int own = host_of(static_cast<std::size_t>(rank_));
+  segment_->set_places(places, own);
+  HVD_TRY(const JobSecret proven, secret());
+  HVD_TRY(sockets_, join_hosts(std::move(*door_), hosts_, own, proven, options_.patience));
+  return Done{};
+}
+
+// What rank 0 has drawn for this meeting, which came the bootstrap's way, together with the job's
+// key, where there is one: then who listens to the network learns nothing.
+Result<JobSecret> Attendant::secret() const {
+  HVD_TRY(const auto key, read_job_key(environment_));
+  const std::string& drawn = introductions_[0].secret;
+  const Digest mixed =
+      hmac_sha256(key, {reinterpret_cast<const std::uint8_t*>(drawn.data()), drawn.size()});
+  return JobSecret{"bridges " + to_hex(introductions_[0].nonce),
+                   {mixed.begin(), mixed.end()},
+                   bootstrap_.info().size};
+}
+
+// Round 3.
+Outcome Attendant::report() {
+  const Outcome placed = take_places();
+  HVD_TRY(const auto reports,
+          bootstrap_.exchange(encode(placed.ok() ? Error{HVD_OK, {}} : placed.error())));
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     const Error error = decode_error(reports[rank]);
-    if (error.status == HVD_OK) continue;
-    if (error.status != HVD_ERROR_UNSUPPORTED) {
-      return with_context("rank " + std::to_string(rank) + " on " + introductions[rank].host,
-                          error);
-    }
-    elsewhere.push_back(static_cast<int>(rank));
+    if (error.status != HVD_OK) return blame(rank, error);
   }
-  if (elsewhere.empty()) return std::nullopt;
-  const auto first = static_cast<std::size_t>(elsewhere.front());
-  return fail(HVD_ERROR_UNSUPPORTED,
-              describe_ranks(elsewhere) + " (" + introductions[first].host +
-                  ") cannot see the shared memory of rank 0 (" + introductions[0].host +
-                  "), so they are on other hosts. This version of libhvd has no collectives "
-                  "between hosts: start all ranks on one. The first said: " +
-                  decode_error(reports[first]).message);
+  return Done{};
 }
 
-Result<std::vector<Introduction>> introduce(Bootstrap& bootstrap, const Introduction& own) {
-  HVD_TRY(const auto blobs, bootstrap.exchange(encode(own)));
-  std::vector<Introduction> introductions;
-  for (const auto& blob : blobs) {
-    HVD_TRY(auto introduction, decode(blob));
-    introductions.push_back(std::move(introduction));
-  }
-  return introductions;
-}
-
-Result<Topology> work_out_topology(const std::vector<Introduction>& introductions, int rank) {
+// Where launchers do not say which host a rank is on, we know.
+Result<Topology> Attendant::topology() const {
   std::vector<RankInfo> infos;
-  for (const auto& introduction : introductions) infos.push_back(introduction.info);
-  return make_topology(infos, rank);
+  for (const auto& introduction : introductions_) infos.push_back(introduction.info);
+  const bool told = std::all_of(infos.begin(), infos.end(),
+                                [](const RankInfo& info) { return info.node_rank.has_value(); });
+  for (std::size_t rank = 0; !told && rank < infos.size(); ++rank) {
+    infos[rank].node_rank = host_of(rank);
+  }
+  return make_topology(infos, rank_);
+}
+
+Result<Meeting> Attendant::conclude() {
+  segment_->remove_name();
+  Meeting meeting;
+  HVD_TRY(meeting.topology, topology());
+  meeting.segment = std::make_shared<Segment>(std::move(*segment_));
+  if (!sockets_.empty()) {
+    HVD_TRY(meeting.bridge, Bridge::start(meeting.segment, std::move(sockets_), options_.silence));
+  }
+  return meeting;
+}
+
+Result<Meeting> Attendant::attend() {
+  HVD_CHECK(introduce());
+  HVD_CHECK(claim());
+  HVD_CHECK(report());
+  return conclude();
 }
 
 Result<Meeting> meet_alone(const RankInfo& info) {
-  HVD_TRY(Topology topology, make_topology(std::span(&info, 1), 0));
+  Meeting meeting;
+  HVD_TRY(meeting.topology, make_topology(std::span(&info, 1), 0));
   HVD_TRY(Segment segment, Segment::anonymous(1));
   HVD_CHECK(segment.announce(0));
-  return Meeting{topology, std::make_shared<Segment>(std::move(segment))};
+  meeting.segment = std::make_shared<Segment>(std::move(segment));
+  return meeting;
 }
 
 }  // namespace
 
-Result<Meeting> meet(Bootstrap& bootstrap, const Environment& environment) {
-  const RankInfo& info = bootstrap.info();
-  if (info.size == 1) return meet_alone(info);
-
-  Introduction own{info, host_name(environment), {}, {HVD_OK, {}}};
-  std::optional<Segment> segment;
-  if (info.rank == 0) {
-    auto created = create_segment(environment, info.size);
-    if (created.ok()) {
-      segment.emplace(std::move(*created));
-      own.segment = segment->name();
-    } else {
-      own.trouble = created.error();
-    }
-  }
-  HVD_TRY(const auto introductions, introduce(bootstrap, own));
-  if (const Error& trouble = introductions[0].trouble; trouble.status != HVD_OK) {
-    return with_context("rank 0 on " + introductions[0].host, trouble);
-  }
-  HVD_TRY(const Topology topology, work_out_topology(introductions, info.rank));
-
-  const Outcome entered = enter(segment, introductions[0].segment, info);
-  HVD_TRY(const auto reports,
-          bootstrap.exchange(encode_error(entered.ok() ? Error{HVD_OK, {}} : entered.error())));
-  if (auto error = judge_reports(reports, introductions)) return *error;
-  segment->remove_name();
-  return Meeting{topology, std::make_shared<Segment>(std::move(*segment))};
+Result<Meeting> meet(Bootstrap& bootstrap, const Environment& environment,
+                     const MeetingOptions& options) {
+  if (bootstrap.info().size == 1) return meet_alone(bootstrap.info());
+  return Attendant(bootstrap, environment, options).attend();
 }
 
 }  // namespace libhvd

@@ -1,12 +1,15 @@
-// The ranks, which the bootstrap can reach, agree on where each is and map one segment.
+// The ranks, which the bootstrap can reach, find out who is on which host, map one segment a host,
+// and connect the hosts.
 #pragma once
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/topology.hpp"
+#include "transport/bridge.hpp"
 #include "transport/segment.hpp"
 
+#include <chrono>
 #include <memory>
 
 namespace libhvd {
@@ -14,10 +17,20 @@ namespace libhvd {
 struct Meeting {
   Topology topology;
   std::shared_ptr<Segment> segment;  // this rank is announced in it
+  std::unique_ptr<Bridge> bridge;    // on the first rank of each host, when there are several
 };
 
-// Collective over the bootstrap. What goes wrong on one rank is an error on all: there is no room
-// for the segment, or (HVD_ERROR_UNSUPPORTED) some ranks are on another host.
-Result<Meeting> meet(Bootstrap& bootstrap, const Environment& environment);
+struct MeetingOptions {
+  // How long the hosts may take to connect; less than the bootstrap waits, so that all hear of it.
+  std::chrono::milliseconds patience{60'000};
+  // See Bridge::start.
+  std::chrono::milliseconds silence{4'000};
+};
+
+// Collective over the bootstrap. Ranks that can see each other's files in HVD_SHM_DIR are on one
+// host; names of hosts are for messages only. What goes wrong on one rank is an error on all: there
+// is no room for the segment, two hosts cannot reach each other, ….
+Result<Meeting> meet(Bootstrap& bootstrap, const Environment& environment,
+                     const MeetingOptions& options = {});
 
 }  // namespace libhvd

@@ -1,6 +1,5 @@
 #include "api/session.hpp"
 
-#include "api/meeting.hpp"
 #include "hvd_contract/environment.h"
 
 #include <algorithm>
@@ -42,6 +41,16 @@ Result<Surroundings> read_surroundings(const Environment& environment) {
   return read;
 }
 
+Result<std::chrono::milliseconds> read_host_timeout(const Environment& environment,
+                                                    std::chrono::milliseconds otherwise) {
+  constexpr std::int64_t kLeastS = 2;  // a bridge is heard once a second
+  HVD_TRY(const auto seconds,
+          read_integer(environment, HVD_ENV_HOST_TIMEOUT, 0, kLongestPatienceS));
+  if (!seconds) return otherwise;
+  return std::chrono::milliseconds(
+      std::chrono::seconds(*seconds == 0 ? 0 : std::max(*seconds, kLeastS)));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
@@ -49,27 +58,33 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
                                                std::shared_ptr<void>& lasting) {
   BootstrapOptions options;
   options.generation = generation;
+  MeetingOptions meeting_options;
   HVD_TRY(const auto seconds,
           read_integer(environment, HVD_ENV_START_TIMEOUT, 1, kLongestPatienceS));
   if (seconds) options.patience = std::chrono::seconds(*seconds);
+  meeting_options.patience = options.patience / 2;
+  HVD_TRY(meeting_options.silence, read_host_timeout(environment, meeting_options.silence));
   HVD_TRY(const Surroundings surroundings, read_surroundings(environment));
   HVD_TRY(StatusPage page, attach_page(environment));
   HVD_TRY(auto bootstrap, open_bootstrap(environment, options));
   lasting = bootstrap->lasting();
-  HVD_TRY(Meeting meeting, meet(*bootstrap, environment));
+  HVD_TRY(Meeting meeting, meet(*bootstrap, environment, meeting_options));
   return std::unique_ptr<Session>(
-      new Session(std::move(bootstrap), meeting.topology,
-                  Communicator(std::move(meeting.segment), meeting.topology.rank), std::move(page),
-                  surroundings));
+      new Session(std::move(bootstrap), std::move(meeting), std::move(page), surroundings));
 }
 
-Session::Session(std::unique_ptr<Bootstrap> bootstrap, Topology topology, Communicator communicator,
-                 StatusPage page, Surroundings surroundings)
+Session::Session(std::unique_ptr<Bootstrap> bootstrap, Meeting meeting, StatusPage page,
+                 Surroundings surroundings)
     : bootstrap_(std::move(bootstrap)),
-      topology_(topology),
-      communicator_(std::move(communicator)),
+      topology_(meeting.topology),
+      communicator_(std::move(meeting.segment), topology_.rank),
+      bridge_(std::move(meeting.bridge)),
       page_(std::move(page)),
       surroundings_(surroundings) {}
+
+void Session::close_in_child() {
+  if (bridge_) bridge_->close_in_child();
+}
 
 double Session::seconds_left() const {
   const double said = page_.notice().seconds_left;
@@ -81,6 +96,7 @@ double Session::seconds_left() const {
 
 Session::~Session() {
   communicator_.leave();
+  bridge_.reset();
   page_.set_left();
 }
 

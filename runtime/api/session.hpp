@@ -2,6 +2,7 @@
 // runtime holds.
 #pragma once
 
+#include "api/meeting.hpp"
 #include "base/environment.hpp"
 #include "base/result.hpp"
 #include "bootstrap/bootstrap.hpp"
@@ -33,6 +34,10 @@ class Session {
 
   // Leaves it.
   ~Session();
+
+  // In a child just forked, which has no part in the job.
+  void close_in_child();
+
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -47,12 +52,13 @@ class Session {
   double seconds_left() const;
 
  private:
-  Session(std::unique_ptr<Bootstrap> bootstrap, Topology topology, Communicator communicator,
-          StatusPage page, Surroundings surroundings);
+  Session(std::unique_ptr<Bootstrap> bootstrap, Meeting meeting, StatusPage page,
+          Surroundings surroundings);
 
   std::unique_ptr<Bootstrap> bootstrap_;
   Topology topology_;
   Communicator communicator_;
+  std::unique_ptr<Bridge> bridge_;  // see Meeting
   StatusPage page_;
   SignalWatch signals_;
   Surroundings surroundings_;

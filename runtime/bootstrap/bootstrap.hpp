@@ -8,6 +8,7 @@
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
+#include "bootstrap/socket.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -40,6 +41,9 @@ class Bootstrap {
   // Gives `own` to all ranks; returns all ranks' blobs, in order of ranks. Error: a rank ended or
   // closed its connection (HVD_ERROR_PEER), did not come in time (HVD_ERROR_TIMEOUT), ….
   virtual Result<std::vector<std::string>> exchange(const std::string& own) = 0;
+
+  // The address of this host on the way to rank 0's, as far as this way of meeting shows it.
+  virtual std::optional<Address> own_address() const { return std::nullopt; }
 
   // What must stay open when this is closed, until the process ends, or else there can be no second
   // bootstrap; null: nothing.

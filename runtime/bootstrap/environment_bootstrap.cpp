@@ -1,6 +1,6 @@
 // A job described by variables: HVD_RANK, HVD_SIZE, …, or torch's RANK, WORLD_SIZE, ….
-#include "base/hex.hpp"
 #include "bootstrap/bootstrap.hpp"
+#include "bootstrap/job_key.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "hvd_contract/environment.h"
 
@@ -13,7 +13,6 @@ namespace {
 constexpr std::int64_t kMost = 1 << 20;  // ranks
 constexpr std::int64_t kLastPort = 65535;
 constexpr std::int64_t kPortsToTry = 64;
-constexpr std::size_t kKeyBytes = 32;
 
 struct Names {
   const char* rank;
@@ -96,12 +95,7 @@ Result<JobSecret> read_secret(const Environment& environment, int size) {
   for (const char* name : {"TORCHELASTIC_RUN_ID", HVD_ENV_JOB_ID}) {
     if (has(environment, name)) secret.job_id = *environment(name);
   }
-  if (!has(environment, HVD_ENV_JOB_KEY)) return secret;
-  const auto key = from_hex(*environment(HVD_ENV_JOB_KEY));
-  if (!key || key->size() != kKeyBytes) {
-    return fail(HVD_ERROR_ENVIRONMENT, HVD_ENV_JOB_KEY " is not 64 hexadecimal digits");
-  }
-  secret.key = *key;
+  HVD_TRY(secret.key, read_job_key(environment));
   return secret;
 }
 
@@ -115,6 +109,10 @@ class EnvironmentBootstrap final : public Bootstrap {
   Result<std::vector<std::string>> exchange(const std::string& own) override {
     if (!rendezvous_) return std::vector<std::string>{own};
     return rendezvous_->exchange(own);
+  }
+
+  std::optional<Address> own_address() const override {
+    return rendezvous_ ? rendezvous_->own_address() : std::nullopt;
   }
 
  private:
@@ -137,6 +135,7 @@ Result<std::unique_ptr<Bootstrap>> open_environment_bootstrap(const Environment&
                   "with more than one rank, MASTER_ADDR must name rank 0's host; it is not set");
     }
     spec.address = *environment("MASTER_ADDR");
+    spec.interface = environment(HVD_ENV_INTERFACE).value_or("");
     HVD_TRY(spec.ports, read_ports(environment));
     HVD_TRY(spec.secret, read_secret(environment, info.size));
     HVD_TRY(rendezvous, info.rank == 0 ? host_rendezvous(spec) : join_rendezvous(spec));

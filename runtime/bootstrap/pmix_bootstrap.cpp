@@ -1,33 +1,17 @@
 // A job started by a PMIx launcher: hvdrun, mpirun (Open MPI), srun --mpi=pmix.
+#include "base/signals_blocked.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/pmix_library.hpp"
 #include "hvd_contract/environment.h"
 
 #include <cerrno>
 #include <condition_variable>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 
 namespace libhvd {
 namespace {
-
-// Threads that PMIx starts must not run the program's signal handlers.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 // What PMIx's thread tells us about a fence. Shared, as it may come after we gave up.
 struct FenceState {

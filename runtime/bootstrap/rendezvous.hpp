@@ -1,8 +1,7 @@
 // The meeting of ranks over TCP when there is no PMIx: rank 0 is the host, the others are guests.
 // Rank 0 stays in the middle for exchange().
 //
-// One thread, sockets with time limits. A connection that does not speak our handshake, is of
-// another job or does not hold the secret is dropped, and holds nobody up.
+// One thread, sockets with time limits. Strangers are dropped (admission.hpp).
 #pragma once
 
 #include "base/result.hpp"
@@ -12,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +22,7 @@ struct RendezvousSpec {
   JobSecret secret;
   std::string address;               // of rank 0's host
   std::vector<std::uint16_t> ports;  // tried in this order by both sides
+  std::string interface;             // HVD_INTERFACE: rank 0 listens there too; "": none
   std::chrono::milliseconds patience{};
 };
 
@@ -31,10 +32,14 @@ class Rendezvous {
 
   // See Bootstrap::exchange.
   virtual Result<std::vector<std::string>> exchange(const std::string& own) = 0;
+
+  // See Bootstrap::own_address.
+  virtual std::optional<Address> own_address() const = 0;
 };
 
-// Rank 0. Listens on the first free port: on every interface with a secret, else on that of
-// `address` only. Returns when all guests are there.
+// Rank 0. Listens on the first free port, at `address` and `interface`. Where others cannot come
+// there (this host knows its own name as a loopback address, or `address` is a gateway's) it
+// listens on every interface, but only with a secret. Returns when all guests are there.
 Result<std::unique_ptr<Rendezvous>> host_rendezvous(const RendezvousSpec& spec);
 
 // The others. Tries the ports again and again until one is rank 0's.

@@ -1,5 +1,5 @@
 // The other ranks' side of the rendezvous.
-#include "base/random.hpp"
+#include "bootstrap/admission.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/frame.hpp"
 #include "bootstrap/rendezvous.hpp"
@@ -22,10 +22,10 @@ class Guest final : public Rendezvous {
   // Goes over the ports until one is rank 0's.
   Outcome find_host();
   Result<std::vector<std::string>> exchange(const std::string& own) override;
+  std::optional<Address> own_address() const override { return local_address(host_); }
 
  private:
   bool try_ports(const std::vector<Address>& addresses, const Deadline& deadline);
-  Result<Fd> try_host(const Address& address, const Deadline& deadline);
 
   RendezvousSpec spec_;
   Fd host_;
@@ -56,32 +56,14 @@ bool Guest::try_ports(const std::vector<Address>& addresses, const Deadline& dea
   for (const std::uint16_t port : spec_.ports) {
     for (const Address& address : addresses) {
       if (deadline.over()) return false;
-      auto host = try_host(address.with_port(port), deadline.at_most(kAttemptPatience));
+      auto host = seek_admission(address.with_port(port), spec_.secret, spec_.rank,
+                                 deadline.at_most(kAttemptPatience), refusal_);
       if (!host.ok()) continue;
       host_ = std::move(*host);
       return true;
     }
   }
   return false;
-}
-
-Result<Fd> Guest::try_host(const Address& address, const Deadline& deadline) {
-  HVD_TRY(Fd socket, connect_to(address, deadline));
-  HVD_TRY(const HandshakeNonce nonce, random_bytes<sizeof(HandshakeNonce)>());
-  const HelloBytes hello = make_hello(spec_.secret, spec_.rank, nonce);
-  HVD_CHECK(send_all(socket, hello, deadline));
-  ChallengeBytes challenge{};
-  HVD_CHECK(receive_all(socket, challenge, deadline));
-  const Answer answer = answer_challenge(spec_.secret, hello, challenge);
-  if (!answer.proof) {
-    if (!answer.refusal.empty()) refusal_ = address.text() + ": " + answer.refusal;
-    return fail(HVD_ERROR_PEER, answer.refusal);
-  }
-  HVD_CHECK(send_all(socket, *answer.proof, deadline));
-  WelcomeBytes welcome{};
-  HVD_CHECK(receive_all(socket, welcome, deadline));
-  if (welcome != make_welcome()) return fail(HVD_ERROR_PEER, "not a rank 0");
-  return socket;
 }
 
 Result<std::vector<std::string>> Guest::exchange(const std::string& own) {

@@ -1,14 +1,14 @@
 // Rank 0's side of the rendezvous.
-#include "base/random.hpp"
 #include "base/text.hpp"
+#include "bootstrap/admission.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/frame.hpp"
+#include "bootstrap/interfaces.hpp"
 #include "bootstrap/rendezvous.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <list>
 #include <optional>
 
 #include <poll.h>
@@ -16,65 +16,37 @@
 namespace libhvd {
 namespace {
 
-// A stranger has this long for its handshake, and so many strangers may be at it at once: the
-// oldest goes when one more comes.
-constexpr std::chrono::milliseconds kHandshakePatience{5000};
-constexpr std::size_t kMostStrangers = 256;
+// Where the name is "localhost" or a loopback address, all ranks are on this host.
+bool means_loopback(const std::string& name) {
+  return name == "localhost" || name == "::1" || name.starts_with("127.");
+}
 
-// One connection until it has proven itself.
-class Stranger {
- public:
-  Stranger(Fd socket, const HandshakeNonce& nonce)
-      : socket_(std::move(socket)), nonce_(nonce), deadline_(kHandshakePatience) {}
-
-  enum class State { waiting, welcome, refused };
-
-  // Takes what has come and answers it.
-  State advance(const JobSecret& secret) {
-    const auto buffer =
-        hello_read_ ? std::span<std::uint8_t>(proof_) : std::span<std::uint8_t>(hello_);
-    const auto count = receive_some(socket_, buffer.subspan(have_));
-    if (!count.ok()) return State::refused;
-    have_ += *count;
-    if (have_ < buffer.size()) return State::waiting;
-    return hello_read_ ? check_proof(secret) : answer_hello(secret);
+// One port on all of them. An address that is not this host's, or where the port is taken, is
+// passed over; ranks that come find the others.
+Result<std::vector<Fd>> listen_on_port(const std::vector<Address>& addresses, std::uint16_t port) {
+  std::vector<Fd> listeners;
+  Error last = fail(HVD_ERROR_SYSTEM, "there is no address");
+  for (const Address& address : addresses) {
+    auto listener = listen_on(address.with_port(port));
+    if (listener.ok()) {
+      listeners.push_back(std::move(*listener));
+    } else {
+      last = listener.error();
+    }
   }
+  if (listeners.empty()) return last;
+  return listeners;
+}
 
-  bool late() const { return deadline_.over(); }
-  int socket() const { return socket_.get(); }
-  int rank() const { return rank_; }
-  Fd take_socket() { return std::move(socket_); }
-
- private:
-  // Messages this short fit into a fresh connection's buffer; where they do not, we do not wait.
-  bool answer(Bytes message) { return send_all(socket_, message, Deadline({})).ok(); }
-
-  State answer_hello(const JobSecret& secret) {
-    const auto hello = read_hello(hello_);
-    if (!hello) return State::refused;
-    const Verdict verdict = judge(*hello, secret);
-    const bool sent = answer(make_challenge(secret, hello_, verdict, nonce_));
-    if (!sent || verdict != Verdict::go_on) return State::refused;
-    rank_ = hello->rank;
-    hello_read_ = true;
-    have_ = 0;
-    return State::waiting;
+// The first of these takes IPv4 too.
+Result<std::vector<Fd>> listen_on_any(std::uint16_t port) {
+  Result<std::vector<Fd>> listeners = std::vector<Fd>();
+  for (const Address& address : any_address()) {
+    listeners = listen_on_port({address}, port);
+    if (listeners.ok()) break;
   }
-
-  State check_proof(const JobSecret& secret) {
-    if (!proof_holds(secret, hello_, nonce_, proof_)) return State::refused;
-    return answer(make_welcome()) ? State::welcome : State::refused;
-  }
-
-  Fd socket_;
-  HandshakeNonce nonce_;
-  Deadline deadline_;
-  HelloBytes hello_{};
-  Digest proof_{};
-  bool hello_read_ = false;
-  std::size_t have_ = 0;
-  int rank_ = 0;
-};
+  return listeners;
+}
 
 class Host final : public Rendezvous {
  public:
@@ -83,44 +55,45 @@ class Host final : public Rendezvous {
 
   Outcome gather_guests();
   Result<std::vector<std::string>> exchange(const std::string& own) override;
+  std::optional<Address> own_address() const override;
 
  private:
-  Outcome listen();
-  Outcome take_connection();
-  void advance_strangers(const std::vector<pollfd>& entries);
+  Result<std::vector<Fd>> listen() const;
   std::vector<int> missing() const;
   Result<std::vector<std::string>> collect(const std::string& own, const Deadline& deadline);
   void send_to_all(const std::string& payload, const Deadline& deadline);
 
   RendezvousSpec spec_;
-  Fd listener_;
-  std::list<Stranger> strangers_;
   std::vector<Fd> guests_;  // by rank; the first is empty
 };
 
-Outcome Host::listen() {
-  const bool open_to_all = spec_.secret.key.empty();
-  std::vector<Address> addresses = any_address();
-  if (open_to_all) {
-    HVD_TRY(addresses, resolve(spec_.address));
-  }
+// On the addresses that MASTER_ADDR and HVD_INTERFACE name, as far as they are this host's. Only
+// when nobody else can come there, and only with a secret, on all.
+Result<std::vector<Fd>> Host::listen() const {
+  const bool secret = !spec_.secret.key.empty();
+  HVD_TRY(const auto named, resolve(spec_.address));
+  HVD_TRY(auto addresses, interface_addresses(spec_.interface));
+  const auto loopback = [](const Address& address) { return address.is_loopback(); };
+  const bool reached = !addresses.empty() || means_loopback(spec_.address) ||
+                       std::none_of(named.begin(), named.end(), loopback);
+  addresses.insert(addresses.end(), named.begin(), named.end());
   std::string last;
   for (const std::uint16_t port : spec_.ports) {
-    for (const Address& address : addresses) {
-      auto listener = listen_on(address.with_port(port));
-      if (!listener.ok()) {
-        last = listener.error().message;
-        continue;
-      }
-      listener_ = std::move(*listener);
-      if (open_to_all) {
-        std::fprintf(stderr,
-                     "hvd: HVD_JOB_KEY is not set: rank 0 trusts whoever reaches %s and knows the "
-                     "job's id\n",
-                     address.with_port(port).text().c_str());
-      }
-      return Done{};
+    auto listeners = listen_on_port(addresses, port);
+    if (secret && !(listeners.ok() && reached)) {
+      listeners = std::vector<Fd>();  // closes them
+      listeners = listen_on_any(port);
     }
+    if (listeners.ok()) {
+      if (!secret) {
+        std::fprintf(stderr,
+                     "hvd: HVD_JOB_KEY is not set: rank 0 trusts whoever reaches %s port %d and "
+                     "knows the job's id\n",
+                     spec_.address.c_str(), port);
+      }
+      return listeners;
+    }
+    last = listeners.error().message;
   }
   return fail(HVD_ERROR_SYSTEM, "rank 0 finds no port to listen on, tried " +
                                     std::to_string(spec_.ports.front()) + " to " +
@@ -136,49 +109,30 @@ std::vector<int> Host::missing() const {
 }
 
 Outcome Host::gather_guests() {
-  HVD_CHECK(listen());
+  HVD_TRY(auto listeners, listen());
+  Admission admission(std::move(listeners), spec_.secret);
   const Deadline deadline(spec_.patience);
   while (!missing().empty()) {
-    if (deadline.over()) {
+    HVD_TRY(auto guest, admission.next(deadline));
+    if (!guest) {
       return fail(HVD_ERROR_TIMEOUT, describe_ranks(missing()) + " did not come to rank 0 within " +
                                          std::to_string(spec_.patience.count() / 1000) +
                                          " s (HVD_START_TIMEOUT)");
     }
-    std::vector<pollfd> entries{{listener_.get(), POLLIN, 0}};
-    for (const Stranger& stranger : strangers_) entries.push_back({stranger.socket(), POLLIN, 0});
-    const Deadline look = strangers_.empty() ? deadline : deadline.at_most(kHandshakePatience);
-    if (::poll(entries.data(), entries.size(), look.poll_ms()) < 0 && errno != EINTR) {
-      return fail_errno("rank 0 cannot wait for the others", errno);
-    }
-    advance_strangers(entries);
-    if ((entries[0].revents & POLLIN) != 0) HVD_CHECK(take_connection());
-  }
-  listener_.reset();
-  strangers_.clear();
-  return Done{};
-}
-
-Outcome Host::take_connection() {
-  while (Fd socket = accept_from(listener_)) {
-    HVD_TRY(const HandshakeNonce nonce, random_bytes<sizeof(HandshakeNonce)>());
-    if (strangers_.size() == kMostStrangers) strangers_.pop_front();
-    strangers_.emplace_back(std::move(socket), nonce);
+    guests_[static_cast<std::size_t>(guest->rank)] = std::move(guest->socket);
   }
   return Done{};
 }
 
-// `entries` holds the listener, then the strangers in order.
-void Host::advance_strangers(const std::vector<pollfd>& entries) {
-  auto entry = entries.begin() + 1;
-  for (auto stranger = strangers_.begin(); stranger != strangers_.end(); ++entry) {
-    auto state = Stranger::State::waiting;
-    if (entry->revents != 0) state = stranger->advance(spec_.secret);
-    if (state == Stranger::State::welcome) {
-      guests_[static_cast<std::size_t>(stranger->rank())] = stranger->take_socket();
-    }
-    const bool done = state != Stranger::State::waiting || stranger->late();
-    stranger = done ? strangers_.erase(stranger) : std::next(stranger);
+// The one that ranks on other hosts have reached.
+std::optional<Address> Host::own_address() const {
+  std::optional<Address> any;
+  for (const Fd& guest : guests_) {
+    if (!guest) continue;
+    any = local_address(guest);
+    if (any && !any->is_loopback()) break;
   }
+  return any;
 }
 
 Result<std::vector<std::string>> Host::exchange(const std::string& own) {

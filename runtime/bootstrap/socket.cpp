@@ -16,6 +16,13 @@ const sockaddr* generic(const Address& address) {
   return reinterpret_cast<const sockaddr*>(&address.storage);
 }
 
+const sockaddr_in& v4(const Address& address) {
+  return reinterpret_cast<const sockaddr_in&>(address.storage);
+}
+const sockaddr_in6& v6(const Address& address) {
+  return reinterpret_cast<const sockaddr_in6&>(address.storage);
+}
+
 Outcome wait_until(const Fd& socket, short events, const Deadline& deadline) {
   while (true) {
     pollfd entry{socket.get(), events, 0};
@@ -56,14 +63,29 @@ Address Address::with_port(std::uint16_t port) const {
   return copy;
 }
 
-std::string Address::text() const {
+std::uint16_t Address::port() const {
+  return ntohs(storage.ss_family == AF_INET6 ? v6(*this).sin6_port : v4(*this).sin_port);
+}
+
+bool Address::is_loopback() const {
+  if (storage.ss_family == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&v6(*this).sin6_addr);
+  return (ntohl(v4(*this).sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
+}
+
+std::string Address::host() const {
   char host[NI_MAXHOST];
-  char port[NI_MAXSERV];
-  if (::getnameinfo(generic(*this), length, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+  if (::getnameinfo(generic(*this), length, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0) {
     return "an unknown address";
   }
-  return std::string(host) + " port " + port;
+  return host;
+}
+
+std::string Address::text() const {
+  return host() + " port " + std::to_string(port());
+}
+
+bool same_host(const Address& a, const Address& b) {
+  return a.host() == b.host();
 }
 
 Result<std::vector<Address>> resolve(const std::string& host) {
@@ -105,6 +127,24 @@ Result<Fd> listen_on(const Address& address) {
     return fail_errno("cannot listen on " + address.text(), errno);
   }
   return socket;
+}
+
+std::optional<Address> local_address(const Fd& socket) {
+  Address address;
+  address.length = sizeof address.storage;
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length) !=
+      0) {
+    return std::nullopt;
+  }
+  if (address.storage.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6(address).sin6_addr)) {
+    sockaddr_in plain{};
+    plain.sin_family = AF_INET;
+    plain.sin_port = v6(address).sin6_port;
+    std::memcpy(&plain.sin_addr, v6(address).sin6_addr.s6_addr + 12, sizeof plain.sin_addr);
+    std::memcpy(&address.storage, &plain, sizeof plain);
+    address.length = sizeof plain;
+  }
+  return address;
 }
 
 Fd accept_from(const Fd& listener) {

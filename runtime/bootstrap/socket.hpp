@@ -7,6 +7,7 @@
 #include "base/sha256.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,13 @@ struct Address {
   socklen_t length = 0;
 
   Address with_port(std::uint16_t port) const;
+  std::uint16_t port() const;
+  bool is_loopback() const;
+  std::string host() const;  // "127.0.0.1"
   std::string text() const;  // "127.0.0.1 port 29501"
 };
+
+bool same_host(const Address& a, const Address& b);
 
 // What the name resolves to, port 0. Error (HVD_ERROR_ENVIRONMENT): nothing.
 Result<std::vector<Address>> resolve(const std::string& host);
@@ -29,6 +35,9 @@ Result<std::vector<Address>> resolve(const std::string& host);
 std::vector<Address> any_address();
 
 Result<Fd> listen_on(const Address& address);
+
+// This side's address of a connection or listener; IPv4 in its own form. Nothing: there is none.
+std::optional<Address> local_address(const Fd& socket);
 
 // The next connection; nothing in it when none is waiting.
 Fd accept_from(const Fd& listener);

@@ -41,6 +41,7 @@ std::size_t chunks_in(std::size_t total) {
 
 void stage_chunk(Area& area, const std::byte* data, std::size_t total, std::size_t index) {
   const std::size_t length = chunk_length(total, index);
+  area.used.input = static_cast<std::uint32_t>(length);
   if (length > 0) std::memcpy(area.input, data + index * kChunkBytes, length);
 }
 
@@ -62,6 +63,7 @@ Outcome Communicator::step(const CallRecord& record) {
 
 Outcome Communicator::open_call(const CallRecord& record) {
   new (steps_.mine().record) CallRecord(record);
+  steps_.mine().used.record = sizeof record;
   HVD_CHECK(step(record));
   std::vector<const CallRecord*> calls;
   for (int rank = 0; rank < size(); ++rank) calls.push_back(&call_of(rank));
@@ -125,6 +127,8 @@ Outcome Communicator::allreduce_chunks(const CallRecord& record, const std::byte
     const auto slice_begin = [&](std::size_t slice) { return length * slice / ranks; };
     const auto own = static_cast<std::size_t>(rank());
     reduce_slice(record, slice_begin(own), slice_begin(own + 1));
+    steps_.mine().used.result_begin = static_cast<std::uint32_t>(slice_begin(own) * element);
+    steps_.mine().used.result_end = static_cast<std::uint32_t>(slice_begin(own + 1) * element);
     stage_chunk(steps_.mine(), input, bytes, index + 1);
     HVD_CHECK(step(record));
     std::byte* chunk = output + index * kChunkBytes;

@@ -11,25 +11,14 @@
 // step fails at once with it.
 #pragma once
 
+#include "transport/failure.hpp"
 #include "transport/segment.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 
 namespace libhvd {
-
-enum class FailureKind : std::uint8_t { died = 1, left, forked };
-
-struct Failure {
-  FailureKind kind;
-  int rank;
-  std::uint32_t pid;  // of that rank's process
-};
-
-// "rank 2 (pid 1234) has died …"
-std::string describe_failure(const Failure& failure);
 
 class Lockstep {
  public:
@@ -39,7 +28,7 @@ class Lockstep {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // The area to write before the next step.
+  // The area to write before the next step. Nothing in it counts as used yet.
   Area& mine() { return segment_->block(rank_).areas[(step_ + 1) % 2]; }
 
   // Publishes it and waits for all ranks. Nothing: success; theirs() is valid until the next step.
@@ -59,10 +48,8 @@ class Lockstep {
   std::optional<Failure> wait_for(int rank);
   bool reached(int rank) const;
   void sleep_on(int rank);
-  std::optional<Failure> diagnose();
-  std::optional<Failure> first_failure() const;
+  std::optional<Failure> diagnose(int awaited);
   Failure record(FailureKind kind, int rank);
-  void wake_all();
 
   std::shared_ptr<Segment> segment_;
   int rank_;

@@ -2,6 +2,8 @@
 
 #include "base/hex.hpp"
 #include "base/random.hpp"
+#include "base/text.hpp"
+#include "transport/futex.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -16,7 +18,7 @@ namespace libhvd {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x314d485344564844u;  // "DHVDSHM1" in memory
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 std::size_t bytes_for(int size) {
   return sizeof(SegmentHeader) + static_cast<std::size_t>(size) * sizeof(RankBlock);
@@ -62,27 +64,54 @@ struct flock byte_of(int rank) {
 
 }  // namespace
 
-Result<Segment> Segment::anonymous(int size) {
-  HVD_TRY(Mapping mapping, map(-1, bytes_for(size)));
-  begin_lifetime(mapping, size, Nonce{});
-  return Segment(Fd(), std::move(mapping), SegmentName{}, false);
-}
-
-Result<Segment> Segment::create(const std::string& directory, const std::string& job_id, int size) {
+Result<SegmentFile> SegmentFile::create(const std::string& directory, const std::string& job_id) {
   SegmentName name;
   HVD_TRY(name.nonce, random_bytes<sizeof(Nonce)>());
   name.path = directory + "/hvd-" + job_id + "-" + to_hex(name.nonce);
   Fd file(::open(name.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return fail_errno("cannot create shared memory as " + name.path, errno);
-  Segment segment(std::move(file), Mapping(), std::move(name), true);  // removes it if we fail
+  return SegmentFile(std::move(file), std::move(name), true);
+}
 
+SegmentFile::SegmentFile(SegmentFile&& other) noexcept
+    : file_(std::move(other.file_)),
+      name_(std::move(other.name_)),
+      named_(std::exchange(other.named_, false)) {}
+
+SegmentFile& SegmentFile::operator=(SegmentFile&& other) noexcept {
+  std::swap(file_, other.file_);
+  std::swap(name_, other.name_);
+  std::swap(named_, other.named_);
+  return *this;
+}
+
+void SegmentFile::remove_name() {
+  if (named_) ::unlink(name_.path.c_str());
+  named_ = false;
+}
+
+Result<Segment> Segment::anonymous(int size) {
+  HVD_TRY(Mapping mapping, map(-1, bytes_for(size)));
+  begin_lifetime(mapping, size, Nonce{});
+  return Segment(SegmentFile(), std::move(mapping));
+}
+
+Result<Segment> Segment::create(SegmentFile file, int size) {
   // Not ftruncate: a full tmpfs would be noticed only by a SIGBUS in the middle of training.
   const std::size_t bytes = bytes_for(size);
-  const int refused = ::posix_fallocate(segment.file_.get(), 0, static_cast<off_t>(bytes));
-  if (refused != 0) return no_room(directory, bytes, size, refused);
-  HVD_TRY(segment.mapping_, map(segment.file_.get(), bytes));
-  begin_lifetime(segment.mapping_, size, segment.name_.nonce);
-  return segment;
+  const int refused = ::posix_fallocate(file.file_.get(), 0, static_cast<off_t>(bytes));
+  if (refused != 0) {
+    const std::string& path = file.name().path;
+    return no_room(path.substr(0, path.rfind('/')), bytes, size, refused);
+  }
+  HVD_TRY(Mapping mapping, map(file.file_.get(), bytes));
+  begin_lifetime(mapping, size, file.name().nonce);
+  return Segment(std::move(file), std::move(mapping));
+}
+
+Result<Segment> Segment::create(const std::string& directory, const std::string& job_id, int size) {
+  HVD_TRY(SegmentFile file, SegmentFile::create(directory, job_id));
+  return create(std::move(file), size);
 }
 
 Result<Segment> Segment::open(const SegmentName& name, int size) {
@@ -96,7 +125,7 @@ Result<Segment> Segment::open(const SegmentName& name, int size) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return fail_errno("cannot stat " + name.path, errno);
   if (static_cast<std::size_t>(status.st_size) != bytes) {
-    return fail(HVD_ERROR_UNSUPPORTED, name.path + " is not the segment of rank 0: its size is " +
+    return fail(HVD_ERROR_UNSUPPORTED, name.path + " is not the job's segment: its size is " +
                                            std::to_string(status.st_size) + ", not " +
                                            std::to_string(bytes));
   }
@@ -104,24 +133,29 @@ Result<Segment> Segment::open(const SegmentName& name, int size) {
   const auto* header = reinterpret_cast<const SegmentHeader*>(mapping.data());
   if (header->magic != kMagic || header->version != kVersion || header->nonce != name.nonce ||
       header->size != static_cast<std::uint32_t>(size)) {
-    return fail(HVD_ERROR_UNSUPPORTED, name.path + " is not the segment of rank 0");
+    return fail(HVD_ERROR_UNSUPPORTED, name.path + " is not the job's segment");
   }
-  return Segment(std::move(file), std::move(mapping), name, false);
+  Segment segment(SegmentFile(std::move(file), name, false), std::move(mapping));
+  if (segment.header().bridge != 0) {
+    HVD_TRY(segment.bell_, Bell::open(segment.bell_path()));
+  }
+  return segment;
 }
 
 Segment::Segment(Segment&& other) noexcept
     : file_(std::move(other.file_)),
       mapping_(std::move(other.mapping_)),
-      name_(std::move(other.name_)),
-      named_(std::exchange(other.named_, false)) {}
+      bell_(std::move(other.bell_)),
+      bell_named_(std::exchange(other.bell_named_, false)) {}
 
 Segment::~Segment() {
   remove_name();
 }
 
 void Segment::remove_name() {
-  if (named_) ::unlink(name_.path.c_str());
-  named_ = false;
+  file_.remove_name();
+  if (bell_named_) ::unlink(bell_path().c_str());
+  bell_named_ = false;
 }
 
 RankBlock& Segment::block(int rank) const {
@@ -131,20 +165,92 @@ RankBlock& Segment::block(int rank) const {
 
 Outcome Segment::announce(int rank) {
   block(rank).pid.store(static_cast<std::uint32_t>(::getpid()), std::memory_order_relaxed);
-  if (!file_) return Done{};
+  if (!file_.file_) return Done{};
   struct flock lock = byte_of(rank);
-  if (::fcntl(file_.get(), F_SETLK, &lock) != 0) {
-    return fail_errno("cannot lock the byte of rank " + std::to_string(rank) + " in " + name_.path,
+  if (::fcntl(file_.file_.get(), F_SETLK, &lock) != 0) {
+    return fail_errno("cannot lock the byte of rank " + std::to_string(rank) + " in " + name().path,
                       errno);
   }
   return Done{};
 }
 
+Outcome Segment::add_bridge(int rank) {
+  if (file_.file_) {
+    HVD_TRY(bell_, Bell::create(bell_path()));
+    bell_named_ = true;
+  } else {
+    HVD_TRY(bell_, Bell::inside());
+  }
+  header().bridge = static_cast<std::uint32_t>(rank) + 1;
+  return Done{};
+}
+
+// Ranks of this host say their pid themselves (announce), perhaps at this moment: it is the same.
+void Segment::set_places(const std::vector<RankPlace>& places, int own_host) {
+  header().host = static_cast<std::uint32_t>(own_host);
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    RankBlock& entry = block(static_cast<int>(rank));
+    entry.host = static_cast<std::uint32_t>(places[rank].host);
+    entry.pid.store(places[rank].pid, std::memory_order_relaxed);
+    copy_text(entry.host_name, places[rank].host_name);
+  }
+}
+
 bool Segment::alive(int rank) const {
-  if (!file_) return true;
+  if (!file_.file_ || block(rank).host != header().host) return true;
   struct flock lock = byte_of(rank);
   // A system that cannot answer does not make the peer dead.
-  return ::fcntl(file_.get(), F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+  return ::fcntl(file_.file_.get(), F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+// Sequentially consistent with those who are about to sleep: either the sleeper sees what we have
+// stored, or we see the sleeper.
+void Segment::publish(int rank, std::uint32_t step) {
+  RankBlock& entry = block(rank);
+  entry.arrived.store(step, std::memory_order_seq_cst);
+  if (entry.sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(entry.arrived);
+  ring();
+}
+
+void Segment::set_left(int rank) {
+  block(rank).left.store(1, std::memory_order_seq_cst);
+  futex_wake_all(block(rank).arrived);
+  ring();
+}
+
+void Segment::set_failure(FailureKind kind, int rank) {
+  std::uint64_t none = 0;
+  if (!header().failure.compare_exchange_strong(none, pack_failure(kind, rank),
+                                                std::memory_order_seq_cst)) {
+    return;
+  }
+  for (int sleeper = 0; sleeper < size(); ++sleeper) futex_wake_all(block(sleeper).arrived);
+  ring();
+}
+
+void Segment::ring() {
+  if (header().bridge_sleeps.load(std::memory_order_seq_cst) != 0) bell_.ring();
+}
+
+std::optional<Failure> Segment::failure() const {
+  const auto packed = unpack_failure(header().failure.load(std::memory_order_acquire), size());
+  if (!packed) return std::nullopt;
+  const RankBlock& entry = block(packed->rank);
+  return Failure{packed->kind, packed->rank, entry.pid.load(std::memory_order_relaxed),
+                 std::string(field_text(entry.host_name)), ranks_on(static_cast<int>(entry.host))};
+}
+
+std::optional<int> Segment::bridge() const {
+  if (header().bridge == 0) return std::nullopt;
+  return static_cast<int>(header().bridge) - 1;
+}
+
+std::vector<int> Segment::ranks_on(int host) const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (block(rank).host == static_cast<std::uint32_t>(host)) ranks.push_back(rank);
+  }
+  return ranks;
 }
 
 }  // namespace libhvd

@@ -1,8 +1,12 @@
 // The memory that the ranks of one host share, and what stands where in it.
 //
-// Rank 0 creates it as a file of its own in shared memory (0600), the others map it, and once all
-// have, the file's name is removed: what is left is gone with the last process. That a rank is on
-// the same host is proven by mapping the file and finding the nonce in it.
+// It has a block for every rank of the job. Those of the ranks on other hosts are written by this
+// host's bridge (bridge.hpp), which makes the segment a replica: readers see no difference.
+//
+// One rank of the host creates it as a file of its own in shared memory (0600), the others there
+// map it, and once all have, the file's name is removed: what is left is gone with the last
+// process. That a rank is on the same host is proven by mapping the file and finding the nonce in
+// it.
 //
 // Whether a peer's process lives is told by a lock that it holds on one byte of the file (fcntl
 // F_SETLK, POSIX record locks). The kernel drops the lock when the process ends or calls exec, in
@@ -14,12 +18,16 @@
 #include "base/fd.hpp"
 #include "base/mapping.hpp"
 #include "base/result.hpp"
+#include "transport/bell.hpp"
+#include "transport/failure.hpp"
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace libhvd {
 
@@ -34,8 +42,20 @@ using Nonce = std::array<std::uint8_t, 16>;
 // What the first step of a call says about it; the layer above gives the bytes their meaning.
 inline constexpr std::size_t kRecordBytes = 512;
 
+// How much of an area peers will read after the step; only that travels to other hosts. Record and
+// input count from their start.
+struct Used {
+  std::uint32_t record = 0;
+  std::uint32_t input = 0;
+  std::uint32_t result_begin = 0;
+  std::uint32_t result_end = 0;
+};
+
+inline constexpr std::size_t kHostBytes = 64;
+
 // What a rank writes before a step and its peers read after it.
 struct Area {
+  alignas(kCacheLine) Used used;
   alignas(kCacheLine) std::byte record[kRecordBytes];
   alignas(kCacheLine) std::byte input[kChunkBytes];
   alignas(kCacheLine) std::byte result[kChunkBytes];
@@ -49,6 +69,9 @@ struct alignas(4096) RankBlock {
   alignas(kCacheLine) std::atomic<std::uint32_t> sleepers;
   alignas(kCacheLine) std::atomic<std::uint32_t> left;  // 1 after a clean shutdown
   std::atomic<std::uint32_t> pid;                       // for messages only
+  // Written while the ranks meet, only read after.
+  std::uint32_t host;          // index
+  char host_name[kHostBytes];  // "" when all ranks are on one host
   alignas(kCacheLine) Area areas[2];
 };
 
@@ -57,17 +80,52 @@ struct alignas(4096) SegmentHeader {
   std::uint32_t version;
   std::uint32_t size;
   Nonce nonce;
-  // The first failure that any rank has found (see lockstep.hpp); 0: none.
-  std::atomic<std::uint64_t> failure;
+  std::uint32_t host;                  // index of the host whose segment this is
+  std::uint32_t bridge;                // 1 + the rank here that runs the bridge; 0: none
+  std::atomic<std::uint64_t> failure;  // the first that was found, packed; 0: none
+  // The bridge is about to sleep: who publishes something must ring its bell.
+  alignas(kCacheLine) std::atomic<std::uint32_t> bridge_sleeps;
 };
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-// How rank 0's segment is found and recognised.
+// How a segment is found and recognised.
 struct SegmentName {
   std::string path;
   Nonce nonce{};
+};
+
+// A new, empty file in shared memory under a name that nobody can guess. Whoever sees a file of
+// that name is on the same host. Removes it at its end, unless it has become a segment.
+class SegmentFile {
+ public:
+  // In `directory`; the name contains `job_id`. Error: the directory cannot be written.
+  static Result<SegmentFile> create(const std::string& directory, const std::string& job_id);
+
+  SegmentFile() = default;  // none
+  SegmentFile(SegmentFile&& other) noexcept;
+  SegmentFile& operator=(SegmentFile&&) noexcept;
+  ~SegmentFile() { remove_name(); }
+
+  const SegmentName& name() const { return name_; }
+  void remove_name();
+
+ private:
+  friend class Segment;
+  SegmentFile(Fd file, SegmentName name, bool named)
+      : file_(std::move(file)), name_(std::move(name)), named_(named) {}
+
+  Fd file_;
+  SegmentName name_;
+  bool named_ = false;  // we have made it, and its name is still there
+};
+
+// Where a rank is, as the ranks have told each other.
+struct RankPlace {
+  int host = 0;
+  std::string host_name;
+  std::uint32_t pid = 0;
 };
 
 class Segment {
@@ -75,8 +133,10 @@ class Segment {
   // For ranks of this process only; always alive.
   static Result<Segment> anonymous(int size);
 
-  // A new file in `directory`, whose name contains `job_id`. Error: the directory cannot be
-  // written, or has no room for it (then the message says how much is needed).
+  // Makes the file the segment of `size` ranks. Error: there is no room for it (then the message
+  // says how much is needed).
+  static Result<Segment> create(SegmentFile file, int size);
+  // Both in one.
   static Result<Segment> create(const std::string& directory, const std::string& job_id, int size);
 
   // Maps what another rank has created. HVD_ERROR_UNSUPPORTED: there is no such file here, or it
@@ -85,34 +145,53 @@ class Segment {
 
   Segment(Segment&&) noexcept;
   Segment& operator=(Segment&&) = delete;
-  ~Segment();  // removes the file's name if it still has one
+  ~Segment();  // removes the names that it still has
 
-  const SegmentName& name() const { return name_; }
+  const SegmentName& name() const { return file_.name(); }
   int size() const { return static_cast<int>(header().size); }
 
   // Shows this process as `rank`: its pid, and the lock that says that it lives.
   Outcome announce(int rank);
 
-  // Whether the process that announced itself as `rank` still runs. Not for one's own rank.
+  // When there are other hosts: `rank` will run the bridge. By it, before others open the segment.
+  Outcome add_bridge(int rank);
+  // Says where all ranks are, and which host this is. By the same, before any collective.
+  void set_places(const std::vector<RankPlace>& places, int own_host);
+
+  // Whether the process that announced itself as `rank` still runs. Not for one's own rank. Ranks
+  // on other hosts are the bridge's concern, and always alive here.
   bool alive(int rank) const;
 
-  // All have mapped it: the name is not needed any more.
+  // All have mapped it: the names are not needed any more.
   void remove_name();
+
+  // Tells everybody that waits for it that what the rank has written for this step is there.
+  void publish(int rank, std::uint32_t step);
+  void set_left(int rank);
+
+  // Keeps the failure unless there is one already, and wakes everybody. Safe in a forked child.
+  void set_failure(FailureKind kind, int rank);
+  std::optional<Failure> failure() const;
+
+  // The rank here that runs the bridge; nothing when all ranks are on this host.
+  std::optional<int> bridge() const;
+  const Bell& bell() const { return bell_; }
+  std::vector<int> ranks_on(int host) const;
 
   SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(mapping_.data()); }
   RankBlock& block(int rank) const;
 
  private:
-  Segment(Fd file, Mapping mapping, SegmentName name, bool named)
-      : file_(std::move(file)),
-        mapping_(std::move(mapping)),
-        name_(std::move(name)),
-        named_(named) {}
+  Segment(SegmentFile file, Mapping mapping)
+      : file_(std::move(file)), mapping_(std::move(mapping)) {}
 
-  Fd file_;  // empty when anonymous
+  std::string bell_path() const { return name().path + ".bell"; }
+  void ring();
+
+  SegmentFile file_;  // empty when anonymous
   Mapping mapping_;
-  SegmentName name_;
-  bool named_ = false;  // we created it and its name has not been removed
+  Bell bell_;  // with other hosts
+  bool bell_named_ = false;
 };
 
 }  // namespace libhvd

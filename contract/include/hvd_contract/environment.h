@@ -36,6 +36,14 @@
 /* Port for libhvd's own bootstrap without PMIx (default: MASTER_PORT+1 … MASTER_PORT+64). */
 #define HVD_ENV_PORT "HVD_PORT"
 
+/* The network for libhvd's connections between hosts: an interface ("ib0") or the addresses in a
+ * network ("10.1.0.0/16"), the same value on all hosts (default: the one that reaches rank 0). */
+#define HVD_ENV_INTERFACE "HVD_INTERFACE"
+
+/* Seconds after which a host from which nothing comes counts as lost (default 4, at least 2; 0:
+ * never). */
+#define HVD_ENV_HOST_TIMEOUT "HVD_HOST_TIMEOUT"
+
 /* Seconds that hvd_init waits for the other ranks (default 120). */
 #define HVD_ENV_START_TIMEOUT "HVD_START_TIMEOUT"
 

@@ -1,4 +1,5 @@
-// The collectives, with ranks as threads over one segment, so that the thread sanitizer sees all.
+// The collectives, with ranks as threads over one segment and over bridged ones, so that the thread
+// sanitizer sees all.
 #include "collective/communicator.hpp"
 
 #include "support.hpp"
@@ -30,7 +31,7 @@ std::vector<double> make_values(int rank, std::size_t count) {
 TEST(Allreduce, SumsInTheOrderOfRanksWhateverTheSize) {
   for (const int size : kSizes) {
     for (const std::size_t count : kCounts) {
-      test::run_ranks(size, [&](Communicator& communicator) {
+      test::run_ranks_everywhere(size, [&](Communicator& communicator) {
         const auto input = make_values(communicator.rank(), count);
         std::vector<double> output(count, -1);
         const auto outcome =
@@ -49,7 +50,7 @@ TEST(Allreduce, SumsInTheOrderOfRanksWhateverTheSize) {
 // A prefix is cut into other chunks and slices than the whole, and must have the same bits.
 TEST(Allreduce, GivesTheSameBitsHoweverItIsCut) {
   constexpr std::size_t kCount = 30000;
-  test::run_ranks(3, [&](Communicator& communicator) {
+  test::run_ranks_everywhere(3, [&](Communicator& communicator) {
     std::vector<float> input(kCount);
     for (std::size_t i = 0; i < kCount; ++i) {
       input[i] = static_cast<float>(value_of(communicator.rank(), i));
@@ -72,7 +73,7 @@ TEST(Allreduce, WorksInPlaceOnUnalignedBuffersOfEveryType) {
   for (hvd_type type = HVD_UINT8; type <= HVD_BFLOAT16; ++type) {
     // The small path; elements in several chunks.
     for (const std::size_t count : {5u, 70000u}) {
-      test::run_ranks(3, [&](Communicator& communicator) {
+      test::run_ranks_everywhere(3, [&](Communicator& communicator) {
         // Bytes of 0: the sum of zeros is zero in every type.
         std::vector<unsigned char> bytes(count * 8 + 1, 0);
         unsigned char* const odd = bytes.data() + 1;
@@ -85,7 +86,7 @@ TEST(Allreduce, WorksInPlaceOnUnalignedBuffersOfEveryType) {
 }
 
 TEST(Allreduce, BoolsBecome0Or1EvenAlone) {
-  test::run_ranks(1, [&](Communicator& communicator) {
+  test::run_ranks_everywhere(1, [&](Communicator& communicator) {
     unsigned char values[] = {0, 5, 1};
     ASSERT_TRUE(communicator.allreduce(values, values, 3, HVD_BOOL, HVD_SUM, {}).ok());
     EXPECT_EQ(values[1], 1);
@@ -96,7 +97,7 @@ TEST(Broadcast, BringsTheRootsValuesToAll) {
   for (const int size : kSizes) {
     for (const std::size_t count : kCounts) {
       for (int root = 0; root < size; ++root) {
-        test::run_ranks(size, [&](Communicator& communicator) {
+        test::run_ranks_everywhere(size, [&](Communicator& communicator) {
           auto values = make_values(communicator.rank(), count);
           const auto outcome = communicator.broadcast(values.data(), count, HVD_FLOAT64, root, {});
           ASSERT_TRUE(outcome.ok()) << outcome.error().message;
@@ -110,7 +111,7 @@ TEST(Broadcast, BringsTheRootsValuesToAll) {
 TEST(Allgather, PutsRowsOfDifferentRanksOneAfterTheOther) {
   for (const int size : kSizes) {
     for (const std::size_t unit : {0u, 1u, 333u, 9000u}) {
-      test::run_ranks(size, [&](Communicator& communicator) {
+      test::run_ranks_everywhere(size, [&](Communicator& communicator) {
         const auto rows_of = [&](int rank) { return unit * static_cast<std::size_t>(rank % 3); };
         constexpr std::size_t kRow = 2;
         std::vector<double> wanted;
@@ -138,21 +139,23 @@ TEST(Allgather, PutsRowsOfDifferentRanksOneAfterTheOther) {
 
 TEST(Barrier, NobodyPassesBeforeAllHaveCome) {
   constexpr int kSize = 4;
-  std::atomic<int> arrived{0};
-  test::run_ranks(kSize, [&](Communicator& communicator) {
-    for (int round = 1; round <= 50; ++round) {
-      ++arrived;
-      ASSERT_TRUE(communicator.barrier({}).ok());
-      ASSERT_GE(arrived.load(), round * kSize);
-      ASSERT_TRUE(communicator.barrier({}).ok());
-    }
-  });
+  for (const std::vector<int>& hosts : {std::vector{0, 0, 0, 0}, std::vector{0, 1, 2, 1}}) {
+    std::atomic<int> arrived{0};
+    test::run_ranks_on(hosts, [&](Communicator& communicator) {
+      for (int round = 1; round <= 50; ++round) {
+        ++arrived;
+        ASSERT_TRUE(communicator.barrier({}).ok());
+        ASSERT_GE(arrived.load(), round * kSize);
+        ASSERT_TRUE(communicator.barrier({}).ok());
+      }
+    });
+  }
 }
 
 // Calls of all kinds and sizes in a row: areas are reused, and nothing of an earlier call shows.
 TEST(Collectives, FollowOneAnother) {
   constexpr int kSize = 4;
-  test::run_ranks(kSize, [&](Communicator& communicator) {
+  test::run_ranks_everywhere(kSize, [&](Communicator& communicator) {
     for (int round = 0; round < 60; ++round) {
       const auto count = static_cast<std::size_t>((round * 977) % 20000);
       std::vector<std::int32_t> values(count, communicator.rank() + round);

@@ -20,7 +20,7 @@ using Call = std::function<Outcome(Communicator&)>;
 std::string error_of(hvd_status status, const Call& call) {
   std::mutex mutex;
   std::set<std::string> messages;
-  test::run_ranks(kSize, [&](Communicator& communicator) {
+  test::run_ranks_everywhere(kSize, [&](Communicator& communicator) {
     const Outcome outcome = call(communicator);
     EXPECT_FALSE(outcome.ok());
     if (outcome.ok()) return;
@@ -83,7 +83,7 @@ TEST(Disagreement, LongNamesThatDifferOnlyAtTheEndDiffer) {
 }
 
 TEST(Disagreement, NothingIsWrittenThen) {
-  test::run_ranks(kSize, [&](Communicator& communicator) {
+  test::run_ranks_everywhere(kSize, [&](Communicator& communicator) {
     std::vector<int> values(communicator.rank() == 0 ? 9 : 10, 7);
     EXPECT_FALSE(
         communicator.allreduce(values.data(), values.data(), values.size(), HVD_INT32, HVD_SUM, {})

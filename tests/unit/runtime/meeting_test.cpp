@@ -1,10 +1,11 @@
-// What all ranks are told when one cannot map the segment; the bootstrap is a double that says what
-// the others would.
+// Ranks as threads that meet; a host is a folder for shared memory of its own.
 #include "api/meeting.hpp"
 
 #include "bootstrap/rendezvous.hpp"
 #include "support.hpp"
 
+#include <algorithm>
+#include <deque>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -12,12 +13,10 @@
 namespace libhvd {
 namespace {
 
-// Ranks as threads over a real rendezvous. `change` may alter the blobs that a rank gets.
+// Ranks as threads over a real rendezvous.
 class ThreadBootstrap final : public Bootstrap {
  public:
-  using Change = std::function<void(std::vector<std::string>&)>;
-  ThreadBootstrap(int rank, int size, const test::ReservedPort& port, Change change)
-      : change_(std::move(change)) {
+  ThreadBootstrap(int rank, int size, const test::ReservedPort& port) {
     info_.rank = rank;
     info_.size = size;
     RendezvousSpec spec;
@@ -32,47 +31,93 @@ class ThreadBootstrap final : public Bootstrap {
   }
   const RankInfo& info() const override { return info_; }
   Result<std::vector<std::string>> exchange(const std::string& own) override {
-    auto blobs = rendezvous_->exchange(own);
-    if (blobs.ok()) change_(*blobs);
-    return blobs;
+    return rendezvous_->exchange(own);
   }
+  std::optional<Address> own_address() const override { return rendezvous_->own_address(); }
 
  private:
   RankInfo info_;
   std::unique_ptr<Rendezvous> rendezvous_;
-  Change change_;
 };
 
-void replace_all(std::string& text, const std::string& from, const std::string& to) {
-  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-}
+using Hosts = std::vector<int>;
+using Meetings = std::vector<std::unique_ptr<Result<Meeting>>>;
 
-TEST(Meet, NamesTheRanksThatAreOnOtherHosts) {
-  constexpr int kSize = 4;
+// What each rank's meeting comes to, as threads; a folder a host.
+Meetings meet_on(const Hosts& hosts, const std::map<std::string, std::string>& of_rank_1 = {}) {
   const test::ReservedPort port;
-  const test::TemporaryFolder folder;
+  std::deque<test::TemporaryFolder> folders(
+      static_cast<std::size_t>(*std::max_element(hosts.begin(), hosts.end()) + 1));
+  Meetings meetings(hosts.size());
   std::vector<std::thread> ranks;
-  for (int rank = 0; rank < kSize; ++rank) {
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     ranks.emplace_back([&, rank] {
-      // Ranks 2 and 3 look into a folder that rank 0's file is not in, as on another host.
-      const bool elsewhere = rank >= 2;
-      ThreadBootstrap bootstrap(rank, kSize, port, [&](std::vector<std::string>& blobs) {
-        if (elsewhere) replace_all(blobs[0], "/hvd-job-", "/HVD-job-");
-      });
-      const auto meeting =
-          meet(bootstrap, test::make_environment({{"HVD_SHM_DIR", folder.path()},
-                                                  {"HVD_HOSTNAME", elsewhere ? "b" : "a"}}));
-      ASSERT_FALSE(meeting.ok());
-      EXPECT_EQ(meeting.error().status, HVD_ERROR_UNSUPPORTED);
-      EXPECT_TRUE(meeting.error().message.starts_with(
-          "ranks 2-3 (b) cannot see the shared memory of rank 0 (a)"))
-          << meeting.error().message;
+      ThreadBootstrap bootstrap(static_cast<int>(rank), static_cast<int>(hosts.size()), port);
+      std::map<std::string, std::string> variables;
+      if (rank == 1) variables = of_rank_1;
+      const auto host = static_cast<std::size_t>(hosts[rank]);
+      variables["HVD_SHM_DIR"] = folders[host].path();
+      variables["HVD_HOSTNAME"] = std::string(1, static_cast<char>('a' + hosts[rank]));
+      MeetingOptions options;
+      options.patience = std::chrono::seconds(of_rank_1.empty() ? 60 : 1);
+      meetings[rank] = std::make_unique<Result<Meeting>>(
+          meet(bootstrap, test::make_environment(variables), options));
     });
   }
   for (auto& rank : ranks) rank.join();
-  EXPECT_TRUE(folder.entries().empty());
+  for (const auto& folder : folders) EXPECT_TRUE(folder.entries().empty());
+  return meetings;
+}
+
+// Bridges wait for each other's goodbye, so all leave at once.
+void leave(Meetings& meetings) {
+  std::vector<std::thread> ranks;
+  for (auto& meeting : meetings) {
+    ranks.emplace_back([&] { (*meeting)->bridge.reset(); });
+  }
+  for (auto& rank : ranks) rank.join();
+}
+
+TEST(Meet, GivesEachHostASegmentAndItsFirstRankTheBridge) {
+  for (const Hosts& hosts : {Hosts{0, 0, 0}, Hosts{0, 0, 0, 1, 1, 2}, Hosts{0, 1, 0, 1, 0}}) {
+    auto meetings = meet_on(hosts);
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+      ASSERT_TRUE(meetings[rank]->ok()) << meetings[rank]->error().message;
+      const Meeting& meeting = **meetings[rank];
+      const bool several = *std::max_element(hosts.begin(), hosts.end()) > 0;
+      const bool first = std::find(hosts.begin(), hosts.end(), hosts[rank]) - hosts.begin() ==
+                         static_cast<std::ptrdiff_t>(rank);
+      EXPECT_EQ(meeting.bridge != nullptr, several && first) << "rank " << rank;
+      EXPECT_EQ(meeting.topology.node_rank, hosts[rank]);
+      EXPECT_EQ(meeting.topology.local_size, std::count(hosts.begin(), hosts.end(), hosts[rank]));
+      EXPECT_EQ(meeting.segment->ranks_on(hosts[rank]).size(),
+                static_cast<std::size_t>(meeting.topology.local_size));
+    }
+    leave(meetings);
+  }
+}
+
+TEST(Meet, OfRanksWithOtherKeysFailsOnAllWithTheReason) {
+  const auto meetings = meet_on({0, 1, 0}, {{"HVD_JOB_KEY", std::string(64, 'b')}});
+  for (const auto& meeting : meetings) {
+    ASSERT_FALSE(meeting->ok());
+    EXPECT_EQ(meeting->error().status, HVD_ERROR_TIMEOUT);
+    EXPECT_TRUE(meeting->error().message.starts_with(
+        "rank 0 on a: there was no connection from rank 1 on b to 127.0.0.1 port "))
+        << meeting->error().message;
+  }
+}
+
+TEST(Meet, WithoutTheWantedNetworkFailsOnAllAndSaysWhatThereIs) {
+  const auto meetings = meet_on({0, 1}, {{"HVD_INTERFACE", "nosuch0"}});
+  for (const auto& meeting : meetings) {
+    ASSERT_FALSE(meeting->ok());
+    EXPECT_EQ(meeting->error().status, HVD_ERROR_ENVIRONMENT);
+    EXPECT_TRUE(meeting->error().message.starts_with(
+        "rank 1 on b: HVD_INTERFACE=\"nosuch0\" names no network interface of this host"))
+        << meeting->error().message;
+    EXPECT_NE(meeting->error().message.find("lo (127.0.0.1)"), std::string::npos);
+  }
 }
 
 }  // namespace

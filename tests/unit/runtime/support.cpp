@@ -1,5 +1,8 @@
 #include "support.hpp"
 
+#include "transport/bridge.hpp"
+
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
@@ -23,19 +26,95 @@ Environment make_environment(std::map<std::string, std::string> variables) {
   };
 }
 
-void run_ranks(int size, const std::function<void(Communicator&)>& body) {
+namespace {
+
+using SharedSegment = std::shared_ptr<Segment>;
+
+SharedSegment make_segment(int size) {
   auto segment = Segment::anonymous(size);
-  ASSERT_TRUE(segment.ok());
-  const auto shared = std::make_shared<Segment>(std::move(*segment));
+  EXPECT_TRUE(segment.ok());
+  return std::make_shared<Segment>(std::move(*segment));
+}
+
+// One segment a host, each with its bridge's rank and bell.
+std::vector<SharedSegment> make_segments(const std::vector<int>& hosts) {
+  std::vector<RankPlace> places;
+  for (const int host : hosts)
+    places.push_back({host, std::string(1, static_cast<char>('a' + host)), 1});
+  std::vector<SharedSegment> segments;
+  for (int host = 0; host <= *std::max_element(hosts.begin(), hosts.end()); ++host) {
+    segments.push_back(make_segment(static_cast<int>(hosts.size())));
+    segments.back()->set_places(places, host);
+    EXPECT_TRUE(segments.back()->add_bridge(segments.back()->ranks_on(host).front()).ok());
+  }
+  return segments;
+}
+
+std::vector<std::unique_ptr<Bridge>> start_bridges(const std::vector<SharedSegment>& segments) {
+  std::vector<std::vector<HostSocket>> sockets(segments.size());
+  for (std::size_t one = 0; one < segments.size(); ++one) {
+    for (std::size_t other = 0; other < one; ++other) {
+      int ends[2];
+      EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+      sockets[one].push_back({static_cast<int>(other), Fd(ends[0])});
+      sockets[other].push_back({static_cast<int>(one), Fd(ends[1])});
+    }
+  }
+  std::vector<std::unique_ptr<Bridge>> bridges;
+  for (std::size_t host = 0; host < segments.size(); ++host) {
+    auto bridge =
+        Bridge::start(segments[host], std::move(sockets[host]), std::chrono::milliseconds(0));
+    EXPECT_TRUE(bridge.ok());
+    bridges.push_back(std::move(*bridge));
+  }
+  return bridges;
+}
+
+void run_threads(int size, const std::function<SharedSegment(int rank)>& segment_of,
+                 const std::function<void(Communicator&)>& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([=, &body] {
-      Communicator communicator(shared, rank);
+    threads.emplace_back([=, &segment_of, &body] {
+      Communicator communicator(segment_of(rank), rank);
       body(communicator);
       communicator.leave();
     });
   }
   for (auto& thread : threads) thread.join();
+}
+
+// All ranks on one host.
+std::vector<int> on_one_host(int size) {
+  return std::vector<int>(static_cast<std::size_t>(size), 0);
+}
+
+}  // namespace
+
+void run_ranks(int size, const std::function<void(Communicator&)>& body) {
+  const SharedSegment segment = make_segment(size);
+  run_threads(
+      size, [&](int) { return segment; }, body);
+}
+
+void run_ranks_on(const std::vector<int>& hosts, const std::function<void(Communicator&)>& body) {
+  const auto segments = make_segments(hosts);
+  auto bridges = start_bridges(segments);
+  const auto segment_of = [&](int rank) {
+    return segments[static_cast<std::size_t>(hosts[static_cast<std::size_t>(rank)])];
+  };
+  run_threads(static_cast<int>(hosts.size()), segment_of, body);
+  // Each waits until the others have heard that it leaves, so all leave at once.
+  std::vector<std::thread> leaving;
+  for (auto& bridge : bridges) leaving.emplace_back([&] { bridge.reset(); });
+  for (auto& thread : leaving) thread.join();
+}
+
+void run_ranks_everywhere(int size, const std::function<void(Communicator&)>& body) {
+  run_ranks(size, body);
+  if (size == 1) return;
+  std::vector<int> hosts;
+  for (int rank = 0; rank < size; ++rank) hosts.push_back(rank % 2);
+  run_ranks_on(hosts, body);
 }
 
 ReservedPort::ReservedPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -105,7 +184,11 @@ std::optional<std::string> Child::line() {
 }
 
 void Child::kill() {
-  if (pid_ > 0) ::kill(pid_, SIGKILL);
+  signal(SIGKILL);
+}
+
+void Child::signal(int number) {
+  if (pid_ > 0) ::kill(pid_, number);
 }
 
 int Child::wait() {
@@ -115,23 +198,30 @@ int Child::wait() {
   return status;
 }
 
-Job::Job(int size, const Body& body, const std::map<std::string, std::string>& variables) {
-  for (int rank = 0; rank < size; ++rank) {
+Job::Job(int size, const Body& body, const std::map<std::string, std::string>& variables)
+    : Job(on_one_host(size), body, variables) {}
+
+Job::Job(const std::vector<int>& hosts, const Body& body,
+         const std::map<std::string, std::string>& variables)
+    : memory_(static_cast<std::size_t>(*std::max_element(hosts.begin(), hosts.end()) + 1)) {
+  const bool several = memory_.size() > 1;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     children_.emplace_back([&](const Child::Tell& tell) {
       const auto set = [](const std::string& name, const std::string& value) {
         ::setenv(name.c_str(), value.c_str(), 1);
       };
       set("HVD_RANK", std::to_string(rank));
-      set("HVD_SIZE", std::to_string(size));
+      set("HVD_SIZE", std::to_string(hosts.size()));
       set("MASTER_ADDR", "127.0.0.1");
       set("HVD_PORT", std::to_string(port_.number()));
-      set("HVD_SHM_DIR", memory_.path());
+      set("HVD_SHM_DIR", memory(hosts[rank]).path());
+      if (several) set("HVD_HOSTNAME", std::string(1, static_cast<char>('a' + hosts[rank])));
       set("HVD_JOB_KEY", std::string(64, 'a'));
       for (const char* name : {"PMIX_NAMESPACE", "PMIX_RANK", "HVD_STATUS", "HVD_LOCAL_RANK"}) {
         ::unsetenv(name);
       }
       for (const auto& [name, value] : variables) set(name, value);
-      body(rank, tell);
+      body(static_cast<int>(rank), tell);
     });
   }
 }

@@ -5,6 +5,7 @@
 #include "base/fd.hpp"
 #include "collective/communicator.hpp"
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,6 +23,13 @@ Environment make_environment(std::map<std::string, std::string> variables);
 // Runs body on `size` threads, each with a communicator of one anonymous segment. They leave when
 // the body ends.
 void run_ranks(int size, const std::function<void(Communicator&)>& body);
+
+// The same with ranks on several hosts: hosts[r] is the host of rank r. Each host has a segment of
+// its own, and bridges join them over socket pairs.
+void run_ranks_on(const std::vector<int>& hosts, const std::function<void(Communicator&)>& body);
+
+// On one host, then on two in turn (ranks 0, 2, … and 1, 3, …).
+void run_ranks_everywhere(int size, const std::function<void(Communicator&)>& body);
 
 // A port that stays ours: bound but not listened on, so that the ranks can listen.
 class ReservedPort {
@@ -60,6 +68,8 @@ class Child {
   // The next line; nothing when the child has ended.
   std::optional<std::string> line();
   void kill();
+  void signal(int number);
+  pid_t pid() const { return pid_; }
   // Its status as waitpid(2) gives it.
   int wait();
 
@@ -76,12 +86,20 @@ class Job {
   using Body = std::function<void(int rank, const Child::Tell& tell)>;
   Job(int size, const Body& body, const std::map<std::string, std::string>& variables = {});
 
+  // On several hosts, hosts[r] being that of rank r: each has shared memory of its own, and the
+  // ranks are not told which they are on. They are named a, b, ….
+  Job(const std::vector<int>& hosts, const Body& body,
+      const std::map<std::string, std::string>& variables = {});
+
   Child& rank(int rank) { return children_[static_cast<std::size_t>(rank)]; }
-  const TemporaryFolder& memory() const { return memory_; }
+  int size() const { return static_cast<int>(children_.size()); }
+  const TemporaryFolder& memory(int host = 0) const {
+    return memory_[static_cast<std::size_t>(host)];
+  }
 
  private:
   ReservedPort port_;
-  TemporaryFolder memory_;  // HVD_SHM_DIR
+  std::deque<TemporaryFolder> memory_;  // HVD_SHM_DIR of each host
   std::vector<Child> children_;
 };
 

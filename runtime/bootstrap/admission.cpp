@@ -1,0 +1,140 @@
+#include "bootstrap/admission.hpp"
+
+#include "base/random.hpp"
+
+#include <cerrno>
+
+#include <poll.h>
+
+namespace libhvd {
+namespace {
+
+constexpr std::chrono::milliseconds kHandshakePatience{5000};
+constexpr std::size_t kMostStrangers = 256;
+
+}  // namespace
+
+// One connection until it has proven itself.
+class Admission::Stranger {
+ public:
+  Stranger(Fd socket, const HandshakeNonce& nonce)
+      : socket_(std::move(socket)), nonce_(nonce), deadline_(kHandshakePatience) {}
+
+  enum class State { waiting, welcome, refused };
+
+  // Takes what has come and answers it.
+  State advance(const JobSecret& secret) {
+    const auto buffer =
+        hello_read_ ? std::span<std::uint8_t>(proof_) : std::span<std::uint8_t>(hello_);
+    const auto count = receive_some(socket_, buffer.subspan(have_));
+    if (!count.ok()) return State::refused;
+    have_ += *count;
+    if (have_ < buffer.size()) return State::waiting;
+    return hello_read_ ? check_proof(secret) : answer_hello(secret);
+  }
+
+  bool late() const { return deadline_.over(); }
+  int socket() const { return socket_.get(); }
+  int rank() const { return rank_; }
+  Fd take_socket() { return std::move(socket_); }
+
+ private:
+  // Messages this short fit into a fresh connection's buffer; where they do not, we do not wait.
+  bool answer(Bytes message) { return send_all(socket_, message, Deadline({})).ok(); }
+
+  State answer_hello(const JobSecret& secret) {
+    const auto hello = read_hello(hello_);
+    if (!hello) return State::refused;
+    const Verdict verdict = judge(*hello, secret);
+    const bool sent = answer(make_challenge(secret, hello_, verdict, nonce_));
+    if (!sent || verdict != Verdict::go_on) return State::refused;
+    rank_ = hello->rank;
+    hello_read_ = true;
+    have_ = 0;
+    return State::waiting;
+  }
+
+  State check_proof(const JobSecret& secret) {
+    if (!proof_holds(secret, hello_, nonce_, proof_)) return State::refused;
+    return answer(make_welcome()) ? State::welcome : State::refused;
+  }
+
+  Fd socket_;
+  HandshakeNonce nonce_;
+  Deadline deadline_;
+  HelloBytes hello_{};
+  Digest proof_{};
+  bool hello_read_ = false;
+  std::size_t have_ = 0;
+  int rank_ = 0;
+};
+
+Admission::Admission(std::vector<Fd> listeners, JobSecret secret)
+    : listeners_(std::move(listeners)), secret_(std::move(secret)) {}
+
+Admission::~Admission() = default;
+
+Result<std::optional<Admitted>> Admission::next(const Deadline& deadline) {
+  while (guests_.empty()) {
+    if (deadline.over()) return std::optional<Admitted>();
+    std::vector<pollfd> entries;
+    for (const Fd& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
+    for (const Stranger& stranger : strangers_) entries.push_back({stranger.socket(), POLLIN, 0});
+    const Deadline look = strangers_.empty() ? deadline : deadline.at_most(kHandshakePatience);
+    if (::poll(entries.data(), entries.size(), look.poll_ms()) < 0) {
+      if (errno == EINTR) continue;
+      return fail_errno("cannot wait for connections", errno);
+    }
+    const std::span<const pollfd> all(entries);
+    advance_strangers(all.subspan(listeners_.size()));
+    for (const Fd& listener : listeners_) HVD_CHECK(take_connections(listener));
+  }
+  Admitted guest = std::move(guests_.front());
+  guests_.pop_front();
+  return std::optional<Admitted>(std::move(guest));
+}
+
+Outcome Admission::take_connections(const Fd& listener) {
+  while (Fd socket = accept_from(listener)) {
+    HVD_TRY(const HandshakeNonce nonce, random_bytes<sizeof(HandshakeNonce)>());
+    if (strangers_.size() == kMostStrangers) strangers_.pop_front();
+    strangers_.emplace_back(std::move(socket), nonce);
+  }
+  return Done{};
+}
+
+// `entries` holds the strangers in order.
+void Admission::advance_strangers(std::span<const pollfd> entries) {
+  auto entry = entries.begin();
+  for (auto stranger = strangers_.begin(); stranger != strangers_.end(); ++entry) {
+    auto state = Stranger::State::waiting;
+    if (entry->revents != 0) state = stranger->advance(secret_);
+    if (state == Stranger::State::welcome) {
+      guests_.push_back({stranger->rank(), stranger->take_socket()});
+    }
+    const bool done = state != Stranger::State::waiting || stranger->late();
+    stranger = done ? strangers_.erase(stranger) : std::next(stranger);
+  }
+}
+
+Result<Fd> seek_admission(const Address& address, const JobSecret& secret, int rank,
+                          const Deadline& deadline, std::string& refusal) {
+  HVD_TRY(Fd socket, connect_to(address, deadline));
+  HVD_TRY(const HandshakeNonce nonce, random_bytes<sizeof(HandshakeNonce)>());
+  const HelloBytes hello = make_hello(secret, rank, nonce);
+  HVD_CHECK(send_all(socket, hello, deadline));
+  ChallengeBytes challenge{};
+  HVD_CHECK(receive_all(socket, challenge, deadline));
+  const Answer answer = answer_challenge(secret, hello, challenge);
+  if (!answer.proof) {
+    if (!answer.refusal.empty()) refusal = address.text() + ": " + answer.refusal;
+    return fail(HVD_ERROR_PEER, answer.refusal);
+  }
+  HVD_CHECK(send_all(socket, *answer.proof, deadline));
+  WelcomeBytes welcome{};
+  HVD_CHECK(receive_all(socket, welcome, deadline));
+  if (welcome != make_welcome()) return fail(HVD_ERROR_PEER, "not of this job");
+  return socket;
+}
+
+}  // namespace libhvd

@@ -1,0 +1,54 @@
+// Both ends of the handshake over sockets: who listens and lets in only those of the job, and who
+// seeks to be let in. The rendezvous and the bridges between hosts use it.
+#pragma once
+
+#include "bootstrap/handshake.hpp"
+#include "bootstrap/socket.hpp"
+
+#include <deque>
+#include <list>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+struct pollfd;
+
+namespace libhvd {
+
+// A connection that has proven itself.
+struct Admitted {
+  int rank;
+  Fd socket;
+};
+
+// One thread. A connection that does not speak the handshake, is of another job or does not hold
+// the secret is dropped, and holds nobody up: each has 5 s, and 256 may be at it at once; the
+// oldest goes when one more comes.
+class Admission {
+ public:
+  Admission(std::vector<Fd> listeners, JobSecret secret);
+  ~Admission();
+  Admission(const Admission&) = delete;
+  Admission& operator=(const Admission&) = delete;
+
+  // The next guest; nothing when the deadline is over. A rank may come twice.
+  Result<std::optional<Admitted>> next(const Deadline& deadline);
+
+ private:
+  class Stranger;
+
+  Outcome take_connections(const Fd& listener);
+  void advance_strangers(std::span<const pollfd> entries);
+
+  std::vector<Fd> listeners_;
+  JobSecret secret_;
+  std::list<Stranger> strangers_;
+  std::deque<Admitted> guests_;
+};
+
+// One attempt. What answers may tell why it refuses, in words; then `refusal` is set.
+Result<Fd> seek_admission(const Address& address, const JobSecret& secret, int rank,
+                          const Deadline& deadline, std::string& refusal);
+
+}  // namespace libhvd

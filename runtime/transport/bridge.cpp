@@ -1,0 +1,219 @@
+#include "transport/bridge.hpp"
+
+#include "base/clock.hpp"
+#include "base/signals_blocked.hpp"
+
+#include <algorithm>
+#include <system_error>
+
+#include <poll.h>
+
+namespace libhvd {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kBeatNs = 1000 * kMs;
+constexpr std::uint64_t kLookNs = 20 * kMs;
+// A turn that took longer than this was not our doing: the process was stopped.
+constexpr std::uint64_t kOwnStopNs = 1500 * kMs;
+// So long the others may take to hear our goodbye.
+constexpr std::uint64_t kLeaveNs = 1000 * kMs;
+
+}  // namespace
+
+Result<std::unique_ptr<Bridge>> Bridge::start(std::shared_ptr<Segment> segment,
+                                              std::vector<HostSocket> sockets,
+                                              std::chrono::milliseconds silence) {
+  std::unique_ptr<Bridge> bridge(new Bridge(std::move(segment), std::move(sockets), silence));
+  const SignalsBlocked blocked;
+  try {
+    bridge->thread_ = std::thread([raw = bridge.get()] { raw->run(); });
+  } catch (const std::system_error& error) {
+    return fail(HVD_ERROR_SYSTEM,
+                std::string("cannot start the thread that speaks to other hosts: ") + error.what());
+  }
+  return bridge;
+}
+
+Bridge::Bridge(std::shared_ptr<Segment> segment, std::vector<HostSocket> sockets,
+               std::chrono::milliseconds silence)
+    : segment_(std::move(segment)),
+      rank_(segment_->bridge().value_or(0)),
+      silence_ns_(static_cast<std::uint64_t>(silence.count()) * kMs),
+      locals_(segment_->ranks_on(static_cast<int>(segment_->header().host))) {
+  for (HostSocket& entry : sockets) {
+    links_.emplace_back(segment_, entry.host, std::move(entry.socket));
+  }
+}
+
+Bridge::~Bridge() {
+  if (!thread_.joinable()) return;
+  stop_.store(true, std::memory_order_seq_cst);
+  segment_->bell().ring();
+  thread_.join();
+}
+
+void Bridge::close_in_child() {
+  for (BridgeLink& link : links_) link.close();
+}
+
+void Bridge::run() {
+  last_turn_ns_ = monotonic_ns();
+  while (true) {
+    const std::uint64_t now = monotonic_ns();
+    notice_own_stop(now);
+    if (stop_.load(std::memory_order_seq_cst) && !leaving_) begin_leaving(now);
+    if (done(now)) break;
+    look_for_dead_ranks(now);
+    look_for_silent_hosts(now);
+    judge_suspect(now);
+    send_all(now);
+    sleep(now);
+  }
+  for (BridgeLink& link : links_) link.close();
+}
+
+bool Bridge::done(std::uint64_t now) const {
+  if (!leaving_) return false;
+  const auto open = [](const BridgeLink& link) { return link.open(); };
+  return now >= leave_by_ns_ || std::none_of(links_.begin(), links_.end(), open);
+}
+
+void Bridge::notice_own_stop(std::uint64_t now) {
+  if (now - last_turn_ns_ > kOwnStopNs) {
+    for (BridgeLink& link : links_) link.count_as_heard(now);
+  }
+  last_turn_ns_ = now;
+}
+
+void Bridge::begin_leaving(std::uint64_t now) {
+  leaving_ = true;
+  leave_by_ns_ = now + kLeaveNs;
+  for (BridgeLink& link : links_) link.send_goodbye();
+}
+
+void Bridge::send_all(std::uint64_t now) {
+  const bool beat = now >= next_beat_ns_;
+  if (beat) next_beat_ns_ = now + kBeatNs;
+  for (BridgeLink& link : links_) {
+    if (!link.open()) continue;
+    if (beat) link.send_beat();
+    link.send();
+  }
+}
+
+bool Bridge::has_news() const {
+  const auto news = [](const BridgeLink& link) { return link.open() && link.has_news(); };
+  return std::any_of(links_.begin(), links_.end(), news);
+}
+
+// Waits until there is something to do, and takes what has come.
+void Bridge::sleep(std::uint64_t now) {
+  std::vector<pollfd> entries{{segment_->bell().fd(), POLLIN, 0}};
+  for (const BridgeLink& link : links_) {
+    const int events = link.blocked() ? POLLIN | POLLOUT : POLLIN;
+    entries.push_back(
+        {link.socket(), static_cast<short>(events), 0});  // poll(2) skips a closed one
+  }
+  auto& sleeps = segment_->header().bridge_sleeps;
+  sleeps.store(1, std::memory_order_seq_cst);
+  const bool busy = has_news() || (stop_.load(std::memory_order_seq_cst) && !leaving_);
+  const int ready = ::poll(entries.data(), entries.size(), busy ? 0 : sleep_ms(now));
+  sleeps.store(0, std::memory_order_seq_cst);
+  if (ready <= 0) return;
+  if (entries[0].revents != 0) segment_->bell().drain();
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    if ((entries[i + 1].revents & ~POLLOUT) != 0) receive(links_[i]);
+  }
+}
+
+int Bridge::sleep_ms(std::uint64_t now) const {
+  std::uint64_t until = next_beat_ns_;
+  if (somebody_waits()) until = std::min(until, now + kLookNs);
+  if (leaving_) until = std::min(until, leave_by_ns_);
+  if (suspect_) until = std::min(until, suspect_->judged_ns);
+  for (const BridgeLink& link : links_) {
+    if (link.open() && silence_ns_ > 0) until = std::min(until, link.heard_ns() + silence_ns_);
+  }
+  return until <= now ? 0 : static_cast<int>((until - now) / kMs + 1);
+}
+
+// Whether the ranks are not all at the same step.
+bool Bridge::somebody_waits() const {
+  const auto arrived = [&](int rank) {
+    return segment_->block(rank).arrived.load(std::memory_order_relaxed);
+  };
+  for (int rank = 1; rank < segment_->size(); ++rank) {
+    if (arrived(rank) != arrived(0)) return true;
+  }
+  return false;
+}
+
+void Bridge::receive(BridgeLink& link) {
+  const auto end = link.receive();
+  if (!end) return;
+  switch (*end) {
+    case LinkEnd::goodbye:
+      link.close();
+      return;
+    case LinkEnd::closed:
+      return give_up(link, FailureKind::died);
+    case LinkEnd::silent:
+      return give_up(link, FailureKind::silent);
+    case LinkEnd::garbled:
+      return give_up(link, FailureKind::garbled);
+  }
+}
+
+// The failure is that of the rank with the bridge there, which is the first of its host.
+void Bridge::give_up(BridgeLink& link, FailureKind kind) {
+  link.close();
+  if (leaving_) return;  // who leaves need not know why others do
+  const int rank = segment_->ranks_on(link.host()).front();
+  if (kind != FailureKind::died) return segment_->set_failure(kind, rank);
+  if (!suspect_) suspect_ = Suspect{rank, monotonic_ns() + kLookNs};
+}
+
+void Bridge::judge_suspect(std::uint64_t now) {
+  if (!suspect_ || now < suspect_->judged_ns) return;
+  const auto leaver = leaver_in_the_way();
+  if (leaver) {
+    segment_->set_failure(FailureKind::left, *leaver);
+  } else {
+    segment_->set_failure(FailureKind::died, suspect_->rank);
+  }
+  suspect_.reset();
+}
+
+// A rank that has left while others wait for it: a reason for one of them to end.
+std::optional<int> Bridge::leaver_in_the_way() const {
+  for (int rank = 0; rank < segment_->size(); ++rank) {
+    const RankBlock& block = segment_->block(rank);
+    if (block.left.load(std::memory_order_seq_cst) == 0) continue;
+    const std::uint32_t last = block.arrived.load(std::memory_order_relaxed);
+    for (int other = 0; other < segment_->size(); ++other) {
+      if (segment_->block(other).arrived.load(std::memory_order_relaxed) == last + 1) return rank;
+    }
+  }
+  return std::nullopt;
+}
+
+void Bridge::look_for_silent_hosts(std::uint64_t now) {
+  if (silence_ns_ == 0) return;
+  for (BridgeLink& link : links_) {
+    if (link.open() && now >= link.heard_ns() + silence_ns_) give_up(link, FailureKind::silent);
+  }
+}
+
+void Bridge::look_for_dead_ranks(std::uint64_t now) {
+  if (leaving_ || now < next_look_ns_ || !somebody_waits()) return;
+  next_look_ns_ = now + kLookNs;
+  for (const int rank : locals_) {
+    if (rank == rank_ || segment_->alive(rank)) continue;
+    // Asked in this order: who leaves says so before it ends.
+    const bool left = segment_->block(rank).left.load(std::memory_order_seq_cst) != 0;
+    if (!left) segment_->set_failure(FailureKind::died, rank);
+  }
+}
+
+}  // namespace libhvd

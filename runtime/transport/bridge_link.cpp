@@ -1,0 +1,237 @@
+#include "transport/bridge_link.hpp"
+
+#include "base/clock.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <span>
+
+#include <sys/socket.h>
+
+namespace libhvd {
+namespace {
+
+std::size_t bytes_in(std::span<const iovec> parts) {
+  std::size_t bytes = 0;
+  for (const iovec& part : parts) bytes += part.iov_len;
+  return bytes;
+}
+
+// Takes `bytes` off the front of the parts.
+void skip(std::span<iovec> parts, std::size_t bytes) {
+  for (iovec& part : parts) {
+    const std::size_t taken = std::min(bytes, part.iov_len);
+    part.iov_base = static_cast<std::byte*>(part.iov_base) + taken;
+    part.iov_len -= taken;
+    bytes -= taken;
+  }
+}
+
+// What of an area follows the head.
+std::array<iovec, 3> body_of(Area& area, const Used& used) {
+  return {iovec{area.record, used.record}, iovec{area.input, used.input},
+          iovec{area.result + used.result_begin, used.result_end - used.result_begin}};
+}
+
+bool fits(const Used& used) {
+  return used.record <= kRecordBytes && used.input <= kChunkBytes &&
+         used.result_begin <= used.result_end && used.result_end <= kChunkBytes;
+}
+
+bool would_block(int code) {
+  return code == EAGAIN || code == EWOULDBLOCK || code == EINTR;
+}
+
+FrameHead make_head(FrameKind kind, int rank, std::uint32_t step) {
+  FrameHead head{};
+  head.kind = kind;
+  head.rank = static_cast<std::uint32_t>(rank);
+  head.step = step;
+  return head;
+}
+
+}  // namespace
+
+BridgeLink::BridgeLink(std::shared_ptr<Segment> segment, int host, Fd socket)
+    : segment_(std::move(segment)),
+      host_(host),
+      socket_(std::move(socket)),
+      heard_ns_(monotonic_ns()),
+      in_{iovec{&in_head_, sizeof in_head_}},
+      awaited_(sizeof in_head_) {
+  const int own_host = static_cast<int>(segment_->header().host);
+  for (const int rank : segment_->ranks_on(own_host)) locals_.push_back({rank});
+}
+
+// The frame to send next. The words that end things are read before the steps that they must not
+// overtake.
+std::optional<FrameHead> BridgeLink::pick() const {
+  if (broken_ || said_goodbye_) return std::nullopt;
+  const std::uint64_t failure = segment_->header().failure.load(std::memory_order_seq_cst);
+  std::optional<int> leaver;
+  for (const Local& local : locals_) {
+    const bool left = segment_->block(local.rank).left.load(std::memory_order_seq_cst) != 0;
+    if (left && !local.told_left && !leaver) leaver = local.rank;
+  }
+  for (const Local& local : locals_) {
+    RankBlock& block = segment_->block(local.rank);
+    if (block.arrived.load(std::memory_order_seq_cst) == local.sent) continue;
+    FrameHead head = make_head(FrameKind::step, local.rank, local.sent + 1);
+    head.used = block.areas[head.step % 2].used;
+    return head;
+  }
+  if (leaver) return make_head(FrameKind::left, *leaver, 0);
+  const auto found = unpack_failure(failure, segment_->size());
+  if (found && !told_failure_) {
+    return make_head(FrameKind::failure, found->rank, static_cast<std::uint32_t>(found->kind));
+  }
+  if (leaving_) return make_head(FrameKind::goodbye, 0, 0);
+  if (beat_due_) return make_head(FrameKind::beat, 0, 0);
+  return std::nullopt;
+}
+
+BridgeLink::Local& BridgeLink::local(std::uint32_t rank) {
+  return *std::find_if(locals_.begin(), locals_.end(),
+                       [&](const Local& entry) { return entry.rank == static_cast<int>(rank); });
+}
+
+// Notes that the frame is on its way.
+void BridgeLink::note(const FrameHead& head) {
+  beat_due_ = false;  // anything shows that we live
+  switch (head.kind) {
+    case FrameKind::beat:
+      return;
+    case FrameKind::step:
+      local(head.rank).sent = head.step;
+      return;
+    case FrameKind::left:
+      local(head.rank).told_left = true;
+      return;
+    case FrameKind::failure:
+      told_failure_ = true;
+      return;
+    case FrameKind::goodbye:
+      said_goodbye_ = true;
+      return;
+  }
+}
+
+void BridgeLink::begin(const FrameHead& head) {
+  out_head_ = head;
+  out_ = {iovec{&out_head_, sizeof out_head_}};
+  if (head.kind == FrameKind::step) {
+    Area& area = segment_->block(static_cast<int>(head.rank)).areas[head.step % 2];
+    const auto body = body_of(area, head.used);
+    std::copy(body.begin(), body.end(), out_.begin() + 1);
+  }
+  pending_ = bytes_in(out_);
+  note(head);
+}
+
+void BridgeLink::send() {
+  blocked_ = false;
+  while (!broken_) {
+    if (pending_ == 0) {
+      const auto head = pick();
+      if (!head) return;
+      begin(*head);
+    }
+    msghdr message{};
+    message.msg_iov = out_.data();
+    message.msg_iovlen = out_.size();
+    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+    if (sent >= 0) {
+      skip(out_, static_cast<std::size_t>(sent));
+      pending_ -= static_cast<std::size_t>(sent);
+    } else if (would_block(errno)) {
+      blocked_ = true;
+      return;
+    } else {
+      broken_ = true;  // receive() will say why, after what it still finds
+      pending_ = 0;
+    }
+  }
+}
+
+std::optional<LinkEnd> BridgeLink::receive() {
+  while (true) {
+    if (awaited_ == 0) {
+      if (in_body_) {
+        finish_frame();
+      } else if (const auto end = accept_head()) {
+        return end;
+      }
+      continue;
+    }
+    msghdr message{};
+    message.msg_iov = in_.data();
+    message.msg_iovlen = in_.size();
+    const ssize_t count = ::recvmsg(socket_.get(), &message, 0);
+    if (count > 0) {
+      heard_ns_ = monotonic_ns();
+      skip(in_, static_cast<std::size_t>(count));
+      awaited_ -= static_cast<std::size_t>(count);
+    } else if (count == 0 || errno == ECONNRESET || errno == EPIPE) {
+      return LinkEnd::closed;
+    } else if (would_block(errno)) {
+      return std::nullopt;
+    } else {
+      return LinkEnd::silent;
+    }
+  }
+}
+
+bool BridgeLink::is_theirs(std::uint32_t rank) const {
+  return rank < static_cast<std::uint32_t>(segment_->size()) &&
+         segment_->block(static_cast<int>(rank)).host == static_cast<std::uint32_t>(host_);
+}
+
+// Acts on a head, and says where the body goes.
+std::optional<LinkEnd> BridgeLink::accept_head() {
+  const FrameHead& head = in_head_;
+  switch (head.kind) {
+    case FrameKind::beat:
+      finish_frame();
+      return std::nullopt;
+    case FrameKind::step:
+      return accept_step() ? std::nullopt : std::optional(LinkEnd::garbled);
+    case FrameKind::left:
+      if (!is_theirs(head.rank)) return LinkEnd::garbled;
+      segment_->set_left(static_cast<int>(head.rank));
+      finish_frame();
+      return std::nullopt;
+    case FrameKind::failure: {
+      const std::uint64_t word = (static_cast<std::uint64_t>(head.step) << 32) | head.rank;
+      const auto found = unpack_failure(word, segment_->size());
+      if (!found) return LinkEnd::garbled;
+      segment_->set_failure(found->kind, found->rank);
+      finish_frame();
+      return std::nullopt;
+    }
+    case FrameKind::goodbye:
+      return LinkEnd::goodbye;
+  }
+  return LinkEnd::garbled;
+}
+
+bool BridgeLink::accept_step() {
+  const FrameHead& head = in_head_;
+  if (!is_theirs(head.rank) || !fits(head.used)) return false;
+  RankBlock& block = segment_->block(static_cast<int>(head.rank));
+  if (head.step != block.arrived.load(std::memory_order_relaxed) + 1) return false;
+  Area& area = block.areas[head.step % 2];
+  in_ = body_of(area, head.used);
+  awaited_ = bytes_in(in_);
+  in_body_ = true;
+  return true;
+}
+
+// A step's body is complete, or there was none. Next comes a head.
+void BridgeLink::finish_frame() {
+  if (in_body_) segment_->publish(static_cast<int>(in_head_.rank), in_head_.step);
+  in_body_ = false;
+  in_ = {iovec{&in_head_, sizeof in_head_}};
+  awaited_ = sizeof in_head_;
+}
+
+}  // namespace libhvd

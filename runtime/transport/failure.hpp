@@ -1,0 +1,42 @@
+// Why the collectives of a job cannot go on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace libhvd {
+
+enum class FailureKind : std::uint8_t {
+  died = 1,
+  left,
+  forked,
+  silent,   // nothing has come from the rank's host for too long
+  garbled,  // what comes from the rank's host makes no sense
+};
+
+// The first failure that was found, which is the one that all ranks name.
+struct Failure {
+  FailureKind kind;
+  int rank;
+  std::uint32_t pid;            // of that rank's process
+  std::string host;             // that rank's host; "" when all ranks are on one
+  std::vector<int> host_ranks;  // the ranks there
+};
+
+// "rank 2 (pid 1234 on n3) has died …", "host n3 (ranks 4-7) does not answer …".
+std::string describe_failure(const Failure& failure);
+
+// As one word of shared memory; never 0, which stands for "no failure".
+std::uint64_t pack_failure(FailureKind kind, int rank);
+
+struct PackedFailure {
+  FailureKind kind;
+  int rank;
+};
+
+// Nothing: this is no failure of a job of that size.
+std::optional<PackedFailure> unpack_failure(std::uint64_t word, int size);
+
+}  // namespace libhvd

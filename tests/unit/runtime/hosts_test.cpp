@@ -1,0 +1,276 @@
+// The C ABI in jobs over several hosts, each rank a process. A host is a folder for shared memory
+// of its own; the connections are real ones, over loopback.
+#include "support.hpp"
+
+#include <csignal>
+#include <filesystem>
+#include <numeric>
+
+#include <gtest/gtest.h>
+#include <hvd/hvd.hpp>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+using libhvd::test::Job;
+using Tell = libhvd::test::Child::Tell;
+using Hosts = std::vector<int>;
+
+const Hosts kUneven{0, 0, 0, 1, 1, 2};
+const Hosts kInTurn{0, 1, 0, 1, 0};
+
+std::string last_error_of(hvd_status status) {
+  return status == HVD_OK ? "success" : std::to_string(status) + " " + hvd_last_error();
+}
+
+// The C ABI reports; nothing is thrown past the fork.
+Job::Body telling(const std::function<std::string(int rank)>& body) {
+  return [body](int rank, const Tell& tell) {
+    try {
+      tell(body(rank));
+    } catch (const hvd::Error& error) {
+      tell(std::to_string(error.status()) + " " + error.what());
+    }
+  };
+}
+
+void expect_from(Job& job, const std::vector<int>& ranks, const std::string& text) {
+  for (const int rank : ranks) {
+    const std::string line = job.rank(rank).line().value_or("nothing");
+    EXPECT_NE(line.find(text), std::string::npos) << "rank " << rank << ": " << line;
+  }
+}
+
+std::vector<int> all_of(const Job& job) {
+  std::vector<int> ranks(static_cast<std::size_t>(job.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+double value_of(int rank, std::size_t i) {
+  return 1.0 / (static_cast<double>(i) + 3) * (rank + 1) + 0.1 * rank;
+}
+
+// A digest of results whose bits depend on the order in which they are added.
+std::string compute() {
+  std::string text;
+  for (const std::size_t count : {1u, 1000u, 50001u}) {
+    std::vector<double> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = value_of(hvd::rank(), i);
+    hvd::allreduce(std::span(values), hvd::Op::sum);
+    for (std::size_t i = 0; i < count; ++i) {
+      double sum = value_of(0, i);
+      for (int rank = 1; rank < hvd::size(); ++rank) sum += value_of(rank, i);
+      if (values[i] != sum) return "wrong sum at " + std::to_string(i);
+    }
+  }
+  std::vector<int> own(static_cast<std::size_t>(hvd::rank()) * 9001, hvd::rank());
+  const auto all = hvd::allgather(std::span(own));
+  const auto total = std::accumulate(all.begin(), all.end(), std::int64_t{0});
+  std::int64_t wanted = 0;
+  for (int rank = 0; rank < hvd::size(); ++rank) wanted += std::int64_t{9001} * rank * rank;
+  if (total != wanted) return "wrong rows";
+  for (int root = 0; root < hvd::size(); ++root) {
+    if (hvd::broadcast(hvd::rank() * 10, root) != root * 10) return "wrong broadcast";
+  }
+  hvd::barrier();
+  return "right";
+}
+
+TEST(SeveralHosts, ComputeTheSameBits) {
+  for (const Hosts& hosts : {Hosts{0, 1}, kUneven, kInTurn}) {
+    Job job(hosts, telling([](int) {
+              hvd::init();
+              std::string text = compute();
+              hvd::shutdown();
+              return text;
+            }));
+    expect_from(job, all_of(job), "right");
+    for (const int host : {0, 1}) EXPECT_TRUE(job.memory(host).entries().empty());
+  }
+}
+
+TEST(SeveralHosts, AreNumberedByTheirFirstRanks) {
+  Job job(kUneven, telling([](int) {
+            hvd::init();
+            std::string text;
+            for (const int number : {hvd::local_rank(), hvd::local_size(), hvd::cross_rank(),
+                                     hvd::cross_size(), hvd::node_rank(), hvd::node_count()}) {
+              text += std::to_string(number);
+            }
+            text += hvd::is_homogeneous() ? " even" : " uneven";
+            hvd::shutdown();
+            return text;
+          }));
+  const std::vector<std::string> wanted{"030303", "130203", "230103", "021313", "121213", "012323"};
+  for (int rank = 0; rank < job.size(); ++rank) {
+    EXPECT_EQ(job.rank(rank).line(), wanted[static_cast<std::size_t>(rank)] + " uneven");
+  }
+}
+
+std::string entries_in(const char* folder) {
+  const auto range = std::filesystem::directory_iterator(folder);
+  return std::to_string(std::distance(begin(range), end(range)));
+}
+
+TEST(SeveralHosts, ComeAndGo) {
+  Job job(Hosts{0, 0, 1}, telling([](int) {
+            std::string before;
+            for (int round = 0; round < 20; ++round) {
+              hvd::init();
+              const int sum = hvd::allreduce(round, hvd::Op::sum);
+              hvd::shutdown();
+              if (sum != 3 * round) return std::string("wrong sum");
+              const std::string now = entries_in("/proc/self/fd") + " files, " +
+                                      entries_in("/proc/self/task") + " threads";
+              if (round > 0 && now != before) return before + " became " + now;
+              before = now;
+            }
+            return std::string("done");
+          }));
+  expect_from(job, all_of(job), "done");
+}
+
+TEST(SeveralHosts, MayLeaveWhileOthersStillReadTheLastResult) {
+  for (int round = 0; round < 10; ++round) {
+    Job job(kInTurn, telling([](int) {
+              hvd::init();
+              std::vector<float> values(100000, 1);
+              const hvd_status status = hvd_allreduce(values.data(), values.data(), values.size(),
+                                                      HVD_FLOAT32, HVD_SUM, nullptr);
+              const std::string text = last_error_of(status);
+              hvd::shutdown();
+              return text;
+            }));
+    expect_from(job, all_of(job), "success");
+  }
+}
+
+// The victims wait until they are killed or stopped; the others call, and are told.
+class LossTest : public testing::Test {
+ protected:
+  Job start(const Hosts& hosts, std::vector<int> victims) {
+    victims_ = std::move(victims);
+    const auto body = [this](int rank, const Tell& tell) {
+      const bool initialised = hvd_init() == HVD_OK;
+      const bool together = initialised && hvd_barrier(nullptr) == HVD_OK;
+      tell(together ? "ready" : hvd_last_error());
+      if (std::count(victims_.begin(), victims_.end(), rank) > 0) ::pause();
+      tell(last_error_of(hvd_barrier(nullptr)));
+      tell(last_error_of(hvd_barrier(nullptr)));  // at once, from what is known
+      tell(last_error_of(hvd_shutdown()));
+    };
+    return Job(hosts, body, {{"HVD_HOST_TIMEOUT", "2"}});
+  }
+
+  void expect_from_others(Job& job, const std::string& text) {
+    for (int rank = 0; rank < job.size(); ++rank) {
+      if (std::count(victims_.begin(), victims_.end(), rank) > 0) continue;
+      expect_from(job, {rank, rank}, text);
+      EXPECT_EQ(job.rank(rank).line(), "success");
+    }
+  }
+
+  std::vector<int> victims_;
+};
+
+TEST_F(LossTest, OfARankOnAnotherHostIsToldToAll) {
+  Job job = start(kUneven, {4});
+  expect_from(job, all_of(job), "ready");
+  job.rank(4).kill();
+  expect_from_others(
+      job, "4 barrier: rank 4 (pid " + std::to_string(job.rank(4).pid()) + " on b) has died");
+}
+
+TEST_F(LossTest, OfTheRankWithTheBridgeIsToldToAll) {
+  Job job = start(kUneven, {3});
+  expect_from(job, all_of(job), "ready");
+  job.rank(3).kill();
+  expect_from_others(
+      job, "4 barrier: rank 3 (pid " + std::to_string(job.rank(3).pid()) + " on b) has died");
+}
+
+TEST_F(LossTest, OfAWholeHostIsToldToAll) {
+  Job job = start(kUneven, {3, 4});
+  expect_from(job, all_of(job), "ready");
+  job.rank(3).kill();
+  job.rank(4).kill();
+  expect_from_others(job, "4 barrier: rank 3 (pid ");
+}
+
+// Nothing is closed: as when the power or the network of the host is gone.
+TEST_F(LossTest, OfAHostThatFallsSilentIsToldToAll) {
+  Job job = start(kUneven, {3, 4});
+  expect_from(job, all_of(job), "ready");
+  job.rank(3).signal(SIGSTOP);
+  job.rank(4).signal(SIGSTOP);
+  expect_from_others(job, "4 barrier: host b (ranks 3-4) does not answer");
+}
+
+TEST(SeveralHosts, ARankThatLeavesIsNamedToAll) {
+  for (const int leaver : {1, 3, 4}) {  // without and with the bridge
+    Job job(kUneven, telling([=](int rank) {
+              hvd::init();
+              hvd::barrier();
+              if (rank == leaver) {
+                hvd::shutdown();
+                return std::string("gone");
+              }
+              return last_error_of(hvd_barrier(nullptr));
+            }));
+    for (int rank = 0; rank < job.size(); ++rank) {
+      expect_from(job, {rank},
+                  rank == leaver ? "gone" : "4 barrier: rank " + std::to_string(leaver) + " (pid ");
+    }
+  }
+}
+
+// A data loader, say, that outlives the rank whose connections it has inherited.
+TEST(SeveralHosts, AForkedChildDoesNotKeepTheConnectionsOfADeadRank) {
+  Job job(Hosts{0, 1, 1}, [](int rank, const Tell& tell) {
+    const bool initialised = hvd_init() == HVD_OK;
+    if (rank == 1) {
+      if (::fork() == 0) {
+        ::signal(SIGPIPE, SIG_DFL);
+        while (true) {
+          tell("still here");
+          ::poll(nullptr, 0, 10);
+        }
+      }
+      ::kill(::getpid(), SIGKILL);
+    }
+    tell(initialised ? last_error_of(hvd_barrier(nullptr)) : hvd_last_error());
+  });
+  expect_from(job, {0, 2}, "4 barrier: rank 1 (pid ");
+}
+
+TEST(SeveralHosts, AMistakeOfOneRankIsToldToAll) {
+  Job job(kInTurn, telling([](int rank) {
+            hvd::init();
+            int values[3] = {};
+            hvd_options options{};
+            options.struct_size = sizeof options;
+            options.name = "grad";
+            const std::size_t count = rank == 3 ? 3 : 2;
+            const std::string text =
+                last_error_of(hvd_allreduce(values, values, count, HVD_INT32, HVD_SUM, &options));
+            if (hvd::allreduce(1, hvd::Op::sum) != 5) return std::string("out of order");
+            hvd::shutdown();
+            return text;
+          }));
+  expect_from(job, all_of(job), "the count is 2 on ranks 0-2,4 and 3 on rank 3");
+}
+
+TEST(SeveralHosts, ThatCannotListenSaySo) {
+  Job job(Hosts{0, 1}, telling([](int rank) {
+            if (rank == 1) ::setenv("HVD_INTERFACE", "nosuch0", 1);
+            return last_error_of(hvd_init());
+          }));
+  expect_from(job, all_of(job),
+              "hvd_init: rank 1 on b: HVD_INTERFACE=\"nosuch0\" names no network interface of this "
+              "host");
+}
+
+}  // namespace

@@ -83,7 +83,7 @@ TEST_F(OutputTest, TheLoopsTimerIsMovedForAPromptBehindProgress) {
   run_until([&] { return !(shown += read_available(out.read.get())).empty(); });
   write(0, "2%\r");
   // The next line for rank 0 is due in ten seconds. Rank 1's prompt comes before it.
-  event_base_loop(loop_.get(), EVLOOP_ONCE);
+  turn();
   write(1, "input: ");
   run_until([&] { return shown += read_available(out.read.get()), shown.size() > 7; });
   EXPECT_EQ(shown, "[0] 1%\n[1] input: ");

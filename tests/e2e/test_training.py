@@ -14,7 +14,7 @@ DIGITS = BUILD / "bin/examples/digits"
 CNN = BUILD / "bin/examples/cnn"
 EPOCH = re.compile(r"epoch (\d+) loss ([0-9.]+) train")
 # Long enough to be interrupted after the first epochs, also on a busy machine.
-LONG = ("--epochs", 150)
+LONG = ("--epochs", 150, "--batch", 256)
 
 
 def losses(done: Done) -> dict[int, float]:
@@ -122,7 +122,7 @@ def test_a_batch_that_grows_with_the_ranks_still_learns(sandbox: Sandbox, rule: 
 def test_the_cnn_reaches_98_percent_at_one_and_two_ranks_alike(sandbox: Sandbox) -> None:
     reached = []
     for size in (1, 2):
-        done = sandbox.run("-np", size, CNN).expect(0)
+        done = sandbox.run("-np", size, CNN, "--epochs", 10).expect(0)
         accuracy = re.search(r"test accuracy: ([0-9.]+) %", done.out_text)
         assert accuracy, done
         reached.append(float(accuracy[1]))

@@ -109,13 +109,11 @@ class Shard {
 // Samples on a disk; see hvd_source.
 class Source {
  public:
-  // One sub-folder a class, as torchvision's ImageFolder. `extensions`: ".jpg,.png", "" for all.
-  static Source folder(const std::string& path,
-                       const std::optional<std::string>& extensions = std::nullopt) {
-    hvd_source* source = nullptr;
-    detail::check(
-        hvd_source_open_folder(path.c_str(), extensions ? extensions->c_str() : nullptr, &source));
-    return Source(source);
+  // One sub-folder a class, as torchvision's ImageFolder.
+  static Source folder(const std::string& path) { return open_folder(path, nullptr); }
+  // With these files: ".jpg,.png"; "" for all.
+  static Source folder(const std::string& path, const std::string& extensions) {
+    return open_folder(path, extensions.c_str());
   }
   // One TFRecord file.
   static Source tfrecord(const std::string& path) {
@@ -168,6 +166,11 @@ class Source {
     void operator()(hvd_source* source) const { hvd_source_free(source); }
   };
   explicit Source(hvd_source* source) : source_(source) {}
+  static Source open_folder(const std::string& path, const char* extensions) {
+    hvd_source* source = nullptr;
+    detail::check(hvd_source_open_folder(path.c_str(), extensions, &source));
+    return Source(source);
+  }
   std::unique_ptr<hvd_source, Free> source_;
 };
 

@@ -40,6 +40,7 @@ TEST(ReaderAbi, ReadsAFolderOfImages) {
   EXPECT_EQ(source.samples(), 12);
   EXPECT_EQ(source.classes(), 3);
   EXPECT_EQ(source.class_name(1), "dog");
+  EXPECT_EQ(hvd::Source::folder(folder.path(), "").samples(), 12);
   std::set<std::string> seen;
   for (const int rank : {0, 1}) {
     hvd::Reader reader(source, {.batch = 5, .seed = 1, .rank = rank, .size = 2}, {.threads = 3});

@@ -30,6 +30,9 @@ if(HVD_SANITIZE)
   if(HVD_SANITIZE MATCHES "undefined")
     target_compile_options(hvd_settings INTERFACE -fno-sanitize-recover=undefined)
   endif()
+  # GCC's manual says of -fsanitize: "may result in false positives" of this warning. It is the
+  # release build's to give.
+  set(hvd_no_false_alarms $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()
 
 add_library(hvd_warnings INTERFACE)
@@ -37,6 +40,7 @@ target_compile_options(hvd_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wcast-align -Wunused -Wformat=2
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>  # false alarms on std::string in GCC 12 (PR 105329)
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>
+  ${hvd_no_false_alarms}
   $<$<BOOL:${HVD_WERROR}>:-Werror>)
 
 # hvd_add_module(NAME SOURCES... [DEPENDS target...]): a static library of one folder.

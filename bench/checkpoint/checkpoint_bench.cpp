@@ -133,7 +133,7 @@ void step(const std::string& folder, std::size_t megabytes, int steps, int round
     const double plain = seconds(compute);
     double held = 0;
     const double with_save = seconds([&] {
-      held = seconds([&] { checkpoints.save(model.state, static_cast<std::uint64_t>(round + 1)); });
+      held = seconds([&] { checkpoints.save(model.state, static_cast<std::uint64_t>(round) + 1); });
       compute();
     });
     checkpoints.wait();

@@ -38,10 +38,12 @@ void run(const Options& options, const MakeModel& make_model) {
 }
 
 // Trouble that all ranks have alike is said once, and nobody leaves before it is: the first to
-// leave with an error ends the job.
+// leave with an error ends the job. Where the ranks cannot meet any more, each says its own.
 int say_once(const std::string& text, int exit_code) {
-  if (hvd::rank() == 0) std::cerr << text << std::endl;
-  hvd_barrier(nullptr);
+  const bool says = hvd_rank() == 0;
+  if (says) std::cerr << text << std::endl;
+  const bool all_have_met = hvd_barrier(nullptr) == HVD_OK;
+  if (!says && !all_have_met) std::cerr << text << std::endl;
   return exit_code;
 }
 
@@ -65,10 +67,7 @@ int run_program(const std::string& name, int argc, char** argv, const MakeModel&
   } catch (const DataError& error) {
     return say_once(prefix + error.what(), EXIT_FAILURE);
   } catch (const hvd::Error& error) {
-    // Of what fails on rank 0 for all, rank 0 tells.
-    if (error.status() == HVD_ERROR_ROOT) return say_once(prefix + error.what(), EXIT_FAILURE);
-    std::cerr << prefix << error.what() << std::endl;
-    return EXIT_FAILURE;
+    return say_once(prefix + error.what(), EXIT_FAILURE);
   }
 }
 

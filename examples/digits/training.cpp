@@ -117,7 +117,7 @@ double Training::learning_rate(std::int64_t steps_per_epoch) const {
 std::string Training::run() {
   while (progress_.epoch < options_.epochs && !early_stopping_.should_stop()) {
     hvd::set_epoch(static_cast<std::uint64_t>(progress_.epoch));
-    const std::string stopped = run_epoch();
+    std::string stopped = run_epoch();
     if (!stopped.empty()) {
       save(std::nullopt);
       checkpoints_->wait();

@@ -174,7 +174,7 @@ hvd_status hvd_checkpoints_open(const char* folder, const hvd_checkpoints_option
                               if (checkpoints == nullptr)
                                 read.fault = "hvd_checkpoints_open: a null pointer";
                               auto opened = Checkpoints::open(
-                                  communicator, folder == nullptr ? "" : folder, std::move(read));
+                                  communicator, folder == nullptr ? "" : folder, read);
                               if (!opened.ok())
                                 return libhvd::with_context("hvd_checkpoints_open", opened.error());
                               auto handle = std::make_unique<hvd_checkpoints>();

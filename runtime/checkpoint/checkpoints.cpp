@@ -237,7 +237,7 @@ Outcome Checkpoints::tidy() {
 // What was being written, on all ranks.
 Outcome Checkpoints::finish(Communicator& communicator) {
   const bool something = writing_.running();
-  const Outcome written = agree(communicator, writing_.wait());
+  Outcome written = agree(communicator, writing_.wait());
   if (!options_.sharded || !something) return written;
   return finish_sharded(communicator, written);
 }
@@ -247,7 +247,7 @@ Outcome Checkpoints::finish(Communicator& communicator) {
 Outcome Checkpoints::finish_sharded(Communicator& communicator, const Outcome& written) {
   watch_.patience(written.ok() ? kUntilSeen : seconds(0));
   const Outcome own = completing_.wait();
-  const Outcome outcome = written.ok() ? agree(communicator, own) : written;
+  Outcome outcome = written.ok() ? agree(communicator, own) : written;
   if (!outcome.ok() && outcome.error().status != HVD_ERROR_PEER) ::unlink(own_path().c_str());
   return outcome;
 }
@@ -261,7 +261,7 @@ void Checkpoints::abandon() {
 // Before whatever needs to know that nothing is being written. How that went is told by the next
 // call that is about saving.
 Outcome Checkpoints::settle(Communicator& communicator) {
-  const Outcome outcome = finish(communicator);
+  Outcome outcome = finish(communicator);
   if (outcome.ok()) return Done{};
   if (outcome.error().status == HVD_ERROR_PEER) return outcome;
   untold_ = outcome.error();

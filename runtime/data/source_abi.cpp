@@ -16,7 +16,6 @@ using libhvd::guard;
 using libhvd::null_pointer;
 using libhvd::report;
 using libhvd::Result;
-using libhvd::with_context;
 
 struct hvd_record_writer {
   libhvd::RecordWriter writer;
@@ -26,8 +25,7 @@ namespace {
 
 // open: () -> Result<std::unique_ptr<a source>>.
 template <class Open>
-hvd_status give_source(const char* what, const char* path, hvd_source** source,
-                       Open open) noexcept {
+hvd_status give_source(const char* what, const char* path, hvd_source** source, Open open) {
   return give(what, source, [&]() -> Result<hvd_source*> {
     if (path == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "no path");
     HVD_TRY(auto opened, open());

@@ -50,7 +50,8 @@ Address copy_address(const sockaddr* from) {
 int count_bits(const sockaddr* mask) {
   if (mask == nullptr) return 0;
   int count = 0;
-  for (std::uint8_t byte : bits_of(copy_address(mask))) {
+  const Address address = copy_address(mask);
+  for (std::uint8_t byte : bits_of(address)) {
     for (; byte != 0; byte = static_cast<std::uint8_t>(byte << 1)) ++count;
   }
   return count;

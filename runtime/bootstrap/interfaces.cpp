@@ -28,6 +28,7 @@ std::span<const std::uint8_t> bits_of(const Address& address) {
   const auto& v4 = reinterpret_cast<const sockaddr_in&>(address.storage);
   return {reinterpret_cast<const std::uint8_t*>(&v4.sin_addr), 4};
 }
+std::span<const std::uint8_t> bits_of(Address&&) = delete;  // they are inside the address
 
 bool in_network(const Address& address, const Address& network, int prefix) {
   const auto a = bits_of(address);

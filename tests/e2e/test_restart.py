@@ -148,8 +148,12 @@ def test_many_restarts_leave_nothing_open(sandbox: Sandbox) -> None:
                        '$(grep -s "^PPid:.$hvdrun$" /proc/[0-9]*/status | wc -l) $(ls /proc/$PPID/fd | wc -l) >> open; '
                        'exit 6').expect(6)
     assert codes(done) == [6] * (restarts + 1)
-    assert len(sandbox.lines_of("open")) == restarts + 1
-    assert len({tuple(words) for words in sandbox.lines_of("open")}) == 1, sandbox.lines_of("open")
+    counts = [tuple(map(int, words)) for words in sandbox.lines_of("open")]
+    assert len(counts) == restarts + 1
+    assert len({count[:3] for count in counts}) == 1, counts
+    # An agent may still have had the pipe open that tells it of a failed exec.
+    of_agents = [count[3] for count in counts]
+    assert min(of_agents[:10]) == min(of_agents[-10:]) and max(of_agents) - min(of_agents) <= 1, counts
     assert sandbox.lines_of("open")[0][2] == "1", "the guard is the only child"
 
 

@@ -4,19 +4,20 @@
 # what follows to the completion of the program itself where bash-completion is loaded.
 # tests/unit/cli holds this list to the table in launcher/cli/option_table.cpp.
 
-_hvdrun_flags='--oversubscribe --report-bindings --dry-run --json -prefix-timestamp
+_hvdrun_flags='--oversubscribe --ssh-accept-new --report-bindings --dry-run --json -prefix-timestamp
 --prefix-output-with-timestamp --verbose --explain -cb --check-build -v --version -h --help'
 
-_hvdrun_options_with_value='-np --num-proc --np -H --hosts --ranks-per-host --bind-to
---cpus-per-rank --gpu-bind -x --pmix --start-timeout --max-restarts --stdin --label --color
---only-rank --output-filename --on-output-error --report --kill-signal --grace --exit-timeout
---config-file'
+_hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude
+--nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --pmix --start-timeout
+--max-restarts -p --ssh-port -i --ssh-identity-file --ssh-program --agent-path --host-timeout --stdin --label --color --only-rank --output-filename --on-output-error --report
+--kill-signal --grace --exit-timeout --config-file'
 
 # _hvdrun_values OPTION WORD: fills COMPREPLY with the values of the option that begin with WORD.
 _hvdrun_values() {
   local words=
   case $1 in
     --bind-to) words='core numa none auto' ;;
+    --map-by) words='slot node' ;;
     --gpu-bind) words='all single none' ;;
     --pmix) words='auto on off' ;;
     --stdin) words='none all 0' ;;
@@ -29,7 +30,9 @@ _hvdrun_values() {
     -H | --hosts) words='localhost' ;;
     -x) mapfile -t COMPREPLY < <(compgen -v -- "$2") && return ;;
     --output-filename) mapfile -t COMPREPLY < <(compgen -d -- "$2") && return ;;
-    --report | --config-file) mapfile -t COMPREPLY < <(compgen -f -- "$2") && return ;;
+    --include) words='all' ;;
+    --exclude) words='none' ;;
+    --hostfile | -hostfile | --report | --config-file | -i | --ssh-identity-file | --agent-path) mapfile -t COMPREPLY < <(compgen -f -- "$2") && return ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$2")
 }

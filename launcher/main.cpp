@@ -7,12 +7,12 @@
 #include "base/version.hpp"
 #include "cli/check_build.hpp"
 #include "cli/command_line.hpp"
-#include "cli/validate.hpp"
 #include "hosts/find_allocation.hpp"
+#include "hosts/hostfile.hpp"
 #include "hosts/inventory.hpp"
 #include "job/job.hpp"
+#include "job/plan.hpp"
 #include "job/report_json.hpp"
-#include "placement/place.hpp"
 #include "placement/placement_json.hpp"
 #include "placement/placement_table.hpp"
 #include "remote/remote_agent.hpp"
@@ -65,27 +65,23 @@ std::vector<pid_t> find_children() {
   return children;
 }
 
-void print_plan(const JobSpec& spec, const Allocation& allocation, const Placement& placement) {
-  if (spec.verbosity > 0)
-    std::fputs(placement_table(allocation, placement).c_str(), stderr);
-  else
-    for (const auto& line : placement.notes) say(line);
-  if (spec.report_bindings)
-    for (const auto& line : bindings_lines(allocation, placement)) say(line);
-}
-
 Result<int> run(const JobSpec& spec, JobContext context) {
   HVD_TRY(const LocalMachine machine, local_machine(context.environment));
-  context.this_host = machine.name;
-  HVD_TRY(const Allocation allocation, find_allocation(spec, context.environment, machine));
-  HVD_TRY(const Placement placement, place(spec, allocation));
-  HVD_CHECK(validate_ranks(spec, placement.size));
+  std::vector<HostRequest> hostfile;
+  if (!spec.hostfile.empty()) {
+    HVD_TRY(hostfile, read_hostfile(spec.hostfile));
+  }
+  Plan plan;
+  HVD_TRY(plan.allocation, find_allocation(spec, hostfile, context.environment, machine));
+  HVD_CHECK(place_ranks(spec, plan));
+  if (plan.placement.to_ask.empty()) HVD_CHECK(check_named_ranks(spec, plan.placement.size));
   if (spec.dry_run)
-    return print(spec.json ? placement_json(allocation, placement)
-                           : placement_table(allocation, placement));
-  print_plan(spec, allocation, placement);
+    return print(spec.json ? placement_json(plan.allocation, plan.placement)
+                           : placement_table(plan.allocation, plan.placement));
+  if (is_final(plan.placement))
+    for (const auto& line : plan_lines(spec, plan)) say(line);
   if (!spec.report_file.empty()) HVD_CHECK(check_report_file(spec.report_file));
-  HVD_TRY(const Report report, run_job(spec, allocation, placement, context));
+  HVD_TRY(const Report report, run_job(spec, std::move(plan), context));
   if (spec.report_file.empty()) return report.exit_code;
   if (auto written = write_report(report, spec.report_file); !written) {
     say(written.error().message);

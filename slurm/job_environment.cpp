@@ -1,54 +1,285 @@
 #include "slurm/job_environment.hpp"
 
+#include "base/counted.hpp"
+#include "base/quote.hpp"
+#include "slurm/counts.hpp"
+#include "slurm/host_list.hpp"
+
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <initializer_list>
+#include <numeric>
 #include <string_view>
+#include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace hvdrun {
 namespace {
 
-std::string text_of(const Environment& environment, std::string_view name) {
-  const std::string* value = find_variable(environment, name);
-  return value == nullptr ? std::string() : *value;
+constexpr std::string_view kHowToSayHosts = "say which hosts to use, such as -H n1:4,n2:4";
+
+// Steps that are none of srun's (slurm.h: SLURM_INTERACTIVE_STEP, SLURM_BATCH_SCRIPT,
+// SLURM_EXTERN_CONT): their processes see the whole job.
+constexpr std::string_view kStepsOfTheJob[] = {"4294967290", "4294967291", "4294967292"};
+
+tl::unexpected<Error> refuse(std::string message) {
+  return fail(std::move(message), kExitUsage);
 }
 
-// The count in the first of these variables that is set.
-Result<std::optional<int>> count_of(const Environment& environment,
-                                    std::initializer_list<std::string_view> names) {
-  for (const auto name : names) {
-    const std::string* value = find_variable(environment, name);
-    if (value == nullptr) continue;
-    int count = 0;
-    const char* end = value->data() + value->size();
-    const auto [stop, error] = std::from_chars(value->data(), end, count);
-    if (error != std::errc() || stop != end || count < 1)
-      return fail(
-          fmt::format("{}=\"{}\" is no count of 1 or more; correct it, unset it, or say with "
-                      "-H localhost:N how many ranks to start here",
-                      name, *value),
-          kExitUsage);
-    return std::optional<int>(count);
-  }
-  return std::optional<int>();
+// A variable that is set, and its value.
+struct Variable {
+  std::string_view name;
+  const std::string* value = nullptr;
+
+  explicit operator bool() const { return value != nullptr; }
+};
+
+Variable first_set(const Environment& environment, std::initializer_list<std::string_view> names) {
+  for (const auto name : names)
+    if (const std::string* value = find_variable(environment, name)) return {name, value};
+  return {};
 }
+
+std::string text_of(const Variable& variable) {
+  return variable ? *variable.value : std::string();
+}
+
+// Reads one variable; its error gets the variable's name and what to do.
+template <class Read>
+auto read(const Variable& variable, Read read_value) -> decltype(read_value("")) {
+  auto value = read_value(*variable.value);
+  if (value) return value;
+  return refuse(fmt::format("{}: {}; correct it, unset it, or {}", variable.name,
+                            value.error().message, kHowToSayHosts));
+}
+
+Result<int> read_positive(std::string_view text) {
+  int count = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, count);
+  if (error != std::errc() || stop != end || count < 1)
+    return refuse(fmt::format("{} is no count of 1 or more", quote(text)));
+  return count;
+}
+
+Result<std::optional<int>> read_count(const Variable& variable) {
+  if (!variable) return std::optional<int>();
+  HVD_TRY(const int count, read(variable, read_positive));
+  return std::optional<int>(count);
+}
+
+Result<void> refuse_heterogeneous(const Environment& environment, const std::string& id) {
+  std::string groups;
+  for (int i = 0;; ++i) {
+    const auto name = fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", i);
+    const std::string* hosts = find_variable(environment, name);
+    if (hosts == nullptr) break;
+    groups += (groups.empty() ? "" : ",") + *hosts;
+  }
+  if (groups.empty() && find_variable(environment, "SLURM_HET_SIZE") == nullptr) return {};
+  return refuse(fmt::format(
+      "SLURM job {} is heterogeneous (several allocations in one job), which hvdrun does not take; "
+      "ask for all hosts in one request (#SBATCH --nodes=N), or name them: hvdrun -H {}",
+      id, groups.empty() ? "n1:4,n2:2" : groups));
+}
+
+// Reads the environment of one job.
+class JobReader {
+ public:
+  JobReader(const Environment& environment, std::string id) : environment_(environment) {
+    job_.id = std::move(id);
+  }
+
+  Result<SlurmJob> run() {
+    job_.node_name = text_of(find({"SLURMD_NODENAME"}));
+    HVD_CHECK(take_hosts());
+    HVD_CHECK(take_tasks());
+    HVD_CHECK(take_cpus());
+    HVD_CHECK(take_gpus());
+    return std::move(job_);
+  }
+
+ private:
+  Variable find(std::initializer_list<std::string_view> names) const {
+    return first_set(environment_, names);
+  }
+
+  Result<void> take_hosts() {
+    HVD_TRY(auto hosts, read_hosts({"SLURM_JOB_NODELIST", "SLURM_NODELIST"}));
+    HVD_TRY(auto of_step, read_step(hosts));
+    job_.hosts = of_step.empty() ? std::move(hosts) : std::move(of_step);
+
+    const bool in_step = !job_.step.empty();
+    const auto list =
+        in_step ? find({"SLURM_STEP_NODELIST"}) : find({"SLURM_JOB_NODELIST", "SLURM_NODELIST"});
+    const auto number =
+        in_step ? find({"SLURM_STEP_NUM_NODES"}) : find({"SLURM_JOB_NUM_NODES", "SLURM_NNODES"});
+    HVD_TRY(const auto count, read_count(number));
+    if (list && count && job_.hosts.size() != static_cast<std::size_t>(*count))
+      return refuse(fmt::format("{}={} contradicts {}={}, which names {}; {}", number.name, *count,
+                                list.name, quote_if_needed(*list.value),
+                                counted(job_.hosts.size(), "host"), kHowToSayHosts));
+    if (!list && count.value_or(1) > 1)
+      return refuse(
+          fmt::format("SLURM job {} has {} ({}), but SLURM_JOB_NODELIST does not say "
+                      "which; {}",
+                      job_.id, counted(*count, "host"), number.name, kHowToSayHosts));
+    if (!list)
+      job_.notes.push_back(fmt::format(
+          "SLURM_JOB_ID={} is set, but not SLURM_JOB_NODELIST: only this machine is used",
+          job_.id));
+    return {};
+  }
+
+  Result<std::vector<std::string>> read_hosts(std::initializer_list<std::string_view> names) const {
+    const auto list = find(names);
+    if (!list) return std::vector<std::string>();
+    HVD_TRY(auto hosts, read(list, expand_host_list));
+    std::unordered_set<std::string_view> seen;
+    for (const auto& host : hosts)
+      if (!seen.insert(host).second)
+        return refuse(fmt::format("{} names {} twice; {}", list.name, host, kHowToSayHosts));
+    return hosts;
+  }
+
+  // The hosts of the step that this is, if it is one; then step is set as well.
+  Result<std::vector<std::string>> read_step(const std::vector<std::string>& of_job) {
+    const auto id = find({"SLURM_STEP_ID", "SLURM_STEPID"});
+    if (!id || std::find(std::begin(kStepsOfTheJob), std::end(kStepsOfTheJob), *id.value) !=
+                   std::end(kStepsOfTheJob))
+      return std::vector<std::string>();
+    HVD_TRY(auto hosts, read_hosts({"SLURM_STEP_NODELIST"}));
+    const std::unordered_set<std::string_view> known(of_job.begin(), of_job.end());
+    const bool is_ours = std::all_of(hosts.begin(), hosts.end(),
+                                     [&](const auto& host) { return known.contains(host); });
+    // A batch script inherits what the shell that submitted it had.
+    if (!is_ours) {
+      job_.notes.push_back(fmt::format("SLURM_STEP_NODELIST={} is not of job {} and is passed over",
+                                       quote_if_needed(*find({"SLURM_STEP_NODELIST"}).value),
+                                       job_.id));
+      return std::vector<std::string>();
+    }
+    if (hosts.empty()) return hosts;
+    job_.step = *id.value;
+    HVD_CHECK(refuse_several());
+    return hosts;
+  }
+
+  // srun starts what it is given once a task. With --pty only the first one has the terminal.
+  Result<void> refuse_several() const {
+    HVD_TRY(const auto tasks, read_count(find({"SLURM_STEP_NUM_TASKS"})));
+    if (tasks.value_or(1) == 1 || find({"SLURM_PTY_PORT"})) return {};
+    return refuse(fmt::format(
+        "srun has started hvdrun {} times (this is task {} of step {} of SLURM job {}), and each "
+        "would start the whole job; start it once: in the batch script without srun, or with "
+        "srun -N1 -n1",
+        *tasks, find({"SLURM_PROCID"}) ? *find({"SLURM_PROCID"}).value : "?", job_.step, job_.id));
+  }
+
+  Result<void> take_tasks() {
+    HVD_TRY(job_.cpus_per_task, read_count(find({"SLURM_CPUS_PER_TASK"})));
+    const bool in_step = !job_.step.empty();
+    const auto total =
+        in_step ? find({"SLURM_STEP_NUM_TASKS"}) : find({"SLURM_NTASKS", "SLURM_NPROCS"});
+    const auto each = in_step ? Variable{} : find({"SLURM_NTASKS_PER_NODE"});
+    const auto list =
+        find({in_step ? std::string_view("SLURM_STEP_TASKS_PER_NODE") : "SLURM_TASKS_PER_NODE"});
+    HVD_TRY(const auto tasks, read_count(total));
+    HVD_TRY(const auto tasks_each, read_count(each));
+    // srun without -n has one task, which nobody asked for.
+    if ((!tasks && !tasks_each) || (in_step && tasks == 1)) return {};
+    job_.tasks_source = tasks ? total.name : each.name;
+    if (list) return take_task_list(list, total, tasks);
+    const std::size_t hosts = std::max<std::size_t>(job_.hosts.size(), 1);
+    if (!tasks_each && hosts > 1)
+      return refuse(
+          fmt::format("{}={} does not say how many tasks each of {} has, and "
+                      "SLURM_TASKS_PER_NODE is not set; {}",
+                      total.name, *tasks, counted(hosts, "host"), kHowToSayHosts));
+    job_.tasks.assign(hosts, hosts == 1 && tasks ? *tasks : *tasks_each);
+    return {};
+  }
+
+  Result<void> take_task_list(const Variable& list, const Variable& total,
+                              std::optional<int> tasks) {
+    HVD_TRY(job_.tasks, read_by_host(list));
+    const auto sum = std::accumulate(job_.tasks.begin(), job_.tasks.end(), std::int64_t{0});
+    if (tasks && sum != *tasks)
+      job_.notes.push_back(fmt::format("{}={} contradicts {}={}, which makes {}: the latter counts",
+                                       total.name, *tasks, list.name, *list.value, sum));
+    return {};
+  }
+
+  // One count for each host.
+  Result<std::vector<int>> read_by_host(const Variable& list) const {
+    HVD_TRY(auto counts, read(list, expand_counts));
+    const std::size_t hosts = std::max<std::size_t>(job_.hosts.size(), 1);
+    if (counts.size() != hosts)
+      return refuse(fmt::format("{}={} is for {}, but the job has {}; {}", list.name,
+                                quote_if_needed(*list.value), counted(counts.size(), "host"), hosts,
+                                kHowToSayHosts));
+    return counts;
+  }
+
+  Result<void> take_cpus() {
+    const auto list = find({"SLURM_JOB_CPUS_PER_NODE"});
+    if (!list || !job_.step.empty()) return {};  // a step may have fewer
+    HVD_TRY(job_.cpus, read_by_host(list));
+    return {};
+  }
+
+  Result<void> take_gpus() {
+    const std::size_t hosts = std::max<std::size_t>(job_.hosts.size(), 1);
+    const auto per_task = find({"SLURM_GPUS_PER_TASK"});
+    if (per_task) {
+      HVD_TRY(job_.gpus_per_task, read(per_task, count_gpus));
+    }
+    if (const auto each = find({"SLURM_GPUS_PER_NODE"})) {
+      HVD_TRY(const int gpus, read(each, count_gpus));
+      return set_gpus(std::vector<int>(hosts, gpus), each);
+    }
+    if (per_task && job_.tasks.size() == hosts) return take_gpus_by_task(per_task);
+    if (const auto total = find({"SLURM_GPUS"})) {
+      HVD_TRY(const int gpus, read(total, count_gpus));
+      return hosts == 1 || gpus == 0 ? set_gpus(std::vector<int>(hosts, gpus), total)
+                                     : Result<void>();
+    }
+    // --gres, which all hosts have alike, sets no variable but on the hosts themselves.
+    const auto here = find({"SLURM_GPUS_ON_NODE"});
+    if (!here || per_task || job_.node_name.empty()) return {};
+    HVD_TRY(const int gpus, read(here, count_gpus));
+    return set_gpus(std::vector<int>(hosts, gpus), here);
+  }
+
+  Result<void> take_gpus_by_task(const Variable& per_task) {
+    std::vector<int> gpus = job_.tasks;
+    for (int& count : gpus)
+      if (__builtin_mul_overflow(count, *job_.gpus_per_task, &count))
+        return refuse(fmt::format("{}={} makes more GPUs than can be counted; {}", per_task.name,
+                                  quote_if_needed(*per_task.value), kHowToSayHosts));
+    return set_gpus(std::move(gpus), per_task);
+  }
+
+  Result<void> set_gpus(std::vector<int> gpus, const Variable& source) {
+    job_.gpus = std::move(gpus);
+    job_.gpus_source = source.name;
+    return {};
+  }
+
+  const Environment& environment_;
+  SlurmJob job_;
+};
 
 }  // namespace
 
 Result<std::optional<SlurmJob>> slurm_job(const Environment& environment) {
   const std::string* id = find_variable(environment, "SLURM_JOB_ID");
   if (id == nullptr || id->empty()) return std::optional<SlurmJob>();
-
-  SlurmJob job;
-  job.id = *id;
-  HVD_TRY(const auto nodes, count_of(environment, {"SLURM_JOB_NUM_NODES", "SLURM_NNODES"}));
-  job.nodes = nodes.value_or(1);
-  job.node_list = text_of(environment, "SLURM_JOB_NODELIST");
-  job.node_name = text_of(environment, "SLURMD_NODENAME");
-  HVD_TRY(job.tasks, count_of(environment, {"SLURM_NTASKS", "SLURM_NPROCS"}));
-  HVD_TRY(job.cpus_per_task, count_of(environment, {"SLURM_CPUS_PER_TASK"}));
-  job.heterogeneous = find_variable(environment, "SLURM_HET_SIZE") != nullptr;
+  HVD_CHECK(refuse_heterogeneous(environment, *id));
+  HVD_TRY(auto job, JobReader(environment, *id).run());
   return std::optional<SlurmJob>(std::move(job));
 }
 

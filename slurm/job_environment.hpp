@@ -1,6 +1,13 @@
 // What SLURM's variables say about the job that this process runs in: a plain value, read from an
 // environment by a pure function. The variables are those of sbatch(1), salloc(1) and srun(1),
 // section OUTPUT ENVIRONMENT VARIABLES.
+//
+// Which of them hold depends on where hvdrun was started:
+//   a batch script, a shell of salloc, a command of salloc   the job's: SLURM_JOB_NODELIST,
+//       SLURM_NTASKS, SLURM_TASKS_PER_NODE. An interactive shell of salloc is a step of its own
+//       kind (SLURM_STEP_ID=4294967290), and its step's variables say nothing about the job.
+//   a step (srun --pty bash)   the step's: SLURM_STEP_NODELIST, SLURM_STEP_NUM_TASKS, …
+// SLURM_PROCID tells nothing: batch scripts and interactive shells have it, too.
 #pragma once
 
 #include "base/environment.hpp"
@@ -8,22 +15,42 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hvdrun {
 
 struct SlurmJob {
-  std::string id;         // SLURM_JOB_ID
-  int nodes = 1;          // SLURM_JOB_NUM_NODES, else SLURM_NNODES
-  std::string node_list;  // SLURM_JOB_NODELIST as it stands: "n1", "n[1-4]"; empty when unset
-  std::string node_name;  // SLURMD_NODENAME: this machine's name in SLURM; empty under salloc
-  // SLURM_NTASKS, else SLURM_NPROCS: set only where a count of tasks was asked for.
-  std::optional<int> tasks;
+  std::string id;    // SLURM_JOB_ID
+  std::string step;  // the id of the step that hvdrun was started in; empty: in none
+  // The hosts by SLURM's names, of the step where there is one. Empty: the variables do not say
+  // which (pam_slurm_adopt sets SLURM_JOB_ID only).
+  std::vector<std::string> hosts;
+  // SLURMD_NODENAME: this machine's name in SLURM. Empty where SLURM did not start this process
+  // (salloc COMMAND), which then is not confined to the job's CPUs and GPUs.
+  std::string node_name;
+
+  // By host; empty: no count of tasks was asked for. (SLURM_TASKS_PER_NODE is set even then, and
+  // with a bare --exclusive it holds the number of CPUs.)
+  std::vector<int> tasks;
+  std::string tasks_source;          // "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"
   std::optional<int> cpus_per_task;  // SLURM_CPUS_PER_TASK; in hardware threads
-  bool heterogeneous = false;        // SLURM_HET_SIZE is set: several allocations in one job
+  std::vector<int> cpus;             // by host, in hardware threads; empty: not said
+
+  // By host; empty: the variables do not say (--gres sets none on a login host; --gpus says how
+  // many in all, not where).
+  std::vector<int> gpus;
+  std::string gpus_source;           // the variable
+  std::optional<int> gpus_per_task;  // SLURM_GPUS_PER_TASK: a step's tasks see these only
+
+  std::vector<std::string> notes;  // for the user: variables that were passed over, and why
 };
 
 // None outside a job, which is where SLURM_JOB_ID is unset: SLURM_NTASKS alone is merely a user's
-// default for srun. Error: a variable that should hold a count does not; the message names it.
+// default for srun.
+//
+// Errors (kExitUsage), each with the variable and what to do: a variable does not hold what it
+// should; two contradict each other; the job is heterogeneous; srun has started this hvdrun as one
+// of several.
 Result<std::optional<SlurmJob>> slurm_job(const Environment& environment);
 
 }  // namespace hvdrun

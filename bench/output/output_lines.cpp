@@ -60,7 +60,8 @@ double run_once(const Case& test, std::size_t bytes, int fd) {
   OutputSpec spec;
   spec.label = test.label;
   spec.timestamps = test.timestamps;
-  auto output = Output::open(loop.get(), spec, placement(), {}, {fd, 2});
+  auto output = Output::open(loop.get(), spec, {}, {fd, 2});
+  if (output) static_cast<void>((*output)->begin(placement()));
   if (!output) {
     std::fprintf(stderr, "output_lines: %s\n", output.error().message.c_str());
     std::exit(1);

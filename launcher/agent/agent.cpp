@@ -13,6 +13,7 @@
 #include "base/event_loop.hpp"
 #include "base/signal_watch.hpp"
 #include "base/version.hpp"
+#include "control/heartbeat.hpp"
 #include "control/link.hpp"
 #include "control/messages.hpp"
 
@@ -99,6 +100,7 @@ class Agent {
   void fail_job(const Error& error);
 
   // Ending.
+  void on_beat();
   void on_launcher_gone();
   void on_guard_gone();
   void stop(int signal, milliseconds grace);
@@ -126,6 +128,8 @@ class Agent {
   Timer kill_timer_;
   Timer linger_timer_;
   Timer output_timer_;
+  Timer beat_;
+  std::optional<Heartbeat> heartbeat_;  // of the launcher, where it is on another host
   bool stopping_ = false;
   bool paused_ = false;
   bool left_ = false;
@@ -154,8 +158,13 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
       grace_timer_(loop_, [this] { kill_all(); }),
       kill_timer_(loop_, [this] { kill_all(); }),
       linger_timer_(loop_, [this] { end_leftovers(); }),
-      output_timer_(loop_, [this] { output_.close_all(); }) {
+      output_timer_(loop_, [this] { output_.close_all(); }),
+      beat_(loop_, [this] { on_beat(); }) {
   guard_event_.enable();
+  if (options_.host_timeout.count() > 0) {
+    heartbeat_.emplace(options_.host_timeout, Heartbeat::Clock::now());
+    beat_.start(Heartbeat::interval(options_.host_timeout));
+  }
 }
 
 int Agent::run() {
@@ -176,6 +185,7 @@ void Agent::say_hello() {
   hello.host = host_name();
   hello.pid = ::getpid();
   hello.master_port = master_port_.number;
+  hello.inventory = options_.inventory;
   link_.send(FrameType::hello, kToLauncher, pack(hello));
 }
 
@@ -202,6 +212,8 @@ void Agent::fail_job(const Error& error) {
 }
 
 void Agent::on_frame(const Frame& frame) {
+  if (heartbeat_) heartbeat_->heard(Heartbeat::Clock::now());
+  if (frame.type == FrameType::alive) return;
   if (auto handled = handle(frame); !handled) fail_job(handled.error());
 }
 
@@ -257,6 +269,8 @@ Result<void> Agent::handle(const Frame& frame) {
 }
 
 Result<void> Agent::launch(LaunchMessage job) {
+  for (const auto& name : job.host_variables)
+    if (const char* value = ::getenv(name.c_str())) job.environment.push_back(name + "=" + value);
   job_ = std::move(job);
   if (stopping_) return {};
   if (!job_->hold_master_port) master_port_ = {};
@@ -375,6 +389,15 @@ void Agent::pause() {
   paused_ = true;
   ranks_.signal_all({SIGSTOP});
   link_.send(FrameType::paused, kToLauncher, {});
+}
+
+// A launcher that is paused (Ctrl-Z) is silent for as long as the user likes.
+void Agent::on_beat() {
+  const auto now = Heartbeat::Clock::now();
+  link_.send(FrameType::alive, kToLauncher, {});
+  if (paused_) heartbeat_->heard(now);
+  if (heartbeat_->is_silent(now)) return on_launcher_gone();
+  beat_.start(Heartbeat::interval(options_.host_timeout));
 }
 
 void Agent::on_launcher_gone() {

@@ -28,14 +28,25 @@ void close_all_but(const LinkEnd& link) {
   ::close_range(static_cast<unsigned>(high + 1), ~0u, 0);
 }
 
+// The kernel sends it to the guard when its parent has ended: the launcher, or on another host
+// sshd's process of the connection.
+const int kParentGone = SIGRTMIN;  // which nobody ignores
+
 // Waits for the agent, reaping orphans meanwhile; returns its exit code as a shell has it.
 int wait_for(pid_t agent) {
+  sigset_t awaited;
+  sigemptyset(&awaited);
+  sigaddset(&awaited, SIGCHLD);
+  sigaddset(&awaited, kParentGone);
   while (true) {
     int status = 0;
-    const pid_t pid = ::waitpid(-1, &status, 0);
+    pid_t pid = 0;
+    while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0)
+      if (pid == agent)
+        return WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
     if (pid < 0 && errno != EINTR) return kExitLauncher;
-    if (pid != agent) continue;
-    return WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
+    // The agent ends by itself then, unless somebody has stopped it.
+    if (::sigwaitinfo(&awaited, nullptr) == kParentGone) ::kill(agent, SIGCONT);
   }
 }
 
@@ -49,6 +60,7 @@ void become_guard(const AgentOptions& options, LinkEnd link) {
   sigset_t everything;
   sigfillset(&everything);
   ::sigprocmask(SIG_SETMASK, &everything, nullptr);  // only SIGKILL ends a guard
+  ::prctl(PR_SET_PDEATHSIG, kParentGone);
 
   auto alive = make_pipe();  // its write end is open for as long as the guard lives
   if (!alive) ::_exit(kExitLauncher);

@@ -3,14 +3,18 @@
 //   launcher ── guard (subreaper) ── agent (subreaper) ── ranks ── whatever they start
 //
 // The guard does nothing but wait for the agent: when that ends, however it ends, the guard kills
-// what is left of the job on this host and removes the job's folders. When the guard is killed, the
+// what is left of the job on this host and removes the job's folders. When the launcher is gone, it
+// lets an agent that is stopped go on, so that it can end the job. When the guard is killed, the
 // agent notices and ends the job. Both can be killed at once: then the launcher does the same.
 #pragma once
 
 #include "control/link.hpp"
+#include "model/allocation.hpp"
 #include "model/job_spec.hpp"
 
+#include <chrono>
 #include <csignal>
+#include <optional>
 #include <string>
 
 namespace hvdrun {
@@ -21,6 +25,9 @@ struct AgentOptions {
   PmixMode pmix = PmixMode::automatic;
   std::size_t local_ranks = 1;  // how many it will be asked to start
   sigset_t rank_signal_mask{};  // what ranks start with
+  // Of an agent on another host than the launcher's:
+  std::optional<HostInventory> inventory;     // what this host offers, which the launcher is told
+  std::chrono::milliseconds host_timeout{0};  // a launcher that is silent for so long is gone
 };
 
 // Turns the calling process, which must have one thread, into the guard; never returns. The link's

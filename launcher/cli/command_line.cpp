@@ -8,6 +8,7 @@
 #include "cli/words.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <system_error>
 #include <utility>
@@ -68,6 +69,20 @@ void add_notes(const JobSpec& job, const Environment& environment,
       notes.push_back("-x " + change.name + " has no effect: it is not set in your environment");
 }
 
+// Of one place's settings -H counts and not --hostfile, in whichever order they stand; a later
+// place overrides both.
+std::vector<Setting> hosts_last(std::vector<Setting> settings, std::vector<std::string>& notes) {
+  const auto named = [](std::string_view name) {
+    return [name](const Setting& setting) { return setting.option->name == name; };
+  };
+  const auto hosts =
+      std::stable_partition(settings.begin(), settings.end(), std::not_fn(named("hosts")));
+  const auto file = std::find_if(settings.begin(), hosts, named("hostfile"));
+  if (file != hosts && hosts != settings.end())
+    notes.push_back(file->named + " has no effect: " + hosts->named + " names the hosts");
+  return settings;
+}
+
 struct Gathered {
   std::vector<ConfigSource> sources;
   std::vector<Setting> settings;  // in the order in which they apply
@@ -81,11 +96,12 @@ Result<Gathered> gather_settings(const std::vector<OptionUse>& uses, const Envir
       cli::config_sources(surroundings.site_config_file, environment, config_files_named(uses));
   for (auto& source : gathered.sources) {
     HVD_TRY(auto config, cli::read_config_source(source));
-    std::move(config.settings.begin(), config.settings.end(),
-              std::back_inserter(gathered.settings));
+    for (auto& setting : hosts_last(std::move(config.settings), gathered.notes))
+      gathered.settings.push_back(std::move(setting));
     std::move(config.notes.begin(), config.notes.end(), std::back_inserter(gathered.notes));
   }
-  for (auto& setting : settings_of(uses)) gathered.settings.push_back(std::move(setting));
+  for (auto& setting : hosts_last(settings_of(uses), gathered.notes))
+    gathered.settings.push_back(std::move(setting));
   return gathered;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/explain.hpp"
 
 #include "base/quote.hpp"
+#include "model/host_request.hpp"
 
 #include <algorithm>
 
@@ -23,7 +24,17 @@ void append_sources(std::string& out, const std::vector<ConfigSource>& sources) 
   out += fmt::format("  {}. {}\n\n", ++number, "command line");
 }
 
+// A list of many hosts, folded: "n[1-64]:8".
+std::string fold_list(std::string_view value) {
+  constexpr std::size_t kLongestInFull = 48;
+  if (value.size() <= kLongestInFull) return quote_if_needed(value);
+  const auto requests = parse_host_requests(value, "");
+  return quote_if_needed(requests ? fold_host_requests(*requests) : value);
+}
+
 std::string value_of(const Setting& setting) {
+  const auto name = setting.option->name;
+  if (name == "hosts" || name == "include" || name == "exclude") return fold_list(setting.value);
   if (setting.option->kind != ValueKind::environment) return quote_if_needed(setting.value);
   const auto equals = setting.value.find('=');
   return equals == std::string::npos ? "(passed on)"

@@ -1,4 +1,5 @@
-// --explain: each option's value, where it comes from, and what it overrides.
+// --explain: each option's value, where it comes from, and what it overrides. Long lists of hosts
+// are folded.
 #pragma once
 
 #include "cli/config_file.hpp"

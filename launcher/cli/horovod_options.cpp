@@ -5,7 +5,6 @@ namespace {
 
 constexpr std::string_view kTuning = "it tunes Horovod's engine, which hvdrun does not use";
 constexpr std::string_view kController = "hvdrun brings the ranks together itself";
-constexpr std::string_view kSsh = "this version reaches no other host";
 constexpr std::string_view kLogging = "it is about Horovod's own messages; see --verbose";
 constexpr std::string_view kCache = "hvdrun caches nothing between jobs";
 constexpr std::string_view kNoStallCheck = "there is no stall check to turn off";
@@ -30,8 +29,6 @@ constexpr HorovodOption kOptions[] = {
     flag_without_effect("--disable-cache", kCache),
     flag_without_effect("--gloo", kController),
     flag_without_effect("--mpi", kController),
-    {{"-p", "--ssh-port"}, true, true, kSsh},
-    {{"-i", "--ssh-identity-file"}, true, true, kSsh},
 
     value_without_effect("--fusion-threshold-mb", kTuning),
     value_without_effect("--cycle-time-ms", kTuning),
@@ -61,7 +58,6 @@ constexpr HorovodOption kOptions[] = {
     flag_without_effect("--log-hide-timestamp", kLogging),
     flag_without_effect("--no-log-hide-timestamp", kLogging),
 
-    refused("--hostfile", "name the hosts with -H", "-hostfile"),
     refused("--host-discovery-script"),
     refused("--network-interfaces", kInterface),
     refused("--network-interface", kInterface),

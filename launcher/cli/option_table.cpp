@@ -19,6 +19,12 @@ Result<void> store(Result<T> value, Field& field) {
   return {};
 }
 
+// Names of hosts; `nothing` is the word that takes back what a config file has set.
+Result<void> store_names(Value value, Value nothing, std::vector<std::string>& names) {
+  names.clear();
+  return value == nothing ? Result<void>() : store(parse_host_names(value), names);
+}
+
 Result<void> apply_exit_timeout(JobSpec& job, Value value) {
   if (value == "none") {
     job.stop.exit_timeout.reset();
@@ -56,7 +62,45 @@ constexpr Option kOptions[] = {
      "HOST[:SLOTS],...",
      "this machine",
      "hosts, and how many ranks each may have",
-     [](JobSpec& job, Value v) { return store(parse_hosts(v), job.hosts); }},
+     [](JobSpec& job, Value v) {
+       job.hostfile.clear();
+       return store(parse_hosts(v), job.hosts);
+     }},
+    {"hostfile",
+     {"--hostfile", "-hostfile"},
+     word,
+     placement,
+     "FILE",
+     "",
+     "take the hosts from FILE, one a line: n1 slots=4, n2:4 or n[3-8]",
+     [](JobSpec& job, Value v) {
+       job.hosts.clear();
+       return store(parse_path(v), job.hostfile);
+     }},
+    {"include",
+     {"--include"},
+     list,
+     placement,
+     "HOST,...",
+     "all",
+     "of the hosts there are, use only these, such as n[1-4],n7",
+     [](JobSpec& job, Value v) { return store_names(v, "all", job.include); }},
+    {"exclude",
+     {"--exclude"},
+     list,
+     placement,
+     "HOST,...",
+     "none",
+     "of the hosts there are, do not use these",
+     [](JobSpec& job, Value v) { return store_names(v, "none", job.exclude); }},
+    {"nnodes",
+     {"--nnodes"},
+     number,
+     placement,
+     "N",
+     "as many as needed",
+     "use the first N hosts, each with an equal share of the ranks",
+     [](JobSpec& job, Value v) { return store(parse_whole(v, 1), job.nodes); }},
     {"ranks-per-host",
      {"--ranks-per-host"},
      number,
@@ -65,6 +109,17 @@ constexpr Option kOptions[] = {
      "one per slot",
      "number of ranks on each host; 1 is for programs that drive all GPUs themselves",
      [](JobSpec& job, Value v) { return store(parse_whole(v, 1), job.ranks_per_host); }},
+    {"map-by",
+     {"--map-by"},
+     word,
+     placement,
+     "slot|node",
+     "slot",
+     "fill a host, then go to the next; or deal the ranks out, one to each host in turn",
+     [](JobSpec& job, Value v) {
+       return store(parse_choice<MapBy>(v, {{"slot", MapBy::slot}, {"node", MapBy::node}}),
+                    job.map_by);
+     }},
     {"oversubscribe",
      {"--oversubscribe"},
      flag,
@@ -179,6 +234,56 @@ constexpr Option kOptions[] = {
      "which rank reads the standard input of hvdrun",
      [](JobSpec& job, Value v) { return store(parse_input(v), job.input); }},
 
+    {"ssh-port",
+     {"-p", "--ssh-port"},
+     number,
+     reach,
+     "PORT",
+     "ssh's own",
+     "port of the hosts' ssh servers, where a host has none of its own",
+     [](JobSpec& job, Value v) { return store(parse_port(v), job.remote.ssh_port); }},
+    {"ssh-identity-file",
+     {"-i", "--ssh-identity-file"},
+     word,
+     reach,
+     "FILE",
+     "ssh's own",
+     "private key to log in with",
+     [](JobSpec& job, Value v) { return store(parse_path(v), job.remote.ssh_identity); }},
+    {"ssh-accept-new",
+     {"--ssh-accept-new"},
+     flag,
+     reach,
+     "",
+     "false",
+     "take the key of a host that is not known yet; never one that has changed",
+     [](JobSpec& job, Value v) {
+       return store(Result<bool>(v == "true"), job.remote.ssh_accept_new);
+     }},
+    {"ssh-program",
+     {"--ssh-program"},
+     word,
+     reach,
+     "PROGRAM",
+     "ssh",
+     "what to start in place of ssh; it gets ssh's options",
+     [](JobSpec& job, Value v) { return store(parse_path(v), job.remote.ssh_program); }},
+    {"agent-path",
+     {"--agent-path"},
+     word,
+     reach,
+     "FILE",
+     "the same as here",
+     "where hvdrun is on the other hosts",
+     [](JobSpec& job, Value v) { return store(parse_path(v), job.remote.agent_path); }},
+    {"host-timeout",
+     {"--host-timeout"},
+     duration,
+     reach,
+     "TIME",
+     "5",
+     "a host that gives no sign of life for so long is lost, and the job stopped",
+     [](JobSpec& job, Value v) { return store(parse_time_limit(v), job.remote.host_timeout); }},
     {"label",
      {"--label"},
      word,
@@ -325,6 +430,8 @@ std::string_view group_title(OptionGroup group) {
       return "Ranks, hosts and binding";
     case start:
       return "Start, environment and input";
+    case reach:
+      return "Other hosts";
     case output:
       return "Output";
     case stopping:

@@ -27,7 +27,7 @@ enum class ValueKind {
   action,       // nothing: hvdrun prints something and ends; (not in a config file)
 };
 
-enum class OptionGroup { placement, start, output, stopping, information };
+enum class OptionGroup { placement, start, reach, output, stopping, information };
 
 struct Option {
   std::string_view name;  // without dashes: its key in config files and in --explain

@@ -24,45 +24,6 @@ tl::unexpected<Error> refuse(std::string message) {
   return fail(std::move(message), kExitUsage);
 }
 
-bool is_host_character(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
-}
-
-bool is_address_character(char c) {
-  return std::isxdigit(static_cast<unsigned char>(c)) != 0 || c == ':' || c == '.' || c == '%' ||
-         is_host_character(c);
-}
-
-// Cuts the host's name off the front of `rest`; what is left is empty or ":slots".
-Result<std::string> take_host_name(std::string_view& rest, std::string_view whole) {
-  std::string name;
-  if (rest.substr(0, 1) == "[") {
-    const auto close = rest.find(']');
-    if (close == npos) return refuse("has a \"[\" without \"]\" in " + quote(whole));
-    name = rest.substr(1, close - 1);
-    rest.remove_prefix(close + 1);
-    if (!std::all_of(name.begin(), name.end(), is_address_character)) name.clear();
-  } else {
-    const auto colon = rest.find(':');
-    name = rest.substr(0, colon);
-    rest.remove_prefix(name.size());
-    if (!std::all_of(name.begin(), name.end(), is_host_character)) name.clear();
-  }
-  if (name.empty() || name.front() == '-')
-    return refuse("needs hosts such as localhost:2, not " + quote(whole));
-  return name;
-}
-
-Result<HostRequest> parse_host(std::string_view text) {
-  std::string_view rest = text;
-  HVD_TRY(auto name, take_host_name(rest, text));
-  if (rest.empty()) return HostRequest{std::move(name), std::nullopt};
-  if (rest.front() != ':') return refuse("needs hosts such as localhost:2, not " + quote(text));
-  const auto slots = parse_whole(rest.substr(1), 1);
-  if (!slots) return refuse("needs 1 slot or more after the \":\", not " + quote(text));
-  return HostRequest{std::move(name), *slots};
-}
-
 }  // namespace
 
 Result<int> parse_whole(std::string_view text, int minimum) {
@@ -116,14 +77,21 @@ Result<int> parse_signal(std::string_view text) {
 }
 
 Result<std::vector<HostRequest>> parse_hosts(std::string_view text) {
-  std::vector<HostRequest> hosts;
-  while (true) {
-    const auto comma = text.find(',');
-    HVD_TRY(auto host, parse_host(text.substr(0, comma)));
-    hosts.push_back(std::move(host));
-    if (comma == npos) return hosts;
-    text.remove_prefix(comma + 1);
+  auto hosts = parse_host_requests(text, "-H");
+  if (!hosts) return refuse("cannot take this: " + hosts.error().message);
+  return hosts;
+}
+
+Result<std::vector<std::string>> parse_host_names(std::string_view text) {
+  const auto hosts = parse_host_requests(text, "");
+  if (!hosts) return refuse("cannot take this: " + hosts.error().message);
+  std::vector<std::string> names;
+  for (const auto& host : *hosts) {
+    if (host.slots || !host.user.empty())
+      return refuse("takes names of hosts only, such as n[1-4],n7, not " + quote(text));
+    names.push_back(host.name);
   }
+  return names;
 }
 
 Result<EnvironmentChange> parse_environment_change(std::string_view text) {
@@ -150,6 +118,12 @@ Result<InputSpec> parse_input(std::string_view text) {
   const auto rank = parse_whole(text, 0);
   if (!rank) return refuse("must be none, all or a rank, not " + quote(text));
   return InputSpec{InputSpec::To::rank, *rank};
+}
+
+Result<int> parse_port(std::string_view text) {
+  const auto port = parse_whole(text, 1);
+  if (!port || *port > 65535) return refuse("needs a port, 1 to 65535, not " + quote(text));
+  return port;
 }
 
 Result<std::string> parse_path(std::string_view text) {

@@ -31,8 +31,11 @@ Result<std::chrono::milliseconds> parse_time_limit(std::string_view text);
 // A signal's name with or without "SIG", in any case, or its number.
 Result<int> parse_signal(std::string_view text);
 
-// "name[:slots],…"; an IPv6 address stands in brackets: "[::1]:4".
+// The hosts of -H: "name[:slots],…", see model/host_request.hpp.
 Result<std::vector<HostRequest>> parse_hosts(std::string_view text);
+
+// The same without slots and users: names of hosts, "n[1-4],n7".
+Result<std::vector<std::string>> parse_host_names(std::string_view text);
 
 // "NAME" or "NAME=VALUE".
 Result<EnvironmentChange> parse_environment_change(std::string_view text);
@@ -43,7 +46,10 @@ Result<std::string> parse_label(std::string_view text);
 // none, all, or a rank.
 Result<InputSpec> parse_input(std::string_view text);
 
-// The name of a file or folder: anything but an empty one.
+// 1 to 65535.
+Result<int> parse_port(std::string_view text);
+
+// The name of a file, folder or program: anything but an empty one.
 Result<std::string> parse_path(std::string_view text);
 
 // "must be a, b or c, not …".

@@ -41,6 +41,8 @@ enum class FrameType : std::uint16_t {
   resume,
   query_states,
   configure,
+  // both ways, without payload: a sign of life
+  alive = 128,
 };
 
 inline constexpr std::uint32_t kProtocolVersion = 1;

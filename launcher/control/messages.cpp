@@ -1,5 +1,6 @@
 #include "control/messages.hpp"
 
+#include "control/inventory_json.hpp"
 #include "control/wire.hpp"
 
 #include <nlohmann/json.hpp>
@@ -46,6 +47,7 @@ static void read(const Json& json, ConfigureMessage& m) {
   json.at("restart_count").get_to(m.restart_count);
   m.pmix = static_cast<PmixMode>(json.at("pmix").get<int>());
   json.at("local_ranks").get_to(m.local_ranks);
+  m.host_timeout = std::chrono::milliseconds(json.at("host_timeout_ms").get<std::int64_t>());
 }
 
 std::string pack(const ConfigureMessage& m) {
@@ -54,7 +56,8 @@ std::string pack(const ConfigureMessage& m) {
                      {"job_id", bytes(m.job_id)},
                      {"restart_count", m.restart_count},
                      {"pmix", static_cast<int>(m.pmix)},
-                     {"local_ranks", m.local_ranks}});
+                     {"local_ranks", m.local_ranks},
+                     {"host_timeout_ms", m.host_timeout.count()}});
 }
 
 static void read(const Json& json, HelloMessage& m) {
@@ -63,6 +66,8 @@ static void read(const Json& json, HelloMessage& m) {
   m.host = text_of(json.at("host"));
   json.at("pid").get_to(m.pid);
   json.at("master_port").get_to(m.master_port);
+  if (const auto& inventory = json.at("inventory"); !inventory.is_null())
+    m.inventory = inventory_of(inventory);
 }
 
 std::string pack(const HelloMessage& m) {
@@ -70,7 +75,8 @@ std::string pack(const HelloMessage& m) {
                      {"version", bytes(m.version)},
                      {"host", bytes(m.host)},
                      {"pid", m.pid},
-                     {"master_port", m.master_port}});
+                     {"master_port", m.master_port},
+                     {"inventory", m.inventory ? inventory_json(*m.inventory) : Json()}});
 }
 
 static Json rank_json(const LaunchRank& rank) {
@@ -106,6 +112,7 @@ static void read(const Json& json, LaunchMessage& m) {
   m.arguments = text_list(json.at("arguments"));
   m.working_directory = text_of(json.at("working_directory"));
   m.environment = text_list(json.at("environment"));
+  m.host_variables = text_list(json.at("host_variables"));
   for (const auto& rank : json.at("ranks")) m.ranks.push_back(rank_of(rank));
   json.at("hold_master_port").get_to(m.hold_master_port);
   json.at("kill_signal").get_to(m.kill_signal);
@@ -125,6 +132,7 @@ std::string pack(const LaunchMessage& m) {
                      {"arguments", bytes_list(m.arguments)},
                      {"working_directory", bytes(m.working_directory)},
                      {"environment", bytes_list(m.environment)},
+                     {"host_variables", bytes_list(m.host_variables)},
                      {"ranks", std::move(ranks)},
                      {"hold_master_port", m.hold_master_port},
                      {"kill_signal", m.kill_signal},

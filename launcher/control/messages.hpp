@@ -6,6 +6,7 @@
 
 #include "base/result.hpp"
 #include "control/frame.hpp"
+#include "model/allocation.hpp"
 #include "model/job_spec.hpp"
 
 #include <chrono>
@@ -25,16 +26,20 @@ struct ConfigureMessage {
   std::string job_id;
   int restart_count = 0;
   PmixMode pmix = PmixMode::automatic;
-  std::size_t local_ranks = 1;  // how many it will be asked to start
+  // How many it will be asked to start; 0: not known yet.
+  std::size_t local_ranks = 0;
+  // When either side has heard nothing for so long, the other is gone.
+  std::chrono::milliseconds host_timeout{0};
 };
 
 // agent → launcher, the first frame.
 struct HelloMessage {
   std::uint32_t protocol = kProtocolVersion;
-  std::string version;  // of hvdrun
-  std::string host;     // as the agent's kernel names it
-  int pid = 0;          // the agent's
-  int master_port = 0;  // held for the program on this host
+  std::string version;                     // of hvdrun
+  std::string host;                        // as the agent's kernel names it
+  int pid = 0;                             // the agent's
+  int master_port = 0;                     // held for the program on this host
+  std::optional<HostInventory> inventory;  // of another host than the launcher's
 };
 
 struct LaunchRank {
@@ -59,9 +64,10 @@ struct LaunchMessage {
   std::string program;
   std::vector<std::string> arguments;  // argv, the program's name included
   std::string working_directory;
-  std::vector<std::string> environment;  // "NAME=VALUE", the same for all ranks
-  std::vector<LaunchRank> ranks;         // of this agent
-  bool hold_master_port = false;         // rank 0 is here
+  std::vector<std::string> environment;     // "NAME=VALUE", the same for all ranks
+  std::vector<std::string> host_variables;  // names whose values the agent has, not the launcher
+  std::vector<LaunchRank> ranks;            // of this agent
+  bool hold_master_port = false;            // rank 0 is here
   // How to stop when the launcher is gone and cannot say.
   int kill_signal = 0;
   std::chrono::milliseconds grace{0};

@@ -2,14 +2,18 @@
 
 #include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
+#include "base/version.hpp"
 #include "control/messages.hpp"
 #include "remote/local_agent.hpp"
+#include "remote/ssh_agent.hpp"
+#include "remote/ssh_command.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,33 +23,189 @@ namespace {
 // Credit goes back in pieces of at least this, so that there are few frames.
 constexpr std::uint32_t kCreditStep = kOutputWindow / 8;
 constexpr std::chrono::seconds kLastResortPatience{5};
+// Logins under way: more only wait for each other on this machine's cores.
+constexpr std::ptrdiff_t kMostAtOnce = 64;
+
+std::string own_path() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).string();
+}
 
 }  // namespace
 
-Result<void> Agents::start(const Placement& placement, AgentOptions options) {
-  const auto& host = placement.hosts.front();
-  options.local_ranks = host.ranks.size();
-  HVD_TRY(LocalAgent local, start_local_agent(options));
-  auto& agent = *agents_.emplace_back(std::make_unique<AgentState>());
-  agent.host = host.host;
-  agent.guard = local.guard;
-  agent.link = std::make_unique<Link>(
-      loop_, std::move(local.link),
-      Link::Events{[this, &agent](const Frame& frame) { events_.on_frame(agent, frame); },
-                   [this, &agent](const std::optional<Error>& error) {
-                     agent.gone = true;
-                     events_.on_closed(agent, error);
-                   }});
+Agents::Agents(const EventLoop& loop, const RemoteSpec& remote, Events events)
+    : loop_(loop),
+      remote_(remote),
+      events_(std::move(events)),
+      agent_path_(remote.agent_path.empty() ? own_path() : remote.agent_path.string()),
+      beat_(loop, [this] { on_beat(); }) {}
+
+// --- starting ------------------------------------------------------------------------------------
+
+Result<void> Agents::start(const std::vector<Host>& hosts, const std::vector<std::size_t>& ranks,
+                           const AgentOptions& options) {
+  options_ = options;
+  ranks_ = ranks;
+  for (const auto& host : hosts) {
+    auto& agent = agents_.emplace_back();
+    agent.host_index = by_host_.size();
+    agent.host = host;
+    by_host_.push_back(&agent);
+  }
+  // The one here first: it is forked, and has nothing of the others.
+  for (auto& agent : agents_) {
+    if (!agent.host.is_this_machine) continue;
+    auto here = options_;
+    here.local_ranks = ranks_[agent.host_index];
+    HVD_TRY(agent.carrier, start_local_agent(here, carrier_events(agent)));
+  }
+  start_more();
+  const bool has_others = std::any_of(agents_.begin(), agents_.end(), [](const auto& agent) {
+    return !agent.host.is_this_machine;
+  });
+  if (has_others) beat_.start(Heartbeat::interval(remote_.host_timeout));
   return {};
 }
 
+void Agents::start_more() {
+  auto under_way = std::count_if(agents_.begin(), agents_.end(), [](const auto& agent) {
+    return agent.carrier && !agent.greeted && !agent.gone;
+  });
+  for (; next_ < agents_.size() && under_way < kMostAtOnce; ++next_) {
+    if (agents_[next_].carrier) continue;
+    start_remote(agents_[next_]);
+    ++under_way;
+  }
+}
+
+void Agents::start_remote(AgentState& agent) {
+  SshOptions options;
+  options.program = remote_.ssh_program;
+  options.port = remote_.ssh_port;
+  options.identity = remote_.ssh_identity.string();
+  options.accept_new = remote_.ssh_accept_new;
+  options.agent_path = agent_path_;
+  const SshTarget target{agent.host.address, agent.host.user, agent.host.port};
+  auto carrier = start_ssh_agent(loop_, target.host, ssh_command(target, options),
+                                 options.agent_path, carrier_events(agent));
+  if (carrier) {
+    agent.carrier = std::move(*carrier);
+    return;
+  }
+  agent.failure = carrier.error().message;
+  agent.link_closed = agent.gone = true;
+  events_.on_gone(agent);
+}
+
+Carrier::Events Agents::carrier_events(AgentState& agent) {
+  return {[this, &agent](LinkEnd end) { attach(agent, std::move(end)); },
+          [this, &agent](std::string text) { events_.on_text(agent, std::move(text)); },
+          [this, &agent] { consider_gone(agent); }};
+}
+
+void Agents::attach(AgentState& agent, LinkEnd end) {
+  agent.link = std::make_unique<Link>(
+      loop_, std::move(end),
+      Link::Events{[this, &agent](const Frame& frame) { on_frame(agent, frame); },
+                   [this, &agent](const std::optional<Error>& error) {
+                     agent.link_closed = true;
+                     if (error && agent.failure.empty()) agent.failure = error->message;
+                     consider_gone(agent);
+                   }});
+  if (agent.host.is_this_machine) return;
+  ConfigureMessage configure;
+  configure.version = kVersion;
+  configure.job_id = options_.job_id;
+  configure.restart_count = options_.restart_count;
+  configure.pmix = options_.pmix;
+  configure.local_ranks = ranks_[agent.host_index];
+  configure.host_timeout = remote_.host_timeout;
+  agent.send(FrameType::configure, pack(configure));
+}
+
+void Agents::assign(const Placement& placement) {
+  launched_ = true;
+  by_host_.clear();
+  for (auto& agent : agents_) agent.dismissed = true;
+  for (const auto& host : placement.hosts) {
+    const auto at = std::find_if(agents_.begin(), agents_.end(),
+                                 [&](const auto& agent) { return agent.host.name == host.host; });
+    at->dismissed = false;
+    at->host_index = by_host_.size();
+    by_host_.push_back(&*at);
+  }
+  for (auto& agent : agents_)
+    if (agent.dismissed) agent.send(FrameType::kill);
+}
+
+// --- while they live -----------------------------------------------------------------------------
+
+void Agents::on_frame(AgentState& agent, const Frame& frame) {
+  if (agent.heartbeat) agent.heartbeat->heard(Heartbeat::Clock::now());
+  if (frame.type == FrameType::alive) return;
+  const bool was_new = !agent.greeted;
+  events_.on_frame(agent, frame);
+  if (!was_new || !agent.greeted) return;
+  if (!agent.host.is_this_machine)
+    agent.heartbeat.emplace(remote_.host_timeout, Heartbeat::Clock::now());
+  start_more();
+}
+
+void Agents::on_beat() {
+  const auto now = Heartbeat::Clock::now();
+  for (auto& agent : agents_) {
+    if (!agent.heartbeat || agent.link_closed) continue;
+    agent.send(FrameType::alive);
+    if (agent.heartbeat->is_silent(now))
+      give_up(agent, fmt::format("no sign of life for {:.3g} s (--host-timeout)",
+                                 std::chrono::duration<double>(remote_.host_timeout).count()));
+  }
+  beat_.start(Heartbeat::interval(remote_.host_timeout));
+}
+
+void Agents::give_up(AgentState& agent, std::string failure) {
+  if (agent.gone) return;
+  agent.failure = std::move(failure);
+  if (agent.carrier) agent.carrier->kill(agent.pid);
+}
+
+void Agents::consider_gone(AgentState& agent) {
+  if (agent.gone || !agent.link_closed || !agent.carrier || !agent.carrier->ended()) return;
+  agent.gone = true;
+  if (!agent.greeted && agent.failure.empty()) agent.failure = agent.carrier->failure();
+  start_more();
+  events_.on_gone(agent);
+}
+
 bool Agents::all(bool AgentState::*told) const {
-  return std::all_of(agents_.begin(), agents_.end(),
-                     [told](const auto& agent) { return agent->gone || agent.get()->*told; });
+  return std::all_of(agents_.begin(), agents_.end(), [told](const auto& agent) {
+    return agent.gone || agent.dismissed || agent.*told;
+  });
+}
+
+bool Agents::all_gone() const {
+  return std::all_of(agents_.begin(), agents_.end(), [](const auto& agent) { return agent.gone; });
 }
 
 void Agents::send_all(FrameType type, std::string_view payload) {
-  for (const auto& agent : agents_) agent->send(type, payload);
+  for (auto& agent : agents_) agent.send(type, payload);
+}
+
+void Agents::stop_starting() {
+  next_ = agents_.size();
+  for (auto& agent : agents_) {
+    if (!agent.carrier)
+      agent.link_closed = agent.gone = true;
+    else if (!agent.greeted && !agent.host.is_this_machine)
+      agent.carrier->kill(agent.pid);
+  }
+}
+
+std::string Agents::stage(const AgentState& agent) const {
+  if (agent.gone || agent.dismissed || agent.started) return {};
+  if (!agent.carrier) return "waiting for other hosts' logins";
+  if (!agent.greeted) return "no answer: still connecting or logging in, or hvdrun hangs there";
+  return launched_ ? "its ranks are still being started" : "ready, waiting for the others";
 }
 
 void Agents::took_output(AgentState& agent, std::size_t bytes, bool may_return) {
@@ -54,18 +214,20 @@ void Agents::took_output(AgentState& agent, std::size_t bytes, bool may_return) 
 }
 
 void Agents::return_credit() {
-  for (const auto& agent : agents_) {
-    if (agent->credit_owed == 0) continue;
-    agent->send(FrameType::output_credit, pack_number(std::exchange(agent->credit_owed, 0)));
+  for (auto& agent : agents_) {
+    if (agent.credit_owed == 0) continue;
+    agent.send(FrameType::output_credit, pack_number(std::exchange(agent.credit_owed, 0)));
   }
 }
 
+// --- ending --------------------------------------------------------------------------------------
+
 std::vector<std::string> Agents::kill() {
   std::vector<std::string> hosts;
-  for (const auto& agent : agents_) {
-    if (agent->gone) continue;
-    hosts.push_back(agent->host);
-    ::kill(agent->pid != 0 ? agent->pid : agent->guard, SIGKILL);
+  for (auto& agent : agents_) {
+    if (agent.gone) continue;
+    hosts.push_back(agent.host.name);
+    if (agent.carrier) agent.carrier->kill(agent.pid);
   }
   return hosts;
 }
@@ -73,17 +235,15 @@ std::vector<std::string> Agents::kill() {
 std::vector<std::string> Agents::lost_hosts() const {
   std::vector<std::string> hosts;
   for (const auto& agent : agents_)
-    if (agent->gone && !agent->done) hosts.push_back(agent->host);
+    if (agent.gone && !agent.done && !agent.dismissed) hosts.push_back(agent.host.name);
   return hosts;
 }
 
 std::vector<std::string> Agents::reap(const std::string& job_id, const std::vector<pid_t>& spare) {
   bool swept = true;
-  for (const auto& agent : agents_) {
-    int status = 0;
-    while (::waitpid(agent->guard, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (!agent->done || !WIFEXITED(status)) swept = false;
+  for (auto& agent : agents_) {
+    const bool ended_well = agent.carrier && agent.carrier->wait();
+    if (agent.host.is_this_machine && !(agent.done && ended_well)) swept = false;
   }
   if (swept) return {};
   // A guard may have been killed together with its agent, or have met what does not die: what is

@@ -4,11 +4,15 @@
 #pragma once
 
 #include "agent/guard.hpp"
+#include "control/heartbeat.hpp"
 #include "control/link.hpp"
+#include "model/job_spec.hpp"
 #include "model/placement.hpp"
+#include "remote/carrier.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,21 +28,27 @@ namespace hvdrun {
 inline constexpr std::uint32_t kOutputWindow = 2u << 20;
 
 struct AgentState {
-  std::size_t host_index = 0;
-  std::string host;
-  pid_t guard = 0;  // our child
-  pid_t pid = 0;    // of the agent itself, once it has greeted
-  std::unique_ptr<Link> link;
+  std::size_t host_index = 0;  // in the placement, once there is one; it addresses frames
+  Host host;                   // with what it offers, once it has greeted
+  pid_t pid = 0;               // of the agent, on its host, once it has greeted
+  int master_port = 0;         // held for the program there; likewise
+  std::unique_ptr<Carrier> carrier;
+  std::unique_ptr<Link> link;                 // none before the carrier is there
+  std::optional<Heartbeat> heartbeat;         // of an agent on another host
   std::uint32_t credit_owed = kOutputWindow;  // for output that has been taken from it
   // What it has told.
   bool greeted = false;
   bool started = false;
   bool paused = false;
   bool done = false;
-  bool gone = false;  // its link is closed
+
+  bool dismissed = false;    // no rank is for its host
+  bool link_closed = false;  // it says no more
+  bool gone = false;         // and what carried it has ended
+  std::string failure;       // why it was lost, where that is known; without the host's name
 
   void send(FrameType type, std::string_view payload = {}) {
-    link->send(type, static_cast<std::uint32_t>(host_index), payload);
+    if (link) link->send(type, static_cast<std::uint32_t>(host_index), payload);
   }
 };
 
@@ -46,24 +56,42 @@ class Agents {
  public:
   struct Events {
     std::function<void(AgentState&, const Frame&)> on_frame;
+    std::function<void(AgentState&, std::string)> on_text;  // what its carrier printed, by line
     // After `gone` was set. Nothing of this agent comes after it.
-    std::function<void(AgentState&, const std::optional<Error>&)> on_closed;
+    std::function<void(AgentState&)> on_gone;
   };
 
-  Agents(const EventLoop& loop, Events events) : loop_(loop), events_(std::move(events)) {}
+  Agents(const EventLoop& loop, const RemoteSpec& remote, Events events);
 
-  // Starts the agent of each host: in this version of one, this machine. Error: nothing was
-  // started.
-  Result<void> start(const Placement& placement, AgentOptions options);
+  // Starts the agents of the hosts, several at a time. `ranks` holds how many each will be asked to
+  // start; 0: not known. `options` are for this host, and what others are told. Error: the one on
+  // this host cannot be started. What is wrong with others comes by on_gone.
+  Result<void> start(const std::vector<Host>& hosts, const std::vector<std::size_t>& ranks,
+                     const AgentOptions& options);
 
-  std::size_t size() const { return agents_.size(); }
-  AgentState& on_host(std::size_t host_index) { return *agents_[host_index]; }
+  // The placement is made: from here on host indices are its. Agents of other hosts are dismissed.
+  void assign(const Placement& placement);
 
-  // Whether each has told so, those left out that are gone.
+  // By host index.
+  std::size_t size() const { return by_host_.size(); }
+  AgentState& on_host(std::size_t host_index) { return *by_host_[host_index]; }
+
+  // Whether each has told so, those left out that are gone or dismissed.
   bool all(bool AgentState::*told) const;
-  bool all_gone() const { return all(&AgentState::gone); }
+  bool all_gone() const;
+  const std::deque<AgentState>& every() const { return agents_; }
 
   void send_all(FrameType type, std::string_view payload = {});
+
+  // The job is being stopped: no further agent is started (those that were not are gone), and those
+  // that have not greeted yet, in a login perhaps that never ends, are given up.
+  void stop_starting();
+
+  // What an agent that has not started its ranks is waiting for; empty where it has, or has none.
+  std::string stage(const AgentState& agent) const;
+
+  // Ends an agent that cannot be used, and says why when it is gone.
+  void give_up(AgentState& agent, std::string failure);
 
   // Output that was shown or filed: the agent may send as much again, which it is told at once when
   // enough has come together, and otherwise by return_credit().
@@ -73,7 +101,7 @@ class Agents {
   // Kills those that are not gone; their guards end what they leave. Returns their hosts.
   std::vector<std::string> kill();
 
-  // Hosts whose agent's link closed before it had said that it was done.
+  // Hosts whose agent was lost: it is gone, and had not said that it was done.
   std::vector<std::string> lost_hosts() const;
 
   // Waits for the guards, which end last of all; then nothing of the try is left, but for what it
@@ -81,9 +109,25 @@ class Agents {
   std::vector<std::string> reap(const std::string& job_id, const std::vector<pid_t>& spare);
 
  private:
+  void start_more();
+  void start_remote(AgentState& agent);
+  Carrier::Events carrier_events(AgentState& agent);
+  void attach(AgentState& agent, LinkEnd end);
+  void on_frame(AgentState& agent, const Frame& frame);
+  void on_beat();
+  void consider_gone(AgentState& agent);
+
   const EventLoop& loop_;
+  const RemoteSpec& remote_;
   Events events_;
-  std::vector<std::unique_ptr<AgentState>> agents_;  // by host index
+  AgentOptions options_;
+  const std::string agent_path_;      // hvdrun on the other hosts
+  std::deque<AgentState> agents_;     // as started; their addresses stay
+  std::vector<AgentState*> by_host_;  // by host index
+  std::vector<std::size_t> ranks_;    // of agents_, as start() was told
+  std::size_t next_ = 0;              // the first that was not started yet
+  Timer beat_;
+  bool launched_ = false;  // the placement is made
 };
 
 }  // namespace hvdrun

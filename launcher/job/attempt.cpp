@@ -24,6 +24,8 @@ constexpr milliseconds kEarlyExitNote{5000};
 // An agent ends its ranks within the grace and its own rounds of SIGKILL. One that has not ended
 // this much later hangs (in PMIx, in the kernel), and is killed.
 constexpr milliseconds kAgentPatience{20000};
+// After one host could not be reached: so that others with the same trouble are told in one line.
+constexpr milliseconds kMoreTrouble{1000};
 
 std::string seconds_text(milliseconds time) {
   return fmt::format("{:.3g} s", std::chrono::duration<double>(time).count());
@@ -35,17 +37,17 @@ StopCause agent_failure(const Error& error) {
 
 }  // namespace
 
-Attempt::Attempt(const JobParts& parts, const Placement& placement, const JobIdentity& identity)
+Attempt::Attempt(const JobParts& parts, const JobIdentity& identity)
     : parts_(parts),
-      placement_(placement),
       identity_(identity),
-      book_(placement),
-      agents_(parts.loop,
+      agents_(parts.loop, parts.spec.remote,
               {[this](AgentState& agent, const Frame& frame) { on_frame(agent, frame); },
-               [this](AgentState& agent, const std::optional<Error>& error) {
-                 on_link_closed(agent, error);
-               }}),
+               [this](AgentState& agent, const std::string& text) {
+                 if (agent.greeted) note(agent.host.name + ": " + text);
+               },
+               [this](AgentState& agent) { on_agent_gone(agent); }}),
       start_timer_(parts.loop, [this] { on_start_timeout(); }),
+      unreached_timer_(parts.loop, [this] { give_up_starting(); }),
       note_timer_(parts.loop, [this] { on_early_exit(); }),
       exit_timer_(parts.loop, [this] { on_exit_timeout(); }),
       agent_timer_(parts.loop, [this] { on_agents_hang(); }) {}
@@ -56,19 +58,55 @@ Result<AttemptEnd> Attempt::run() {
   options.restart_count = identity_.restart_count;
   options.pmix = parts_.spec.pmix;
   options.rank_signal_mask = parts_.context.rank_signal_mask;
-  HVD_CHECK(agents_.start(placement_, options));
+  const auto hosts = hosts_to_start(parts_.plan);
+  std::vector<std::size_t> ranks;
+  for (const auto& host : hosts) ranks.push_back(expected_ranks(parts_.plan, host.name));
+  if (is_final(placement())) HVD_CHECK(begin_ranks());
+  HVD_CHECK(agents_.start(hosts, ranks, options));
   start_timer_.start(parts_.spec.start_timeout);
-  parts_.loop.run();
+  if (!agents_.all_gone()) parts_.loop.run();
   return finish();
 }
 
+// --- beginning -----------------------------------------------------------------------------------
+
+// Ranks start when every host has answered and it is known which is where.
+void Attempt::consider_launching() {
+  if (launched_ || stopping() || !unreached_.empty() || !agents_.all(&AgentState::greeted)) return;
+  if (auto settled = settle_plan(); !settled) return stop(agent_failure(settled.error()));
+  launched_ = true;
+  launch();
+}
+
+Result<void> Attempt::settle_plan() {
+  if (!is_final(placement())) {
+    for (const auto& agent : agents_.every())
+      if (agent.host.inventory)
+        take_inventory(parts_.spec, agent.host.name, *agent.host.inventory, parts_.plan);
+    HVD_CHECK(place_ranks(parts_.spec, parts_.plan));
+    HVD_CHECK(check_named_ranks(parts_.spec, placement().size));
+    for (const auto& line : plan_lines(parts_.spec, parts_.plan)) note(line);
+    HVD_CHECK(begin_ranks());
+  }
+  agents_.assign(placement());
+  return {};
+}
+
+Result<void> Attempt::begin_ranks() {
+  book_ = RankBook(placement());
+  return parts_.output.begin(placement());
+}
+
 void Attempt::launch() {
+  const auto& first = agents_.on_host(0);
+  identity_.master_port = std::to_string(first.master_port);
+  identity_.master_address = master_address(placement(), first.host);
   identity_ = with_master_of_user(std::move(identity_), parts_.spec);
   if (!parts_.output.congested()) agents_.return_credit();
   for (std::size_t host = 0; host < agents_.size(); ++host)
-    agents_.on_host(host).send(
-        FrameType::launch,
-        pack(launch_message(parts_.spec, placement_, identity_, parts_.context.environment, host)));
+    agents_.on_host(host).send(FrameType::launch,
+                               pack(launch_message(parts_.spec, parts_.plan, identity_,
+                                                   parts_.context.environment, host)));
 }
 
 // --- what agents say -----------------------------------------------------------------------------
@@ -135,14 +173,18 @@ Result<void> Attempt::handle(AgentState& agent, const Frame& frame) {
 }
 
 Result<void> Attempt::on_hello(AgentState& agent, const HelloMessage& hello) {
-  if (hello.protocol != kProtocolVersion || hello.version != kVersion)
-    return fail(fmt::format("hvdrun on {} is version {}, here it is {}: install the same on both",
-                            hello.host, hello.version, kVersion),
-                kExitUsage);
+  if (hello.protocol != kProtocolVersion || hello.version != kVersion) {
+    agents_.give_up(agent,
+                    fmt::format("hvdrun there is version {}, here it is {}; install the same "
+                                "on both",
+                                hello.version, kVersion));
+    return {};
+  }
   agent.greeted = true;
   agent.pid = hello.pid;
-  if (agent.host_index == 0) identity_.master_port = std::to_string(hello.master_port);
-  if (agents_.all(&AgentState::greeted) && !stopping()) launch();
+  agent.master_port = hello.master_port;
+  if (hello.inventory) agent.host.inventory = hello.inventory;
+  consider_launching();
   return {};
 }
 
@@ -158,7 +200,7 @@ void Attempt::start_input() {
   const auto agent_of = [this](int rank) -> AgentState& {
     return agents_.on_host(book_.host_index(rank));
   };
-  parts_.input.start(input_receivers(parts_.spec.input, placement_.size),
+  parts_.input.start(input_receivers(parts_.spec.input, placement().size),
                      {[agent_of](int rank, std::string_view bytes) {
                         agent_of(rank).send(FrameType::input,
                                             pack_input(static_cast<std::uint32_t>(rank), bytes));
@@ -210,18 +252,42 @@ void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
   std::copy(done.leftovers.begin(), done.leftovers.end(), std::back_inserter(leftovers_));
 }
 
-void Attempt::on_link_closed(AgentState& agent, const std::optional<Error>& error) {
-  if (!agent.done)
-    stop({EndKind::agent_lost,
-          fmt::format("the agent on {} was lost{}", agent.host, error ? ": " + error->message : ""),
-          kExitLauncher});
+void Attempt::on_agent_gone(AgentState& agent) {
+  if (!agent.done && !agent.dismissed && !stopping()) {
+    if (launched_)
+      stop({EndKind::agent_lost,
+            fmt::format("the agent on {} was lost{}", agent.host.name,
+                        agent.failure.empty() ? "" : ": " + agent.failure),
+            kExitLauncher});
+    else
+      on_unreached(agent);
+  }
   consider_pausing();
   if (agents_.all_gone()) parts_.loop.stop();
+}
+
+// Waits a little for what is wrong with other hosts.
+void Attempt::on_unreached(const AgentState& agent) {
+  unreached_.push_back({agent.host.name, agent.failure});
+  if (agents_.all(&AgentState::greeted))
+    give_up_starting();
+  else if (!unreached_timer_.pending())
+    unreached_timer_.start(kMoreTrouble);
+}
+
+void Attempt::give_up_starting() {
+  if (stopping()) return;
+  for (const auto& line : unreached_lines(unreached_)) note(line);
+  stop({EndKind::agent_lost, unreached_reason(unreached_), kExitLauncher});
 }
 
 // --- what the clock says -------------------------------------------------------------------------
 
 void Attempt::on_start_timeout() {
+  for (const auto& agent : agents_.every())
+    if (const auto stage = agents_.stage(agent); !agent.gone && !stage.empty())
+      unreached_.push_back({agent.host.name, stage});
+  for (const auto& line : unreached_lines(unreached_)) note(line);
   stop({EndKind::start_timeout,
         fmt::format("not all ranks had started after {} (--start-timeout)",
                     seconds_text(parts_.spec.start_timeout)),
@@ -282,9 +348,11 @@ void Attempt::stop(StopCause cause) {
   if (stopping()) return;
   cause_ = std::move(cause);
   start_timer_.cancel();
+  unreached_timer_.cancel();
   note_timer_.cancel();
   exit_timer_.cancel();
   parts_.input.stop();
+  agents_.stop_starting();
   const auto& how = parts_.spec.stop;
   agents_.send_all(FrameType::stop, pack(StopMessage{how.signal, how.grace}));
   agent_timer_.start(how.grace + kAgentPatience);

@@ -11,10 +11,12 @@
 #include "job/agents.hpp"
 #include "job/context.hpp"
 #include "job/input_relay.hpp"
+#include "job/plan.hpp"
 #include "job/rank_book.hpp"
 #include "job/rank_environment.hpp"
 #include "job/restart.hpp"
 #include "job/state_table.hpp"
+#include "job/unreached.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 #include "model/report.hpp"
@@ -34,6 +36,7 @@ struct JobParts {
   EventLoop& loop;
   Output& output;
   InputRelay& input;
+  Plan& plan;  // becomes final when the hosts have been asked
 };
 
 struct AttemptEnd {
@@ -44,9 +47,10 @@ struct AttemptEnd {
 
 class Attempt {
  public:
-  Attempt(const JobParts& parts, const Placement& placement, const JobIdentity& identity);
+  Attempt(const JobParts& parts, const JobIdentity& identity);
 
-  // Starts the agents and runs the loop until the last has ended. Error: no agent could be started.
+  // Starts the agents and runs the loop until the last has ended. Error: the agent on this host
+  // could not be started.
   Result<AttemptEnd> run();
 
   bool stopping() const { return cause_.has_value(); }
@@ -59,9 +63,14 @@ class Attempt {
   void on_output_relief() { agents_.return_credit(); }
 
  private:
-  // Beginning.
+  // Beginning: agents, then the placement, then ranks.
+  void consider_launching();
+  Result<void> settle_plan();
+  Result<void> begin_ranks();
   void launch();
   void start_input();
+  void on_unreached(const AgentState& agent);
+  void give_up_starting();
 
   // What agents say.
   void on_frame(AgentState& agent, const Frame& frame);
@@ -71,7 +80,7 @@ class Attempt {
   Result<void> on_output(AgentState& agent, const Frame& frame);
   Result<void> on_exited(const ExitedMessage& message);
   void on_done(AgentState& agent, const DoneMessage& done);
-  void on_link_closed(AgentState& agent, const std::optional<Error>& error);
+  void on_agent_gone(AgentState& agent);
 
   // What the clock says.
   void on_start_timeout();
@@ -84,20 +93,23 @@ class Attempt {
   void consider_pausing();
   AttemptEnd finish();
   void note(const std::string& text) { parts_.output.note("hvdrun: " + text); }
+  const Placement& placement() const { return parts_.plan.placement; }
 
   const JobParts parts_;
-  const Placement& placement_;
   JobIdentity identity_;
-  RankBook book_;
+  RankBook book_{Placement{}};
   Agents agents_;
   Timer start_timer_;
+  Timer unreached_timer_;
   Timer note_timer_;
   Timer exit_timer_;
   Timer agent_timer_;
   StateTable states_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::optional<StopCause> cause_;
+  std::vector<Unreached> unreached_;
   std::vector<std::string> leftovers_;
+  bool launched_ = false;
   bool pausing_ = false;  // the user said so, and not all ranks are known to be stopped
 };
 

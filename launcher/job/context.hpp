@@ -15,7 +15,6 @@ struct JobContext {
   Environment environment;              // the caller's
   sigset_t rank_signal_mask{};          // what ranks start with
   std::vector<pid_t> foreign_children;  // that this process already had: not the job's
-  std::string this_host;                // as the allocation names it
 };
 
 }  // namespace hvdrun

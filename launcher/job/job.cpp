@@ -1,5 +1,6 @@
 #include "job/job.hpp"
 
+#include "base/counted.hpp"
 #include "base/event_loop.hpp"
 #include "base/random.hpp"
 #include "base/signal_watch.hpp"
@@ -29,8 +30,7 @@ constexpr std::chrono::milliseconds kLastWords{100};
 // What lasts over the tries: signals, output, input, and why there is to be no further one.
 class Job {
  public:
-  Job(const JobSpec& spec, const Allocation& allocation, const Placement& placement,
-      const JobContext& context);
+  Job(const JobSpec& spec, Plan plan, const JobContext& context);
   Result<Report> run();
 
  private:
@@ -50,8 +50,7 @@ class Job {
 
   const JobSpec& spec_;
   const JobContext& context_;
-  Allocation allocation_;  // less the hosts that were lost
-  Placement placement_;
+  Plan plan_;  // less the hosts that were lost
   JobIdentity identity_;
   EventLoop loop_;
   std::unique_ptr<Output> output_;
@@ -66,15 +65,9 @@ class Job {
   bool output_abandoned_ = false;
 };
 
-Job::Job(const JobSpec& spec, const Allocation& allocation, const Placement& placement,
-         const JobContext& context)
-    : spec_(spec),
-      context_(context),
-      allocation_(allocation),
-      placement_(placement),
-      input_(loop_) {
+Job::Job(const JobSpec& spec, Plan plan, const JobContext& context)
+    : spec_(spec), context_(context), plan_(std::move(plan)), input_(loop_) {
   identity_.id = random_hex(16);
-  identity_.master_address = "127.0.0.1";
 }
 
 Result<Report> Job::run() {
@@ -82,7 +75,7 @@ Result<Report> Job::run() {
                           if (attempt_) attempt_->on_output_relief();
                         },
                         [this](const Error& error, bool stop) { on_output_error(error, stop); }};
-  HVD_TRY(output_, Output::open(loop_.base(), spec_.output, placement_, std::move(events)));
+  HVD_TRY(output_, Output::open(loop_.base(), spec_.output, std::move(events)));
   signals_.emplace(loop_, not_ignored(job_signals()), [this](int signal) { on_signal(signal); });
   HVD_TRY(AttemptEnd last, run_attempt());
   while (is_worth_a_restart(last.kind) && restarts() < spec_.max_restarts) {
@@ -99,8 +92,8 @@ Result<Report> Job::run() {
 
 Result<AttemptEnd> Job::run_attempt() {
   identity_.key = random_hex(32);
-  attempt_ = std::make_unique<Attempt>(JobParts{spec_, context_, loop_, *output_, input_},
-                                       placement_, identity_);
+  attempt_ = std::make_unique<Attempt>(JobParts{spec_, context_, loop_, *output_, input_, plan_},
+                                       identity_);
   auto result = attempt_->run();
   attempt_.reset();
   if (result) attempts_.push_back(in_short(result->report));
@@ -119,15 +112,19 @@ Result<AttemptEnd> Job::restart(const AttemptEnd& failed) {
   ++identity_.restart_count;
   note(
       fmt::format("{}; restart {} of {}", attempts_.back().reason, restarts(), spec_.max_restarts));
-  output_->start_over(placement_);
   return run_attempt();
 }
 
 Result<void> Job::move_away_from(const std::vector<std::string>& lost_hosts) {
   if (lost_hosts.empty()) return {};
-  allocation_ = remaining_hosts(std::move(allocation_), lost_hosts, context_.this_host);
-  HVD_TRY(placement_, place_again(spec_, allocation_, placement_.size));
-  for (const auto& line : placement_.notes) note(line);
+  plan_.allocation = remaining_hosts(std::move(plan_.allocation), lost_hosts);
+  if (auto placed = place_ranks(spec_, plan_); !placed)
+    return tl::unexpected(with_context(
+        fmt::format("{} {} not fit on what is left", counted(plan_.placement.size, "rank"),
+                    plan_.placement.size == 1 ? "does" : "do"),
+        std::move(placed).error()));
+  if (is_final(plan_.placement))
+    for (const auto& line : plan_.placement.notes) note(line);
   return {};
 }
 
@@ -153,9 +150,10 @@ void Job::on_stop_signal(int signal) {
   const bool running = attempt_ && !attempt_->stopping();
   const bool again = end_ || over_;
   if (running)
-    note(fmt::format("{}: stopping {} rank{}; {} once more kills at once",
-                     signal == SIGINT ? "interrupted" : signal_name(signal), placement_.size,
-                     placement_.size == 1 ? "" : "s", signal == SIGINT ? "Ctrl-C" : "the signal"));
+    note(fmt::format("{}: stopping {}; {} once more kills at once",
+                     signal == SIGINT ? "interrupted" : signal_name(signal),
+                     plan_.size ? counted(*plan_.size, "rank") : "the start",
+                     signal == SIGINT ? "Ctrl-C" : "the signal"));
   end({EndKind::interrupted, signal == SIGINT ? "interrupted" : "got " + signal_name(signal),
        kExitSignalBase + signal});
   if (running) return;
@@ -191,9 +189,8 @@ const std::vector<int>& job_signals() {
   return signals;
 }
 
-Result<Report> run_job(const JobSpec& spec, const Allocation& allocation,
-                       const Placement& placement, const JobContext& context) {
-  Job job(spec, allocation, placement, context);
+Result<Report> run_job(const JobSpec& spec, Plan plan, const JobContext& context) {
+  Job job(spec, std::move(plan), context);
   return job.run();
 }
 

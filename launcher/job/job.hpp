@@ -1,12 +1,11 @@
-// One job, from placement to report: tries it, and after a failure tries it again as often as
+// One job, from its plan to the report: tries it, and after a failure tries it again as often as
 // --max-restarts says.
 #pragma once
 
 #include "base/result.hpp"
 #include "job/context.hpp"
-#include "model/allocation.hpp"
+#include "job/plan.hpp"
 #include "model/job_spec.hpp"
-#include "model/placement.hpp"
 #include "model/report.hpp"
 
 #include <vector>
@@ -18,9 +17,8 @@ namespace hvdrun {
 const std::vector<int>& job_signals();
 
 // Runs the job to its end and prints what there is to say. Returns only when nothing that it
-// started is left, or says so in the report. `placement` is that of the first try, `allocation`
-// what later ones are placed on. Must be called while the process has one thread.
-Result<Report> run_job(const JobSpec& spec, const Allocation& allocation,
-                       const Placement& placement, const JobContext& context);
+// started is left, or says so in the report. Where the plan is not final, the hosts are asked
+// first. Must be called while the process has one thread.
+Result<Report> run_job(const JobSpec& spec, Plan plan, const JobContext& context);
 
 }  // namespace hvdrun

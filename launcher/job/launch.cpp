@@ -15,9 +15,18 @@ std::vector<int> input_receivers(const InputSpec& input, int size) {
   return receivers;
 }
 
-LaunchMessage launch_message(const JobSpec& spec, const Placement& placement,
-                             const JobIdentity& identity, const Environment& caller,
-                             std::size_t host_index) {
+namespace {
+
+bool runs_here(const Plan& plan, const std::string& name) {
+  return std::any_of(plan.allocation.hosts.begin(), plan.allocation.hosts.end(),
+                     [&](const Host& host) { return host.is_this_machine && host.name == name; });
+}
+
+}  // namespace
+
+LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
+                             const Environment& caller, std::size_t host_index) {
+  const Placement& placement = plan.placement;
   LaunchMessage message;
   message.size = placement.size;
   message.host_index = static_cast<int>(host_index);
@@ -30,6 +39,8 @@ LaunchMessage launch_message(const JobSpec& spec, const Placement& placement,
   message.arguments = spec.command;
   message.working_directory = spec.working_directory.string();
   message.environment = job_environment(caller, spec);
+  if (!runs_here(plan, placement.hosts[host_index].host))
+    message.host_variables = leave_host_variables(spec, message.environment);
   message.kill_signal = spec.stop.signal;
   message.grace = spec.stop.grace;
   const auto receivers = input_receivers(spec.input, placement.size);

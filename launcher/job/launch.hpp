@@ -3,6 +3,7 @@
 
 #include "base/environment.hpp"
 #include "control/messages.hpp"
+#include "job/plan.hpp"
 #include "job/rank_environment.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
@@ -16,8 +17,7 @@ namespace hvdrun {
 std::vector<int> input_receivers(const InputSpec& input, int size);
 
 // For the agent of one host. `caller` is the environment that hvdrun was called with.
-LaunchMessage launch_message(const JobSpec& spec, const Placement& placement,
-                             const JobIdentity& identity, const Environment& caller,
-                             std::size_t host_index);
+LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
+                             const Environment& caller, std::size_t host_index);
 
 }  // namespace hvdrun

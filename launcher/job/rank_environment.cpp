@@ -41,6 +41,31 @@ constexpr std::array<std::string_view, 22> kForeignNames{
 };
 constexpr std::string_view kUserSettings = "PMIX_MCA_";
 
+// True on one host only, or for one login.
+constexpr std::array<std::string_view, 21> kHostVariables{
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "ROCR_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+    "SLURM_JOB_GPUS",
+    "SLURM_STEP_GPUS",
+    "SLURM_GPUS_ON_NODE",
+    "SLURM_CPUS_ON_NODE",
+    "SLURMD_NODENAME",
+    "SLURM_TOPOLOGY_ADDR",
+    "HOSTNAME",
+    "SSH_CLIENT",
+    "SSH_CONNECTION",
+    "SSH_TTY",
+    "SSH_AUTH_SOCK",
+    "XDG_RUNTIME_DIR",
+    "XDG_SESSION_ID",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "XAUTHORITY",
+    "TMUX",
+};
+
 bool is_foreign(std::string_view name) {
   if (name.starts_with(kUserSettings)) return false;
   return std::any_of(kForeignPrefixes.begin(), kForeignPrefixes.end(),
@@ -78,6 +103,20 @@ std::vector<std::string> job_environment(const Environment& caller, const JobSpe
   variables.reserve(shared.size());
   for (const auto& [name, value] : shared) variables.push_back(name + "=" + value);
   return variables;
+}
+
+std::vector<std::string> leave_host_variables(const JobSpec& spec,
+                                              std::vector<std::string>& variables) {
+  std::vector<std::string> names;
+  for (const std::string_view name : kHostVariables)
+    if (std::none_of(spec.environment.begin(), spec.environment.end(),
+                     [&](const auto& change) { return change.name == name; }))
+      names.emplace_back(name);
+  std::erase_if(variables, [&](const std::string& variable) {
+    const auto name = std::string_view(variable).substr(0, variable.find('='));
+    return std::find(names.begin(), names.end(), name) != names.end();
+  });
+  return names;
 }
 
 JobIdentity with_master_of_user(JobIdentity identity, const JobSpec& spec) {

@@ -26,6 +26,12 @@ JobIdentity with_master_of_user(JobIdentity identity, const JobSpec& spec);
 // said about its own process, with the user's -x over it and PYTHONUNBUFFERED=1 unless it is set.
 std::vector<std::string> job_environment(const Environment& caller, const JobSpec& spec);
 
+// For another host: takes the variables out of `variables` that say something about this one
+// (CUDA_VISIBLE_DEVICES, XDG_RUNTIME_DIR), unless the user set them with -x. Returns their names:
+// there they have the values that the agent was started with.
+std::vector<std::string> leave_host_variables(const JobSpec& spec,
+                                              std::vector<std::string>& variables);
+
 // What is one rank's own. `caller` is asked for whether the job runs under SLURM, whose variables
 // then say the truth for the rank.
 std::vector<std::pair<std::string, std::string>> rank_environment(const Environment& caller,

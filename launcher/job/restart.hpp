@@ -1,14 +1,10 @@
-// Why a try of a job has ended, whether another follows, and where: pure functions.
+// Why a try of a job has ended, and whether another follows: pure functions.
 #pragma once
 
-#include "base/result.hpp"
 #include "model/allocation.hpp"
-#include "model/job_spec.hpp"
-#include "model/placement.hpp"
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace hvdrun {
@@ -40,11 +36,6 @@ EndKind kind_of_agent_failure(int exit_code);
 
 // The allocation without the hosts whose agents were lost. This host stays: hvdrun itself runs
 // here, so what was lost was the agent and not the machine.
-Allocation remaining_hosts(Allocation allocation, const std::vector<std::string>& lost,
-                           std::string_view this_host);
-
-// The placement of the same number of ranks on the hosts that are left. Error: they do not fit;
-// says what is left.
-Result<Placement> place_again(JobSpec spec, const Allocation& rest, int size);
+Allocation remaining_hosts(Allocation allocation, const std::vector<std::string>& lost);
 
 }  // namespace hvdrun

@@ -39,17 +39,49 @@ struct HostInventory {
   std::vector<std::string> notes;  // for the user, one line each
 };
 
+// What SLURM's variables say about a host, before anybody has looked at it.
+struct SlurmShare {
+  std::optional<int> tasks;  // the tasks that were asked for there; none: no count was asked for
+  std::string tasks_source;  // "SLURM_NTASKS"
+  std::optional<int> cpus_per_task;
+  std::optional<int> cpus;  // hardware threads
+  std::optional<int> gpus;  // none: the variables do not say
+  std::string gpus_source;  // "SLURM_GPUS_PER_NODE"
+};
+
+// One host. What it offers is known at once for this machine; of another one only after its agent
+// has answered (hosts/slots.hpp: take_inventory). Until then its slots may be known, because the
+// user or SLURM says them, or not.
 struct Host {
-  std::string name;
-  int slots = 0;
-  std::string slots_source;  // "4 GPUs", "SLURM_NTASKS", "2 cores", "-H"
-  bool slots_fixed = false;  // asked for by number with -H: more ranks only with --oversubscribe
-  HostInventory inventory;
+  std::string name;         // for people and ranks: this machine's own name, else as it was given
+  std::string address;      // as it was given: what ssh connects to, SLURM's name of it
+  std::string user;         // for ssh; empty: as the user's ssh configuration has it
+  std::optional<int> port;  // of its ssh server; likewise
+  bool is_this_machine = false;
+
+  std::optional<int> slots;      // none: not known before the host is asked
+  std::string slots_source;      // "4 GPUs", "SLURM_NTASKS", "2 cores", "-H", "hosts.txt:3"
+  bool slots_fixed = false;      // the user's number: more ranks only with --oversubscribe
+  std::optional<int> max_slots;  // not even then
+  SlurmShare slurm;
+
+  std::optional<HostInventory> inventory;  // none: nobody has looked yet
+};
+
+// Where the hosts come from, which decides how agents get there.
+enum class HostSource {
+  this_machine,
+  request,  // -H
+  hostfile,
+  slurm,
 };
 
 struct Allocation {
-  std::string source;  // "-H", "this machine": what was taken, for --dry-run and --verbose
+  HostSource from = HostSource::this_machine;
+  std::string source;  // "-H", "hosts.txt", "SLURM job 7", "this machine": for people
   std::vector<Host> hosts;
+  std::vector<std::string> reasons;  // what was taken and why: for --dry-run and --verbose
+  std::vector<std::string> notes;    // what the user should know in any case
 };
 
 }  // namespace hvdrun

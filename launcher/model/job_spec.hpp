@@ -1,6 +1,7 @@
 // What the user asked for: a plain value, made from argv and the config file by cli/.
 #pragma once
 
+#include "model/host_request.hpp"
 #include "model/rank_set.hpp"
 
 #include <chrono>
@@ -14,6 +15,10 @@ namespace hvdrun {
 
 enum class BindTo { automatic, core, numa, none };
 enum class GpuBind { all, single, none };
+enum class MapBy {
+  slot,  // neighbouring ranks on one host: fill a host, then the next
+  node,  // neighbouring ranks on different hosts: one on each, then the second on each
+};
 enum class PmixMode {
   automatic,  // a PMIx server where libpmix is installed
   on,         // an error where it is not
@@ -24,12 +29,6 @@ enum class PmixMode {
 struct EnvironmentChange {
   std::string name;
   std::optional<std::string> value;
-};
-
-// One entry of -H: "name:slots". No slots: as many as the host offers.
-struct HostRequest {
-  std::string name;
-  std::optional<int> slots;
 };
 
 enum class ColorMode { automatic, always, never };
@@ -58,10 +57,25 @@ struct StopSpec {
   std::optional<std::chrono::milliseconds> exit_timeout;  // --exit-timeout; none: wait for ever
 };
 
+// How other hosts are reached.
+struct RemoteSpec {
+  std::string ssh_program = "ssh";
+  std::optional<int> ssh_port;                   // where a host has none of its own
+  std::filesystem::path ssh_identity;            // a private key's file; empty: ssh's own choice
+  bool ssh_accept_new = false;                   // take the key of a host that is not known yet
+  std::filesystem::path agent_path;              // hvdrun over there; empty: where it is here
+  std::chrono::milliseconds host_timeout{5000};  // a host that is silent for so long is lost
+};
+
 struct JobSpec {
-  std::optional<int> ranks;  // -np; none: one per slot
-  std::vector<HostRequest> hosts;
+  std::optional<int> ranks;          // -np; none: one per slot
+  std::vector<HostRequest> hosts;    // -H; empty: none named
+  std::filesystem::path hostfile;    // --hostfile; empty: none. At most one of the two is there.
+  std::vector<std::string> include;  // --include: of the hosts only these; empty: all
+  std::vector<std::string> exclude;  // --exclude: and not these
+  std::optional<int> nodes;          // --nnodes: so many hosts, the first ones
   std::optional<int> ranks_per_host;
+  MapBy map_by = MapBy::slot;
   bool oversubscribe = false;
 
   BindTo bind_to = BindTo::automatic;
@@ -75,6 +89,7 @@ struct JobSpec {
 
   PmixMode pmix = PmixMode::automatic;
   StopSpec stop;
+  RemoteSpec remote;
   int max_restarts = 0;  // how often a job that failed is started again
   std::chrono::milliseconds start_timeout{30000};
   OutputSpec output;

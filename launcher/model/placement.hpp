@@ -25,12 +25,16 @@ struct RankPlacement {
 struct HostPlacement {
   std::string host;
   std::vector<RankPlacement> ranks;  // by local rank
+  // Nobody has looked at the host yet: its cores are not known, and its GPUs are what SLURM says.
+  bool is_provisional = false;
 };
 
 struct Placement {
-  int size = 0;
+  int size = 0;                      // 0 while hosts are to be asked
   std::vector<HostPlacement> hosts;  // by host index; none is empty
-  std::vector<std::string> notes;    // one line each: "4 ranks share 2 cores"
+  // Hosts that must be asked for their slots before any rank can be placed; then `hosts` is empty.
+  std::vector<std::string> to_ask;
+  std::vector<std::string> notes;  // one line each: "4 ranks on n1 share 2 cores"
   bool homogeneous() const {
     for (const auto& host : hosts)
       if (host.ranks.size() != hosts.front().ranks.size()) return false;

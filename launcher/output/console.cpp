@@ -5,26 +5,35 @@
 
 namespace hvdrun {
 
-Result<std::unique_ptr<Console>> Console::make(const OutputSpec& spec, const Placement& placement,
-                                               Place out, Place err) {
-  HVD_TRY(LabelTemplate label,
-          parse_label(spec.label.empty() ? default_label(placement.size) : spec.label));
+Result<std::unique_ptr<Console>> Console::make(const OutputSpec& spec, Place out, Place err) {
+  std::optional<LabelTemplate> label;
+  if (!spec.label.empty()) {
+    HVD_TRY(label, parse_label(spec.label));
+  }
   return std::unique_ptr<Console>(
-      new Console(std::move(label), spec, placement, std::move(out), std::move(err)));
+      new Console(std::move(label), spec, std::move(out), std::move(err)));
 }
 
-Console::Console(LabelTemplate label, const OutputSpec& spec, const Placement& placement, Place out,
-                 Place err)
-    : label_(std::move(label)), out_(label_, placement, spec, std::move(out)) {
-  if (err.queue != nullptr) err_.emplace(label_, placement, spec, std::move(err));
+Console::Console(std::optional<LabelTemplate> label, const OutputSpec& spec, Place out, Place err)
+    : label_(std::move(label)), only_ranks_(spec.only_ranks), out_(spec, std::move(out)) {
+  if (err.queue != nullptr) err_.emplace(spec, std::move(err));
+}
+
+void Console::begin(const Placement& placement) {
+  const auto label = label_ ? *label_ : *parse_label(default_label(placement.size));
+  out_.labels = Labels(label, placement, out_.options);
+  if (err_) err_->labels = Labels(label, placement, err_->options);
   const auto size = static_cast<std::size_t>(placement.size);
+  if (shown_.size() == size) return;
+  assemblers_.clear();
+  shown_.clear();
   assemblers_.reserve(size * 2);
   shown_.reserve(size);
-  is_waiting_.resize(size * 2);
+  is_waiting_.assign(size * 2, false);
   for (int rank = 0; rank < placement.size; ++rank) {
     assemblers_.emplace_back(rank, Stream::out);
     assemblers_.emplace_back(rank, Stream::err);
-    shown_.push_back(!spec.only_ranks || spec.only_ranks->contains(rank));
+    shown_.push_back(!only_ranks_ || only_ranks_->contains(rank));
   }
 }
 
@@ -55,11 +64,6 @@ void Console::close(int rank, Stream stream) {
   if (lines == nullptr) return;
   auto to = outlet(stream);
   lines->close(to);
-}
-
-void Console::relabel(const Placement& placement) {
-  out_.labels = Labels(label_, placement, out_.options);
-  if (err_) err_->labels = Labels(label_, placement, err_->options);
 }
 
 void Console::tick(Steady now, bool held_back) {

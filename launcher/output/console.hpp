@@ -30,14 +30,14 @@ class Console {
   };
 
   // `err` without a queue: stdout and stderr are the same place. Error: the label (parse_label).
-  static Result<std::unique_ptr<Console>> make(const OutputSpec& spec, const Placement& placement,
-                                               Place out, Place err);
+  static Result<std::unique_ptr<Console>> make(const OutputSpec& spec, Place out, Place err);
+
+  // The ranks that will write from here on: the first, or as many as before on other hosts.
+  void begin(const Placement& placement);
 
   // Bytes of ranks that spec.only_ranks leaves out are dropped.
   void write(int rank, Stream stream, std::string_view bytes, Output::Time time, Steady now);
   void close(int rank, Stream stream);
-  // The ranks, as many as before, are on other hosts now.
-  void relabel(const Placement& placement);
   void note(std::string_view text) { screen(Stream::err).note(text); }
 
   // When tick() is to be called next; none: not before the next write().
@@ -49,18 +49,16 @@ class Console {
 
  private:
   struct Face {
-    Face(const LabelTemplate& label, const Placement& placement, const OutputSpec& spec,
-         Place place)
+    Face(const OutputSpec& spec, Place place)
         : screen(*place.queue, std::move(place.columns), place.terminal),
           options{spec.timestamps, place.color},
-          labels(label, placement, options) {}
+          labels({}, {}, options) {}
     Screen screen;
     Labels::Options options;
     Labels labels;
   };
 
-  Console(LabelTemplate label, const OutputSpec& spec, const Placement& placement, Place out,
-          Place err);
+  Console(std::optional<LabelTemplate> label, const OutputSpec& spec, Place out, Place err);
 
   Face& face(Stream stream) { return stream == Stream::err && err_ ? *err_ : out_; }
   Screen& screen(Stream stream) { return face(stream).screen; }
@@ -70,7 +68,8 @@ class Console {
   // None for ranks that are not shown.
   LineAssembler* assembler(int rank, Stream stream);
 
-  LabelTemplate label_;
+  std::optional<LabelTemplate> label_;  // the user's; none: by the number of ranks
+  std::optional<RankSet> only_ranks_;
   Face out_;
   std::optional<Face> err_;
   std::size_t held_ = 0;

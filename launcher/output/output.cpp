@@ -44,8 +44,7 @@ timeval to_timeval(Steady::duration duration) {
 
 class Output::Impl {
  public:
-  static Result<std::unique_ptr<Impl>> make(event_base* loop, const OutputSpec& spec,
-                                            const Placement& placement, Events events,
+  static Result<std::unique_ptr<Impl>> make(event_base* loop, const OutputSpec& spec, Events events,
                                             Descriptors descriptors);
 
   void write(int rank, Stream stream, std::string_view bytes, Time time);
@@ -55,7 +54,7 @@ class Output::Impl {
   bool idle() const;
   void flush(std::chrono::milliseconds patience);
   std::vector<std::string> losses() const;
-  void start_over(const Placement& placement);
+  Result<void> begin(const Placement& placement);
   std::vector<std::string> last_stderr(int rank) const;
 
  private:
@@ -67,11 +66,11 @@ class Output::Impl {
     bool error_said = false;
   };
 
-  Impl(event_base* loop, OnOutputError choice, Events events, int ranks)
+  Impl(event_base* loop, const OutputSpec& spec, Events events)
       : loop_(loop),
-        choice_(choice),
-        events_(std::move(events)),
-        last_stderr_(static_cast<std::size_t>(ranks)) {}
+        choice_(spec.on_error),
+        directory_(spec.directory),
+        events_(std::move(events)) {}
 
   Outgoing* add_sink(int fd, const char* name);
   void make_events();
@@ -89,6 +88,7 @@ class Output::Impl {
 
   event_base* loop_;
   const OnOutputError choice_;
+  const std::filesystem::path directory_;
   const Events events_;
   std::vector<std::unique_ptr<Outgoing>> sinks_;
   std::unique_ptr<Console> console_;
@@ -102,17 +102,13 @@ class Output::Impl {
 };
 
 Result<std::unique_ptr<Output::Impl>> Output::Impl::make(event_base* loop, const OutputSpec& spec,
-                                                         const Placement& placement, Events events,
-                                                         Descriptors descriptors) {
-  std::unique_ptr<Impl> impl(new Impl(loop, spec.on_error, std::move(events), placement.size));
+                                                         Events events, Descriptors descriptors) {
+  std::unique_ptr<Impl> impl(new Impl(loop, spec, std::move(events)));
   const bool shared = same_place(descriptors.out, descriptors.err);
   Outgoing* out = impl->add_sink(descriptors.out, "hvdrun's stdout");
   Outgoing* err = shared ? nullptr : impl->add_sink(descriptors.err, "hvdrun's stderr");
-  HVD_TRY(impl->console_, Console::make(spec, placement, impl->place_of(out, spec.color),
-                                        impl->place_of(err, spec.color)));
-  if (!spec.directory.empty()) {
-    HVD_TRY(impl->files_, RankFiles::create(spec.directory, placement.size));
-  }
+  HVD_TRY(impl->console_,
+          Console::make(spec, impl->place_of(out, spec.color), impl->place_of(err, spec.color)));
   impl->make_events();
   return impl;
 }
@@ -272,9 +268,13 @@ std::vector<std::string> Output::Impl::losses() const {
   return losses;
 }
 
-void Output::Impl::start_over(const Placement& placement) {
-  console_->relabel(placement);
-  for (auto& lines : last_stderr_) lines = {};
+Result<void> Output::Impl::begin(const Placement& placement) {
+  console_->begin(placement);
+  last_stderr_.assign(static_cast<std::size_t>(placement.size), {});
+  if (!directory_.empty() && !files_) {
+    HVD_TRY(files_, RankFiles::create(directory_, placement.size));
+  }
+  return {};
 }
 
 std::vector<std::string> Output::Impl::last_stderr(int rank) const {
@@ -283,9 +283,8 @@ std::vector<std::string> Output::Impl::last_stderr(int rank) const {
 }
 
 Result<std::unique_ptr<Output>> Output::open(event_base* loop, const OutputSpec& spec,
-                                             const Placement& placement, Events events,
-                                             Descriptors descriptors) {
-  HVD_TRY(auto impl, Impl::make(loop, spec, placement, std::move(events), descriptors));
+                                             Events events, Descriptors descriptors) {
+  HVD_TRY(auto impl, Impl::make(loop, spec, std::move(events), descriptors));
   return std::unique_ptr<Output>(new Output(std::move(impl)));
 }
 
@@ -313,8 +312,8 @@ void Output::flush(std::chrono::milliseconds patience) {
 std::vector<std::string> Output::losses() const {
   return impl_->losses();
 }
-void Output::start_over(const Placement& placement) {
-  impl_->start_over(placement);
+Result<void> Output::begin(const Placement& placement) {
+  return impl_->begin(placement);
 }
 std::vector<std::string> Output::last_stderr(int rank) const {
   return impl_->last_stderr(rank);

@@ -52,14 +52,13 @@ class Output {
     int err = 2;
   };
 
-  // Opens the sinks; with spec.directory makes DIR/rank.0007/{stdout,stderr}, at least four digits.
-  // Error (kExitUsage): the directory cannot be made or written; the label is not one.
+  // Opens the sinks; notes may be shown. begin() makes DIR/rank.0007/{stdout,stderr} where
+  // spec.directory says so, at least four digits. Error (kExitUsage): the label is not one.
   static Result<std::unique_ptr<Output>> open(event_base* loop, const OutputSpec& spec,
-                                              const Placement& placement, Events events,
-                                              Descriptors descriptors);
+                                              Events events, Descriptors descriptors);
   static Result<std::unique_ptr<Output>> open(event_base* loop, const OutputSpec& spec,
-                                              const Placement& placement, Events events) {
-    return open(loop, spec, placement, std::move(events), Descriptors{});
+                                              Events events) {
+    return open(loop, spec, std::move(events), Descriptors{});
   }
   ~Output();
   Output(const Output&) = delete;
@@ -87,9 +86,10 @@ class Output {
   // What could not be written, one line a file or stream, for the report's notes.
   std::vector<std::string> losses() const;
 
-  // All streams are closed, and as many ranks are about to be started again, perhaps on other
-  // hosts: labels follow, last_stderr() begins anew, files go on where they are.
-  void start_over(const Placement& placement);
+  // Ranks are about to be started: the first, or all streams are closed and as many are started
+  // again, perhaps on other hosts. Then labels follow, last_stderr() begins anew, files go on.
+  // Error (kExitUsage): --output-filename's directory cannot be made or written.
+  Result<void> begin(const Placement& placement);
 
   // The rank's last 20 lines of stderr, oldest first, each cut to 4 KB, without newline.
   std::vector<std::string> last_stderr(int rank) const;

@@ -143,21 +143,18 @@ Parts whole_nodes(const HostInventory& inventory, const Near& near) {
 }
 
 // What is wrong when the cores are too few; empty when they suffice.
-std::string shortage(const Host& host, std::size_t ranks, std::optional<int> cpus_per_rank) {
-  const std::size_t cores = host.inventory.cores.size();
+std::string shortage(std::size_t cores, std::size_t ranks, std::optional<int> cpus_per_rank) {
   const std::size_t each = cpus_per_rank ? static_cast<std::size_t>(*cpus_per_rank) : 1;
   if (ranks * each <= cores) return {};
-  if (!cpus_per_rank)
-    return fmt::format("{} ranks are too many for the {} cores of {}", ranks, cores, host.name);
-  return fmt::format("--cpus-per-rank {}: {} ranks on {} need {} cores, and it has {}", each, ranks,
-                     host.name, ranks * each, cores);
+  if (!cpus_per_rank) return fmt::format("{} ranks are too many for {} cores", ranks, cores);
+  return fmt::format("--cpus-per-rank {}: {} ranks need {} cores, and there are {}", each, ranks,
+                     ranks * each, cores);
 }
 
 }  // namespace
 
-Result<CoreBinding> bind_cores(const Host& host, const Near& near, BindTo bind_to,
-                               std::optional<int> cpus_per_rank) {
-  const HostInventory& inventory = host.inventory;
+Result<CoreBinding> bind_cores(const HostInventory& inventory, const std::string& host,
+                               const Near& near, BindTo bind_to, std::optional<int> cpus_per_rank) {
   CoreBinding binding;
   binding.cores.resize(near.size());
   const bool only_rank = near.size() == 1 && !(bind_to == BindTo::core && cpus_per_rank);
@@ -166,13 +163,14 @@ Result<CoreBinding> bind_cores(const Host& host, const Near& near, BindTo bind_t
 
   if (bind_to == BindTo::numa) {
     binding.cores = whole_nodes(inventory, near);
-  } else if (const auto problem = shortage(host, near.size(), cpus_per_rank); problem.empty()) {
+  } else if (const auto problem = shortage(inventory.cores.size(), near.size(), cpus_per_rank);
+             problem.empty()) {
     std::optional<Parts> strict;
     if (bind_to == BindTo::core && !cpus_per_rank) strict = near_parts(inventory, near);
     binding.cores = strict ? std::move(*strict) : equal_parts(inventory, near, cpus_per_rank);
   } else if (bind_to == BindTo::core) {
-    return fail(fmt::format("--bind-to core: {}; use fewer ranks{}, or --bind-to none", problem,
-                            cpus_per_rank ? " or fewer cores a rank" : ""),
+    return fail(fmt::format("--bind-to core on {}: {}; use fewer ranks{}, or --bind-to none", host,
+                            problem, cpus_per_rank ? " or fewer cores a rank" : ""),
                 kExitUsage);
   } else if (cpus_per_rank) {
     binding.notes.push_back(problem + ": not bound to cores");

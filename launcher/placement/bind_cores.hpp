@@ -30,12 +30,14 @@ namespace hvdrun {
 struct CoreBinding {
   // By local rank: positions in inventory.cores, ascending; empty: not bound.
   std::vector<std::vector<int>> cores;
-  std::vector<std::string> notes;  // --cpus-per-rank that could not be had
+  std::vector<std::string> notes;  // about the host: --cpus-per-rank that could not be had
 };
 
 // `near` holds by local rank the NUMA node of the rank's GPU; none without GPU, or where unknown.
 // Error (kExitUsage): `core` was asked for and the host has too few cores.
-Result<CoreBinding> bind_cores(const Host& host, const std::vector<std::optional<int>>& near,
-                               BindTo bind_to, std::optional<int> cpus_per_rank);
+// `host` is its name, for the error.
+Result<CoreBinding> bind_cores(const HostInventory& inventory, const std::string& host,
+                               const std::vector<std::optional<int>>& near, BindTo bind_to,
+                               std::optional<int> cpus_per_rank);
 
 }  // namespace hvdrun

@@ -9,16 +9,16 @@
 
 namespace hvdrun {
 
-// No host starts more than this: above it process ids run out (kernel.pid_max is often 4194304, but
-// 32768 by default on small machines), and a typing error should not start a million processes.
-inline constexpr int kMaxRanksPerHost = 100000;
-
-// Ranks: -np; else --ranks-per-host on every host; else one a slot. They fill the hosts in order,
-// to the slots of each (or to --ranks-per-host), then the rest goes round the hosts that may take
-// more.
+// How many ranks on which host: rank_counts.hpp. A host without ranks takes no part. By slot
+// (--map-by) the ranks of a host follow each other; by node they are numbered across the hosts, the
+// first of each, then the second.
 //
-// Limits: the slots that -H states, and the host's GPUs unless --gpu-bind none; --oversubscribe
-// lifts both. More ranks than cores, or than SLURM's tasks, is a note.
+// It may be called twice: before other hosts have been asked, when their cores are not known and
+// their GPUs are what SLURM says (is_provisional) or nothing can be placed at all (to_ask); and
+// after, when every host has its inventory and the placement is what will be started.
+//
+// More ranks than cores, or than SLURM's tasks, is a note, as is SLURM's number of tasks where the
+// GPUs decide (slurm_shape.hpp). Hosts that have the same to be said of share a note.
 //
 // Devices: local rank r uses GPU r of its host (modulo their number). `all`: the rank sees all of
 // them and its device is r. `single`: CUDA_VISIBLE_DEVICES holds its GPU only and its device is 0;

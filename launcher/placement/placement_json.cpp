@@ -26,9 +26,10 @@ Json gpu_json(const Gpu& gpu, int index) {
           {"numa_node", or_null(gpu.numa_node)}};
 }
 
-Json rank_json(const HostInventory& inventory, const RankPlacement& rank) {
+Json rank_json(const std::optional<HostInventory>& inventory, const RankPlacement& rank) {
   Json gpu;
-  if (rank.gpu) gpu = gpu_json(inventory.gpus[static_cast<std::size_t>(*rank.gpu)], *rank.gpu);
+  if (rank.gpu && inventory)
+    gpu = gpu_json(inventory->gpus[static_cast<std::size_t>(*rank.gpu)], *rank.gpu);
   return {{"rank", rank.rank},
           {"local_rank", rank.local_rank},
           {"cross_rank", rank.cross_rank},
@@ -44,9 +45,10 @@ Json host_json(const Host& host, const HostPlacement& placed) {
   Json ranks = Json::array();
   for (const auto& rank : placed.ranks) ranks.push_back(rank_json(host.inventory, rank));
   return {{"host", host.name},
-          {"slots", host.slots},
+          {"slots", or_null(host.slots)},
           {"slots_source", host.slots_source},
-          {"gpu_source", host.inventory.gpu_source},
+          {"gpu_source", host.inventory ? host.inventory->gpu_source : host.slurm.gpus_source},
+          {"provisional", placed.is_provisional},
           {"ranks", std::move(ranks)}};
 }
 
@@ -61,10 +63,9 @@ std::string placement_json(const Allocation& allocation, const Placement& placem
     if (host == allocation.hosts.end()) break;
     hosts.push_back(host_json(*host, placed));
   }
-  const Json document = {{"source", allocation.source},
-                         {"size", placement.size},
-                         {"notes", placement.notes},
-                         {"hosts", std::move(hosts)}};
+  const Json document = {{"source", allocation.source},   {"size", placement.size},
+                         {"reasons", allocation.reasons}, {"notes", placement.notes},
+                         {"to_ask", placement.to_ask},    {"hosts", std::move(hosts)}};
   // A CUDA_VISIBLE_DEVICES that is not UTF-8 must not stop the printing.
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

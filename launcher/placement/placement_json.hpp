@@ -2,13 +2,18 @@
 // none goes or changes its meaning.
 //
 //   source            string         where the hosts come from: "this machine", "-H", "SLURM job 7"
-//   size              integer        ranks in the job
+//   size              integer        ranks in the job; 0 while hosts are to be asked
+//   reasons           [string]       what was taken and why, one line each
 //   notes             [string]       one line each
+//   to_ask            [string]       hosts whose slots must be known before ranks can be placed;
+//   then
+//                                    `hosts` is empty
 //   hosts             [object]       by host index; hosts without ranks are left out
 //     host            string
-//     slots           integer
+//     slots           integer | null   null: not known before the host is asked
 //     slots_source    string         why so many: "8 GPUs", "SLURM_NTASKS", "2 cores", "-H"
-//     gpu_source      string         how the GPUs were found
+//     gpu_source      string         how the GPUs were found, or who says how many there are
+//     provisional     boolean        nobody has looked at the host yet: cores and GPUs may differ
 //     ranks           [object]       by local rank
 //       rank, local_rank, cross_rank, cross_size   integers
 //       device          integer | null   CUDA ordinal in the rank's own numbering

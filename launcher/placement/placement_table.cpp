@@ -1,22 +1,23 @@
 #include "placement/placement_table.hpp"
 
+#include "base/counted.hpp"
 #include "model/rank_set.hpp"
+#include "slurm/host_list.hpp"
 
 #include <algorithm>
-#include <array>
+#include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace hvdrun {
 namespace {
 
-constexpr std::size_t kColumns = 6;
-using Row = std::array<std::string, kColumns>;
+// With more hosts than this there is one row a kind of host, and not one a rank.
+constexpr std::size_t kMostHostsInFull = 16;
 
-std::string counted(std::size_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
+using Row = std::vector<std::string>;
 
 // The hosts of a placement stand in the allocation's order, so the search goes on from the last.
 const Host& find_host(const Allocation& allocation, const std::string& name, std::size_t& from) {
@@ -24,42 +25,132 @@ const Host& find_host(const Allocation& allocation, const std::string& name, std
   return allocation.hosts[from];
 }
 
-std::string describe_host(const Host& host) {
-  const auto& inventory = host.inventory;
-  std::string text = fmt::format("  {}: {} ({}), {}, {}", host.name,
-                                 counted(static_cast<std::size_t>(host.slots), "slot"),
-                                 host.slots_source, counted(inventory.cores.size(), "core"),
+std::string describe_inventory(const HostInventory& inventory) {
+  std::string text = fmt::format(", {}, {}", counted(inventory.cores.size(), "core"),
                                  counted(inventory.numa_nodes.size(), "NUMA node"));
   if (!inventory.topology_file.empty()) text += fmt::format(" from {}", inventory.topology_file);
   text += fmt::format(", {}", counted(inventory.gpus.size(), "GPU"));
   if (!inventory.gpu_source.empty()) text += fmt::format(" ({})", inventory.gpu_source);
-  return text + "\n";
+  return text;
+}
+
+std::string describe_share(const SlurmShare& slurm) {
+  std::string text;
+  if (slurm.cpus) text += ", " + counted(*slurm.cpus, "CPU");
+  if (slurm.gpus) text += fmt::format(", {} ({})", counted(*slurm.gpus, "GPU"), slurm.gpus_source);
+  return text;
+}
+
+std::string describe_host(const Host& host) {
+  std::string text = host.slots
+                         ? fmt::format("{} ({})", counted(*host.slots, "slot"), host.slots_source)
+                         : "slots " + host.slots_source;
+  text += host.inventory ? describe_inventory(*host.inventory) : describe_share(host.slurm);
+  if (!host.inventory && host.slots) text += ", not looked at yet";
+  if (!host.user.empty()) text += ", as " + host.user;
+  if (host.port) text += fmt::format(", port {}", *host.port);
+  return text;
+}
+
+// One line for all neighbours of which the same is to be said.
+std::string describe_hosts(const std::vector<Host>& hosts) {
+  std::string text;
+  for (std::size_t i = 0; i < hosts.size();) {
+    const std::string description = describe_host(hosts[i]);
+    std::vector<std::string> names;
+    for (; i < hosts.size() && (names.empty() || describe_host(hosts[i]) == description); ++i)
+      names.push_back(hosts[i].name);
+    text += fmt::format("  {}{}: {}\n", fold_hosts(names), names.size() > 1 ? ", each" : "",
+                        description);
+  }
+  return text;
 }
 
 std::string folded(const std::vector<int>& numbers) {
   return numbers.empty() ? "-" : fold_ranks(numbers);
 }
 
-Row row_of(const std::string& host, const RankPlacement& rank) {
-  return {std::to_string(rank.rank),
-          host,
-          std::to_string(rank.local_rank),
-          rank.device_name.empty() ? "-" : rank.device_name,
-          folded(rank.cpus),
+// "GPU", "CPUS", "NUMA" of a rank.
+Row devices_of(const RankPlacement& rank) {
+  return {rank.device_name.empty() ? "-" : rank.device_name, folded(rank.cpus),
           folded(rank.numa_nodes)};
 }
 
 std::string print_rows(const std::vector<Row>& rows) {
-  std::array<std::size_t, kColumns> widths{};
+  std::vector<std::size_t> widths(rows.front().size(), 0);
   for (const auto& row : rows)
-    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   std::string text;
   for (const auto& row : rows) {
     std::string line;
-    for (std::size_t i = 0; i < kColumns; ++i)
-      line += fmt::format("{:<{}}  ", row[i], i + 1 < kColumns ? widths[i] : 0);
+    for (std::size_t i = 0; i < row.size(); ++i)
+      line += fmt::format("{:<{}}  ", row[i], i + 1 < row.size() ? widths[i] : 0);
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
+  }
+  return text;
+}
+
+std::string print_ranks(const Placement& placement) {
+  std::map<int, Row> by_rank;
+  for (const auto& host : placement.hosts) {
+    for (const auto& rank : host.ranks) {
+      Row row{std::to_string(rank.rank), host.host, std::to_string(rank.local_rank)};
+      for (auto& text : devices_of(rank)) row.push_back(std::move(text));
+      by_rank.emplace(rank.rank, std::move(row));
+    }
+  }
+  std::vector<Row> rows{{"RANK", "HOST", "LOCAL", "GPU", "CPUS", "NUMA"}};
+  for (auto& [rank, row] : by_rank) rows.push_back(std::move(row));
+  return print_rows(rows);
+}
+
+// Hosts on which local ranks have the same devices and cores.
+struct Kind {
+  std::vector<Row> rows;  // LOCAL, GPU, CPUS, NUMA
+  std::vector<std::string> hosts;
+  std::vector<int> ranks;
+};
+
+std::vector<Kind> kinds_of(const Placement& placement) {
+  std::vector<Kind> kinds;
+  std::map<std::vector<Row>, std::size_t> known;
+  for (const auto& host : placement.hosts) {
+    std::vector<Row> rows;
+    for (const auto& rank : host.ranks) {
+      rows.push_back(devices_of(rank));
+      rows.back().insert(rows.back().begin(), std::to_string(rank.local_rank));
+    }
+    const auto [at, is_new] = known.emplace(rows, kinds.size());
+    if (is_new) kinds.push_back({std::move(rows), {}, {}});
+    auto& kind = kinds[at->second];
+    kind.hosts.push_back(host.host);
+    for (const auto& rank : host.ranks) kind.ranks.push_back(rank.rank);
+  }
+  return kinds;
+}
+
+// Whether anything is known of a kind's ranks beside their numbers.
+bool has_devices(const Kind& kind) {
+  return std::any_of(kind.rows.begin(), kind.rows.end(), [](const Row& row) {
+    return std::any_of(row.begin() + 1, row.end(), [](const auto& text) { return text != "-"; });
+  });
+}
+
+std::string print_kinds(const Placement& placement) {
+  auto kinds = kinds_of(placement);
+  std::vector<Row> rows{{"RANKS", "HOSTS", "EACH"}};
+  for (auto& kind : kinds) {
+    std::sort(kind.ranks.begin(), kind.ranks.end());
+    rows.push_back(
+        {fold_ranks(kind.ranks), fold_hosts(kind.hosts), std::to_string(kind.rows.size())});
+  }
+  std::string text = print_rows(rows);
+  for (auto& kind : kinds) {
+    if (!has_devices(kind)) continue;
+    kind.rows.insert(kind.rows.begin(), {"LOCAL", "GPU", "CPUS", "NUMA"});
+    text += fmt::format("\non {}{}\n{}", kind.hosts.size() > 1 ? "each of " : "",
+                        fold_hosts(kind.hosts), print_rows(kind.rows));
   }
   return text;
 }
@@ -80,18 +171,29 @@ std::string describe_cores(const HostInventory& inventory, const std::vector<int
                      fold_ranks({nodes.begin(), nodes.end()}));
 }
 
+std::string say_binding(const Host& host, const RankPlacement& rank) {
+  if (!host.inventory) return "not known before the host is asked";
+  if (rank.cpus.empty()) return "not bound";
+  return fmt::format("CPUs {} ({})", fold_ranks(rank.cpus),
+                     describe_cores(*host.inventory, rank.cpus));
+}
+
 }  // namespace
 
 std::string placement_table(const Allocation& allocation, const Placement& placement) {
-  std::string text = fmt::format("{} on {}; hosts from: {}\n",
-                                 counted(static_cast<std::size_t>(placement.size), "rank"),
-                                 counted(placement.hosts.size(), "host"), allocation.source);
-  for (const auto& host : allocation.hosts) text += describe_host(host);
+  std::string text =
+      placement.to_ask.empty()
+          ? fmt::format("{} on {}", counted(placement.size, "rank"),
+                        counted(placement.hosts.size(), "host"))
+          : fmt::format("{}, ranks not placed yet", counted(allocation.hosts.size(), "host"));
+  text += fmt::format("; hosts from: {}\n", allocation.source);
+  for (const auto& reason : allocation.reasons) text += "  why: " + reason + "\n";
+  text += describe_hosts(allocation.hosts);
 
-  std::vector<Row> rows{{"RANK", "HOST", "LOCAL", "GPU", "CPUS", "NUMA"}};
-  for (const auto& host : placement.hosts)
-    for (const auto& rank : host.ranks) rows.push_back(row_of(host.host, rank));
-  text += "\n" + print_rows(rows);
+  if (placement.hosts.size() > kMostHostsInFull)
+    text += "\n" + print_kinds(placement);
+  else if (!placement.hosts.empty())
+    text += "\n" + print_ranks(placement);
 
   if (!placement.notes.empty()) text += "\n";
   for (const auto& note : placement.notes) text += "note: " + note + "\n";
@@ -99,21 +201,19 @@ std::string placement_table(const Allocation& allocation, const Placement& place
 }
 
 std::string bindings_line(const Host& host, const RankPlacement& rank) {
-  std::string text = fmt::format("rank {} on {}: ", rank.rank, host.name);
-  text += rank.cpus.empty() ? "not bound"
-                            : fmt::format("CPUs {} ({})", fold_ranks(rank.cpus),
-                                          describe_cores(host.inventory, rank.cpus));
+  std::string text =
+      fmt::format("rank {} on {}: {}", rank.rank, host.name, say_binding(host, rank));
   if (!rank.device_name.empty()) text += ", " + rank.device_name;
   return text;
 }
 
 std::vector<std::string> bindings_lines(const Allocation& allocation, const Placement& placement) {
-  std::vector<std::string> lines;
-  lines.reserve(static_cast<std::size_t>(placement.size));
+  std::vector<std::string> lines(static_cast<std::size_t>(placement.size));
   std::size_t from = 0;
   for (const auto& placed : placement.hosts) {
     const Host& host = find_host(allocation, placed.host, from);
-    for (const auto& rank : placed.ranks) lines.push_back(bindings_line(host, rank));
+    for (const auto& rank : placed.ranks)
+      lines[static_cast<std::size_t>(rank.rank)] = bindings_line(host, rank);
   }
   return lines;
 }

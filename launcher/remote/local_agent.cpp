@@ -1,20 +1,45 @@
 #include "remote/local_agent.hpp"
 
-#include "control/link.hpp"
-
 #include <cerrno>
+#include <csignal>
 #include <utility>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace hvdrun {
+namespace {
 
-Result<LocalAgent> start_local_agent(const AgentOptions& options) {
+class LocalAgent final : public Carrier {
+ public:
+  explicit LocalAgent(pid_t guard) : guard_(guard) {}
+
+  void kill(pid_t agent) override { ::kill(agent != 0 ? agent : guard_, SIGKILL); }
+  bool ended() const override { return true; }  // wait() will not take long
+  std::string failure() const override { return "it ended before it could say a word"; }
+
+  // The guard ends last of all that belongs to the job.
+  bool wait() override {
+    int status = 0;
+    while (::waitpid(guard_, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status);
+  }
+
+ private:
+  pid_t guard_;  // our child
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Carrier>> start_local_agent(const AgentOptions& options,
+                                                   const Carrier::Events& events) {
   HVD_TRY(LinkPair link, make_local_link());
   const pid_t guard = ::fork();
   if (guard < 0) return fail_errno("cannot start the agent on this host", errno);
   if (guard == 0) become_guard(options, std::move(link.agent));
-  return LocalAgent{guard, std::move(link.launcher)};
+  events.on_link(std::move(link.launcher));
+  return std::make_unique<LocalAgent>(guard);
 }
 
 }  // namespace hvdrun

@@ -2,19 +2,16 @@
 #pragma once
 
 #include "agent/guard.hpp"
-#include "base/fd.hpp"
+#include "base/result.hpp"
+#include "remote/carrier.hpp"
 
-#include <sys/types.h>
+#include <memory>
 
 namespace hvdrun {
 
-struct LocalAgent {
-  pid_t guard = 0;  // our child; it ends last of all that belongs to the job
-  LinkEnd link;
-};
-
 // Must be called while this process has one thread. The agent starts with a copy of our memory and
-// none of our descriptors but 0, 1, 2.
-Result<LocalAgent> start_local_agent(const AgentOptions& options);
+// none of our descriptors but 0, 1, 2. on_link is called before this returns.
+Result<std::unique_ptr<Carrier>> start_local_agent(const AgentOptions& options,
+                                                   const Carrier::Events& events);
 
 }  // namespace hvdrun

@@ -1,6 +1,8 @@
 #include "remote/remote_agent.hpp"
 
+#include "base/environment.hpp"
 #include "base/version.hpp"
+#include "hosts/inventory.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +15,8 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
+
+extern char** environ;  // NOLINT: environ(7)
 
 namespace hvdrun {
 namespace {
@@ -67,8 +71,11 @@ Result<ConfigureMessage> first_message(const LinkEnd& link) {
 Result<std::pair<AgentOptions, LinkEnd>> prepare() {
   HVD_TRY(LinkEnd link, take_link());
   HVD_TRY(const ConfigureMessage message, first_message(link));
-  HVD_TRY(const AgentOptions options, agent_options(message));
-  return std::pair(options, std::move(link));
+  HVD_TRY(AgentOptions options, agent_options(message));
+  HVD_TRY(options.inventory, local_inventory(environment_from(environ)));
+  if (options.local_ranks == 0)
+    options.local_ranks = std::max(options.inventory->cores.size(), options.inventory->gpus.size());
+  return std::pair(std::move(options), std::move(link));
 }
 
 }  // namespace
@@ -90,6 +97,7 @@ Result<AgentOptions> agent_options(const ConfigureMessage& message) {
   options.restart_count = message.restart_count;
   options.pmix = message.pmix;
   options.local_ranks = message.local_ranks;
+  options.host_timeout = message.host_timeout;
   sigemptyset(&options.rank_signal_mask);
   return options;
 }

@@ -3,6 +3,7 @@
 #include "base/result.hpp"
 
 #include <array>
+#include <cctype>
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -49,6 +50,25 @@ std::string_view line_with(std::string_view text, std::string_view words) {
   return last_line(text.substr(begin, text.find('\n', at) - begin));
 }
 
+// ssh's line with HOST for the host's name, where that stands as a word: the same for all hosts.
+std::string without_name(std::string_view line, std::string_view host) {
+  const auto is_part = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+  };
+  std::string text;
+  while (!line.empty()) {
+    const auto at = host.empty() ? std::string_view::npos : line.find(host);
+    if (at == std::string_view::npos) break;
+    const auto end = at + host.size();
+    const bool is_word =
+        (at == 0 || !is_part(line[at - 1])) && (end == line.size() || !is_part(line[end]));
+    text += line.substr(0, at);
+    text += is_word ? "HOST" : host;
+    line.remove_prefix(end);
+  }
+  return text.append(line);
+}
+
 std::string explain_remote_end(int code, std::string_view errors, const std::string& agent_path) {
   if (const auto line = line_with(errors, "error while loading shared libraries"); !line.empty())
     return fmt::format("a library of hvdrun is missing there: {}", line);
@@ -65,7 +85,7 @@ std::string explain_remote_end(int code, std::string_view errors, const std::str
 
 }  // namespace
 
-std::string explain_ssh_failure(int wait_status, std::string_view errors,
+std::string explain_ssh_failure(int wait_status, std::string_view errors, std::string_view host,
                                 const std::string& agent_path) {
   if (WIFSIGNALED(wait_status))
     return fmt::format("ssh was killed by signal {}", WTERMSIG(wait_status));
@@ -73,8 +93,8 @@ std::string explain_ssh_failure(int wait_status, std::string_view errors,
   if (code != kSshFailed) return explain_remote_end(code, errors, agent_path);
   for (const auto& trouble : kTroubles)
     if (const auto line = line_with(errors, trouble.words); !line.empty())
-      return fmt::format("{} ({})", trouble.advice, line);
-  return errors.empty() ? "ssh failed without a word" : std::string(last_line(errors));
+      return fmt::format("{} ({})", trouble.advice, without_name(line, host));
+  return errors.empty() ? "ssh failed without a word" : without_name(last_line(errors), host);
 }
 
 }  // namespace hvdrun

@@ -8,8 +8,8 @@ namespace hvdrun {
 
 // Without the host's name, so that hosts with one trouble can be told together: "login refused
 // (…); `ssh HOST true` must work without a password". `wait_status` as of wait(2), `errors` what it
-// has printed on stderr, `agent_path` as it was asked for.
-std::string explain_ssh_failure(int wait_status, std::string_view errors,
+// has printed on stderr (where `host` becomes HOST), `agent_path` as it was asked for.
+std::string explain_ssh_failure(int wait_status, std::string_view errors, std::string_view host,
                                 const std::string& agent_path);
 
 }  // namespace hvdrun

@@ -56,7 +56,8 @@ def test_ranks_that_are_not_in_the_job(sandbox: Sandbox) -> None:
 
 
 def test_another_host_is_not_silently_this_one(sandbox: Sandbox) -> None:
-    assert "elsewhere.example" in refused(sandbox, "-np", 2, "-H", "elsewhere.example:2").err_text
+    done = sandbox.run("-np", 2, "-H", "elsewhere.invalid:2", "true").expect(125)
+    assert "could not start on elsewhere.invalid" in done.err_text and not done.survivors
 
 
 def test_more_ranks_than_the_hosts_slots(sandbox: Sandbox) -> None:

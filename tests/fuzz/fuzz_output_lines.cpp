@@ -121,8 +121,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (mode.terminal) place.columns = [] { return 40; };
   OutputSpec spec;
   spec.label = "<{rank}{stream}> ";
-  const auto console = Console::make(spec, placement(), place, {});
+  const auto console = Console::make(spec, place, {});
   FUZZ_EXPECT(console);
+  (*console)->begin(placement());
 
   std::vector<std::string> written(kRanks * 2);
   Console::Steady now{std::chrono::hours(1)};

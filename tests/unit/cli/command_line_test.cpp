@@ -25,6 +25,14 @@ TEST_F(CommandLine, EveryOptionReachesItsFieldOfTheJob) {
        [](const auto& j) {
          return j.hosts.size() == 2 && j.hosts[0].slots == 2 && j.hosts[1].name == "b";
        }},
+      {{"--hostfile", "f"}, [](const auto& j) { return j.hostfile == "f"; }},
+      {{"-hostfile", "f"}, [](const auto& j) { return j.hostfile == "f"; }},
+      {{"--include", "n[1-2],x"}, [](const auto& j) { return j.include.size() == 3; }},
+      {{"--include", "n1", "--include", "all"}, [](const auto& j) { return j.include.empty(); }},
+      {{"--exclude", "n[1-2]"}, [](const auto& j) { return j.exclude.at(1) == "n2"; }},
+      {{"--exclude", "n1", "--exclude", "none"}, [](const auto& j) { return j.exclude.empty(); }},
+      {{"--nnodes", "3"}, [](const auto& j) { return j.nodes == 3; }},
+      {{"--map-by", "node"}, [](const auto& j) { return j.map_by == MapBy::node; }},
       {{"--ranks-per-host", "1"}, [](const auto& j) { return j.ranks_per_host == 1; }},
       {{"--oversubscribe"}, [](const auto& j) { return j.oversubscribe; }},
       {{"--bind-to", "core"}, [](const auto& j) { return j.bind_to == BindTo::core; }},
@@ -80,6 +88,24 @@ TEST_F(CommandLine, EveryOptionReachesItsFieldOfTheJob) {
     EXPECT_TRUE(holds(job(args))) << testing::PrintToString(args);
 }
 
+TEST_F(CommandLine, TheHostsOfALaterPlaceCountAndOfOnePlaceThoseOfDashH) {
+  for (const auto& args : {std::vector<std::string>{"-H", "a", "--hostfile", "f", "prog"},
+                           std::vector<std::string>{"--hostfile", "f", "-H", "a", "prog"}}) {
+    const auto both = parse(args);
+    ASSERT_TRUE(both) << both.error().message;
+    EXPECT_EQ(both->spec.hosts.size(), 1u);
+    EXPECT_EQ(both->spec.hostfile, "");
+    EXPECT_THAT(both->notes, ElementsAre("--hostfile has no effect: -H names the hosts"));
+  }
+  folder_.write("site/config.json", R"({"hosts": "a,b"})");
+  const auto file = parse({"--hostfile", "f", "prog"});
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_TRUE(file->spec.hosts.empty());
+  EXPECT_EQ(file->spec.hostfile, "f");
+  folder_.write("site/config.json", R"({"hostfile": "f"})");
+  EXPECT_EQ(parse({"-H", "a", "prog"})->spec.hostfile, "");
+}
+
 TEST_F(CommandLine, LooksTheProgramUpAndKeepsItsWords) {
   const auto invocation = parse({"-np", "2", "prog", "-np", "--help"});
   ASSERT_TRUE(invocation);
@@ -105,7 +131,15 @@ TEST_F(CommandLine, BadValuesAreRefusedByName) {
       {{"--only-rank", "3-1"}, "--only-rank needs ranks such as 0,4-7, not \"3-1\""},
       {{"--only-rank", ""}, "--only-rank needs ranks such as 0,4-7, not \"\""},
       {{"--output-filename", ""}, "--output-filename needs a name that is not empty"},
-      {{"-H", "a:0"}, "-H needs 1 slot or more after the \":\", not \"a:0\""},
+      {{"-H", "a:0"},
+       "-H cannot take this: \"a:0\" needs a whole number of slots after the \":\", 1 or more"},
+      {{"--include", "n1:4"},
+       "--include takes names of hosts only, such as n[1-4],n7, not \"n1:4\""},
+      {{"--exclude", "n[4-1]"},
+       "--exclude cannot take this: \"n[4-1]\" counts backwards at \"4-1\""},
+      {{"--nnodes", "0"}, "--nnodes needs a whole number of 1 or more, not \"0\""},
+      {{"--map-by", "core"}, "--map-by must be slot or node, not \"core\""},
+      {{"--hostfile", ""}, "--hostfile needs a name that is not empty"},
       {{"--kill-signal", "0"},
        "--kill-signal needs a signal such as TERM, INT, USR1 or 15, not \"0\""},
   };

@@ -53,6 +53,14 @@ TEST_F(Explain, OverridesVariablesByName) {
   EXPECT_THAT(out, ContainsRegex("x B +\\(passed on\\) +"));
 }
 
+TEST_F(Explain, FoldsManyHosts) {
+  std::string hosts;
+  for (int i = 1; i <= 64; ++i) hosts += "n" + std::to_string(i) + ":8,";
+  EXPECT_THAT(text({"--explain", "-H", hosts + "login:1"}),
+              ContainsRegex("hosts +n\\[1-64\\]:8,login:1 +command line\n"));
+  EXPECT_THAT(text({"--explain", "-H", "n1:2,n2:2"}), HasSubstr(" n1:2,n2:2 "));
+}
+
 TEST_F(Explain, NeedsNoProgram) {
   EXPECT_THAT(text({"--explain"}), HasSubstr("program: none given\n"));
   EXPECT_THAT(text({"--explain", "prog", "a b"}),

@@ -99,6 +99,38 @@ TEST(ParseHosts, RefusesTheRest) {
   }
 }
 
+TEST(ParseHosts, TakesRangesAndUsers) {
+  const auto hosts = parse_hosts("bob@n[01-02,7]:4,eve@[::1]").value();
+  ASSERT_EQ(hosts.size(), 4u);
+  EXPECT_EQ(hosts[1].name, "n02");
+  EXPECT_EQ(hosts[2].name, "n7");
+  EXPECT_EQ(hosts[2].slots, 4);
+  EXPECT_EQ(hosts[2].user, "bob");
+  EXPECT_EQ(hosts[2].source, "-H");
+  EXPECT_EQ(hosts[3].user, "eve");
+}
+
+TEST(ParseHosts, SaysWhatIsWrong) {
+  EXPECT_EQ(parse_hosts("n[1-1000000]").error().message,
+            "cannot take this: \"n[1-1000000]\" names more than 65536 hosts, the most that hvdrun "
+            "takes");
+  EXPECT_THAT(parse_hosts("n[1-40000],m[1-40000]").error().message, HasSubstr("names more than"));
+  EXPECT_THAT(parse_hosts("a:0").error().message,
+              HasSubstr("\"a:0\" needs a whole number of slots after the \":\", 1 or more"));
+  EXPECT_THAT(parse_hosts("::1").error().message, HasSubstr("stands in brackets: [::1]:4"));
+  for (const auto* text : {"[-oProxy::]:1", "-l@n1", "@n1", "a@b@c"})
+    EXPECT_FALSE(parse_hosts(text)) << text;
+}
+
+TEST(ParseHostNames, TakesNamesOnly) {
+  EXPECT_THAT(parse_host_names("n[1-2],[::1],x").value(),
+              testing::ElementsAre("n1", "n2", "::1", "x"));
+  for (const auto* text : {"n1:4", "bob@n1"})
+    EXPECT_THAT(parse_host_names(text).error().message, HasSubstr("takes names of hosts only"))
+        << text;
+  EXPECT_FALSE(parse_host_names(""));
+}
+
 TEST(ParseEnvironmentChange, TakesNamesAndValuesOfAnyKind) {
   EXPECT_EQ(parse_environment_change("A").value().value, std::nullopt);
   EXPECT_EQ(parse_environment_change("A=").value().value, "");

@@ -49,10 +49,25 @@ TEST(Messages, LaunchComesThroughUnchanged) {
 }
 
 TEST(Messages, TheOthersComeThroughUnchanged) {
-  const auto hello = parse<HelloMessage>(pack(HelloMessage{1, "0.1", "n1", 7, 29500}));
+  HelloMessage greeting{1, "0.1", "n1", 7, 29500, {}};
+  auto hello = parse<HelloMessage>(pack(greeting));
   ASSERT_TRUE(hello) << hello.error().message;
   EXPECT_EQ(hello->master_port, 29500);
   EXPECT_EQ(hello->host, "n1");
+  EXPECT_FALSE(hello->inventory);
+  greeting.inventory.emplace();
+  greeting.inventory->cores = {{1, 2, {3, 7}}};
+  greeting.inventory->gpus = {{"0", "GPU-1", "0000:3b:00.0", "NVIDIA H200", 1ull << 37, 1},
+                              {"1", "", "", "", 0, {}}};
+  greeting.inventory->notes = {"a note"};
+  hello = parse<HelloMessage>(pack(greeting));
+  ASSERT_TRUE(hello && hello->inventory);
+  EXPECT_EQ(hello->inventory->cores[0].pus, (std::vector{3, 7}));
+  EXPECT_EQ(hello->inventory->cores[0].numa_node, 2);
+  EXPECT_EQ(hello->inventory->gpus[0].memory_bytes, 1ull << 37);
+  EXPECT_EQ(hello->inventory->gpus[0].numa_node, 1);
+  EXPECT_FALSE(hello->inventory->gpus[1].numa_node);
+  EXPECT_EQ(hello->inventory->notes, greeting.inventory->notes);
 
   const auto started = parse<StartedMessage>(pack(StartedMessage{{{0, 10}, {1, 11}}}));
   ASSERT_TRUE(started);

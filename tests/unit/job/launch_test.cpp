@@ -1,12 +1,19 @@
 #include "job/launch.hpp"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 namespace hvdrun {
 namespace {
 
-Placement two_hosts() {
-  Placement placement;
+Plan two_hosts() {
+  Plan plan;
+  plan.allocation.hosts.resize(2);
+  plan.allocation.hosts[0].name = "n1";
+  plan.allocation.hosts[0].is_this_machine = true;
+  plan.allocation.hosts[1].name = "n2";
+  auto& placement = plan.placement;
   placement.size = 3;
   placement.hosts = {{"n1", {}}, {"n2", {}}};
   for (int rank = 0; rank < 3; ++rank) {
@@ -16,7 +23,7 @@ Placement two_hosts() {
     placed.cpus = {rank};
     placement.hosts[rank < 2 ? 0 : 1].ranks.push_back(placed);
   }
-  return placement;
+  return plan;
 }
 
 TEST(InputReceivers, AreWhatStdinSays) {
@@ -49,6 +56,24 @@ TEST(LaunchMessage, TellsAnAgentOfItsOwnRanksAndOfAllHosts) {
   ASSERT_EQ(second.ranks.size(), 1u);
   EXPECT_TRUE(second.ranks[0].wants_input);
   EXPECT_FALSE(second.hold_master_port);
+}
+
+TEST(LaunchMessage, LeavesToAnotherHostWhatIsItsOwn) {
+  JobSpec spec;
+  spec.environment = {{"HOSTNAME", "mine"}};
+  const Environment caller{
+      {"CUDA_VISIBLE_DEVICES", "0"}, {"HOME", "/h"}, {"SSH_TTY", "/dev/pts/1"}};
+  const auto here = launch_message(spec, two_hosts(), {}, caller, 0);
+  EXPECT_TRUE(here.host_variables.empty());
+  EXPECT_EQ(here.environment,
+            (std::vector<std::string>{"CUDA_VISIBLE_DEVICES=0", "HOME=/h", "HOSTNAME=mine",
+                                      "PYTHONUNBUFFERED=1", "SSH_TTY=/dev/pts/1"}));
+  const auto there = launch_message(spec, two_hosts(), {}, caller, 1);
+  EXPECT_EQ(there.environment,
+            (std::vector<std::string>{"HOME=/h", "HOSTNAME=mine", "PYTHONUNBUFFERED=1"}));
+  const auto& own = there.host_variables;
+  EXPECT_NE(std::find(own.begin(), own.end(), "CUDA_VISIBLE_DEVICES"), own.end());
+  EXPECT_EQ(std::find(own.begin(), own.end(), "HOSTNAME"), own.end()) << "the user has set it";
 }
 
 }  // namespace

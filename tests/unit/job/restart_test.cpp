@@ -1,5 +1,7 @@
 #include "job/restart.hpp"
 
+#include "job/plan.hpp"
+
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -50,43 +52,43 @@ Allocation three_hosts() {
 }
 
 TEST(RemainingHosts, LeavesOutTheLost) {
-  EXPECT_EQ(names(remaining_hosts(three_hosts(), {}, "a")),
-            (std::vector<std::string>{"a", "b", "c"}));
-  EXPECT_EQ(names(remaining_hosts(three_hosts(), {"b"}, "a")),
-            (std::vector<std::string>{"a", "c"}));
-  EXPECT_EQ(names(remaining_hosts(three_hosts(), {"b", "c"}, "x")), std::vector<std::string>{"a"});
+  EXPECT_EQ(names(remaining_hosts(three_hosts(), {})), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(names(remaining_hosts(three_hosts(), {"b"})), (std::vector<std::string>{"a", "c"}));
+  EXPECT_EQ(names(remaining_hosts(three_hosts(), {"b", "c"})), std::vector<std::string>{"a"});
 }
 
 TEST(RemainingHosts, KeepsTheOneThatHvdrunRunsOn) {
-  EXPECT_EQ(names(remaining_hosts(three_hosts(), {"a", "b", "c"}, "b")),
-            std::vector<std::string>{"b"});
+  auto allocation = three_hosts();
+  allocation.hosts[1].is_this_machine = true;
+  EXPECT_EQ(names(remaining_hosts(allocation, {"a", "b", "c"})), std::vector<std::string>{"b"});
 }
 
-TEST(PlaceAgain, PutsAsManyRanksOnWhatIsLeft) {
+TEST(PlaceRanks, PutsAsManyAsBeforeOnWhatIsLeft) {
   JobSpec spec;  // whose -np was left to the slots, six
-  const auto rest = remaining_hosts(three_hosts(), {"b"}, "a");
-  const auto placement = place_again(spec, rest, 4);
-  ASSERT_TRUE(placement) << placement.error().message;
-  EXPECT_EQ(placement->size, 4);
-  ASSERT_EQ(placement->hosts.size(), 2u);
-  EXPECT_EQ(placement->hosts[1].host, "c");
-  EXPECT_EQ(placement->hosts[1].ranks.front().rank, 2);
+  Plan plan{remaining_hosts(three_hosts(), {"b"}), {}, 4};
+  const auto placed = place_ranks(spec, plan);
+  ASSERT_TRUE(placed) << placed.error().message;
+  EXPECT_EQ(plan.placement.size, 4);
+  ASSERT_EQ(plan.placement.hosts.size(), 2u);
+  EXPECT_EQ(plan.placement.hosts[1].host, "c");
+  EXPECT_EQ(plan.placement.hosts[1].ranks.front().rank, 2);
 }
 
-TEST(PlaceAgain, SaysWhenTheyDoNotFit) {
-  const auto rest = remaining_hosts(three_hosts(), {"b", "c"}, "a");
-  const auto placement = place_again({}, rest, 4);
-  ASSERT_FALSE(placement);
-  EXPECT_EQ(placement.error().message.find("4 ranks do not fit on what is left: "), 0u)
-      << placement.error().message;
-  EXPECT_FALSE(place_again({}, remaining_hosts(three_hosts(), {"a", "b", "c"}, "x"), 1));
+TEST(PlaceRanks, SaysWhenTheyDoNotFit) {
+  Plan plan{remaining_hosts(three_hosts(), {"b", "c"}), {}, 4};
+  EXPECT_FALSE(place_ranks({}, plan));
+  plan.allocation.hosts.clear();
+  plan.size = 1;
+  EXPECT_FALSE(place_ranks({}, plan));
 }
 
-TEST(PlaceAgain, KeepsToTheRanksOfEachHost) {
+TEST(PlaceRanks, KeepsToTheRanksOfEachHost) {
   JobSpec spec;
   spec.ranks_per_host = 1;
-  EXPECT_FALSE(place_again(spec, remaining_hosts(three_hosts(), {"b"}, "a"), 3));
-  EXPECT_TRUE(place_again(spec, remaining_hosts(three_hosts(), {"b"}, "a"), 2));
+  Plan plan{remaining_hosts(three_hosts(), {"b"}), {}, 3};
+  EXPECT_FALSE(place_ranks(spec, plan));
+  plan.size = 2;
+  EXPECT_TRUE(place_ranks(spec, plan));
 }
 
 }  // namespace

@@ -43,9 +43,10 @@ class TestConsole {
         err{setup.shared ? nullptr : &err_, {}, {}, setup.terminal};
     if (setup.columns >= 0)
       out.columns = err.columns = [columns = setup.columns] { return columns; };
-    auto made = Console::make(setup.spec, placement_of(setup.ranks), out, err);
+    auto made = Console::make(setup.spec, out, err);
     if (!made) throw std::runtime_error(made.error().message);
     console_ = std::move(*made);
+    console_->begin(placement_of(setup.ranks));
   }
   TestConsole() : TestConsole(Setup{}) {}
 

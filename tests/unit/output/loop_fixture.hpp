@@ -22,9 +22,10 @@ class OutputTest : public testing::Test {
     Output::Events events;
     events.on_relief = [this] { ++reliefs_; };
     events.on_error = [this](const Error& error, bool stop) { errors_.emplace_back(error, stop); };
-    auto made = Output::open(loop_.get(), spec, placement_of(ranks), std::move(events), to);
+    auto made = Output::open(loop_.get(), spec, std::move(events), to);
     ASSERT_TRUE(made) << made.error().message;
     output_ = std::move(*made);
+    ASSERT_TRUE(output_->begin(placement_of(ranks)));
   }
   void write(int rank, std::string_view bytes, Stream stream = Stream::out) {
     output_->write(rank, stream, bytes, {});

@@ -53,7 +53,7 @@ TEST_F(OutputTest, StartingOverKeepsFilesAndForgetsLastLines) {
   write(1, "first\n");
   write(1, "trouble\n", Stream::err);
   EXPECT_EQ(output_->last_stderr(1), std::vector<std::string>{"trouble"});
-  output_->start_over(placement_of(2, 1));  // rank 1 moves to n1
+  ASSERT_TRUE(output_->begin(placement_of(2, 1)));  // rank 1 moves to n1
   EXPECT_TRUE(output_->last_stderr(1).empty());
   write(1, "second\n");
   output_->flush(minutes(1));
@@ -225,9 +225,10 @@ TEST_F(OutputTest, WhatCannotBeOpenedIsAnError) {
   bad_label.label = "{what}";
   bad_directory.directory = folder.path() / "file";
   for (const OutputSpec* spec : {&bad_label, &bad_directory}) {
-    const auto made = Output::open(loop_.get(), *spec, placement_of(2), {});
-    ASSERT_FALSE(made);
-    EXPECT_EQ(made.error().exit_code, kExitUsage);
+    const auto made = Output::open(loop_.get(), *spec, {});
+    const auto begun = made ? (*made)->begin(placement_of(2)) : tl::unexpected(made.error());
+    ASSERT_FALSE(begun);
+    EXPECT_EQ(begun.error().exit_code, kExitUsage);
   }
 }
 

@@ -121,8 +121,8 @@ TEST(BindCores, GivesEachRankItsPart) {
     MadeHost made;
     made.nodes = test.nodes;
     made.cores_per_node = test.cores_per_node;
-    const auto binding =
-        bind_cores(make_host(made), near_nodes(test.near), test.bind_to, test.cpus_per_rank);
+    const auto binding = bind_cores(*make_host(made).inventory, "n1", near_nodes(test.near),
+                                    test.bind_to, test.cpus_per_rank);
     ASSERT_TRUE(binding) << test.what << ": " << binding.error().message;
     EXPECT_EQ(brief(*binding), test.expected) << test.what;
   }
@@ -146,8 +146,8 @@ TEST(BindCores, AutomaticLeavesNoCoreIdleAndFavoursNoRank) {
           MadeHost made;
           made.nodes = nodes;
           made.cores_per_node = cores_per_node;
-          const auto binding =
-              bind_cores(make_host(made), near_nodes(near), BindTo::automatic, std::nullopt);
+          const auto binding = bind_cores(*make_host(made).inventory, "n1", near_nodes(near),
+                                          BindTo::automatic, std::nullopt);
           ASSERT_TRUE(binding) << what;
           const auto least = static_cast<std::size_t>(nodes * cores_per_node / ranks);
           std::vector<int> all;
@@ -166,28 +166,28 @@ TEST(BindCores, AutomaticLeavesNoCoreIdleAndFavoursNoRank) {
 TEST(BindCores, SaysThatCoresAreTooFew) {
   MadeHost made;
   made.cores_per_node = 4;
-  const Host host = make_host(made);
+  const HostInventory inventory = *make_host(made).inventory;
   const auto near = near_nodes(std::vector<int>(6, kUnknown));
 
-  const auto core = bind_cores(host, near, BindTo::core, std::nullopt);
+  const auto core = bind_cores(inventory, "n1", near, BindTo::core, std::nullopt);
   ASSERT_FALSE(core);
   EXPECT_EQ(core.error().exit_code, kExitUsage);
   EXPECT_EQ(core.error().message,
-            "--bind-to core: 6 ranks are too many for the 4 cores of n1; use fewer ranks, or "
+            "--bind-to core on n1: 6 ranks are too many for 4 cores; use fewer ranks, or "
             "--bind-to none");
 
-  const auto each = bind_cores(host, near, BindTo::core, 2);
+  const auto each = bind_cores(inventory, "n1", near, BindTo::core, 2);
   ASSERT_FALSE(each);
   EXPECT_EQ(
       each.error().message,
-      "--bind-to core: --cpus-per-rank 2: 6 ranks on n1 need 12 cores, and it has 4; use fewer "
+      "--bind-to core on n1: --cpus-per-rank 2: 6 ranks need 12 cores, and there are 4; use fewer "
       "ranks or fewer cores a rank, or --bind-to none");
 
-  const auto automatic = bind_cores(host, near, BindTo::automatic, 2);
+  const auto automatic = bind_cores(inventory, "n1", near, BindTo::automatic, 2);
   ASSERT_TRUE(automatic);
-  EXPECT_EQ(automatic->notes, std::vector<std::string>{
-                                  "--cpus-per-rank 2: 6 ranks on n1 need 12 cores, and it has 4: "
-                                  "not bound to cores"});
+  EXPECT_EQ(automatic->notes,
+            std::vector<std::string>{"--cpus-per-rank 2: 6 ranks need 12 cores, and there are 4: "
+                                     "not bound to cores"});
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class EightGpuNode : public testing::Test {
     sources.nvml_library = HVD_NVML_DOUBLE;
     sources.topology_file = HVD_TEST_TOPOLOGY;
     HVD_TRY(HostInventory inventory, local_inventory(environment, sources));
-    return find_allocation(spec, environment, LocalMachine{"n1", std::move(inventory)});
+    return find_allocation(spec, {}, environment, LocalMachine{"n1", std::move(inventory)});
   }
 
   // "CPUs@NUMA nodes:GPU" of each rank, one a line.
@@ -50,7 +50,7 @@ class EightGpuNode : public testing::Test {
     for (const auto& rank : placement->hosts[0].ranks)
       text += fmt::format(
           "{}@{}:{}\n", fold_ranks(rank.cpus), fold_ranks(rank.numa_nodes),
-          rank.gpu ? allocation->hosts[0].inventory.gpus.at(*rank.gpu).pci_address : "");
+          rank.gpu ? allocation->hosts[0].inventory->gpus.at(*rank.gpu).pci_address : "");
     return text;
   }
 };
@@ -106,9 +106,10 @@ TEST_F(EightGpuNode, GivesAsManyCoresAsAskedFor) {
   EXPECT_EQ(placed(spec), "0-1,64-65@0:0000:17:00.0\n2-3,66-67@0:0000:2a:00.0\n");
   spec.cpus_per_rank = 33;
   spec.bind_to = BindTo::core;
-  EXPECT_EQ(placed(spec),
-            "--bind-to core: --cpus-per-rank 33: 2 ranks on n1 need 66 cores, and it has 64; use "
-            "fewer ranks or fewer cores a rank, or --bind-to none");
+  EXPECT_EQ(
+      placed(spec),
+      "--bind-to core on n1: --cpus-per-rank 33: 2 ranks need 66 cores, and there are 64; use "
+      "fewer ranks or fewer cores a rank, or --bind-to none");
 }
 
 TEST_F(EightGpuNode, RefusesMoreRanksThanGpus) {

@@ -4,6 +4,7 @@
 #include "model/allocation.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hvdrun {
@@ -20,27 +21,29 @@ struct MadeHost {
 
 inline Host make_host(const MadeHost& made) {
   Host host;
-  host.name = made.name;
+  host.name = host.address = made.name;
+  HostInventory inventory;
   const int cores = made.nodes * made.cores_per_node;
   for (int core = 0; core < cores; ++core) {
     Core described;
     described.package = described.numa_node = core / made.cores_per_node;
     for (int thread = 0; thread < made.threads; ++thread)
       described.pus.push_back(core + thread * cores);
-    host.inventory.cores.push_back(described);
+    inventory.cores.push_back(described);
   }
-  for (int node = 0; node < made.nodes; ++node) host.inventory.numa_nodes.push_back(node);
+  for (int node = 0; node < made.nodes; ++node) inventory.numa_nodes.push_back(node);
   for (const int node : made.gpu_nodes) {
     Gpu gpu;
-    gpu.visible = std::to_string(host.inventory.gpus.size());
+    gpu.visible = std::to_string(inventory.gpus.size());
     if (node >= 0) gpu.numa_node = node;
-    host.inventory.gpus.push_back(gpu);
+    inventory.gpus.push_back(gpu);
   }
   const int gpus = static_cast<int>(made.gpu_nodes.size());
   host.slots = made.slots > 0 ? made.slots : gpus > 0 ? gpus : cores;
   host.slots_source = made.slots_fixed ? "-H" : gpus > 0 ? "GPUs" : "cores";
   host.slots_fixed = made.slots_fixed;
-  host.inventory.gpu_source = gpus > 0 ? "NVML" : "no NVIDIA driver";
+  inventory.gpu_source = gpus > 0 ? "NVML" : "no NVIDIA driver";
+  host.inventory = std::move(inventory);
   return host;
 }
 

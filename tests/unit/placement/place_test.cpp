@@ -2,8 +2,10 @@
 
 #include "made_hosts.hpp"
 #include "model/rank_set.hpp"
+#include "placement/rank_counts.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 namespace hvdrun {
@@ -39,8 +41,16 @@ MadeHost requested(MadeHost made, int slots) {
 }
 
 Allocation allocation_of(const std::vector<MadeHost>& hosts) {
-  Allocation allocation{"test", {}};
+  Allocation allocation;
+  allocation.source = "test";
   for (const auto& host : hosts) allocation.hosts.push_back(make_host(host));
+  return allocation;
+}
+
+Allocation allocation_with(const Host& host) {
+  Allocation allocation;
+  allocation.source = "test";
+  allocation.hosts.push_back(host);
   return allocation;
 }
 
@@ -100,6 +110,268 @@ TEST(Place, DecidesHowManyRanksGoWhere) {
     ASSERT_TRUE(placement) << test.what << ": " << placement.error().message;
     EXPECT_EQ(brief(*placement), test.expected) << test.what;
   }
+}
+
+struct DealCase {
+  const char* what;
+  std::vector<MadeHost> hosts;
+  std::optional<int> ranks;
+  std::optional<int> ranks_per_host;
+  bool nodes;  // --nnodes, which leaves all these hosts
+  MapBy map_by;
+  const char* expected;  // the ranks of each host
+};
+
+// "n1:0,2 n2:1"
+std::string numbered(const Placement& placement) {
+  std::string text;
+  for (const auto& host : placement.hosts) {
+    text += (text.empty() ? "" : " ") + host.host + ":";
+    for (const auto& rank : host.ranks)
+      text += (rank.local_rank == 0 ? "" : ",") + std::to_string(rank.rank);
+  }
+  return text;
+}
+
+TEST(Place, NumbersRanksBySlotOrByNode) {
+  const std::vector<MadeHost> uneven = {cpu_host("n1", 4), cpu_host("n2", 1), cpu_host("n3", 2)};
+  const DealCase cases[] = {
+      {"by slot", uneven, {}, {}, false, MapBy::slot, "n1:0,1,2,3 n2:4 n3:5,6"},
+      {"by node", uneven, {}, {}, false, MapBy::node, "n1:0,3,5,6 n2:1 n3:2,4"},
+      {"by node, fewer than hosts", uneven, 2, {}, false, MapBy::node, "n1:0 n2:1"},
+      {"by node, beyond the slots",
+       uneven,
+       10,
+       {},
+       false,
+       MapBy::node,
+       "n1:0,3,6,8,9 n2:1,4 n3:2,5,7"},
+      {"by node, K a host", uneven, {}, 2, false, MapBy::node, "n1:0,3 n2:1,4 n3:2,5"},
+      {"by node, K a host and -np", uneven, 4, 2, false, MapBy::node, "n1:0,3 n2:1 n3:2"},
+      {"on all hosts evenly, by slot", uneven, 5, {}, true, MapBy::slot, "n1:0,1 n2:2 n3:3,4"},
+      {"on all hosts evenly, by node", uneven, 5, {}, true, MapBy::node, "n1:0,3 n2:1 n3:2,4"},
+      {"on all hosts, one a slot", uneven, {}, {}, true, MapBy::slot, "n1:0,1,2,3 n2:4 n3:5,6"},
+  };
+  for (const auto& test : cases) {
+    JobSpec spec = job(test.ranks);
+    spec.ranks_per_host = test.ranks_per_host;
+    spec.map_by = test.map_by;
+    if (test.nodes) spec.nodes = static_cast<int>(test.hosts.size());
+    const auto placement = place(spec, allocation_of(test.hosts));
+    ASSERT_TRUE(placement) << test.what << ": " << placement.error().message;
+    EXPECT_EQ(numbered(*placement), test.expected) << test.what;
+  }
+}
+
+TEST(Place, NumbersAcrossHostsByTheirOrderAlsoByNode) {
+  JobSpec spec = job();
+  spec.map_by = MapBy::node;
+  const auto placement = place(spec, allocation_of({cpu_host("n1", 1), cpu_host("n2", 2)}));
+  ASSERT_TRUE(placement);
+  EXPECT_EQ(placement->hosts[0].ranks[0].cross_rank, 0);
+  EXPECT_EQ(placement->hosts[1].ranks[0].cross_rank, 1);
+  EXPECT_EQ(placement->hosts[1].ranks[0].cross_size, 2);
+  EXPECT_EQ(placement->hosts[1].ranks[1].cross_rank, 0);
+  EXPECT_EQ(placement->hosts[1].ranks[1].cross_size, 1);
+}
+
+// A host that nobody has looked at.
+Host other_host(const std::string& name, std::optional<int> slots,
+                std::optional<int> slurm_gpus = {}) {
+  Host host;
+  host.name = host.address = name;
+  host.slots = slots;
+  host.slots_source = "f";
+  host.slots_fixed = slots && !slurm_gpus;
+  host.slurm.gpus = slurm_gpus;
+  host.slurm.gpus_source = "SLURM_GPUS_PER_NODE";
+  return host;
+}
+
+TEST(Place, AsksHostsWhereTheirSlotsDecide) {
+  const struct {
+    const char* what;
+    std::vector<Host> hosts;
+    std::optional<int> ranks;
+    std::optional<int> ranks_per_host;
+    MapBy map_by;
+    std::vector<std::string> to_ask;
+    const char* expected;
+  } cases[] = {
+      {"all are known",
+       {other_host("n1", 2), other_host("n2", 1)},
+       {},
+       {},
+       MapBy::slot,
+       {},
+       "n1:0,1 n2:2"},
+      {"one is not", {other_host("n1", 2), other_host("n2", {})}, {}, {}, MapBy::slot, {"n2"}, ""},
+      {"the ranks end before it",
+       {other_host("n1", 2), other_host("n2", {})},
+       2,
+       {},
+       MapBy::slot,
+       {},
+       "n1:0,1"},
+      {"the ranks go on",
+       {other_host("n1", 2), other_host("n2", {})},
+       3,
+       {},
+       MapBy::slot,
+       {"n2"},
+       ""},
+      {"one for each by node",
+       {other_host("n1", 2), other_host("n2", {})},
+       2,
+       {},
+       MapBy::node,
+       {},
+       "n1:0 n2:1"},
+      {"more by node", {other_host("n1", 2), other_host("n2", {})}, 3, {}, MapBy::node, {"n2"}, ""},
+      {"K a host",
+       {other_host("n1", {}), other_host("n2", {})},
+       {},
+       2,
+       MapBy::slot,
+       {},
+       "n1:0,1 n2:2,3"},
+  };
+  for (const auto& test : cases) {
+    Allocation allocation;
+    allocation.hosts = test.hosts;
+    JobSpec spec = job(test.ranks);
+    spec.ranks_per_host = test.ranks_per_host;
+    spec.map_by = test.map_by;
+    const auto placement = place(spec, allocation);
+    ASSERT_TRUE(placement) << test.what << ": " << placement.error().message;
+    EXPECT_EQ(placement->to_ask, test.to_ask) << test.what;
+    EXPECT_EQ(numbered(*placement), test.expected) << test.what;
+    for (const auto& host : placement->hosts) EXPECT_TRUE(host.is_provisional);
+    if (!test.to_ask.empty()) {
+      EXPECT_EQ(placement->notes,
+                std::vector<std::string>{
+                    "how many slots n2 has is not known before it is asked; --ranks-per-host, or a "
+                    "number behind each host (n2:4), would decide it now"});
+    }
+  }
+}
+
+TEST(Place, KnowsOfOtherHostsWhatSlurmSays) {
+  Allocation allocation;
+  allocation.hosts = {other_host("n1", 2, 2)};
+  JobSpec spec;
+  const auto placement = place(spec, allocation);
+  ASSERT_TRUE(placement) << placement.error().message;
+  const auto& rank = placement->hosts[0].ranks[1];
+  EXPECT_EQ(rank.device, 1);
+  EXPECT_EQ(rank.device_name, "GPU 1");
+  EXPECT_TRUE(rank.cpus.empty());
+  EXPECT_EQ(place(job(3), allocation).error().message,
+            "3 ranks for 2 GPUs: n1 has 2 GPUs (SLURM_GPUS_PER_NODE); use -np 2 for one rank per "
+            "GPU, --oversubscribe to let ranks share GPUs, or --gpu-bind none when the program "
+            "uses none");
+}
+
+TEST(Place, GoesToMaxSlotsWhenOversubscribed) {
+  Allocation allocation;
+  allocation.hosts = {other_host("n1", 2), other_host("n2", 2)};
+  allocation.hosts[0].max_slots = 3;
+  JobSpec spec = job(7);
+  spec.oversubscribe = true;
+  EXPECT_EQ(brief(place(spec, allocation).value()), "n1:3 n2:4");
+  allocation.hosts[1].max_slots = 2;
+  EXPECT_EQ(place(spec, allocation).error().message,
+            "7 ranks where 5 may be at most (max_slots): n1 takes 3 ranks, n2 takes 2 ranks; use "
+            "-np 5");
+}
+
+TEST(Place, RefusesFewerRanksThanNodes) {
+  JobSpec spec = job(1);
+  spec.nodes = 2;
+  EXPECT_EQ(place(spec, allocation_of({cpu_host("n1", 2), cpu_host("n2", 2)})).error().message,
+            "--nnodes 2: 1 rank cannot be on 2 hosts; use -np 2 or more, or fewer hosts");
+}
+
+TEST(Place, HasAnEndToTheNumberOfRanks) {
+  Allocation allocation;
+  for (int i = 0; i < 11; ++i)
+    allocation.hosts.push_back(other_host("n" + std::to_string(i), 100000));
+  EXPECT_EQ(place({}, allocation).error().message,
+            "these are 1100000 ranks, and hvdrun starts at most 1000000; use -np N");
+}
+
+TEST(Place, SharesNotesBetweenHosts) {
+  const auto crowded =
+      place(job(9), allocation_of({cpu_host("n1", 1), cpu_host("n2", 1), cpu_host("n3", 1)}));
+  ASSERT_TRUE(crowded);
+  EXPECT_EQ(crowded->notes, std::vector<std::string>{"3 ranks on each of n[1-3] share 1 core"});
+  const auto few =
+      place(job(1), allocation_of({cpu_host("n1", 1), cpu_host("n2", 1), cpu_host("n3", 1)}));
+  ASSERT_TRUE(few);
+  EXPECT_EQ(few->notes, std::vector<std::string>{"n[2-3] get no rank"});
+}
+
+struct ShapeCase {
+  const char* what;
+  int tasks;
+  int gpus;
+  std::optional<int> ranks_per_host;
+  const char* note;
+};
+
+TEST(Place, SaysWhatItMadeOfSlurmsTasks) {
+  const ShapeCase cases[] = {
+      {"one a GPU", 4, 4, {}, ""},
+      {"one a host",
+       1,
+       4,
+       {},
+       "SLURM was asked for 1 task on n1, where there are 4 GPUs; hvdrun starts one rank for each; "
+       "--ranks-per-host 1 starts one a host"},
+      {"one a host, and that is wanted", 1, 4, 1, ""},
+      {"8 GPUs but 2 tasks",
+       2,
+       8,
+       {},
+       "SLURM was asked for 2 tasks on n1, where there are 8 GPUs; hvdrun starts one rank per GPU, "
+       "8. To have SLURM give CPUs for that: #SBATCH --gpus-per-node=8 --ntasks-per-node=8; to "
+       "have 2 ranks: --ranks-per-host 2"},
+      {"more tasks than GPUs",
+       3,
+       1,
+       {},
+       "SLURM was asked for 3 tasks on n1, where there is 1 GPU; hvdrun starts one rank per GPU, "
+       "1. To have SLURM give CPUs for that: #SBATCH --gpus-per-node=1 --ntasks-per-node=1; to "
+       "have 3 ranks: --ranks-per-host 3 --oversubscribe"},
+  };
+  for (const auto& test : cases) {
+    Allocation allocation;
+    allocation.hosts = {other_host("n1", test.gpus, test.gpus)};
+    allocation.hosts[0].slurm.tasks = test.tasks;
+    JobSpec spec;
+    spec.ranks_per_host = test.ranks_per_host;
+    const auto placement = place(spec, allocation);
+    ASSERT_TRUE(placement) << test.what << ": " << placement.error().message;
+    EXPECT_EQ(fmt::format("{}", fmt::join(placement->notes, "\n")), test.note) << test.what;
+  }
+}
+
+TEST(Place, PassesTheAllocationsNotesOn) {
+  Allocation allocation = allocation_of({cpu_host("n1", 1)});
+  allocation.notes = {"SLURM is odd"};
+  EXPECT_EQ(place({}, allocation)->notes, std::vector<std::string>{"SLURM is odd"});
+}
+
+TEST(Place, TakesTenThousandHosts) {
+  Allocation allocation;
+  for (int i = 0; i < 10000; ++i) allocation.hosts.push_back(other_host(fmt::format("n{}", i), 8));
+  JobSpec spec;
+  spec.map_by = MapBy::node;
+  const auto placement = place(spec, allocation);
+  ASSERT_TRUE(placement);
+  EXPECT_EQ(placement->size, 80000);
+  EXPECT_EQ(placement->hosts.back().ranks.back().rank, 79999);
+  EXPECT_EQ(placement->hosts.back().ranks.back().cross_rank, 9999);
 }
 
 struct ErrorCase {
@@ -192,7 +464,7 @@ TEST(Place, LeavesOutAHostWithoutRanks) {
 
 // "device/CUDA_VISIBLE_DEVICES" of each rank.
 std::string devices(const JobSpec& spec, const Host& host) {
-  const auto placement = place(spec, Allocation{"test", {host}});
+  const auto placement = place(spec, allocation_with(host));
   if (!placement) return placement.error().message;
   std::string text;
   for (const auto& rank : placement->hosts[0].ranks)
@@ -219,14 +491,14 @@ TEST(Place, SharesDevicesWhenOversubscribed) {
   EXPECT_EQ(devices(spec, host), "0/- 1/- 0/- 1/-");
   spec.gpu_bind = GpuBind::single;
   EXPECT_EQ(devices(spec, host), "0/0 0/1 0/0 0/1");
-  EXPECT_EQ(place(spec, Allocation{"test", {host}})->notes,
+  EXPECT_EQ(place(spec, allocation_with(host))->notes,
             std::vector<std::string>{"4 ranks on n1 share 2 GPUs"});
 }
 
 TEST(Place, NarrowsToTheEntryThatTheCallerHas) {
   Host host = make_host(gpu_host({0, 1}));
-  host.inventory.gpus[0].visible = "GPU-bb";
-  host.inventory.gpus[1].visible = "GPU-aa";
+  host.inventory->gpus[0].visible = "GPU-bb";
+  host.inventory->gpus[1].visible = "GPU-aa";
   JobSpec spec;
   spec.gpu_bind = GpuBind::single;
   EXPECT_EQ(devices(spec, host), "0/GPU-bb 0/GPU-aa");
@@ -234,9 +506,9 @@ TEST(Place, NarrowsToTheEntryThatTheCallerHas) {
 
 TEST(Place, ListsGpusWhoseOrderIsNotKnown) {
   Host host = make_host(gpu_host({0, 1}));
-  host.inventory.gpus[0].visible = "GPU-bb";
-  host.inventory.gpus[1].visible = "GPU-aa";
-  host.inventory.gpus_need_list = true;
+  host.inventory->gpus[0].visible = "GPU-bb";
+  host.inventory->gpus[1].visible = "GPU-aa";
+  host.inventory->gpus_need_list = true;
   JobSpec spec;
   EXPECT_EQ(devices(spec, host), "0/GPU-bb,GPU-aa 1/GPU-bb,GPU-aa");
   spec.gpu_bind = GpuBind::none;
@@ -245,8 +517,8 @@ TEST(Place, ListsGpusWhoseOrderIsNotKnown) {
 
 TEST(Place, GivesMigDevicesOneByOne) {
   Host host = make_host(gpu_host({0, 1}));
-  host.inventory.gpus[0].visible = "MIG-1";
-  host.inventory.gpus[1].visible = "MIG-2";
+  host.inventory->gpus[0].visible = "MIG-1";
+  host.inventory->gpus[1].visible = "MIG-2";
   EXPECT_EQ(devices({}, host), "0/MIG-1 0/MIG-2");
 }
 
@@ -259,10 +531,10 @@ TEST(Place, DoesNotLimitAProgramWithoutGpusByGpus) {
 
 TEST(Place, NamesTheGpuForPeople) {
   Host host = make_host(gpu_host({0, 1, 1}));
-  host.inventory.gpus[0].name = "NVIDIA H200";
-  host.inventory.gpus[0].pci_address = "0000:3b:00.0";
-  host.inventory.gpus[1].visible = "5";
-  const auto placement = place({}, Allocation{"test", {host}});
+  host.inventory->gpus[0].name = "NVIDIA H200";
+  host.inventory->gpus[0].pci_address = "0000:3b:00.0";
+  host.inventory->gpus[1].visible = "5";
+  const auto placement = place({}, allocation_with(host));
   ASSERT_TRUE(placement);
   const auto& ranks = placement->hosts[0].ranks;
   EXPECT_EQ(ranks[0].device_name, "GPU 0 (NVIDIA H200, 0000:3b:00.0)");
@@ -321,8 +593,8 @@ TEST(Place, NotesWhatIsShared) {
 
 TEST(Place, PassesTheHostsNotesOn) {
   Host host = make_host(cpu_host(2));
-  host.inventory.notes = {"NVML does not start"};
-  EXPECT_EQ(place({}, Allocation{"test", {host}})->notes,
+  host.inventory->notes = {"NVML does not start"};
+  EXPECT_EQ(place({}, allocation_with(host))->notes,
             std::vector<std::string>{"n1: NVML does not start"});
 }
 

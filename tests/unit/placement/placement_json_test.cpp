@@ -17,12 +17,15 @@ Allocation gpu_node() {
   made.cores_per_node = 2;
   made.gpu_nodes = {0, 1};
   Host host = make_host(made);
-  host.inventory.gpus[0].uuid = "GPU-aa";
-  host.inventory.gpus[0].name = "NVIDIA H200";
-  host.inventory.gpus[0].pci_address = "0000:3b:00.0";
-  host.inventory.gpus[0].memory_bytes = 150754820096;
-  host.inventory.gpus[1].numa_node.reset();
-  return {"this machine", {host}};
+  host.inventory->gpus[0].uuid = "GPU-aa";
+  host.inventory->gpus[0].name = "NVIDIA H200";
+  host.inventory->gpus[0].pci_address = "0000:3b:00.0";
+  host.inventory->gpus[0].memory_bytes = 150754820096;
+  host.inventory->gpus[1].numa_node.reset();
+  Allocation allocation;
+  allocation.source = "this machine";
+  allocation.hosts = {host};
+  return allocation;
 }
 
 TEST(PlacementJson, HasTheDocumentedFields) {
@@ -32,9 +35,10 @@ TEST(PlacementJson, HasTheDocumentedFields) {
   const auto placement = place(spec, allocation);
   ASSERT_TRUE(placement) << placement.error().message;
   const Json expected = Json::parse(R"({
-    "source": "this machine", "size": 2, "notes": [],
+    "source": "this machine", "size": 2, "reasons": [], "notes": [], "to_ask": [],
     "hosts": [{
       "host": "n1", "slots": 2, "slots_source": "GPUs", "gpu_source": "NVML",
+      "provisional": false,
       "ranks": [
         {"rank": 0, "local_rank": 0, "cross_rank": 0, "cross_size": 1,
          "device": 0, "visible_devices": "0",
@@ -53,7 +57,8 @@ TEST(PlacementJson, HasTheDocumentedFields) {
 }
 
 TEST(PlacementJson, HasNullsWithoutGpus) {
-  const Allocation allocation{"this machine", {make_host({})}};
+  Allocation allocation;
+  allocation.hosts = {make_host({})};
   const auto placement = place({}, allocation);
   ASSERT_TRUE(placement) << placement.error().message;
   const Json rank = Json::parse(placement_json(allocation, *placement))["hosts"][0]["ranks"][0];
@@ -69,7 +74,7 @@ TEST(PlacementJson, MatchesRanksWithTheirHosts) {
   allocation.hosts.insert(allocation.hosts.begin(), make_host(empty));
   Placement placement;
   placement.size = 1;
-  placement.hosts = {{"n1", {RankPlacement{}}}};
+  placement.hosts = {{"n1", {RankPlacement{}}, false}};
   const Json host = Json::parse(placement_json(allocation, placement))["hosts"][0];
   EXPECT_EQ(host["host"], "n1");
   EXPECT_EQ(host["gpu_source"], "NVML");
@@ -77,10 +82,33 @@ TEST(PlacementJson, MatchesRanksWithTheirHosts) {
 
 TEST(PlacementJson, SurvivesBytesThatAreNotUtf8) {
   Allocation allocation = gpu_node();
-  allocation.hosts[0].inventory.gpu_source = "CUDA_VISIBLE_DEVICES=\xff";
+  allocation.hosts[0].inventory->gpu_source = "CUDA_VISIBLE_DEVICES=\xff";
   const auto placement = place({}, allocation);
   ASSERT_TRUE(placement);
   EXPECT_TRUE(Json::accept(placement_json(allocation, *placement)));
+}
+
+TEST(PlacementJson, SaysWhatIsNotKnownYet) {
+  Allocation allocation;
+  Host other;
+  other.name = "n2";
+  other.slurm.gpus = 2;
+  other.slurm.gpus_source = "SLURM_GPUS_PER_NODE";
+  other.slots = 2;
+  allocation.hosts = {other};
+  allocation.reasons = {"because"};
+  Json json = Json::parse(placement_json(allocation, place({}, allocation).value()));
+  EXPECT_EQ(json["reasons"][0], "because");
+  EXPECT_EQ(json["hosts"][0]["provisional"], true);
+  EXPECT_EQ(json["hosts"][0]["gpu_source"], "SLURM_GPUS_PER_NODE");
+  EXPECT_EQ(json["hosts"][0]["ranks"][1]["device"], 1);
+  EXPECT_TRUE(json["hosts"][0]["ranks"][1]["gpu"].is_null());
+
+  allocation.hosts[0].slots.reset();
+  json = Json::parse(placement_json(allocation, place({}, allocation).value()));
+  EXPECT_EQ(json["to_ask"][0], "n2");
+  EXPECT_EQ(json["size"], 0);
+  EXPECT_TRUE(json["hosts"].empty());
 }
 
 }  // namespace

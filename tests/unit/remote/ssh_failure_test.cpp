@@ -7,6 +7,7 @@
 namespace hvdrun {
 namespace {
 
+// Of a host "n3".
 struct Case {
   int wait_status;
   const char* errors;
@@ -20,7 +21,7 @@ constexpr int exited(int code) {
 class SshFailure : public testing::TestWithParam<Case> {};
 
 TEST_P(SshFailure, IsExplained) {
-  EXPECT_EQ(explain_ssh_failure(GetParam().wait_status, GetParam().errors, "/opt/hvdrun"),
+  EXPECT_EQ(explain_ssh_failure(GetParam().wait_status, GetParam().errors, "n3", "/opt/hvdrun"),
             GetParam().expected);
 }
 
@@ -32,13 +33,14 @@ INSTANTIATE_TEST_SUITE_P(
              "take new ones with --ssh-accept-new (Host key verification failed.)"},
         Case{exited(255), "ann@n3: Permission denied (publickey).\r\n",
              "the login was refused; `ssh HOST true` must work without a password: put a key "
-             "there, or give one with -i (ann@n3: Permission denied (publickey).)"},
+             "there, or give one with -i (ann@HOST: Permission denied (publickey).)"},
         Case{exited(255), "ssh: Could not resolve hostname n9: Name or service not known\r\n",
              "there is no such name; check -H or the hostfile (ssh: Could not resolve hostname n9: "
              "Name or service not known)"},
         Case{exited(255), "ssh: connect to host n3 port 22: Connection refused\r\n",
              "no ssh server answers there; check the host and the port (-p) (ssh: connect to host "
-             "n3 port 22: Connection refused)"},
+             "HOST port 22: Connection refused)"},
+        Case{exited(255), "n30 and n3-x are not n3\n", "n30 and n3-x are not HOST"},
         Case{exited(255), "", "ssh failed without a word"},
         Case{exited(255), "kex_exchange_identification: read: reset\n",
              "kex_exchange_identification: read: reset"},

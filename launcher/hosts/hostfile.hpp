@@ -1,0 +1,29 @@
+// Hostfiles: one host a line, in the forms of Horovod and Open MPI ("n1 slots=4"), of MPICH
+// ("n1:4"), and of batch systems (a bare name, once for each slot).
+//
+//   [user@]host[:slots] [slots=N] [max_slots=N] [port=N] [user=NAME]
+//
+// The host is a name, a list such as n[01-16,20], which stands for several alike, or an IPv6
+// address in brackets. "#" begins a comment. docs/hosts.md is the page for users.
+#pragma once
+
+#include "base/result.hpp"
+#include "model/host_request.hpp"
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvdrun {
+
+// The hosts of a hostfile's text, in order; a host may be there several times. `name` is the
+// file's, for messages and for HostRequest::source. A pure function. Errors (kExitUsage) are one
+// line with file and line: what cannot be read, no host at all, more than kMaxHosts.
+Result<std::vector<HostRequest>> parse_hostfile(std::string_view text, const std::string& name);
+
+// Reads the file, or pipe. Errors (kExitUsage): it cannot be read, is a folder, no text, or far
+// larger than any hostfile; and those of parse_hostfile.
+Result<std::vector<HostRequest>> read_hostfile(const std::filesystem::path& file);
+
+}  // namespace hvdrun

@@ -1,0 +1,87 @@
+#include "job/plan.hpp"
+
+#include "hosts/slots.hpp"
+#include "placement/place.hpp"
+#include "placement/placement_table.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+Result<void> check_rank(const char* option, int rank, int size) {
+  if (rank < size) return {};
+  return fail(size == 1
+                  ? fmt::format("{} names rank {}, but the job has 1 rank: its only rank is 0",
+                                option, rank)
+                  : fmt::format("{} names rank {}, but the job has {} ranks: its ranks are 0-{}",
+                                option, rank, size, size - 1),
+              kExitUsage);
+}
+
+}  // namespace
+
+bool is_final(const Placement& placement) {
+  return placement.to_ask.empty() &&
+         std::none_of(placement.hosts.begin(), placement.hosts.end(),
+                      [](const auto& host) { return host.is_provisional; });
+}
+
+std::vector<Host> hosts_to_start(const Plan& plan) {
+  if (!plan.placement.to_ask.empty()) return plan.allocation.hosts;
+  std::vector<Host> hosts;
+  for (const auto& host : plan.allocation.hosts)
+    if (std::any_of(plan.placement.hosts.begin(), plan.placement.hosts.end(),
+                    [&](const auto& placed) { return placed.host == host.name; }))
+      hosts.push_back(host);
+  return hosts;
+}
+
+std::size_t expected_ranks(const Plan& plan, const std::string& host) {
+  for (const auto& placed : plan.placement.hosts)
+    if (placed.host == host) return placed.ranks.size();
+  return 0;
+}
+
+void take_inventory(const JobSpec& spec, const std::string& host, HostInventory inventory,
+                    Plan& plan) {
+  for (auto& known : plan.allocation.hosts)
+    if (known.name == host) take_inventory(spec, std::move(inventory), known);
+}
+
+Result<void> place_ranks(const JobSpec& spec, Plan& plan) {
+  JobSpec sized = spec;
+  if (plan.size) sized.ranks = plan.size;
+  HVD_TRY(plan.placement, place(sized, plan.allocation));
+  if (is_final(plan.placement)) plan.size = plan.placement.size;
+  return {};
+}
+
+std::vector<std::string> plan_lines(const JobSpec& spec, const Plan& plan) {
+  std::vector<std::string> lines;
+  if (spec.verbosity > 0)
+    lines.push_back(placement_table(plan.allocation, plan.placement));
+  else
+    lines = plan.placement.notes;
+  if (spec.report_bindings)
+    for (auto& line : bindings_lines(plan.allocation, plan.placement))
+      lines.push_back(std::move(line));
+  return lines;
+}
+
+std::string master_address(const Placement& placement, const Host& first) {
+  if (placement.hosts.size() == 1) return "127.0.0.1";
+  return first.is_this_machine ? first.name : first.address;
+}
+
+Result<void> check_named_ranks(const JobSpec& spec, int size) {
+  if (spec.output.only_ranks && !spec.output.only_ranks->empty())
+    HVD_CHECK(check_rank("--only-rank", spec.output.only_ranks->highest(), size));
+  if (spec.input.to == InputSpec::To::rank) HVD_CHECK(check_rank("--stdin", spec.input.rank, size));
+  return {};
+}
+
+}  // namespace hvdrun

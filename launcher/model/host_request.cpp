@@ -1,0 +1,138 @@
+#include "model/host_request.hpp"
+
+#include "base/quote.hpp"
+#include "slurm/host_list.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr auto npos = std::string_view::npos;
+
+tl::unexpected<Error> refuse(std::string message) {
+  return fail(std::move(message), kExitUsage);
+}
+
+// "::1", "fe80::1%eth0": is it an address, and not a range such as 1-4?
+bool is_ipv6_address(std::string_view text) {
+  // ssh would take a "-" at the front for an option.
+  return text.find(':') != npos && text.front() != '-' &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == ':' || c == '.' || c == '%' || c == '-' || c == '_';
+         });
+}
+
+// Cuts "user@" off the front.
+Result<std::string> take_user(std::string_view& rest, std::string_view whole) {
+  const auto at = rest.find('@');
+  if (at == npos) return std::string();
+  const std::string_view user = rest.substr(0, at);
+  rest.remove_prefix(at + 1);
+  if (!is_host_name(user))
+    return refuse(fmt::format("{} has no user's name before the \"@\"", quote(whole)));
+  return std::string(user);
+}
+
+// Cuts the names off the front; what is left is empty or ":slots".
+Result<std::vector<std::string>> take_names(std::string_view& rest, std::string_view whole) {
+  if (rest.starts_with('[')) {
+    const auto close = rest.find(']');
+    const auto address = rest.substr(1, close == npos ? npos : close - 1);
+    if (close != npos && is_ipv6_address(address)) {
+      rest.remove_prefix(close + 1);
+      return std::vector<std::string>{std::string(address)};
+    }
+  }
+  const auto colon = rest.find(':');
+  const auto names = rest.substr(0, colon);
+  rest.remove_prefix(names.size());
+  if (rest.find(':', 1) != npos)
+    return refuse(
+        fmt::format("{} has more than one \":\"; an IPv6 address stands in brackets: "
+                    "[::1]:4",
+                    quote(whole)));
+  if (names.empty()) return refuse(fmt::format("{} has no host's name", quote(whole)));
+  if (split_host_list(names).size() > 1)
+    return refuse(fmt::format("{} names several hosts where one is wanted", quote(whole)));
+  return expand_host_list(names);
+}
+
+Result<std::optional<int>> read_slots(std::string_view rest, std::string_view whole) {
+  if (rest.empty()) return std::optional<int>();
+  int slots = 0;
+  const char* end = rest.data() + rest.size();
+  const auto [stop, error] = std::from_chars(rest.data() + 1, end, slots);
+  if (rest.front() != ':' || error != std::errc() || stop != end || slots < 1)
+    return refuse(
+        fmt::format("{} needs a whole number of slots after the \":\", 1 or more", quote(whole)));
+  return std::optional<int>(slots);
+}
+
+std::string print_request(const HostRequest& request, const std::string& names) {
+  std::string text = request.user.empty() ? "" : request.user + "@";
+  text += names.find(':') == npos ? names : "[" + names + "]";
+  if (request.slots) text += ":" + std::to_string(*request.slots);
+  return text;
+}
+
+}  // namespace
+
+Result<std::vector<HostRequest>> parse_host_request(std::string_view text,
+                                                    std::string_view source) {
+  if (text.empty()) return refuse("there is a host without a name in the list");
+  std::string_view rest = text;
+  HVD_TRY(const std::string user, take_user(rest, text));
+  HVD_TRY(auto names, take_names(rest, text));
+  HVD_TRY(const auto slots, read_slots(rest, text));
+  std::vector<HostRequest> requests;
+  requests.reserve(names.size());
+  for (auto& name : names)
+    requests.push_back(
+        {std::move(name), slots, user, std::nullopt, std::nullopt, std::string(source)});
+  return requests;
+}
+
+Result<std::vector<HostRequest>> parse_host_requests(std::string_view text,
+                                                     std::string_view source) {
+  std::vector<HostRequest> all;
+  for (const auto entry : split_host_list(text)) {
+    HVD_TRY(auto requests, parse_host_request(entry, source));
+    if (requests.size() > kMaxHosts - all.size())
+      return refuse(fmt::format("{} names more than {} hosts, the most that hvdrun takes",
+                                quote(text), kMaxHosts));
+    std::move(requests.begin(), requests.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+std::string fold_host_requests(const std::vector<HostRequest>& requests) {
+  std::string text;
+  for (auto first = requests.begin(); first != requests.end();) {
+    std::vector<std::string> names;
+    auto next = first;
+    for (; next != requests.end() && next->slots == first->slots && next->user == first->user;
+         ++next) {
+      const bool is_address = next->name.find(':') != npos;
+      if (is_address && !names.empty()) break;
+      names.push_back(next->name);
+      if (is_address) {
+        ++next;
+        break;
+      }
+    }
+    // A comma would cut "a,b:4" in two.
+    std::string folded = fold_hosts(names);
+    for (const auto entry : split_host_list(folded))
+      text += (text.empty() ? "" : ",") + print_request(*first, std::string(entry));
+    first = next;
+  }
+  return text;
+}
+
+}  // namespace hvdrun

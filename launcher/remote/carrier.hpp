@@ -1,0 +1,40 @@
+// What has started an agent and carries its link: this process itself (fork), ssh, srun.
+//
+// Lives on the launcher's loop. Ends the agent where the link cannot, and waits until nothing of it
+// is left.
+#pragma once
+
+#include "control/link.hpp"
+
+#include <functional>
+#include <string>
+
+#include <sys/types.h>
+
+namespace hvdrun {
+
+class Carrier {
+ public:
+  struct Events {
+    std::function<void(LinkEnd)> on_link;      // the agent can be spoken to; once at most
+    std::function<void(std::string)> on_text;  // a line that the carrier printed: ssh's warnings
+    std::function<void()> on_end;              // nothing comes after it
+  };
+
+  virtual ~Carrier() = default;
+
+  // Ends the agent now, however it is. `agent` is its process id on its host; 0: not known.
+  virtual void kill(pid_t agent) = 0;
+
+  // Whether on_end has come, or is not to be waited for.
+  virtual bool ended() const = 0;
+
+  // Why there is no agent, when it has ended before the agent greeted: in a user's words, without
+  // the host's name, so that hosts with one trouble can be told together.
+  virtual std::string failure() const = 0;
+
+  // Blocks until it has ended, for seconds at most. Whether its host has said that nothing is left.
+  virtual bool wait() = 0;
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,216 @@
+#include "slurm/host_list.hpp"
+
+#include "base/quote.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdint>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr auto npos = std::string_view::npos;
+
+// "08-11": width 2. One number is a range of one.
+struct Range {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  std::size_t width = 0;
+
+  std::uint64_t size() const { return last - first + 1; }
+};
+
+struct Bracket {
+  std::string_view before;  // the text between the last bracket and this one
+  std::vector<Range> ranges;
+  std::uint64_t size = 0;
+};
+
+// One entry of a list: text and brackets in turn, and what comes after them.
+struct Pattern {
+  std::vector<Bracket> brackets;
+  std::string_view after;
+  std::uint64_t size = 1;
+};
+
+tl::unexpected<Error> refuse(std::string message) {
+  return fail(std::move(message), kExitUsage);
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+bool is_name_character(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
+}
+
+Result<std::uint64_t> read_number(std::string_view text, std::string_view whole) {
+  constexpr std::size_t kMostDigits = 18;  // what surely fits
+  const bool is_number = !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+  if (!is_number)
+    return refuse(fmt::format("{} has {} in brackets where numbers such as 1-4,7 are wanted",
+                              quote(whole), quote(text)));
+  const auto zeros = std::min(text.find_first_not_of('0'), text.size());
+  if (text.size() - zeros > kMostDigits || text.size() > kLongestHostName)
+    return refuse(fmt::format("{} has a number that is too long", quote(whole)));
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+Result<Range> read_range(std::string_view text, std::string_view whole) {
+  const auto dash = text.find('-');
+  Range range;
+  range.width = std::min(dash, text.size());
+  HVD_TRY(range.first, read_number(text.substr(0, dash), whole));
+  range.last = range.first;
+  if (dash != npos) {
+    HVD_TRY(range.last, read_number(text.substr(dash + 1), whole));
+  }
+  if (range.last < range.first)
+    return refuse(fmt::format("{} counts backwards at {}", quote(whole), quote(text)));
+  return range;
+}
+
+Result<Bracket> read_bracket(std::string_view before, std::string_view inside,
+                             std::string_view whole) {
+  Bracket bracket{before, {}, 0};
+  while (true) {
+    const auto comma = inside.find(',');
+    HVD_TRY(const Range range, read_range(inside.substr(0, comma), whole));
+    bracket.ranges.push_back(range);
+    // Both numbers are below 10^18, so that this cannot overflow before the check stops it.
+    bracket.size += range.size();
+    if (bracket.size > kMaxHosts) return bracket;  // too many; the caller says so
+    if (comma == npos) return bracket;
+    inside.remove_prefix(comma + 1);
+  }
+}
+
+tl::unexpected<Error> too_many(std::string_view text) {
+  return refuse(fmt::format("{} names more than {} hosts, the most that hvdrun takes", quote(text),
+                            kMaxHosts));
+}
+
+// The longest name that the pattern makes.
+std::size_t longest_name(const Pattern& pattern) {
+  std::size_t length = pattern.after.size();
+  for (const auto& bracket : pattern.brackets) {
+    std::size_t widest = 0;
+    for (const auto& range : bracket.ranges)
+      widest = std::max({widest, range.width, std::to_string(range.last).size()});
+    length += bracket.before.size() + widest;
+  }
+  return length;
+}
+
+Result<void> check_characters(std::string_view text, std::string_view whole) {
+  const auto odd = std::find_if_not(text.begin(), text.end(), is_name_character);
+  if (odd == text.end()) return {};
+  if (*odd == '[') return refuse(fmt::format("{} has a \"[\" without \"]\"", quote(whole)));
+  if (*odd == ']') return refuse(fmt::format("{} has a \"]\" without \"[\"", quote(whole)));
+  return refuse(fmt::format("{} has {}, which no host's name has", quote(whole),
+                            quote(std::string_view(&*odd, 1))));
+}
+
+Result<Pattern> read_pattern(std::string_view text) {
+  if (text.empty()) return refuse("there is a host without a name in the list");
+  if (text.front() == '-')
+    return refuse(fmt::format("{} is no host's name: it begins with \"-\"", quote(text)));
+  Pattern pattern;
+  std::string_view rest = text;
+  while (true) {
+    const auto open = rest.find('[');
+    const auto close = rest.find(']', open == npos ? 0 : open);
+    if (open == npos || close == npos) break;
+    HVD_CHECK(check_characters(rest.substr(0, open), text));
+    HVD_TRY(auto bracket,
+            read_bracket(rest.substr(0, open), rest.substr(open + 1, close - open - 1), text));
+    if (bracket.size > kMaxHosts) return too_many(text);
+    pattern.size *= bracket.size;
+    if (pattern.size > kMaxHosts) return too_many(text);
+    pattern.brackets.push_back(std::move(bracket));
+    rest.remove_prefix(close + 1);
+  }
+  HVD_CHECK(check_characters(rest, text));
+  pattern.after = rest;
+  if (longest_name(pattern) > kLongestHostName)
+    return refuse(
+        fmt::format("{} makes names longer than {} characters, the most that a host's "
+                    "name may have",
+                    quote(text), kLongestHostName));
+  return pattern;
+}
+
+// All numbers of a bracket, as written.
+std::vector<std::string> list_numbers(const Bracket& bracket) {
+  std::vector<std::string> numbers;
+  numbers.reserve(bracket.size);
+  for (const auto& range : bracket.ranges)
+    for (auto value = range.first; value <= range.last; ++value)
+      numbers.push_back(fmt::format("{:0{}}", value, range.width));
+  return numbers;
+}
+
+void append_names(const Pattern& pattern, std::vector<std::string>& names) {
+  const std::size_t brackets = pattern.brackets.size();
+  std::vector<std::vector<std::string>> numbers;
+  for (const auto& bracket : pattern.brackets) numbers.push_back(list_numbers(bracket));
+  std::vector<std::size_t> positions(brackets, 0);
+  for (std::uint64_t made = 0; made < pattern.size; ++made) {
+    std::string name;
+    for (std::size_t i = 0; i < brackets; ++i)
+      name.append(pattern.brackets[i].before).append(numbers[i][positions[i]]);
+    names.push_back(name.append(pattern.after));
+    // An odometer whose wheels turn in scontrol's order: the last one, then from the first on.
+    for (std::size_t turn = 0; turn < brackets; ++turn) {
+      const std::size_t wheel = turn == 0 ? brackets - 1 : turn - 1;
+      if (++positions[wheel] < numbers[wheel].size()) break;
+      positions[wheel] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+bool is_host_name(std::string_view text) {
+  return !text.empty() && text.front() != '-' && text.size() <= kLongestHostName &&
+         std::all_of(text.begin(), text.end(), is_name_character);
+}
+
+std::vector<std::string_view> split_host_list(std::string_view text) {
+  std::vector<std::string_view> entries;
+  std::size_t begin = 0;
+  bool inside = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '[') inside = true;
+    if (text[i] == ']') inside = false;
+    if (text[i] != ',' || inside) continue;
+    entries.push_back(text.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  entries.push_back(text.substr(begin));
+  return entries;
+}
+
+Result<std::vector<std::string>> expand_host_list(std::string_view text) {
+  std::vector<Pattern> patterns;
+  std::uint64_t size = 0;
+  for (const auto entry : split_host_list(text)) {
+    HVD_TRY(auto pattern, read_pattern(entry));
+    size += pattern.size;
+    if (size > kMaxHosts) return too_many(text);
+    patterns.push_back(std::move(pattern));
+  }
+  std::vector<std::string> names;
+  names.reserve(size);
+  for (const auto& pattern : patterns) append_names(pattern, names);
+  return names;
+}
+
+}  // namespace hvdrun

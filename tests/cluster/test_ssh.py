@@ -1,0 +1,280 @@
+"""hvdrun over ssh, from the login host, as an ordinary user."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import Cluster, wait_until
+from harness import BUILD, SOAK
+
+HVDRUN = BUILD / "bin/hvdrun"
+HOSTS = ("login", "n1", "n2", "n3", "n4")
+OURS = re.compile(r"hvdrun|sleep 7777")  # of what a host's processes are called
+
+
+class Jobs:
+    """Starts hvdrun in the cluster; afterwards nothing of its jobs may be left on any host that is reached."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    def run(self, *words: object, **options: object) -> subprocess.CompletedProcess:
+        return self.cluster.run(HVDRUN, *words, **options)
+
+    def start(self, *words: object, **options: object) -> subprocess.Popen:
+        return self.cluster.start(HVDRUN, *words, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, **options)
+
+    def processes(self, host: str) -> list[str]:
+        lines = self.cluster.output("ps", "-eo", "pid=,stat=,args=", on=host, user="root").splitlines()
+        return [line for line in lines if OURS.search(line) and " Z" not in line]
+
+    def files(self, host: str) -> list[str]:
+        return self.cluster.output("sh", "-c", "ls -d /tmp/hvd* /dev/shm/* 2> /dev/null; true", on=host,
+                                   user="root").split()
+
+    def left(self, hosts: tuple[str, ...] = HOSTS) -> dict[str, list[str]]:
+        found = {host: self.processes(host) + self.files(host) for host in hosts}
+        return {host: lines for host, lines in found.items() if lines}
+
+    def wait_for_ranks(self, host: str, count: int) -> None:
+        wait_until(lambda: sum("sleep 7777" in line for line in self.processes(host)) == count,
+                   f"{count} ranks run on {host}")
+
+    def pid_of(self, host: str, name: str) -> str:
+        return self.cluster.output("pgrep", "-x", name, on=host, user="root").strip()
+
+
+@pytest.fixture
+def jobs(cluster: Cluster) -> Iterator[Jobs]:
+    jobs = Jobs(cluster)
+    yield jobs
+    assert not jobs.left(), "left over after the test"
+
+
+def finish(job: subprocess.Popen, limit_s: float = 30) -> tuple[int, str, str]:
+    out, err = job.communicate(timeout=limit_s)
+    return job.returncode, out, err
+
+
+def test_ranks_know_where_they_are(jobs: Jobs) -> None:
+    """Uneven hosts: 4, 3, 1, 1."""
+    report = 'echo $HVD_RANK $(hostname) $HVD_HOSTNAME $HVD_LOCAL_RANK/$HVD_LOCAL_SIZE $HVD_NODE_RANK/$HVD_NODE_COUNT ' \
+             '$HOROVOD_CROSS_RANK/$HOROVOD_CROSS_SIZE $MASTER_ADDR $(pwd)'
+    done = jobs.run("--label", "none", "--pmix", "off", "-H", "n1:4,n2:3,n3:1,n4:1", "sh", "-c", report, folder="/tmp")
+    assert done.returncode == 0, done.stderr
+    ranks = sorted(line.split() for line in done.stdout.splitlines())
+    assert [" ".join(words) for words in ranks] == [
+        "0 n1 n1 0/4 0/4 0/4 n1 /tmp", "1 n1 n1 1/4 0/4 0/2 n1 /tmp", "2 n1 n1 2/4 0/4 0/2 n1 /tmp",
+        "3 n1 n1 3/4 0/4 0/1 n1 /tmp", "4 n2 n2 0/3 1/4 1/4 n1 /tmp", "5 n2 n2 1/3 1/4 1/2 n1 /tmp",
+        "6 n2 n2 2/3 1/4 1/2 n1 /tmp", "7 n3 n3 0/1 2/4 2/4 n1 /tmp", "8 n4 n4 0/1 3/4 3/4 n1 /tmp"]
+
+
+def test_hosts_say_what_they_offer(jobs: Jobs) -> None:
+    """Without a number of ranks, and with this host among the others."""
+    done = jobs.run("--verbose", "-H", "n1,login", "sh", "-c", "hostname")
+    assert done.returncode == 0, done.stderr
+    cores = os.cpu_count()
+    assert f"{2 * cores} ranks on 2 hosts" in done.stderr, done.stderr
+    assert sorted(done.stdout.split()[1::2]) == sorted(["n1"] * cores + ["login"] * cores)
+
+
+def test_the_environment_travels_but_what_belongs_to_a_host(jobs: Jobs) -> None:
+    done = jobs.run("-np", 1, "-H", "n2", "-x", "GIVEN=a b\n'c'", "env",
+                    environment={"CUDA_VISIBLE_DEVICES": "7", "XDG_RUNTIME_DIR": "/run/here", "KEPT": "x y"})
+    assert done.returncode == 0, done.stderr
+    assert "GIVEN=a b\n'c'\n" in done.stdout and "KEPT=x y\n" in done.stdout
+    assert "CUDA_VISIBLE_DEVICES" not in done.stdout and "/run/here" not in done.stdout
+    assert "SSH_CONNECTION=10.80.0.1 " in done.stdout, "of the host's own login"
+
+
+def test_output_input_and_files(jobs: Jobs, shared: Path) -> None:
+    done = jobs.run("-np", 2, "-H", "n1:1,n2:1", "--map-by", "node", "--label", "rank@host", "--output-filename",
+                    shared / "logs", "--stdin", "1", "sh", "-c", "cat; hostname", input="typed\n")
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["[0@n1] n1", "[1@n2] n2", "[1@n2] typed"]
+    assert jobs.cluster.output("cat", shared / "logs/rank.0001/stdout") == "typed\nn2\n"
+
+
+def test_the_rank_that_failed_first_is_named_with_its_host(jobs: Jobs) -> None:
+    done = jobs.run("-np", 4, "-H", "n[1-4]:1", "sh", "-c", "[ $HVD_RANK = 2 ] && echo why >&2 && exit 3; sleep 7777")
+    assert done.returncode == 3
+    assert "rank 2 on n3 failed: exit code 3" in done.stderr and "| why" in done.stderr, done.stderr
+
+
+def test_signals_reach_ranks_on_other_hosts(jobs: Jobs, shared: Path) -> None:
+    job = jobs.start("-np", 2, "-H", "n1:1,n2:1", "--grace", 20, "--report", shared / "report", "sh", "-c",
+                     f"trap 'echo usr1' USR1; trap 'echo term; exit 0' TERM; touch {shared}/$HVD_RANK; while :; do sleep 0.1; done")
+    wait_until(lambda: len(jobs.cluster.output("ls", shared).split()) == 2, "both ranks run")
+    job.send_signal(signal.SIGUSR1)
+    lines = sorted(job.stdout.readline() for _ in range(2))
+    assert lines == ["[0] usr1\n", "[1] usr1\n"]
+    job.send_signal(signal.SIGTERM)
+    code, out, err = finish(job)
+    assert code == 128 + signal.SIGTERM and sorted(out.splitlines()) == ["[0] term", "[1] term"], err
+    report = json.loads(jobs.cluster.output("cat", shared / "report"))
+    assert [rank["host"] for rank in report["ranks"]] == ["n1", "n2"]
+
+
+def start_sleepers(jobs: Jobs, *options: object) -> subprocess.Popen:
+    """Two ranks on each of n1 and n2."""
+    job = jobs.start("-np", 4, "-H", "n1:2,n2:2", "--grace", 1, *options, "sleep", 7777)
+    for host in ("n1", "n2"):
+        jobs.wait_for_ranks(host, 2)
+    return job
+
+
+@pytest.mark.parametrize("victim", ["hvdrun-agent", "hvdrun-guard"])
+def test_an_agent_or_its_guard_is_killed(jobs: Jobs, victim: str) -> None:
+    job = start_sleepers(jobs)
+    jobs.cluster.output("kill", "-9", jobs.pid_of("n2", victim), on="n2", user="root")
+    code, _, err = finish(job)
+    assert code == 125 and "on n2 was " in err, err
+
+
+def test_agent_and_guard_are_killed_at_once(jobs: Jobs) -> None:
+    """Then sshd's end of the pipes closes, and nobody is left there who could sweep: a later job's agent is not hvdrun's
+    to ask. What ranks do is what the kernel does when their parent dies: they get SIGKILL."""
+    job = start_sleepers(jobs)
+    pids = [jobs.pid_of("n2", name) for name in ("hvdrun-agent", "hvdrun-guard")]
+    jobs.cluster.output("kill", "-9", *pids, on="n2", user="root")
+    code, _, err = finish(job)
+    assert code == 125 and "the agent on n2 was lost" in err, err
+    wait_until(lambda: not jobs.processes("n2"), "n2 has none of our processes")
+    jobs.cluster.run("sh", "-c", "rm -rf /tmp/hvd* /dev/shm/hvd*", on="n2", user="root")
+
+
+def test_a_rank_is_killed_on_another_host(jobs: Jobs) -> None:
+    job = start_sleepers(jobs)
+    jobs.cluster.output("pkill", "-9", "-o", "sleep", on="n2", user="root")
+    code, _, err = finish(job)
+    assert code == 128 + signal.SIGKILL and re.search(r"rank [23] on n2 failed: killed by SIGKILL", err), err
+
+
+def test_the_launcher_is_killed(jobs: Jobs) -> None:
+    job = start_sleepers(jobs)
+    job.kill()
+    finish(job)
+    wait_until(lambda: not jobs.left(), "nothing is left on any host", 10)
+
+
+def test_a_host_is_cut_off(jobs: Jobs) -> None:
+    """No packet in or out: the launcher finds out, and so does the agent there."""
+    job = start_sleepers(jobs, "--host-timeout", 2)
+    jobs.cluster.cut("n2")
+    code, _, err = finish(job)
+    assert code == 125 and "the agent on n2 was lost: no sign of life for 2 s" in err, err
+    assert not jobs.left(("login", "n1"))
+    wait_until(lambda: not jobs.processes("n2"), "the agent on n2 has given up by itself", 10)
+
+
+def test_a_host_loses_power(jobs: Jobs) -> None:
+    job = start_sleepers(jobs, "--host-timeout", 2)
+    jobs.cluster.kill("n2")
+    code, _, err = finish(job)
+    assert code == 125 and "the agent on n2 was lost: no sign of life for 2 s" in err, err
+    assert not jobs.left(("login", "n1"))
+    jobs.cluster.power_on("n2")
+
+
+def test_a_host_stands_still(jobs: Jobs) -> None:
+    job = start_sleepers(jobs, "--host-timeout", 2)
+    jobs.cluster.freeze("n2")
+    code, _, err = finish(job)
+    assert code == 125 and "the agent on n2 was lost: no sign of life for 2 s" in err, err
+    jobs.cluster.thaw("n2")
+    wait_until(lambda: not jobs.left(), "nothing is left after the thaw", 10)
+
+
+def test_an_agent_stands_still(jobs: Jobs) -> None:
+    job = start_sleepers(jobs, "--host-timeout", 2)
+    jobs.cluster.output("kill", "-STOP", jobs.pid_of("n2", "hvdrun-agent"), on="n2", user="root")
+    code, _, err = finish(job)
+    assert code == 125 and "the agent on n2 was lost: no sign of life for 2 s" in err, err
+    wait_until(lambda: not jobs.left(), "the guard has let the agent go on, and end", 10)
+
+
+def test_a_job_that_lost_a_host_is_started_again_on_the_others(jobs: Jobs, shared: Path) -> None:
+    job = jobs.start("-np", 2, "-H", "n1:2,n2:2", "--map-by", "node", "--host-timeout", 2, "--max-restarts", 1, "sh", "-c",
+                     f"hostname > {shared}/$HVD_RESTART_COUNT.$HVD_RANK; [ $HVD_RESTART_COUNT = 1 ] || exec sleep 7777")
+    for host in ("n1", "n2"):
+        jobs.wait_for_ranks(host, 1)
+    jobs.cluster.kill("n2")
+    code, _, err = finish(job)
+    assert code == 0, err
+    assert jobs.cluster.output("sh", "-c", f"cd {shared} && cat 0.0 0.1 1.0 1.1").split() == ["n1", "n2", "n1", "n1"]
+    jobs.cluster.power_on("n2")
+
+
+def test_hosts_that_cannot_be_reached(jobs: Jobs) -> None:
+    """One line for each trouble, all hosts that have it in it."""
+    done = jobs.run("-H", "n1:1,nosuch1:1,nosuch2:1,n2:1:1", "true")
+    assert done.returncode == 2, "a hostlist that is none"
+    done = jobs.run("-H", "n1:1,nosuch1:1,nosuch2:1,n2:1", "true")
+    assert done.returncode == 125 and "hvdrun: nosuch[1-2]: there is no such name" in done.stderr, done.stderr
+    done = jobs.run("-H", "n[1-3]:1", "--ssh-port", 9, "true")
+    assert done.returncode == 125 and "hvdrun: n[1-3]: no ssh server answers there" in done.stderr, done.stderr
+    done = jobs.run("-H", "n[1-2]:1", "--agent-path", "/opt/none/hvdrun", "true")
+    assert "hvdrun: n[1-2]: hvdrun not found at /opt/none/hvdrun" in done.stderr, done.stderr
+
+
+def test_a_login_that_is_refused(jobs: Jobs) -> None:
+    done = jobs.run("-H", "root@n1:1", "true")
+    assert done.returncode == 125 and "n1: the login was refused" in done.stderr, done.stderr
+
+
+def test_a_key_that_is_not_known(jobs: Jobs) -> None:
+    """Before and after the user says that it is to be taken."""
+    strict = "mkdir -p .ssh && cd .ssh && { mv config config.kept 2> /dev/null; touch none; " \
+             "printf 'UserKnownHostsFile ~/.ssh/none\\nGlobalKnownHostsFile /dev/null\\nStrictHostKeyChecking ask\\n' > config; }"
+    restore = "cd .ssh && rm -f config none && { mv config.kept config 2> /dev/null; true; }"
+    jobs.cluster.output("sh", "-c", strict)
+    try:
+        done = jobs.run("-H", "n1:1", "true")
+        assert done.returncode == 125 and "--ssh-accept-new" in done.stderr, done.stderr
+        assert jobs.run("-H", "n1:1", "--ssh-accept-new", "true").returncode == 0
+        assert jobs.run("-H", "n1:1", "true").returncode == 0, "it is known now"
+    finally:
+        jobs.cluster.output("sh", "-c", restore)
+
+
+def test_a_folder_that_is_not_there(jobs: Jobs) -> None:
+    """The caller's folder is on the login host only."""
+    jobs.cluster.output("mkdir", "-p", "/tmp/here")
+    done = jobs.run("-H", "n1:1,n2:1", "true", folder="/tmp/here")
+    assert done.returncode == 2 and "cannot enter the working directory /tmp/here on n" in done.stderr, done.stderr
+
+
+def test_a_start_that_takes_too_long_names_the_hosts(jobs: Jobs) -> None:
+    jobs.cluster.freeze("n2")
+    done = jobs.run("-H", "n1:1,n2:1", "--start-timeout", 2, "true")
+    assert done.returncode == 124, done.stderr
+    assert "hvdrun: n2: no answer: still connecting" in done.stderr and "hvdrun: n1: ready" in done.stderr, done.stderr
+    jobs.cluster.thaw("n2")
+    wait_until(lambda: not jobs.left(), "nothing is left after the thaw", 10)
+
+
+def test_a_user_who_interrupts_the_start(jobs: Jobs) -> None:
+    jobs.cluster.freeze("n2")
+    job = jobs.start("-H", "n1:1,n2:1", "true")
+    wait_until(lambda: jobs.processes("n1"), "the agent on n1 is there")
+    job.send_signal(signal.SIGINT)
+    code, _, err = finish(job)
+    assert code == 130 and "interrupted: stopping the start" in err, err
+    jobs.cluster.thaw("n2")
+    wait_until(lambda: not jobs.left(), "nothing is left after the thaw", 10)
+
+
+def test_thirty_launches_leave_nothing(jobs: Jobs) -> None:
+    for _ in range(500 if SOAK else 30):
+        done = jobs.run("-np", 8, "--pmix", "off", "-H", "n[1-4]:2", "true")
+        assert done.returncode == 0, done.stderr
+    assert not jobs.left()

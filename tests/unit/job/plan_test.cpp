@@ -1,0 +1,94 @@
+#include "job/plan.hpp"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+TEST(NamedRanks, AcceptsRanksOfTheJob) {
+  JobSpec job;
+  EXPECT_TRUE(check_named_ranks(job, 1));
+  job.output.only_ranks = RankSet::parse("0,2-3").value();
+  job.input.rank = 3;
+  EXPECT_TRUE(check_named_ranks(job, 4));
+}
+
+TEST(NamedRanks, RefusesRanksThatTheJobDoesNotHave) {
+  JobSpec job;
+  job.output.only_ranks = RankSet::parse("0,9").value();
+  EXPECT_EQ(check_named_ranks(job, 2).error().message,
+            "--only-rank names rank 9, but the job has 2 ranks: its ranks are 0-1");
+  EXPECT_EQ(check_named_ranks(job, 2).error().exit_code, kExitUsage);
+  job.output.only_ranks.reset();
+  job.input.rank = 5;
+  EXPECT_EQ(check_named_ranks(job, 1).error().message,
+            "--stdin names rank 5, but the job has 1 rank: its only rank is 0");
+  job.input.to = InputSpec::To::all;
+  EXPECT_TRUE(check_named_ranks(job, 1));
+}
+
+Host host(const std::string& name, std::optional<int> slots, int cores) {
+  Host host;
+  host.name = host.address = name;
+  host.slots = slots;
+  if (slots) host.slots_fixed = true;
+  if (cores > 0) {
+    host.inventory.emplace();
+    for (int pu = 0; pu < cores; ++pu) host.inventory->cores.push_back({0, 0, {pu}});
+  }
+  return host;
+}
+
+std::vector<std::string> names(const std::vector<Host>& hosts) {
+  std::vector<std::string> names;
+  for (const auto& host : hosts) names.push_back(host.name);
+  return names;
+}
+
+TEST(Plan, AsksTheHostsThatTheGuessPutsRanksOn) {
+  JobSpec spec;
+  spec.ranks = 3;
+  Plan plan;
+  plan.allocation.hosts = {host("a", 2, 0), host("b", 2, 0), host("c", 2, 0)};
+  ASSERT_TRUE(place_ranks(spec, plan));
+  EXPECT_FALSE(is_final(plan.placement));
+  EXPECT_EQ(names(hosts_to_start(plan)), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(expected_ranks(plan, "a"), 2u);
+  EXPECT_EQ(expected_ranks(plan, "c"), 0u);
+  EXPECT_FALSE(plan.size);
+}
+
+TEST(Plan, BecomesFinalWhenTheHostsHaveAnswered) {
+  JobSpec spec;
+  Plan plan;
+  plan.allocation.hosts = {host("a", {}, 0), host("b", {}, 0)};
+  ASSERT_TRUE(place_ranks(spec, plan));
+  EXPECT_EQ(names(hosts_to_start(plan)), (std::vector<std::string>{"a", "b"})) << "all are asked";
+  take_inventory(spec, "a", *host("", {}, 3).inventory, plan);
+  take_inventory(spec, "b", *host("", {}, 1).inventory, plan);
+  ASSERT_TRUE(place_ranks(spec, plan));
+  EXPECT_TRUE(is_final(plan.placement));
+  EXPECT_EQ(plan.size, 4);
+  EXPECT_EQ(expected_ranks(plan, "a"), 3u);
+  EXPECT_EQ(expected_ranks(plan, "b"), 1u);
+}
+
+TEST(MasterAddress, IsWhereAllRanksFindTheFirst) {
+  Placement placement;
+  placement.hosts.resize(1);
+  auto first = host("n1.cluster", 1, 1);
+  first.is_this_machine = true;
+  first.address = "localhost";
+  EXPECT_EQ(master_address(placement, first), "127.0.0.1");
+  placement.hosts.resize(2);
+  EXPECT_EQ(master_address(placement, first), "n1.cluster");
+  first.is_this_machine = false;
+  first.address = "n1";
+  EXPECT_EQ(master_address(placement, first), "n1");
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,175 @@
+// One bridge; the test plays the other host's over a socket pair.
+#include "transport/bridge.hpp"
+
+#include "bootstrap/socket.hpp"
+#include "collective/communicator.hpp"
+#include "support.hpp"
+
+#include <cstring>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+namespace libhvd {
+namespace {
+
+// Ranks 0 and 2 are here, on a; rank 1 is on b.
+class BridgeTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = Segment::anonymous(3);
+    ASSERT_TRUE(made.ok());
+    segment_ = std::make_shared<Segment>(std::move(*made));
+    segment_->set_places({{0, "a", 10}, {1, "b", 11}, {0, "a", 12}}, 0);
+    ASSERT_TRUE(segment_->add_bridge(0).ok());
+  }
+
+  void start(std::chrono::milliseconds silence = {}) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    other_.reset(ends[1]);
+    std::vector<HostSocket> sockets;
+    sockets.push_back({1, Fd(ends[0])});
+    auto started = Bridge::start(segment_, std::move(sockets), silence);
+    ASSERT_TRUE(started.ok());
+    bridge_ = std::move(*started);
+  }
+
+  void say(const void* bytes, std::size_t count) {
+    const Bytes all(static_cast<const std::uint8_t*>(bytes), count);
+    ASSERT_TRUE(send_all(other_, all, Deadline(std::chrono::minutes(1))).ok());
+  }
+  void say(const FrameHead& head) { say(&head, sizeof head); }
+
+  std::vector<std::uint8_t> hear(std::size_t count) {
+    std::vector<std::uint8_t> bytes(count);
+    EXPECT_TRUE(receive_all(other_, bytes, Deadline(std::chrono::minutes(1))).ok());
+    return bytes;
+  }
+
+  // The next that is no beat.
+  FrameHead hear_head() {
+    FrameHead head{};
+    do {
+      const auto bytes = hear(sizeof head);
+      std::memcpy(&head, bytes.data(), sizeof head);
+    } while (head.kind == FrameKind::beat);
+    return head;
+  }
+
+  // What rank 0 is told when it waits for the others.
+  std::string failure_of_rank_0() {
+    Communicator communicator(segment_, 0);
+    const Outcome outcome = communicator.barrier({});
+    return outcome.ok() ? "none" : outcome.error().message;
+  }
+
+  std::shared_ptr<Segment> segment_;
+  Fd other_;
+  std::unique_ptr<Bridge> bridge_;
+};
+
+FrameHead head_of(FrameKind kind, std::uint32_t rank, std::uint32_t step, Used used = {}) {
+  FrameHead head{};
+  head.kind = kind;
+  head.rank = rank;
+  head.step = step;
+  head.used = used;
+  return head;
+}
+
+TEST_F(BridgeTest, SendsOnlyWhatIsUsed) {
+  start();
+  Area& area = segment_->block(2).areas[1];
+  std::memset(area.input, 'i', 100);
+  std::memset(area.result + 50, 'r', 7);
+  area.used = {0, 100, 50, 57};
+  segment_->publish(2, 1);
+  const FrameHead head = hear_head();
+  EXPECT_EQ(head.kind, FrameKind::step);
+  EXPECT_EQ(head.rank, 2u);
+  EXPECT_EQ(head.step, 1u);
+  std::vector<std::uint8_t> wanted(100, 'i');
+  wanted.insert(wanted.end(), 7, 'r');
+  EXPECT_EQ(hear(107), wanted);
+}
+
+TEST_F(BridgeTest, TellsThatARankHasLeftAfterItsLastStep) {
+  segment_->publish(2, 1);
+  segment_->set_left(2);
+  start();
+  EXPECT_EQ(hear_head().kind, FrameKind::step);
+  const FrameHead head = hear_head();
+  EXPECT_EQ(head.kind, FrameKind::left);
+  EXPECT_EQ(head.rank, 2u);
+}
+
+TEST_F(BridgeTest, SaysGoodbyeLastOfAll) {
+  start();
+  segment_->set_failure(FailureKind::died, 2);
+  std::thread leaving([&] { bridge_.reset(); });
+  EXPECT_EQ(hear_head().kind, FrameKind::failure);
+  EXPECT_EQ(hear_head().kind, FrameKind::goodbye);
+  other_.reset();  // it has been heard
+  leaving.join();
+}
+
+TEST_F(BridgeTest, TakesTheFailureThatAnotherHostHasFound) {
+  start();
+  say(head_of(FrameKind::failure, 2, static_cast<std::uint32_t>(FailureKind::died)));
+  EXPECT_NE(failure_of_rank_0().find("rank 2 (pid 12 on a) has died"), std::string::npos);
+}
+
+TEST_F(BridgeTest, FindsAHostSilent) {
+  start(std::chrono::milliseconds(50));
+  EXPECT_NE(failure_of_rank_0().find("host b (rank 1) does not answer"), std::string::npos);
+}
+
+TEST_F(BridgeTest, TakesAConnectionThatEndsForADeadRank) {
+  start();
+  other_.reset();
+  EXPECT_NE(failure_of_rank_0().find("rank 1 (pid 11 on b) has died"), std::string::npos);
+}
+
+TEST_F(BridgeTest, BlamesTheLeaverAndNotWhoEndsBecauseOfIt) {
+  start();
+  say(head_of(FrameKind::step, 1, 1));  // rank 1 waits for rank 2, which has left
+  segment_->set_left(2);
+  other_.reset();
+  segment_->publish(0, 1);
+  EXPECT_NE(failure_of_rank_0().find("rank 2 (pid 12 on a) has left"), std::string::npos);
+}
+
+// Whatever a connection brings: an end with a reason, and nothing written outside the area.
+TEST_F(BridgeTest, RefusesWhatMakesNoSense) {
+  constexpr auto kMost = static_cast<std::uint32_t>(kChunkBytes);
+  const std::vector<FrameHead> nonsense{
+      head_of(static_cast<FrameKind>(0), 0, 0),
+      head_of(static_cast<FrameKind>(99), 0, 0),
+      head_of(FrameKind::step, 2, 1),  // a rank of our own host
+      head_of(FrameKind::step, 3, 1),  // no rank
+      head_of(FrameKind::step, 1, 2),  // out of order
+      head_of(FrameKind::step, 1, 0),
+      head_of(FrameKind::step, 1, 1, {kRecordBytes + 1, 0, 0, 0}),
+      head_of(FrameKind::step, 1, 1, {0, kMost + 1, 0, 0}),
+      head_of(FrameKind::step, 1, 1, {0, 0, 0, kMost + 1}),
+      head_of(FrameKind::step, 1, 1, {0, 0, 2, 1}),
+      head_of(FrameKind::left, 0, 0),
+      head_of(FrameKind::failure, 1, 0),
+      head_of(FrameKind::failure, 1, 99),
+      head_of(FrameKind::failure, 7, 1),
+  };
+  for (std::size_t i = 0; i < nonsense.size(); ++i) {
+    SetUp();
+    start();
+    say(nonsense[i]);
+    EXPECT_NE(failure_of_rank_0().find("host b (rank 1) has sent what makes no sense"),
+              std::string::npos)
+        << "case " << i;
+    bridge_.reset();
+  }
+}
+
+}  // namespace
+}  // namespace libhvd

@@ -67,7 +67,10 @@ def test_a_killed_job_goes_on_at_another_number_of_ranks(
     done = sandbox.run("-np", size, DIGITS, *LONG, "--checkpoint-dir", "run", "--resume").expect(0)
     after = losses(done)
     assert min(after) > 1, "it went on"
-    assert_same({**before, **after}, uninterrupted)
+    # The last line before the kill may have gone with hvdrun.
+    assert [*before] == [*range(1, max(before) + 1)] and [*after] == [*range(min(after), max(uninterrupted) + 1)]
+    found = {**before, **after}
+    assert_same(found, {epoch: uninterrupted[epoch] for epoch in found})
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])

@@ -7,7 +7,7 @@
 // Prints "loaded STEP" or "nothing", then for each save "saved STEP" or "failed STEP: why", all on
 // rank 0. The content of step S is made from S, and what is loaded is checked: exit code 3 when it
 // does not fit together. --steps 0 only loads. --pace FILE: waits before step S until FILE has S
-// lines.
+// lines. --ready FILE: each rank adds a line with the step that it goes on from.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -110,7 +110,7 @@ int run(const Arguments& arguments) {
     hvd::rank0() << "nothing" << std::endl;
   }
   if (!arguments.ready.empty())
-    std::ofstream(arguments.ready, std::ios::app) << hvd::rank() << '\n';
+    std::ofstream(arguments.ready, std::ios::app) << step << '\n';
   const std::uint64_t last = arguments.steps > ~step ? ~std::uint64_t{0} : step + arguments.steps;
   for (std::uint64_t count = 1; step < last; ++count) {
     if (!arguments.pace.empty()) wait_for_pace(arguments.pace, count);

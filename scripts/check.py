@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -40,7 +41,8 @@ class Outcome:
 class Check:
     """Runs steps in lanes. One thread a lane; `self._changed` guards what they share."""
 
-    def __init__(self, chosen: list[Step], inputs: str | None) -> None:
+    def __init__(self, chosen: list[Step], inputs: str | None, keep: Callable[[Outcome], None] | None) -> None:
+        self._keep = keep  # is told each step's outcome
         self._waiting = list(chosen)
         self._names = {step.name for step in chosen}
         self._inputs = inputs  # what a step's result depends on; none: nothing is left out
@@ -66,6 +68,8 @@ class Check:
             outcome = self._run_step(step)
             with self._changed:
                 self._outcomes[step.name] = outcome
+                if self._keep and not step.always:
+                    self._keep(outcome)
                 self._running.remove(step.name)
                 self._changed.notify_all()
 
@@ -174,12 +178,30 @@ def choose(known: list[Step], names: list[str]) -> list[Step]:
     return [step for step in known if step.name in wanted]
 
 
-def write_soak_result(outcomes: list[Outcome], total: Tally, seconds: float) -> None:
-    commit = subprocess.run(["git", "-C", TOP, "describe", "--always", "--dirty"], capture_output=True, text=True)
-    lines = [f"./check --soak of {time.strftime('%Y-%m-%d')}, commit {commit.stdout.strip() or 'unknown'}, "
-             f"{JOBS} cores, {seconds / 60:.0f} minutes", ""]
-    lines += [f"{outcome.step.name:<12}{outcome.words}" for outcome in outcomes]
-    SOAK_RESULT.write_text("\n".join([*lines, "", str(total), ""]))
+class SoakResult:
+    """docs/soak.txt: the last soak of each step, with its date and commit. A soak takes an hour or more, so that
+    steps may be run one by one."""
+
+    HEAD = "The last ./check --soak of each step: step, date, commit, cores, result"
+
+    def __init__(self, known: list[Step]) -> None:
+        self._order = [step.name for step in known]
+        self._lines: dict[str, str] = {}
+        text = SOAK_RESULT.read_text() if SOAK_RESULT.exists() else ""
+        for line in text.splitlines():
+            if (name := line.split(" ")[0]) in self._order:
+                self._lines[name] = line
+        git = ["git", "-C", TOP]
+        described = subprocess.run([*git, "describe", "--always"], capture_output=True, text=True)
+        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", ".", f":!{SOAK_RESULT.relative_to(TOP)}"],
+                                 stderr=subprocess.DEVNULL)
+        self._commit = (described.stdout.strip() or "unknown") + ("-dirty" if changed.returncode == 1 else "")
+
+    def add(self, outcome: Outcome) -> None:
+        self._lines[outcome.step.name] = (f"{outcome.step.name:<12}{time.strftime('%Y-%m-%d')}  {self._commit}  {JOBS} cores  "
+                                          f"{outcome.words}")
+        lines = [self._lines[name] for name in self._order if name in self._lines]
+        SOAK_RESULT.write_text("\n".join([self.HEAD, "", *lines, ""]))
 
 
 def main() -> int:
@@ -190,8 +212,8 @@ def main() -> int:
     repeat = arguments.again or soak or "CI" in os.environ
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # as Ctrl-C: what runs is ended, too
-    begin = time.monotonic()
-    check = Check(choose(steps(soak), arguments.steps), None if repeat else inputs_digest())
+    check = Check(choose(steps(soak), arguments.steps), None if repeat else inputs_digest(),
+                  SoakResult(steps(soak)).add if soak else None)
     try:
         outcomes = check.run()
     except KeyboardInterrupt:
@@ -199,8 +221,6 @@ def main() -> int:
         print("check: interrupted", file=sys.stderr)
         return 130
     total = sum((outcome.tally for outcome in outcomes), Tally())
-    if soak and not arguments.steps:
-        write_soak_result(outcomes, total, time.monotonic() - begin)
     for outcome in outcomes:
         if not outcome.ok:
             tell(f"{outcome.step.name} failed: build/check-logs/{outcome.step.name}/")

@@ -109,8 +109,7 @@ int run(const Arguments& arguments) {
   } else {
     hvd::rank0() << "nothing" << std::endl;
   }
-  if (!arguments.ready.empty())
-    std::ofstream(arguments.ready, std::ios::app) << step << '\n';
+  if (!arguments.ready.empty()) std::ofstream(arguments.ready, std::ios::app) << step << '\n';
   const std::uint64_t last = arguments.steps > ~step ? ~std::uint64_t{0} : step + arguments.steps;
   for (std::uint64_t count = 1; step < last; ++count) {
     if (!arguments.pace.empty()) wait_for_pace(arguments.pace, count);

@@ -139,7 +139,7 @@ class Agent {
 
 Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
     : options_(options),
-      folders_(JobFolders::of(options.job_id)),
+      folders_(JobFolders::of(options.job_id, options.agent)),
       link_(loop_, std::move(link),
             {[this](const Frame& frame) { on_frame(frame); },
              [this](const std::optional<Error>&) { on_launcher_gone(); }}),

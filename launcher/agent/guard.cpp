@@ -75,8 +75,9 @@ void become_guard(const AgentOptions& options, LinkEnd link) {
   const int code = wait_for(agent);
   // An agent that ended well has seen to all of this itself, and looking costs milliseconds.
   if (code != kExitOk || ::waitpid(-1, nullptr, WNOHANG) == 0) {
-    kill_job_processes(::getpid(), options.job_id, kPatience);
-    JobFolders::of(options.job_id).sweep();
+    const auto folders = JobFolders::of(options.job_id, options.agent);
+    kill_job_processes(::getpid(), folders.cookie(), kPatience);
+    folders.sweep();
   }
   ::_exit(code);
 }

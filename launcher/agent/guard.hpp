@@ -21,6 +21,7 @@ namespace hvdrun {
 
 struct AgentOptions {
   std::string job_id;
+  std::size_t agent = 0;  // which of the job's
   int restart_count = 0;
   PmixMode pmix = PmixMode::automatic;
   std::size_t local_ranks = 1;  // how many it will be asked to start

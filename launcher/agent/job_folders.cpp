@@ -3,14 +3,20 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include <hvd_contract/environment.h>
 #include <sys/stat.h>
 
 namespace hvdrun {
 
-JobFolders JobFolders::of(const std::string& job_id) {
+JobFolders JobFolders::of(const std::string& job_id, std::size_t agent) {
   const char* chosen = std::getenv("TMPDIR");
   const std::filesystem::path base = chosen != nullptr && *chosen == '/' ? chosen : "/tmp";
-  return {base / ("hvd-" + job_id), std::filesystem::path("/dev/shm") / ("hvd-" + job_id)};
+  const auto name = "hvd-" + job_id + "-" + std::to_string(agent);
+  return {base / name, std::filesystem::path("/dev/shm") / name};
+}
+
+std::string JobFolders::cookie() const {
+  return HVD_ENV_SHM_DIR "=" + shared.string();
 }
 
 Result<void> JobFolders::create() const {

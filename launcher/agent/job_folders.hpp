@@ -1,8 +1,9 @@
-// The folders that a job has on a host, both named after the job and removed after it.
+// The folders of an agent's job, both named after job and agent, and removed after it.
 #pragma once
 
 #include "base/result.hpp"
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 
@@ -12,8 +13,13 @@ struct JobFolders {
   std::filesystem::path temporary;  // below $TMPDIR or /tmp: the PMIx server's files
   std::filesystem::path shared;     // below /dev/shm: status pages, segments of runtime and MPI
 
-  // The names only; nothing is made.
-  static JobFolders of(const std::string& job_id);
+  // The names only; nothing is made. `agent` tells the job's agents apart: two may be on one
+  // machine, when that is named in two ways, or hosts share a /tmp.
+  static JobFolders of(const std::string& job_id, std::size_t agent);
+
+  // What stands in the environment of every rank of this agent, and of no other process:
+  // "HVD_SHM_DIR=" and the shared folder.
+  std::string cookie() const;
 
   // Makes both with mode 0700. Error: no room, no right; names the folder.
   Result<void> create() const;

@@ -16,7 +16,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <hvd_contract/environment.h>
 #include <sys/wait.h>
 
 namespace hvdrun {
@@ -57,7 +56,7 @@ bool carries_cookie(pid_t pid, const std::string& cookie) {
   ssize_t got = 0;
   while ((got = ::read(file.get(), part.data(), part.size())) > 0)
     environment.append(part.data(), static_cast<std::size_t>(got));
-  return environment.find(cookie) != std::string::npos;
+  return environment.find(cookie + '\0') != std::string::npos;
 }
 
 }  // namespace
@@ -96,7 +95,7 @@ std::vector<ProcessInfo> descendants_of(pid_t root, const std::vector<ProcessInf
   return found;
 }
 
-std::vector<ProcessInfo> job_processes(pid_t root, const std::string& job_id,
+std::vector<ProcessInfo> job_processes(pid_t root, const std::string& cookie,
                                        const std::vector<pid_t>& spare) {
   const auto processes = all_processes();
   auto found = descendants_of(root, processes, spare);
@@ -104,19 +103,18 @@ std::vector<ProcessInfo> job_processes(pid_t root, const std::string& job_id,
     return pid == root || std::any_of(found.begin(), found.end(),
                                       [pid](const ProcessInfo& info) { return info.pid == pid; });
   };
-  const std::string cookie = HVD_ENV_JOB_ID "=" + job_id;
   for (const auto& process : processes)
     if (!is_dead(process) && !known(process.pid) && carries_cookie(process.pid, cookie))
       found.push_back(process);
   return found;
 }
 
-std::vector<ProcessInfo> kill_job_processes(pid_t root, const std::string& job_id,
+std::vector<ProcessInfo> kill_job_processes(pid_t root, const std::string& cookie,
                                             std::chrono::milliseconds patience,
                                             const std::vector<pid_t>& spare) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (true) {
-    auto found = job_processes(root, job_id, spare);
+    auto found = job_processes(root, cookie, spare);
     if (found.empty() || std::chrono::steady_clock::now() > deadline) return found;
     for (const auto& process : found) {
       ::kill(process.pid, SIGKILL);

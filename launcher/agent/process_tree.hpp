@@ -38,14 +38,15 @@ std::vector<ProcessInfo> all_processes();
 std::vector<ProcessInfo> descendants_of(pid_t root, const std::vector<ProcessInfo>& processes,
                                         const std::vector<pid_t>& spare = {});
 
-// Living descendants of `root`, and living processes with the job's cookie. Launcher, guard and
-// agent never carry the cookie of their own job: it is made after they were executed.
-std::vector<ProcessInfo> job_processes(pid_t root, const std::string& job_id,
+// Living descendants of `root`, and living processes with the cookie in their environment
+// (JobFolders::cookie). Launcher, guard and agent never carry the cookie of their own job: it is
+// made after they were executed.
+std::vector<ProcessInfo> job_processes(pid_t root, const std::string& cookie,
                                        const std::vector<pid_t>& spare = {});
 
 // Kills job_processes() until there are none, reaping our own children among them; at most
 // `patience`. Returns what could not be ended.
-std::vector<ProcessInfo> kill_job_processes(pid_t root, const std::string& job_id,
+std::vector<ProcessInfo> kill_job_processes(pid_t root, const std::string& cookie,
                                             std::chrono::milliseconds patience,
                                             const std::vector<pid_t>& spare = {});
 

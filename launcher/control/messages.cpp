@@ -44,6 +44,7 @@ static void read(const Json& json, ConfigureMessage& m) {
   json.at("protocol").get_to(m.protocol);
   m.version = text_of(json.at("version"));
   m.job_id = text_of(json.at("job_id"));
+  json.at("agent").get_to(m.agent);
   json.at("restart_count").get_to(m.restart_count);
   m.pmix = static_cast<PmixMode>(json.at("pmix").get<int>());
   json.at("local_ranks").get_to(m.local_ranks);
@@ -54,6 +55,7 @@ std::string pack(const ConfigureMessage& m) {
   return to_payload({{"protocol", m.protocol},
                      {"version", bytes(m.version)},
                      {"job_id", bytes(m.job_id)},
+                     {"agent", m.agent},
                      {"restart_count", m.restart_count},
                      {"pmix", static_cast<int>(m.pmix)},
                      {"local_ranks", m.local_ranks},

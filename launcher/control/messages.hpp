@@ -24,6 +24,7 @@ struct ConfigureMessage {
   std::uint32_t protocol = kProtocolVersion;
   std::string version;  // of hvdrun
   std::string job_id;
+  std::size_t agent = 0;  // which of the job's
   int restart_count = 0;
   PmixMode pmix = PmixMode::automatic;
   // How many it will be asked to start; 0: not known yet.

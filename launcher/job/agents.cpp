@@ -24,7 +24,7 @@ namespace {
 constexpr std::uint32_t kCreditStep = kOutputWindow / 8;
 constexpr std::chrono::seconds kLastResortPatience{5};
 // Logins under way: more only wait for each other on this machine's cores.
-constexpr std::ptrdiff_t kMostAtOnce = 64;
+constexpr std::ptrdiff_t kMostAtOnce = 256;
 
 std::string own_path() {
   std::error_code error;
@@ -48,7 +48,7 @@ Result<void> Agents::start(const std::vector<Host>& hosts, const std::vector<std
   ranks_ = ranks;
   for (const auto& host : hosts) {
     auto& agent = agents_.emplace_back();
-    agent.host_index = by_host_.size();
+    agent.number = agent.host_index = by_host_.size();
     agent.host = host;
     by_host_.push_back(&agent);
   }
@@ -56,7 +56,8 @@ Result<void> Agents::start(const std::vector<Host>& hosts, const std::vector<std
   for (auto& agent : agents_) {
     if (!agent.host.is_this_machine) continue;
     auto here = options_;
-    here.local_ranks = ranks_[agent.host_index];
+    here.agent = agent.number;
+    here.local_ranks = ranks_[agent.number];
     HVD_TRY(agent.carrier, start_local_agent(here, carrier_events(agent)));
   }
   start_more();
@@ -116,9 +117,10 @@ void Agents::attach(AgentState& agent, LinkEnd end) {
   ConfigureMessage configure;
   configure.version = kVersion;
   configure.job_id = options_.job_id;
+  configure.agent = agent.number;
   configure.restart_count = options_.restart_count;
   configure.pmix = options_.pmix;
-  configure.local_ranks = ranks_[agent.host_index];
+  configure.local_ranks = ranks_[agent.number];
   configure.host_timeout = remote_.host_timeout;
   agent.send(FrameType::configure, pack(configure));
 }
@@ -239,20 +241,20 @@ std::vector<std::string> Agents::lost_hosts() const {
   return hosts;
 }
 
-std::vector<std::string> Agents::reap(const std::string& job_id, const std::vector<pid_t>& spare) {
-  bool swept = true;
+std::vector<std::string> Agents::reap(const std::vector<pid_t>& spare) {
+  std::vector<std::string> leftovers;
   for (auto& agent : agents_) {
     const bool ended_well = agent.carrier && agent.carrier->wait();
-    if (agent.host.is_this_machine && !(agent.done && ended_well)) swept = false;
-  }
-  if (swept) return {};
-  // A guard may have been killed together with its agent, or have met what does not die: what is
-  // left on this host has come to us, being a subreaper.
-  std::vector<std::string> leftovers;
-  for (const auto& left : kill_job_processes(::getpid(), job_id, kLastResortPatience, spare))
-    leftovers.push_back(to_string(left));
-  JobFolders::of(job_id).sweep();
-  while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    if (!agent.host.is_this_machine || (agent.done && ended_well)) continue;
+    // The guard may have been killed together with its agent, or have met what does not die: what
+    // is left has come to us, being a subreaper.
+    const auto folders = JobFolders::of(options_.job_id, agent.number);
+    for (const auto& left :
+         kill_job_processes(::getpid(), folders.cookie(), kLastResortPatience, spare))
+      leftovers.push_back(to_string(left));
+    folders.sweep();
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
   }
   return leftovers;
 }

@@ -28,6 +28,7 @@ namespace hvdrun {
 inline constexpr std::uint32_t kOutputWindow = 2u << 20;
 
 struct AgentState {
+  std::size_t number = 0;      // as started
   std::size_t host_index = 0;  // in the placement, once there is one; it addresses frames
   Host host;                   // with what it offers, once it has greeted
   pid_t pid = 0;               // of the agent, on its host, once it has greeted
@@ -106,7 +107,7 @@ class Agents {
 
   // Waits for the guards, which end last of all; then nothing of the try is left, but for what it
   // returns: "pid 123 (python)". `spare`: children of this process that are not the job's.
-  std::vector<std::string> reap(const std::string& job_id, const std::vector<pid_t>& spare);
+  std::vector<std::string> reap(const std::vector<pid_t>& spare);
 
  private:
   void start_more();

@@ -364,7 +364,7 @@ void Attempt::kill() {
 
 AttemptEnd Attempt::finish() {
   parts_.input.stop();
-  auto swept = agents_.reap(identity_.id, parts_.context.foreign_children);
+  auto swept = agents_.reap(parts_.context.foreign_children);
   std::move(swept.begin(), swept.end(), std::back_inserter(leftovers_));
 
   AttemptEnd end;

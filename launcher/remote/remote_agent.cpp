@@ -94,6 +94,7 @@ Result<AgentOptions> agent_options(const ConfigureMessage& message) {
     return fail("the launcher asks for PMIx in a way that is not known here");
   AgentOptions options;
   options.job_id = message.job_id;
+  options.agent = message.agent;
   options.restart_count = message.restart_count;
   options.pmix = message.pmix;
   options.local_ranks = message.local_ranks;

@@ -10,7 +10,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <hvd_contract/environment.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -110,12 +109,11 @@ TEST(ProcessTree, KillsAllBelowEvenWhatLeftItsSession) {
 }
 
 TEST(ProcessTree, FindsProcessesByTheJobsCookieWhereverTheyHang) {
-  const auto job_id = random_hex(16);
+  const std::string cookie = "HVD_SHM_DIR=/dev/shm/hvd-" + random_hex(16);
   auto started = make_pipe();
   ASSERT_TRUE(started);
   const pid_t stray = ::fork();
   if (stray == 0) {
-    const std::string cookie = HVD_ENV_JOB_ID "=" + job_id;
     char* environment[] = {const_cast<char*>(cookie.c_str()), nullptr};
     char* arguments[] = {const_cast<char*>("sh"), const_cast<char*>("-c"),
                          const_cast<char*>("echo; read x"), nullptr};
@@ -129,10 +127,11 @@ TEST(ProcessTree, FindsProcessesByTheJobsCookieWhereverTheyHang) {
   char ignored = 0;
   ASSERT_EQ(::read(started->read.get(), &ignored, 1), 1);
   // Not below pid 0, so only the cookie can find it.
-  EXPECT_EQ(pids(job_processes(0x7fffffff, job_id)), std::vector<pid_t>{stray});
+  EXPECT_EQ(pids(job_processes(0x7fffffff, cookie)), std::vector<pid_t>{stray});
+  EXPECT_TRUE(job_processes(0x7fffffff, cookie.substr(0, cookie.size() - 1)).empty());
   ::kill(stray, SIGKILL);
   ::waitpid(stray, nullptr, 0);
-  EXPECT_TRUE(job_processes(0x7fffffff, job_id).empty());
+  EXPECT_TRUE(job_processes(0x7fffffff, cookie).empty());
 }
 
 }  // namespace

@@ -193,10 +193,15 @@ void Agent::start_pmix() {
   if (options_.pmix == PmixMode::off) return;
   auto server = PmixServer::start(
       loop_, fmt::format("hvd-{}-{}", options_.job_id, options_.restart_count), folders_.temporary,
-      options_.local_ranks, {[this](int rank, int code, std::string text) {
-        link_.send(FrameType::aborted, kToLauncher,
-                   pack(AbortedMessage{rank, code, std::move(text)}));
-      }});
+      options_.local_ranks,
+      {[this](int rank, int code, std::string text) {
+         link_.send(FrameType::aborted, kToLauncher,
+                    pack(AbortedMessage{rank, code, std::move(text)}));
+       },
+       [this](FrameType type, std::uint32_t destination, std::string_view payload) {
+         link_.send(type, destination, payload);
+       },
+       [this](const Error& error) { fail_job(error); }});
   if (server) {
     pmix_ = std::move(*server);
   } else if (options_.pmix == PmixMode::on) {
@@ -262,6 +267,10 @@ Result<void> Agent::handle(const Frame& frame) {
     case FrameType::query_states:
       send_states();
       return {};
+    case FrameType::fence_result:
+    case FrameType::modex_request:
+    case FrameType::modex_answer:
+      return pmix_ ? pmix_->on_frame(frame) : Result<void>{};
     default:
       return fail(fmt::format("the agent on {} got a frame of type {} that it does not know",
                               host_name(), static_cast<int>(frame.type)));
@@ -364,6 +373,7 @@ void Agent::report_exit(const RankProcesses::Exit& exit) {
   message.last_error = status.last_error;
   message.in_collective = status.collective;
   link_.send(FrameType::exited, kToLauncher, pack(message));
+  if (pmix_) pmix_->rank_ended(process.rank);
 }
 
 void Agent::send_states() {

@@ -14,6 +14,7 @@
   X(PMIx_server_register_nspace) \
   X(PMIx_server_register_client) \
   X(PMIx_server_setup_fork)      \
+  X(PMIx_server_dmodex_request)  \
   X(PMIx_generate_regex)         \
   X(PMIx_generate_ppn)           \
   X(PMIx_Error_string)           \

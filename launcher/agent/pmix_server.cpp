@@ -1,7 +1,11 @@
 #include "agent/pmix_server.hpp"
 
+#include "agent/pmix_description.hpp"
+#include "agent/pmix_directives.hpp"
 #include "agent/pmix_info.hpp"
 #include "agent/pmix_library.hpp"
+#include "agent/pmix_modex.hpp"
+#include "control/exchange_messages.hpp"
 
 #include <array>
 #include <atomic>
@@ -61,6 +65,23 @@ constexpr std::array kOpenMpiSettings{"OMPI_MCA_schizo=^orte,slurm",
 
 enum class ClientState : char { away, connected, finalized };
 
+static_assert(kPmixSuccess == PMIX_SUCCESS && kPmixTimeout == PMIX_ERR_TIMEOUT &&
+              kPmixNotFound == PMIX_ERR_NOT_FOUND &&
+              kPmixLostConnection == PMIX_ERR_LOST_CONNECTION);
+
+// Answers what libpmix asked, from any thread. The copy of the data is libpmix's until it has read
+// it.
+PmixAnswer answer_by(pmix_modex_cbfunc_t callback, void* context) {
+  return [callback, context](std::int32_t status, std::string_view data) {
+    if (status != PMIX_SUCCESS || data.empty())
+      return callback(status, nullptr, 0, context, nullptr, nullptr);
+    auto* copy = new std::string(data);
+    callback(
+        status, copy->data(), copy->size(), context,
+        [](void* released) { delete static_cast<std::string*>(released); }, copy);
+  };
+}
+
 }  // namespace
 
 class PmixServer::Impl {
@@ -71,12 +92,17 @@ class PmixServer::Impl {
         nspace_(std::move(nspace)),
         folder_(std::move(folder)),
         events_(std::move(events)),
-        mailbox_(loop) {}
+        mailbox_(loop),
+        fences_(loop, sender()),
+        modex_(loop, sender(),
+               [this](auto rank, PmixAnswer answer) { fetch(rank, std::move(answer)); }) {}
   ~Impl() { current = nullptr; }
 
   Result<void> start(std::size_t local_ranks);
   Result<void> register_job(const PmixJob& job);
   Result<std::vector<std::string>> environment_of(int rank) const;
+  Result<void> on_frame(const Frame& frame);
+  void rank_ended(int rank) { modex_.rank_ended(static_cast<std::uint32_t>(rank)); }
   void drain() { mailbox_.drain(); }
   bool left_without_finalize(int rank) const {
     const auto at = clients_.find(rank);
@@ -93,6 +119,12 @@ class PmixServer::Impl {
   static pmix_status_t on_finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t, void*);
   static pmix_status_t on_abort(const pmix_proc_t* proc, void*, int status, const char text[],
                                 pmix_proc_t[], size_t, pmix_op_cbfunc_t, void*);
+  static pmix_status_t on_fence(const pmix_proc_t procs[], size_t count, const pmix_info_t info[],
+                                size_t info_count, char* data, size_t size,
+                                pmix_modex_cbfunc_t done, void* context);
+  static pmix_status_t on_direct_modex(const pmix_proc_t* proc, const pmix_info_t info[],
+                                       size_t info_count, pmix_modex_cbfunc_t done, void* context);
+  static void on_fetched(pmix_status_t status, char* data, size_t size, void* context);
   void post_state(pmix_rank_t rank, ClientState state) {
     mailbox_.post([this, rank, state] { clients_[static_cast<int>(rank)] = state; });
   }
@@ -107,8 +139,9 @@ class PmixServer::Impl {
   Result<void> error(const std::string& what, pmix_status_t status) const {
     return fail(fmt::format("PMIx {}: {}", what, library_.PMIx_Error_string(status)));
   }
-  Result<PmixInfoList> describe(const PmixJob& job) const;
-  Result<void> add_maps(const PmixJob& job, PmixInfoList& info) const;
+  void fetch(std::optional<std::uint32_t> rank, PmixAnswer answer);
+  PmixSend sender();
+  pmix_proc_t proc_of(pmix_rank_t rank) const;
 
   PmixLibrary library_;
   std::string nspace_;
@@ -116,6 +149,8 @@ class PmixServer::Impl {
   Events events_;
   Mailbox mailbox_;
   std::unordered_map<int, ClientState> clients_;
+  PmixFences fences_;
+  PmixModex modex_;
 };
 
 pmix_status_t PmixServer::Impl::on_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t,
@@ -136,6 +171,44 @@ pmix_status_t PmixServer::Impl::on_abort(const pmix_proc_t* proc, void*, int sta
   if (auto* server = current.load())
     server->post_abort(proc->rank, status, text == nullptr ? "" : text);
   return PMIX_OPERATION_SUCCEEDED;
+}
+
+// `data` is ours: libpmix gives it away (its own servers free it, and it never does).
+pmix_status_t PmixServer::Impl::on_fence(const pmix_proc_t procs[], size_t count,
+                                         const pmix_info_t info[], size_t info_count, char* data,
+                                         size_t size, pmix_modex_cbfunc_t done, void* context) {
+  const std::shared_ptr<char> owned(data, &std::free);
+  auto* server = current.load();
+  if (server == nullptr) return PMIX_ERR_UNREACH;
+  auto ranks = ranks_of(procs, count, server->nspace_);
+  if (!ranks) return PMIX_ERR_NOT_SUPPORTED;
+  server->mailbox_.post(
+      [server, owned, size, ranks = std::move(*ranks), status = local_status_of(info, info_count),
+       timeout = timeout_of(info, info_count), answer = answer_by(done, context)] {
+        server->fences_.join({ranks, status, {owned.get(), size}, timeout, answer});
+      });
+  return PMIX_SUCCESS;
+}
+
+pmix_status_t PmixServer::Impl::on_direct_modex(const pmix_proc_t* proc, const pmix_info_t info[],
+                                                size_t info_count, pmix_modex_cbfunc_t done,
+                                                void* context) {
+  auto* server = current.load();
+  // Not by the callback: libpmix would then wait for the other job to be registered.
+  if (server == nullptr || server->nspace_ != proc->nspace) return PMIX_ERR_NOT_FOUND;
+  server->mailbox_.post(
+      [server, rank = proc->rank, timeout = timeout_of(info, info_count),
+       answer = answer_by(done, context)] { server->modex_.ask(rank, timeout, answer); });
+  return PMIX_SUCCESS;
+}
+
+// `context` is a new PmixAnswer, freed here.
+void PmixServer::Impl::on_fetched(pmix_status_t status, char* data, size_t size, void* context) {
+  const std::unique_ptr<PmixAnswer> answer(static_cast<PmixAnswer*>(context));
+  if (auto* server = current.load())
+    server->mailbox_.post([answer = std::move(*answer), status, bytes = std::string(data, size)] {
+      answer(status, bytes);
+    });
 }
 
 namespace {
@@ -160,6 +233,8 @@ pmix_server_module_t PmixServer::Impl::make_module() {
   module.client_connected2 = &Impl::on_connected;
   module.client_finalized = &Impl::on_finalized;
   module.abort = &Impl::on_abort;
+  module.fence_nb = &Impl::on_fence;
+  module.direct_modex = &Impl::on_direct_modex;
   module.register_events = on_register_events;
   module.deregister_events = on_deregister_events;
   module.notify_event = on_notify_event;
@@ -223,87 +298,33 @@ Result<void> PmixServer::Impl::wait_for(const std::string& what, int count, Call
   return {};
 }
 
-Result<void> PmixServer::Impl::add_maps(const PmixJob& job, PmixInfoList& info) const {
-  std::string names;
-  std::string ranks;
-  for (const auto& host : job.hosts) {
-    if (!names.empty()) {
-      names += ',';
-      ranks += ';';
-    }
-    names += host.name;
-    ranks += fmt::format("{}", fmt::join(host.ranks, ","));
-  }
-  char* node_map = nullptr;
-  char* proc_map = nullptr;
-  auto status = library_.PMIx_generate_regex(names.c_str(), &node_map);
-  if (status == PMIX_SUCCESS) status = library_.PMIx_generate_ppn(ranks.c_str(), &proc_map);
-  const std::unique_ptr<char, decltype(&std::free)> free_nodes(node_map, &std::free);
-  const std::unique_ptr<char, decltype(&std::free)> free_procs(proc_map, &std::free);
-  if (status != PMIX_SUCCESS) return error("cannot describe the hosts", status);
-  info.add_regex(PMIX_NODE_MAP, node_map);
-  info.add_regex(PMIX_PROC_MAP, proc_map);
-  return {};
-}
-
-Result<PmixInfoList> PmixServer::Impl::describe(const PmixJob& job) const {
-  const auto& here = job.hosts[static_cast<std::size_t>(job.host_index)].ranks;
-  const auto size = static_cast<std::uint32_t>(job.size);
-  PmixInfoList info;
-  info.add_uint32(PMIX_JOB_SIZE, size);
-  info.add_uint32(PMIX_MAX_PROCS, size);
-  info.add_uint32(PMIX_UNIV_SIZE, size);
-  info.add_uint32(PMIX_JOB_NUM_APPS, 1);
-  info.add_uint32(PMIX_NUM_NODES, static_cast<std::uint32_t>(job.hosts.size()));
-  info.add_uint32(PMIX_LOCAL_SIZE, static_cast<std::uint32_t>(here.size()));
-  info.add_uint32(PMIX_NODE_SIZE, static_cast<std::uint32_t>(here.size()));
-  info.add(PMIX_LOCAL_PEERS, fmt::format("{}", fmt::join(here, ",")));
-  info.add_rank(PMIX_LOCALLDR, static_cast<pmix_rank_t>(here.front()));
-  info.add_uint32(PMIX_NODEID, static_cast<std::uint32_t>(job.host_index));
-  info.add(PMIX_SPAWNED, false);
-  info.add(PMIX_TMPDIR, folder_.string());
-  info.add(PMIX_NSDIR, folder_.string());
-  info.add(PMIX_TDIR_RMCLEAN, true);
-  HVD_CHECK(add_maps(job, info));
-  for (std::size_t node = 0; node < job.hosts.size(); ++node) {
-    std::uint16_t local_rank = 0;
-    for (const int rank : job.hosts[node].ranks) {
-      auto& proc = info.add_list(PMIX_PROC_DATA);
-      proc.add_rank(PMIX_RANK, static_cast<pmix_rank_t>(rank));  // must be the first
-      proc.add_uint16(PMIX_LOCAL_RANK, local_rank);
-      proc.add_uint16(PMIX_NODE_RANK, local_rank);
-      proc.add_uint32(PMIX_APPNUM, 0);
-      proc.add_rank(PMIX_GLOBAL_RANK, static_cast<pmix_rank_t>(rank));
-      proc.add_rank(PMIX_APP_RANK, static_cast<pmix_rank_t>(rank));
-      proc.add_uint32(PMIX_NODEID, static_cast<std::uint32_t>(node));
-      proc.add(PMIX_HOSTNAME, job.hosts[node].name);
-      ++local_rank;
-    }
-  }
-  return info;
+pmix_proc_t PmixServer::Impl::proc_of(pmix_rank_t rank) const {
+  pmix_proc_t proc{};
+  nspace_.copy(proc.nspace, PMIX_MAX_NSLEN);
+  proc.rank = rank;
+  return proc;
 }
 
 Result<void> PmixServer::Impl::register_job(const PmixJob& job) {
-  const auto& here = job.hosts[static_cast<std::size_t>(job.host_index)].ranks;
-  HVD_TRY(PmixInfoList info, describe(job));
+  const auto& here = job.local_ranks();
+  fences_.set_job(job);
+  modex_.set_job(job);
+  HVD_TRY(PmixInfoList info, describe_job(library_, job, folder_));
   HVD_CHECK(wait_for("cannot take the job", 1, [&](int, pmix_op_cbfunc_t done, void* context) {
     return library_.PMIx_server_register_nspace(nspace_.c_str(), static_cast<int>(here.size()),
                                                 info.data(), info.size(), done, context);
   }));
   return wait_for("cannot take the ranks", static_cast<int>(here.size()),
                   [&](int i, pmix_op_cbfunc_t done, void* context) {
-                    pmix_proc_t proc{};
-                    nspace_.copy(proc.nspace, PMIX_MAX_NSLEN);
-                    proc.rank = static_cast<pmix_rank_t>(here[static_cast<std::size_t>(i)]);
+                    const auto proc =
+                        proc_of(static_cast<pmix_rank_t>(here[static_cast<std::size_t>(i)]));
                     return library_.PMIx_server_register_client(&proc, ::geteuid(), ::getegid(),
                                                                 nullptr, done, context);
                   });
 }
 
 Result<std::vector<std::string>> PmixServer::Impl::environment_of(int rank) const {
-  pmix_proc_t proc{};
-  nspace_.copy(proc.nspace, PMIX_MAX_NSLEN);
-  proc.rank = static_cast<pmix_rank_t>(rank);
+  const auto proc = proc_of(static_cast<pmix_rank_t>(rank));
   char** environment = nullptr;
   const auto status = library_.PMIx_server_setup_fork(&proc, &environment);
   std::vector<std::string> variables;
@@ -315,6 +336,41 @@ Result<std::vector<std::string>> PmixServer::Impl::environment_of(int rank) cons
   if (status != PMIX_SUCCESS) return tl::unexpected(error("cannot admit a rank", status).error());
   for (const char* variable : kOpenMpiSettings) variables.emplace_back(variable);
   return variables;
+}
+
+PmixSend PmixServer::Impl::sender() {
+  return [this](FrameType type, std::uint32_t destination, std::string_view payload) {
+    if (payload.size() <= kMaxPayload) return events_.send(type, destination, payload);
+    events_.on_error(
+        {fmt::format("what ranks of one host put is {} bytes, and hvdrun carries at most "
+                     "{} between hosts: let them put less",
+                     payload.size(), kMaxPayload)});
+  };
+}
+
+// What libpmix knows of a local rank, or of the job.
+void PmixServer::Impl::fetch(std::optional<std::uint32_t> rank, PmixAnswer answer) {
+  const auto proc = proc_of(rank.value_or(PMIX_RANK_WILDCARD));
+  auto context = std::make_unique<PmixAnswer>(std::move(answer));
+  const auto status = library_.PMIx_server_dmodex_request(&proc, &Impl::on_fetched, context.get());
+  if (status == PMIX_SUCCESS)
+    static_cast<void>(context.release());  // on_fetched frees it
+  else
+    (*context)(status, {});
+}
+
+Result<void> PmixServer::Impl::on_frame(const Frame& frame) {
+  switch (frame.type) {
+    case FrameType::fence_result:
+      return fences_.on_result(frame.payload);
+    case FrameType::modex_request:
+      return modex_.on_request(frame.payload);
+    case FrameType::modex_answer:
+      return modex_.on_answer(frame.payload);
+    default:
+      return fail(fmt::format("a frame of type {} is not for the PMIx server",
+                              static_cast<int>(frame.type)));
+  }
 }
 
 PmixServer::PmixServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -335,6 +391,12 @@ Result<void> PmixServer::register_job(const PmixJob& job) {
 }
 Result<std::vector<std::string>> PmixServer::environment_of(int rank) const {
   return impl_->environment_of(rank);
+}
+Result<void> PmixServer::on_frame(const Frame& frame) {
+  return impl_->on_frame(frame);
+}
+void PmixServer::rank_ended(int rank) {
+  impl_->rank_ended(rank);
 }
 void PmixServer::drain() {
   impl_->drain();

@@ -7,8 +7,11 @@
 // Source: PMIx Standard 4.1, chapter 16 (server APIs), and its reserved keys.
 #pragma once
 
+#include "agent/pmix_fences.hpp"
+#include "agent/pmix_job.hpp"
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
+#include "control/frame.hpp"
 
 #include <filesystem>
 #include <functional>
@@ -19,21 +22,15 @@
 
 namespace hvdrun {
 
-struct PmixJob {
-  struct Host {
-    std::string name;
-    std::vector<int> ranks;
-  };
-  int size = 0;
-  int host_index = 0;  // this agent's
-  std::vector<Host> hosts;
-};
-
 class PmixServer {
  public:
   struct Events {
     // The rank called PMIx_Abort; `code` is what the job should end with.
     std::function<void(int rank, int code, std::string text)> on_abort;
+    // For the launcher, or through it for the agent of the host `destination`.
+    PmixSend send;
+    // The job cannot go on.
+    std::function<void(const Error&)> on_error;
   };
 
   // Opens libpmix and its listener on 127.0.0.1, with files below `folder` only. About 5 ms.
@@ -49,6 +46,13 @@ class PmixServer {
 
   // What the rank must have in its environment to find this server: "NAME=VALUE" each.
   Result<std::vector<std::string>> environment_of(int rank) const;
+
+  // What other hosts' servers say: fence_result, modex_request and modex_answer. Error: a frame
+  // that does not fit.
+  Result<void> on_frame(const Frame& frame);
+
+  // The rank is gone: nobody is to wait any longer for what it has not put.
+  void rank_ended(int rank);
 
   // Runs callbacks that are waiting, so that how a rank left is known before it is judged.
   void drain();

@@ -29,6 +29,8 @@ enum class FrameType : std::uint16_t {
   note,
   failed,
   done,
+  fence,  // a host's part in a PMIx fence; see exchange_messages.hpp for these
+  fence_expired,
   // launcher → agent
   launch = 64,
   output_credit,
@@ -41,8 +43,12 @@ enum class FrameType : std::uint16_t {
   resume,
   query_states,
   configure,
+  fence_result,
   // both ways, without payload: a sign of life
   alive = 128,
+  // an agent → another one, through the launcher
+  modex_request,
+  modex_answer,
 };
 
 inline constexpr std::uint32_t kProtocolVersion = 1;

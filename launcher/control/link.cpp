@@ -33,6 +33,21 @@ void Link::send(FrameType type, std::uint32_t destination, std::string_view payl
   if (!writable_.enabled()) write_out();
 }
 
+void Link::send_shared(FrameType type, std::uint32_t destination, const SharedPayload& payload) {
+  if (closed_) return;
+  char header[kFrameHeaderSize];
+  encode_frame_header(header, type, destination, payload->size());
+  evbuffer_add(pending_, header, sizeof header);
+  auto owner = std::make_unique<SharedPayload>(payload);
+  // Given up by libevent when the bytes are in the kernel's hands, or the buffer is freed.
+  const auto give_up = [](const void*, std::size_t, void* context) {
+    delete static_cast<SharedPayload*>(context);
+  };
+  if (evbuffer_add_reference(pending_, payload->data(), payload->size(), give_up, owner.get()) == 0)
+    static_cast<void>(owner.release());
+  if (!writable_.enabled()) write_out();
+}
+
 ssize_t Link::send_read(FrameType type, std::uint32_t destination, std::string_view prefix, int fd,
                         std::size_t limit) {
   evbuffer_iovec space;

@@ -9,7 +9,9 @@
 #include "control/frame.hpp"
 
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 struct evbuffer;
@@ -22,6 +24,9 @@ struct LinkEnd {
   Fd in;
   Fd out;
 };
+
+// A payload that goes to many links and stands in memory once.
+using SharedPayload = std::shared_ptr<const std::string>;
 
 class Link {
  public:
@@ -38,6 +43,7 @@ class Link {
   Link& operator=(const Link&) = delete;
 
   void send(FrameType type, std::uint32_t destination, std::string_view payload);
+  void send_shared(FrameType type, std::uint32_t destination, const SharedPayload& payload);
 
   // An output frame read straight from a descriptor: `prefix`, then at most `limit` bytes.
   // Returns what read(2) returned (0: end of file, -1: see errno); a frame is sent when it is > 0.

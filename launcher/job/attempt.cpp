@@ -103,6 +103,11 @@ void Attempt::launch() {
   identity_.master_address = master_address(placement(), first.host);
   identity_ = with_master_of_user(std::move(identity_), parts_.spec);
   if (!parts_.output.congested()) agents_.return_credit();
+  exchange_.emplace(agents_.size(),
+                    [this](std::size_t host, FrameType type, const SharedPayload& payload) {
+                      agents_.on_host(host).link->send_shared(
+                          type, static_cast<std::uint32_t>(host), payload);
+                    });
   for (std::size_t host = 0; host < agents_.size(); ++host)
     agents_.on_host(host).send(FrameType::launch,
                                pack(launch_message(parts_.spec, parts_.plan, identity_,
@@ -116,6 +121,7 @@ void Attempt::on_frame(AgentState& agent, const Frame& frame) {
 }
 
 Result<void> Attempt::handle(AgentState& agent, const Frame& frame) {
+  if (exchange_ && Exchange::is_for(frame.type)) return exchange_->take(agent.host_index, frame);
   switch (frame.type) {
     case FrameType::output:
     case FrameType::output_closed:
@@ -253,6 +259,7 @@ void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
 }
 
 void Attempt::on_agent_gone(AgentState& agent) {
+  if (exchange_ && !agent.dismissed) exchange_->host_lost(agent.host_index);
   if (!agent.done && !agent.dismissed && !stopping()) {
     if (launched_)
       stop({EndKind::agent_lost,

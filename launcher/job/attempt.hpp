@@ -10,6 +10,7 @@
 #include "control/messages.hpp"
 #include "job/agents.hpp"
 #include "job/context.hpp"
+#include "job/exchange.hpp"
 #include "job/input_relay.hpp"
 #include "job/plan.hpp"
 #include "job/rank_book.hpp"
@@ -99,6 +100,7 @@ class Attempt {
   JobIdentity identity_;
   RankBook book_{Placement{}};
   Agents agents_;
+  std::optional<Exchange> exchange_;  // from the launch on
   Timer start_timer_;
   Timer unreached_timer_;
   Timer note_timer_;

@@ -1,4 +1,5 @@
 // Frames and messages as they come over the link: any bytes, cut anywhere.
+#include "control/exchange_messages.hpp"
 #include "control/frame.hpp"
 #include "control/messages.hpp"
 
@@ -25,6 +26,10 @@ void parse_as_everything(std::string_view payload) {
   static_cast<void>(parse_input(payload));
   static_cast<void>(parse_input_credit(payload));
   static_cast<void>(parse_number(payload));
+  static_cast<void>(parse_fence(payload));
+  static_cast<void>(parse_fence_result(payload));
+  static_cast<void>(parse_modex_request(payload));
+  static_cast<void>(parse_modex_answer(payload));
 }
 
 }  // namespace

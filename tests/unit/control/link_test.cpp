@@ -78,6 +78,32 @@ TEST_F(LinkTest, ABadFrameEndsTheLinkWithAnError) {
   EXPECT_NE(error->message.find("protocol"), std::string::npos) << error->message;
 }
 
+TEST_F(LinkTest, SendsOnePayloadManyTimesWithoutCopies) {
+  constexpr int kFrames = 50;
+  const auto payload = std::make_shared<const std::string>(300'000, 'x');
+  int frames = 0;
+  Link launcher(loop_, std::move(ends_.launcher), {[](const Frame&) {}, [](auto) {}});
+  Link agent(loop_, std::move(ends_.agent),
+             {[&](const Frame& frame) {
+                EXPECT_EQ(frame.payload, *payload);
+                if (++frames == kFrames) loop_.stop();
+              },
+              [](auto) {}});
+  for (int i = 0; i < kFrames; ++i) launcher.send_shared(FrameType::fence_result, 0, payload);
+  EXPECT_GT(payload.use_count(), 1);
+  loop_.run();
+  EXPECT_EQ(frames, kFrames);
+  EXPECT_EQ(payload.use_count(), 1) << "given up once it was sent";
+  {
+    auto pair = make_local_link();
+    ASSERT_TRUE(pair);
+    Link unread(loop_, std::move(pair->launcher), {[](const Frame&) {}, [](auto) {}});
+    for (int i = 0; i < kFrames; ++i) unread.send_shared(FrameType::fence_result, 0, payload);
+    EXPECT_GT(payload.use_count(), 1);
+  }
+  EXPECT_EQ(payload.use_count(), 1) << "given up with the link";
+}
+
 TEST_F(LinkTest, ReadsAPipeStraightIntoAFrame) {
   auto pipe = make_pipe();
   ASSERT_TRUE(pipe);

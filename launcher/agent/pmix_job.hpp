@@ -1,0 +1,32 @@
+// What the PMIx server of an agent knows of the job: a plain value.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+struct PmixJob {
+  struct Host {
+    std::string name;
+    std::vector<int> ranks;
+  };
+  int size = 0;
+  int host_index = 0;  // this agent's
+  std::vector<Host> hosts;
+
+  const std::vector<int>& local_ranks() const {
+    return hosts[static_cast<std::size_t>(host_index)].ranks;
+  }
+  std::vector<std::uint32_t> host_of_ranks() const {  // by rank
+    std::vector<std::uint32_t> host_of(static_cast<std::size_t>(size));
+    for (std::size_t host = 0; host < hosts.size(); ++host)
+      for (const int rank : hosts[host].ranks)
+        host_of[static_cast<std::size_t>(rank)] = static_cast<std::uint32_t>(host);
+    return host_of;
+  }
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,39 @@
+// A PMIx program on simulated hosts: each has a real PMIx server, as an agent has, and starts its
+// ranks.
+#pragma once
+
+#include "base/result.hpp"
+#include "control/frame.hpp"
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+struct RankEnd {
+  int wait_status = -1;  // of a rank whose host was not killed
+  std::string output;    // stdout and stderr
+};
+
+struct JobOnHosts {
+  std::vector<int> ranks_per_host;
+  std::vector<std::string> arguments;  // argv; the program's path first
+  std::filesystem::path folder;        // for files of the test and of PMIx
+  // Sees what agents send to the exchange; `kill_host` kills an agent and its ranks.
+  std::function<void(std::size_t host, const Frame& frame,
+                     const std::function<void(std::size_t host)>& kill_host)>
+      on_exchange;
+};
+
+struct JobEnd {
+  std::vector<RankEnd> ranks;
+  std::size_t exchanged = 0;  // frames that agents sent to the exchange
+};
+
+// Runs the program to its end on all ranks. Error: an agent or the exchange failed.
+Result<JobEnd> run_on_hosts(const JobOnHosts& job);
+
+}  // namespace hvdrun

@@ -1,0 +1,142 @@
+// PMIx over several hosts, with real servers and real programs: each host is a process.
+#include "../temporary_folder.hpp"
+#include "simulated_hosts/pmix_job_on_hosts.hpp"
+
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+namespace hvdrun {
+namespace {
+
+class PmixHosts : public ::testing::Test {
+ protected:
+  // Runs a scenario of tests/programs/pmix_exchange.c.
+  JobEnd run(const std::string& scenario, std::vector<int> ranks_per_host) {
+    job_.ranks_per_host = std::move(ranks_per_host);
+    job_.arguments = {HVDRUN_TEST_PROGRAMS "/pmix_exchange", scenario};
+    return run_job();
+  }
+
+  JobEnd run_job() {
+    job_.folder = folder_.path() / std::to_string(runs_++);
+    std::filesystem::create_directories(job_.folder);
+    auto end = run_on_hosts(job_);
+    EXPECT_TRUE(end) << end.error().message;
+    return end ? std::move(*end) : JobEnd{};
+  }
+
+  void expect_well(const JobEnd& end) {
+    for (std::size_t rank = 0; rank < end.ranks.size(); ++rank)
+      EXPECT_EQ(end.ranks[rank].wait_status, 0)
+          << "rank " << rank << ": " << end.ranks[rank].output;
+  }
+
+  TemporaryFolder folder_;
+  JobOnHosts job_;
+  int runs_ = 0;
+};
+
+const std::vector<int> kUneven{4, 3, 1, 1};
+
+TEST_F(PmixHosts, WhatAFenceCollectsIsThereForAll) {
+  expect_well(run("collected", kUneven));
+}
+
+TEST_F(PmixHosts, WhatAFenceDoesNotCollectIsAskedFor) {
+  expect_well(run("direct", kUneven));
+}
+
+TEST_F(PmixHosts, WhatIsNotPutYetIsWaitedFor) {
+  expect_well(run("unfenced", kUneven));
+}
+
+TEST_F(PmixHosts, ThirtyFencesInARow) {
+  const auto end = run("in_a_row", kUneven);
+  expect_well(end);
+  EXPECT_GE(end.exchanged, 30 * kUneven.size());
+}
+
+TEST_F(PmixHosts, FencesOfSomeRanks) {
+  expect_well(run("groups", kUneven));
+}
+
+TEST_F(PmixHosts, FencesInFlightAtOnce) {
+  expect_well(run("in_flight", kUneven));
+}
+
+TEST_F(PmixHosts, TwentyJobsOneAfterTheOther) {
+  for (int i = 0; i < 20; ++i) expect_well(run("collected", {1, 2}));
+}
+
+TEST_F(PmixHosts, RanksOfOneHostNeedNoLauncher) {
+  const auto end = run("groups", {5});
+  expect_well(end);
+  EXPECT_EQ(end.exchanged, 0u);
+}
+
+TEST_F(PmixHosts, EachRankIsToldWhereAllAre) {
+  const auto end = run("places", kUneven);
+  expect_well(end);
+  ASSERT_EQ(end.ranks.size(), 9u);
+  EXPECT_EQ(end.ranks[0].output,
+            "host 0 of 4, peers 0,1,2,3 of 4, 0 on host0 as 0, 8 on host3 as 0\n");
+  EXPECT_EQ(end.ranks[5].output,
+            "host 1 of 4, peers 4,5,6 of 3, 5 on host1 as 1, 8 on host3 as 0\n");
+}
+
+TEST_F(PmixHosts, AFenceWhoseTimeRunsOutEndsTheSameForAll) {
+  expect_well(run("late", kUneven));
+}
+
+TEST_F(PmixHosts, AGetWhoseTimeHasRunOutMayBeTriedAgain) {
+  expect_well(run("late_put", kUneven));
+}
+
+TEST_F(PmixHosts, WhoAsksForWhatARankNeverPutIsTold) {
+  expect_well(run("never_put", kUneven));
+}
+
+TEST_F(PmixHosts, ADeathInAFenceLeavesNobodyWaiting) {
+  for (int i = 0; i < 5; ++i) {
+    const auto end = run("death", kUneven);
+    ASSERT_EQ(end.ranks.size(), 9u);
+    EXPECT_TRUE(WIFSIGNALED(end.ranks[0].wait_status)) << end.ranks[0].output;
+    for (std::size_t rank = 1; rank < end.ranks.size(); ++rank)
+      EXPECT_EQ(end.ranks[rank].wait_status, 0) << end.ranks[rank].output;
+  }
+}
+
+TEST_F(PmixHosts, ALostHostFailsTheFencesThatWaitForIt) {
+  std::size_t came = 0;
+  job_.on_exchange = [&](std::size_t, const Frame& frame, const auto& kill_host) {
+    if (frame.type == FrameType::fence && ++came == 3) kill_host(3);
+  };
+  const auto end = run("absence", kUneven);
+  ASSERT_EQ(end.ranks.size(), 9u);
+  for (std::size_t rank = 0; rank < 8; ++rank)
+    EXPECT_EQ(end.ranks[rank].output, "LOST_CONNECTION\n") << "rank " << rank;
+}
+
+TEST_F(PmixHosts, ALostHostAnswersNoRequest) {
+  job_.on_exchange = [](std::size_t, const Frame& frame, const auto& kill_host) {
+    if (frame.type == FrameType::modex_request) kill_host(3);
+  };
+  const auto end = run("silence", kUneven);
+  ASSERT_EQ(end.ranks.size(), 9u);
+  EXPECT_EQ(end.ranks[0].output, "LOST_CONNECTION\n");
+}
+
+#ifdef HVDRUN_HAS_OPENMPI
+TEST_F(PmixHosts, AnOpenMpiProgramRunsOverThem) {
+  job_.ranks_per_host = kUneven;
+  job_.arguments = {HVDRUN_TEST_PROGRAMS "/mpi_allreduce"};
+  const auto end = run_job();
+  expect_well(end);
+}
+#endif
+
+}  // namespace
+}  // namespace hvdrun

@@ -5,57 +5,20 @@
 #include "agent/pmix_info.hpp"
 #include "agent/pmix_library.hpp"
 #include "agent/pmix_modex.hpp"
+#include "agent/pmix_setup.hpp"
+#include "agent/pmix_wait.hpp"
 #include "control/exchange_messages.hpp"
 
 #include <array>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstdlib>
-#include <mutex>
 #include <unordered_map>
 
 #include <fmt/format.h>
-#include <hwloc.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace hvdrun {
 namespace {
-
-constexpr std::chrono::seconds kPatience{10};
-
-// Counts down answers that PMIx gives on its own thread. Shared, since an answer may come after
-// the waiting has been given up.
-class Answers {
- public:
-  explicit Answers(int expected) : open_(expected) {}
-
-  // pmix_op_cbfunc_t; `context` is a new std::shared_ptr<Answers>, freed here.
-  static void on_answer(pmix_status_t status, void* context) {
-    const std::unique_ptr<std::shared_ptr<Answers>> self(
-        static_cast<std::shared_ptr<Answers>*>(context));
-    (*self)->answer(status);
-  }
-
-  void answer(pmix_status_t status) {
-    const std::lock_guard lock(mutex_);
-    if (status != PMIX_SUCCESS) status_ = status;
-    if (--open_ == 0) changed_.notify_all();
-  }
-
-  pmix_status_t wait() {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, kPatience, [&] { return open_ <= 0; })) return PMIX_ERR_TIMEOUT;
-    return status_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int open_;
-  pmix_status_t status_ = PMIX_SUCCESS;
-};
 
 // Open MPI 4.1 takes a PMIx server that is not its own only when told that neither mpirun nor srun
 // is around; it would be "rank 0 of 1" otherwise, without a word. It must not bind: we did.
@@ -134,8 +97,6 @@ class PmixServer::Impl {
     });
   }
 
-  template <class Call>
-  Result<void> wait_for(const std::string& what, int count, Call call);
   Result<void> error(const std::string& what, pmix_status_t status) const {
     return fail(fmt::format("PMIx {}: {}", what, library_.PMIx_Error_string(status)));
   }
@@ -173,7 +134,8 @@ pmix_status_t PmixServer::Impl::on_abort(const pmix_proc_t* proc, void*, int sta
   return PMIX_OPERATION_SUCCEEDED;
 }
 
-// `data` is ours: libpmix gives it away (its own servers free it, and it never does).
+// `data` is ours to free: libpmix hands it out and keeps no pointer to it (seen in 4.2 and 5.0;
+// pmix_server.h says otherwise of all data that servers are given).
 pmix_status_t PmixServer::Impl::on_fence(const pmix_proc_t procs[], size_t count,
                                          const pmix_info_t info[], size_t info_count, char* data,
                                          size_t size, pmix_modex_cbfunc_t done, void* context) {
@@ -241,35 +203,8 @@ pmix_server_module_t PmixServer::Impl::make_module() {
   return module;
 }
 
-namespace {
-
-// libpmix would read the whole machine with all of hwloc's plugins (about 10 ms, and one of them
-// tries to reach an X server); with a topology given it reads nothing. It is never freed: libpmix
-// keeps it.
-hwloc_topology_t quick_topology() {
-  hwloc_topology_t topology = nullptr;
-  if (hwloc_topology_init(&topology) != 0) return nullptr;
-  if (hwloc_topology_load(topology) == 0) return topology;
-  hwloc_topology_destroy(topology);
-  return nullptr;
-}
-
-// Above this many ranks on a host their shared data goes through shared memory (ds21): its files
-// and locks cost 9 ms at the start, but without them every rank asks the server for every other's,
-// and 128 ranks that do so take 1.5 s instead of 0.6.
-constexpr std::size_t kRanksByMessage = 32;
-
-// Settings for libpmix and hwloc inside the agent only: ranks get the caller's environment.
-void prepare_environment(std::size_t local_ranks) {
-  ::setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);
-  ::setenv("PMIX_MCA_gds", local_ranks > kRanksByMessage ? "ds21,hash" : "hash", 1);
-  ::setenv("PMIX_MCA_psec", "native", 1);  // munge fails where munged does not run
-}
-
-}  // namespace
-
 Result<void> PmixServer::Impl::start(std::size_t local_ranks) {
-  prepare_environment(local_ranks);
+  prepare_pmix_environment(local_ranks);
   PmixInfoList info;
   info.add(PMIX_SERVER_TMPDIR, folder_.string());
   info.add(PMIX_SYSTEM_TMPDIR, folder_.string());
@@ -279,22 +214,6 @@ Result<void> PmixServer::Impl::start(std::size_t local_ranks) {
   current = this;
   const auto status = library_.PMIx_server_init(&module, info.data(), info.size());
   if (status != PMIX_SUCCESS) return error("cannot start its server", status);
-  return {};
-}
-
-template <class Call>
-Result<void> PmixServer::Impl::wait_for(const std::string& what, int count, Call call) {
-  const auto answers = std::make_shared<Answers>(count);
-  for (int i = 0; i < count; ++i) {
-    auto context = std::make_unique<std::shared_ptr<Answers>>(answers);
-    const pmix_status_t status = call(i, &Answers::on_answer, context.get());
-    if (status == PMIX_SUCCESS)
-      static_cast<void>(context.release());  // on_answer frees it
-    else
-      answers->answer(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status);
-  }
-  const auto status = answers->wait();
-  if (status != PMIX_SUCCESS) return error(what, status);
   return {};
 }
 
@@ -310,17 +229,19 @@ Result<void> PmixServer::Impl::register_job(const PmixJob& job) {
   fences_.set_job(job);
   modex_.set_job(job);
   HVD_TRY(PmixInfoList info, describe_job(library_, job, folder_));
-  HVD_CHECK(wait_for("cannot take the job", 1, [&](int, pmix_op_cbfunc_t done, void* context) {
+  const auto job_taken = wait_for_pmix(1, [&](int, pmix_op_cbfunc_t done, void* context) {
     return library_.PMIx_server_register_nspace(nspace_.c_str(), static_cast<int>(here.size()),
                                                 info.data(), info.size(), done, context);
-  }));
-  return wait_for("cannot take the ranks", static_cast<int>(here.size()),
-                  [&](int i, pmix_op_cbfunc_t done, void* context) {
-                    const auto proc =
-                        proc_of(static_cast<pmix_rank_t>(here[static_cast<std::size_t>(i)]));
-                    return library_.PMIx_server_register_client(&proc, ::geteuid(), ::getegid(),
-                                                                nullptr, done, context);
-                  });
+  });
+  if (job_taken != PMIX_SUCCESS) return error("cannot take the job", job_taken);
+  const auto ranks_taken = wait_for_pmix(
+      static_cast<int>(here.size()), [&](int i, pmix_op_cbfunc_t done, void* context) {
+        const auto proc = proc_of(static_cast<pmix_rank_t>(here[static_cast<std::size_t>(i)]));
+        return library_.PMIx_server_register_client(&proc, ::geteuid(), ::getegid(), nullptr, done,
+                                                    context);
+      });
+  if (ranks_taken != PMIX_SUCCESS) return error("cannot take the ranks", ranks_taken);
+  return {};
 }
 
 Result<std::vector<std::string>> PmixServer::Impl::environment_of(int rank) const {

@@ -7,6 +7,7 @@
 
 #include <pmix.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { kBytes = 1024, kInARow = 30, kMaxRanks = 256 };
@@ -106,6 +107,20 @@ static void in_a_row(void) {
     put(key, round);
     MUST(fence(round % 3 != 0, 0));
     MUST(get((self.rank + (uint32_t)round) % size, key, round, 0));
+  }
+}
+
+/* Rank 0 prints how many milliseconds each fence took it. */
+static void timed(void) {
+  for (int round = 0; round < kInARow; round++) {
+    struct timespec begin, end;
+    put("key", round);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    MUST(fence(true, 0));
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    const double seconds =
+        (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    if (self.rank == 0) printf("%.4f\n", 1000 * seconds);
   }
 }
 
@@ -250,7 +265,7 @@ int main(int argc, char** argv) {
       {"in_a_row", in_a_row},   {"groups", groups}, {"in_flight", in_flight},
       {"places", places},       {"late", late},     {"late_put", late_put},
       {"never_put", never_put}, {"death", death},   {"absence", absence},
-      {"silence", silence},
+      {"silence", silence},     {"timed", timed},
   };
   if (argc < 2) return 2;
   MUST(PMIx_Init(&self, NULL, 0));

@@ -129,12 +129,28 @@ TEST_F(PmixHosts, ALostHostAnswersNoRequest) {
   EXPECT_EQ(end.ranks[0].output, "LOST_CONNECTION\n");
 }
 
+// Above 32 ranks on a host, these have their shared data through shared memory.
+TEST_F(PmixHosts, AHostMayHaveManyRanks) {
+  expect_well(run("collected", {34, 2}));
+}
+
+#ifdef HVDRUN_HAS_EXAMPLES
+TEST_F(PmixHosts, AProgramOfOursRunsOverThem) {
+  job_.ranks_per_host = kUneven;
+  job_.arguments = {HVDRUN_HELLO};
+  const auto end = run_job();
+  expect_well(end);
+  EXPECT_EQ(end.ranks.at(0).output, "rank 0 of 9\nthe ranks add up to 36\n");
+}
+#endif
+
 #ifdef HVDRUN_HAS_OPENMPI
 TEST_F(PmixHosts, AnOpenMpiProgramRunsOverThem) {
   job_.ranks_per_host = kUneven;
   job_.arguments = {HVDRUN_TEST_PROGRAMS "/mpi_allreduce"};
   const auto end = run_job();
   expect_well(end);
+  EXPECT_EQ(end.ranks.at(8).output, "rank 8 of 9: sum 45\n");
 }
 #endif
 

@@ -124,6 +124,34 @@ def test_signals_reach_ranks_on_other_hosts(jobs: Jobs, shared: Path) -> None:
     assert [rank["host"] for rank in report["ranks"]] == ["n1", "n2"]
 
 
+@pytest.mark.parametrize("program, sum_of_ranks", [("mpi_allreduce", 45), ("pmix_client", 36)])
+def test_mpi_and_pmix_programs_find_each_other(jobs: Jobs, program: str, sum_of_ranks: int) -> None:
+    """Fence and modex between agents; Open MPI over TCP. Uneven hosts."""
+    done = jobs.run("-np", 9, "-H", "n1:4,n2:3,n3:1,n4:1", BUILD / "bin/tests" / program)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"[{rank}] rank {rank} of 9: sum {sum_of_ranks}" for rank in range(9)]
+
+
+@pytest.mark.parametrize("pmix", ["on", "off"])
+def test_a_training_gives_the_same_losses_on_many_hosts(jobs: Jobs, pmix: str) -> None:
+    training = (BUILD / "bin/examples/digits", "--epochs", 3)
+    alone = jobs.run("-np", 1, *training)
+    spread = jobs.run("-np", 9, "--pmix", pmix, "--label", "none", "-H", "n1:4,n2:3,n3:1,n4:1", *training)
+    assert alone.returncode == spread.returncode == 0, alone.stderr + spread.stderr
+    losses = re.findall(r"epoch . loss .*", alone.stdout)
+    assert len(losses) == 3 and re.findall(r"epoch . loss .*", spread.stdout) == losses
+
+
+def test_ranks_of_other_hosts_hear_of_a_dead_one(jobs: Jobs, shared: Path) -> None:
+    """libhvd tells the others before hvdrun's TERM comes: their own errors name the rank."""
+    job = jobs.start("-np", 4, "-H", "n1:2,n2:2", "--grace", 5, BUILD / "bin/examples/digits", "--epochs", 100000)
+    out = iter(job.stdout.readline, "")
+    next(line for line in out if "epoch 2 " in line)
+    jobs.cluster.output("pkill", "-9", "-o", "-x", "digits", on="n2", user="root")
+    code, _, err = finish(job)
+    assert code == 128 + signal.SIGKILL and re.search(r"rank [23] on n2 failed: killed by SIGKILL", err), err
+
+
 def start_sleepers(jobs: Jobs, *options: object) -> subprocess.Popen:
     """Two ranks on each of n1 and n2."""
     job = jobs.start("-np", 4, "-H", "n1:2,n2:2", "--grace", 1, *options, "sleep", 7777)

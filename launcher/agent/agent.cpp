@@ -147,6 +147,7 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
       signals_(loop_, {SIGCHLD, SIGTERM, SIGINT, SIGHUP},
                [this](int signal) {
                  if (signal == SIGCHLD) return on_child();
+                 if (options_.ignores_signals) return;
                  fail_job({fmt::format("the agent on {} got {}", host_name(), signal_name(signal)),
                            kExitLauncher});
                }),

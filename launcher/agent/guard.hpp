@@ -29,6 +29,9 @@ struct AgentOptions {
   // Of an agent on another host than the launcher's:
   std::optional<HostInventory> inventory;     // what this host offers, which the launcher is told
   std::chrono::milliseconds host_timeout{0};  // a launcher that is silent for so long is gone
+  // TERM, INT and HUP are nothing to tell the launcher of: SLURM sends them to all processes of a
+  // step at once, and the launcher knows.
+  bool ignores_signals = false;
 };
 
 // Turns the calling process, which must have one thread, into the guard; never returns. The link's

@@ -21,7 +21,7 @@ extern char** environ;  // NOLINT: environ(7)
 namespace hvdrun {
 namespace {
 
-// The launcher speaks as soon as ssh has started us.
+// The launcher speaks as soon as the link stands.
 constexpr std::chrono::seconds kPatience{60};
 constexpr std::size_t kJobIdLength = 32;
 
@@ -68,17 +68,27 @@ Result<ConfigureMessage> first_message(const LinkEnd& link) {
   return parse<ConfigureMessage>(frame.payload);
 }
 
-Result<std::pair<AgentOptions, LinkEnd>> prepare() {
-  HVD_TRY(LinkEnd link, take_link());
+Result<AgentOptions> first_options(const LinkEnd& link) {
   HVD_TRY(const ConfigureMessage message, first_message(link));
   HVD_TRY(AgentOptions options, agent_options(message));
   HVD_TRY(options.inventory, local_inventory(environment_from(environ)));
   if (options.local_ranks == 0)
     options.local_ranks = std::max(options.inventory->cores.size(), options.inventory->gpus.size());
-  return std::pair(std::move(options), std::move(link));
+  return options;
+}
+
+[[noreturn]] void give_up(const Error& error) {
+  std::fprintf(stderr, "hvdrun: %s\n", error.message.c_str());
+  ::_exit(error.exit_code);
 }
 
 }  // namespace
+
+bool is_job_id(std::string_view text) {
+  return text.size() == kJobIdLength && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
 
 Result<AgentOptions> agent_options(const ConfigureMessage& message) {
   if (message.protocol != kProtocolVersion || message.version != kVersion)
@@ -86,10 +96,7 @@ Result<AgentOptions> agent_options(const ConfigureMessage& message) {
                             "both",
                             kVersion, message.version),
                 kExitUsage);
-  const auto is_hex_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  if (message.job_id.size() != kJobIdLength ||
-      !std::all_of(message.job_id.begin(), message.job_id.end(), is_hex_digit))
-    return fail("the launcher's job id is not one");
+  if (!is_job_id(message.job_id)) return fail("the launcher's job id is not one");
   if (message.pmix < PmixMode::automatic || message.pmix > PmixMode::off)
     return fail("the launcher asks for PMIx in a way that is not known here");
   AgentOptions options;
@@ -103,11 +110,17 @@ Result<AgentOptions> agent_options(const ConfigureMessage& message) {
   return options;
 }
 
+void run_agent_on(LinkEnd link, bool ignores_signals) {
+  auto options = first_options(link);
+  if (!options) give_up(options.error());
+  options->ignores_signals = ignores_signals;
+  become_guard(*options, std::move(link));
+}
+
 void run_remote_agent() {
-  auto prepared = prepare();
-  if (prepared) become_guard(prepared->first, std::move(prepared->second));
-  std::fprintf(stderr, "hvdrun: %s\n", prepared.error().message.c_str());
-  ::_exit(prepared.error().exit_code);
+  auto link = take_link();
+  if (!link) give_up(link.error());
+  run_agent_on(std::move(*link), false);
 }
 
 }  // namespace hvdrun

@@ -1,10 +1,8 @@
-#include "remote/ssh_process.hpp"
+#include "remote/child_process.hpp"
 
-#include <cerrno>
 #include <csignal>
 #include <utility>
 
-#include <fmt/format.h>
 #include <spawn.h>
 #include <unistd.h>
 
@@ -12,6 +10,15 @@ extern char** environ;  // NOLINT: environ(7)
 
 namespace hvdrun {
 namespace {
+
+// What execve(2) takes; valid as long as `words` is.
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (const auto& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 // posix_spawn's two structures, freed.
 class SpawnPlan {
@@ -41,11 +48,9 @@ class SpawnPlan {
     posix_spawn_file_actions_adddup2(&actions_, descriptor.get(), as);
   }
 
-  int start(const std::vector<std::string>& command, pid_t& pid) {
-    std::vector<char*> words;
-    for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
-    words.push_back(nullptr);
-    return ::posix_spawnp(&pid, words.front(), &actions_, &attributes_, words.data(), environ);
+  int start(const std::vector<std::string>& command, char* const* environment, pid_t& pid) {
+    const auto words = pointers_to(command);
+    return ::posix_spawnp(&pid, words.front(), &actions_, &attributes_, words.data(), environment);
   }
 
  private:
@@ -55,21 +60,29 @@ class SpawnPlan {
 
 }  // namespace
 
-Result<SshProcess> start_ssh(const std::vector<std::string>& command) {
+Result<ChildProcess> start_child(const std::vector<std::string>& command,
+                                 const ChildOptions& options) {
   HVD_TRY(Pipe input, make_pipe());
-  HVD_TRY(Pipe output, make_pipe());
   HVD_TRY(Pipe errors, make_pipe());
+  Pipe output;
+  if (!options.errors_only) {
+    HVD_TRY(output, make_pipe());
+  }
   SpawnPlan plan;
   plan.give(input.read, STDIN_FILENO);
-  plan.give(output.write, STDOUT_FILENO);
+  plan.give(options.errors_only ? errors.write : output.write, STDOUT_FILENO);
   plan.give(errors.write, STDERR_FILENO);
-  SshProcess process;
-  if (const int error = plan.start(command, process.pid); error != 0)
+  std::vector<char*> environment;
+  if (options.environment) environment = pointers_to(*options.environment);
+  ChildProcess process;
+  if (const int error =
+          plan.start(command, options.environment ? environment.data() : environ, process.pid);
+      error != 0)
     return fail_errno("cannot start " + command.front(), error, kExitUsage);
   process.link = {std::move(output.read), std::move(input.write)};
   process.errors = std::move(errors.read);
   for (const int fd : {process.link.in.get(), process.link.out.get(), process.errors.get()})
-    HVD_CHECK(set_nonblocking(fd));
+    if (fd >= 0) HVD_CHECK(set_nonblocking(fd));
   return process;
 }
 

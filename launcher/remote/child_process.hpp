@@ -1,0 +1,31 @@
+// A program that we start with pipes as its standard streams: ssh, srun.
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+#include "control/link.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace hvdrun {
+
+struct ChildProcess {
+  pid_t pid = 0;  // our child, in a session of its own: the terminal's signals are for us
+  LinkEnd link;   // its stdin and stdout; non-blocking
+  Fd errors;      // its stderr; non-blocking
+};
+
+struct ChildOptions {
+  std::optional<std::vector<std::string>> environment;  // "NAME=VALUE"; without: ours
+  bool errors_only = false;  // its stdout goes where its stderr goes; link.in stays closed
+};
+
+// The program is looked for in our PATH. Error: there is no such program.
+Result<ChildProcess> start_child(const std::vector<std::string>& command,
+                                 const ChildOptions& options = {});
+
+}  // namespace hvdrun

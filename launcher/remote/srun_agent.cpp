@@ -1,0 +1,170 @@
+#include "remote/srun_agent.hpp"
+
+#include "agent/job_folders.hpp"
+#include "agent/process_tree.hpp"
+#include "base/event_loop.hpp"
+#include "base/signal_watch.hpp"
+#include "remote/remote_agent.hpp"
+#include "remote/tls_pump.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::chrono::seconds kInvitationPatience{60};
+constexpr std::chrono::seconds kSweepPatience{10};
+
+// SLURM's names for where we are (srun(1), output environment variables).
+Result<Introduction> introduce_ourselves() {
+  const char* host = std::getenv("SLURMD_NODENAME");
+  const char* task = std::getenv("SLURM_PROCID");
+  Introduction introduction;
+  const std::string_view digits = task == nullptr ? "" : task;
+  const auto parsed =
+      std::from_chars(digits.data(), digits.data() + digits.size(), introduction.task);
+  if (host == nullptr || parsed.ec != std::errc())
+    return fail(
+        "SLURMD_NODENAME and SLURM_PROCID are not set: this is hvdrun's agent, which only "
+        "hvdrun can start");
+  introduction.host = host;
+  return introduction;
+}
+
+// What libraries print goes to stderr, and nobody reads the invitation again.
+Result<void> close_standard_streams() {
+  const Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!nothing || ::dup2(nothing.get(), STDIN_FILENO) < 0 ||
+      ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+    return fail_errno("cannot open /dev/null", errno);
+  return {};
+}
+
+// The task's life beside the guard; see the header.
+class LinkProcess {
+ public:
+  LinkProcess(TlsStream stream, Fd local, pid_t guard)
+      : guard_(guard),
+        signals_(loop_, {SIGCHLD}, [this](int) { on_child(); }),
+        pump_(loop_, std::move(stream), std::move(local), [this](const auto&) {
+          link_over_ = true;
+          consider_leaving();
+        }) {}
+
+  // Returns the guard's wait status.
+  int run() {
+    on_child();  // it may have ended before we watched
+    if (!left_) loop_.run();
+    return guard_status_.value_or(0);
+  }
+
+ private:
+  void on_child() {
+    int status = 0;
+    // Orphans of a guard that was killed are ours: we are a subreaper too.
+    for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;)
+      if (pid == guard_) guard_status_ = status;
+    consider_leaving();
+  }
+
+  void consider_leaving() {
+    if (!link_over_ || !guard_status_) return;
+    left_ = true;
+    loop_.stop();
+  }
+
+  EventLoop loop_;
+  pid_t guard_;
+  std::optional<int> guard_status_;
+  bool link_over_ = false;
+  bool left_ = false;
+  SignalWatch signals_;
+  TlsPump pump_;
+};
+
+// Whether nothing of that agent's is left here.
+bool sweep(const std::string& job_id, std::size_t agent) {
+  const auto folders = JobFolders::of(job_id, agent);
+  // Who has ended in good order has removed them last of all; and most are other hosts' agents.
+  if (!std::filesystem::exists(folders.temporary) && !std::filesystem::exists(folders.shared))
+    return true;
+  const auto left = kill_job_processes(::getpid(), folders.cookie(), kSweepPatience);
+  folders.sweep();
+  return left.empty();
+}
+
+int exit_code_of(int wait_status) {
+  return WIFSIGNALED(wait_status) ? kExitSignalBase + WTERMSIG(wait_status)
+                                  : WEXITSTATUS(wait_status);
+}
+
+Result<int> live(const Invitation& invitation, const Introduction& introduction) {
+  const std::string& job_id = invitation.key.identity;
+  if (!is_job_id(job_id)) return fail("the launcher's job id is not one");
+  HVD_TRY(Connection connection, connect_to_launcher(invitation, introduction, STDIN_FILENO));
+  HVD_CHECK(close_standard_streams());
+  HVD_TRY(LinkPair pair, make_local_link());
+  const pid_t guard = ::fork();
+  if (guard < 0) return fail_errno("cannot start the agent", errno);
+  if (guard == 0) {
+    ::close(connection.stream.fd());  // the link ends with its one owner
+    pair.launcher = {};
+    run_agent_on(std::move(pair.agent), true);
+  }
+  ::prctl(PR_SET_NAME, "hvdrun-link");
+  pair.agent = {};
+  Fd local = std::move(pair.launcher.in);
+  pair.launcher = {};
+  LinkProcess process(std::move(connection.stream), std::move(local), guard);
+  const int status = process.run();
+  if (WIFSIGNALED(status)) sweep(job_id, connection.agent);
+  return exit_code_of(status);
+}
+
+Result<int> be_agent() {
+  HVD_TRY(const Introduction introduction, introduce_ourselves());
+  HVD_TRY(const Invitation invitation, receive_invitation(STDIN_FILENO, kInvitationPatience));
+  return live(invitation, introduction);
+}
+
+}  // namespace
+
+int run_srun_sweep(const std::vector<std::string>& arguments) {
+  if (arguments.empty() || !is_job_id(arguments.front())) return kExitUsage;
+  bool all = true;
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const std::string& digits = arguments[i];
+    std::size_t agent = 0;
+    const char* const end = digits.data() + digits.size();
+    const auto [parsed, error] = std::from_chars(digits.data(), end, agent);
+    if (error != std::errc() || parsed != end) return kExitUsage;
+    all = sweep(arguments.front(), agent) && all;
+  }
+  return all ? kExitOk : kExitLauncher;
+}
+
+void run_srun_agent() {
+  sigset_t everything;
+  sigfillset(&everything);
+  ::sigprocmask(SIG_SETMASK, &everything, nullptr);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const auto code = be_agent();
+  if (!code) std::fprintf(stderr, "hvdrun: %s\n", code.error().message.c_str());
+  ::_exit(code ? *code : code.error().exit_code);
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,57 @@
+// The agent that srun has started, seen from its host: `hvdrun --internal-agent srun`.
+//
+//   hvdrun-link (the task of srun's step; carries the link between TLS and a socket pair)
+//    └─ hvdrun-guard
+//        └─ hvdrun-agent
+//
+// The task reads the invitation on stdin, connects to the launcher, and forks the guard. It ends
+// when the guard is gone and the link is: SLURM kills what is left of a step on a host when its
+// task ends there, so the guard goes first. When it is killed, the link is gone for both sides, and
+// the agent ends the job here. Should the guard be killed, it does the guard's last work.
+//
+// SLURM signals all processes of a step at once (scancel, time limit). Task and guard let all
+// signals wait for ever: it is for the launcher to say how the ranks end.
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+#include "remote/invitation.hpp"
+#include "remote/tls_stream.hpp"
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvdrun {
+
+// What follows kAgentArgument.
+inline constexpr std::string_view kSrunArgument = "srun";
+
+// Reads the invitation from `input`. Error: none came in time, or whole.
+Result<Invitation> receive_invitation(int input, std::chrono::milliseconds patience);
+
+struct Connection {
+  TlsStream stream;
+  std::size_t agent = 0;  // which of the job's we are
+};
+
+// Tries the addresses in turn until the launcher bids us welcome. Error: the invitation's patience
+// has run out, with what was met at the last address; or the launcher has hung up: `lifeline` reads
+// end of file.
+Result<Connection> connect_to_launcher(const Invitation& invitation,
+                                       const Introduction& introduction, int lifeline);
+
+// Never returns. Must be called while the process has one thread. What goes wrong is said on
+// stderr, which srun carries to the launcher.
+[[noreturn]] void run_srun_agent();
+
+// What follows kAgentArgument for a sweep; then come the job's id and the numbers of agents.
+inline constexpr std::string_view kSweepArgument = "sweep";
+
+// Ends what is left of those agents' ranks on this host and removes their folders: where SLURM has
+// killed a whole step, nobody was left to. `arguments`: the job's id, then the agents' numbers, of
+// which the others are on other hosts. Returns the exit code.
+int run_srun_sweep(const std::vector<std::string>& arguments);
+
+}  // namespace hvdrun

@@ -1,0 +1,260 @@
+#include "remote/srun_agents.hpp"
+
+#include "base/version.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::size_t kMoreGuests = 256;           // than there are agents, at one time
+constexpr std::size_t kDescriptorsPerHost = 4;     // TLS, the pump's end, the link's two
+constexpr std::chrono::seconds kProbePatience{3};  // for names that do not resolve
+constexpr std::chrono::milliseconds kSettle{200};
+// Agents whose links are cut end their ranks, kill what does not end, and sweep.
+constexpr std::chrono::seconds kLeavePatience{15};
+constexpr std::size_t kMaxLines = 10000;  // of what is kept to explain a failure
+
+}  // namespace
+
+struct SrunAgents::Host {
+  Step* step = nullptr;
+  std::optional<std::size_t> task;  // since it has connected
+  std::unique_ptr<TlsPump> pump;
+  std::string lost;
+};
+
+struct SrunAgents::Step {
+  std::vector<std::size_t> hosts;
+  std::unique_ptr<SrunStep> srun;
+  std::vector<SrunLine> lines;
+  std::vector<SrunTaskEnd> ends;               // not explained yet
+  bool explained = false;                      // some were
+  std::map<std::size_t, std::size_t> of_task;  // the host of each task that has connected
+};
+
+std::size_t srun_descriptors(std::size_t hosts) {
+  return hosts * (kDescriptorsPerHost + 1) + kMoreGuests + kMaxAddresses;
+}
+
+Result<std::unique_ptr<SrunAgents>> SrunAgents::start(const EventLoop& loop, SrunJob job,
+                                                      Events events) {
+  std::unique_ptr<SrunAgents> agents(new SrunAgents(loop, std::move(job), std::move(events)));
+  HVD_CHECK(agents->find_addresses());
+  HVD_CHECK(agents->start_steps());
+  if (agents->door_) agents->invite();
+  return agents;
+}
+
+SrunAgents::SrunAgents(const EventLoop& loop, SrunJob job, Events events)
+    : loop_(loop),
+      job_(std::move(job)),
+      events_(std::move(events)),
+      key_(make_link_key(job_.job_id)),
+      hosts_(job_.hosts.size()),
+      settle_(loop, [this] { explain_ends(); }) {}
+
+SrunAgents::~SrunAgents() {
+  reap(kLeavePatience);
+}
+
+// The steps start while the hosts' names are resolved: they wait at their stdin.
+Result<void> SrunAgents::start_steps() {
+  std::map<std::optional<int>, Step*> by_gpus;
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    Step*& step = by_gpus[job_.hosts[i].gpus];
+    if (step == nullptr) step = steps_.emplace_back(std::make_unique<Step>()).get();
+    step->hosts.push_back(i);
+    hosts_[i].step = step;
+  }
+  for (const auto& [gpus, step] : by_gpus) {
+    std::vector<std::string> names;
+    for (const auto host : step->hosts) names.push_back(job_.hosts[host].name);
+    Step& owner = *step;
+    std::optional<StepGpus> step_gpus;
+    if (gpus) step_gpus = StepGpus{*gpus, by_gpus.size() > 1};
+    HVD_TRY(step->srun,
+            SrunStep::start(loop_, srun_command(job_.srun, names, step_gpus),
+                            srun_environment(job_.environment),
+                            {[this, &owner](const SrunLine& line) { on_line(owner, line); },
+                             [this, &owner] { on_step_ended(owner); }}));
+  }
+  return {};
+}
+
+Result<void> SrunAgents::find_addresses() {
+  HVD_TRY(const auto all, interface_addresses());
+  if (!job_.interfaces.empty()) {
+    HVD_TRY(const auto addresses, addresses_of_interfaces(all, job_.interfaces));
+    return open_door(addresses);
+  }
+  std::vector<std::string> names;
+  for (const auto& host : job_.hosts) names.push_back(host.name);
+  HVD_TRY(probe_, RouteProbe::start(loop_, names, kProbePatience,
+                                    [this, all](const std::vector<std::string>& found) {
+                                      on_route(found.empty() ? all_addresses(all) : found);
+                                    }));
+  return {};
+}
+
+void SrunAgents::on_route(const std::vector<std::string>& addresses) {
+  probe_.reset();
+  if (auto opened = open_door(addresses); !opened)
+    return events_.on_trouble({{{}, opened.error().message}});
+  invite();
+}
+
+Result<void> SrunAgents::open_door(const std::vector<std::string>& addresses) {
+  TlsDoor::Limits limits;
+  limits.waiting = hosts_.size() + kMoreGuests;
+  HVD_TRY(door_, TlsDoor::open(loop_, key_, addresses, limits,
+                               {[this](const auto& guest) { return number_of(guest); },
+                                [this](const auto& guest, TlsStream stream) {
+                                  on_guest(guest, std::move(stream));
+                                }}));
+  return {};
+}
+
+void SrunAgents::invite() {
+  const Invitation invitation{kVersion, key_, job_.patience, door_->addresses()};
+  events_.on_listening(invitation.addresses);
+  const std::string text = pack_invitation(invitation);
+  for (const auto& step : steps_) step->srun->say(text);
+}
+
+// The host of that name, unless its agent is here already.
+std::optional<std::size_t> SrunAgents::find_host(const Introduction& guest) const {
+  const auto named = std::find_if(job_.hosts.begin(), job_.hosts.end(),
+                                  [&](const auto& host) { return host.name == guest.host; });
+  if (named == job_.hosts.end()) return std::nullopt;
+  const auto index = static_cast<std::size_t>(named - job_.hosts.begin());
+  if (hosts_[index].task) return std::nullopt;
+  return index;
+}
+
+std::optional<std::uint32_t> SrunAgents::number_of(const Introduction& guest) const {
+  const auto index = find_host(guest);
+  if (!index) return std::nullopt;
+  return static_cast<std::uint32_t>(job_.hosts[*index].agent);
+}
+
+void SrunAgents::on_guest(const Introduction& guest, TlsStream stream) {
+  const std::size_t index = *find_host(guest);  // was asked for
+  Host& host = hosts_[index];
+  auto link = make_local_link();
+  if (!link) return events_.on_trouble({{{job_.hosts[index].name}, link.error().message}});
+  host.task = guest.task;
+  host.step->of_task[guest.task] = index;
+  // One descriptor of that end serves both ways.
+  host.pump = std::make_unique<TlsPump>(loop_, std::move(stream), std::move(link->agent.in),
+                                        [&host](const std::optional<std::string>& lost) {
+                                          host.lost = lost.value_or("");
+                                          host.pump.reset();
+                                        });
+  if (missing().empty()) hang_up();
+  events_.on_link(index, std::move(link->launcher));
+}
+
+std::vector<std::size_t> SrunAgents::missing() const {
+  std::vector<std::size_t> missing;
+  for (std::size_t i = 0; i < hosts_.size(); ++i)
+    if (!hosts_[i].task) missing.push_back(i);
+  return missing;
+}
+
+void SrunAgents::hang_up() {
+  if (door_) door_->close();
+  for (const auto& step : steps_)
+    if (step->srun) step->srun->hang_up();  // not where starting it has failed
+}
+
+bool SrunAgents::is_waited_for(const Step& step) const {
+  return step.of_task.size() < step.hosts.size();
+}
+
+void SrunAgents::on_line(Step& step, const SrunLine& line) {
+  if (line.task) {
+    if (const auto at = step.of_task.find(*line.task); at != step.of_task.end())
+      return events_.on_text(at->second, line.text);
+  } else if (auto end = parse_task_end(line.text)) {
+    auto& tasks = end->tasks;
+    std::erase_if(tasks, [&](auto task) { return step.of_task.contains(task); });
+    if (tasks.empty()) return;  // its link tells
+    step.ends.push_back(std::move(*end));
+    if (!settle_.pending()) settle_.start(kSettle);
+  }
+  if (is_waited_for(step) && step.lines.size() < kMaxLines) step.lines.push_back(line);
+}
+
+void SrunAgents::on_step_ended(Step& step) {
+  if (!is_waited_for(step)) return;
+  if (!step.ends.empty()) return explain_ends();
+  if (!step.explained)
+    events_.on_trouble({explain_srun_failure(*step.srun->wait_status(), step.lines)});
+}
+
+void SrunAgents::explain_ends() {
+  settle_.cancel();
+  for (const auto& step : steps_) {
+    if (step->ends.empty()) continue;
+    step->explained = true;
+    events_.on_trouble(
+        explain_task_ends(std::exchange(step->ends, {}), step->lines, job_.srun.agent_path));
+  }
+}
+
+std::string SrunAgents::waiting_for() const {
+  for (const auto& step : steps_)
+    if (is_waited_for(*step)) return explain_srun_waiting(step->lines);
+  return {};
+}
+
+std::string SrunAgents::why_lost(std::size_t host) const {
+  const auto& status = hosts_[host].step->srun->wait_status();
+  if (status && WIFSIGNALED(*status))
+    return fmt::format("srun was killed by signal {}, and SLURM has ended its step",
+                       WTERMSIG(*status));
+  return hosts_[host].lost;
+}
+
+std::string SrunAgents::refused_note() const {
+  const auto count = door_ ? door_->refused() : 0;
+  if (count == 0) return {};
+  return fmt::format("{} connection{} without the job's key {} refused", count,
+                     count == 1 ? "" : "s", count == 1 ? "was" : "were");
+}
+
+bool SrunAgents::reap(std::chrono::milliseconds patience) {
+  probe_.reset();
+  hang_up();
+  // The loop does not run: what the links' owners have closed, the pumps could not pass on.
+  for (auto& host : hosts_) host.pump.reset();
+  settle_.cancel();
+  bool all = true;
+  events_ = {[](std::size_t, const LinkEnd&) {}, [](const auto&) {},
+             [](std::size_t, const auto&) {}, [](const auto&) {}};
+  for (const auto& step : steps_)
+    if (step->srun) all = step->srun->reap(patience) && all;
+  return all;
+}
+
+bool SrunAgents::sweep(const std::vector<std::size_t>& hosts, std::chrono::milliseconds patience) {
+  std::vector<std::string> names;
+  std::vector<std::size_t> agents;
+  for (const auto host : hosts) {
+    names.push_back(job_.hosts[host].name);
+    agents.push_back(job_.hosts[host].agent);
+  }
+  auto step = SrunStep::start(loop_, srun_sweep_command(job_.srun, names, job_.job_id, agents),
+                              srun_environment(job_.environment), {});
+  if (!step) return false;
+  (*step)->hang_up();
+  return (*step)->reap(patience) && (*step)->wait_status() == 0;
+}
+
+}  // namespace hvdrun

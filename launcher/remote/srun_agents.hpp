@@ -1,0 +1,129 @@
+// Agents in a SLURM allocation: one srun starts one on each host, and they connect back to us over
+// TCP with TLS 1.3 and a key that travels over srun's stdin only.
+//
+//   launcher ── srun ══ slurmstepd ── hvdrun-link ── hvdrun-guard ── hvdrun-agent ── ranks
+//       ╚═══════════ TLS ═════════════════╝
+//
+// Hosts with other numbers of GPUs than the rest get an srun of their own: a step has the same
+// number on all of its hosts.
+//
+// On the loop's thread; SIGPIPE must be ignored or blocked. Needs srun_descriptors() descriptors.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/event_loop.hpp"
+#include "base/result.hpp"
+#include "control/link.hpp"
+#include "remote/invitation.hpp"
+#include "remote/own_addresses.hpp"
+#include "remote/srun_command.hpp"
+#include "remote/srun_failure.hpp"
+#include "remote/srun_step.hpp"
+#include "remote/tls_door.hpp"
+#include "remote/tls_pump.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+struct SrunHost {
+  std::string name;         // as SLURM has it: SLURM_JOB_NODELIST
+  std::size_t agent = 0;    // the number of its agent
+  std::optional<int> gpus;  // of the job there, when known; see srun_command()
+};
+
+struct SrunJob {
+  SrunOptions srun;
+  std::vector<SrunHost> hosts;
+  std::string job_id;                // hvdrun's own
+  std::string interfaces;            // --network-interface; "": own_addresses.hpp says which
+  Environment environment;           // of the caller
+  std::chrono::seconds patience{0};  // after which an agent that cannot connect gives up
+};
+
+// How many descriptors this takes in the launcher.
+std::size_t srun_descriptors(std::size_t hosts);
+
+class SrunAgents {
+ public:
+  struct Events {
+    // The agent of that host waits for its first frame. The link's descriptors are non-blocking.
+    std::function<void(std::size_t host, LinkEnd)> on_link;
+    // These, or with no host named the rest, will not come. May be called more than once.
+    std::function<void(const std::vector<SrunTrouble>&)> on_trouble;
+    // A line that an agent, or what it is linked to, has printed.
+    std::function<void(std::size_t host, const std::string& text)> on_text;
+    // Where agents are waited for from now on: for --verbose.
+    std::function<void(const std::vector<LinkAddress>&)> on_listening;
+  };
+
+  // Error: nothing was started (no srun; an interface that is not there). Must be called while this
+  // process has one thread.
+  static Result<std::unique_ptr<SrunAgents>> start(const EventLoop& loop, SrunJob job,
+                                                   Events events);
+  // As reap(), with a patience of its own; not to be called from an event of it.
+  ~SrunAgents();
+  SrunAgents(const SrunAgents&) = delete;
+  SrunAgents& operator=(const SrunAgents&) = delete;
+
+  // Hosts whose agents have not connected yet.
+  std::vector<std::size_t> missing() const;
+  // What they wait for, as far as srun has said.
+  std::string waiting_for() const;
+
+  // Why the link of that host is gone, for a report; "" when it has closed in good order.
+  std::string why_lost(std::size_t host) const;
+
+  // "12 connections without the job's key were refused", to be said once; "" when there were none.
+  std::string refused_note() const;
+
+  // Nobody else is waited for: agents that have not connected leave.
+  void hang_up();
+
+  // Cuts what links there are still, and waits for the ends of the sruns, which come after those of
+  // all agents, blocking the loop; nothing is reported any more. After `patience` SLURM kills what
+  // is left. Returns whether that was not needed.
+  bool reap(std::chrono::milliseconds patience);
+
+  // After reap(), for hosts whose agents have not said that they were done: SLURM may have killed
+  // them (it does when srun is killed, or a step's task), and with them whoever would have removed
+  // the job's folders. Runs a step that does, blocking the loop for at most about `patience`.
+  // Returns whether it is done; it cannot be when the allocation is gone, or the host.
+  bool sweep(const std::vector<std::size_t>& hosts, std::chrono::milliseconds patience);
+
+ private:
+  struct Host;
+  struct Step;
+
+  SrunAgents(const EventLoop& loop, SrunJob job, Events events);
+  Result<void> start_steps();
+  Result<void> find_addresses();
+  void on_route(const std::vector<std::string>& addresses);
+  Result<void> open_door(const std::vector<std::string>& addresses);
+  void invite();
+  std::optional<std::size_t> find_host(const Introduction& guest) const;
+  std::optional<std::uint32_t> number_of(const Introduction& guest) const;
+  void on_guest(const Introduction& guest, TlsStream stream);
+  bool is_waited_for(const Step& step) const;
+  void on_line(Step& step, const SrunLine& line);
+  void on_step_ended(Step& step);
+  void explain_ends();
+
+  const EventLoop& loop_;
+  SrunJob job_;
+  Events events_;
+  LinkKey key_;
+  std::vector<Host> hosts_;
+  std::vector<std::unique_ptr<Step>> steps_;
+  std::unique_ptr<RouteProbe> probe_;
+  std::unique_ptr<TlsDoor> door_;
+  Timer settle_;  // what a task has said may come after the news of its end
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,245 @@
+#include "remote/tls_door.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+namespace hvdrun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Status = TlsStream::Status;
+
+constexpr int kBacklog = 4096;       // the kernel lowers it to net.core.somaxconn
+constexpr int kAcceptedAtOnce = 32;  // before the loop's other events have their turn
+constexpr std::chrono::milliseconds kPause{100};
+// A TLS record of a handshake: type 22, legacy version 3.x (RFC 8446, 5.1).
+constexpr std::string_view kTlsBegins{"\x16\x03", 2};
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+};
+
+// `text` in numbers, any port.
+Result<SocketAddress> socket_address(const std::string& text) {
+  SocketAddress address;
+  auto* v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
+  auto* v6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
+  if (::inet_pton(AF_INET, text.c_str(), &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    address.size = sizeof *v4;
+  } else if (::inet_pton(AF_INET6, text.c_str(), &v6->sin6_addr) == 1) {
+    v6->sin6_family = AF_INET6;
+    address.size = sizeof *v6;
+  } else {
+    return fail(text + " is no IP address");
+  }
+  return address;
+}
+
+std::uint16_t port_of(int socket) {
+  SocketAddress own;
+  own.size = sizeof own.storage;
+  if (::getsockname(socket, own.get(), &own.size) != 0) return 0;
+  return ntohs(own.storage.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6*>(&own.storage)->sin6_port
+                   : reinterpret_cast<const sockaddr_in*>(&own.storage)->sin_port);
+}
+
+}  // namespace
+
+struct TlsDoor::Listener {
+  Fd socket;
+  FdEvent readable;
+};
+
+struct TlsDoor::Guest {
+  Fd socket;                        // until TLS has it
+  std::optional<TlsStream> stream;  // since its first bytes
+  bool has_key = false;
+  std::string said;  // of its introduction
+  Clock::time_point deadline;
+  FdEvent readable;
+  FdEvent writable;
+  Guests::iterator position;
+};
+
+Result<std::unique_ptr<TlsDoor>> TlsDoor::open(const EventLoop& loop, const LinkKey& key,
+                                               const std::vector<std::string>& addresses,
+                                               Limits limits, Events events) {
+  HVD_TRY(TlsContext context, TlsContext::make(TlsContext::Side::server, key));
+  std::unique_ptr<TlsDoor> door(new TlsDoor(loop, std::move(context), limits, std::move(events)));
+  Error last{"this host has no address at which agents could reach it", kExitLauncher};
+  for (const auto& address : addresses)
+    if (auto listening = door->listen_on(address); !listening) last = listening.error();
+  if (door->listeners_.empty()) return tl::unexpected(std::move(last));
+  return door;
+}
+
+TlsDoor::TlsDoor(const EventLoop& loop, TlsContext context, Limits limits, Events events)
+    : loop_(loop),
+      context_(std::move(context)),
+      limits_(limits),
+      events_(std::move(events)),
+      late_(loop, [this] { drop_the_late(); }),
+      pause_(loop, [this] {
+        for (auto& listener : listeners_) listener->readable.enable();
+      }) {}
+
+TlsDoor::~TlsDoor() = default;
+
+Result<void> TlsDoor::listen_on(const std::string& text) {
+  HVD_TRY(SocketAddress address, socket_address(text));
+  Fd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket || ::bind(socket.get(), address.get(), address.size) != 0 ||
+      ::listen(socket.get(), kBacklog) != 0)
+    return fail_errno("cannot listen on " + text, errno);
+  addresses_.push_back({text, port_of(socket.get())});
+  const int fd = socket.get();
+  listeners_.push_back(std::make_unique<Listener>(Listener{
+      std::move(socket), FdEvent(loop_, fd, FdEvent::readable, [this, fd] { accept_some(fd); })}));
+  listeners_.back()->readable.enable();
+  return {};
+}
+
+void TlsDoor::close() {
+  listeners_.clear();
+  pause_.cancel();
+  late_.cancel();
+  while (!guests_.empty()) drop(*guests_.front());
+}
+
+void TlsDoor::accept_some(int listener) {
+  for (int i = 0; i < kAcceptedAtOnce; ++i) {
+    Fd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket) {
+      admit(std::move(socket));
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      if (make_room()) continue;
+      for (auto& waiting : listeners_) waiting->readable.disable();
+      pause_.start(kPause);
+      return;
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      return;  // EAGAIN, or an error of that one connection (accept(2))
+    }
+  }
+}
+
+// Drops the connection that has waited longest. Returns whether there was one.
+bool TlsDoor::make_room() {
+  if (guests_.empty()) return false;
+  drop(*guests_.front());
+  return true;
+}
+
+void TlsDoor::admit(Fd socket) {
+  if (guests_.size() >= limits_.waiting) make_room();
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  auto made = std::make_unique<Guest>();
+  Guest& guest = *made;
+  guest.deadline = Clock::now() + limits_.patience;
+  guest.readable =
+      FdEvent(loop_, socket.get(), FdEvent::readable, [this, &guest] { go_on(guest); });
+  guest.readable.enable();
+  guest.socket = std::move(socket);
+  guest.position = guests_.insert(guests_.end(), std::move(made));
+  watch_time();
+}
+
+void TlsDoor::go_on(Guest& guest) {
+  if (!guest.stream && !begin_tls(guest)) return;
+  if (guest.has_key) return read_introduction(guest);
+  switch (guest.stream->handshake()) {
+    case Status::done:
+      guest.has_key = true;
+      if (guest.writable) guest.writable.disable();
+      return read_introduction(guest);
+    case Status::want_read:
+      if (guest.writable) guest.writable.disable();
+      return;
+    case Status::want_write:
+      if (!guest.writable)
+        guest.writable =
+            FdEvent(loop_, guest.stream->fd(), FdEvent::writable, [this, &guest] { go_on(guest); });
+      guest.writable.enable();
+      return;
+    case Status::closed:
+    case Status::failed:
+      return drop(guest);
+  }
+}
+
+// Returns whether the handshake can go on: what has come begins one.
+bool TlsDoor::begin_tls(Guest& guest) {
+  std::array<char, 2> first{};
+  const ssize_t got = ::recv(guest.socket.get(), first.data(), first.size(), MSG_PEEK);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (got <= 0 || kTlsBegins.substr(0, static_cast<std::size_t>(got)) !=
+                      std::string_view(first.data(), static_cast<std::size_t>(got))) {
+    drop(guest);
+    return false;
+  }
+  auto stream = context_.wrap(std::move(guest.socket));
+  if (!stream) {
+    drop(guest);
+    return false;
+  }
+  guest.stream.emplace(std::move(*stream));
+  return true;
+}
+
+void TlsDoor::read_introduction(Guest& guest) {
+  // No more than an introduction is read: what follows is not ours.
+  std::array<char, kMaxIntroduction> buffer;  // NOLINT: filled by read
+  const auto got = guest.stream->read(buffer.data(), buffer.size() - guest.said.size());
+  if (got.status == Status::want_read || got.status == Status::want_write) return;
+  if (got.status != Status::done) return drop(guest);
+  guest.said.append(buffer.data(), got.bytes);
+  const auto introduction = parse_introduction(guest.said);
+  if (!introduction) return drop(guest);
+  if (*introduction) welcome(guest, **introduction);
+}
+
+void TlsDoor::welcome(Guest& guest, const Introduction& introduction) {
+  const auto number = events_.number_of(introduction);
+  if (!number) return drop(guest);
+  const std::string words = pack_welcome(*number);
+  // The first words find an empty socket; where they do not, the connection is lost.
+  if (guest.stream->write(words.data(), words.size()).bytes != words.size()) return drop(guest);
+  guest.readable.reset();
+  guest.writable.reset();
+  const std::unique_ptr<Guest> keep = std::move(*guest.position);
+  guests_.erase(keep->position);
+  events_.on_guest(introduction, std::move(*keep->stream));  // may destroy this
+}
+
+void TlsDoor::drop(const Guest& guest) {
+  if (!guest.has_key) ++refused_;
+  guests_.erase(guest.position);
+}
+
+void TlsDoor::drop_the_late() {
+  const auto now = Clock::now();
+  while (!guests_.empty() && guests_.front()->deadline <= now) drop(*guests_.front());
+  watch_time();
+}
+
+void TlsDoor::watch_time() {
+  if (guests_.empty() || late_.pending()) return;
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      guests_.front()->deadline - Clock::now());
+  late_.start(std::max(left, std::chrono::milliseconds(0)) + std::chrono::milliseconds(1));
+}
+
+}  // namespace hvdrun

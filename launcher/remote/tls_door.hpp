@@ -1,0 +1,94 @@
+// Where agents knock: listening sockets, and the connections that have not proved the key yet.
+//
+// Whoever can reach the port can connect, so a connection costs little until it has proved the key:
+// a descriptor and a few words of memory until its first bytes; TLS only when those begin a TLS
+// handshake; a time limit for all of it; and so many at once, the oldest giving way. An agent whose
+// connection gave way comes again. Nothing of a refused connection is answered or shown, only
+// counted.
+//
+// On the loop's thread. SIGPIPE must be ignored or blocked.
+#pragma once
+
+#include "base/event_loop.hpp"
+#include "base/fd.hpp"
+#include "base/result.hpp"
+#include "remote/invitation.hpp"
+#include "remote/tls_stream.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+class TlsDoor {
+ public:
+  struct Limits {
+    std::size_t waiting = 256;                  // connections without proof at one time
+    std::chrono::milliseconds patience{10000};  // from accept to introduction
+  };
+  struct Events {
+    // The number of the agent of that name, when it is waited for. Without: the connection is
+    // dropped.
+    std::function<std::optional<std::uint32_t>(const Introduction&)> number_of;
+    // Has the key, has said who it is, and was told that it is welcome. May close the door, and
+    // may destroy it.
+    std::function<void(const Introduction&, TlsStream)> on_guest;
+  };
+
+  // Listens on each address, on a port that the kernel picks; an address on which that is not
+  // possible is left out. Error: none was left.
+  static Result<std::unique_ptr<TlsDoor>> open(const EventLoop& loop, const LinkKey& key,
+                                               const std::vector<std::string>& addresses,
+                                               Limits limits, Events events);
+  ~TlsDoor();
+  TlsDoor(const TlsDoor&) = delete;
+  TlsDoor& operator=(const TlsDoor&) = delete;
+
+  // Where it listens.
+  const std::vector<LinkAddress>& addresses() const { return addresses_; }
+
+  // Nobody else comes in; those that wait are dropped.
+  void close();
+
+  // Connections that were dropped because they had not proved the key.
+  std::size_t refused() const { return refused_; }
+  std::size_t waiting() const { return guests_.size(); }
+
+ private:
+  struct Listener;
+  struct Guest;
+  using Guests = std::list<std::unique_ptr<Guest>>;  // the oldest first
+
+  TlsDoor(const EventLoop& loop, TlsContext context, Limits limits, Events events);
+  Result<void> listen_on(const std::string& address);
+  void accept_some(int listener);
+  bool make_room();
+  void admit(Fd socket);
+  void go_on(Guest& guest);
+  bool begin_tls(Guest& guest);
+  void read_introduction(Guest& guest);
+  void welcome(Guest& guest, const Introduction& introduction);
+  void drop(const Guest& guest);
+  void drop_the_late();
+  void watch_time();
+
+  const EventLoop& loop_;
+  TlsContext context_;
+  Limits limits_;
+  Events events_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::vector<LinkAddress> addresses_;
+  Guests guests_;
+  std::size_t refused_ = 0;
+  Timer late_;   // the oldest guest's time is over
+  Timer pause_;  // no descriptor was left: listening goes on after it
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,38 @@
+// What srun and the programs under it print: any bytes, in pieces.
+#include "expect.hpp"
+#include "remote/srun_failure.hpp"
+#include "remote/srun_output.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+using namespace hvdrun;
+
+// The first byte says how large the pieces are in which the others arrive.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::size_t piece = data[0] + 1u;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  SrunReader reader;
+  std::vector<SrunLine> lines;
+  const auto take = [&](std::vector<SrunLine> more) {
+    for (auto& line : more) lines.push_back(std::move(line));
+  };
+  for (std::size_t at = 0; at < text.size(); at += piece) take(reader.feed(text.substr(at, piece)));
+  take(reader.finish());
+  std::vector<SrunTaskEnd> ends;
+  for (const auto& line : lines) {
+    if (line.task) continue;
+    auto end = parse_task_end(line.text);
+    // Explaining takes time for each task, and srun names a host for each.
+    if (end && end->tasks.size() <= 64 && ends.size() < 16) ends.push_back(std::move(*end));
+  }
+  for (const auto& trouble : explain_task_ends(ends, lines, "/opt/hvdrun"))
+    FUZZ_EXPECT(!trouble.hosts.empty() && !trouble.message.empty());
+  FUZZ_EXPECT(!explain_srun_failure(0x100, lines).message.empty());
+  FUZZ_EXPECT(!explain_srun_waiting(lines).empty());
+  return 0;
+}

@@ -9,7 +9,8 @@ _hvdrun_flags='--oversubscribe --ssh-accept-new --report-bindings --dry-run --js
 
 _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude
 --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --pmix --start-timeout
---max-restarts -p --ssh-port -i --ssh-identity-file --ssh-program --agent-path --host-timeout --stdin --label --color --only-rank --output-filename --on-output-error --report
+--max-restarts -p --ssh-port -i --ssh-identity-file --ssh-program --network-interface --network-interfaces
+--agent-path --host-timeout --stdin --label --color --only-rank --output-filename --on-output-error --report
 --kill-signal --grace --exit-timeout --config-file'
 
 # _hvdrun_values OPTION WORD: fills COMPREPLY with the values of the option that begin with WORD.

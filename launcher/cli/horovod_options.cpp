@@ -9,8 +9,6 @@ constexpr std::string_view kLogging = "it is about Horovod's own messages; see -
 constexpr std::string_view kCache = "hvdrun caches nothing between jobs";
 constexpr std::string_view kNoStallCheck = "there is no stall check to turn off";
 constexpr std::string_view kBinding = "see --bind-to and --cpus-per-rank";
-constexpr std::string_view kInterface =
-    "for NCCL and Gloo: -x NCCL_SOCKET_IFNAME=NAME -x GLOO_SOCKET_IFNAME=NAME";
 
 constexpr HorovodOption flag_without_effect(std::string_view spelling, std::string_view reason) {
   return {{spelling, ""}, false, true, reason};
@@ -59,8 +57,6 @@ constexpr HorovodOption kOptions[] = {
     flag_without_effect("--no-log-hide-timestamp", kLogging),
 
     refused("--host-discovery-script"),
-    refused("--network-interfaces", kInterface),
-    refused("--network-interface", kInterface),
     refused("--min-np", "", "--min-num-proc"),
     refused("--max-np", "", "--max-num-proc"),
     refused("--slots-per-host", "see --ranks-per-host"),

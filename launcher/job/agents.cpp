@@ -7,6 +7,7 @@
 #include "remote/local_agent.hpp"
 #include "remote/ssh_agent.hpp"
 #include "remote/ssh_command.hpp"
+#include "slurm/host_list.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -23,6 +24,8 @@ namespace {
 // Credit goes back in pieces of at least this, so that there are few frames.
 constexpr std::uint32_t kCreditStep = kOutputWindow / 8;
 constexpr std::chrono::seconds kLastResortPatience{5};
+// srun ends after all of its agents have.
+constexpr std::chrono::seconds kSrunPatience{20};
 // Logins under way: more only wait for each other on this machine's cores.
 constexpr std::ptrdiff_t kMostAtOnce = 256;
 
@@ -33,20 +36,21 @@ std::string own_path() {
 
 }  // namespace
 
-Agents::Agents(const EventLoop& loop, const RemoteSpec& remote, Events events)
+Agents::Agents(const EventLoop& loop, const RemoteSpec& remote, const Environment& caller,
+               Events events)
     : loop_(loop),
       remote_(remote),
+      caller_(caller),
       events_(std::move(events)),
       agent_path_(remote.agent_path.empty() ? own_path() : remote.agent_path.string()),
       beat_(loop, [this] { on_beat(); }) {}
 
 // --- starting ------------------------------------------------------------------------------------
 
-Result<void> Agents::start(const std::vector<Host>& hosts, const std::vector<std::size_t>& ranks,
-                           const AgentOptions& options) {
-  options_ = options;
-  ranks_ = ranks;
-  for (const auto& host : hosts) {
+Result<void> Agents::start(Start start) {
+  options_ = start.options;
+  ranks_ = std::move(start.ranks);
+  for (const auto& host : start.hosts) {
     auto& agent = agents_.emplace_back();
     agent.number = agent.host_index = by_host_.size();
     agent.host = host;
@@ -60,13 +64,89 @@ Result<void> Agents::start(const std::vector<Host>& hosts, const std::vector<std
     here.local_ranks = ranks_[agent.number];
     HVD_TRY(agent.carrier, start_local_agent(here, carrier_events(agent)));
   }
-  start_more();
   const bool has_others = std::any_of(agents_.begin(), agents_.end(), [](const auto& agent) {
     return !agent.host.is_this_machine;
   });
-  if (has_others) beat_.start(Heartbeat::interval(remote_.host_timeout));
+  if (!has_others) return {};
+  if (start.from == HostSource::slurm) start_by_srun(start.patience);
+  start_more();
+  beat_.start(Heartbeat::interval(remote_.host_timeout));
   return {};
 }
+
+// --- starting by srun ----------------------------------------------------------------------------
+
+namespace {
+
+// One of the agents that an srun has started. They end together, see Agents::reap().
+class SrunAgent final : public Carrier {
+ public:
+  SrunAgent(const std::unique_ptr<SrunAgents>& all, std::size_t host) : all_(all), host_(host) {}
+
+  void kill(pid_t) override { all_->cut(host_); }
+  bool ended() const override { return true; }
+  std::string failure() const override { return all_->why_lost(host_); }
+  bool wait() override { return true; }
+
+ private:
+  const std::unique_ptr<SrunAgents>& all_;
+  std::size_t host_;
+};
+
+}  // namespace
+
+void Agents::start_by_srun(std::chrono::seconds patience) {
+  SrunJob job;
+  if (const auto* id = find_variable(caller_, "SLURM_JOB_ID")) job.srun.job_id = *id;
+  job.srun.agent_path = agent_path_;
+  job.job_id = options_.job_id;
+  job.interfaces = remote_.network_interface;
+  job.environment = caller_;
+  job.patience = patience;
+  for (auto& agent : agents_) {
+    if (agent.host.is_this_machine) continue;
+    agent.carrier = std::make_unique<SrunAgent>(srun_, by_srun_.size());
+    by_srun_.push_back(&agent);
+    job.hosts.push_back({agent.host.address, agent.number, agent.host.slurm.gpus});
+  }
+  auto started = SrunAgents::start(
+      loop_, std::move(job),
+      {[this](std::size_t host, LinkEnd end) { attach(*by_srun_[host], std::move(end)); },
+       [this](const std::vector<SrunTrouble>& troubles) { on_srun_trouble(troubles); },
+       [this](std::size_t host, const std::string& text) {
+         events_.on_text(*by_srun_[host], text);
+       },
+       [](const std::vector<LinkAddress>&) {}});
+  if (started)
+    srun_ = std::move(*started);
+  else
+    on_srun_trouble({{{}, started.error().message}});
+}
+
+void Agents::on_srun_trouble(const std::vector<SrunTrouble>& troubles) {
+  for (const auto& trouble : troubles) {
+    std::vector<std::string> names;
+    for (const auto& list : trouble.hosts)
+      if (auto hosts = expand_host_list(list))
+        names.insert(names.end(), hosts->begin(), hosts->end());
+    for (auto* agent : by_srun_) {
+      const bool meant = names.empty() ||
+                         std::find(names.begin(), names.end(), agent->host.address) != names.end();
+      if (meant && !agent->link && !agent->gone) fail(*agent, trouble.message);
+    }
+  }
+}
+
+void Agents::sweep_by_srun() {
+  if (!srun_) return;
+  srun_->reap(kSrunPatience);
+  std::vector<std::size_t> hosts;
+  for (std::size_t i = 0; i < by_srun_.size(); ++i)
+    if (by_srun_[i]->link && !by_srun_[i]->done && !by_srun_[i]->silent) hosts.push_back(i);
+  if (!hosts.empty()) srun_->sweep(hosts, kLastResortPatience);
+}
+
+// --- starting by ssh -----------------------------------------------------------------------------
 
 void Agents::start_more() {
   auto under_way = std::count_if(agents_.begin(), agents_.end(), [](const auto& agent) {
@@ -74,12 +154,12 @@ void Agents::start_more() {
   });
   for (; next_ < agents_.size() && under_way < kMostAtOnce; ++next_) {
     if (agents_[next_].carrier) continue;
-    start_remote(agents_[next_]);
+    start_by_ssh(agents_[next_]);
     ++under_way;
   }
 }
 
-void Agents::start_remote(AgentState& agent) {
+void Agents::start_by_ssh(AgentState& agent) {
   SshOptions options;
   options.program = remote_.ssh_program;
   options.port = remote_.ssh_port;
@@ -89,11 +169,14 @@ void Agents::start_remote(AgentState& agent) {
   const SshTarget target{agent.host.address, agent.host.user, agent.host.port};
   auto carrier = start_ssh_agent(loop_, target.host, ssh_command(target, options),
                                  options.agent_path, carrier_events(agent));
-  if (carrier) {
+  if (carrier)
     agent.carrier = std::move(*carrier);
-    return;
-  }
-  agent.failure = carrier.error().message;
+  else
+    fail(agent, carrier.error().message);
+}
+
+void Agents::fail(AgentState& agent, std::string why) {
+  agent.failure = std::move(why);
   agent.link_closed = agent.gone = true;
   events_.on_gone(agent);
 }
@@ -158,7 +241,8 @@ void Agents::on_beat() {
   for (auto& agent : agents_) {
     if (!agent.heartbeat || agent.link_closed) continue;
     agent.send(FrameType::alive);
-    if (agent.heartbeat->is_silent(now))
+    agent.silent = agent.heartbeat->is_silent(now);
+    if (agent.silent)
       give_up(agent, fmt::format("no sign of life for {:.3g} s (--host-timeout)",
                                  std::chrono::duration<double>(remote_.host_timeout).count()));
   }
@@ -195,8 +279,9 @@ void Agents::send_all(FrameType type, std::string_view payload) {
 
 void Agents::stop_starting() {
   next_ = agents_.size();
+  if (srun_) srun_->hang_up();
   for (auto& agent : agents_) {
-    if (!agent.carrier)
+    if (!agent.link)
       agent.link_closed = agent.gone = true;
     else if (!agent.greeted && !agent.host.is_this_machine)
       agent.carrier->kill(agent.pid);
@@ -205,6 +290,7 @@ void Agents::stop_starting() {
 
 std::string Agents::stage(const AgentState& agent) const {
   if (agent.gone || agent.dismissed || agent.started) return {};
+  if (srun_ && !agent.link) return srun_->waiting_for();
   if (!agent.carrier) return "waiting for other hosts' logins";
   if (!agent.greeted) return "no answer: still connecting or logging in, or hvdrun hangs there";
   return launched_ ? "its ranks are still being started" : "ready, waiting for the others";
@@ -242,6 +328,7 @@ std::vector<std::string> Agents::lost_hosts() const {
 }
 
 std::vector<std::string> Agents::reap(const std::vector<pid_t>& spare) {
+  sweep_by_srun();
   std::vector<std::string> leftovers;
   for (auto& agent : agents_) {
     const bool ended_well = agent.carrier && agent.carrier->wait();

@@ -4,11 +4,13 @@
 #pragma once
 
 #include "agent/guard.hpp"
+#include "base/environment.hpp"
 #include "control/heartbeat.hpp"
 #include "control/link.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 #include "remote/carrier.hpp"
+#include "remote/srun_agents.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +45,7 @@ struct AgentState {
   bool paused = false;
   bool done = false;
 
+  bool silent = false;       // it was given up since it gave no sign of life
   bool dismissed = false;    // no rank is for its host
   bool link_closed = false;  // it says no more
   bool gone = false;         // and what carried it has ended
@@ -62,13 +65,19 @@ class Agents {
     std::function<void(AgentState&)> on_gone;
   };
 
-  Agents(const EventLoop& loop, const RemoteSpec& remote, Events events);
+  // `caller`: the environment that hvdrun was called with.
+  Agents(const EventLoop& loop, const RemoteSpec& remote, const Environment& caller, Events events);
 
-  // Starts the agents of the hosts, several at a time. `ranks` holds how many each will be asked to
-  // start; 0: not known. `options` are for this host, and what others are told. Error: the one on
-  // this host cannot be started. What is wrong with others comes by on_gone.
-  Result<void> start(const std::vector<Host>& hosts, const std::vector<std::size_t>& ranks,
-                     const AgentOptions& options);
+  struct Start {
+    std::vector<Host> hosts;
+    std::vector<std::size_t> ranks;  // how many each will be asked to start; 0: not known
+    HostSource from = HostSource::this_machine;
+    AgentOptions options;              // of the one on this host, and what the others are told
+    std::chrono::seconds patience{0};  // after which one that cannot reach us gives up
+  };
+  // Starts the agents of the hosts, several at a time: those of a SLURM job by srun, others by ssh.
+  // Error: the one on this host cannot be started. What is wrong with others comes by on_gone.
+  Result<void> start(Start start);
 
   // The placement is made: from here on host indices are its. Agents of other hosts are dismissed.
   void assign(const Placement& placement);
@@ -105,13 +114,20 @@ class Agents {
   // Hosts whose agent was lost: it is gone, and had not said that it was done.
   std::vector<std::string> lost_hosts() const;
 
+  // What is to be said when all have ended; empty: nothing.
+  std::string last_note() const { return srun_ ? srun_->refused_note() : std::string(); }
+
   // Waits for the guards, which end last of all; then nothing of the try is left, but for what it
   // returns: "pid 123 (python)". `spare`: children of this process that are not the job's.
   std::vector<std::string> reap(const std::vector<pid_t>& spare);
 
  private:
   void start_more();
-  void start_remote(AgentState& agent);
+  void start_by_ssh(AgentState& agent);
+  void start_by_srun(std::chrono::seconds patience);
+  void on_srun_trouble(const std::vector<SrunTrouble>& troubles);
+  void fail(AgentState& agent, std::string why);
+  void sweep_by_srun();
   Carrier::Events carrier_events(AgentState& agent);
   void attach(AgentState& agent, LinkEnd end);
   void on_frame(AgentState& agent, const Frame& frame);
@@ -120,6 +136,7 @@ class Agents {
 
   const EventLoop& loop_;
   const RemoteSpec& remote_;
+  const Environment& caller_;
   Events events_;
   AgentOptions options_;
   const std::string agent_path_;      // hvdrun on the other hosts
@@ -127,6 +144,8 @@ class Agents {
   std::vector<AgentState*> by_host_;  // by host index
   std::vector<std::size_t> ranks_;    // of agents_, as start() was told
   std::size_t next_ = 0;              // the first that was not started yet
+  std::unique_ptr<SrunAgents> srun_;
+  std::vector<AgentState*> by_srun_;  // in its order
   Timer beat_;
   bool launched_ = false;  // the placement is made
 };

@@ -40,7 +40,7 @@ StopCause agent_failure(const Error& error) {
 Attempt::Attempt(const JobParts& parts, const JobIdentity& identity)
     : parts_(parts),
       identity_(identity),
-      agents_(parts.loop, parts.spec.remote,
+      agents_(parts.loop, parts.spec.remote, parts.context.environment,
               {[this](AgentState& agent, const Frame& frame) { on_frame(agent, frame); },
                [this](AgentState& agent, const std::string& text) {
                  if (agent.greeted) note(agent.host.name + ": " + text);
@@ -53,16 +53,19 @@ Attempt::Attempt(const JobParts& parts, const JobIdentity& identity)
       agent_timer_(parts.loop, [this] { on_agents_hang(); }) {}
 
 Result<AttemptEnd> Attempt::run() {
-  AgentOptions options;
+  Agents::Start start;
+  auto& options = start.options;
   options.job_id = identity_.id;
   options.restart_count = identity_.restart_count;
   options.pmix = parts_.spec.pmix;
   options.rank_signal_mask = parts_.context.rank_signal_mask;
-  const auto hosts = hosts_to_start(parts_.plan);
-  std::vector<std::size_t> ranks;
-  for (const auto& host : hosts) ranks.push_back(expected_ranks(parts_.plan, host.name));
+  start.hosts = hosts_to_start(parts_.plan);
+  for (const auto& host : start.hosts)
+    start.ranks.push_back(expected_ranks(parts_.plan, host.name));
+  start.from = parts_.plan.allocation.from;
+  start.patience = std::chrono::ceil<std::chrono::seconds>(parts_.spec.start_timeout);
   if (is_final(placement())) HVD_CHECK(begin_ranks());
-  HVD_CHECK(agents_.start(hosts, ranks, options));
+  HVD_CHECK(agents_.start(std::move(start)));
   start_timer_.start(parts_.spec.start_timeout);
   if (!agents_.all_gone()) parts_.loop.run();
   return finish();
@@ -103,11 +106,10 @@ void Attempt::launch() {
   identity_.master_address = master_address(placement(), first.host);
   identity_ = with_master_of_user(std::move(identity_), parts_.spec);
   if (!parts_.output.congested()) agents_.return_credit();
-  exchange_.emplace(agents_.size(),
-                    [this](std::size_t host, FrameType type, const SharedPayload& payload) {
-                      agents_.on_host(host).link->send_shared(
-                          type, static_cast<std::uint32_t>(host), payload);
-                    });
+  exchange_.emplace(
+      agents_.size(), [this](std::size_t host, FrameType type, const SharedPayload& payload) {
+        agents_.on_host(host).link->send_shared(type, static_cast<std::uint32_t>(host), payload);
+      });
   for (std::size_t host = 0; host < agents_.size(); ++host)
     agents_.on_host(host).send(FrameType::launch,
                                pack(launch_message(parts_.spec, parts_.plan, identity_,
@@ -363,6 +365,7 @@ void Attempt::stop(StopCause cause) {
   const auto& how = parts_.spec.stop;
   agents_.send_all(FrameType::stop, pack(StopMessage{how.signal, how.grace}));
   agent_timer_.start(how.grace + kAgentPatience);
+  if (agents_.all_gone()) parts_.loop.stop();
 }
 
 void Attempt::kill() {
@@ -378,6 +381,7 @@ AttemptEnd Attempt::finish() {
   end.lost_hosts = agents_.lost_hosts();
   auto& report = end.report;
   report.leftovers = std::move(leftovers_);
+  if (const auto text = agents_.last_note(); !text.empty()) note(text);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begun_;
   report.wall_seconds = time.count();
   for (auto& rank : book_.ranks()) {

@@ -60,10 +60,11 @@ struct StopSpec {
 // How other hosts are reached.
 struct RemoteSpec {
   std::string ssh_program = "ssh";
-  std::optional<int> ssh_port;                   // where a host has none of its own
-  std::filesystem::path ssh_identity;            // a private key's file; empty: ssh's own choice
-  bool ssh_accept_new = false;                   // take the key of a host that is not known yet
-  std::filesystem::path agent_path;              // hvdrun over there; empty: where it is here
+  std::optional<int> ssh_port;         // where a host has none of its own
+  std::filesystem::path ssh_identity;  // a private key's file; empty: ssh's own choice
+  bool ssh_accept_new = false;         // take the key of a host that is not known yet
+  std::string network_interface;       // names: "ib0,eth0"; empty: the one that leads to the hosts
+  std::filesystem::path agent_path;    // hvdrun over there; empty: where it is here
   std::chrono::milliseconds host_timeout{5000};  // a host that is silent for so long is lost
 };
 

@@ -167,6 +167,10 @@ std::vector<std::size_t> SrunAgents::missing() const {
   return missing;
 }
 
+void SrunAgents::cut(std::size_t host) {
+  hosts_[host].pump.reset();
+}
+
 void SrunAgents::hang_up() {
   if (door_) door_->close();
   for (const auto& step : steps_)

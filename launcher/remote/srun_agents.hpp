@@ -83,6 +83,9 @@ class SrunAgents {
   // "12 connections without the job's key were refused", to be said once; "" when there were none.
   std::string refused_note() const;
 
+  // Closes that host's link, at both ends.
+  void cut(std::size_t host);
+
   // Nobody else is waited for: agents that have not connected leave.
   void hang_up();
 

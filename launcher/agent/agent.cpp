@@ -107,6 +107,7 @@ class Agent {
   void end_leftovers();
   void kill_all();
   void consider_leaving();
+  bool is_needed_elsewhere() const;
   void leave();
 
   AgentOptions options_;
@@ -131,6 +132,7 @@ class Agent {
   Timer beat_;
   std::optional<Heartbeat> heartbeat_;  // of the launcher, where it is on another host
   bool stopping_ = false;
+  bool released_ = false;
   bool paused_ = false;
   bool left_ = false;
   int kill_rounds_ = 0;
@@ -250,6 +252,10 @@ Result<void> Agent::handle(const Frame& frame) {
       stop(message.signal, message.grace);
       return {};
     }
+    case FrameType::release:
+      released_ = true;
+      consider_leaving();
+      return {};
     case FrameType::kill:
       stop(SIGKILL, milliseconds(0));
       return {};
@@ -477,7 +483,13 @@ void Agent::consider_leaving() {
     if (!output_timer_.pending()) output_timer_.start(kOutputPatience);
     return;
   }
+  if (is_needed_elsewhere()) return;
   leave();
+}
+
+// Ranks of other hosts may still ask our PMIx server for what ours have put.
+bool Agent::is_needed_elsewhere() const {
+  return pmix_ && job_ && job_->hosts.size() > 1 && !stopping_ && !released_;
 }
 
 void Agent::leave() {

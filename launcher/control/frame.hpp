@@ -44,6 +44,7 @@ enum class FrameType : std::uint16_t {
   query_states,
   configure,
   fence_result,
+  release,  // all ranks of the job have ended
   // both ways, without payload: a sign of life
   alive = 128,
   // an agent → another one, through the launcher

@@ -249,6 +249,7 @@ void Attempt::judge(const RankReport& rank) {
   if (book_.all_ended()) {
     note_timer_.cancel();
     exit_timer_.cancel();
+    agents_.send_all(FrameType::release);
   } else if (book_.ended() == 1) {
     note_timer_.start(kEarlyExitNote);
     if (parts_.spec.stop.exit_timeout) exit_timer_.start(*parts_.spec.stop.exit_timeout);

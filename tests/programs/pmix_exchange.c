@@ -235,6 +235,14 @@ static void ignore(pmix_status_t status, void* context) {
   (void)context;
 }
 
+/* The last rank puts something and leaves in good order; rank 0 asks for it when it has. */
+static void legacy(void) {
+  if (self.rank == size - 1) put("key", 0);
+  if (self.rank != 0) return;
+  MUST_BE(PMIX_ERR_NOT_FOUND, get(size - 2, "key", 0, 0)); /* told when that rank has ended */
+  MUST(get(size - 1, "key", 0, 0));
+}
+
 /* Rank 0 dies in a fence, the others end with whatever they are told. */
 static void death(void) {
   if (self.rank == 0) {
@@ -261,11 +269,11 @@ int main(int argc, char** argv) {
     const char* name;
     void (*run)(void);
   } scenarios[] = {
-      {"collected", collected}, {"direct", direct}, {"unfenced", unfenced},
-      {"in_a_row", in_a_row},   {"groups", groups}, {"in_flight", in_flight},
-      {"places", places},       {"late", late},     {"late_put", late_put},
-      {"never_put", never_put}, {"death", death},   {"absence", absence},
-      {"silence", silence},     {"timed", timed},
+      {"collected", collected}, {"direct", direct},   {"unfenced", unfenced},
+      {"in_a_row", in_a_row},   {"groups", groups},   {"in_flight", in_flight},
+      {"places", places},       {"late", late},       {"late_put", late_put},
+      {"never_put", never_put}, {"death", death},     {"absence", absence},
+      {"legacy", legacy},       {"silence", silence}, {"timed", timed},
   };
   if (argc < 2) return 2;
   MUST(PMIx_Init(&self, NULL, 0));

@@ -44,9 +44,9 @@ void must(const Result<void>& result) {
 }
 
 // The process of one host.
-class AgentSide {
+class SimulatedHost {
  public:
-  AgentSide(const JobOnHosts& job, std::string nspace, std::size_t index, LinkEnd link)
+  SimulatedHost(const JobOnHosts& job, std::string nspace, std::size_t index, LinkEnd link)
       : job_(job),
         nspace_(std::move(nspace)),
         index_(index),
@@ -167,7 +167,7 @@ Result<JobEnd> run_on_hosts(const JobOnHosts& job) {
                        [&](std::size_t host, LinkEnd link) {
                          // Never destroyed: libpmix's thread may still call it while the process
                          // ends.
-                         return (new AgentSide(job, nspace, host, std::move(link)))->run();
+                         return (new SimulatedHost(job, nspace, host, std::move(link)))->run();
                        },
                        {[&](std::size_t, const Frame& frame) {
                           if (frame.type == FrameType::failed) {

@@ -20,7 +20,6 @@ namespace {
 // Leaves without destructors and without what the tests do at exit.
 [[noreturn]] void run_host(const SimulatedHosts::Main& main, std::size_t host, LinkEnd link) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::signal(SIGPIPE, SIG_IGN);
   int code = EXIT_FAILURE;
   try {
     code = main(host, std::move(link));
@@ -38,6 +37,7 @@ SimulatedHosts::SimulatedHosts(std::size_t count, const Main& main, Events event
       exchange_(count, [this](std::size_t host, FrameType type, const SharedPayload& payload) {
         hosts_[host].link->send_shared(type, static_cast<std::uint32_t>(host), payload);
       }) {
+  ::signal(SIGPIPE, SIG_IGN);  // as in hvdrun: a host may be gone that something is sent to
   // No link is made before the last fork: a child that took one down would do so in our loop.
   std::vector<LinkEnd> ends;
   for (std::size_t host = 0; host < count; ++host) {

@@ -33,7 +33,7 @@ class SimulatedHosts {
     std::function<void(std::size_t host)> on_gone;
   };
 
-  // Starts the processes. The calling process must have one thread.
+  // Starts the processes. The calling process must have one thread; it ignores SIGPIPE from now on.
   SimulatedHosts(std::size_t count, const Main& main, Events events);
   ~SimulatedHosts();  // kills what still runs
   SimulatedHosts(const SimulatedHosts&) = delete;

@@ -99,6 +99,10 @@ TEST_F(PmixHosts, WhoAsksForWhatARankNeverPutIsTold) {
   expect_well(run("never_put", kUneven));
 }
 
+TEST_F(PmixHosts, WhatARankPutOutlivesIt) {
+  expect_well(run("legacy", kUneven));
+}
+
 TEST_F(PmixHosts, ADeathInAFenceLeavesNobodyWaiting) {
   for (int i = 0; i < 5; ++i) {
     const auto end = run("death", kUneven);

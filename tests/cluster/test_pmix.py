@@ -1,0 +1,53 @@
+"""PMIx between hosts: programs that need it run over four hosts with uneven ranks."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from harness import BUILD, SOAK, program
+from test_ssh import Jobs, jobs  # noqa: F401, the fixture
+
+UNEVEN = ("-H", "n1:4,n2:3,n3:1,n4:1")
+
+
+@pytest.mark.parametrize("scenario", ["collected", "direct", "unfenced", "in_a_row", "groups", "in_flight", "late",
+                                      "never_put"])
+def test_ranks_exchange_what_they_put(jobs: Jobs, scenario: str) -> None:  # noqa: F811
+    done = jobs.run(*UNEVEN, program("pmix_exchange"), scenario)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_a_rank_put_outlives_it(jobs: Jobs) -> None:  # noqa: F811
+    """Also where it was the only one on its host."""
+    done = jobs.run(*UNEVEN, program("pmix_exchange"), "legacy")
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_open_mpi_program_runs_unmodified(jobs: Jobs) -> None:  # noqa: F811
+    done = jobs.run("--label", "none", *UNEVEN, program("mpi_allreduce"))
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"rank {rank} of 9: sum 45" for rank in range(9)]
+
+
+def test_a_program_of_ours_runs(jobs: Jobs) -> None:  # noqa: F811
+    done = jobs.run(*UNEVEN, BUILD / "bin/examples/hello")
+    assert done.returncode == 0, done.stderr
+    assert "the ranks add up to 36" in done.stdout
+
+
+def test_an_abort_on_another_host_ends_the_job_with_its_code(jobs: Jobs) -> None:  # noqa: F811
+    done = jobs.run("--grace", "0.3", *UNEVEN, program("mpi_allreduce"), "--abort", 7)
+    assert done.returncode == 7 and re.search(r"rank 7 on n3", done.stderr), done.stderr
+
+
+def test_a_death_in_a_fence_ends_the_job(jobs: Jobs) -> None:  # noqa: F811
+    done = jobs.run("--grace", "0.3", *UNEVEN, program("pmix_exchange"), "death")
+    assert done.returncode == 137 and re.search(r"rank 0 on n1", done.stderr), done.stderr
+
+
+def test_many_jobs_one_after_the_other(jobs: Jobs) -> None:  # noqa: F811
+    for _ in range(100 if SOAK else 5):
+        done = jobs.run(*UNEVEN, program("pmix_exchange"), "collected")
+        assert done.returncode == 0, done.stderr

@@ -1,0 +1,100 @@
+"""hvdrun inside SLURM: salloc COMMAND from the login host, and a batch script on the first compute host."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cluster import wait_until
+from harness import BUILD, SOAK
+from test_ssh import HVDRUN, Jobs, finish, jobs  # noqa: F401, the fixture
+
+WHERE = 'echo $HVD_RANK $(hostname) $HVD_LOCAL_RANK $HVD_NODE_RANK $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $SLURM_NTASKS'
+
+
+def salloc(jobs: Jobs, *words: object, **options: object) -> subprocess.CompletedProcess:  # noqa: F811
+    """The first words are for salloc, up to "--"."""
+    at = words.index("--")
+    return jobs.cluster.run("salloc", "-Q", *words[:at], HVDRUN, *words[at + 1:], **options)
+
+
+def test_one_rank_for_each_task_and_slurms_variables_say_the_truth(jobs: Jobs) -> None:  # noqa: F811
+    done = salloc(jobs, "-N4", "--ntasks-per-node=2", "--", "--label", "none", "sh", "-c", WHERE)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [
+        f"{rank} n{rank // 2 + 1} {rank % 2} {rank // 2} {rank} {rank % 2} {rank // 2} 8" for rank in range(8)]
+
+
+def test_one_rank_for_each_gpu(jobs: Jobs) -> None:  # noqa: F811
+    """The devices are SLURM's: nobody here has a driver that could describe them."""
+    done = salloc(jobs, "-N2", "--gpus-per-node=2", "--ntasks-per-node=1", "--", "--label", "none", "sh", "-c",
+                  "echo $HVD_RANK $(hostname) $HVD_LOCAL_DEVICE $CUDA_VISIBLE_DEVICES")
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["0 n1 0 0,1", "1 n1 1 0,1", "2 n2 0 0,1", "3 n2 1 0,1"], done.stderr
+
+
+def test_a_batch_script(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+    """The agent of the host that it runs on is no step's."""
+    script = f"#!/bin/sh\nexec {HVDRUN} --label none sh -c '{WHERE}'\n"
+    done = jobs.cluster.run("sbatch", "--wait", "-N4", "--ntasks-per-node=1", "--output", shared / "out", input=script)
+    out = jobs.cluster.output("cat", shared / "out")
+    assert done.returncode == 0, done.stderr + out
+    assert sorted(out.splitlines())[:4] == [f"{rank} n{rank + 1} 0 {rank} {rank} 0 {rank} 4" for rank in range(4)], out
+
+
+@pytest.mark.parametrize("program, sum_of_ranks", [("mpi_allreduce", 45), ("pmix_client", 36)])
+def test_mpi_and_pmix_programs(jobs: Jobs, program: str, sum_of_ranks: int) -> None:  # noqa: F811
+    done = salloc(jobs, "-N4", "-n4", "--", "-np", 9, BUILD / "bin/tests" / program)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"[{rank}] rank {rank} of 9: sum {sum_of_ranks}" for rank in range(9)]
+
+
+def test_the_code_of_the_rank_that_failed_is_hvdruns(jobs: Jobs) -> None:  # noqa: F811
+    done = salloc(jobs, "-N4", "-n4", "--", "sh", "-c", "[ $HVD_RANK = 2 ] && echo why >&2 && exit 3; sleep 7777")
+    assert done.returncode == 3
+    assert "rank 2 on n3 failed: exit code 3" in done.stderr and "| why" in done.stderr, done.stderr
+
+
+def start_sleepers(jobs: Jobs, *options: object) -> subprocess.Popen:  # noqa: F811
+    """One rank on each of the four hosts, in an allocation."""
+    job = jobs.cluster.start("salloc", "-Q", "-N4", "-n4", HVDRUN, "--grace", 1, *options, "sleep", 7777, text=True,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    for host in ("n1", "n2", "n3", "n4"):
+        jobs.wait_for_ranks(host, 1)
+    return job
+
+
+@pytest.mark.parametrize("victim", ["hvdrun-agent", "hvdrun-guard", "hvdrun-link"])
+def test_what_hvdrun_has_on_a_host_is_killed(jobs: Jobs, victim: str) -> None:  # noqa: F811
+    job = start_sleepers(jobs)
+    jobs.cluster.output("kill", "-9", jobs.pid_of("n2", victim), on="n2", user="root")
+    code, _, err = finish(job, 60)
+    assert code == 125 and "on n2 was " in err, err
+
+
+def test_a_host_loses_power(jobs: Jobs) -> None:  # noqa: F811
+    job = start_sleepers(jobs, "--host-timeout", 2)
+    jobs.cluster.kill("n2")
+    code, _, err = finish(job, 60)
+    assert code == 125 and "the agent on n2 was lost" in err, err
+    jobs.cluster.power_on("n2")
+
+
+def test_scancel_reaches_the_ranks_before_they_are_killed(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+    script = f"#!/bin/sh\nexec {HVDRUN} --grace 10 sh -c 'trap \"echo term > {shared}/term.$HVD_RANK; exit 0\" TERM; " \
+             f"touch {shared}/up.$HVD_RANK; while :; do sleep 0.1; done'\n"
+    number = jobs.cluster.output("sbatch", "--parsable", "-N2", "--ntasks-per-node=1", "--output", shared / "out", input=script).strip()
+    wait_until(lambda: jobs.cluster.output("ls", shared).count("up.") == 2, "both ranks run")
+    jobs.cluster.output("scancel", number)
+    wait_until(lambda: jobs.cluster.output("ls", shared).count("term.") == 2, "both ranks were asked to end")
+    jobs.cluster.wait_idle()
+
+
+def test_launches_in_a_row_leave_nothing(jobs: Jobs) -> None:  # noqa: F811
+    times = 200 if SOAK else 10
+    done = jobs.cluster.run("salloc", "-Q", "-N4", "-n4", "sh", "-c",
+                            f"for i in $(seq {times}); do {HVDRUN} -np 8 true || exit 1; done", timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert not jobs.left()

@@ -1,8 +1,8 @@
 /* pmix_server_floor: opens a PMIx server as an agent does, and ends. What an agent costs on a host
  * is measured against this. */
 #include <pmix_server.h>
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 int main(void) {

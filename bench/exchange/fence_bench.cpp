@@ -32,7 +32,7 @@ PmixJob job_over(int agents, int ranks) {
 // What one agent does: comes to the next fence as soon as the last one has ended.
 class FencingAgent {
  public:
-  FencingAgent(PmixJob job, std::size_t bytes, int count, LinkEnd link)
+  FencingAgent(const PmixJob& job, std::size_t bytes, int count, LinkEnd link)
       : expected_(static_cast<std::size_t>(job.size) * bytes),
         part_(job.local_ranks().size() * bytes, 'x'),
         left_(count),
@@ -88,7 +88,7 @@ int bench_messages(int agents, int ranks, std::size_t bytes, int count) {
   const auto main = [&](std::size_t host, LinkEnd link) {
     auto own = job;
     own.host_index = static_cast<int>(host);
-    return FencingAgent(std::move(own), bytes, count, std::move(link)).run();
+    return FencingAgent(own, bytes, count, std::move(link)).run();
   };
   SimulatedHosts hosts(static_cast<std::size_t>(agents), main,
                        {[](std::size_t, const Frame&) {}, {}, {}});

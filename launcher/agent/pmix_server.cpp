@@ -58,7 +58,7 @@ class PmixServer::Impl {
         mailbox_(loop),
         fences_(loop, sender()),
         modex_(loop, sender(),
-               [this](auto rank, PmixAnswer answer) { fetch(rank, std::move(answer)); }) {}
+               [this](auto rank, const PmixAnswer& answer) { fetch(rank, answer); }) {}
   ~Impl() { current = nullptr; }
 
   Result<void> start(std::size_t local_ranks);

@@ -181,9 +181,10 @@ void Exchange::host_lost(std::size_t host_index) {
   for (auto next = open_.begin(); next != open_.end();) {
     const auto at = next++;
     const auto [request, asked] = *at;
-    if (request.asker != host && asked != host) continue;
+    const auto [asker, rank] = request;
+    if (asker != host && asked != host) continue;
     open_.erase(at);
-    if (request.asker != host) refuse({request.asker, request.rank}, kPmixLostConnection);
+    if (asker != host) refuse({asker, rank}, kPmixLostConnection);
   }
 }
 

@@ -17,6 +17,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hvdrun {
@@ -52,11 +53,7 @@ class Exchange {
     std::int32_t status = kPmixSuccess;
   };
   using Fences = std::map<std::string, Fence, std::less<>>;
-  struct Request {
-    std::uint32_t asker = 0;
-    std::uint32_t rank = 0;
-    auto operator<=>(const Request&) const = default;
-  };
+  using Request = std::pair<std::uint32_t, std::uint32_t>;  // who asks, for which rank
 
   Result<void> on_fence(std::uint32_t host, const FenceMessage& message);
   void on_fence_expired(std::string_view key);

@@ -227,8 +227,8 @@ int main(int argc, char** argv) {
       rank_command = words.at(++i);
     else
       job.hosts.push_back(host_of(words[i]));
-    for (std::size_t i = 0; i < job.hosts.size(); ++i) job.hosts[i].agent = i;
   }
+  for (std::size_t host = 0; host < job.hosts.size(); ++host) job.hosts[host].agent = host;
   make_room_for_descriptors(srun_descriptors(job.hosts.size()));
   say("job " + job.job_id);
   return Driver(std::move(job), rank_command).run();

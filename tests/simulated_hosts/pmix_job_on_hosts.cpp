@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -79,6 +80,9 @@ class SimulatedHost {
     auto variables = server_->environment_of(rank);
     if (!variables) throw std::runtime_error(variables.error().message);
     variables->push_back("PATH=/usr/bin:/bin");
+    for (const char* name : {"ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"})
+      if (const char* value = std::getenv(name))
+        variables->push_back(std::string(name) + "=" + value);
     variables->push_back("OMPI_MCA_btl_vader_backing_directory=" +
                          (job_.folder / ("host-" + std::to_string(index_))).string());
     const auto pointers = [](const std::vector<std::string>& strings) {

@@ -48,8 +48,10 @@ std::size_t expected_ranks(const Plan& plan, const std::string& host) {
 
 void take_inventory(const JobSpec& spec, const std::string& host, HostInventory inventory,
                     Plan& plan) {
-  for (auto& known : plan.allocation.hosts)
-    if (known.name == host) take_inventory(spec, std::move(inventory), known);
+  auto& hosts = plan.allocation.hosts;
+  const auto known =
+      std::find_if(hosts.begin(), hosts.end(), [&](const Host& each) { return each.name == host; });
+  if (known != hosts.end()) take_inventory(spec, std::move(inventory), *known);
 }
 
 Result<void> place_ranks(const JobSpec& spec, Plan& plan) {

@@ -9,11 +9,11 @@ namespace hvdrun {
 
 std::vector<std::string> unreached_lines(const std::vector<Unreached>& hosts) {
   std::vector<std::pair<std::string, std::vector<std::string>>> troubles;  // why, hosts
-  for (const auto& [host, why] : hosts) {
+  for (const auto& each : hosts) {
     auto at = std::find_if(troubles.begin(), troubles.end(),
-                           [&](const auto& trouble) { return trouble.first == why; });
-    if (at == troubles.end()) at = troubles.insert(at, {why, {}});
-    at->second.push_back(host);
+                           [&](const auto& trouble) { return trouble.first == each.why; });
+    if (at == troubles.end()) at = troubles.insert(at, {each.why, {}});
+    at->second.push_back(each.host);
   }
   std::vector<std::string> lines;
   lines.reserve(troubles.size());

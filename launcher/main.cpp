@@ -66,7 +66,7 @@ std::vector<pid_t> find_children() {
   return children;
 }
 
-Result<int> run(const JobSpec& spec, JobContext context) {
+Result<int> run(const JobSpec& spec, const JobContext& context) {
   HVD_TRY(const LocalMachine machine, local_machine(context.environment));
   std::vector<HostRequest> hostfile;
   if (!spec.hostfile.empty()) {
@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
     case Invocation::Action::run:
       break;
   }
-  auto code = run(invocation->spec, std::move(context));
+  auto code = run(invocation->spec, context);
   return code ? *code : end_with(code.error());
 }
 

@@ -35,7 +35,7 @@ struct Surroundings {
 // config files, kExitNotFound and kExitNotExecutable for the program.
 //
 // --explain wins over a program that is missing or cannot be run: it says so in its text.
-// What depends on the number of ranks is left to validate_ranks (cli/validate.hpp), a template's
+// What depends on the number of ranks is left to check_named_ranks (job/plan.hpp), a template's
 // fields to output/, --check-build's text to cli/check_build.hpp.
 Result<Invocation> parse_command_line(const std::vector<std::string>& args,
                                       const Environment& environment,

@@ -121,7 +121,7 @@ Result<InputSpec> parse_input(std::string_view text) {
 }
 
 Result<int> parse_port(std::string_view text) {
-  const auto port = parse_whole(text, 1);
+  auto port = parse_whole(text, 1);
   if (!port || *port > 65535) return refuse("needs a port, 1 to 65535, not " + quote(text));
   return port;
 }

@@ -12,7 +12,7 @@ void HostNotes::append(const std::string& host, Note note) {
   notes_[at->second].hosts.push_back(host);
 }
 
-void HostNotes::add(const std::string& host, std::string before, std::string after) {
+void HostNotes::add(const std::string& host, std::string before, const std::string& after) {
   append(host, {std::move(before), after, after, {}});
 }
 

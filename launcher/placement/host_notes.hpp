@@ -13,7 +13,7 @@ namespace hvdrun {
 class HostNotes {
  public:
   // A note is: before, the host, after. Of several hosts: before, "each of" them, after.
-  void add(const std::string& host, std::string before, std::string after);
+  void add(const std::string& host, std::string before, const std::string& after);
 
   // "n1 gets no rank", "n[1-4] get no rank".
   void add_plural(const std::string& host, std::string after_one, std::string after_many);

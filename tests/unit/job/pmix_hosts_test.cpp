@@ -11,7 +11,7 @@
 #ifdef __SANITIZE_THREAD__
 // libpmix's shared memory for many ranks (ds21) holds more than 64 locks at once, which is more
 // than the sanitizer's search for deadlocks can follow: it ends the process.
-extern "C" const char* __tsan_default_options() {
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() {
   return "detect_deadlocks=0";
 }
 #endif

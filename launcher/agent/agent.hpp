@@ -9,6 +9,9 @@
 
 namespace hvdrun {
 
+// As ps shows it.
+inline constexpr char kAgentProcess[] = "hvdrun-agent";
+
 // Runs the agent in this process until the job is over on this host; returns its exit code.
 // `guard_alive` reads end of file when the guard is gone.
 int run_agent(const AgentOptions& options, LinkEnd link, Fd guard_alive);

@@ -233,6 +233,8 @@ void Agents::on_frame(AgentState& agent, const Frame& frame) {
   if (!was_new || !agent.greeted) return;
   if (!agent.host.is_this_machine)
     agent.heartbeat.emplace(remote_.host_timeout, Heartbeat::Clock::now());
+  if (std::all_of(by_srun_.begin(), by_srun_.end(), [](const auto* each) { return each->greeted; }))
+    if (srun_) srun_->let_go();
   start_more();
 }
 

@@ -1,5 +1,6 @@
 #include "remote/srun_agent.hpp"
 
+#include "agent/agent.hpp"
 #include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
 #include "base/event_loop.hpp"
@@ -7,12 +8,14 @@
 #include "remote/remote_agent.hpp"
 #include "remote/tls_pump.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -54,11 +57,26 @@ Result<void> close_standard_streams() {
   return {};
 }
 
+// Whether nothing of that agent's is left here.
+bool sweep(const std::string& job_id, std::size_t agent) {
+  const auto folders = JobFolders::of(job_id, agent);
+  // Who has ended in good order has removed them last of all; and most are other hosts' agents.
+  if (!std::filesystem::exists(folders.temporary) && !std::filesystem::exists(folders.shared))
+    return true;
+  const auto left = kill_job_processes(::getpid(), folders.cookie(), kSweepPatience);
+  folders.sweep();
+  return left.empty();
+}
+
 // The task's life beside the guard; see the header.
 class LinkProcess {
  public:
-  LinkProcess(TlsStream stream, Fd local, pid_t guard)
+  // `agents_end` is the other end of `local`, which the agent has too.
+  LinkProcess(TlsStream stream, Fd local, LinkEnd agents_end, pid_t guard,
+              std::function<void()> sweep)
       : guard_(guard),
+        agents_end_(std::move(agents_end)),
+        sweep_(std::move(sweep)),
         signals_(loop_, {SIGCHLD}, [this](int) { on_child(); }),
         pump_(loop_, std::move(stream), std::move(local), [this](const auto&) {
           link_over_ = true;
@@ -75,37 +93,44 @@ class LinkProcess {
  private:
   void on_child() {
     int status = 0;
+    pid_t pid = 0;
     // Orphans of a guard that was killed are ours: we are a subreaper too.
-    for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;)
+    while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0)
       if (pid == guard_) guard_status_ = status;
+    // An agent whose guard was killed ends the job in good order by itself.
+    if (guard_status_ && !closed_ && (!WIFSIGNALED(*guard_status_) || !has_agent())) close_link();
+  }
+
+  static bool has_agent() {
+    const auto ours = descendants_of(::getpid(), all_processes());
+    return std::any_of(ours.begin(), ours.end(),
+                       [](const auto& process) { return process.name == kAgentProcess; });
+  }
+
+  void close_link() {
+    closed_ = true;
+    if (WIFSIGNALED(*guard_status_)) sweep_();
+    agents_end_ = {};
     consider_leaving();
   }
 
   void consider_leaving() {
-    if (!link_over_ || !guard_status_) return;
+    if (!link_over_ || !closed_) return;
     left_ = true;
     loop_.stop();
   }
 
   EventLoop loop_;
   pid_t guard_;
+  LinkEnd agents_end_;
+  std::function<void()> sweep_;
   std::optional<int> guard_status_;
+  bool closed_ = false;  // the guard's work is done, by it or by us
   bool link_over_ = false;
   bool left_ = false;
   SignalWatch signals_;
   TlsPump pump_;
 };
-
-// Whether nothing of that agent's is left here.
-bool sweep(const std::string& job_id, std::size_t agent) {
-  const auto folders = JobFolders::of(job_id, agent);
-  // Who has ended in good order has removed them last of all; and most are other hosts' agents.
-  if (!std::filesystem::exists(folders.temporary) && !std::filesystem::exists(folders.shared))
-    return true;
-  const auto left = kill_job_processes(::getpid(), folders.cookie(), kSweepPatience);
-  folders.sweep();
-  return left.empty();
-}
 
 int exit_code_of(int wait_status) {
   return WIFSIGNALED(wait_status) ? kExitSignalBase + WTERMSIG(wait_status)
@@ -126,13 +151,11 @@ Result<int> live(const Invitation& invitation, const Introduction& introduction)
     run_agent_on(std::move(pair.agent), true);
   }
   ::prctl(PR_SET_NAME, "hvdrun-link");
-  pair.agent = {};
   Fd local = std::move(pair.launcher.in);
   pair.launcher = {};
-  LinkProcess process(std::move(connection.stream), std::move(local), guard);
-  const int status = process.run();
-  if (WIFSIGNALED(status)) sweep(job_id, connection.agent);
-  return exit_code_of(status);
+  LinkProcess process(std::move(connection.stream), std::move(local), std::move(pair.agent), guard,
+                      [&] { sweep(job_id, connection.agent); });
+  return exit_code_of(process.run());
 }
 
 Result<int> be_agent() {

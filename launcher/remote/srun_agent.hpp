@@ -4,10 +4,11 @@
 //    └─ hvdrun-guard
 //        └─ hvdrun-agent
 //
-// The task reads the invitation on stdin, connects to the launcher, and forks the guard. It ends
-// when the guard is gone and the link is: SLURM kills what is left of a step on a host when its
-// task ends there, so the guard goes first. When it is killed, the link is gone for both sides, and
-// the agent ends the job here. Should the guard be killed, it does the guard's last work.
+// The task reads the invitation on stdin, connects to the launcher, and forks the guard. It keeps
+// the link open until the guard is gone, so that the link's end says that nothing of the agent is
+// left, and ends after it: SLURM kills what is left of a step on a host when its task ends there.
+// When it is killed, the link is gone for both sides, and the agent ends the job here. Should the
+// guard be killed, it does the guard's last work.
 //
 // SLURM signals all processes of a step at once (scancel, time limit). Task and guard let all
 // signals wait for ever: it is for the launcher to say how the ranks end.

@@ -177,6 +177,15 @@ void SrunAgents::hang_up() {
     if (step->srun) step->srun->hang_up();  // not where starting it has failed
 }
 
+void SrunAgents::let_go() {
+  hang_up();
+  settle_.cancel();
+  for (const auto& step : steps_) {
+    step->srun->let_go();
+    step->srun.reset();
+  }
+}
+
 bool SrunAgents::is_waited_for(const Step& step) const {
   return step.of_task.size() < step.hosts.size();
 }
@@ -219,7 +228,8 @@ std::string SrunAgents::waiting_for() const {
 }
 
 std::string SrunAgents::why_lost(std::size_t host) const {
-  const auto& status = hosts_[host].step->srun->wait_status();
+  const auto& srun = hosts_[host].step->srun;
+  const auto status = srun ? srun->wait_status() : std::nullopt;
   if (status && WIFSIGNALED(*status))
     return fmt::format("srun was killed by signal {}, and SLURM has ended its step",
                        WTERMSIG(*status));

@@ -4,6 +4,10 @@
 //   launcher ── srun ══ slurmstepd ── hvdrun-link ── hvdrun-guard ── hvdrun-agent ── ranks
 //       ╚═══════════ TLS ═════════════════╝
 //
+// Once all agents have come srun is ended and its step goes on without it: see let_go(). From then
+// on an agent's link tells its end: it closes when nothing of the agent is left on its host, but
+// for hvdrun-link itself.
+//
 // Hosts with other numbers of GPUs than the rest get an srun of their own: a step has the same
 // number on all of its hosts.
 //
@@ -89,9 +93,14 @@ class SrunAgents {
   // Nobody else is waited for: agents that have not connected leave.
   void hang_up();
 
-  // Cuts what links there are still, and waits for the ends of the sruns, which come after those of
-  // all agents, blocking the loop; nothing is reported any more. After `patience` SLURM kills what
-  // is left. Returns whether that was not needed.
+  // All agents have come and greeted. Ends the sruns and leaves the steps as they are: TERM, which
+  // scancel and the time limit send to every process of a batch script, would make srun kill the
+  // agents (docs/decisions/0010). What agents print after that is lost.
+  void let_go();
+
+  // Cuts what links there are still, and waits for the ends of the sruns that were not let go,
+  // which come after those of all agents, blocking the loop; nothing is reported any more. After
+  // `patience` SLURM kills what is left. Returns whether that was not needed.
   bool reap(std::chrono::milliseconds patience);
 
   // After reap(), for hosts whose agents have not said that they were done: SLURM may have killed

@@ -1,5 +1,7 @@
 #include "remote/srun_step.hpp"
 
+#include "agent/process_tree.hpp"
+
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -18,6 +20,13 @@ using Clock = std::chrono::steady_clock;
 // srun itself waits for the hosts as long as slurm.conf's KillWait says, 30 s by default.
 constexpr std::chrono::seconds kKillPatience{40};
 
+int wait_for(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
 Fd open_pidfd(pid_t pid) {
   return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
@@ -33,7 +42,7 @@ Result<std::unique_ptr<SrunStep>> SrunStep::start(const EventLoop& loop,
   if (!alive) {
     const int error = errno;
     ::kill(process.pid, SIGKILL);
-    ::waitpid(process.pid, nullptr, 0);
+    wait_for(process.pid);
     return fail_errno("cannot watch srun", error);
   }
   return std::unique_ptr<SrunStep>(
@@ -65,6 +74,26 @@ void SrunStep::hang_up() {
   process_.link.out.reset();
 }
 
+// A helper of srun kills the step when srun is gone before it has said that all is well, so the
+// helper goes first; and srun may be a site's script around the real one. All are stopped, so that
+// none starts another, then killed from the last one up.
+void SrunStep::let_go() {
+  events_ = {};
+  hang_up();
+  readable_.disable();
+  if (wait_status_) return;
+  ended_.disable();
+  ::kill(process_.pid, SIGSTOP);
+  const auto family = descendants_of(process_.pid, all_processes());  // parents first
+  for (const auto& process : family) ::kill(process.pid, SIGSTOP);
+  for (auto process = family.rbegin(); process != family.rend(); ++process)
+    ::kill(process->pid, SIGKILL);
+  ::kill(process_.pid, SIGKILL);
+  wait_status_ = wait_for(process_.pid);
+  // They have come to us, where we are a subreaper.
+  for (const auto& process : family) ::waitpid(process.pid, nullptr, 0);
+}
+
 void SrunStep::read_lines() {
   std::array<char, 16384> buffer;  // NOLINT: filled by read
   const ssize_t got = ::read(process_.errors.get(), buffer.data(), buffer.size());
@@ -84,10 +113,7 @@ void SrunStep::on_process_end() {
   // Another process may have its stderr too, so its end is not waited for.
   pollfd more{process_.errors.get(), POLLIN, 0};
   while (process_.errors && ::poll(&more, 1, 0) > 0) read_lines();
-  int status = 0;
-  while (::waitpid(process_.pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  wait_status_ = status;
+  wait_status_ = wait_for(process_.pid);
   if (events_.on_ended) events_.on_ended();
 }
 

@@ -40,6 +40,11 @@ class SrunStep {
   void say(std::string_view text);  // to the stdin of all tasks; at most what a pipe holds
   void hang_up();
 
+  // Ends srun, and whatever it is part of, but not the step: the tasks, all of which must be known
+  // to run, go on without it. (TERM to srun is KILL for its tasks, and scancel and the time limit
+  // send it to every process of a batch script.) Nothing is reported any more.
+  void let_go();
+
   std::optional<int> wait_status() const { return wait_status_; }
 
   // Waits until srun has ended, blocking the loop. After `patience` srun is told to end the step,

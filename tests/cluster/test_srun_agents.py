@@ -109,7 +109,18 @@ def test_an_agent_on_each_host_greets_and_leaves(cluster: Cluster, started: list
     assert agents.said("done") == [f"done {host}" for host in HOSTS]
     assert not agents.said("trouble") and not agents.said("refused") and not agents.said("lost"), agents.lines
     assert agents.lines[-1] == "reaped yes"
-    assert not leftovers(cluster, agents.job)
+    assert_nothing_left(cluster, agents.job)
+
+
+def test_srun_is_let_go_when_all_have_greeted(cluster: Cluster, started: list[Agents]) -> None:
+    agents = Agents(cluster, "--rank", SLOW_RANK, *HOSTS)
+    started.append(agents)
+    agents.wait_for("output", 4)
+    wait_until(lambda: not pids(cluster, "login", "srun"), "no srun runs")
+    agents.say("stop")
+    agents.wait()
+    assert len(agents.said("exited")) == len(agents.said("done")) == 4, agents.lines
+    assert_nothing_left(cluster, agents.job)
 
 
 def test_agents_listen_to_nobody_and_the_launcher_to_one_address(cluster: Cluster, started: list[Agents]) -> None:
@@ -205,7 +216,7 @@ def test_one_of_our_processes_is_killed(cluster: Cluster, started: list[Agents],
     assert agents.lines[-1] == "reaped yes", agents.lines
     # SLURM kills what is left of a step on a host when its task is dead: n3 is swept afterwards.
     assert ("swept" in agents.lines) == (name != "hvdrun-guard")
-    assert not leftovers(cluster, agents.job)
+    assert_nothing_left(cluster, agents.job)
 
 
 def test_guard_and_agent_are_killed_at_once(cluster: Cluster, started: list[Agents]) -> None:
@@ -217,11 +228,11 @@ def test_guard_and_agent_are_killed_at_once(cluster: Cluster, started: list[Agen
     agents.wait_for("closed n3")
     agents.say("stop")
     agents.wait()
-    assert not leftovers(cluster, agents.job)
+    assert_nothing_left(cluster, agents.job)
 
 
 def test_a_killed_srun_ends_the_job(cluster: Cluster, started: list[Agents]) -> None:
-    agents = Agents(cluster, "--rank", SLOW_RANK, *HOSTS)
+    agents = Agents(cluster, "--keep-srun", "--rank", SLOW_RANK, *HOSTS)
     started.append(agents)
     agents.wait_for("output", 4)
     cluster.output("pkill", "-KILL", "-o", "-x", "srun")
@@ -264,7 +275,7 @@ def test_a_program_that_is_missing_on_one_host_is_named(cluster: Cluster, starte
                            "where it is with --agent-path")
         agents.process.stdin.close()
         agents.wait()
-        assert not leftovers(cluster, agents.job)
+        assert_nothing_left(cluster, agents.job)
     finally:
         for host in ["n1", "n2", "n4"]:
             cluster.output("rm", "/tmp/hvdrun-copy", on=host)

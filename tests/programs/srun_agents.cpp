@@ -1,6 +1,6 @@
 // Starts agents on hosts of a SLURM allocation, and says what they say: for tests of SrunAgents.
 //
-//   srun_agents AGENT_PATH [--interface NAMES] [--gpus N] [--patience SECONDS] [--rank COMMAND]
+//   srun_agents AGENT_PATH [--interface NAMES] [--patience SECONDS] [--rank COMMAND] [--keep-srun]
 //   HOST…
 //
 // HOST is a name, or NAME:GPUS. Prints a line for each thing that happens: "job ID", "listens
@@ -8,7 +8,8 @@
 // HOST", "text HOST TEXT", "trouble HOSTS: MESSAGE", "lost HOST WHY",
 // "swept" when agents had not said that they were done. "stop" on stdin, or TERM,
 // ends the ranks with 5 s of grace, and the agents; end of file cuts all links. When they are
-// closed it says "reaped yes", or "reaped no" when SLURM had to kill, and returns.
+// closed it says "reaped yes", or "reaped no" when SLURM had to kill, and returns. srun is let go
+// when all agents have greeted.
 #include "remote/srun_agents.hpp"
 
 #include "agent/descriptor_limit.hpp"
@@ -45,9 +46,10 @@ void say(const std::string& line) {
 
 class Driver {
  public:
-  Driver(SrunJob job, std::string rank_command)
+  Driver(SrunJob job, std::string rank_command, bool keep_srun)
       : job_(std::move(job)),
         rank_command_(std::move(rank_command)),
+        keep_srun_(keep_srun),
         links_(job_.hosts.size()),
         done_(job_.hosts.size()),
         input_(loop_, STDIN_FILENO, FdEvent::readable, [this] { on_input(); }),
@@ -113,6 +115,7 @@ class Driver {
       case FrameType::hello:
         say(fmt::format("hello {} {}", name_of(host), parse<HelloMessage>(frame.payload)->host));
         if (!rank_command_.empty()) launch(host);
+        if (++greeted_ == links_.size() && !keep_srun_) agents_->let_go();
         break;
       case FrameType::output: {
         const auto output = parse_output(frame.payload);
@@ -191,9 +194,11 @@ class Driver {
   EventLoop loop_;
   SrunJob job_;
   std::string rank_command_;
+  const bool keep_srun_;
   std::vector<std::unique_ptr<Link>> links_;
   std::unique_ptr<SrunAgents> agents_;
   std::vector<bool> done_;  // by host
+  std::size_t greeted_ = 0;
   std::size_t closed_ = 0;
   FdEvent input_;
   SignalWatch signals_;
@@ -216,6 +221,7 @@ int main(int argc, char** argv) {
   job.job_id = random_hex(16);
   job.patience = std::chrono::seconds(30);
   std::string rank_command;
+  bool keep_srun = false;
   job.srun.agent_path = words.at(0);
   if (const auto* id = find_variable(job.environment, "SLURM_JOB_ID")) job.srun.job_id = *id;
   for (std::size_t i = 1; i < words.size(); ++i) {
@@ -225,11 +231,13 @@ int main(int argc, char** argv) {
       job.patience = std::chrono::seconds(std::stoi(words.at(++i)));
     else if (words[i] == "--rank")
       rank_command = words.at(++i);
+    else if (words[i] == "--keep-srun")
+      keep_srun = true;
     else
       job.hosts.push_back(host_of(words[i]));
   }
   for (std::size_t host = 0; host < job.hosts.size(); ++host) job.hosts[host].agent = host;
   make_room_for_descriptors(srun_descriptors(job.hosts.size()));
   say("job " + job.job_id);
-  return Driver(std::move(job), rank_command).run();
+  return Driver(std::move(job), rank_command, keep_srun).run();
 }

@@ -17,6 +17,7 @@
 #include "placement/placement_table.hpp"
 #include "remote/remote_agent.hpp"
 #include "remote/srun_agent.hpp"
+#include "remote/sweep.hpp"
 
 #include <csignal>
 #include <cstdio>
@@ -96,7 +97,7 @@ int main(int argc, char** argv) {
   if (argc == 2 && argv[1] == kAgentArgument) run_remote_agent();
   if (argc == 3 && argv[1] == kAgentArgument && argv[2] == kSrunArgument) run_srun_agent();
   if (argc > 3 && argv[1] == kAgentArgument && argv[2] == kSweepArgument)
-    return run_srun_sweep({argv + 3, argv + argc});
+    return run_sweep({argv + 3, argv + argc});
   JobContext context;
   context.foreign_children = find_children();
   context.rank_signal_mask = block_signals(not_ignored(job_signals()));

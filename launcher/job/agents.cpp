@@ -4,9 +4,12 @@
 #include "agent/process_tree.hpp"
 #include "base/version.hpp"
 #include "control/messages.hpp"
+#include "remote/child_process.hpp"
 #include "remote/local_agent.hpp"
+#include "remote/remote_agent.hpp"
 #include "remote/ssh_agent.hpp"
 #include "remote/ssh_command.hpp"
+#include "remote/sweep.hpp"
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
@@ -137,15 +140,6 @@ void Agents::on_srun_trouble(const std::vector<SrunTrouble>& troubles) {
   }
 }
 
-void Agents::sweep_by_srun() {
-  if (!srun_) return;
-  srun_->reap(kSrunPatience);
-  std::vector<std::size_t> hosts;
-  for (std::size_t i = 0; i < by_srun_.size(); ++i)
-    if (by_srun_[i]->link && !by_srun_[i]->done && !by_srun_[i]->silent) hosts.push_back(i);
-  if (!hosts.empty()) srun_->sweep(hosts, kLastResortPatience);
-}
-
 // --- starting by ssh -----------------------------------------------------------------------------
 
 void Agents::start_more() {
@@ -159,16 +153,21 @@ void Agents::start_more() {
   }
 }
 
-void Agents::start_by_ssh(AgentState& agent) {
+std::vector<std::string> Agents::ssh_words(const AgentState& agent,
+                                           const std::vector<std::string>& arguments) const {
   SshOptions options;
   options.program = remote_.ssh_program;
   options.port = remote_.ssh_port;
   options.identity = remote_.ssh_identity.string();
   options.accept_new = remote_.ssh_accept_new;
   options.agent_path = agent_path_;
-  const SshTarget target{agent.host.address, agent.host.user, agent.host.port};
-  auto carrier = start_ssh_agent(loop_, target.host, ssh_command(target, options),
-                                 options.agent_path, carrier_events(agent));
+  return ssh_command({agent.host.address, agent.host.user, agent.host.port}, options, arguments);
+}
+
+void Agents::start_by_ssh(AgentState& agent) {
+  auto carrier =
+      start_ssh_agent(loop_, agent.host.address, ssh_words(agent, {std::string(kAgentArgument)}),
+                      agent_path_, carrier_events(agent));
   if (carrier)
     agent.carrier = std::move(*carrier);
   else
@@ -329,8 +328,25 @@ std::vector<std::string> Agents::lost_hosts() const {
   return hosts;
 }
 
+// Where agent and guard were killed at once nobody is left who could clear away.
+void Agents::sweep_others() {
+  if (srun_) srun_->reap(kSrunPatience);
+  const auto has_left = [](const AgentState& agent) {
+    return !agent.host.is_this_machine && agent.greeted && !agent.done && !agent.silent;
+  };
+  std::vector<std::size_t> by_srun;
+  for (std::size_t i = 0; i < by_srun_.size(); ++i)
+    if (has_left(*by_srun_[i])) by_srun.push_back(i);
+  if (!by_srun.empty()) srun_->sweep(by_srun, kLastResortPatience);
+  std::vector<std::vector<std::string>> by_ssh;
+  for (const auto& agent : agents_)
+    if (!srun_ && has_left(agent))
+      by_ssh.push_back(ssh_words(agent, sweep_words(options_.job_id, {agent.number})));
+  run_children(by_ssh, kLastResortPatience);
+}
+
 std::vector<std::string> Agents::reap(const std::vector<pid_t>& spare) {
-  sweep_by_srun();
+  sweep_others();
   std::vector<std::string> leftovers;
   for (auto& agent : agents_) {
     const bool ended_well = agent.carrier && agent.carrier->wait();

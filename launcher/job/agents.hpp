@@ -127,7 +127,9 @@ class Agents {
   void start_by_srun(std::chrono::seconds patience);
   void on_srun_trouble(const std::vector<SrunTrouble>& troubles);
   void fail(AgentState& agent, std::string why);
-  void sweep_by_srun();
+  std::vector<std::string> ssh_words(const AgentState& agent,
+                                     const std::vector<std::string>& arguments) const;
+  void sweep_others();
   Carrier::Events carrier_events(AgentState& agent);
   void attach(AgentState& agent, LinkEnd end);
   void on_frame(AgentState& agent, const Frame& frame);

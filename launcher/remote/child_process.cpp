@@ -1,9 +1,13 @@
 #include "remote/child_process.hpp"
 
+#include <array>
+#include <cerrno>
 #include <csignal>
 #include <utility>
 
+#include <poll.h>
 #include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 extern char** environ;  // NOLINT: environ(7)
@@ -84,6 +88,34 @@ Result<ChildProcess> start_child(const std::vector<std::string>& command,
   for (const int fd : {process.link.in.get(), process.link.out.get(), process.errors.get()})
     if (fd >= 0) HVD_CHECK(set_nonblocking(fd));
   return process;
+}
+
+void run_children(const std::vector<std::vector<std::string>>& commands,
+                  std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  std::vector<ChildProcess> running;
+  for (const auto& command : commands) {
+    auto child = start_child(command, {std::nullopt, true});
+    if (!child) continue;
+    child->link = {};
+    running.push_back(std::move(*child));
+  }
+  for (auto& child : running) {
+    // Its stderr closes when it ends, unless it has left somebody behind.
+    pollfd waiting{child.errors.get(), POLLIN, 0};
+    std::array<char, 4096> ignored;  // NOLINT: filled by read
+    const auto left = [&] {
+      return std::chrono::duration_cast<std::chrono::milliseconds>(
+          deadline - std::chrono::steady_clock::now());
+    };
+    while (left().count() > 0) {
+      if (::poll(&waiting, 1, static_cast<int>(left().count())) <= 0) continue;
+      if (::read(child.errors.get(), ignored.data(), ignored.size()) == 0) break;
+    }
+    if (left().count() <= 0) ::kill(child.pid, SIGKILL);
+    while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
 }
 
 }  // namespace hvdrun

@@ -5,6 +5,7 @@
 #include "base/result.hpp"
 #include "control/link.hpp"
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,5 +28,10 @@ struct ChildOptions {
 // The program is looked for in our PATH. Error: there is no such program.
 Result<ChildProcess> start_child(const std::vector<std::string>& command,
                                  const ChildOptions& options = {});
+
+// Runs programs side by side, with nothing on their stdin, and waits until all have ended,
+// blocking. Those that have not after `patience` are killed. What they print is lost.
+void run_children(const std::vector<std::vector<std::string>>& commands,
+                  std::chrono::milliseconds patience);
 
 }  // namespace hvdrun

@@ -1,11 +1,11 @@
 #include "remote/srun_agent.hpp"
 
 #include "agent/agent.hpp"
-#include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
 #include "base/event_loop.hpp"
 #include "base/signal_watch.hpp"
 #include "remote/remote_agent.hpp"
+#include "remote/sweep.hpp"
 #include "remote/tls_pump.hpp"
 
 #include <algorithm>
@@ -14,7 +14,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -30,7 +29,6 @@ namespace hvdrun {
 namespace {
 
 constexpr std::chrono::seconds kInvitationPatience{60};
-constexpr std::chrono::seconds kSweepPatience{10};
 
 // SLURM's names for where we are (srun(1), output environment variables).
 Result<Introduction> introduce_ourselves() {
@@ -55,17 +53,6 @@ Result<void> close_standard_streams() {
       ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
     return fail_errno("cannot open /dev/null", errno);
   return {};
-}
-
-// Whether nothing of that agent's is left here.
-bool sweep(const std::string& job_id, std::size_t agent) {
-  const auto folders = JobFolders::of(job_id, agent);
-  // Who has ended in good order has removed them last of all; and most are other hosts' agents.
-  if (!std::filesystem::exists(folders.temporary) && !std::filesystem::exists(folders.shared))
-    return true;
-  const auto left = kill_job_processes(::getpid(), folders.cookie(), kSweepPatience);
-  folders.sweep();
-  return left.empty();
 }
 
 // The task's life beside the guard; see the header.
@@ -165,20 +152,6 @@ Result<int> be_agent() {
 }
 
 }  // namespace
-
-int run_srun_sweep(const std::vector<std::string>& arguments) {
-  if (arguments.empty() || !is_job_id(arguments.front())) return kExitUsage;
-  bool all = true;
-  for (std::size_t i = 1; i < arguments.size(); ++i) {
-    const std::string& digits = arguments[i];
-    std::size_t agent = 0;
-    const char* const end = digits.data() + digits.size();
-    const auto [parsed, error] = std::from_chars(digits.data(), end, agent);
-    if (error != std::errc() || parsed != end) return kExitUsage;
-    all = sweep(arguments.front(), agent) && all;
-  }
-  return all ? kExitOk : kExitLauncher;
-}
 
 void run_srun_agent() {
   sigset_t everything;

@@ -47,12 +47,4 @@ Result<Connection> connect_to_launcher(const Invitation& invitation,
 // stderr, which srun carries to the launcher.
 [[noreturn]] void run_srun_agent();
 
-// What follows kAgentArgument for a sweep; then come the job's id and the numbers of agents.
-inline constexpr std::string_view kSweepArgument = "sweep";
-
-// Ends what is left of those agents' ranks on this host and removes their folders: where SLURM has
-// killed a whole step, nobody was left to. `arguments`: the job's id, then the agents' numbers, of
-// which the others are on other hosts. Returns the exit code.
-int run_srun_sweep(const std::vector<std::string>& arguments);
-
 }  // namespace hvdrun

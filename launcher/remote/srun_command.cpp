@@ -2,6 +2,7 @@
 
 #include "remote/remote_agent.hpp"
 #include "remote/srun_agent.hpp"
+#include "remote/sweep.hpp"
 
 #include <algorithm>
 #include <array>
@@ -78,10 +79,7 @@ std::vector<std::string> srun_sweep_command(const SrunOptions& options,
   auto words = step_words(options, hosts);
   words.emplace_back("--gres=none");
   words.push_back(options.agent_path);
-  words.emplace_back(kAgentArgument);
-  words.emplace_back(kSweepArgument);
-  words.push_back(job_id);
-  for (const auto agent : agents) words.push_back(std::to_string(agent));
+  for (auto& word : sweep_words(job_id, agents)) words.push_back(std::move(word));
   return words;
 }
 

@@ -33,7 +33,7 @@ std::vector<std::string> srun_command(const SrunOptions& options,
                                       const std::vector<std::string>& hosts,
                                       std::optional<StepGpus> gpus);
 
-// argv of one step that sweeps each of these hosts: see run_srun_sweep(). `agents`: their numbers.
+// argv of one step that sweeps each of these hosts: see run_sweep(). `agents`: their numbers.
 std::vector<std::string> srun_sweep_command(const SrunOptions& options,
                                             const std::vector<std::string>& hosts,
                                             const std::string& job_id,

@@ -1,7 +1,7 @@
 #include "remote/ssh_agent.hpp"
 
+#include "remote/child_process.hpp"
 #include "remote/ssh_failure.hpp"
-#include "remote/ssh_process.hpp"
 
 #include <cerrno>
 #include <chrono>
@@ -22,7 +22,7 @@ constexpr std::size_t kMostText = 16u << 10;
 
 class SshAgent final : public Carrier {
  public:
-  SshAgent(const EventLoop& loop, std::string host, SshProcess process, Fd watched,
+  SshAgent(const EventLoop& loop, std::string host, ChildProcess process, Fd watched,
            std::string agent_path, Events events)
       : host_(std::move(host)),
         pid_(process.pid),
@@ -119,7 +119,7 @@ Result<std::unique_ptr<Carrier>> start_ssh_agent(const EventLoop& loop, const st
                                                  const std::vector<std::string>& command,
                                                  const std::string& agent_path,
                                                  const Carrier::Events& events) {
-  HVD_TRY(SshProcess process, start_ssh(command));
+  HVD_TRY(ChildProcess process, start_child(command));
   Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   if (!watched) {
     const int error = errno;

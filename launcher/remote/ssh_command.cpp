@@ -1,6 +1,7 @@
 #include "remote/ssh_command.hpp"
 
-#include "remote/remote_agent.hpp"
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace hvdrun {
 
@@ -10,7 +11,8 @@ std::string shell_quote(const std::string& text) {
   return quoted + "'";
 }
 
-std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& options) {
+std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& options,
+                                     const std::vector<std::string>& arguments) {
   std::vector<std::string> words{options.program, "-T", "-x", "-a", "-o", "BatchMode=yes"};
   const auto set = [&](const std::string& option) {
     words.emplace_back("-o");
@@ -33,7 +35,8 @@ std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& 
   }
   words.emplace_back("--");
   words.push_back(target.host);
-  words.push_back("exec " + shell_quote(options.agent_path) + " " + std::string(kAgentArgument));
+  words.push_back(
+      fmt::format("exec {} {}", shell_quote(options.agent_path), fmt::join(arguments, " ")));
   return words;
 }
 

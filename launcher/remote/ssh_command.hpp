@@ -23,9 +23,11 @@ struct SshTarget {
   std::optional<int> port;  // of this host; before SshOptions::port
 };
 
-// argv. No password or question is ever asked for (BatchMode). What the agent needs travels in
-// frames: the remote command is the program's path, quoted for a shell, and one word.
-std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& options);
+// argv. No password or question is ever asked for (BatchMode). The remote command is hvdrun's path,
+// quoted for a shell, and `arguments`, which a shell must take as they are. (What an agent needs
+// travels in frames, not here.)
+std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& options,
+                                     const std::vector<std::string>& arguments);
 
 // In single quotes, for any POSIX shell.
 std::string shell_quote(const std::string& text);

@@ -4,7 +4,7 @@
 #include "base/event_loop.hpp"
 #include "base/random.hpp"
 #include "base/version.hpp"
-#include "remote/ssh_process.hpp"
+#include "remote/child_process.hpp"
 
 #include <cerrno>
 #include <optional>
@@ -62,13 +62,13 @@ std::string read_all(int fd) {
   }
 }
 
-SshProcess start_agent() {
-  auto process = start_ssh({HVDRUN_PROGRAM, std::string(kAgentArgument)});
+ChildProcess start_agent() {
+  auto process = start_child({HVDRUN_PROGRAM, std::string(kAgentArgument)});
   EXPECT_TRUE(process) << process.error().message;
   return std::move(*process);
 }
 
-int wait_for(const SshProcess& process) {
+int wait_for(const ChildProcess& process) {
   int status = 0;
   EXPECT_EQ(::waitpid(process.pid, &status, 0), process.pid);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -76,7 +76,7 @@ int wait_for(const SshProcess& process) {
 
 // From the first frame to a rank's end, over two pipes.
 TEST(RemoteAgent, RunsARankAndLeaves) {
-  SshProcess process = start_agent();
+  ChildProcess process = start_agent();
   EventLoop loop;
   std::optional<HelloMessage> hello;
   std::optional<ExitedMessage> exited;
@@ -128,14 +128,14 @@ TEST(RemoteAgent, RunsARankAndLeaves) {
 }
 
 TEST(RemoteAgent, LeavesWhenTheLauncherHasGone) {
-  SshProcess process = start_agent();
+  ChildProcess process = start_agent();
   process.link = {};
   EXPECT_EQ(wait_for(process), kExitLauncher);
   EXPECT_EQ(read_all(process.errors.get()), "hvdrun: the launcher has closed the link\n");
 }
 
 TEST(RemoteAgent, SaysWhyItDoesNotStart) {
-  SshProcess process = start_agent();
+  ChildProcess process = start_agent();
   auto message = configuration();
   message.version = "0.0.1";
   char header[kFrameHeaderSize];
@@ -151,7 +151,7 @@ TEST(RemoteAgent, SaysWhyItDoesNotStart) {
 }
 
 TEST(RemoteAgent, RefusesWhatIsNoFrame) {
-  SshProcess process = start_agent();
+  ChildProcess process = start_agent();
   const std::string text = "GET / HTTP/1.1\r\n\r\n";
   ASSERT_EQ(::write(process.link.out.get(), text.data(), text.size()),
             static_cast<ssize_t>(text.size()));

@@ -11,6 +11,7 @@
 #include "remote/child_process.hpp"
 #include "remote/remote_agent.hpp"
 #include "remote/srun_agents.hpp"
+#include "remote/sweep.hpp"
 #include "remote/tls_door.hpp"
 #include "remote/tls_pump.hpp"
 #include "tls_fixture.hpp"
@@ -228,25 +229,25 @@ TEST_F(SrunAgent, DoesNotServeAnotherLauncher) {
   EXPECT_EQ(link_, nullptr);
 }
 
-TEST(SrunSweep, RemovesAnAgentsFolders) {
+TEST(Sweep, RemovesAnAgentsFolders) {
   const std::string job = random_hex(16);
   const auto folders = JobFolders::of(job, 3);
   const auto others = JobFolders::of(job, 4);
   ASSERT_TRUE(folders.create());
   ASSERT_TRUE(others.create());
-  EXPECT_EQ(run_srun_sweep({job, "2", "3"}), kExitOk);
+  EXPECT_EQ(run_sweep({job, "2", "3"}), kExitOk);
   EXPECT_FALSE(std::filesystem::exists(folders.temporary));
   EXPECT_FALSE(std::filesystem::exists(folders.shared));
   EXPECT_TRUE(std::filesystem::exists(others.shared));
   others.sweep();
 }
 
-TEST(SrunSweep, TouchesNothingElse) {
+TEST(Sweep, TouchesNothingElse) {
   for (const char* id : {"", "../../etc", "abc", "0123456789abcdef0123456789abcde/"})
-    EXPECT_EQ(run_srun_sweep({id, "0"}), kExitUsage) << id;
+    EXPECT_EQ(run_sweep({id, "0"}), kExitUsage) << id;
   for (const char* number : {"", "-1", "1/..", "99999999999999999999999"})
-    EXPECT_EQ(run_srun_sweep({random_hex(16), number}), kExitUsage) << number;
-  EXPECT_EQ(run_srun_sweep({}), kExitUsage);
+    EXPECT_EQ(run_sweep({random_hex(16), number}), kExitUsage) << number;
+  EXPECT_EQ(run_sweep({}), kExitUsage);
 }
 
 class FalseSrun : public testing::Test {

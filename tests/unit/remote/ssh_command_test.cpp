@@ -7,7 +7,7 @@ namespace hvdrun {
 namespace {
 
 std::string command(const SshTarget& target, const SshOptions& options) {
-  return fmt::format("{}", fmt::join(ssh_command(target, options), " "));
+  return fmt::format("{}", fmt::join(ssh_command(target, options, {"--internal-agent"}), " "));
 }
 
 const std::string kBegin =
@@ -40,10 +40,11 @@ TEST(SshCommand, SaysWhatTheUserSaid) {
 TEST(SshCommand, CannotBeMadeToSayMore) {
   SshOptions options;
   options.agent_path = "/a b/$(reboot)/it's";
-  const auto words = ssh_command({"-oProxyCommand=reboot", "", {}}, options);
+  const auto words =
+      ssh_command({"-oProxyCommand=reboot", "", {}}, options, {"--internal-agent", "x"});
   ASSERT_GE(words.size(), 3u);
   EXPECT_EQ(words[words.size() - 3], "--");
-  EXPECT_EQ(words.back(), "exec '/a b/$(reboot)/it'\\''s' --internal-agent");
+  EXPECT_EQ(words.back(), "exec '/a b/$(reboot)/it'\\''s' --internal-agent x");
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ int main(int argc, char** argv) {
   context.foreign_children = find_children();
   context.rank_signal_mask = block_signals(not_ignored(job_signals()));
   context.environment = environment_from(environ);
+  context.limits = limits_that_travel();
   ::signal(SIGPIPE, SIG_IGN);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 

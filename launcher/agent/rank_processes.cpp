@@ -55,7 +55,8 @@ SpawnRequest RankProcesses::request_for(const LaunchMessage& job, const Start& s
   request.cpus = start.rank->cpus;
   request.numa_nodes = start.rank->numa_nodes;
   request.signal_mask = signal_mask_;
-  request.descriptor_limit = descriptor_limit_;
+  request.limits = job.limits;
+  if (job.limits.empty()) request.limits.push_back({RLIMIT_NOFILE, descriptor_limit_});
   return request;
 }
 

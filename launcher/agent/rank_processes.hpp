@@ -43,6 +43,7 @@ struct RankStreams {
 
 class RankProcesses {
  public:
+  // `descriptor_limit` is for the ranks of a job that names no limits.
   RankProcesses(sigset_t signal_mask, rlimit descriptor_limit);
 
   struct Start {

@@ -88,7 +88,7 @@ void reset_signals() {
   ::dup2(request.output, STDOUT_FILENO);
   ::dup2(request.error, STDERR_FILENO);
   if (request.inherited >= 0) ::fcntl(request.inherited, F_SETFD, 0);
-  ::setrlimit(RLIMIT_NOFILE, &request.descriptor_limit);
+  for (const auto& limit : request.limits) set_limit(limit);
   reset_signals();
   ::sigprocmask(SIG_SETMASK, &request.signal_mask, nullptr);
   ::execve(prepared.program, prepared.arguments.data(), prepared.environment.data());

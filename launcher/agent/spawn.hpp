@@ -1,13 +1,13 @@
 // Starting one process the way a rank must be started, quickly from a process with threads.
 #pragma once
 
+#include "base/resource_limits.hpp"
 #include "base/result.hpp"
 
 #include <csignal>
 #include <string>
 #include <vector>
 
-#include <sys/resource.h>
 #include <sys/types.h>
 
 namespace hvdrun {
@@ -23,7 +23,7 @@ struct SpawnRequest {
   std::vector<int> cpus;        // sched_setaffinity(2); empty: as we are
   std::vector<int> numa_nodes;  // set_mempolicy(2), preferred; empty: as we are
   sigset_t signal_mask{};       // blocked in the new process
-  rlimit descriptor_limit{};    // RLIMIT_NOFILE
+  std::vector<ResourceLimit> limits;
 };
 
 // From any thread. The process leads a session of its own and dies (SIGKILL) with the calling

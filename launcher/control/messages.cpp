@@ -115,6 +115,9 @@ static void read(const Json& json, LaunchMessage& m) {
   m.working_directory = text_of(json.at("working_directory"));
   m.environment = text_list(json.at("environment"));
   m.host_variables = text_list(json.at("host_variables"));
+  for (const auto& limit : json.at("limits"))
+    m.limits.push_back(
+        {limit.at(0).get<int>(), {limit.at(1).get<rlim_t>(), limit.at(2).get<rlim_t>()}});
   for (const auto& rank : json.at("ranks")) m.ranks.push_back(rank_of(rank));
   json.at("hold_master_port").get_to(m.hold_master_port);
   json.at("kill_signal").get_to(m.kill_signal);
@@ -127,6 +130,9 @@ std::string pack(const LaunchMessage& m) {
     hosts.push_back({{"name", bytes(host.name)}, {"ranks", host.ranks}});
   Json ranks = Json::array();
   for (const auto& rank : m.ranks) ranks.push_back(rank_json(rank));
+  Json limits = Json::array();
+  for (const auto& [resource, value] : m.limits)
+    limits.push_back({resource, value.rlim_cur, value.rlim_max});
   return to_payload({{"size", m.size},
                      {"host_index", m.host_index},
                      {"hosts", std::move(hosts)},
@@ -135,6 +141,7 @@ std::string pack(const LaunchMessage& m) {
                      {"working_directory", bytes(m.working_directory)},
                      {"environment", bytes_list(m.environment)},
                      {"host_variables", bytes_list(m.host_variables)},
+                     {"limits", std::move(limits)},
                      {"ranks", std::move(ranks)},
                      {"hold_master_port", m.hold_master_port},
                      {"kill_signal", m.kill_signal},

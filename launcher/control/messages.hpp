@@ -4,6 +4,7 @@
 // credits) is packed by hand. parse_* refuse what does not fit and never crash on any bytes.
 #pragma once
 
+#include "base/resource_limits.hpp"
 #include "base/result.hpp"
 #include "control/frame.hpp"
 #include "model/allocation.hpp"
@@ -67,6 +68,7 @@ struct LaunchMessage {
   std::string working_directory;
   std::vector<std::string> environment;     // "NAME=VALUE", the same for all ranks
   std::vector<std::string> host_variables;  // names whose values the agent has, not the launcher
+  std::vector<ResourceLimit> limits;        // the launcher's; none: they are the agent's own
   std::vector<LaunchRank> ranks;            // of this agent
   bool hold_master_port = false;            // rank 0 is here
   // How to stop when the launcher is gone and cannot say.

@@ -111,9 +111,9 @@ void Attempt::launch() {
         agents_.on_host(host).link->send_shared(type, static_cast<std::uint32_t>(host), payload);
       });
   for (std::size_t host = 0; host < agents_.size(); ++host)
-    agents_.on_host(host).send(FrameType::launch,
-                               pack(launch_message(parts_.spec, parts_.plan, identity_,
-                                                   parts_.context.environment, host)));
+    agents_.on_host(host).send(
+        FrameType::launch,
+        pack(launch_message(parts_.spec, parts_.plan, identity_, parts_.context, host)));
 }
 
 // --- what agents say -----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/environment.hpp"
+#include "base/resource_limits.hpp"
 
 #include <csignal>
 #include <string>
@@ -13,6 +14,7 @@ namespace hvdrun {
 
 struct JobContext {
   Environment environment;              // the caller's
+  std::vector<ResourceLimit> limits;    // likewise
   sigset_t rank_signal_mask{};          // what ranks start with
   std::vector<pid_t> foreign_children;  // that this process already had: not the job's
 };

@@ -25,7 +25,8 @@ bool runs_here(const Plan& plan, const std::string& name) {
 }  // namespace
 
 LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
-                             const Environment& caller, std::size_t host_index) {
+                             const JobContext& context, std::size_t host_index) {
+  const Environment& caller = context.environment;
   const Placement& placement = plan.placement;
   LaunchMessage message;
   message.size = placement.size;
@@ -39,8 +40,10 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   message.arguments = spec.command;
   message.working_directory = spec.working_directory.string();
   message.environment = job_environment(caller, spec);
-  if (!runs_here(plan, placement.hosts[host_index].host))
+  if (!runs_here(plan, placement.hosts[host_index].host)) {
     message.host_variables = leave_host_variables(spec, message.environment);
+    message.limits = context.limits;
+  }
   message.kill_signal = spec.stop.signal;
   message.grace = spec.stop.grace;
   const auto receivers = input_receivers(spec.input, placement.size);

@@ -1,8 +1,8 @@
 // What each agent is told to start: pure functions of the job and its placement.
 #pragma once
 
-#include "base/environment.hpp"
 #include "control/messages.hpp"
+#include "job/context.hpp"
 #include "job/plan.hpp"
 #include "job/rank_environment.hpp"
 #include "model/job_spec.hpp"
@@ -16,8 +16,8 @@ namespace hvdrun {
 // The ranks that read hvdrun's stdin.
 std::vector<int> input_receivers(const InputSpec& input, int size);
 
-// For the agent of one host. `caller` is the environment that hvdrun was called with.
+// For the agent of one host.
 LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
-                             const Environment& caller, std::size_t host_index);
+                             const JobContext& context, std::size_t host_index);
 
 }  // namespace hvdrun

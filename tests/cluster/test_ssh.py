@@ -96,6 +96,15 @@ def test_the_environment_travels_but_what_belongs_to_a_host(jobs: Jobs) -> None:
     assert "SSH_CONNECTION=10.80.0.1 " in done.stdout, "of the host's own login"
 
 
+def test_limits_are_the_launchers_where_allowed(jobs: Jobs) -> None:
+    """The user may lower all, and raise none over what the host allows."""
+    show = "echo $HVD_RANK $(ulimit -Sn) $(ulimit -Hn) $(ulimit -Ss) $(ulimit -Sc)"
+    done = jobs.cluster.run("sh", "-c", f"ulimit -Sn 300; ulimit -Hn 400; ulimit -Ss 4096; ulimit -Sc 0; "
+                                        f"{HVDRUN} --label none -H login:1,n1:1 sh -c '{show}'")
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["0 300 400 4096 0", "1 300 400 4096 0"]
+
+
 def test_output_input_and_files(jobs: Jobs, shared: Path) -> None:
     done = jobs.run("-np", 2, "-H", "n1:1,n2:1", "--map-by", "node", "--label", "rank@host", "--output-filename",
                     shared / "logs", "--stdin", "1", "sh", "-c", "cat; hostname", input="typed\n")

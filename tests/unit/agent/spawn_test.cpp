@@ -17,8 +17,6 @@ namespace {
 
 class Spawn : public ::testing::Test {
  protected:
-  Spawn() { ::getrlimit(RLIMIT_NOFILE, &request_.descriptor_limit); }
-
   // Runs a shell script as a rank would be; returns what it prints.
   std::string run(const std::string& script) {
     request_.program = "/bin/sh";
@@ -115,10 +113,22 @@ TEST_F(Spawn, NoDescriptorButTheStreamsAndTheInheritedOne) {
 
 TEST_F(Spawn, TheLimitOfDescriptorsIsTheOneGiven) {
   const auto own = make_room_for_descriptors(300);
-  request_.descriptor_limit = {200, own.rlim_max};
+  request_.limits = {{RLIMIT_NOFILE, {200, own.rlim_max}}};
   const auto text = run("ulimit -Sn");
   ::setrlimit(RLIMIT_NOFILE, &own);
   EXPECT_EQ(text, "200\n");
+}
+
+TEST_F(Spawn, SomeLimitsAreOnlyRaised) {
+  rlimit own{};
+  ::getrlimit(RLIMIT_CPU, &own);
+  const rlimit low{1000, own.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_CPU, &low), 0);
+  request_.limits = {{RLIMIT_CPU, {500, 500}}, {RLIMIT_CORE, {0, 0}}};
+  EXPECT_EQ(run("ulimit -St; ulimit -Hc"), "1000\n0\n");
+  request_.limits = {{RLIMIT_CPU, {2000, 500}}};  // more than its own upper limit
+  EXPECT_EQ(run("ulimit -St"), "2000\n");
+  ::setrlimit(RLIMIT_CPU, &own);
 }
 
 TEST_F(Spawn, AMissingProgramIs127AndNothingIsLeft) {

@@ -21,6 +21,7 @@ LaunchMessage example_launch() {
   rank.cpus = {4, 5};
   rank.numa_nodes = {1};
   m.ranks = {rank};
+  m.limits = {{RLIMIT_CORE, {0, RLIM_INFINITY}}};
   m.hold_master_port = true;
   m.kill_signal = 15;
   m.grace = std::chrono::milliseconds(250);
@@ -38,6 +39,10 @@ TEST(Messages, LaunchComesThroughUnchanged) {
   EXPECT_EQ(got->arguments, sent.arguments);
   EXPECT_EQ(got->working_directory, sent.working_directory);
   EXPECT_EQ(got->environment, sent.environment);
+  ASSERT_EQ(got->limits.size(), 1u);
+  EXPECT_EQ(got->limits[0].resource, RLIMIT_CORE);
+  EXPECT_EQ(got->limits[0].value.rlim_cur, 0u);
+  EXPECT_EQ(got->limits[0].value.rlim_max, RLIM_INFINITY);
   ASSERT_EQ(got->ranks.size(), 1u);
   EXPECT_EQ(got->ranks[0].environment, sent.ranks[0].environment);
   EXPECT_EQ(got->ranks[0].cpus, sent.ranks[0].cpus);

@@ -26,6 +26,13 @@ Plan two_hosts() {
   return plan;
 }
 
+JobContext context(const Environment& caller) {
+  JobContext context;
+  context.environment = caller;
+  context.limits = {{RLIMIT_CORE, {0, 1}}};
+  return context;
+}
+
 TEST(InputReceivers, AreWhatStdinSays) {
   EXPECT_EQ(input_receivers({InputSpec::To::none, 0}, 3), std::vector<int>{});
   EXPECT_EQ(input_receivers({InputSpec::To::rank, 2}, 3), std::vector{2});
@@ -39,8 +46,8 @@ TEST(LaunchMessage, TellsAnAgentOfItsOwnRanksAndOfAllHosts) {
   spec.input.rank = 2;
   spec.stop.grace = std::chrono::milliseconds(300);
   const JobIdentity identity{"id", "key", "n1", "29500"};
-  const auto first = launch_message(spec, two_hosts(), identity, {{"HOME", "/h"}}, 0);
-  const auto second = launch_message(spec, two_hosts(), identity, {{"HOME", "/h"}}, 1);
+  const auto first = launch_message(spec, two_hosts(), identity, context({{"HOME", "/h"}}), 0);
+  const auto second = launch_message(spec, two_hosts(), identity, context({{"HOME", "/h"}}), 1);
 
   ASSERT_EQ(first.hosts.size(), 2u);
   EXPECT_EQ(first.hosts[1].ranks, std::vector{2});
@@ -63,14 +70,16 @@ TEST(LaunchMessage, LeavesToAnotherHostWhatIsItsOwn) {
   spec.environment = {{"HOSTNAME", "mine"}};
   const Environment caller{
       {"CUDA_VISIBLE_DEVICES", "0"}, {"HOME", "/h"}, {"SSH_TTY", "/dev/pts/1"}};
-  const auto here = launch_message(spec, two_hosts(), {}, caller, 0);
+  const auto here = launch_message(spec, two_hosts(), {}, context(caller), 0);
   EXPECT_TRUE(here.host_variables.empty());
+  EXPECT_TRUE(here.limits.empty());
   EXPECT_EQ(here.environment,
             (std::vector<std::string>{"CUDA_VISIBLE_DEVICES=0", "HOME=/h", "HOSTNAME=mine",
                                       "PYTHONUNBUFFERED=1", "SSH_TTY=/dev/pts/1"}));
-  const auto there = launch_message(spec, two_hosts(), {}, caller, 1);
+  const auto there = launch_message(spec, two_hosts(), {}, context(caller), 1);
   EXPECT_EQ(there.environment,
             (std::vector<std::string>{"HOME=/h", "HOSTNAME=mine", "PYTHONUNBUFFERED=1"}));
+  EXPECT_EQ(there.limits.size(), 1u);
   const auto& own = there.host_variables;
   EXPECT_NE(std::find(own.begin(), own.end(), "CUDA_VISIBLE_DEVICES"), own.end());
   EXPECT_EQ(std::find(own.begin(), own.end(), "HOSTNAME"), own.end()) << "the user has set it";

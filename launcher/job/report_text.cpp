@@ -1,6 +1,7 @@
 #include "job/report_text.hpp"
 
 #include "base/signal_watch.hpp"
+#include "job/host_table.hpp"
 #include "model/rank_set.hpp"
 
 #include <algorithm>
@@ -86,6 +87,10 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
   add(never_started, "never started");
 }
 
+void add_hosts(const Report& report, std::vector<std::string>& lines) {
+  for (auto& line : host_table(report)) lines.push_back(std::move(line));
+}
+
 struct Cost {
   double cpu_seconds = 0;
   std::uint64_t peak_memory_bytes = 0;
@@ -115,6 +120,7 @@ std::vector<std::string> lines_of_success(const Report& report) {
   std::vector<std::string> lines{fmt::format("{} rank{} ended well in {} ({})", size,
                                              size == 1 ? "" : "s", how_long(report), cost(report))};
   add_earlier(report, lines);
+  add_hosts(report, lines);
   return lines;
 }
 
@@ -122,6 +128,7 @@ std::vector<std::string> lines_of_failure(const Report& report) {
   std::vector<std::string> lines;
   if (report.culprit) add_culprit(report, lines);
   add_others(report, lines);
+  add_hosts(report, lines);
   if (!report.not_restarted.empty()) lines.push_back("not started again: " + report.not_restarted);
   lines.push_back(fmt::format("job stopped after {}{}{}; exit code {}", how_long(report),
                               report.reason.empty() ? "" : ": ", report.reason, report.exit_code));

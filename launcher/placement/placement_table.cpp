@@ -1,6 +1,7 @@
 #include "placement/placement_table.hpp"
 
 #include "base/counted.hpp"
+#include "base/text_table.hpp"
 #include "model/rank_set.hpp"
 #include "slurm/host_list.hpp"
 
@@ -16,8 +17,6 @@ namespace {
 
 // With more hosts than this there is one row a kind of host, and not one a rank.
 constexpr std::size_t kMostHostsInFull = 16;
-
-using Row = std::vector<std::string>;
 
 // The hosts of a placement stand in the allocation's order, so the search goes on from the last.
 const Host& find_host(const Allocation& allocation, const std::string& name, std::size_t& from) {
@@ -71,52 +70,43 @@ std::string folded(const std::vector<int>& numbers) {
 }
 
 // "GPU", "CPUS", "NUMA" of a rank.
-Row devices_of(const RankPlacement& rank) {
+TableRow devices_of(const RankPlacement& rank) {
   return {rank.device_name.empty() ? "-" : rank.device_name, folded(rank.cpus),
           folded(rank.numa_nodes)};
 }
 
-std::string print_rows(const std::vector<Row>& rows) {
-  std::vector<std::size_t> widths(rows.front().size(), 0);
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+std::string print_rows(const std::vector<TableRow>& rows) {
   std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      line += fmt::format("{:<{}}  ", row[i], i + 1 < row.size() ? widths[i] : 0);
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
+  for (const auto& line : table_lines(rows)) text += line + "\n";
   return text;
 }
 
 std::string print_ranks(const Placement& placement) {
-  std::map<int, Row> by_rank;
+  std::map<int, TableRow> by_rank;
   for (const auto& host : placement.hosts) {
     for (const auto& rank : host.ranks) {
-      Row row{std::to_string(rank.rank), host.host, std::to_string(rank.local_rank)};
+      TableRow row{std::to_string(rank.rank), host.host, std::to_string(rank.local_rank)};
       for (auto& text : devices_of(rank)) row.push_back(std::move(text));
       by_rank.emplace(rank.rank, std::move(row));
     }
   }
-  std::vector<Row> rows{{"RANK", "HOST", "LOCAL", "GPU", "CPUS", "NUMA"}};
+  std::vector<TableRow> rows{{"RANK", "HOST", "LOCAL", "GPU", "CPUS", "NUMA"}};
   for (auto& [rank, row] : by_rank) rows.push_back(std::move(row));
   return print_rows(rows);
 }
 
 // Hosts on which local ranks have the same devices and cores.
 struct Kind {
-  std::vector<Row> rows;  // LOCAL, GPU, CPUS, NUMA
+  std::vector<TableRow> rows;  // LOCAL, GPU, CPUS, NUMA
   std::vector<std::string> hosts;
   std::vector<int> ranks;
 };
 
 std::vector<Kind> kinds_of(const Placement& placement) {
   std::vector<Kind> kinds;
-  std::map<std::vector<Row>, std::size_t> known;
+  std::map<std::vector<TableRow>, std::size_t> known;
   for (const auto& host : placement.hosts) {
-    std::vector<Row> rows;
+    std::vector<TableRow> rows;
     for (const auto& rank : host.ranks) {
       rows.push_back(devices_of(rank));
       rows.back().insert(rows.back().begin(), std::to_string(rank.local_rank));
@@ -132,14 +122,14 @@ std::vector<Kind> kinds_of(const Placement& placement) {
 
 // Whether anything is known of a kind's ranks beside their numbers.
 bool has_devices(const Kind& kind) {
-  return std::any_of(kind.rows.begin(), kind.rows.end(), [](const Row& row) {
+  return std::any_of(kind.rows.begin(), kind.rows.end(), [](const TableRow& row) {
     return std::any_of(row.begin() + 1, row.end(), [](const auto& text) { return text != "-"; });
   });
 }
 
 std::string print_kinds(const Placement& placement) {
   auto kinds = kinds_of(placement);
-  std::vector<Row> rows{{"RANKS", "HOSTS", "EACH"}};
+  std::vector<TableRow> rows{{"RANKS", "HOSTS", "EACH"}};
   for (auto& kind : kinds) {
     std::sort(kind.ranks.begin(), kind.ranks.end());
     rows.push_back(

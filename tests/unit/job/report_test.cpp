@@ -121,6 +121,42 @@ TEST(ReportText, SaysWhyThereWasNoFurtherTry) {
   EXPECT_EQ(lines.back(), "job stopped after 2.60 s; exit code 130");
 }
 
+Report on_hosts(int hosts) {
+  Report report;
+  for (int rank = 0; rank < 2 * hosts; ++rank) {
+    report.ranks.push_back(rank_report(rank));
+    report.ranks.back().host = "n" + std::to_string(rank / 2 + 1);
+    report.ranks.back().seconds = 60.0 * rank;
+    report.ranks.back().user_seconds = rank;
+    report.ranks.back().peak_memory_bytes = 1'000'000u * static_cast<unsigned>(rank);
+  }
+  report.wall_seconds = 200;
+  return report;
+}
+
+TEST(ReportText, HasATableOfTheHosts) {
+  const auto lines = report_lines(on_hosts(2));
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[1], "  HOST  RANKS  TIME       CPU     MEMORY");
+  EXPECT_EQ(lines[2], "  n1    0-1    1 min 0 s  1.00 s  1 MB");
+  EXPECT_EQ(lines[3], "  n2    2-3    3 min 0 s  5.00 s  3 MB");
+}
+
+TEST(ReportText, NamesOfManyHostsTheFirst) {
+  const auto lines = report_lines(on_hosts(40));
+  ASSERT_EQ(lines.size(), 19u);
+  EXPECT_EQ(lines.back(), "  and 24 more hosts (--report FILE has all)");
+}
+
+TEST(ReportText, HasNoTableWhereNoRankHasStarted) {
+  auto report = on_hosts(2);
+  for (auto& rank : report.ranks) rank.pid = 0;
+  report.exit_code = 125;
+  EXPECT_EQ(report_lines(report),
+            (std::vector<std::string>{"ranks 0-3: never started",
+                                      "job stopped after 3 min 20 s; exit code 125"}));
+}
+
 TEST(ReportText, SaysHowARankEnded) {
   auto rank = rank_report(0);
   rank.signal = SIGKILL;

@@ -188,6 +188,7 @@ void Agent::say_hello() {
   hello.host = host_name();
   hello.pid = ::getpid();
   hello.master_port = master_port_.number;
+  hello.route = options_.route;
   hello.inventory = options_.inventory;
   link_.send(FrameType::hello, kToLauncher, pack(hello));
 }

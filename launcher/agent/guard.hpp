@@ -29,6 +29,7 @@ struct AgentOptions {
   // Of an agent on another host than the launcher's:
   std::optional<HostInventory> inventory;     // what this host offers, which the launcher is told
   std::chrono::milliseconds host_timeout{0};  // a launcher that is silent for so long is gone
+  std::string route;                          // of the link: "10.0.0.1:40312 > 10.0.0.2:22"
   // TERM, INT and HUP are nothing to tell the launcher of: SLURM sends them to all processes of a
   // step at once, and the launcher knows.
   bool ignores_signals = false;

@@ -68,6 +68,7 @@ static void read(const Json& json, HelloMessage& m) {
   m.host = text_of(json.at("host"));
   json.at("pid").get_to(m.pid);
   json.at("master_port").get_to(m.master_port);
+  m.route = text_of(json.at("route"));
   if (const auto& inventory = json.at("inventory"); !inventory.is_null())
     m.inventory = inventory_of(inventory);
 }
@@ -78,6 +79,7 @@ std::string pack(const HelloMessage& m) {
                      {"host", bytes(m.host)},
                      {"pid", m.pid},
                      {"master_port", m.master_port},
+                     {"route", bytes(m.route)},
                      {"inventory", m.inventory ? inventory_json(*m.inventory) : Json()}});
 }
 

@@ -41,6 +41,7 @@ struct HelloMessage {
   std::string host;                        // as the agent's kernel names it
   int pid = 0;                             // the agent's
   int master_port = 0;                     // held for the program on this host
+  std::string route;                       // of the link, for people
   std::optional<HostInventory> inventory;  // of another host than the launcher's
 };
 

@@ -86,6 +86,7 @@ class SrunAgent final : public Carrier {
  public:
   SrunAgent(const std::unique_ptr<SrunAgents>& all, std::size_t host) : all_(all), host_(host) {}
 
+  std::string_view name() const override { return "srun"; }
   void kill(pid_t) override { all_->cut(host_); }
   bool ended() const override { return true; }
   std::string failure() const override { return all_->why_lost(host_); }

@@ -35,6 +35,7 @@ struct AgentState {
   Host host;                   // with what it offers, once it has greeted
   pid_t pid = 0;               // of the agent, on its host, once it has greeted
   int master_port = 0;         // held for the program there; likewise
+  std::string route;           // of its link, for people; likewise
   std::unique_ptr<Carrier> carrier;
   std::unique_ptr<Link> link;                 // none before the carrier is there
   std::optional<Heartbeat> heartbeat;         // of an agent on another host

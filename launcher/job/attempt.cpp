@@ -2,6 +2,7 @@
 
 #include "base/signal_watch.hpp"
 #include "base/version.hpp"
+#include "job/agent_table.hpp"
 #include "job/blame.hpp"
 #include "job/launch.hpp"
 #include "model/rank_set.hpp"
@@ -106,6 +107,8 @@ void Attempt::launch() {
   identity_.master_address = master_address(placement(), first.host);
   identity_ = with_master_of_user(std::move(identity_), parts_.spec);
   if (!parts_.output.congested()) agents_.return_credit();
+  if (parts_.spec.verbosity > 0)
+    for (const auto& line : agent_table(agents_)) note(line);
   exchange_.emplace(
       agents_.size(), [this](std::size_t host, FrameType type, const SharedPayload& payload) {
         agents_.on_host(host).link->send_shared(type, static_cast<std::uint32_t>(host), payload);
@@ -191,6 +194,7 @@ Result<void> Attempt::on_hello(AgentState& agent, const HelloMessage& hello) {
   agent.greeted = true;
   agent.pid = hello.pid;
   agent.master_port = hello.master_port;
+  agent.route = hello.route;
   if (hello.inventory) agent.host.inventory = hello.inventory;
   consider_launching();
   return {};

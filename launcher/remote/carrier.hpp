@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include <sys/types.h>
 
@@ -22,6 +23,9 @@ class Carrier {
   };
 
   virtual ~Carrier() = default;
+
+  // Of what it is: "fork", "ssh", "srun".
+  virtual std::string_view name() const = 0;
 
   // Ends the agent now, however it is. `agent` is its process id on its host; 0: not known.
   virtual void kill(pid_t agent) = 0;

@@ -14,6 +14,7 @@ class LocalAgent final : public Carrier {
  public:
   explicit LocalAgent(pid_t guard) : guard_(guard) {}
 
+  std::string_view name() const override { return "fork"; }
   void kill(pid_t agent) override { ::kill(agent != 0 ? agent : guard_, SIGKILL); }
   bool ended() const override { return true; }  // wait() will not take long
   std::string failure() const override { return "it ended before it could say a word"; }

@@ -3,11 +3,13 @@
 #include "base/environment.hpp"
 #include "base/version.hpp"
 #include "hosts/inventory.hpp"
+#include "remote/route.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -110,9 +112,10 @@ Result<AgentOptions> agent_options(const ConfigureMessage& message) {
   return options;
 }
 
-void run_agent_on(LinkEnd link, bool ignores_signals) {
+void run_agent_on(LinkEnd link, const std::string& route, bool ignores_signals) {
   auto options = first_options(link);
   if (!options) give_up(options.error());
+  options->route = route;
   options->ignores_signals = ignores_signals;
   become_guard(*options, std::move(link));
 }
@@ -120,7 +123,7 @@ void run_agent_on(LinkEnd link, bool ignores_signals) {
 void run_remote_agent() {
   auto link = take_link();
   if (!link) give_up(link.error());
-  run_agent_on(std::move(*link), false);
+  run_agent_on(std::move(*link), route_of_ssh(std::getenv("SSH_CONNECTION")), false);
 }
 
 }  // namespace hvdrun

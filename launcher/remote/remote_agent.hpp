@@ -6,6 +6,7 @@
 #include "base/result.hpp"
 #include "control/messages.hpp"
 
+#include <string>
 #include <string_view>
 
 namespace hvdrun {
@@ -22,8 +23,8 @@ Result<AgentOptions> agent_options(const ConfigureMessage& message);
 
 // Waits for the first frame on the link, and becomes guard and agent; never returns. Must be called
 // while the process has one thread. What goes wrong is said on stderr.
-// `ignores_signals` as in AgentOptions.
-[[noreturn]] void run_agent_on(LinkEnd link, bool ignores_signals);
+// `route` and `ignores_signals` as in AgentOptions.
+[[noreturn]] void run_agent_on(LinkEnd link, const std::string& route, bool ignores_signals);
 
 // Takes the link from the standard streams, and goes on as above; ssh carries stderr to the
 // launcher.

@@ -5,6 +5,7 @@
 #include "base/event_loop.hpp"
 #include "base/signal_watch.hpp"
 #include "remote/remote_agent.hpp"
+#include "remote/route.hpp"
 #include "remote/sweep.hpp"
 #include "remote/tls_pump.hpp"
 
@@ -133,9 +134,10 @@ Result<int> live(const Invitation& invitation, const Introduction& introduction)
   const pid_t guard = ::fork();
   if (guard < 0) return fail_errno("cannot start the agent", errno);
   if (guard == 0) {
+    const auto route = route_of_socket(connection.stream.fd());
     ::close(connection.stream.fd());  // the link ends with its one owner
     pair.launcher = {};
-    run_agent_on(std::move(pair.agent), true);
+    run_agent_on(std::move(pair.agent), route, true);
   }
   ::prctl(PR_SET_NAME, "hvdrun-link");
   Fd local = std::move(pair.launcher.in);

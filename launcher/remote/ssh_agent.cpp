@@ -42,6 +42,7 @@ class SshAgent final : public Carrier {
     reap();
   }
 
+  std::string_view name() const override { return "ssh"; }
   void kill(pid_t) override {
     if (!ended_) ::kill(pid_, SIGKILL);
   }

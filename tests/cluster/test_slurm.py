@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -21,8 +22,9 @@ def salloc(jobs: Jobs, *words: object, **options: object) -> subprocess.Complete
 
 
 def test_one_rank_for_each_task_and_slurms_variables_say_the_truth(jobs: Jobs) -> None:  # noqa: F811
-    done = salloc(jobs, "-N4", "--ntasks-per-node=2", "--", "--label", "none", "sh", "-c", WHERE)
+    done = salloc(jobs, "-N4", "--ntasks-per-node=2", "--", "--verbose", "--label", "none", "sh", "-c", WHERE)
     assert done.returncode == 0, done.stderr
+    assert re.search(r"n4 +\d+ +srun +10\.80\.0\.1:\d+ < 10\.80\.0\.14:\d+\n", done.stderr), done.stderr
     assert sorted(done.stdout.splitlines()) == [
         f"{rank} n{rank // 2 + 1} {rank % 2} {rank // 2} {rank} {rank % 2} {rank // 2} 8" for rank in range(8)]
 

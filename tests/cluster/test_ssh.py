@@ -84,6 +84,8 @@ def test_hosts_say_what_they_offer(jobs: Jobs) -> None:
     assert done.returncode == 0, done.stderr
     cores = os.cpu_count()
     assert f"{2 * cores} ranks on 2 hosts" in done.stderr, done.stderr
+    assert re.search(r"n1 +\d+ +ssh +10\.80\.0\.1:\d+ > 10\.80\.0\.11:22\n", done.stderr), done.stderr
+    assert re.search(r"login +\d+ +fork\n", done.stderr), done.stderr
     assert sorted(done.stdout.split()[1::2]) == sorted(["n1"] * cores + ["login"] * cores)
 
 

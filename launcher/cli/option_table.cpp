@@ -274,7 +274,7 @@ constexpr Option kOptions[] = {
      reach,
      "NAME,...",
      "the one that leads to the hosts",
-     "network on which the agents of a SLURM job reach hvdrun",
+     "network for the agents of a SLURM job, and for the ranks: libhvd, NCCL, Gloo, Open MPI",
      [](JobSpec& job, Value v) { return store(parse_path(v), job.remote.network_interface); }},
     {"agent-path",
      {"--agent-path"},

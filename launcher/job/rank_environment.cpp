@@ -73,6 +73,11 @@ bool is_foreign(std::string_view name) {
          std::find(kForeignNames.begin(), kForeignNames.end(), name) != kForeignNames.end();
 }
 
+// Who speaks to other hosts, and takes names of interfaces with commas: libhvd, NCCL, torch's gloo,
+// Open MPI. (NCCL's and Gloo's and Open MPI's documentation.)
+constexpr std::array kNetworkVariables{HVD_ENV_INTERFACE, "NCCL_SOCKET_IFNAME",
+                                       "GLOO_SOCKET_IFNAME", "OMPI_MCA_btl_tcp_if_include"};
+
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
 void add_slurm(const Environment& caller, const Placement& placement, std::size_t host_index,
@@ -93,6 +98,8 @@ std::vector<std::string> job_environment(const Environment& caller, const JobSpe
   for (const auto& [name, value] : caller)
     if (!is_foreign(name)) shared.emplace(name, value);
   shared.try_emplace("PYTHONUNBUFFERED", "1");
+  if (const auto& network = spec.remote.network_interface; !network.empty())
+    for (const char* name : kNetworkVariables) shared.try_emplace(name, network);
   for (const auto& change : spec.environment) {
     if (change.value)
       shared[change.name] = *change.value;

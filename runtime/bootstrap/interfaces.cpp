@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstring>
 #include <span>
+#include <sstream>
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -114,15 +115,20 @@ Result<std::vector<Address>> interface_addresses(const std::string& wanted) {
   std::vector<Address> addresses;
   if (wanted.empty()) return addresses;
   HVD_TRY(const auto interfaces, list_interfaces());
-  const auto network = read_network(wanted);
-  std::string there;
-  for (const Interface& entry : interfaces) {
-    const bool meant = network ? in_network(entry.address, network->address, network->prefix)
-                               : entry.name == wanted;
-    if (meant) addresses.push_back(entry.address);
-    there += (there.empty() ? "" : ", ") + entry.name + " (" + entry.address.host() + ")";
+  std::istringstream names(wanted);
+  for (std::string name; std::getline(names, name, ',');) {
+    const auto network = read_network(name);
+    for (const Interface& entry : interfaces) {
+      const bool meant = network ? in_network(entry.address, network->address, network->prefix)
+                                 : entry.name == name;
+      if (meant) addresses.push_back(entry.address);
+    }
   }
   if (addresses.empty()) {
+    std::string there;
+    for (const Interface& entry : interfaces) {
+      there += (there.empty() ? "" : ", ") + entry.name + " (" + entry.address.host() + ")";
+    }
     return fail(HVD_ERROR_ENVIRONMENT,
                 "HVD_INTERFACE=\"" + wanted +
                     "\" names no network interface of this host that is up and has an address; "

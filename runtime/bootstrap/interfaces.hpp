@@ -11,8 +11,8 @@
 namespace libhvd {
 
 // The addresses of this host that HVD_INTERFACE names, port 0: those of an interface ("ib0"), or
-// those in a network ("10.1.0.0/16", or one address). "" names none. Error (HVD_ERROR_ENVIRONMENT):
-// there is none, with what there is.
+// those in a network ("10.1.0.0/16", or one address), or of a list of them with commas, in its
+// order. "" names none. Error (HVD_ERROR_ENVIRONMENT): there is none, with what there is.
 Result<std::vector<Address>> interface_addresses(const std::string& wanted);
 
 // Where to listen for other hosts: what HVD_INTERFACE names; else `known`, an address that has

@@ -36,8 +36,9 @@
 /* Port for libhvd's own bootstrap without PMIx (default: MASTER_PORT+1 … MASTER_PORT+64). */
 #define HVD_ENV_PORT "HVD_PORT"
 
-/* The network for libhvd's connections between hosts: an interface ("ib0") or the addresses in a
- * network ("10.1.0.0/16"), the same value on all hosts (default: the one that reaches rank 0). */
+/* The network for libhvd's connections between hosts: interfaces ("ib0,eth0": those that a host
+ * has) or the addresses in a network ("10.1.0.0/16"), the same value on all hosts (default: the one
+ * that reaches rank 0). */
 #define HVD_ENV_INTERFACE "HVD_INTERFACE"
 
 /* Seconds after which a host from which nothing comes counts as lost (default 4, at least 2; 0:

@@ -117,6 +117,15 @@ TEST(JobIdentity, TheUsersOwnMasterWins) {
   EXPECT_EQ(job.master_port, "29611");
 }
 
+TEST(JobEnvironment, NamesTheNetworkToAllWhoSpeakToOtherHosts) {
+  JobSpec spec;
+  spec.remote.network_interface = "ib0,eth0";
+  const auto got = job_environment({{"NCCL_SOCKET_IFNAME", "mine"}}, spec);
+  for (const char* name : {"HVD_INTERFACE=ib0,eth0", "NCCL_SOCKET_IFNAME=mine",
+                           "GLOO_SOCKET_IFNAME=ib0,eth0", "OMPI_MCA_btl_tcp_if_include=ib0,eth0"})
+    EXPECT_TRUE(has(got, name)) << name;
+}
+
 TEST(JobEnvironment, LeavesPythonsBufferingToTheUserWhoSetIt) {
   EXPECT_TRUE(has(job_environment({{"PYTHONUNBUFFERED", ""}}, {}), "PYTHONUNBUFFERED="));
 }

@@ -24,6 +24,7 @@ TEST(Interfaces, AreNamedByNameOrNetworkOrAddress) {
   EXPECT_TRUE(holds_loopback(interface_addresses("127.0.0.0/8")));
   EXPECT_TRUE(holds_loopback(interface_addresses("127.0.0.1")));
   EXPECT_TRUE(holds_loopback(interface_addresses("0.0.0.0/0")));
+  EXPECT_TRUE(holds_loopback(interface_addresses("nosuch0,lo")));
   EXPECT_EQ(interface_addresses("")->size(), 0u);
 }
 

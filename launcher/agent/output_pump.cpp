@@ -36,8 +36,9 @@ void OutputPump::add(int rank, std::uint8_t stream, Fd pipe) {
 }
 
 void OutputPump::add_credit(std::size_t bytes) {
-  if (credit_ == 0 && bytes > 0 && !discarding_) set_enabled(true);
-  credit_ += bytes;
+  const bool was_used_up = credit_ <= 0;
+  credit_ += static_cast<std::int64_t>(bytes);
+  if (was_used_up && credit_ > 0 && !discarding_) set_enabled(true);
 }
 
 void OutputPump::discard() {
@@ -54,7 +55,7 @@ void OutputPump::set_enabled(bool enabled) {
 }
 
 void OutputPump::on_readable(Position at) {
-  if (credit_ == 0 && !discarding_) return;  // used up since the loop saw the bytes
+  if (credit_ <= 0 && !discarding_) return;  // used up since the loop saw the bytes
   const ssize_t got = relay(*at);
   if (got > 0) return;
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -68,11 +69,12 @@ ssize_t OutputPump::relay(StreamState& stream) {
   }
   const auto header = pack_output_header(
       {static_cast<std::uint32_t>(stream.rank), stream.stream, milliseconds_now()});
-  const ssize_t got = link_.send_read(FrameType::output, kToLauncher, header, stream.pipe.get(),
-                                      std::min(kChunk, credit_));
+  // A read that stopped where the credit does would cut a line that the rank has written whole.
+  const ssize_t got =
+      link_.send_read(FrameType::output, kToLauncher, header, stream.pipe.get(), kChunk);
   if (got <= 0) return got;
-  credit_ -= static_cast<std::size_t>(got);
-  if (credit_ == 0) set_enabled(false);
+  credit_ -= got;
+  if (credit_ <= 0) set_enabled(false);
   if (!stream.enlarged && static_cast<std::size_t>(got) == kChunk) {
     stream.enlarged = true;
     ::fcntl(stream.pipe.get(), F_SETPIPE_SZ, kLargePipe);

@@ -8,6 +8,7 @@
 #include "base/event_loop.hpp"
 #include "control/link.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <optional>
@@ -49,7 +50,7 @@ class OutputPump {
   Link& link_;
   std::function<void(int)> on_closed_;
   std::list<StreamState> streams_;
-  std::size_t credit_ = 0;
+  std::int64_t credit_ = 0;  // the last read may have taken a chunk more than there was
   bool discarding_ = false;
 };
 

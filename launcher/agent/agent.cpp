@@ -1,6 +1,7 @@
 #include "agent/agent.hpp"
 
 #include "agent/descriptor_limit.hpp"
+#include "agent/final_kill.hpp"
 #include "agent/input_pump.hpp"
 #include "agent/job_folders.hpp"
 #include "agent/master_port.hpp"
@@ -10,7 +11,9 @@
 #include "agent/process_tree.hpp"
 #include "agent/rank_processes.hpp"
 #include "agent/status_pages.hpp"
+#include "base/environment.hpp"
 #include "base/event_loop.hpp"
+#include "base/host_name.hpp"
 #include "base/signal_watch.hpp"
 #include "base/version.hpp"
 #include "control/heartbeat.hpp"
@@ -20,11 +23,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <climits>
 #include <map>
 #include <memory>
 #include <optional>
-#include <unordered_set>
 #include <utility>
 
 #include <fcntl.h>
@@ -41,39 +42,12 @@ using std::chrono::milliseconds;
 
 // What ranks left behind may end by itself this long before it gets the kill signal.
 constexpr milliseconds kLinger{250};
-// Between two rounds of SIGKILL, for processes that are being born meanwhile.
-constexpr milliseconds kKillAgain{20};
-// After that many rounds what still lives is reported as left over (it hangs in the kernel).
-constexpr int kKillRounds = 500;
 // Descriptors of the agent itself, and for each rank: both ends of its pipes, its eventfd, PMIx's
 // connection.
 constexpr std::size_t kOwnDescriptors = 64;
 constexpr std::size_t kDescriptorsPerRank = 8;
 // Output that is still held open when no process of the job is left.
 constexpr milliseconds kOutputPatience{1000};
-
-std::string host_name() {
-  std::string name(HOST_NAME_MAX + 1, '\0');
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  name.resize(name.find('\0'));
-  return name;
-}
-
-// `base` with `changes` put over it: a name stands once.
-std::vector<std::string> merge_environment(const std::vector<std::string>& base,
-                                           std::vector<std::string> changes) {
-  const auto name_of = [](std::string_view variable) {
-    return variable.substr(0, variable.find('='));
-  };
-  std::unordered_set<std::string_view> changed;
-  for (const auto& change : changes) changed.insert(name_of(change));
-  std::vector<std::string> merged;
-  merged.reserve(base.size() + changes.size());
-  for (const auto& variable : base)
-    if (!changed.contains(name_of(variable))) merged.push_back(variable);
-  for (auto& change : changes) merged.push_back(std::move(change));
-  return merged;
-}
 
 class Agent {
  public:
@@ -106,6 +80,7 @@ class Agent {
   void stop(int signal, milliseconds grace);
   void end_leftovers();
   void kill_all();
+  void on_unkillable(const std::vector<ProcessInfo>& processes);
   void consider_leaving();
   bool is_needed_elsewhere() const;
   void leave();
@@ -126,7 +101,7 @@ class Agent {
   std::optional<LaunchMessage> job_;
   std::map<int, InputPump> inputs_;  // by rank
   Timer grace_timer_;
-  Timer kill_timer_;
+  FinalKill final_kill_;
   Timer linger_timer_;
   Timer output_timer_;
   Timer beat_;
@@ -135,7 +110,6 @@ class Agent {
   bool released_ = false;
   bool paused_ = false;
   bool left_ = false;
-  int kill_rounds_ = 0;
   std::vector<std::string> leftovers_;
 };
 
@@ -159,7 +133,8 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
           options.rank_signal_mask,
           make_room_for_descriptors(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
       grace_timer_(loop_, [this] { kill_all(); }),
-      kill_timer_(loop_, [this] { kill_all(); }),
+      final_kill_(loop_, {[this] { consider_leaving(); },
+                          [this](const std::vector<ProcessInfo>& left) { on_unkillable(left); }}),
       linger_timer_(loop_, [this] { end_leftovers(); }),
       output_timer_(loop_, [this] { output_.close_all(); }),
       beat_(loop_, [this] { on_beat(); }) {
@@ -461,15 +436,13 @@ void Agent::end_leftovers() {
 void Agent::kill_all() {
   grace_timer_.cancel();
   linger_timer_.cancel();
-  const auto left = descendants_of(::getpid(), all_processes());
-  if (++kill_rounds_ > kKillRounds) {
-    for (const auto& process : left)
-      leftovers_.push_back(to_string(process) + " on " + host_name());
-    return leave();
-  }
-  for (const auto& process : left) ::kill(process.pid, SIGKILL);
-  kill_timer_.start(kKillAgain);
-  consider_leaving();
+  final_kill_.strike();
+}
+
+void Agent::on_unkillable(const std::vector<ProcessInfo>& processes) {
+  for (const auto& process : processes)
+    leftovers_.push_back(to_string(process) + " on " + host_name());
+  leave();
 }
 
 // Called whenever something has ended: leaves when nothing is left.

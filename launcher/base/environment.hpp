@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hvdrun {
 
@@ -28,5 +29,10 @@ inline const std::string* find_variable(const Environment& environment, std::str
   const auto found = environment.find(name);
   return found == environment.end() ? nullptr : &found->second;
 }
+
+// The block "NAME=value" with `changes` put over it: a name of theirs stands once, with their
+// value.
+std::vector<std::string> merge_environment(const std::vector<std::string>& block,
+                                           std::vector<std::string> changes);
 
 }  // namespace hvdrun

@@ -1,14 +1,10 @@
 #include "hosts/inventory.hpp"
 
+#include "base/host_name.hpp"
 #include "hosts/topology.hpp"
 #include "hosts/visible_gpus.hpp"
 
-#include <array>
-#include <cerrno>
-#include <climits>
 #include <utility>
-
-#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -62,11 +58,8 @@ Result<HostInventory> local_inventory(const Environment& environment,
 
 Result<LocalMachine> local_machine(const Environment& environment,
                                    const InventorySources& sources) {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  if (::gethostname(name.data(), name.size()) != 0)
-    return fail_errno("cannot read this machine's name", errno);
   HVD_TRY(HostInventory inventory, local_inventory(environment, sources));
-  return LocalMachine{name.data(), std::move(inventory)};
+  return LocalMachine{host_name(), std::move(inventory)};
 }
 
 }  // namespace hvdrun

@@ -13,7 +13,7 @@
 namespace hvdrun {
 
 struct LocalMachine {
-  std::string name;  // as gethostname(2) gives it
+  std::string name;  // host_name()
   HostInventory inventory;
 };
 

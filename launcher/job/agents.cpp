@@ -226,6 +226,7 @@ void Agents::assign(const Placement& placement) {
 // --- while they live -----------------------------------------------------------------------------
 
 void Agents::on_frame(AgentState& agent, const Frame& frame) {
+  agent.reached = true;
   if (agent.heartbeat) agent.heartbeat->heard(Heartbeat::Clock::now());
   if (frame.type == FrameType::alive) return;
   const bool was_new = !agent.greeted;
@@ -294,7 +295,8 @@ std::string Agents::stage(const AgentState& agent) const {
   if (agent.gone || agent.dismissed || agent.started) return {};
   if (srun_ && !agent.link) return srun_->waiting_for();
   if (!agent.carrier) return "waiting for other hosts' logins";
-  if (!agent.greeted) return "no answer: still connecting or logging in, or hvdrun hangs there";
+  if (!agent.reached) return "no answer: still connecting or logging in";
+  if (!agent.greeted) return "hvdrun there does not get ready: it looks for GPUs and cores";
   return launched_ ? "its ranks are still being started" : "ready, waiting for the others";
 }
 

@@ -41,6 +41,7 @@ struct AgentState {
   std::optional<Heartbeat> heartbeat;         // of an agent on another host
   std::uint32_t credit_owed = kOutputWindow;  // for output that has been taken from it
   // What it has told.
+  bool reached = false;  // anything at all
   bool greeted = false;
   bool started = false;
   bool paused = false;

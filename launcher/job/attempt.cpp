@@ -47,6 +47,7 @@ Attempt::Attempt(const JobParts& parts, const JobIdentity& identity)
                  if (agent.greeted) note(agent.host.name + ": " + text);
                },
                [this](AgentState& agent) { on_agent_gone(agent); }}),
+      progress_(parts.loop, agents_, book_, parts.output),
       start_timer_(parts.loop, [this] { on_start_timeout(); }),
       unreached_timer_(parts.loop, [this] { give_up_starting(); }),
       note_timer_(parts.loop, [this] { on_early_exit(); }),
@@ -68,6 +69,7 @@ Result<AttemptEnd> Attempt::run() {
   if (is_final(placement())) HVD_CHECK(begin_ranks());
   HVD_CHECK(agents_.start(std::move(start)));
   start_timer_.start(parts_.spec.start_timeout);
+  progress_.begin();
   if (!agents_.all_gone()) parts_.loop.run();
   return finish();
 }
@@ -205,6 +207,7 @@ void Attempt::on_started(AgentState& agent, const StartedMessage& started) {
   for (const auto& [rank, pid] : started.pids) book_.started(rank, pid);
   if (stopping() || !agents_.all(&AgentState::started)) return;
   start_timer_.cancel();
+  progress_.end();
   start_input();
 }
 
@@ -362,6 +365,7 @@ void Attempt::stop(StopCause cause) {
   if (stopping()) return;
   cause_ = std::move(cause);
   start_timer_.cancel();
+  progress_.end();
   unreached_timer_.cancel();
   note_timer_.cancel();
   exit_timer_.cancel();

@@ -16,6 +16,7 @@
 #include "job/rank_book.hpp"
 #include "job/rank_environment.hpp"
 #include "job/restart.hpp"
+#include "job/start_progress.hpp"
 #include "job/state_table.hpp"
 #include "job/unreached.hpp"
 #include "model/job_spec.hpp"
@@ -100,6 +101,7 @@ class Attempt {
   JobIdentity identity_;
   RankBook book_{Placement{}};
   Agents agents_;
+  StartProgress progress_;
   std::optional<Exchange> exchange_;  // from the launch on
   Timer start_timer_;
   Timer unreached_timer_;

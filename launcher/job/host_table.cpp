@@ -19,6 +19,7 @@ constexpr std::size_t kMostHosts = 16;
 struct HostUse {
   std::string host;
   std::vector<int> ranks;
+  bool has_told = false;  // of the end of one of them at least
   double seconds = 0;
   double cpu_seconds = 0;
   std::uint64_t peak_memory_bytes = 0;
@@ -33,6 +34,7 @@ std::vector<HostUse> use_of_hosts(const std::vector<RankReport>& ranks) {
     if (is_new) hosts.push_back({rank.host, {}});
     auto& host = hosts[at->second];
     host.ranks.push_back(rank.placement.rank);
+    host.has_told |= rank.exited;
     host.seconds = std::max(host.seconds, rank.seconds);
     host.cpu_seconds += rank.user_seconds + rank.system_seconds;
     host.peak_memory_bytes = std::max(host.peak_memory_bytes, rank.peak_memory_bytes);
@@ -51,9 +53,13 @@ std::vector<std::string> host_table(const Report& report) {
   const std::size_t more = hosts.size() > kMostHosts ? hosts.size() - kMostHosts : 0;
   hosts.resize(hosts.size() - more);
   std::vector<TableRow> rows{{"  HOST", "RANKS", "TIME", "CPU", "MEMORY"}};
-  for (const auto& host : hosts)
-    rows.push_back({"  " + host.host, fold_ranks(host.ranks), format_duration(host.seconds),
-                    format_duration(host.cpu_seconds), format_bytes(host.peak_memory_bytes)});
+  for (const auto& host : hosts) {
+    TableRow row{"  " + host.host, fold_ranks(host.ranks), "-", "-", "-"};
+    if (host.has_told)
+      row = {row[0], row[1], format_duration(host.seconds), format_duration(host.cpu_seconds),
+             format_bytes(host.peak_memory_bytes)};
+    rows.push_back(std::move(row));
+  }
   auto lines = table_lines(rows);
   if (more > 0)
     lines.push_back(fmt::format("  and {} (--report FILE has all)", counted(more, "more host")));

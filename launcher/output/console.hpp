@@ -39,6 +39,7 @@ class Console {
   void write(int rank, Stream stream, std::string_view bytes, Output::Time time, Steady now);
   void close(int rank, Stream stream);
   void note(std::string_view text) { screen(Stream::err).note(text); }
+  void status(std::string_view text) { screen(Stream::err).status(text); }
 
   // When tick() is to be called next; none: not before the next write().
   std::optional<Steady> next_tick() const { return next_tick_; }

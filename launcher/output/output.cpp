@@ -50,6 +50,7 @@ class Output::Impl {
   void write(int rank, Stream stream, std::string_view bytes, Time time);
   void close(int rank, Stream stream);
   void note(std::string_view line);
+  void status(std::string_view text);
   bool congested() const { return congested_; }
   bool idle() const;
   void flush(std::chrono::milliseconds patience);
@@ -158,6 +159,11 @@ void Output::Impl::close(int rank, Stream stream) {
 
 void Output::Impl::note(std::string_view line) {
   console_->note(line);
+  after_lines();
+}
+
+void Output::Impl::status(std::string_view text) {
+  console_->status(text);
   after_lines();
 }
 
@@ -299,6 +305,9 @@ void Output::close(int rank, Stream stream) {
 }
 void Output::note(std::string_view line) {
   impl_->note(line);
+}
+void Output::status(std::string_view text) {
+  impl_->status(text);
 }
 bool Output::congested() const {
   return impl_->congested();

@@ -74,6 +74,10 @@ class Output {
   // Passed as it is, without label: several lines in one text stay together.
   void note(std::string_view line);
 
+  // How far hvdrun is, on a terminal alone: a line that whatever comes next overwrites. An empty
+  // text erases it.
+  void status(std::string_view text);
+
   bool congested() const;
 
   // Everything accepted has been written, or its sink has failed and that has been said. Partial

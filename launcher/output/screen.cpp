@@ -12,7 +12,7 @@ bool only_ends_line(std::string_view head, std::string_view tail) {
 }  // namespace
 
 void Screen::whole_lines(std::string_view label, std::string_view lines) {
-  if (open_ != Open::none) make_way(-1);
+  if (open_ != Open::none) make_way(kLauncher);
   if (label.empty()) {
     queue_.append(lines);
     return;
@@ -60,7 +60,7 @@ void Screen::rest(Owner owner, std::string_view label, std::string_view head,
   }
   // The newline that made way for another line has ended this one already.
   if (only_ends_line(head, tail)) return;
-  make_way(-1);
+  make_way(kLauncher);
   labelled(label, head, tail);
 }
 
@@ -100,8 +100,15 @@ bool Screen::can_redraw(std::string_view label, std::string_view text) const {
 }
 
 void Screen::note(std::string_view text) {
-  make_way(-1);
+  make_way(kLauncher);
   labelled({}, text, "\n");
+}
+
+void Screen::status(std::string_view text) {
+  const bool stands = open_ == Open::progress && owner_ == kLauncher;
+  if (text.empty() ? !stands : !can_redraw({}, text)) return;
+  make_way(kLauncher);
+  if (!text.empty()) progress(kLauncher, {}, text);
 }
 
 int display_columns(std::string_view text) {

@@ -19,6 +19,7 @@ class Screen {
 
   // Who writes: a rank's stream (LineAssembler's number), never negative.
   using Owner = int;
+  static constexpr Owner kLauncher = -1;
 
   Screen(ByteQueue& queue, Columns columns, bool terminal)
       : queue_(queue), columns_(std::move(columns)), terminal_(terminal) {}
@@ -48,6 +49,10 @@ class Screen {
   // Lines of the launcher's own.
   void note(std::string_view text);
 
+  // How far the launcher is: one line, which whatever comes next overwrites; an empty text erases
+  // it. Nothing where it could not be erased.
+  void status(std::string_view text);
+
  private:
   enum class Open { none, partial, progress };
 
@@ -61,7 +66,7 @@ class Screen {
   Columns columns_;
   bool terminal_;  // somebody is watching, also where nothing can be erased
   Open open_ = Open::none;
-  Owner owner_ = -1;
+  Owner owner_ = kLauncher;
   bool erasable_ = false;  // what is open fits on one row of the terminal
 };
 

@@ -46,6 +46,13 @@ Result<LinkEnd> take_link() {
   return link;
 }
 
+// Tells the launcher that it has reached us: looking for GPUs may take long.
+void say_alive(const LinkEnd& link) {
+  char header[kFrameHeaderSize];
+  encode_frame_header(header, FrameType::alive, kToLauncher, 0);
+  [[maybe_unused]] const ssize_t sent = ::write(link.out.get(), header, sizeof header);
+}
+
 Result<ConfigureMessage> first_message(const LinkEnd& link) {
   FrameReader reader;
   Frame frame{};
@@ -113,6 +120,7 @@ Result<AgentOptions> agent_options(const ConfigureMessage& message) {
 }
 
 void run_agent_on(LinkEnd link, const std::string& route, bool ignores_signals) {
+  say_alive(link);
   auto options = first_options(link);
   if (!options) give_up(options.error());
   options->route = route;

@@ -3,6 +3,7 @@
 #include "api/host_mesh.hpp"
 #include "api/introduction.hpp"
 #include "base/hex.hpp"
+#include "base/host_name.hpp"
 #include "base/random.hpp"
 #include "bootstrap/job_key.hpp"
 #include "hvd_contract/environment.h"
@@ -19,13 +20,6 @@ namespace {
 constexpr const char* kDefaultDirectory = "/dev/shm";
 constexpr std::size_t kJobIdInName = 32;
 constexpr std::size_t kSecretBytes = 32;
-
-std::string host_name(const Environment& environment) {
-  if (const auto given = environment(HVD_ENV_HOSTNAME); given && !given->empty()) return *given;
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 // random(4): new for each boot of a kernel.
 std::string boot_id() {

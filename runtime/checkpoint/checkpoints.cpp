@@ -1,5 +1,6 @@
 #include "checkpoint/checkpoints.hpp"
 
+#include "base/host_name.hpp"
 #include "base/random.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/checkpoint_file.hpp"
@@ -26,11 +27,9 @@ constexpr seconds kUntilSeen{90};
 constexpr seconds kUntilWritten{10};
 
 std::string owner_line(const std::string& job, std::uint64_t writer) {
-  char host[256] = "";
-  if (::gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
   char id[17];
   std::snprintf(id, sizeof id, "%016llx", static_cast<unsigned long long>(writer));
-  return (job.empty() ? "a job" : "job " + job) + " (host " + host + ", pid " +
+  return (job.empty() ? "a job" : "job " + job) + " (host " + machine_name() + ", pid " +
          std::to_string(::getpid()) + ", run " + id + ")";
 }
 

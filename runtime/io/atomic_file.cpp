@@ -1,6 +1,7 @@
 #include "io/atomic_file.hpp"
 
 #include "base/hex.hpp"
+#include "base/host_name.hpp"
 #include "base/random.hpp"
 
 #include <algorithm>
@@ -23,13 +24,11 @@ constexpr std::uint64_t kWriteBackBytes = std::uint64_t{8} << 20;
 
 // As a name's part: at most 64 bytes (HOST_NAME_MAX), and no dots, which separate the parts.
 std::string host_word() {
-  char name[65] = "";
-  if (::gethostname(name, sizeof name - 1) != 0) return "host";
-  std::string word = name;
+  std::string word = machine_name();
   for (char& letter : word) {
     if (letter == '.' || letter == '/') letter = '-';
   }
-  return word.empty() ? "host" : word;
+  return word;
 }
 
 std::string prefix_of(std::string_view kind) {

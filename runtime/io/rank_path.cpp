@@ -1,5 +1,6 @@
 #include "io/rank_path.hpp"
 
+#include "base/host_name.hpp"
 #include "hvd_contract/environment.h"
 
 #include <algorithm>
@@ -15,13 +16,6 @@ std::string padded(int number, int size) {
   const std::string digits = std::to_string(number);
   const std::size_t width = std::to_string(size - 1).size();
   return std::string(width - std::min(width, digits.size()), '0') + digits;
-}
-
-std::string host_name(const Environment& environment) {
-  if (auto name = environment(HVD_ENV_HOSTNAME)) return *name;
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
 }
 
 class Pattern {

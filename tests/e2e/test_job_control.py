@@ -15,7 +15,18 @@ from harness import HVDRUN, TIME_LIMIT, Sandbox, alive, process_state, program, 
 
 def terminal(sandbox: Sandbox, *arguments: object) -> pexpect.spawn:
     words = sandbox.command([HVDRUN, *arguments])
-    return pexpect.spawn(words[0], words[1:], env=sandbox.environment(), cwd=str(sandbox.files), timeout=TIME_LIMIT)
+    return pexpect.spawn(words[0], words[1:], env=sandbox.environment({"TERM": "xterm"}), cwd=str(sandbox.files),
+                         timeout=TIME_LIMIT)
+
+
+# In ssh's place: runs the agent on this machine, that of the host "late" once somebody opens the gate.
+SSH = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+shift
+[ "$1" != late ] || read -r _ < gate
+shift
+exec /bin/sh -c "$*"
+"""
 
 
 def waiting_ranks(sandbox: Sandbox, count: int) -> list[int]:
@@ -149,3 +160,17 @@ def test_ctrl_z_and_fg_in_a_shell(sandbox: Sandbox) -> None:
     shell.sendline("exit")
     shell.expect(pexpect.EOF)
     shell.close()
+
+
+def test_a_long_start_says_how_far_it_is(sandbox: Sandbox) -> None:
+    ssh = sandbox.files / "ssh"
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    os.mkfifo(sandbox.files / "gate")
+    child = terminal(sandbox, "--ssh-program", ssh, "-H", "early:2,late:1", "--label", "none", "echo", "trained")
+    child.expect_exact("hvdrun: starting: 1 of 2 hosts reached, 1 agent up, 0 ranks started")
+    (sandbox.files / "gate").write_text("open\n")
+    child.expect_exact("\r\x1b[K" + "trained")
+    assert "starting" not in child.read().decode().rpartition("\x1b[K")[2]
+    child.close()
+    assert child.exitstatus == 0

@@ -2,6 +2,7 @@
 #include "job/report_json.hpp"
 #include "job/report_text.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 
@@ -140,6 +141,15 @@ TEST(ReportText, HasATableOfTheHosts) {
   EXPECT_EQ(lines[1], "  HOST  RANKS  TIME       CPU     MEMORY");
   EXPECT_EQ(lines[2], "  n1    0-1    1 min 0 s  1.00 s  1 MB");
   EXPECT_EQ(lines[3], "  n2    2-3    3 min 0 s  5.00 s  3 MB");
+}
+
+TEST(ReportText, HasDashesForAHostThatWasLost) {
+  auto report = on_hosts(2);
+  report.ranks[2].exited = report.ranks[3].exited = false;
+  const auto lines = report_lines(report);
+  EXPECT_NE(std::find(lines.begin(), lines.end(), "  n2    2-3    -          -       -"),
+            lines.end())
+      << lines[2];
 }
 
 TEST(ReportText, NamesOfManyHostsTheFirst) {

@@ -55,6 +55,7 @@ class TestConsole {
   }
   void close(int rank, Stream stream = Stream::out) { console_->close(rank, stream); }
   void note(std::string_view text) { console_->note(text); }
+  void status(std::string_view text) { console_->status(text); }
 
   // Time passes, and every tick happens when it was asked for.
   void pass(std::chrono::milliseconds time, bool held_back = false) {

@@ -9,7 +9,7 @@ _hvdrun_flags='--oversubscribe --ssh-accept-new --report-bindings --dry-run --js
 
 _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude
 --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --pmix --start-timeout
---max-restarts -p --ssh-port -i --ssh-identity-file --ssh-program --network-interface --network-interfaces
+--max-restarts -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces
 --agent-path --host-timeout --stdin --label --color --only-rank --output-filename --on-output-error --report
 --kill-signal --grace --exit-timeout --config-file'
 
@@ -22,6 +22,7 @@ _hvdrun_values() {
     --gpu-bind) words='all single none' ;;
     --pmix) words='auto on off' ;;
     --stdin) words='none all 0' ;;
+    --ssh-client) words='auto libssh openssh' ;;
     --label) words='none rank rank@host' ;;
     --color) words='auto always never' ;;
     --only-rank) words='all 0' ;;

@@ -484,7 +484,8 @@ int run_agent(const AgentOptions& options, LinkEnd link, Fd guard_alive) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  block_signals({SIGCHLD, SIGTERM, SIGINT, SIGHUP});
+  // SLURM may send a user's signal to all of a step, us included; the launcher passes it on.
+  block_signals({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2});
   // Never destroyed: libpmix's thread may still call us while the process ends.
   auto* agent = new Agent(options, std::move(link), std::move(guard_alive));
   return agent->run();

@@ -1,19 +1,18 @@
 #include "agent/pmix_library.hpp"
 
-#include <dlfcn.h>
+#include "base/shared_library.hpp"
 
 namespace hvdrun {
 
 Result<PmixLibrary> PmixLibrary::open() {
-  void* handle = ::dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr)
-    return fail(std::string("PMIx is not here (") + ::dlerror() +
+  const auto opened = SharedLibrary::open("libpmix.so.2");
+  if (!opened)
+    return fail("PMIx is not here (" + opened.error().message +
                 "); install libpmix2, or use --pmix off for programs that need no PMIx");
   PmixLibrary library;
-#define HVDRUN_PMIX_LOAD(name)                                                     \
-  library.name = reinterpret_cast<decltype(library.name)>(::dlsym(handle, #name)); \
-  if (library.name == nullptr)                                                     \
-    return fail("libpmix.so.2 has no " #name "; hvdrun needs PMIx 4.2 or newer");
+#define HVDRUN_PMIX_LOAD(name)                                      \
+  if (const auto found = opened->find(#name, library.name); !found) \
+    return fail(found.error().message + "; hvdrun needs PMIx 4.2 or newer");
   HVDRUN_PMIX_SYMBOLS(HVDRUN_PMIX_LOAD)
 #undef HVDRUN_PMIX_LOAD
   return library;

@@ -17,6 +17,7 @@ struct Library {
 constexpr Library kLibraries[] = {
     {"libpmix.so.2", "PMIx, brings the ranks together (see --pmix)"},
     {"libnvidia-ml.so.1", "NVML, describes the GPUs"},
+    {"libssh.so.4", "logging in to other hosts without a process of ssh for each"},
     {"libcuda.so.1", "the CUDA driver"},
     {"libnccl.so.2", "NCCL, collectives between GPUs"},
 };

@@ -260,13 +260,26 @@ constexpr Option kOptions[] = {
      [](JobSpec& job, Value v) {
        return store(Result<bool>(v == "true"), job.remote.ssh_accept_new);
      }},
+    {"ssh-client",
+     {"--ssh-client"},
+     word,
+     reach,
+     "auto|libssh|openssh",
+     "auto",
+     "who logs in: libssh inside hvdrun, the system's ssh, or the first and else the second",
+     [](JobSpec& job, Value v) {
+       return store(parse_choice<SshClient>(v, {{"auto", SshClient::automatic},
+                                                {"libssh", SshClient::libssh},
+                                                {"openssh", SshClient::openssh}}),
+                    job.remote.ssh_client);
+     }},
     {"ssh-program",
      {"--ssh-program"},
      word,
      reach,
      "PROGRAM",
      "ssh",
-     "what to start in place of ssh; it gets ssh's options",
+     "what to start in place of ssh, and of libssh; it gets ssh's options",
      [](JobSpec& job, Value v) { return store(parse_path(v), job.remote.ssh_program); }},
     {"network-interface",
      {"--network-interface", "--network-interfaces"},

@@ -5,10 +5,10 @@
 #include "base/version.hpp"
 #include "control/messages.hpp"
 #include "remote/child_process.hpp"
+#include "remote/libssh_agent.hpp"
 #include "remote/local_agent.hpp"
 #include "remote/remote_agent.hpp"
 #include "remote/ssh_agent.hpp"
-#include "remote/ssh_command.hpp"
 #include "remote/sweep.hpp"
 #include "slurm/host_list.hpp"
 
@@ -154,21 +154,36 @@ void Agents::start_more() {
   }
 }
 
-std::vector<std::string> Agents::ssh_words(const AgentState& agent,
-                                           const std::vector<std::string>& arguments) const {
+namespace {
+
+SshTarget ssh_target(const Host& host) {
+  return {host.address, host.user, host.port};
+}
+
+}  // namespace
+
+SshOptions Agents::ssh_options() const {
   SshOptions options;
   options.program = remote_.ssh_program;
   options.port = remote_.ssh_port;
   options.identity = remote_.ssh_identity.string();
   options.accept_new = remote_.ssh_accept_new;
   options.agent_path = agent_path_;
-  return ssh_command({agent.host.address, agent.host.user, agent.host.port}, options, arguments);
+  return options;
 }
 
 void Agents::start_by_ssh(AgentState& agent) {
+  const auto client = remote_.ssh_client;
+  const bool by_libssh =
+      client == SshClient::libssh ||
+      (client == SshClient::automatic && remote_.ssh_program == RemoteSpec{}.ssh_program);
+  const SshTarget target = ssh_target(agent.host);
+  const std::vector<std::string> arguments{std::string(kAgentArgument)};
   auto carrier =
-      start_ssh_agent(loop_, agent.host.address, ssh_words(agent, {std::string(kAgentArgument)}),
-                      agent_path_, carrier_events(agent));
+      by_libssh ? start_libssh_agent(loop_, target, ssh_options(), arguments,
+                                     client == SshClient::libssh, carrier_events(agent))
+                : start_ssh_agent(loop_, target.host, ssh_command(target, ssh_options(), arguments),
+                                  agent_path_, carrier_events(agent));
   if (carrier)
     agent.carrier = std::move(*carrier);
   else
@@ -344,7 +359,8 @@ void Agents::sweep_others() {
   std::vector<std::vector<std::string>> by_ssh;
   for (const auto& agent : agents_)
     if (!srun_ && has_left(agent))
-      by_ssh.push_back(ssh_words(agent, sweep_words(options_.job_id, {agent.number})));
+      by_ssh.push_back(ssh_command(ssh_target(agent.host), ssh_options(),
+                                   sweep_words(options_.job_id, {agent.number})));
   run_children(by_ssh, kLastResortPatience);
 }
 

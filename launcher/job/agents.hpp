@@ -11,6 +11,7 @@
 #include "model/placement.hpp"
 #include "remote/carrier.hpp"
 #include "remote/srun_agents.hpp"
+#include "remote/ssh_command.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -129,8 +130,7 @@ class Agents {
   void start_by_srun(std::chrono::seconds patience);
   void on_srun_trouble(const std::vector<SrunTrouble>& troubles);
   void fail(AgentState& agent, std::string why);
-  std::vector<std::string> ssh_words(const AgentState& agent,
-                                     const std::vector<std::string>& arguments) const;
+  SshOptions ssh_options() const;
   void sweep_others();
   Carrier::Events carrier_events(AgentState& agent);
   void attach(AgentState& agent, LinkEnd end);

@@ -19,6 +19,11 @@ enum class MapBy {
   slot,  // neighbouring ranks on one host: fill a host, then the next
   node,  // neighbouring ranks on different hosts: one on each, then the second on each
 };
+enum class SshClient {
+  automatic,  // libssh, and the system's ssh where that does not do
+  libssh,
+  openssh,
+};
 enum class PmixMode {
   automatic,  // a PMIx server where libpmix is installed
   on,         // an error where it is not
@@ -59,6 +64,7 @@ struct StopSpec {
 
 // How other hosts are reached.
 struct RemoteSpec {
+  SshClient ssh_client = SshClient::automatic;
   std::string ssh_program = "ssh";
   std::optional<int> ssh_port;         // where a host has none of its own
   std::filesystem::path ssh_identity;  // a private key's file; empty: ssh's own choice

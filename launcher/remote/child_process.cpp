@@ -15,6 +15,8 @@ extern char** environ;  // NOLINT: environ(7)
 namespace hvdrun {
 namespace {
 
+constexpr std::size_t kMostOutput = 1u << 20;
+
 // What execve(2) takes; valid as long as `words` is.
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
@@ -48,9 +50,7 @@ class SpawnPlan {
   SpawnPlan(const SpawnPlan&) = delete;
   SpawnPlan& operator=(const SpawnPlan&) = delete;
 
-  void give(const Fd& descriptor, int as) {
-    posix_spawn_file_actions_adddup2(&actions_, descriptor.get(), as);
-  }
+  void give(int descriptor, int as) { posix_spawn_file_actions_adddup2(&actions_, descriptor, as); }
 
   int start(const std::vector<std::string>& command, char* const* environment, pid_t& pid) {
     const auto words = pointers_to(command);
@@ -66,16 +66,24 @@ class SpawnPlan {
 
 Result<ChildProcess> start_child(const std::vector<std::string>& command,
                                  const ChildOptions& options) {
-  HVD_TRY(Pipe input, make_pipe());
-  HVD_TRY(Pipe errors, make_pipe());
+  Pipe input;
   Pipe output;
-  if (!options.errors_only) {
-    HVD_TRY(output, make_pipe());
+  HVD_TRY(Pipe errors, make_pipe());
+  if (options.stream < 0) {
+    HVD_TRY(input, make_pipe());
+    if (!options.errors_only) {
+      HVD_TRY(output, make_pipe());
+    }
   }
   SpawnPlan plan;
-  plan.give(input.read, STDIN_FILENO);
-  plan.give(options.errors_only ? errors.write : output.write, STDOUT_FILENO);
-  plan.give(errors.write, STDERR_FILENO);
+  if (options.stream >= 0) {
+    plan.give(options.stream, STDIN_FILENO);
+    plan.give(options.stream, STDOUT_FILENO);
+  } else {
+    plan.give(input.read.get(), STDIN_FILENO);
+    plan.give((options.errors_only ? errors.write : output.write).get(), STDOUT_FILENO);
+  }
+  plan.give(errors.write.get(), STDERR_FILENO);
   std::vector<char*> environment;
   if (options.environment) environment = pointers_to(*options.environment);
   ChildProcess process;
@@ -88,6 +96,32 @@ Result<ChildProcess> start_child(const std::vector<std::string>& command,
   for (const int fd : {process.link.in.get(), process.link.out.get(), process.errors.get()})
     if (fd >= 0) HVD_CHECK(set_nonblocking(fd));
   return process;
+}
+
+Result<std::string> output_of(const std::vector<std::string>& command,
+                              std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  HVD_TRY(ChildProcess child, start_child(command));
+  child.link.out.reset();
+  std::string text;
+  bool whole = false;
+  while (!whole && text.size() < kMostOutput) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    pollfd waiting{child.link.in.get(), POLLIN, 0};
+    if (left.count() <= 0 || ::poll(&waiting, 1, static_cast<int>(left.count())) == 0) break;
+    std::array<char, 4096> bytes;  // NOLINT: filled by read
+    const ssize_t got = ::read(child.link.in.get(), bytes.data(), bytes.size());
+    if (got > 0) text.append(bytes.data(), static_cast<std::size_t>(got));
+    whole = got == 0;
+  }
+  if (!whole) {
+    ::kill(child.pid, SIGKILL);
+    text.clear();
+  }
+  while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return text;
 }
 
 void run_children(const std::vector<std::vector<std::string>>& commands,

@@ -23,11 +23,17 @@ struct ChildProcess {
 struct ChildOptions {
   std::optional<std::vector<std::string>> environment;  // "NAME=VALUE"; without: ours
   bool errors_only = false;  // its stdout goes where its stderr goes; link.in stays closed
+  int stream = -1;           // its stdin and stdout, in place of `link`, which stays closed
 };
 
 // The program is looked for in our PATH. Error: there is no such program.
 Result<ChildProcess> start_child(const std::vector<std::string>& command,
                                  const ChildOptions& options = {});
+
+// What a program prints on stdout, with nothing on its stdin; empty when it has not ended after
+// `patience`, or printed more than a megabyte. What it prints on stderr is lost. From any thread.
+Result<std::string> output_of(const std::vector<std::string>& command,
+                              std::chrono::milliseconds patience);
 
 // Runs programs side by side, with nothing on their stdin, and waits until all have ended,
 // blocking. Those that have not after `patience` are killed. What they print is lost.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -120,6 +121,7 @@ Result<AgentOptions> agent_options(const ConfigureMessage& message) {
 }
 
 void run_agent_on(LinkEnd link, const std::string& route, bool ignores_signals) {
+  ::signal(SIGPIPE, SIG_IGN);
   say_alive(link);
   auto options = first_options(link);
   if (!options) give_up(options.error());

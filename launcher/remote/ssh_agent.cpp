@@ -2,6 +2,7 @@
 
 #include "remote/child_process.hpp"
 #include "remote/ssh_failure.hpp"
+#include "remote/text_lines.hpp"
 
 #include <cerrno>
 #include <chrono>
@@ -18,7 +19,6 @@ namespace {
 
 // The guard over there ends within its own patience; an ssh that takes longer hangs.
 constexpr std::chrono::milliseconds kPatience{15000};
-constexpr std::size_t kMostText = 16u << 10;
 
 class SshAgent final : public Carrier {
  public:
@@ -31,7 +31,8 @@ class SshAgent final : public Carrier {
         agent_path_(std::move(agent_path)),
         events_(std::move(events)),
         errors_event_(loop, errors_.get(), FdEvent::readable, [this] { read_errors(); }),
-        end_event_(loop, watched_.get(), FdEvent::readable, [this] { on_end(); }) {
+        end_event_(loop, watched_.get(), FdEvent::readable, [this] { on_end(); }),
+        text_([this](std::string line) { events_.on_text(std::move(line)); }) {
     errors_event_.enable();
     end_event_.enable();
   }
@@ -48,7 +49,7 @@ class SshAgent final : public Carrier {
   }
   bool ended() const override { return ended_; }
   std::string failure() const override {
-    return explain_ssh_failure(status_, text_, host_, agent_path_);
+    return explain_ssh_failure(status_, text_.beginning(), host_, agent_path_);
   }
 
   bool wait() override {
@@ -74,7 +75,7 @@ class SshAgent final : public Carrier {
   void on_end() {
     reap();
     read_errors();
-    if (!line_.empty()) events_.on_text(std::exchange(line_, {}));
+    text_.end();
     events_.on_end();
   }
 
@@ -84,20 +85,8 @@ class SshAgent final : public Carrier {
     char buffer[4096];
     ssize_t got = 0;
     while ((got = ::read(errors_.get(), buffer, sizeof buffer)) > 0)
-      add_text({buffer, static_cast<std::size_t>(got)});
+      text_.add({buffer, static_cast<std::size_t>(got)});
     if (got == 0) errors_event_.disable();
-  }
-
-  void add_text(std::string_view text) {
-    if (text_.size() < kMostText) text_.append(text.substr(0, kMostText - text_.size()));
-    for (const char c : text) {
-      if (c == '\r') continue;
-      if (c != '\n') {
-        if (line_.size() < kMostText) line_ += c;
-        continue;
-      }
-      if (auto line = std::exchange(line_, {}); !line.empty()) events_.on_text(std::move(line));
-    }
   }
 
   const std::string host_;
@@ -108,8 +97,7 @@ class SshAgent final : public Carrier {
   const Events events_;
   FdEvent errors_event_;
   FdEvent end_event_;
-  std::string text_;  // what it has printed, its beginning
-  std::string line_;  // the line that is not complete yet
+  TextLines text_;  // what it has printed
   bool ended_ = false;
   int status_ = 0;  // as of wait(2)
 };
@@ -119,8 +107,10 @@ class SshAgent final : public Carrier {
 Result<std::unique_ptr<Carrier>> start_ssh_agent(const EventLoop& loop, const std::string& host,
                                                  const std::vector<std::string>& command,
                                                  const std::string& agent_path,
-                                                 const Carrier::Events& events) {
-  HVD_TRY(ChildProcess process, start_child(command));
+                                                 const Carrier::Events& events, Fd stream) {
+  ChildOptions options;
+  options.stream = stream.get();
+  HVD_TRY(ChildProcess process, start_child(command, options));
   Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   if (!watched) {
     const int error = errno;
@@ -131,7 +121,7 @@ Result<std::unique_ptr<Carrier>> start_ssh_agent(const EventLoop& loop, const st
   LinkEnd link = std::move(process.link);
   auto agent = std::make_unique<SshAgent>(loop, host, std::move(process), std::move(watched),
                                           agent_path, events);
-  events.on_link(std::move(link));
+  if (!stream) events.on_link(std::move(link));
   return agent;
 }
 

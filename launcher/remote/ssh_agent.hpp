@@ -12,10 +12,11 @@
 namespace hvdrun {
 
 // `command` as of ssh_command() for `host`, `agent_path` hvdrun over there. on_link is called
-// before this returns: what is written waits until ssh has logged in. Error: ssh cannot be started.
+// before this returns: what is written waits until ssh has logged in. With a `stream` that is the
+// agent's end of the link, and on_link is not called. Error: ssh cannot be started.
 Result<std::unique_ptr<Carrier>> start_ssh_agent(const EventLoop& loop, const std::string& host,
                                                  const std::vector<std::string>& command,
                                                  const std::string& agent_path,
-                                                 const Carrier::Events& events);
+                                                 const Carrier::Events& events, Fd stream = {});
 
 }  // namespace hvdrun

@@ -11,8 +11,14 @@ std::string shell_quote(const std::string& text) {
   return quoted + "'";
 }
 
-std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& options,
-                                     const std::vector<std::string>& arguments) {
+std::string remote_command(const SshOptions& options, const std::vector<std::string>& arguments) {
+  return fmt::format("exec {} {}", shell_quote(options.agent_path), fmt::join(arguments, " "));
+}
+
+namespace {
+
+// All but the command.
+std::vector<std::string> ssh_words(const SshTarget& target, const SshOptions& options) {
   std::vector<std::string> words{options.program, "-T", "-x", "-a", "-o", "BatchMode=yes"};
   const auto set = [&](const std::string& option) {
     words.emplace_back("-o");
@@ -35,8 +41,21 @@ std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& 
   }
   words.emplace_back("--");
   words.push_back(target.host);
-  words.push_back(
-      fmt::format("exec {} {}", shell_quote(options.agent_path), fmt::join(arguments, " ")));
+  return words;
+}
+
+}  // namespace
+
+std::vector<std::string> ssh_config_command(const SshTarget& target, const SshOptions& options) {
+  auto words = ssh_words(target, options);
+  words.insert(words.begin() + 1, "-G");
+  return words;
+}
+
+std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& options,
+                                     const std::vector<std::string>& arguments) {
+  auto words = ssh_words(target, options);
+  words.push_back(remote_command(options, arguments));
   return words;
 }
 

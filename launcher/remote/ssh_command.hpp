@@ -23,6 +23,12 @@ struct SshTarget {
   std::optional<int> port;  // of this host; before SshOptions::port
 };
 
+// What the host's shell is to run: hvdrun over there with these arguments.
+std::string remote_command(const SshOptions& options, const std::vector<std::string>& arguments);
+
+// argv that prints what ssh would do for ssh_command(), see ssh_config.hpp.
+std::vector<std::string> ssh_config_command(const SshTarget& target, const SshOptions& options);
+
 // argv. No password or question is ever asked for (BatchMode). The remote command is hvdrun's path,
 // quoted for a shell, and `arguments`, which a shell must take as they are. (What an agent needs
 // travels in frames, not here.)

@@ -69,7 +69,9 @@ std::string without_name(std::string_view line, std::string_view host) {
   return text.append(line);
 }
 
-std::string explain_remote_end(int code, std::string_view errors, const std::string& agent_path) {
+}  // namespace
+
+std::string explain_agent_end(int code, std::string_view errors, const std::string& agent_path) {
   if (const auto line = line_with(errors, "error while loading shared libraries"); !line.empty())
     return fmt::format("a library of hvdrun is missing there: {}", line);
   if (code == kExitNotFound)
@@ -83,18 +85,22 @@ std::string explain_remote_end(int code, std::string_view errors, const std::str
   return fmt::format("hvdrun ended there with exit code {} and no word", code);
 }
 
-}  // namespace
+std::string explain_login_failure(std::string_view who, std::string_view errors,
+                                  std::string_view host) {
+  for (const auto& trouble : kTroubles)
+    if (const auto line = line_with(errors, trouble.words); !line.empty())
+      return fmt::format("{} ({})", trouble.advice, without_name(line, host));
+  return errors.empty() ? fmt::format("{} failed without a word", who)
+                        : without_name(last_line(errors), host);
+}
 
 std::string explain_ssh_failure(int wait_status, std::string_view errors, std::string_view host,
                                 const std::string& agent_path) {
   if (WIFSIGNALED(wait_status))
     return fmt::format("ssh was killed by signal {}", WTERMSIG(wait_status));
   const int code = WEXITSTATUS(wait_status);
-  if (code != kSshFailed) return explain_remote_end(code, errors, agent_path);
-  for (const auto& trouble : kTroubles)
-    if (const auto line = line_with(errors, trouble.words); !line.empty())
-      return fmt::format("{} ({})", trouble.advice, without_name(line, host));
-  return errors.empty() ? "ssh failed without a word" : without_name(last_line(errors), host);
+  if (code != kSshFailed) return explain_agent_end(code, errors, agent_path);
+  return explain_login_failure("ssh", errors, host);
 }
 
 }  // namespace hvdrun

@@ -1,14 +1,13 @@
 #include "remote/tls_stream.hpp"
 
+#include "remote/tls_library.hpp"
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 #include <utility>
 
-#include <openssl/crypto.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
@@ -20,20 +19,23 @@ namespace {
 constexpr const char* kSuite = "TLS_AES_128_GCM_SHA256";
 constexpr unsigned char kSuiteNumber[] = {0x13, 0x01};
 constexpr const char* kGroups = "X25519:P-256";
+constexpr int kKeyIndex = 0;  // SSL_CTX_set_app_data(3)
 
 const LinkKey& key_of(const SSL* ssl) {
-  return *static_cast<const LinkKey*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+  return *static_cast<const LinkKey*>(
+      openssl().SSL_CTX_get_ex_data(openssl().SSL_get_SSL_CTX(ssl), kKeyIndex));
 }
 
 // The key in the form in which OpenSSL takes it; null: no memory.
 SSL_SESSION* session_of(SSL* ssl, const LinkKey& key) {
-  SSL_SESSION* session = SSL_SESSION_new();
+  SSL_SESSION* session = openssl().SSL_SESSION_new();
   if (session == nullptr) return nullptr;
-  if (SSL_SESSION_set1_master_key(session, key.secret.data(), key.secret.size()) == 1 &&
-      SSL_SESSION_set_cipher(session, SSL_CIPHER_find(ssl, kSuiteNumber)) == 1 &&
-      SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1)
+  if (openssl().SSL_SESSION_set1_master_key(session, key.secret.data(), key.secret.size()) == 1 &&
+      openssl().SSL_SESSION_set_cipher(session, openssl().SSL_CIPHER_find(ssl, kSuiteNumber)) ==
+          1 &&
+      openssl().SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1)
     return session;
-  SSL_SESSION_free(session);
+  openssl().SSL_SESSION_free(session);
   return nullptr;
 }
 
@@ -58,8 +60,8 @@ int find_key(SSL* ssl, const unsigned char* id, std::size_t id_size, SSL_SESSION
 }
 
 std::string last_words() {
-  const unsigned long code = ERR_peek_error();
-  const char* reason = code == 0 ? nullptr : ERR_reason_error_string(code);
+  const unsigned long code = openssl().ERR_peek_error();
+  const char* reason = code == 0 ? nullptr : openssl().ERR_reason_error_string(code);
   return reason == nullptr ? "TLS failed" : std::string("TLS: ") + reason;
 }
 
@@ -83,31 +85,47 @@ struct TlsContext::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
-    SSL_CTX_free(context);
-    OPENSSL_cleanse(key.secret.data(), key.secret.size());
+    if (context != nullptr) openssl().SSL_CTX_free(context);
+    ::explicit_bzero(key.secret.data(), key.secret.size());
   }
 };
 
+namespace {
+
+// OpenSSL's macros SSL_CTX_set_… call SSL_CTX_ctrl(3) with these.
+bool set_up(SSL_CTX* context) {
+  const auto control = [context](int what, long number, const void* data = nullptr) {
+    return openssl().SSL_CTX_ctrl(context, what, number, const_cast<void*>(data));
+  };
+  control(SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF);
+  control(SSL_CTRL_MODE, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                             SSL_MODE_RELEASE_BUFFERS);
+  return control(SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION) == 1 &&
+         control(SSL_CTRL_SET_GROUPS_LIST, 0, kGroups) == 1 &&
+         openssl().SSL_CTX_set_ciphersuites(context, kSuite) == 1 &&
+         openssl().SSL_CTX_set_num_tickets(context, 0) == 1;
+}
+
+}  // namespace
+
 Result<TlsContext> TlsContext::make(Side side, LinkKey key) {
+  if (auto opened = open_openssl(); !opened)
+    return fail("TLS for the agents needs OpenSSL 3 (" + opened.error().message + ")");
   auto state = std::make_shared<State>();
   state->key = std::move(key);
-  ERR_clear_error();
-  state->context = SSL_CTX_new(side == Side::server ? TLS_server_method() : TLS_client_method());
+  openssl().ERR_clear_error();
+  state->context = openssl().SSL_CTX_new(side == Side::server ? openssl().TLS_server_method()
+                                                              : openssl().TLS_client_method());
   SSL_CTX* const context = state->context;
-  if (context == nullptr || SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1 ||
-      SSL_CTX_set_ciphersuites(context, kSuite) != 1 ||
-      SSL_CTX_set1_groups_list(context, kGroups) != 1 || SSL_CTX_set_num_tickets(context, 0) != 1)
+  if (context == nullptr || !set_up(context))
     return fail("cannot set up TLS 1.3 for the agents (" + last_words() + ")");
-  SSL_CTX_set_app_data(context, &state->key);
-  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                                SSL_MODE_RELEASE_BUFFERS);
+  openssl().SSL_CTX_set_ex_data(context, kKeyIndex, &state->key);
   if (side == Side::server) {
-    SSL_CTX_set_psk_find_session_callback(context, find_key);
+    openssl().SSL_CTX_set_psk_find_session_callback(context, find_key);
   } else {
-    SSL_CTX_set_psk_use_session_callback(context, offer_key);
+    openssl().SSL_CTX_set_psk_use_session_callback(context, offer_key);
     // A server that has no key could offer a certificate instead: none is trusted.
-    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+    openssl().SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   }
   TlsContext made;
   made.state_ = std::move(state);
@@ -115,18 +133,18 @@ Result<TlsContext> TlsContext::make(Side side, LinkKey key) {
 }
 
 Result<TlsStream> TlsContext::wrap(Fd socket) const {
-  std::unique_ptr<ssl_st, TlsStream::SslDeleter> ssl(SSL_new(state_->context));
-  if (!ssl || SSL_set_fd(ssl.get(), socket.get()) != 1)
+  std::unique_ptr<ssl_st, TlsStream::SslDeleter> ssl(openssl().SSL_new(state_->context));
+  if (!ssl || openssl().SSL_set_fd(ssl.get(), socket.get()) != 1)
     return fail("cannot set up a TLS connection (" + last_words() + ")");
-  if (SSL_is_server(ssl.get()) == 1)
-    SSL_set_accept_state(ssl.get());
+  if (openssl().SSL_is_server(ssl.get()) == 1)
+    openssl().SSL_set_accept_state(ssl.get());
   else
-    SSL_set_connect_state(ssl.get());
+    openssl().SSL_set_connect_state(ssl.get());
   return TlsStream(std::move(socket), std::move(ssl), state_);
 }
 
 void TlsStream::SslDeleter::operator()(ssl_st* ssl) const {
-  SSL_free(ssl);
+  openssl().SSL_free(ssl);
 }
 
 TlsStream::TlsStream(Fd socket, std::unique_ptr<ssl_st, SslDeleter> ssl,
@@ -143,38 +161,38 @@ TlsStream& TlsStream::operator=(TlsStream&& other) noexcept {
 TlsStream::~TlsStream() = default;
 
 TlsStream::Status TlsStream::handshake() {
-  ERR_clear_error();
-  const int result = SSL_do_handshake(ssl_.get());
+  openssl().ERR_clear_error();
+  const int result = openssl().SSL_do_handshake(ssl_.get());
   if (result != 1) return status_of(result);
-  if (SSL_session_reused(ssl_.get()) == 1) return Status::done;
+  if (openssl().SSL_session_reused(ssl_.get()) == 1) return Status::done;
   error_ = "TLS: the other side does not have the key";
   return Status::failed;
 }
 
 TlsStream::Transfer TlsStream::read(char* to, std::size_t size) {
-  ERR_clear_error();
+  openssl().ERR_clear_error();
   std::size_t bytes = 0;
-  const int result = SSL_read_ex(ssl_.get(), to, size, &bytes);
+  const int result = openssl().SSL_read_ex(ssl_.get(), to, size, &bytes);
   return result == 1 ? Transfer{Status::done, bytes} : Transfer{status_of(result), 0};
 }
 
 TlsStream::Transfer TlsStream::write(const char* from, std::size_t size) {
-  ERR_clear_error();
+  openssl().ERR_clear_error();
   std::size_t bytes = 0;
-  const int result = SSL_write_ex(ssl_.get(), from, size, &bytes);
+  const int result = openssl().SSL_write_ex(ssl_.get(), from, size, &bytes);
   return result == 1 ? Transfer{Status::done, bytes} : Transfer{status_of(result), 0};
 }
 
 void TlsStream::end_writing() {
-  ERR_clear_error();
+  openssl().ERR_clear_error();
   // Where there is no room for it, the end of the stream says the same, only without proof.
-  SSL_shutdown(ssl_.get());
+  openssl().SSL_shutdown(ssl_.get());
   ::shutdown(socket_.get(), SHUT_WR);
 }
 
 TlsStream::Status TlsStream::status_of(int result) {
   const int saved_errno = errno;
-  switch (SSL_get_error(ssl_.get(), result)) {
+  switch (openssl().SSL_get_error(ssl_.get(), result)) {
     case SSL_ERROR_WANT_READ:
       return Status::want_read;
     case SSL_ERROR_WANT_WRITE:
@@ -187,7 +205,7 @@ TlsStream::Status TlsStream::status_of(int result) {
     default:
       break;
   }
-  error_ = ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING
+  error_ = ERR_GET_REASON(openssl().ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING
                ? "the connection was cut"
                : last_words();
   return Status::failed;

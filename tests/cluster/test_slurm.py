@@ -94,8 +94,37 @@ def test_scancel_reaches_the_ranks_before_they_are_killed(jobs: Jobs, shared: Pa
     jobs.cluster.wait_idle()
 
 
+def start_signalled(jobs: Jobs, shared: Path, *options: str) -> str:  # noqa: F811
+    """A batch job of a rank on each host, which say when they get USR1 and end with USR2. Returns its number."""
+    rank = shared / "rank.sh"
+    jobs.cluster.output("tee", rank, input=f"trap 'touch {shared}/got.$HVD_RANK' USR1; trap 'exit 0' USR2; "
+                                           f"touch {shared}/up.$HVD_RANK; while :; do sleep 0.1; done")
+    number = jobs.cluster.output("sbatch", "--parsable", "-N4", "--ntasks-per-node=1", *options, "--output",
+                                 shared / "out", input=f"#!/bin/sh\nexec {HVDRUN} sh {rank}\n").strip()
+    wait_until(lambda: jobs.cluster.output("ls", shared).count("up.") == 4, "all ranks run")
+    return number
+
+
+def test_a_signal_for_the_batch_shell_reaches_all_ranks(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+    number = start_signalled(jobs, shared)
+    jobs.cluster.output("scancel", "--batch", "--signal=USR1", number)
+    wait_until(lambda: jobs.cluster.output("ls", shared).count("got.") == 4, "all ranks got the signal")
+    jobs.cluster.output("scancel", "--batch", "--signal=USR2", number)
+    jobs.cluster.wait_idle()
+    assert "4 ranks ended well" in jobs.cluster.output("cat", shared / "out")
+
+
+if SOAK:  # SLURM looks at its jobs' times once in half a minute
+
+    def test_the_signal_before_the_time_limit_reaches_all_ranks(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+        number = start_signalled(jobs, shared, "-t1", "--signal=B:USR1@30")
+        wait_until(lambda: jobs.cluster.output("ls", shared).count("got.") == 4, "all ranks got the signal", 150)
+        jobs.cluster.output("scancel", "--batch", "--signal=USR2", number)
+        jobs.cluster.wait_idle()
+
+
 def test_launches_in_a_row_leave_nothing(jobs: Jobs) -> None:  # noqa: F811
-    times = 200 if SOAK else 10
+    times = 500 if SOAK else 30
     done = jobs.cluster.run("salloc", "-Q", "-N4", "-n4", "sh", "-c",
                             f"for i in $(seq {times}); do {HVDRUN} -np 8 true || exit 1; done", timeout=600)
     assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from harness import BUILD, SOAK
 
 HVDRUN = BUILD / "bin/hvdrun"
 HOSTS = ("login", "n1", "n2", "n3", "n4")
+CLIENTS = pytest.mark.parametrize("client", ["libssh", "openssh"])
 OURS = re.compile(r"hvdrun|sleep 7777")  # of what a host's processes are called
 
 
@@ -84,7 +86,7 @@ def test_hosts_say_what_they_offer(jobs: Jobs) -> None:
     assert done.returncode == 0, done.stderr
     cores = os.cpu_count()
     assert f"{2 * cores} ranks on 2 hosts" in done.stderr, done.stderr
-    assert re.search(r"n1 +\d+ +ssh +10\.80\.0\.1:\d+ > 10\.80\.0\.11:22\n", done.stderr), done.stderr
+    assert re.search(r"n1 +\d+ +libssh +10\.80\.0\.1:\d+ > 10\.80\.0\.11:22\n", done.stderr), done.stderr
     assert re.search(r"login +\d+ +fork\n", done.stderr), done.stderr
     assert sorted(done.stdout.split()[1::2]) == sorted(["n1"] * cores + ["login"] * cores)
 
@@ -171,9 +173,10 @@ def start_sleepers(jobs: Jobs, *options: object) -> subprocess.Popen:
     return job
 
 
+@CLIENTS
 @pytest.mark.parametrize("victim", ["hvdrun-agent", "hvdrun-guard"])
-def test_an_agent_or_its_guard_is_killed(jobs: Jobs, victim: str) -> None:
-    job = start_sleepers(jobs)
+def test_an_agent_or_its_guard_is_killed(jobs: Jobs, victim: str, client: str) -> None:
+    job = start_sleepers(jobs, "--ssh-client", client)
     jobs.cluster.output("kill", "-9", jobs.pid_of("n2", victim), on="n2", user="root")
     code, _, err = finish(job)
     assert code == 125 and "on n2 was " in err, err
@@ -195,16 +198,18 @@ def test_a_rank_is_killed_on_another_host(jobs: Jobs) -> None:
     assert code == 128 + signal.SIGKILL and re.search(r"rank [23] on n2 failed: killed by SIGKILL", err), err
 
 
-def test_the_launcher_is_killed(jobs: Jobs) -> None:
-    job = start_sleepers(jobs)
+@CLIENTS
+def test_the_launcher_is_killed(jobs: Jobs, client: str) -> None:
+    job = start_sleepers(jobs, "--ssh-client", client)
     job.kill()
     finish(job)
     wait_until(lambda: not jobs.left(), "nothing is left on any host", 10)
 
 
-def test_a_host_is_cut_off(jobs: Jobs) -> None:
+@CLIENTS
+def test_a_host_is_cut_off(jobs: Jobs, client: str) -> None:
     """No packet in or out: the launcher finds out, and so does the agent there."""
-    job = start_sleepers(jobs, "--host-timeout", 2)
+    job = start_sleepers(jobs, "--host-timeout", 2, "--ssh-client", client)
     jobs.cluster.cut("n2")
     code, _, err = finish(job)
     assert code == 125 and "the agent on n2 was lost: no sign of life for 2 s" in err, err
@@ -250,36 +255,65 @@ def test_a_job_that_lost_a_host_is_started_again_on_the_others(jobs: Jobs, share
     jobs.cluster.power_on("n2")
 
 
-def test_hosts_that_cannot_be_reached(jobs: Jobs) -> None:
+@CLIENTS
+def test_hosts_that_cannot_be_reached(jobs: Jobs, client: str) -> None:
     """One line for each trouble, all hosts that have it in it."""
+    by = ("--ssh-client", client)
     done = jobs.run("-H", "n1:1,nosuch1:1,nosuch2:1,n2:1:1", "true")
     assert done.returncode == 2, "a hostlist that is none"
-    done = jobs.run("-H", "n1:1,nosuch1:1,nosuch2:1,n2:1", "true")
+    done = jobs.run(*by, "-H", "n1:1,nosuch1:1,nosuch2:1,n2:1", "true")
     assert done.returncode == 125 and "hvdrun: nosuch[1-2]: there is no such name" in done.stderr, done.stderr
-    done = jobs.run("-H", "n[1-3]:1", "--ssh-port", 9, "true")
+    done = jobs.run(*by, "-H", "n[1-3]:1", "--ssh-port", 9, "true")
     assert done.returncode == 125 and "hvdrun: n[1-3]: no ssh server answers there" in done.stderr, done.stderr
-    done = jobs.run("-H", "n[1-2]:1", "--agent-path", "/opt/none/hvdrun", "true")
+    done = jobs.run(*by, "-H", "n[1-2]:1", "--agent-path", "/opt/none/hvdrun", "true")
     assert "hvdrun: n[1-2]: hvdrun not found at /opt/none/hvdrun" in done.stderr, done.stderr
 
 
-def test_a_login_that_is_refused(jobs: Jobs) -> None:
-    done = jobs.run("-H", "root@n1:1", "true")
+@CLIENTS
+def test_a_login_that_is_refused(jobs: Jobs, client: str) -> None:
+    done = jobs.run("--ssh-client", client, "-H", "root@n1:1", "true")
     assert done.returncode == 125 and "n1: the login was refused" in done.stderr, done.stderr
 
 
-def test_a_key_that_is_not_known(jobs: Jobs) -> None:
-    """Before and after the user says that it is to be taken."""
-    strict = "mkdir -p .ssh && cd .ssh && { mv config config.kept 2> /dev/null; touch none; " \
-             "printf 'UserKnownHostsFile ~/.ssh/none\\nGlobalKnownHostsFile /dev/null\\nStrictHostKeyChecking ask\\n' > config; }"
-    restore = "cd .ssh && rm -f config none && { mv config.kept config 2> /dev/null; true; }"
-    jobs.cluster.output("sh", "-c", strict)
+@contextmanager
+def ssh_config(jobs: Jobs, text: str) -> Iterator[None]:
+    """The user's ssh configuration for a while."""
+    jobs.cluster.output("sh", "-c", "mkdir -p .ssh && cat > .ssh/config && touch .ssh/none", input=text)
     try:
-        done = jobs.run("-H", "n1:1", "true")
-        assert done.returncode == 125 and "--ssh-accept-new" in done.stderr, done.stderr
-        assert jobs.run("-H", "n1:1", "--ssh-accept-new", "true").returncode == 0
-        assert jobs.run("-H", "n1:1", "true").returncode == 0, "it is known now"
+        yield
     finally:
-        jobs.cluster.output("sh", "-c", restore)
+        jobs.cluster.output("rm", "-f", ".ssh/config", ".ssh/none", ".ssh/known")
+
+
+@CLIENTS
+def test_a_key_that_is_not_known(jobs: Jobs, client: str) -> None:
+    """Before and after the user says that it is to be taken."""
+    words = ("--ssh-client", client, "-H", "n1:1", "true")
+    with ssh_config(jobs, "UserKnownHostsFile ~/.ssh/none\nGlobalKnownHostsFile /dev/null\nStrictHostKeyChecking ask\n"):
+        done = jobs.run(*words)
+        assert done.returncode == 125 and "--ssh-accept-new" in done.stderr, done.stderr
+        assert jobs.run("--ssh-accept-new", *words).returncode == 0
+        assert jobs.run(*words).returncode == 0, "it is known now"
+        jobs.cluster.output("sh", "-c", "ssh-keygen -q -t ed25519 -N '' -f .ssh/known && "
+                                        "echo n1 $(cut -d' ' -f1-2 .ssh/known.pub) > .ssh/none; rm .ssh/known*")
+        done = jobs.run("--ssh-accept-new", *words)
+        assert done.returncode == 125 and "has changed" in done.stderr, "the key of another\n" + done.stderr
+
+
+def test_hosts_that_libssh_does_not_do_are_left_to_ssh(jobs: Jobs) -> None:
+    with ssh_config(jobs, "Host n2\nProxyJump n1\n"):
+        done = jobs.run("--verbose", "-H", "n1:1,n2:1", "true")
+        assert done.returncode == 0 and re.search(r"n1 +\d+ +libssh .*\n.* n2 +\d+ +ssh ", done.stderr), done.stderr
+        done = jobs.run("--ssh-client", "libssh", "-H", "n1:1,n2:1", "true")
+        assert done.returncode == 125 and "n2: libssh: the system's ssh is needed for ProxyJump" in done.stderr, done.stderr
+
+
+def test_a_login_that_fails_is_tried_once_more_by_ssh(jobs: Jobs) -> None:
+    """The host's key stands where libssh does not look for it."""
+    with ssh_config(jobs, "UserKnownHostsFile ~/.ssh/none ~/.ssh/known\nGlobalKnownHostsFile /dev/null\n"):
+        jobs.cluster.output("sh", "-c", "grep '^n1' /etc/ssh/ssh_known_hosts > .ssh/known")
+        done = jobs.run("--verbose", "-H", "n1:1", "true")
+        assert done.returncode == 0 and re.search(r"n1 +\d+ +ssh ", done.stderr), done.stderr
 
 
 def test_a_folder_that_is_not_there(jobs: Jobs) -> None:

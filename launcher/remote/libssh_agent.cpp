@@ -1,0 +1,235 @@
+#include "remote/libssh_agent.hpp"
+
+#include "remote/child_process.hpp"
+#include "remote/ssh_agent.hpp"
+#include "remote/ssh_config.hpp"
+#include "remote/ssh_failure.hpp"
+#include "remote/ssh_library.hpp"
+#include "remote/ssh_session.hpp"
+#include "remote/text_lines.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::milliseconds;
+
+// As of an agent that the system's ssh has started: the guard over there ends within its patience.
+constexpr milliseconds kPatience{15000};
+constexpr milliseconds kConfigPatience{10000};
+
+// What the thread and its owner both use. Outlives the owner where the thread hangs in a look-up
+// of a name, which nothing can interrupt.
+struct Shared {
+  std::mutex mutex;
+  std::condition_variable has_ended;
+  Mailbox* mailbox = nullptr;  // null: the owner has gone
+  Fd socket;                   // of the connection, while there is one
+  bool cut = false;            // the owner wants it to end
+  bool ended = false;
+};
+
+struct Task {
+  SshTarget target;
+  SshOptions options;
+  std::vector<std::string> arguments;
+  Fd stream;  // the agent's end of the link
+};
+
+// What the thread tells the loop at its end.
+struct End {
+  Error error;                   // why there was no agent, without an exit code of its own
+  bool may_help = false;         // the system's ssh may get further
+  std::optional<int> exit_code;  // of the command
+  Fd stream;                     // unused, where the system's ssh may help
+};
+
+class Login {
+ public:
+  Login(std::shared_ptr<Shared> shared, Task task, std::function<void(std::string)> on_text)
+      : shared_(std::move(shared)), task_(std::move(task)), on_text_(std::move(on_text)) {}
+
+  End run() {
+    if (auto opened = open_libssh(); !opened) return hand_over(opened.error().message);
+    auto config = configuration();
+    if (!config)
+      return hand_over(fmt::format("the system's ssh is needed for {}", config.error().message));
+    auto socket = connect_to_ssh(*config, task_.options.connect_timeout,
+                                 [this](int made) { note_socket(made); });
+    if (!socket) return {socket.error(), false, {}, {}};
+    auto session = SshSession::log_in(*config, std::move(*socket), task_.options.connect_timeout);
+    if (!session) return hand_over(session.error().message);
+    if (auto started = session->start(remote_command(task_.options, task_.arguments)); !started)
+      return hand_over(started.error().message);
+    End end;
+    end.exit_code = session->carry(task_.stream.get(),
+                                   [this](std::string_view text) { on_text_(std::string(text)); });
+    return end;
+  }
+
+ private:
+  Result<SshConfig> configuration() {
+    HVD_TRY(const auto text,
+            output_of(ssh_config_command(task_.target, task_.options), kConfigPatience));
+    return parse_ssh_config(text);
+  }
+
+  End hand_over(std::string why) { return {{std::move(why)}, true, {}, std::move(task_.stream)}; }
+
+  // From here on cut() reaches it; whoever owns it may close it.
+  void note_socket(int socket) {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->socket.reset(::fcntl(socket, F_DUPFD_CLOEXEC, 0));
+    if (shared_->cut) ::shutdown(shared_->socket.get(), SHUT_RDWR);
+  }
+
+  const std::shared_ptr<Shared> shared_;
+  Task task_;
+  const std::function<void(std::string)> on_text_;
+};
+
+class LibsshAgent final : public Carrier {
+ public:
+  LibsshAgent(const EventLoop& loop, Task task, bool alone, Events events)
+      : loop_(loop),
+        target_(task.target),
+        options_(task.options),
+        arguments_(task.arguments),
+        alone_(alone),
+        events_(std::move(events)),
+        text_([this](std::string line) { events_.on_text(std::move(line)); }),
+        mailbox_(loop) {
+    shared_->mailbox = &mailbox_;
+    const auto old = block_everything();
+    thread_ = std::thread([this, shared = shared_, task = std::move(task)]() mutable {
+      run(shared, std::move(task));
+    });
+    ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  }
+
+  ~LibsshAgent() override {
+    cut();
+    std::unique_lock lock(shared_->mutex);
+    shared_->mailbox = nullptr;
+    const bool joins =
+        shared_->has_ended.wait_for(lock, milliseconds(1000), [this] { return shared_->ended; });
+    lock.unlock();
+    joins ? thread_.join() : thread_.detach();
+  }
+
+  std::string_view name() const override { return fallback_ ? fallback_->name() : "libssh"; }
+  bool ended() const override { return fallback_ ? fallback_->ended() : end_.has_value(); }
+  void kill(pid_t agent) override { fallback_ ? fallback_->kill(agent) : cut(); }
+
+  std::string failure() const override {
+    if (fallback_) return fallback_->failure();
+    if (!end_) return {};
+    if (end_->exit_code)
+      return explain_agent_end(*end_->exit_code, text_.beginning(), options_.agent_path);
+    return explain_login_failure("libssh", "libssh: " + end_->error.message, target_.host);
+  }
+
+  bool wait() override {
+    if (fallback_) return fallback_->wait();
+    {
+      std::unique_lock lock(shared_->mutex);
+      shared_->has_ended.wait_for(lock, kPatience, [this] { return shared_->ended; });
+    }
+    cut();
+    mailbox_.drain();
+    if (fallback_) return fallback_->wait();
+    return end_ && end_->exit_code == kExitOk;
+  }
+
+ private:
+  static sigset_t block_everything() {
+    sigset_t everything;
+    sigset_t old;
+    sigfillset(&everything);
+    ::pthread_sigmask(SIG_SETMASK, &everything, &old);
+    return old;
+  }
+
+  // The thread. `this` is used only under the lock, while the owner is there.
+  void run(const std::shared_ptr<Shared>& shared, Task task) {
+    const auto post = [shared](std::function<void()> call) {
+      const std::lock_guard lock(shared->mutex);
+      if (shared->mailbox != nullptr) shared->mailbox->post(std::move(call));
+    };
+    Login login(shared, std::move(task),
+                [this, post](std::string text) { post([this, text] { text_.add(text); }); });
+    auto end = std::make_shared<End>(login.run());
+    post([this, end] { on_end(std::move(*end)); });
+    const std::lock_guard lock(shared->mutex);
+    shared->socket.reset();
+    shared->ended = true;
+    shared->has_ended.notify_all();
+  }
+
+  void cut() {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->cut = true;
+    ::shutdown(shared_->socket.get(), SHUT_RDWR);
+  }
+
+  void on_end(End end) {
+    if (end.may_help && !alone_ && !was_cut()) {
+      auto fallback =
+          start_ssh_agent(loop_, target_.host, ssh_command(target_, options_, arguments_),
+                          options_.agent_path, events_, std::move(end.stream));
+      if (fallback) {
+        fallback_ = std::move(*fallback);
+        return;
+      }
+    }
+    end.stream.reset();
+    end_ = std::move(end);
+    text_.end();
+    events_.on_end();
+  }
+
+  bool was_cut() {
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->cut;
+  }
+
+  const EventLoop& loop_;
+  const SshTarget target_;
+  const SshOptions options_;
+  const std::vector<std::string> arguments_;
+  const bool alone_;
+  const Events events_;
+  TextLines text_;  // what the command has printed on stderr
+  Mailbox mailbox_;
+  const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  std::optional<End> end_;
+  std::unique_ptr<Carrier> fallback_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Carrier>> start_libssh_agent(const EventLoop& loop, SshTarget target,
+                                                    SshOptions options,
+                                                    std::vector<std::string> arguments, bool alone,
+                                                    const Carrier::Events& events) {
+  HVD_TRY(LinkPair link, make_local_link());
+  Task task{std::move(target), std::move(options), std::move(arguments), std::move(link.agent.in)};
+  auto agent = std::make_unique<LibsshAgent>(loop, std::move(task), alone, events);
+  events.on_link(std::move(link.launcher));
+  return agent;
+}
+
+}  // namespace hvdrun

@@ -146,7 +146,8 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
 }
 
 int Agent::run() {
-  if (auto created = folders_.create(); !created) fail_job(created.error());
+  const auto created = folders_.create(options_.pmix != PmixMode::off);
+  if (!created) fail_job(created.error());
   if (auto port = hold_master_port())
     master_port_ = std::move(*port);
   else

@@ -19,9 +19,9 @@ std::string JobFolders::cookie() const {
   return HVD_ENV_SHM_DIR "=" + shared.string();
 }
 
-Result<void> JobFolders::create() const {
-  for (const auto& folder : {temporary, shared})
-    if (::mkdir(folder.c_str(), 0700) != 0)
+Result<void> JobFolders::create(bool with_temporary) const {
+  for (const auto& folder : {shared, temporary})
+    if ((with_temporary || folder == shared) && ::mkdir(folder.c_str(), 0700) != 0)
       return fail_errno("cannot make the job's folder " + folder.string(), errno);
   return {};
 }

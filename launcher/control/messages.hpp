@@ -63,7 +63,7 @@ struct LaunchHost {
 struct LaunchMessage {
   int size = 0;
   int host_index = 0;
-  std::vector<LaunchHost> hosts;  // all of the job
+  std::vector<LaunchHost> hosts;  // all of the job, where there is PMIx
   std::string program;
   std::vector<std::string> arguments;  // argv, the program's name included
   std::string working_directory;

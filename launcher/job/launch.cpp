@@ -22,6 +22,16 @@ bool runs_here(const Plan& plan, const std::string& name) {
                      [&](const Host& host) { return host.is_this_machine && host.name == name; });
 }
 
+std::vector<LaunchHost> hosts_of(const Placement& placement) {
+  std::vector<LaunchHost> hosts;
+  for (const auto& host : placement.hosts) {
+    LaunchHost entry{host.host, {}};
+    for (const auto& rank : host.ranks) entry.ranks.push_back(rank.rank);
+    hosts.push_back(std::move(entry));
+  }
+  return hosts;
+}
+
 }  // namespace
 
 LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
@@ -31,11 +41,7 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   LaunchMessage message;
   message.size = placement.size;
   message.host_index = static_cast<int>(host_index);
-  for (const auto& host : placement.hosts) {
-    LaunchHost entry{host.host, {}};
-    for (const auto& rank : host.ranks) entry.ranks.push_back(rank.rank);
-    message.hosts.push_back(std::move(entry));
-  }
+  if (spec.pmix != PmixMode::off) message.hosts = hosts_of(placement);
   message.program = spec.program.string();
   message.arguments = spec.command;
   message.working_directory = spec.working_directory.string();

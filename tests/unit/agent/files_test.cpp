@@ -21,13 +21,13 @@ namespace {
 
 TEST(JobFolders, ArePrivateAndGoWithAllTheyHold) {
   const auto folders = JobFolders::of("test-" + random_hex(8), 3);
-  ASSERT_TRUE(folders.create());
+  ASSERT_TRUE(folders.create(true));
   struct stat status {};
   ASSERT_EQ(::stat(folders.shared.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0700u);
   std::ofstream(folders.temporary / "file") << "x";
   std::filesystem::create_directories(folders.shared / "a" / "b");
-  EXPECT_FALSE(folders.create()) << "a folder that is there is somebody else's";
+  EXPECT_FALSE(folders.create(true)) << "a folder that is there is somebody else's";
   folders.sweep();
   EXPECT_FALSE(std::filesystem::exists(folders.temporary));
   EXPECT_FALSE(std::filesystem::exists(folders.shared));

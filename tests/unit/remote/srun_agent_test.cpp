@@ -233,8 +233,8 @@ TEST(Sweep, RemovesAnAgentsFolders) {
   const std::string job = random_hex(16);
   const auto folders = JobFolders::of(job, 3);
   const auto others = JobFolders::of(job, 4);
-  ASSERT_TRUE(folders.create());
-  ASSERT_TRUE(others.create());
+  ASSERT_TRUE(folders.create(true));
+  ASSERT_TRUE(others.create(true));
   EXPECT_EQ(run_sweep({job, "2", "3"}), kExitOk);
   EXPECT_FALSE(std::filesystem::exists(folders.temporary));
   EXPECT_FALSE(std::filesystem::exists(folders.shared));

@@ -155,14 +155,57 @@ Outcome Communicator::broadcast(void* buffer, std::size_t count, hvd_type type, 
   if (fault.empty() && sends && !alone()) stage_chunk(steps_.mine(), bytes_of(buffer), bytes, 0);
   HVD_CHECK(open_call(record));
   if (alone()) return Done{};
+  return steps_.on_one_host() ? broadcast_on_host(record, bytes_of(buffer), bytes)
+                              : broadcast_chunks(record, bytes_of(buffer), bytes);
+}
+
+Outcome Communicator::broadcast_chunks(const CallRecord& record, std::byte* buffer,
+                                       std::size_t bytes) {
   for (std::size_t index = 0; index < chunks_in(bytes); ++index) {
     if (index > 0) HVD_CHECK(step(record));
-    if (sends) {
-      stage_chunk(steps_.mine(), bytes_of(buffer), bytes, index + 1);
+    if (rank() == record.root) {
+      stage_chunk(steps_.mine(), buffer, bytes, index + 1);
     } else {
-      std::memcpy(bytes_of(buffer) + index * kChunkBytes, steps_.theirs(root).input,
+      std::memcpy(buffer + index * kChunkBytes, steps_.theirs(record.root).input,
                   chunk_length(bytes, index));
     }
+  }
+  return Done{};
+}
+
+// After the first chunk a step carries as much as the areas of all ranks hold, since nobody else
+// writes into them: waiting for each other costs more than copying.
+Outcome Communicator::broadcast_on_host(const CallRecord& record, std::byte* buffer,
+                                        std::size_t bytes) {
+  const bool sends = rank() == record.root;
+  const std::size_t stretch = 2 * kChunkBytes * static_cast<std::size_t>(size());
+  const auto show = [&](std::size_t begin) {
+    const std::size_t end = std::min(bytes, begin + stretch);
+    for (int rank = 0; begin < end; ++rank) {
+      Area& area = steps_.next_of(rank);
+      for (std::byte* place : {area.input, area.result}) {
+        const std::size_t length = std::min(kChunkBytes, end - begin);
+        libhvd::copy(place, buffer + begin, length);
+        begin += length;
+      }
+    }
+  };
+  const auto take = [&](std::size_t begin) {
+    const std::size_t end = std::min(bytes, begin + stretch);
+    for (int rank = 0; begin < end; ++rank) {
+      const Area& area = steps_.theirs(rank);
+      for (const std::byte* place : {area.input, area.result}) {
+        const std::size_t length = std::min(kChunkBytes, end - begin);
+        libhvd::copy(buffer + begin, place, length);
+        begin += length;
+      }
+    }
+  };
+  if (!sends) libhvd::copy(buffer, steps_.theirs(record.root).input, chunk_length(bytes, 0));
+  for (std::size_t begin = kChunkBytes; begin < bytes; begin += stretch) {
+    if (sends) show(begin);
+    HVD_CHECK(step(record));
+    if (!sends) take(begin);
   }
   return Done{};
 }

@@ -60,6 +60,8 @@ class Communicator {
   const CallRecord& call_of(int rank) const;
   bool alone() const { return size() == 1; }  // then no data moves
 
+  Outcome broadcast_chunks(const CallRecord& record, std::byte* buffer, std::size_t bytes);
+  Outcome broadcast_on_host(const CallRecord& record, std::byte* buffer, std::size_t bytes);
   Outcome allreduce_small(const CallRecord& record, std::byte* output);
   Outcome allreduce_chunks(const CallRecord& record, const std::byte* input, std::byte* output);
   void reduce_slice(const CallRecord& record, std::size_t begin, std::size_t end);

@@ -29,7 +29,12 @@ class Lockstep {
   int size() const { return size_; }
 
   // The area to write before the next step. Nothing in it counts as used yet.
-  Area& mine() { return segment_->block(rank_).areas[(step_ + 1) % 2]; }
+  Area& mine() { return next_of(rank_); }
+
+  // The same of another rank, which writes nothing into its own for the next step: only where all
+  // ranks are on one host, as what stands here does not travel to others.
+  Area& next_of(int rank) { return segment_->block(rank).areas[(step_ + 1) % 2]; }
+  bool on_one_host() const { return !segment_->bridge(); }
 
   // Publishes it and waits for all ranks. Nothing: success; theirs() is valid until the next step.
   std::optional<Failure> step();

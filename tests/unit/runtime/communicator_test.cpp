@@ -5,6 +5,7 @@
 #include "support.hpp"
 
 #include <atomic>
+#include <numeric>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -165,6 +166,12 @@ TEST(Collectives, FollowOneAnother) {
       std::int64_t root_says = communicator.rank() == round % kSize ? round : -1;
       ASSERT_TRUE(communicator.broadcast(&root_says, 1, HVD_INT64, round % kSize, {}).ok());
       ASSERT_EQ(root_says, round);
+      std::vector<std::int32_t> large(count * 20, communicator.rank());
+      std::iota(large.begin(), large.end(), communicator.rank());
+      const int root = (round + 1) % kSize;
+      ASSERT_TRUE(communicator.broadcast(large.data(), large.size(), HVD_INT32, root, {}).ok());
+      for (std::size_t i = 0; i < large.size(); ++i)
+        ASSERT_EQ(large[i], root + static_cast<int>(i)) << i << " of " << large.size();
       const bool pause = round % 3 == 0;
       ASSERT_TRUE(!pause || communicator.barrier({}).ok());
     }

@@ -8,7 +8,6 @@
 #include <numeric>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include <gtest/gtest.h>
 

@@ -21,7 +21,8 @@ struct JobFolders {
   // "HVD_SHM_DIR=" and the shared folder.
   std::string cookie() const;
 
-  // Makes both, or the shared one alone, with mode 0700. Error: no room, no right; names the folder.
+  // Makes both, or the shared one alone, with mode 0700. Error: no room, no right; names the
+  // folder.
   Result<void> create(bool with_temporary) const;
 
   // Removes both with all they hold; what is not there is no error.

@@ -5,9 +5,9 @@
 #include "support.hpp"
 
 #include <atomic>
-#include <numeric>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include <gtest/gtest.h>
 

@@ -8,6 +8,7 @@ built. A step that passed on exactly these files, packages and kernel is not rep
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -20,6 +21,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
 
 from check_run import Log, PROCESSES, StepFailed, Tally, tell
 from check_steps import JOBS, Step, TOP, forget_logs, steps
@@ -204,6 +206,18 @@ class SoakResult:
         SOAK_RESULT.write_text("\n".join([self.HEAD, "", *lines, ""]))
 
 
+def only_check_here() -> IO[str] | None:
+    """Two would build into the same folders. Holds a lock until it is closed; none: somebody else has it."""
+    STAMPS.mkdir(parents=True, exist_ok=True)
+    lock = open(STAMPS / "lock", "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        return None
+    return lock
+
+
 def main() -> int:
     soak = "--soak" in sys.argv[1:]
     arguments = parse_arguments(steps(soak))
@@ -212,6 +226,10 @@ def main() -> int:
     repeat = arguments.again or soak or "CI" in os.environ
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # as Ctrl-C: what runs is ended, too
+    alone = only_check_here()
+    if alone is None:
+        print("check: another one is running in this folder", file=sys.stderr)
+        return 2
     check = Check(choose(steps(soak), arguments.steps), None if repeat else inputs_digest(),
                   SoakResult(steps(soak)).add if soak else None)
     try:

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -113,9 +114,13 @@ class LibsshAgent final : public Carrier {
         mailbox_(loop) {
     shared_->mailbox = &mailbox_;
     const auto old = block_everything();
-    thread_ = std::thread([this, shared = shared_, task = std::move(task)]() mutable {
-      run(shared, std::move(task));
-    });
+    try {
+      thread_ = std::thread(run, this, shared_, std::move(task));
+    } catch (const std::system_error& error) {
+      shared_->ended = true;
+      const std::string why = error.what();
+      mailbox_.post([this, why] { on_end({{"cannot start a thread: " + why}, false, {}, {}}); });
+    }
     ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
   }
 
@@ -126,7 +131,7 @@ class LibsshAgent final : public Carrier {
     const bool joins =
         shared_->has_ended.wait_for(lock, milliseconds(1000), [this] { return shared_->ended; });
     lock.unlock();
-    joins ? thread_.join() : thread_.detach();
+    if (thread_.joinable()) joins ? thread_.join() : thread_.detach();
   }
 
   std::string_view name() const override { return fallback_ ? fallback_->name() : "libssh"; }
@@ -162,16 +167,17 @@ class LibsshAgent final : public Carrier {
     return old;
   }
 
-  // The thread. `this` is used only under the lock, while the owner is there.
-  void run(const std::shared_ptr<Shared>& shared, Task task) {
+  // The thread. What it posts is called while the owner is there.
+  static void run(LibsshAgent* owner, const std::shared_ptr<Shared>& shared, Task task) {
     const auto post = [shared](std::function<void()> call) {
       const std::lock_guard lock(shared->mutex);
       if (shared->mailbox != nullptr) shared->mailbox->post(std::move(call));
     };
-    Login login(shared, std::move(task),
-                [this, post](std::string text) { post([this, text] { text_.add(text); }); });
+    Login login(shared, std::move(task), [owner, post](std::string text) {
+      post([owner, text] { owner->text_.add(text); });
+    });
     auto end = std::make_shared<End>(login.run());
-    post([this, end] { on_end(std::move(*end)); });
+    post([owner, end] { owner->on_end(std::move(*end)); });
     const std::lock_guard lock(shared->mutex);
     shared->socket.reset();
     shared->ended = true;

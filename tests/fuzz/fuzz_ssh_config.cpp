@@ -1,0 +1,21 @@
+// What ssh -G prints: a configuration has all that a login needs, anything else is refused in a
+// line.
+#include "expect.hpp"
+#include "remote/ssh_config.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto config = hvdrun::parse_ssh_config({reinterpret_cast<const char*>(data), size});
+  if (config) {
+    FUZZ_EXPECT(!config->host.empty() && !config->user.empty());
+    FUZZ_EXPECT(config->port >= 1 && config->port <= 65535);
+  } else {
+    FUZZ_EXPECT(!config.error().message.empty());
+    FUZZ_EXPECT(config.error().message.find('\n') == std::string::npos);
+  }
+  return 0;
+}

@@ -147,11 +147,11 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
 
 int Agent::run() {
   const auto created = folders_.create(options_.pmix != PmixMode::off);
-  if (!created) fail_job(created.error());
+  if (!created) fail_job(with_context(host_name(), created.error()));
   if (auto port = hold_master_port())
     master_port_ = std::move(*port);
   else
-    fail_job(port.error());
+    fail_job(with_context(host_name(), port.error()));
   say_hello();
   start_pmix();
   if (!left_) loop_.run();

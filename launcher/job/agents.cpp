@@ -310,7 +310,10 @@ std::string Agents::stage(const AgentState& agent) const {
   if (agent.gone || agent.dismissed || agent.started) return {};
   if (srun_ && !agent.link) return srun_->waiting_for();
   if (!agent.carrier) return "waiting for other hosts' logins";
-  if (!agent.reached) return "no answer: still connecting or logging in";
+  if (!agent.reached) {
+    const auto doing = agent.carrier->doing();
+    return "no answer: still " + (doing.empty() ? "connecting or logging in" : doing);
+  }
   if (!agent.greeted) return "hvdrun there does not get ready: it looks for GPUs and cores";
   return launched_ ? "its ranks are still being started" : "ready, waiting for the others";
 }

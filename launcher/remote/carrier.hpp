@@ -33,6 +33,10 @@ class Carrier {
   // Whether on_end has come, or is not to be waited for.
   virtual bool ended() const = 0;
 
+  // What it is at, as long as the agent has not been reached: "looking up its name". Empty: not
+  // known.
+  virtual std::string doing() const { return {}; }
+
   // Why there is no agent, when it has ended before the agent greeted: in a user's words, without
   // the host's name, so that hosts with one trouble can be told together.
   virtual std::string failure() const = 0;

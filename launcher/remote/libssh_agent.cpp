@@ -38,7 +38,8 @@ struct Shared {
   std::condition_variable has_ended;
   Mailbox* mailbox = nullptr;  // null: the owner has gone
   Fd socket;                   // of the connection, while there is one
-  bool cut = false;            // the owner wants it to end
+  std::string doing = "reading the ssh configuration";
+  bool cut = false;  // the owner wants it to end
   bool ended = false;
 };
 
@@ -67,11 +68,14 @@ class Login {
     auto config = configuration();
     if (!config)
       return hand_over(fmt::format("the system's ssh is needed for {}", config.error().message));
+    now("looking up its name");
     auto socket = connect_to_ssh(*config, task_.options.connect_timeout,
                                  [this](int made) { note_socket(made); });
     if (!socket) return {socket.error(), false, {}, {}};
+    now("logging in");
     auto session = SshSession::log_in(*config, std::move(*socket), task_.options.connect_timeout);
     if (!session) return hand_over(session.error().message);
+    now("starting hvdrun there");
     if (auto started = session->start(remote_command(task_.options, task_.arguments)); !started)
       return hand_over(started.error().message);
     End end;
@@ -87,11 +91,17 @@ class Login {
     return parse_ssh_config(text);
   }
 
+  void now(std::string doing) {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->doing = std::move(doing);
+  }
+
   End hand_over(std::string why) { return {{std::move(why)}, true, {}, std::move(task_.stream)}; }
 
   // From here on cut() reaches it; whoever owns it may close it.
   void note_socket(int socket) {
     const std::lock_guard lock(shared_->mutex);
+    shared_->doing = "connecting";
     shared_->socket.reset(::fcntl(socket, F_DUPFD_CLOEXEC, 0));
     if (shared_->cut) ::shutdown(shared_->socket.get(), SHUT_RDWR);
   }
@@ -137,6 +147,12 @@ class LibsshAgent final : public Carrier {
   std::string_view name() const override { return fallback_ ? fallback_->name() : "libssh"; }
   bool ended() const override { return fallback_ ? fallback_->ended() : end_.has_value(); }
   void kill(pid_t agent) override { fallback_ ? fallback_->kill(agent) : cut(); }
+
+  std::string doing() const override {
+    if (fallback_) return fallback_->doing();
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->doing;
+  }
 
   std::string failure() const override {
     if (fallback_) return fallback_->failure();

@@ -182,6 +182,15 @@ def test_an_agent_or_its_guard_is_killed(jobs: Jobs, victim: str, client: str) -
     assert code == 125 and "on n2 was " in err, err
 
 
+@CLIENTS
+def test_the_hosts_sshd_is_killed(jobs: Jobs, client: str) -> None:
+    job = start_sleepers(jobs, "--ssh-client", client)
+    jobs.cluster.output("pkill", "-9", "-f", "sshd: user", on="n2", user="root")
+    code, _, err = finish(job)
+    assert code == 125 and "the agent on n2 was lost" in err, err
+    wait_until(lambda: not jobs.left(), "the agent on n2 has ended by itself", 10)
+
+
 def test_agent_and_guard_are_killed_at_once(jobs: Jobs) -> None:
     """Then nobody is left there who could clear away, and hvdrun logs in once more."""
     job = start_sleepers(jobs)
@@ -308,12 +317,39 @@ def test_hosts_that_libssh_does_not_do_are_left_to_ssh(jobs: Jobs) -> None:
         assert done.returncode == 125 and "n2: libssh: the system's ssh is needed for ProxyJump" in done.stderr, done.stderr
 
 
+@CLIENTS
+def test_hosts_by_ipv6(jobs: Jobs, client: str) -> None:
+    done = jobs.run("--ssh-client", client, "--label", "none", "-H", "[fd80::11]:1,n2-v6:1", "hostname")
+    assert done.returncode == 0 and sorted(done.stdout.split()) == ["n1", "n2"], done.stderr
+
+
 def test_a_login_that_fails_is_tried_once_more_by_ssh(jobs: Jobs) -> None:
     """The host's key stands where libssh does not look for it."""
     with ssh_config(jobs, "UserKnownHostsFile ~/.ssh/none ~/.ssh/known\nGlobalKnownHostsFile /dev/null\n"):
         jobs.cluster.output("sh", "-c", "grep '^n1' /etc/ssh/ssh_known_hosts > .ssh/known")
         done = jobs.run("--verbose", "-H", "n1:1", "true")
         assert done.returncode == 0 and re.search(r"n1 +\d+ +ssh ", done.stderr), done.stderr
+
+
+def test_a_host_without_room(jobs: Jobs) -> None:
+    jobs.cluster.output("mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=1", "none", "/dev/shm", on="n2", user="root")
+    try:
+        done = jobs.run("-H", "n1:1,n2:1", "true")
+        assert done.returncode == 125 and "n2: cannot make the job's folder /dev/shm/hvd-" in done.stderr, done.stderr
+        assert "No space left on device" in done.stderr, done.stderr
+    finally:
+        jobs.cluster.output("umount", "/dev/shm", on="n2", user="root")
+
+
+@CLIENTS
+def test_a_host_without_the_users_home(jobs: Jobs, client: str) -> None:
+    """Its keys are there, so nobody comes in."""
+    jobs.cluster.output("mount", "-t", "tmpfs", "none", "/home", on="n2", user="root")
+    try:
+        done = jobs.run("--ssh-client", client, "-H", "n1:1,n2:1", "true")
+        assert done.returncode == 125 and "n2: the login was refused" in done.stderr, done.stderr
+    finally:
+        jobs.cluster.output("umount", "/home", on="n2", user="root")
 
 
 def test_a_folder_that_is_not_there(jobs: Jobs) -> None:
@@ -327,7 +363,7 @@ def test_a_start_that_takes_too_long_names_the_hosts(jobs: Jobs) -> None:
     jobs.cluster.freeze("n2")
     done = jobs.run("-H", "n1:1,n2:1", "--start-timeout", 2, "true")
     assert done.returncode == 124, done.stderr
-    assert "hvdrun: n2: no answer: still connecting" in done.stderr and "hvdrun: n1: ready" in done.stderr, done.stderr
+    assert "hvdrun: n2: no answer: still logging in" in done.stderr and "hvdrun: n1: ready" in done.stderr, done.stderr
     jobs.cluster.thaw("n2")
     wait_until(lambda: not jobs.left(), "nothing is left after the thaw", 10)
 

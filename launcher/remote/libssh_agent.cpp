@@ -96,7 +96,9 @@ class Login {
     shared_->doing = std::move(doing);
   }
 
-  End hand_over(std::string why) { return {{std::move(why)}, true, {}, std::move(task_.stream)}; }
+  End hand_over(const std::string& why) {
+    return {{"libssh: " + why}, true, {}, std::move(task_.stream)};
+  }
 
   // From here on cut() reaches it; whoever owns it may close it.
   void note_socket(int socket) {
@@ -159,7 +161,7 @@ class LibsshAgent final : public Carrier {
     if (!end_) return {};
     if (end_->exit_code)
       return explain_agent_end(*end_->exit_code, text_.beginning(), options_.agent_path);
-    return explain_login_failure("libssh", "libssh: " + end_->error.message, target_.host);
+    return explain_login_failure("libssh", end_->error.message, target_.host);
   }
 
   bool wait() override {

@@ -191,7 +191,7 @@ class LibsshAgent final : public Carrier {
       const std::lock_guard lock(shared->mutex);
       if (shared->mailbox != nullptr) shared->mailbox->post(std::move(call));
     };
-    Login login(shared, std::move(task), [owner, post](std::string text) {
+    Login login(shared, std::move(task), [owner, post](const std::string& text) {
       post([owner, text] { owner->text_.add(text); });
     });
     auto end = std::make_shared<End>(login.run());

@@ -90,6 +90,8 @@ def stop_warden(folder: Path) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return  # it has ended
         except BlockingIOError:
+            wait_until(lambda: file.seek(0) == 0 and file.read().endswith("\n"), "the warden has written its pid")
+            file.seek(0)
             pid = int(file.read())
         with contextlib.suppress(ProcessLookupError):
             end_process(pid)
@@ -204,6 +206,12 @@ class Cluster:
     def kill(self, host: str) -> None:
         """Power off: all processes are gone, its peers are told nothing, its /tmp and /run are lost."""
         self._switch("kill", host)
+
+    def kill_at_once(self, host: str, pids: list[str]) -> None:
+        """KILL to all of them. A later one may have gone by then because of an earlier one."""
+        said = self.run("kill", "-KILL", *pids, on=host, user="root").stderr.splitlines()
+        gone = [line for line in said if "No such process" in line]
+        assert gone == said and len(gone) < len(pids), said
 
     def power_on(self, host: str) -> None:
         """Returns when its services listen; Slurm may need a moment more (wait_idle)."""

@@ -224,7 +224,7 @@ def test_guard_and_agent_are_killed_at_once(cluster: Cluster, started: list[Agen
     started.append(agents)
     agents.wait_for("output", 4)
     victims = pids(cluster, "n3", "hvdrun-guard") + pids(cluster, "n3", "hvdrun-agent")
-    cluster.output("kill", "-KILL", *victims, on="n3", user="root")
+    cluster.kill_at_once("n3", victims)
     agents.wait_for("closed n3")
     agents.say("stop")
     agents.wait()

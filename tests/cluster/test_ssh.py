@@ -194,8 +194,7 @@ def test_the_hosts_sshd_is_killed(jobs: Jobs, client: str) -> None:
 def test_agent_and_guard_are_killed_at_once(jobs: Jobs) -> None:
     """Then nobody is left there who could clear away, and hvdrun logs in once more."""
     job = start_sleepers(jobs)
-    pids = [jobs.pid_of("n2", name) for name in ("hvdrun-guard", "hvdrun-agent")]  # which ends the other
-    jobs.cluster.output("kill", "-9", *pids, on="n2", user="root")
+    jobs.cluster.kill_at_once("n2", [jobs.pid_of("n2", name) for name in ("hvdrun-agent", "hvdrun-guard")])
     code, _, err = finish(job)
     assert code == 125 and " on n2 was " in err, err  # the agent may have had time to tell of its guard
 

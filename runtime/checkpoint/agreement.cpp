@@ -21,17 +21,29 @@ const CallOptions& call_options() {
   return *options;
 }
 
-Outcome agree(Communicator& communicator, const Outcome& own) {
+Result<std::optional<Error>> first_failure(Communicator& communicator, const Outcome& own) {
   std::int64_t failed = own.ok() ? 0 : communicator.size() - communicator.rank();
   HVD_CHECK(communicator.allreduce(&failed, &failed, 1, HVD_INT64, HVD_MAX, call_options()));
-  if (failed == 0) return Done{};
+  if (failed == 0) return std::optional<Error>();
   const int culprit = communicator.size() - static_cast<int>(failed);
   hvd_status status = own.ok() ? HVD_OK : own.error().status;
   std::string text = own.ok() ? "" : own.error().message;
   HVD_CHECK(communicator.broadcast(&status, 1, HVD_INT32, culprit, call_options()));
   HVD_CHECK(share_bytes_of(communicator, text, culprit));
-  if (culprit == communicator.rank()) return own;
-  return fail(status, "rank " + std::to_string(culprit) + ": " + text);
+  if (culprit == communicator.rank()) return std::optional(own.error());
+  return std::optional(fail(status, "rank " + std::to_string(culprit) + ": " + text));
+}
+
+Outcome agree(Communicator& communicator, const Outcome& own) {
+  HVD_TRY(const auto failed, first_failure(communicator, own));
+  if (failed) return *failed;
+  return Done{};
+}
+
+Result<bool> true_everywhere(Communicator& communicator, bool own) {
+  std::uint8_t all = own ? 1 : 0;
+  HVD_CHECK(communicator.allreduce(&all, &all, 1, HVD_UINT8, HVD_MIN, call_options()));
+  return all != 0;
 }
 
 Result<bool> same_everywhere(Communicator& communicator, std::int64_t number) {

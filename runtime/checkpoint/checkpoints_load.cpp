@@ -1,7 +1,7 @@
 // Looking for a checkpoint and loading it: the part of Checkpoints that reads.
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/checkpoints.hpp"
-#include "checkpoint/load_stream.hpp"
+#include "checkpoint/load_data.hpp"
 
 #include <string_view>
 #include <unordered_map>
@@ -122,7 +122,7 @@ Result<std::optional<Found>> Checkpoints::load(Communicator& communicator,
     own = room.ok() ? Outcome(Done{}) : Outcome(room.error());
     HVD_CHECK(agree(communicator, own));
     HVD_TRY(const auto bad,
-            load_data(communicator, found->index, candidate ? &candidate->file : nullptr, *room));
+            load_data(communicator, *found, candidate ? &candidate->file : nullptr, *room));
     if (!bad) return found;
     if (!candidate) continue;
     search->skip(*candidate, *bad);

@@ -2,9 +2,7 @@
 
 #include "checkpoint/agreement.hpp"
 
-#include <algorithm>
 #include <condition_variable>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <system_error>
@@ -18,53 +16,6 @@ namespace {
 constexpr std::uint64_t kAhead = 6;
 
 constexpr std::int64_t kDamaged = -1;
-
-// Which buffers the blocks go to.
-class BlockMap {
- public:
-  BlockMap(const Index& index, const Destinations& destinations)
-      : index_(index), destinations_(destinations) {}
-
-  std::uint64_t length(std::uint64_t block) const { return index_.blocks.length(block); }
-
-  // The place in the caller's memory when the block lies in one part; else null.
-  std::byte* direct(std::uint64_t block) const {
-    const std::size_t part = first_part(block);
-    const std::uint64_t begin = index_.blocks.begin(block);
-    const Part& first = index_.parts[part];
-    const bool inside =
-        first.offset <= begin && begin + length(block) <= first.offset + first.description.bytes;
-    return inside ? destinations_[part] + (begin - first.offset) : nullptr;
-  }
-
-  // Copies a block's bytes to where they belong.
-  void scatter(std::uint64_t block, const std::byte* bytes) const {
-    const std::uint64_t begin = index_.blocks.begin(block);
-    const std::uint64_t end = begin + length(block);
-    for (std::size_t i = first_part(block); i < index_.parts.size(); ++i) {
-      const Part& part = index_.parts[i];
-      if (part.offset >= end) break;
-      const std::uint64_t from = std::max(begin, part.offset);
-      const std::uint64_t to = std::min(end, part.offset + part.description.bytes);
-      if (from < to)
-        std::memcpy(destinations_[i] + (from - part.offset), bytes + (from - begin), to - from);
-    }
-  }
-
- private:
-  // The first part that ends after the block's begin. A block has at least a byte of some part: the
-  // data ends with one.
-  std::size_t first_part(std::uint64_t block) const {
-    const std::uint64_t begin = index_.blocks.begin(block);
-    const auto found = std::ranges::partition_point(index_.parts, [begin](const Part& part) {
-      return part.offset + part.description.bytes <= begin;
-    });
-    return static_cast<std::size_t>(found - index_.parts.begin());
-  }
-
-  const Index& index_;
-  const Destinations& destinations_;
-};
 
 // Reads and checks blocks in order, on a thread of its own, up to kAhead before they are used.
 class Reader {
@@ -209,9 +160,9 @@ Result<std::optional<std::string>> receive(Communicator& communicator, const Blo
 
 }  // namespace
 
-Result<std::optional<std::string>> load_data(Communicator& communicator, const Index& index,
-                                             const CheckpointFile* file,
-                                             const Destinations& destinations) {
+Result<std::optional<std::string>> stream_data(Communicator& communicator, const Index& index,
+                                               const CheckpointFile* file,
+                                               const Destinations& destinations) {
   const BlockMap map(index, destinations);
   const std::uint64_t blocks = index.blocks.count();
   return file != nullptr ? send(communicator, map, blocks, *file)

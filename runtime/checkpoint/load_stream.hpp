@@ -3,29 +3,22 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "checkpoint/block_map.hpp"
 #include "checkpoint/checkpoint_file.hpp"
 #include "checkpoint/format.hpp"
-#include "checkpoint/item.hpp"
 #include "collective/communicator.hpp"
 
-#include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
-#include <vector>
 
 namespace libhvd::checkpoint {
-
-// Where the parts of a checkpoint go: one pointer a part, with room for its bytes.
-using Destinations = std::vector<std::byte*>;
 
 // A collective; the same index on all ranks. `file` is rank 0's, null elsewhere. The answer:
 // nothing when all data has come; why the file cannot be used, on rank 0 (elsewhere an empty text),
 // when a block is damaged, and then some of the data has come. Error: only what the communicator
 // says.
-Result<std::optional<std::string>> load_data(Communicator& communicator, const Index& index,
-                                             const CheckpointFile* file,
-                                             const Destinations& destinations);
+Result<std::optional<std::string>> stream_data(Communicator& communicator, const Index& index,
+                                               const CheckpointFile* file,
+                                               const Destinations& destinations);
 
 }  // namespace libhvd::checkpoint

@@ -33,6 +33,7 @@ class Communicator {
 
   int rank() const { return steps_.rank(); }
   int size() const { return steps_.size(); }
+  bool on_one_host() const { return steps_.on_one_host(); }
 
   Outcome allreduce(const void* input, void* output, std::size_t count, hvd_type type, hvd_op op,
                     const CallOptions& options);

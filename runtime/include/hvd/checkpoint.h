@@ -116,8 +116,10 @@ typedef struct hvd_checkpoint {
  * must be those of the checkpoint, in any order: HVD_ERROR_MISMATCH lists what differs, and nothing
  * was written. `checkpoint` (may be null) says which it was; `found` is 0, and HVD_OK the answer,
  * only for a folder without any checkpoint. When there are some and none can be read, it is an
- * error. Damaged data may show late: after an error that is not HVD_ERROR_MISMATCH or
- * HVD_ERROR_INVALID_ARGUMENT the state may hold parts of a checkpoint. */
+ * error. Rank 0 looks for it; when all ranks are on one host and see the file each reads it for
+ * itself, else rank 0 reads it and its data is broadcast. Damaged data may show late: after an
+ * error that is not HVD_ERROR_MISMATCH or HVD_ERROR_INVALID_ARGUMENT the state may hold parts of a
+ * checkpoint. */
 HVD_API hvd_status hvd_checkpoints_load(hvd_checkpoints* checkpoints, const hvd_item* items,
                                         size_t count, hvd_which which, hvd_checkpoint* checkpoint);
 

@@ -1,8 +1,5 @@
 #include "api/border.hpp"
 
-#include "base/clock.hpp"
-
-#include <cstring>
 #include <utility>
 
 namespace libhvd {
@@ -68,21 +65,6 @@ CallOptions read_options(const hvd_options* options) {
   }
   if (size >= sizeof(hvd_options)) read.name = options->name;
   return read;
-}
-
-Outcome run_collective(Session& session, const char* what, const CallOptions& options,
-                       const std::function<Outcome()>& body) {
-  StatusPage& page = session.page();
-  if (!page) return body();
-  const Communicator& communicator = session.communicator();
-  std::string label = what + std::strlen("hvd_");
-  if (options.name != nullptr) label += std::string(" ") + options.name;
-  page.begin_collective(label);
-  const std::uint64_t start = monotonic_ns();
-  const std::uint64_t waited = communicator.waited_ns();
-  Outcome outcome = body();
-  page.end_collective(outcome.ok(), monotonic_ns() - start, communicator.waited_ns() - waited);
-  return outcome;
 }
 
 }  // namespace libhvd

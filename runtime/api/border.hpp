@@ -5,8 +5,9 @@
 #include "api/process.hpp"
 #include "base/result.hpp"
 
+#include <cstdint>
+#include <cstring>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <new>
 #include <string>
@@ -46,8 +47,20 @@ class RootBody {
 Error inside_root_body(const char* what);
 
 // Runs a collective and keeps the status page. The caller holds Process::calls.
+template <class Body>
 Outcome run_collective(Session& session, const char* what, const CallOptions& options,
-                       const std::function<Outcome()>& body);
+                       const Body& body) {
+  StatusPage& page = session.page();
+  if (!page) return body();
+  const Communicator& communicator = session.communicator();
+  const std::uint64_t start = session.clock().now_ns();
+  const std::uint64_t waited = communicator.waited_ns();
+  page.begin_collective(what + std::strlen("hvd_"), options.name, start);
+  Outcome outcome = body();
+  page.end_collective(outcome.ok(), session.clock().now_ns() - start,
+                      communicator.waited_ns() - waited);
+  return outcome;
+}
 
 // body: () -> hvd_status.
 template <class Body>

@@ -149,6 +149,32 @@ int hvd_is_homogeneous(void) {
                [](const Session& session) { return session.topology().is_homogeneous ? 1 : 0; });
 }
 
+hvd_status hvd_alloc(size_t bytes, void** memory) {
+  std::shared_ptr<libhvd::SharedMemory> shared;
+  const hvd_status found = libhvd::with_session("hvd_alloc", [&](Session& session) -> Outcome {
+    shared = session.communicator().memory();
+    return libhvd::Done{};
+  });
+  if (found != HVD_OK) return found;
+  return guard(
+      "hvd_alloc", [&]() -> hvd_status {  // not under the session's lock, as this may take long
+        if (memory == nullptr)
+          return report(libhvd::fail(HVD_ERROR_INVALID_ARGUMENT, "hvd_alloc: memory is null"));
+        const auto allocated = process().buffers.allocate(shared, bytes);
+        if (!allocated.ok()) return report(libhvd::with_context("hvd_alloc", allocated.error()));
+        *memory = *allocated;
+        return HVD_OK;
+      });
+}
+
+hvd_status hvd_free(void* memory) {
+  return guard("hvd_free", [=]() -> hvd_status {
+    if (memory == nullptr || process().forked) return HVD_OK;
+    const Outcome freed = process().buffers.free(memory);
+    return freed.ok() ? HVD_OK : report(libhvd::with_context("hvd_free", freed.error()));
+  });
+}
+
 hvd_status hvd_allreduce(const void* input, void* output, size_t count, hvd_type type, hvd_op op,
                          const hvd_options* options) {
   return collective("hvd_allreduce", options, [=](auto& communicator, const CallOptions& read) {

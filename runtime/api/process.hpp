@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/session.hpp"
+#include "api/shared_buffers.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -17,6 +18,7 @@ struct Process {
   std::unique_ptr<Session> session;
   std::shared_ptr<void> lasting;  // see Bootstrap::lasting
   std::uint64_t generation = 0;
+  SharedBuffers buffers;  // of hvd_alloc
   bool handlers_set = false;
   std::atomic<bool> forked{false};  // we are a child of the process that holds the session
 };

@@ -5,6 +5,7 @@
 #include "api/meeting.hpp"
 #include "base/environment.hpp"
 #include "base/result.hpp"
+#include "base/tick_clock.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/topology.hpp"
 #include "collective/communicator.hpp"
@@ -45,6 +46,7 @@ class Session {
   Communicator& communicator() { return communicator_; }
   StatusPage& page() { return page_; }
   SignalWatch& signals() { return signals_; }
+  TickClock& clock() { return clock_; }
 
   int restart_count() const { return surroundings_.restart_count; }
 
@@ -61,6 +63,7 @@ class Session {
   std::unique_ptr<Bridge> bridge_;  // see Meeting
   StatusPage page_;
   SignalWatch signals_;
+  TickClock clock_;
   Surroundings surroundings_;
 };
 

@@ -2,34 +2,22 @@
 
 #include "collective/element.hpp"
 
-#include <cstdint>
-#include <limits>
-
 namespace libhvd {
 namespace {
-
-// Counts stay below this in bytes, so that no sum or product of them overflows.
-constexpr std::size_t kMostBytes = std::numeric_limits<std::int64_t>::max() / 4096;
 
 std::string check_type(hvd_type type) {
   if (element_size(type) != 0) return {};
   return "the type " + std::to_string(type) + " is none of HVD_UINT8, HVD_INT8, …";
 }
 
-std::string check_count(std::size_t count, hvd_type type) {
-  if (count <= kMostBytes / element_size(type)) return {};
+std::string check_count(std::size_t count) {
+  if (count <= kMostElements) return {};
   return "the count " + std::to_string(count) + " is more than any memory holds";
 }
 
 std::string check_buffer(const char* what, const void* buffer, std::size_t count) {
   if (buffer != nullptr || count == 0) return {};
   return std::string("the ") + what + " is null with a count of " + std::to_string(count);
-}
-
-bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
-  const auto first = reinterpret_cast<std::uintptr_t>(a);
-  const auto second = reinterpret_cast<std::uintptr_t>(b);
-  return first < second + b_bytes && second < first + a_bytes;
 }
 
 }  // namespace
@@ -41,7 +29,7 @@ std::string check_allreduce(const void* input, const void* output, std::size_t c
     return "the op " + std::to_string(op) + " is none of HVD_AVERAGE, HVD_SUM, …";
   }
   if (type == HVD_BOOL && op == HVD_AVERAGE) return "there is no average of bool";
-  if (auto fault = check_count(count, type); !fault.empty()) return fault;
+  if (auto fault = check_count(count); !fault.empty()) return fault;
   if (auto fault = check_buffer("input", input, count); !fault.empty()) return fault;
   if (auto fault = check_buffer("output", output, count); !fault.empty()) return fault;
   const std::size_t bytes = count * element_size(type);
@@ -58,14 +46,14 @@ std::string check_broadcast(const void* buffer, std::size_t count, hvd_type type
     return "the root " + std::to_string(root) + " is not a rank of 0 to " +
            std::to_string(size - 1);
   }
-  if (auto fault = check_count(count, type); !fault.empty()) return fault;
+  if (auto fault = check_count(count); !fault.empty()) return fault;
   return check_buffer("buffer", buffer, count);
 }
 
 std::string check_allgather(const void* input, std::size_t rows, std::size_t row_size,
                             hvd_type type, const void* output, std::size_t output_rows) {
   if (auto fault = check_type(type); !fault.empty()) return fault;
-  if (auto fault = check_count(row_size, type); !fault.empty()) return fault;
+  if (auto fault = check_count(row_size); !fault.empty()) return fault;
   if (row_size == 0) return {};
   const std::size_t most_rows = kMostBytes / element_size(type) / row_size;
   if (rows > most_rows || output_rows > most_rows) {

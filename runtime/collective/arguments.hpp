@@ -1,12 +1,34 @@
 // What can be wrong with one rank's arguments, as text for its peers; "" when nothing is.
 #pragma once
 
+#include "collective/element.hpp"
 #include "hvd/hvd.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <string>
 
 namespace libhvd {
+
+// Counts stay below this in bytes, so that no sum or product of them overflows.
+inline constexpr std::size_t kMostBytes = std::numeric_limits<std::int64_t>::max() / 4096;
+inline constexpr std::size_t kMostElements = kMostBytes / 8;
+
+inline bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  const auto first = reinterpret_cast<std::uintptr_t>(a);
+  const auto second = reinterpret_cast<std::uintptr_t>(b);
+  return first < second + b_bytes && second < first + a_bytes;
+}
+
+// Whether check_allreduce() would say "", for the small calls in which its texts show.
+inline bool allreduce_is_sound(const void* input, const void* output, std::size_t count,
+                               hvd_type type, hvd_op op) {
+  const std::size_t element = element_size(type);
+  return element != 0 && op_exists(op) && (type != HVD_BOOL || op != HVD_AVERAGE) &&
+         count <= kMostElements && (count == 0 || (input != nullptr && output != nullptr)) &&
+         (input == output || !overlap(input, count * element, output, count * element));
+}
 
 std::string check_allreduce(const void* input, const void* output, std::size_t count, hvd_type type,
                             hvd_op op);

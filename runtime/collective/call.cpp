@@ -108,13 +108,6 @@ std::optional<Error> find_small_output(Records records) {
                   " rows come, but there is room for " + text);
 }
 
-// The common case, without building any text.
-bool same_call(const CallRecord& a, const CallRecord& b) {
-  return a.kind == b.kind && a.type == b.type && a.op == b.op && a.root == b.root &&
-         (a.count == b.count || a.kind == Collective::allgather) && a.row_size == b.row_size &&
-         a.name_hash == b.name_hash;
-}
-
 }  // namespace
 
 const char* collective_name(Collective kind) {
@@ -131,13 +124,31 @@ const char* collective_name(Collective kind) {
   return "unknown";
 }
 
-CallRecord make_record(Collective kind, const char* name) {
+CallBrief make_brief(const Call& call) {
+  return {.kind = static_cast<std::uint8_t>(call.kind),
+          .type = static_cast<std::uint8_t>(call.type),
+          .op = static_cast<std::uint8_t>(call.op),
+          .faulty = !call.fault.empty(),
+          .root = call.root,
+          .count = call.kind == Collective::allgather ? 0 : call.count,
+          .row_size = call.row_size,
+          .name_hash = call.name == nullptr ? 0 : hash_name(call.name)};
+}
+
+CallRecord make_record(const Call& call) {
   CallRecord record{};
-  record.kind = kind;
-  if (name != nullptr) {
-    record.name_hash = hash_name(name);
-    copy_text(record.name, name);
+  record.kind = call.kind;
+  record.type = call.type;
+  record.op = call.op;
+  record.root = call.root;
+  record.count = call.count;
+  record.row_size = call.row_size;
+  record.output_rows = call.output_rows;
+  if (call.name != nullptr) {
+    record.name_hash = hash_name(call.name);
+    copy_text(record.name, call.name);
   }
+  copy_text(record.fault, call.fault);
   return record;
 }
 
@@ -147,20 +158,14 @@ std::string describe_call(const CallRecord& record) {
   return text;
 }
 
-std::optional<Error> find_disagreement(std::span<const CallRecord* const> records) {
-  bool faulty = false;
-  bool same = true;
-  for (const CallRecord* record : records) {
-    faulty = faulty || record->fault[0] != '\0';
-    same = same && same_call(*records[0], *record);
+Error find_disagreement(std::span<const CallRecord* const> records) {
+  if (auto fault = find_fault(records)) return *fault;
+  if (auto other = find_other_collective(records)) return *other;
+  if (auto difference = find_difference(records)) return *difference;
+  if (records[0]->kind == Collective::allgather) {
+    if (auto small = find_small_output(records)) return *small;
   }
-  if (faulty) return find_fault(records);
-  if (!same) {
-    auto other = find_other_collective(records);
-    return other ? other : find_difference(records);
-  }
-  if (records[0]->kind == Collective::allgather) return find_small_output(records);
-  return std::nullopt;
+  return fail(HVD_ERROR_MISMATCH, describe_call(*records[0]) + ": the ranks do not agree");
 }
 
 }  // namespace libhvd

@@ -1,4 +1,6 @@
-// What a rank says about a collective that it calls, for its peers to compare with their own.
+// What a rank says about a collective that it calls, for its peers to compare with their own: a
+// brief with every call, and a record with all there is to tell once the briefs do not fit
+// together.
 #pragma once
 
 #include "base/result.hpp"
@@ -16,32 +18,59 @@ enum class Collective : std::int32_t { allreduce = 1, broadcast, allgather, barr
 
 const char* collective_name(Collective kind);
 
+// A collective as its caller asks for it. Fields that it does not use are 0.
+struct Call {
+  Collective kind;
+  hvd_type type = 0;
+  hvd_op op = 0;
+  std::int32_t root = 0;
+  std::uint64_t count = 0;        // elements; for an allgather this rank's rows
+  std::uint64_t row_size = 0;     // allgather
+  std::uint64_t output_rows = 0;  // allgather: how many rows fit into this rank's output
+  const char* name = nullptr;     // null: none
+  std::string fault = {};         // why this rank cannot take part; "" when it can
+};
+
+// Lives in shared memory: no pointers. Equal on all ranks, and not faulty, when their calls fit
+// together.
+struct CallBrief {
+  std::uint8_t kind;
+  std::uint8_t type;
+  std::uint8_t op;
+  std::uint8_t faulty;
+  std::int32_t root;
+  std::uint64_t count;  // 0 for an allgather, whose ranks may differ in it
+  std::uint64_t row_size;
+  std::uint64_t name_hash;  // of the whole name; 0 without one
+  bool operator==(const CallBrief&) const = default;
+};
+
+CallBrief make_brief(const Call& call);
+
 inline constexpr std::size_t kNameBytes = 128;
 inline constexpr std::size_t kFaultBytes = 192;
 
-// Lives in shared memory: no pointers. Fields that a collective does not use are 0.
+// Lives in shared memory, too.
 struct CallRecord {
   Collective kind;
   hvd_type type;
   hvd_op op;
   std::int32_t root;
-  std::uint64_t count;        // elements; for an allgather this rank's rows
-  std::uint64_t row_size;     // allgather
-  std::uint64_t output_rows;  // allgather: how many rows fit into this rank's output
-  std::uint64_t name_hash;    // of the whole name; 0 without one
-  char name[kNameBytes];      // as much as fits; "" without one
-  char fault[kFaultBytes];    // why this rank cannot take part; "" when it can
+  std::uint64_t count;
+  std::uint64_t row_size;
+  std::uint64_t output_rows;
+  std::uint64_t name_hash;
+  char name[kNameBytes];    // as much as fits; "" without one
+  char fault[kFaultBytes];  // why this rank cannot take part; "" when it can
 };
 
-// A record with a name (nullptr: none), all else 0.
-CallRecord make_record(Collective kind, const char* name);
+CallRecord make_record(const Call& call);
 
 // `allreduce "grad.3"`, for messages.
 std::string describe_call(const CallRecord& record);
 
 // The error that this set of calls is, one record a rank: a rank with a fault, or ranks that called
-// different things. Nothing when they fit together. All ranks get the same answer, as they see the
-// same records.
-std::optional<Error> find_disagreement(std::span<const CallRecord* const> records);
+// different things. All ranks get the same answer, as they see the same records.
+Error find_disagreement(std::span<const CallRecord* const> records);
 
 }  // namespace libhvd

@@ -1,9 +1,10 @@
 // The collectives of one job (or, in a test, of one set of threads) over a shared segment.
 //
 // One object a rank, used by one thread at a time. Every call begins with a step in which the ranks
-// show each other what they call, together with the first chunk of data; what does not fit together
-// is the same error on all of them, nothing has been written, and the next call works. When a rank
-// dies or leaves, the running call and all later ones fail with HVD_ERROR_PEER.
+// show each other what they call, together with the first chunk of data. When that does not fit
+// together a second step tells them why: it is the same error on all of them, nothing has been
+// written, and the next call works. When a rank dies or leaves, the running call and all later ones
+// fail with HVD_ERROR_PEER.
 //
 // Arguments are those of hvd.h, unchecked: what is wrong with them is told to all ranks here.
 #pragma once
@@ -11,10 +12,12 @@
 #include "base/result.hpp"
 #include "collective/call.hpp"
 #include "transport/lockstep.hpp"
+#include "transport/shared_memory.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +47,9 @@ class Communicator {
                     const CallOptions& options);
   Outcome barrier(const CallOptions& options);
 
+  // Memory in which collectives reach this rank's buffers without copying them.
+  const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
+
   // Tells the peers that this rank takes part no more. The last call on the object.
   void leave() { steps_.leave(); }
 
@@ -54,20 +60,43 @@ class Communicator {
   std::uint64_t waited_ns() const { return steps_.waited_ns(); }
 
  private:
-  // Shows the call to the peers and theirs to us. The caller has put its first chunk into
-  // steps_.mine().
-  Outcome open_call(const CallRecord& record);
-  Outcome step(const CallRecord& record);
-  const CallRecord& call_of(int rank) const;
+  // An allreduce's buffers, one pair a rank: as told to others, and mapped here.
+  struct SharedPair {
+    SharedPlace input, output;
+  };
+  struct BufferPair {
+    const std::byte* input;
+    std::byte* output;
+  };
+  using BufferPairs = std::vector<BufferPair>;
+
+  // Shows the call to the peers and theirs to us, and finds out whether they fit together. The
+  // caller has put its first chunk into steps_.mine().
+  Outcome open_call(const Call& call);
+  Error explain(const Call& call);
+  Outcome step(const Call& call);
+  // What stands beside a rank's brief.
+  std::byte* own_inline_data();
+  const std::byte* inline_data(int rank) const;
   bool alone() const { return size() == 1; }  // then no data moves
 
-  Outcome broadcast_chunks(const CallRecord& record, std::byte* buffer, std::size_t bytes);
-  Outcome broadcast_on_host(const CallRecord& record, std::byte* buffer, std::size_t bytes);
-  Outcome allreduce_small(const CallRecord& record, std::byte* output);
-  Outcome allreduce_chunks(const CallRecord& record, const std::byte* input, std::byte* output);
-  void reduce_slice(const CallRecord& record, std::size_t begin, std::size_t end);
+  Outcome broadcast_chunks(const Call& call, std::byte* buffer, std::size_t bytes);
+  Outcome broadcast_on_host(const Call& call, std::byte* buffer, std::size_t bytes);
+  Outcome allreduce_inline(const Call& call, const void* input, void* output);
+  Outcome allreduce_small(const Call& call, const void* input, void* output);
+  Outcome allreduce_large(const Call& call, const std::byte* input, std::byte* output);
+  Outcome allreduce_sliced(const Call& call, const std::byte* input, std::byte* output);
+  Outcome allreduce_shared(const Call& call, const BufferPairs& buffers);
+
+  std::optional<SharedPair> find_shared(const Call& call, const std::byte* input,
+                                        const std::byte* output) const;
+  std::optional<BufferPairs> map_all(const std::byte* input, std::byte* output);
+  // One bit a rank, with the next step.
+  void say(bool yes);
+  int ranks_that_say_yes() const;
 
   Lockstep steps_;
+  std::shared_ptr<SharedMemory> memory_;
   std::vector<const void*> sources_;  // scratch: one pointer a rank
 };
 

@@ -2,28 +2,6 @@
 
 namespace libhvd {
 
-std::size_t element_size(hvd_type type) {
-  switch (type) {
-    case HVD_UINT8:
-    case HVD_INT8:
-    case HVD_BOOL:
-      return 1;
-    case HVD_UINT16:
-    case HVD_INT16:
-    case HVD_FLOAT16:
-    case HVD_BFLOAT16:
-      return 2;
-    case HVD_INT32:
-    case HVD_FLOAT32:
-      return 4;
-    case HVD_INT64:
-    case HVD_FLOAT64:
-      return 8;
-    default:
-      return 0;
-  }
-}
-
 const char* type_name(hvd_type type) {
   switch (type) {
     case HVD_UINT8:
@@ -67,19 +45,6 @@ const char* op_name(hvd_op op) {
       return "product";
     default:
       return "unknown";
-  }
-}
-
-bool op_exists(hvd_op op) {
-  switch (op) {
-    case HVD_AVERAGE:
-    case HVD_SUM:
-    case HVD_MIN:
-    case HVD_MAX:
-    case HVD_PRODUCT:
-      return true;
-    default:
-      return false;
   }
 }
 

@@ -8,7 +8,27 @@
 namespace libhvd {
 
 // Bytes of one element; 0 when `type` is not one of HVD_UINT8 ….
-std::size_t element_size(hvd_type type);
+constexpr std::size_t element_size(hvd_type type) {
+  switch (type) {
+    case HVD_UINT8:
+    case HVD_INT8:
+    case HVD_BOOL:
+      return 1;
+    case HVD_UINT16:
+    case HVD_INT16:
+    case HVD_FLOAT16:
+    case HVD_BFLOAT16:
+      return 2;
+    case HVD_INT32:
+    case HVD_FLOAT32:
+      return 4;
+    case HVD_INT64:
+    case HVD_FLOAT64:
+      return 8;
+    default:
+      return 0;
+  }
+}
 
 // "float32"; "unknown" for what is none.
 const char* type_name(hvd_type type);
@@ -17,6 +37,8 @@ const char* type_name(hvd_type type);
 const char* op_name(hvd_op op);
 
 // Whether the reduction exists (see hvd_op), for a valid type.
-bool op_exists(hvd_op op);
+constexpr bool op_exists(hvd_op op) {
+  return op == HVD_AVERAGE || op == HVD_SUM || op == HVD_MIN || op == HVD_MAX || op == HVD_PRODUCT;
+}
 
 }  // namespace libhvd

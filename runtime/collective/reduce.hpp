@@ -9,10 +9,20 @@
 namespace libhvd {
 
 // output[i] = op over r, in ascending order, of inputs[r][i], for `count` elements, with the rules
-// of hvd_op. What an element becomes depends on its inputs only, not on where a slice begins. The
-// type and op are valid together (no average of bool). An input may be the output; otherwise they
-// lie apart. All are aligned to the element.
+// of hvd_op. What an element becomes depends on its inputs only: not on where a slice begins, nor
+// on the processor. The type and op are valid together (no average of bool). An input may be the
+// output; otherwise they lie apart. All are aligned to the element.
 void reduce(hvd_op op, hvd_type type, std::span<const void* const> inputs, void* output,
             std::size_t count);
+
+// What of the processor reduce() may use. It takes the most that there is.
+enum class InstructionSet { plain, avx2, avx512 };
+
+const char* instruction_set_name(InstructionSet set);
+bool processor_has(InstructionSet set);
+
+// The same with a given one, which the processor has: all give the same bits.
+void reduce_with(InstructionSet set, hvd_op op, hvd_type type, std::span<const void* const> inputs,
+                 void* output, std::size_t count);
 
 }  // namespace libhvd

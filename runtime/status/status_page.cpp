@@ -35,11 +35,13 @@ void add(T& field, T value) {
   put(field, static_cast<T>(take(field) + value));  // we are the only writer
 }
 
-// Text byte by byte, so that a reader in the same process (a test) is no data race.
-void put_text(std::span<char> field, std::string_view text) {
+// Text byte by byte, so that a reader in the same process (a test) is no data race. Returns what is
+// left of the field, from the text's end on.
+std::span<char> put_text(std::span<char> field, std::string_view text) {
   const std::size_t length = std::min(text.size(), field.size() - 1);
   for (std::size_t i = 0; i < length; ++i) put(field[i], text[i]);
   put(field[length], '\0');
+  return field.subspan(length);
 }
 
 // The writer's side of a seqlock: the number is odd while we are inside.
@@ -114,11 +116,12 @@ Result<StatusPage> StatusPage::attach(const Environment& environment) {
   return status;
 }
 
-void StatusPage::begin_collective(std::string_view name) {
+void StatusPage::begin_collective(std::string_view kind, const char* name, std::uint64_t now_ns) {
   if (page() == nullptr) return;
   const Writing writing(page()->collective_sequence);
-  put_text(page()->collective_name, name);
-  put(page()->collective_start_ns, monotonic_ns());
+  const std::span<char> rest = put_text(page()->collective_name, kind);
+  if (name != nullptr) put_text(put_text(rest, " "), name);
+  put(page()->collective_start_ns, now_ns);
   put(page()->collective_active, 1u);
 }
 

@@ -31,7 +31,8 @@ class StatusPage {
   StatusPage() = default;
   explicit operator bool() const { return page() != nullptr; }
 
-  void begin_collective(std::string_view name);
+  // `kind`: "allreduce"; `name`: the tensor's, null without one; `now_ns` by CLOCK_MONOTONIC.
+  void begin_collective(std::string_view kind, const char* name, std::uint64_t now_ns);
   // `duration_ns` in all, `waiting_ns` of it waiting for other ranks.
   void end_collective(bool completed, std::uint64_t duration_ns, std::uint64_t waiting_ns);
 

@@ -78,6 +78,7 @@ std::optional<FrameHead> BridgeLink::pick() const {
     if (block.arrived.load(std::memory_order_seq_cst) == local.sent) continue;
     FrameHead head = make_head(FrameKind::step, local.rank, local.sent + 1);
     head.used = block.areas[head.step % 2].used;
+    head.brief = block.areas[head.step % 2].brief;
     return head;
   }
   if (leaver) return make_head(FrameKind::left, *leaver, 0);
@@ -220,6 +221,7 @@ bool BridgeLink::accept_step() {
   RankBlock& block = segment_->block(static_cast<int>(head.rank));
   if (head.step != block.arrived.load(std::memory_order_relaxed) + 1) return false;
   Area& area = block.areas[head.step % 2];
+  area.brief = head.brief;
   in_ = body_of(area, head.used);
   awaited_ = bytes_in(in_);
   in_body_ = true;

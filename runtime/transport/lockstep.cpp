@@ -8,7 +8,9 @@
 namespace libhvd {
 namespace {
 
-constexpr int kSpins = 100;
+// A pause takes the processor up to 140 cycles, longer than a cache line needs from core to core.
+constexpr int kEagerSpins = 50;
+constexpr int kPauses = 100;
 constexpr std::uint64_t kYieldNs = 1'000'000;
 constexpr long kLookNs = 20'000'000;
 
@@ -27,6 +29,7 @@ Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank)
 
 std::optional<Failure> Lockstep::step() {
   if (failure_) return failure_;
+  mine().brief = brief_;
   ++step_;
   segment_->publish(rank_, step_);
   for (int rank = 0; rank < size_; ++rank) {
@@ -34,10 +37,13 @@ std::optional<Failure> Lockstep::step() {
     failure_ = wait_for(rank);
     if (failure_) return failure_;
   }
+  if (step_ == 1) crowded_ = segment_->crowded();
   // A death that others have found concerns the next step, as all have published this one. But the
   // rank that a forked child speaks for lives and goes on publishing.
-  const auto known = segment_->failure();
-  if (known && known->kind == FailureKind::forked) failure_ = known;
+  if (segment_->failed()) {
+    const auto known = segment_->failure();
+    if (known && known->kind == FailureKind::forked) failure_ = known;
+  }
   mine().used = {};
   return failure_;
 }
@@ -48,10 +54,16 @@ bool Lockstep::reached(int rank) const {
   return static_cast<std::int32_t>(arrived - step_) >= 0;
 }
 
+// The same as reached(), told by the line that is needed next.
+bool Lockstep::published(int rank) const {
+  return theirs(rank).step.load(std::memory_order_acquire) == step_;
+}
+
 std::optional<Failure> Lockstep::wait_for(int rank) {
-  for (int spin = 0; spin < kSpins; ++spin) {
-    if (reached(rank)) return std::nullopt;
-    relax();
+  const int spins = kEagerSpins + (crowded_ ? 0 : kPauses);
+  for (int spin = 0; spin < spins; ++spin) {
+    if (published(rank)) return std::nullopt;
+    if (spin >= kEagerSpins) relax();
   }
   const std::uint64_t start = monotonic_ns();
   std::optional<Failure> failure;

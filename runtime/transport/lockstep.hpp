@@ -5,10 +5,10 @@
 // t, so it has finished reading what was written for t-1: that area may be written again. This
 // one rule is all that the collectives need, and why one wait a chunk is enough.
 //
-// One thread at a time. A wait spins shortly, then yields the processor, then sleeps on a futex;
-// asleep it looks every 20 ms whether the peers that it waits for still live. The first rank to
-// find a failure writes it into the segment, so that all name the same one. After a failure every
-// step fails at once with it.
+// One thread at a time. A wait spins shortly (not where ranks share processors), then yields the
+// processor, then sleeps on a futex; asleep it looks every 20 ms whether the peers that it waits
+// for still live. The first rank to find a failure writes it into the segment, so that all name the
+// same one. After a failure every step fails at once with it.
 #pragma once
 
 #include "transport/failure.hpp"
@@ -31,6 +31,10 @@ class Lockstep {
   // The area to write before the next step. Nothing in it counts as used yet.
   Area& mine() { return next_of(rank_); }
 
+  // What stands first in it for the next step, and for all that follow until it is changed. Kept
+  // apart until then: peers that wait for the step are reading its cache line over and over.
+  Brief& brief() { return brief_; }
+
   // The same of another rank, which writes nothing into its own for the next step: only where all
   // ranks are on one host, as what stands here does not travel to others.
   Area& next_of(int rank) { return segment_->block(rank).areas[(step_ + 1) % 2]; }
@@ -52,6 +56,7 @@ class Lockstep {
  private:
   std::optional<Failure> wait_for(int rank);
   bool reached(int rank) const;
+  bool published(int rank) const;
   void sleep_on(int rank);
   std::optional<Failure> diagnose(int awaited);
   Failure record(FailureKind kind, int rank);
@@ -60,7 +65,9 @@ class Lockstep {
   int rank_;
   int size_;
   std::uint32_t step_ = 0;
+  Brief brief_{};
   std::uint64_t waited_ns_ = 0;
+  bool crowded_ = true;  // until all have announced themselves
   std::optional<Failure> failure_;
 };
 

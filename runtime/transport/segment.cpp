@@ -5,11 +5,13 @@
 #include "base/text.hpp"
 #include "transport/futex.hpp"
 
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <new>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,15 +20,21 @@ namespace libhvd {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x314d485344564844u;  // "DHVDSHM1" in memory
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 
 std::size_t bytes_for(int size) {
   return sizeof(SegmentHeader) + static_cast<std::size_t>(size) * sizeof(RankBlock);
 }
 
-Result<Mapping> map(int file, std::size_t bytes) {
-  const int flags = file < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
-  void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
+constexpr std::size_t kPage = 4096;
+
+constexpr std::size_t whole_pages(std::size_t bytes) {
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
+Result<Mapping> map(int file, std::size_t bytes, std::uint64_t begin = 0) {
+  void* address =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(begin));
   if (address == MAP_FAILED) {
     return fail_errno("cannot map " + std::to_string(bytes) + " bytes of shared memory", errno);
   }
@@ -38,15 +46,17 @@ void begin_lifetime(const Mapping& mapping, int size, const Nonce& nonce) {
   auto* header = new (mapping.data()) SegmentHeader{};
   header->size = static_cast<std::uint32_t>(size);
   header->nonce = nonce;
+  header->end.store(whole_pages(bytes_for(size)), std::memory_order_relaxed);
   header->version = kVersion;
   header->magic = kMagic;
 }
 
-Error no_room(const std::string& directory, std::size_t bytes, int size, int errno_value) {
-  Error error = fail_errno("the shared memory in " + directory + " has no room for " +
-                               std::to_string((bytes + 1023) / 1024) + " KiB, which " +
-                               std::to_string(size) + " ranks need",
-                           errno_value);
+Error no_room(const std::string& where, std::size_t bytes, const std::string& who,
+              int errno_value) {
+  Error error =
+      fail_errno("the shared memory in " + where + " has no room for " +
+                     std::to_string((bytes + 1023) / 1024) + " KiB, which " + who + " need",
+                 errno_value);
   error.message +=
       ". Free some, make it larger (in a container: --shm-size), or name another directory of "
       "memory in HVD_SHM_DIR";
@@ -91,9 +101,12 @@ void SegmentFile::remove_name() {
 }
 
 Result<Segment> Segment::anonymous(int size) {
-  HVD_TRY(Mapping mapping, map(-1, bytes_for(size)));
+  Fd memory(::memfd_create("hvd", MFD_CLOEXEC));
+  if (!memory || ::ftruncate(memory.get(), static_cast<off_t>(bytes_for(size))) != 0)
+    return fail_errno("cannot make shared memory", errno);
+  HVD_TRY(Mapping mapping, map(memory.get(), bytes_for(size)));
   begin_lifetime(mapping, size, Nonce{});
-  return Segment(SegmentFile(), std::move(mapping));
+  return Segment(SegmentFile(), std::move(memory), std::move(mapping));
 }
 
 Result<Segment> Segment::create(SegmentFile file, int size) {
@@ -101,12 +114,11 @@ Result<Segment> Segment::create(SegmentFile file, int size) {
   const std::size_t bytes = bytes_for(size);
   const int refused = ::posix_fallocate(file.file_.get(), 0, static_cast<off_t>(bytes));
   if (refused != 0) {
-    const std::string& path = file.name().path;
-    return no_room(path.substr(0, path.rfind('/')), bytes, size, refused);
+    return no_room(file.directory(), bytes, std::to_string(size) + " ranks", refused);
   }
   HVD_TRY(Mapping mapping, map(file.file_.get(), bytes));
   begin_lifetime(mapping, size, file.name().nonce);
-  return Segment(std::move(file), std::move(mapping));
+  return Segment(std::move(file), Fd(), std::move(mapping));
 }
 
 Result<Segment> Segment::create(const std::string& directory, const std::string& job_id, int size) {
@@ -135,7 +147,7 @@ Result<Segment> Segment::open(const SegmentName& name, int size) {
       header->size != static_cast<std::uint32_t>(size)) {
     return fail(HVD_ERROR_UNSUPPORTED, name.path + " is not the job's segment");
   }
-  Segment segment(SegmentFile(std::move(file), name, false), std::move(mapping));
+  Segment segment(SegmentFile(std::move(file), name, false), Fd(), std::move(mapping));
   if (segment.header().bridge != 0) {
     HVD_TRY(segment.bell_, Bell::open(segment.bell_path()));
   }
@@ -144,6 +156,7 @@ Result<Segment> Segment::open(const SegmentName& name, int size) {
 
 Segment::Segment(Segment&& other) noexcept
     : file_(std::move(other.file_)),
+      memory_(std::move(other.memory_)),
       mapping_(std::move(other.mapping_)),
       bell_(std::move(other.bell_)),
       bell_named_(std::exchange(other.bell_named_, false)) {}
@@ -152,19 +165,42 @@ Segment::~Segment() {
   remove_name();
 }
 
+Result<std::uint64_t> Segment::reserve_range(std::size_t bytes) {
+  const std::size_t size = whole_pages(bytes);
+  const std::uint64_t begin = header().end.fetch_add(size, std::memory_order_relaxed);
+  // Not ftruncate, for the reason that stands in create().
+  const int refused =
+      ::posix_fallocate(memory_file(), static_cast<off_t>(begin), static_cast<off_t>(size));
+  if (refused == 0) return begin;
+  release_range(begin, size);  // what it may have got before it found no more
+  return no_room(file_.directory(), size, "the buffers of a rank", refused);
+}
+
+Result<Mapping> Segment::map_range(std::uint64_t begin, std::size_t bytes) const {
+  return map(memory_file(), whole_pages(bytes), begin);
+}
+
+void Segment::release_range(std::uint64_t begin, std::size_t bytes) {
+  ::fallocate(memory_file(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+              static_cast<off_t>(whole_pages(bytes)));
+}
+
 void Segment::remove_name() {
   file_.remove_name();
   if (bell_named_) ::unlink(bell_path().c_str());
   bell_named_ = false;
 }
 
-RankBlock& Segment::block(int rank) const {
-  std::byte* first = mapping_.data() + sizeof(SegmentHeader);
-  return reinterpret_cast<RankBlock*>(first)[rank];
-}
-
 Outcome Segment::announce(int rank) {
   block(rank).pid.store(static_cast<std::uint32_t>(::getpid()), std::memory_order_relaxed);
+  cpu_set_t own;
+  if (::sched_getaffinity(0, sizeof own, &own) == 0) {
+    for (std::size_t cpu = 0; cpu < kMostProcessors; ++cpu) {
+      if (CPU_ISSET(cpu, &own))
+        header().processors[cpu / 64].fetch_or(std::uint64_t{1} << (cpu % 64),
+                                               std::memory_order_relaxed);
+    }
+  }
   if (!file_.file_) return Done{};
   struct flock lock = byte_of(rank);
   if (::fcntl(file_.file_.get(), F_SETLK, &lock) != 0) {
@@ -172,6 +208,15 @@ Outcome Segment::announce(int rank) {
                       errno);
   }
   return Done{};
+}
+
+bool Segment::crowded() const {
+  int processors = 0;
+  for (const auto& word : header().processors)
+    processors += std::popcount(word.load(std::memory_order_relaxed));
+  int ranks = 0;
+  for (int rank = 0; rank < size(); ++rank) ranks += block(rank).host == header().host;
+  return processors > 0 && processors < ranks;
 }
 
 Outcome Segment::add_bridge(int rank) {
@@ -207,6 +252,7 @@ bool Segment::alive(int rank) const {
 // stored, or we see the sleeper.
 void Segment::publish(int rank, std::uint32_t step) {
   RankBlock& entry = block(rank);
+  entry.areas[step % 2].step.store(step, std::memory_order_release);
   entry.arrived.store(step, std::memory_order_seq_cst);
   if (entry.sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(entry.arrived);
   ring();

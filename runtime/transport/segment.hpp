@@ -52,9 +52,19 @@ struct Used {
 };
 
 inline constexpr std::size_t kHostBytes = 64;
+inline constexpr std::size_t kMostProcessors = 1024;
+
+// What peers read first of a step: with its number it fills one cache line, so that a small call
+// moves no other. The layer above gives the bytes their meaning.
+inline constexpr std::size_t kBriefBytes = 56;
+struct alignas(8) Brief {
+  std::byte bytes[kBriefBytes];
+};
 
 // What a rank writes before a step and its peers read after it.
 struct Area {
+  alignas(kCacheLine) std::atomic<std::uint32_t> step;  // the last one that it was published for
+  Brief brief;
   alignas(kCacheLine) Used used;
   alignas(kCacheLine) std::byte record[kRecordBytes];
   alignas(kCacheLine) std::byte input[kChunkBytes];
@@ -80,13 +90,17 @@ struct alignas(4096) SegmentHeader {
   std::uint32_t version;
   std::uint32_t size;
   Nonce nonce;
-  std::uint32_t host;                  // index of the host whose segment this is
-  std::uint32_t bridge;                // 1 + the rank here that runs the bridge; 0: none
+  std::uint32_t host;              // index of the host whose segment this is
+  std::uint32_t bridge;            // 1 + the rank here that runs the bridge; 0: none
+  std::atomic<std::uint64_t> end;  // of the file, with all ranges ever reserved
+  // The processors on which ranks of this host may run, a bit each.
+  std::array<std::atomic<std::uint64_t>, kMostProcessors / 64> processors;
   std::atomic<std::uint64_t> failure;  // the first that was found, packed; 0: none
   // The bridge is about to sleep: who publishes something must ring its bell.
   alignas(kCacheLine) std::atomic<std::uint32_t> bridge_sleeps;
 };
 
+static_assert(offsetof(Area, brief) + sizeof(Brief) == kCacheLine);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -109,6 +123,7 @@ class SegmentFile {
   ~SegmentFile() { remove_name(); }
 
   const SegmentName& name() const { return name_; }
+  std::string directory() const { return name_.path.substr(0, name_.path.rfind('/')); }
   void remove_name();
 
  private:
@@ -150,8 +165,12 @@ class Segment {
   const SegmentName& name() const { return file_.name(); }
   int size() const { return static_cast<int>(header().size); }
 
-  // Shows this process as `rank`: its pid, and the lock that says that it lives.
+  // Shows this process as `rank`: its pid, the lock that says that it lives, and where it may run.
   Outcome announce(int rank);
+
+  // Whether the ranks here that have announced themselves have fewer processors than they are, so
+  // that who waits holds up whom it waits for.
+  bool crowded() const;
 
   // When there are other hosts: `rank` will run the bridge. By it, before others open the segment.
   Outcome add_bridge(int rank);
@@ -161,6 +180,12 @@ class Segment {
   // Whether the process that announced itself as `rank` still runs. Not for one's own rank. Ranks
   // on other hosts are the bridge's concern, and always alive here.
   bool alive(int rank) const;
+
+  // Ranges of the file behind the blocks, for memory that ranks share (shared_memory.hpp), in whole
+  // pages. Error: there is no room.
+  Result<std::uint64_t> reserve_range(std::size_t bytes);
+  Result<Mapping> map_range(std::uint64_t begin, std::size_t bytes) const;
+  void release_range(std::uint64_t begin, std::size_t bytes);
 
   // All have mapped it: the names are not needed any more.
   void remove_name();
@@ -172,6 +197,7 @@ class Segment {
   // Keeps the failure unless there is one already, and wakes everybody. Safe in a forked child.
   void set_failure(FailureKind kind, int rank);
   std::optional<Failure> failure() const;
+  bool failed() const { return header().failure.load(std::memory_order_acquire) != 0; }
 
   // The rank here that runs the bridge; nothing when all ranks are on this host.
   std::optional<int> bridge() const;
@@ -179,16 +205,21 @@ class Segment {
   std::vector<int> ranks_on(int host) const;
 
   SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(mapping_.data()); }
-  RankBlock& block(int rank) const;
+  RankBlock& block(int rank) const {
+    return reinterpret_cast<RankBlock*>(mapping_.data() + sizeof(SegmentHeader))[rank];
+  }
 
  private:
-  Segment(SegmentFile file, Mapping mapping)
-      : file_(std::move(file)), mapping_(std::move(mapping)) {}
+  Segment(SegmentFile file, Fd memory, Mapping mapping)
+      : file_(std::move(file)), memory_(std::move(memory)), mapping_(std::move(mapping)) {}
+
+  int memory_file() const { return memory_ ? memory_.get() : file_.file_.get(); }
 
   std::string bell_path() const { return name().path + ".bell"; }
   void ring();
 
   SegmentFile file_;  // empty when anonymous
+  Fd memory_;         // when anonymous: a file without a name
   Mapping mapping_;
   Bell bell_;  // with other hosts
   bool bell_named_ = false;

@@ -128,6 +128,19 @@ typedef struct hvd_options {
                        The first 127 bytes are shown. */
 } hvd_options;
 
+/* Memory, zero at first and aligned to a page, that the other ranks of the host can reach. When all
+ * ranks' buffers of a call lie in such memory it does not copy them, which makes large ones two to
+ * three times as fast; else it is memory like any other. It stays valid until hvd_free, also after
+ * hvd_shutdown. After HVD_ERROR_PEER other ranks may still write into it until they know of the
+ * failure. A forked child shares it, where it has a copy of other memory.
+ *   It counts as shared memory (/dev/shm, or HVD_SHM_DIR). Where that has no room the memory is
+ * ordinary, and one line on stderr says how much would be needed. Errors: 0 bytes, or more than
+ * there are. Any thread. */
+HVD_API hvd_status hvd_alloc(size_t bytes, void** memory);
+
+/* Gives it back; no call that uses it may be in progress. Null is fine. */
+HVD_API hvd_status hvd_free(void* memory);
+
 /* Buffers are the caller's, in host memory. A buffer may be null when its count is 0. `output` may
  * be `input` (in place) or lie apart from it; where they overlap otherwise, the call fails. */
 

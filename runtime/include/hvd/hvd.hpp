@@ -24,6 +24,7 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace hvd {
@@ -200,6 +201,37 @@ requires Element<std::remove_const_t<T>> &&(!std::same_as<std::remove_const_t<T>
                               output.data(), output.size(), nullptr, &options));
   return output;
 }
+
+// An array in memory that the other ranks of the host can reach, so that collectives need not copy
+// it (hvd_alloc). Elements are zero at first. Needs hvd::init() to be made.
+template <Element T>
+class Buffer {
+ public:
+  explicit Buffer(std::size_t size) : size_(size) {
+    void* memory = nullptr;
+    if (size > 0) detail::check(hvd_alloc(size * sizeof(T), &memory));
+    data_ = static_cast<T*>(memory);
+  }
+  Buffer(Buffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~Buffer() { hvd_free(data_); }
+
+  T* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  T* begin() const { return data_; }
+  T* end() const { return data_ + size_; }
+  T& operator[](std::size_t i) const { return data_[i]; }
+  std::span<T> span() const { return {data_, size_}; }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
 
 // Returns when all ranks have called it.
 inline void barrier(const std::string& name = {}) {

@@ -53,6 +53,34 @@ TEST_F(SingleRank, AllCollectivesWork) {
   hvd::shutdown();
 }
 
+TEST_F(SingleRank, BuffersOutliveTheSession) {
+  hvd::init();
+  hvd::Buffer<float> buffer(1000);
+  EXPECT_EQ(buffer[999], 0);
+  buffer[999] = 5;
+  hvd::allreduce(buffer.span(), hvd::Op::sum);
+  hvd::shutdown();
+  EXPECT_EQ(buffer[999], 5);
+  hvd::init();
+  hvd::allreduce(buffer.span(), hvd::Op::sum);
+  EXPECT_EQ(buffer[999], 5);
+  hvd::shutdown();
+}
+
+TEST_F(SingleRank, BuffersThatCannotBe) {
+  void* memory = nullptr;
+  EXPECT_EQ(hvd_alloc(100, &memory), HVD_ERROR_NOT_INITIALIZED);
+  hvd::init();
+  EXPECT_EQ(hvd_alloc(0, &memory), HVD_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(hvd_alloc(100, nullptr), HVD_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(hvd_alloc(SIZE_MAX, &memory), HVD_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(hvd_free(nullptr), HVD_OK);
+  EXPECT_EQ(hvd_alloc(100, &memory), HVD_OK);
+  EXPECT_EQ(hvd_free(memory), HVD_OK);
+  EXPECT_EQ(hvd_free(memory), HVD_ERROR_INVALID_ARGUMENT);
+  hvd::shutdown();
+}
+
 TEST_F(SingleRank, ComesAndGoes100Times) {
   for (int round = 0; round < 100; ++round) {
     hvd::init();

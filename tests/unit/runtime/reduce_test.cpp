@@ -142,5 +142,43 @@ TEST(Reduce, BoolsAreOrAndAndWithResultsOf0And1) {
   }
 }
 
+// Any bits: with NaNs, infinities and subnormals among the floating point numbers.
+std::vector<std::uint64_t> random_bits(std::size_t words) {
+  std::vector<std::uint64_t> bits(words);
+  std::uint64_t state = 88172645463325252u;
+  for (auto& word : bits) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    word = state;
+  }
+  return bits;
+}
+
+TEST(Reduce, AllInstructionSetsGiveTheSameBits) {
+  constexpr std::size_t kMostWords = 1000;
+  for (const InstructionSet set : {InstructionSet::avx2, InstructionSet::avx512}) {
+    if (!processor_has(set)) continue;
+    for (hvd_type type = HVD_UINT8; type <= HVD_BFLOAT16; ++type) {
+      for (const hvd_op op : {HVD_SUM, HVD_AVERAGE, HVD_MIN, HVD_MAX, HVD_PRODUCT}) {
+        if (type == HVD_BOOL && op == HVD_AVERAGE) continue;
+        for (const std::size_t ranks : {1u, 2u, 3u}) {
+          for (const std::size_t count : {1u, 7u, 8u, 31u, 700u}) {
+            const auto bits = random_bits(ranks * kMostWords);
+            std::vector<const void*> inputs;
+            for (std::size_t rank = 0; rank < ranks; ++rank)
+              inputs.push_back(&bits[rank * kMostWords]);
+            std::vector<std::uint64_t> plain(kMostWords), vectors(kMostWords);
+            reduce_with(InstructionSet::plain, op, type, inputs, plain.data(), count);
+            reduce_with(set, op, type, inputs, vectors.data(), count);
+            ASSERT_EQ(plain, vectors) << instruction_set_name(set) << ", type " << type << ", op "
+                                      << op << ", " << ranks << " ranks, " << count;
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace libhvd

@@ -54,7 +54,7 @@ TEST(StatusPage, ShowsWhatTheRankDoes) {
   EXPECT_EQ(agent.page()->samples, 15u);
 
   const std::uint64_t before = monotonic_ns();
-  status.begin_collective("allreduce grad.3");
+  status.begin_collective("allreduce", "grad.3", monotonic_ns());
   EXPECT_EQ(agent.page()->collective_active, 1u);
   EXPECT_STREQ(agent.page()->collective_name, "allreduce grad.3");
   EXPECT_GE(agent.page()->collective_start_ns, before);
@@ -98,7 +98,7 @@ TEST(StatusPage, IsNotNeeded) {
   auto attached = StatusPage::attach(test::make_environment({}));
   ASSERT_TRUE(attached.ok());
   EXPECT_FALSE(*attached);
-  attached->begin_collective("allreduce");
+  attached->begin_collective("allreduce", nullptr, monotonic_ns());
   attached->end_collective(true, 1, 1);
   attached->set_error("no page");
   EXPECT_EQ(attached->notice().bits, 0u);

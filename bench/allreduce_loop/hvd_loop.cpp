@@ -1,0 +1,53 @@
+// hvd_allreduce. hvd_loop private|registered float32|float16|bfloat16 BYTES…
+#include "loop.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <hvd/hvd.h>
+
+namespace {
+
+void check(hvd_status status) {
+  if (status == HVD_OK) return;
+  std::fprintf(stderr, "hvd_loop: %s\n", hvd_last_error());
+  std::exit(1);
+}
+
+hvd_type type = HVD_FLOAT32;
+
+// As many bytes of each type.
+void allreduce(float* buffer, std::size_t count) {
+  const std::size_t elements = type == HVD_FLOAT32 ? count : 2 * count;
+  check(hvd_allreduce(buffer, buffer, elements, type, HVD_SUM, nullptr));
+}
+
+void barrier() {
+  check(hvd_barrier(nullptr));
+}
+
+float* allocate_private(std::size_t bytes) {
+  return static_cast<float*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
+}
+
+float* allocate_registered(std::size_t bytes) {
+  void* memory = nullptr;
+  check(hvd_alloc(bytes, &memory));
+  return static_cast<float*>(memory);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  check(hvd_init());
+  const std::string memory = argc > 1 ? argv[1] : "";
+  const std::string name = argc > 2 ? argv[2] : "";
+  const bool registered = memory == "registered";
+  if (name == "float16") type = HVD_FLOAT16;
+  if (name == "bfloat16") type = HVD_BFLOAT16;
+  const bench_system system = {hvd_rank(), allreduce, barrier,
+                               registered ? allocate_registered : allocate_private};
+  bench_run(&system, 3, argc, argv);
+  check(hvd_shutdown());
+}

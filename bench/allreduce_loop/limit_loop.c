@@ -1,0 +1,70 @@
+/* The limit: two processes that share both buffers, each of which adds one half of both and writes
+ * it into both. Nothing that gives two processes the sum in place can touch less memory.
+ * limit_loop BYTES… */
+#include "loop.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST = 1 << 30 };
+
+static int rank;
+static float* buffers[2];
+static atomic_uint* arrived; /* one a process, a cache line apart */
+
+static void* share(size_t bytes) {
+  void* const memory =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) exit(1);
+  return memory;
+}
+
+static void barrier(void) {
+  atomic_uint* const mine = &arrived[rank * 16];
+  atomic_uint* const other = &arrived[(1 - rank) * 16];
+  const unsigned step = atomic_load_explicit(mine, memory_order_relaxed) + 1;
+  atomic_store_explicit(mine, step, memory_order_release);
+  while ((int)(atomic_load_explicit(other, memory_order_acquire) - step) < 0) {
+  }
+}
+
+static void allreduce(float* unused, size_t count) {
+  (void)unused;
+  barrier();
+  const size_t begin = rank == 0 ? 0 : count / 2;
+  const size_t end = rank == 0 ? count / 2 : count;
+  float* restrict a = buffers[0];
+  float* restrict b = buffers[1];
+  for (size_t i = begin; i < end; ++i) {
+    const float sum = a[i] + b[i];
+    a[i] = sum;
+    b[i] = sum;
+  }
+  barrier();
+}
+
+static float* allocate(size_t bytes) {
+  if (bytes > MOST) exit(1);
+  return buffers[rank];
+}
+
+int main(int argc, char** argv) {
+  for (int i = 0; i < 2; ++i) buffers[i] = share(MOST);
+  arrived = share(4096);
+  const pid_t child = fork();
+  rank = child == 0;
+  cpu_set_t cpu;
+  CPU_ZERO(&cpu);
+  CPU_SET(rank, &cpu);
+  sched_setaffinity(0, sizeof cpu, &cpu);
+  const bench_system system = {rank, allreduce, barrier, allocate};
+  bench_run(&system, 1, argc, argv);
+  fflush(stdout);
+  if (child == 0) _exit(0);
+  int status = 1;
+  waitpid(child, &status, 0);
+  return status != 0;
+}

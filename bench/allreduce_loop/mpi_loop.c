@@ -1,0 +1,32 @@
+/* MPI_Allreduce. mpi_loop SEGMENT BYTES…; SEGMENT: the bytes of one call, 0: all at once. */
+#include "loop.h"
+
+#include <mpi.h>
+
+static size_t segment;
+
+static void allreduce(float* buffer, size_t count) {
+  const size_t most = segment == 0 ? count : segment / sizeof(float);
+  for (size_t done = 0; done < count; done += most) {
+    const size_t now = count - done < most ? count - done : most;
+    MPI_Allreduce(MPI_IN_PLACE, buffer + done, (int)now, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  }
+}
+
+static void barrier(void) {
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static float* allocate(size_t bytes) {
+  return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+int main(int argc, char** argv) {
+  bench_system system = {.allreduce = allreduce, .barrier = barrier, .allocate = allocate};
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &system.rank);
+  segment = (size_t)strtoull(argv[1], NULL, 10);
+  bench_run(&system, 2, argc, argv);
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,258 @@
+// Communicator::allreduce, in four ways by size and by where the buffers lie.
+#include "collective/arguments.hpp"
+#include "collective/communicator.hpp"
+#include "collective/element.hpp"
+#include "collective/reduce.hpp"
+#include "collective/staging.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+
+namespace libhvd {
+namespace {
+
+// Up to here every rank reduces all elements by itself, which saves a step.
+constexpr std::size_t kSmallBytes = 8 * 1024;
+
+// What is read again at once is still in the first-level cache.
+constexpr std::size_t kHotBytes = 4 * 1024;
+
+bool aligned(const void* pointer, std::size_t to) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % to == 0;
+}
+
+// How the sliced allreduce divides its data: into chunks of one slice a rank. A rank reduces its
+// own slice of each chunk, and shows the others theirs in its input, one after the other without
+// its own.
+class Slices {
+ public:
+  Slices(std::size_t bytes, int ranks)
+      : bytes_(bytes),
+        ranks_(static_cast<std::size_t>(ranks)),
+        most_(kChunkBytes / (ranks_ - 1) / kCacheLine * kCacheLine) {}
+
+  std::size_t chunks() const { return (bytes_ + most_ * ranks_ - 1) / (most_ * ranks_); }
+
+  struct Range {
+    std::size_t begin;  // in the data
+    std::size_t length;
+  };
+  // The last chunk is divided evenly, too.
+  Range slice(std::size_t chunk, int rank) const {
+    const std::size_t first = chunk * most_ * ranks_;
+    const std::size_t left = bytes_ - first;
+    const std::size_t even = (left + ranks_ - 1) / ranks_;
+    const std::size_t size =
+        left >= most_ * ranks_ ? most_ : (even + kCacheLine - 1) / kCacheLine * kCacheLine;
+    const std::size_t begin = std::min(left, size * static_cast<std::size_t>(rank));
+    return {first + begin, std::min(size, left - begin)};
+  }
+
+  // Where in the input of `owner` the slice of `rank` stands.
+  std::size_t place(int owner, int rank) const {
+    return most_ * static_cast<std::size_t>(rank < owner ? rank : rank - 1);
+  }
+  std::size_t shown_bytes() const { return most_ * (ranks_ - 1); }
+
+  void show(Area& area, const std::byte* input, std::size_t chunk, int own) const {
+    if (chunk >= chunks()) return;
+    area.used.input = static_cast<std::uint32_t>(shown_bytes());
+    for (int rank = 0; rank < static_cast<int>(ranks_); ++rank) {
+      if (rank == own) continue;
+      const Range range = slice(chunk, rank);
+      copy_bytes(area.input + place(own, rank), input + range.begin, range.length);
+    }
+  }
+
+ private:
+  std::size_t bytes_;
+  std::size_t ranks_;
+  std::size_t most_;  // bytes of a slice
+};
+
+}  // namespace
+
+Outcome Communicator::allreduce(const void* input, void* output, std::size_t count, hvd_type type,
+                                hvd_op op, const CallOptions& options) {
+  Call call{.kind = Collective::allreduce,
+            .type = type,
+            .op = op,
+            .count = count,
+            .name = options.name,
+            .fault = options.fault};
+  if (call.fault.empty() && !allreduce_is_sound(input, output, count, type, op))
+    call.fault = check_allreduce(input, output, count, type, op);
+  const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
+  if (alone() && type != HVD_BOOL) {  // bools become 0 or 1 even alone
+    HVD_CHECK(open_call(call));
+    if (input != output) copy_bytes(output, input, bytes);
+    return Done{};
+  }
+  if (bytes <= kInlineBytes) return allreduce_inline(call, input, output);
+  if (bytes <= kSmallBytes || alone()) return allreduce_small(call, input, output);
+  return allreduce_large(call, bytes_of(input), bytes_of(output));
+}
+
+// What fits beside the brief moves with it.
+Outcome Communicator::allreduce_inline(const Call& call, const void* input, void* output) {
+  const std::size_t bytes = call.fault.empty() ? call.count * element_size(call.type) : 0;
+  copy_bytes(own_inline_data(), input, bytes);
+  HVD_CHECK(open_call(call));
+  if (bytes == 0) return Done{};
+  for (int rank = 0; rank < size(); ++rank) {
+    sources_[static_cast<std::size_t>(rank)] = inline_data(rank);
+  }
+  alignas(8) std::byte result[kInlineBytes];
+  reduce(call.op, call.type, sources_, result, call.count);
+  std::memcpy(output, result, bytes);
+  return Done{};
+}
+
+Outcome Communicator::allreduce_small(const Call& call, const void* input, void* output) {
+  const std::size_t bytes = call.count * element_size(call.type);
+  for (std::size_t index = 0; index < chunks_in(bytes); ++index) {
+    stage_chunk(steps_.mine(), bytes_of(input), bytes, index);
+    HVD_CHECK(index == 0 ? open_call(call) : step(call));
+    const std::size_t length = chunk_length(bytes, index);
+    for (int rank = 0; rank < size(); ++rank) {
+      sources_[static_cast<std::size_t>(rank)] = steps_.theirs(rank).input;
+    }
+    // Through the segment, as the caller's buffer need not be aligned.
+    std::byte* const result = steps_.mine().result;
+    reduce(call.op, call.type, sources_, result, length / element_size(call.type));
+    std::memcpy(bytes_of(output) + index * kChunkBytes, result, length);
+  }
+  return Done{};
+}
+
+// Beside the brief stands whether the rank's buffers can be reached by all; then its record tells
+// where they are, and its area holds no data.
+Outcome Communicator::allreduce_large(const Call& call, const std::byte* input, std::byte* output) {
+  const std::size_t bytes = call.count * element_size(call.type);
+  const auto shared = find_shared(call, input, output);
+  const Slices slices(bytes, size());
+  say(shared.has_value());
+  if (shared) {
+    new (steps_.mine().record) SharedPair(*shared);
+  } else {
+    slices.show(steps_.mine(), input, 0, rank());
+  }
+  HVD_CHECK(open_call(call));
+  const int sharing = ranks_that_say_yes();
+  if (sharing == size()) {
+    const auto buffers = map_all(input, output);
+    say(buffers.has_value());
+    HVD_CHECK(step(call));
+    if (ranks_that_say_yes() == size()) return allreduce_shared(call, *buffers);
+  }
+  if (sharing > 0) {  // not all, or they cannot be mapped somewhere
+    slices.show(steps_.mine(), input, 0, rank());
+    HVD_CHECK(step(call));
+  }
+  return allreduce_sliced(call, input, output);
+}
+
+std::optional<Communicator::SharedPair> Communicator::find_shared(const Call& call,
+                                                                  const std::byte* input,
+                                                                  const std::byte* output) const {
+  const std::size_t element = element_size(call.type);
+  if (!on_one_host() || !aligned(input, element) || !aligned(output, element)) return std::nullopt;
+  const auto in = memory_->find(input, call.count * element);
+  const auto out = memory_->find(output, call.count * element);
+  if (!in || !out) return std::nullopt;
+  return SharedPair{*in, *out};
+}
+
+// Nothing when one of them cannot be mapped.
+std::optional<Communicator::BufferPairs> Communicator::map_all(const std::byte* input,
+                                                               std::byte* output) {
+  BufferPairs buffers;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) {
+      buffers.push_back({input, output});
+      continue;
+    }
+    const auto& places =
+        *std::launder(reinterpret_cast<const SharedPair*>(steps_.theirs(peer).record));
+    const auto in = memory_->map(places.input);
+    const auto out = memory_->map(places.output);
+    if (!in.ok() || !out.ok()) return std::nullopt;
+    buffers.push_back({*in, *out});
+  }
+  return buffers;
+}
+
+void Communicator::say(bool yes) {
+  *own_inline_data() = std::byte{yes};
+}
+
+int Communicator::ranks_that_say_yes() const {
+  int count = 0;
+  for (int peer = 0; peer < size(); ++peer) count += *inline_data(peer) == std::byte{1};
+  return count;
+}
+
+// Each rank reduces its slice of the whole, and writes it into the outputs of all.
+Outcome Communicator::allreduce_shared(const Call& call, const BufferPairs& buffers) {
+  const std::size_t element = element_size(call.type);
+  const std::size_t bytes = call.count * element;
+  const auto border = [&](int slice) {
+    const std::size_t lines = (bytes + kCacheLine - 1) / kCacheLine;
+    const auto ranks = static_cast<std::size_t>(size());
+    return std::min(bytes, lines * static_cast<std::size_t>(slice) / ranks * kCacheLine);
+  };
+  std::byte* const own = buffers[static_cast<std::size_t>(rank())].output;
+  const std::size_t end = border(rank() + 1);
+  for (std::size_t begin = border(rank()); begin < end; begin += kHotBytes) {
+    const std::size_t now = std::min(kHotBytes, end - begin);
+    for (std::size_t peer = 0; peer < buffers.size(); ++peer)
+      sources_[peer] = buffers[peer].input + begin;
+    reduce(call.op, call.type, sources_, own + begin, now / element);
+    for (const BufferPair& buffer : buffers) {
+      if (buffer.output != own) std::memcpy(buffer.output + begin, own + begin, now);
+    }
+  }
+  return step(call);
+}
+
+// One step shows the slices of a chunk's result and the input of the next chunk; the first chunk's
+// input has been shown.
+Outcome Communicator::allreduce_sliced(const Call& call, const std::byte* input,
+                                       std::byte* output) {
+  const std::size_t element = element_size(call.type);
+  const Slices slices(call.count * element, size());
+  for (std::size_t chunk = 0; chunk < slices.chunks(); ++chunk) {
+    const auto [begin, length] = slices.slice(chunk, rank());
+    Area& next = steps_.mine();
+    for (int peer = 0; peer < size(); ++peer) {
+      sources_[static_cast<std::size_t>(peer)] =
+          steps_.theirs(peer).input + slices.place(peer, rank());
+    }
+    const std::byte* own = input + begin;
+    if (!aligned(own, element)) {
+      copy_bytes(next.result, own, length);
+      own = next.result;
+    }
+    sources_[static_cast<std::size_t>(rank())] = own;
+    for (std::size_t done = 0; done < length; done += kHotBytes) {
+      const std::size_t now = std::min(kHotBytes, length - done);
+      reduce(call.op, call.type, sources_, next.result + done, now / element);
+      std::memcpy(output + begin + done, next.result + done, now);
+      for (const void*& source : sources_) source = bytes_of(source) + now;
+    }
+    next.used.result_end = static_cast<std::uint32_t>(length);
+    slices.show(next, input, chunk + 1, rank());
+    HVD_CHECK(step(call));
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank()) continue;
+      const auto [at, bytes] = slices.slice(chunk, peer);
+      copy_bytes(output + at, steps_.theirs(peer).result, bytes);
+    }
+  }
+  return Done{};
+}
+
+}  // namespace libhvd

@@ -1,0 +1,2 @@
+#define HVD_REDUCE_KERNEL reduce_avx2
+#include "collective/reduce_kernel.hpp"

@@ -1,0 +1,328 @@
+// The code of one kernel of reduce_kernels.hpp: HVD_REDUCE_KERNEL is the function's name. Included
+// by files that are compiled for different processors, so everything is local to the file, and
+// nothing inline of other headers is called: the linker keeps only one copy of such a function, and
+// that might be the one for a processor which this machine does not have.
+//
+// The compiler makes the loops into vector instructions; it may not contract a product and a sum
+// into one operation (-ffp-contract=off), which would round differently.
+#include "collective/reduce_kernels.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+namespace libhvd {
+namespace {
+
+__extension__ typedef __int128 Int128;  // sums of any number of int64 that fits an int
+
+struct Bool {
+  std::uint8_t byte;
+};
+
+// How an element is held while it is reduced, and how it is put back.
+template <class T>
+struct Held {
+  using Type = T;
+  static T load(T value) { return value; }
+  static T store(T value) { return value; }
+};
+
+template <class T>
+requires std::is_integral_v<T>
+struct Held<T> {
+  using Type = std::make_unsigned_t<T>;  // wraps without undefined behaviour
+  static Type load(T value) { return static_cast<Type>(value); }
+  static T store(Type value) { return static_cast<T>(value); }
+};
+
+template <>
+struct Held<Bool> {
+  using Type = std::uint8_t;
+  static std::uint8_t load(Bool value) { return value.byte != 0; }
+  static Bool store(std::uint8_t value) { return {static_cast<std::uint8_t>(value != 0)}; }
+};
+
+// Integers whose order or exact sum counts: held as they are, or wider.
+template <class T>
+struct Ordered {
+  using Type = T;
+  static T load(T value) { return value; }
+  static T store(T value) { return value; }
+};
+
+template <class T>
+struct Exact {
+  using Type = std::conditional_t<sizeof(T) == 8, Int128, std::int64_t>;
+  static Type load(T value) { return value; }
+  static T store(Type value) { return static_cast<T>(value); }
+};
+
+// What is computed in float and kept in 16 bits, as in hvd/float16.hpp.
+struct Float16 {
+  std::uint16_t bits;
+};
+struct BFloat16 {
+  std::uint16_t bits;
+};
+
+float load_half(BFloat16 value) {
+  return __builtin_bit_cast(float, static_cast<std::uint32_t>(value.bits) << 16);
+}
+
+BFloat16 store_bfloat16(float value) {
+  const auto wide = __builtin_bit_cast(std::uint32_t, value);
+  const std::uint32_t rounded = (wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16;
+  const std::uint32_t quiet = (wide >> 16) | 0x40u;  // so that rounding cannot make a NaN inf
+  const bool nan = (wide & 0x7fffffffu) > 0x7f800000u;
+  return {static_cast<std::uint16_t>(nan ? quiet : rounded)};
+}
+
+void widen(const BFloat16* from, float* to, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) to[i] = load_half(from[i]);
+}
+
+void narrow(const float* from, BFloat16* to, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) to[i] = store_bfloat16(from[i]);
+}
+
+#if defined(__F16C__)
+
+void widen(const Float16* from, float* to, std::size_t count) {
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(bits));
+  }
+  for (; i < count; ++i) to[i] = _cvtsh_ss(from[i].bits);
+}
+
+void narrow(const float* from, Float16* to, std::size_t count) {
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m128i bits = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), bits);
+  }
+  for (; i < count; ++i) to[i].bits = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);
+}
+
+#else
+
+void widen(const Float16* from, float* to, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t bits = from[i].bits;
+    const std::uint32_t sign = (bits & 0x8000u) << 16;
+    const std::uint32_t exponent = (bits >> 10) & 0x1fu;
+    const std::uint32_t fraction = bits & 0x3ffu;
+    const std::uint32_t wide = exponent == 0x1fu ? 0xffu : exponent + 112;
+    const float normal = __builtin_bit_cast(float, sign | (wide << 23) | (fraction << 13));
+    const float small = static_cast<float>(fraction) * 0x1p-24f;  // zero or subnormal
+    to[i] = exponent != 0 ? normal : sign != 0 ? -small : small;
+  }
+}
+
+std::uint16_t round_to_float16(float value) {
+  const auto wide = __builtin_bit_cast(std::uint32_t, value);
+  const std::uint32_t sign = (wide >> 16) & 0x8000u;
+  const std::uint32_t magnitude = wide & 0x7fffffffu;
+  std::uint32_t bits = 0;
+  if (magnitude > 0x7f800000u) {  // NaN: quiet, the upper payload kept
+    bits = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
+  } else if (magnitude >= 0x477ff000u) {  // >= 65520
+    bits = 0x7c00u;
+  } else if (magnitude >= 0x38800000u) {  // normal
+    bits = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
+  } else if (magnitude >= 0x33000000u) {  // >= 2^-25
+    const std::uint32_t significand = (magnitude & 0x7fffffu) | 0x800000u;
+    const std::uint32_t shift = 126 - (magnitude >> 23);
+    const std::uint32_t kept = significand >> shift;
+    const std::uint32_t rest = significand & ((1u << shift) - 1);
+    const std::uint32_t half = 1u << (shift - 1);
+    bits = kept + (rest > half || (rest == half && (kept & 1u) != 0) ? 1 : 0);
+  }
+  return static_cast<std::uint16_t>(sign | bits);
+}
+
+void narrow(const float* from, Float16* to, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) to[i].bits = round_to_float16(from[i]);
+}
+
+#endif
+
+// Elements of a block, which stays in the first-level cache. Every element goes through the same
+// operations wherever it stands in a block.
+constexpr std::size_t kBlock = 512;
+
+constexpr std::size_t block_length(std::size_t start, std::size_t count) {
+  return count - start < kBlock ? count - start : kBlock;
+}
+
+template <class T, class Hold, class Combine, class Finish>
+void reduce_blocks(const void* const* inputs, std::size_t ranks, T* output, std::size_t count,
+                   Combine combine, Finish finish) {
+  const auto input = [&](std::size_t rank) { return static_cast<const T*>(inputs[rank]); };
+  if (ranks == 2) {
+    const T* const first = input(0);
+    const T* const second = input(1);
+#pragma GCC ivdep
+    for (std::size_t i = 0; i < count; ++i)
+      output[i] = Hold::store(finish(combine(Hold::load(first[i]), Hold::load(second[i]))));
+    return;
+  }
+  typename Hold::Type held[kBlock];
+  for (std::size_t start = 0; start < count; start += kBlock) {
+    const std::size_t length = block_length(start, count);
+    for (std::size_t i = 0; i < length; ++i) held[i] = Hold::load(input(0)[start + i]);
+    for (std::size_t rank = 1; rank < ranks; ++rank) {
+      const T* const next = input(rank) + start;
+      for (std::size_t i = 0; i < length; ++i) held[i] = combine(held[i], Hold::load(next[i]));
+    }
+    for (std::size_t i = 0; i < length; ++i) output[start + i] = Hold::store(finish(held[i]));
+  }
+}
+
+template <class Half, class Combine, class Finish>
+void reduce_halves(const void* const* inputs, std::size_t ranks, Half* output, std::size_t count,
+                   Combine combine, Finish finish) {
+  float held[kBlock];
+  float wide[kBlock];
+  for (std::size_t start = 0; start < count; start += kBlock) {
+    const std::size_t length = block_length(start, count);
+    widen(static_cast<const Half*>(inputs[0]) + start, held, length);
+    for (std::size_t rank = 1; rank < ranks; ++rank) {
+      widen(static_cast<const Half*>(inputs[rank]) + start, wide, length);
+      for (std::size_t i = 0; i < length; ++i) held[i] = combine(held[i], wide[i]);
+    }
+    for (std::size_t i = 0; i < length; ++i) held[i] = finish(held[i]);
+    narrow(held, output + start, length);
+  }
+}
+
+constexpr auto kSame = [](auto value) { return value; };
+
+// Small unsigned types are promoted to int, whose product could overflow: compute in 32 bits.
+constexpr auto kAdd = [](auto a, auto b) { return static_cast<decltype(a)>(a + b); };
+constexpr auto kMultiply = [](auto a, auto b) {
+  if constexpr (std::is_same_v<decltype(a), std::uint16_t>) {
+    return static_cast<std::uint16_t>(static_cast<std::uint32_t>(a) * b);
+  } else {
+    return static_cast<decltype(a)>(a * b);
+  }
+};
+
+// A NaN among the inputs is what min and max give.
+template <class V>
+constexpr bool is_nan(V value) {
+  return value != value;
+}
+
+constexpr auto kMin = [](auto a, auto b) { return (b < a || is_nan(b)) ? b : a; };
+constexpr auto kMax = [](auto a, auto b) { return (a < b || is_nan(b)) ? b : a; };
+constexpr auto kOr = [](std::uint8_t a, std::uint8_t b) {
+  return static_cast<std::uint8_t>(a | b);
+};
+constexpr auto kAnd = [](std::uint8_t a, std::uint8_t b) {
+  return static_cast<std::uint8_t>(a & b);
+};
+
+struct Job {
+  hvd_op op;
+  const void* const* inputs;
+  std::size_t ranks;
+  void* output;
+  std::size_t count;
+};
+
+template <class T>
+void reduce_numbers(const Job& job) {
+  using OrderedHold = std::conditional_t<std::is_integral_v<T>, Ordered<T>, Held<T>>;
+  using AverageHold = std::conditional_t<std::is_integral_v<T>, Exact<T>, Held<T>>;
+  using Average = typename AverageHold::Type;
+  const auto size = static_cast<Average>(job.ranks);
+  const auto divide = [size](Average sum) { return static_cast<Average>(sum / size); };
+  const auto run = [&]<class Hold>(Hold, auto combine, auto finish) {
+    reduce_blocks<T, Hold>(job.inputs, job.ranks, static_cast<T*>(job.output), job.count, combine,
+                           finish);
+  };
+  switch (job.op) {
+    case HVD_SUM:
+      return run(Held<T>(), kAdd, kSame);
+    case HVD_PRODUCT:
+      return run(Held<T>(), kMultiply, kSame);
+    case HVD_MIN:
+      return run(OrderedHold(), kMin, kSame);
+    case HVD_MAX:
+      return run(OrderedHold(), kMax, kSame);
+    default:
+      return run(AverageHold(), kAdd, divide);
+  }
+}
+
+template <class Half>
+void reduce_halves(const Job& job) {
+  const auto size = static_cast<float>(job.ranks);
+  const auto divide = [size](float sum) { return sum / size; };
+  const auto run = [&](auto combine, auto finish) {
+    reduce_halves(job.inputs, job.ranks, static_cast<Half*>(job.output), job.count, combine,
+                  finish);
+  };
+  switch (job.op) {
+    case HVD_SUM:
+      return run(kAdd, kSame);
+    case HVD_PRODUCT:
+      return run(kMultiply, kSame);
+    case HVD_MIN:
+      return run(kMin, kSame);
+    case HVD_MAX:
+      return run(kMax, kSame);
+    default:
+      return run(kAdd, divide);
+  }
+}
+
+void reduce_bools(const Job& job) {
+  const auto run = [&](auto combine) {
+    reduce_blocks<Bool, Held<Bool>>(job.inputs, job.ranks, static_cast<Bool*>(job.output),
+                                    job.count, combine, kSame);
+  };
+  return job.op == HVD_SUM || job.op == HVD_MAX ? run(kOr) : run(kAnd);
+}
+
+}  // namespace
+
+void HVD_REDUCE_KERNEL(hvd_op op, hvd_type type, const void* const* inputs, std::size_t ranks,
+                       void* output, std::size_t count) {
+  const Job job{op, inputs, ranks, output, count};
+  switch (type) {
+    case HVD_UINT8:
+      return reduce_numbers<std::uint8_t>(job);
+    case HVD_INT8:
+      return reduce_numbers<std::int8_t>(job);
+    case HVD_UINT16:
+      return reduce_numbers<std::uint16_t>(job);
+    case HVD_INT16:
+      return reduce_numbers<std::int16_t>(job);
+    case HVD_INT32:
+      return reduce_numbers<std::int32_t>(job);
+    case HVD_INT64:
+      return reduce_numbers<std::int64_t>(job);
+    case HVD_FLOAT16:
+      return reduce_halves<Float16>(job);
+    case HVD_FLOAT32:
+      return reduce_numbers<float>(job);
+    case HVD_FLOAT64:
+      return reduce_numbers<double>(job);
+    case HVD_BFLOAT16:
+      return reduce_halves<BFloat16>(job);
+    case HVD_BOOL:
+      return reduce_bools(job);
+    default:
+      return;
+  }
+}
+
+}  // namespace libhvd

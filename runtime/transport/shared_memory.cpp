@@ -1,0 +1,53 @@
+#include "transport/shared_memory.hpp"
+
+#include <iterator>
+
+namespace libhvd {
+namespace {
+
+// Mappings of other ranks' allocations, which may have been freed since: they only take addresses.
+constexpr std::size_t kMostForeign = 1024;
+
+}  // namespace
+
+Result<std::byte*> SharedMemory::allocate(std::size_t bytes) {
+  HVD_TRY(const std::uint64_t begin, segment_->reserve_range(bytes));
+  HVD_TRY(Mapping mapping, segment_->map_range(begin, bytes));
+  std::byte* const memory = mapping.data();
+  const std::lock_guard lock(mutex_);
+  own_.emplace(memory, Range{begin, std::move(mapping)});
+  return memory;
+}
+
+void SharedMemory::free(std::byte* memory) {
+  const std::lock_guard lock(mutex_);
+  const auto found = own_.find(memory);
+  if (found == own_.end()) return;
+  segment_->release_range(found->second.begin, found->second.mapping.size());
+  own_.erase(found);
+}
+
+std::optional<SharedPlace> SharedMemory::find(const void* buffer, std::size_t bytes) const {
+  const auto* const begin = static_cast<const std::byte*>(buffer);
+  const std::lock_guard lock(mutex_);
+  const auto after = own_.upper_bound(begin);
+  if (after == own_.begin()) return std::nullopt;
+  const auto& [first, range] = *std::prev(after);
+  const auto offset = static_cast<std::size_t>(begin - first);
+  const std::size_t size = range.mapping.size();
+  if (offset > size || bytes > size - offset) return std::nullopt;
+  return SharedPlace{range.begin, size, offset};
+}
+
+Result<std::byte*> SharedMemory::map(const SharedPlace& place) {
+  const std::lock_guard lock(mutex_);
+  auto found = foreign_.find(place.allocation);
+  if (found == foreign_.end()) {
+    HVD_TRY(Mapping mapping, segment_->map_range(place.allocation, place.allocation_bytes));
+    if (foreign_.size() >= kMostForeign) foreign_.erase(foreign_.begin());  // the oldest range
+    found = foreign_.emplace(place.allocation, std::move(mapping)).first;
+  }
+  return found->second.data() + place.offset;
+}
+
+}  // namespace libhvd

@@ -1,0 +1,59 @@
+// Memory of one rank that the other ranks of its host can map: what hvd_alloc gives out.
+// Collectives reach such buffers where they are, instead of copying them through the segment.
+//
+// It lies in the segment's file, behind the blocks: every allocation is a range of its own, and no
+// range is ever used twice, so a place in the file says for ever which allocation is meant. Freeing
+// gives the memory back and leaves a hole. So there is one file a host, without a name once all
+// have opened it, and nothing to sweep.
+//
+// Any thread.
+#pragma once
+
+#include "base/mapping.hpp"
+#include "base/result.hpp"
+#include "transport/segment.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace libhvd {
+
+// Where a buffer lies, in words that other ranks understand. Lives in shared memory.
+struct SharedPlace {
+  std::uint64_t allocation;  // where its range begins in the file
+  std::uint64_t allocation_bytes;
+  std::uint64_t offset;  // of the buffer in it
+};
+
+class SharedMemory {
+ public:
+  explicit SharedMemory(std::shared_ptr<Segment> segment) : segment_(std::move(segment)) {}
+
+  // Aligned to a page, and zero. Error: there is no room; the message says how much is needed.
+  Result<std::byte*> allocate(std::size_t bytes);
+  // Nothing happens when it is none of ours.
+  void free(std::byte* memory);
+
+  // Where these bytes lie; nothing when not all are in one allocation of ours.
+  std::optional<SharedPlace> find(const void* buffer, std::size_t bytes) const;
+
+  // Another rank's buffer, mapped here. Error: it cannot be mapped.
+  Result<std::byte*> map(const SharedPlace& place);
+
+ private:
+  struct Range {
+    std::uint64_t begin;
+    Mapping mapping;
+  };
+
+  std::shared_ptr<Segment> segment_;
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, Range> own_;     // by address
+  std::map<std::uint64_t, Mapping> foreign_;  // by where they begin in the file
+};
+
+}  // namespace libhvd

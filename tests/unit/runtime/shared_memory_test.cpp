@@ -1,0 +1,163 @@
+// Memory that other ranks can reach, and the allreduce that makes use of it.
+#include "transport/shared_memory.hpp"
+
+#include "collective/communicator.hpp"
+#include "support.hpp"
+
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+namespace libhvd {
+namespace {
+
+std::shared_ptr<Segment> segment() {
+  auto made = Segment::anonymous(2);
+  EXPECT_TRUE(made.ok());
+  return std::make_shared<Segment>(std::move(*made));
+}
+
+std::byte* allocate(SharedMemory& memory, std::size_t bytes) {
+  const auto allocated = memory.allocate(bytes);
+  EXPECT_TRUE(allocated.ok()) << allocated.error().message;
+  return *allocated;
+}
+
+TEST(SharedMemory, IsTheSameForAnotherRank) {
+  const auto shared = segment();
+  SharedMemory mine(shared), theirs(shared);
+  std::byte* const buffer = allocate(mine, 10'000);
+  std::memset(buffer + 5000, 'x', 3);
+  const auto place = mine.find(buffer + 5000, 3);
+  ASSERT_TRUE(place);
+  const auto seen = theirs.map(*place);
+  ASSERT_TRUE(seen.ok());
+  EXPECT_NE(*seen, buffer + 5000);
+  EXPECT_EQ(std::memcmp(*seen, "xxx", 3), 0);
+  std::memset(*seen, 'y', 3);
+  EXPECT_EQ(std::memcmp(buffer + 5000, "yyy", 3), 0);
+}
+
+TEST(SharedMemory, FindsOnlyWhatLiesInOneAllocation) {
+  SharedMemory memory(segment());
+  std::byte* const buffer = allocate(memory, 4096);
+  EXPECT_TRUE(memory.find(buffer, 4096));
+  EXPECT_TRUE(memory.find(buffer + 4095, 1));
+  EXPECT_FALSE(memory.find(buffer, 4097));
+  EXPECT_FALSE(memory.find(buffer - 1, 1));
+  int other = 0;
+  EXPECT_FALSE(memory.find(&other, sizeof other));
+  memory.free(buffer);
+  EXPECT_FALSE(memory.find(buffer, 1));
+}
+
+TEST(SharedMemory, ANewAllocationIsZeroAndInAPlaceOfItsOwn) {
+  SharedMemory memory(segment());
+  std::byte* const first = allocate(memory, 4096);
+  std::memset(first, 1, 4096);
+  const auto old_place = memory.find(first, 1);
+  memory.free(first);
+  std::byte* const second = allocate(memory, 4096);
+  EXPECT_NE(memory.find(second, 1)->allocation, old_place->allocation);
+  EXPECT_EQ(second[0], std::byte{0});
+}
+
+TEST(SharedMemory, SaysHowMuchIsNeededWhenThereIsNoRoom) {
+  SharedMemory memory(segment());
+  rlimit old{};
+  ::getrlimit(RLIMIT_FSIZE, &old);
+  rlimit low = old;
+  low.rlim_cur = 1 << 20;
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ::setrlimit(RLIMIT_FSIZE, &low);
+  const auto allocated = memory.allocate(std::size_t{64} << 20);
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(allocated.ok());
+  EXPECT_NE(allocated.error().message.find("65536 KiB"), std::string::npos)
+      << allocated.error().message;
+}
+
+// A rank's input and output for an allreduce; the vectors or, when shared, hvd_alloc's memory.
+class Buffers {
+ public:
+  Buffers(Communicator& communicator, bool shared, bool in_place, std::size_t offset,
+          std::size_t count)
+      : private_(2 * (count + offset)) {
+    float* begin = private_.data();
+    if (shared)
+      begin = reinterpret_cast<float*>(
+          allocate(*communicator.memory(), private_.size() * sizeof(float)));
+    input = begin + offset;
+    output = in_place ? input : begin + count + 2 * offset;
+    for (std::size_t i = 0; i < count; ++i)
+      input[i] =
+          static_cast<float>((i * 7 + static_cast<std::size_t>(communicator.rank())) % 1000) / 3;
+  }
+
+  float* input;
+  float* output;
+
+ private:
+  std::vector<float> private_;
+};
+
+std::vector<float> sum(Communicator& communicator, bool shared, bool in_place, std::size_t offset,
+                       std::size_t count) {
+  const Buffers buffers(communicator, shared, in_place, offset, count);
+  const Outcome done =
+      communicator.allreduce(buffers.input, buffers.output, count, HVD_FLOAT32, HVD_SUM, {});
+  EXPECT_TRUE(done.ok()) << done.error().message;
+  return {buffers.output, buffers.output + count};
+}
+
+TEST(SharedAllreduce, GivesTheSameBitsHoweverTheBuffersLie) {
+  for (const int size : {2, 3, 4}) {
+    test::run_ranks_everywhere(size, [](Communicator& communicator) {
+      for (const std::size_t count : {2100u, 50'000u, 123'457u}) {
+        const std::vector<float> wanted = sum(communicator, false, true, 0, count);
+        for (const bool in_place : {true, false}) {
+          for (const std::size_t offset : {0u, 5u}) {
+            EXPECT_EQ(sum(communicator, true, in_place, offset, count), wanted);
+            const bool only_one = communicator.rank() == 1;
+            EXPECT_EQ(sum(communicator, only_one, in_place, offset, count), wanted);
+            EXPECT_EQ(sum(communicator, !only_one, !in_place && only_one, offset, count), wanted);
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST(SharedAllreduce, BuffersComeAndGo) {
+  test::run_ranks(2, [](Communicator& communicator) {
+    for (int round = 0; round < 50; ++round) {
+      std::byte* const memory = allocate(*communicator.memory(), 100'000);
+      auto* const values = reinterpret_cast<std::int32_t*>(memory);
+      for (int i = 0; i < 25'000; ++i) values[i] = i + round;
+      ASSERT_TRUE(communicator.allreduce(values, values, 25'000, HVD_INT32, HVD_SUM, {}).ok());
+      for (int i = 0; i < 25'000; ++i) ASSERT_EQ(values[i], 2 * (i + round));
+      communicator.memory()->free(memory);
+    }
+  });
+}
+
+TEST(SharedAllreduce, AMismatchIsAnErrorAndWritesNothing) {
+  test::run_ranks(3, [](Communicator& communicator) {
+    const Buffers buffers(communicator, true, false, 0, 50'000);
+    const std::size_t count = communicator.rank() == 1 ? 40'000 : 50'000;
+    const Outcome done =
+        communicator.allreduce(buffers.input, buffers.output, count, HVD_FLOAT32, HVD_SUM, {});
+    ASSERT_FALSE(done.ok());
+    EXPECT_EQ(done.error().status, HVD_ERROR_MISMATCH);
+    EXPECT_EQ(buffers.output[0], 0);
+    ASSERT_TRUE(communicator.barrier({}).ok());
+  });
+}
+
+}  // namespace
+}  // namespace libhvd

@@ -1,5 +1,7 @@
 #include "api/border.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace libhvd {
@@ -63,7 +65,11 @@ CallOptions read_options(const hvd_options* options) {
   for (std::size_t i = sizeof(hvd_options); i < size; ++i) {
     if (bytes[i] != 0) read.fault = "hvd_options asks for what this version of libhvd cannot do";
   }
-  if (size >= sizeof(hvd_options)) read.name = options->name;
+  hvd_options known{};  // what an older caller's struct lacks is zero
+  std::memcpy(&known, options, std::min(size, sizeof known));
+  read.name = known.name;
+  if (known.prescale != 0) read.scale.before = known.prescale;
+  if (known.postscale != 0) read.scale.after = known.postscale;
   return read;
 }
 

@@ -198,6 +198,22 @@ hvd_status hvd_allgather(const void* input, size_t rows, size_t row_size, hvd_ty
   });
 }
 
+hvd_status hvd_reducescatter(const void* input, size_t rows, size_t row_size, hvd_type type,
+                             hvd_op op, void* output, const hvd_options* options) {
+  return collective("hvd_reducescatter", options, [=](auto& communicator, const CallOptions& read) {
+    return communicator.reducescatter(input, rows, row_size, type, op, output, read);
+  });
+}
+
+hvd_status hvd_alltoall(const void* input, const size_t* splits, size_t rows, size_t row_size,
+                        hvd_type type, void* output, size_t output_rows, size_t* received,
+                        const hvd_options* options) {
+  return collective("hvd_alltoall", options, [=](auto& communicator, const CallOptions& read) {
+    return communicator.alltoall(input, splits, rows, row_size, type, output, output_rows, received,
+                                 read);
+  });
+}
+
 hvd_status hvd_barrier(const hvd_options* options) {
   return collective("hvd_barrier", options, [](auto& communicator, const CallOptions& read) {
     return communicator.barrier(read);

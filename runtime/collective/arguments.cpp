@@ -2,6 +2,9 @@
 
 #include "collective/element.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace libhvd {
 namespace {
 
@@ -10,9 +13,24 @@ std::string check_type(hvd_type type) {
   return "the type " + std::to_string(type) + " is none of HVD_UINT8, HVD_INT8, …";
 }
 
+std::string check_reduction(hvd_type type, hvd_op op) {
+  if (auto fault = check_type(type); !fault.empty()) return fault;
+  if (!op_exists(op)) {
+    return "the op " + std::to_string(op) + " is none of HVD_AVERAGE, HVD_SUM, …";
+  }
+  if (type == HVD_BOOL && op == HVD_AVERAGE) return "there is no average of bool";
+  return {};
+}
+
 std::string check_count(std::size_t count) {
   if (count <= kMostElements) return {};
   return "the count " + std::to_string(count) + " is more than any memory holds";
+}
+
+std::string check_rows(std::size_t rows, std::size_t row_size, hvd_type type) {
+  if (row_size == 0 || rows <= kMostBytes / element_size(type) / row_size) return {};
+  return std::to_string(rows) + " rows of " + std::to_string(row_size) +
+         " elements are more than any memory holds";
 }
 
 std::string check_buffer(const char* what, const void* buffer, std::size_t count) {
@@ -24,11 +42,7 @@ std::string check_buffer(const char* what, const void* buffer, std::size_t count
 
 std::string check_allreduce(const void* input, const void* output, std::size_t count, hvd_type type,
                             hvd_op op) {
-  if (auto fault = check_type(type); !fault.empty()) return fault;
-  if (!op_exists(op)) {
-    return "the op " + std::to_string(op) + " is none of HVD_AVERAGE, HVD_SUM, …";
-  }
-  if (type == HVD_BOOL && op == HVD_AVERAGE) return "there is no average of bool";
+  if (auto fault = check_reduction(type, op); !fault.empty()) return fault;
   if (auto fault = check_count(count); !fault.empty()) return fault;
   if (auto fault = check_buffer("input", input, count); !fault.empty()) return fault;
   if (auto fault = check_buffer("output", output, count); !fault.empty()) return fault;
@@ -55,11 +69,8 @@ std::string check_allgather(const void* input, std::size_t rows, std::size_t row
   if (auto fault = check_type(type); !fault.empty()) return fault;
   if (auto fault = check_count(row_size); !fault.empty()) return fault;
   if (row_size == 0) return {};
-  const std::size_t most_rows = kMostBytes / element_size(type) / row_size;
-  if (rows > most_rows || output_rows > most_rows) {
-    return std::to_string(rows > most_rows ? rows : output_rows) + " rows of " +
-           std::to_string(row_size) + " elements are more than any memory holds";
-  }
+  if (auto fault = check_rows(std::max(rows, output_rows), row_size, type); !fault.empty())
+    return fault;
   if (auto fault = check_buffer("input", input, rows); !fault.empty()) return fault;
   if (auto fault = check_buffer("output", output, output_rows); !fault.empty()) return fault;
   const std::size_t row_bytes = row_size * element_size(type);
@@ -67,6 +78,53 @@ std::string check_allgather(const void* input, std::size_t rows, std::size_t row
     return "input and output overlap";
   }
   return {};
+}
+
+std::string check_reducescatter(const void* input, std::size_t rows, std::size_t row_size,
+                                hvd_type type, hvd_op op, const void* output,
+                                std::size_t own_rows) {
+  if (auto fault = check_reduction(type, op); !fault.empty()) return fault;
+  if (auto fault = check_count(row_size); !fault.empty()) return fault;
+  if (auto fault = check_rows(rows, row_size, type); !fault.empty()) return fault;
+  if (row_size == 0) return {};
+  if (auto fault = check_buffer("input", input, rows); !fault.empty()) return fault;
+  if (auto fault = check_buffer("output", output, own_rows); !fault.empty()) return fault;
+  const std::size_t row_bytes = row_size * element_size(type);
+  if (overlap(input, rows * row_bytes, output, own_rows * row_bytes))
+    return "input and output overlap";
+  return {};
+}
+
+std::string check_alltoall(const void* input, const std::size_t* splits, std::size_t rows,
+                           std::size_t row_size, hvd_type type, const void* output,
+                           std::size_t output_rows, int size) {
+  const auto ranks = static_cast<std::size_t>(size);
+  if (splits == nullptr && rows % ranks != 0)
+    return std::to_string(rows) + " rows cannot be divided evenly among " + std::to_string(ranks) +
+           " ranks, and there are no splits";
+  std::size_t sum = 0;
+  bool fits = true;
+  for (std::size_t rank = 0; splits != nullptr && rank < ranks; ++rank) {
+    fits = fits && splits[rank] <= rows - sum;
+    if (fits) sum += splits[rank];
+  }
+  if (splits != nullptr && (!fits || sum != rows))
+    return "the splits do not add up to the " + std::to_string(rows) + " rows";
+  return check_allgather(input, rows, row_size, type, output, output_rows);
+}
+
+std::string check_scale(const Scale& scale, hvd_type type) {
+  if (!scale.any()) return {};
+  if (!std::isfinite(scale.before) || !std::isfinite(scale.after)) return "a factor is not finite";
+  switch (type) {
+    case HVD_FLOAT16:
+    case HVD_BFLOAT16:
+    case HVD_FLOAT32:
+    case HVD_FLOAT64:
+      return {};
+    default:
+      return std::string("factors are for floating point types, not for ") + type_name(type);
+  }
 }
 
 }  // namespace libhvd

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collective/element.hpp"
+#include "collective/reduce.hpp"
 #include "hvd/hvd.h"
 
 #include <cstddef>
@@ -36,5 +37,13 @@ std::string check_broadcast(const void* buffer, std::size_t count, hvd_type type
                             int size);
 std::string check_allgather(const void* input, std::size_t rows, std::size_t row_size,
                             hvd_type type, const void* output, std::size_t output_rows);
+
+std::string check_reducescatter(const void* input, std::size_t rows, std::size_t row_size,
+                                hvd_type type, hvd_op op, const void* output, std::size_t own_rows);
+// `splits`: rows for each rank; null: as many for each.
+std::string check_alltoall(const void* input, const std::size_t* splits, std::size_t rows,
+                           std::size_t row_size, hvd_type type, const void* output,
+                           std::size_t output_rows, int size);
+std::string check_scale(const Scale& scale, hvd_type type);
 
 }  // namespace libhvd

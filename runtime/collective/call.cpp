@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "collective/element.hpp"
 
+#include <bit>
 #include <vector>
 
 namespace libhvd {
@@ -17,6 +18,16 @@ std::uint64_t hash_name(std::string_view name) {
     hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
   }
   return hash == 0 ? 1 : hash;
+}
+
+std::uint64_t hash_scale(const Scale& scale) {
+  if (!scale.any()) return 0;
+  const auto before = std::bit_cast<std::uint64_t>(scale.before);
+  return std::rotl(before * 0x9e3779b97f4a7c15u, 31) ^ std::bit_cast<std::uint64_t>(scale.after);
+}
+
+bool may_differ_in_count(Collective kind) {
+  return kind == Collective::allgather || kind == Collective::alltoall;
 }
 
 std::string quoted_name(const CallRecord& record) {
@@ -76,6 +87,11 @@ std::optional<Error> find_difference(Records records) {
         records, field, [=](const CallRecord& record) { return record.*member; },
         [=](const CallRecord& record) { return std::to_string(record.*member); }, text);
   };
+  const auto factor = [&](const char* field, auto member) {
+    describe_difference(
+        records, field, [=](const CallRecord& record) { return record.*member; },
+        [=](const CallRecord& record) { return std::to_string(record.*member); }, text);
+  };
   describe_difference(
       records, "the name", [](const CallRecord& record) { return record.name_hash; }, quoted_name,
       text);
@@ -86,26 +102,29 @@ std::optional<Error> find_difference(Records records) {
       records, "the op", [](const CallRecord& record) { return record.op; },
       [](const CallRecord& record) { return std::string(op_name(record.op)); }, text);
   number("the root", &CallRecord::root);
-  if (first.kind != Collective::allgather) number("the count", &CallRecord::count);
+  if (!may_differ_in_count(first.kind)) number("the count", &CallRecord::count);
   number("the row size", &CallRecord::row_size);
+  factor("the factor before", &CallRecord::before);
+  factor("the factor after", &CallRecord::after);
   if (text.empty()) return std::nullopt;
   return fail(HVD_ERROR_MISMATCH, describe_call(first) + ": the ranks do not agree: " + text);
 }
 
 std::optional<Error> find_small_output(Records records) {
-  std::uint64_t needed = 0;
-  for (const CallRecord* record : records) needed += record->count;
   std::string text;
+  std::uint64_t said = 0;
   for (std::size_t rank = 0; rank < records.size(); ++rank) {
     const std::uint64_t room = records[rank]->output_rows;
+    const std::uint64_t needed = records[rank]->needed_rows;
     if (room >= needed) continue;
     text += text.empty() ? "" : ", ";
+    if (needed != said) text += std::to_string(needed) + " rows come, but there is room for ";
     text += std::to_string(room) + " on rank " + std::to_string(rank);
+    said = needed;
   }
   if (text.empty()) return std::nullopt;
   return fail(HVD_ERROR_INVALID_ARGUMENT,
-              describe_call(*records[0]) + ": the output is too small: " + std::to_string(needed) +
-                  " rows come, but there is room for " + text);
+              describe_call(*records[0]) + ": the output is too small: " + text);
 }
 
 }  // namespace
@@ -120,6 +139,10 @@ const char* collective_name(Collective kind) {
       return "allgather";
     case Collective::barrier:
       return "barrier";
+    case Collective::reducescatter:
+      return "reducescatter";
+    case Collective::alltoall:
+      return "alltoall";
   }
   return "unknown";
 }
@@ -130,9 +153,9 @@ CallBrief make_brief(const Call& call) {
           .op = static_cast<std::uint8_t>(call.op),
           .faulty = !call.fault.empty(),
           .root = call.root,
-          .count = call.kind == Collective::allgather ? 0 : call.count,
+          .count = may_differ_in_count(call.kind) ? 0 : call.count,
           .row_size = call.row_size,
-          .name_hash = call.name == nullptr ? 0 : hash_name(call.name)};
+          .hash = (call.name == nullptr ? 0 : hash_name(call.name)) ^ hash_scale(call.scale)};
 }
 
 CallRecord make_record(const Call& call) {
@@ -144,6 +167,9 @@ CallRecord make_record(const Call& call) {
   record.count = call.count;
   record.row_size = call.row_size;
   record.output_rows = call.output_rows;
+  record.needed_rows = call.needed_rows;
+  record.before = call.scale.before;
+  record.after = call.scale.after;
   if (call.name != nullptr) {
     record.name_hash = hash_name(call.name);
     copy_text(record.name, call.name);
@@ -162,9 +188,7 @@ Error find_disagreement(std::span<const CallRecord* const> records) {
   if (auto fault = find_fault(records)) return *fault;
   if (auto other = find_other_collective(records)) return *other;
   if (auto difference = find_difference(records)) return *difference;
-  if (records[0]->kind == Collective::allgather) {
-    if (auto small = find_small_output(records)) return *small;
-  }
+  if (auto small = find_small_output(records)) return *small;
   return fail(HVD_ERROR_MISMATCH, describe_call(*records[0]) + ": the ranks do not agree");
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "collective/reduce.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +15,14 @@
 
 namespace libhvd {
 
-enum class Collective : std::int32_t { allreduce = 1, broadcast, allgather, barrier };
+enum class Collective : std::int32_t {
+  allreduce = 1,
+  broadcast,
+  allgather,
+  barrier,
+  reducescatter,
+  alltoall
+};
 
 const char* collective_name(Collective kind);
 
@@ -24,11 +32,13 @@ struct Call {
   hvd_type type = 0;
   hvd_op op = 0;
   std::int32_t root = 0;
-  std::uint64_t count = 0;        // elements; for an allgather this rank's rows
-  std::uint64_t row_size = 0;     // allgather
-  std::uint64_t output_rows = 0;  // allgather: how many rows fit into this rank's output
-  const char* name = nullptr;     // null: none
-  std::string fault = {};         // why this rank cannot take part; "" when it can
+  std::uint64_t count = 0;        // elements, or rows where there are any
+  std::uint64_t row_size = 0;     // elements
+  std::uint64_t output_rows = 0;  // how many fit into this rank's output
+  std::uint64_t needed_rows = 0;  // how many come; known late
+  Scale scale = {};
+  const char* name = nullptr;  // null: none
+  std::string fault = {};      // why this rank cannot take part; "" when it can
 };
 
 // Lives in shared memory: no pointers. Equal on all ranks, and not faulty, when their calls fit
@@ -39,9 +49,9 @@ struct CallBrief {
   std::uint8_t op;
   std::uint8_t faulty;
   std::int32_t root;
-  std::uint64_t count;  // 0 for an allgather, whose ranks may differ in it
+  std::uint64_t count;  // 0 where ranks may differ in it
   std::uint64_t row_size;
-  std::uint64_t name_hash;  // of the whole name; 0 without one
+  std::uint64_t hash;  // of name and factors; 0 without any
   bool operator==(const CallBrief&) const = default;
 };
 
@@ -59,6 +69,9 @@ struct CallRecord {
   std::uint64_t count;
   std::uint64_t row_size;
   std::uint64_t output_rows;
+  std::uint64_t needed_rows;
+  double before;  // factors
+  double after;
   std::uint64_t name_hash;
   char name[kNameBytes];    // as much as fits; "" without one
   char fault[kFaultBytes];  // why this rank cannot take part; "" when it can

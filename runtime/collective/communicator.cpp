@@ -170,6 +170,7 @@ Outcome Communicator::allgather(const void* input, std::size_t rows, std::size_t
     needed += theirs.own;
     least_room = std::min(least_room, theirs.room);
   }
+  call.needed_rows = needed;
   if (least_room < needed) return explain(call);
   const std::size_t longest = *std::max_element(bytes.begin(), bytes.end());
   for (std::size_t index = 0; index < chunks_in(longest); ++index) {

@@ -23,10 +23,13 @@
 
 namespace libhvd {
 
+class Slots;
+
 // What a call says besides its arguments.
 struct CallOptions {
   const char* name = nullptr;  // null: none
-  std::string fault;           // what the caller has already found wrong; "": nothing
+  Scale scale = {};            // of a reduction
+  std::string fault = {};      // what the caller has already found wrong; "": nothing
 };
 
 class Communicator {
@@ -46,6 +49,11 @@ class Communicator {
                     void* output, std::size_t output_rows, std::size_t* rows_by_rank,
                     const CallOptions& options);
   Outcome barrier(const CallOptions& options);
+  Outcome reducescatter(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                        hvd_op op, void* output, const CallOptions& options);
+  Outcome alltoall(const void* input, const std::size_t* splits, std::size_t rows,
+                   std::size_t row_size, hvd_type type, void* output, std::size_t output_rows,
+                   std::size_t* received, const CallOptions& options);
 
   // Memory in which collectives reach this rank's buffers without copying them.
   const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
@@ -87,6 +95,9 @@ class Communicator {
   Outcome allreduce_large(const Call& call, const std::byte* input, std::byte* output);
   Outcome allreduce_sliced(const Call& call, const std::byte* input, std::byte* output);
   Outcome allreduce_shared(const Call& call, const BufferPairs& buffers);
+
+  void reduce_slot(const Call& call, const Slots& slots, const std::byte* input, std::byte* output,
+                   std::size_t length);
 
   std::optional<SharedPair> find_shared(const Call& call, const std::byte* input,
                                         const std::byte* output) const;

@@ -17,24 +17,15 @@ namespace {
 // Up to here every rank reduces all elements by itself, which saves a step.
 constexpr std::size_t kSmallBytes = 8 * 1024;
 
-// What is read again at once is still in the first-level cache.
-constexpr std::size_t kHotBytes = 4 * 1024;
-
-bool aligned(const void* pointer, std::size_t to) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % to == 0;
-}
-
 // How the sliced allreduce divides its data: into chunks of one slice a rank. A rank reduces its
-// own slice of each chunk, and shows the others theirs in its input, one after the other without
-// its own.
+// own slice of each chunk, and shows the others theirs.
 class Slices {
  public:
   Slices(std::size_t bytes, int ranks)
-      : bytes_(bytes),
-        ranks_(static_cast<std::size_t>(ranks)),
-        most_(kChunkBytes / (ranks_ - 1) / kCacheLine * kCacheLine) {}
+      : slots_(ranks), bytes_(bytes), chunk_(slots_.bytes() * static_cast<std::size_t>(ranks)) {}
 
-  std::size_t chunks() const { return (bytes_ + most_ * ranks_ - 1) / (most_ * ranks_); }
+  const Slots& slots() const { return slots_; }
+  std::size_t chunks() const { return (bytes_ + chunk_ - 1) / chunk_; }
 
   struct Range {
     std::size_t begin;  // in the data
@@ -42,35 +33,30 @@ class Slices {
   };
   // The last chunk is divided evenly, too.
   Range slice(std::size_t chunk, int rank) const {
-    const std::size_t first = chunk * most_ * ranks_;
-    const std::size_t left = bytes_ - first;
-    const std::size_t even = (left + ranks_ - 1) / ranks_;
-    const std::size_t size =
-        left >= most_ * ranks_ ? most_ : (even + kCacheLine - 1) / kCacheLine * kCacheLine;
+    const std::size_t first = chunk * chunk_;
+    const std::size_t left = std::min(chunk_, bytes_ - first);
+    const std::size_t ranks = chunk_ / slots_.bytes();
+    const std::size_t even = (left + ranks - 1) / ranks;
+    const std::size_t size = (even + kCacheLine - 1) / kCacheLine * kCacheLine;
     const std::size_t begin = std::min(left, size * static_cast<std::size_t>(rank));
     return {first + begin, std::min(size, left - begin)};
   }
 
-  // Where in the input of `owner` the slice of `rank` stands.
-  std::size_t place(int owner, int rank) const {
-    return most_ * static_cast<std::size_t>(rank < owner ? rank : rank - 1);
-  }
-  std::size_t shown_bytes() const { return most_ * (ranks_ - 1); }
-
   void show(Area& area, const std::byte* input, std::size_t chunk, int own) const {
     if (chunk >= chunks()) return;
-    area.used.input = static_cast<std::uint32_t>(shown_bytes());
-    for (int rank = 0; rank < static_cast<int>(ranks_); ++rank) {
+    area.used.input = static_cast<std::uint32_t>(slots_.all_bytes());
+    const auto ranks = static_cast<int>(chunk_ / slots_.bytes());
+    for (int rank = 0; rank < ranks; ++rank) {
       if (rank == own) continue;
       const Range range = slice(chunk, rank);
-      copy_bytes(area.input + place(own, rank), input + range.begin, range.length);
+      copy_bytes(area.input + slots_.begin(own, rank), input + range.begin, range.length);
     }
   }
 
  private:
+  Slots slots_;
   std::size_t bytes_;
-  std::size_t ranks_;
-  std::size_t most_;  // bytes of a slice
+  std::size_t chunk_;  // bytes of one
 };
 
 }  // namespace
@@ -81,12 +67,14 @@ Outcome Communicator::allreduce(const void* input, void* output, std::size_t cou
             .type = type,
             .op = op,
             .count = count,
+            .scale = options.scale,
             .name = options.name,
             .fault = options.fault};
   if (call.fault.empty() && !allreduce_is_sound(input, output, count, type, op))
     call.fault = check_allreduce(input, output, count, type, op);
+  if (call.fault.empty() && call.scale.any()) call.fault = check_scale(call.scale, type);
   const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
-  if (alone() && type != HVD_BOOL) {  // bools become 0 or 1 even alone
+  if (alone() && type != HVD_BOOL && !call.scale.any()) {  // bools become 0 or 1 even alone
     HVD_CHECK(open_call(call));
     if (input != output) copy_bytes(output, input, bytes);
     return Done{};
@@ -106,7 +94,7 @@ Outcome Communicator::allreduce_inline(const Call& call, const void* input, void
     sources_[static_cast<std::size_t>(rank)] = inline_data(rank);
   }
   alignas(8) std::byte result[kInlineBytes];
-  reduce(call.op, call.type, sources_, result, call.count);
+  reduce(call.op, call.type, sources_, result, call.count, call.scale);
   std::memcpy(output, result, bytes);
   return Done{};
 }
@@ -122,7 +110,7 @@ Outcome Communicator::allreduce_small(const Call& call, const void* input, void*
     }
     // Through the segment, as the caller's buffer need not be aligned.
     std::byte* const result = steps_.mine().result;
-    reduce(call.op, call.type, sources_, result, length / element_size(call.type));
+    reduce(call.op, call.type, sources_, result, length / element_size(call.type), call.scale);
     std::memcpy(bytes_of(output) + index * kChunkBytes, result, length);
   }
   return Done{};
@@ -210,12 +198,36 @@ Outcome Communicator::allreduce_shared(const Call& call, const BufferPairs& buff
     const std::size_t now = std::min(kHotBytes, end - begin);
     for (std::size_t peer = 0; peer < buffers.size(); ++peer)
       sources_[peer] = buffers[peer].input + begin;
-    reduce(call.op, call.type, sources_, own + begin, now / element);
+    reduce(call.op, call.type, sources_, own + begin, now / element, call.scale);
     for (const BufferPair& buffer : buffers) {
       if (buffer.output != own) std::memcpy(buffer.output + begin, own + begin, now);
     }
   }
   return step(call);
+}
+
+// This rank's own piece of `length` bytes: the others' stand in their slots for it, its own at
+// `input`. The result goes to steps_.mine().result, and to `output`.
+void Communicator::reduce_slot(const Call& call, const Slots& slots, const std::byte* input,
+                               std::byte* output, std::size_t length) {
+  const std::size_t element = element_size(call.type);
+  std::byte* const result = steps_.mine().result;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    sources_[static_cast<std::size_t>(peer)] =
+        steps_.theirs(peer).input + slots.begin(peer, rank());
+  }
+  if (!aligned(input, element)) {
+    copy_bytes(result, input, length);
+    input = result;
+  }
+  sources_[static_cast<std::size_t>(rank())] = input;
+  for (std::size_t done = 0; done < length; done += kHotBytes) {
+    const std::size_t now = std::min(kHotBytes, length - done);
+    reduce(call.op, call.type, sources_, result + done, now / element, call.scale);
+    std::memcpy(output + done, result + done, now);
+    for (const void*& source : sources_) source = bytes_of(source) + now;
+  }
 }
 
 // One step shows the slices of a chunk's result and the input of the next chunk; the first chunk's
@@ -226,23 +238,8 @@ Outcome Communicator::allreduce_sliced(const Call& call, const std::byte* input,
   const Slices slices(call.count * element, size());
   for (std::size_t chunk = 0; chunk < slices.chunks(); ++chunk) {
     const auto [begin, length] = slices.slice(chunk, rank());
+    reduce_slot(call, slices.slots(), input + begin, output + begin, length);
     Area& next = steps_.mine();
-    for (int peer = 0; peer < size(); ++peer) {
-      sources_[static_cast<std::size_t>(peer)] =
-          steps_.theirs(peer).input + slices.place(peer, rank());
-    }
-    const std::byte* own = input + begin;
-    if (!aligned(own, element)) {
-      copy_bytes(next.result, own, length);
-      own = next.result;
-    }
-    sources_[static_cast<std::size_t>(rank())] = own;
-    for (std::size_t done = 0; done < length; done += kHotBytes) {
-      const std::size_t now = std::min(kHotBytes, length - done);
-      reduce(call.op, call.type, sources_, next.result + done, now / element);
-      std::memcpy(output + begin + done, next.result + done, now);
-      for (const void*& source : sources_) source = bytes_of(source) + now;
-    }
     next.used.result_end = static_cast<std::uint32_t>(length);
     slices.show(next, input, chunk + 1, rank());
     HVD_CHECK(step(call));

@@ -51,14 +51,15 @@ bool processor_has(InstructionSet set) {
 }
 
 void reduce(hvd_op op, hvd_type type, std::span<const void* const> inputs, void* output,
-            std::size_t count) {
+            std::size_t count, const Scale& scale) {
   static ReduceKernel* const best = best_kernel();
-  best(op, type, inputs.data(), inputs.size(), output, count);
+  best({op, type, inputs.data(), inputs.size(), output, count, scale.before, scale.after});
 }
 
 void reduce_with(InstructionSet set, hvd_op op, hvd_type type, std::span<const void* const> inputs,
-                 void* output, std::size_t count) {
-  kernel_for(set)(op, type, inputs.data(), inputs.size(), output, count);
+                 void* output, std::size_t count, const Scale& scale) {
+  kernel_for(set)(
+      {op, type, inputs.data(), inputs.size(), output, count, scale.before, scale.after});
 }
 
 }  // namespace libhvd

@@ -8,12 +8,20 @@
 
 namespace libhvd {
 
+// Factors of a reduction: each input's before, and the result's after.
+struct Scale {
+  double before = 1;
+  double after = 1;
+  bool any() const { return before != 1 || after != 1; }
+};
+
 // output[i] = op over r, in ascending order, of inputs[r][i], for `count` elements, with the rules
 // of hvd_op. What an element becomes depends on its inputs only: not on where a slice begins, nor
 // on the processor. The type and op are valid together (no average of bool). An input may be the
-// output; otherwise they lie apart. All are aligned to the element.
+// output; otherwise they lie apart. All are aligned to the element. Factors are for floating point
+// types, and rounded to the type in which these are reduced.
 void reduce(hvd_op op, hvd_type type, std::span<const void* const> inputs, void* output,
-            std::size_t count);
+            std::size_t count, const Scale& scale = {});
 
 // What of the processor reduce() may use. It takes the most that there is.
 enum class InstructionSet { plain, avx2, avx512 };
@@ -23,6 +31,6 @@ bool processor_has(InstructionSet set);
 
 // The same with a given one, which the processor has: all give the same bits.
 void reduce_with(InstructionSet set, hvd_op op, hvd_type type, std::span<const void* const> inputs,
-                 void* output, std::size_t count);
+                 void* output, std::size_t count, const Scale& scale = {});
 
 }  // namespace libhvd

@@ -161,40 +161,48 @@ constexpr std::size_t block_length(std::size_t start, std::size_t count) {
   return count - start < kBlock ? count - start : kBlock;
 }
 
-template <class T, class Hold, class Combine, class Finish>
-void reduce_blocks(const void* const* inputs, std::size_t ranks, T* output, std::size_t count,
-                   Combine combine, Finish finish) {
-  const auto input = [&](std::size_t rank) { return static_cast<const T*>(inputs[rank]); };
-  if (ranks == 2) {
+// `load` makes an element what it is held as.
+template <class T, class Hold, class Load, class Combine, class Finish>
+void reduce_blocks(const ReduceJob& job, Load load, Combine combine, Finish finish) {
+  T* const output = static_cast<T*>(job.output);
+  const auto input = [&](std::size_t rank) { return static_cast<const T*>(job.inputs[rank]); };
+  if (job.ranks == 2) {
     const T* const first = input(0);
     const T* const second = input(1);
 #pragma GCC ivdep
-    for (std::size_t i = 0; i < count; ++i)
-      output[i] = Hold::store(finish(combine(Hold::load(first[i]), Hold::load(second[i]))));
+    for (std::size_t i = 0; i < job.count; ++i)
+      output[i] = Hold::store(finish(combine(load(first[i]), load(second[i]))));
     return;
   }
   typename Hold::Type held[kBlock];
-  for (std::size_t start = 0; start < count; start += kBlock) {
-    const std::size_t length = block_length(start, count);
-    for (std::size_t i = 0; i < length; ++i) held[i] = Hold::load(input(0)[start + i]);
-    for (std::size_t rank = 1; rank < ranks; ++rank) {
+  for (std::size_t start = 0; start < job.count; start += kBlock) {
+    const std::size_t length = block_length(start, job.count);
+    for (std::size_t i = 0; i < length; ++i) held[i] = load(input(0)[start + i]);
+    for (std::size_t rank = 1; rank < job.ranks; ++rank) {
       const T* const next = input(rank) + start;
-      for (std::size_t i = 0; i < length; ++i) held[i] = combine(held[i], Hold::load(next[i]));
+      for (std::size_t i = 0; i < length; ++i) held[i] = combine(held[i], load(next[i]));
     }
     for (std::size_t i = 0; i < length; ++i) output[start + i] = Hold::store(finish(held[i]));
   }
 }
 
 template <class Half, class Combine, class Finish>
-void reduce_halves(const void* const* inputs, std::size_t ranks, Half* output, std::size_t count,
-                   Combine combine, Finish finish) {
+void reduce_halves(const ReduceJob& job, Combine combine, Finish finish) {
+  Half* const output = static_cast<Half*>(job.output);
+  const auto before = static_cast<float>(job.before);
   float held[kBlock];
   float wide[kBlock];
-  for (std::size_t start = 0; start < count; start += kBlock) {
-    const std::size_t length = block_length(start, count);
-    widen(static_cast<const Half*>(inputs[0]) + start, held, length);
-    for (std::size_t rank = 1; rank < ranks; ++rank) {
-      widen(static_cast<const Half*>(inputs[rank]) + start, wide, length);
+  for (std::size_t start = 0; start < job.count; start += kBlock) {
+    const std::size_t length = block_length(start, job.count);
+    widen(static_cast<const Half*>(job.inputs[0]) + start, held, length);
+    if (before != 1) {
+      for (std::size_t i = 0; i < length; ++i) held[i] *= before;
+    }
+    for (std::size_t rank = 1; rank < job.ranks; ++rank) {
+      widen(static_cast<const Half*>(job.inputs[rank]) + start, wide, length);
+      if (before != 1) {
+        for (std::size_t i = 0; i < length; ++i) wide[i] *= before;
+      }
       for (std::size_t i = 0; i < length; ++i) held[i] = combine(held[i], wide[i]);
     }
     for (std::size_t i = 0; i < length; ++i) held[i] = finish(held[i]);
@@ -229,24 +237,25 @@ constexpr auto kAnd = [](std::uint8_t a, std::uint8_t b) {
   return static_cast<std::uint8_t>(a & b);
 };
 
-struct Job {
-  hvd_op op;
-  const void* const* inputs;
-  std::size_t ranks;
-  void* output;
-  std::size_t count;
-};
-
 template <class T>
-void reduce_numbers(const Job& job) {
+void reduce_numbers(const ReduceJob& job) {
   using OrderedHold = std::conditional_t<std::is_integral_v<T>, Ordered<T>, Held<T>>;
   using AverageHold = std::conditional_t<std::is_integral_v<T>, Exact<T>, Held<T>>;
   using Average = typename AverageHold::Type;
   const auto size = static_cast<Average>(job.ranks);
   const auto divide = [size](Average sum) { return static_cast<Average>(sum / size); };
   const auto run = [&]<class Hold>(Hold, auto combine, auto finish) {
-    reduce_blocks<T, Hold>(job.inputs, job.ranks, static_cast<T*>(job.output), job.count, combine,
-                           finish);
+    const auto load = [](T value) { return Hold::load(value); };
+    if constexpr (std::is_floating_point_v<T>) {
+      if (job.before != 1 || job.after != 1) {
+        const auto before = static_cast<T>(job.before);
+        const auto after = static_cast<T>(job.after);
+        return reduce_blocks<T, Hold>(
+            job, [before](T value) { return value * before; }, combine,
+            [after, finish](T value) { return finish(value) * after; });
+      }
+    }
+    reduce_blocks<T, Hold>(job, load, combine, finish);
   };
   switch (job.op) {
     case HVD_SUM:
@@ -263,41 +272,37 @@ void reduce_numbers(const Job& job) {
 }
 
 template <class Half>
-void reduce_halves(const Job& job) {
+void reduce_halves(const ReduceJob& job) {
   const auto size = static_cast<float>(job.ranks);
-  const auto divide = [size](float sum) { return sum / size; };
-  const auto run = [&](auto combine, auto finish) {
-    reduce_halves(job.inputs, job.ranks, static_cast<Half*>(job.output), job.count, combine,
-                  finish);
-  };
+  const auto after = static_cast<float>(job.after);
+  const auto same = [after](float value) { return value * after; };
+  const auto divide = [size, after](float sum) { return sum / size * after; };
   switch (job.op) {
     case HVD_SUM:
-      return run(kAdd, kSame);
+      return reduce_halves<Half>(job, kAdd, same);
     case HVD_PRODUCT:
-      return run(kMultiply, kSame);
+      return reduce_halves<Half>(job, kMultiply, same);
     case HVD_MIN:
-      return run(kMin, kSame);
+      return reduce_halves<Half>(job, kMin, same);
     case HVD_MAX:
-      return run(kMax, kSame);
+      return reduce_halves<Half>(job, kMax, same);
     default:
-      return run(kAdd, divide);
+      return reduce_halves<Half>(job, kAdd, divide);
   }
 }
 
-void reduce_bools(const Job& job) {
+void reduce_bools(const ReduceJob& job) {
   const auto run = [&](auto combine) {
-    reduce_blocks<Bool, Held<Bool>>(job.inputs, job.ranks, static_cast<Bool*>(job.output),
-                                    job.count, combine, kSame);
+    const auto load = [](Bool value) { return Held<Bool>::load(value); };
+    reduce_blocks<Bool, Held<Bool>>(job, load, combine, kSame);
   };
   return job.op == HVD_SUM || job.op == HVD_MAX ? run(kOr) : run(kAnd);
 }
 
 }  // namespace
 
-void HVD_REDUCE_KERNEL(hvd_op op, hvd_type type, const void* const* inputs, std::size_t ranks,
-                       void* output, std::size_t count) {
-  const Job job{op, inputs, ranks, output, count};
-  switch (type) {
+void HVD_REDUCE_KERNEL(const ReduceJob& job) {
+  switch (job.type) {
     case HVD_UINT8:
       return reduce_numbers<std::uint8_t>(job);
     case HVD_INT8:

@@ -9,8 +9,18 @@
 namespace libhvd {
 
 // `ranks` inputs; the rest as reduce().
-using ReduceKernel = void(hvd_op op, hvd_type type, const void* const* inputs, std::size_t ranks,
-                          void* output, std::size_t count);
+struct ReduceJob {
+  hvd_op op;
+  hvd_type type;
+  const void* const* inputs;
+  std::size_t ranks;
+  void* output;
+  std::size_t count;
+  double before;  // factors
+  double after;
+};
+
+using ReduceKernel = void(const ReduceJob& job);
 
 ReduceKernel reduce_plain;
 #if defined(__x86_64__)

@@ -37,6 +37,13 @@ inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
+inline bool aligned(const void* pointer, std::size_t to) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % to == 0;
+}
+
+// What is read again at once is still in the first-level cache.
+inline constexpr std::size_t kHotBytes = 4 * 1024;
+
 // What chunk `index` of `total` bytes holds.
 inline std::size_t chunk_length(std::size_t total, std::size_t index) {
   const std::size_t begin = index * kChunkBytes;
@@ -52,5 +59,25 @@ inline void stage_chunk(Area& area, const std::byte* data, std::size_t total, st
   area.used.input = static_cast<std::uint32_t>(length);
   if (length > 0) std::memcpy(area.input, data + index * kChunkBytes, length);
 }
+
+// Where in a rank's input area a piece for each other rank stands: one after the other, without its
+// own.
+class Slots {
+ public:
+  explicit Slots(int ranks)
+      : others_(static_cast<std::size_t>(ranks > 1 ? ranks - 1 : 1)),
+        bytes_(kChunkBytes / others_ / kCacheLine * kCacheLine) {}
+
+  std::size_t bytes() const { return bytes_; }  // of one
+  std::size_t all_bytes() const { return bytes_ * others_; }
+
+  std::size_t begin(int owner, int rank) const {
+    return bytes_ * static_cast<std::size_t>(rank < owner ? rank : rank - 1);
+  }
+
+ private:
+  std::size_t others_;
+  std::size_t bytes_;
+};
 
 }  // namespace libhvd

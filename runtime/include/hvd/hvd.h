@@ -126,6 +126,11 @@ typedef struct hvd_options {
   size_t struct_size;
   const char* name; /* the tensor's name, for messages and hvdrun; must agree; null: no name.
                        The first 127 bytes are shown. */
+  /* Of allreduce and reducescatter, for floating point types: each input is multiplied by prescale
+   * before it is reduced, the result by postscale. Must agree; 0 stands for 1. Rounded to float32
+   * for types of up to 32 bits. */
+  double prescale;
+  double postscale;
 } hvd_options;
 
 /* Memory, zero at first and aligned to a page, that the other ranks of the host can reach. When all
@@ -160,6 +165,21 @@ HVD_API hvd_status hvd_broadcast(void* buffer, size_t count, hvd_type type, int 
 HVD_API hvd_status hvd_allgather(const void* input, size_t rows, size_t row_size, hvd_type type,
                                  void* output, size_t output_rows, size_t* rows_by_rank,
                                  const hvd_options* options);
+
+/* Reduces `rows` rows, as many on all ranks, and gives each rank its share of the result, in the
+ * order of ranks: rows / size rows, and one more for the first rows % size ranks. `output` has room
+ * for this rank's share, and lies apart from `input`. */
+HVD_API hvd_status hvd_reducescatter(const void* input, size_t rows, size_t row_size, hvd_type type,
+                                     hvd_op op, void* output, const hvd_options* options);
+
+/* Gives rows to all ranks and gets rows from all. The input's `rows` rows are those for rank 0,
+ * then those for rank 1, …: splits[r] rows for rank r (`size` numbers that add up to `rows`; null:
+ * as many for each). The output gets rank 0's rows for us, then rank 1's, …; received (`size`
+ * numbers, may be null) how many from each. `row_size` as for hvd_allgather. When an output is too
+ * small on any rank, all ranks get HVD_ERROR_INVALID_ARGUMENT; received is filled in also then. */
+HVD_API hvd_status hvd_alltoall(const void* input, const size_t* splits, size_t rows,
+                                size_t row_size, hvd_type type, void* output, size_t output_rows,
+                                size_t* received, const hvd_options* options);
 
 /* Returns when all ranks have called it. */
 HVD_API hvd_status hvd_barrier(const hvd_options* options);

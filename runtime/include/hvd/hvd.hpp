@@ -202,6 +202,42 @@ requires Element<std::remove_const_t<T>> &&(!std::same_as<std::remove_const_t<T>
   return output;
 }
 
+// Reduces values, as many on all ranks, and returns this rank's share of the result.
+template <class T, std::size_t N>
+requires Element<std::remove_const_t<T>> &&(!std::same_as<std::remove_const_t<T>, bool>)
+    std::vector<std::remove_const_t<T>> reducescatter(std::span<T, N> input, Op op,
+                                                      const std::string& name = {}) {
+  using Value = std::remove_const_t<T>;
+  const hvd_options options = detail::named(name);
+  const auto ranks = static_cast<std::size_t>(size());
+  const bool one_more = static_cast<std::size_t>(rank()) < input.size() % ranks;
+  std::vector<Value> output(input.size() / ranks + (one_more ? 1 : 0));
+  detail::check(hvd_reducescatter(input.data(), input.size(), 1, detail::find_type<Value>(),
+                                  static_cast<hvd_op>(op), output.data(), &options));
+  return output;
+}
+
+// Gives splits[r] of the values to rank r, in the order of ranks, and returns what comes, rank 0's
+// first.
+template <class T, std::size_t N>
+requires Element<std::remove_const_t<T>> &&
+    (!std::same_as<std::remove_const_t<T>, bool>)std::vector<std::remove_const_t<T>> alltoall(
+        std::span<T, N> input, std::span<const std::size_t> splits, const std::string& name = {}) {
+  using Value = std::remove_const_t<T>;
+  const hvd_options options = detail::named(name);
+  if (splits.size() != static_cast<std::size_t>(size()))
+    throw Error(HVD_ERROR_INVALID_ARGUMENT, "hvd::alltoall: the splits are not one a rank");
+  std::vector<std::size_t> coming(splits.size());
+  detail::check(hvd_alltoall(splits.data(), nullptr, splits.size(), 1,
+                             detail::find_type<std::int64_t>(), coming.data(), coming.size(),
+                             nullptr, &options));
+  std::vector<Value> output(std::accumulate(coming.begin(), coming.end(), std::size_t{0}));
+  detail::check(hvd_alltoall(input.data(), splits.data(), input.size(), 1,
+                             detail::find_type<Value>(), output.data(), output.size(), nullptr,
+                             &options));
+  return output;
+}
+
 // An array in memory that the other ranks of the host can reach, so that collectives need not copy
 // it (hvd_alloc). Elements are zero at first. Needs hvd::init() to be made.
 template <Element T>

@@ -49,6 +49,14 @@ TEST_F(SingleRank, AllCollectivesWork) {
   EXPECT_EQ(hvd::allreduce(std::int64_t{5}, hvd::Op::max), 5);
   hvd::broadcast(std::span(values), 0);
   EXPECT_EQ(hvd::allgather(std::span(values)), values);
+  EXPECT_EQ(hvd::reducescatter(std::span(values), hvd::Op::sum), values);
+  const std::vector<std::size_t> splits{3};
+  EXPECT_EQ(hvd::alltoall(std::span(values), splits), values);
+  hvd_options twice{};
+  twice.struct_size = sizeof twice;
+  twice.prescale = 2;
+  EXPECT_EQ(hvd_allreduce(values.data(), output.data(), 3, HVD_FLOAT32, HVD_SUM, &twice), HVD_OK);
+  EXPECT_EQ(output, (std::vector<float>{2, 4, 6}));
   hvd::barrier("end");
   hvd::shutdown();
 }
@@ -125,12 +133,12 @@ TEST_F(SingleRank, OptionsOfOtherVersions) {
   struct Longer {
     hvd_options known;
     void* later;
-  } longer{{sizeof(Longer), "x"}, nullptr};
+  } longer{{sizeof(Longer), "x", 0, 0}, nullptr};
   EXPECT_EQ(hvd_barrier(&longer.known), HVD_OK);
   longer.later = &longer;
   EXPECT_EQ(hvd_barrier(&longer.known), HVD_ERROR_INVALID_ARGUMENT);
   EXPECT_NE(std::strstr(hvd_last_error(), "what this version of libhvd cannot do"), nullptr);
-  const hvd_options unset{0, "x"};
+  const hvd_options unset{0, "x", 0, 0};
   EXPECT_EQ(hvd_barrier(&unset), HVD_ERROR_INVALID_ARGUMENT);
   EXPECT_NE(std::strstr(hvd_last_error(), "struct_size is 0"), nullptr);
   hvd::shutdown();

@@ -4,7 +4,7 @@
 int use_the_header_from_c(void);
 
 int use_the_header_from_c(void) {
-  hvd_options options = {sizeof(hvd_options), "from C"};
+  hvd_options options = {.struct_size = sizeof(hvd_options), .name = "from C"};
   double value = 2.5;
   if (hvd_init() != HVD_OK) return 1;
   if (hvd_allreduce(&value, &value, 1, HVD_FLOAT64, HVD_SUM, &options) != HVD_OK) return 2;

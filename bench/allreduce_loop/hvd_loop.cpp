@@ -1,4 +1,5 @@
-// hvd_allreduce. hvd_loop private|registered float32|float16|bfloat16 BYTES…
+// hvd_allreduce; async: a named one in the background, and waiting for it.
+// hvd_loop private|registered|async float32|float16|bfloat16 BYTES…
 #include "loop.h"
 
 #include <cstdio>
@@ -21,6 +22,15 @@ hvd_type type = HVD_FLOAT32;
 void allreduce(float* buffer, std::size_t count) {
   const std::size_t elements = type == HVD_FLOAT32 ? count : 2 * count;
   check(hvd_allreduce(buffer, buffer, elements, type, HVD_SUM, nullptr));
+}
+
+void allreduce_async(float* buffer, std::size_t count) {
+  hvd_options options{};
+  options.struct_size = sizeof options;
+  options.name = "layer.1.weight";
+  hvd_handle handle = 0;
+  check(hvd_allreduce_async(buffer, buffer, count, HVD_FLOAT32, HVD_SUM, &options, &handle));
+  check(hvd_wait(handle));
 }
 
 void barrier() {
@@ -46,7 +56,7 @@ int main(int argc, char** argv) {
   const bool registered = memory == "registered";
   if (name == "float16") type = HVD_FLOAT16;
   if (name == "bfloat16") type = HVD_BFLOAT16;
-  const bench_system system = {hvd_rank(), allreduce, barrier,
+  const bench_system system = {hvd_rank(), memory == "async" ? allreduce_async : allreduce, barrier,
                                registered ? allocate_registered : allocate_private};
   bench_run(&system, 3, argc, argv);
   check(hvd_shutdown());

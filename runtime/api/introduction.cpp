@@ -14,7 +14,7 @@ namespace {
 
 // What must be the same on all hosts for their areas to be the same.
 std::string layout() {
-  return "2 " + std::to_string(sizeof(Area)) + " " + std::to_string(sizeof(FrameHead)) +
+  return "3 " + std::to_string(sizeof(Area)) + " " + std::to_string(sizeof(FrameHead)) +
          (std::endian::native == std::endian::little ? " little" : " big");
 }
 

@@ -94,7 +94,15 @@ double Session::seconds_left() const {
   return std::min(said, static_cast<double>(*surroundings_.end_time) - now.count());
 }
 
+Result<std::shared_ptr<Engine>> Session::engine() {
+  if (!engine_) {
+    HVD_TRY(engine_, Engine::start(communicator_.second()));
+  }
+  return engine_;
+}
+
 Session::~Session() {
+  if (engine_) engine_->stop();
   communicator_.leave();
   bridge_.reset();
   page_.set_left();

@@ -9,6 +9,7 @@
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/topology.hpp"
 #include "collective/communicator.hpp"
+#include "engine/engine.hpp"
 #include "status/status_page.hpp"
 #include "training/signal_watch.hpp"
 
@@ -44,6 +45,9 @@ class Session {
 
   const Topology& topology() const { return topology_; }
   Communicator& communicator() { return communicator_; }
+  // Starts with its first use, as its thread is of no use to most programs. The caller holds
+  // Process::state.
+  Result<std::shared_ptr<Engine>> engine();
   StatusPage& page() { return page_; }
   SignalWatch& signals() { return signals_; }
   TickClock& clock() { return clock_; }
@@ -60,6 +64,7 @@ class Session {
   std::unique_ptr<Bootstrap> bootstrap_;
   Topology topology_;
   Communicator communicator_;
+  std::shared_ptr<Engine> engine_;
   std::unique_ptr<Bridge> bridge_;  // see Meeting
   StatusPage page_;
   SignalWatch signals_;

@@ -11,15 +11,6 @@ namespace {
 
 using Records = std::span<const CallRecord* const>;
 
-// FNV-1a, 64 bits; never 0, which stands for "no name".
-std::uint64_t hash_name(std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char byte : name) {
-    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
-  }
-  return hash == 0 ? 1 : hash;
-}
-
 std::uint64_t hash_scale(const Scale& scale) {
   if (!scale.any()) return 0;
   const auto before = std::bit_cast<std::uint64_t>(scale.before);
@@ -129,6 +120,14 @@ std::optional<Error> find_small_output(Records records) {
 
 }  // namespace
 
+std::uint64_t hash_name(std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char byte : name) {
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
+  }
+  return hash == 0 ? 1 : hash;
+}
+
 const char* collective_name(Collective kind) {
   switch (kind) {
     case Collective::allreduce:
@@ -143,6 +142,8 @@ const char* collective_name(Collective kind) {
       return "reducescatter";
     case Collective::alltoall:
       return "alltoall";
+    case Collective::news:
+      return "news";
   }
   return "unknown";
 }

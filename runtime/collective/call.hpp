@@ -21,10 +21,14 @@ enum class Collective : std::int32_t {
   allgather,
   barrier,
   reducescatter,
-  alltoall
+  alltoall,
+  news  // the engine's rounds
 };
 
 const char* collective_name(Collective kind);
+
+// FNV-1a, 64 bits; never 0, which stands for "no name".
+std::uint64_t hash_name(std::string_view name);
 
 // A collective as its caller asks for it. Fields that it does not use are 0.
 struct Call {

@@ -25,10 +25,18 @@ static_assert(sizeof(Rows) <= kInlineBytes);
 
 }  // namespace
 
-Communicator::Communicator(std::shared_ptr<Segment> segment, int rank)
-    : steps_(segment, rank),
-      memory_(std::make_shared<SharedMemory>(std::move(segment))),
+Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, int lane,
+                           std::shared_ptr<SharedMemory> memory)
+    : steps_(segment, rank, lane),
+      memory_(std::move(memory)),
       sources_(static_cast<std::size_t>(steps_.size())) {}
+
+Communicator::Communicator(std::shared_ptr<Segment> segment, int rank)
+    : Communicator(segment, rank, 0, std::make_shared<SharedMemory>(segment)) {}
+
+std::unique_ptr<Communicator> Communicator::second() const {
+  return std::unique_ptr<Communicator>(new Communicator(steps_.segment(), rank(), 1, memory_));
+}
 
 std::byte* Communicator::own_inline_data() {
   return steps_.brief().bytes + offsetof(Shown, data);
@@ -72,6 +80,39 @@ Error Communicator::explain(const Call& call) {
 
 Outcome Communicator::barrier(const CallOptions& options) {
   return open_call({.kind = Collective::barrier, .name = options.name, .fault = options.fault});
+}
+
+// Few of them stand beside the brief, more in the area.
+Outcome Communicator::exchange_news(std::span<const std::uint64_t> own,
+                                    const std::function<void(std::uint64_t)>& each) {
+  struct Beside {
+    std::uint64_t count;
+    std::uint64_t numbers[2];
+  };
+  static_assert(sizeof(Beside) <= kInlineBytes);
+  Beside mine{.count = own.size(), .numbers = {}};
+  Area& area = steps_.mine();
+  if (own.size() <= std::size(mine.numbers)) {
+    std::copy(own.begin(), own.end(), mine.numbers);
+  } else {
+    std::memcpy(area.input, own.data(), own.size_bytes());
+    area.used.input = static_cast<std::uint32_t>(own.size_bytes());
+  }
+  std::memcpy(own_inline_data(), &mine, sizeof mine);
+  HVD_CHECK(open_call({.kind = Collective::news}));
+  for (int rank = 0; rank < size(); ++rank) {
+    Beside theirs;
+    std::memcpy(&theirs, inline_data(rank), sizeof theirs);
+    const bool beside = theirs.count <= std::size(theirs.numbers);
+    const std::byte* const numbers =
+        beside ? inline_data(rank) + offsetof(Beside, numbers) : steps_.theirs(rank).input;
+    for (std::uint64_t i = 0; i < theirs.count; ++i) {
+      std::uint64_t number;
+      std::memcpy(&number, numbers + i * sizeof number, sizeof number);
+      each(number);
+    }
+  }
+  return Done{};
 }
 
 Outcome Communicator::broadcast(void* buffer, std::size_t count, hvd_type type, int root,

@@ -16,8 +16,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,8 @@ class Communicator {
  public:
   // `rank` has announced itself in the segment.
   Communicator(std::shared_ptr<Segment> segment, int rank);
+  // Another one of this rank, in the other lane, for another thread. There is room for one.
+  std::unique_ptr<Communicator> second() const;
 
   int rank() const { return steps_.rank(); }
   int size() const { return steps_.size(); }
@@ -55,6 +59,15 @@ class Communicator {
                    std::size_t row_size, hvd_type type, void* output, std::size_t output_rows,
                    std::size_t* received, const CallOptions& options);
 
+  // Tells all ranks up to kMostNews numbers, and calls `each` with those of all ranks: rank 0's
+  // first, each rank's in the order in which it gave them.
+  static constexpr std::size_t kMostNews = kChunkBytes / sizeof(std::uint64_t);
+  Outcome exchange_news(std::span<const std::uint64_t> own,
+                        const std::function<void(std::uint64_t)>& each);
+
+  // Any thread: ends the wait in which another one is, and all later ones, with an error.
+  void interrupt() { steps_.interrupt(); }
+
   // Memory in which collectives reach this rank's buffers without copying them.
   const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
 
@@ -68,6 +81,9 @@ class Communicator {
   std::uint64_t waited_ns() const { return steps_.waited_ns(); }
 
  private:
+  Communicator(const std::shared_ptr<Segment>& segment, int rank, int lane,
+               std::shared_ptr<SharedMemory> memory);
+
   // An allreduce's buffers, one pair a rank: as told to others, and mapped here.
   struct SharedPair {
     SharedPlace input, output;

@@ -138,13 +138,14 @@ int Bridge::sleep_ms(std::uint64_t now) const {
   return until <= now ? 0 : static_cast<int>((until - now) / kMs + 1);
 }
 
-// Whether the ranks are not all at the same step.
+// Whether the ranks are not all at the same step, in any lane.
 bool Bridge::somebody_waits() const {
-  const auto arrived = [&](int rank) {
-    return segment_->block(rank).arrived.load(std::memory_order_relaxed);
+  const auto arrived = [&](int number) {
+    return segment_->block(number).arrived.load(std::memory_order_relaxed);
   };
-  for (int rank = 1; rank < segment_->size(); ++rank) {
-    if (arrived(rank) != arrived(0)) return true;
+  const int size = segment_->size();
+  for (int number = 0; number < segment_->blocks(); ++number) {
+    if (arrived(number) != arrived(number / size * size)) return true;
   }
   return false;
 }
@@ -188,11 +189,13 @@ void Bridge::judge_suspect(std::uint64_t now) {
 // A rank that has left while others wait for it: a reason for one of them to end.
 std::optional<int> Bridge::leaver_in_the_way() const {
   for (int rank = 0; rank < segment_->size(); ++rank) {
-    const RankBlock& block = segment_->block(rank);
-    if (block.left.load(std::memory_order_seq_cst) == 0) continue;
-    const std::uint32_t last = block.arrived.load(std::memory_order_relaxed);
-    for (int other = 0; other < segment_->size(); ++other) {
-      if (segment_->block(other).arrived.load(std::memory_order_relaxed) == last + 1) return rank;
+    if (segment_->block(rank).left.load(std::memory_order_seq_cst) == 0) continue;
+    for (int number = 0; number < segment_->blocks(); ++number) {
+      const int own = number / segment_->size() * segment_->size() + rank;
+      const auto arrived = [&](int block) {
+        return segment_->block(block).arrived.load(std::memory_order_relaxed);
+      };
+      if (arrived(number) == arrived(own) + 1) return rank;
     }
   }
   return std::nullopt;

@@ -60,7 +60,10 @@ BridgeLink::BridgeLink(std::shared_ptr<Segment> segment, int host, Fd socket)
       in_{iovec{&in_head_, sizeof in_head_}},
       awaited_(sizeof in_head_) {
   const int own_host = static_cast<int>(segment_->header().host);
-  for (const int rank : segment_->ranks_on(own_host)) locals_.push_back({rank});
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (const int rank : segment_->ranks_on(own_host))
+      locals_.push_back({lane * segment_->size() + rank});
+  }
 }
 
 // The frame to send next. The words that end things are read before the steps that they must not
@@ -69,14 +72,14 @@ std::optional<FrameHead> BridgeLink::pick() const {
   if (broken_ || said_goodbye_) return std::nullopt;
   const std::uint64_t failure = segment_->header().failure.load(std::memory_order_seq_cst);
   std::optional<int> leaver;
-  for (const Local& local : locals_) {
-    const bool left = segment_->block(local.rank).left.load(std::memory_order_seq_cst) != 0;
-    if (left && !local.told_left && !leaver) leaver = local.rank;
+  for (const Local& local : locals_) {  // only in the first lane does any have left
+    const bool left = segment_->block(local.block).left.load(std::memory_order_seq_cst) != 0;
+    if (left && !local.told_left && !leaver) leaver = local.block;
   }
   for (const Local& local : locals_) {
-    RankBlock& block = segment_->block(local.rank);
+    RankBlock& block = segment_->block(local.block);
     if (block.arrived.load(std::memory_order_seq_cst) == local.sent) continue;
-    FrameHead head = make_head(FrameKind::step, local.rank, local.sent + 1);
+    FrameHead head = make_head(FrameKind::step, local.block, local.sent + 1);
     head.used = block.areas[head.step % 2].used;
     head.brief = block.areas[head.step % 2].brief;
     return head;
@@ -91,9 +94,9 @@ std::optional<FrameHead> BridgeLink::pick() const {
   return std::nullopt;
 }
 
-BridgeLink::Local& BridgeLink::local(std::uint32_t rank) {
+BridgeLink::Local& BridgeLink::local(std::uint32_t block) {
   return *std::find_if(locals_.begin(), locals_.end(),
-                       [&](const Local& entry) { return entry.rank == static_cast<int>(rank); });
+                       [&](const Local& entry) { return entry.block == static_cast<int>(block); });
 }
 
 // Notes that the frame is on its way.
@@ -217,7 +220,9 @@ std::optional<LinkEnd> BridgeLink::accept_head() {
 
 bool BridgeLink::accept_step() {
   const FrameHead& head = in_head_;
-  if (!is_theirs(head.rank) || !fits(head.used)) return false;
+  const auto blocks = static_cast<std::uint32_t>(segment_->blocks());
+  const auto size = static_cast<std::uint32_t>(segment_->size());
+  if (head.rank >= blocks || !is_theirs(head.rank % size) || !fits(head.used)) return false;
   RankBlock& block = segment_->block(static_cast<int>(head.rank));
   if (head.step != block.arrived.load(std::memory_order_relaxed) + 1) return false;
   Area& area = block.areas[head.step % 2];

@@ -29,7 +29,7 @@ enum class FrameKind : std::uint32_t { beat = 1, step, left, failure, goodbye };
 // A field that a kind does not use is 0.
 struct FrameHead {
   FrameKind kind;
-  std::uint32_t rank;
+  std::uint32_t rank;  // of a step: the block
   std::uint32_t step;  // the step's number; of a failure its kind
   Used used;           // of a step: how much of the area follows
   std::uint32_t reserved;
@@ -75,7 +75,7 @@ class BridgeLink {
 
  private:
   struct Local {
-    int rank;
+    int block;               // of the rank itself: its number
     std::uint32_t sent = 0;  // the last step that has been given to the connection
     bool told_left = false;
   };
@@ -83,7 +83,7 @@ class BridgeLink {
   std::optional<FrameHead> pick() const;
   void begin(const FrameHead& head);
   void note(const FrameHead& head);
-  Local& local(std::uint32_t rank);
+  Local& local(std::uint32_t block);
 
   std::optional<LinkEnd> accept_head();
   bool accept_step();

@@ -24,14 +24,17 @@ void relax() {
 
 }  // namespace
 
-Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank)
-    : segment_(std::move(segment)), rank_(rank), size_(segment_->size()) {}
+Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank, int lane)
+    : segment_(std::move(segment)),
+      rank_(rank),
+      size_(segment_->size()),
+      first_block_(lane * size_) {}
 
 std::optional<Failure> Lockstep::step() {
   if (failure_) return failure_;
   mine().brief = brief_;
   ++step_;
-  segment_->publish(rank_, step_);
+  segment_->publish(first_block_ + rank_, step_);
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
     failure_ = wait_for(rank);
@@ -50,7 +53,7 @@ std::optional<Failure> Lockstep::step() {
 
 // Step numbers wrap; no rank is ever more than one step away from another.
 bool Lockstep::reached(int rank) const {
-  const std::uint32_t arrived = segment_->block(rank).arrived.load(std::memory_order_acquire);
+  const std::uint32_t arrived = block(rank).arrived.load(std::memory_order_acquire);
   return static_cast<std::int32_t>(arrived - step_) >= 0;
 }
 
@@ -68,6 +71,8 @@ std::optional<Failure> Lockstep::wait_for(int rank) {
   const std::uint64_t start = monotonic_ns();
   std::optional<Failure> failure;
   while (!reached(rank)) {
+    if (interrupted_.load(std::memory_order_relaxed))
+      return Failure{FailureKind::left, rank_, 0, "", {}};
     if (monotonic_ns() - start < kYieldNs) {
       ::sched_yield();
       continue;
@@ -84,7 +89,7 @@ std::optional<Failure> Lockstep::wait_for(int rank) {
 }
 
 void Lockstep::sleep_on(int rank) {
-  RankBlock& peer = segment_->block(rank);
+  RankBlock& peer = block(rank);
   peer.sleepers.fetch_add(1, std::memory_order_seq_cst);
   const std::uint32_t arrived = peer.arrived.load(std::memory_order_seq_cst);
   if (static_cast<std::int32_t>(arrived - step_) < 0) futex_wait(peer.arrived, arrived, kLookNs);

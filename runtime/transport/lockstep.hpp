@@ -14,6 +14,7 @@
 #include "transport/failure.hpp"
 #include "transport/segment.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,11 +23,12 @@ namespace libhvd {
 
 class Lockstep {
  public:
-  // `rank` has announced itself in the segment.
-  Lockstep(std::shared_ptr<Segment> segment, int rank);
+  // `rank` has announced itself in the segment. Its peers go in the same lane of it.
+  Lockstep(std::shared_ptr<Segment> segment, int rank, int lane = 0);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  const std::shared_ptr<Segment>& segment() const { return segment_; }
 
   // The area to write before the next step. Nothing in it counts as used yet.
   Area& mine() { return next_of(rank_); }
@@ -37,12 +39,12 @@ class Lockstep {
 
   // The same of another rank, which writes nothing into its own for the next step: only where all
   // ranks are on one host, as what stands here does not travel to others.
-  Area& next_of(int rank) { return segment_->block(rank).areas[(step_ + 1) % 2]; }
+  Area& next_of(int rank) { return block(rank).areas[(step_ + 1) % 2]; }
   bool on_one_host() const { return !segment_->bridge(); }
 
   // Publishes it and waits for all ranks. Nothing: success; theirs() is valid until the next step.
   std::optional<Failure> step();
-  const Area& theirs(int rank) const { return segment_->block(rank).areas[step_ % 2]; }
+  const Area& theirs(int rank) const { return block(rank).areas[step_ % 2]; }
 
   // Tells the peers that this rank takes part no more.
   void leave();
@@ -50,10 +52,14 @@ class Lockstep {
   // Ends the job for all ranks because of a mistake of this one. Safe in a forked child.
   void condemn(FailureKind kind);
 
+  // Any thread: the wait that another one is in, and all later ones, fail within 20 ms.
+  void interrupt() { interrupted_.store(true, std::memory_order_relaxed); }
+
   // Nanoseconds spent in waits that were longer than a short spin.
   std::uint64_t waited_ns() const { return waited_ns_; }
 
  private:
+  RankBlock& block(int rank) const { return segment_->block(first_block_ + rank); }
   std::optional<Failure> wait_for(int rank);
   bool reached(int rank) const;
   bool published(int rank) const;
@@ -64,11 +70,13 @@ class Lockstep {
   std::shared_ptr<Segment> segment_;
   int rank_;
   int size_;
+  int first_block_;  // of the lane
   std::uint32_t step_ = 0;
   Brief brief_{};
   std::uint64_t waited_ns_ = 0;
   bool crowded_ = true;  // until all have announced themselves
   std::optional<Failure> failure_;
+  std::atomic<bool> interrupted_{false};
 };
 
 }  // namespace libhvd

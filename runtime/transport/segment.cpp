@@ -20,10 +20,10 @@ namespace libhvd {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x314d485344564844u;  // "DHVDSHM1" in memory
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 
 std::size_t bytes_for(int size) {
-  return sizeof(SegmentHeader) + static_cast<std::size_t>(size) * sizeof(RankBlock);
+  return sizeof(SegmentHeader) + static_cast<std::size_t>(kLanes * size) * sizeof(RankBlock);
 }
 
 constexpr std::size_t kPage = 4096;
@@ -250,8 +250,8 @@ bool Segment::alive(int rank) const {
 
 // Sequentially consistent with those who are about to sleep: either the sleeper sees what we have
 // stored, or we see the sleeper.
-void Segment::publish(int rank, std::uint32_t step) {
-  RankBlock& entry = block(rank);
+void Segment::publish(int block_number, std::uint32_t step) {
+  RankBlock& entry = block(block_number);
   entry.areas[step % 2].step.store(step, std::memory_order_release);
   entry.arrived.store(step, std::memory_order_seq_cst);
   if (entry.sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(entry.arrived);
@@ -260,7 +260,7 @@ void Segment::publish(int rank, std::uint32_t step) {
 
 void Segment::set_left(int rank) {
   block(rank).left.store(1, std::memory_order_seq_cst);
-  futex_wake_all(block(rank).arrived);
+  for (int lane = 0; lane < kLanes; ++lane) futex_wake_all(block(lane * size() + rank).arrived);
   ring();
 }
 
@@ -270,7 +270,7 @@ void Segment::set_failure(FailureKind kind, int rank) {
                                                 std::memory_order_seq_cst)) {
     return;
   }
-  for (int sleeper = 0; sleeper < size(); ++sleeper) futex_wake_all(block(sleeper).arrived);
+  for (int number = 0; number < blocks(); ++number) futex_wake_all(block(number).arrived);
   ring();
 }
 

@@ -1,7 +1,11 @@
 // The memory that the ranks of one host share, and what stands where in it.
 //
-// It has a block for every rank of the job. Those of the ranks on other hosts are written by this
-// host's bridge (bridge.hpp), which makes the segment a replica: readers see no difference.
+// In it stands a block for every rank of the job. Those of the ranks on other hosts are written by
+// this host's bridge (bridge.hpp), which makes the segment a replica: readers see no difference.
+// There are two lanes of such blocks, so that two threads of a rank can each go in step with their
+// peers: one carries the calls in the program's order, the other one the engine. The block of a
+// rank in a lane is number `lane * size + rank`; what is the rank's and not the lane's stands in
+// the first one's.
 //
 // One rank of the host creates it as a file of its own in shared memory (0600), the others there
 // map it, and once all have, the file's name is removed: what is left is gone with the last
@@ -37,6 +41,8 @@ inline constexpr std::size_t kChunkBytes = 64 * 1024;
 
 inline constexpr std::size_t kCacheLine = 64;
 
+inline constexpr int kLanes = 2;
+
 using Nonce = std::array<std::uint8_t, 16>;
 
 // What the first step of a call says about it; the layer above gives the bytes their meaning.
@@ -71,12 +77,13 @@ struct Area {
   alignas(kCacheLine) std::byte result[kChunkBytes];
 };
 
-// One rank's part of the segment. A step uses the area of its own parity.
+// One rank's part of a lane. A step uses the area of its own parity.
 struct alignas(4096) RankBlock {
   // The number of the last step that this rank has published; also a futex word.
   alignas(kCacheLine) std::atomic<std::uint32_t> arrived;
   // Peers that sleep on it.
   alignas(kCacheLine) std::atomic<std::uint32_t> sleepers;
+  // The rank's, in the first lane only.
   alignas(kCacheLine) std::atomic<std::uint32_t> left;  // 1 after a clean shutdown
   std::atomic<std::uint32_t> pid;                       // for messages only
   // Written while the ranks meet, only read after.
@@ -190,8 +197,8 @@ class Segment {
   // All have mapped it: the names are not needed any more.
   void remove_name();
 
-  // Tells everybody that waits for it that what the rank has written for this step is there.
-  void publish(int rank, std::uint32_t step);
+  // Tells everybody that waits for it that what was written into the block for this step is there.
+  void publish(int block_number, std::uint32_t step);
   void set_left(int rank);
 
   // Keeps the failure unless there is one already, and wakes everybody. Safe in a forked child.
@@ -205,8 +212,9 @@ class Segment {
   std::vector<int> ranks_on(int host) const;
 
   SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(mapping_.data()); }
-  RankBlock& block(int rank) const {
-    return reinterpret_cast<RankBlock*>(mapping_.data() + sizeof(SegmentHeader))[rank];
+  int blocks() const { return kLanes * size(); }
+  RankBlock& block(int number) const {
+    return reinterpret_cast<RankBlock*>(mapping_.data() + sizeof(SegmentHeader))[number];
   }
 
  private:

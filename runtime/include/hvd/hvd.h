@@ -13,9 +13,10 @@
  *   When a rank dies or leaves, HVD_ERROR_PEER comes to all others that wait for it, and at once
  * from every later collective; only hvd_shutdown() and a new hvd_init() help.
  *
- * Order. All ranks make the same collective calls in the same order. Calls may come from any
- * thread; they are carried out one after another (a mutex), so when several threads call, the
- * program must see to it that the order is the same everywhere.
+ * Order. All ranks make the same blocking calls in the same order. Calls may come from any thread;
+ * they are carried out one after another (a mutex), so when several threads call, the program must
+ * see to it that the order is the same everywhere. Those in the background (hvd_allreduce_async, …)
+ * may come in any order.
  *
  * Fork. In a child that was forked after hvd_init, only the queries work (hvd_rank…). A collective
  * there is HVD_ERROR_FORKED, and HVD_ERROR_PEER on all ranks. exec is fine.
@@ -183,6 +184,39 @@ HVD_API hvd_status hvd_alltoall(const void* input, const size_t* splits, size_t 
 
 /* Returns when all ranks have called it. */
 HVD_API hvd_status hvd_barrier(const hvd_options* options);
+
+/* ---- Collectives in the background --------------------------------------------------------
+ * Each of these submits a collective and returns at once. Ranks may submit them in any order and
+ * from any thread: they meet by name, not by order (those without a name by kind and order), and
+ * apart from the calls above. The same name may be submitted again when it is done. Buffers, splits
+ * and what is filled in must stay until it is done; names and options need not. hvd_wait() tells
+ * how it ended, as the call above would, and takes the handle back. A handle that is never waited
+ * for is kept until hvd_shutdown, which fails what is not done with HVD_ERROR_NOT_INITIALIZED.
+ * Small allreduces that are ready at the same time are carried out together. */
+typedef int64_t hvd_handle; /* 0 is none */
+
+HVD_API hvd_status hvd_allreduce_async(const void* input, void* output, size_t count, hvd_type type,
+                                       hvd_op op, const hvd_options* options, hvd_handle* handle);
+HVD_API hvd_status hvd_broadcast_async(void* buffer, size_t count, hvd_type type, int root,
+                                       const hvd_options* options, hvd_handle* handle);
+HVD_API hvd_status hvd_allgather_async(const void* input, size_t rows, size_t row_size,
+                                       hvd_type type, void* output, size_t output_rows,
+                                       size_t* rows_by_rank, const hvd_options* options,
+                                       hvd_handle* handle);
+HVD_API hvd_status hvd_reducescatter_async(const void* input, size_t rows, size_t row_size,
+                                           hvd_type type, hvd_op op, void* output,
+                                           const hvd_options* options, hvd_handle* handle);
+HVD_API hvd_status hvd_alltoall_async(const void* input, const size_t* splits, size_t rows,
+                                      size_t row_size, hvd_type type, void* output,
+                                      size_t output_rows, size_t* received,
+                                      const hvd_options* options, hvd_handle* handle);
+HVD_API hvd_status hvd_barrier_async(const hvd_options* options, hvd_handle* handle);
+
+/* Whether it is done (1) or not (0). */
+HVD_API hvd_status hvd_poll(hvd_handle handle, int* done);
+
+/* Waits until it is done. */
+HVD_API hvd_status hvd_wait(hvd_handle handle);
 
 /* ---- Metrics ------------------------------------------------------------------------------ */
 

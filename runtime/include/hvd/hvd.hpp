@@ -238,6 +238,53 @@ requires Element<std::remove_const_t<T>> &&
   return output;
 }
 
+// A collective in the background. Waits at its end when nobody has before, and drops what that
+// says.
+class Handle {
+ public:
+  explicit Handle(hvd_handle handle) : handle_(handle) {}
+  Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, 0)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Handle() {
+    if (handle_ != 0) hvd_wait(handle_);
+  }
+
+  bool done() const {
+    int answer = 0;
+    detail::check(hvd_poll(handle_, &answer));
+    return answer != 0;
+  }
+  // Once.
+  void wait() { detail::check(hvd_wait(std::exchange(handle_, 0))); }
+
+ private:
+  hvd_handle handle_;
+};
+
+// In place. The values must stay until it is done.
+template <Element T, std::size_t N>
+[[nodiscard]] Handle allreduce_async(std::span<T, N> values, Op op, const std::string& name = {}) {
+  const hvd_options options = detail::named(name);
+  hvd_handle handle = 0;
+  detail::check(hvd_allreduce_async(values.data(), values.data(), values.size(),
+                                    detail::find_type<T>(), static_cast<hvd_op>(op), &options,
+                                    &handle));
+  return Handle(handle);
+}
+
+template <Element T, std::size_t N>
+[[nodiscard]] Handle broadcast_async(std::span<T, N> values, int root,
+                                     const std::string& name = {}) {
+  const hvd_options options = detail::named(name);
+  hvd_handle handle = 0;
+  detail::check(hvd_broadcast_async(values.data(), values.size(), detail::find_type<T>(), root,
+                                    &options, &handle));
+  return Handle(handle);
+}
+
 // An array in memory that the other ranks of the host can reach, so that collectives need not copy
 // it (hvd_alloc). Elements are zero at first. Needs hvd::init() to be made.
 template <Element T>

@@ -5,6 +5,7 @@
 #include "support.hpp"
 
 #include <functional>
+#include <future>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -108,13 +109,20 @@ TEST(JoinHosts, LetsNobodyInWithoutTheSecret) {
   wrong.job_id += " at rank 0";
   wrong.key[5] ^= 1;
   std::string refusal;
+  std::promise<void> refused;
   std::thread foreign([&] {
     const auto socket = seek_admission(mesh.hosts[0].addresses.front(), wrong, 2,
                                        Deadline(std::chrono::minutes(1)), refusal);
     EXPECT_FALSE(socket.ok());
+    refused.set_value();
   });
   const auto joined = join_all(
-      mesh, [](int) { return make_secret(); }, std::chrono::minutes(1));
+      mesh,
+      [&](int host) {
+        if (host == kHosts - 1) refused.get_future().wait();  // until then the doors stay open
+        return make_secret();
+      },
+      std::chrono::minutes(1));
   foreign.join();
   expect_connected(joined);
   EXPECT_NE(refusal.find("does not hold the same secret"), std::string::npos) << refusal;

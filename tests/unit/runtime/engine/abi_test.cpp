@@ -1,0 +1,133 @@
+// The C ABI of collectives in the background, between processes.
+#include "support.hpp"
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <hvd/hvd.hpp>
+#include <unistd.h>
+
+namespace libhvd::test {
+namespace {
+
+hvd_options named(const char* name) {
+  hvd_options options{};
+  options.struct_size = sizeof options;
+  options.name = name;
+  return options;
+}
+
+std::string text_of(hvd_status status) {
+  return status == HVD_OK ? "ok" : hvd_last_error();
+}
+
+TEST(AsyncAbi, EveryKindInTwoOrders) {
+  Job job(2, [](int rank, const Child::Tell& tell) {
+    hvd::init();
+    std::vector<float> sum{1, 2}, root{static_cast<float>(rank + 5)},
+        rows{static_cast<float>(rank)};
+    std::vector<float> all(2), share(1), mixed(2);
+    std::array<hvd_handle, 6> handles{};
+    for (std::size_t i = 0; i < handles.size(); ++i) {
+      const std::size_t kind = rank == 0 ? i : handles.size() - 1 - i;
+      const std::string name = "k" + std::to_string(kind);
+      const hvd_options options = named(name.c_str());
+      hvd_handle* const handle = &handles[kind];
+      hvd_status status = HVD_OK;
+      if (kind == 0)
+        status =
+            hvd_allreduce_async(sum.data(), sum.data(), 2, HVD_FLOAT32, HVD_SUM, &options, handle);
+      if (kind == 1) status = hvd_broadcast_async(root.data(), 1, HVD_FLOAT32, 1, &options, handle);
+      if (kind == 2)
+        status = hvd_allgather_async(rows.data(), 1, 1, HVD_FLOAT32, all.data(), 2, nullptr,
+                                     &options, handle);
+      if (kind == 3)
+        status = hvd_reducescatter_async(all.data(), 0, 1, HVD_FLOAT32, HVD_SUM, share.data(),
+                                         &options, handle);
+      if (kind == 4)
+        status = hvd_alltoall_async(sum.data(), nullptr, 0, 1, HVD_FLOAT32, mixed.data(), 2,
+                                    nullptr, &options, handle);
+      if (kind == 5) status = hvd_barrier_async(&options, handle);
+      if (status != HVD_OK) tell(text_of(status));
+    }
+    for (const hvd_handle handle : handles) {
+      const hvd_status status = hvd_wait(handle);
+      if (status != HVD_OK) tell(text_of(status));
+    }
+    const bool right =
+        sum == std::vector<float>{2, 4} && root[0] == 6 && all == std::vector<float>{0, 1};
+    tell(right ? "right" : "wrong");
+    hvd::shutdown();
+  });
+  for (int rank = 0; rank < 2; ++rank)
+    EXPECT_EQ(job.rank(rank).line().value_or("nothing"), "right");
+}
+
+TEST(AsyncAbi, WhatCannotBe) {
+  Job job(1, [](int, const Child::Tell& tell) {
+    hvd_handle handle = 0;
+    int done = 0;
+    tell(text_of(hvd_barrier_async(nullptr, &handle)));
+    tell(text_of(hvd_wait(1)));
+    hvd::init();
+    tell(text_of(hvd_barrier_async(nullptr, nullptr)));
+    tell(text_of(hvd_wait(7)));
+    tell(text_of(hvd_poll(0, &done)));
+    hvd_allreduce_async(nullptr, nullptr, 3, HVD_FLOAT32, HVD_SUM, nullptr, &handle);
+    tell(text_of(hvd_wait(handle)));
+    hvd::shutdown();
+  });
+  const auto next = [&] { return job.rank(0).line().value_or("nothing"); };
+  EXPECT_EQ(next(), "hvd_barrier: called before hvd_init or after hvd_shutdown");
+  EXPECT_EQ(next(), "hvd_wait: called before hvd_init or after hvd_shutdown");
+  EXPECT_EQ(next(), "hvd_barrier_async: handle is null");
+  EXPECT_EQ(next(), "there is no handle 7");
+  EXPECT_EQ(next(), "hvd_poll: there is no handle 0");
+  EXPECT_EQ(next(), "allreduce \"allreduce #1\": rank 0: the input is null with a count of 3");
+}
+
+TEST(AsyncAbi, ADeadRankFailsAllThatIsPendingAndAllThatComes) {
+  Job job(3, [](int rank, const Child::Tell& tell) {
+    hvd::init();
+    hvd::barrier();
+    tell("here");
+    hvd_handle handle = 0;
+    float value = 1;
+    if (rank != 1) hvd_allreduce_async(&value, &value, 1, HVD_FLOAT32, HVD_SUM, nullptr, &handle);
+    if (rank == 1) ::pause();
+    tell(text_of(hvd_wait(handle)));
+    hvd_barrier_async(nullptr, &handle);
+    tell(text_of(hvd_wait(handle)));
+    ::_exit(0);
+  });
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(job.rank(rank).line().value_or("nothing"), "here");
+  job.rank(1).kill();
+  for (const int rank : {0, 2}) {
+    for (int i = 0; i < 2; ++i) {
+      const std::string said = job.rank(rank).line().value_or("nothing");
+      EXPECT_NE(said.find("rank 1 (pid"), std::string::npos) << said;
+    }
+  }
+}
+
+TEST(AsyncAbi, ComesAndGoes) {
+  Job job(2, [](int, const Child::Tell& tell) {
+    for (int round = 0; round < 20; ++round) {
+      hvd::init();
+      float value = 1;
+      hvd_handle handle = 0;
+      hvd_allreduce_async(&value, &value, 1, HVD_FLOAT32, HVD_SUM, nullptr, &handle);
+      if (hvd_wait(handle) != HVD_OK || value != 2) tell(hvd_last_error());
+      hvd::shutdown();
+    }
+    tell("right");
+  });
+  for (int rank = 0; rank < 2; ++rank)
+    EXPECT_EQ(job.rank(rank).line().value_or("nothing"), "right");
+}
+
+}  // namespace
+}  // namespace libhvd::test

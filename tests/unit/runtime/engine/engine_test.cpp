@@ -1,0 +1,192 @@
+// What the engine promises: any order, any thread, the same errors on all ranks, never a hang.
+#include "submit.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+namespace libhvd::test {
+namespace {
+
+TEST(Engine, RanksMaySubmitInAnyOrder) {
+  for (const int size : {1, 2, 4}) {
+    run_engines(size, [](const Rank& rank) {
+      constexpr int kTensors = 50;
+      std::vector<std::vector<float>> tensors;
+      for (int i = 0; i < kTensors; ++i)
+        tensors.emplace_back(static_cast<std::size_t>(1 + i * 200),
+                             static_cast<float>(i + rank.rank));
+      std::vector<std::int64_t> handles(kTensors);
+      for (int i = 0; i < kTensors; ++i) {
+        const int own = (i * 7 + rank.rank * 13) % kTensors;  // 7 and 50 have no common divisor
+        handles[static_cast<std::size_t>(own)] =
+            submit(rank, sum_of("t" + std::to_string(own), tensors[static_cast<std::size_t>(own)]));
+      }
+      for (int i = 0; i < kTensors; ++i) {
+        const auto index = static_cast<std::size_t>(i);
+        EXPECT_EQ(message_of(rank.engine.wait(handles[index])), "");
+        const auto wanted = static_cast<float>(i * rank.size + rank.size * (rank.size - 1) / 2);
+        EXPECT_EQ(tensors[index], std::vector<float>(tensors[index].size(), wanted)) << i;
+      }
+    });
+  }
+}
+
+TEST(Engine, FromManyThreadsOverAndOver) {
+  run_engines(2, [](const Rank& rank) {
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 3; ++thread) {
+      threads.emplace_back([=] {
+        std::vector<float> values(10);
+        for (int round = 0; round < 100; ++round) {
+          std::fill(values.begin(), values.end(), static_cast<float>(round));
+          const auto handle = submit(rank, sum_of("thread " + std::to_string(thread), values));
+          ASSERT_EQ(message_of(rank.engine.wait(handle)), "");
+          ASSERT_EQ(values, std::vector<float>(10, static_cast<float>(round * rank.size)));
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  });
+}
+
+TEST(Engine, IsDoneWithoutAnybodyWaiting) {
+  run_engines(2, [](const Rank& rank) {
+    std::vector<float> values(5, 1);
+    const auto handle = submit(rank, sum_of("x", values));
+    while (true) {
+      const auto done = rank.engine.done(handle);
+      ASSERT_TRUE(done.ok());
+      if (*done) break;
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(values[0], 2);
+    EXPECT_EQ(message_of(rank.engine.wait(handle)), "");
+  });
+}
+
+TEST(Engine, BlockingCallsGoOnBeside) {
+  run_engines(3, [](const Rank& rank) {
+    std::thread other([&] {
+      std::vector<float> values(3000);
+      for (int round = 0; round < 50; ++round) {
+        std::fill(values.begin(), values.end(), 1.0f);
+        ASSERT_EQ(message_of(rank.engine.wait(submit(rank, sum_of("x", values)))), "");
+        ASSERT_EQ(values, std::vector<float>(3000, 3));
+      }
+    });
+    for (int round = 0; round < 50; ++round) {
+      std::vector<int> values(20'000, round);
+      ASSERT_TRUE(
+          rank.communicator
+              .allreduce(values.data(), values.data(), values.size(), HVD_INT32, HVD_SUM, {})
+              .ok());
+      ASSERT_EQ(values, std::vector<int>(20'000, 3 * round));
+    }
+    other.join();
+  });
+}
+
+// One rank waits for a blocking call of the other, which waits for what runs in the background.
+TEST(Engine, WaitsBeforeOrAfterABlockingCall) {
+  run_engines(2, [](const Rank& rank) {
+    for (int round = 0; round < 20; ++round) {
+      std::vector<float> values(10, 1);
+      const auto handle = submit(rank, sum_of("x", values));
+      if (rank.rank == 0) EXPECT_EQ(message_of(rank.engine.wait(handle)), "");
+      ASSERT_TRUE(rank.communicator.barrier({}).ok());
+      if (rank.rank == 1) EXPECT_EQ(message_of(rank.engine.wait(handle)), "");
+      EXPECT_EQ(values[0], 2);
+    }
+  });
+}
+
+TEST(Engine, WithoutANameTheyMeetByOrder) {
+  run_engines(3, [](const Rank& rank) {
+    std::vector<float> first(3, 1), second(4, 10);
+    const auto a = submit(rank, sum_of("", first));
+    const auto b = submit(rank, sum_of("", second));
+    EXPECT_EQ(message_of(rank.engine.wait(b)), "");
+    EXPECT_EQ(message_of(rank.engine.wait(a)), "");
+    EXPECT_EQ(first[0], 3);
+    EXPECT_EQ(second[0], 30);
+  });
+}
+
+// The wrong one stands among small ones that would go together.
+TEST(Engine, AMismatchIsAnErrorOfThatTensorOnly) {
+  run_engines(3, [](const Rank& rank) {
+    std::vector<std::vector<float>> tensors(5, std::vector<float>(10, 1));
+    if (rank.rank == 1) tensors[2].resize(11);
+    std::vector<std::int64_t> handles;
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      handles.push_back(submit(rank, sum_of("t" + std::to_string(i), tensors[i])));
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const std::string wanted =
+          i == 2
+              ? "allreduce \"t2\": the ranks do not agree: the count is 10 on ranks 0,2 and 11 on "
+                "rank 1"
+              : "";
+      EXPECT_EQ(message_of(rank.engine.wait(handles[i])), wanted);
+      EXPECT_EQ(tensors[i][0], i == 2 ? 1 : 3);
+    }
+  });
+}
+
+TEST(Engine, ANameThatIsInFlightIsRefused) {
+  run_engines(2, [](const Rank& rank) {
+    std::vector<float> values(5, 1), other(5, 1);
+    if (rank.rank == 0) {
+      const auto handle = submit(rank, sum_of("x", values));
+      const auto again = rank.engine.submit(sum_of("x", other));
+      ASSERT_FALSE(again.ok());
+      EXPECT_EQ(again.error().message,
+                "allreduce \"x\": was submitted before, and is not done yet");
+      std::vector<float> go(1);
+      EXPECT_EQ(message_of(rank.engine.wait(submit(rank, sum_of("go", go)))), "");
+      EXPECT_EQ(message_of(rank.engine.wait(handle)), "");
+    } else {
+      std::vector<float> go(1);
+      EXPECT_EQ(message_of(rank.engine.wait(submit(rank, sum_of("go", go)))), "");
+      EXPECT_EQ(message_of(rank.engine.wait(submit(rank, sum_of("x", values)))), "");
+    }
+    EXPECT_EQ(values[0], 2);
+  });
+}
+
+TEST(Engine, StoppingFailsWhatIsPendingAndWhatComesLater) {
+  run_ranks(2, [](Communicator& communicator) {
+    const auto engine = Engine::start(communicator.second());
+    ASSERT_TRUE(engine.ok());
+    std::vector<float> values(5, 1);
+    const std::string own = "only here " + std::to_string(communicator.rank());
+    const Rank rank{**engine, communicator, communicator.rank(), 2};
+    const auto handle = submit(rank, sum_of(own, values));
+    std::thread waiter([&] {
+      EXPECT_EQ(message_of((*engine)->wait(handle)), "hvd_shutdown was called before it was done");
+    });
+    (*engine)->stop();
+    waiter.join();
+    const auto later = submit(rank, sum_of("later", values));
+    EXPECT_EQ(message_of((*engine)->wait(later)), "hvd_shutdown was called before it was done");
+    EXPECT_EQ(message_of((*engine)->wait(later)), "there is no handle " + std::to_string(later));
+  });
+}
+
+TEST(Engine, ARankThatLeavesFailsAllThatIsPending) {
+  run_ranks(3, [](Communicator& communicator) {
+    const auto engine = Engine::start(communicator.second());
+    ASSERT_TRUE(engine.ok());
+    if (communicator.rank() == 1) return;  // its run ends with leave()
+    std::vector<float> values(5, 1);
+    const Rank rank{**engine, communicator, communicator.rank(), 3};
+    const auto handle = submit(rank, sum_of("x", values));
+    const Outcome outcome = (*engine)->wait(handle);
+    ASSERT_FALSE(outcome.ok());
+    EXPECT_EQ(outcome.error().status, HVD_ERROR_PEER);
+    EXPECT_NE(outcome.error().message.find("rank 1"), std::string::npos) << outcome.error().message;
+  });
+}
+
+}  // namespace
+}  // namespace libhvd::test

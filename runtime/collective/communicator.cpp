@@ -82,6 +82,12 @@ Outcome Communicator::barrier(const CallOptions& options) {
   return open_call({.kind = Collective::barrier, .name = options.name, .fault = options.fault});
 }
 
+Outcome Communicator::wait_for_news(const std::function<bool()>& ready) {
+  if (const auto failure = steps_.wait_for_anybody(ready))
+    return fail(HVD_ERROR_PEER, describe_failure(*failure));
+  return Done{};
+}
+
 // Few of them stand beside the brief, more in the area.
 Outcome Communicator::exchange_news(std::span<const std::uint64_t> own,
                                     const std::function<void(std::uint64_t)>& each) {

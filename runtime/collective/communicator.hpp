@@ -65,6 +65,11 @@ class Communicator {
   Outcome exchange_news(std::span<const std::uint64_t> own,
                         const std::function<void(std::uint64_t)>& each);
 
+  // Waits until another rank is in the next round of exchange_news, or `ready`, which is asked
+  // again after stir().
+  Outcome wait_for_news(const std::function<bool()>& ready);
+  void stir() { steps_.stir(); }  // any thread
+
   // Any thread: ends the wait in which another one is, and all later ones, with an error.
   void interrupt() { steps_.interrupt(); }
 

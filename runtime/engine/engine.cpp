@@ -66,7 +66,12 @@ Result<std::int64_t> Engine::submit(Request request) {
                                                 "\": was submitted before, and is not done yet");
   } else {
     fresh_.push_back(entry);
-    if (!driven_) work_.notify_one();
+    has_fresh_.store(true, std::memory_order_seq_cst);
+    if (driven_) {
+      communicator_->stir();
+    } else {
+      work_.notify_one();
+    }
   }
   handles_.emplace(++last_handle_, std::move(entry));
   return last_handle_;
@@ -121,21 +126,30 @@ void Engine::run() {
 // given.
 void Engine::drive(const Pending* until) {
   while (true) {
-    std::vector<Entry> fresh;
     {
       const std::lock_guard lock(mutex_);
       if (stop_ || in_flight_.empty() || (until != nullptr && until->outcome)) return;
-      const std::size_t most = std::min(fresh_.size(), Communicator::kMostNews);
-      const auto end = fresh_.begin() + static_cast<std::ptrdiff_t>(most);
-      fresh.assign(std::make_move_iterator(fresh_.begin()), std::make_move_iterator(end));
-      fresh_.erase(fresh_.begin(), end);
     }
     try {
-      if (const Outcome outcome = round(fresh); !outcome.ok()) fail_all(outcome.error());
+      Outcome outcome = communicator_->wait_for_news(
+          [this] { return has_fresh_.load(std::memory_order_seq_cst); });
+      if (outcome.ok()) outcome = round(take_fresh());
+      if (!outcome.ok()) fail_all(outcome.error());
     } catch (const std::exception& exception) {
       fail_all(fail(HVD_ERROR_SYSTEM, std::string("the engine: ") + exception.what()));
     }
   }
+}
+
+// What has been submitted since the last round, as far as one round tells it.
+std::vector<Engine::Entry> Engine::take_fresh() {
+  const std::lock_guard lock(mutex_);
+  const std::size_t most = std::min(fresh_.size(), Communicator::kMostNews);
+  const auto end = fresh_.begin() + static_cast<std::ptrdiff_t>(most);
+  std::vector<Entry> taken(std::make_move_iterator(fresh_.begin()), std::make_move_iterator(end));
+  fresh_.erase(fresh_.begin(), end);
+  has_fresh_.store(!fresh_.empty(), std::memory_order_seq_cst);
+  return taken;
 }
 
 Outcome Engine::round(const std::vector<Entry>& fresh) {
@@ -212,6 +226,7 @@ void Engine::fail_all(const Error& error) {
     for (const auto& [hash, entry] : in_flight_) entry->outcome = *broken_;
     in_flight_.clear();
     fresh_.clear();
+    has_fresh_.store(false, std::memory_order_seq_cst);
   }
   changed_.notify_all();
 }

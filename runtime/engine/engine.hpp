@@ -6,15 +6,16 @@
 // order to carry these out. They then do so one after the other, through the same communicator,
 // which finds out by itself what does not fit together.
 //
-// There is no tick: a rank with something pending goes from round to round, in which it waits for
-// its peers; one without sleeps until something is submitted. The work is done by whichever thread
-// waits for a result, else by a thread of the engine's own.
+// There is no tick: a rank begins a round when something was submitted, and joins one that another
+// rank has begun when something is pending here; until then it sleeps. The work is done by
+// whichever thread waits for a result, else by a thread of the engine's own.
 #pragma once
 
 #include "base/result.hpp"
 #include "collective/communicator.hpp"
 #include "engine/request.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -64,6 +65,7 @@ class Engine {
 
   void run();
   void drive(const Pending* until);
+  std::vector<Entry> take_fresh();
   Outcome round(const std::vector<Entry>& fresh);
   void execute(const std::vector<Entry>& ready);
   Outcome execute_fused(std::span<const Entry> entries);
@@ -83,6 +85,7 @@ class Engine {
   std::optional<Error> broken_;  // nothing works any more
   bool driven_ = false;          // a thread is in drive()
   bool stop_ = false;
+  std::atomic<bool> has_fresh_{false};  // read without the mutex, too
 
   // The driver's.
   std::unordered_map<std::uint64_t, int> told_;  // how many ranks have told of a name

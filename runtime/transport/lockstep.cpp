@@ -13,6 +13,7 @@ constexpr int kEagerSpins = 50;
 constexpr int kPauses = 100;
 constexpr std::uint64_t kYieldNs = 1'000'000;
 constexpr long kLookNs = 20'000'000;
+constexpr std::uint64_t kIdleYieldNs = 50'000;
 
 void relax() {
 #if defined(__x86_64__)
@@ -71,7 +72,7 @@ std::optional<Failure> Lockstep::wait_for(int rank) {
   const std::uint64_t start = monotonic_ns();
   std::optional<Failure> failure;
   while (!reached(rank)) {
-    if (interrupted_.load(std::memory_order_relaxed))
+    if (interrupted_.load(std::memory_order_seq_cst))
       return Failure{FailureKind::left, rank_, 0, "", {}};
     if (monotonic_ns() - start < kYieldNs) {
       ::sched_yield();
@@ -86,6 +87,43 @@ std::optional<Failure> Lockstep::wait_for(int rank) {
   }
   waited_ns_ += monotonic_ns() - start;
   return failure;
+}
+
+bool Lockstep::anybody_ahead() const {
+  for (int rank = 0; rank < size_; ++rank) {
+    const std::uint32_t arrived = block(rank).arrived.load(std::memory_order_seq_cst);
+    if (static_cast<std::int32_t>(arrived - step_) > 0) return true;
+  }
+  return false;
+}
+
+std::optional<Failure> Lockstep::wait_for_anybody(const std::function<bool()>& ready) {
+  const auto over = [&] {
+    return interrupted_.load(std::memory_order_seq_cst) || ready() || anybody_ahead();
+  };
+  const std::uint64_t start = monotonic_ns();
+  while (!failure_ && !over()) {
+    if (monotonic_ns() - start < kIdleYieldNs) {
+      ::sched_yield();
+      continue;
+    }
+    segment_->wait_idle(over, kLookNs);
+    if (!over()) failure_ = find_missing();
+  }
+  return failure_;
+}
+
+// Of those that nobody is waiting for in a step.
+std::optional<Failure> Lockstep::find_missing() {
+  if (auto known = segment_->failure()) return known;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    const auto& left = segment_->block(rank).left;
+    const bool alive = segment_->alive(rank);  // asked first: who leaves says so before it ends
+    if (left.load(std::memory_order_acquire) != 0) return record(FailureKind::left, rank);
+    if (!alive) return record(FailureKind::died, rank);
+  }
+  return std::nullopt;
 }
 
 void Lockstep::sleep_on(int rank) {

@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -52,8 +53,16 @@ class Lockstep {
   // Ends the job for all ranks because of a mistake of this one. Safe in a forked child.
   void condemn(FailureKind kind);
 
+  // Waits until a peer has published the next step, or `ready`. In the second lane only. `ready` is
+  // asked again whenever anything was published there, and after stir().
+  std::optional<Failure> wait_for_anybody(const std::function<bool()>& ready);
+  void stir() { segment_->stir(); }  // any thread
+
   // Any thread: the wait that another one is in, and all later ones, fail within 20 ms.
-  void interrupt() { interrupted_.store(true, std::memory_order_relaxed); }
+  void interrupt() {
+    interrupted_.store(true, std::memory_order_seq_cst);
+    stir();
+  }
 
   // Nanoseconds spent in waits that were longer than a short spin.
   std::uint64_t waited_ns() const { return waited_ns_; }
@@ -63,6 +72,8 @@ class Lockstep {
   std::optional<Failure> wait_for(int rank);
   bool reached(int rank) const;
   bool published(int rank) const;
+  bool anybody_ahead() const;
+  std::optional<Failure> find_missing();
   void sleep_on(int rank);
   std::optional<Failure> diagnose(int awaited);
   Failure record(FailureKind kind, int rank);

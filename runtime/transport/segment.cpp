@@ -255,7 +255,22 @@ void Segment::publish(int block_number, std::uint32_t step) {
   entry.areas[step % 2].step.store(step, std::memory_order_release);
   entry.arrived.store(step, std::memory_order_seq_cst);
   if (entry.sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(entry.arrived);
+  if (block_number >= size()) stir();
   ring();
+}
+
+// As with publish(): either who is about to sleep sees what was done before, or we see it here.
+void Segment::wait_idle(const std::function<bool()>& ready, long most_ns) {
+  header().idle.fetch_add(1, std::memory_order_seq_cst);
+  const std::uint32_t before = header().stirred.load(std::memory_order_seq_cst);
+  if (!ready()) futex_wait(header().stirred, before, most_ns);
+  header().idle.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void Segment::stir() {
+  if (header().idle.load(std::memory_order_seq_cst) == 0) return;
+  header().stirred.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake_all(header().stirred);
 }
 
 void Segment::set_left(int rank) {

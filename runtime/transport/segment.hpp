@@ -29,6 +29,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -105,6 +106,9 @@ struct alignas(4096) SegmentHeader {
   std::atomic<std::uint64_t> failure;  // the first that was found, packed; 0: none
   // The bridge is about to sleep: who publishes something must ring its bell.
   alignas(kCacheLine) std::atomic<std::uint32_t> bridge_sleeps;
+  // How many wait for anybody in the second lane, and what they sleep on.
+  std::atomic<std::uint32_t> idle;
+  alignas(kCacheLine) std::atomic<std::uint32_t> stirred;
 };
 
 static_assert(offsetof(Area, brief) + sizeof(Brief) == kCacheLine);
@@ -200,6 +204,11 @@ class Segment {
   // Tells everybody that waits for it that what was written into the block for this step is there.
   void publish(int block_number, std::uint32_t step);
   void set_left(int rank);
+
+  // Sleeps until somebody publishes in the second lane, stir() is called, or `most_ns` are over;
+  // not at all when one of these, or `ready`, comes in between.
+  void wait_idle(const std::function<bool()>& ready, long most_ns);
+  void stir();
 
   // Keeps the failure unless there is one already, and wakes everybody. Safe in a forked child.
   void set_failure(FailureKind kind, int rank);

@@ -1,7 +1,9 @@
 // The C ABI of hvd.h: collectives in the background.
 #include "api/border.hpp"
 
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 

@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 
@@ -24,20 +25,38 @@ bool counter_is_clock() {
 
 }  // namespace
 
-TickClock::TickClock() : usable_(counter_is_clock()) {
-  if (!usable_) return;
-  first_ticks_ = read_ticks();
-  first_ns_ = monotonic_ns();
+// Who is interrupted between the two reads tries again.
+TickClock::Reading TickClock::read_both() {
+  constexpr int kTries = 10;
+  constexpr std::uint64_t kClose = 2000;  // ticks
+  Reading best{};
+  std::uint64_t apart = UINT64_MAX;
+  for (int i = 0; i < kTries && apart > kClose; ++i) {
+    const std::uint64_t before = read_ticks();
+    const std::uint64_t ns = monotonic_ns();
+    const std::uint64_t after = read_ticks();
+    if (after - before >= apart) continue;
+    apart = after - before;
+    best = {before + apart / 2, ns};
+  }
+  return best;
 }
 
-void TickClock::tie(std::uint64_t ticks) {
-  tied_ticks_ = ticks;
-  tied_ns_ = monotonic_ns();
-  if (!usable_) return;
-  const std::uint64_t elapsed = tied_ns_ - first_ns_;
-  if (elapsed < kLeastNs) return;
-  ns_a_tick_ = static_cast<double>(elapsed) / static_cast<double>(ticks - first_ticks_);
-  tie_after_ = static_cast<std::uint64_t>(kTieNs / ns_a_tick_);
+TickClock::TickClock() : usable_(counter_is_clock()) {
+  if (usable_) first_ = read_both();
+}
+
+std::uint64_t TickClock::tie() {
+  const Reading now = usable_ ? read_both() : Reading{0, monotonic_ns()};
+  tied_ticks_ = now.ticks;
+  tied_ns_ = now.ns;
+  last_ns_ = std::max(last_ns_, now.ns);
+  const std::uint64_t elapsed = now.ns - first_.ns;
+  if (usable_ && elapsed >= kLeastNs) {
+    ns_a_tick_ = static_cast<double>(elapsed) / static_cast<double>(now.ticks - first_.ticks);
+    tie_after_ = static_cast<std::uint64_t>(kTieNs / ns_a_tick_);
+  }
+  return last_ns_;
 }
 
 }  // namespace libhvd

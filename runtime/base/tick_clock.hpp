@@ -22,7 +22,7 @@ class TickClock {
   // Nanoseconds of CLOCK_MONOTONIC. Not below the reading before.
   std::uint64_t now_ns() {
     const std::uint64_t ticks = read_ticks();
-    if (ticks - tied_ticks_ >= tie_after_) tie(ticks);
+    if (ticks - tied_ticks_ >= tie_after_) return tie();
     const auto since =
         static_cast<std::uint64_t>(static_cast<double>(ticks - tied_ticks_) * ns_a_tick_);
     last_ns_ = std::max(last_ns_, tied_ns_ + since);
@@ -37,11 +37,15 @@ class TickClock {
     return 0;
 #endif
   }
-  void tie(std::uint64_t ticks);
+  struct Reading {
+    std::uint64_t ticks;
+    std::uint64_t ns;
+  };
+  static Reading read_both();
+  std::uint64_t tie();
 
   bool usable_;
-  std::uint64_t first_ticks_ = 0;
-  std::uint64_t first_ns_ = 0;
+  Reading first_{};
   std::uint64_t tied_ticks_ = 0;
   std::uint64_t tied_ns_ = 0;
   std::uint64_t tie_after_ = 0;  // ticks; 0: always, as the counter's rate is not known

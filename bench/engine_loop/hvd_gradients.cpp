@@ -1,0 +1,69 @@
+// The engine with many tensors in a step, named, in an order of each rank's own.
+//   hvd_gradients resnet50 STEPS      the gradients of ResNet-50
+//   hvd_gradients tiny STEPS COUNT    so many tensors of one float
+// Prints the milliseconds of a step, the median, on rank 0.
+#include "gradients.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <hvd/hvd.hpp>
+
+namespace {
+
+std::vector<std::size_t> counts_of(const std::string& model, int argc, char** argv) {
+  if (model == "tiny") return std::vector<std::size_t>(argc > 3 ? std::stoul(argv[3]) : 1000, 1);
+  std::vector<std::size_t> counts(BENCH_GRADIENTS);
+  bench_resnet50(counts.data());
+  return counts;
+}
+
+int run(int argc, char** argv) {
+  const std::vector<std::size_t> counts = counts_of(argv[1], argc, argv);
+  const int steps = std::stoi(argv[2]);
+  std::vector<std::vector<float>> tensors;
+  std::vector<std::string> names;
+  for (const std::size_t count : counts) {
+    tensors.emplace_back(count);
+    names.push_back("gradient." + std::to_string(names.size()));
+  }
+  std::vector<std::size_t> order(counts.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::mt19937 random(static_cast<unsigned>(hvd::rank()) + 1);
+  std::vector<double> times;
+  for (int step = -1; step < steps; ++step) {  // the first warms up
+    for (auto& tensor : tensors) std::fill(tensor.begin(), tensor.end(), 1.0f);
+    std::shuffle(order.begin(), order.end(), random);
+    hvd::barrier();
+    const double begin = bench_now_ms();
+    std::vector<hvd::Handle> handles;
+    handles.reserve(order.size());
+    for (const std::size_t i : order)
+      handles.push_back(hvd::allreduce_async(std::span(tensors[i]), hvd::Op::sum, names[i]));
+    for (hvd::Handle& handle : handles) handle.wait();
+    if (step >= 0) times.push_back(bench_now_ms() - begin);
+  }
+  std::sort(times.begin(), times.end());
+  if (hvd::rank() == 0) std::printf("%.3f\n", times[times.size() / 2]);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    hvd::init();
+    const int code = run(argc, argv);
+    hvd::shutdown();
+    return code;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "hvd_gradients: %s\n", error.what());
+    return 1;
+  }
+}

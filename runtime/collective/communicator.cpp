@@ -31,7 +31,7 @@ Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, in
       memory_(std::move(memory)),
       sources_(static_cast<std::size_t>(steps_.size())) {}
 
-Communicator::Communicator(std::shared_ptr<Segment> segment, int rank)
+Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank)
     : Communicator(segment, rank, 0, std::make_shared<SharedMemory>(segment)) {}
 
 std::unique_ptr<Communicator> Communicator::second() const {

@@ -37,7 +37,7 @@ struct CallOptions {
 class Communicator {
  public:
   // `rank` has announced itself in the segment.
-  Communicator(std::shared_ptr<Segment> segment, int rank);
+  Communicator(const std::shared_ptr<Segment>& segment, int rank);
   // Another one of this rank, in the other lane, for another thread. There is room for one.
   std::unique_ptr<Communicator> second() const;
 

@@ -2,8 +2,23 @@
 
 #include "collective/reduce_kernels.hpp"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace libhvd {
 namespace {
+
+#if defined(__x86_64__)
+// Not every compiler knows this one by name in __builtin_cpu_supports.
+bool has_f16c() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
 
 ReduceKernel* kernel_for(InstructionSet set) {
   switch (set) {
@@ -41,7 +56,7 @@ const char* instruction_set_name(InstructionSet set) {
 
 bool processor_has(InstructionSet set) {
 #if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  const bool avx2 = __builtin_cpu_supports("avx2") && has_f16c();
   if (set == InstructionSet::avx2) return avx2;
   if (set == InstructionSet::avx512)
     return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

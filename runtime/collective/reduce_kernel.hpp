@@ -107,7 +107,10 @@ void narrow(const float* from, Float16* to, std::size_t count) {
     const __m128i bits = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), bits);
   }
-  for (; i < count; ++i) to[i].bits = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);
+  for (; i < count; ++i) {
+    const __m128i bits = _mm_cvtps_ph(_mm_set_ss(from[i]), _MM_FROUND_TO_NEAREST_INT);
+    to[i].bits = static_cast<std::uint16_t>(_mm_cvtsi128_si32(bits));
+  }
 }
 
 #else
@@ -161,6 +164,13 @@ constexpr std::size_t block_length(std::size_t start, std::size_t count) {
   return count - start < kBlock ? count - start : kBlock;
 }
 
+// The turns of the loop that follows do not depend on each other, also when output is an input.
+#if defined(__clang__)
+#define HVD_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define HVD_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 // `load` makes an element what it is held as.
 template <class T, class Hold, class Load, class Combine, class Finish>
 void reduce_blocks(const ReduceJob& job, Load load, Combine combine, Finish finish) {
@@ -169,7 +179,7 @@ void reduce_blocks(const ReduceJob& job, Load load, Combine combine, Finish fini
   if (job.ranks == 2) {
     const T* const first = input(0);
     const T* const second = input(1);
-#pragma GCC ivdep
+    HVD_INDEPENDENT
     for (std::size_t i = 0; i < job.count; ++i)
       output[i] = Hold::store(finish(combine(load(first[i]), load(second[i]))));
     return;
@@ -225,7 +235,8 @@ constexpr auto kMultiply = [](auto a, auto b) {
 // A NaN among the inputs is what min and max give.
 template <class V>
 constexpr bool is_nan(V value) {
-  return value != value;
+  if constexpr (std::is_floating_point_v<V>) return __builtin_isnan(value);
+  return false;
 }
 
 constexpr auto kMin = [](auto a, auto b) { return (b < a || is_nan(b)) ? b : a; };

@@ -77,7 +77,7 @@ Session::Session(std::unique_ptr<Bootstrap> bootstrap, Meeting meeting, StatusPa
                  Surroundings surroundings)
     : bootstrap_(std::move(bootstrap)),
       topology_(meeting.topology),
-      communicator_(std::move(meeting.segment), topology_.rank),
+      communicator_(meeting.segment, topology_.rank),
       bridge_(std::move(meeting.bridge)),
       page_(std::move(page)),
       surroundings_(surroundings) {}

@@ -56,6 +56,19 @@ def run_once(command: list[str]) -> float:
     return elapsed * 1000
 
 
+def training_ms(command: list[str]) -> float:
+    """An example's training, from the end of its first epoch to the end of the last one."""
+    ends = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.startswith("epoch "):
+                ends.append(time.perf_counter())
+        errors = process.stderr.read()
+    if process.returncode != 0 or len(ends) < 2:
+        sys.exit(f"{errors}exit code {process.returncode} of {' '.join(command)}")
+    return (ends[-1] - ends[0]) * 1000
+
+
 def in_turns(contenders: list[Contender], rounds: int,
              measure: Callable[[list[str]], float] = run_once) -> dict[str, list[float]]:
     """Each contender once a round, in another order each time. The first round only warms up."""

@@ -4,14 +4,15 @@
 # what follows to the completion of the program itself where bash-completion is loaded.
 # tests/unit/cli holds this list to the table in launcher/cli/option_table.cpp.
 
-_hvdrun_flags='--oversubscribe --ssh-accept-new --report-bindings --dry-run --json -prefix-timestamp
+_hvdrun_flags='--oversubscribe --ssh-accept-new --stall-check --no-stall-check --report-bindings --dry-run --json -prefix-timestamp
 --prefix-output-with-timestamp --verbose --explain -cb --check-build -v --version -h --help'
 
 _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude
 --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --pmix --start-timeout
 --max-restarts -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces
---agent-path --host-timeout --stdin --label --color --only-rank --output-filename --on-output-error --report
---kill-signal --grace --exit-timeout --config-file'
+--agent-path --host-timeout --fusion-threshold-mb --cache-capacity
+--stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --stdin --label --color --only-rank --output-filename --on-output-error --report
+--timeline-filename --kill-signal --grace --exit-timeout --config-file'
 
 # _hvdrun_values OPTION WORD: fills COMPREPLY with the values of the option that begin with WORD.
 _hvdrun_values() {
@@ -34,7 +35,7 @@ _hvdrun_values() {
     --output-filename) mapfile -t COMPREPLY < <(compgen -d -- "$2") && return ;;
     --include) words='all' ;;
     --exclude) words='none' ;;
-    --hostfile | -hostfile | --report | --config-file | -i | --ssh-identity-file | --agent-path) mapfile -t COMPREPLY < <(compgen -f -- "$2") && return ;;
+    --hostfile | -hostfile | --report | --timeline-filename | --config-file | -i | --ssh-identity-file | --agent-path) mapfile -t COMPREPLY < <(compgen -f -- "$2") && return ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$2")
 }

@@ -235,6 +235,8 @@ def main() -> int:
     try:
         outcomes = check.run()
     except KeyboardInterrupt:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # ending takes seconds, and is not to be interrupted
         PROCESSES.end()
         print("check: interrupted", file=sys.stderr)
         return 130

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
+import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+# In the environment of everything that this check starts, however far it has gone its own way since; tests name their
+# folders in shared memory by it, too.
+MARK = "HVD_CHECK"
 
 
 class StepFailed(Exception):
@@ -43,20 +51,32 @@ def tell(text: str) -> None:
 _SCREEN = threading.Lock()
 
 
-class Processes:
-    """The commands that run at this moment, so that an interrupted check can end them."""
+def tell_process(how: Callable[[int, int], None], pid: int, number: int) -> None:
+    """os.kill or os.killpg, of a process that may have ended."""
+    try:
+        how(pid, number)
+    except ProcessLookupError:
+        pass
 
-    def __init__(self) -> None:
+
+class Processes:
+    """The commands that run at this moment, so that an interrupted check can end them, and what they have started."""
+
+    def __init__(self, shared_memory: Path = Path("/dev/shm")) -> None:
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._ended = False
+        self._shared_memory = shared_memory
+        self._mark = uuid.uuid4().hex
 
     def run(self, command: list[str], **options: object) -> int:
         with self._lock:
             if self._ended:
                 raise StepFailed("interrupted")
             # A session of its own, so that the end of a command is the end of all it started.
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **options)
+            environment = {**(options.pop("env", None) or os.environ), MARK: self._mark}
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, env=environment,
+                                       **options)
             self._running.add(process)
         try:
             return process.wait()
@@ -64,11 +84,41 @@ class Processes:
             with self._lock:
                 self._running.discard(process)
 
-    def end(self) -> None:
+    def end(self, patience: float = 15.0) -> None:
+        """Ends all commands and what they have started: the commands may tidy up for `patience` seconds, what has left
+        them is told, too, then all that is left is killed."""
         with self._lock:
             self._ended = True
             for process in self._running:
-                os.killpg(process.pid, signal.SIGTERM)
+                tell_process(os.killpg, process.pid, signal.SIGTERM)
+        self._await_none(patience)
+        self._signal_all(signal.SIGTERM)
+        self._await_none(patience / 3)
+        self._await_none(5.0, lambda: self._signal_all(signal.SIGKILL))
+        for folder in self._shared_memory.glob(f"hvdtest-{self._mark}*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _await_none(self, limit: float, meanwhile: Callable[[], None] = lambda: None) -> None:
+        deadline = time.monotonic() + limit
+        while self.marked() and time.monotonic() < deadline:
+            meanwhile()
+            time.sleep(0.05)
+
+    def _signal_all(self, number: int) -> None:
+        for pid in self.marked():
+            tell_process(os.kill, pid, number)
+
+    def marked(self) -> list[int]:
+        """What this check has started and still runs."""
+        wanted = f"{MARK}={self._mark}".encode()
+        found = []
+        for name in os.listdir("/proc"):
+            try:
+                if name.isdigit() and wanted in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
+                    found.append(int(name))
+            except OSError:  # it has ended, or is not ours to look at
+                pass
+        return found
 
 
 PROCESSES = Processes()

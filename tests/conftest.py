@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,9 @@ from harness import HVDRUN, Sandbox
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "core: runs under the thread sanitizer too")
+    # As Ctrl-C does: the running test's place is tidied up.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     config.addinivalue_line("markers", "measures: looks at memory or speed, which a sanitizer changes")
 
 

@@ -191,7 +191,8 @@ class Sandbox:
         self.tmp = folder / "tmp"      # TMPDIR of what it starts
         self.files.mkdir(parents=True)
         self.tmp.mkdir()
-        self.cookie = uuid.uuid4().hex
+        # With the mark of the ./check that has started us, by which it can take away what it had to kill.
+        self.cookie = os.environ.get("HVD_CHECK", "") + uuid.uuid4().hex
         # Mounted over /dev/shm for the test's processes; on tmpfs as that is.
         self._shm = Path(f"/dev/shm/hvdtest-{self.cookie}")
         self.isolated = os.geteuid() == 0
@@ -202,7 +203,8 @@ class Sandbox:
         self._runs = 0
 
     def environment(self, changes: dict[str, str] | None = None) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
+        kept = {name: value for name, value in os.environ.items()
+                if name.endswith("SAN_OPTIONS") or name == "HVD_CHECK"}
         return {**kept, "PATH": "/usr/bin:/bin", "HOME": str(self.files), "LC_ALL": "C.UTF-8",
                 "TMPDIR": str(self.tmp), "HVD_TEST_COOKIE": f"{self.cookie}.{self._runs}.", **(changes or {})}
 

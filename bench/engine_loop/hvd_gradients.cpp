@@ -1,5 +1,6 @@
 // The engine with many tensors in a step, named, in an order of each rank's own.
 //   hvd_gradients resnet50 STEPS      the gradients of ResNet-50
+//   hvd_gradients shared STEPS        the same, in memory that the ranks share
 //   hvd_gradients tiny STEPS COUNT    so many tensors of one float
 // Prints the milliseconds of a step, the median, on rank 0.
 #include "gradients.h"
@@ -27,10 +28,14 @@ std::vector<std::size_t> counts_of(const std::string& model, int argc, char** ar
 int run(int argc, char** argv) {
   const std::vector<std::size_t> counts = counts_of(argv[1], argc, argv);
   const int steps = std::stoi(argv[2]);
-  std::vector<std::vector<float>> tensors;
+  const bool shared = argv[1] == std::string("shared");
+  std::vector<std::vector<float>> vectors;
+  std::vector<hvd::Buffer<float>> buffers;
+  std::vector<std::span<float>> tensors;
   std::vector<std::string> names;
   for (const std::size_t count : counts) {
-    tensors.emplace_back(count);
+    tensors.push_back(shared ? buffers.emplace_back(count).span()
+                             : std::span(vectors.emplace_back(count)));
     names.push_back("gradient." + std::to_string(names.size()));
   }
   std::vector<std::size_t> order(counts.size());
@@ -38,14 +43,14 @@ int run(int argc, char** argv) {
   std::mt19937 random(static_cast<unsigned>(hvd::rank()) + 1);
   std::vector<double> times;
   for (int step = -1; step < steps; ++step) {  // the first warms up
-    for (auto& tensor : tensors) std::fill(tensor.begin(), tensor.end(), 1.0f);
+    for (const auto tensor : tensors) std::fill(tensor.begin(), tensor.end(), 1.0f);
     std::shuffle(order.begin(), order.end(), random);
     hvd::barrier();
     const double begin = bench_now_ms();
     std::vector<hvd::Handle> handles;
     handles.reserve(order.size());
     for (const std::size_t i : order)
-      handles.push_back(hvd::allreduce_async(std::span(tensors[i]), hvd::Op::sum, names[i]));
+      handles.push_back(hvd::allreduce_async(tensors[i], hvd::Op::sum, names[i]));
     for (hvd::Handle& handle : handles) handle.wait();
     if (step >= 0) times.push_back(bench_now_ms() - begin);
   }

@@ -4,13 +4,16 @@
 //
 // Everything but the network is that of ../digits.
 #include "convolutional_network.hpp"
+#include "optimizer.hpp"
 #include "program.hpp"
 
 int main(int argc, char** argv) {
   digits::Options defaults;
   defaults.learning_rate = 0.05;
-  const auto make_model = [](std::uint64_t seed) {
-    return std::make_unique<digits::ConvolutionalNetwork>(seed);
+  defaults.hidden = 0;
+  const auto make_learner = [](const digits::Options& options) {
+    return std::make_unique<digits::Optimizer>(
+        std::make_unique<digits::ConvolutionalNetwork>(options.seed));
   };
-  return digits::run_program("cnn", argc, argv, make_model, defaults);
+  return digits::run_program("cnn", argc, argv, make_learner, defaults);
 }

@@ -3,12 +3,15 @@
 //   ./digits                      one rank
 //   hvdrun -np 4 ./digits         four ranks, the same losses
 //
-// training.cpp is where the ranks work together. ../cnn does the same with another network.
+// training.cpp is where the ranks work together. ../cnn does the same with another network,
+// ../digits_cuda on GPUs.
 #include "network.hpp"
+#include "optimizer.hpp"
 #include "program.hpp"
 
 int main(int argc, char** argv) {
-  return digits::run_program("digits", argc, argv, [](std::uint64_t seed) {
-    return std::make_unique<digits::Network>(seed);
+  return digits::run_program("digits", argc, argv, [](const digits::Options& options) {
+    return std::make_unique<digits::Optimizer>(
+        std::make_unique<digits::Network>(options.seed, options.hidden));
   });
 }

@@ -1,29 +1,20 @@
-// What the training loop needs of a network.
+// A network on the CPU.
 #pragma once
 
 #include "dataset.hpp"
+#include "learner.hpp"
 
-#include <cstdint>
 #include <span>
 
 #include <Eigen/Core>
 
 namespace digits {
 
-// Sums over samples, never means: sums of ranks can be added, and divided by the global count.
-struct Sums {
-  double loss = 0;
-  double correct = 0;
-};
-
-// Some of a data set's samples, by index.
-using Samples = std::span<const std::int64_t>;
-
 class Model {
  public:
   virtual ~Model() = default;
 
-  // All weights and biases in one piece, for broadcasts, updates and checkpoints.
+  // All weights and biases in one piece.
   virtual std::span<double> parameters() = 0;
 
   // Adds the gradient of the summed loss over these samples to `gradient`, which is laid out as

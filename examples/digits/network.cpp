@@ -16,10 +16,10 @@ struct Layers {
   using Weights = std::conditional_t<std::is_const_v<Scalar>, const Matrix, Matrix>;
   using Biases = std::conditional_t<std::is_const_v<Scalar>, const Vector, Vector>;
 
-  explicit Layers(Scalar* data)
-      : hidden_weights(data, kHidden, kPixels),
-        hidden_biases(hidden_weights.data() + hidden_weights.size(), kHidden),
-        output_weights(hidden_biases.data() + hidden_biases.size(), kClasses, kHidden),
+  Layers(Scalar* data, int hidden)
+      : hidden_weights(data, hidden, kPixels),
+        hidden_biases(hidden_weights.data() + hidden_weights.size(), hidden),
+        output_weights(hidden_biases.data() + hidden_biases.size(), kClasses, hidden),
         output_biases(output_weights.data() + output_weights.size(), kClasses) {}
 
   Eigen::Map<Weights> hidden_weights;
@@ -28,7 +28,10 @@ struct Layers {
   Eigen::Map<Biases> output_biases;
 };
 
-constexpr std::size_t kParameters = kHidden * (kPixels + 1) + kClasses * (kHidden + 1);
+std::size_t count_parameters(int hidden) {
+  const auto units = static_cast<std::size_t>(hidden);
+  return units * (kPixels + 1) + kClasses * (units + 1);
+}
 
 void fill_normal(Eigen::Ref<Matrix> weights, double deviation, SplitMix64& random) {
   for (Eigen::Index column = 0; column < weights.cols(); ++column) {
@@ -40,15 +43,16 @@ void fill_normal(Eigen::Ref<Matrix> weights, double deviation, SplitMix64& rando
 
 }  // namespace
 
-Network::Network(std::uint64_t seed) : parameters_(kParameters) {
+Network::Network(std::uint64_t seed, int hidden)
+    : hidden_(hidden), parameters_(count_parameters(hidden)) {
   SplitMix64 random(seed);
-  Layers<double> layers(parameters_.data());
+  Layers<double> layers(parameters_.data(), hidden);
   fill_normal(layers.hidden_weights, std::sqrt(2.0 / kPixels), random);
-  fill_normal(layers.output_weights, std::sqrt(2.0 / kHidden), random);
+  fill_normal(layers.output_weights, std::sqrt(2.0 / hidden), random);
 }
 
 Network::Forward Network::forward(const Dataset& dataset, Samples which) const {
-  const Layers<const double> layers(parameters_.data());
+  const Layers<const double> layers(parameters_.data(), hidden_);
   Forward pass;
   pass.images = dataset.images(Eigen::all, which);
   pass.hidden =
@@ -61,8 +65,8 @@ Network::Forward Network::forward(const Dataset& dataset, Samples which) const {
 Sums Network::add_gradient(const Dataset& dataset, Samples which,
                            std::span<double> gradient) const {
   if (which.empty()) return {};
-  const Layers<const double> layers(parameters_.data());
-  Layers<double> sums(gradient.data());
+  const Layers<const double> layers(parameters_.data(), hidden_);
+  Layers<double> sums(gradient.data(), hidden_);
   const Forward pass = forward(dataset, which);
   const Matrix output_error = score_error(pass.probabilities, dataset, which);
   const Matrix hidden_error = (layers.output_weights.transpose() * output_error).array() *

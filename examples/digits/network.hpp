@@ -1,4 +1,4 @@
-// The network: 64 pixels, one hidden layer of 64 rectified units, 10 classes, softmax and
+// The network: 64 pixels, one hidden layer of rectified units, 10 classes, softmax and
 // cross-entropy. Everything is float64: what differs between numbers of ranks is only the order of
 // sums, and in float64 that stays far below what is printed.
 #pragma once
@@ -11,12 +11,12 @@
 
 namespace digits {
 
-inline constexpr int kHidden = 64;
-
 class Network : public Model {
  public:
   // Random weights (K. He et al., 2015), biases 0.
-  explicit Network(std::uint64_t seed);
+  explicit Network(std::uint64_t seed, int hidden = 64);
+
+  int hidden() const { return hidden_; }
 
   std::span<double> parameters() override { return parameters_; }
   Sums add_gradient(const Dataset& dataset, Samples which,
@@ -31,6 +31,7 @@ class Network : public Model {
   };
   Forward forward(const Dataset& dataset, Samples which) const;
 
+  int hidden_;  // units
   std::vector<double> parameters_;
 };
 

@@ -1,28 +1,33 @@
-// Stochastic gradient descent with momentum, on all ranks together.
+// Learning on the CPU, with any network.
 #pragma once
 
+#include "learner.hpp"
 #include "model.hpp"
 
+#include <memory>
 #include <span>
 #include <vector>
 
+#include <hvd/hvd.hpp>
+
 namespace digits {
 
-// All ranks hold the same state and make the same updates, bit by bit.
-class Optimizer {
+class Optimizer : public Learner {
  public:
-  explicit Optimizer(Model& model);
+  explicit Optimizer(std::unique_ptr<Model> model);
 
-  // One step on the ranks' parts of a batch of `batch_size` samples; returns the sums over the
-  // batch.
-  Sums step(const Dataset& dataset, Samples own_part, double batch_size, double learning_rate);
-
-  std::vector<double>& velocity() { return velocity_; }
+  std::span<double> parameters() override { return model_->parameters(); }
+  std::span<double> velocity() override { return velocity_; }
+  Sums step(const Dataset& dataset, Samples own_part, double batch_size,
+            double learning_rate) override;
+  Sums evaluate(const Dataset& dataset, Samples which) override;
 
  private:
-  Model& model_;
+  Sums compute(const Dataset& dataset, Samples own_part, std::span<double> gradient);
+
+  std::unique_ptr<Model> model_;
   std::vector<double> velocity_;
-  std::vector<double> sums_;  // the gradient, then loss and hits
+  hvd::Buffer<double> sums_;  // the gradient, then loss and hits; ranks of a host share it
 };
 
 }  // namespace digits

@@ -37,6 +37,7 @@ std::string usage(const std::string& program) {
          "  --scale RULE          none, linear, sqrt, two-thirds: the batch grows with the number\n"
          "                        of ranks, and the rate by this rule (the batch stays the same)\n"
          "  --warmup N            epochs in which the rate rises to its scaled value (0)\n"
+         "  --hidden N            units of the hidden layer (64); not of cnn\n"
          "  --patience N          stop after N epochs without a better loss on a tenth of the\n"
          "                        training images that is set aside for it (off)\n"
          "  --checkpoint-dir DIR  save there after each epoch, and before stopping on SIGTERM,\n"
@@ -67,6 +68,8 @@ void parse_options(int argc, char** argv, Options& options) {
       options.scaling = parse_rule(std::string(value()));
     } else if (option == "--warmup") {
       options.warmup_epochs = parse_number(option, value(), 0, 1'000'000);
+    } else if (option == "--hidden" && options.hidden > 0) {
+      options.hidden = parse_number(option, value(), 1, 100'000);
     } else if (option == "--patience") {
       options.patience = parse_number(option, value(), 1, 1'000'000);
     } else if (option == "--checkpoint-dir") {

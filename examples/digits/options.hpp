@@ -15,6 +15,7 @@ struct Options {
   double learning_rate = 0.1;
   hvd::Scaling scaling = hvd::Scaling::none;
   int warmup_epochs = 0;
+  int hidden = 64;                // units of the hidden layer; 0: the network has no such option
   int patience = 0;               // epochs without a better validation loss; 0: no early stopping
   std::string checkpoint_folder;  // "": no checkpoints
   int keep = 3;                   // newest checkpoints

@@ -8,6 +8,7 @@
 #include <iomanip>
 #include <iostream>
 #include <sstream>
+#include <stdexcept>
 
 #include <hvd/hvd.hpp>
 #include <unistd.h>
@@ -26,13 +27,13 @@ void introduce_rank() {
   std::cout << line.str() << std::flush;
 }
 
-void run(const Options& options, const MakeModel& make_model) {
+void run(const Options& options, const MakeLearner& make_learner) {
   if (!options.quiet) introduce_rank();
   const std::string path = options.data.empty() ? default_data_path() : options.data;
   const Split split = split_dataset(share_dataset(path), options.patience > 0);
-  const auto model = make_model(options.seed);
-  if (!train(*model, split, options).empty()) return;  // asked to stop before the end
-  const Metrics metrics = evaluate(*model, split.test);
+  const auto learner = make_learner(options);
+  if (!train(*learner, split, options).empty()) return;  // asked to stop before the end
+  const Metrics metrics = evaluate(*learner, split.test);
   hvd::rank0() << "test accuracy: " << std::fixed << std::setprecision(1) << 100 * metrics.accuracy
                << " %" << std::endl;
 }
@@ -49,7 +50,7 @@ int say_once(const std::string& text, int exit_code) {
 
 }  // namespace
 
-int run_program(const std::string& name, int argc, char** argv, const MakeModel& make_model,
+int run_program(const std::string& name, int argc, char** argv, const MakeLearner& make_learner,
                 Options options) {
   const std::string prefix = name + ": ";
   try {
@@ -58,15 +59,13 @@ int run_program(const std::string& name, int argc, char** argv, const MakeModel&
     if (options.help) {
       hvd::rank0() << usage(name) << std::flush;
     } else {
-      run(options, make_model);
+      run(options, make_learner);
     }
     hvd::shutdown();
     return EXIT_SUCCESS;
   } catch (const UsageError& error) {
     return say_once(prefix + error.what() + '\n' + usage(name), kExitUsage);
-  } catch (const DataError& error) {
-    return say_once(prefix + error.what(), EXIT_FAILURE);
-  } catch (const hvd::Error& error) {
+  } catch (const std::runtime_error& error) {  // of the data, libhvd or the device
     return say_once(prefix + error.what(), EXIT_FAILURE);
   }
 }

@@ -1,7 +1,5 @@
 #include "training.hpp"
 
-#include "optimizer.hpp"
-
 #include <array>
 #include <csignal>
 #include <cstdint>
@@ -16,6 +14,7 @@
 #include <hvd/data.hpp>
 #include <hvd/io.hpp>
 #include <hvd/rates.hpp>
+#include <hvd/timeline.hpp>
 
 namespace digits {
 namespace {
@@ -34,7 +33,7 @@ struct Progress {
 
 class Training {
  public:
-  Training(Model& model, const Split& split, const Options& options);
+  Training(Learner& learner, const Split& split, const Options& options);
 
   std::string run();
 
@@ -47,11 +46,10 @@ class Training {
   void report(const std::string& line);
   void save(std::optional<double> metric);
 
-  Model& model_;
+  Learner& learner_;
   const Split& split_;
   const Options& options_;
   std::int64_t batch_;  // of all ranks together
-  Optimizer optimizer_;
   Progress progress_;
   hvd::EarlyStopping early_stopping_;
   std::optional<hvd::Log> log_;
@@ -59,24 +57,24 @@ class Training {
   std::optional<hvd::Checkpoints> checkpoints_;
 };
 
-Training::Training(Model& model, const Split& split, const Options& options)
-    : model_(model),
+Training::Training(Learner& learner, const Split& split, const Options& options)
+    : learner_(learner),
       split_(split),
       options_(options),
       batch_(options.scaling == hvd::Scaling::none ? options.batch
                                                    : std::int64_t{options.batch} * hvd::size()),
-      optimizer_(model),
       early_stopping_({.best = hvd::Best::min, .patience = options.patience}) {
   progress_.batch = batch_;
   if (!options.log.empty()) log_.emplace(options.log);
   if (!options.checkpoint_folder.empty()) open_checkpoints();
   // Rank 0's weights everywhere: the same first weights, whatever the ranks began with.
-  hvd::broadcast(model.parameters(), 0, "weights");
+  hvd::broadcast(learner.parameters(), 0, "weights");
+  learner.store();
 }
 
 void Training::open_checkpoints() {
-  state_.add("weights", model_.parameters());
-  state_.add("velocity", optimizer_.velocity());
+  state_.add("weights", learner_.parameters());
+  state_.add("velocity", learner_.velocity());
   state_.add("epoch", progress_.epoch);
   state_.add("step", progress_.step);
   state_.add("steps", progress_.steps);
@@ -138,9 +136,9 @@ std::string Training::run_epoch() {
                     .seed = options_.seed});
   while (progress_.step < shard.steps()) {
     const auto own_part = shard.step(progress_.step);
-    const Sums sums = optimizer_.step(split_.training, own_part,
-                                      static_cast<double>(shard.batch_size(progress_.step)),
-                                      learning_rate(shard.steps()));
+    const Sums sums = learner_.step(split_.training, own_part,
+                                    static_cast<double>(shard.batch_size(progress_.step)),
+                                    learning_rate(shard.steps()));
     progress_.sums.loss += sums.loss;
     progress_.sums.correct += sums.correct;
     ++progress_.step;
@@ -166,7 +164,7 @@ void Training::end_epoch() {
   line << "epoch " << progress_.epoch << std::fixed << " loss " << std::setprecision(9) << metric
        << " train accuracy " << std::setprecision(1) << 100 * sums.correct / samples << " %";
   if (split_.validation.size() > 0) {
-    metric = evaluate(model_, split_.validation).loss;
+    metric = evaluate(learner_, split_.validation).loss;
     const bool best = early_stopping_.update(metric);
     line << " validation loss " << std::setprecision(4) << metric << (best ? " (best)" : "");
   }
@@ -185,6 +183,8 @@ void Training::report(const std::string& line) {
 // A checkpoint that cannot be written is bad, but no reason to lose the training too.
 void Training::save(std::optional<double> metric) {
   if (!checkpoints_) return;
+  const hvd::Span span("checkpoint");
+  learner_.fetch();
   try {
     checkpoints_->save(state_, static_cast<std::uint64_t>(progress_.steps), metric);
   } catch (const hvd::Error& error) {
@@ -195,14 +195,15 @@ void Training::save(std::optional<double> metric) {
 
 }  // namespace
 
-std::string train(Model& model, const Split& split, const Options& options) {
-  return Training(model, split, options).run();
+std::string train(Learner& learner, const Split& split, const Options& options) {
+  return Training(learner, split, options).run();
 }
 
-Metrics evaluate(const Model& model, const Dataset& dataset) {
+Metrics evaluate(Learner& learner, const Dataset& dataset) {
+  const hvd::Span span("evaluate");
   hvd::Shard shard({.samples = dataset.size(), .batch = dataset.size(), .shuffle = false});
   const auto own_part = shard.step(0);
-  const Sums own = model.evaluate(dataset, own_part);
+  const Sums own = learner.evaluate(dataset, own_part);
   const auto samples = static_cast<double>(own_part.size());
   // This rank's means, weighed by its samples; a rank without samples has weight 0.
   std::array<double, 2> means{own.loss / samples, own.correct / samples};

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "dataset.hpp"
-#include "model.hpp"
+#include "learner.hpp"
 #include "options.hpp"
 
 #include <string>
@@ -25,9 +25,9 @@ struct Metrics {
 
 // Trains until options.epochs are done, or the validation loss gets no better, or the job is asked
 // to stop: then returns why ("signal 15 (SIGTERM)"), else "". Rank 0 prints a line an epoch.
-std::string train(Model& model, const Split& split, const Options& options);
+std::string train(Learner& learner, const Split& split, const Options& options);
 
 // Each rank looks at its part.
-Metrics evaluate(const Model& model, const Dataset& dataset);
+Metrics evaluate(Learner& learner, const Dataset& dataset);
 
 }  // namespace digits

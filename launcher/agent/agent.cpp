@@ -10,6 +10,7 @@
 #include "agent/pmix_server.hpp"
 #include "agent/process_tree.hpp"
 #include "agent/rank_processes.hpp"
+#include "agent/stall_watch.hpp"
 #include "agent/status_pages.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
@@ -69,7 +70,9 @@ class Agent {
   void on_child();
   void report_exit(const RankProcesses::Exit& exit);
   void on_input(const InputMessage& input);
-  void send_states();
+  void send_states(StatesPurpose purpose);
+  RankStatus status_of(const RankProcess& process) const;
+  void look_for_stalls();
   void pause();
   void fail_job(const Error& error);
 
@@ -98,6 +101,8 @@ class Agent {
   OomWatch oom_;
   std::unique_ptr<PmixServer> pmix_;
   std::optional<StatusPages> pages_;
+  std::optional<StallWatch> stalls_;
+  Timer stall_timer_;
   std::optional<LaunchMessage> job_;
   std::map<int, InputPump> inputs_;  // by rank
   Timer grace_timer_;
@@ -132,6 +137,7 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
       ranks_(
           options.rank_signal_mask,
           make_room_for_descriptors(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
+      stall_timer_(loop_, [this] { look_for_stalls(); }),
       grace_timer_(loop_, [this] { kill_all(); }),
       final_kill_(loop_, {[this] { consider_leaving(); },
                           [this](const std::vector<ProcessInfo>& left) { on_unkillable(left); }}),
@@ -248,9 +254,11 @@ Result<void> Agent::handle(const Frame& frame) {
       paused_ = false;
       ranks_.signal_all({SIGCONT});
       return {};
-    case FrameType::query_states:
-      send_states();
+    case FrameType::query_states: {
+      HVD_TRY(const auto purpose, parse_number(frame.payload));
+      send_states(static_cast<StatesPurpose>(purpose));
       return {};
+    }
     case FrameType::fence_result:
     case FrameType::modex_request:
     case FrameType::modex_answer:
@@ -282,6 +290,7 @@ Result<void> Agent::launch(LaunchMessage job) {
     connect(process.rank, std::move(pipes[i]));
   }
   link_.send(FrameType::started, kToLauncher, pack(started));
+  if (stalls_) look_for_stalls();
   return result;
 }
 
@@ -290,8 +299,11 @@ Result<void> Agent::prepare() {
     return fail_errno(fmt::format("cannot enter the working directory {} on {}",
                                   job_->working_directory, host_name()),
                       errno, kExitUsage);
-  HVD_TRY(StatusPages pages, StatusPages::create(folders_.shared, job_->ranks.size()));
+  const bool tells_stalls = job_->stall_time.count() > 0;
+  HVD_TRY(StatusPages pages, StatusPages::create(folders_.shared, job_->ranks.size(),
+                                                 tells_stalls ? HVD_LAUNCHER_TELLS_STALLS : 0));
   pages_.emplace(std::move(pages));
+  if (tells_stalls) stalls_.emplace(job_->stall_time);
   if (!pmix_) return {};
   PmixJob job;
   job.size = job_->size;
@@ -355,28 +367,53 @@ void Agent::report_exit(const RankProcesses::Exit& exit) {
   message.system_seconds = exit.system_seconds;
   message.peak_memory_bytes = exit.peak_memory_bytes;
   message.last_error = status.last_error;
-  message.in_collective = status.collective;
+  message.in_collective = status.blocking.name;
   link_.send(FrameType::exited, kToLauncher, pack(message));
   if (pmix_) pmix_->rank_ended(process.rank);
 }
 
-void Agent::send_states() {
+void Agent::send_states(StatesPurpose purpose) {
   std::map<pid_t, char> kernel_states;
   for (const auto& process : all_processes()) kernel_states[process.pid] = process.state;
   StatesMessage message;
+  message.purpose = purpose;
   for (const RankProcess& process : ranks_.all()) {
-    const RankStatus status = pages_->read(process.index);
+    const RankStatus status = status_of(process);
     RankState state;
     state.rank = process.rank;
     state.pid = process.pid;
     state.state = process.alive ? std::string(1, kernel_states[process.pid]) : "ended";
     state.step = status.step;
     state.epoch = status.epoch;
-    state.collective = status.collective;
-    state.collective_seconds = status.collective_seconds;
+    state.collective = status.blocking.name;
+    state.collective_seconds = status.blocking.seconds;
+    state.background = status.background.name;
+    state.background_seconds = status.background.seconds;
+    state.background_missing = status.background_missing;
     message.ranks.push_back(std::move(state));
   }
   link_.send(FrameType::states, kToLauncher, pack(message));
+}
+
+// A rank that has ended is in no collective, whatever its page says.
+RankStatus Agent::status_of(const RankProcess& process) const {
+  RankStatus status = pages_->read(process.index);
+  if (process.alive) return status;
+  for (CollectiveStatus* const collective : {&status.blocking, &status.background}) {
+    collective->name.clear();
+    collective->start_ns = 0;
+  }
+  return status;
+}
+
+void Agent::look_for_stalls() {
+  if (stopping_) return;
+  stall_timer_.start(stalls_->interval());
+  if (paused_) return;
+  for (const RankProcess& process : ranks_.all()) stalls_->look(process.rank, status_of(process));
+  const StallsMessage changes = stalls_->take();
+  if (!changes.begun.empty() || !changes.over.empty())
+    link_.send(FrameType::stalls, kToLauncher, pack(changes));
 }
 
 void Agent::pause() {

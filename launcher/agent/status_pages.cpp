@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <tuple>
 #include <utility>
 
 #include <fcntl.h>
@@ -18,21 +19,28 @@ T load(const T& field, std::memory_order order = std::memory_order_relaxed) {
   return std::atomic_ref<T>(const_cast<T&>(field)).load(order);
 }
 
-// A string field under its seqlock; empty when the rank keeps writing it. The bytes are copied one
-// atomic at a time, so that a torn copy is only wrong, never undefined, and then thrown away.
-std::string read_text(const std::uint32_t& sequence, const char* text, std::size_t capacity) {
+// What stands under a seqlock, as `read` has it; empty when the rank keeps writing it. It is read
+// one atomic at a time, so that a torn copy is only wrong, never undefined, and then thrown away.
+template <class Read>
+auto read_guarded(const std::uint32_t& sequence, const Read& read) -> decltype(read()) {
   for (int attempt = 0; attempt < 8; ++attempt) {
     const auto before = load(sequence, std::memory_order_acquire);
     if (before % 2 != 0) continue;
-    std::string copy;
-    for (std::size_t i = 0; i < capacity; ++i) {
-      const char c = load(text[i], std::memory_order_acquire);  // before the second look below
-      if (c == '\0') break;
-      copy += c;
-    }
+    auto copy = read();
     if (load(sequence) == before) return copy;
   }
   return {};
+}
+
+// Acquire: before the second look at the sequence.
+std::string read_text(const char* text, std::size_t capacity) {
+  std::string copy;
+  for (std::size_t i = 0; i < capacity; ++i) {
+    const char c = load(text[i], std::memory_order_acquire);
+    if (c == '\0') break;
+    copy += c;
+  }
+  return copy;
 }
 
 std::uint64_t monotonic_ns() {
@@ -42,9 +50,23 @@ std::uint64_t monotonic_ns() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+CollectiveStatus read_collective(const std::uint32_t& active, const char* name,
+                                 const std::uint64_t& start_ns, const std::uint64_t& completed) {
+  CollectiveStatus status;
+  status.completed = load(completed, std::memory_order_acquire);
+  if (load(active, std::memory_order_acquire) == 0) return status;
+  status.name = read_text(name, HVD_STATUS_NAME_SIZE);
+  status.start_ns = load(start_ns, std::memory_order_acquire);
+  const auto now = monotonic_ns();
+  if (status.start_ns != 0 && status.start_ns < now)
+    status.seconds = static_cast<double>(now - status.start_ns) / 1e9;
+  return status;
+}
+
 }  // namespace
 
-Result<StatusPages> StatusPages::create(const std::filesystem::path& folder, std::size_t count) {
+Result<StatusPages> StatusPages::create(const std::filesystem::path& folder, std::size_t count,
+                                        std::uint32_t duties) {
   StatusPages pages;
   pages.path_ = folder / "status";
   pages.size_ = count * HVD_STATUS_PAGE_SIZE;
@@ -61,6 +83,7 @@ Result<StatusPages> StatusPages::create(const std::filesystem::path& folder, std
     page->magic = HVD_STATUS_MAGIC;
     page->version = HVD_STATUS_VERSION;
     page->page_size = HVD_STATUS_PAGE_SIZE;
+    page->launcher_duties = duties;
     pages.notice_fds_.emplace_back(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!pages.notice_fds_.back()) return fail_errno("cannot make an eventfd for a rank", errno);
   }
@@ -90,15 +113,21 @@ RankStatus StatusPages::read(std::size_t index) const {
   RankStatus status;
   status.step = load(from.step);
   status.epoch = load(from.epoch);
-  if (load(from.collective_active) != 0) {
-    status.collective =
-        read_text(from.collective_sequence, from.collective_name, HVD_STATUS_NAME_SIZE);
-    const auto start = load(from.collective_start_ns);
-    const auto now = monotonic_ns();
-    if (start != 0 && start < now)
-      status.collective_seconds = static_cast<double>(now - start) / 1e9;
-  }
-  status.last_error = read_text(from.error_sequence, from.error_text, HVD_STATUS_ERROR_SIZE);
+  status.blocking = read_guarded(from.collective_sequence, [&] {
+    return read_collective(from.collective_active, from.collective_name, from.collective_start_ns,
+                           from.collectives);
+  });
+  std::tie(status.background, status.background_missing) =
+      read_guarded(from.background_sequence, [&] {
+        auto collective = read_collective(from.background_active, from.background_name,
+                                          from.background_start_ns, from.backgrounds);
+        auto missing = collective.name.empty()
+                           ? std::string()
+                           : read_text(from.background_missing, HVD_STATUS_NAME_SIZE);
+        return std::pair(std::move(collective), std::move(missing));
+      });
+  status.last_error = read_guarded(
+      from.error_sequence, [&] { return read_text(from.error_text, HVD_STATUS_ERROR_SIZE); });
   return status;
 }
 

@@ -7,6 +7,7 @@
 #include "base/fd.hpp"
 #include "base/result.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -15,18 +16,28 @@
 
 namespace hvdrun {
 
+struct CollectiveStatus {
+  std::string name;             // "allreduce grad.3"; empty: none is in progress
+  std::uint64_t start_ns = 0;   // by CLOCK_MONOTONIC
+  double seconds = 0;           // since then
+  std::uint64_t completed = 0;  // how many were before
+};
+
 struct RankStatus {
   std::uint64_t step = 0;
   std::uint64_t epoch = 0;
-  std::string collective;         // in progress; empty: none
-  double collective_seconds = 0;  // since it began
+  CollectiveStatus blocking;
+  CollectiveStatus background;     // the one that has waited longest
+  std::string background_missing;  // ranks that have not submitted it, "2,5-7"; empty: not known
   std::string last_error;
 };
 
 class StatusPages {
  public:
-  // Makes `folder`/status with one page for each of `count` ranks.
-  static Result<StatusPages> create(const std::filesystem::path& folder, std::size_t count);
+  // Makes `folder`/status with one page for each of `count` ranks, which say what the launcher
+  // does: `duties`, HVD_LAUNCHER_ bits.
+  static Result<StatusPages> create(const std::filesystem::path& folder, std::size_t count,
+                                    std::uint32_t duties = 0);
   StatusPages(StatusPages&& other) noexcept;
   StatusPages& operator=(StatusPages&&) = delete;
   StatusPages(const StatusPages&) = delete;

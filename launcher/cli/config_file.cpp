@@ -56,6 +56,8 @@ std::string_view wanted_type(ValueKind kind) {
     case ValueKind::count:
     case ValueKind::number:
       return "a whole number";
+    case ValueKind::decimal:
+      return "a number";
     case ValueKind::duration:
       return "a number of seconds, or a string such as \"500ms\"";
     case ValueKind::word:
@@ -83,6 +85,8 @@ bool fits(ValueKind kind, JsonType type) {
       return type == JsonType::boolean || is_integer;
     case ValueKind::number:
       return is_integer;
+    case ValueKind::decimal:
+      return is_integer || type == JsonType::real;
     case ValueKind::duration:
       return is_integer || is_string || type == JsonType::real;
     case ValueKind::word:

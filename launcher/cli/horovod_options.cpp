@@ -7,7 +7,8 @@ constexpr std::string_view kTuning = "it tunes Horovod's engine, which hvdrun do
 constexpr std::string_view kController = "hvdrun brings the ranks together itself";
 constexpr std::string_view kLogging = "it is about Horovod's own messages; see --verbose";
 constexpr std::string_view kCache = "hvdrun caches nothing between jobs";
-constexpr std::string_view kNoStallCheck = "there is no stall check to turn off";
+constexpr std::string_view kCycle =
+    "there is no cycle: collectives begin when the ranks have submitted them";
 constexpr std::string_view kBinding = "see --bind-to and --cpus-per-rank";
 
 constexpr HorovodOption flag_without_effect(std::string_view spelling, std::string_view reason) {
@@ -28,9 +29,7 @@ constexpr HorovodOption kOptions[] = {
     flag_without_effect("--gloo", kController),
     flag_without_effect("--mpi", kController),
 
-    value_without_effect("--fusion-threshold-mb", kTuning),
-    value_without_effect("--cycle-time-ms", kTuning),
-    value_without_effect("--cache-capacity", kTuning),
+    value_without_effect("--cycle-time-ms", kCycle),
     flag_without_effect("--hierarchical-allreduce", kTuning),
     flag_without_effect("--no-hierarchical-allreduce", kTuning),
     flag_without_effect("--hierarchical-allgather", kTuning),
@@ -49,7 +48,6 @@ constexpr HorovodOption kOptions[] = {
     value_without_effect("--gloo-timeout-seconds", kTuning),
     flag_without_effect("--timeline-mark-cycles", kTuning),
     flag_without_effect("--no-timeline-mark-cycles", kTuning),
-    flag_without_effect("--no-stall-check", kNoStallCheck),
     value_without_effect("--log-level", kLogging),
     flag_without_effect("--log-with-timestamp", kLogging),
     flag_without_effect("--log-without-timestamp", kLogging),
@@ -64,10 +62,6 @@ constexpr HorovodOption kOptions[] = {
     refused("--reset-limit", "see --max-restarts"),
     refused("--blacklist-cooldown-range"),
     refused("--autotune-log-file"),
-    refused("--timeline-filename"),
-    refused("--stall-check"),
-    refused("--stall-check-warning-time-seconds"),
-    refused("--stall-check-shutdown-time-seconds"),
     refused("--mpi-args"),
     refused("--tcp", "to keep NCCL off InfiniBand: -x NCCL_IB_DISABLE=1"),
     refused("--binding-args", kBinding),

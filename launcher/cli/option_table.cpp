@@ -305,6 +305,54 @@ constexpr Option kOptions[] = {
      "5",
      "a host that gives no sign of life for so long is lost, and the job stopped",
      [](JobSpec& job, Value v) { return store(parse_time_limit(v), job.remote.host_timeout); }},
+
+    {"fusion-threshold-mb",
+     {"--fusion-threshold-mb"},
+     decimal,
+     collectives,
+     "MB",
+     "0.0625",
+     "small tensors that libhvd carries out together, at most so many megabytes of them; 0: none",
+     [](JobSpec& job, Value v) { return store(parse_megabytes(v), job.collectives.fusion_bytes); }},
+    {"cache-capacity",
+     {"--cache-capacity"},
+     number,
+     collectives,
+     "N",
+     "4096",
+     "names of tensors that libhvd remembers from step to step; 0: none",
+     [](JobSpec& job, Value v) {
+       return store(parse_whole(v, 0), job.collectives.cache_capacity);
+     }},
+    {"stall-check",
+     {"--stall-check"},
+     flag,
+     collectives,
+     "",
+     "true",
+     "say which ranks others wait for in a collective; --no-stall-check: do not",
+     [](JobSpec& job, Value v) {
+       return store(Result<bool>(v == "true"), job.collectives.stall_check);
+     }},
+    {"stall-check-warning-time-seconds",
+     {"--stall-check-warning-time-seconds"},
+     duration,
+     collectives,
+     "TIME",
+     "60",
+     "say it after so long; 0: do not",
+     [](JobSpec& job, Value v) { return store(parse_duration(v), job.collectives.stall_warning); }},
+    {"stall-check-shutdown-time-seconds",
+     {"--stall-check-shutdown-time-seconds"},
+     duration,
+     collectives,
+     "TIME",
+     "0",
+     "a collective that has waited so long fails on all ranks; 0: it waits for ever",
+     [](JobSpec& job, Value v) {
+       return store(parse_duration(v), job.collectives.stall_shutdown);
+     }},
+
     {"label",
      {"--label"},
      word,
@@ -380,6 +428,14 @@ constexpr Option kOptions[] = {
      "",
      "write how each rank ended, its times and its memory to FILE.json",
      [](JobSpec& job, Value v) { return store(parse_path(v), job.report_file); }},
+    {"timeline-filename",
+     {"--timeline-filename"},
+     word,
+     output,
+     "FILE.json",
+     "",
+     "write what all ranks of a program with libhvd did, and when, to FILE.json",
+     [](JobSpec& job, Value v) { return store(parse_path(v), job.timeline_file); }},
 
     {"kill-signal",
      {"--kill-signal"},
@@ -453,6 +509,8 @@ std::string_view group_title(OptionGroup group) {
       return "Start, environment and input";
     case reach:
       return "Other hosts";
+    case collectives:
+      return "Collectives (libhvd)";
     case output:
       return "Output";
     case stopping:

@@ -18,6 +18,7 @@ enum class ValueKind {
   flag,         // nothing;                 true, false. "--no-NAME" takes it back.
   count,        // nothing, may be repeated; a whole number, true, false
   number,       // a whole number;          a number
+  decimal,      // a number;                a number
   duration,     // a time;                  a number of seconds or a string such as "500ms"
   word,         // text;                    a string
   word_number,  // text or a number;        a string or a number
@@ -27,7 +28,7 @@ enum class ValueKind {
   action,       // nothing: hvdrun prints something and ends; (not in a config file)
 };
 
-enum class OptionGroup { placement, start, reach, output, stopping, information };
+enum class OptionGroup { placement, start, reach, collectives, output, stopping, information };
 
 struct Option {
   std::string_view name;  // without dashes: its key in config files and in --explain

@@ -64,6 +64,17 @@ Result<std::chrono::milliseconds> parse_time_limit(std::string_view text) {
   return limit;
 }
 
+Result<std::int64_t> parse_megabytes(std::string_view text) {
+  constexpr double kMost = 1024 * 1024;  // a terabyte
+  double value = 0;
+  const auto* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value, std::chars_format::fixed);
+  if (error != std::errc{} || end != last || !(value >= 0) || std::signbit(value))
+    return refuse("needs a number of megabytes such as 64 or 0.5, not " + quote(text));
+  if (value > kMost) return refuse("cannot be as much as " + quote(text));
+  return std::llround(value * 1024 * 1024);
+}
+
 Result<int> parse_signal(std::string_view text) {
   std::string name(text);
   std::transform(name.begin(), name.end(), name.begin(),

@@ -9,6 +9,7 @@
 #include "model/job_spec.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -27,6 +28,9 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 
 // The same, and more than zero.
 Result<std::chrono::milliseconds> parse_time_limit(std::string_view text);
+
+// Megabytes of 1024 * 1024 bytes, decimals allowed, in bytes.
+Result<std::int64_t> parse_megabytes(std::string_view text);
 
 // A signal's name with or without "SIG", in any case, or its number.
 Result<int> parse_signal(std::string_view text);

@@ -31,6 +31,7 @@ enum class FrameType : std::uint16_t {
   done,
   fence,  // a host's part in a PMIx fence; see exchange_messages.hpp for these
   fence_expired,
+  stalls,  // of its ranks' collectives
   // launcher → agent
   launch = 64,
   output_credit,

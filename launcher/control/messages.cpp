@@ -124,6 +124,7 @@ static void read(const Json& json, LaunchMessage& m) {
   json.at("hold_master_port").get_to(m.hold_master_port);
   json.at("kill_signal").get_to(m.kill_signal);
   m.grace = std::chrono::milliseconds(json.at("grace_ms").get<std::int64_t>());
+  m.stall_time = std::chrono::milliseconds(json.at("stall_time_ms").get<std::int64_t>());
 }
 
 std::string pack(const LaunchMessage& m) {
@@ -147,7 +148,8 @@ std::string pack(const LaunchMessage& m) {
                      {"ranks", std::move(ranks)},
                      {"hold_master_port", m.hold_master_port},
                      {"kill_signal", m.kill_signal},
-                     {"grace_ms", m.grace.count()}});
+                     {"grace_ms", m.grace.count()},
+                     {"stall_time_ms", m.stall_time.count()}});
 }
 
 static void read(const Json& json, StartedMessage& m) {
@@ -227,8 +229,12 @@ static void read(const Json& json, StatesMessage& m) {
     item.at("epoch").get_to(state.epoch);
     state.collective = text_of(item.at("collective"));
     item.at("collective_seconds").get_to(state.collective_seconds);
+    state.background = text_of(item.at("background"));
+    item.at("background_seconds").get_to(state.background_seconds);
+    state.background_missing = text_of(item.at("background_missing"));
     m.ranks.push_back(std::move(state));
   }
+  m.purpose = static_cast<StatesPurpose>(json.at("purpose").get<std::uint32_t>());
 }
 
 std::string pack(const StatesMessage& m) {
@@ -240,8 +246,35 @@ std::string pack(const StatesMessage& m) {
                      {"step", state.step},
                      {"epoch", state.epoch},
                      {"collective", bytes(state.collective)},
-                     {"collective_seconds", state.collective_seconds}});
-  return to_payload({{"ranks", std::move(ranks)}});
+                     {"collective_seconds", state.collective_seconds},
+                     {"background", bytes(state.background)},
+                     {"background_seconds", state.background_seconds},
+                     {"background_missing", bytes(state.background_missing)}});
+  return to_payload(
+      {{"ranks", std::move(ranks)}, {"purpose", static_cast<std::uint32_t>(m.purpose)}});
+}
+
+static std::vector<StallsMessage::Wait> waits_of(const Json& json) {
+  std::vector<StallsMessage::Wait> waits;
+  for (const auto& wait : json)
+    waits.push_back({wait.at(0).get<int>(), text_of(wait.at(1)), wait.at(2).get<bool>()});
+  return waits;
+}
+
+static Json waits_json(const std::vector<StallsMessage::Wait>& waits) {
+  Json json = Json::array();
+  for (const auto& wait : waits)
+    json.push_back({wait.rank, bytes(wait.collective), wait.completed});
+  return json;
+}
+
+static void read(const Json& json, StallsMessage& m) {
+  m.begun = waits_of(json.at("begun"));
+  m.over = waits_of(json.at("over"));
+}
+
+std::string pack(const StallsMessage& m) {
+  return to_payload({{"begun", waits_json(m.begun)}, {"over", waits_json(m.over)}});
 }
 
 static void read(const Json& json, DoneMessage& m) {
@@ -273,6 +306,7 @@ template Result<AbortedMessage> parse(std::string_view);
 template Result<FailedMessage> parse(std::string_view);
 template Result<StopMessage> parse(std::string_view);
 template Result<StatesMessage> parse(std::string_view);
+template Result<StallsMessage> parse(std::string_view);
 template Result<DoneMessage> parse(std::string_view);
 
 std::string pack_output_header(const OutputHeader& header) {

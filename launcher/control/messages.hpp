@@ -72,6 +72,7 @@ struct LaunchMessage {
   std::vector<ResourceLimit> limits;        // the launcher's; none: they are the agent's own
   std::vector<LaunchRank> ranks;            // of this agent
   bool hold_master_port = false;            // rank 0 is here
+  std::chrono::milliseconds stall_time{0};  // tell waits in collectives after so long; 0: never
   // How to stop when the launcher is gone and cannot say.
   int kill_signal = 0;
   std::chrono::milliseconds grace{0};
@@ -119,10 +120,27 @@ struct RankState {
   std::uint64_t epoch = 0;
   std::string collective;         // in progress, with its name
   double collective_seconds = 0;  // since it began
+  std::string background = {};    // the same of the one in the background that waits longest
+  double background_seconds = 0;
+  std::string background_missing = {};  // the ranks that it waits for, "2,5-7"; empty: not known
 };
+
+// Why the launcher asks for states; the answer repeats it.
+enum class StatesPurpose : std::uint32_t { table, stalls };
 
 struct StatesMessage {
   std::vector<RankState> ranks;
+  StatesPurpose purpose = StatesPurpose::table;
+};
+
+struct StallsMessage {  // an agent's ranks wait in collectives for too long, or not any more
+  struct Wait {
+    int rank = 0;
+    std::string collective;
+    bool completed = false;
+  };
+  std::vector<Wait> begun;
+  std::vector<Wait> over;  // completed, or failed
 };
 
 struct DoneMessage {
@@ -138,6 +156,7 @@ std::string pack(const AbortedMessage&);
 std::string pack(const FailedMessage&);
 std::string pack(const StopMessage&);
 std::string pack(const StatesMessage&);
+std::string pack(const StallsMessage&);
 std::string pack(const DoneMessage&);
 
 // T is one of the messages above.

@@ -159,7 +159,12 @@ Result<void> Attempt::handle(AgentState& agent, const Frame& frame) {
     }
     case FrameType::states: {
       HVD_TRY(const auto states, parse<StatesMessage>(frame.payload));
-      for (const auto& line : states_.add(states, book_.ranks())) note(line);
+      on_states(states);
+      return {};
+    }
+    case FrameType::stalls: {
+      HVD_TRY(const auto stalls, parse<StallsMessage>(frame.payload));
+      on_stalls(stalls);
       return {};
     }
     case FrameType::paused:
@@ -249,6 +254,27 @@ Result<void> Attempt::on_exited(const ExitedMessage& message) {
   return {};
 }
 
+void Attempt::on_states(const StatesMessage& message) {
+  if (message.purpose == StatesPurpose::table) {
+    for (const auto& line : states_.add(message, book_.ranks())) note(line);
+  } else if (const auto ranks = stall_answers_.add(message, book_.ranks().size())) {
+    for (const auto& line : stalls_.explain(*ranks, book_.ranks(), StallBook::Clock::now()))
+      note(line);
+  }
+}
+
+void Attempt::on_stalls(const StallsMessage& message) {
+  if (stopping()) return;
+  for (const auto& line : stalls_.take(message, StallBook::Clock::now())) note(line);
+  if (!stalls_.asks() || stall_answers_.awaited()) return;
+  stall_answers_.expect(agents_.size());
+  ask_for_states(StatesPurpose::stalls);
+}
+
+void Attempt::ask_for_states(StatesPurpose purpose) {
+  agents_.send_all(FrameType::query_states, pack_number(static_cast<std::uint32_t>(purpose)));
+}
+
 // What the end of one rank means for the others.
 void Attempt::judge(const RankReport& rank) {
   if (stopping()) return;
@@ -333,7 +359,7 @@ void Attempt::on_signal(int signal) {
   switch (signal) {
     case SIGQUIT:
       states_.expect(agents_.size());
-      return agents_.send_all(FrameType::query_states);
+      return ask_for_states(StatesPurpose::table);
     case SIGTSTP:
       pausing_ = true;
       return agents_.send_all(FrameType::pause);

@@ -16,7 +16,9 @@
 #include "job/rank_book.hpp"
 #include "job/rank_environment.hpp"
 #include "job/restart.hpp"
+#include "job/stall_book.hpp"
 #include "job/start_progress.hpp"
+#include "job/state_answers.hpp"
 #include "job/state_table.hpp"
 #include "job/unreached.hpp"
 #include "model/job_spec.hpp"
@@ -81,6 +83,8 @@ class Attempt {
   void on_started(AgentState& agent, const StartedMessage& started);
   Result<void> on_output(AgentState& agent, const Frame& frame);
   Result<void> on_exited(const ExitedMessage& message);
+  void on_states(const StatesMessage& message);
+  void on_stalls(const StallsMessage& message);
   void on_done(AgentState& agent, const DoneMessage& done);
   void on_agent_gone(AgentState& agent);
 
@@ -94,6 +98,7 @@ class Attempt {
   void send_user_signal(int signal);
   void consider_pausing();
   AttemptEnd finish();
+  void ask_for_states(StatesPurpose purpose);
   void note(const std::string& text) { parts_.output.note("hvdrun: " + text); }
   const Placement& placement() const { return parts_.plan.placement; }
 
@@ -109,6 +114,8 @@ class Attempt {
   Timer exit_timer_;
   Timer agent_timer_;
   StateTable states_;
+  StallBook stalls_;
+  StateAnswers stall_answers_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::optional<StopCause> cause_;
   std::vector<Unreached> unreached_;

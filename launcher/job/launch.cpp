@@ -1,5 +1,7 @@
 #include "job/launch.hpp"
 
+#include "job/stall_time.hpp"
+
 #include <algorithm>
 #include <numeric>
 
@@ -46,6 +48,7 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   message.arguments = spec.command;
   message.working_directory = spec.working_directory.string();
   message.environment = job_environment(caller, spec);
+  message.stall_time = stall_time(message.environment);
   if (!runs_here(plan, placement.hosts[host_index].host)) {
     message.host_variables = leave_host_variables(spec, message.environment);
     message.limits = context.limits;

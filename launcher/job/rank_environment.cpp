@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <string_view>
 
+#include <fmt/format.h>
 #include <hvd_contract/environment.h>
 
 namespace hvdrun {
@@ -78,6 +80,22 @@ bool is_foreign(std::string_view name) {
 constexpr std::array kNetworkVariables{HVD_ENV_INTERFACE, "NCCL_SOCKET_IFNAME",
                                        "GLOO_SOCKET_IFNAME", "OMPI_MCA_btl_tcp_if_include"};
 
+// "0.25": what parse_duration has read, in seconds.
+std::string decimal_seconds(std::chrono::milliseconds time) {
+  return fmt::format("{}", static_cast<double>(time.count()) / 1000);
+}
+
+// The options of libhvd's collectives, over what the caller's environment says of them.
+void add_collectives(const CollectiveSpec& spec, Environment& variables) {
+  if (spec.fusion_bytes) variables[HVD_ENV_FUSION_THRESHOLD] = std::to_string(*spec.fusion_bytes);
+  if (spec.cache_capacity) variables[HVD_ENV_CACHE_CAPACITY] = std::to_string(*spec.cache_capacity);
+  if (spec.stall_check) variables[HVD_ENV_STALL_CHECK_DISABLE] = *spec.stall_check ? "0" : "1";
+  if (spec.stall_warning)
+    variables[HVD_ENV_STALL_CHECK_TIME] = decimal_seconds(*spec.stall_warning);
+  if (spec.stall_shutdown)
+    variables[HVD_ENV_STALL_SHUTDOWN_TIME] = decimal_seconds(*spec.stall_shutdown);
+}
+
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
 void add_slurm(const Environment& caller, const Placement& placement, std::size_t host_index,
@@ -100,6 +118,9 @@ std::vector<std::string> job_environment(const Environment& caller, const JobSpe
   shared.try_emplace("PYTHONUNBUFFERED", "1");
   if (const auto& network = spec.remote.network_interface; !network.empty())
     for (const char* name : kNetworkVariables) shared.try_emplace(name, network);
+  add_collectives(spec.collectives, shared);
+  if (!spec.timeline_file.empty())
+    shared[HVD_ENV_TIMELINE] = (spec.working_directory / spec.timeline_file).string();
   for (const auto& change : spec.environment) {
     if (change.value)
       shared[change.name] = *change.value;

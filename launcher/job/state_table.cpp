@@ -2,8 +2,6 @@
 
 #include "job/report_text.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 namespace hvdrun {
@@ -24,27 +22,20 @@ std::string what_it_does(const RankState& state, const std::vector<RankReport>& 
   std::string text(state_words(state.state));
   if (!state.collective.empty())
     text += fmt::format(", in {} for {:.1f} s", state.collective, state.collective_seconds);
+  else if (!state.background.empty())
+    text += fmt::format(", waits for {} for {:.1f} s", state.background, state.background_seconds);
   return text;
 }
 
 }  // namespace
 
-void StateTable::expect(std::size_t agents) {
-  missing_ = agents;
-  ranks_.clear();
-}
-
 std::vector<std::string> StateTable::add(const StatesMessage& states,
                                          const std::vector<RankReport>& reports) {
-  for (const auto& state : states.ranks)
-    if (state.rank >= 0 && static_cast<std::size_t>(state.rank) < reports.size())
-      ranks_.push_back(state);
-  if (missing_ == 0 || --missing_ > 0) return {};
-  std::sort(ranks_.begin(), ranks_.end(),
-            [](const RankState& a, const RankState& b) { return a.rank < b.rank; });
+  const auto ranks = answers_.add(states, reports.size());
+  if (!ranks) return {};
   std::vector<std::string> lines{fmt::format("{:>5} {:<16} {:>8} {:>6} {:>9}  {}", "rank", "host",
                                              "pid", "epoch", "step", "state")};
-  for (const auto& state : ranks_)
+  for (const auto& state : *ranks)
     lines.push_back(fmt::format("{:>5} {:<16} {:>8} {:>6} {:>9}  {}", state.rank,
                                 reports[static_cast<std::size_t>(state.rank)].host, state.pid,
                                 state.epoch, state.step, what_it_does(state, reports)));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "control/messages.hpp"
+#include "job/state_answers.hpp"
 #include "model/report.hpp"
 
 #include <cstddef>
@@ -12,14 +13,13 @@ namespace hvdrun {
 
 class StateTable {
  public:
-  void expect(std::size_t agents);  // so many answers make a table
+  void expect(std::size_t agents) { answers_.expect(agents); }  // so many answers make a table
 
   // Takes one agent's answer; the table's lines when it was the last, else none.
   std::vector<std::string> add(const StatesMessage& states, const std::vector<RankReport>& reports);
 
  private:
-  std::size_t missing_ = 0;
-  std::vector<RankState> ranks_;
+  StateAnswers answers_;
 };
 
 }  // namespace hvdrun

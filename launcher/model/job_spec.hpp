@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -74,6 +75,15 @@ struct RemoteSpec {
   std::chrono::milliseconds host_timeout{5000};  // a host that is silent for so long is lost
 };
 
+// How libhvd carries out collectives. What is not set is left to the ranks' environment.
+struct CollectiveSpec {
+  std::optional<std::int64_t> fusion_bytes;  // 0: none go together
+  std::optional<int> cache_capacity;         // names; 0: no cache
+  std::optional<bool> stall_check;
+  std::optional<std::chrono::milliseconds> stall_warning;   // 0: none
+  std::optional<std::chrono::milliseconds> stall_shutdown;  // 0: never
+};
+
 struct JobSpec {
   std::optional<int> ranks;          // -np; none: one per slot
   std::vector<HostRequest> hosts;    // -H; empty: none named
@@ -97,11 +107,13 @@ struct JobSpec {
   PmixMode pmix = PmixMode::automatic;
   StopSpec stop;
   RemoteSpec remote;
+  CollectiveSpec collectives;
   int max_restarts = 0;  // how often a job that failed is started again
   std::chrono::milliseconds start_timeout{30000};
   OutputSpec output;
   InputSpec input;
-  std::filesystem::path report_file;  // --report; empty: none
+  std::filesystem::path report_file;    // --report; empty: none
+  std::filesystem::path timeline_file;  // --timeline-filename; empty: none
 
   int verbosity = 0;
   bool report_bindings = false;

@@ -10,6 +10,17 @@ namespace {
 thread_local std::string last_error;
 thread_local bool root_body = false;
 
+void read_place(const hvd_options& options, CallOptions& read) {
+  read.place.on_device = options.memory == HVD_CUDA;
+  read.place.stream = options.stream;
+  if (options.memory != HVD_HOST && options.memory != HVD_CUDA)
+    read.fault = "the memory " + std::to_string(options.memory) + " is none of HVD_HOST, HVD_CUDA";
+  if (options.stream != nullptr && options.memory == HVD_HOST)
+    read.fault = "a stream is for HVD_CUDA only";
+  if (options.reserved != 0)
+    read.fault = "hvd_options asks for what this version of libhvd cannot do";
+}
+
 }  // namespace
 
 Process& process() {
@@ -35,6 +46,12 @@ Error in_forked_child(const char* what) {
                                     "the process that called hvd_init may");
 }
 
+hvd_status refuse_in_child(const char* what) {
+  Communicator& communicator = process().session->communicator();
+  communicator.condemn(FailureKind::forked, communicator.rank());
+  return report(in_forked_child(what));
+}
+
 RootBody::RootBody() : outer_(std::exchange(root_body, true)) {}
 
 RootBody::~RootBody() {
@@ -50,6 +67,25 @@ Error inside_root_body(const char* what) {
               std::string(what) +
                   ": called in what one rank runs for all; the other ranks wait for that, not for "
                   "this");
+}
+
+ShownWait::ShownWait(const Engine& engine, std::int64_t handle) {
+  const SessionReader reader;
+  Session* const session = reader.get();
+  if (session == nullptr || !session->page() || !session->take_page()) return;
+  session_ = session;
+  start_ns_ = session->clock().now_ns();
+  const auto [kind, name] = engine.titles(handle);
+  session->page().begin_collective(kind, name.empty() ? nullptr : name.c_str(), start_ns_);
+}
+
+ShownWait::~ShownWait() {
+  const SessionReader reader;
+  Session* const session = reader.get();
+  if (session == nullptr || session != session_) return;
+  const std::uint64_t waited = session->clock().now_ns() - start_ns_;
+  session->page().end_collective(true, waited, waited);
+  session->give_page();
 }
 
 CallOptions read_options(const hvd_options* options) {
@@ -70,6 +106,9 @@ CallOptions read_options(const hvd_options* options) {
   read.name = known.name;
   if (known.prescale != 0) read.scale.before = known.prescale;
   if (known.postscale != 0) read.scale.after = known.postscale;
+  read.process_set = known.process_set;
+  read.priority = known.priority;
+  read_place(known, read);
   return read;
 }
 

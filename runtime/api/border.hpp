@@ -4,6 +4,7 @@
 
 #include "api/process.hpp"
 #include "base/result.hpp"
+#include "gpu/dispatch.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -21,6 +22,9 @@ hvd_status report(const Error& error);
 inline hvd_status report(const Outcome& outcome) {
   return outcome.ok() ? HVD_OK : report(outcome.error());
 }
+
+// A collective in a forked child, for which the other ranks would wait in vain: they are told.
+hvd_status refuse_in_child(const char* what);
 
 Error not_initialized(const char* what);
 Error in_forked_child(const char* what);
@@ -46,19 +50,60 @@ class RootBody {
 
 Error inside_root_body(const char* what);
 
-// Runs a collective and keeps the status page. The caller holds Process::calls.
+// While it lives, the status page shows that this thread waits for a collective of the
+// engine, unless it shows another one.
+class ShownWait {
+ public:
+  ShownWait(const Engine& engine, std::int64_t handle);
+  ~ShownWait();
+  ShownWait(const ShownWait&) = delete;
+  ShownWait& operator=(const ShownWait&) = delete;
+
+ private:
+  const Session* session_ = nullptr;  // only to compare with; null: not shown
+  std::uint64_t start_ns_ = 0;
+};
+
+// This call's turn on the status page, if there is one and it shows no other.
+class PageTurn {
+ public:
+  explicit PageTurn(Session& session)
+      : session_(session), shown_(session.page() && session.take_page()) {
+    session_.begin_turn(shown_);
+  }
+  ~PageTurn() {
+    session_.end_turn();
+    if (shown_) session_.give_page();
+  }
+  PageTurn(const PageTurn&) = delete;
+  PageTurn& operator=(const PageTurn&) = delete;
+
+  bool shown() const { return shown_; }
+
+ private:
+  Session& session_;
+  bool shown_;
+};
+
+// Runs a collective, and keeps the status page and the timeline. The caller holds Process::calls.
 template <class Body>
 Outcome run_collective(Session& session, const char* what, const CallOptions& options,
                        const Body& body) {
   StatusPage& page = session.page();
-  if (!page) return body();
+  CallTrace& trace = session.call_trace();
+  const char* const kind = what + std::strlen("hvd_");
+  const std::uint64_t traced = trace.begin();
+  const PageTurn turn(session);
+  if (!turn.shown() && traced == 0) return body();
   const Communicator& communicator = session.communicator();
-  const std::uint64_t start = session.clock().now_ns();
+  const std::uint64_t start = turn.shown() ? session.clock().now_ns() : 0;
   const std::uint64_t waited = communicator.waited_ns();
-  page.begin_collective(what + std::strlen("hvd_"), options.name, start);
+  if (turn.shown()) page.begin_collective(kind, options.name, start);
   Outcome outcome = body();
-  page.end_collective(outcome.ok(), session.clock().now_ns() - start,
-                      communicator.waited_ns() - waited);
+  if (turn.shown())
+    page.end_collective(outcome.ok(), session.clock().now_ns() - start,
+                        communicator.waited_ns() - waited);
+  trace.end(traced, kind, options.name, communicator.facts(), outcome.ok());
   return outcome;
 }
 
@@ -74,30 +119,42 @@ hvd_status guard(const char* what, Body body) noexcept {
   }
 }
 
-// For what the ranks do together. body: (Session&, const CallOptions&) -> Outcome; it may make many
-// calls on the communicator, no other thread's call comes between them. `what` is the function's
-// name, "hvd_allreduce".
+// For what the ranks do together in the program's order. body: (Session&) -> Outcome; it may make
+// many calls on the communicator, no other thread's call comes between them. An exception in the
+// middle of them leaves the ranks out of step, so it ends the job's collectives. `what` is the
+// function's name, "hvd_allreduce".
 template <class Body>
-hvd_status collective_of_session(const char* what, const hvd_options* options, Body body) noexcept {
+hvd_status in_program_order(const char* what, Body body) noexcept {
   return guard(what, [&] {
-    if (process().forked) {
-      process().session->communicator().condemn(FailureKind::forked);
-      return report(in_forked_child(what));
-    }
+    if (process().forked) return refuse_in_child(what);
     if (RootBody::running()) return report(inside_root_body(what));
     const std::lock_guard lock(process().calls);
     Session* const session = process().session.get();  // only changed under `calls`
     if (session == nullptr) return report(not_initialized(what));
-    const CallOptions read = read_options(options);
-    return report(run_collective(*session, what, read, [&] { return body(*session, read); }));
+    try {
+      return report(body(*session));
+    } catch (...) {
+      Communicator& communicator = session->communicator();
+      communicator.condemn(FailureKind::broken, communicator.rank());
+      throw;
+    }
   });
 }
 
-// The same for what needs nothing but the communicator. body: (Communicator&, const CallOptions&).
+// The same for a collective, which the status page and the timeline show. body: (Session&, const
+// CallOptions&) -> Outcome.
 template <class Body>
-hvd_status collective(const char* what, const hvd_options* options, Body body) noexcept {
+hvd_status collective_of_session(const char* what, const CallOptions& options, Body body) noexcept {
+  return in_program_order(what, [&](Session& session) {
+    return run_collective(session, what, options, [&] { return body(session, options); });
+  });
+}
+
+// The same for what needs nothing but the communicator. body: see run_where_buffers_lie().
+template <class Body>
+hvd_status collective(const char* what, const CallOptions& options, Body body) noexcept {
   return collective_of_session(what, options, [&](Session& session, const CallOptions& read) {
-    return body(session.communicator(), read);
+    return run_where_buffers_lie(session.communicator(), read, body);
   });
 }
 

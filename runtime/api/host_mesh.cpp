@@ -12,7 +12,7 @@
 namespace libhvd {
 namespace {
 
-using Sockets = std::vector<HostSocket>;
+using Sockets = std::vector<Fd>;
 
 constexpr std::chrono::milliseconds kAttemptPatience{5000};
 constexpr std::chrono::milliseconds kPause{100};
@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kPause{100};
 constexpr const char* kAdvice = ". HVD_INTERFACE chooses the network between hosts";
 
 std::string describe(const HostEntry& host) {
-  return "rank " + std::to_string(host.leader) + " on " + host.name;
+  return "rank " + std::to_string(host.number.value_or(host.leader)) + " on " + host.name;
 }
 
 std::string describe(const std::vector<Address>& addresses) {
@@ -36,15 +36,14 @@ JobSecret secret_of_door(const JobSecret& secret, const HostEntry& host) {
   return own;
 }
 
-Result<Fd> reach_host(const HostEntry& own, const HostEntry& host, const JobSecret& secret,
-                      const Deadline& deadline) {
-  std::vector<Address> addresses = host.addresses;
+Result<Fd> reach(const Visit& visit, const JobSecret& secret, const Deadline& deadline) {
+  std::vector<Address> addresses = visit.peer.addresses;
   sort_by_nearness(addresses);
   std::string refusal;
   std::string reason;
   while (true) {
     for (const Address& address : addresses) {
-      auto socket = seek_admission(address, secret_of_door(secret, host), own.leader,
+      auto socket = seek_admission(address, secret_of_door(secret, visit.peer), visit.number,
                                    deadline.at_most(kAttemptPatience), refusal);
       if (socket.ok()) return socket;
       reason = refusal.empty() ? address.text() + ": " + socket.error().message : refusal;
@@ -53,48 +52,52 @@ Result<Fd> reach_host(const HostEntry& own, const HostEntry& host, const JobSecr
     // Nothing tells when a host can be reached again.
     ::poll(nullptr, 0, deadline.at_most(kPause).poll_ms());
   }
-  return fail(HVD_ERROR_TIMEOUT, "cannot reach " + describe(host) + " at " +
-                                     describe(host.addresses) + " (" + reason + ")" + kAdvice);
+  return fail(HVD_ERROR_TIMEOUT, "cannot reach " + describe(visit.peer) + " at " +
+                                     describe(visit.peer.addresses) + " (" + reason + ")" +
+                                     kAdvice);
 }
 
-Result<Sockets> reach_earlier(const std::vector<HostEntry>& hosts, std::size_t own,
-                              const JobSecret& secret, const Deadline& deadline) {
+Result<Sockets> reach_all(const std::vector<Visit>& visits, const JobSecret& secret,
+                          const Deadline& deadline) {
   Sockets sockets;
-  for (std::size_t host = 0; host < own; ++host) {
-    HVD_TRY(Fd socket, reach_host(hosts[own], hosts[host], secret, deadline));
-    sockets.push_back({static_cast<int>(host), std::move(socket)});
+  for (const Visit& visit : visits) {
+    HVD_TRY(Fd socket, reach(visit, secret, deadline));
+    sockets.push_back(std::move(socket));
   }
   return sockets;
 }
 
-Result<Sockets> admit_later(std::vector<Fd> listeners, const std::vector<HostEntry>& hosts,
-                            std::size_t own, const JobSecret& secret, const Deadline& deadline) {
-  Admission admission(std::move(listeners), secret_of_door(secret, hosts[own]));
-  std::vector<Fd> arrived(hosts.size());
-  const auto missing = [&] {
-    std::string names;
-    for (std::size_t host = own + 1; host < hosts.size(); ++host) {
-      if (!arrived[host]) names += (names.empty() ? "" : ", ") + describe(hosts[host]);
-    }
-    return names;
-  };
-  while (!missing().empty()) {
+// The ranks whose connections have not come.
+std::string describe_missing(const std::vector<Visit>& visits, const Sockets& arrived) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < visits.size(); ++i) {
+    const std::string name = describe(visits[i].peer);
+    const bool named = std::find(names.begin(), names.end(), name) != names.end();
+    if (!arrived[i] && !named) names.push_back(name);
+  }
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+Result<Sockets> admit_all(std::vector<Fd> listeners, const HostEntry& own,
+                          const std::vector<Visit>& visits, const JobSecret& secret,
+                          const Deadline& deadline) {
+  Admission admission(std::move(listeners), secret_of_door(secret, own));
+  Sockets arrived(visits.size());
+  const auto missing = [](const Fd& socket) { return !socket; };
+  while (std::any_of(arrived.begin(), arrived.end(), missing)) {
     HVD_TRY(auto guest, admission.next(deadline));
     if (!guest) {
-      return fail(HVD_ERROR_TIMEOUT, "there was no connection from " + missing() + " to " +
-                                         describe(hosts[own].addresses) + kAdvice);
+      return fail(HVD_ERROR_TIMEOUT, "there was no connection from " +
+                                         describe_missing(visits, arrived) + " to " +
+                                         describe(own.addresses) + kAdvice);
     }
-    const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const HostEntry& entry) {
-      return entry.leader == guest->rank;
-    });
-    const auto index = static_cast<std::size_t>(host - hosts.begin());
-    if (index > own && index < hosts.size()) arrived[index] = std::move(guest->socket);
+    for (std::size_t i = 0; i < visits.size(); ++i) {
+      if (visits[i].number == guest->rank) arrived[i] = std::move(guest->socket);
+    }
   }
-  Sockets sockets;
-  for (std::size_t host = own + 1; host < hosts.size(); ++host) {
-    sockets.push_back({static_cast<int>(host), std::move(arrived[host])});
-  }
-  return sockets;
+  return arrived;
 }
 
 }  // namespace
@@ -126,25 +129,43 @@ std::vector<Address> HostDoor::addresses() const {
   return addresses;
 }
 
-// Admits and seeks admission at the same time, so that no host waits for another's turn.
-Result<std::vector<HostSocket>> join_hosts(HostDoor door, const std::vector<HostEntry>& hosts,
-                                           int own, const JobSecret& secret,
-                                           std::chrono::milliseconds patience) {
+// Admits and seeks admission at the same time, so that no rank waits for another's turn.
+Result<std::vector<Fd>> make_visits(HostDoor door, const HostEntry& own,
+                                    const std::vector<Visit>& out, const std::vector<Visit>& in,
+                                    const JobSecret& secret, std::chrono::milliseconds patience) {
   const Deadline deadline(patience);
-  const auto index = static_cast<std::size_t>(own);
-  Result<Sockets> later = Sockets();
+  Result<Sockets> admitted = Sockets();
   std::thread doorkeeper;
   {
     const SignalsBlocked blocked;
     doorkeeper = std::thread(
-        [&] { later = admit_later(std::move(door.listeners_), hosts, index, secret, deadline); });
+        [&] { admitted = admit_all(std::move(door.listeners_), own, in, secret, deadline); });
   }
-  auto earlier = reach_earlier(hosts, index, secret, deadline);
+  auto sockets = reach_all(out, secret, deadline);
   doorkeeper.join();
-  if (!earlier.ok()) return earlier;
-  if (!later.ok()) return later;
-  for (HostSocket& socket : *later) earlier->push_back(std::move(socket));
-  return earlier;
+  if (!sockets.ok()) return sockets;
+  if (!admitted.ok()) return admitted;
+  for (Fd& socket : *admitted) sockets->push_back(std::move(socket));
+  return sockets;
+}
+
+Result<std::vector<HostSocket>> join_hosts(HostDoor door, const std::vector<HostEntry>& hosts,
+                                           int own, const JobSecret& secret,
+                                           std::chrono::milliseconds patience) {
+  const HostEntry& here = hosts[static_cast<std::size_t>(own)];
+  std::vector<Visit> earlier;
+  std::vector<Visit> later;
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    if (host < static_cast<std::size_t>(own)) earlier.push_back({hosts[host], here.leader});
+    if (host > static_cast<std::size_t>(own)) later.push_back({hosts[host], hosts[host].leader});
+  }
+  HVD_TRY(auto connections, make_visits(std::move(door), here, earlier, later, secret, patience));
+  std::vector<HostSocket> sockets;
+  for (std::size_t i = 0; i < connections.size(); ++i) {
+    const int host = static_cast<int>(i) + (i < static_cast<std::size_t>(own) ? 0 : 1);
+    sockets.push_back({host, std::move(connections[i])});
+  }
+  return sockets;
 }
 
 }  // namespace libhvd

@@ -1,5 +1,6 @@
-// The connections between the bridges of all hosts: each host's leader with each other's. The later
-// host connects to the earlier one; both prove the job's secret.
+// Connections between ranks on different hosts: those of the bridges, each host's leader with each
+// other's, and those of the data (stream_mesh.hpp). The later host connects to the earlier one;
+// both prove the job's secret.
 #pragma once
 
 #include "base/result.hpp"
@@ -18,6 +19,14 @@ struct HostEntry {
   int leader = 0;  // a rank
   std::string name;
   std::vector<Address> addresses;  // where it listens
+  std::optional<int> number = {};  // what messages call the rank, when that is not `leader`
+};
+
+// A connection to or from a rank, which is the leader of the entry here. Whoever makes it says the
+// number, more than 0, by which both know what it is for.
+struct Visit {
+  HostEntry peer;
+  int number;
 };
 
 // Where a host listens until its connections are made: one socket per address, never on all.
@@ -30,16 +39,22 @@ class HostDoor {
   std::vector<Address> addresses() const;
 
  private:
-  friend Result<std::vector<HostSocket>> join_hosts(HostDoor door,
-                                                    const std::vector<HostEntry>& hosts, int own,
-                                                    const JobSecret& secret,
-                                                    std::chrono::milliseconds patience);
+  friend Result<std::vector<Fd>> make_visits(HostDoor door, const HostEntry& own,
+                                             const std::vector<Visit>& out,
+                                             const std::vector<Visit>& in, const JobSecret& secret,
+                                             std::chrono::milliseconds patience);
 
   std::vector<Fd> listeners_;
 };
 
-// On the leader of each host, when all have opened their door. `own`: this host's index. Error
-// (HVD_ERROR_TIMEOUT): which host did not come or cannot be reached, where, and why.
+// When all have opened their door: visits those in `out`, in that order, and lets in those in `in`
+// at the same time. Returns the connections, of `out` first. The secret's size is more than all
+// numbers. Error (HVD_ERROR_TIMEOUT): which rank did not come or cannot be reached, where, and why.
+Result<std::vector<Fd>> make_visits(HostDoor door, const HostEntry& own,
+                                    const std::vector<Visit>& out, const std::vector<Visit>& in,
+                                    const JobSecret& secret, std::chrono::milliseconds patience);
+
+// On the leader of each host, with make_visits(). `own`: this host's index.
 Result<std::vector<HostSocket>> join_hosts(HostDoor door, const std::vector<HostEntry>& hosts,
                                            int own, const JobSecret& secret,
                                            std::chrono::milliseconds patience);

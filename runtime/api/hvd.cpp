@@ -1,18 +1,21 @@
-// The C ABI of hvd.h: the job, the collectives, and what goes to and from the launcher.
+// The C ABI of hvd.h: the job, shared buffers, and what goes to and from the launcher.
 #include "hvd/hvd.h"
 
 #include "api/border.hpp"
+#include "api/start_options.hpp"
+#include "api/timeline.hpp"
 
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include <pthread.h>
 
 namespace {
 
-using libhvd::CallOptions;
-using libhvd::collective;
+using libhvd::Done;
+using libhvd::EventKind;
 using libhvd::guard;
 using libhvd::not_initialized;
 using libhvd::Notice;
@@ -21,6 +24,8 @@ using libhvd::process;
 using libhvd::report;
 using libhvd::Session;
 using libhvd::SessionReader;
+using libhvd::StartOptions;
+using libhvd::with_session;
 
 // Ends the session, if there is one. The caller holds `calls`.
 bool close_session() {
@@ -30,6 +35,13 @@ bool close_session() {
     session = std::move(process().session);
   }
   return session != nullptr;
+}
+
+hvd_status find_shared_memory(const char* what, std::shared_ptr<libhvd::SharedMemory>& memory) {
+  return with_session(what, [&](Session& session) -> Outcome {
+    memory = session.communicator().memory();
+    return Done{};
+  });
 }
 
 // For a program that exits without hvd_shutdown. When another thread is inside a collective it
@@ -54,6 +66,24 @@ void set_handlers() {
   pthread_atfork(nullptr, nullptr, in_child_after_fork);
 }
 
+hvd_status init(const char* what, const StartOptions& wanted) {
+  if (process().forked) return report(libhvd::in_forked_child(what));
+  const std::lock_guard lock(process().calls);
+  if (process().session != nullptr) {
+    return report(
+        libhvd::fail(HVD_ERROR_INVALID_ARGUMENT,
+                     std::string(what) + ": already initialised; call hvd_shutdown first"));
+  }
+  ++process().generation;
+  auto session =
+      Session::open(libhvd::process_environment(), wanted, process().starts, process().lasting);
+  set_handlers();  // also when it failed: what lasts must be closed
+  if (!session.ok()) return report(libhvd::with_context(what, session.error()));
+  const std::lock_guard state(process().state);
+  process().session = std::move(*session);
+  return HVD_OK;
+}
+
 // body: (const Session&) -> int, at least 0.
 template <class Body>
 int query(const char* what, Body body) {
@@ -67,9 +97,9 @@ int query(const char* what, Body body) {
 
 template <class Body>
 hvd_status with_page(const char* what, Body body) noexcept {
-  return libhvd::with_session(what, [&](Session& session) -> Outcome {
+  return with_session(what, [&](Session& session) -> Outcome {
     body(session.page());
-    return libhvd::Done{};
+    return Done{};
   });
 }
 
@@ -80,22 +110,14 @@ const char* hvd_version(void) {
 }
 
 hvd_status hvd_init(void) {
-  return guard("hvd_init", []() -> hvd_status {
-    if (process().forked) return report(libhvd::in_forked_child("hvd_init"));
-    const std::lock_guard lock(process().calls);
-    if (process().session != nullptr) {
-      return report(libhvd::fail(HVD_ERROR_INVALID_ARGUMENT,
-                                 "hvd_init: already initialised; call hvd_shutdown first"));
-    }
-    auto session =
-        Session::open(libhvd::process_environment(), process().generation++, process().lasting);
-    set_handlers();  // also when it failed: what lasts must be closed
-    if (!session.ok()) return report(libhvd::with_context("hvd_init", session.error()));
-    {
-      const std::lock_guard state(process().state);
-      process().session = std::move(*session);
-    }
-    return HVD_OK;
+  return guard("hvd_init", [] { return init("hvd_init", StartOptions()); });
+}
+
+hvd_status hvd_init_with(const hvd_init_options* options) {
+  return guard("hvd_init_with", [=]() -> hvd_status {
+    const auto wanted = libhvd::read_start_options(options);
+    if (!wanted.ok()) return report(libhvd::with_context("hvd_init_with", wanted.error()));
+    return init("hvd_init_with", *wanted);
   });
 }
 
@@ -103,6 +125,7 @@ hvd_status hvd_shutdown(void) {
   return guard("hvd_shutdown", []() -> hvd_status {
     if (process().forked) return report(libhvd::in_forked_child("hvd_shutdown"));
     const std::lock_guard lock(process().calls);
+    if (Session* const session = process().session.get()) libhvd::end_timeline(*session);
     return close_session() ? HVD_OK : report(not_initialized("hvd_shutdown"));
   });
 }
@@ -151,10 +174,7 @@ int hvd_is_homogeneous(void) {
 
 hvd_status hvd_alloc(size_t bytes, void** memory) {
   std::shared_ptr<libhvd::SharedMemory> shared;
-  const hvd_status found = libhvd::with_session("hvd_alloc", [&](Session& session) -> Outcome {
-    shared = session.communicator().memory();
-    return libhvd::Done{};
-  });
+  const hvd_status found = find_shared_memory("hvd_alloc", shared);
   if (found != HVD_OK) return found;
   return guard(
       "hvd_alloc", [&]() -> hvd_status {  // not under the session's lock, as this may take long
@@ -175,56 +195,37 @@ hvd_status hvd_free(void* memory) {
   });
 }
 
-hvd_status hvd_allreduce(const void* input, void* output, size_t count, hvd_type type, hvd_op op,
-                         const hvd_options* options) {
-  return collective("hvd_allreduce", options, [=](auto& communicator, const CallOptions& read) {
-    return communicator.allreduce(input, output, count, type, op, read);
+hvd_status hvd_register(void* memory, size_t bytes) {
+  std::shared_ptr<libhvd::SharedMemory> shared;
+  const hvd_status found = find_shared_memory("hvd_register", shared);
+  if (found != HVD_OK) return found;
+  return guard("hvd_register", [&]() -> hvd_status {
+    const Outcome added = process().buffers.add(shared, memory, bytes);
+    return added.ok() ? HVD_OK : report(libhvd::with_context("hvd_register", added.error()));
   });
 }
 
-hvd_status hvd_broadcast(void* buffer, size_t count, hvd_type type, int root,
-                         const hvd_options* options) {
-  return collective("hvd_broadcast", options, [=](auto& communicator, const CallOptions& read) {
-    return communicator.broadcast(buffer, count, type, root, read);
-  });
-}
-
-hvd_status hvd_allgather(const void* input, size_t rows, size_t row_size, hvd_type type,
-                         void* output, size_t output_rows, size_t* rows_by_rank,
-                         const hvd_options* options) {
-  return collective("hvd_allgather", options, [=](auto& communicator, const CallOptions& read) {
-    return communicator.allgather(input, rows, row_size, type, output, output_rows, rows_by_rank,
-                                  read);
-  });
-}
-
-hvd_status hvd_reducescatter(const void* input, size_t rows, size_t row_size, hvd_type type,
-                             hvd_op op, void* output, const hvd_options* options) {
-  return collective("hvd_reducescatter", options, [=](auto& communicator, const CallOptions& read) {
-    return communicator.reducescatter(input, rows, row_size, type, op, output, read);
-  });
-}
-
-hvd_status hvd_alltoall(const void* input, const size_t* splits, size_t rows, size_t row_size,
-                        hvd_type type, void* output, size_t output_rows, size_t* received,
-                        const hvd_options* options) {
-  return collective("hvd_alltoall", options, [=](auto& communicator, const CallOptions& read) {
-    return communicator.alltoall(input, splits, rows, row_size, type, output, output_rows, received,
-                                 read);
-  });
-}
-
-hvd_status hvd_barrier(const hvd_options* options) {
-  return collective("hvd_barrier", options, [](auto& communicator, const CallOptions& read) {
-    return communicator.barrier(read);
+hvd_status hvd_unregister(void* memory) {
+  return guard("hvd_unregister", [=]() -> hvd_status {
+    if (memory == nullptr || process().forked) return HVD_OK;
+    const Outcome removed = process().buffers.remove(memory);
+    return removed.ok() ? HVD_OK : report(libhvd::with_context("hvd_unregister", removed.error()));
   });
 }
 
 hvd_status hvd_set_step(uint64_t step) {
-  return with_page("hvd_set_step", [=](auto& page) { page.set_step(step); });
+  return with_session("hvd_set_step", [=](Session& session) -> Outcome {
+    session.page().set_step(step);
+    session.timeline().recorder()->mark(EventKind::step, step);
+    return Done{};
+  });
 }
 hvd_status hvd_set_epoch(uint64_t epoch) {
-  return with_page("hvd_set_epoch", [=](auto& page) { page.set_epoch(epoch); });
+  return with_session("hvd_set_epoch", [=](Session& session) -> Outcome {
+    session.page().set_epoch(epoch);
+    session.timeline().recorder()->mark(EventKind::epoch, epoch);
+    return Done{};
+  });
 }
 hvd_status hvd_add_samples(uint64_t samples) {
   return with_page("hvd_add_samples", [=](auto& page) { page.add_samples(samples); });
@@ -239,8 +240,8 @@ hvd_status hvd_notice(uint32_t* bits, uint64_t* stop_at_step) {
 }
 
 hvd_status hvd_time_left(double* seconds) {
-  return libhvd::with_session("hvd_time_left", [=](Session& session) -> Outcome {
+  return with_session("hvd_time_left", [=](Session& session) -> Outcome {
     if (seconds != nullptr) *seconds = session.seconds_left();
-    return libhvd::Done{};
+    return Done{};
   });
 }

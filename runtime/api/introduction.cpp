@@ -14,7 +14,7 @@ namespace {
 
 // What must be the same on all hosts for their areas to be the same.
 std::string layout() {
-  return "3 " + std::to_string(sizeof(Area)) + " " + std::to_string(sizeof(FrameHead)) +
+  return "5 " + std::to_string(sizeof(Area)) + " " + std::to_string(sizeof(FrameHead)) +
          (std::endian::native == std::endian::little ? " little" : " big");
 }
 
@@ -41,6 +41,22 @@ Result<Address> decode_address(const std::string& blob) {
   return addresses.front().with_port(port);
 }
 
+std::string encode_addresses(const std::vector<Address>& addresses) {
+  std::vector<std::string> blobs;
+  for (const Address& address : addresses) blobs.push_back(encode_address(address));
+  return join_blobs(blobs);
+}
+
+Result<std::vector<Address>> decode_addresses(const std::string& joined) {
+  HVD_TRY(const auto blobs, split_blobs(joined));
+  std::vector<Address> addresses;
+  for (const auto& blob : blobs) {
+    HVD_TRY(auto address, decode_address(blob));
+    addresses.push_back(address);
+  }
+  return addresses;
+}
+
 }  // namespace
 
 std::string encode(const Error& error) {
@@ -58,13 +74,13 @@ Error decode_error(const std::string& blob) {
 std::string encode(const Introduction& introduction) {
   return join_blobs({layout(), encode_rank_info(introduction.info), introduction.host,
                      introduction.boot, std::to_string(introduction.pid), introduction.file,
-                     to_hex(introduction.nonce), introduction.secret,
-                     encode(introduction.trouble)});
+                     to_hex(introduction.nonce), transport_name(introduction.transport),
+                     introduction.secret, encode(introduction.trouble)});
 }
 
 Result<Introduction> decode_introduction(const std::string& blob) {
   HVD_TRY(const auto fields, split_blobs(blob));
-  if (fields.size() != 9 || fields[0] != layout()) return other_version();
+  if (fields.size() != 10 || fields[0] != layout()) return other_version();
   Introduction introduction;
   const auto nonce = from_hex(fields[6]);
   if (!nonce || nonce->size() != sizeof(Nonce) || !read_number(fields[4], introduction.pid)) {
@@ -75,27 +91,28 @@ Result<Introduction> decode_introduction(const std::string& blob) {
   introduction.boot = fields[3];
   introduction.file = fields[5];
   std::copy(nonce->begin(), nonce->end(), introduction.nonce.begin());
-  introduction.secret = fields[7];
-  introduction.trouble = decode_error(fields[8]);
+  if (fields[7] == transport_name(Transport::mpi)) introduction.transport = Transport::mpi;
+  introduction.secret = fields[8];
+  introduction.trouble = decode_error(fields[9]);
   return introduction;
 }
 
 std::string encode(const Claim& claim) {
-  std::vector<std::string> addresses;
-  for (const Address& address : claim.addresses) addresses.push_back(encode_address(address));
-  return join_blobs({std::to_string(claim.leader), join_blobs(addresses), encode(claim.trouble)});
+  return join_blobs({std::to_string(claim.leader), encode_addresses(claim.addresses),
+                     encode_addresses(claim.streams), std::to_string(claim.first_tag),
+                     encode(claim.trouble)});
 }
 
 Result<Claim> decode_claim(const std::string& blob) {
   HVD_TRY(const auto fields, split_blobs(blob));
   Claim claim;
-  if (fields.size() != 3 || !read_number(fields[0], claim.leader)) return other_version();
-  HVD_TRY(const auto addresses, split_blobs(fields[1]));
-  for (const auto& text : addresses) {
-    HVD_TRY(auto address, decode_address(text));
-    claim.addresses.push_back(address);
+  if (fields.size() != 5 || !read_number(fields[0], claim.leader) ||
+      !read_number(fields[3], claim.first_tag)) {
+    return other_version();
   }
-  claim.trouble = decode_error(fields[2]);
+  HVD_TRY(claim.addresses, decode_addresses(fields[1]));
+  HVD_TRY(claim.streams, decode_addresses(fields[2]));
+  claim.trouble = decode_error(fields[4]);
   return claim;
 }
 

@@ -5,6 +5,7 @@
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/socket.hpp"
 #include "transport/segment.hpp"
+#include "transport/transport.hpp"
 
 #include <cstdint>
 #include <string>
@@ -20,6 +21,7 @@ struct Introduction {
   std::uint32_t pid = 0;
   std::string file;  // the name without the folder, which each rank knows for itself
   Nonce nonce{};
+  Transport transport = Transport::tcp;
   std::string secret;         // of rank 0: what connections between hosts prove, mixed with the key
   Error trouble{HVD_OK, {}};  // why there is no file
 };
@@ -29,6 +31,8 @@ struct Introduction {
 struct Claim {
   int leader = 0;                  // of this rank's host
   std::vector<Address> addresses;  // of a leader, when there are other hosts: where it listens
+  std::vector<Address> streams;  // of every rank then: where it listens for the data's connections
+  int first_tag = 0;             // over MPI: from here on it has no use yet for MPI's tags
   Error trouble{HVD_OK, {}};
 };
 

@@ -2,14 +2,19 @@
 
 #include "api/host_mesh.hpp"
 #include "api/introduction.hpp"
+#include "api/mpi_mesh.hpp"
+#include "api/stream_mesh.hpp"
 #include "base/hex.hpp"
 #include "base/host_name.hpp"
 #include "base/random.hpp"
 #include "bootstrap/job_key.hpp"
+#include "collective/hosts_allreduce.hpp"
+#include "collective/rule_between_hosts.hpp"
 #include "hvd_contract/environment.h"
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <fstream>
 
 #include <unistd.h>
@@ -60,15 +65,24 @@ class Attendant {
   Outcome introduce();
   Outcome claim();
   Outcome take_places();
-  Outcome report();
+  Outcome agree(const Outcome& own);
+  Outcome start_mpi();
+  void tell_rule() const;
   Result<Meeting> conclude();
 
   Outcome prepare(Introduction& own);
+  Outcome prepare(Claim& own);
   Outcome lead(Claim& own);
+  Result<HostDoor> open_door() const;
+  Outcome check_transports() const;
+  Outcome open_mpi(Claim& own);
   Outcome check_claims() const;
   Outcome enter();
   Outcome join();
-  Result<JobSecret> secret() const;
+  Outcome join_streams();
+  std::vector<int> hosts_of_ranks() const;
+  std::vector<int> numbers() const;
+  Result<JobSecret> secret(const std::string& purpose) const;
   Result<Topology> topology() const;
 
   std::string path_of(std::size_t rank) const {
@@ -76,8 +90,17 @@ class Attendant {
   }
   bool sees(std::size_t rank) const;
   bool leads() const { return leader_ == rank_; }
+  bool sees_all() const;
   int host_of(std::size_t rank) const;
-  Error blame(std::size_t rank, const Error& error) const;
+  int number(std::size_t rank) const {
+    return introductions_[rank].info.number.value_or(static_cast<int>(rank));
+  }
+  std::string name_of(std::size_t rank) const {
+    return "rank " + std::to_string(number(rank)) + " on " + introductions_[rank].host;
+  }
+  Error blame(std::size_t rank, const Error& error) const {
+    return with_context(name_of(rank), error);
+  }
 
   Bootstrap& bootstrap_;
   const Environment& environment_;
@@ -89,15 +112,14 @@ class Attendant {
   std::vector<Introduction> introductions_;
   int leader_ = 0;
   std::vector<Claim> claims_;
-  std::optional<HostDoor> door_;  // of a leader, when there are other hosts
+  std::optional<HostDoor> door_;          // of a leader, when there are other hosts
+  std::optional<HostDoor> streams_door_;  // of every rank then, unless it is over MPI
+  std::optional<MpiLibrary> mpi_;
   std::vector<HostEntry> hosts_;
   std::optional<Segment> segment_;
   std::vector<HostSocket> sockets_;
+  StreamLanes streams_;
 };
-
-Error Attendant::blame(std::size_t rank, const Error& error) const {
-  return with_context("rank " + std::to_string(rank) + " on " + introductions_[rank].host, error);
-}
 
 // Round 1.
 Outcome Attendant::introduce() {
@@ -116,10 +138,24 @@ Outcome Attendant::introduce() {
     const Error& trouble = introductions_[rank].trouble;
     if (trouble.status != HVD_OK) return blame(rank, trouble);
   }
+  return check_transports();
+}
+
+Outcome Attendant::check_transports() const {
+  const Transport first = introductions_[0].transport;
+  for (std::size_t rank = 1; rank < introductions_.size(); ++rank) {
+    const Transport other = introductions_[rank].transport;
+    if (other == first) continue;
+    return fail(HVD_ERROR_ENVIRONMENT, std::string(HVD_ENV_TRANSPORT) + " is " +
+                                           transport_name(first) + " on " + name_of(0) + " and " +
+                                           transport_name(other) + " on " + name_of(rank) +
+                                           ": give all ranks the same");
+  }
   return Done{};
 }
 
 Outcome Attendant::prepare(Introduction& own) {
+  HVD_TRY(own.transport, read_transport(environment_));
   HVD_TRY(file_, SegmentFile::create(directory_, safe_job_id(environment_)));
   own.file = file_.name().path.substr(directory_.size() + 1);
   own.nonce = file_.name().nonce;
@@ -141,9 +177,7 @@ Outcome Attendant::claim() {
   while (!sees(static_cast<std::size_t>(leader_))) ++leader_;
   Claim own;
   own.leader = leader_;
-  if (leads()) {
-    if (const auto led = lead(own); !led.ok()) own.trouble = led.error();
-  }
+  if (const auto prepared = prepare(own); !prepared.ok()) own.trouble = prepared.error();
   HVD_TRY(const auto blobs, bootstrap_.exchange(encode(own)));
   for (std::size_t rank = 0; rank < blobs.size(); ++rank) {
     HVD_TRY(auto claim, decode_claim(blobs[rank]));
@@ -153,18 +187,54 @@ Outcome Attendant::claim() {
   return check_claims();
 }
 
+bool Attendant::sees_all() const {
+  for (std::size_t rank = 0; rank < introductions_.size(); ++rank) {
+    if (!sees(rank)) return false;
+  }
+  return true;
+}
+
+Outcome Attendant::prepare(Claim& own) {
+  if (leads()) HVD_CHECK(lead(own));
+  if (sees_all()) return Done{};
+  if (introductions_[0].transport == Transport::mpi) return open_mpi(own);
+  HVD_TRY(HostDoor door, open_door());
+  own.streams = door.addresses();
+  streams_door_.emplace(std::move(door));
+  return Done{};
+}
+
 Outcome Attendant::lead(Claim& own) {
   HVD_TRY(Segment made, Segment::create(std::move(file_), bootstrap_.info().size));
   segment_.emplace(std::move(made));
-  bool alone = true;
-  for (std::size_t rank = 0; rank < introductions_.size(); ++rank) alone = alone && sees(rank);
-  if (alone) return Done{};
+  segment_->set_numbers(numbers());
+  if (sees_all()) return Done{};
   HVD_CHECK(segment_->add_bridge(rank_));
-  HVD_TRY(HostDoor door,
-          HostDoor::open(environment_(HVD_ENV_INTERFACE).value_or(""), bootstrap_.own_address()));
+  std::size_t locals = 0;
+  for (std::size_t rank = 0; rank < introductions_.size(); ++rank) locals += sees(rank) ? 1 : 0;
+  HVD_CHECK(segment_->add_staging(HostsAllreduce::staging_bytes(locals)));
+  HVD_TRY(HostDoor door, open_door());
   own.addresses = door.addresses();
   door_.emplace(std::move(door));
   return Done{};
+}
+
+// What can be known before MPI makes all ranks wait for each other. The ranks of a process set are
+// in it already.
+Outcome Attendant::open_mpi(Claim& own) {
+  HVD_TRY(mpi_, MpiLibrary::open(environment_));
+  const RankInfo& info = bootstrap_.info();
+  if (!info.number) HVD_CHECK(mpi_->check(info.rank, info.size));
+  if (info.number && mpi_->functions().started() == 0)
+    return fail(HVD_ERROR_ENVIRONMENT,
+                "HVD_TRANSPORT=mpi: all ranks of the job must have started with it, before some of "
+                "them do by themselves");
+  own.first_tag = mpi_->functions().first_tag();
+  return Done{};
+}
+
+Result<HostDoor> Attendant::open_door() const {
+  return HostDoor::open(environment_(HVD_ENV_INTERFACE).value_or(""), bootstrap_.own_address());
 }
 
 // The same answer on all ranks.
@@ -173,8 +243,8 @@ Outcome Attendant::check_claims() const {
     const auto leader = static_cast<std::size_t>(claims_[rank].leader);
     if (leader <= rank && claims_[leader].leader == claims_[rank].leader) continue;
     return fail(HVD_ERROR_UNSUPPORTED,
-                "rank " + std::to_string(rank) + " on " + introductions_[rank].host +
-                    " sees the shared memory of rank " + std::to_string(leader) +
+                name_of(rank) + " sees the shared memory of rank " +
+                    std::to_string(number(leader)) +
                     ", which is not seen the other way round. Give all ranks of a host the same "
                     "HVD_SHM_DIR");
   }
@@ -192,10 +262,13 @@ int Attendant::host_of(std::size_t rank) const {
 Outcome Attendant::take_places() {
   for (std::size_t rank = 0; rank < claims_.size(); ++rank) {
     if (claims_[rank].leader != static_cast<int>(rank)) continue;
-    hosts_.push_back({static_cast<int>(rank), introductions_[rank].host, claims_[rank].addresses});
+    hosts_.push_back(
+        {static_cast<int>(rank), introductions_[rank].host, claims_[rank].addresses, number(rank)});
   }
   HVD_CHECK(enter());
-  return leads() && hosts_.size() > 1 ? join() : Outcome(Done{});
+  if (hosts_.size() == 1) return Done{};
+  if (leads()) HVD_CHECK(join());
+  return mpi_ ? Done{} : join_streams();
 }
 
 Outcome Attendant::enter() {
@@ -217,28 +290,65 @@ Outcome Attendant::join() {
   }
   const int own = host_of(static_cast<std::size_t>(rank_));
   segment_->set_places(places, own);
-  HVD_TRY(const JobSecret proven, secret());
+  HVD_TRY(const JobSecret proven, secret("bridges"));
   HVD_TRY(sockets_, join_hosts(std::move(*door_), hosts_, own, proven, options_.patience));
+  return Done{};
+}
+
+// Those in the job.
+std::vector<int> Attendant::numbers() const {
+  std::vector<int> numbers;
+  for (std::size_t rank = 0; rank < introductions_.size(); ++rank) numbers.push_back(number(rank));
+  return numbers;
+}
+
+std::vector<int> Attendant::hosts_of_ranks() const {
+  std::vector<int> hosts;
+  for (std::size_t rank = 0; rank < claims_.size(); ++rank) hosts.push_back(host_of(rank));
+  return hosts;
+}
+
+Outcome Attendant::join_streams() {
+  if (!streams_door_) return fail(HVD_ERROR_SYSTEM, "the other hosts came without a word");
+  std::vector<HostEntry> ranks;
+  for (std::size_t rank = 0; rank < claims_.size(); ++rank)
+    ranks.push_back(
+        {static_cast<int>(rank), introductions_[rank].host, claims_[rank].streams, number(rank)});
+  HVD_TRY(const JobSecret proven, secret("streams"));
+  HVD_TRY(streams_, libhvd::join_streams(std::move(*streams_door_), ranks, hosts_of_ranks(), rank_,
+                                         proven, options_.patience));
   return Done{};
 }
 
 // What rank 0 has drawn for this meeting, which came the bootstrap's way, together with the job's
 // key, where there is one: then who listens to the network learns nothing.
-Result<JobSecret> Attendant::secret() const {
+Result<JobSecret> Attendant::secret(const std::string& purpose) const {
   HVD_TRY(const auto key, read_job_key(environment_));
   const std::string& drawn = introductions_[0].secret;
   const Digest mixed =
       hmac_sha256(key, {reinterpret_cast<const std::uint8_t*>(drawn.data()), drawn.size()});
-  return JobSecret{"bridges " + to_hex(introductions_[0].nonce),
+  return JobSecret{purpose + " " + to_hex(introductions_[0].nonce),
                    {mixed.begin(), mixed.end()},
                    bootstrap_.info().size};
 }
 
-// Round 3.
-Outcome Attendant::report() {
-  const Outcome placed = take_places();
+// All ranks started, and in one MPI, before any of them waits for the others in it.
+Outcome Attendant::start_mpi() {
+  const RankInfo& info = bootstrap_.info();
+  if (!info.number) {
+    HVD_CHECK(agree(mpi_->start(info.rank, info.size)));
+    HVD_CHECK(mpi_->join());
+  }
+  int first_tag = 0;
+  for (const Claim& claim : claims_) first_tag = std::max(first_tag, claim.first_tag);
+  HVD_TRY(streams_, make_mpi_streams(*mpi_, hosts_of_ranks(), numbers(), rank_, first_tag));
+  return Done{};
+}
+
+// Round 3, and one more over MPI: what has failed on one rank is an error on all.
+Outcome Attendant::agree(const Outcome& own) {
   HVD_TRY(const auto reports,
-          bootstrap_.exchange(encode(placed.ok() ? Error{HVD_OK, {}} : placed.error())));
+          bootstrap_.exchange(encode(own.ok() ? Error{HVD_OK, {}} : own.error())));
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     const Error error = decode_error(reports[rank]);
     if (error.status != HVD_OK) return blame(rank, error);
@@ -258,11 +368,26 @@ Result<Topology> Attendant::topology() const {
   return make_topology(infos, rank_);
 }
 
+// For who wants to know.
+void Attendant::tell_rule() const {
+  const auto verbose = environment_(HVD_ENV_VERBOSE).value_or("");
+  if (rank_ != 0 || hosts_.size() == 1 || verbose.empty() || verbose == "0") return;
+  const StreamPlan plan(hosts_of_ranks());
+  const std::string way = mpi_ ? mpi_->functions().library() : "TCP";
+  std::fprintf(stderr, "hvd: %s\n",
+               describe_rule(bootstrap_.info().size, plan.hosts(), plan.channels(),
+                             introductions_[0].transport, way)
+                   .c_str());
+}
+
 Result<Meeting> Attendant::conclude() {
   segment_->remove_name();
+  tell_rule();
   Meeting meeting;
   HVD_TRY(meeting.topology, topology());
   meeting.segment = std::make_shared<Segment>(std::move(*segment_));
+  meeting.streams = std::move(streams_);
+  meeting.mpi = mpi_;
   if (!sockets_.empty()) {
     HVD_TRY(meeting.bridge, Bridge::start(meeting.segment, std::move(sockets_), options_.silence));
   }
@@ -272,14 +397,17 @@ Result<Meeting> Attendant::conclude() {
 Result<Meeting> Attendant::attend() {
   HVD_CHECK(introduce());
   HVD_CHECK(claim());
-  HVD_CHECK(report());
+  HVD_CHECK(agree(take_places()));
+  if (mpi_) HVD_CHECK(start_mpi());
   return conclude();
 }
 
-Result<Meeting> meet_alone(const RankInfo& info) {
+Result<Meeting> meet_alone(const RankInfo& info, const Environment& environment) {
+  HVD_CHECK(read_transport(environment));
   Meeting meeting;
   HVD_TRY(meeting.topology, make_topology(std::span(&info, 1), 0));
   HVD_TRY(Segment segment, Segment::anonymous(1));
+  segment.set_numbers({info.number.value_or(info.rank)});
   HVD_CHECK(segment.announce(0));
   meeting.segment = std::make_shared<Segment>(std::move(segment));
   return meeting;
@@ -289,7 +417,7 @@ Result<Meeting> meet_alone(const RankInfo& info) {
 
 Result<Meeting> meet(Bootstrap& bootstrap, const Environment& environment,
                      const MeetingOptions& options) {
-  if (bootstrap.info().size == 1) return meet_alone(bootstrap.info());
+  if (bootstrap.info().size == 1) return meet_alone(bootstrap.info(), environment);
   return Attendant(bootstrap, environment, options).attend();
 }
 

@@ -7,10 +7,13 @@
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/topology.hpp"
 #include "transport/bridge.hpp"
+#include "transport/mpi_library.hpp"
 #include "transport/segment.hpp"
+#include "transport/streams.hpp"
 
 #include <chrono>
 #include <memory>
+#include <optional>
 
 namespace libhvd {
 
@@ -18,6 +21,8 @@ struct Meeting {
   Topology topology;
   std::shared_ptr<Segment> segment;  // this rank is announced in it
   std::unique_ptr<Bridge> bridge;    // on the first rank of each host, when there are several
+  StreamLanes streams;               // then, too
+  std::optional<MpiLibrary> mpi;     // what these are over, with HVD_TRANSPORT=mpi
 };
 
 struct MeetingOptions {

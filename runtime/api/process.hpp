@@ -17,8 +17,9 @@ struct Process {
   std::mutex state;  // guards `session` while it is read or replaced; held only shortly
   std::unique_ptr<Session> session;
   std::shared_ptr<void> lasting;  // see Bootstrap::lasting
-  std::uint64_t generation = 0;
-  SharedBuffers buffers;  // of hvd_alloc
+  std::uint64_t generation = 0;   // how many times hvd_init was called
+  std::shared_ptr<StartCounts> starts = std::make_shared<StartCounts>();
+  SharedBuffers buffers;  // of hvd_alloc and hvd_register
   bool handlers_set = false;
   std::atomic<bool> forked{false};  // we are a child of the process that holds the session
 };

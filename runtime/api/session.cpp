@@ -1,10 +1,16 @@
 #include "api/session.hpp"
 
+#include "api/introduction.hpp"
+#include "base/host_name.hpp"
+#include "base/text.hpp"
 #include "hvd_contract/environment.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <numeric>
+#include <string>
+#include <utility>
 
 namespace libhvd {
 namespace {
@@ -38,6 +44,7 @@ Result<Surroundings> read_surroundings(const Environment& environment) {
   read.restart_count = static_cast<int>(std::min(by_launcher + by_slurm, kMostRestarts));
   const std::int64_t end_time = foreign_number(environment, "SLURM_JOB_END_TIME", 0);
   if (end_time > 0) read.end_time = end_time;
+  read.host = host_name(environment);
   return read;
 }
 
@@ -54,36 +61,124 @@ Result<std::chrono::milliseconds> read_host_timeout(const Environment& environme
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
-                                               std::uint64_t generation,
+                                               const StartOptions& wanted,
+                                               const std::shared_ptr<StartCounts>& starts,
                                                std::shared_ptr<void>& lasting) {
   BootstrapOptions options;
-  options.generation = generation;
-  MeetingOptions meeting_options;
+  options.ranks = wanted.ranks;
+  options.starts = starts;
   HVD_TRY(const auto seconds,
           read_integer(environment, HVD_ENV_START_TIMEOUT, 1, kLongestPatienceS));
   if (seconds) options.patience = std::chrono::seconds(*seconds);
+  HVD_TRY(Surroundings surroundings, read_surroundings(environment));
+  HVD_TRY(surroundings.engine, read_engine_settings(environment));
+  MeetingOptions& meeting_options = surroundings.meeting;
   meeting_options.patience = options.patience / 2;
   HVD_TRY(meeting_options.silence, read_host_timeout(environment, meeting_options.silence));
-  HVD_TRY(const Surroundings surroundings, read_surroundings(environment));
+  HVD_TRY(const TimelineOptions timeline, read_timeline_options(environment));
   HVD_TRY(StatusPage page, attach_page(environment));
   HVD_TRY(auto bootstrap, open_bootstrap(environment, options));
   lasting = bootstrap->lasting();
   HVD_TRY(Meeting meeting, meet(*bootstrap, environment, meeting_options));
-  return std::unique_ptr<Session>(
-      new Session(std::move(bootstrap), std::move(meeting), std::move(page), surroundings));
+  std::unique_ptr<Session> session(new Session(environment, std::move(bootstrap),
+                                               std::move(meeting), std::move(page), surroundings,
+                                               timeline));
+  session->some_ranks_ = wanted.ranks.has_value();
+  if (!timeline.path.empty())
+    HVD_CHECK(session->timeline_.start(session->communicator_, timeline.path));
+  HVD_CHECK(session->add_first_process_sets(wanted));
+  return session;
 }
 
-Session::Session(std::unique_ptr<Bootstrap> bootstrap, Meeting meeting, StatusPage page,
-                 Surroundings surroundings)
-    : bootstrap_(std::move(bootstrap)),
+Session::Session(const Environment& environment, std::unique_ptr<Bootstrap> bootstrap,
+                 Meeting meeting, StatusPage page, Surroundings surroundings,
+                 const TimelineOptions& timeline)
+    : environment_(environment),
+      bootstrap_(std::move(bootstrap)),
       topology_(meeting.topology),
-      communicator_(meeting.segment, topology_.rank),
+      communicator_(meeting.segment, topology_.rank, meeting.streams),
+      timeline_(topology_.node_rank, surroundings.host, timeline.bytes),
+      call_trace_(*timeline_.recorder()),
       bridge_(std::move(meeting.bridge)),
+      streams_(std::move(meeting.streams)),
+      mpi_(meeting.mpi),
       page_(std::move(page)),
-      surroundings_(surroundings) {}
+      surroundings_(std::move(surroundings)) {
+  watch_for_stalls();
+}
+
+EngineOptions Session::engine_options(std::int32_t process_set) {
+  EngineOptions options{.settings = surroundings_.engine, .listener = listener(process_set)};
+  if (process_set <= kMostProcessSets) {  // later ones are not in the timeline
+    options.recorder = timeline_.recorder();
+    options.process_set = static_cast<std::uint16_t>(process_set);
+  }
+  return options;
+}
+
+// Where the launcher tells of long waits, nobody else needs to.
+StallListener Session::listener(std::int32_t process_set) {
+  StallListener listener;
+  if (page_.launcher_tells_stalls()) listener.say = [](const std::string&) {};
+  if (!page_) return listener;
+  listener.show = [this, process_set](const std::string& kind, const std::string& name,
+                                      std::uint64_t since_ns, const std::string& missing) {
+    const std::lock_guard lock(background_);
+    if (showing_ && showing_ != process_set) return;
+    showing_ = process_set;
+    page_.set_background(kind, name.c_str(), since_ns, missing);
+  };
+  listener.clear = [this, process_set](bool completed) {
+    const std::lock_guard lock(background_);
+    if (showing_ != process_set) return;
+    showing_.reset();
+    page_.clear_background(completed);
+  };
+  return listener;
+}
+
+// A launcher takes the ranks that a blocking call waits for to be those of the job that are not in
+// it, which is wrong when some have not started with us.
+void Session::show_missing(const std::vector<int>& missing) {
+  const std::lock_guard lock(background_);
+  if (showing_ && showing_ != kProgramsOrder) return;
+  showing_ = kProgramsOrder;
+  page_.set_missing(fold_ranks(numbers_of(communicator_, missing)));
+}
+
+void Session::end_turn() {
+  turn_shown_ = false;
+  if (!some_ranks_) return;
+  const std::lock_guard lock(background_);
+  if (showing_ != kProgramsOrder) return;
+  showing_.reset();
+  page_.clear_background(false);  // that it was completed is told of the call itself
+}
+
+// Of the calls in the program's order; the engines watch their own.
+void Session::watch_for_stalls() {
+  const auto look = [this, watch = StallWatch(surroundings_.engine, listener(0)), said = false](
+                        const std::string& what, std::uint64_t waited_ns) mutable {
+    const bool due = watch.due(waited_ns);
+    said = said && due;
+    if (!due && !watch.over(waited_ns) && !watch.shows(waited_ns)) return;
+    const std::vector<int> missing = communicator_.absent();
+    if (some_ranks_ && turn_shown_ && watch.shows(waited_ns)) show_missing(missing);
+    const std::vector<int> waiting = communicator_.waiting();
+    if (missing.empty() || waiting.empty() || waiting.front() != communicator_.rank()) return;
+    if (due && !std::exchange(said, true))
+      watch.say({{what, numbers_of(communicator_, missing)}}, waited_ns);
+    if (watch.over(waited_ns)) communicator_.condemn(FailureKind::stalled, missing.front());
+  };
+  communicator_.on_long_wait(look);
+}
 
 void Session::close_in_child() {
   if (bridge_) bridge_->close_in_child();
+  for (const auto& streams : streams_) {
+    if (streams) streams->close_in_child();
+  }
+  for (const auto& [number, set] : process_sets_) set->close_in_child();
 }
 
 double Session::seconds_left() const {
@@ -94,15 +189,137 @@ double Session::seconds_left() const {
   return std::min(said, static_cast<double>(*surroundings_.end_time) - now.count());
 }
 
-Result<std::shared_ptr<Engine>> Session::engine() {
+Result<std::shared_ptr<Engine>> Session::engine(std::int32_t process_set) {
+  if (process_set != 0) {
+    HVD_TRY(const auto set, find_process_set(process_set));
+    if (set->engine() == nullptr)
+      return fail(HVD_ERROR_INVALID_ARGUMENT, name_of(static_cast<std::size_t>(topology_.rank)) +
+                                                  " is not in process set " +
+                                                  std::to_string(process_set));
+    return set->engine();
+  }
+  const std::lock_guard lock(engines_);
   if (!engine_) {
-    HVD_TRY(engine_, Engine::start(communicator_.second()));
+    HVD_TRY(engine_, Engine::start(communicator_.second(), engine_options(0)));
   }
   return engine_;
 }
 
+Result<std::shared_ptr<ProcessSet>> Session::find_process_set(std::int32_t process_set) const {
+  const std::lock_guard lock(engines_);
+  const auto found = process_sets_.find(process_set);
+  const bool removed = process_set > 0 && process_set <= last_process_set_;
+  if (found == process_sets_.end() && removed)
+    return fail(HVD_ERROR_NOT_INITIALIZED,
+                "process set " + std::to_string(process_set) + " was removed");
+  if (found == process_sets_.end())
+    return fail(HVD_ERROR_INVALID_ARGUMENT,
+                "there is no process set " + std::to_string(process_set));
+  return found->second;
+}
+
+// That ranks want different sets, or one has got it wrong, is an error on all, before any is made.
+Outcome Session::add_first_process_sets(const StartOptions& wanted) {
+  std::string own;
+  for (const std::vector<int>& ranks : wanted.process_sets) own += '{' + encode_ranks(ranks) + '}';
+  if (!wanted.fault.empty()) own = '!' + wanted.fault;
+  HVD_TRY(const auto told, exchange_texts(communicator_, own, {.name = "hvd_init"}));
+  for (std::size_t rank = 0; rank < told.size(); ++rank) {
+    if (told[rank].starts_with('!'))
+      return fail(HVD_ERROR_INVALID_ARGUMENT, name_of(rank) + ": " + told[rank].substr(1));
+  }
+  const auto show = [&](std::size_t rank) {
+    return (told[rank].empty() ? "none" : told[rank]) + " on " + name_of(rank);
+  };
+  for (std::size_t rank = 1; rank < told.size(); ++rank) {
+    if (told[rank] != told[0])
+      return fail(HVD_ERROR_MISMATCH, "the process sets to start with differ: they are " + show(0) +
+                                          " and " + show(rank));
+  }
+  for (const std::vector<int>& ranks : wanted.process_sets) HVD_CHECK(add_process_set(ranks));
+  return Done{};
+}
+
+// What one of the ranks got wrong, or could not do, is an error on all.
+Result<std::int32_t> Session::add_process_set(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  HVD_TRY(const auto wanted,
+          exchange_texts(communicator_, encode_ranks(ranks), {.name = "hvd_add_process_set"}));
+  if (const auto wrong = check_process_set(wanted, communicator_)) return *wrong;
+  auto set = ProcessSet::make(ranks, communicator_, environment_, surroundings_.meeting,
+                              engine_options(last_process_set_ + 1));
+  HVD_TRY(const auto told,
+          exchange_texts(communicator_, encode(set.ok() ? Error{HVD_OK, {}} : set.error()),
+                         {.name = "hvd_add_process_set"}));
+  for (std::size_t rank = 0; rank < told.size(); ++rank) {
+    const Error error = decode_error(told[rank]);
+    if (error.status != HVD_OK) return with_context(name_of(rank), error);
+  }
+  const std::lock_guard lock(engines_);
+  process_sets_.emplace(++last_process_set_, std::move(*set));
+  return last_process_set_;
+}
+
+Outcome Session::remove_process_set(std::int32_t process_set) {
+  HVD_TRY(const auto wanted, exchange_texts(communicator_, std::to_string(process_set),
+                                            {.name = "hvd_remove_process_set"}));
+  for (std::size_t rank = 1; rank < wanted.size(); ++rank) {
+    if (wanted[rank] != wanted[0])
+      return fail(HVD_ERROR_MISMATCH, "hvd_remove_process_set: the ranks do not agree: it is " +
+                                          wanted[0] + " on " + name_of(0) + " and " + wanted[rank] +
+                                          " on " + name_of(rank));
+  }
+  HVD_TRY(const auto set, find_process_set(process_set));
+  if (set->engine()) set->engine()->stop();
+  HVD_CHECK(communicator_.barrier({.name = "hvd_remove_process_set"}));  // all have stopped
+  const std::lock_guard lock(engines_);
+  process_sets_.erase(process_set);
+  return Done{};
+}
+
+Result<std::vector<int>> Session::ranks_of(std::int32_t process_set) const {
+  if (process_set != 0) {
+    HVD_TRY(const auto set, find_process_set(process_set));
+    return set->ranks();
+  }
+  std::vector<int> all(static_cast<std::size_t>(topology_.size));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+std::vector<std::int32_t> Session::process_set_numbers() const {
+  std::vector<std::int32_t> numbers{0};
+  const std::lock_guard lock(engines_);
+  for (const auto& [number, set] : process_sets_) numbers.push_back(number);
+  return numbers;
+}
+
+// Until all have joined, calls in the program's order are served here, the engines' by their
+// threads.
+Result<int> Session::join() {
+  HVD_TRY(const auto all, engine(0));
+  std::vector<std::shared_ptr<Engine>> engines{all};
+  {
+    const std::lock_guard lock(engines_);
+    for (const auto& [number, set] : process_sets_) {
+      if (set->engine()) engines.push_back(set->engine());
+    }
+  }
+  const std::uint64_t calls = communicator_.calls() + all->submitted();
+  for (const auto& each : engines) each->join();
+  std::optional<int> last;
+  while (!last) {
+    HVD_TRY(last, communicator_.join(calls));
+  }
+  for (const auto& each : engines) HVD_CHECK(each->wait_joined());
+  return *last;
+}
+
 Session::~Session() {
+  process_sets_.clear();
   if (engine_) engine_->stop();
+  timeline_.abandon();
+  if (mpi_ && communicator_.find_failure()) mpi_->functions().abandon();
   communicator_.leave();
   bridge_.reset();
   page_.set_left();

@@ -1,6 +1,7 @@
 #include "base/environment.hpp"
 
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 
 namespace libhvd {
@@ -26,6 +27,23 @@ Result<std::optional<std::int64_t>> read_integer(const Environment& environment,
                                            " to " + std::to_string(maximum));
   }
   return std::optional<std::int64_t>(value);
+}
+
+Result<std::optional<std::chrono::milliseconds>> read_seconds(const Environment& environment,
+                                                              const char* name,
+                                                              std::chrono::seconds maximum) {
+  const auto text = environment(name);
+  if (!text || text->empty()) return std::optional<std::chrono::milliseconds>();
+  double value = 0;
+  const char* end = text->data() + text->size();
+  const auto [stop, code] = std::from_chars(text->data(), end, value, std::chars_format::fixed);
+  const bool in_range = value >= 0 && value <= static_cast<double>(maximum.count());  // NaN: false
+  if (code != std::errc() || stop != end || !in_range) {
+    return fail(HVD_ERROR_ENVIRONMENT, std::string(name) + "=\"" + *text +
+                                           "\" is not a number of seconds from 0 to " +
+                                           std::to_string(maximum.count()));
+  }
+  return std::optional(std::chrono::milliseconds(std::llround(std::ceil(value * 1000))));
 }
 
 }  // namespace libhvd

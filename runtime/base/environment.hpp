@@ -3,6 +3,7 @@
 
 #include "base/result.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -20,5 +21,11 @@ Environment process_environment();
 // Error (HVD_ERROR_ENVIRONMENT): anything else, naming the variable and its value.
 Result<std::optional<std::int64_t>> read_integer(const Environment& environment, const char* name,
                                                  std::int64_t minimum, std::int64_t maximum);
+
+// The variable as a decimal number of seconds, "60" or "0.5", from 0 to `maximum`; nothing when it
+// is unset or empty. More than 0 never becomes 0 by rounding. Error as above.
+Result<std::optional<std::chrono::milliseconds>> read_seconds(const Environment& environment,
+                                                              const char* name,
+                                                              std::chrono::seconds maximum);
 
 }  // namespace libhvd

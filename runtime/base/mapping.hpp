@@ -28,6 +28,17 @@ class Mapping {
   std::byte* data() const { return static_cast<std::byte*>(address_); }
   std::size_t size() const { return size_; }
 
+  // Puts it over `place`, a mapping of the same size, which then is this one. Nothing of what lies
+  // there is kept. False: not done, errno says why.
+  bool move_over(std::byte* place) {
+    void* const moved = ::mremap(address_, size_, size_, MREMAP_MAYMOVE | MREMAP_FIXED, place);
+    if (moved == MAP_FAILED) return false;
+    address_ = moved;
+    return true;
+  }
+  // The caller is its owner from here on.
+  void release() { address_ = nullptr; }
+
  private:
   void* address_ = nullptr;
   std::size_t size_ = 0;

@@ -6,7 +6,11 @@
 namespace libhvd {
 
 std::string describe_ranks(std::span<const int> ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  return (ranks.size() == 1 ? "rank " : "ranks ") + fold_ranks(ranks);
+}
+
+std::string fold_ranks(std::span<const int> ranks) {
+  std::string text;
   for (std::size_t first = 0; first < ranks.size();) {
     std::size_t last = first;
     while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;

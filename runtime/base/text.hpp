@@ -9,6 +9,7 @@ namespace libhvd {
 
 // "rank 2", "ranks 0-1,3": ascending rank numbers in the field's short form.
 std::string describe_ranks(std::span<const int> ranks);
+std::string fold_ranks(std::span<const int> ranks);  // "0-1,3"
 
 // Copies text into a fixed, NUL terminated field; what does not fit is cut.
 void copy_text(std::span<char> field, std::string_view text);

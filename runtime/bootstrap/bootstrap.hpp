@@ -8,6 +8,8 @@
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
+#include "bootstrap/chosen_ranks.hpp"
+#include "bootstrap/rank_info.hpp"
 #include "bootstrap/socket.hpp"
 
 #include <chrono>
@@ -18,16 +20,6 @@
 #include <vector>
 
 namespace libhvd {
-
-// What the launcher says about this rank. What it does not say is worked out in topology.hpp.
-struct RankInfo {
-  int rank = 0;
-  int size = 1;
-  std::optional<int> local_rank;
-  std::optional<int> local_size;
-  std::optional<int> node_rank;
-  std::optional<int> node_count;
-};
 
 // The most bytes of one rank's blob.
 inline constexpr std::size_t kMostBlobBytes = 64 * 1024;
@@ -53,8 +45,11 @@ class Bootstrap {
 struct BootstrapOptions {
   // How long to wait for the others, in all.
   std::chrono::milliseconds patience{120'000};
-  // The how-many-th hvd_init of this process: PMIx remembers what was put before.
-  std::uint64_t generation = 0;
+  // Those of the job that take part, in the order in which they are counted here; none: all. Each
+  // of them gives the same list.
+  std::optional<std::vector<int>> ranks = std::nullopt;
+  // Of this process: PMIx remembers what was put before.
+  std::shared_ptr<StartCounts> starts = std::make_shared<StartCounts>();
 };
 
 // The one that the environment asks for:

@@ -1,4 +1,5 @@
 // A job described by variables: HVD_RANK, HVD_SIZE, …, or torch's RANK, WORLD_SIZE, ….
+#include "base/text.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/job_key.hpp"
 #include "bootstrap/rendezvous.hpp"
@@ -71,8 +72,18 @@ Result<RankInfo> read_rank_info(const Environment& environment) {
   return info;
 }
 
-Result<std::vector<std::uint16_t>> read_ports(const Environment& environment) {
-  HVD_TRY(const auto own, read_integer(environment, HVD_ENV_PORT, 1, kLastPort));
+std::vector<std::uint16_t> ports_after(std::int64_t port) {
+  std::vector<std::uint16_t> ports;
+  const std::int64_t last = std::min(kLastPort, port + kPortsToTry);
+  while (port < last) ports.push_back(static_cast<std::uint16_t>(++port));
+  return ports;
+}
+
+// Some of the ranks leave HVD_PORT to the start of all, which may be under way: the one waits for
+// ranks that are still in the other.
+Result<std::vector<std::uint16_t>> read_ports(const Environment& environment, bool some) {
+  HVD_TRY(const auto own, read_integer(environment, HVD_ENV_PORT, 1, kLastPort - 1));
+  if (own && some) return ports_after(*own);
   if (own) return std::vector<std::uint16_t>{static_cast<std::uint16_t>(*own)};
   HVD_TRY(const auto master, read_integer(environment, "MASTER_PORT", 1, kLastPort - 1));
   if (!master) {
@@ -80,18 +91,13 @@ Result<std::vector<std::uint16_t>> read_ports(const Environment& environment) {
                 "with more than one rank, MASTER_PORT (or HVD_PORT) must say where rank 0 is "
                 "found; it is not set");
   }
-  // MASTER_PORT itself belongs to the program.
-  std::vector<std::uint16_t> ports;
-  const std::int64_t last = std::min(kLastPort, *master + kPortsToTry);
-  for (std::int64_t port = *master + 1; port <= last; ++port) {
-    ports.push_back(static_cast<std::uint16_t>(port));
-  }
-  return ports;
+  return ports_after(*master);  // MASTER_PORT itself belongs to the program
 }
 
-Result<JobSecret> read_secret(const Environment& environment, int size) {
+Result<JobSecret> read_secret(const Environment& environment, int size, const ChosenRanks& chosen) {
   JobSecret secret;
   secret.size = size;
+  secret.ranks = fold_ranks(chosen);
   for (const char* name : {"TORCHELASTIC_RUN_ID", HVD_ENV_JOB_ID}) {
     if (has(environment, name)) secret.job_id = *environment(name);
   }
@@ -124,11 +130,14 @@ class EnvironmentBootstrap final : public Bootstrap {
 
 Result<std::unique_ptr<Bootstrap>> open_environment_bootstrap(const Environment& environment,
                                                               const BootstrapOptions& options) {
-  HVD_TRY(const RankInfo info, read_rank_info(environment));
+  HVD_TRY(const RankInfo in_job, read_rank_info(environment));
+  HVD_TRY(const ChosenRanks chosen, choose_ranks(options.ranks, in_job));
+  const RankInfo info = place_among(chosen, in_job);
   std::unique_ptr<Rendezvous> rendezvous;
   if (info.size > 1) {
     RendezvousSpec spec;
     spec.rank = info.rank;
+    spec.chosen = chosen;
     spec.patience = options.patience;
     if (!has(environment, "MASTER_ADDR")) {
       return fail(HVD_ERROR_ENVIRONMENT,
@@ -136,8 +145,8 @@ Result<std::unique_ptr<Bootstrap>> open_environment_bootstrap(const Environment&
     }
     spec.address = *environment("MASTER_ADDR");
     spec.interface = environment(HVD_ENV_INTERFACE).value_or("");
-    HVD_TRY(spec.ports, read_ports(environment));
-    HVD_TRY(spec.secret, read_secret(environment, info.size));
+    HVD_TRY(spec.ports, read_ports(environment, !chosen.empty()));
+    HVD_TRY(spec.secret, read_secret(environment, info.size, chosen));
     HVD_TRY(rendezvous, info.rank == 0 ? host_rendezvous(spec) : join_rendezvous(spec));
   }
   return std::unique_ptr<Bootstrap>(

@@ -6,7 +6,7 @@
 namespace libhvd {
 namespace {
 
-constexpr std::string_view kHelloMagic = "hvdhail1";
+constexpr std::string_view kHelloMagic = "hvdhail2";
 constexpr std::string_view kChallengeMagic = "hvdhost1";
 constexpr std::string_view kWelcomeMagic = "hvdjoin1";
 
@@ -52,8 +52,8 @@ Digest digest_at(Bytes message, std::size_t offset) {
   return digest;
 }
 
-Digest hash_job(const std::string& job_id) {
-  return sha256({reinterpret_cast<const std::uint8_t*>(job_id.data()), job_id.size()});
+Digest hash_text(const std::string& text) {
+  return sha256({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
 }
 
 Digest prove(const JobSecret& secret, std::string_view side, const HelloBytes& hello,
@@ -77,6 +77,8 @@ std::string refusal(Verdict verdict) {
       return "it was started with another size";
     case Verdict::no_such_rank:
       return "it says that there is no such rank";
+    case Verdict::other_ranks:
+      return "it starts with other ranks of this job (all that start together give the same list)";
   }
   return "it refuses without a known reason";
 }
@@ -89,11 +91,13 @@ std::optional<HelloView> read_hello(const HelloBytes& hello) {
   view.job = digest_at(hello, 8);
   view.rank = static_cast<int>(read_number(Bytes(hello).subspan(72)));
   view.size = static_cast<int>(read_number(Bytes(hello).subspan(76)));
+  view.ranks = digest_at(hello, 80);
   return view;
 }
 
 Verdict judge(const HelloView& hello, const JobSecret& secret) {
-  if (!equal_digests(hello.job, hash_job(secret.job_id))) return Verdict::other_job;
+  if (!equal_digests(hello.job, hash_text(secret.job_id))) return Verdict::other_job;
+  if (!equal_digests(hello.ranks, hash_text(secret.ranks))) return Verdict::other_ranks;
   if (hello.size != secret.size) return Verdict::other_size;
   if (hello.rank <= 0 || hello.rank >= secret.size) return Verdict::no_such_rank;
   return Verdict::go_on;
@@ -124,10 +128,11 @@ HelloBytes make_hello(const JobSecret& secret, int rank, const HandshakeNonce& n
   HelloBytes hello{};
   Writer(hello)
       .text(kHelloMagic)
-      .bytes(hash_job(secret.job_id))
+      .bytes(hash_text(secret.job_id))
       .bytes(nonce)
       .number(static_cast<std::uint32_t>(rank))
-      .number(static_cast<std::uint32_t>(secret.size));
+      .number(static_cast<std::uint32_t>(secret.size))
+      .bytes(hash_text(secret.ranks));
   return hello;
 }
 

@@ -1,7 +1,8 @@
 // The handshake between rank 0 and another rank: both are of the same job, and both hold its
 // secret. Messages as values, no sockets.
 //
-//   guest -> host   Hello      magic, SHA-256 of the job's id, nonce, rank, size
+//   guest -> host   Hello      magic, SHA-256 of the job's id, nonce, rank, size, SHA-256 of the
+//                              list of ranks that meet
 //   host  -> guest  Challenge  magic, verdict, nonce, HMAC(key, "…host" + Hello + nonce)
 //   guest -> host   Proof      HMAC(key, "…guest" + Hello + nonce)
 //   host  -> guest  Welcome    magic
@@ -23,7 +24,7 @@ namespace libhvd {
 
 using HandshakeNonce = std::array<std::uint8_t, 32>;
 
-inline constexpr std::size_t kHelloBytes = 8 + 32 + 32 + 4 + 4;
+inline constexpr std::size_t kHelloBytes = 8 + 32 + 32 + 4 + 4 + 32;
 inline constexpr std::size_t kChallengeBytes = 8 + 1 + 32 + 32;
 inline constexpr std::size_t kProofBytes = 32;
 inline constexpr std::size_t kWelcomeBytes = 8;
@@ -32,13 +33,20 @@ using HelloBytes = std::array<std::uint8_t, kHelloBytes>;
 using ChallengeBytes = std::array<std::uint8_t, kChallengeBytes>;
 using WelcomeBytes = std::array<std::uint8_t, kWelcomeBytes>;
 
-enum class Verdict : std::uint8_t { go_on = 0, other_job = 1, other_size = 2, no_such_rank = 3 };
+enum class Verdict : std::uint8_t {
+  go_on = 0,
+  other_job = 1,
+  other_size = 2,
+  no_such_rank = 3,
+  other_ranks = 4
+};
 
 // What both sides know of the job beforehand.
 struct JobSecret {
   std::string job_id;
   std::vector<std::uint8_t> key;
   int size = 1;
+  std::string ranks = {};  // which of the job's meet, as text; "": all
 };
 
 // The host's side.
@@ -46,6 +54,7 @@ struct HelloView {
   Digest job{};
   int rank = 0;
   int size = 0;
+  Digest ranks{};
 };
 
 // Nothing: these are not the first bytes of one of ours.

@@ -1,9 +1,13 @@
 // A job started by a PMIx launcher: hvdrun, mpirun (Open MPI), srun --mpi=pmix.
+#include "base/hex.hpp"
+#include "base/sha256.hpp"
 #include "base/signals_blocked.hpp"
+#include "base/text.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/pmix_library.hpp"
 #include "hvd_contract/environment.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
@@ -12,6 +16,15 @@
 
 namespace libhvd {
 namespace {
+
+// A list of ranks, however long, in a key.
+std::string short_name(const ChosenRanks& chosen) {
+  constexpr std::size_t kBytes = 8;
+  if (chosen.empty()) return "all";
+  const std::string text = fold_ranks(chosen);
+  const Digest digest = sha256({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  return to_hex(std::span(digest).first(kBytes));
+}
 
 // What PMIx's thread tells us about a fence. Shared, as it may come after we gave up.
 struct FenceState {
@@ -77,6 +90,9 @@ class PmixBootstrap final : public Bootstrap {
   Result<std::vector<std::string>> exchange(const std::string& own) override;
 
  private:
+  Outcome choose(const RankInfo& in_job);
+  std::vector<pmix_proc_t> procs() const;
+  int number(int rank) const { return number_among(chosen_, rank); }
   std::optional<int> job_number(pmix_rank_t of, const char* key) const;
   Outcome put(const std::string& key, const std::string& own) const;
   Outcome fence() const;
@@ -89,6 +105,8 @@ class PmixBootstrap final : public Bootstrap {
   pmix_proc_t self_;
   BootstrapOptions options_;
   RankInfo info_;
+  ChosenRanks chosen_;
+  std::string keys_;  // what those of this start begin with
   std::uint64_t exchanges_ = 0;
 };
 
@@ -122,25 +140,47 @@ std::optional<int> PmixBootstrap::job_number(pmix_rank_t of, const char* key) co
 Outcome PmixBootstrap::read_job(const Environment& environment) {
   const auto size = job_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE);
   if (!size) return fail(HVD_ERROR_SYSTEM, "the PMIx server does not say how many ranks there are");
-  info_.rank = static_cast<int>(self_.rank);
-  info_.size = *size;
-  info_.local_rank = job_number(self_.rank, PMIX_LOCAL_RANK);
-  info_.local_size = job_number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE);
-  info_.node_rank = job_number(self_.rank, PMIX_NODEID);
-  info_.node_count = job_number(PMIX_RANK_WILDCARD, PMIX_NUM_NODES);
+  RankInfo in_job;
+  in_job.rank = static_cast<int>(self_.rank);
+  in_job.size = *size;
+  in_job.local_rank = job_number(self_.rank, PMIX_LOCAL_RANK);
+  in_job.local_size = job_number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE);
+  in_job.node_rank = job_number(self_.rank, PMIX_NODEID);
+  in_job.node_count = job_number(PMIX_RANK_WILDCARD, PMIX_NUM_NODES);
   // hvdrun knows its hosts better than PMIx's numbering of them.
   HVD_TRY(const auto node_rank, read_integer(environment, HVD_ENV_NODE_RANK, 0, 1 << 20));
   HVD_TRY(const auto node_count, read_integer(environment, HVD_ENV_NODE_COUNT, 1, 1 << 20));
-  if (node_rank) info_.node_rank = static_cast<int>(*node_rank);
-  if (node_count) info_.node_count = static_cast<int>(*node_count);
+  if (node_rank) in_job.node_rank = static_cast<int>(*node_rank);
+  if (node_count) in_job.node_count = static_cast<int>(*node_count);
+  return choose(in_job);
+}
+
+// PMIx keeps what was put: no key is used twice.
+Outcome PmixBootstrap::choose(const RankInfo& in_job) {
+  HVD_TRY(chosen_, choose_ranks(options_.ranks, in_job));
+  info_ = place_among(chosen_, in_job);
+  keys_ = "hvd." + short_name(chosen_) + "." + std::to_string(options_.starts->next(chosen_)) + ".";
   return Done{};
+}
+
+// Those who meet, in ascending order: a fence is known by them.
+std::vector<pmix_proc_t> PmixBootstrap::procs() const {
+  ChosenRanks ranks = chosen_;
+  std::sort(ranks.begin(), ranks.end());
+  pmix_proc_t proc = self_;
+  proc.rank = PMIX_RANK_WILDCARD;
+  if (ranks.empty()) return {proc};
+  std::vector<pmix_proc_t> procs;
+  for (const int rank : ranks) {
+    proc.rank = static_cast<pmix_rank_t>(rank);
+    procs.push_back(proc);
+  }
+  return procs;
 }
 
 Result<std::vector<std::string>> PmixBootstrap::exchange(const std::string& own) {
   if (info_.size == 1) return std::vector<std::string>{own};
-  // PMIx keeps what was put: no key is used twice.
-  const std::string key =
-      "hvd." + std::to_string(options_.generation) + "." + std::to_string(exchanges_++);
+  const std::string key = keys_ + std::to_string(exchanges_++);
   HVD_CHECK(put(key, own));
   HVD_CHECK(fence());
   std::vector<std::string> blobs;
@@ -160,17 +200,16 @@ Outcome PmixBootstrap::put(const std::string& key, const std::string& own) const
   value.data.bo.size = bytes.size();
   if (const auto status = pmix_.PMIx_Put(PMIX_GLOBAL, key.c_str(), &value);
       status != PMIX_SUCCESS) {
-    return pmix_error("rank " + std::to_string(info_.rank) + " cannot publish its data", status);
+    return pmix_error("rank " + std::to_string(self_.rank) + " cannot publish its data", status);
   }
   if (const auto status = pmix_.PMIx_Commit(); status != PMIX_SUCCESS) {
-    return pmix_error("rank " + std::to_string(info_.rank) + " cannot publish its data", status);
+    return pmix_error("rank " + std::to_string(self_.rank) + " cannot publish its data", status);
   }
   return Done{};
 }
 
 Outcome PmixBootstrap::fence() const {
-  pmix_proc_t everyone = self_;
-  everyone.rank = PMIX_RANK_WILDCARD;
+  const std::vector<pmix_proc_t> everyone = procs();
   pmix_info_t infos[2];
   const bool yes = true;
   const int limit = seconds();
@@ -178,8 +217,11 @@ Outcome PmixBootstrap::fence() const {
   pmix_.PMIx_Info_load(&infos[1], PMIX_TIMEOUT, &limit, PMIX_INT);
   const auto state = std::make_shared<FenceState>();
   auto context = std::make_unique<std::shared_ptr<FenceState>>(state);
-  const std::string what = "waiting for all ranks to start";
-  auto status = pmix_.PMIx_Fence_nb(&everyone, 1, infos, 2, on_fence_done, context.get());
+  const std::string what = chosen_.empty() ? "waiting for all ranks to start"
+                                           : "waiting for " + describe_ranks(chosen_) +
+                                                 " to start, all with this list of ranks";
+  auto status =
+      pmix_.PMIx_Fence_nb(everyone.data(), everyone.size(), infos, 2, on_fence_done, context.get());
   if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED) {
     return pmix_error(what, status);
   }
@@ -199,13 +241,14 @@ Outcome PmixBootstrap::fence() const {
 
 Result<std::string> PmixBootstrap::get(int rank, const std::string& key) const {
   pmix_proc_t proc = self_;
-  proc.rank = static_cast<pmix_rank_t>(rank);
+  proc.rank = static_cast<pmix_rank_t>(number(rank));
   pmix_info_t limit;
   const int limit_s = seconds();
   pmix_.PMIx_Info_load(&limit, PMIX_TIMEOUT, &limit_s, PMIX_INT);
   pmix_value_t* value = nullptr;
   const auto status = pmix_.PMIx_Get(&proc, key.c_str(), &limit, 1, &value);
-  const std::string what = "cannot get what rank " + std::to_string(rank) + " has published";
+  const std::string what =
+      "cannot get what rank " + std::to_string(number(rank)) + " has published";
   if (status != PMIX_SUCCESS) return pmix_error(what, status);
   Result<std::string> blob = fail(HVD_ERROR_SYSTEM, what + ": it is not bytes");
   if (value->type == PMIX_BYTE_OBJECT) {

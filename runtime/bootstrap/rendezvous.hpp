@@ -1,10 +1,12 @@
 // The meeting of ranks over TCP when there is no PMIx: rank 0 is the host, the others are guests.
-// Rank 0 stays in the middle for exchange().
+// Rank 0 stays in the middle for exchange(). When only some ranks of the job start together, ranks
+// are counted among these here, and are called by their rank in the job in messages.
 //
 // One thread, sockets with time limits. Strangers are dropped (admission.hpp).
 #pragma once
 
 #include "base/result.hpp"
+#include "bootstrap/chosen_ranks.hpp"
 #include "bootstrap/handshake.hpp"
 #include "bootstrap/socket.hpp"
 
@@ -19,6 +21,7 @@ namespace libhvd {
 
 struct RendezvousSpec {
   int rank = 0;
+  ChosenRanks chosen = {};
   JobSecret secret;
   std::string address;               // of rank 0's host
   std::vector<std::uint16_t> ports;  // tried in this order by both sides
@@ -42,7 +45,8 @@ class Rendezvous {
 // listens on every interface, but only with a secret. Returns when all guests are there.
 Result<std::unique_ptr<Rendezvous>> host_rendezvous(const RendezvousSpec& spec);
 
-// The others. Tries the ports again and again until one is rank 0's.
+// The others. Tries the ports again and again until one is rank 0's of just these ranks: others of
+// the job may meet at the same time.
 Result<std::unique_ptr<Rendezvous>> join_rendezvous(const RendezvousSpec& spec);
 
 }  // namespace libhvd

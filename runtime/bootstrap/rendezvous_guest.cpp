@@ -25,6 +25,8 @@ class Guest final : public Rendezvous {
   std::optional<Address> own_address() const override { return local_address(host_); }
 
  private:
+  std::string host_name() const { return "rank " + std::to_string(number_among(spec_.chosen, 0)); }
+  Error not_found() const;
   bool try_ports(const std::vector<Address>& addresses, const Deadline& deadline);
 
   RendezvousSpec spec_;
@@ -37,19 +39,24 @@ Outcome Guest::find_host() {
   HVD_TRY(const auto addresses, resolve(spec_.address));
   auto pause = kFirstPause;
   while (!try_ports(addresses, deadline)) {
-    if (deadline.over()) {
-      std::string text = "rank " + std::to_string(spec_.rank) + " did not find rank 0 at " +
-                         spec_.address + " port " + std::to_string(spec_.ports.front());
-      if (spec_.ports.size() > 1) text += " to " + std::to_string(spec_.ports.back());
-      text += " within " + std::to_string(spec_.patience.count() / 1000) + " s (HVD_START_TIMEOUT)";
-      if (!refusal_.empty()) text += ". One that answered there: " + refusal_;
-      return fail(HVD_ERROR_TIMEOUT, text);
-    }
+    if (deadline.over()) return not_found();
     // Nothing tells when a port on another host is listened on: ask again.
     ::poll(nullptr, 0, deadline.at_most(pause).poll_ms());
     pause = std::min(2 * pause, kLongestPause);
   }
   return Done{};
+}
+
+Error Guest::not_found() const {
+  std::string text = "rank " + std::to_string(number_among(spec_.chosen, spec_.rank)) +
+                     " did not find " + host_name() + " at " + spec_.address + " port " +
+                     std::to_string(spec_.ports.front());
+  if (spec_.ports.size() > 1) text += " to " + std::to_string(spec_.ports.back());
+  text += " within " + std::to_string(spec_.patience.count() / 1000) + " s (HVD_START_TIMEOUT)";
+  if (!refusal_.empty()) text += ". One that answered there: " + refusal_;
+  if (number_among(spec_.chosen, 0) != 0)
+    text += ". The first of the ranks that start must be on the host that MASTER_ADDR names";
+  return fail(HVD_ERROR_TIMEOUT, text);
 }
 
 bool Guest::try_ports(const std::vector<Address>& addresses, const Deadline& deadline) {
@@ -68,17 +75,19 @@ bool Guest::try_ports(const std::vector<Address>& addresses, const Deadline& dea
 
 Result<std::vector<std::string>> Guest::exchange(const std::string& own) {
   const Deadline deadline(spec_.patience);
-  const auto context = [](Error error) { return with_context("rank 0", std::move(error)); };
+  const auto context = [this](Error error) { return with_context(host_name(), std::move(error)); };
   if (auto sent = send_frame(host_, own, deadline); !sent.ok()) return context(sent.error());
   const std::size_t most = static_cast<std::size_t>(spec_.secret.size) * (kMostBlobBytes + 4) + 1;
   auto reply = receive_frame(host_, most, deadline);
   if (!reply.ok()) return context(reply.error());
   if (reply->empty() || reply->front() != '+') {
-    return fail(HVD_ERROR_PEER, reply->empty() ? "rank 0 has sent nothing" : reply->substr(1));
+    return fail(HVD_ERROR_PEER,
+                reply->empty() ? host_name() + " has sent nothing" : reply->substr(1));
   }
   HVD_TRY(auto blobs, split_blobs(reply->substr(1)));
   if (blobs.size() != static_cast<std::size_t>(spec_.secret.size)) {
-    return fail(HVD_ERROR_PEER, "rank 0 has sent " + std::to_string(blobs.size()) + " parts");
+    return fail(HVD_ERROR_PEER,
+                host_name() + " has sent " + std::to_string(blobs.size()) + " parts");
   }
   return blobs;
 }

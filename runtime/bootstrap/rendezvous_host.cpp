@@ -60,6 +60,11 @@ class Host final : public Rendezvous {
  private:
   Result<std::vector<Fd>> listen() const;
   std::vector<int> missing() const;
+  std::string own_name() const { return name_of(0); }
+  std::string name_of(int rank) const {
+    return "rank " + std::to_string(number_among(spec_.chosen, rank));
+  }
+  std::string describe(std::vector<int> ranks) const;
   Result<std::vector<std::string>> collect(const std::string& own, const Deadline& deadline);
   void send_to_all(const std::string& payload, const Deadline& deadline);
 
@@ -87,15 +92,15 @@ Result<std::vector<Fd>> Host::listen() const {
     if (listeners.ok()) {
       if (!secret) {
         std::fprintf(stderr,
-                     "hvd: HVD_JOB_KEY is not set: rank 0 trusts whoever reaches %s port %d and "
+                     "hvd: HVD_JOB_KEY is not set: %s trusts whoever reaches %s port %d and "
                      "knows the job's id\n",
-                     spec_.address.c_str(), port);
+                     own_name().c_str(), spec_.address.c_str(), port);
       }
       return listeners;
     }
     last = listeners.error().message;
   }
-  return fail(HVD_ERROR_SYSTEM, "rank 0 finds no port to listen on, tried " +
+  return fail(HVD_ERROR_SYSTEM, own_name() + " finds no port to listen on, tried " +
                                     std::to_string(spec_.ports.front()) + " to " +
                                     std::to_string(spec_.ports.back()) + ": " + last);
 }
@@ -108,6 +113,11 @@ std::vector<int> Host::missing() const {
   return ranks;
 }
 
+std::string Host::describe(std::vector<int> ranks) const {
+  for (int& rank : ranks) rank = number_among(spec_.chosen, rank);
+  return describe_ranks(ranks);
+}
+
 Outcome Host::gather_guests() {
   HVD_TRY(auto listeners, listen());
   Admission admission(std::move(listeners), spec_.secret);
@@ -115,9 +125,9 @@ Outcome Host::gather_guests() {
   while (!missing().empty()) {
     HVD_TRY(auto guest, admission.next(deadline));
     if (!guest) {
-      return fail(HVD_ERROR_TIMEOUT, describe_ranks(missing()) + " did not come to rank 0 within " +
-                                         std::to_string(spec_.patience.count() / 1000) +
-                                         " s (HVD_START_TIMEOUT)");
+      return fail(HVD_ERROR_TIMEOUT,
+                  describe(missing()) + " did not come to " + own_name() + " within " +
+                      std::to_string(spec_.patience.count() / 1000) + " s (HVD_START_TIMEOUT)");
     }
     guests_[static_cast<std::size_t>(guest->rank)] = std::move(guest->socket);
   }
@@ -162,21 +172,22 @@ Result<std::vector<std::string>> Host::collect(const std::string& own, const Dea
   for (std::size_t rank = 1; rank < guests_.size(); ++rank) open.push_back(static_cast<int>(rank));
   while (!open.empty()) {
     if (deadline.over()) {
-      return fail(HVD_ERROR_TIMEOUT, describe_ranks(open) + " sent nothing to rank 0 in time");
+      return fail(HVD_ERROR_TIMEOUT,
+                  describe(open) + " sent nothing to " + own_name() + " in time");
     }
     std::vector<pollfd> entries;
     for (const int rank : open) {
       entries.push_back({guests_[static_cast<std::size_t>(rank)].get(), POLLIN, 0});
     }
     if (::poll(entries.data(), entries.size(), deadline.poll_ms()) < 0 && errno != EINTR) {
-      return fail_errno("rank 0 cannot wait for the others", errno);
+      return fail_errno(own_name() + " cannot wait for the others", errno);
     }
     for (std::size_t i = entries.size(); i-- > 0;) {
       if (entries[i].revents == 0) continue;
       const auto rank = static_cast<std::size_t>(open[i]);
       const auto complete = readers[rank].feed(guests_[rank]);
       if (!complete.ok()) {
-        return with_context("rank " + std::to_string(rank) + " is gone", complete.error());
+        return with_context(name_of(static_cast<int>(rank)) + " is gone", complete.error());
       }
       if (!*complete) continue;
       blobs[rank] = readers[rank].take();

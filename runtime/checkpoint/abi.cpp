@@ -134,7 +134,7 @@ Outcome check_handle(const hvd_checkpoints* handle) {
 // other arguments.
 template <class Body>
 hvd_status call(const char* what, hvd_checkpoints* handle, const Outcome& own, Body body) {
-  return libhvd::collective(what, nullptr,
+  return libhvd::collective(what, {},
                             [&](Communicator& communicator, const CallOptions&) -> Outcome {
                               const Outcome usable = check_handle(handle);
                               Outcome outcome = agree(communicator, usable.ok() ? own : usable);
@@ -168,23 +168,20 @@ void answer(const std::optional<Found>& found, hvd_checkpoint* checkpoint) {
 
 hvd_status hvd_checkpoints_open(const char* folder, const hvd_checkpoints_options* options,
                                 hvd_checkpoints** checkpoints) {
-  return libhvd::collective("hvd_checkpoints_open", nullptr,
-                            [=](Communicator& communicator, const CallOptions&) -> Outcome {
-                              Options read = read_options(folder, options);
-                              if (checkpoints == nullptr)
-                                read.fault = "hvd_checkpoints_open: a null pointer";
-                              auto opened = Checkpoints::open(
-                                  communicator, folder == nullptr ? "" : folder, read);
-                              if (!opened.ok())
-                                return libhvd::with_context("hvd_checkpoints_open", opened.error());
-                              auto handle = std::make_unique<hvd_checkpoints>();
-                              handle->checkpoints = std::move(*opened);
-                              handle->generation = libhvd::process().generation;
-                              handle->pid = ::getpid();
-                              remember(handle.get());
-                              *checkpoints = handle.release();
-                              return Done{};
-                            });
+  return libhvd::collective(
+      "hvd_checkpoints_open", {}, [=](Communicator& communicator, const CallOptions&) -> Outcome {
+        Options read = read_options(folder, options);
+        if (checkpoints == nullptr) read.fault = "hvd_checkpoints_open: a null pointer";
+        auto opened = Checkpoints::open(communicator, folder == nullptr ? "" : folder, read);
+        if (!opened.ok()) return libhvd::with_context("hvd_checkpoints_open", opened.error());
+        auto handle = std::make_unique<hvd_checkpoints>();
+        handle->checkpoints = std::move(*opened);
+        handle->generation = libhvd::process().generation;
+        handle->pid = ::getpid();
+        remember(handle.get());
+        *checkpoints = handle.release();
+        return Done{};
+      });
 }
 
 hvd_status hvd_checkpoints_save(hvd_checkpoints* checkpoints, const hvd_item* items, size_t count,

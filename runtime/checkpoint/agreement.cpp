@@ -31,7 +31,8 @@ Result<std::optional<Error>> first_failure(Communicator& communicator, const Out
   HVD_CHECK(communicator.broadcast(&status, 1, HVD_INT32, culprit, call_options()));
   HVD_CHECK(share_bytes_of(communicator, text, culprit));
   if (culprit == communicator.rank()) return std::optional(own.error());
-  return std::optional(fail(status, "rank " + std::to_string(culprit) + ": " + text));
+  return std::optional(
+      fail(status, "rank " + std::to_string(communicator.number(culprit)) + ": " + text));
 }
 
 Outcome agree(Communicator& communicator, const Outcome& own) {

@@ -1,15 +1,18 @@
 #include "collective/communicator.hpp"
 
 #include "base/text.hpp"
-#include "collective/arguments.hpp"
+#include "collective/calls.hpp"
 #include "collective/element.hpp"
 #include "collective/staging.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
+#include <utility>
 
 namespace libhvd {
 namespace {
@@ -23,19 +26,33 @@ struct Rows {
 };
 static_assert(sizeof(Rows) <= kInlineBytes);
 
+CallOptions options_of(const CallRecord& record) {
+  CallOptions options;
+  options.name = record.name_hash != 0 ? record.name : nullptr;
+  options.name_hash = record.name_hash;
+  options.scale = {record.before, record.after};
+  return options;
+}
+
 }  // namespace
 
 Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, int lane,
-                           std::shared_ptr<SharedMemory> memory)
+                           std::shared_ptr<SharedMemory> memory, StreamLanes streams)
     : steps_(segment, rank, lane),
       memory_(std::move(memory)),
-      sources_(static_cast<std::size_t>(steps_.size())) {}
+      streams_(std::move(streams)),
+      order_(segment->hosts()),
+      sources_(static_cast<std::size_t>(steps_.size())) {
+  if (const auto& own = streams_[static_cast<std::size_t>(lane)])
+    between_hosts_ = std::make_unique<HostsAllreduce>(steps_, lane, own);
+}
 
-Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank)
-    : Communicator(segment, rank, 0, std::make_shared<SharedMemory>(segment)) {}
+Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams)
+    : Communicator(segment, rank, 0, std::make_shared<SharedMemory>(segment), std::move(streams)) {}
 
 std::unique_ptr<Communicator> Communicator::second() const {
-  return std::unique_ptr<Communicator>(new Communicator(steps_.segment(), rank(), 1, memory_));
+  return std::unique_ptr<Communicator>(
+      new Communicator(steps_.segment(), rank(), 1, memory_, streams_));
 }
 
 std::byte* Communicator::own_inline_data() {
@@ -46,17 +63,29 @@ const std::byte* Communicator::inline_data(int rank) const {
   return shown_in(steps_.theirs(rank)).data;
 }
 
+void Communicator::on_long_wait(WhileWaiting hook) {
+  steps_.on_long_wait([this, hook = std::move(hook)](std::uint64_t waited_ns) {
+    hook(describe_call(make_record(*current_, rank())), waited_ns);
+  });
+}
+
+Error Communicator::peer_error(const Call& call, const Failure& failure) {
+  Error error = fail(HVD_ERROR_PEER, describe_failure(failure));
+  if (call.kind == Collective::news) return error;  // the engine names what was pending
+  return with_context(describe_call(make_record(call, 0)), error);
+}
+
 Outcome Communicator::step(const Call& call) {
-  if (const auto failure = steps_.step()) {
-    return fail(HVD_ERROR_PEER,
-                describe_call(make_record(call)) + ": " + describe_failure(*failure));
-  }
+  current_ = &call;
+  if (const auto failure = steps_.step()) return peer_error(call, *failure);
   return Done{};
 }
 
 Outcome Communicator::open_call(const Call& call) {
+  facts_ = facts_of(call);
   const CallBrief brief = make_brief(call);
   std::memcpy(steps_.brief().bytes, &brief, sizeof brief);
+  ++calls_;
   HVD_CHECK(step(call));
   bool fits = brief.faulty == 0;
   for (int rank = 0; rank < size(); ++rank) {
@@ -68,18 +97,106 @@ Outcome Communicator::open_call(const Call& call) {
 
 // All ranks come here when one does, as all have seen the same briefs.
 Error Communicator::explain(const Call& call) {
-  new (steps_.mine().record) CallRecord(make_record(call));
+  auto* const own = new (steps_.mine().record) CallRecord(make_record(call, number(rank())));
+  if (call.root >= 0 && call.root < size()) own->root = number(call.root);
   steps_.mine().used.record = sizeof(CallRecord);
   if (const Outcome stepped = step(call); !stepped.ok()) return stepped.error();
   std::vector<const CallRecord*> calls;
+  const CallRecord* caller = nullptr;
+  bool joined = false;
   for (int rank = 0; rank < size(); ++rank) {
     calls.push_back(std::launder(reinterpret_cast<const CallRecord*>(steps_.theirs(rank).record)));
+    if (calls.back()->kind == Collective::join) {
+      joined = true;
+    } else {
+      caller = calls.back();
+    }
   }
-  return find_disagreement(calls);
+  const auto error = joined ? find_disagreement_with_joined(calls) : find_disagreement(calls);
+  if (error) return *error;
+  if (joined) goes_on_ = *caller;
+  return fail(HVD_ERROR_MISMATCH, describe_call(*calls[0]) + ": the ranks do not agree");
+}
+
+Result<std::optional<int>> Communicator::join(std::uint64_t calls) {
+  std::memcpy(own_inline_data(), &calls, sizeof calls);
+  const Outcome opened = open_call({.kind = Collective::join});
+  if (opened.ok()) return std::optional(last_to_join());
+  if (opened.error().status == HVD_ERROR_PEER) return opened.error();
+  if (const auto theirs = std::exchange(goes_on_, std::nullopt)) {
+    if (const Outcome followed = follow(*theirs);
+        !followed.ok() && followed.error().status == HVD_ERROR_PEER)
+      return followed.error();
+  }
+  return std::optional<int>();
+}
+
+int Communicator::last_to_join() const {
+  int last = 0;
+  std::uint64_t most = 0;
+  for (int rank = 0; rank < size(); ++rank) {
+    std::uint64_t calls;
+    std::memcpy(&calls, inline_data(rank), sizeof calls);
+    if (calls < most) continue;
+    most = calls;
+    last = rank;
+  }
+  return last;
+}
+
+std::vector<int> Communicator::waiting() const {
+  const std::vector<int> missing = absent();
+  const auto join = static_cast<std::uint8_t>(Collective::join);
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (std::find(missing.begin(), missing.end(), rank) != missing.end()) continue;
+    if (shown_in(steps_.theirs(rank)).call.kind != join) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+// What this rank does in a call of the others when it has joined.
+Outcome Communicator::follow(const CallRecord& theirs) {
+  if (theirs.kind != Collective::group) return reduce_zeros(theirs);
+  HVD_CHECK(open_group(theirs.count, theirs.row_size, theirs.type, theirs.op, options_of(theirs)));
+  // One tensor after the other, until one is an error for the others: then they leave the group.
+  for (std::uint64_t tensor = 0; tensor < theirs.count; ++tensor) {
+    const Outcome opened = open_call({.kind = Collective::join});
+    const auto its = std::exchange(goes_on_, std::nullopt);
+    HVD_CHECK(its ? reduce_zeros(*its) : opened);
+  }
+  return Done{};
+}
+
+Result<bool> Communicator::open_group(std::size_t tensors, std::uint64_t hash_of_counts,
+                                      hvd_type type, hvd_op op, const CallOptions& options) {
+  Call call = make_call(Collective::group, options);
+  call.type = type;
+  call.op = op;
+  call.count = tensors;
+  call.row_size = hash_of_counts;
+  call.on_device = options.place.on_device;
+  Outcome opened = open_call(call);
+  const bool with_joined = goes_on_.has_value();
+  if (with_joined) {
+    goes_on_.reset();
+    opened = open_call(call);
+  }
+  HVD_CHECK(opened);
+  return with_joined;
+}
+
+// This rank's part in an allreduce to which it has nothing to give.
+Outcome Communicator::reduce_zeros(const CallRecord& theirs) {
+  CallOptions options = options_of(theirs);
+  const std::unique_ptr<void, decltype(&std::free)> zeros(
+      std::calloc(std::max<std::size_t>(1, theirs.count), element_size(theirs.type)), &std::free);
+  if (!zeros) options.fault = "it has joined, and has no memory for as many zeros";
+  return allreduce_once(zeros.get(), zeros.get(), theirs.count, theirs.type, theirs.op, options);
 }
 
 Outcome Communicator::barrier(const CallOptions& options) {
-  return open_call({.kind = Collective::barrier, .name = options.name, .fault = options.fault});
+  return open_call(make_call(Collective::barrier, options));
 }
 
 Outcome Communicator::wait_for_news(const std::function<bool()>& ready) {
@@ -89,47 +206,37 @@ Outcome Communicator::wait_for_news(const std::function<bool()>& ready) {
 }
 
 // Few of them stand beside the brief, more in the area.
-Outcome Communicator::exchange_news(std::span<const std::uint64_t> own,
-                                    const std::function<void(std::uint64_t)>& each) {
+Outcome Communicator::exchange_news(std::span<const std::byte> own, const NewsSettings& settings,
+                                    const EachNews& each) {
   struct Beside {
-    std::uint64_t count;
-    std::uint64_t numbers[2];
+    std::uint32_t length;
+    std::byte bytes[kInlineBytes - sizeof(std::uint32_t)];
   };
-  static_assert(sizeof(Beside) <= kInlineBytes);
-  Beside mine{.count = own.size(), .numbers = {}};
-  Area& area = steps_.mine();
-  if (own.size() <= std::size(mine.numbers)) {
-    std::copy(own.begin(), own.end(), mine.numbers);
+  static_assert(sizeof(Beside) == kInlineBytes && kMostNews <= kChunkBytes);
+  Beside mine{.length = static_cast<std::uint32_t>(own.size()), .bytes = {}};
+  if (own.size() <= sizeof mine.bytes) {
+    copy_bytes(mine.bytes, own.data(), own.size());
   } else {
-    std::memcpy(area.input, own.data(), own.size_bytes());
-    area.used.input = static_cast<std::uint32_t>(own.size_bytes());
+    copy_bytes(steps_.mine().input, own.data(), own.size());
+    steps_.mine().used.input = mine.length;
   }
   std::memcpy(own_inline_data(), &mine, sizeof mine);
-  HVD_CHECK(open_call({.kind = Collective::news}));
+  Call call{.kind = Collective::news};
+  call.count = settings.fusion_bytes;
+  call.row_size = settings.cache_capacity;
+  HVD_CHECK(open_call(call));
   for (int rank = 0; rank < size(); ++rank) {
     Beside theirs;
     std::memcpy(&theirs, inline_data(rank), sizeof theirs);
-    const bool beside = theirs.count <= std::size(theirs.numbers);
-    const std::byte* const numbers =
-        beside ? inline_data(rank) + offsetof(Beside, numbers) : steps_.theirs(rank).input;
-    for (std::uint64_t i = 0; i < theirs.count; ++i) {
-      std::uint64_t number;
-      std::memcpy(&number, numbers + i * sizeof number, sizeof number);
-      each(number);
-    }
+    const bool beside = theirs.length <= sizeof theirs.bytes;
+    each(rank, {beside ? theirs.bytes : steps_.theirs(rank).input, theirs.length});
   }
   return Done{};
 }
 
 Outcome Communicator::broadcast(void* buffer, std::size_t count, hvd_type type, int root,
                                 const CallOptions& options) {
-  Call call{.kind = Collective::broadcast,
-            .type = type,
-            .root = root,
-            .count = count,
-            .name = options.name,
-            .fault = options.fault};
-  if (call.fault.empty()) call.fault = check_broadcast(buffer, count, type, root, size());
+  const Call call = broadcast_call(buffer, count, type, root, size(), options);
   const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
   if (rank() == root && !alone()) stage_chunk(steps_.mine(), bytes_of(buffer), bytes, 0);
   HVD_CHECK(open_call(call));
@@ -190,15 +297,7 @@ Outcome Communicator::broadcast_on_host(const Call& call, std::byte* buffer, std
 Outcome Communicator::allgather(const void* input, std::size_t rows, std::size_t row_size,
                                 hvd_type type, void* output, std::size_t output_rows,
                                 std::size_t* rows_by_rank, const CallOptions& options) {
-  Call call{.kind = Collective::allgather,
-            .type = type,
-            .count = rows,
-            .row_size = row_size,
-            .output_rows = output_rows,
-            .name = options.name,
-            .fault = options.fault};
-  if (call.fault.empty())
-    call.fault = check_allgather(input, rows, row_size, type, output, output_rows);
+  Call call = allgather_call(input, rows, row_size, type, output, output_rows, options);
   const bool faulty = !call.fault.empty();
   const std::size_t row_bytes = faulty ? 0 : row_size * element_size(type);
   const Rows own{rows, output_rows};

@@ -11,8 +11,11 @@
 
 #include "base/result.hpp"
 #include "collective/call.hpp"
+#include "collective/hosts_allreduce.hpp"
+#include "collective/reduction_order.hpp"
 #include "transport/lockstep.hpp"
 #include "transport/shared_memory.hpp"
+#include "transport/streams.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -27,26 +30,40 @@ namespace libhvd {
 
 class Slots;
 
-// What a call says besides its arguments.
-struct CallOptions {
-  const char* name = nullptr;  // null: none
-  Scale scale = {};            // of a reduction
-  std::string fault = {};      // what the caller has already found wrong; "": nothing
+// What stands beside a communicator and ends with it.
+struct Companion {
+  Companion() = default;
+  virtual ~Companion() = default;
+  Companion(const Companion&) = delete;
+  Companion& operator=(const Companion&) = delete;
+};
+
+// What must be the same on all ranks for their news to mean the same.
+struct NewsSettings {
+  std::uint64_t fusion_bytes;
+  std::uint64_t cache_capacity;
 };
 
 class Communicator {
  public:
-  // `rank` has announced itself in the segment.
-  Communicator(const std::shared_ptr<Segment>& segment, int rank);
+  // `rank` has announced itself in the segment. Without streams all data between hosts goes by the
+  // bridges; they are there on all ranks or on none.
+  Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams = {});
   // Another one of this rank, in the other lane, for another thread. There is room for one.
   std::unique_ptr<Communicator> second() const;
 
   int rank() const { return steps_.rank(); }
   int size() const { return steps_.size(); }
+  // What messages call a rank: its number in the job.
+  int number(int rank) const { return steps_.segment()->number(rank); }
   bool on_one_host() const { return steps_.on_one_host(); }
 
   Outcome allreduce(const void* input, void* output, std::size_t count, hvd_type type, hvd_op op,
                     const CallOptions& options);
+  // Before the allreduces of a group. True: some ranks have joined, and take part in each of its
+  // tensors one by one.
+  Result<bool> open_group(std::size_t tensors, std::uint64_t hash_of_counts, hvd_type type,
+                          hvd_op op, const CallOptions& options);
   Outcome broadcast(void* buffer, std::size_t count, hvd_type type, int root,
                     const CallOptions& options);
   Outcome allgather(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
@@ -59,11 +76,26 @@ class Communicator {
                    std::size_t row_size, hvd_type type, void* output, std::size_t output_rows,
                    std::size_t* received, const CallOptions& options);
 
-  // Tells all ranks up to kMostNews numbers, and calls `each` with those of all ranks: rank 0's
-  // first, each rank's in the order in which it gave them.
-  static constexpr std::size_t kMostNews = kChunkBytes / sizeof(std::uint64_t);
-  Outcome exchange_news(std::span<const std::uint64_t> own,
-                        const std::function<void(std::uint64_t)>& each);
+  // Says that this rank has nothing more to give. It takes part in one call of the others: in a sum
+  // or average with zeros, any other is an error for them. Nothing: that is done. A rank: all have
+  // joined, and this one last: the one with the largest `calls`, the number of calls that it made
+  // before it joined.
+  Result<std::optional<int>> join(std::uint64_t calls);
+  // The calls that this rank has made.
+  std::uint64_t calls() const { return calls_; }
+
+  // For collectives whose data goes another way: finds out whether all ranks call the same.
+  Outcome agree(const Call& call) { return open_call(call); }
+  // Why they do not fit together, when all ranks have found that out after agree().
+  Error disagree(const Call& call) { return explain(call); }
+  std::unique_ptr<Companion>& companion() { return companion_; }
+
+  // Tells all ranks up to kMostNews bytes, and calls `each` with those of all ranks in turn.
+  static constexpr std::size_t kMostNews = kChunkBytes;
+  using EachNews = std::function<void(int rank, std::span<const std::byte> bytes)>;
+  // Where their settings differ, all ranks get HVD_ERROR_MISMATCH.
+  Outcome exchange_news(std::span<const std::byte> own, const NewsSettings& settings,
+                        const EachNews& each);
 
   // Waits until another rank is in the next round of exchange_news, or `ready`, which is asked
   // again after stir().
@@ -79,15 +111,29 @@ class Communicator {
   // Tells the peers that this rank takes part no more. The last call on the object.
   void leave() { steps_.leave(); }
 
-  // Ends the job for all ranks; for a forked child that has called a collective.
-  void condemn(FailureKind kind) { steps_.condemn(kind); }
+  // Called every 20 ms or so while a call waits for other ranks, with what was called and how long
+  // the wait has lasted. Set it before the first call.
+  using WhileWaiting = std::function<void(const std::string& what, std::uint64_t waited_ns)>;
+  void on_long_wait(WhileWaiting hook);
+  // The ranks that have not come to the running call.
+  std::vector<int> absent() const { return steps_.absent(); }
+  // Those that have come, but for ranks that have joined: these wait for nothing.
+  std::vector<int> waiting() const;
+  // Ends the job for all ranks: `rank` is to blame.
+  void condemn(FailureKind kind, int rank) { steps_.condemn(kind, rank); }
+
+  // Of the call that was made last.
+  const CallFacts& facts() const { return facts_; }
+
+  // Any thread: why what the ranks have begun together cannot end, if so.
+  std::optional<Failure> find_failure() { return steps_.find_failure(); }
 
   // Nanoseconds that all calls so far have waited for other ranks.
   std::uint64_t waited_ns() const { return steps_.waited_ns(); }
 
  private:
   Communicator(const std::shared_ptr<Segment>& segment, int rank, int lane,
-               std::shared_ptr<SharedMemory> memory);
+               std::shared_ptr<SharedMemory> memory, StreamLanes streams);
 
   // An allreduce's buffers, one pair a rank: as told to others, and mapped here.
   struct SharedPair {
@@ -103,6 +149,7 @@ class Communicator {
   // caller has put its first chunk into steps_.mine().
   Outcome open_call(const Call& call);
   Error explain(const Call& call);
+  static Error peer_error(const Call& call, const Failure& failure);
   Outcome step(const Call& call);
   // What stands beside a rank's brief.
   std::byte* own_inline_data();
@@ -111,8 +158,14 @@ class Communicator {
 
   Outcome broadcast_chunks(const Call& call, std::byte* buffer, std::size_t bytes);
   Outcome broadcast_on_host(const Call& call, std::byte* buffer, std::size_t bytes);
+  Outcome allreduce_once(const void* input, void* output, std::size_t count, hvd_type type,
+                         hvd_op op, const CallOptions& options);
+  Outcome follow(const CallRecord& theirs);
+  Outcome reduce_zeros(const CallRecord& theirs);
+  int last_to_join() const;
   Outcome allreduce_inline(const Call& call, const void* input, void* output);
   Outcome allreduce_small(const Call& call, const void* input, void* output);
+  Outcome allreduce_between_hosts(const Call& call, const std::byte* input, std::byte* output);
   Outcome allreduce_large(const Call& call, const std::byte* input, std::byte* output);
   Outcome allreduce_sliced(const Call& call, const std::byte* input, std::byte* output);
   Outcome allreduce_shared(const Call& call, const BufferPairs& buffers);
@@ -129,7 +182,16 @@ class Communicator {
 
   Lockstep steps_;
   std::shared_ptr<SharedMemory> memory_;
+  CallFacts facts_;
+  StreamLanes streams_;
+  std::unique_ptr<HostsAllreduce> between_hosts_;  // with streams
+  ReductionOrder order_;
   std::vector<const void*> sources_;  // scratch: one pointer a rank
+  std::uint64_t calls_ = 0;
+  const Call* current_ = nullptr;  // the running one
+  // The call that the others have made, and that goes on although some ranks have joined.
+  std::optional<CallRecord> goes_on_;
+  std::unique_ptr<Companion> companion_;  // last: it uses all of the above
 };
 
 }  // namespace libhvd

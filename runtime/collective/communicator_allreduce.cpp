@@ -1,8 +1,10 @@
-// Communicator::allreduce, in four ways by size and by where the buffers lie.
-#include "collective/arguments.hpp"
+// Communicator::allreduce, in five ways by size, by where the buffers lie, and by how many hosts
+// there are.
+#include "collective/calls.hpp"
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
 #include "collective/reduce.hpp"
+#include "collective/rule_between_hosts.hpp"
 #include "collective/staging.hpp"
 
 #include <algorithm>
@@ -63,16 +65,17 @@ class Slices {
 
 Outcome Communicator::allreduce(const void* input, void* output, std::size_t count, hvd_type type,
                                 hvd_op op, const CallOptions& options) {
-  Call call{.kind = Collective::allreduce,
-            .type = type,
-            .op = op,
-            .count = count,
-            .scale = options.scale,
-            .name = options.name,
-            .fault = options.fault};
-  if (call.fault.empty() && !allreduce_is_sound(input, output, count, type, op))
-    call.fault = check_allreduce(input, output, count, type, op);
-  if (call.fault.empty() && call.scale.any()) call.fault = check_scale(call.scale, type);
+  Outcome outcome = allreduce_once(input, output, count, type, op, options);
+  if (goes_on_) {  // again, now that who has joined knows what to give zeros for
+    goes_on_.reset();
+    outcome = allreduce_once(input, output, count, type, op, options);
+  }
+  return outcome;
+}
+
+Outcome Communicator::allreduce_once(const void* input, void* output, std::size_t count,
+                                     hvd_type type, hvd_op op, const CallOptions& options) {
+  const Call call = allreduce_call(input, output, count, type, op, options);
   const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
   if (alone() && type != HVD_BOOL && !call.scale.any()) {  // bools become 0 or 1 even alone
     HVD_CHECK(open_call(call));
@@ -80,6 +83,10 @@ Outcome Communicator::allreduce(const void* input, void* output, std::size_t cou
     return Done{};
   }
   if (bytes <= kInlineBytes) return allreduce_inline(call, input, output);
+  if (between_hosts_ && goes_by_streams(bytes, size(), streams_.front()->transport()))
+    return allreduce_between_hosts(call, bytes_of(input), bytes_of(output));
+  if (between_hosts_ && bytes <= kSmallBytesBetweenHosts)
+    return allreduce_small(call, input, output);
   if (bytes <= kSmallBytes || alone()) return allreduce_small(call, input, output);
   return allreduce_large(call, bytes_of(input), bytes_of(output));
 }
@@ -94,7 +101,7 @@ Outcome Communicator::allreduce_inline(const Call& call, const void* input, void
     sources_[static_cast<std::size_t>(rank)] = inline_data(rank);
   }
   alignas(8) std::byte result[kInlineBytes];
-  reduce(call.op, call.type, sources_, result, call.count, call.scale);
+  order_.reduce(call.op, call.type, sources_, result, call.count, call.scale);
   std::memcpy(output, result, bytes);
   return Done{};
 }
@@ -110,9 +117,19 @@ Outcome Communicator::allreduce_small(const Call& call, const void* input, void*
     }
     // Through the segment, as the caller's buffer need not be aligned.
     std::byte* const result = steps_.mine().result;
-    reduce(call.op, call.type, sources_, result, length / element_size(call.type), call.scale);
+    order_.reduce(call.op, call.type, sources_, result, length / element_size(call.type),
+                  call.scale);
     std::memcpy(bytes_of(output) + index * kChunkBytes, result, length);
   }
+  return Done{};
+}
+
+// The data goes its own way, once the ranks have agreed on the call.
+Outcome Communicator::allreduce_between_hosts(const Call& call, const std::byte* input,
+                                              std::byte* output) {
+  HVD_CHECK(open_call(call));
+  if (const auto failure = between_hosts_->run(call, input, output))
+    return peer_error(call, *failure);
   return Done{};
 }
 
@@ -224,7 +241,7 @@ void Communicator::reduce_slot(const Call& call, const Slots& slots, const std::
   sources_[static_cast<std::size_t>(rank())] = input;
   for (std::size_t done = 0; done < length; done += kHotBytes) {
     const std::size_t now = std::min(kHotBytes, length - done);
-    reduce(call.op, call.type, sources_, result + done, now / element, call.scale);
+    order_.reduce(call.op, call.type, sources_, result + done, now / element, call.scale);
     std::memcpy(output + done, result + done, now);
     for (const void*& source : sources_) source = bytes_of(source) + now;
   }

@@ -1,6 +1,6 @@
 // Communicator's collectives in which every rank gets other rows: reducescatter and alltoall. In
 // each step a rank shows every other one the next piece of what is for that one.
-#include "collective/arguments.hpp"
+#include "collective/calls.hpp"
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
 #include "collective/staging.hpp"
@@ -62,18 +62,8 @@ Outcome Communicator::reducescatter(const void* input, std::size_t rows, std::si
   std::vector<std::size_t> shares;
   for (std::size_t rank = 0; rank < ranks; ++rank)
     shares.push_back(rows / ranks + (rank < rows % ranks ? 1 : 0));
-  Call call{.kind = Collective::reducescatter,
-            .type = type,
-            .op = op,
-            .count = rows,
-            .row_size = row_size,
-            .scale = options.scale,
-            .name = options.name,
-            .fault = options.fault};
-  if (call.fault.empty())
-    call.fault = check_reducescatter(input, rows, row_size, type, op, output,
-                                     shares[static_cast<std::size_t>(rank())]);
-  if (call.fault.empty()) call.fault = check_scale(call.scale, type);
+  const Call call = reducescatter_call(input, rows, row_size, type, op, output,
+                                       shares[static_cast<std::size_t>(rank())], options);
   const Parts parts = parts_of(shares, call.fault.empty() ? row_size * element_size(type) : 0);
   const Slots slots(size());
   show_pieces(steps_.mine(), slots, parts, bytes_of(input), 0, rank());
@@ -95,18 +85,11 @@ Outcome Communicator::alltoall(const void* input, const std::size_t* splits, std
                                std::size_t output_rows, std::size_t* received,
                                const CallOptions& options) {
   const auto ranks = static_cast<std::size_t>(size());
-  Call call{.kind = Collective::alltoall,
-            .type = type,
-            .count = rows,
-            .row_size = row_size,
-            .output_rows = output_rows,
-            .name = options.name,
-            .fault = options.fault};
+  Call call =
+      alltoall_call(input, splits, rows, row_size, type, output, output_rows, size(), options);
   if (call.fault.empty() && ranks * sizeof(std::uint64_t) > kChunkBytes)
     call.fault = "an alltoall is for " + std::to_string(kChunkBytes / sizeof(std::uint64_t)) +
                  " ranks at most";
-  if (call.fault.empty())
-    call.fault = check_alltoall(input, splits, rows, row_size, type, output, output_rows, size());
   std::vector<std::size_t> sent(ranks, 0);
   if (call.fault.empty()) {
     for (std::size_t rank = 0; rank < ranks; ++rank)

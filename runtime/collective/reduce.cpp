@@ -1,5 +1,6 @@
 #include "collective/reduce.hpp"
 
+#include "collective/element.hpp"
 #include "collective/reduce_kernels.hpp"
 
 #if defined(__x86_64__)
@@ -33,11 +34,16 @@ ReduceKernel* kernel_for(InstructionSet set) {
   }
 }
 
-ReduceKernel* best_kernel() {
+ReduceKernel* find_best_kernel() {
   for (const InstructionSet set : {InstructionSet::avx512, InstructionSet::avx2}) {
     if (processor_has(set)) return kernel_for(set);
   }
   return reduce_plain;
+}
+
+ReduceKernel* best_kernel() {
+  static ReduceKernel* const best = find_best_kernel();
+  return best;
 }
 
 }  // namespace
@@ -67,14 +73,34 @@ bool processor_has(InstructionSet set) {
 
 void reduce(hvd_op op, hvd_type type, std::span<const void* const> inputs, void* output,
             std::size_t count, const Scale& scale) {
-  static ReduceKernel* const best = best_kernel();
-  best({op, type, inputs.data(), inputs.size(), output, count, scale.before, scale.after});
+  best_kernel()({ReduceStage::whole, op, type, inputs.data(), inputs.size(), output, count,
+                 scale.before, scale.after, inputs.size()});
+}
+
+void reduce_begin(hvd_op op, hvd_type type, std::span<const void* const> inputs, void* held,
+                  std::size_t count, const Scale& scale) {
+  best_kernel()({ReduceStage::begin, op, type, inputs.data(), inputs.size(), held, count,
+                 scale.before, scale.after, inputs.size()});
+}
+
+void reduce_end(hvd_op op, hvd_type type, std::span<const void* const> held, std::size_t ranks,
+                void* output, std::size_t count, const Scale& scale) {
+  best_kernel()({ReduceStage::end, op, type, held.data(), held.size(), output, count, scale.before,
+                 scale.after, ranks});
+}
+
+std::size_t held_size(hvd_op op, hvd_type type) {
+  const std::size_t element = element_size(type);
+  if (type == HVD_FLOAT16 || type == HVD_BFLOAT16) return sizeof(float);
+  const bool integers = type != HVD_FLOAT32 && type != HVD_FLOAT64 && type != HVD_BOOL;
+  if (op != HVD_AVERAGE || !integers) return element;
+  return element == 8 ? 16 : 8;
 }
 
 void reduce_with(InstructionSet set, hvd_op op, hvd_type type, std::span<const void* const> inputs,
                  void* output, std::size_t count, const Scale& scale) {
-  kernel_for(set)(
-      {op, type, inputs.data(), inputs.size(), output, count, scale.before, scale.after});
+  kernel_for(set)({ReduceStage::whole, op, type, inputs.data(), inputs.size(), output, count,
+                   scale.before, scale.after, inputs.size()});
 }
 
 }  // namespace libhvd

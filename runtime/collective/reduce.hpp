@@ -23,6 +23,19 @@ struct Scale {
 void reduce(hvd_op op, hvd_type type, std::span<const void* const> inputs, void* output,
             std::size_t count, const Scale& scale = {});
 
+// The same in two parts, for inputs that do not come together: what some inputs give is held as it
+// is, not rounded and not divided, and what several of those give is then finished. The inputs of
+// both parts are taken in ascending order; `ranks` are all whose elements are in it. Output and
+// inputs lie apart; what is held is aligned to 16 bytes.
+void reduce_begin(hvd_op op, hvd_type type, std::span<const void* const> inputs, void* held,
+                  std::size_t count, const Scale& scale);
+void reduce_end(hvd_op op, hvd_type type, std::span<const void* const> held, std::size_t ranks,
+                void* output, std::size_t count, const Scale& scale);
+
+// Bytes of an element while it is held: of the type itself, or wider (16-bit floats; the average of
+// integers).
+std::size_t held_size(hvd_op op, hvd_type type);
+
 // What of the processor reduce() may use. It takes the most that there is.
 enum class InstructionSet { plain, avx2, avx512 };
 

@@ -171,52 +171,81 @@ constexpr std::size_t block_length(std::size_t start, std::size_t count) {
 #define HVD_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-// `load` makes an element what it is held as.
-template <class T, class Hold, class Load, class Combine, class Finish>
-void reduce_blocks(const ReduceJob& job, Load load, Combine combine, Finish finish) {
-  T* const output = static_cast<T*>(job.output);
-  const auto input = [&](std::size_t rank) { return static_cast<const T*>(job.inputs[rank]); };
+// `load` makes an input's element what it is held as, `store` makes that the output's.
+template <class In, class Out, class Load, class Combine, class Store>
+void reduce_blocks(const ReduceJob& job, Load load, Combine combine, Store store) {
+  Out* const output = static_cast<Out*>(job.output);
+  const auto input = [&](std::size_t rank) { return static_cast<const In*>(job.inputs[rank]); };
   if (job.ranks == 2) {
-    const T* const first = input(0);
-    const T* const second = input(1);
+    const In* const first = input(0);
+    const In* const second = input(1);
     HVD_INDEPENDENT
     for (std::size_t i = 0; i < job.count; ++i)
-      output[i] = Hold::store(finish(combine(load(first[i]), load(second[i]))));
+      output[i] = store(combine(load(first[i]), load(second[i])));
     return;
   }
-  typename Hold::Type held[kBlock];
+  decltype(load(In())) held[kBlock];
   for (std::size_t start = 0; start < job.count; start += kBlock) {
     const std::size_t length = block_length(start, job.count);
     for (std::size_t i = 0; i < length; ++i) held[i] = load(input(0)[start + i]);
     for (std::size_t rank = 1; rank < job.ranks; ++rank) {
-      const T* const next = input(rank) + start;
+      const In* const next = input(rank) + start;
       for (std::size_t i = 0; i < length; ++i) held[i] = combine(held[i], load(next[i]));
     }
-    for (std::size_t i = 0; i < length; ++i) output[start + i] = Hold::store(finish(held[i]));
+    for (std::size_t i = 0; i < length; ++i) output[start + i] = store(held[i]);
+  }
+}
+
+// The stage that the job asks for, of elements T that are held as Hold says.
+template <class T, class Hold, class Load, class Combine, class Finish>
+void reduce_stage(const ReduceJob& job, Load load, Combine combine, Finish finish) {
+  using Value = typename Hold::Type;
+  const auto same = [](Value value) { return value; };
+  const auto store = [finish](Value value) { return Hold::store(finish(value)); };
+  switch (job.stage) {
+    case ReduceStage::begin:
+      return reduce_blocks<T, Value>(job, load, combine, same);
+    case ReduceStage::end:
+      return reduce_blocks<Value, T>(job, same, combine, store);
+    case ReduceStage::whole:
+      return reduce_blocks<T, T>(job, load, combine, store);
+  }
+}
+
+// `count` of an input's elements as floats.
+template <class Half>
+void load_halves(const ReduceJob& job, std::size_t rank, std::size_t start, float* to,
+                 std::size_t count) {
+  if (job.stage == ReduceStage::end) {
+    const float* const from = static_cast<const float*>(job.inputs[rank]) + start;
+    for (std::size_t i = 0; i < count; ++i) to[i] = from[i];
+    return;
+  }
+  const auto before = static_cast<float>(job.before);
+  widen(static_cast<const Half*>(job.inputs[rank]) + start, to, count);
+  if (before != 1) {
+    for (std::size_t i = 0; i < count; ++i) to[i] *= before;
   }
 }
 
 template <class Half, class Combine, class Finish>
 void reduce_halves(const ReduceJob& job, Combine combine, Finish finish) {
-  Half* const output = static_cast<Half*>(job.output);
-  const auto before = static_cast<float>(job.before);
   float held[kBlock];
   float wide[kBlock];
   for (std::size_t start = 0; start < job.count; start += kBlock) {
     const std::size_t length = block_length(start, job.count);
-    widen(static_cast<const Half*>(job.inputs[0]) + start, held, length);
-    if (before != 1) {
-      for (std::size_t i = 0; i < length; ++i) held[i] *= before;
-    }
+    load_halves<Half>(job, 0, start, held, length);
     for (std::size_t rank = 1; rank < job.ranks; ++rank) {
-      widen(static_cast<const Half*>(job.inputs[rank]) + start, wide, length);
-      if (before != 1) {
-        for (std::size_t i = 0; i < length; ++i) wide[i] *= before;
-      }
+      load_halves<Half>(job, rank, start, wide, length);
       for (std::size_t i = 0; i < length; ++i) held[i] = combine(held[i], wide[i]);
     }
+    if (job.stage == ReduceStage::begin) {
+      float* const partial = static_cast<float*>(job.output) + start;
+      for (std::size_t i = 0; i < length; ++i) partial[i] = held[i];
+      continue;
+    }
     for (std::size_t i = 0; i < length; ++i) held[i] = finish(held[i]);
-    narrow(held, output + start, length);
+    narrow(held, static_cast<Half*>(job.output) + start, length);
   }
 }
 
@@ -253,7 +282,7 @@ void reduce_numbers(const ReduceJob& job) {
   using OrderedHold = std::conditional_t<std::is_integral_v<T>, Ordered<T>, Held<T>>;
   using AverageHold = std::conditional_t<std::is_integral_v<T>, Exact<T>, Held<T>>;
   using Average = typename AverageHold::Type;
-  const auto size = static_cast<Average>(job.ranks);
+  const auto size = static_cast<Average>(job.divisor);
   const auto divide = [size](Average sum) { return static_cast<Average>(sum / size); };
   const auto run = [&]<class Hold>(Hold, auto combine, auto finish) {
     const auto load = [](T value) { return Hold::load(value); };
@@ -261,12 +290,12 @@ void reduce_numbers(const ReduceJob& job) {
       if (job.before != 1 || job.after != 1) {
         const auto before = static_cast<T>(job.before);
         const auto after = static_cast<T>(job.after);
-        return reduce_blocks<T, Hold>(
+        return reduce_stage<T, Hold>(
             job, [before](T value) { return value * before; }, combine,
             [after, finish](T value) { return finish(value) * after; });
       }
     }
-    reduce_blocks<T, Hold>(job, load, combine, finish);
+    reduce_stage<T, Hold>(job, load, combine, finish);
   };
   switch (job.op) {
     case HVD_SUM:
@@ -284,7 +313,7 @@ void reduce_numbers(const ReduceJob& job) {
 
 template <class Half>
 void reduce_halves(const ReduceJob& job) {
-  const auto size = static_cast<float>(job.ranks);
+  const auto size = static_cast<float>(job.divisor);
   const auto after = static_cast<float>(job.after);
   const auto same = [after](float value) { return value * after; };
   const auto divide = [size, after](float sum) { return sum / size * after; };
@@ -305,7 +334,7 @@ void reduce_halves(const ReduceJob& job) {
 void reduce_bools(const ReduceJob& job) {
   const auto run = [&](auto combine) {
     const auto load = [](Bool value) { return Held<Bool>::load(value); };
-    reduce_blocks<Bool, Held<Bool>>(job, load, combine, kSame);
+    reduce_stage<Bool, Held<Bool>>(job, load, combine, kSame);
   };
   return job.op == HVD_SUM || job.op == HVD_MAX ? run(kOr) : run(kAnd);
 }

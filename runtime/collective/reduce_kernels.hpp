@@ -8,8 +8,12 @@
 
 namespace libhvd {
 
-// `ranks` inputs; the rest as reduce().
+// What of a reduction a kernel does: all of it, or one of the two parts of reduce.hpp.
+enum class ReduceStage { whole, begin, end };
+
+// `ranks` inputs; the rest as reduce() or the part of it.
 struct ReduceJob {
+  ReduceStage stage;
   hvd_op op;
   hvd_type type;
   const void* const* inputs;
@@ -18,6 +22,7 @@ struct ReduceJob {
   std::size_t count;
   double before;  // factors
   double after;
+  std::size_t divisor;  // of an average
 };
 
 using ReduceKernel = void(const ReduceJob& job);

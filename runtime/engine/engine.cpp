@@ -1,32 +1,53 @@
 #include "engine/engine.hpp"
 
+#include "base/clock.hpp"
 #include "base/signals_blocked.hpp"
-#include "collective/arguments.hpp"
-#include "collective/element.hpp"
 #include "engine/fusion.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <iterator>
-#include <span>
 #include <system_error>
 #include <utility>
 
 namespace libhvd {
 namespace {
 
+constexpr std::size_t kMostTold = 2000;  // names in a turn: they always fit into its news
+// After so many calls in a row that were waited for, the next ones are expected to be, too. The
+// first one that is not then lies for up to two looks.
+constexpr int kHabit = 8;
+constexpr std::chrono::milliseconds kLookAfter{1};
+
 Error stopped() {
   return fail(HVD_ERROR_NOT_INITIALIZED, "hvd_shutdown was called before it was done");
 }
 
+// What all ranks have found out together, and nothing has been written.
 bool is_mistake(const Outcome& outcome) {
-  return !outcome.ok() && outcome.error().status != HVD_ERROR_PEER;
+  return !outcome.ok() && (outcome.error().status == HVD_ERROR_MISMATCH ||
+                           outcome.error().status == HVD_ERROR_INVALID_ARGUMENT);
+}
+
+Error no_handle(std::int64_t handle) {
+  return fail(HVD_ERROR_INVALID_ARGUMENT, "there is no handle " + std::to_string(handle));
 }
 
 }  // namespace
 
-Result<std::shared_ptr<Engine>> Engine::start(std::unique_ptr<Communicator> communicator) {
-  std::shared_ptr<Engine> engine(new Engine(std::move(communicator)));
+Engine::Engine(std::unique_ptr<Communicator> communicator, EngineOptions options)
+    : communicator_(std::move(communicator)),
+      settings_(options.settings),
+      watch_(options.settings, std::move(options.listener)),
+      trace_(std::move(options.recorder), options.process_set),
+      negotiation_(communicator_->size(), options.settings.cache_capacity) {
+  communicator_->on_long_wait([this](const std::string&, std::uint64_t) { look_for_stall(); });
+}
+
+Result<std::shared_ptr<Engine>> Engine::start(std::unique_ptr<Communicator> communicator,
+                                              EngineOptions options) {
+  std::shared_ptr<Engine> engine(new Engine(std::move(communicator), std::move(options)));
   const SignalsBlocked blocked;
   try {
     engine->thread_ = std::thread([raw = engine.get()] { raw->run(); });
@@ -48,167 +69,319 @@ void Engine::stop() {
   communicator_->interrupt();
   work_.notify_all();
   if (thread_.joinable()) thread_.join();
+  {
+    std::unique_lock lock(mutex_);  // a waiting thread may drive: it uses the program's buffers
+    changed_.wait(lock, [this] { return !driven_; });
+  }
   fail_all(stopped());
-  std::unique_lock lock(mutex_);  // a waiting thread may drive: it uses the buffers of the program
-  changed_.wait(lock, [this] { return !driven_; });
+  if (shown_) hide(false);
 }
 
 Result<std::int64_t> Engine::submit(Request request) {
   auto entry = std::make_shared<Pending>();
+  entry->submitted_ns = trace_.submission_ns();
   const std::lock_guard lock(mutex_);
-  if (request.name.empty()) request.name = request.kind + " #" + std::to_string(++unnamed_);
+  if (joined_) {
+    return fail(HVD_ERROR_INVALID_ARGUMENT,
+                title_of(request) + ": this rank has joined, and not all others yet");
+  }
+  if (request.name.empty())
+    request.name = request.kind + " #" + std::to_string(++unnamed_[request.kind]);
   entry->hash = hash_name(request.name);
+  entry->since_ns = monotonic_ns();
   entry->request = std::move(request);
   if (broken_) {
-    entry->outcome = *broken_;
-  } else if (!in_flight_.emplace(entry->hash, entry).second) {
-    return fail(HVD_ERROR_INVALID_ARGUMENT, entry->request.kind + " \"" + entry->request.name +
-                                                "\": was submitted before, and is not done yet");
+    entry->outcome = with_context(title_of(entry->request), *broken_);
+  } else if (const auto [place, is_new] = in_flight_.emplace(entry->hash, entry); !is_new) {
+    Pending& before = *place->second;
+    if (!before.runs) before.request.options.fault = "it was submitted twice";
+    return fail(HVD_ERROR_INVALID_ARGUMENT,
+                title_of(before.request) + ": was submitted before, and is not done yet");
   } else {
     fresh_.push_back(entry);
-    has_fresh_.store(true, std::memory_order_seq_cst);
-    if (driven_) {
-      communicator_->stir();
-    } else {
-      work_.notify_one();
-    }
+    wake_driver();
   }
   handles_.emplace(++last_handle_, std::move(entry));
   return last_handle_;
 }
 
+// There is something to tell.
+void Engine::wake_driver() {
+  has_fresh_.store(true, std::memory_order_seq_cst);
+  if (driven_) {
+    communicator_->stir();
+  } else if (!looking_) {
+    work_.notify_one();
+  }
+}
+
+std::uint64_t Engine::submitted() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::uint64_t>(last_handle_);
+}
+
 Result<bool> Engine::done(std::int64_t handle) {
   const std::lock_guard lock(mutex_);
   const auto found = handles_.find(handle);
-  if (found == handles_.end())
-    return fail(HVD_ERROR_INVALID_ARGUMENT, "there is no handle " + std::to_string(handle));
-  return found->second->outcome.has_value();
+  if (found == handles_.end()) return no_handle(handle);
+  const bool done = found->second->outcome.has_value();
+  if (!done && std::exchange(looking_, false)) {  // who asks does not wait
+    awaited_ = 0;
+    work_.notify_one();
+  }
+  return done;
+}
+
+std::pair<std::string, std::string> Engine::titles(std::int64_t handle) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = handles_.find(handle);
+  if (found == handles_.end()) return {};
+  return {found->second->request.kind, found->second->request.name};
 }
 
 Outcome Engine::wait(std::int64_t handle) {
   std::unique_lock lock(mutex_);
   const auto found = handles_.find(handle);
-  if (found == handles_.end())
-    return fail(HVD_ERROR_INVALID_ARGUMENT, "there is no handle " + std::to_string(handle));
+  if (found == handles_.end()) return no_handle(handle);
   const Entry entry = found->second;
   handles_.erase(found);
+  return wait(lock, entry);
+}
+
+Outcome Engine::wait(std::unique_lock<std::mutex>& lock, const Entry& entry) {
   while (!entry->outcome) {
-    if (driven_) {
-      changed_.wait(lock);
+    if (!driven_ && !stop_) {
+      drive(lock, entry.get());
       continue;
     }
-    driven_ = true;
-    lock.unlock();
-    drive(entry.get());
-    lock.lock();
-    driven_ = false;
-    changed_.notify_all();
-    if (!in_flight_.empty()) work_.notify_one();
+    if (by_own_thread_) {
+      hands_over_.store(true, std::memory_order_seq_cst);
+      communicator_->stir();
+    }
+    ++waiting_;
+    changed_.wait(lock);
+    --waiting_;
   }
+  if (waiting_ == 0 && !driven_ && !looking_ && busy()) work_.notify_one();
   return *entry->outcome;
+}
+
+void Engine::drive(std::unique_lock<std::mutex>& lock, const Pending* until) {
+  driven_ = true;
+  ++drives_;
+  by_own_thread_ = until == nullptr;
+  lock.unlock();
+  take_turns(until);
+  lock.lock();
+  driven_ = false;
+  by_own_thread_ = false;
+  const bool handed_over = hands_over_.exchange(false, std::memory_order_seq_cst);
+  const bool awaited = until != nullptr ? negotiation_.ready().empty() : handed_over;
+  awaited_ = awaited ? std::min(awaited_ + 1, kHabit) : 0;
+  changed_.notify_all();
+  const bool looked = std::exchange(looking_, awaited_ == kHabit);
+  if (looked != looking_ || (!looking_ && busy())) work_.notify_one();
+}
+
+void Engine::join() {
+  const std::lock_guard lock(mutex_);
+  join_ = std::make_shared<Pending>();
+  if (broken_) {
+    join_->outcome = *broken_;
+    return;
+  }
+  joined_ = true;
+  join_told_ = false;
+  wake_driver();
+}
+
+Outcome Engine::wait_joined() {
+  std::unique_lock lock(mutex_);
+  return wait(lock, join_);
 }
 
 void Engine::run() {
   std::unique_lock lock(mutex_);
-  while (true) {
-    work_.wait(lock, [this] { return stop_ || (!driven_ && !in_flight_.empty()); });
-    if (stop_) return;
-    driven_ = true;
-    lock.unlock();
-    drive(nullptr);
-    lock.lock();
-    driven_ = false;
-    changed_.notify_all();
+  const auto due = [this] {
+    return stop_ || looking_ || (!driven_ && waiting_ == 0 && !broken_ && busy());
+  };
+  while (!stop_) {
+    work_.wait(lock, due);
+    if (looking_) {
+      look_whether_driven(lock);
+    } else if (!stop_) {
+      drive(lock, nullptr);
+    }
   }
 }
 
-// Goes from round to round while there is something to do; until one thing is done, if any is
-// given.
-void Engine::drive(const Pending* until) {
-  while (true) {
+void Engine::look_whether_driven(std::unique_lock<std::mutex>& lock) {
+  const std::uint64_t before = drives_;
+  work_.wait_for(lock, kLookAfter, [this] { return stop_ || !looking_; });
+  looking_ = looking_ && drives_ != before;
+}
+
+// Goes from turn to turn while there is something to do; until one thing is done, if any is given.
+void Engine::take_turns(const Pending* until) {
+  const bool own_thread = until == nullptr;
+  const auto hands_over = [&] { return own_thread && hands_over_.load(std::memory_order_seq_cst); };
+  while (!hands_over()) {
     {
       const std::lock_guard lock(mutex_);
-      if (stop_ || in_flight_.empty() || (until != nullptr && until->outcome)) return;
+      if (stop_ || broken_ || !busy() || (until != nullptr && may_leave(*until))) return;
     }
     try {
-      Outcome outcome = communicator_->wait_for_news(
-          [this] { return has_fresh_.load(std::memory_order_seq_cst); });
-      if (outcome.ok()) outcome = round(take_fresh());
+      Outcome outcome = Done{};
+      if (negotiation_.ready().empty()) {
+        meeting_ = false;
+        outcome = communicator_->wait_for_news([&] {
+          look_for_stall();
+          return has_fresh_.load(std::memory_order_seq_cst) || hands_over();
+        });
+        if (outcome.ok() && hands_over()) return;
+      }
+      meeting_ = true;
+      if (outcome.ok() && !stopping()) outcome = turn();
       if (!outcome.ok()) fail_all(outcome.error());
+      if (!outcome.ok() && shown_) hide(false);
     } catch (const std::exception& exception) {
       fail_all(fail(HVD_ERROR_SYSTEM, std::string("the engine: ") + exception.what()));
+      communicator_->condemn(FailureKind::broken, communicator_->rank());
     }
   }
 }
 
-// What has been submitted since the last round, as far as one round tells it.
-std::vector<Engine::Entry> Engine::take_fresh() {
-  const std::lock_guard lock(mutex_);
-  const std::size_t most = std::min(fresh_.size(), Communicator::kMostNews);
-  const auto end = fresh_.begin() + static_cast<std::ptrdiff_t>(most);
-  std::vector<Entry> taken(std::make_move_iterator(fresh_.begin()), std::make_move_iterator(end));
-  fresh_.erase(fresh_.begin(), end);
-  has_fresh_.store(!fresh_.empty(), std::memory_order_seq_cst);
-  return taken;
+// Whether a thread that waits for this may go. What is ready besides is carried out first, as a
+// step of training waits for that too, and handing it to the engine's thread costs all ranks its
+// waking; but not what the program itself has said is less urgent.
+bool Engine::may_leave(const Pending& until) const {
+  if (!until.outcome) return false;
+  const auto& ready = negotiation_.ready();
+  return ready.empty() || ready.front().priority < until.request.priority;
 }
 
-Outcome Engine::round(const std::vector<Entry>& fresh) {
-  std::vector<std::uint64_t> news;
-  for (const Entry& entry : fresh) news.push_back(entry->hash);
-  std::vector<std::uint64_t> complete_names;
-  HVD_CHECK(communicator_->exchange_news(news, [&](std::uint64_t name) {
-    int& ranks = told_[name];
-    if (++ranks < communicator_->size()) return;
-    told_.erase(name);
-    complete_names.push_back(name);
-  }));
-  if (complete_names.empty()) return Done{};
-  std::vector<Entry> ready;
+bool Engine::stopping() const {
+  const std::lock_guard lock(mutex_);
+  return stop_;
+}
+
+Outcome Engine::turn() {
+  HVD_CHECK(tell());
+  if (!negotiation_.ready().empty()) execute_next();
+  if (negotiation_.all_joined()) end_join();
+  return Done{};
+}
+
+// What has been submitted since the last turn, as far as one turn tells it.
+Outcome Engine::tell() {
   {
     const std::lock_guard lock(mutex_);
-    if (broken_) return Done{};
-    for (const std::uint64_t name : complete_names) ready.push_back(in_flight_.at(name));
+    names_.clear();
+    for (const Entry& entry : fresh_) {
+      if (names_.size() == kMostTold) break;
+      names_.push_back({entry->hash, entry->request.priority});
+    }
+    const bool joins = joined_ && !join_told_ && names_.size() == fresh_.size();
+    const std::size_t told = negotiation_.tell(names_, joins, Communicator::kMostNews, news_);
+    join_told_ = join_told_ || joins;
+    const auto end = fresh_.begin() + static_cast<std::ptrdiff_t>(told);
+    telling_.assign(std::make_move_iterator(fresh_.begin()), std::make_move_iterator(end));
+    fresh_.erase(fresh_.begin(), end);
+    has_fresh_.store(!fresh_.empty(), std::memory_order_seq_cst);
   }
-  execute(ready);
+  bool makes_sense = true;
+  const NewsSettings settings{settings_.fusion_bytes, settings_.cache_capacity};
+  HVD_CHECK(communicator_->exchange_news(
+      news_, settings, [&](int rank, std::span<const std::byte> bytes) {
+        makes_sense = makes_sense && negotiation_.hear(rank, bytes);
+      }));
+  if (!makes_sense) {
+    communicator_->condemn(FailureKind::broken, communicator_->rank());
+    return fail(HVD_ERROR_SYSTEM, "a rank has told what makes no sense");
+  }
+  negotiation_.end_round();
+  for (const Entry& entry : telling_) entry->told = true;
+  telling_.clear();
   return Done{};
 }
 
 // Small allreduces go together. Ranks whose calls do not fit together may see different ones fit
-// for that; but as these then do not fit together either, all are told so, and go on from the same
-// entry one by one.
-void Engine::execute(const std::vector<Entry>& ready) {
-  bool together = true;
-  for (std::span<const Entry> left = ready; !left.empty();) {
-    std::size_t count = 1;
-    if (together) {
-      FusionPlan plan;
-      for (const Entry& entry : left) {
-        if (!plan.add(entry->request)) break;
-      }
-      count = std::max<std::size_t>(1, plan.size());
-    }
-    if (count > 1) {
-      const Outcome outcome = execute_fused(left.first(count));
-      together = !is_mistake(outcome);
-      if (!together) continue;
-      complete(left.first(count), outcome);
-    } else {
-      const Request& request = left.front()->request;
-      CallOptions options = request.options;
-      options.name = request.name.c_str();
-      complete(left.first(1), request.run(*communicator_, options));
-    }
-    left = left.subspan(count);
+// for that, and some none at all; but as these then do not fit together either, all are told so,
+// and carry out one by one what is ready now, which all hold alike.
+void Engine::execute_next() {
+  const bool together =
+      apart_ == 0 && negotiation_.ready().size() > 1 && !negotiation_.somebody_joined();
+  const std::vector<Entry> entries = choose_next(together);
+  if (entries.empty()) return follow_as_joined();
+  const std::uint64_t begin = trace_.begin();
+  const Outcome outcome = execute(entries);
+  if (together && is_mistake(outcome)) {
+    apart_ = negotiation_.ready().size();
+    return;
+  }
+  record(entries, begin, outcome.ok());
+  negotiation_.drop_ready(entries.size());
+  apart_ -= std::min(apart_, entries.size());
+  complete(entries, outcome);
+}
+
+void Engine::follow_as_joined() {
+  const std::uint64_t begin = trace_.begin();
+  trace_.negotiated("join", "", 0);
+  const auto joined = communicator_->join(0);
+  trace_.executed(begin, "join", "", communicator_->facts(), joined.ok());
+  negotiation_.drop_ready(1);
+  if (!joined.ok()) fail_all(joined.error());
+}
+
+// The first of what is ready, and what goes together with it; nothing when this rank has joined
+// before it was submitted here.
+std::vector<Engine::Entry> Engine::choose_next(bool together) {
+  FusionPlan plan(settings_.fusion_bytes);
+  std::vector<Entry> chosen;
+  const std::lock_guard lock(mutex_);
+  for (const NamedTensor& tensor : negotiation_.ready()) {
+    const auto found = in_flight_.find(tensor.name);
+    if (found == in_flight_.end()) break;
+    const Entry& entry = found->second;
+    const bool fits = together && plan.add(entry->request);
+    if (!fits && !chosen.empty()) break;
+    if (!std::exchange(entry->runs, true))
+      trace_.negotiated(entry->request.kind, entry->request.name, entry->submitted_ns);
+    chosen.push_back(entry);
+    if (!fits) break;
+  }
+  return chosen;
+}
+
+Outcome Engine::execute(const std::vector<Entry>& entries) {
+  if (entries.size() > 1) {
+    std::vector<const Request*> requests;
+    for (const Entry& entry : entries) requests.push_back(&entry->request);
+    return run_fused(*communicator_, requests, packed_);
+  }
+  const Pending& entry = *entries.front();
+  CallOptions options = entry.request.options;
+  options.name = entry.request.name.c_str();
+  options.name_hash = entry.hash;
+  return entry.request.run(*communicator_, options);
+}
+
+// In the timeline.
+void Engine::record(const std::vector<Entry>& entries, std::uint64_t begin, bool completed) {
+  const Request& first = entries.front()->request;
+  const CallFacts& facts = communicator_->facts();
+  if (entries.size() == 1) {
+    trace_.executed(begin, first.kind, first.name, facts, completed);
+  } else {
+    trace_.executed_fused(begin, first.kind, static_cast<std::uint32_t>(entries.size()), facts,
+                          completed);
   }
 }
 
-Outcome Engine::execute_fused(std::span<const Entry> entries) {
-  std::vector<const Request*> requests;
-  for (const Entry& entry : entries) requests.push_back(&entry->request);
-  return run_fused(*communicator_, requests, scratch_);
-}
-
-void Engine::complete(std::span<const Entry> entries, const Outcome& outcome) {
+void Engine::complete(const std::vector<Entry>& entries, const Outcome& outcome) {
+  if (shown_ && std::find(entries.begin(), entries.end(), shown_) != entries.end())
+    hide(outcome.ok());
   {
     const std::lock_guard lock(mutex_);
     for (const Entry& entry : entries) {
@@ -219,13 +392,27 @@ void Engine::complete(std::span<const Entry> entries, const Outcome& outcome) {
   changed_.notify_all();
 }
 
+void Engine::end_join() {
+  negotiation_.forget_joined();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!join_->outcome) join_->outcome = Done{};
+    joined_ = false;
+    unnamed_.clear();  // some ranks have made fewer calls than others
+  }
+  changed_.notify_all();
+}
+
 void Engine::fail_all(const Error& error) {
   {
     const std::lock_guard lock(mutex_);
     if (!broken_) broken_ = stop_ ? stopped() : error;
-    for (const auto& [hash, entry] : in_flight_) entry->outcome = *broken_;
+    for (const auto& [hash, entry] : in_flight_)
+      entry->outcome = with_context(title_of(entry->request), *broken_);
     in_flight_.clear();
     fresh_.clear();
+    if (joined_) join_->outcome = *broken_;
+    joined_ = false;
     has_fresh_.store(false, std::memory_order_seq_cst);
   }
   changed_.notify_all();

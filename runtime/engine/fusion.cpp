@@ -2,6 +2,8 @@
 
 #include "collective/arguments.hpp"
 #include "collective/element.hpp"
+#include "engine/device_fusion.hpp"
+#include "gpu/fusion_buffer.hpp"
 
 #include <cstring>
 #include <string>
@@ -12,31 +14,37 @@ bool FusionPlan::add(const Request& request) {
   if (!request.allreduce || !request.options.fault.empty()) return false;
   const AllreduceArguments& own = *request.allreduce;
   if (!allreduce_is_sound(own.input, own.output, own.count, own.type, own.op)) return false;
-  const std::size_t bytes = own.count * element_size(own.type);
-  if (bytes > kLargestFusedBytes || bytes_ + bytes > kFusionBytes) return false;
+  const bool on_device = request.device_call != nullptr;
+  if (request.options.place.on_device != on_device) return false;
+  std::size_t bytes = own.count * element_size(own.type);
+  if (bytes > (on_device ? kLargestDevicePiece : kLargestFusedBytes)) return false;
+  if (on_device) bytes = aligned_piece(bytes);
+  const std::size_t room = on_device && most_bytes_ > 0 ? kDeviceFusionBytes : most_bytes_;
+  if (bytes_ + bytes > room) return false;
   if (first_ == nullptr) {
     first_ = &request;
   } else {
     const AllreduceArguments& first = *first_->allreduce;
     const Scale& scale = first_->options.scale;
     if (own.type != first.type || own.op != first.op ||
+        on_device != (first_->device_call != nullptr) ||
         request.options.scale.before != scale.before || request.options.scale.after != scale.after)
       return false;
   }
-  ++size_;
   bytes_ += bytes;
   return true;
 }
 
 Outcome run_fused(Communicator& communicator, std::span<const Request* const> requests,
                   std::vector<std::byte>& scratch) {
+  if (requests.front()->device_call) return run_fused_on_device(communicator, requests);
   scratch.clear();
   std::string name;  // the same on two ranks only when they have packed the same
   for (const Request* request : requests) {
     const AllreduceArguments& own = *request->allreduce;
     const auto* const bytes = static_cast<const std::byte*>(own.input);
     scratch.insert(scratch.end(), bytes, bytes + own.count * element_size(own.type));
-    name += request->name + ' ' + std::to_string(own.count) + '\n';
+    name += (name.empty() ? "" : ", ") + request->name + " (" + std::to_string(own.count) + ")";
   }
   const AllreduceArguments& first = *requests.front()->allreduce;
   CallOptions options = requests.front()->options;

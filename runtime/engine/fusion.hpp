@@ -13,18 +13,20 @@ namespace libhvd {
 
 // Larger ones gain less by sharing a meeting than packing them costs.
 inline constexpr std::size_t kLargestFusedBytes = 4 * 1024;
-inline constexpr std::size_t kFusionBytes = 64 * 1024;  // all together
 
-// Which requests, taken in order, go together: sound allreduces of one type, op and factors.
+// Which requests, taken in order, go together: sound allreduces of one type, op, factors and kind
+// of memory (for device memory see gpu/fusion_buffer.hpp).
 class FusionPlan {
  public:
+  // `most_bytes`: of all together.
+  explicit FusionPlan(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+
   // False: this one does not go with the ones before.
   bool add(const Request& request);
-  std::size_t size() const { return size_; }
 
  private:
   const Request* first_ = nullptr;
-  std::size_t size_ = 0;
+  std::size_t most_bytes_;
   std::size_t bytes_ = 0;
 };
 

@@ -3,9 +3,12 @@
 
 #include "base/result.hpp"
 #include "collective/communicator.hpp"
+#include "gpu/device_calls.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -21,11 +24,18 @@ struct AllreduceArguments {
 };
 
 struct Request {
-  std::string kind;     // "allreduce"
-  CallOptions options;  // its name is `name`
-  std::string name;     // "": the engine gives it one, by kind and order
+  std::string kind;           // "allreduce"
+  CallOptions options;        // its name is `name`
+  std::string name;           // "": the engine gives it one, by kind and order
+  std::int32_t priority = 0;  // of those that are ready, the largest first
   std::function<Outcome(Communicator&, const CallOptions&)> run;
   std::optional<AllreduceArguments> allreduce;
+  std::shared_ptr<DeviceCall> device_call;  // when the buffers are in device memory
 };
+
+// `allreduce "grad.3"`, for messages.
+inline std::string title_of(const Request& request) {
+  return request.kind + " \"" + request.name + '"';
+}
 
 }  // namespace libhvd

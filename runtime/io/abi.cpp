@@ -42,7 +42,7 @@ hvd_status hvd_on_root(hvd_body body, void* argument, int root, const hvd_option
       const hvd_status status = body(argument, &text);
       if (status != HVD_OK) own = fail(status, text == nullptr ? "" : text);
     }
-    return libhvd::collective("hvd_on_root", options,
+    return libhvd::collective("hvd_on_root", libhvd::read_options(options),
                               [&](Communicator& communicator, CallOptions read) {
                                 if (body == nullptr) read.fault = "hvd_on_root: a null pointer";
                                 return libhvd::share_outcome(communicator, own, root, read);
@@ -51,7 +51,7 @@ hvd_status hvd_on_root(hvd_body body, void* argument, int root, const hvd_option
 }
 
 hvd_status hvd_log_open(const char* path, hvd_log** log, const hvd_options* options) {
-  return libhvd::collective("hvd_log_open", options,
+  return libhvd::collective("hvd_log_open", libhvd::read_options(options),
                             [=](Communicator& communicator, CallOptions read) -> Outcome {
                               if (path == nullptr || log == nullptr)
                                 read.fault = "hvd_log_open: a null pointer";

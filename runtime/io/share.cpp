@@ -31,7 +31,7 @@ Outcome share_outcome(Communicator& communicator, const Outcome& own, int root,
   text.resize(header.length);
   HVD_CHECK(communicator.broadcast(text.data(), text.size(), HVD_UINT8, root, options));
   if (is_root) return own;
-  return fail(header.status, "rank " + std::to_string(root) + ": " + text);
+  return fail(header.status, "rank " + std::to_string(communicator.number(root)) + ": " + text);
 }
 
 }  // namespace libhvd

@@ -44,6 +44,12 @@ std::span<char> put_text(std::span<char> field, std::string_view text) {
   return field.subspan(length);
 }
 
+// "allreduce grad.3"
+void put_title(std::span<char> field, std::string_view kind, const char* name) {
+  const std::span<char> rest = put_text(field, kind);
+  if (name != nullptr) put_text(put_text(rest, " "), name);
+}
+
 // The writer's side of a seqlock: the number is odd while we are inside.
 class Writing {
  public:
@@ -119,8 +125,7 @@ Result<StatusPage> StatusPage::attach(const Environment& environment) {
 void StatusPage::begin_collective(std::string_view kind, const char* name, std::uint64_t now_ns) {
   if (page() == nullptr) return;
   const Writing writing(page()->collective_sequence);
-  const std::span<char> rest = put_text(page()->collective_name, kind);
-  if (name != nullptr) put_text(put_text(rest, " "), name);
+  put_title(page()->collective_name, kind, name);
   put(page()->collective_start_ns, now_ns);
   put(page()->collective_active, 1u);
 }
@@ -133,6 +138,32 @@ void StatusPage::end_collective(bool completed, std::uint64_t duration_ns,
   add(page()->collectives, std::uint64_t{completed});
   add(page()->collective_ns, duration_ns);
   add(page()->waiting_ns, waiting_ns);
+}
+
+void StatusPage::set_background(std::string_view kind, const char* name, std::uint64_t start_ns,
+                                std::string_view missing) {
+  if (page() == nullptr) return;
+  const Writing writing(page()->background_sequence);
+  put_title(page()->background_name, kind, name);
+  put_text(page()->background_missing, missing);
+  put(page()->background_start_ns, start_ns);
+  put(page()->background_active, 1u);
+}
+
+void StatusPage::clear_background(bool completed) {
+  if (page() == nullptr || take(page()->background_active) == 0) return;
+  const Writing writing(page()->background_sequence);
+  put(page()->background_active, 0u);
+  add(page()->backgrounds, std::uint64_t{completed});
+}
+
+void StatusPage::set_missing(std::string_view missing) {
+  if (page() == nullptr) return;
+  const Writing writing(page()->background_sequence);
+  put_text(page()->background_name, field_text(page()->collective_name));
+  put_text(page()->background_missing, missing);
+  put(page()->background_start_ns, take(page()->collective_start_ns));
+  put(page()->background_active, 1u);
 }
 
 void StatusPage::set_step(std::uint64_t step) {
@@ -171,6 +202,10 @@ Notice StatusPage::notice() const {
         static_cast<double>(static_cast<std::int64_t>(deadline - monotonic_ns())) / 1e9;
   }
   return notice;
+}
+
+bool StatusPage::launcher_tells_stalls() const {
+  return page() != nullptr && (take(page()->launcher_duties) & HVD_LAUNCHER_TELLS_STALLS) != 0;
 }
 
 }  // namespace libhvd

@@ -36,6 +36,16 @@ class StatusPage {
   // `duration_ns` in all, `waiting_ns` of it waiting for other ranks.
   void end_collective(bool completed, std::uint64_t duration_ns, std::uint64_t waiting_ns);
 
+  // Of the collectives in the background that wait for other ranks, the one that has waited
+  // longest, since `start_ns`; the missing ranks as "2,5-7". May be called while another thread
+  // begins or ends a collective; not by several threads at a time.
+  void set_background(std::string_view kind, const char* name, std::uint64_t start_ns,
+                      std::string_view missing);
+  void clear_background(bool completed);
+  // Shows the collective in progress there too, with the ranks that it waits for: whom a launcher
+  // that knows only of all ranks would look for in vain. The caller is who has begun it.
+  void set_missing(std::string_view missing);
+
   void set_step(std::uint64_t step);
   void set_epoch(std::uint64_t epoch);
   void add_samples(std::uint64_t samples);
@@ -43,6 +53,9 @@ class StatusPage {
   void set_left();  // a clean hvd_shutdown
 
   Notice notice() const;
+
+  // The launcher says which ranks others wait for in a collective, so nobody else needs to.
+  bool launcher_tells_stalls() const;
 
  private:
   explicit StatusPage(Mapping mapping) : mapping_(std::move(mapping)) {}

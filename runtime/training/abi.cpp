@@ -18,7 +18,8 @@ using libhvd::Session;
 hvd_status hvd_average_metrics(double* values, size_t count, double weight,
                                const hvd_options* options) {
   return libhvd::collective(
-      "hvd_average_metrics", options, [=](Communicator& communicator, CallOptions read) {
+      "hvd_average_metrics", libhvd::read_options(options),
+      [=](Communicator& communicator, CallOptions read) {
         const bool missing = values == nullptr && count > 0;
         if (missing) read.fault = "hvd_average_metrics: a null pointer";
         return libhvd::average_metrics(communicator, {values, missing ? 0 : count}, weight, read);
@@ -28,7 +29,7 @@ hvd_status hvd_average_metrics(double* values, size_t count, double weight,
 hvd_status hvd_early_stopping_update(hvd_early_stopping* state, double metric, int* is_best,
                                      int* stop, const hvd_options* options) {
   return libhvd::collective(
-      "hvd_early_stopping_update", options,
+      "hvd_early_stopping_update", libhvd::read_options(options),
       [=](Communicator& communicator, CallOptions read) -> Outcome {
         hvd_early_stopping nothing{};
         if (state == nullptr) read.fault = "hvd_early_stopping_update: a null pointer";
@@ -48,7 +49,8 @@ hvd_status hvd_watch_signal(int signum) {
 hvd_status hvd_agree_stop(uint64_t step, double seconds_needed, int wish, hvd_stop* stop,
                           const hvd_options* options) {
   return libhvd::collective_of_session(
-      "hvd_agree_stop", options, [=](Session& session, CallOptions read) -> Outcome {
+      "hvd_agree_stop", libhvd::read_options(options),
+      [=](Session& session, CallOptions read) -> Outcome {
         if (stop == nullptr || stop->struct_size != sizeof *stop)
           read.fault = "hvd_agree_stop: struct_size must be sizeof(hvd_stop)";
         if (std::isnan(seconds_needed)) read.fault = "hvd_agree_stop: seconds_needed is NaN";

@@ -68,9 +68,11 @@ void Bridge::run() {
     look_for_silent_hosts(now);
     judge_suspect(now);
     send_all(now);
+    note_whether_failure_is_told();
     sleep(now);
   }
   for (BridgeLink& link : links_) link.close();
+  segment_->set_failure_told();
 }
 
 bool Bridge::done(std::uint64_t now) const {
@@ -100,6 +102,13 @@ void Bridge::send_all(std::uint64_t now) {
     if (beat) link.send_beat();
     link.send();
   }
+}
+
+void Bridge::note_whether_failure_is_told() {
+  if (failure_is_told_ || !segment_->failed()) return;
+  const auto told = [](const BridgeLink& link) { return !link.open() || link.failure_is_told(); };
+  failure_is_told_ = std::all_of(links_.begin(), links_.end(), told);
+  if (failure_is_told_) segment_->set_failure_told();
 }
 
 bool Bridge::has_news() const {

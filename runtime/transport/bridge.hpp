@@ -11,7 +11,9 @@
 // it; and whoever has published t+1 has finished reading t. This is the rule of lockstep.hpp.
 //
 // What ends the job for a host goes the same way: that a rank has left, and the first failure that
-// was found, whoever found it. A bridge finds these by itself:
+// was found, whoever found it. The rank with the bridge goes on with that failure only when the
+// bridge has told it (Segment::wait_until_failure_is_told), as it may end because of it. A bridge
+// finds these by itself:
 //  - a rank of its own host that is dead, while somebody waits (within 20 ms);
 //  - a connection that ends without a goodbye: the process with the bridge there has died. It may
 //    have ended because of another failure, word of which is on its way: so this is said after 20
@@ -69,6 +71,7 @@ class Bridge {
   void notice_own_stop(std::uint64_t now);
   void begin_leaving(std::uint64_t now);
   void send_all(std::uint64_t now);
+  void note_whether_failure_is_told();
   void sleep(std::uint64_t now);
   int sleep_ms(std::uint64_t now) const;
   bool has_news() const;
@@ -95,6 +98,7 @@ class Bridge {
 
   std::atomic<bool> stop_{false};
   bool leaving_ = false;
+  bool failure_is_told_ = false;
   std::uint64_t leave_by_ns_ = 0;
   std::uint64_t next_beat_ns_ = 0;
   std::uint64_t next_look_ns_ = 0;

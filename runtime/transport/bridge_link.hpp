@@ -54,6 +54,10 @@ class BridgeLink {
   void send();
   // Whether send() would do something now.
   bool has_news() const { return pending_ == 0 ? pick().has_value() : !blocked_; }
+  // The first failure is on its way, all of it, or cannot be.
+  bool failure_is_told() const {
+    return broken_ || said_goodbye_ || (told_failure_ && pending_ == 0);
+  }
   // The connection took less than there is: send() again when it is writable.
   bool blocked() const { return blocked_; }
 

@@ -23,6 +23,14 @@ std::string describe_failure(const Failure& failure) {
              "(HVD_HOST_TIMEOUT says how long to wait)";
     case FailureKind::garbled:
       return host + " has sent what makes no sense";
+    case FailureKind::broken:
+      return "libhvd cannot go on in " + who + ". See its own error for why";
+    case FailureKind::stalled:
+      return who +
+             " has kept others waiting too long (HVD_STALL_SHUTDOWN_TIME_SECONDS says how long "
+             "they may)";
+    case FailureKind::device:
+      return "NCCL or CUDA has failed on " + who + ". See its own error for why";
   }
   return who + " has failed";
 }
@@ -35,7 +43,7 @@ std::optional<PackedFailure> unpack_failure(std::uint64_t word, int size) {
   const std::uint64_t kind = word >> 32;
   const std::uint64_t rank = word & 0xffffffffu;
   if (kind < static_cast<std::uint64_t>(FailureKind::died) ||
-      kind > static_cast<std::uint64_t>(FailureKind::garbled) ||
+      kind > static_cast<std::uint64_t>(FailureKind::stalled) ||
       rank >= static_cast<std::uint64_t>(size)) {
     return std::nullopt;
   }

@@ -14,12 +14,15 @@ enum class FailureKind : std::uint8_t {
   forked,
   silent,   // nothing has come from the rank's host for too long
   garbled,  // what comes from the rank's host makes no sense
+  device,   // NCCL or CUDA has failed there
+  broken,   // libhvd cannot go on there: it has no memory, say
+  stalled,  // others have waited for the rank longer than the user allows
 };
 
 // The first failure that was found, which is the one that all ranks name.
 struct Failure {
   FailureKind kind;
-  int rank;
+  int rank;                     // in the job
   std::uint32_t pid;            // of that rank's process
   std::string host;             // that rank's host; "" when all ranks are on one
   std::vector<int> host_ranks;  // the ranks there

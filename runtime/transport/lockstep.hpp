@@ -8,7 +8,8 @@
 // One thread at a time. A wait spins shortly (not where ranks share processors), then yields the
 // processor, then sleeps on a futex; asleep it looks every 20 ms whether the peers that it waits
 // for still live. The first rank to find a failure writes it into the segment, so that all name the
-// same one. After a failure every step fails at once with it.
+// same one; the rank with the bridge returns with it when the other hosts have been told. After a
+// failure every step fails at once with it.
 #pragma once
 
 #include "transport/failure.hpp"
@@ -19,6 +20,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace libhvd {
 
@@ -47,11 +50,35 @@ class Lockstep {
   std::optional<Failure> step();
   const Area& theirs(int rank) const { return block(rank).areas[step_ % 2]; }
 
+  // A step of the ranks of this host alone: returns when all of them have come, and brings nothing
+  // but that.
+  std::optional<Failure> step_on_host();
+
+  // Waits for what does not come through the segment. `turn` waits for it, for at most so many
+  // milliseconds, and says whether it is there; and if it cannot come any more, as the connection
+  // to a rank has ended, that rank. Why that is so is then given some time to become known.
+  struct Turn {
+    bool over = false;
+    std::optional<int> lost = {};
+  };
+  std::optional<Failure> wait_outside(const std::function<Turn(int most_ms)>& turn);
+
   // Tells the peers that this rank takes part no more.
   void leave();
 
-  // Ends the job for all ranks because of a mistake of this one. Safe in a forked child.
-  void condemn(FailureKind kind);
+  // Ends the job for all ranks because of what `rank` has done. Safe in a forked child.
+  void condemn(FailureKind kind, int rank) { segment_->set_failure(kind, rank); }
+
+  // Called every 20 ms or so while a step waits. Set it before the first step.
+  void on_long_wait(std::function<void(std::uint64_t waited_ns)> hook) {
+    while_waiting_ = std::move(hook);
+  }
+  // The ranks that have not published the step.
+  std::vector<int> absent() const;
+
+  // Any thread: why what the ranks have begun together cannot end, if so. That one has left is no
+  // such reason, as it has done its part before.
+  std::optional<Failure> find_failure();
 
   // Waits until a peer has published the next step, or `ready`. In the second lane only. `ready` is
   // asked again whenever anything was published there, and after stir().
@@ -69,24 +96,36 @@ class Lockstep {
 
  private:
   RankBlock& block(int rank) const { return segment_->block(first_block_ + rank); }
-  std::optional<Failure> wait_for(int rank);
-  bool reached(int rank) const;
-  bool published(int rank) const;
+
+  // Who goes in step: each kind of step counts for itself.
+  enum class Among { all, host };
+  std::atomic<std::uint32_t>& arrived(int rank, Among among) const;
+  std::atomic<std::uint32_t>& sleepers(int rank, Among among) const;
+
+  std::optional<Failure> wait_for(int rank, Among among);
+  bool reached(int rank, Among among) const;
+  bool spin_for(int rank, Among among) const;
   bool anybody_ahead() const;
   std::optional<Failure> find_missing();
-  void sleep_on(int rank);
-  std::optional<Failure> diagnose(int awaited);
+  void sleep_on(int rank, Among among);
+  std::optional<Failure> diagnose(int awaited, Among among);
+  std::optional<Failure> look_outside();
+  Failure judge(int lost);
   Failure record(FailureKind kind, int rank);
+  std::optional<Failure> passed_on(std::optional<Failure> failure);
 
   std::shared_ptr<Segment> segment_;
   int rank_;
   int size_;
-  int first_block_;  // of the lane
+  int first_block_;          // of the lane
+  std::vector<int> locals_;  // the others of this host, once we step among them
   std::uint32_t step_ = 0;
+  std::uint32_t step_on_host_ = 0;
   Brief brief_{};
   std::uint64_t waited_ns_ = 0;
   bool crowded_ = true;  // until all have announced themselves
   std::optional<Failure> failure_;
+  std::function<void(std::uint64_t)> while_waiting_;
   std::atomic<bool> interrupted_{false};
 };
 

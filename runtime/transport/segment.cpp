@@ -1,10 +1,12 @@
 #include "transport/segment.hpp"
 
+#include "base/clock.hpp"
 #include "base/hex.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
 #include "transport/futex.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -20,7 +22,7 @@ namespace libhvd {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x314d485344564844u;  // "DHVDSHM1" in memory
-constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kVersion = 5;
 
 std::size_t bytes_for(int size) {
   return sizeof(SegmentHeader) + static_cast<std::size_t>(kLanes * size) * sizeof(RankBlock);
@@ -41,26 +43,49 @@ Result<Mapping> map(int file, std::size_t bytes, std::uint64_t begin = 0) {
   return Mapping(address, bytes);
 }
 
+// Marks a range of the file without a name.
+constexpr std::uint64_t kInMemory = std::uint64_t{1} << 62;
+
+// Where the nonce stands in that file when the blocks do not.
+constexpr std::size_t kProofBytes = kPage;
+
+std::string link_to_memory(const SegmentName& name) {
+  return name.path + ".memory";
+}
+
 // New memory reads as zero, which is every field's first value; only these differ.
 void begin_lifetime(const Mapping& mapping, int size, const Nonce& nonce) {
   auto* header = new (mapping.data()) SegmentHeader{};
   header->size = static_cast<std::uint32_t>(size);
   header->nonce = nonce;
   header->end.store(whole_pages(bytes_for(size)), std::memory_order_relaxed);
+  header->memory_end.store(std::max(whole_pages(bytes_for(size)), kProofBytes),
+                           std::memory_order_relaxed);
   header->version = kVersion;
   header->magic = kMagic;
+  auto* const blocks = reinterpret_cast<RankBlock*>(mapping.data() + sizeof(SegmentHeader));
+  for (int rank = 0; rank < size; ++rank) blocks[rank].number = static_cast<std::uint32_t>(rank);
 }
 
 Error no_room(const std::string& where, std::size_t bytes, const std::string& who,
               int errno_value) {
   Error error =
-      fail_errno("the shared memory in " + where + " has no room for " +
+      fail_errno("the shared memory" + (where.empty() ? "" : " in " + where) + " has no room for " +
                      std::to_string((bytes + 1023) / 1024) + " KiB, which " + who + " need",
                  errno_value);
   error.message +=
       ". Free some, make it larger (in a container: --shm-size), or name another directory of "
       "memory in HVD_SHM_DIR";
   return error;
+}
+
+// For blocks that the folder had no room for.
+Result<MemoryFile> open_blocks_in_memory(const SegmentName& name, int size) {
+  auto memory = MemoryFile::open(link_to_memory(name));
+  if (memory.ok()) return memory;
+  const std::string directory = name.path.substr(0, name.path.rfind('/'));
+  return with_context(memory.error().message,
+                      no_room(directory, bytes_for(size), std::to_string(size) + " ranks", ENOSPC));
 }
 
 struct flock byte_of(int rank) {
@@ -101,8 +126,8 @@ void SegmentFile::remove_name() {
 }
 
 Result<Segment> Segment::anonymous(int size) {
-  Fd memory(::memfd_create("hvd", MFD_CLOEXEC));
-  if (!memory || ::ftruncate(memory.get(), static_cast<off_t>(bytes_for(size))) != 0)
+  HVD_TRY(MemoryFile memory, MemoryFile::create());
+  if (::ftruncate(memory.get(), static_cast<off_t>(bytes_for(size))) != 0)
     return fail_errno("cannot make shared memory", errno);
   HVD_TRY(Mapping mapping, map(memory.get(), bytes_for(size)));
   begin_lifetime(mapping, size, Nonce{});
@@ -113,12 +138,38 @@ Result<Segment> Segment::create(SegmentFile file, int size) {
   // Not ftruncate: a full tmpfs would be noticed only by a SIGBUS in the middle of training.
   const std::size_t bytes = bytes_for(size);
   const int refused = ::posix_fallocate(file.file_.get(), 0, static_cast<off_t>(bytes));
-  if (refused != 0) {
+  auto memory = MemoryFile::create(link_to_memory(file.name()));
+  if (refused != 0 &&
+      (!memory.ok() || memory->reserve(0, bytes) != 0 || ::ftruncate(file.file_.get(), 0) != 0)) {
     return no_room(file.directory(), bytes, std::to_string(size) + " ranks", refused);
   }
-  HVD_TRY(Mapping mapping, map(file.file_.get(), bytes));
+  HVD_TRY(Mapping mapping, map(refused == 0 ? file.file_.get() : memory->get(), bytes));
   begin_lifetime(mapping, size, file.name().nonce);
-  return Segment(std::move(file), Fd(), std::move(mapping));
+  Segment segment(std::move(file), memory.ok() ? std::move(*memory) : MemoryFile(),
+                  std::move(mapping));
+  if (refused == 0) segment.prove_memory();
+  return segment;
+}
+
+// By the nonce at its beginning, like the blocks'.
+void Segment::prove_memory() {
+  const Nonce& nonce = name().nonce;
+  const auto bytes = static_cast<ssize_t>(nonce.size());
+  if (memory_ && ::pwrite(memory_.get(), nonce.data(), nonce.size(), 0) == bytes) return;
+  header().memory_is_private.store(1, std::memory_order_relaxed);
+}
+
+// Of one who has opened the file: without the other one all go without it.
+void Segment::find_memory() {
+  Nonce nonce{};
+  auto memory = MemoryFile::open(link_to_memory(name()));
+  const auto bytes = static_cast<ssize_t>(nonce.size());
+  if (memory.ok() && ::pread(memory->get(), nonce.data(), nonce.size(), 0) == bytes &&
+      nonce == name().nonce) {
+    memory_ = std::move(*memory);
+  } else {
+    header().memory_is_private.store(1, std::memory_order_relaxed);
+  }
 }
 
 Result<Segment> Segment::create(const std::string& directory, const std::string& job_id, int size) {
@@ -136,21 +187,29 @@ Result<Segment> Segment::open(const SegmentName& name, int size) {
   const std::size_t bytes = bytes_for(size);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return fail_errno("cannot stat " + name.path, errno);
-  if (static_cast<std::size_t>(status.st_size) != bytes) {
+  MemoryFile memory;
+  const bool is_empty = status.st_size == 0;
+  if (is_empty) {
+    HVD_TRY(memory, open_blocks_in_memory(name, size));
+    if (::fstat(memory.get(), &status) != 0) return fail_errno("cannot stat " + name.path, errno);
+  }
+  if (static_cast<std::size_t>(status.st_size) < bytes) {
     return fail(HVD_ERROR_UNSUPPORTED, name.path + " is not the job's segment: its size is " +
                                            std::to_string(status.st_size) + ", not " +
                                            std::to_string(bytes));
   }
-  HVD_TRY(Mapping mapping, map(file.get(), bytes));
+  HVD_TRY(Mapping mapping, map(is_empty ? memory.get() : file.get(), bytes));
   const auto* header = reinterpret_cast<const SegmentHeader*>(mapping.data());
   if (header->magic != kMagic || header->version != kVersion || header->nonce != name.nonce ||
       header->size != static_cast<std::uint32_t>(size)) {
     return fail(HVD_ERROR_UNSUPPORTED, name.path + " is not the job's segment");
   }
-  Segment segment(SegmentFile(std::move(file), name, false), Fd(), std::move(mapping));
+  Segment segment(SegmentFile(std::move(file), name, false), std::move(memory), std::move(mapping));
+  if (!is_empty) segment.find_memory();
   if (segment.header().bridge != 0) {
     HVD_TRY(segment.bell_, Bell::open(segment.bell_path()));
   }
+  HVD_CHECK(segment.map_staging());
   return segment;
 }
 
@@ -158,6 +217,7 @@ Segment::Segment(Segment&& other) noexcept
     : file_(std::move(other.file_)),
       memory_(std::move(other.memory_)),
       mapping_(std::move(other.mapping_)),
+      staging_(std::move(other.staging_)),
       bell_(std::move(other.bell_)),
       bell_named_(std::exchange(other.bell_named_, false)) {}
 
@@ -167,26 +227,44 @@ Segment::~Segment() {
 
 Result<std::uint64_t> Segment::reserve_range(std::size_t bytes) {
   const std::size_t size = whole_pages(bytes);
-  const std::uint64_t begin = header().end.fetch_add(size, std::memory_order_relaxed);
-  // Not ftruncate, for the reason that stands in create().
-  const int refused =
-      ::posix_fallocate(memory_file(), static_cast<off_t>(begin), static_cast<off_t>(size));
-  if (refused == 0) return begin;
-  release_range(begin, size);  // what it may have got before it found no more
+  int refused = 0;
+  if (file_.file_) {
+    const std::uint64_t begin = header().end.fetch_add(size, std::memory_order_relaxed);
+    // Not ftruncate, for the reason that stands in create().
+    refused =
+        ::posix_fallocate(file_.file_.get(), static_cast<off_t>(begin), static_cast<off_t>(size));
+    if (refused == 0) return begin;
+    release_range(begin, size);  // what it may have got before it found no more
+  }
+  if (memory_ && header().memory_is_private.load(std::memory_order_relaxed) == 0) {
+    const std::uint64_t begin = header().memory_end.fetch_add(size, std::memory_order_relaxed);
+    const int refused_here = memory_.reserve(begin, size);
+    if (refused_here == 0) return kInMemory | begin;
+    release_range(kInMemory | begin, size);
+    if (refused == 0) refused = refused_here;
+  }
   return no_room(file_.directory(), size, "the buffers of a rank", refused);
 }
 
-Result<Mapping> Segment::map_range(std::uint64_t begin, std::size_t bytes) const {
-  return map(memory_file(), whole_pages(bytes), begin);
+Segment::FilePlace Segment::place_of(std::uint64_t range) const {
+  if ((range & kInMemory) != 0) return {memory_.get(), range & ~kInMemory};
+  return {file_.file_.get(), range};
 }
 
-void Segment::release_range(std::uint64_t begin, std::size_t bytes) {
-  ::fallocate(memory_file(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
-              static_cast<off_t>(whole_pages(bytes)));
+Result<Mapping> Segment::map_range(std::uint64_t range, std::size_t bytes) const {
+  const FilePlace place = place_of(range);
+  return map(place.file, whole_pages(bytes), place.begin);
+}
+
+void Segment::release_range(std::uint64_t range, std::size_t bytes) {
+  const FilePlace place = place_of(range);
+  ::fallocate(place.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              static_cast<off_t>(place.begin), static_cast<off_t>(whole_pages(bytes)));
 }
 
 void Segment::remove_name() {
   file_.remove_name();
+  memory_.remove_link();
   if (bell_named_) ::unlink(bell_path().c_str());
   bell_named_ = false;
 }
@@ -230,6 +308,25 @@ Outcome Segment::add_bridge(int rank) {
   return Done{};
 }
 
+Outcome Segment::add_staging(std::size_t bytes) {
+  HVD_TRY(const std::uint64_t begin, reserve_range(bytes * kLanes));
+  header().staging = begin;
+  header().staging_bytes = bytes * kLanes;
+  return map_staging();
+}
+
+Outcome Segment::map_staging() {
+  if (header().staging == 0) return Done{};
+  HVD_TRY(staging_, map_range(header().staging, header().staging_bytes));
+  return Done{};
+}
+
+std::span<std::byte> Segment::staging(int lane) const {
+  if (header().staging == 0) return {};
+  const std::size_t bytes = header().staging_bytes / kLanes;
+  return {staging_.data() + static_cast<std::size_t>(lane) * bytes, bytes};
+}
+
 // Ranks of this host say their pid themselves (announce), perhaps at this moment: it is the same.
 void Segment::set_places(const std::vector<RankPlace>& places, int own_host) {
   header().host = static_cast<std::uint32_t>(own_host);
@@ -239,6 +336,11 @@ void Segment::set_places(const std::vector<RankPlace>& places, int own_host) {
     entry.pid.store(places[rank].pid, std::memory_order_relaxed);
     copy_text(entry.host_name, places[rank].host_name);
   }
+}
+
+void Segment::set_numbers(const std::vector<int>& numbers) {
+  for (std::size_t rank = 0; rank < numbers.size(); ++rank)
+    block(static_cast<int>(rank)).number = static_cast<std::uint32_t>(numbers[rank]);
 }
 
 bool Segment::alive(int rank) const {
@@ -259,6 +361,13 @@ void Segment::publish(int block_number, std::uint32_t step) {
   ring();
 }
 
+void Segment::publish_on_host(int block_number, std::uint32_t step) {
+  RankBlock& entry = block(block_number);
+  entry.arrived_on_host.store(step, std::memory_order_seq_cst);
+  if (entry.sleepers_on_host.load(std::memory_order_seq_cst) > 0)
+    futex_wake_all(entry.arrived_on_host);
+}
+
 // As with publish(): either who is about to sleep sees what was done before, or we see it here.
 void Segment::wait_idle(const std::function<bool()>& ready, long most_ns) {
   header().idle.fetch_add(1, std::memory_order_seq_cst);
@@ -275,7 +384,10 @@ void Segment::stir() {
 
 void Segment::set_left(int rank) {
   block(rank).left.store(1, std::memory_order_seq_cst);
-  for (int lane = 0; lane < kLanes; ++lane) futex_wake_all(block(lane * size() + rank).arrived);
+  for (int lane = 0; lane < kLanes; ++lane) {
+    futex_wake_all(block(lane * size() + rank).arrived);
+    futex_wake_all(block(lane * size() + rank).arrived_on_host);
+  }
   ring();
 }
 
@@ -285,8 +397,25 @@ void Segment::set_failure(FailureKind kind, int rank) {
                                                 std::memory_order_seq_cst)) {
     return;
   }
-  for (int number = 0; number < blocks(); ++number) futex_wake_all(block(number).arrived);
+  for (int number = 0; number < blocks(); ++number) {
+    futex_wake_all(block(number).arrived);
+    futex_wake_all(block(number).arrived_on_host);
+  }
   ring();
+}
+
+void Segment::set_failure_told() {
+  header().failure_is_told.store(1, std::memory_order_seq_cst);
+  futex_wake_all(header().failure_is_told);
+}
+
+void Segment::wait_until_failure_is_told(std::uint64_t most_ns) {
+  const std::uint64_t end = monotonic_ns() + most_ns;
+  auto& told = header().failure_is_told;
+  for (std::uint64_t now = monotonic_ns(); now < end && told.load(std::memory_order_seq_cst) == 0;
+       now = monotonic_ns()) {
+    futex_wait(told, 0, static_cast<long>(end - now));
+  }
 }
 
 void Segment::ring() {
@@ -297,8 +426,10 @@ std::optional<Failure> Segment::failure() const {
   const auto packed = unpack_failure(header().failure.load(std::memory_order_acquire), size());
   if (!packed) return std::nullopt;
   const RankBlock& entry = block(packed->rank);
-  return Failure{packed->kind, packed->rank, entry.pid.load(std::memory_order_relaxed),
-                 std::string(field_text(entry.host_name)), ranks_on(static_cast<int>(entry.host))};
+  std::vector<int> beside = ranks_on(static_cast<int>(entry.host));
+  for (int& rank : beside) rank = number(rank);
+  return Failure{packed->kind, number(packed->rank), entry.pid.load(std::memory_order_relaxed),
+                 std::string(field_text(entry.host_name)), beside};
 }
 
 std::optional<int> Segment::bridge() const {
@@ -312,6 +443,12 @@ std::vector<int> Segment::ranks_on(int host) const {
     if (block(rank).host == static_cast<std::uint32_t>(host)) ranks.push_back(rank);
   }
   return ranks;
+}
+
+std::vector<int> Segment::hosts() const {
+  std::vector<int> hosts;
+  for (int rank = 0; rank < size(); ++rank) hosts.push_back(static_cast<int>(block(rank).host));
+  return hosts;
 }
 
 }  // namespace libhvd

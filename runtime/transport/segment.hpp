@@ -10,7 +10,8 @@
 // One rank of the host creates it as a file of its own in shared memory (0600), the others there
 // map it, and once all have, the file's name is removed: what is left is gone with the last
 // process. That a rank is on the same host is proven by mapping the file and finding the nonce in
-// it.
+// it. Beside it there is a file without a name (memory_file.hpp), for what the first one has no
+// room for: memory that ranks share, or all of it, and then the file stays empty.
 //
 // Whether a peer's process lives is told by a lock that it holds on one byte of the file (fcntl
 // F_SETLK, POSIX record locks). The kernel drops the lock when the process ends or calls exec, in
@@ -24,6 +25,7 @@
 #include "base/result.hpp"
 #include "transport/bell.hpp"
 #include "transport/failure.hpp"
+#include "transport/memory_file.hpp"
 
 #include <array>
 #include <atomic>
@@ -31,6 +33,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -84,10 +87,14 @@ struct alignas(4096) RankBlock {
   alignas(kCacheLine) std::atomic<std::uint32_t> arrived;
   // Peers that sleep on it.
   alignas(kCacheLine) std::atomic<std::uint32_t> sleepers;
+  // The same for steps of the ranks of this host alone, of which others hear nothing.
+  alignas(kCacheLine) std::atomic<std::uint32_t> arrived_on_host;
+  alignas(kCacheLine) std::atomic<std::uint32_t> sleepers_on_host;
   // The rank's, in the first lane only.
   alignas(kCacheLine) std::atomic<std::uint32_t> left;  // 1 after a clean shutdown
   std::atomic<std::uint32_t> pid;                       // for messages only
   // Written while the ranks meet, only read after.
+  std::uint32_t number;        // what messages call the rank: its rank in the job
   std::uint32_t host;          // index
   char host_name[kHostBytes];  // "" when all ranks are on one host
   alignas(kCacheLine) Area areas[2];
@@ -98,12 +105,18 @@ struct alignas(4096) SegmentHeader {
   std::uint32_t version;
   std::uint32_t size;
   Nonce nonce;
-  std::uint32_t host;              // index of the host whose segment this is
-  std::uint32_t bridge;            // 1 + the rank here that runs the bridge; 0: none
-  std::atomic<std::uint64_t> end;  // of the file, with all ranges ever reserved
+  std::uint32_t host;                            // index of the host whose segment this is
+  std::uint32_t bridge;                          // 1 + the rank here that runs the bridge; 0: none
+  std::atomic<std::uint64_t> end;                // of the file, with all ranges ever reserved
+  std::atomic<std::uint64_t> memory_end;         // the same of the file without a name
+  std::atomic<std::uint32_t> memory_is_private;  // 1: a rank cannot reach that one
+  std::uint64_t staging;                         // a range; 0: there is none
+  std::uint64_t staging_bytes;                   // of all lanes
   // The processors on which ranks of this host may run, a bit each.
   std::array<std::atomic<std::uint64_t>, kMostProcessors / 64> processors;
   std::atomic<std::uint64_t> failure;  // the first that was found, packed; 0: none
+  // 1: the bridge has passed it on, as far as it can; a futex word.
+  std::atomic<std::uint32_t> failure_is_told;
   // The bridge is about to sleep: who publishes something must ring its bell.
   alignas(kCacheLine) std::atomic<std::uint32_t> bridge_sleeps;
   // How many wait for anybody in the second lane, and what they sleep on.
@@ -159,8 +172,8 @@ class Segment {
   // For ranks of this process only; always alive.
   static Result<Segment> anonymous(int size);
 
-  // Makes the file the segment of `size` ranks. Error: there is no room for it (then the message
-  // says how much is needed).
+  // Makes the file the segment of `size` ranks, or a file without a name where it has no room.
+  // Error: there is no room anywhere (then the message says how much is needed).
   static Result<Segment> create(SegmentFile file, int size);
   // Both in one.
   static Result<Segment> create(const std::string& directory, const std::string& job_id, int size);
@@ -176,6 +189,11 @@ class Segment {
   const SegmentName& name() const { return file_.name(); }
   int size() const { return static_cast<int>(header().size); }
 
+  // What messages call the ranks; at first, by their order here. By who has created it, before
+  // others open it.
+  void set_numbers(const std::vector<int>& numbers);
+  int number(int rank) const { return static_cast<int>(block(rank).number); }
+
   // Shows this process as `rank`: its pid, the lock that says that it lives, and where it may run.
   Outcome announce(int rank);
 
@@ -188,21 +206,28 @@ class Segment {
   // Says where all ranks are, and which host this is. By the same, before any collective.
   void set_places(const std::vector<RankPlace>& places, int own_host);
 
+  // Memory in which the ranks of this host show each other what goes to other hosts: as many bytes
+  // for each lane. By who runs the bridge, before others open the segment. Error: there is no room.
+  Outcome add_staging(std::size_t bytes);
+  std::span<std::byte> staging(int lane) const;
+
   // Whether the process that announced itself as `rank` still runs. Not for one's own rank. Ranks
   // on other hosts are the bridge's concern, and always alive here.
   bool alive(int rank) const;
 
-  // Ranges of the file behind the blocks, for memory that ranks share (shared_memory.hpp), in whole
-  // pages. Error: there is no room.
+  // Ranges of the files behind the blocks, for memory that ranks share (shared_memory.hpp), in
+  // whole pages. Error: there is no room.
   Result<std::uint64_t> reserve_range(std::size_t bytes);
-  Result<Mapping> map_range(std::uint64_t begin, std::size_t bytes) const;
-  void release_range(std::uint64_t begin, std::size_t bytes);
+  Result<Mapping> map_range(std::uint64_t range, std::size_t bytes) const;
+  void release_range(std::uint64_t range, std::size_t bytes);
 
   // All have mapped it: the names are not needed any more.
   void remove_name();
 
   // Tells everybody that waits for it that what was written into the block for this step is there.
   void publish(int block_number, std::uint32_t step);
+  // The same for a step of this host alone.
+  void publish_on_host(int block_number, std::uint32_t step);
   void set_left(int rank);
 
   // Sleeps until somebody publishes in the second lane, stir() is called, or `most_ns` are over;
@@ -213,12 +238,17 @@ class Segment {
   // Keeps the failure unless there is one already, and wakes everybody. Safe in a forked child.
   void set_failure(FailureKind kind, int rank);
   std::optional<Failure> failure() const;
+  // By the bridge, and by its rank, which may end because of the failure: until the bridge has
+  // passed it on, or `most_ns` are over. Else the other hosts would hear first that this rank died.
+  void set_failure_told();
+  void wait_until_failure_is_told(std::uint64_t most_ns);
   bool failed() const { return header().failure.load(std::memory_order_acquire) != 0; }
 
   // The rank here that runs the bridge; nothing when all ranks are on this host.
   std::optional<int> bridge() const;
   const Bell& bell() const { return bell_; }
   std::vector<int> ranks_on(int host) const;
+  std::vector<int> hosts() const;  // by rank
 
   SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(mapping_.data()); }
   int blocks() const { return kLanes * size(); }
@@ -227,18 +257,27 @@ class Segment {
   }
 
  private:
-  Segment(SegmentFile file, Fd memory, Mapping mapping)
+  Segment(SegmentFile file, MemoryFile memory, Mapping mapping)
       : file_(std::move(file)), memory_(std::move(memory)), mapping_(std::move(mapping)) {}
 
-  int memory_file() const { return memory_ ? memory_.get() : file_.file_.get(); }
+  // Where a range lies that reserve_range() has given out.
+  struct FilePlace {
+    int file;
+    std::uint64_t begin;
+  };
+  FilePlace place_of(std::uint64_t range) const;
+  void prove_memory();
+  void find_memory();
 
+  Outcome map_staging();
   std::string bell_path() const { return name().path + ".bell"; }
   void ring();
 
-  SegmentFile file_;  // empty when anonymous
-  Fd memory_;         // when anonymous: a file without a name
+  SegmentFile file_;   // none when anonymous
+  MemoryFile memory_;  // none where it cannot be
   Mapping mapping_;
-  Bell bell_;  // with other hosts
+  Mapping staging_;  // with other hosts, as what follows
+  Bell bell_;
   bool bell_named_ = false;
 };
 

@@ -1,5 +1,7 @@
 #include "transport/shared_memory.hpp"
 
+#include <cerrno>
+#include <cstring>
 #include <iterator>
 
 namespace libhvd {
@@ -25,6 +27,50 @@ void SharedMemory::free(std::byte* memory) {
   if (found == own_.end()) return;
   segment_->release_range(found->second.begin, found->second.mapping.size());
   own_.erase(found);
+}
+
+Outcome SharedMemory::adopt(std::byte* memory, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto after = own_.lower_bound(memory + bytes);
+  if (after != own_.begin()) {
+    const auto& [first, range] = *std::prev(after);
+    if (first + range.mapping.size() > memory)
+      return fail(HVD_ERROR_INVALID_ARGUMENT, "a part of it is shared already");
+  }
+  HVD_TRY(const std::uint64_t begin, segment_->reserve_range(bytes));
+  auto mapping = segment_->map_range(begin, bytes);
+  Outcome done = Done{};
+  if (!mapping.ok()) {
+    done = mapping.error();
+  } else {
+    std::memcpy(mapping->data(), memory, bytes);
+    if (!mapping->move_over(memory)) done = fail_errno("cannot share the memory", errno);
+  }
+  if (done.ok()) {
+    own_.emplace(memory, Range{begin, std::move(*mapping)});
+  } else {
+    segment_->release_range(begin, bytes);
+  }
+  return done;
+}
+
+Outcome SharedMemory::disown(std::byte* memory) {
+  const std::lock_guard lock(mutex_);
+  const auto found = own_.find(memory);
+  if (found == own_.end()) return Done{};
+  Range& range = found->second;
+  const std::size_t bytes = range.mapping.size();
+  void* const address =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) return fail_errno("no memory for a copy of it", errno);
+  Mapping copy(address, bytes);
+  std::memcpy(copy.data(), memory, bytes);
+  if (!copy.move_over(memory)) return fail_errno("cannot put a copy in its place", errno);
+  copy.release();
+  range.mapping.release();  // the copy has replaced it
+  segment_->release_range(range.begin, bytes);
+  own_.erase(found);
+  return Done{};
 }
 
 std::optional<SharedPlace> SharedMemory::find(const void* buffer, std::size_t bytes) const {

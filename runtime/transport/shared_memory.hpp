@@ -1,10 +1,11 @@
-// Memory of one rank that the other ranks of its host can map: what hvd_alloc gives out.
+// Memory of one rank that the other ranks of its host can map: what hvd_alloc gives out, and what
+// hvd_register makes such.
 // Collectives reach such buffers where they are, instead of copying them through the segment.
 //
-// It lies in the segment's file, behind the blocks: every allocation is a range of its own, and no
-// range is ever used twice, so a place in the file says for ever which allocation is meant. Freeing
-// gives the memory back and leaves a hole. So there is one file a host, without a name once all
-// have opened it, and nothing to sweep.
+// It lies in the segment's file, behind the blocks, or in the file without a name beside it: every
+// allocation is a range of its own, and no range is ever used twice, so its place says for ever
+// which allocation is meant. Freeing gives the memory back and leaves a hole. So there are two
+// files a host, without a name once all have opened them, and nothing to sweep.
 //
 // Any thread.
 #pragma once
@@ -37,6 +38,11 @@ class SharedMemory {
   Result<std::byte*> allocate(std::size_t bytes);
   // Nothing happens when it is none of ours.
   void free(std::byte* memory);
+
+  // Makes memory of whole pages such, where it is and with what it holds, and back again. Nobody
+  // may use it meanwhile. Error: it cannot be, and is as it was; it is shared already.
+  Outcome adopt(std::byte* memory, std::size_t bytes);
+  Outcome disown(std::byte* memory);
 
   // Where these bytes lie; nothing when not all are in one allocation of ours.
   std::optional<SharedPlace> find(const void* buffer, std::size_t bytes) const;

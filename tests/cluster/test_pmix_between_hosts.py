@@ -51,3 +51,11 @@ def test_many_jobs_one_after_the_other(jobs: Jobs) -> None:  # noqa: F811
     for _ in range(100 if SOAK else 5):
         done = jobs.run(*UNEVEN, program("pmix_exchange"), "collected")
         assert done.returncode == 0, done.stderr
+
+
+def test_open_mpi_carries_the_data_of_large_messages(jobs: Jobs) -> None:  # noqa: F811
+    over_tcp, over_mpi = (jobs.run("--label", "none", "-x", f"HVD_TRANSPORT={transport}", "-x", "HVD_VERBOSE=1", *UNEVEN,
+                                   program("transport_user"), "--again", "--set") for transport in ("tcp", "mpi"))
+    assert over_mpi.returncode == 0 and "over Open MPI v" in over_mpi.stderr, over_mpi.stderr
+    assert over_tcp.returncode == 0 and "over TCP" in over_tcp.stderr, over_tcp.stderr
+    assert sorted(over_mpi.stdout.splitlines()) == sorted(over_tcp.stdout.splitlines())

@@ -11,6 +11,7 @@ import pytest
 from harness import BUILD, TOP, Done, Sandbox
 
 DIGITS = BUILD / "bin/examples/digits"
+DIGITS_CUDA = BUILD / "bin/examples/digits_cuda"
 
 
 def losses(done: Done) -> list[float]:
@@ -56,3 +57,10 @@ def test_a_bad_row_is_named_with_file_and_line(sandbox: Sandbox, bad: str) -> No
 def test_a_data_file_that_is_not_there(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "--grace", "0.3", DIGITS, "--data", "missing.csv.gz")
     assert 0 < done.code < 128 and "missing.csv.gz" in done.err_text
+
+
+@pytest.mark.skipif(not DIGITS_CUDA.exists(), reason="is built where nvcc and cuBLAS are")
+def test_the_example_on_gpus_says_that_there_is_none(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--grace", "0.3", "env", "CUDA_VISIBLE_DEVICES=", DIGITS_CUDA)
+    assert done.code == 1 and not done.survivors, done
+    assert done.err_text.count("] digits_cuda: no CUDA device") == 1, "only one rank says it"

@@ -65,6 +65,13 @@ def test_a_small_program_finds_the_package_with_pkg_config(prefix: Path, tmp_pat
     assert sandbox.run(tool=tmp_path / "first").expect(0).out == b"sum 1 of 1 ranks\n"
 
 
+def test_the_plugin_for_mpi_stands_beside_the_library_and_finds_its_mpi(prefix: Path) -> None:
+    [library] = prefix.rglob("libhvd.so")
+    linked = run("ldd", library.parent / "libhvd_mpi.so")
+    assert "libmpi.so" in linked and "not found" not in linked
+    assert "libmpi" not in run("ldd", library)
+
+
 def test_the_c_header_is_c(prefix: Path, tmp_path: Path) -> None:
     (tmp_path / "first.c").write_text("#include <hvd/hvd.h>\nint main(void) { return hvd_init() != 0; }\n")
     run("cc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",

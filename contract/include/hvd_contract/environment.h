@@ -41,11 +41,52 @@
  * that reaches rank 0). */
 #define HVD_ENV_INTERFACE "HVD_INTERFACE"
 
+/* What carries the data of large allreduces between hosts: "tcp" (the default) or "mpi"; the same
+ * on all ranks. */
+#define HVD_ENV_TRANSPORT "HVD_TRANSPORT"
+
+/* libhvd's plugin for MPI, by path or soname (default: libhvd_mpi.so beside libhvd.so, else the
+ * loader's). */
+#define HVD_ENV_MPI_LIBRARY "HVD_MPI_LIBRARY"
+
 /* Seconds after which a host from which nothing comes counts as lost (default 4, at least 2; 0:
  * never). */
 #define HVD_ENV_HOST_TIMEOUT "HVD_HOST_TIMEOUT"
 
 /* Seconds that hvd_init waits for the other ranks (default 120). */
 #define HVD_ENV_START_TIMEOUT "HVD_START_TIMEOUT"
+
+/* How collectives are carried out. Horovod's variables, HOROVOD_ in the place of HVD_, count where
+ * these are unset or empty. */
+#define HVD_ENV_FUSION_THRESHOLD \
+  "HVD_FUSION_THRESHOLD" /* bytes of small tensors that go together (default 65536; 0: none do) */
+#define HVD_ENV_CACHE_CAPACITY \
+  "HVD_CACHE_CAPACITY" /* names of tensors that the ranks remember (default 4096; 0: none) */
+#define HVD_ENV_CYCLE_TIME "HVD_CYCLE_TIME" /* read by nobody: there is no cycle */
+
+/* What happens when some ranks wait for others. Seconds may have decimals. */
+#define HVD_ENV_STALL_CHECK_DISABLE "HVD_STALL_CHECK_DISABLE" /* 1: nothing (default 0) */
+#define HVD_ENV_STALL_CHECK_TIME \
+  "HVD_STALL_CHECK_TIME_SECONDS" /* one line after this time (default 60; 0: none) */
+#define HVD_ENV_STALL_SHUTDOWN_TIME \
+  "HVD_STALL_SHUTDOWN_TIME_SECONDS" /* an error after this time (default 0: never) */
+
+/* File for the timeline of all ranks; "DYNAMIC" is Horovod's word for none yet. */
+#define HVD_ENV_TIMELINE "HVD_TIMELINE"
+
+/* Megabytes that a rank's recording for it may take (default 64). */
+#define HVD_ENV_TIMELINE_MB "HVD_TIMELINE_MB"
+
+/* The libraries that collectives on device memory use, by path or soname (default: what the process
+ * already has, else libcudart.so.13, .12 or .11.0, libcuda.so.1, and libnccl.so.2). */
+#define HVD_ENV_CUDA_LIBRARY "HVD_CUDA_LIBRARY"
+#define HVD_ENV_CUDA_DRIVER "HVD_CUDA_DRIVER"
+#define HVD_ENV_NCCL_LIBRARY "HVD_NCCL_LIBRARY"
+
+/* Seconds that the ranks wait for each other while NCCL starts (default 120). */
+#define HVD_ENV_NCCL_TIMEOUT "HVD_NCCL_TIMEOUT"
+
+/* Not empty and not 0: libhvd's rank 0 says on stderr how collectives go between hosts. */
+#define HVD_ENV_VERBOSE "HVD_VERBOSE"
 
 #endif /* HVD_CONTRACT_ENVIRONMENT_H_ */

@@ -28,6 +28,9 @@
 #define HVD_NOTICE_STOP 0x1u      /* please stop at the next step boundary */
 #define HVD_NOTICE_TIME_LEFT 0x2u /* deadline_ns holds the time when the job must be over */
 
+/* Bits of hvd_status_page.launcher_duties: what the launcher does, and the rank need not. */
+#define HVD_LAUNCHER_TELLS_STALLS 0x1u /* it says which ranks others wait for in a collective */
+
 typedef struct hvd_status_page {
   uint64_t magic;
   uint32_t version;
@@ -52,13 +55,23 @@ typedef struct hvd_status_page {
   uint32_t error_length;
   char error_text[HVD_STATUS_ERROR_SIZE]; /* the last error, NUL terminated, UTF-8 */
 
-  char rank_reserved[1024];
+  /* Of the collectives in the background that wait for other ranks, the one that has waited
+   * longest. A rank need not say it before it has waited for a while. */
+  uint32_t background_sequence; /* seqlock of the next five */
+  uint32_t background_active;   /* 1 while there is one */
+  uint64_t backgrounds;         /* how many of those that stood here were completed */
+  uint64_t background_start_ns;
+  char background_name[HVD_STATUS_NAME_SIZE];    /* "allreduce grad.3", NUL terminated */
+  char background_missing[HVD_STATUS_NAME_SIZE]; /* ranks that have not submitted it: "2,5-7" */
+
+  char rank_reserved[488];
 
   /* The agent's section. */
   uint32_t notice_sequence; /* grows by one with each notice; also a futex word */
   uint32_t notices;         /* HVD_NOTICE_ bits */
   uint64_t deadline_ns;     /* CLOCK_MONOTONIC; 0: unknown */
   uint64_t stop_at_step;    /* with HVD_NOTICE_STOP: the step to stop at; 0: the next */
+  uint32_t launcher_duties; /* HVD_LAUNCHER_ bits; set before the rank starts, never changed */
 } hvd_status_page;
 
 #ifdef __cplusplus

@@ -7,16 +7,19 @@
  * Errors. Every function returns a status, HVD_OK (0) or one of HVD_ERROR_*; those that answer
  * with a number return it, or the negative of the status. hvd_last_error() gives the text of the
  * last failure on the calling thread. Nothing is thrown.
- *   A mistake that one rank makes in a collective (another count, type, op, root or name; a null
+ *   A mistake that one rank makes in a collective (another count, type, op or root; a null
  * buffer) is HVD_ERROR_MISMATCH or HVD_ERROR_INVALID_ARGUMENT on all ranks, with a message that
  * names the tensor and the ranks. Nothing was written then, and the next collective works.
  *   When a rank dies or leaves, HVD_ERROR_PEER comes to all others that wait for it, and at once
  * from every later collective; only hvd_shutdown() and a new hvd_init() help.
  *
- * Order. All ranks make the same blocking calls in the same order. Calls may come from any thread;
- * they are carried out one after another (a mutex), so when several threads call, the program must
- * see to it that the order is the same everywhere. Those in the background (hvd_allreduce_async, …)
- * may come in any order.
+ * Order. Calls with a name (hvd_options), on a process set, or in the background
+ * (hvd_allreduce_async, …) may come in any order, and from any thread: the ranks find each other's
+ * by name. (A blocking call waits for its name: what one thread calls must still be able to meet.
+ * A name that another rank never calls is found by the stall check, docs/runtime.md.) The others
+ * are the fastest; all ranks make them in the same order. They are carried out one after another (a
+ * mutex), so when several threads make such calls, the program must see to it that the order is the
+ * same everywhere.
  *
  * Fork. In a child that was forked after hvd_init, only the queries work (hvd_rank…). A collective
  * there is HVD_ERROR_FORKED, and HVD_ERROR_PEER on all ranks. exec is fine.
@@ -24,8 +27,10 @@
  * Exit. A program that exits (exit(3), return from main) without hvd_shutdown is shut down by an
  * exit handler. _exit, a signal or exec without it count as the rank's death.
  *
- * Results. The same bits on all ranks and from run to run with the same size: every element is
- * reduced in ascending order of ranks.
+ * Results. The same bits on all ranks and from run to run with the same placement of ranks on
+ * hosts, whatever else is in the call: every element is reduced over the ranks of each host in
+ * ascending order, and then over the hosts, in the order of their first ranks. On one host, or with
+ * one rank on each, that is the order of ranks.
  */
 #ifndef HVD_HVD_H_
 #define HVD_HVD_H_
@@ -73,6 +78,38 @@ HVD_API const char* hvd_version(void);
  * Already initialised: HVD_ERROR_INVALID_ARGUMENT. */
 HVD_API hvd_status hvd_init(void);
 
+/* Ranks, `count` of them. */
+typedef struct hvd_rank_list {
+  const int* ranks;
+  size_t count;
+} hvd_rank_list;
+
+/* What else a start may be told. Set struct_size to sizeof(hvd_init_options) and everything unused
+ * to zero. Later versions add fields at the end, as with hvd_options. */
+typedef struct hvd_init_options {
+  size_t struct_size;
+  /* The ranks of the job that start together; null: all. Each of them gives the same list. From
+   * then on "all ranks" are these, and they are counted by their places in the list: ranks[0] is
+   * rank 0 for hvd_rank(), roots and process sets. Only messages, and hvdrun, go on calling a rank
+   * by its rank in the job. The others start without them, with a list of their own, or not at
+   * all; after hvd_shutdown() a rank may start with others. */
+  const int* ranks;
+  size_t rank_count;
+  /* Process sets (see below) that exist when hvd_init_with() returns: numbers 1, 2, … in this
+   * order. Their ranks are counted like hvd_rank(). The same on all ranks that start. */
+  const hvd_rank_list* process_sets;
+  size_t process_set_count;
+} hvd_init_options;
+
+/* hvd_init() for some of the ranks, and with process sets. Null stands for all defaults.
+ *   A list of ranks that is empty, names a rank that there is not, one twice, or not this one, is
+ * HVD_ERROR_INVALID_ARGUMENT; ranks whose lists differ never meet, and get HVD_ERROR_TIMEOUT after
+ * HVD_START_TIMEOUT seconds. Process sets that make no sense, or differ, are
+ * HVD_ERROR_INVALID_ARGUMENT or HVD_ERROR_MISMATCH on all.
+ *   Without PMIx ranks[0] takes the place of rank 0: it must be on the host that MASTER_ADDR names,
+ * and listens on one of the 64 ports after HVD_PORT or MASTER_PORT. */
+HVD_API hvd_status hvd_init_with(const hvd_init_options* options);
+
 /* Leaves the job. Does not wait for the others: a rank that still calls a collective is told that
  * this one has left. Not initialised: HVD_ERROR_NOT_INITIALIZED. */
 HVD_API hvd_status hvd_shutdown(void);
@@ -82,13 +119,13 @@ HVD_API int hvd_initialized(void);
 
 /* These return the number, or -HVD_ERROR_NOT_INITIALIZED. */
 HVD_API int hvd_rank(void);           /* 0 ... size-1 */
-HVD_API int hvd_size(void);           /* ranks in the job */
+HVD_API int hvd_size(void);           /* ranks that started together: the job's, or those chosen */
 HVD_API int hvd_local_rank(void);     /* rank among those on this host */
 HVD_API int hvd_local_size(void);     /* ranks on this host */
 HVD_API int hvd_cross_rank(void);     /* rank among those with this local rank, one a host */
 HVD_API int hvd_cross_size(void);     /* how many these are */
 HVD_API int hvd_node_rank(void);      /* index of this host */
-HVD_API int hvd_node_count(void);     /* hosts in the job */
+HVD_API int hvd_node_count(void);     /* hosts of these ranks */
 HVD_API int hvd_restart_count(void);  /* how often the job was started before: by hvdrun, torchrun,
                                          and SLURM's requeue together; 0: this is the first time */
 HVD_API int hvd_is_homogeneous(void); /* 1 when every host has the same number of ranks, else 0 */
@@ -120,6 +157,20 @@ enum {
 typedef int32_t hvd_op;
 enum { HVD_AVERAGE = 0, HVD_SUM = 1, HVD_MIN = 3, HVD_MAX = 4, HVD_PRODUCT = 5 };
 
+/* Kinds of memory.
+ *   HVD_CUDA: all buffers of the call are in the memory of one GPU (cudaMalloc, managed memory),
+ * the same one in all calls of this rank; splits and what is filled in stay in host memory. The
+ * call comes behind what the stream has so far, and what the stream gets later comes behind the
+ * call. The ranks wait for each other, but not for their GPUs. A call in the background is ordered
+ * likewise: behind what the stream had when it was submitted, and before what the stream gets after
+ * hvd_wait(). It is done, for hvd_poll() and hvd_wait(), when it is on its way to the GPU.
+ *   When a rank dies, what is on the streams ends and its results are lost; the next call of the
+ * library tells. NCCL does the arithmetic: sums of 16-bit floats may be rounded more than once, min
+ * and max drop NaNs, the order of summation is its own. What it cannot do goes through host memory,
+ * for which the CPU waits: 16-bit integers, bool, averages of integers, factors that do not go with
+ * it, and several ranks on one GPU. */
+enum { HVD_HOST = 0, HVD_CUDA = 1 };
+
 /* What else a call may say. Set struct_size to sizeof(hvd_options) and everything unused to zero.
  * A null pointer to options stands for all defaults. Later versions add fields at the end: a
  * library that does not know a field refuses it (HVD_ERROR_INVALID_ARGUMENT) unless it is zero. */
@@ -132,6 +183,13 @@ typedef struct hvd_options {
    * for types of up to 32 bits. */
   double prescale;
   double postscale;
+  int32_t process_set; /* the ranks that take part, see hvd_add_process_set; 0: all */
+  int32_t priority;    /* of what waits to be carried out in the background, the largest first; of
+                          equal ones, in the order of submission. Where ranks differ, the one that
+                          submits first decides. */
+  int32_t memory;      /* HVD_HOST or HVD_CUDA: where the buffers lie; must agree */
+  int32_t reserved;    /* zero */
+  void* stream;        /* with HVD_CUDA: a cudaStream_t; null: the default stream */
 } hvd_options;
 
 /* Memory, zero at first and aligned to a page, that the other ranks of the host can reach. When all
@@ -139,16 +197,31 @@ typedef struct hvd_options {
  * three times as fast; else it is memory like any other. It stays valid until hvd_free, also after
  * hvd_shutdown. After HVD_ERROR_PEER other ranks may still write into it until they know of the
  * failure. A forked child shares it, where it has a copy of other memory.
- *   It counts as shared memory (/dev/shm, or HVD_SHM_DIR). Where that has no room the memory is
- * ordinary, and one line on stderr says how much would be needed. Errors: 0 bytes, or more than
+ *   It counts as shared memory (/dev/shm, or HVD_SHM_DIR); what that has no room for lies in a file
+ * without a name (memfd_create(2)). Where the ranks cannot share one the memory is ordinary, and
+ * one line on stderr says how much would be needed. Errors: 0 bytes, or more than
  * there are. Any thread. */
 HVD_API hvd_status hvd_alloc(size_t bytes, void** memory);
 
 /* Gives it back; no call that uses it may be in progress. Null is fine. */
 HVD_API hvd_status hvd_free(void* memory);
 
-/* Buffers are the caller's, in host memory. A buffer may be null when its count is 0. `output` may
- * be `input` (in place) or lie apart from it; where they overlap otherwise, the call fails. */
+/* Makes memory that the program has such memory, where it is and with what it holds: whole pages
+ * that are its own (posix_memalign(3), or mmap(2) with MAP_PRIVATE | MAP_ANONYMOUS), `bytes` of
+ * them. What the program has asked of these pages by madvise, mlock or mbind is lost. Where it
+ * cannot be shared it stays what it is, as with hvd_alloc. No thread may use it during the call.
+ * Errors: address or size are not multiples of a page, there is no such memory, or a part of it is
+ * shared already. Any thread. */
+HVD_API hvd_status hvd_register(void* memory, size_t bytes);
+
+/* Makes it ordinary again, with what it holds; before it is freed or unmapped. No call that uses it
+ * may be in progress, no thread may use it meanwhile. Null is fine. Errors: it was not registered;
+ * there is no memory for the copy, and it stays shared. */
+HVD_API hvd_status hvd_unregister(void* memory);
+
+/* Buffers are the caller's, in host memory unless the options say HVD_CUDA. A buffer may be null
+ * when its count is 0. `output` may be `input` (in place) or lie apart from it; where they overlap
+ * otherwise, the call fails. */
 
 /* output[i] = op over all ranks of input[i], for `count` elements, the same on all ranks. */
 HVD_API hvd_status hvd_allreduce(const void* input, void* output, size_t count, hvd_type type,
@@ -185,6 +258,46 @@ HVD_API hvd_status hvd_alltoall(const void* input, const size_t* splits, size_t 
 /* Returns when all ranks have called it. */
 HVD_API hvd_status hvd_barrier(const hvd_options* options);
 
+/* An allreduce of several tensors of one type, which the ranks carry out as one: when they do not
+ * agree on all of them, none is written. Lists of `tensors` buffers and counts; small ones share
+ * messages. The lists need not stay, the buffers must, for the second one until it is done. */
+HVD_API hvd_status hvd_grouped_allreduce(size_t tensors, const void* const* inputs,
+                                         void* const* outputs, const size_t* counts, hvd_type type,
+                                         hvd_op op, const hvd_options* options);
+
+/* For a rank that has no more data while others still have: it takes part in their calls, until all
+ * ranks have called this. To a sum or an average (hvd_allreduce, hvd_grouped_allreduce; an average
+ * is still divided by the number of all ranks) it gives zeros. Any other collective is
+ * HVD_ERROR_INVALID_ARGUMENT on the ranks that call it, and names those that have joined.
+ *   *last_rank (may be null) gets the rank that joined last: the one that made most calls before.
+ * On other process sets that this rank is in, the same holds. While it waits, other threads of this
+ * rank cannot submit anything. */
+HVD_API hvd_status hvd_join(int* last_rank);
+
+/* ---- Process sets -------------------------------------------------------------------------
+ * Some of the ranks, with collectives of their own: hvd_options.process_set. Set 0 is all ranks.
+ * Inside a set the order of ranks is that of hvd_rank(); roots are ranks of all. hvd_init_with
+ * makes sets at the start. A call on a set by a rank that is not in it is
+ * HVD_ERROR_INVALID_ARGUMENT. */
+
+/* Makes a set of `count` ranks of the job, in any order. All ranks of the job call this, with the
+ * same ranks, also those that are not in it; what one got wrong is an error on all. *process_set
+ * gets its number, the same on all ranks. */
+HVD_API hvd_status hvd_add_process_set(const int* ranks, size_t count, int32_t* process_set);
+
+/* All ranks of the job call this. What is pending on the set fails with
+ * HVD_ERROR_NOT_INITIALIZED. hvd_shutdown removes all. */
+HVD_API hvd_status hvd_remove_process_set(int32_t process_set);
+
+/* These return the number, or the negative of a status. */
+HVD_API int hvd_process_set_size(int32_t process_set);
+HVD_API int hvd_process_set_rank(int32_t process_set);     /* our place in it, 0 ... size-1 */
+HVD_API int hvd_process_set_included(int32_t process_set); /* 1: we are in it, else 0 */
+/* How many ranks it has; the first `room` of them go to `ranks` (may be null). */
+HVD_API int hvd_process_set_ranks(int32_t process_set, int* ranks, size_t room);
+/* How many sets there are, with set 0; the first `room` numbers go to `process_sets`. */
+HVD_API int hvd_process_sets(int32_t* process_sets, size_t room);
+
 /* ---- Collectives in the background --------------------------------------------------------
  * Each of these submits a collective and returns at once. Ranks may submit them in any order and
  * from any thread: they meet by name, not by order (those without a name by kind and order), and
@@ -197,6 +310,10 @@ typedef int64_t hvd_handle; /* 0 is none */
 
 HVD_API hvd_status hvd_allreduce_async(const void* input, void* output, size_t count, hvd_type type,
                                        hvd_op op, const hvd_options* options, hvd_handle* handle);
+HVD_API hvd_status hvd_grouped_allreduce_async(size_t tensors, const void* const* inputs,
+                                               void* const* outputs, const size_t* counts,
+                                               hvd_type type, hvd_op op, const hvd_options* options,
+                                               hvd_handle* handle);
 HVD_API hvd_status hvd_broadcast_async(void* buffer, size_t count, hvd_type type, int root,
                                        const hvd_options* options, hvd_handle* handle);
 HVD_API hvd_status hvd_allgather_async(const void* input, size_t rows, size_t row_size,

@@ -17,6 +17,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <iostream>
 #include <numeric>
 #include <ostream>
@@ -106,6 +107,26 @@ concept Element = detail::find_type<T>()
 inline void init() {
   detail::check(hvd_init());
 }
+
+// Ranks are counted by their places in `ranks`; see hvd_init_options.
+struct InitOptions {
+  std::vector<int> ranks = {};                      // those that start together; none: all
+  std::vector<std::vector<int>> process_sets = {};  // ProcessSet::numbered(1), …
+};
+
+inline void init(const InitOptions& options) {
+  std::vector<hvd_rank_list> sets;
+  for (const std::vector<int>& ranks : options.process_sets)
+    sets.push_back({ranks.data(), ranks.size()});
+  hvd_init_options given{};
+  given.struct_size = sizeof given;
+  given.ranks = options.ranks.empty() ? nullptr : options.ranks.data();
+  given.rank_count = options.ranks.size();
+  given.process_sets = sets.data();
+  given.process_set_count = sets.size();
+  detail::check(hvd_init_with(&given));
+}
+
 inline void shutdown() {
   detail::check(hvd_shutdown());
 }
@@ -144,43 +165,130 @@ inline bool is_homogeneous() {
   return detail::number(hvd_is_homogeneous()) != 0;
 }
 
+// Some of the ranks of the job, with collectives of their own.
+class ProcessSet {
+ public:
+  ProcessSet() = default;  // all ranks
+
+  // All ranks of the job make it together, with the same ranks.
+  explicit ProcessSet(std::span<const int> ranks) {
+    detail::check(hvd_add_process_set(ranks.data(), ranks.size(), &number_));
+  }
+  explicit ProcessSet(std::initializer_list<int> ranks)
+      : ProcessSet(std::span(ranks.begin(), ranks.size())) {}
+
+  // One that there is, as from InitOptions::process_sets: the first has number 1.
+  static ProcessSet numbered(std::int32_t number) {
+    ProcessSet set;
+    set.number_ = number;
+    return set;
+  }
+
+  // All ranks of the job do that together. Else it lasts until hvd::shutdown().
+  void remove() { detail::check(hvd_remove_process_set(std::exchange(number_, 0))); }
+
+  std::int32_t number() const { return number_; }
+  int size() const { return detail::number(hvd_process_set_size(number_)); }
+  bool included() const { return detail::number(hvd_process_set_included(number_)) != 0; }
+  int rank() const { return detail::number(hvd_process_set_rank(number_)); }  // our place in it
+  std::vector<int> ranks() const {
+    std::vector<int> all(static_cast<std::size_t>(size()));
+    hvd_process_set_ranks(number_, all.data(), all.size());
+    return all;
+  }
+
+ private:
+  std::int32_t number_ = 0;
+};
+
+// What a collective may be told besides its arguments. A name stands for options with that name.
+struct Options {
+  Options() = default;
+  Options(const char* tensor) : name(tensor) {}
+  Options(std::string tensor) : name(std::move(tensor)) {}
+
+  std::string name = {};
+  double prescale = 1;  // see hvd_options
+  double postscale = 1;
+  ProcessSet on = {};
+  std::int32_t priority = 0;
+};
+
+namespace detail {
+
+// `options` must outlive the call.
+hvd_options read(Options&&) = delete;
+inline hvd_options read(const Options& options) {
+  hvd_options read = named(options.name);
+  read.prescale = options.prescale;
+  read.postscale = options.postscale;
+  read.process_set = options.on.number();
+  read.priority = options.priority;
+  return read;
+}
+
+}  // namespace detail
+
+// Takes part in the others' sums and averages with zeros until all ranks have joined; returns the
+// last one (hvd_join).
+inline int join() {
+  int last = 0;
+  detail::check(hvd_join(&last));
+  return last;
+}
+
 // output[i] = op over all ranks of input[i]. Both spans have the same length, on all ranks.
 template <Element T, std::size_t N>
 void allreduce(std::span<const std::type_identity_t<T>> input, std::span<T, N> output, Op op,
-               const std::string& name = {}) {
+               const Options& options = {}) {
   if (input.size() != output.size()) {
     throw Error(HVD_ERROR_INVALID_ARGUMENT, "hvd::allreduce: input and output differ in length");
   }
-  const hvd_options options = detail::named(name);
+  const hvd_options read = detail::read(options);
   detail::check(hvd_allreduce(input.data(), output.data(), output.size(), detail::find_type<T>(),
-                              static_cast<hvd_op>(op), &options));
+                              static_cast<hvd_op>(op), &read));
 }
 
 // In place.
 template <Element T, std::size_t N>
-void allreduce(std::span<T, N> values, Op op, const std::string& name = {}) {
-  allreduce<T, N>(values, values, op, name);
+void allreduce(std::span<T, N> values, Op op, const Options& options = {}) {
+  allreduce<T, N>(values, values, op, options);
 }
 
 // One value.
 template <Element T>
-T allreduce(T value, Op op, const std::string& name = {}) {
-  allreduce(std::span<T, 1>(&value, 1), op, name);
+T allreduce(T value, Op op, const Options& options = {}) {
+  allreduce(std::span<T, 1>(&value, 1), op, options);
   return value;
+}
+
+// Several tensors in place, all of them or none.
+template <Element T>
+void grouped_allreduce(std::span<const std::span<T>> tensors, Op op, const Options& options = {}) {
+  const hvd_options read = detail::read(options);
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  std::vector<std::size_t> counts;
+  for (const std::span<T>& tensor : tensors) {
+    inputs.push_back(tensor.data());
+    outputs.push_back(tensor.data());
+    counts.push_back(tensor.size());
+  }
+  detail::check(hvd_grouped_allreduce(counts.size(), inputs.data(), outputs.data(), counts.data(),
+                                      detail::find_type<T>(), static_cast<hvd_op>(op), &read));
 }
 
 // The root's values, on all ranks.
 template <Element T, std::size_t N>
-void broadcast(std::span<T, N> values, int root, const std::string& name = {}) {
-  const hvd_options options = detail::named(name);
-  detail::check(
-      hvd_broadcast(values.data(), values.size(), detail::find_type<T>(), root, &options));
+void broadcast(std::span<T, N> values, int root, const Options& options = {}) {
+  const hvd_options read = detail::read(options);
+  detail::check(hvd_broadcast(values.data(), values.size(), detail::find_type<T>(), root, &read));
 }
 
 // One value.
 template <Element T>
-T broadcast(T value, int root, const std::string& name = {}) {
-  broadcast(std::span<T, 1>(&value, 1), root, name);
+T broadcast(T value, int root, const Options& options = {}) {
+  broadcast(std::span<T, 1>(&value, 1), root, options);
   return value;
 }
 
@@ -189,16 +297,16 @@ T broadcast(T value, int root, const std::string& name = {}) {
 template <class T, std::size_t N>
 requires Element<std::remove_const_t<T>> &&(!std::same_as<std::remove_const_t<T>, bool>)
     std::vector<std::remove_const_t<T>> allgather(std::span<T, N> input,
-                                                  const std::string& name = {}) {
+                                                  const Options& options = {}) {
   using Value = std::remove_const_t<T>;
-  const hvd_options options = detail::named(name);
+  const hvd_options read = detail::read(options);
   const auto own = static_cast<std::int64_t>(input.size());
-  std::vector<std::int64_t> rows(static_cast<std::size_t>(size()));
-  detail::check(hvd_allgather(&own, 1, 1, HVD_INT64, rows.data(), rows.size(), nullptr, &options));
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(options.on.size()));
+  detail::check(hvd_allgather(&own, 1, 1, HVD_INT64, rows.data(), rows.size(), nullptr, &read));
   const auto total = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
   std::vector<Value> output(static_cast<std::size_t>(total));
   detail::check(hvd_allgather(input.data(), input.size(), 1, detail::find_type<Value>(),
-                              output.data(), output.size(), nullptr, &options));
+                              output.data(), output.size(), nullptr, &read));
   return output;
 }
 
@@ -206,14 +314,14 @@ requires Element<std::remove_const_t<T>> &&(!std::same_as<std::remove_const_t<T>
 template <class T, std::size_t N>
 requires Element<std::remove_const_t<T>> &&(!std::same_as<std::remove_const_t<T>, bool>)
     std::vector<std::remove_const_t<T>> reducescatter(std::span<T, N> input, Op op,
-                                                      const std::string& name = {}) {
+                                                      const Options& options = {}) {
   using Value = std::remove_const_t<T>;
-  const hvd_options options = detail::named(name);
-  const auto ranks = static_cast<std::size_t>(size());
-  const bool one_more = static_cast<std::size_t>(rank()) < input.size() % ranks;
+  const hvd_options read = detail::read(options);
+  const auto ranks = static_cast<std::size_t>(options.on.size());
+  const bool one_more = static_cast<std::size_t>(options.on.rank()) < input.size() % ranks;
   std::vector<Value> output(input.size() / ranks + (one_more ? 1 : 0));
   detail::check(hvd_reducescatter(input.data(), input.size(), 1, detail::find_type<Value>(),
-                                  static_cast<hvd_op>(op), output.data(), &options));
+                                  static_cast<hvd_op>(op), output.data(), &read));
   return output;
 }
 
@@ -222,19 +330,19 @@ requires Element<std::remove_const_t<T>> &&(!std::same_as<std::remove_const_t<T>
 template <class T, std::size_t N>
 requires Element<std::remove_const_t<T>> &&
     (!std::same_as<std::remove_const_t<T>, bool>)std::vector<std::remove_const_t<T>> alltoall(
-        std::span<T, N> input, std::span<const std::size_t> splits, const std::string& name = {}) {
+        std::span<T, N> input, std::span<const std::size_t> splits, const Options& options = {}) {
   using Value = std::remove_const_t<T>;
-  const hvd_options options = detail::named(name);
-  if (splits.size() != static_cast<std::size_t>(size()))
+  const hvd_options read = detail::read(options);
+  if (splits.size() != static_cast<std::size_t>(options.on.size()))
     throw Error(HVD_ERROR_INVALID_ARGUMENT, "hvd::alltoall: the splits are not one a rank");
   std::vector<std::size_t> coming(splits.size());
   detail::check(hvd_alltoall(splits.data(), nullptr, splits.size(), 1,
                              detail::find_type<std::int64_t>(), coming.data(), coming.size(),
-                             nullptr, &options));
+                             nullptr, &read));
   std::vector<Value> output(std::accumulate(coming.begin(), coming.end(), std::size_t{0}));
   detail::check(hvd_alltoall(input.data(), splits.data(), input.size(), 1,
                              detail::find_type<Value>(), output.data(), output.size(), nullptr,
-                             &options));
+                             &read));
   return output;
 }
 
@@ -266,22 +374,22 @@ class Handle {
 
 // In place. The values must stay until it is done.
 template <Element T, std::size_t N>
-[[nodiscard]] Handle allreduce_async(std::span<T, N> values, Op op, const std::string& name = {}) {
-  const hvd_options options = detail::named(name);
+[[nodiscard]] Handle allreduce_async(std::span<T, N> values, Op op, const Options& options = {}) {
+  const hvd_options read = detail::read(options);
   hvd_handle handle = 0;
   detail::check(hvd_allreduce_async(values.data(), values.data(), values.size(),
-                                    detail::find_type<T>(), static_cast<hvd_op>(op), &options,
+                                    detail::find_type<T>(), static_cast<hvd_op>(op), &read,
                                     &handle));
   return Handle(handle);
 }
 
 template <Element T, std::size_t N>
 [[nodiscard]] Handle broadcast_async(std::span<T, N> values, int root,
-                                     const std::string& name = {}) {
-  const hvd_options options = detail::named(name);
+                                     const Options& options = {}) {
+  const hvd_options read = detail::read(options);
   hvd_handle handle = 0;
   detail::check(hvd_broadcast_async(values.data(), values.size(), detail::find_type<T>(), root,
-                                    &options, &handle));
+                                    &read, &handle));
   return Handle(handle);
 }
 
@@ -316,10 +424,28 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
+// While it lives, pages of the program's own are memory that the other ranks of the host can reach,
+// as a Buffer is (hvd_register). Whole pages, not used by any thread while it is made or ends.
+class Registration {
+ public:
+  explicit Registration(std::span<std::byte> pages) : memory_(pages.data()) {
+    detail::check(hvd_register(memory_, pages.size()));
+  }
+  Registration(Registration&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)) {}
+  Registration& operator=(Registration&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    return *this;
+  }
+  ~Registration() { hvd_unregister(memory_); }
+
+ private:
+  std::byte* memory_;
+};
+
 // Returns when all ranks have called it.
-inline void barrier(const std::string& name = {}) {
-  const hvd_options options = detail::named(name);
-  detail::check(hvd_barrier(&options));
+inline void barrier(const Options& options = {}) {
+  const hvd_options read = detail::read(options);
+  detail::check(hvd_barrier(&read));
 }
 
 // std::cout on rank 0; elsewhere a stream that drops everything.

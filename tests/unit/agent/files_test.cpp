@@ -61,13 +61,34 @@ TEST(StatusPages, ShowWhatTheRankWrites) {
   const auto status = pages->read(2);
   EXPECT_EQ(status.step, 42u);
   EXPECT_EQ(status.epoch, 3u);
-  EXPECT_EQ(status.collective, "allreduce grad.3");
-  EXPECT_GT(status.collective_seconds, 0);
+  EXPECT_EQ(status.blocking.name, "allreduce grad.3");
+  EXPECT_GT(status.blocking.seconds, 0);
   EXPECT_EQ(status.last_error, "rank 1 has left");
   EXPECT_EQ(pages->read(1).step, 0u) << "each rank has a page of its own";
 
   page->error_sequence = 1;  // the rank died while it wrote
   EXPECT_EQ(pages->read(2).last_error, "");
+  ::munmap(page, HVD_STATUS_PAGE_SIZE);
+}
+
+TEST(StatusPages, ShowWhatWaitsInTheBackground) {
+  const TemporaryFolder folder;
+  auto pages = StatusPages::create(folder.path(), 1, HVD_LAUNCHER_TELLS_STALLS);
+  ASSERT_TRUE(pages) << pages.error().message;
+  auto* page = map_page(pages->location(0));
+  ASSERT_NE(page, MAP_FAILED);
+  EXPECT_EQ(page->launcher_duties, HVD_LAUNCHER_TELLS_STALLS);
+  std::strcpy(page->background_name, "allreduce grad.3");
+  std::strcpy(page->background_missing, "2,5-7");
+  page->background_start_ns = 1;
+  EXPECT_EQ(pages->read(0).background.name, "") << "it is over";
+  page->background_active = 1;
+  const auto status = pages->read(0);
+  EXPECT_EQ(status.background.name, "allreduce grad.3");
+  EXPECT_EQ(status.background.start_ns, 1u);
+  EXPECT_GT(status.background.seconds, 0);
+  EXPECT_EQ(status.background_missing, "2,5-7");
+  EXPECT_EQ(status.blocking.name, "");
   ::munmap(page, HVD_STATUS_PAGE_SIZE);
 }
 
@@ -78,7 +99,7 @@ TEST(StatusPages, ANameWithoutItsEndIsCutAtTheField) {
   auto* page = map_page(pages->location(0));
   page->collective_active = 1;
   std::memset(page->collective_name, 'x', HVD_STATUS_NAME_SIZE);
-  EXPECT_EQ(pages->read(0).collective.size(), HVD_STATUS_NAME_SIZE);
+  EXPECT_EQ(pages->read(0).blocking.name.size(), HVD_STATUS_NAME_SIZE);
   ::munmap(page, HVD_STATUS_PAGE_SIZE);
 }
 

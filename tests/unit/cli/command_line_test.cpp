@@ -241,13 +241,13 @@ TEST_F(CommandLine, BadValuesInAConfigFileAreRefusedByFileAndLine) {
 }
 
 TEST_F(CommandLine, NotesSayWhatHasNoEffect) {
-  const auto file = folder_.write("job.json", R"({"cache-capacity": 7})").string();
+  const auto file = folder_.write("job.json", R"({"num-nccl-streams": 7})").string();
   const auto invocation = parse({"--gloo", "--config-file", file, "--json", "-x", "NOPE", "prog"});
   ASSERT_TRUE(invocation);
   EXPECT_THAT(
       invocation->notes,
       ElementsAre("--gloo has no effect: hvdrun brings the ranks together itself",
-                  file + ":1: \"cache-capacity\" has no effect: it tunes Horovod's engine, which "
+                  file + ":1: \"num-nccl-streams\" has no effect: it tunes Horovod's engine, which "
                          "hvdrun does not use",
                   "--json has no effect without --dry-run",
                   "-x NOPE has no effect: it is not set in your environment"));

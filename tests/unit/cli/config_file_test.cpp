@@ -94,6 +94,7 @@ TEST(ParseConfig, RefusesWrongTypes) {
       {R"({"num-proc": "4"})", "f:1: \"num-proc\" must be a whole number"},
       {R"({"num-proc": 1.5})", "f:1: \"num-proc\" must be a whole number"},
       {R"({"num-proc": null})", "f:1: \"num-proc\" must be a whole number"},
+      {R"({"fusion-threshold-mb": "64"})", "f:1: \"fusion-threshold-mb\" must be a number"},
       {R"({"oversubscribe": 1})", "f:1: \"oversubscribe\" must be true or false"},
       {R"({"bind-to": ["core"]})", "f:1: \"bind-to\" must be a string"},
       {R"({"kill-signal": true})", "f:1: \"kill-signal\" must be a string or a number"},
@@ -118,8 +119,9 @@ TEST(ParseConfig, KnowsHorovodsOptions) {
   const auto config = parse_config("{\n\"cycle-time-ms\": 1}", "f");
   EXPECT_THAT(config->settings, IsEmpty());
   EXPECT_THAT(config->notes, ElementsAre(HasSubstr("f:2: \"cycle-time-ms\" has no effect: ")));
-  EXPECT_EQ(error_of(R"({"timeline-filename": "t"})"),
-            "f:1: \"timeline-filename\" is an option of horovodrun that is not in this version");
+  EXPECT_EQ(
+      error_of(R"({"host-discovery-script": "t"})"),
+      "f:1: \"host-discovery-script\" is an option of horovodrun that is not in this version");
 }
 
 TEST(ParseConfig, DeepNestingIsAnErrorNotACrash) {

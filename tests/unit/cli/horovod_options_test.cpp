@@ -83,9 +83,31 @@ constexpr std::string_view kHorovodrun[] = {"-v",
                                             "--mpi",
                                             "--jsrun"};
 
+// "--no-stall-check"
+bool is_negated_flag_of_ours(std::string_view spelling) {
+  constexpr std::string_view kPrefix = "--no-";
+  if (spelling.substr(0, kPrefix.size()) != kPrefix) return false;
+  const auto* option = find_option_by_name(spelling.substr(kPrefix.size()));
+  return option != nullptr && option->kind == ValueKind::flag;
+}
+
 TEST(HorovodOptions, EveryOptionOfHorovodrunIsKnown) {
   for (const auto spelling : kHorovodrun)
-    EXPECT_TRUE(find_option_by_spelling(spelling) || find_horovod_option(spelling)) << spelling;
+    EXPECT_TRUE(find_option_by_spelling(spelling) || find_horovod_option(spelling) ||
+                is_negated_flag_of_ours(spelling))
+        << spelling;
+}
+
+TEST(HorovodOptions, TheStallCheckCanBeTurnedOffAndOn) {
+  for (const auto& [word, value] :
+       {std::pair("--stall-check", "true"), {"--no-stall-check", "false"}}) {
+    const auto words = split_words({word, "prog"});
+    ASSERT_TRUE(words) << word;
+    ASSERT_EQ(words->options.size(), 1u) << word;
+    EXPECT_EQ(words->options[0].option->name, "stall-check");
+    EXPECT_EQ(words->options[0].value, value);
+    EXPECT_THAT(words->notes, testing::IsEmpty());
+  }
 }
 
 TEST(HorovodOptions, NoneIsOneOfOurs) {

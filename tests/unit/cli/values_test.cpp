@@ -63,6 +63,19 @@ TEST(ParseTimeLimit, MustBeMoreThanZero) {
   EXPECT_EQ(parse_time_limit("0").error().message, "needs a time of more than 0, not \"0\"");
 }
 
+TEST(ParseMegabytes, AreBytesInTheEnd) {
+  EXPECT_EQ(parse_megabytes("64").value(), 64 << 20);
+  EXPECT_EQ(parse_megabytes("0.0625").value(), 65536);
+  EXPECT_EQ(parse_megabytes("0").value(), 0);
+}
+
+TEST(ParseMegabytes, RefusesTheRest) {
+  for (const auto* text : {"", "-1", "64MB", "1e3", "nan", "much"})
+    EXPECT_EQ(parse_megabytes(text).error().message,
+              "needs a number of megabytes such as 64 or 0.5, not \"" + std::string(text) + "\"");
+  EXPECT_EQ(parse_megabytes("1048577").error().message, "cannot be as much as \"1048577\"");
+}
+
 TEST(ParseSignal, TakesNamesAndNumbers) {
   EXPECT_EQ(parse_signal("TERM").value(), SIGTERM);
   EXPECT_EQ(parse_signal("SIGINT").value(), SIGINT);

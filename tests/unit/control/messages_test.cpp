@@ -25,6 +25,7 @@ LaunchMessage example_launch() {
   m.hold_master_port = true;
   m.kill_signal = 15;
   m.grace = std::chrono::milliseconds(250);
+  m.stall_time = std::chrono::milliseconds(60'001);
   return m;
 }
 
@@ -51,6 +52,7 @@ TEST(Messages, LaunchComesThroughUnchanged) {
   EXPECT_TRUE(got->hold_master_port);
   EXPECT_EQ(got->kill_signal, 15);
   EXPECT_EQ(got->grace.count(), 250);
+  EXPECT_EQ(got->stall_time.count(), 60'001);
 }
 
 TEST(Messages, TheOthersComeThroughUnchanged) {
@@ -97,11 +99,24 @@ TEST(Messages, TheOthersComeThroughUnchanged) {
   EXPECT_EQ(parse<StopMessage>(pack(StopMessage{15, std::chrono::seconds(5)}))->grace.count(),
             5000);
   EXPECT_EQ(parse<DoneMessage>(pack(DoneMessage{{"pid 1 (x)"}}))->leftovers.size(), 1u);
-  const auto states =
-      parse<StatesMessage>(pack(StatesMessage{{{3, 30, "R", 5, 1, "allreduce", 2.5}}}));
+  const auto states = parse<StatesMessage>(pack(StatesMessage{
+      {{3, 30, "R", 5, 1, "allreduce", 2.5, "broadcast w", 7.5, "1-2"}}, StatesPurpose::stalls}));
   ASSERT_TRUE(states);
+  EXPECT_EQ(states->purpose, StatesPurpose::stalls);
+  EXPECT_EQ(states->ranks[0].background, "broadcast w");
+  EXPECT_EQ(states->ranks[0].background_seconds, 7.5);
+  EXPECT_EQ(states->ranks[0].background_missing, "1-2");
   EXPECT_EQ(states->ranks[0].step, 5u);
   EXPECT_EQ(states->ranks[0].collective, "allreduce");
+  const auto stalls = parse<StallsMessage>(pack(StallsMessage{
+      {{3, "allreduce \xff", false}, {4, "barrier", false}}, {{5, "broadcast w", true}}}));
+  ASSERT_TRUE(stalls);
+  ASSERT_EQ(stalls->begun.size(), 2u);
+  EXPECT_EQ(stalls->begun[0].rank, 3);
+  EXPECT_EQ(stalls->begun[0].collective, "allreduce \xff");
+  ASSERT_EQ(stalls->over.size(), 1u);
+  EXPECT_EQ(stalls->over[0].collective, "broadcast w");
+  EXPECT_TRUE(stalls->over[0].completed);
 }
 
 TEST(Messages, EveryPrefixOfAMessageIsRefused) {

@@ -126,8 +126,40 @@ TEST(JobEnvironment, NamesTheNetworkToAllWhoSpeakToOtherHosts) {
     EXPECT_TRUE(has(got, name)) << name;
 }
 
+TEST(JobEnvironment, NamesTheTimelinesFileInFull) {
+  JobSpec spec;
+  spec.working_directory = "/home/me";
+  EXPECT_TRUE(has(job_environment({{"HVD_TIMELINE", "mine"}}, spec), "HVD_TIMELINE=mine"));
+  spec.timeline_file = "run/t.json";
+  EXPECT_TRUE(
+      has(job_environment({{"HVD_TIMELINE", "mine"}}, spec), "HVD_TIMELINE=/home/me/run/t.json"));
+  spec.timeline_file = "/elsewhere/t.json";
+  EXPECT_TRUE(has(job_environment({}, spec), "HVD_TIMELINE=/elsewhere/t.json"));
+  spec.environment = {{"HVD_TIMELINE", "other"}};
+  EXPECT_TRUE(has(job_environment({}, spec), "HVD_TIMELINE=other"));
+}
+
 TEST(JobEnvironment, LeavesPythonsBufferingToTheUserWhoSetIt) {
   EXPECT_TRUE(has(job_environment({{"PYTHONUNBUFFERED", ""}}, {}), "PYTHONUNBUFFERED="));
+}
+
+TEST(JobEnvironment, OptionsOfCollectivesCountOverTheCallersAndUnderTheUsersX) {
+  JobSpec spec;
+  const Environment caller{{"HVD_CACHE_CAPACITY", "1"}, {"HVD_STALL_CHECK_DISABLE", "1"}};
+  EXPECT_TRUE(has(job_environment(caller, spec), "HVD_CACHE_CAPACITY=1"));
+  spec.collectives.fusion_bytes = 512 * 1024;
+  spec.collectives.cache_capacity = 77;
+  spec.collectives.stall_check = true;
+  spec.collectives.stall_warning = std::chrono::milliseconds(250);
+  spec.collectives.stall_shutdown = std::chrono::seconds(120);
+  const auto variables = job_environment(caller, spec);
+  EXPECT_TRUE(has(variables, "HVD_FUSION_THRESHOLD=524288"));
+  EXPECT_TRUE(has(variables, "HVD_CACHE_CAPACITY=77"));
+  EXPECT_TRUE(has(variables, "HVD_STALL_CHECK_DISABLE=0"));
+  EXPECT_TRUE(has(variables, "HVD_STALL_CHECK_TIME_SECONDS=0.25"));
+  EXPECT_TRUE(has(variables, "HVD_STALL_SHUTDOWN_TIME_SECONDS=120"));
+  spec.environment.push_back({"HVD_CACHE_CAPACITY", "5"});
+  EXPECT_TRUE(has(job_environment(caller, spec), "HVD_CACHE_CAPACITY=5"));
 }
 
 }  // namespace

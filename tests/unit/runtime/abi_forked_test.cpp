@@ -53,6 +53,28 @@ TEST(ForkedJob, ComputesTogether) {
   EXPECT_TRUE(job.memory().entries().empty());  // nobody's segment has a name left
 }
 
+TEST(ForkedJob, SharesPagesOfTheProgramsOwn) {
+  Job job(2, telling([] {
+            constexpr std::size_t kBytes = 64 * 4096;
+            hvd::init();
+            void* const memory = std::aligned_alloc(4096, kBytes);
+            const std::span values(static_cast<int*>(memory), kBytes / sizeof(int));
+            std::iota(values.begin(), values.end(), 0);
+            {
+              const hvd::Registration shared(std::as_writable_bytes(values));
+              hvd::allreduce(values, hvd::Op::sum);
+            }
+            hvd::allreduce(values, hvd::Op::sum);
+            bool right = true;
+            for (int i = 0; i < static_cast<int>(values.size()); ++i)
+              right = right && values[static_cast<std::size_t>(i)] == 4 * i;
+            std::free(memory);
+            hvd::shutdown();
+            return std::string(right ? "right" : "wrong");
+          }));
+  expect_from_all(job, 2, "right");
+}
+
 TEST(ForkedJob, ComesAndGoes) {
   Job job(3, telling([] {
             for (int round = 0; round < 100; ++round) {
@@ -94,26 +116,36 @@ TEST(ForkedJob, AKilledRankIsNamed) {
   }
 }
 
+// Blocking calls with a name go another way.
 TEST(ForkedJob, AForkedChildMayOnlyAsk) {
-  Job job(2, [](int rank, const Tell& tell) {
-    hvd::init();
-    if (rank == 1) {
-      const pid_t child = ::fork();
-      if (child == 0) {
-        tell("child is rank " + std::to_string(hvd_rank()));
-        tell(std::to_string(hvd_init()) + " " + std::to_string(hvd_shutdown()) + " " +
-             std::to_string(hvd_set_step(1)) + " " + std::to_string(hvd_barrier(nullptr)));
-        std::exit(0);  // its exit handlers must not end the parent's session
+  for (const bool with_name : {false, true}) {
+    libhvd::test::Signal initialised;  // rank 0, too: a child that ends the job would end that
+    Job job(2, [&](int rank, const Tell& tell) {
+      hvd_options options{};
+      options.struct_size = sizeof options;
+      options.name = with_name ? "b" : nullptr;
+      hvd::init();
+      if (rank == 0) initialised.give();
+      if (rank == 1) {
+        initialised.await();
+        const pid_t child = ::fork();
+        if (child == 0) {
+          tell("child is rank " + std::to_string(hvd_rank()));
+          tell(std::to_string(hvd_init()) + " " + std::to_string(hvd_shutdown()) + " " +
+               std::to_string(hvd_set_step(1)) + " " + std::to_string(hvd_barrier(&options)));
+          std::exit(0);  // its exit handlers must not end the parent's session
+        }
+        ::waitpid(child, nullptr, 0);
       }
-      ::waitpid(child, nullptr, 0);
-    }
-    const hvd_status status = hvd_barrier(nullptr);
-    tell(std::to_string(status) + " " + hvd_last_error());
-  });
-  EXPECT_EQ(job.rank(1).line(), "child is rank 1");
-  EXPECT_EQ(job.rank(1).line(), "9 9 9 9");
-  EXPECT_TRUE(
-      job.rank(0).line().value_or("").starts_with("4 barrier: a process forked by rank 1 (pid "));
+      const hvd_status status = hvd_barrier(&options);
+      tell(std::to_string(status) + " " + hvd_last_error());
+    });
+    EXPECT_EQ(job.rank(1).line(), "child is rank 1");
+    EXPECT_EQ(job.rank(1).line(), "9 9 9 9");
+    const std::string what = with_name ? "barrier \"b\"" : "barrier";
+    const std::string said = job.rank(0).line().value_or("");
+    EXPECT_TRUE(said.starts_with("4 " + what + ": a process forked by rank 1 (pid ")) << said;
+  }
 }
 
 TEST(ForkedJob, AnotherSizeOrKeyIsAnErrorWithinTheTimeLimit) {

@@ -89,6 +89,8 @@ TEST_F(SingleRank, BuffersThatCannotBe) {
   EXPECT_EQ(hvd_alloc(SIZE_MAX, &memory), HVD_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(hvd_free(nullptr), HVD_OK);
   EXPECT_EQ(hvd_alloc(100, &memory), HVD_OK);
+  EXPECT_EQ(hvd_register(memory, 4096), HVD_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(hvd_unregister(memory), HVD_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(hvd_free(memory), HVD_OK);
   EXPECT_EQ(hvd_free(memory), HVD_ERROR_INVALID_ARGUMENT);
   hvd::shutdown();
@@ -138,12 +140,14 @@ TEST_F(SingleRank, OptionsOfOtherVersions) {
   struct Longer {
     hvd_options known;
     void* later;
-  } longer{{sizeof(Longer), "x", 0, 0}, nullptr};
+  } longer{};
+  longer.known.struct_size = sizeof longer;
+  longer.known.name = "x";
   EXPECT_EQ(hvd_barrier(&longer.known), HVD_OK);
   longer.later = &longer;
   EXPECT_EQ(hvd_barrier(&longer.known), HVD_ERROR_INVALID_ARGUMENT);
   EXPECT_NE(std::strstr(hvd_last_error(), "what this version of libhvd cannot do"), nullptr);
-  const hvd_options unset{0, "x", 0, 0};
+  const hvd_options unset{};
   EXPECT_EQ(hvd_barrier(&unset), HVD_ERROR_INVALID_ARGUMENT);
   EXPECT_NE(std::strstr(hvd_last_error(), "struct_size is 0"), nullptr);
   hvd::shutdown();

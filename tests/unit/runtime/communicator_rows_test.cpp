@@ -1,5 +1,6 @@
 // Collectives in which every rank gets other rows, and the factors of reductions.
 #include "collective/communicator.hpp"
+#include "sum_in_order.hpp"
 #include "support.hpp"
 
 #include <algorithm>
@@ -38,14 +39,15 @@ TEST(Reducescatter, GivesEachRankItsShareOfTheSum) {
         const auto own = static_cast<std::size_t>(communicator.rank());
         const std::size_t share = rows / ranks + (own < rows % ranks ? 1 : 0);
         const std::size_t first = rows / ranks * own + std::min(own, rows % ranks);
+        const auto hosts = test::hosts_of(communicator);
         const Values input = make_values(communicator.rank(), rows * kRow);
         Values output(share * kRow + 1, -1);
         const Outcome done = communicator.reducescatter(input.data(), rows, kRow, HVD_FLOAT64,
                                                         HVD_SUM, output.data(), {});
         ASSERT_TRUE(done.ok()) << done.error().message;
         for (std::size_t i = 0; i < share * kRow; ++i) {
-          double sum = value_of(0, first * kRow + i);
-          for (int rank = 1; rank < size; ++rank) sum += value_of(rank, first * kRow + i);
+          const double sum =
+              test::sum_in_order(hosts, [=](int rank) { return value_of(rank, first * kRow + i); });
           ASSERT_EQ(output[i], sum) << size << " ranks, " << rows << " rows, at " << i;
         }
         ASSERT_EQ(output.back(), -1) << "nothing is written behind the share";

@@ -2,6 +2,7 @@
 // sanitizer sees all.
 #include "collective/communicator.hpp"
 
+#include "sum_in_order.hpp"
 #include "support.hpp"
 
 #include <atomic>
@@ -28,18 +29,18 @@ std::vector<double> make_values(int rank, std::size_t count) {
   return values;
 }
 
-TEST(Allreduce, SumsInTheOrderOfRanksWhateverTheSize) {
+TEST(Allreduce, SumsInTheOrderOfRanksAndHostsWhateverTheSize) {
   for (const int size : kSizes) {
     for (const std::size_t count : kCounts) {
       test::run_ranks_everywhere(size, [&](Communicator& communicator) {
+        const auto hosts = test::hosts_of(communicator);
         const auto input = make_values(communicator.rank(), count);
         std::vector<double> output(count, -1);
         const auto outcome =
             communicator.allreduce(input.data(), output.data(), count, HVD_FLOAT64, HVD_SUM, {});
         ASSERT_TRUE(outcome.ok()) << outcome.error().message;
         for (std::size_t i = 0; i < count; ++i) {
-          double sum = value_of(0, i);
-          for (int rank = 1; rank < size; ++rank) sum += value_of(rank, i);
+          const double sum = test::sum_in_order(hosts, [=](int rank) { return value_of(rank, i); });
           ASSERT_EQ(output[i], sum) << size << " ranks, " << count << " elements, at " << i;
         }
       });

@@ -93,18 +93,7 @@ TEST(DeadPeer, IsNamedByAllThatWaitForIt) {
 
 TEST(DeadPeer, CountsAsDeadWhileItIsAZombieAndWhileItsChildLives) {
   Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
-    if (communicator.rank() == kVictim) {
-      // A data loader, say, which outlives the rank and holds all its descriptors. It ends when the
-      // test closes the pipe of the rank.
-      if (::fork() == 0) {
-        ::signal(SIGPIPE, SIG_DFL);
-        while (true) {
-          tell("still here");
-          ::poll(nullptr, 0, 10);
-        }
-      }
-      ::kill(::getpid(), SIGKILL);
-    }
+    if (communicator.rank() == kVictim) test::die_and_leave_a_child(tell);
     tell(text_of(sum(communicator, "g")));
   });
   peers.expect_from_survivors(kDied);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 namespace libhvd {
@@ -53,6 +54,41 @@ TEST(SharedMemory, FindsOnlyWhatLiesInOneAllocation) {
   EXPECT_FALSE(memory.find(&other, sizeof other));
   memory.free(buffer);
   EXPECT_FALSE(memory.find(buffer, 1));
+}
+
+// Pages of the program's own.
+struct Pages {
+  static constexpr std::size_t kBytes = 4 * 4096;
+  Pages()
+      : data(static_cast<std::byte*>(
+            ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+    std::memset(data, 'x', kBytes);
+  }
+  ~Pages() { ::munmap(data, kBytes); }
+  std::byte* data;
+};
+
+TEST(SharedMemory, AdoptsPagesWithWhatTheyHold) {
+  const auto shared = segment();
+  SharedMemory mine(shared), theirs(shared);
+  const Pages pages;
+  ASSERT_TRUE(mine.adopt(pages.data, Pages::kBytes).ok());
+  const auto place = mine.find(pages.data + 5000, 3);
+  ASSERT_TRUE(place);
+  std::byte* const seen = *theirs.map(*place);
+  EXPECT_EQ(std::memcmp(seen, "xxx", 3), 0);
+  std::memset(seen, 'y', 3);
+  EXPECT_EQ(std::memcmp(pages.data + 5000, "yyy", 3), 0);
+  for (const std::size_t first : {0u, 4096u, 3u * 4096})
+    EXPECT_FALSE(mine.adopt(pages.data + first, 4096).ok()) << "a part, from " << first;
+
+  ASSERT_TRUE(mine.disown(pages.data).ok());
+  EXPECT_FALSE(mine.find(pages.data, 1));
+  EXPECT_EQ(std::memcmp(pages.data + 4999, "xyyyx", 5), 0);
+  std::memset(seen, 'z', 3);
+  EXPECT_EQ(std::memcmp(pages.data + 5000, "yyy", 3), 0) << "others reach it still";
+  EXPECT_TRUE(mine.adopt(pages.data, 4096).ok()) << "not again";
+  ASSERT_TRUE(mine.disown(pages.data).ok());
 }
 
 TEST(SharedMemory, ANewAllocationIsZeroAndInAPlaceOfItsOwn) {

@@ -94,13 +94,45 @@ TEST(StatusPage, BringsTheAgentsNotices) {
   EXPECT_LT(attached->notice().seconds_left, 0.0);
 }
 
+TEST(StatusPage, ShowsWhatWaitsInTheBackground) {
+  AgentPage agent;
+  auto attached = agent.attach();
+  ASSERT_TRUE(attached.ok());
+  attached->clear_background(true);
+  EXPECT_EQ(agent.page()->background_sequence, 0u) << "there was nothing to clear";
+  attached->begin_collective("barrier", nullptr, 5);
+  attached->set_background("allreduce", "grad.3", 7, "2,5-7");
+  EXPECT_EQ(agent.page()->background_active, 1u);
+  EXPECT_STREQ(agent.page()->background_name, "allreduce grad.3");
+  EXPECT_STREQ(agent.page()->background_missing, "2,5-7");
+  EXPECT_EQ(agent.page()->background_start_ns, 7u);
+  EXPECT_STREQ(agent.page()->collective_name, "barrier") << "the two do not touch each other";
+  attached->clear_background(true);
+  EXPECT_EQ(agent.page()->background_active, 0u);
+  EXPECT_EQ(agent.page()->backgrounds, 1u);
+  EXPECT_EQ(agent.page()->background_sequence, 4u);
+  EXPECT_EQ(agent.page()->collective_active, 1u);
+}
+
+TEST(StatusPage, SaysWhoTellsStalls) {
+  AgentPage agent;
+  auto attached = agent.attach();
+  ASSERT_TRUE(attached.ok());
+  EXPECT_FALSE(attached->launcher_tells_stalls());
+  agent.page()->launcher_duties = HVD_LAUNCHER_TELLS_STALLS;
+  EXPECT_TRUE(attached->launcher_tells_stalls());
+}
+
 TEST(StatusPage, IsNotNeeded) {
   auto attached = StatusPage::attach(test::make_environment({}));
   ASSERT_TRUE(attached.ok());
   EXPECT_FALSE(*attached);
   attached->begin_collective("allreduce", nullptr, monotonic_ns());
   attached->end_collective(true, 1, 1);
+  attached->set_background("allreduce", nullptr, 1, "1");
+  attached->clear_background(false);
   attached->set_error("no page");
+  EXPECT_FALSE(attached->launcher_tells_stalls());
   EXPECT_EQ(attached->notice().bits, 0u);
 }
 

@@ -1,6 +1,7 @@
 #include "support.hpp"
 
 #include "transport/bridge.hpp"
+#include "transport/socket_streams.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -45,9 +47,18 @@ std::vector<SharedSegment> make_segments(const std::vector<int>& hosts) {
   for (int host = 0; host <= *std::max_element(hosts.begin(), hosts.end()); ++host) {
     segments.push_back(make_segment(static_cast<int>(hosts.size())));
     segments.back()->set_places(places, host);
-    EXPECT_TRUE(segments.back()->add_bridge(segments.back()->ranks_on(host).front()).ok());
+    const auto locals = segments.back()->ranks_on(host);
+    EXPECT_TRUE(segments.back()->add_bridge(locals.front()).ok());
+    EXPECT_TRUE(segments.back()->add_staging(HostsAllreduce::staging_bytes(locals.size())).ok());
   }
   return segments;
+}
+
+// So that no test passes only because a connection holds what nobody takes.
+void hold_little(const int (&ends)[2]) {
+  constexpr int kLeast = 1;  // as little as the system allows, see socket(7)
+  for (const int end : ends)
+    EXPECT_EQ(::setsockopt(end, SOL_SOCKET, SO_SNDBUF, &kLeast, sizeof kLeast), 0);
 }
 
 std::vector<std::unique_ptr<Bridge>> start_bridges(const std::vector<SharedSegment>& segments) {
@@ -70,12 +81,38 @@ std::vector<std::unique_ptr<Bridge>> start_bridges(const std::vector<SharedSegme
   return bridges;
 }
 
+// By rank.
+std::vector<StreamLanes> make_streams(const std::vector<int>& hosts) {
+  const StreamPlan plan(hosts);
+  std::vector<StreamLanes> streams(hosts.size());
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    std::vector<std::vector<StreamEnd>> ends(hosts.size());
+    for (int channel = 0; channel < plan.channels(); ++channel) {
+      for (int host = 0; host < plan.hosts(); ++host) {
+        for (int other = 0; other < host; ++other) {
+          int pair[2];
+          EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+          hold_little(pair);
+          const int one = plan.server(channel, host);
+          const int two = plan.server(channel, other);
+          ends[static_cast<std::size_t>(one)].push_back({channel, other, two, Fd(pair[0])});
+          ends[static_cast<std::size_t>(two)].push_back({channel, host, one, Fd(pair[1])});
+        }
+      }
+    }
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+      streams[rank][lane] = std::make_shared<SocketStreams>(plan, std::move(ends[rank]));
+  }
+  return streams;
+}
+
 void run_threads(int size, const std::function<SharedSegment(int rank)>& segment_of,
+                 const std::vector<StreamLanes>& streams,
                  const std::function<void(Communicator&)>& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([=, &segment_of, &body] {
-      Communicator communicator(segment_of(rank), rank);
+    threads.emplace_back([=, &segment_of, &streams, &body] {
+      Communicator communicator(segment_of(rank), rank, streams[static_cast<std::size_t>(rank)]);
       body(communicator);
       communicator.leave();
     });
@@ -93,7 +130,8 @@ std::vector<int> on_one_host(int size) {
 void run_ranks(int size, const std::function<void(Communicator&)>& body) {
   const SharedSegment segment = make_segment(size);
   run_threads(
-      size, [&](int) { return segment; }, body);
+      size, [&](int) { return segment; }, std::vector<StreamLanes>(static_cast<std::size_t>(size)),
+      body);
 }
 
 void run_ranks_on(const std::vector<int>& hosts, const std::function<void(Communicator&)>& body) {
@@ -102,7 +140,7 @@ void run_ranks_on(const std::vector<int>& hosts, const std::function<void(Commun
   const auto segment_of = [&](int rank) {
     return segments[static_cast<std::size_t>(hosts[static_cast<std::size_t>(rank)])];
   };
-  run_threads(static_cast<int>(hosts.size()), segment_of, body);
+  run_threads(static_cast<int>(hosts.size()), segment_of, make_streams(hosts), body);
   // Each waits until the others have heard that it leaves, so all leave at once.
   std::vector<std::thread> leaving;
   for (auto& bridge : bridges) leaving.emplace_back([&] { bridge.reset(); });
@@ -198,6 +236,34 @@ int Child::wait() {
   return status;
 }
 
+void die_and_leave_a_child(const Child::Tell& tell) {
+  if (::fork() == 0) {
+    ::signal(SIGPIPE, SIG_DFL);
+    while (true) {
+      tell("still here");
+      ::poll(nullptr, 0, 10);
+    }
+  }
+  ::kill(::getpid(), SIGKILL);
+  ::_exit(99);  // not reached
+}
+
+Signal::Signal() {
+  int ends[2];
+  EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  read_end_.reset(ends[0]);
+  write_end_.reset(ends[1]);
+}
+
+void Signal::give() {
+  EXPECT_EQ(::write(write_end_.get(), "!", 1), 1);
+}
+
+void Signal::await() {
+  char byte;
+  EXPECT_EQ(::read(read_end_.get(), &byte, 1), 1);
+}
+
 Job::Job(int size, const Body& body, const std::map<std::string, std::string>& variables)
     : Job(on_one_host(size), body, variables) {}
 
@@ -217,6 +283,8 @@ Job::Job(const std::vector<int>& hosts, const Body& body,
       set("HVD_SHM_DIR", memory(hosts[rank]).path());
       if (several) set("HVD_HOSTNAME", std::string(1, static_cast<char>('a' + hosts[rank])));
       set("HVD_JOB_KEY", std::string(64, 'a'));
+      // Tests that run at the same time may look for their ranks on the same ports.
+      set("HVD_JOB_ID", std::to_string(::getppid()) + "." + std::to_string(port_.number()));
       for (const char* name : {"PMIX_NAMESPACE", "PMIX_RANK", "HVD_STATUS", "HVD_LOCAL_RANK"}) {
         ::unsetenv(name);
       }

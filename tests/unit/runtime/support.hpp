@@ -79,6 +79,22 @@ class Child {
   std::string buffer_;
 };
 
+// Kills this process and leaves a child that holds all its descriptors, as a data loader does, say.
+// That one ends when the test closes the pipe of this process.
+[[noreturn]] void die_and_leave_a_child(const Child::Tell& tell);
+
+// What one process of a test tells another one, beside what is tested. Made before the processes.
+class Signal {
+ public:
+  Signal();
+  void give();  // to one that waits for it, now or later
+  void await();
+
+ private:
+  Fd read_end_;
+  Fd write_end_;
+};
+
 // `size` processes that find each other through HVD_RANK, HVD_SIZE and a port of the test's own.
 // body runs in each after its variables are set; it uses the C ABI.
 class Job {

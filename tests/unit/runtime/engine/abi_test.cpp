@@ -81,7 +81,7 @@ TEST(AsyncAbi, WhatCannotBe) {
     hvd::shutdown();
   });
   const auto next = [&] { return job.rank(0).line().value_or("nothing"); };
-  EXPECT_EQ(next(), "hvd_barrier: called before hvd_init or after hvd_shutdown");
+  EXPECT_EQ(next(), "hvd_barrier_async: called before hvd_init or after hvd_shutdown");
   EXPECT_EQ(next(), "hvd_wait: called before hvd_init or after hvd_shutdown");
   EXPECT_EQ(next(), "hvd_barrier_async: handle is null");
   EXPECT_EQ(next(), "there is no handle 7");

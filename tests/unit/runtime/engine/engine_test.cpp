@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <thread>
 
 namespace libhvd::test {
@@ -102,6 +104,26 @@ TEST(Engine, WaitsBeforeOrAfterABlockingCall) {
   });
 }
 
+// The engine's thread, which has left the work to those who wait, comes back by itself.
+TEST(Engine, WhatNobodyWaitsForIsDoneAfterManyWaits) {
+  run_engines(2, [](const Rank& rank) {
+    for (int round = 0; round < 4; ++round) {
+      std::vector<float> values(10);
+      for (int call = 0; call < 20; ++call)
+        ASSERT_EQ(message_of(rank.engine.wait(submit(rank, sum_of("x", values)))), "");
+      std::fill(values.begin(), values.end(), 1.0f);
+      const auto handle = submit(rank, sum_of("x", values));
+      const auto wait = [&] { EXPECT_EQ(message_of(rank.engine.wait(handle)), ""); };
+      const bool asks = round % 2 == 1;
+      if (rank.rank == 0) wait();
+      while (rank.rank == 1 && asks && !*rank.engine.done(handle)) std::this_thread::yield();
+      ASSERT_TRUE(rank.communicator.barrier({}).ok());
+      if (rank.rank == 1) wait();
+      EXPECT_EQ(values[0], 2);
+    }
+  });
+}
+
 TEST(Engine, WithoutANameTheyMeetByOrder) {
   run_engines(3, [](const Rank& rank) {
     std::vector<float> first(3, 1), second(4, 10);
@@ -114,45 +136,122 @@ TEST(Engine, WithoutANameTheyMeetByOrder) {
   });
 }
 
-// The wrong one stands among small ones that would go together.
+// The wrong one stands among small ones that would go together; so large that one rank takes it
+// alone, too.
 TEST(Engine, AMismatchIsAnErrorOfThatTensorOnly) {
-  run_engines(3, [](const Rank& rank) {
-    std::vector<std::vector<float>> tensors(5, std::vector<float>(10, 1));
-    if (rank.rank == 1) tensors[2].resize(11);
-    std::vector<std::int64_t> handles;
-    for (std::size_t i = 0; i < tensors.size(); ++i)
-      handles.push_back(submit(rank, sum_of("t" + std::to_string(i), tensors[i])));
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const std::string wanted =
-          i == 2
-              ? "allreduce \"t2\": the ranks do not agree: the count is 10 on ranks 0,2 and 11 on "
-                "rank 1"
-              : "";
-      EXPECT_EQ(message_of(rank.engine.wait(handles[i])), wanted);
-      EXPECT_EQ(tensors[i][0], i == 2 ? 1 : 3);
+  for (const std::size_t odd : {0, 1, 2, 4}) {
+    for (const std::size_t count : {11, 100'000}) {
+      run_engines(3, [&](const Rank& rank) {
+        std::vector<std::vector<float>> tensors(5, std::vector<float>(10, 1));
+        if (rank.rank == 1) tensors[odd].resize(count, 1);
+        std::vector<std::int64_t> handles;
+        for (std::size_t i = 0; i < tensors.size(); ++i)
+          handles.push_back(submit(rank, sum_of("t" + std::to_string(i), tensors[i])));
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+          const std::string wanted = i == odd
+                                         ? "allreduce \"t" + std::to_string(odd) +
+                                               "\": the ranks do not agree: the count is 10 on "
+                                               "ranks 0,2 and " +
+                                               std::to_string(count) + " on rank 1"
+                                         : "";
+          EXPECT_EQ(message_of(rank.engine.wait(handles[i])), wanted);
+          EXPECT_EQ(tensors[i][0], i == odd ? 1 : 3);
+        }
+      });
+    }
+  }
+}
+
+// A rank that sees a fault of its own carries nothing out together.
+TEST(Engine, AFaultAmongThoseThatGoTogether) {
+  run_engines(2, [](const Rank& rank) {
+    for (std::size_t odd = 0; odd < 3; ++odd) {
+      std::vector<std::vector<float>> tensors(4, std::vector<float>(10, 1));
+      std::vector<std::int64_t> handles;
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        Request request = sum_of("t" + std::to_string(i), tensors[i]);
+        if (i == odd && rank.rank == 0) request.options.fault = "it is wrong";
+        handles.push_back(submit(rank, std::move(request)));
+      }
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const std::string wanted =
+            i == odd ? "allreduce \"t" + std::to_string(odd) + "\": rank 0: it is wrong" : "";
+        EXPECT_EQ(message_of(rank.engine.wait(handles[i])), wanted);
+      }
     }
   });
 }
 
-TEST(Engine, ANameThatIsInFlightIsRefused) {
-  run_engines(2, [](const Rank& rank) {
-    std::vector<float> values(5, 1), other(5, 1);
+TEST(Engine, SettingsThatDifferAreAnErrorOnAllRanks) {
+  run_ranks(2, [](Communicator& communicator) {
+    EngineOptions options;
+    if (communicator.rank() == 1) options.settings.cache_capacity = 7;
+    const auto engine = Engine::start(communicator.second(), options);
+    ASSERT_TRUE(engine.ok());
+    const Rank rank{**engine, communicator, communicator.rank(), 2};
+    std::vector<float> values(4, 1);
+    const std::string message = message_of(rank.engine.wait(submit(rank, sum_of("x", values))));
+    EXPECT_NE(message.find("HVD_CACHE_CAPACITY is 4096 on rank 0 and 7 on rank 1"),
+              std::string::npos)
+        << message;
+  });
+}
+
+// The second one at once, the first one on all ranks.
+TEST(Engine, ANameSubmittedTwiceIsAnErrorOnAllRanks) {
+  run_engines(3, [](const Rank& rank) {
+    std::vector<float> values(5, 1), other(5, 1), go(1);
+    std::int64_t handle = 0;
     if (rank.rank == 0) {
-      const auto handle = submit(rank, sum_of("x", values));
+      handle = submit(rank, sum_of("x", values));
       const auto again = rank.engine.submit(sum_of("x", other));
       ASSERT_FALSE(again.ok());
       EXPECT_EQ(again.error().message,
                 "allreduce \"x\": was submitted before, and is not done yet");
-      std::vector<float> go(1);
-      EXPECT_EQ(message_of(rank.engine.wait(submit(rank, sum_of("go", go)))), "");
-      EXPECT_EQ(message_of(rank.engine.wait(handle)), "");
-    } else {
-      std::vector<float> go(1);
-      EXPECT_EQ(message_of(rank.engine.wait(submit(rank, sum_of("go", go)))), "");
-      EXPECT_EQ(message_of(rank.engine.wait(submit(rank, sum_of("x", values)))), "");
     }
-    EXPECT_EQ(values[0], 2);
+    EXPECT_EQ(message_of(rank.engine.wait(submit(rank, sum_of("go", go)))), "");
+    if (rank.rank != 0) handle = submit(rank, sum_of("x", values));
+    EXPECT_EQ(message_of(rank.engine.wait(handle)),
+              "allreduce \"x\": rank 0: it was submitted twice");
+    EXPECT_EQ(values[0], 1);
+    EXPECT_EQ(message_of(rank.engine.wait(submit(rank, sum_of("x", values)))), "");
+    EXPECT_EQ(values[0], 3);
   });
+}
+
+// All is submitted while something else is being carried out.
+TEST(Engine, TheLargestPriorityIsCarriedOutFirst) {
+  std::vector<std::string> order;
+  run_ranks(2, [&](Communicator& communicator) {
+    EngineOptions alone;
+    alone.settings.fusion_bytes = 0;
+    const auto engine = Engine::start(communicator.second(), alone);
+    ASSERT_TRUE(engine.ok());
+    const Rank rank{**engine, communicator, communicator.rank(), 2};
+    std::promise<void> all;
+    Request gate;
+    gate.kind = "barrier";
+    gate.run = [&](Communicator& own, const CallOptions& options) {
+      all.get_future().wait();
+      return own.barrier(options);
+    };
+    std::vector<std::int64_t> handles{submit(rank, std::move(gate))};
+    std::vector<std::vector<float>> tensors(6, std::vector<float>(3, 1));
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      Request request = sum_of("t" + std::to_string(i), tensors[i]);
+      request.priority = static_cast<std::int32_t>(i / 2);
+      request.run = [&, run = request.run](Communicator& own, const CallOptions& options) {
+        if (own.rank() == 0) order.push_back(options.name);
+        return run(own, options);
+      };
+      handles.push_back(submit(rank, std::move(request)));
+    }
+    all.set_value();
+    for (const std::int64_t handle : handles) EXPECT_EQ(message_of(rank.engine.wait(handle)), "");
+    ASSERT_TRUE(communicator.barrier({}).ok());
+    (*engine)->stop();
+  });
+  EXPECT_EQ(order, (std::vector<std::string>{"t4", "t5", "t2", "t3", "t0", "t1"}));
 }
 
 TEST(Engine, StoppingFailsWhatIsPendingAndWhatComesLater) {
@@ -164,12 +263,14 @@ TEST(Engine, StoppingFailsWhatIsPendingAndWhatComesLater) {
     const Rank rank{**engine, communicator, communicator.rank(), 2};
     const auto handle = submit(rank, sum_of(own, values));
     std::thread waiter([&] {
-      EXPECT_EQ(message_of((*engine)->wait(handle)), "hvd_shutdown was called before it was done");
+      EXPECT_EQ(message_of((*engine)->wait(handle)),
+                "allreduce \"" + own + "\": hvd_shutdown was called before it was done");
     });
     (*engine)->stop();
     waiter.join();
     const auto later = submit(rank, sum_of("later", values));
-    EXPECT_EQ(message_of((*engine)->wait(later)), "hvd_shutdown was called before it was done");
+    EXPECT_EQ(message_of((*engine)->wait(later)),
+              "allreduce \"later\": hvd_shutdown was called before it was done");
     EXPECT_EQ(message_of((*engine)->wait(later)), "there is no handle " + std::to_string(later));
   });
 }
@@ -186,6 +287,29 @@ TEST(Engine, ARankThatLeavesFailsAllThatIsPending) {
     ASSERT_FALSE(outcome.ok());
     EXPECT_EQ(outcome.error().status, HVD_ERROR_PEER);
     EXPECT_NE(outcome.error().message.find("rank 1"), std::string::npos) << outcome.error().message;
+  });
+}
+
+// What is less urgent is left to the engine's thread.
+TEST(Engine, AWaitDoesNotCarryOutWhatIsLessUrgent) {
+  run_engines(3, [](const Rank& rank) {
+    std::vector<float> first(10, 1), second(10, 1);
+    std::promise<void> returned;
+    const std::shared_future<void> gate = returned.get_future().share();
+    Request urgent = sum_of("urgent", first);
+    urgent.priority = 1;
+    Request later = sum_of("later", second);
+    later.allreduce.reset();  // goes alone
+    later.run = [sum = later.run, gate](Communicator& communicator, const CallOptions& options) {
+      EXPECT_EQ(gate.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+      return sum(communicator, options);
+    };
+    const std::int64_t soon = submit(rank, std::move(urgent));
+    const std::int64_t then = submit(rank, std::move(later));
+    EXPECT_EQ(message_of(rank.engine.wait(soon)), "");
+    returned.set_value();
+    EXPECT_EQ(message_of(rank.engine.wait(then)), "");
+    EXPECT_EQ(second, std::vector<float>(10, 3));
   });
 }
 

@@ -1,0 +1,86 @@
+// What a rank computes to negotiate a step of many named tensors, all of them known from the step
+// before: telling its own, hearing what two ranks tell, and taking what is ready.
+//
+//   negotiation [COUNT, 1000] [STEPS, 200]
+//
+// Prints the microseconds of a step, the median. The one exchange between ranks that comes to it is
+// in bench/engine's latency.
+#include "engine/negotiation.hpp"
+
+#include "collective/call.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+using libhvd::NamedTensor;
+using libhvd::Negotiation;
+
+constexpr std::size_t kRoom = 64 * 1024;  // for what a rank tells at once
+
+struct Rank {
+  Negotiation negotiation{2, 100'000};
+  std::vector<NamedTensor> names;
+  std::vector<std::byte> news;
+  std::mt19937 random;
+};
+
+double now_us() {
+  const auto time = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::micro>(time).count();
+}
+
+void tell(Rank& rank) {
+  const std::size_t told = rank.negotiation.tell(rank.names, false, kRoom, rank.news);
+  if (told != rank.names.size()) std::abort();
+}
+
+void hear(Rank& rank, const std::array<Rank, 2>& all) {
+  for (int from = 0; from < 2; ++from) {
+    if (!rank.negotiation.hear(from, all[static_cast<std::size_t>(from)].news)) std::abort();
+  }
+  rank.negotiation.end_round();
+}
+
+void take_ready(Rank& rank) {
+  if (rank.negotiation.ready().size() != rank.names.size()) std::abort();
+  while (!rank.negotiation.ready().empty()) rank.negotiation.drop_ready(1);
+}
+
+double step(std::array<Rank, 2>& ranks) {
+  for (Rank& rank : ranks) std::shuffle(rank.names.begin(), rank.names.end(), rank.random);
+  tell(ranks[1]);
+  const double begin = now_us();
+  tell(ranks[0]);
+  hear(ranks[0], ranks);
+  take_ready(ranks[0]);
+  const double time = now_us() - begin;
+  hear(ranks[1], ranks);
+  take_ready(ranks[1]);
+  return time;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int count = argc > 1 ? std::atoi(argv[1]) : 1000;
+  const int steps = argc > 2 ? std::atoi(argv[2]) : 200;
+  std::array<Rank, 2> ranks;
+  for (unsigned rank = 0; rank < 2; ++rank) {
+    ranks[rank].random.seed(rank);
+    for (int i = 0; i < count; ++i)
+      ranks[rank].names.push_back({libhvd::hash_name("gradient." + std::to_string(i))});
+  }
+  step(ranks);  // the first one tells names, not bits
+  std::vector<double> times;
+  for (int i = 0; i < steps; ++i) times.push_back(step(ranks));
+  std::sort(times.begin(), times.end());
+  std::printf("%.3f\n", times[times.size() / 2]);
+}

@@ -1,0 +1,34 @@
+// Products of matrices in device memory, with cuBLAS.
+#pragma once
+
+#include <cublas_v2.h>
+
+namespace digits {
+
+// Somebody else's elements, column by column as in Eigen.
+struct Matrix {
+  double* data;
+  int rows;
+  int columns;
+  bool transposed = false;  // in a product; rows and columns are those of the memory
+
+  double* end() const { return data + rows * columns; }
+  Matrix transpose() const { return {data, rows, columns, !transposed}; }
+};
+
+class Blas {
+ public:
+  // On this stream.
+  explicit Blas(cudaStream_t stream);
+  ~Blas() { cublasDestroy(handle_); }
+  Blas(const Blas&) = delete;
+  Blas& operator=(const Blas&) = delete;
+
+  // product = left right. None is empty.
+  void multiply(const Matrix& left, const Matrix& right, const Matrix& product) const;
+
+ private:
+  cublasHandle_t handle_ = nullptr;
+};
+
+}  // namespace digits

@@ -1,0 +1,148 @@
+#include "job/stall_book.hpp"
+
+#include "base/quote.hpp"
+#include "model/rank_set.hpp"
+#include "slurm/host_list.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+// So many missing ranks are named one by one.
+constexpr std::size_t kMostNamed = 4;
+// A program in which each rank waits for something else says it in so many lines.
+constexpr std::size_t kMostLines = 4;
+
+// "allreduce \"grad.3\"" of the page's "allreduce grad.3".
+std::string title_of(const std::string& collective) {
+  const auto space = collective.find(' ');
+  if (space == std::string::npos) return collective;
+  return collective.substr(0, space) + " " + quote(collective.substr(space + 1));
+}
+
+std::string seconds_text(double seconds) {
+  return seconds < 10 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.0f} s", seconds);
+}
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + fold_ranks(ranks);
+}
+
+struct Stall {
+  double seconds = 0;  // the longest wait
+  std::vector<int> waiting;
+  std::vector<int> missing;
+};
+
+bool is_in(const RankState& state, const std::string& collective) {
+  return state.collective == collective || state.background == collective;
+}
+
+// Whom a rank that waits for it in the background knows to be missing; nothing when it does not.
+std::optional<RankSet> known_missing(const std::vector<RankState>& states,
+                                     const std::string& collective) {
+  const RankState* longest = nullptr;
+  for (const RankState& state : states)
+    if (state.background == collective && !state.background_missing.empty() &&
+        (longest == nullptr || state.background_seconds > longest->background_seconds))
+      longest = &state;
+  if (longest == nullptr) return {};
+  const auto missing = RankSet::parse(longest->background_missing);
+  return missing ? std::optional(*missing) : std::nullopt;
+}
+
+Stall find_stall(const std::vector<RankState>& states, const std::string& collective) {
+  Stall stall;
+  const auto known = known_missing(states, collective);
+  for (const RankState& state : states) {
+    if (state.collective == collective)
+      stall.seconds = std::max(stall.seconds, state.collective_seconds);
+    if (state.background == collective)
+      stall.seconds = std::max(stall.seconds, state.background_seconds);
+    const bool missing = known ? known->contains(state.rank) : !is_in(state, collective);
+    (missing ? stall.missing : stall.waiting).push_back(state.rank);
+  }
+  return stall;
+}
+
+// "rank 2 on n3 (pid 123, in broadcast "w")"
+std::string describe_missing(const RankState& state, const RankReport& report) {
+  std::string text = fmt::format("rank {} on {} (pid {}", state.rank, report.host, state.pid);
+  if (report.exited) {
+    text += ", which has ended";
+  } else if (!state.collective.empty()) {
+    text += ", in " + title_of(state.collective);
+  }
+  return text + ")";
+}
+
+std::string describe_missing(const Stall& stall, const std::vector<RankState>& states,
+                             const std::vector<RankReport>& reports) {
+  if (stall.missing.size() > kMostNamed) {
+    std::vector<std::string> hosts;
+    for (const int rank : stall.missing)
+      hosts.push_back(reports[static_cast<std::size_t>(rank)].host);
+    std::sort(hosts.begin(), hosts.end());
+    hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+    return ranks_text(stall.missing) + " on " + fold_hosts(hosts);
+  }
+  std::string text;
+  for (const RankState& state : states) {
+    if (std::find(stall.missing.begin(), stall.missing.end(), state.rank) == stall.missing.end())
+      continue;
+    text += (text.empty() ? "" : ", ") +
+            describe_missing(state, reports[static_cast<std::size_t>(state.rank)]);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> StallBook::take(const StallsMessage& stalls, Clock::time_point now) {
+  std::vector<std::string> lines;
+  for (const auto& [rank, collective, completed] : stalls.over) {
+    unexplained_.erase(collective);
+    const auto told = told_.find(collective);
+    if (told == told_.end()) continue;
+    const std::chrono::duration<double> time = now - told->second;
+    if (completed)
+      lines.push_back(
+          fmt::format("{} goes on after {}", title_of(collective), seconds_text(time.count())));
+    told_.erase(told);
+  }
+  for (const auto& wait : stalls.begun)
+    if (told_.find(wait.collective) == told_.end()) unexplained_.insert(wait.collective);
+  return lines;
+}
+
+std::vector<std::string> StallBook::explain(const std::vector<RankState>& states,
+                                            const std::vector<RankReport>& reports,
+                                            Clock::time_point now) {
+  std::vector<std::string> lines;
+  std::size_t more = 0;
+  for (const std::string& collective : unexplained_) {
+    const Stall stall = find_stall(states, collective);
+    // None waits any more, or nobody is missing: then it is only slow.
+    if (stall.waiting.empty() || stall.missing.empty()) continue;
+    if (lines.size() == kMostLines) {
+      ++more;
+      continue;
+    }
+    lines.push_back(fmt::format("{} has waited {} for {}; {} {}", title_of(collective),
+                                seconds_text(stall.seconds),
+                                describe_missing(stall, states, reports), ranks_text(stall.waiting),
+                                stall.waiting.size() == 1 ? "waits" : "wait"));
+    const std::chrono::duration<double> waited(stall.seconds);
+    told_.emplace(collective, now - std::chrono::duration_cast<Clock::duration>(waited));
+  }
+  unexplained_.clear();
+  if (more > 0) lines.push_back(fmt::format("and {} other collectives wait, too", more));
+  return lines;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,39 @@
+// What hvdrun says of ranks that wait for others in a collective: one line for each stall, however
+// many ranks wait, and one more when it is over.
+//
+// An agent tells of its own ranks that wait too long. Then all agents are asked what their ranks
+// are doing, as it is those that do something else whom the others wait for.
+#pragma once
+
+#include "control/messages.hpp"
+#include "model/report.hpp"
+
+#include <chrono>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+class StallBook {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Takes what an agent says at `now`; the lines about stalls that are over.
+  std::vector<std::string> take(const StallsMessage& stalls, Clock::time_point now);
+
+  // Whether there is something to ask all agents about.
+  bool asks() const { return !unexplained_.empty(); }
+
+  // Takes what all ranks of the job were doing at `now`, in the order of ranks; the lines about new
+  // stalls.
+  std::vector<std::string> explain(const std::vector<RankState>& states,
+                                   const std::vector<RankReport>& reports, Clock::time_point now);
+
+ private:
+  std::set<std::string> unexplained_;              // collectives, with their names
+  std::map<std::string, Clock::time_point> told_;  // since when they wait
+};
+
+}  // namespace hvdrun

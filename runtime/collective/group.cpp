@@ -1,0 +1,87 @@
+#include "collective/group.hpp"
+
+#include "collective/arguments.hpp"
+#include "collective/element.hpp"
+#include "collective/staging.hpp"
+
+#include <cstdint>
+
+namespace libhvd {
+namespace {
+
+std::string check_group(const AllreduceGroup& group) {
+  for (std::size_t i = 0; i < group.counts.size(); ++i) {
+    const std::string fault =
+        check_allreduce(group.inputs[i], group.outputs[i], group.counts[i], group.type, group.op);
+    if (!fault.empty()) return "tensor " + std::to_string(i) + ": " + fault;
+  }
+  return "";
+}
+
+std::uint64_t hash_counts(const std::vector<std::size_t>& counts) {
+  return hash_name(
+      {reinterpret_cast<const char*>(counts.data()), counts.size() * sizeof(std::size_t)});
+}
+
+// Carries out tensors first ... end-1, whose bytes are packed one after the other.
+Outcome allreduce_packed(Communicator& communicator, const AllreduceGroup& group, std::size_t first,
+                         std::size_t end, const CallOptions& options) {
+  const std::size_t element = element_size(group.type);
+  std::vector<std::byte> packed;
+  for (std::size_t i = first; i < end; ++i) {
+    const std::byte* const bytes = bytes_of(group.inputs[i]);
+    packed.insert(packed.end(), bytes, bytes + group.counts[i] * element);
+  }
+  HVD_CHECK(communicator.allreduce(packed.data(), packed.data(), packed.size() / element,
+                                   group.type, group.op, options));
+  const std::byte* from = packed.data();
+  for (std::size_t i = first; i < end; ++i) {
+    copy_bytes(group.outputs[i], from, group.counts[i] * element);
+    from += group.counts[i] * element;
+  }
+  return Done{};
+}
+
+// Where the tensors end that are packed together with the first one.
+std::size_t end_of_pack(const AllreduceGroup& group, std::size_t first) {
+  const std::size_t element = element_size(group.type);
+  std::size_t bytes = 0;
+  std::size_t end = first;
+  while (end < group.counts.size()) {
+    const std::size_t own = group.counts[end] * element;
+    if (own > kLargestPacked || bytes + own > kPackedBytes) break;
+    bytes += own;
+    ++end;
+  }
+  return end;
+}
+
+}  // namespace
+
+Result<bool> open_allreduce_group(Communicator& communicator, const AllreduceGroup& group,
+                                  const CallOptions& options) {
+  CallOptions first = options;
+  if (first.fault.empty()) first.fault = check_group(group);
+  if (first.fault.empty()) first.fault = check_scale(first.scale, group.type);
+  return communicator.open_group(group.counts.size(), hash_counts(group.counts), group.type,
+                                 group.op, first);
+}
+
+Outcome allreduce_group(Communicator& communicator, const AllreduceGroup& group,
+                        const CallOptions& options) {
+  HVD_TRY(const bool with_joined, open_allreduce_group(communicator, group, options));
+  for (std::size_t i = 0; i < group.counts.size();) {
+    const std::size_t end = with_joined ? i : end_of_pack(group, i);
+    if (end > i + 1) {
+      HVD_CHECK(allreduce_packed(communicator, group, i, end, options));
+      i = end;
+    } else {
+      HVD_CHECK(communicator.allreduce(group.inputs[i], group.outputs[i], group.counts[i],
+                                       group.type, group.op, options));
+      ++i;
+    }
+  }
+  return Done{};
+}
+
+}  // namespace libhvd

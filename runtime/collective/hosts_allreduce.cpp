@@ -1,0 +1,224 @@
+#include "collective/hosts_allreduce.hpp"
+
+#include "collective/element.hpp"
+#include "collective/reduce.hpp"
+#include "collective/staging.hpp"
+
+#include <algorithm>
+
+namespace libhvd {
+namespace {
+
+// How many stretches lie side by side of what a rank shows and holds, and of the results.
+constexpr std::size_t kShown = 2;
+constexpr std::size_t kResults = 3;
+
+std::size_t modulo(int index, std::size_t places) {
+  return static_cast<std::size_t>(index) % places;
+}
+
+}  // namespace
+
+HostsAllreduce::HostsAllreduce(Lockstep& steps, int lane, std::shared_ptr<Streams> streams)
+    : steps_(steps),
+      streams_(std::move(streams)),
+      plan_(streams_->plan()),
+      host_(static_cast<int>(steps.segment()->header().host)),
+      locals_(plan_.ranks_on(host_)),
+      own_(static_cast<std::size_t>(std::find(locals_.begin(), locals_.end(), steps.rank()) -
+                                    locals_.begin())),
+      in_two_parts_(steps.size() > plan_.hosts()),
+      staging_(steps.segment()->staging(lane)) {
+  for (int channel = 0; channel < plan_.channels(); ++channel) {
+    if (plan_.server(channel, host_) == steps.rank()) channels_.push_back(channel);
+  }
+}
+
+std::size_t HostsAllreduce::staging_bytes(std::size_t local_ranks) {
+  return (kShown * local_ranks + kResults) * kMostStretchBytes;
+}
+
+std::optional<Failure> HostsAllreduce::run(const Call& call, const std::byte* input,
+                                           std::byte* output) {
+  const std::size_t element = element_size(call.type);
+  const std::size_t held = in_two_parts_ ? held_size(call.op, call.type) : element;
+  const Job job{call,    input, output,
+                element, held,  {call.count, held, plan_.channels(), plan_.hosts()}};
+  const auto hosts = static_cast<std::size_t>(plan_.hosts());
+  held_.resize(kShown * kMostStretchBytes);
+  taken_.resize(
+      std::max(taken_.size(), channels_.size() * hosts * job.stretches.most_in_piece() * held));
+  const int last = job.stretches.count() + (shares() ? 2 : 1);
+  for (int index = 0; index <= last; ++index) {
+    if (auto failure = turn(job, index)) return failure;
+  }
+  return std::nullopt;
+}
+
+std::optional<Failure> HostsAllreduce::turn(const Job& job, int index) {
+  const int count = job.stretches.count();
+  streams_->mark();
+  if (shares() && index < count) show(job, index);
+  if (shares() && (index < count || index >= 3)) {
+    if (auto failure = steps_.step_on_host()) return failure;
+  }
+  if (index < count) begin(job, index);
+  if (shares() && index >= 3) copy_results(job, index - 3);
+  // In the last wait of a turn: the others take our results in that one only.
+  const bool waits_for_results = index >= 2 && index <= count + 1;
+  if (!waits_for_results) streams_->call_due();
+  if (index >= 1 && index <= count) {
+    if (auto failure = take_pieces(job, index - 1)) return failure;
+  }
+  if (!waits_for_results) return std::nullopt;
+  streams_->call_due();
+  return take_results(job, index - 2);
+}
+
+// Shows the host's other ranks what they reduce.
+void HostsAllreduce::show(const Job& job, int index) {
+  const std::size_t first = job.stretches.stretch(index).begin;
+  for (int channel = 0; channel < plan_.channels(); ++channel) {
+    if (plan_.server(channel, host_) == steps_.rank()) continue;
+    const auto [begin, count] = job.stretches.slice(index, channel);
+    copy_bytes(shown_by(own_, index) + (begin - first) * job.element,
+               job.input + begin * job.element, count * job.element);
+  }
+}
+
+// Whether what is held of a host is what its only rank has.
+bool HostsAllreduce::sends_input(const Job& job) const {
+  if (!in_two_parts_) return true;
+  return !shares() && job.held == job.element && job.call.type != HVD_BOOL &&
+         job.call.scale.before == 1;
+}
+
+void HostsAllreduce::begin(const Job& job, int index) {
+  for (const int channel : channels_) {
+    if (!sends_input(job)) begin_slice(job, index, job.stretches.slice(index, channel));
+    for (int host = 0; host < plan_.hosts(); ++host) {
+      if (host == host_) continue;
+      const Range piece = job.stretches.piece(index, channel, host);
+      streams_->send(channel, host, own_piece(job, index, piece), piece.count * job.held);
+    }
+  }
+}
+
+void HostsAllreduce::begin_slice(const Job& job, int index, Range slice) {
+  const std::size_t first = job.stretches.stretch(index).begin;
+  sources_.clear();
+  for (std::size_t local = 0; local < locals_.size(); ++local) {
+    sources_.push_back(local == own_
+                           ? aligned_input(job, slice)
+                           : shown_by(local, index) + (slice.begin - first) * job.element);
+  }
+  reduce_begin(job.call.op, job.call.type, sources_, held_of(job, index, slice), slice.count,
+               job.call.scale);
+}
+
+// What our host has of a piece, as it is sent. Need not be aligned.
+const std::byte* HostsAllreduce::own_piece(const Job& job, int index, Range piece) {
+  return sends_input(job) ? job.input + piece.begin * job.element : held_of(job, index, piece);
+}
+
+const std::byte* HostsAllreduce::aligned_input(const Job& job, Range range) {
+  const std::byte* const input = job.input + range.begin * job.element;
+  if (aligned(input, job.element)) return input;
+  aligned_.resize(std::max(aligned_.size(), range.count * job.element));
+  copy_bytes(aligned_.data(), input, range.count * job.element);
+  return aligned_.data();
+}
+
+std::optional<Failure> HostsAllreduce::take_pieces(const Job& job, int index) {
+  for (std::size_t served = 0; served < channels_.size(); ++served) {
+    const Range piece = job.stretches.piece(index, channels_[served], host_);
+    for (int host = 0; host < plan_.hosts(); ++host) {
+      if (host == host_) continue;
+      streams_->receive(channels_[served], host, taken_from(job, served, host),
+                        piece.count * job.held);
+    }
+  }
+  if (auto failure = wait()) return failure;
+  for (std::size_t served = 0; served < channels_.size(); ++served) finish(job, index, served);
+  return std::nullopt;
+}
+
+// Reduces what all hosts have of our piece, and sends the result.
+void HostsAllreduce::finish(const Job& job, int index, std::size_t served) {
+  const int channel = channels_[served];
+  const Range piece = job.stretches.piece(index, channel, host_);
+  const Call& call = job.call;
+  sources_.clear();
+  for (int host = 0; host < plan_.hosts(); ++host) {
+    if (host != host_) {
+      sources_.push_back(taken_from(job, served, host));
+    } else {
+      sources_.push_back(sends_input(job) ? aligned_input(job, piece) : held_of(job, index, piece));
+    }
+  }
+  std::byte* const place = place_of_result(job, index, piece);
+  std::byte* result = place;
+  if (!aligned(place, job.element)) {
+    aligned_.resize(std::max(aligned_.size(), piece.count * job.element));
+    result = aligned_.data();
+  }
+  if (in_two_parts_) {
+    reduce_end(call.op, call.type, sources_, static_cast<std::size_t>(steps_.size()), result,
+               piece.count, call.scale);
+  } else {
+    reduce(call.op, call.type, sources_, result, piece.count, call.scale);
+  }
+  if (result != place) copy_bytes(place, result, piece.count * job.element);
+  for (int host = 0; host < plan_.hosts(); ++host) {
+    if (host != host_) streams_->send(channel, host, place, piece.count * job.element);
+  }
+}
+
+std::optional<Failure> HostsAllreduce::take_results(const Job& job, int index) {
+  for (const int channel : channels_) {
+    for (int host = 0; host < plan_.hosts(); ++host) {
+      if (host == host_) continue;
+      const Range piece = job.stretches.piece(index, channel, host);
+      streams_->receive(channel, host, place_of_result(job, index, piece),
+                        piece.count * job.element);
+    }
+  }
+  return wait();
+}
+
+void HostsAllreduce::copy_results(const Job& job, int index) const {
+  const auto [begin, count] = job.stretches.stretch(index);
+  copy_bytes(job.output + begin * job.element, results(index), count * job.element);
+}
+
+std::optional<Failure> HostsAllreduce::wait() {
+  return steps_.wait_outside([this](int most_ms) { return streams_->turn(most_ms); });
+}
+
+// Where all ranks of the host find it: with one rank its output.
+std::byte* HostsAllreduce::place_of_result(const Job& job, int index, Range range) const {
+  if (!shares()) return job.output + range.begin * job.element;
+  return results(index) + (range.begin - job.stretches.stretch(index).begin) * job.element;
+}
+
+std::byte* HostsAllreduce::shown_by(std::size_t local, int index) const {
+  return staging_.data() + (kShown * local + modulo(index, kShown)) * kMostStretchBytes;
+}
+
+std::byte* HostsAllreduce::results(int index) const {
+  return staging_.data() + (kShown * locals_.size() + modulo(index, kResults)) * kMostStretchBytes;
+}
+
+std::byte* HostsAllreduce::held_of(const Job& job, int index, Range range) {
+  const std::size_t first = job.stretches.stretch(index).begin;
+  return held_.data() + modulo(index, kShown) * kMostStretchBytes +
+         (range.begin - first) * job.held;
+}
+
+std::byte* HostsAllreduce::taken_from(const Job& job, std::size_t served, int host) {
+  const std::size_t place =
+      served * static_cast<std::size_t>(plan_.hosts()) + static_cast<std::size_t>(host);
+  return taken_.data() + place * job.stretches.most_in_piece() * job.held;
+}
+
+}  // namespace libhvd

@@ -1,0 +1,37 @@
+// Which way an allreduce goes when there are several hosts.
+#pragma once
+
+#include "transport/transport.hpp"
+
+#include <cstddef>
+#include <string>
+
+namespace libhvd {
+
+// Up to here the bridges bring every rank's data to all hosts, and every rank reduces all of it, in
+// one step; what is larger goes by the streams (hosts_allreduce.hpp).
+inline constexpr std::size_t kSmallBytesBetweenHosts = 32 * 1024;
+
+// Two ranks, each on a host of its own: from here on the bridges are faster again. Either way as
+// much travels; theirs has a thread at each end that only sends and receives.
+inline constexpr std::size_t kLargeBytesOfTwoRanks = 4 * 1024 * 1024;
+
+inline bool goes_by_streams(std::size_t bytes, int ranks, Transport transport) {
+  const bool bridges_again =
+      transport == Transport::tcp && ranks == 2 && bytes > kLargeBytesOfTwoRanks;
+  return bytes > kSmallBytesBetweenHosts && !bridges_again;
+}
+
+// The same in words, for HVD_VERBOSE; `way`: what the connections go over.
+inline std::string describe_rule(int ranks, int hosts, int channels, Transport transport,
+                                 const std::string& way) {
+  return std::to_string(ranks) + " ranks on " + std::to_string(hosts) +
+         " hosts: an allreduce of up to " + std::to_string(kSmallBytesBetweenHosts / 1024) +
+         " KiB goes by the bridges in one step, a larger one is reduced in each host first and "
+         "goes "
+         "by " +
+         std::to_string(channels) + " connections between each two hosts, over " + way +
+         (transport == Transport::tcp && ranks == 2 ? ", from 4 MiB on by the bridges again" : "");
+}
+
+}  // namespace libhvd

@@ -1,0 +1,228 @@
+#include "engine/negotiation.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace libhvd {
+namespace {
+
+// What a rank tells: this, then words of bits for a stretch of the table, then new names.
+struct NewsHead {
+  std::uint16_t words;
+  std::uint16_t names;
+  std::uint32_t first_word : 31;
+  std::uint32_t joins : 1;
+};
+static_assert(sizeof(NewsHead) == 8);
+
+constexpr std::size_t kWordBits = 64;
+// Slots above are told by name, so that the bits leave room for names.
+constexpr std::size_t kMostWords = 4096;
+
+template <class Value>
+std::byte* put(std::byte* at, std::span<const Value> values) {
+  if (!values.empty()) std::memcpy(at, values.data(), values.size_bytes());
+  return at + values.size_bytes();
+}
+
+template <class Value>
+Value take(std::span<const std::byte>& from) {
+  Value value;
+  std::memcpy(&value, from.data(), sizeof value);
+  from = from.subspan(sizeof value);
+  return value;
+}
+
+std::size_t news_bytes(std::size_t words, std::size_t names) {
+  return sizeof(NewsHead) + words * sizeof(std::uint64_t) + names * sizeof(NamedTensor);
+}
+
+}  // namespace
+
+Negotiation::Negotiation(int ranks, std::size_t capacity)
+    : ranks_(ranks),
+      capacity_(capacity),
+      words_((static_cast<std::size_t>(ranks) + kWordBits - 1) / kWordBits),
+      joined_(static_cast<std::size_t>(ranks), false) {}
+
+std::size_t Negotiation::tell(std::span<const NamedTensor> names, bool joins, std::size_t most,
+                              std::vector<std::byte>& news) {
+  std::size_t first = kMostWords;  // of the words with bits, and the one behind the last
+  std::size_t end = 0;
+  std::size_t told = 0;
+  new_names_.clear();
+  bits_.resize(std::min(slots_.size() / kWordBits + 1, kMostWords));
+  for (const NamedTensor& tensor : names) {
+    const Index index = by_name_.find(tensor.name);
+    const std::size_t word = index / kWordBits;
+    if (word < kMostWords && slots_[index].tensor.priority == tensor.priority) {
+      const std::size_t low = std::min(first, word);
+      const std::size_t high = std::max(end, word + 1);
+      if (news_bytes(high - low, new_names_.size()) > most) break;
+      bits_[word] |= std::uint64_t{1} << index % kWordBits;
+      first = low;
+      end = high;
+    } else {
+      const std::size_t words = end > first ? end - first : 0;
+      if (news_bytes(words, new_names_.size() + 1) > most) break;
+      new_names_.push_back(tensor);
+    }
+    ++told;
+  }
+  if (end == 0) first = 0;
+  const auto bits = std::span(bits_).subspan(first, end - first);
+  NewsHead head{};
+  head.words = static_cast<std::uint16_t>(bits.size());
+  head.names = static_cast<std::uint16_t>(new_names_.size());
+  head.first_word = static_cast<std::uint32_t>(first) & 0x7fffffffu;
+  head.joins = joins ? 1 : 0;
+  news.resize(news_bytes(bits.size(), new_names_.size()));
+  std::byte* at = put<NewsHead>(news.data(), {&head, 1});
+  at = put<std::uint64_t>(at, bits);
+  put<NamedTensor>(at, new_names_);
+  std::fill(bits.begin(), bits.end(), 0);
+  return told;
+}
+
+bool Negotiation::hear(int rank, std::span<const std::byte> news) {
+  if (news.size() < sizeof(NewsHead)) return false;
+  const auto head = take<NewsHead>(news);
+  if (sizeof head + news.size() != news_bytes(head.words, head.names)) return false;
+  for (std::size_t word = head.first_word; word < std::size_t{head.first_word} + head.words;
+       ++word) {
+    for (auto bits = take<std::uint64_t>(news); bits != 0; bits &= bits - 1) {
+      const std::size_t index = word * kWordBits + static_cast<std::size_t>(std::countr_zero(bits));
+      if (index >= slots_.size() || slots_[index].tensor.name == 0) return false;
+      note(static_cast<Index>(index), rank);
+    }
+  }
+  for (int i = 0; i < head.names; ++i) {
+    const auto tensor = take<NamedTensor>(news);
+    if (tensor.name == 0) return false;
+    note(slot_for(tensor), rank);
+  }
+  if (head.joins != 0 && !joined_[static_cast<std::size_t>(rank)]) {
+    joined_[static_cast<std::size_t>(rank)] = true;
+    ++joined_count_;
+  }
+  return true;
+}
+
+// The table shrinks only here: what ranks tell by bits in a round counts on the table before it.
+void Negotiation::end_round() {
+  if (joined_count_ > 0) finish_with_joined();
+  // Many at a time, as all are looked at for it.
+  if (idle_ > capacity_ + std::max(capacity_, slots_.size()) / 16) forget_oldest();
+}
+
+void Negotiation::forget_oldest() {
+  std::vector<Index> idle;
+  for (Index index = 0; index < slots_.size(); ++index) {
+    if (slots_[index].told == 0 && slots_[index].tensor.name != 0) idle.push_back(index);
+  }
+  const auto end = idle.begin() + static_cast<std::ptrdiff_t>(idle_ - capacity_);
+  std::nth_element(idle.begin(), end, idle.end(),
+                   [&](Index a, Index b) { return slots_[a].order < slots_[b].order; });
+  std::sort(idle.begin(), end);  // who is free first is the same everywhere
+  for (auto index = idle.begin(); index != end; ++index) {
+    by_name_.erase(slots_[*index].tensor.name);
+    slots_[*index] = {};
+    free_.push_back(*index);
+  }
+  idle_ = capacity_;
+}
+
+std::uint64_t& Negotiation::told_word(Index index, int rank) {
+  return told_by_[index * words_ + static_cast<std::size_t>(rank) / kWordBits];
+}
+
+void Negotiation::note(Index index, int rank) {
+  Slot& slot = slots_[index];
+  if (knows(slot, index, rank)) return;
+  if (slot.told == 0) {
+    --idle_;
+    slot.order = ++order_;
+  }
+  told_word(index, rank) |= std::uint64_t{1} << static_cast<std::size_t>(rank) % kWordBits;
+  if (++slot.told == ranks_) finish(index);
+}
+
+// A name that is new here gets a slot, at first not in flight. The first to tell of it says how
+// soon it comes.
+Negotiation::Index Negotiation::slot_for(const NamedTensor& tensor) {
+  Index& index = by_name_.at(tensor.name);
+  if (index == kNone) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<Index>(slots_.size()));
+      slots_.emplace_back();
+      told_by_.resize(told_by_.size() + words_);
+    }
+    index = free_.back();
+    free_.pop_back();
+    slots_[index] = {};
+    slots_[index].tensor = tensor;
+    ++idle_;
+  }
+  Slot& slot = slots_[index];
+  if (slot.told == 0) slot.tensor = tensor;
+  return index;
+}
+
+void Negotiation::finish(Index index) {
+  Slot& slot = slots_[index];
+  slot.told = 0;
+  std::fill_n(told_by_.begin() + static_cast<std::ptrdiff_t>(index * words_), words_, 0);
+  slot.order = ++order_;
+  ++idle_;
+  const auto sooner = [](std::int32_t priority, const NamedTensor& other) {
+    return priority > other.priority;
+  };
+  if (ready_.empty() || ready_.back().priority >= slot.tensor.priority) {
+    ready_.push_back(slot.tensor);
+  } else {
+    ready_.insert(std::upper_bound(ready_.begin(), ready_.end(), slot.tensor.priority, sooner),
+                  slot.tensor);
+  }
+}
+
+void Negotiation::drop_ready(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) ready_.pop_front();
+}
+
+bool Negotiation::knows(const Slot& slot, Index index, int rank) const {
+  const std::uint64_t word = told_by_[index * words_ + static_cast<std::size_t>(rank) / kWordBits];
+  return slot.told > 0 && (word >> static_cast<std::size_t>(rank) % kWordBits & 1) != 0;
+}
+
+void Negotiation::finish_with_joined() {
+  std::vector<Index> complete;
+  for (Index index = 0; index < slots_.size(); ++index) {
+    const Slot& slot = slots_[index];
+    bool everywhere = slot.told > 0;
+    for (int rank = 0; everywhere && rank < ranks_; ++rank)
+      everywhere = joined_[static_cast<std::size_t>(rank)] || knows(slot, index, rank);
+    if (everywhere) complete.push_back(index);
+  }
+  std::sort(complete.begin(), complete.end(),
+            [&](Index a, Index b) { return slots_[a].order < slots_[b].order; });
+  for (const Index index : complete) finish(index);
+}
+
+void Negotiation::forget_joined() {
+  joined_.assign(joined_.size(), false);
+  joined_count_ = 0;
+}
+
+std::vector<int> Negotiation::missing(std::uint64_t name) const {
+  std::vector<int> ranks;
+  const Index index = by_name_.find(name);
+  if (index == kNone || slots_[index].told == 0) return ranks;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (joined_[static_cast<std::size_t>(rank)]) continue;
+    if (!knows(slots_[index], index, rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+}  // namespace libhvd

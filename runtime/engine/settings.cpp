@@ -1,0 +1,62 @@
+#include "engine/settings.hpp"
+
+#include "hvd_contract/environment.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace libhvd {
+namespace {
+
+// As hvdrun's options have them.
+constexpr std::int64_t kMostFusedBytes = std::int64_t{1} << 40;
+constexpr std::int64_t kMostNames = INT32_MAX;
+constexpr std::chrono::seconds kLongestStall{1'000'000'000};
+
+bool is_set(const Environment& environment, const std::string& name) {
+  const auto value = environment(name.c_str());
+  // horovod.run() sets some of its variables to a Python tuple when their option is not given.
+  return value && !value->empty() && *value != "(None,)";
+}
+
+// The variable that counts.
+std::string name_in_use(const Environment& environment, const std::string& ours) {
+  const std::string theirs = "HOROVOD_" + ours.substr(std::string_view("HVD_").size());
+  const auto own = environment(ours.c_str());
+  return (!own || own->empty()) && is_set(environment, theirs) ? theirs : ours;
+}
+
+// What the user has set, in the place of what stands in `setting`.
+template <class Number>
+Outcome read_number(const Environment& environment, const char* ours, std::int64_t maximum,
+                    Number& setting) {
+  const std::string name = name_in_use(environment, ours);
+  HVD_TRY(const auto value, read_integer(environment, name.c_str(), 0, maximum));
+  if (value) setting = static_cast<Number>(*value);
+  return Done{};
+}
+
+Outcome read_time(const Environment& environment, const char* ours,
+                  std::chrono::milliseconds& setting) {
+  const std::string name = name_in_use(environment, ours);
+  HVD_TRY(const auto value, read_seconds(environment, name.c_str(), kLongestStall));
+  if (value) setting = *value;
+  return Done{};
+}
+
+}  // namespace
+
+Result<EngineSettings> read_engine_settings(const Environment& environment) {
+  EngineSettings read;
+  bool stall_check_disabled = false;
+  HVD_CHECK(read_number(environment, HVD_ENV_FUSION_THRESHOLD, kMostFusedBytes, read.fusion_bytes));
+  HVD_CHECK(read_number(environment, HVD_ENV_CACHE_CAPACITY, kMostNames, read.cache_capacity));
+  HVD_CHECK(read_number(environment, HVD_ENV_STALL_CHECK_DISABLE, 1, stall_check_disabled));
+  HVD_CHECK(read_time(environment, HVD_ENV_STALL_CHECK_TIME, read.stall_warning));
+  HVD_CHECK(read_time(environment, HVD_ENV_STALL_SHUTDOWN_TIME, read.stall_error));
+  read.stall_check = !stall_check_disabled;
+  return read;
+}
+
+}  // namespace libhvd

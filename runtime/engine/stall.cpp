@@ -1,0 +1,76 @@
+#include "engine/stall.hpp"
+
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <utility>
+
+namespace libhvd {
+namespace {
+
+constexpr std::size_t kMostNamed = 5;
+
+bool lasts(std::uint64_t waited_ns, std::chrono::milliseconds limit) {
+  return std::chrono::nanoseconds(waited_ns) >= limit;
+}
+
+}  // namespace
+
+std::string describe_stall(const std::vector<Waiting>& waiting, std::uint64_t waited_ns) {
+  std::string text;
+  for (std::size_t first = 0; first < waiting.size();) {
+    std::size_t end = first;
+    while (end < waiting.size() && waiting[end].missing == waiting[first].missing) ++end;
+    text += text.empty() ? "" : "; ";
+    const std::size_t named = std::min(end - first, kMostNamed);
+    for (std::size_t i = first; i < first + named; ++i)
+      text += (i > first ? ", " : "") + waiting[i].what;
+    if (end - first > named) text += " and " + std::to_string(end - first - named) + " more";
+    text += end - first == 1 ? " has waited " : " have waited ";
+    text += std::to_string(waited_ns / 1'000'000'000) + " s for " +
+            describe_ranks(waiting[first].missing);
+    first = end;
+  }
+  return text;
+}
+
+std::vector<int> numbers_of(const Communicator& communicator, const std::vector<int>& ranks) {
+  std::vector<int> numbers;
+  for (const int rank : ranks) numbers.push_back(communicator.number(rank));
+  return numbers;
+}
+
+StallWatch::StallWatch(const EngineSettings& settings, StallListener listener)
+    : settings_(settings), listener_(std::move(listener)) {
+  if (!listener_.say) {
+    listener_.say = [](const std::string& text) {
+      std::fprintf(stderr, "hvd: %s\n", text.c_str());
+    };
+  }
+}
+
+bool StallWatch::shows(std::uint64_t waited_ns) const {
+  constexpr std::chrono::milliseconds kShownAfter{1000};
+  return settings_.stall_check && settings_.stall_warning.count() > 0 &&
+         listener_.show != nullptr &&
+         lasts(waited_ns, std::min(kShownAfter, settings_.stall_warning / 2));
+}
+
+bool StallWatch::due(std::uint64_t waited_ns) const {
+  return settings_.stall_check && settings_.stall_warning.count() > 0 &&
+         lasts(waited_ns, settings_.stall_warning);
+}
+
+bool StallWatch::over(std::uint64_t waited_ns) const {
+  return settings_.stall_check && settings_.stall_error.count() > 0 &&
+         lasts(waited_ns, std::max(settings_.stall_error, settings_.stall_warning));
+}
+
+void StallWatch::say(const std::vector<Waiting>& waiting, std::uint64_t waited_ns) const {
+  listener_.say(describe_stall(waiting, waited_ns));
+}
+
+}  // namespace libhvd

@@ -1,0 +1,42 @@
+#include "gpu/cuda_library.hpp"
+
+#include "gpu/library_search.hpp"
+#include "hvd_contract/environment.h"
+
+#include <string>
+
+namespace libhvd {
+
+Result<CudaLibrary> CudaLibrary::load(const Environment& environment) {
+  constexpr const char* kSonames[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"};
+  HVD_TRY(void* const library, open_library(environment, HVD_ENV_CUDA_LIBRARY, kSonames));
+  CudaLibrary cuda;
+  void* found = nullptr;
+#define HVD_CUDA_LOAD(name, parameters)                       \
+  {                                                           \
+    HVD_TRY(found, find_function(library, #name));            \
+    cuda.name = reinterpret_cast<decltype(cuda.name)>(found); \
+  }
+  HVD_CUDA_FUNCTIONS(HVD_CUDA_LOAD)
+  HVD_CUDA_LOAD(cudaGetErrorString, )
+#undef HVD_CUDA_LOAD
+  return cuda;
+}
+
+Outcome CudaLibrary::check(CudaStatus status, const char* function) const {
+  if (status == kCudaSuccess) return Done{};
+  cudaGetLastError();  // or the program's next check would see ours
+  return fail(HVD_ERROR_SYSTEM, std::string(function) + ": " + cudaGetErrorString(status) + " (" +
+                                    std::to_string(status) + ")");
+}
+
+CurrentDevice::CurrentDevice(const CudaLibrary& cuda, int device) : cuda_(cuda) {
+  changed_ = cuda_.cudaGetDevice(&before_) == kCudaSuccess && before_ != device &&
+             cuda_.cudaSetDevice(device) == kCudaSuccess;
+}
+
+CurrentDevice::~CurrentDevice() {
+  if (changed_) cuda_.cudaSetDevice(before_);
+}
+
+}  // namespace libhvd

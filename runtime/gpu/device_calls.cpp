@@ -1,0 +1,92 @@
+#include "gpu/device_calls.hpp"
+
+#include <utility>
+
+namespace libhvd {
+
+Result<std::shared_ptr<BackgroundStream>> BackgroundStream::create(const Environment& environment) {
+  HVD_TRY(const CudaLibrary cuda, CudaLibrary::load(environment));
+  int device = 0;
+  HVD_CHECK(cuda.check(cuda.cudaGetDevice(&device), "cudaGetDevice"));
+  std::shared_ptr<BackgroundStream> background(new BackgroundStream(cuda, device));
+  HVD_CHECK(cuda.check(cuda.cudaStreamCreateWithFlags(&background->stream_, kCudaStreamNonBlocking),
+                       "cudaStreamCreateWithFlags"));
+  return background;
+}
+
+BackgroundStream::~BackgroundStream() {
+  if (stream_ != nullptr) cuda_.cudaStreamDestroy(stream_);
+}
+
+DeviceCall::~DeviceCall() {
+  if (ready_ != nullptr) background_->cuda().cudaEventDestroy(ready_);
+  if (done_ != nullptr) background_->cuda().cudaEventDestroy(done_);
+}
+
+Outcome DeviceCall::record(CudaStream stream) {
+  const CudaLibrary& cuda = background_->cuda();
+  stream_ = stream;
+  HVD_CHECK(cuda.check(cuda.cudaEventCreateWithFlags(&ready_, kCudaEventDisableTiming),
+                       "cudaEventCreateWithFlags"));
+  HVD_CHECK(cuda.check(cuda.cudaEventCreateWithFlags(&done_, kCudaEventDisableTiming),
+                       "cudaEventCreateWithFlags"));
+  return cuda.check(cuda.cudaEventRecord(ready_, stream), "cudaEventRecord");
+}
+
+Outcome DeviceCall::run(std::span<DeviceCall* const> calls, const CallOptions& options,
+                        const std::function<Outcome(const CallOptions& options)>& body) {
+  const BackgroundStream& background = *calls.front()->background_;
+  const CudaLibrary& cuda = background.cuda();
+  const CurrentDevice current(cuda, background.device());
+  CallOptions on_stream = options;
+  on_stream.place.stream = background.stream();
+  for (const DeviceCall* call : calls) {
+    const Outcome waits = cuda.check(cuda.cudaStreamWaitEvent(background.stream(), call->ready_, 0),
+                                     "cudaStreamWaitEvent");
+    if (!waits.ok() && on_stream.fault.empty()) on_stream.fault = waits.error().message;
+  }
+  HVD_CHECK(body(on_stream));
+  for (const DeviceCall* call : calls)
+    HVD_CHECK(
+        cuda.check(cuda.cudaEventRecord(call->done_, background.stream()), "cudaEventRecord"));
+  return Done{};
+}
+
+Outcome DeviceCall::finish() {
+  const CudaLibrary& cuda = background_->cuda();
+  return cuda.check(cuda.cudaStreamWaitEvent(stream_, done_, 0), "cudaStreamWaitEvent");
+}
+
+Result<std::shared_ptr<DeviceCall>> DeviceCalls::begin(const Place& place) {
+  std::shared_ptr<BackgroundStream> background;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!background_) {
+      HVD_TRY(background_, BackgroundStream::create(process_environment()));
+    }
+    background = background_;
+  }
+  auto call = std::make_shared<DeviceCall>(std::move(background));
+  HVD_CHECK(call->record(place.stream));
+  return call;
+}
+
+void DeviceCalls::keep(std::int64_t handle, std::shared_ptr<DeviceCall> call) {
+  const std::lock_guard lock(mutex_);
+  calls_.emplace(handle, std::move(call));
+}
+
+Outcome DeviceCalls::finish(std::int64_t handle, const Outcome& outcome) {
+  std::shared_ptr<DeviceCall> call;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = calls_.find(handle);
+    if (found == calls_.end()) return outcome;
+    call = std::move(found->second);
+    calls_.erase(found);
+  }
+  if (!outcome.ok()) return outcome;
+  return call->finish();
+}
+
+}  // namespace libhvd

@@ -1,0 +1,164 @@
+#include "gpu/device_group.hpp"
+
+#include "base/text.hpp"
+#include "gpu/device_cards.hpp"
+#include "hvd_contract/environment.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+namespace libhvd {
+namespace {
+
+constexpr std::int64_t kPatienceS = 120;
+constexpr std::int64_t kLongestPatienceS = 24 * 60 * 60;
+
+// From rank 0 to all.
+struct IdNote {
+  NcclUniqueId id;
+  std::int32_t status;
+  char trouble[156];
+};
+
+Result<DeviceCard> make_card(const CudaLibrary& cuda, int device, const Result<NcclLibrary>& nccl) {
+  char address[32] = {};
+  HVD_CHECK(cuda.check(cuda.cudaDeviceGetPCIBusId(address, sizeof address, device),
+                       "cudaDeviceGetPCIBusId"));
+  DeviceCard card{};
+  copy_text(card.gpu, gpu_key(address));
+  if (nccl.ok()) {
+    card.nccl_version = nccl->version;
+  } else {
+    copy_text(card.nccl_trouble, nccl.error().message);
+  }
+  return card;
+}
+
+Result<IdNote> share_id(Communicator& communicator, const NcclLibrary& nccl) {
+  IdNote note{};
+  if (communicator.rank() == 0) {
+    const NcclStatus status = nccl.ncclGetUniqueId(&note.id);
+    if (status != NcclStatus::success) {
+      const Error error = nccl.describe(status, "ncclGetUniqueId", nullptr);
+      note.status = error.status;
+      copy_text(note.trouble, "rank 0: " + error.message);
+    }
+  }
+  HVD_CHECK(communicator.broadcast(&note, sizeof note, HVD_UINT8, 0, {}));
+  if (note.status != HVD_OK) return fail(note.status, std::string(field_text(note.trouble)));
+  return note;
+}
+
+}  // namespace
+
+DeviceGroup& DeviceGroup::of(Communicator& communicator) {
+  auto& companion = communicator.companion();
+  if (!companion)
+    companion = std::make_unique<DeviceGroup>(CudaLibrary::load(process_environment()));
+  return static_cast<DeviceGroup&>(*companion);
+}
+
+DeviceGroup::DeviceGroup(Result<CudaLibrary> cuda) : cuda_(std::move(cuda)) {
+  if (cuda_.ok()) stage_.emplace(*cuda_);
+}
+
+std::string DeviceGroup::check_buffer(const char* what, const void* buffer, std::size_t count,
+                                      const Place& place) {
+  if (!cuda_.ok()) return cuda_.error().message;
+  if (count == 0 || buffer == nullptr) {
+    const Outcome chosen = choose_device(place);
+    return chosen.ok() ? "" : chosen.error().message;
+  }
+  CudaPointer pointer;
+  const CudaStatus status = cuda_->cudaPointerGetAttributes(&pointer, buffer);
+  if (status != kCudaSuccess) cuda_->cudaGetLastError();
+  if (status != kCudaSuccess ||
+      (pointer.type != kCudaMemoryDevice && pointer.type != kCudaMemoryManaged))
+    return std::string("the ") + what + " is not in device memory, but the call says HVD_CUDA";
+  if (device_ < 0) device_ = pointer.device;
+  if (device_ == pointer.device) return "";
+  return std::string("the ") + what + " is on device " + std::to_string(pointer.device) +
+         ", but this rank has used device " + std::to_string(device_) + " before";
+}
+
+Outcome DeviceGroup::choose_device(const Place& place) {
+  if (device_ >= 0) return Done{};
+  device_ = place.device;
+  if (device_ >= 0) return Done{};
+  return cuda_->check(cuda_->cudaGetDevice(&device_), "cudaGetDevice");
+}
+
+Outcome DeviceGroup::meet(Communicator& communicator) {
+  if (!met_) {
+    const CurrentDevice current(*cuda_, device_);
+    met_ = introduce(communicator);
+  }
+  return *met_;
+}
+
+Outcome DeviceGroup::introduce(Communicator& communicator) {
+  const Environment environment = process_environment();
+  const auto nccl = NcclLibrary::load(environment);
+  const auto seconds = read_integer(environment, HVD_ENV_NCCL_TIMEOUT, 1, kLongestPatienceS);
+  DeviceCard own{};
+  if (auto card = make_card(*cuda_, device_, nccl); card.ok()) {
+    own = *card;
+  } else {
+    copy_text(own.trouble, card.error().message);
+  }
+  if (!seconds.ok()) copy_text(own.trouble, seconds.error().message);
+  auto kernel = CopyKernel::load(environment);
+  own.packs = kernel.ok() ? 1 : 0;
+  HVD_TRY(const auto cards, exchange_cards(communicator, own));
+  HVD_CHECK(check_devices(cards));
+  if (const std::string shared = describe_shared_gpus(cards); !shared.empty()) {
+    if (communicator.rank() == 0)
+      std::fprintf(stderr,
+                   "hvd: %s, which NCCL cannot do: their collectives on device memory go through "
+                   "host memory\n",
+                   shared.c_str());
+    return Done{};
+  }
+  HVD_CHECK(check_nccl(cards));
+  if (all_pack(cards)) kernel_.emplace(std::move(*kernel));
+  return start_nccl(communicator, *nccl, std::chrono::seconds(seconds->value_or(kPatienceS)));
+}
+
+Outcome DeviceGroup::start_nccl(Communicator& communicator, const NcclLibrary& nccl,
+                                std::chrono::milliseconds patience) {
+  HVD_TRY(const IdNote note, share_id(communicator, nccl));
+  auto started = NcclCommunicator::start(
+      {.nccl = nccl,
+       .rank = communicator.rank(),
+       .size = communicator.size(),
+       .id = note.id,
+       .patience = patience,
+       .find_failure = [&communicator]() -> std::optional<Error> {
+         const auto failure = communicator.find_failure();
+         if (!failure) return std::nullopt;
+         return fail(HVD_ERROR_PEER, describe_failure(*failure));
+       },
+       .tell_peers =
+           [&communicator] { communicator.condemn(FailureKind::device, communicator.rank()); }});
+  const Outcome own = started.ok() ? Outcome(Done{}) : Outcome(started.error());
+  HVD_CHECK(agree_on(communicator, "NCCL cannot start", own));
+  nccl_ = std::move(*started);
+  return Done{};
+}
+
+Result<std::byte*> DeviceGroup::fusion_buffer() {
+  if (!fusion_) {
+    HVD_TRY(auto made, FusionBuffer::create(*cuda_));
+    fusion_.emplace(std::move(made));
+  }
+  return fusion_->data();
+}
+
+std::optional<Error> DeviceGroup::failure() const {
+  if (!nccl_) return std::nullopt;
+  return nccl_->failure();
+}
+
+}  // namespace libhvd

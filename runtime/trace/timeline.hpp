@@ -1,0 +1,77 @@
+// The timeline of a job: what all ranks record from a start to a stop, in one file that rank 0
+// writes. Nothing of it is sent before the stop.
+//
+// When the ranks cannot come together for that, because one has died, each writes what it has
+// recorded into a file of its own, FILE.rank<R>.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/result.hpp"
+#include "bootstrap/topology.hpp"
+#include "collective/communicator.hpp"
+#include "trace/clock_meeting.hpp"
+#include "trace/recorder.hpp"
+#include "trace/trace_text.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace libhvd {
+
+// What the environment asks for: HVD_TIMELINE (or HOROVOD_TIMELINE) and HVD_TIMELINE_MB.
+struct TimelineOptions {
+  std::string path;  // "": no timeline from the beginning
+  std::size_t bytes = Recorder::kDefaultBytes;
+};
+Result<TimelineOptions> read_timeline_options(const Environment& environment);
+
+// One thread at a time, but for the recorder.
+class Timeline {
+ public:
+  // `host_index`: the same on ranks that share a clock. `bytes`: what a recording may take.
+  Timeline(int host_index, std::string host, std::size_t bytes)
+      : host_index_(host_index), host_(std::move(host)), bytes_(bytes) {}
+  // Saves what was recorded and not written, see abandon().
+  ~Timeline() { abandon(); }
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
+
+  const std::shared_ptr<Recorder>& recorder() const { return recorder_; }
+  bool running() const { return running_.has_value(); }
+
+  // Collective. `path` and what is wrong with it are rank 0's. Error, on all ranks: it runs
+  // already, rank 0 could not write the file.
+  Outcome start(Communicator& communicator, const std::string& path);
+
+  // Collective. Error: it does not run; rank 0 could not write the file, and says so on all ranks;
+  // the ranks could not come together, and what abandon() does has been done.
+  Outcome stop(Communicator& communicator);
+
+  // Not collective: ends the recording, if there is one, in a file of this rank's own, and says so
+  // on stderr.
+  void abandon();
+
+ private:
+  struct Running {
+    std::string path;
+    int size;
+    RankView view;
+    ClockMap::Estimate first;  // of the clock, at the start
+    std::int64_t clock_error_ns;
+  };
+
+  Result<LastArrivals> meet(Communicator& communicator, Running& ended,
+                            const Recording& recording) const;
+
+  const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
+  const int host_index_;
+  const std::string host_;
+  const std::size_t bytes_;
+  std::optional<Running> running_;
+};
+
+}  // namespace libhvd

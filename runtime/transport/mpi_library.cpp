@@ -1,0 +1,86 @@
+#include "transport/mpi_library.hpp"
+
+#include "base/signals_blocked.hpp"
+#include "hvd_contract/environment.h"
+
+#include <string>
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+namespace libhvd {
+namespace {
+
+constexpr const char* kName = "libhvd_mpi.so";
+constexpr std::size_t kWhyBytes = 1024;
+
+// In the folder that libhvd itself was loaded from; "" where there is none.
+std::string beside_libhvd() {
+  Dl_info own;
+  if (::dladdr(reinterpret_cast<const void*>(&beside_libhvd), &own) == 0) return "";
+  const std::string path = own.dli_fname;
+  const std::string beside = path.substr(0, path.rfind('/') + 1) + kName;
+  return beside != kName && ::access(beside.c_str(), F_OK) == 0 ? beside : "";
+}
+
+std::string find_plugin(const Environment& environment) {
+  const auto named = environment(HVD_ENV_MPI_LIBRARY);
+  if (named && !named->empty()) return *named;
+  const std::string beside = beside_libhvd();
+  return beside.empty() ? kName : beside;
+}
+
+// body: the plugin's function, which tells what is wrong.
+template <class Body>
+Outcome ask(Body body) {
+  const SignalsBlocked blocked;
+  char why[kWhyBytes] = "";
+  if (body(why, sizeof why) == 0) return Done{};
+  return fail(HVD_ERROR_UNSUPPORTED, std::string(HVD_ENV_TRANSPORT) + "=mpi: " + why);
+}
+
+}  // namespace
+
+// Open MPI's own plugins look for its symbols among those of the whole process, so these must be
+// there for all.
+Result<MpiLibrary> MpiLibrary::open(const Environment& environment) {
+  const std::string path = find_plugin(environment);
+  const auto refuse = [&](const std::string& why) {
+    return fail(HVD_ERROR_UNSUPPORTED, std::string(HVD_ENV_TRANSPORT) + "=mpi: " + path + why);
+  };
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) {
+    return refuse(std::string(" cannot be opened (") + ::dlerror() +
+                  "). It is built where libhvd is built with Open MPI there (libopenmpi-dev), and "
+                  "stands beside libhvd.so; " HVD_ENV_MPI_LIBRARY " may name it");
+  }
+  const auto entry = reinterpret_cast<hvd_mpi_entry>(::dlsym(library, HVD_MPI_ENTRY));
+  if (entry == nullptr) return refuse(" is not libhvd's plugin for MPI: it has no " HVD_MPI_ENTRY);
+  const hvd_mpi_plugin* const functions = entry();
+  if (functions->abi != HVD_MPI_ABI) {
+    return refuse(" is of another version of libhvd (" + std::to_string(functions->abi) +
+                  " where this one needs " + std::to_string(HVD_MPI_ABI) +
+                  "): take both from one build");
+  }
+  return MpiLibrary(functions);
+}
+
+Outcome MpiLibrary::check(int rank, int size) const {
+  return ask([&](char* why, std::size_t room) { return functions_->check(rank, size, why, room); });
+}
+
+Outcome MpiLibrary::start(int rank, int size) const {
+  return ask([&](char* why, std::size_t room) { return functions_->start(rank, size, why, room); });
+}
+
+Outcome MpiLibrary::join() const {
+  return ask([&](char* why, std::size_t room) { return functions_->join(why, room); });
+}
+
+Outcome MpiLibrary::reserve_tags(int first, int count) const {
+  if (functions_->reserve_tags(first, count) == 0) return Done{};
+  return fail(HVD_ERROR_UNSUPPORTED,
+              "MPI has no more tags: there were too many process sets, or calls of hvd_init");
+}
+
+}  // namespace libhvd

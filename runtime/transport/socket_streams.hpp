@@ -1,0 +1,63 @@
+// Streams over connections of our own. The sockets are non-blocking; a forked child must close what
+// it has inherited of them, or a dead rank's connections would stay open.
+#pragma once
+
+#include "base/fd.hpp"
+#include "transport/streams.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include <sys/uio.h>
+
+namespace libhvd {
+
+// A connection to the rank that serves the channel on another host; it has proven itself.
+struct StreamEnd {
+  int channel;
+  int host;
+  int rank;
+  Fd socket;
+};
+
+class SocketStreams final : public Streams {
+ public:
+  // `ends`: one for each channel that this rank serves and each other host.
+  SocketStreams(StreamPlan plan, std::vector<StreamEnd> ends);
+
+  Transport transport() const override { return Transport::tcp; }
+  void send(int channel, int host, const void* data, std::size_t bytes) override;
+  void receive(int channel, int host, void* data, std::size_t bytes) override;
+  void mark() override;
+  void call_due() override;
+  Lockstep::Turn turn(int most_ms) override;
+  void close_in_child() override { links_.clear(); }
+
+ private:
+  struct Link {
+    explicit Link(StreamEnd opened) : end(std::move(opened)) {}
+    StreamEnd end;
+    std::deque<iovec> out;
+    std::deque<iovec> in;
+    std::uint64_t out_bytes = 0;  // since the beginning: told to send, by the mark, due, and sent
+    std::uint64_t marked_bytes = 0;
+    std::uint64_t due_bytes = 0;
+    std::uint64_t sent_bytes = 0;
+    bool writable = true;  // as far as is known
+    bool readable = true;
+    bool lost = false;
+
+    bool over() const { return in.empty() && sent_bytes >= due_bytes; }
+  };
+
+  Link& link(int channel, int host);
+  static bool send_some(Link& link);
+  static bool receive_some(Link& link);
+  void wait(int most_ms);
+
+  std::vector<Link> links_;
+};
+
+}  // namespace libhvd

@@ -1,0 +1,138 @@
+"""What hvdrun sets and says of its ranks' collectives."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from harness import HOSTNAME, Done, Sandbox, environment_of, program, read_bytes, wait_until
+
+
+def variables(sandbox: Sandbox, *options: object, env: dict[str, str] | None = None) -> dict[str, str]:
+    """What a rank finds of the variables of libhvd's collectives."""
+    sandbox.run("-np", 1, *options, program("env_dump"), sandbox.files, env=env).expect(0)
+    text = (sandbox.files / "0.env").read_bytes()
+    found = dict(os.fsdecode(entry).split("=", 1) for entry in text.split(b"\0") if entry)
+    wanted = ("FUSION", "CACHE", "STALL", "CYCLE")
+    return {name: value for name, value in found.items()
+            if name.startswith(("HVD_", "HOROVOD_")) and any(word in name for word in wanted)}
+
+
+def test_options_of_collectives_reach_the_ranks(sandbox: Sandbox) -> None:
+    found = variables(sandbox, "--fusion-threshold-mb", "0.5", "--cache-capacity", 77, "--no-stall-check",
+                      "--stall-check-warning-time-seconds", 30, "--stall-check-shutdown-time-seconds", "2m")
+    assert found == {"HVD_FUSION_THRESHOLD": "524288", "HVD_CACHE_CAPACITY": "77", "HVD_STALL_CHECK_DISABLE": "1",
+                     "HVD_STALL_CHECK_TIME_SECONDS": "30", "HVD_STALL_SHUTDOWN_TIME_SECONDS": "120"}
+
+
+def test_without_options_the_environment_reaches_the_ranks(sandbox: Sandbox) -> None:
+    given = {"HOROVOD_CACHE_CAPACITY": "9", "HVD_FUSION_THRESHOLD": "4096"}
+    assert variables(sandbox, env=given) == given
+
+
+def test_what_x_says_counts_over_the_option(sandbox: Sandbox) -> None:
+    found = variables(sandbox, "--cache-capacity", 77, "-x", "HVD_CACHE_CAPACITY=5", env={"HVD_CACHE_CAPACITY": "1"})
+    assert found == {"HVD_CACHE_CAPACITY": "5"}
+
+
+def test_there_is_no_cycle(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 1, "--cycle-time-ms", "3.5", "true").expect(0)
+    assert "--cycle-time-ms has no effect: there is no cycle" in done.err_text
+
+
+class Stalled:
+    """A job whose ranks call an allreduce, but one only when it is told."""
+
+    def __init__(self, sandbox: Sandbox, size: int, late: int, *options: object, words: Sequence[object] = (),
+                 env: dict[str, str] | None = None) -> None:
+        self.sandbox = sandbox
+        self._go = sandbox.files / "go"
+        self.running = sandbox.start("-np", size, *options, program("latecomer"), "--late", late, "--until", self._go,
+                                     *words, env=env)
+
+    def wait_for_line(self, text: str) -> None:
+        self.running.wait_for(text.encode(), "err")
+
+    def go(self) -> Done:
+        self._go.touch()
+        return self.running.wait()
+
+
+def lines_with(done: Done, text: str) -> list[str]:
+    return [line for line in done.err_text.splitlines() if text in line]
+
+
+def waits(sandbox: Sandbox, rank: int) -> bool:
+    """Whether the rank's status page, as the rank itself reaches it, has a collective in progress."""
+    pid = sandbox.ranks().get(rank, 0)
+    path, _, offset = environment_of(pid).get("HVD_STATUS", "@0").rpartition("@")
+    page = read_bytes(f"/proc/{pid}/root{path}")[int(offset):int(offset) + 4096]
+    return b"allreduce grad.3" in page
+
+
+SOON = ("--stall-check-warning-time-seconds", "0.2")
+
+
+@pytest.mark.core
+def test_a_stall_is_told_once_with_who_waits_for_whom(sandbox: Sandbox) -> None:
+    job = Stalled(sandbox, 4, 2, *SOON)
+    job.wait_for_line("has waited")
+    late = sandbox.ranks()[2]
+    done = job.go().expect(0)
+    told = lines_with(done, "has waited")
+    wanted = rf'hvdrun: allreduce "grad\.3" has waited \d+\.\d s for rank 2 on {re.escape(HOSTNAME)} \(pid {late}\); ' \
+             r"ranks 0-1,3 wait"
+    assert len(told) == 1 and re.fullmatch(wanted, told[0]), told
+
+
+def test_a_stall_that_ends_with_the_job_does_not_go_on(sandbox: Sandbox) -> None:
+    job = Stalled(sandbox, 3, 0, *SOON, words=["--killed"])
+    job.wait_for_line("has waited")
+    done = job.go().expect(137)
+    assert not lines_with(done, "goes on")
+
+
+def test_a_stall_that_ends_goes_on(sandbox: Sandbox) -> None:
+    job = Stalled(sandbox, 3, 0, *SOON, words=["--then", sandbox.files / "end"])
+    job.wait_for_line("has waited")
+    (sandbox.files / "go").touch()
+    job.wait_for_line("goes on after")
+    (sandbox.files / "end").touch()
+    done = job.running.wait().expect(0)
+    told = lines_with(done, "goes on")
+    assert len(told) == 1 and re.fullmatch(r'hvdrun: allreduce "grad\.3" goes on after \d+\.\d s', told[0]), told
+
+
+@pytest.mark.parametrize("silence", [["--no-stall-check"], ["--stall-check-warning-time-seconds", "0"],
+                                     ["-x", "HOROVOD_STALL_CHECK_DISABLE=1"]])
+def test_without_the_stall_check_nothing_is_told(sandbox: Sandbox, silence: list[str]) -> None:
+    """With the time from the environment, so that it would be told at once."""
+    job = Stalled(sandbox, 2, 0, *silence, env={"HOROVOD_STALL_CHECK_TIME_SECONDS": "0.05"})
+    wait_until(lambda: waits(sandbox, 1), "a rank that waits")
+    time.sleep(0.3)  # what does not come cannot be awaited
+    assert not lines_with(job.go().expect(0), "has waited")
+
+
+def test_the_time_may_come_from_the_ranks_environment(sandbox: Sandbox) -> None:
+    job = Stalled(sandbox, 2, 1, "-x", "HVD_STALL_CHECK_TIME_SECONDS=0.1")
+    job.wait_for_line('allreduce "grad.3" has waited')
+    job.go().expect(0)
+
+
+def test_stalls_show_names_in_one_line(sandbox: Sandbox) -> None:
+    job = Stalled(sandbox, 2, 1, *SOON, words=["--name", "two\nlines"])
+    job.wait_for_line(r'allreduce "two\nlines" has waited')
+    job.go().expect(0)
+
+
+def test_ranks_meet_where_dev_shm_is_too_small(sandbox: Sandbox) -> None:
+    """As in a container with --shm-size: there is room for hvdrun's own pages, and for little more."""
+    if not sandbox.isolated:
+        pytest.skip("only root can mount")
+    sandbox.mounts.append("mount -t tmpfs -o size=64k tmpfs /dev/shm")
+    done = sandbox.run("-np", 3, program("latecomer")).expect(0)
+    assert not lines_with(done, "shared memory"), done

@@ -1,0 +1,90 @@
+"""The timeline of a training job: one file of all ranks that a viewer can show."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from harness import BUILD, Sandbox
+
+DIGITS = BUILD / "bin/examples/digits"
+
+
+def read(path: Path) -> list[dict]:
+    """The events of a timeline, after what a viewer relies on was checked."""
+    events = json.loads(path.read_text())["traceEvents"]
+    rows: dict[tuple[int, int], list[dict]] = defaultdict(list)
+    for event in events:
+        assert event["ph"] in ("M", "X", "i") and {"pid", "tid", "name"} <= event.keys(), event
+        if event["ph"] == "X":
+            rows[event["pid"], event["tid"]].append(event)
+    for row in rows.values():
+        check_nesting(row)
+    return events
+
+
+def check_nesting(row: list[dict]) -> None:
+    ends: list[float] = []
+    for before, event in zip([row[0], *row], row):
+        begin, end = event["ts"], event["ts"] + event["dur"]
+        assert begin >= before["ts"], f"{event} stands after {before}"
+        while ends and ends[-1] <= begin + 0.001:
+            ends.pop()
+        assert not ends or end <= ends[-1] + 0.001, f"{event} ends after what encloses it, at {ends[-1]}"
+        ends.append(end)
+
+
+def named(events: list[dict], name: str, rank: int) -> list[dict]:
+    return [event for event in events if event["name"] == name and event["pid"] == rank]
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("size", [2, 4])
+def test_all_ranks_are_in_one_file(sandbox: Sandbox, size: int) -> None:
+    sandbox.run("-np", size, "--timeline-filename", "run.json", DIGITS, "--epochs", 2).expect(0)
+    events = read(sandbox.files / "run.json")
+    assert not list(sandbox.files.glob(".hvd*")) and not list(sandbox.files.glob("run.json.*"))
+    steps = [event for event in events if event["name"].startswith("step ") and event["pid"] == 0]
+    assert len(steps) > 10
+    for rank in range(size):
+        assert named(events, "process_name", rank)[0]["args"]["name"].startswith(f"rank {rank} (")
+        operations = [event for event in events if event.get("cat") == "operation"]
+        gradients = named(operations, "allreduce gradients", rank)
+        assert len(gradients) == len(steps)
+        assert {event["args"]["type"] for event in gradients} == {"float64"}
+        assert all(re.fullmatch(r"rank \d", event["args"]["last"]) for event in gradients)
+    # A collective ends nowhere before it has begun everywhere.
+    for calls in zip(*(named(events, "allreduce gradients", rank) for rank in range(size))):
+        begun = max(call["ts"] for call in calls)
+        assert all(call["ts"] + call["dur"] + 5 >= begun for call in calls), calls
+
+
+def test_the_users_variable_does_the_same(sandbox: Sandbox) -> None:
+    sandbox.run("-np", 2, "-x", "HOROVOD_TIMELINE=h.json", DIGITS, "--epochs", 1).expect(0)
+    assert named(read(sandbox.files / "h.json"), "allreduce gradients", 1)
+
+
+def test_a_file_that_cannot_be_written_ends_the_job_at_once(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--timeline-filename", "missing/run.json", DIGITS, "--epochs", 1)
+    assert 0 < done.code < 128 and not done.survivors, done
+    assert "missing/run.json: No such file or directory" in done.err_text, done
+
+
+def test_a_killed_rank_leaves_the_others_recordings(sandbox: Sandbox) -> None:
+    # With a checkpoint folder the example hears SIGTERM, and ends in good order.
+    run = sandbox.start("-np", 3, "--grace", 30, "--timeline-filename", "run.json", DIGITS, "--epochs", 100000,
+                        "--checkpoint-dir", "saved")
+    run.wait_for(b"epoch 2 ")
+    os.kill(sandbox.ranks()[1], signal.SIGKILL)
+    done = run.wait().expect(128 + signal.SIGKILL)
+    assert not (sandbox.files / "run.json").exists()
+    for rank in (0, 2):
+        own = sandbox.files / f"run.json.rank{rank}"
+        assert f"hvd: the timeline of rank {rank} is in {own}" in done.err_text, done
+        assert named(read(own), "allreduce gradients", rank)

@@ -1,0 +1,99 @@
+#include "device.hpp"
+
+#include "base/environment.hpp"
+#include "gpu/library_search.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include <hvd/hvd.h>
+
+namespace gpu_check {
+namespace {
+
+constexpr const char* kSonames[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"};
+
+template <class T>
+T value_of(libhvd::Result<T> result, const char* what) {
+  if (!result.ok()) die(what, result.error().message.c_str());
+  return std::move(*result);
+}
+
+template <class Function>
+Function cudart(const char* name) {
+  const auto library =
+      libhvd::open_library(libhvd::process_environment(), "HVD_CUDA_LIBRARY", kSonames);
+  if (!library.ok()) return nullptr;
+  const auto function = libhvd::find_function(*library, name);
+  return function.ok() ? reinterpret_cast<Function>(*function) : nullptr;
+}
+
+void check_nccl(const libhvd::NcclLibrary& nccl, libhvd::NcclComm comm, libhvd::NcclStatus status,
+                const char* what) {
+  while (status == libhvd::NcclStatus::in_progress) nccl.ncclCommGetAsyncError(comm, &status);
+  if (status != libhvd::NcclStatus::success) die(what, nccl.ncclGetErrorString(status));
+}
+
+}  // namespace
+
+void die(const char* what, const char* why) {
+  std::fprintf(stderr, "gpu_check: %s: %s\n", what, why);
+  std::exit(1);
+}
+
+int count_devices() {
+  const auto count_them = cudart<int (*)(int*)>("cudaGetDeviceCount");
+  int count = 0;
+  if (count_them == nullptr || count_them(&count) != 0) return 0;
+  return count;
+}
+
+Device::Device(int number)
+    : cuda_(value_of(libhvd::CudaLibrary::load(libhvd::process_environment()), "CUDA")),
+      malloc_(cudart<int (*)(void**, std::size_t)>("cudaMalloc")) {
+  if (malloc_ == nullptr) die("CUDA", "no cudaMalloc");
+  value_of(cuda_.check(cuda_.cudaSetDevice(number), "cudaSetDevice"), "CUDA");
+  value_of(cuda_.check(cuda_.cudaStreamCreateWithFlags(&stream_, libhvd::kCudaStreamNonBlocking),
+                       "cudaStreamCreateWithFlags"),
+           "CUDA");
+}
+
+void* Device::allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  value_of(cuda_.check(malloc_(&memory, bytes), "cudaMalloc"), "CUDA");
+  return memory;
+}
+
+void Device::copy(void* to, const void* from, std::size_t bytes) {
+  value_of(cuda_.check(cuda_.cudaMemcpyAsync(to, from, bytes, libhvd::kCudaMemcpyDefault, stream_),
+                       "cudaMemcpyAsync"),
+           "CUDA");
+}
+
+void Device::synchronize() {
+  value_of(cuda_.check(cuda_.cudaStreamSynchronize(stream_), "cudaStreamSynchronize"), "CUDA");
+}
+
+RawNccl::RawNccl()
+    : nccl_(value_of(libhvd::NcclLibrary::load(libhvd::process_environment()), "NCCL")) {
+  libhvd::NcclUniqueId id{};
+  if (hvd_rank() == 0) check_nccl(nccl_, nullptr, nccl_.ncclGetUniqueId(&id), "ncclGetUniqueId");
+  if (hvd_broadcast(&id, sizeof id, HVD_UINT8, 0, nullptr) != HVD_OK) die("id", hvd_last_error());
+  libhvd::NcclConfig config;
+  config.blocking = hvd_size() == 1 ? 1 : 0;
+  const auto status = nccl_.ncclCommInitRankConfig(&comm_, hvd_size(), id, hvd_rank(), &config);
+  check_nccl(nccl_, comm_, status, "ncclCommInitRankConfig");
+}
+
+RawNccl::~RawNccl() {
+  nccl_.ncclCommAbort(comm_);
+}
+
+void RawNccl::allreduce(float* buffer, std::size_t count, void* stream) {
+  const auto status = nccl_.ncclAllReduce(buffer, buffer, count, libhvd::NcclType::float32,
+                                          libhvd::NcclOp::sum, comm_, stream);
+  check_nccl(nccl_, comm_, status, "ncclAllReduce");
+}
+
+}  // namespace gpu_check

@@ -1,0 +1,156 @@
+"""HVD_TRANSPORT=mpi: large allreduces between hosts over Open MPI. The hosts are simulated: ranks whose shared
+memory lies in other folders cannot see each other's, and so are on other hosts to libhvd."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from harness import BUILD, SOAK, Done, Running, Sandbox, program, wait_until
+
+USER = program("transport_user")
+USER_OF_MPI = program("transport_user_mpi")
+OTHER_PLUGIN = program("libother_mpi_plugin.so")
+MPIRUN = "/usr/bin/mpirun.openmpi"
+MPI = {"HVD_TRANSPORT": "mpi"}
+# What Open MPI itself moves the data with: between processes of one machine, and as between machines.
+WITHIN = {"OMPI_MCA_btl": "self,vader"}
+BETWEEN = {"OMPI_MCA_btl": "self,tcp", "OMPI_MCA_btl_tcp_if_include": "lo"}
+
+
+def start(sandbox: Sandbox, size: int, *options: object, user: str = USER, env: dict[str, str] | None = None) -> Running:
+    return sandbox.start("-np", size, "--label", "none", "--grace", 30, user, "--two-hosts", *options, env=env)
+
+
+def run(sandbox: Sandbox, size: int, *options: object, **more: object) -> Done:
+    return start(sandbox, size, *options, **more).wait()
+
+
+def results(done: Done) -> list[str]:
+    lines = sorted(done.expect(0).out_lines)
+    assert lines
+    return lines
+
+
+@pytest.mark.parametrize("carrier", [WITHIN, BETWEEN], ids=["memory", "sockets"])
+@pytest.mark.parametrize("size", [2, 3, 4, 5])
+def test_the_results_have_the_same_bits_as_over_tcp(sandbox: Sandbox, size: int, carrier: dict[str, str]) -> None:
+    over_tcp = results(run(sandbox, size, "--set"))
+    assert results(run(sandbox, size, "--set", env={**MPI, **carrier})) == over_tcp
+
+
+def test_it_is_said_what_carries_the_data(sandbox: Sandbox) -> None:
+    assert "over Open MPI v" in run(sandbox, 2, env={**MPI, "HVD_VERBOSE": "1"}).expect(0).err_text
+    assert "over TCP" in run(sandbox, 2, env={"HVD_VERBOSE": "1"}).expect(0).err_text
+
+
+def test_it_runs_under_mpirun(sandbox: Sandbox) -> None:
+    over_tcp = results(run(sandbox, 3))
+    done = sandbox.run("--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", 3, USER, "--two-hosts",
+                       tool=MPIRUN, env={**MPI, "HVD_SHM_DIR": str(sandbox.files)})
+    assert results(done) == over_tcp
+
+
+def test_more_than_a_message_holds_is_carried_in_several(sandbox: Sandbox) -> None:
+    plugin = {"HVD_MPI_LIBRARY": str(BUILD / "lib/libhvd_mpi.so")}  # it stands beside libhvd, not beside the program
+    for carrier in (WITHIN, BETWEEN):
+        done = sandbox.run("--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", 2,
+                           program("mpi_streams_pair"), tool=MPIRUN, env={**plugin, **carrier})
+        assert done.code == 0, done
+
+
+def test_init_works_again_after_shutdown(sandbox: Sandbox) -> None:
+    done = run(sandbox, 2, "--again", env=MPI).expect(0)
+    assert done.out.count(b"first rank") == done.out.count(b"second rank") == 8
+
+
+@pytest.mark.parametrize("how", [[], ["--mpi", "threads"]], ids=["libhvd starts MPI", "the program starts MPI"])
+def test_a_program_that_uses_mpi_itself_shares_it(sandbox: Sandbox, how: list[str]) -> None:
+    over_tcp = results(run(sandbox, 2))
+    lines = results(run(sandbox, 2, *how, user=USER_OF_MPI, env=MPI))
+    assert [line for line in lines if line != "MPI has 2 ranks"] == over_tcp
+    assert lines.count("MPI has 2 ranks") == (2 if how else 0)
+
+
+def test_open_mpi_can_be_told_to_start_with_threads(sandbox: Sandbox) -> None:
+    run(sandbox, 2, "--mpi", "plain", user=USER_OF_MPI, env={**MPI, "OMPI_MPI_THREAD_LEVEL": "3"}).expect(0)
+
+
+def expect_on_all(done: Done, text: str) -> None:
+    """All ranks fail with the text. Each prints it before it ends, but hvdrun stops those that are late."""
+    assert done.code == 1, done
+    assert text in done.err_text, done
+    others = [line for line in done.err_text.splitlines() if line.startswith("hvd_init") and text not in line]
+    assert not others, done
+
+
+@pytest.mark.parametrize("options, text", [
+    (["--transport-of-1", "tcp"], "HVD_TRANSPORT is mpi on rank 0 on "),
+    (["--transport-of-1", "ucx"], 'HVD_TRANSPORT="ucx" is not a transport: it is tcp (the default) or mpi'),
+], ids=["another", "nonsense"])
+def test_what_a_rank_says_otherwise_is_an_error_on_all(sandbox: Sandbox, options: list[str], text: str) -> None:
+    expect_on_all(run(sandbox, 3, *options, env=MPI), text)
+
+
+def test_nonsense_is_an_error_on_one_host_too(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 1, USER, env={"HVD_TRANSPORT": "ucx"})
+    assert done.code == 1 and 'HVD_TRANSPORT="ucx" is not a transport' in done.err_text, done
+
+
+def test_on_one_host_it_is_of_no_effect(sandbox: Sandbox) -> None:
+    sandbox.run("-np", 2, USER, env={**MPI, "HVD_MPI_LIBRARY": "/nowhere/libhvd_mpi.so"}).expect(0)
+
+
+@pytest.mark.parametrize("plugin, text", [
+    ("/nowhere/libhvd_mpi.so", "/nowhere/libhvd_mpi.so cannot be opened ("),
+    ("libm.so.6", "libm.so.6 is not libhvd's plugin for MPI"),
+    (OTHER_PLUGIN, "is of another version of libhvd ("),
+], ids=["missing", "another library", "another version"])
+def test_a_plugin_that_does_not_fit_is_an_error(sandbox: Sandbox, plugin: str, text: str) -> None:
+    expect_on_all(run(sandbox, 2, env={**MPI, "HVD_MPI_LIBRARY": plugin}), text)
+
+
+def test_a_plugin_elsewhere_can_be_named(sandbox: Sandbox) -> None:
+    elsewhere = sandbox.files / "another name.so"
+    shutil.copy(BUILD / "lib/libhvd_mpi.so", elsewhere)
+    run(sandbox, 2, env={**MPI, "HVD_MPI_LIBRARY": str(elsewhere)}).expect(0)
+
+
+def test_mpi_without_threads_is_an_error(sandbox: Sandbox) -> None:
+    done = run(sandbox, 2, "--mpi", "plain", user=USER_OF_MPI, env=MPI)
+    expect_on_all(done, "MPI was started without MPI_THREAD_MULTIPLE")
+
+
+def test_ranks_that_mpi_cannot_find_are_an_error(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--pmix", "off", USER, "--two-hosts", env=MPI)
+    expect_on_all(done, "MPI would not find the other ranks")
+
+
+def test_ranks_that_mpi_counts_otherwise_are_an_error(sandbox: Sandbox) -> None:
+    """Without what hvdrun tells it of its PMIx, Open MPI takes each rank for a job of its own."""
+    done = sandbox.run("-np", 2, "env", "-u", "OMPI_MCA_schizo", USER, "--two-hosts", env=MPI)
+    expect_on_all(done, "to MPI this process is rank 0 of 1, to libhvd rank 0 of 2")
+
+
+def test_mpi_that_has_ended_cannot_come_back(sandbox: Sandbox) -> None:
+    done = run(sandbox, 2, "--mpi", "threads", "--again", "--finalize-between", user=USER_OF_MPI, env=MPI)
+    assert done.out.count(b"first rank") == 8
+    expect_on_all(done, "MPI has been finalized in this process and cannot start again")
+
+
+# The ranks with the bridges are 0 and 1.
+@pytest.mark.parametrize("carrier", [WITHIN, BETWEEN], ids=["memory", "sockets"])
+@pytest.mark.parametrize("victim", [1, 2])
+def test_a_death_in_the_middle_is_an_error_that_names_the_rank(sandbox: Sandbox, victim: int,
+                                                               carrier: dict[str, str]) -> None:
+    for _ in range(20 if SOAK else 1):
+        job = start(sandbox, 4, "--until-death", env={**MPI, **carrier})
+        wait_until(lambda: job.out.count(b"ready\n") == 4 or job.process.poll() is not None, "all ranks are ready")
+        pid = sandbox.ranks()[victim]
+        os.kill(pid, 9)
+        done = job.wait()
+        assert done.code == 137 and not done.survivors and done.report["first_failure"] == victim, done
+        for rank in {0, 1, 2, 3} - {victim}:
+            assert f"rank {rank}: allreduce: rank {victim} (pid {pid} on " in done.out_text, done

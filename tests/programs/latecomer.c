@@ -1,0 +1,35 @@
+/* latecomer [--late RANK] [--until FILE] [--name NAME] [--killed] [--then FILE]: all ranks call an
+ * allreduce of that name ("grad.3"), but the late one (default 0) only once FILE is there; with
+ * --killed it is killed then. All end once the second FILE is there. Exit code 1: the allreduce has
+ * failed; 99: something else has. */
+#include "options.h"
+
+#include <hvd/hvd.h>
+#include <signal.h>
+#include <unistd.h>
+
+static void wait_for(const char* file) {
+  while (file && access(file, F_OK) != 0) usleep(1000);
+}
+
+int main(int count, char** words) {
+  (void)count;
+  if (hvd_init() != HVD_OK) {
+    fprintf(stderr, "%s\n", hvd_last_error());
+    return 99;
+  }
+  if (own_rank() == number(words, "--late", 0)) {
+    wait_for(option(words, "--until", NULL));
+    if (flag(words, "--killed")) raise(SIGKILL);
+  }
+  hvd_options options = {0};
+  options.struct_size = sizeof options;
+  options.name = option(words, "--name", "grad.3");
+  float value = 1;
+  if (hvd_allreduce(&value, &value, 1, HVD_FLOAT32, HVD_SUM, &options) != HVD_OK) {
+    fprintf(stderr, "%s\n", hvd_last_error());
+    return 1;
+  }
+  wait_for(option(words, "--then", NULL));
+  return hvd_shutdown() == HVD_OK ? 0 : 99;
+}

@@ -1,0 +1,100 @@
+// Ranks that are lost in the middle of large messages between hosts; each rank a process, the
+// connections real ones.
+#include "support.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <hvd/hvd.h>
+#include <poll.h>
+#include <unistd.h>
+
+namespace {
+
+using libhvd::test::Job;
+using Tell = libhvd::test::Child::Tell;
+using Hosts = std::vector<int>;
+
+// All ranks call, large, until they are told why not; the connections are never idle.
+Job start(const Hosts& hosts) {
+  const auto body = [](int, const Tell& tell) {
+    std::vector<float> values(8 << 20, 1);
+    const auto call = [&] {
+      return hvd_allreduce(values.data(), values.data(), values.size(), HVD_FLOAT32, HVD_MAX,
+                           nullptr);
+    };
+    hvd_status status = hvd_init();
+    if (status == HVD_OK) status = call();
+    tell(status == HVD_OK ? "ready" : hvd_last_error());
+    while (status == HVD_OK) status = call();
+    tell(hvd_last_error());
+    tell(std::to_string(call()));
+    tell(std::to_string(hvd_shutdown()));
+  };
+  return Job(hosts, body, {{"HVD_HOST_TIMEOUT", "2"}});
+}
+
+void expect_ready(Job& job) {
+  for (int rank = 0; rank < job.size(); ++rank) ASSERT_EQ(job.rank(rank).line(), "ready");
+}
+
+void expect_from_others(Job& job, const std::vector<int>& victims, const std::string& text) {
+  for (int rank = 0; rank < job.size(); ++rank) {
+    if (std::count(victims.begin(), victims.end(), rank) > 0) continue;
+    const std::string line = job.rank(rank).line().value_or("nothing");
+    EXPECT_NE(line.find(text), std::string::npos) << "rank " << rank << ": " << line;
+    EXPECT_EQ(job.rank(rank).line(), std::to_string(HVD_ERROR_PEER));
+    EXPECT_EQ(job.rank(rank).line(), std::to_string(HVD_OK));
+  }
+}
+
+TEST(LargeMessages, OfARankThatIsKilledEndForAllWithItsName) {
+  struct Case {
+    Hosts hosts;
+    int victim;
+  };
+  // The only rank of a host; one with the bridge, and one without.
+  for (const auto& [hosts, victim] : {Case{{0, 1}, 1}, Case{{0, 0, 1, 1}, 2}, Case{{0, 0, 1, 1}, 3},
+                                      Case{{0, 0, 0, 1}, 1}, Case{{0, 1, 2}, 1}}) {
+    Job job = start(hosts);
+    expect_ready(job);
+    const std::string name =
+        "rank " + std::to_string(victim) + " (pid " + std::to_string(job.rank(victim).pid());
+    job.rank(victim).kill();
+    expect_from_others(job, {victim}, name);
+  }
+}
+
+// As when the network is cut: nothing is closed, and nothing comes any more.
+TEST(LargeMessages, OfAHostThatFallsSilentEndForAll) {
+  Job job = start({0, 0, 1, 1});
+  expect_ready(job);
+  job.rank(2).signal(SIGSTOP);
+  job.rank(3).signal(SIGSTOP);
+  expect_from_others(job, {2, 3}, "host b (ranks 2-3) does not answer");
+}
+
+// A data loader, say, that outlives the rank whose connections it has inherited.
+TEST(LargeMessages, OfADeadRankAreNotKeptOpenByItsForkedChild) {
+  Job job(Hosts{0, 1, 1}, [](int rank, const Tell& tell) {
+    std::vector<float> values(1 << 20, 1);
+    const auto call = [&] {
+      return hvd_allreduce(values.data(), values.data(), values.size(), HVD_FLOAT32, HVD_MAX,
+                           nullptr);
+    };
+    hvd_status status = hvd_init();
+    if (status == HVD_OK) status = call();
+    if (rank == 2) libhvd::test::die_and_leave_a_child(tell);
+    while (status == HVD_OK) status = call();
+    tell(hvd_last_error());
+    hvd_shutdown();  // passes on what was found
+  });
+  for (const int rank : {0, 1}) {
+    const std::string line = job.rank(rank).line().value_or("nothing");
+    EXPECT_NE(line.find("rank 2 (pid "), std::string::npos) << "rank " << rank << ": " << line;
+  }
+}
+
+}  // namespace

@@ -1,0 +1,203 @@
+// Ranks that have run out of data, while others still reduce.
+#include "collective/group.hpp"
+#include "submit.hpp"
+
+#include <hvd/hvd.hpp>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+namespace libhvd::test {
+namespace {
+
+// Rank r makes r + 1 calls; as soon as it has joined it gives zeros.
+TEST(Join, SumsAndAveragesGoOnWithZeros) {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{100'000}}) {
+    run_ranks_everywhere(3, [&](Communicator& communicator) {
+      std::vector<float> values(count);
+      for (int call = 0; call <= communicator.rank(); ++call) {
+        const float givers = static_cast<float>(communicator.size() - call);
+        for (const hvd_op op : {HVD_SUM, HVD_AVERAGE}) {
+          std::fill(values.begin(), values.end(), 6.0f);
+          ASSERT_EQ(message_of(communicator.allreduce(values.data(), values.data(), count,
+                                                      HVD_FLOAT32, op, {})),
+                    "");
+          const float wanted = op == HVD_SUM ? 6 * givers : 2 * givers;
+          ASSERT_EQ(values, std::vector<float>(count, wanted));
+        }
+      }
+      std::optional<int> last;
+      const std::uint64_t calls = communicator.calls();
+      while (!last) {
+        const auto joined = communicator.join(calls);
+        ASSERT_TRUE(joined.ok()) << joined.error().message;
+        last = *joined;
+      }
+      EXPECT_EQ(*last, 2);
+      EXPECT_EQ(message_of(communicator.barrier({})), "");  // all are back
+    });
+  }
+}
+
+TEST(Join, WhatHasNoNeutralZerosIsAnErrorThatNamesWhoHasJoined) {
+  run_ranks_everywhere(4, [](Communicator& communicator) {
+    if (communicator.rank() % 2 == 0) {
+      const std::string why =
+          ": ranks 1,3 have joined, with which only an allreduce with sum or average can go on";
+      float value = 1;
+      EXPECT_EQ(message_of(
+                    communicator.allreduce(&value, &value, 1, HVD_FLOAT32, HVD_MAX, {.name = "x"})),
+                "allreduce \"x\"" + why);
+      EXPECT_EQ(message_of(communicator.broadcast(&value, 1, HVD_FLOAT32, 0, {.name = "b"})),
+                "broadcast \"b\"" + why);
+      EXPECT_EQ(message_of(communicator.barrier({})), "barrier" + why);
+      // Their own disagreement comes first.
+      EXPECT_EQ(
+          message_of(communicator.allreduce(&value, &value, 1, HVD_FLOAT32,
+                                            communicator.rank() == 0 ? HVD_SUM : HVD_AVERAGE, {})),
+          "allreduce: the ranks do not agree: the op is sum on rank 0 and average on rank 2");
+    }
+    std::optional<int> last;
+    while (!last) {
+      const auto joined = communicator.join(static_cast<std::uint64_t>(communicator.rank()));
+      ASSERT_TRUE(joined.ok()) << joined.error().message;
+      last = *joined;
+    }
+    EXPECT_EQ(*last, 3);
+  });
+}
+
+TEST(Join, AGroupGoesOn) {
+  run_ranks_everywhere(3, [](Communicator& communicator) {
+    std::vector<float> small(10, 1), large(5000, 2);
+    if (communicator.rank() != 1) {
+      const AllreduceGroup group{{small.data(), large.data(), small.data() + 5},
+                                 {small.data(), large.data(), small.data() + 5},
+                                 {5, large.size(), 5},
+                                 HVD_FLOAT32,
+                                 HVD_SUM};
+      EXPECT_EQ(message_of(allreduce_group(communicator, group, {.name = "g"})), "");
+      EXPECT_EQ(small, std::vector<float>(10, 2));
+      EXPECT_EQ(large, std::vector<float>(5000, 4));
+    }
+    std::optional<int> last;
+    while (!last) {
+      const auto joined = communicator.join(0);
+      ASSERT_TRUE(joined.ok()) << joined.error().message;
+      last = *joined;
+    }
+  });
+}
+
+// In the engine; several times over.
+TEST(Join, NamedTensorsGoOn) {
+  run_engines(3, [](const Rank& rank) {
+    for (int lap = 0; lap < 3; ++lap) {
+      for (int step = 0; step < 3; ++step) {
+        if (rank.rank == lap && step == 1) break;  // has one step only
+        std::vector<std::vector<float>> tensors(4, std::vector<float>(50, 1));
+        std::vector<std::int64_t> handles;
+        for (std::size_t i = 0; i < tensors.size(); ++i)
+          handles.push_back(submit(rank, sum_of("t" + std::to_string(i), tensors[i])));
+        const float wanted = step == 0 ? 3 : 2;
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+          EXPECT_EQ(message_of(rank.engine.wait(handles[i])), "");
+          EXPECT_EQ(tensors[i], std::vector<float>(50, wanted)) << "lap " << lap;
+        }
+      }
+      if (rank.rank != lap) {
+        EXPECT_EQ(message_of(rank.communicator.barrier({})), "");
+      }
+      rank.engine.join();
+      if (rank.rank == lap) {
+        std::vector<float> late(1);
+        const auto refused = rank.engine.submit(sum_of("late", late));
+        ASSERT_FALSE(refused.ok());
+        EXPECT_EQ(refused.error().message,
+                  "allreduce \"late\": this rank has joined, and not all others yet");
+        EXPECT_EQ(message_of(rank.communicator.barrier({})), "");
+      }
+      EXPECT_EQ(message_of(rank.engine.wait_joined()), "");
+    }
+  });
+}
+
+// Those without a name meet by their number, which starts anew.
+TEST(Join, AfterItCallsWithoutANameMeetAgain) {
+  run_engines(2, [](const Rank& rank) {
+    std::vector<float> values(3, 1);
+    for (int call = 0; call <= rank.rank; ++call)
+      EXPECT_EQ(message_of(rank.engine.wait(submit(rank, sum_of("", values)))), "");
+    rank.engine.join();
+    EXPECT_EQ(message_of(rank.engine.wait_joined()), "");
+    values.assign(3, 1);
+    EXPECT_EQ(message_of(rank.engine.wait(submit(rank, sum_of("", values)))), "");
+    EXPECT_EQ(values[0], 2);
+  });
+}
+
+TEST(JoinAbi, BlockingAndInTheBackground) {
+  Job job(3, [](int rank, const Child::Tell& tell) {
+    hvd::init();
+    std::string said;
+    for (int step = 0; step <= 2 * rank; ++step) {
+      float plain = 1, named = 1, behind = 1;
+      hvd_options options{};
+      options.struct_size = sizeof options;
+      hvd::detail::check(hvd_allreduce(&plain, &plain, 1, HVD_FLOAT32, HVD_SUM, nullptr));
+      options.name = "named";
+      hvd::detail::check(hvd_allreduce(&named, &named, 1, HVD_FLOAT32, HVD_SUM, &options));
+      hvd_handle handle = 0;
+      options.name = "behind";
+      hvd::detail::check(
+          hvd_allreduce_async(&behind, &behind, 1, HVD_FLOAT32, HVD_SUM, &options, &handle));
+      hvd::detail::check(hvd_wait(handle));
+      said += std::to_string(static_cast<int>(plain * 100 + named * 10 + behind)) + " ";
+    }
+    int last = -1;
+    hvd::detail::check(hvd_join(&last));
+    hvd::barrier();
+    tell(said + "last " + std::to_string(last));
+    hvd::shutdown();
+  });
+  EXPECT_EQ(job.rank(0).line().value_or("nothing"), "333 last 2");
+  EXPECT_EQ(job.rank(1).line().value_or("nothing"), "333 222 222 last 2");
+  EXPECT_EQ(job.rank(2).line().value_or("nothing"), "333 222 222 111 111 last 2");
+}
+
+// A sanitizer's own memory would count, too.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// An error on all, after which they are in step.
+TEST(Join, NoMemoryForTheZerosOfAGroupIsAnErrorOnAll) {
+  constexpr std::size_t kCount = std::size_t{1} << 30;
+  Job job(2, [](int rank, const Child::Tell& tell) {
+    hvd::init();
+    if (rank == 1) {  // getrlimit(2): mappings for calloc count since Linux 4.7
+      rlimit limit{};
+      ::getrlimit(RLIMIT_DATA, &limit);
+      limit.rlim_cur = kCount;
+      ::setrlimit(RLIMIT_DATA, &limit);
+    } else {
+      void* const large = ::mmap(nullptr, kCount * sizeof(float), PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      float small[] = {1};
+      const void* inputs[] = {small, large, small};
+      void* outputs[] = {small, large, small};
+      const std::size_t counts[] = {1, kCount, 1};
+      const hvd_status status =
+          hvd_grouped_allreduce(3, inputs, outputs, counts, HVD_FLOAT32, HVD_SUM, nullptr);
+      tell(status == HVD_OK ? "ok" : hvd_last_error());
+      tell(std::to_string(hvd::allreduce(5, hvd::Op::sum)));
+    }
+    hvd::join();
+    tell(std::to_string(hvd::allreduce(1, hvd::Op::sum)));
+    hvd::shutdown();
+  });
+  EXPECT_EQ(job.rank(0).line().value_or("nothing"),
+            "allreduce: rank 1: it has joined, and has no memory for as many zeros");
+  EXPECT_EQ(job.rank(0).line().value_or("nothing"), "5");
+  for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(job.rank(rank).line().value_or("nothing"), "2");
+}
+#endif
+
+}  // namespace
+}  // namespace libhvd::test

@@ -1,0 +1,202 @@
+// What the ranks have told each other: all hold the same, whatever they tell and in which rounds.
+#include "engine/negotiation.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace libhvd::test {
+namespace {
+
+// The negotiations of all ranks of a job, which hear the same.
+class Table {
+ public:
+  explicit Table(int ranks, std::size_t capacity = 100, std::size_t most_bytes = 64 * 1024)
+      : most_(most_bytes), ranks_(static_cast<std::size_t>(ranks), Negotiation(ranks, capacity)) {}
+
+  // One round; what each rank tells. Returns how many bytes that took.
+  std::size_t round(const std::vector<std::vector<NamedTensor>>& told,
+                    const std::set<int>& joins = {}) {
+    std::vector<std::vector<std::byte>> news(ranks_.size());
+    std::size_t bytes = 0;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      const bool joined = joins.count(static_cast<int>(rank)) > 0;
+      last_told_ = ranks_[rank].tell(told[rank], joined, most_, news[rank]);
+      EXPECT_LE(news[rank].size(), most_);
+      bytes += news[rank].size();
+    }
+    for (Negotiation& each : ranks_) {
+      for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+        EXPECT_TRUE(each.hear(static_cast<int>(rank), news[rank]));
+      each.end_round();
+    }
+    return bytes;
+  }
+
+  // The names that are ready, the same on all ranks; they are dropped.
+  std::vector<std::uint64_t> take_ready() {
+    std::vector<std::uint64_t> names;
+    for (const NamedTensor& tensor : ranks_[0].ready()) names.push_back(tensor.name);
+    for (Negotiation& each : ranks_) {
+      std::vector<std::uint64_t> own;
+      for (const NamedTensor& tensor : each.ready()) own.push_back(tensor.name);
+      EXPECT_EQ(own, names);
+      each.drop_ready(own.size());
+    }
+    return names;
+  }
+
+  Negotiation& rank(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+  std::size_t last_told() const { return last_told_; }
+
+ private:
+  std::size_t most_;
+  std::vector<Negotiation> ranks_;
+  std::size_t last_told_ = 0;
+};
+
+using Names = std::vector<std::uint64_t>;
+
+TEST(Negotiation, IsReadyWhenAllHaveTold) {
+  Table table(3);
+  table.round({{{1, 0}, {2, 0}}, {{2, 0}}, {}});
+  EXPECT_EQ(table.take_ready(), Names{});
+  EXPECT_EQ(table.rank(0).missing(1), (std::vector<int>{1, 2}));
+  EXPECT_EQ(table.rank(2).missing(2), (std::vector<int>{2}));
+  table.round({{}, {{1, 0}}, {{2, 0}}});
+  EXPECT_EQ(table.take_ready(), Names{2});
+  table.round({{}, {}, {{1, 0}}});
+  EXPECT_EQ(table.take_ready(), Names{1});
+  EXPECT_EQ(table.rank(0).missing(1), std::vector<int>{});
+}
+
+TEST(Negotiation, TheLargestPriorityComesFirstElseTheOrderOfTelling) {
+  Table table(2);
+  table.round({{{1, 0}, {2, 5}, {3, 0}, {4, 5}}, {{4, -1}, {3, 0}, {2, 0}, {1, 0}}});
+  EXPECT_EQ(table.take_ready(), (Names{4, 2, 3, 1}));
+}
+
+TEST(Negotiation, WhatIsKnownIsToldByABit) {
+  constexpr std::size_t kNames = 1000;
+  std::vector<NamedTensor> names;
+  for (std::uint64_t name = 1; name <= kNames; ++name) names.push_back({name, 0});
+  Table table(2, kNames);
+  const std::size_t first = table.round({names, names});
+  EXPECT_EQ(table.take_ready().size(), kNames);
+  std::reverse(names.begin(), names.end());
+  const std::size_t second = table.round({names, names});
+  EXPECT_EQ(table.take_ready().size(), kNames);
+  EXPECT_GT(first, 2 * kNames * sizeof(std::uint64_t));
+  EXPECT_LE(second, 2 * (kNames / 8 + 16));
+}
+
+TEST(Negotiation, ForgetsTheNamesOfLongAgo) {
+  Table table(2, 2);
+  const auto bytes_of = [&](std::uint64_t name) {
+    const std::size_t bytes = table.round({{{name, 0}}, {{name, 0}}});
+    EXPECT_EQ(table.take_ready(), Names{name});
+    return bytes;
+  };
+  const std::size_t fresh = bytes_of(1);
+  bytes_of(2);
+  EXPECT_LT(bytes_of(1), fresh);  // known
+  EXPECT_EQ(bytes_of(3), fresh);  // 2 goes
+  EXPECT_LT(bytes_of(1), fresh);
+  EXPECT_EQ(bytes_of(2), fresh);
+}
+
+TEST(Negotiation, AnotherPriorityIsTold) {
+  Table table(2);
+  table.round({{{1, 0}, {2, 0}}, {{1, 0}, {2, 0}}});
+  EXPECT_EQ(table.take_ready(), (Names{1, 2}));
+  table.round({{{1, 0}, {2, 9}}, {{1, 0}, {2, 0}}});
+  EXPECT_EQ(table.take_ready(), (Names{2, 1}));
+}
+
+TEST(Negotiation, TellsAsMuchAsThereIsRoomFor) {
+  Table table(2, 100, 64);
+  const std::vector<NamedTensor> names{{1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}};
+  table.round({names, names});
+  EXPECT_EQ(table.last_told(), 3u);
+  EXPECT_EQ(table.take_ready(), (Names{1, 2, 3}));
+}
+
+TEST(Negotiation, AJoinedRankNeedNotTell) {
+  Table table(3);
+  table.round({{{1, 0}, {2, 0}}, {{2, 0}}, {}}, {2});
+  EXPECT_TRUE(table.rank(0).somebody_joined());
+  EXPECT_EQ(table.take_ready(), Names{2});
+  EXPECT_EQ(table.rank(1).missing(1), std::vector<int>{1});
+  table.round({{}, {}, {}}, {1});
+  EXPECT_EQ(table.take_ready(), Names{1});
+  EXPECT_FALSE(table.rank(0).all_joined());
+  table.round({{{3, 0}}, {}, {}});
+  EXPECT_EQ(table.take_ready(), Names{3});
+  table.round({{}, {}, {}}, {0});
+  EXPECT_TRUE(table.rank(2).all_joined());
+}
+
+TEST(Negotiation, RefusesWhatMakesNoSense) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 20'000; ++round) {
+    Negotiation negotiation(2, 4);
+    std::vector<std::byte> news;
+    const std::vector<NamedTensor> names{{1, 0}, {2, 0}};
+    ASSERT_EQ(negotiation.tell(names, false, 1024, news), 2u);
+    ASSERT_TRUE(negotiation.hear(0, news));
+    const std::size_t at = random() % news.size();
+    news[at] ^= static_cast<std::byte>(1 + random() % 255);
+    if (round % 3 == 0) news.resize(random() % news.size());
+    negotiation.hear(1, news);  // whatever it says: no crash, and it goes on
+    negotiation.end_round();
+    ASSERT_LE(negotiation.ready().size(), 2u);
+  }
+}
+
+TEST(Negotiation, RefusesANameThatCannotBe) {
+  Negotiation negotiation(2, 4);
+  std::vector<std::byte> news;
+  const NamedTensor nameless{0, 0};
+  ASSERT_EQ(negotiation.tell({&nameless, 1}, false, 1024, news), 1u);
+  EXPECT_FALSE(negotiation.hear(0, news));
+}
+
+// Names in random rounds, orders and priorities, many more than the table keeps.
+TEST(Negotiation, AllGetAllWhateverTheOrder) {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    std::mt19937 random(seed);
+    const int ranks = 1 + static_cast<int>(random() % 5);
+    Table table(ranks, random() % 20);
+    constexpr std::uint64_t kNames = 60;
+    std::vector<std::vector<NamedTensor>> left(static_cast<std::size_t>(ranks));
+    for (int lap = 0; lap < 3; ++lap) {
+      for (auto& own : left) {
+        own.clear();
+        for (std::uint64_t name = 1; name <= kNames; ++name)
+          own.push_back({name, static_cast<std::int32_t>(random() % 2)});
+        std::shuffle(own.begin(), own.end(), random);
+      }
+      std::multiset<std::uint64_t> done;
+      for (int round = 0; round < 1000 && done.size() < kNames; ++round) {
+        std::vector<std::vector<NamedTensor>> told(left.size());
+        for (std::size_t rank = 0; rank < left.size(); ++rank) {
+          for (std::size_t count = random() % 8; count > 0 && !left[rank].empty(); --count) {
+            told[rank].push_back(left[rank].back());
+            left[rank].pop_back();
+          }
+        }
+        table.round(told);
+        for (const std::uint64_t name : table.take_ready()) done.insert(name);
+      }
+      ASSERT_EQ(done.size(), kNames) << "seed " << seed;
+      ASSERT_EQ(std::set(done.begin(), done.end()).size(), kNames) << "seed " << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace libhvd::test

@@ -1,0 +1,29 @@
+// What we declare of CUDA is what its own header says. (Apart from NCCL's test: nccl.h brings
+// overloads of C++ with it.)
+#include "declarations.hpp"
+#include "gpu/cuda_library.hpp"
+
+#include <cstddef>
+
+#include <cuda_runtime_api.h>
+
+namespace libhvd {
+namespace {
+
+using test::Alike;
+
+#define HVD_COMPARE(name, parameters) \
+  static_assert(Alike<decltype(&::name), decltype(CudaLibrary::name)>::value, #name);
+HVD_CUDA_FUNCTIONS(HVD_COMPARE)
+
+static_assert(kCudaMemoryDevice == cudaMemoryTypeDevice);
+static_assert(kCudaMemoryManaged == cudaMemoryTypeManaged);
+static_assert(kCudaMemcpyDefault == cudaMemcpyDefault);
+static_assert(kCudaStreamNonBlocking == cudaStreamNonBlocking);
+static_assert(kCudaEventDisableTiming == cudaEventDisableTiming);
+static_assert(sizeof(CudaPointer) >= sizeof(cudaPointerAttributes));
+static_assert(offsetof(CudaPointer, type) == offsetof(cudaPointerAttributes, type));
+static_assert(offsetof(CudaPointer, device) == offsetof(cudaPointerAttributes, device));
+
+}  // namespace
+}  // namespace libhvd

@@ -1,0 +1,242 @@
+// Collectives on device memory in the background: in any order, and in order with the stream.
+#include "device_support.hpp"
+#include "gpu/kernels/image.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace libhvd::test {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+std::string sum_in_turn(Gpu& gpu, int rank) {
+  constexpr std::size_t kTensors = 20;
+  std::array<float*, kTensors> tensors{};
+  std::array<hvd_handle, kTensors> handles{};
+  void* const stream = gpu.new_stream();
+  for (std::size_t i = 0; i < kTensors; ++i)
+    tensors[i] = gpu.upload(std::vector<float>(100, static_cast<float>(i)));
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    const std::size_t own = rank == 0 ? i : kTensors - 1 - i;
+    const std::string name = "layer" + std::to_string(own);
+    const hvd_options options = on_cuda(name.c_str(), stream);
+    if (hvd_allreduce_async(tensors[own], tensors[own], 100, HVD_FLOAT32, HVD_SUM, &options,
+                            &handles[own]) != HVD_OK)
+      return hvd_last_error();
+  }
+  for (const hvd_handle handle : handles) {
+    if (hvd_wait(handle) != HVD_OK) return hvd_last_error();
+  }
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    const std::vector<float> expected(100, 2 * static_cast<float>(i));
+    if (gpu.download(tensors[i], 100, stream) != expected) return "layer" + std::to_string(i);
+  }
+  return "ok";
+}
+
+TEST(DeviceAsync, InAnyOrder) {
+  EXPECT_THAT(run_on_gpus({}, [](int rank, Gpu& gpu) { return sum_in_turn(gpu, rank); }),
+              Each("ok"));
+}
+
+// Many small tensors in flight behind a gate, so that they are ready together; more than a kernel
+// takes in one launch, of all lengths and alignments.
+std::string sum_small_ones(Gpu& gpu, int rank) {
+  constexpr std::size_t kTensors = 400;
+  const auto offset = [](std::size_t i) { return i % 3; };
+  const auto count = [](std::size_t i) { return i % 7 == 0 ? i * 20 : i % 50; };
+  std::vector<float*> tensors;
+  for (std::size_t i = 0; i < kTensors; ++i)
+    tensors.push_back(
+        gpu.upload(std::vector<float>(offset(i) + count(i) + 1, static_cast<float>(i + 1))));
+  std::vector<hvd_handle> handles(kTensors);
+  for (int step = 0; step < 2; ++step) {
+    for (std::size_t k = 0; k < kTensors; ++k) {
+      const std::size_t i = rank == 0 ? k : kTensors - 1 - k;
+      const std::string name = "t" + std::to_string(i);
+      const hvd_options options = on_cuda(name.c_str());
+      float* const tensor = tensors[i] + offset(i);
+      if (hvd_allreduce_async(tensor, tensor, count(i), HVD_FLOAT32, HVD_SUM, &options,
+                              &handles[i]) != HVD_OK)
+        return hvd_last_error();
+    }
+    for (const hvd_handle handle : handles) {
+      if (hvd_wait(handle) != HVD_OK) return hvd_last_error();
+    }
+  }
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    const std::size_t end = offset(i) + count(i) + 1;
+    const std::vector<float> values = gpu.download(tensors[i], end);
+    const auto own = static_cast<float>(i + 1);
+    for (std::size_t k = 0; k < end; ++k) {
+      const bool inside = k >= offset(i) && k + 1 < end;
+      if (values[k] != (inside ? 4 * own : own))
+        return "t" + std::to_string(i) + "[" + std::to_string(k) + "] is " +
+               std::to_string(values[k]);
+    }
+  }
+  return "ok";
+}
+
+bool has_launched() {
+  std::ifstream launches(std::getenv("HVD_DOUBLE_LAUNCHES"));
+  return launches.get() == 'x';
+}
+
+std::vector<std::string> say_sum_and_launches(GpuJob job) {
+  return run_on_gpus(job, [](int rank, Gpu& gpu) {
+    const std::string file =
+        std::string(std::getenv("HVD_SHM_DIR")) + "/launches" + std::to_string(rank);
+    ::setenv("HVD_DOUBLE_LAUNCHES", file.c_str(), 1);
+    const std::string said = sum_small_ones(gpu, rank);
+    return said + (has_launched() ? ", packed" : "");
+  });
+}
+
+TEST(DeviceAsync, SmallOnesArePacked) {
+  EXPECT_THAT(say_sum_and_launches({}), Each(kernel_image() != nullptr ? "ok, packed" : "ok"));
+}
+
+TEST(DeviceAsync, SmallOnesAreGroupedWithoutTheKernelOnOneRank) {
+  EXPECT_THAT(say_sum_and_launches(
+                  {.odd_rank = 1, .odd_variables = {{"HVD_CUDA_DRIVER", "/nowhere/libcuda.so"}}}),
+              Each("ok"));
+}
+
+TEST(DeviceAsync, SmallOnesOnOneGpu) {
+  EXPECT_THAT(say_sum_and_launches({.devices = {0, 0}}), Each("ok"));
+}
+
+// What is packed is written all or not at all: no tensor is reduced twice.
+TEST(DeviceAsync, NoHostMemoryOnTheWay) {
+  const auto said = run_on_gpus(
+      {.devices = {0, 0},
+       .odd_rank = 1,
+       .odd_variables = {{"HVD_DOUBLE_CUDA_FAILS", "cudaMallocHost"}}},
+      [](int, Gpu& gpu) {
+        std::array<float*, 5> tensors{};
+        std::array<hvd_handle, 5> handles{};
+        for (float*& tensor : tensors) tensor = gpu.upload(std::vector<float>{1});
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+          const std::string name = "t" + std::to_string(i);
+          const hvd_options options = on_cuda(name.c_str());
+          (void)hvd_allreduce_async(tensors[i], tensors[i], 1, HVD_FLOAT32, HVD_SUM, &options,
+                                    &handles[i]);
+        }
+        int failed = 0, changed = 0;
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+          failed += hvd_wait(handles[i]) != HVD_OK ? 1 : 0;
+          changed += gpu.download(tensors[i], 1)[0] != 1.0f ? 1 : 0;
+        }
+        return std::to_string(failed) + " failed, " + std::to_string(changed) + " changed";
+      });
+  EXPECT_THAT(said, Each("5 failed, 0 changed"));
+}
+
+TEST(DeviceAsync, OneThatDoesNotFitDoesNotSpoilTheOthers) {
+  const auto said = run_on_gpus({}, [](int rank, Gpu& gpu) {
+    std::array<float*, 5> tensors{};
+    std::array<hvd_handle, 5> handles{};
+    for (float*& tensor : tensors) tensor = gpu.upload(std::vector<float>(10, 1.0f));
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const std::string name = "t" + std::to_string(i);
+      const hvd_options options = on_cuda(name.c_str());
+      const std::size_t count = i == 2 && rank == 1 ? 9 : 10;
+      (void)hvd_allreduce_async(tensors[i], tensors[i], count, HVD_FLOAT32, HVD_SUM, &options,
+                                &handles[i]);
+    }
+    std::string own;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const bool right = hvd_wait(handles[i]) == HVD_OK;
+      own += right ? std::to_string(static_cast<int>(gpu.download(tensors[i], 10)[9])) : "x";
+    }
+    return own;
+  });
+  EXPECT_THAT(said, Each("22x22"));
+}
+
+TEST(DeviceAsync, InAnyOrderOnOneGpu) {
+  EXPECT_THAT(
+      run_on_gpus({.devices = {1, 1}}, [](int rank, Gpu& gpu) { return sum_in_turn(gpu, rank); }),
+      Each("ok"));
+}
+
+// The input comes late on the stream; a copy of the result is put on it before there is one.
+TEST(DeviceAsync, WaitOrdersTheStreamAndNotTheCpu) {
+  const auto said = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
+    void* const stream = gpu.new_stream();
+    float* const device = gpu.upload(std::vector<float>{0});
+    const float late = static_cast<float>(rank + 1);
+    Gate gate(gpu, stream);
+    gpu.copy(device, &late, sizeof late, stream);
+    const hvd_options options = on_cuda("late", stream);
+    hvd_handle handle = 0;
+    if (hvd_allreduce_async(device, device, 1, HVD_FLOAT32, HVD_SUM, &options, &handle) != HVD_OK ||
+        hvd_wait(handle) != HVD_OK)
+      return hvd_last_error();
+    float result = 0;
+    gpu.copy(&result, device, sizeof result, stream);
+    if (gpu.is_idle(stream)) return "the stream has not waited";
+    gate.open();
+    gpu.synchronize(stream);
+    return result == 3.0f ? "ok" : "wrong: " + std::to_string(result);
+  });
+  EXPECT_THAT(said, Each("ok"));
+}
+
+TEST(DeviceAsync, TheOtherKinds) {
+  const auto said = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
+    auto* const all = static_cast<float*>(gpu.allocate(8));
+    auto* const share = static_cast<float*>(gpu.allocate(4));
+    auto* const mixed = static_cast<float*>(gpu.allocate(8));
+    float* const root = gpu.upload(std::vector<float>{static_cast<float>(5 + rank)});
+    float* const own = gpu.upload(std::vector<float>{static_cast<float>(rank)});
+    float* const two = gpu.upload(std::vector<float>{10, 20.0f + static_cast<float>(rank)});
+    std::array<hvd_handle, 4> handles{};
+    const hvd_options options = on_cuda();
+    if (hvd_broadcast_async(root, 1, HVD_FLOAT32, 1, &options, &handles[0]) != HVD_OK ||
+        hvd_allgather_async(own, 1, 1, HVD_FLOAT32, all, 2, nullptr, &options, &handles[1]) !=
+            HVD_OK ||
+        hvd_reducescatter_async(two, 2, 1, HVD_FLOAT32, HVD_SUM, share, &options, &handles[2]) !=
+            HVD_OK ||
+        hvd_alltoall_async(two, nullptr, 2, 1, HVD_FLOAT32, mixed, 2, nullptr, &options,
+                           &handles[3]) != HVD_OK)
+      return hvd_last_error();
+    for (const hvd_handle handle : handles) {
+      if (hvd_wait(handle) != HVD_OK) return hvd_last_error();
+    }
+    if (gpu.download(root, 1)[0] != 6.0f) return "broadcast";
+    if (gpu.download(all, 2) != std::vector<float>{0, 1}) return "allgather";
+    if (gpu.download(share, 1)[0] != (rank == 0 ? 20.0f : 41.0f)) return "reducescatter";
+    const std::vector<float> expected =
+        rank == 0 ? std::vector<float>{10, 10} : std::vector<float>{20, 21};
+    return gpu.download(mixed, 2) == expected ? "ok" : "alltoall";
+  });
+  EXPECT_THAT(said, Each("ok"));
+}
+
+TEST(DeviceAsync, AnEventThatFailsIsAnErrorOnAllRanks) {
+  const auto said = run_on_gpus(
+      {.odd_rank = 1, .odd_variables = {{"HVD_DOUBLE_CUDA_FAILS", "cudaEventCreateWithFlags"}}},
+      [](int, Gpu& gpu) {
+        float* const device = gpu.upload(std::vector<float>{1});
+        const hvd_options options = on_cuda("g");
+        hvd_handle handle = 0;
+        const hvd_status status =
+            hvd_allreduce_async(device, device, 1, HVD_FLOAT32, HVD_SUM, &options, &handle);
+        return status == HVD_OK ? text_of(hvd_wait(handle)) : hvd_last_error();
+      });
+  EXPECT_THAT(said, Each(HasSubstr("rank 1: cudaEventCreateWithFlags: unknown error (999)")));
+}
+
+}  // namespace
+}  // namespace libhvd::test

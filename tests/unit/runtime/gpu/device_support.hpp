@@ -1,0 +1,89 @@
+// Ranks with a GPU each, for tests: the doubles of CUDA and NCCL.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <hvd/hvd.h>
+
+namespace libhvd::test {
+
+// A program's own use of CUDA.
+class Gpu {
+ public:
+  explicit Gpu(int device);
+
+  void* allocate(std::size_t bytes);
+  void use(int device);
+  void* new_stream();
+  // What the CPU does when the stream has come so far.
+  void call(void* stream, void (*function)(void*), void* argument);
+  void copy(void* to, const void* from, std::size_t bytes, void* stream = nullptr);
+  void synchronize(void* stream = nullptr);
+  bool is_idle(void* stream);
+
+  template <class T>
+  T* upload(const std::vector<T>& values, void* stream = nullptr) {
+    void* const memory = allocate(values.size() * sizeof(T));
+    copy(memory, values.data(), values.size() * sizeof(T), stream);
+    synchronize(stream);
+    return static_cast<T*>(memory);
+  }
+  template <class T>
+  std::vector<T> download(const T* values, std::size_t count, void* stream = nullptr) {
+    std::vector<T> copied(count);
+    copy(copied.data(), values, count * sizeof(T), stream);
+    synchronize(stream);
+    return copied;
+  }
+
+ private:
+  template <class... Arguments>
+  void check(const char* function, Arguments... arguments);
+
+  void* library_;
+};
+
+// Holds a stream up until it is opened.
+class Gate {
+ public:
+  Gate(Gpu& gpu, void* stream) { gpu.call(stream, wait, this); }
+  void open() { open_ = true; }
+
+ private:
+  static void wait(void* gate) {
+    while (!static_cast<Gate*>(gate)->open_) std::this_thread::yield();
+  }
+  std::atomic<bool> open_{false};
+};
+
+// With HVD_CUDA, and everything else as it is by default.
+hvd_options on_cuda(const char* name = nullptr, void* stream = nullptr);
+
+// "ok", or the library's words.
+std::string text_of(hvd_status status);
+
+// Variables with which libhvd finds the doubles.
+std::map<std::string, std::string> doubles();
+
+struct GpuJob {
+  int size = 2;
+  std::vector<int> devices = {};  // of each rank; empty: the rank's own number
+  std::map<std::string, std::string> variables = {};
+  // Variables of one rank.
+  int odd_rank = -1;
+  std::map<std::string, std::string> odd_variables = {};
+};
+
+// Runs the body between hvd_init and hvd_shutdown in one process a rank. What it says (one line)
+// comes back, in order of ranks.
+using GpuBody = std::function<std::string(int rank, Gpu& gpu)>;
+std::vector<std::string> run_on_gpus(const GpuJob& job, const GpuBody& body);
+
+}  // namespace libhvd::test

@@ -1,0 +1,152 @@
+// Sessions that come and go leave nothing behind in the process.
+#include "telling.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include <unistd.h>
+
+namespace libhvd::test {
+namespace {
+
+std::size_t entries_in(const char* folder) {
+  const auto range = std::filesystem::directory_iterator(folder);
+  return static_cast<std::size_t>(std::distance(begin(range), end(range)));
+}
+
+// A process may grow by so much: the allocator's own ways. Sanitizers keep what was freed, and
+// remember what they have seen; the address sanitizer looks for leaks itself.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::size_t kGrowthKib = 1024 * 1024;
+#else
+constexpr std::size_t kGrowthKib = 4 * 1024;
+#endif
+
+// What the process holds. proc(5).
+struct Holdings {
+  std::size_t files = entries_in("/proc/self/fd");
+  std::size_t threads = entries_in("/proc/self/task");
+  std::size_t shared_mappings = 0;  // the heap's come and go
+  std::size_t resident_kib = 0;
+
+  Holdings() {
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+      // "7f2c000-7f2d000 rw-s 00000000 00:1a 77 /dev/shm/…"
+      shared_mappings += line.find(" rw-s ") != std::string::npos;
+    }
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("VmRSS:")) resident_kib = std::stoul(line.substr(6));
+    }
+  }
+};
+
+// Blocking and in the background, with memory of hvd_alloc's.
+std::string one_session(int round, const std::vector<int>& ranks = {}) {
+  hvd::init({.ranks = ranks});
+  const int sum = hvd::allreduce(round, hvd::Op::sum);
+  hvd::Buffer<float> shared(50'000);
+  hvd::allreduce(shared.span(), hvd::Op::sum, "shared");
+  std::vector<float> one(3, 1), two(20'000, 1);
+  auto first = hvd::allreduce_async(std::span(one), hvd::Op::sum, "one");
+  auto second = hvd::allreduce_async(std::span(two), hvd::Op::sum, "two");
+  first.wait();
+  second.wait();
+  const auto size = static_cast<float>(hvd::size());
+  const bool right = sum == round * hvd::size() && one[2] == size && two[19'999] == size;
+  hvd::shutdown();
+  return right ? "" : "wrong sum in round " + std::to_string(round);
+}
+
+std::string compare(const Holdings& before, const Holdings& after) {
+  std::string text;
+  const auto expect_same = [&](const char* what, std::size_t then, std::size_t now) {
+    if (now != then)
+      text += std::to_string(then) + " " + what + " became " + std::to_string(now) + "; ";
+  };
+  expect_same("descriptors", before.files, after.files);
+  expect_same("threads", before.threads, after.threads);
+  expect_same("shared mappings", before.shared_mappings, after.shared_mappings);
+  if (after.resident_kib > before.resident_kib + kGrowthKib)
+    text += "the process grew from " + std::to_string(before.resident_kib) + " to " +
+            std::to_string(after.resident_kib) + " KiB";
+  return text.empty() ? "ok" : text;
+}
+
+std::string come_and_go(int rounds) {
+  for (int round = 0; round < 3; ++round) {  // what the first ones leave is the allocator's
+    if (const std::string wrong = one_session(round); !wrong.empty()) return wrong;
+  }
+  const Holdings before;
+  for (int round = 0; round < rounds; ++round) {
+    if (const std::string wrong = one_session(round); !wrong.empty()) return wrong;
+  }
+  return compare(before, Holdings());
+}
+
+TEST(Reinit, AHundredTimesWithoutALeak) {
+  for (const std::vector<int>& hosts : {std::vector{0}, std::vector{0, 0}}) {
+    Job job(hosts, telling([] { return come_and_go(100); }));
+    expect_from_all(job, "ok");
+    EXPECT_TRUE(job.memory().entries().empty());
+  }
+}
+
+// All ranks and some of them in turn; rank 0 stays out of some starts.
+std::string come_and_go_in_turn(int rank, int rounds) {
+  const std::vector<std::vector<int>> starts{{}, {1, 2}, {}, {2, 0}};
+  const auto take_part = [&](int round) -> std::string {
+    const auto& ranks = starts[static_cast<std::size_t>(round) % starts.size()];
+    const bool in = ranks.empty() || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+    return in ? one_session(round, ranks) : "";
+  };
+  for (int round = 0; round < 8; ++round) {
+    if (const std::string wrong = take_part(round); !wrong.empty()) return wrong;
+  }
+  const Holdings before;
+  for (int round = 0; round < rounds; ++round) {
+    if (const std::string wrong = take_part(round); !wrong.empty()) return wrong;
+  }
+  return compare(before, Holdings());
+}
+
+TEST(Reinit, AllAndSomeRanksInTurnWithoutALeak) {
+  Job job(3, [](int rank, const Child::Tell& tell) { tell(come_and_go_in_turn(rank, 100)); });
+  expect_from_all(job, "ok");
+  EXPECT_TRUE(job.memory().entries().empty());
+}
+
+TEST(Reinit, OverTwoHostsWithoutALeak) {
+  Job job({0, 1, 0}, telling([] { return come_and_go(20); }));
+  expect_from_all(job, "ok");
+  EXPECT_TRUE(job.memory(0).entries().empty());
+  EXPECT_TRUE(job.memory(1).entries().empty());
+}
+
+// What was pending is given up, with the names and buffers that belong to it.
+TEST(Reinit, WhatWasPendingIsNoLeakEither) {
+  Job job(2, telling([] {
+            const auto session = [] {
+              hvd::init();
+              std::vector<float> values(2000, 1);
+              hvd_handle handle = 0;
+              const std::string name = "of rank " + std::to_string(hvd::rank());  // never meets
+              const hvd_options options = named(name);
+              (void)hvd_allreduce_async(values.data(), values.data(), values.size(), HVD_FLOAT32,
+                                        HVD_SUM, &options, &handle);
+              hvd::barrier();
+              hvd::shutdown();
+            };
+            for (int round = 0; round < 3; ++round) session();
+            const Holdings before;
+            for (int round = 0; round < 50; ++round) session();
+            return compare(before, Holdings());
+          }));
+  expect_from_all(job, "ok");
+}
+
+}  // namespace
+}  // namespace libhvd::test

@@ -1,0 +1,43 @@
+// Jobs of processes whose ranks say in one line how it went.
+#pragma once
+
+#include "support.hpp"
+
+#include <exception>
+#include <functional>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <hvd/hvd.hpp>
+
+namespace libhvd::test {
+
+// A rank tells what the body returns, or what it has thrown.
+inline Job::Body telling(const std::function<std::string()>& body) {
+  return [body](int, const Child::Tell& tell) {
+    try {
+      tell(body());
+    } catch (const std::exception& error) {
+      tell(error.what());
+    }
+  };
+}
+
+inline void expect_from_all(Job& job, const std::string& text) {
+  for (int rank = 0; rank < job.size(); ++rank) {
+    EXPECT_EQ(job.rank(rank).line().value_or("nothing"), text) << "rank " << rank;
+  }
+}
+
+inline std::string text_of(hvd_status status) {
+  return status == HVD_OK ? "ok" : std::to_string(status) + " " + hvd_last_error();
+}
+
+inline hvd_options named(const std::string& name) {
+  hvd_options options{};
+  options.struct_size = sizeof options;
+  options.name = name.c_str();
+  return options;
+}
+
+}  // namespace libhvd::test

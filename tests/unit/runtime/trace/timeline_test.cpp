@@ -1,0 +1,299 @@
+// Start and stop, with ranks as threads on one host and on two.
+#include "trace/timeline.hpp"
+
+#include "engine/engine.hpp"
+#include "support.hpp"
+#include "trace/call_trace.hpp"
+#include "trace_file.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace libhvd::test {
+namespace {
+
+constexpr std::size_t kBytes = 64 * 1024;
+
+struct Rank {
+  explicit Rank(Communicator& world)
+      : communicator(world),
+        timeline(world.on_one_host() ? 0 : world.rank() % 2, "h" + std::to_string(world.rank() % 2),
+                 kBytes),
+        calls(*timeline.recorder()) {}
+
+  Communicator& communicator;
+  Timeline timeline;
+  CallTrace calls;
+
+  int number() const { return communicator.rank(); }
+  Outcome start(const std::string& path) { return timeline.start(communicator, path); }
+  Outcome stop() { return timeline.stop(communicator); }
+
+  // As the C ABI makes it.
+  void allreduce(std::vector<float>& values, const char* name) {
+    const std::uint64_t begin = calls.begin();
+    const Outcome outcome = communicator.allreduce(values.data(), values.data(), values.size(),
+                                                   HVD_FLOAT32, HVD_SUM, {.name = name});
+    calls.end(begin, "allreduce", name, communicator.facts(), outcome.ok());
+  }
+};
+
+std::string said(const Outcome& outcome) {
+  return outcome.ok() ? "ok" : outcome.error().message;
+}
+
+void run_timelines(int size, const std::function<void(Rank&)>& body) {
+  run_ranks_everywhere(size, [&](Communicator& communicator) {
+    Rank rank(communicator);
+    body(rank);
+  });
+}
+
+TEST(Timeline, AllRanksAreInOneFile) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/t.json";
+  for (const int size : {1, 2, 4}) {
+    run_timelines(size, [&](Rank& rank) {
+      std::vector<float> values(1'000, 1);
+      rank.allreduce(values, "before");
+      ASSERT_EQ(said(rank.start(path)), "ok");
+      for (int i = 0; i < 10; ++i) rank.allreduce(values, ("grad." + std::to_string(i)).c_str());
+      ASSERT_EQ(said(rank.stop()), "ok");
+      rank.allreduce(values, "after");
+      if (rank.number() != 0) return;
+      const auto events = read_trace(path);
+      for (int of = 0; of < size; ++of) {
+        const auto calls = events_of(events, "collective", of);
+        ASSERT_EQ(calls.size(), 10u) << "rank " << of;
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+          EXPECT_EQ(calls[i]["name"], "allreduce grad." + std::to_string(i));
+          EXPECT_EQ(calls[i]["args"]["bytes"], 4'000);
+          EXPECT_EQ(calls[i]["args"]["number"], i + 2);
+        }
+      }
+    });
+  }
+}
+
+// One clock here, so that the truth is known: a collective ends nowhere before it has begun
+// everywhere, in the file too, as far as the clocks are said to agree.
+TEST(Timeline, ClocksAreAligned) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/t.json";
+  run_timelines(4, [&](Rank& rank) {
+    ASSERT_EQ(said(rank.start(path)), "ok");
+    std::vector<float> values(10, 1);
+    for (int i = 0; i < 50; ++i) rank.allreduce(values, "x");
+    ASSERT_EQ(said(rank.stop()), "ok");
+    if (rank.number() != 0) return;
+    std::ifstream file(path);
+    const Json trace = Json::parse(file);
+    const std::string claimed = trace["otherData"]["clocks agree within us"];
+    const double error = std::stod(claimed);
+    if (rank.communicator.on_one_host()) {
+      EXPECT_EQ(error, 0);
+    }
+    const auto events = read_trace(path);
+    std::vector<std::vector<Json>> calls;
+    for (int of = 0; of < 4; ++of) calls.push_back(events_of(events, "collective", of));
+    for (std::size_t i = 0; i < 50; ++i) {
+      double last_begin = 0;
+      double first_end = 1e18;
+      for (const auto& of_rank : calls) {
+        ASSERT_GT(of_rank.size(), i);
+        last_begin = std::max(last_begin, begin_of(of_rank[i]));
+        first_end = std::min(first_end, end_of(of_rank[i]));
+      }
+      constexpr double kTickClock = 5;  // two clocks of one host may be microseconds apart
+      EXPECT_LE(last_begin, first_end + 2 * error + kTickClock) << i;
+    }
+  });
+}
+
+TEST(Timeline, SaysWhichRankIsWaitedFor) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/t.json";
+  run_timelines(3, [&](Rank& rank) {
+    ASSERT_EQ(said(rank.start(path)), "ok");
+    std::vector<float> values(10, 1);
+    if (rank.number() == 1) {
+      // Late by far more than clocks differ.
+      const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+      while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    }
+    rank.allreduce(values, "x");
+    ASSERT_EQ(said(rank.stop()), "ok");
+    if (rank.number() != 0) return;
+    const auto events = read_trace(path);
+    for (const Json& call : events_of(events, "collective"))
+      EXPECT_EQ(call["args"]["last"], "rank 1");
+    for (const int of : {0, 2}) {
+      const Json wait = find_event(events, "wait for rank 1", of);
+      ASSERT_FALSE(wait.is_null()) << of;
+    }
+    EXPECT_TRUE(events_of(events, "wait", 1).empty());
+  });
+}
+
+TEST(Timeline, TheEnginesWork) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/t.json";
+  for (const int size : {1, 2, 4}) {
+    run_timelines(size, [&](Rank& rank) {
+      const auto started =
+          Engine::start(rank.communicator.second(), {.recorder = rank.timeline.recorder()});
+      ASSERT_TRUE(started.ok());
+      Engine& engine = **started;
+      ASSERT_EQ(said(rank.start(path)), "ok");
+      constexpr int kTensors = 20;
+      std::vector<std::vector<float>> tensors(kTensors, std::vector<float>(10, 1));
+      std::vector<std::int64_t> handles;
+      for (int i = 0; i < kTensors; ++i) {
+        const auto own = static_cast<std::size_t>((i * 7 + rank.number()) % kTensors);
+        float* const data = tensors[own].data();
+        Request request;
+        request.kind = "allreduce";
+        request.name = "t" + std::to_string(own);
+        request.allreduce = AllreduceArguments{data, data, 10, HVD_FLOAT32, HVD_SUM};
+        request.run = [data](Communicator& communicator, const CallOptions& options) {
+          return communicator.allreduce(data, data, 10, HVD_FLOAT32, HVD_SUM, options);
+        };
+        handles.push_back(*engine.submit(std::move(request)));
+      }
+      for (const std::int64_t handle : handles) ASSERT_EQ(said(engine.wait(handle)), "ok");
+      ASSERT_EQ(said(rank.stop()), "ok");
+      ASSERT_EQ(said(rank.communicator.barrier({})), "ok");
+      engine.stop();
+      if (rank.number() != 0) return;
+      const auto events = read_trace(path);
+      for (int of = 0; of < size; ++of) {
+        EXPECT_EQ(events_of(events, "negotiation", of).size(), std::size_t{kTensors}) << of;
+        std::set<std::string> done;
+        for (const Json& operation : events_of(events, "operation", of)) {
+          const Json& arguments = operation["args"];
+          EXPECT_EQ(arguments["type"], "float32");
+          if (arguments.contains("tensor")) done.insert(arguments["tensor"]);
+          if (arguments.contains("tensors")) {
+            for (const Json& name : arguments["tensors"]) done.insert(name);
+          }
+        }
+        EXPECT_EQ(done.size(), std::size_t{kTensors}) << of;
+      }
+    });
+  }
+}
+
+TEST(Timeline, MayBeStartedAgain) {
+  const TemporaryFolder folder;
+  run_timelines(2, [&](Rank& rank) {
+    std::vector<float> values(10, 1);
+    for (int round = 0; round < 3; ++round) {
+      const std::string path = folder.path() + "/t" + std::to_string(round);
+      ASSERT_EQ(said(rank.start(path)), "ok");
+      rank.allreduce(values, ("round " + std::to_string(round)).c_str());
+      ASSERT_EQ(said(rank.stop()), "ok");
+      if (rank.number() != 0) continue;
+      const auto calls = events_of(read_trace(path), "collective");
+      ASSERT_EQ(calls.size(), 2u);
+      EXPECT_EQ(calls[0]["name"], "allreduce round " + std::to_string(round));
+    }
+  });
+}
+
+TEST(Timeline, MistakesAreErrorsOnAllRanks) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/t";
+  run_timelines(3, [&](Rank& rank) {
+    const auto expect = [&](const Outcome& outcome, const std::string& text) {
+      const std::string own = said(outcome);
+      EXPECT_NE(own.find(text), std::string::npos) << "rank " << rank.number() << ": " << own;
+    };
+    expect(rank.stop(), "the timeline does not run");
+    expect(rank.start(""), "the timeline's path is empty");
+    expect(rank.start(folder.path() + "/no/t"), "No such file or directory");
+    expect(rank.start(folder.path()), "it is no plain file");
+    expect(rank.start("/dev/null"), "cannot write the timeline to /dev/null: it is no plain file");
+    ASSERT_EQ(said(rank.start(rank.number() == 0 ? path : "")), "ok");  // only rank 0's counts
+    expect(rank.start(path), "the timeline runs already");
+    ASSERT_EQ(said(rank.stop()), "ok");
+  });
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST(Timeline, AFolderThatIsGoneAtTheEndIsAnErrorOnAllRanks) {
+  const TemporaryFolder folder;
+  run_timelines(2, [&](Rank& rank) {
+    const std::string gone = folder.path() + "/gone";
+    if (rank.number() == 0) std::filesystem::create_directory(gone);
+    ASSERT_EQ(said(rank.start(gone + "/t")), "ok");
+    if (rank.number() == 0) std::filesystem::remove(gone);
+    const std::string own = said(rank.stop());
+    EXPECT_NE(own.find("No such file or directory"), std::string::npos) << own;
+    EXPECT_FALSE(rank.timeline.running());
+  });
+}
+
+TEST(Timeline, ARankThatHasLeftCostsOnlyTheCommonFile) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/t";
+  run_timelines(3, [&](Rank& rank) {
+    ASSERT_EQ(said(rank.start(path)), "ok");
+    std::vector<float> values(10, 1);
+    rank.allreduce(values, "x");
+    if (rank.number() == 2) return;  // its recording is written by the destructor
+    const std::string own = said(rank.stop());
+    EXPECT_NE(own.find("rank 2"), std::string::npos) << own;
+    EXPECT_FALSE(rank.timeline.running());
+  });
+  EXPECT_FALSE(std::filesystem::exists(path));
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto events = read_trace(path + ".rank" + std::to_string(rank));
+    EXPECT_FALSE(find_event(events, "allreduce x", rank).is_null()) << rank;
+  }
+}
+
+TEST(Timeline, WhatIsDroppedIsSaid) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/t";
+  run_timelines(2, [&](Rank& rank) {
+    ASSERT_EQ(said(rank.start(path)), "ok");
+    std::vector<float> value(1, 1);
+    constexpr int kRoom = static_cast<int>(kBytes / sizeof(Event));
+    const int marks = rank.number() == 1 ? kRoom + 100 : 0;
+    for (int i = 0; i < marks; ++i) rank.timeline.recorder()->mark(EventKind::step, 1);
+    rank.allreduce(value, "one");
+    ASSERT_EQ(said(rank.stop()), "ok");
+    if (rank.number() != 0) return;
+    const auto events = read_trace(path);
+    EXPECT_TRUE(find_event(events, "process_labels", 0).is_null());
+    EXPECT_EQ(find_event(events, "process_labels", 1)["args"]["labels"], "101 events dropped");
+  });
+}
+
+TEST(TimelineOptions, ComeFromTheEnvironment) {
+  const auto read = [](std::map<std::string, std::string> variables) {
+    return read_timeline_options(make_environment(std::move(variables)));
+  };
+  EXPECT_EQ(read({})->path, "");
+  EXPECT_EQ(read({})->bytes, Recorder::kDefaultBytes);
+  EXPECT_EQ(read({{"HVD_TIMELINE", "a"}, {"HOROVOD_TIMELINE", "b"}})->path, "a");
+  EXPECT_EQ(read({{"HVD_TIMELINE", ""}, {"HOROVOD_TIMELINE", "b"}})->path, "b");
+  EXPECT_EQ(read({{"HOROVOD_TIMELINE", "DYNAMIC"}})->path, "");
+  EXPECT_EQ(read({{"HVD_TIMELINE", "DYNAMIC"}})->path, "");
+  EXPECT_EQ(read({{"HVD_TIMELINE_MB", "3"}})->bytes, 3u << 20);
+  EXPECT_EQ(read({{"HVD_TIMELINE_MB", "none"}}).error().status, HVD_ERROR_ENVIRONMENT);
+}
+
+}  // namespace
+}  // namespace libhvd::test

@@ -1,10 +1,10 @@
 #include "cli/config_file.hpp"
 
 #include "base/fd.hpp"
+#include "base/nearest.hpp"
 #include "base/quote.hpp"
 #include "cli/config_json.hpp"
 #include "cli/horovod_options.hpp"
-#include "cli/nearest.hpp"
 
 #include <cerrno>
 #include <optional>

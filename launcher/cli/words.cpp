@@ -1,8 +1,8 @@
 #include "cli/words.hpp"
 
+#include "base/nearest.hpp"
 #include "base/quote.hpp"
 #include "cli/horovod_options.hpp"
-#include "cli/nearest.hpp"
 
 #include <algorithm>
 #include <string_view>

@@ -1,8 +1,8 @@
-#include "cli/nearest.hpp"
+#include "base/nearest.hpp"
 
 #include <gtest/gtest.h>
 
-namespace hvdrun::cli {
+namespace hvdrun {
 namespace {
 
 const std::vector<std::string_view> kNames = {"-np", "--num-proc", "--hosts", "--verbose",
@@ -26,4 +26,4 @@ TEST(NearestName, HasNoAnswerForWhatIsFar) {
 }
 
 }  // namespace
-}  // namespace hvdrun::cli
+}  // namespace hvdrun

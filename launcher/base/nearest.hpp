@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace hvdrun::cli {
+namespace hvdrun {
 
 // The candidate with the fewest slips (a letter missing, added, changed, or two swapped) from
 // `name`, the first of equals; a candidate that begins with `name` counts as one slip. Empty when
@@ -12,4 +12,4 @@ namespace hvdrun::cli {
 std::string_view nearest_name(std::string_view name,
                               const std::vector<std::string_view>& candidates);
 
-}  // namespace hvdrun::cli
+}  // namespace hvdrun

@@ -1,9 +1,9 @@
-#include "cli/nearest.hpp"
+#include "base/nearest.hpp"
 
 #include <algorithm>
 #include <cstddef>
 
-namespace hvdrun::cli {
+namespace hvdrun {
 namespace {
 
 // Names longer than this are not option names; the bound keeps the table small.
@@ -46,4 +46,4 @@ std::string_view nearest_name(std::string_view name,
   return best;
 }
 
-}  // namespace hvdrun::cli
+}  // namespace hvdrun

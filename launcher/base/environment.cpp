@@ -5,6 +5,14 @@
 
 namespace hvdrun {
 
+std::filesystem::path user_config_folder(const Environment& environment) {
+  const auto* xdg = find_variable(environment, "XDG_CONFIG_HOME");
+  if (xdg != nullptr && xdg->substr(0, 1) == "/") return std::filesystem::path(*xdg) / "hvdrun";
+  const auto* home = find_variable(environment, "HOME");
+  if (home == nullptr || home->empty()) return {};
+  return std::filesystem::path(*home) / ".config/hvdrun";
+}
+
 std::vector<std::string> merge_environment(const std::vector<std::string>& block,
                                            std::vector<std::string> changes) {
   const auto name_of = [](std::string_view variable) {

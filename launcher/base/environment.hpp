@@ -1,6 +1,7 @@
 // A process's environment as a value, so that what depends on it is a pure function.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
@@ -29,6 +30,10 @@ inline const std::string* find_variable(const Environment& environment, std::str
   const auto found = environment.find(name);
   return found == environment.end() ? nullptr : &found->second;
 }
+
+// hvdrun's folder in the user's configuration: $XDG_CONFIG_HOME/hvdrun, else ~/.config/hvdrun (XDG
+// base directory specification: a relative XDG_CONFIG_HOME is ignored). Empty: there is no home.
+std::filesystem::path user_config_folder(const Environment& environment);
 
 // The block "NAME=value" with `changes` put over it: a name of theirs stands once, with their
 // value.

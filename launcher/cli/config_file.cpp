@@ -1,16 +1,12 @@
 #include "cli/config_file.hpp"
 
-#include "base/fd.hpp"
 #include "base/nearest.hpp"
 #include "base/quote.hpp"
+#include "base/read_file.hpp"
 #include "cli/config_json.hpp"
 #include "cli/horovod_options.hpp"
 
-#include <cerrno>
 #include <optional>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace hvdrun::cli {
 namespace {
@@ -19,34 +15,15 @@ namespace {
 constexpr std::size_t kLargestFile = 1 << 20;
 
 std::filesystem::path user_config_file(const Environment& environment) {
-  // The XDG base directory specification: a relative path is to be ignored.
-  const auto* xdg = find_variable(environment, "XDG_CONFIG_HOME");
-  if (xdg != nullptr && xdg->substr(0, 1) == "/")
-    return std::filesystem::path(*xdg) / "hvdrun/config.json";
-  const auto* home = find_variable(environment, "HOME");
-  if (home == nullptr || home->empty()) return {};
-  return std::filesystem::path(*home) / ".config/hvdrun/config.json";
+  const auto folder = user_config_folder(environment);
+  return folder.empty() ? folder : folder / "config.json";
 }
 
 // The file's bytes; none when it is not there and need not be.
 Result<std::optional<std::string>> read_text(const ConfigSource& source) {
   const std::string cannot = "cannot read the config file " + source.file.string();
-  const Fd file(::open(source.file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) {
-    const bool is_absent = errno == ENOENT || errno == ENOTDIR;
-    if (is_absent && !source.must_exist) return std::optional<std::string>();
-    return fail_errno(cannot, errno, kExitUsage);
-  }
-  std::string text;
-  char buffer[16384];
-  while (true) {
-    const ssize_t count = ::read(file.get(), buffer, sizeof buffer);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return fail_errno(cannot, errno, kExitUsage);
-    if (count == 0) return std::optional<std::string>(std::move(text));
-    text.append(buffer, static_cast<std::size_t>(count));
-    if (text.size() > kLargestFile) return fail(cannot + ": it is larger than 1 MiB", kExitUsage);
-  }
+  if (!source.must_exist) return read_file_if_there(source.file, kLargestFile, cannot);
+  return read_file(source.file, kLargestFile, cannot);
 }
 
 std::string_view wanted_type(ValueKind kind) {
@@ -105,7 +82,7 @@ class ConfigReader {
   explicit ConfigReader(const std::string& name) : name_(name) {}
 
   Result<void> take(const JsonEntry& entry) {
-    const Option* option = find_option_by_name(entry.key);
+    const Option* option = find_option_by_name(entry.key, all_options());
     if (option == nullptr) return take_foreign(entry);
     if (!is_setting(*option))
       return refuse(entry.line, quote(entry.key) + " cannot stand in a config file");
@@ -161,8 +138,9 @@ class ConfigReader {
       return refuse(entry.line,
                     quote(entry.key) + " is an option of horovodrun that is not in this version");
     std::vector<std::string_view> known;
-    for (const auto& option : option_table())
-      if (is_setting(option)) known.push_back(option.name);
+    for (const auto table : all_options())
+      for (const auto& option : table)
+        if (is_setting(option)) known.push_back(option.name);
     const auto nearest = nearest_name(entry.key, known);
     const std::string hint = nearest.empty() ? "" : "; did you mean " + quote(nearest) + "?";
     return refuse(entry.line, "unknown key " + quote(entry.key) + hint);

@@ -67,18 +67,21 @@ std::vector<std::vector<const Setting*>> histories_of(const Option& option,
   return histories;
 }
 
+void append_option(std::string& out, const Option& option, const std::vector<Setting>& settings) {
+  if (!is_setting(option)) return;
+  const auto histories = histories_of(option, settings);
+  for (const auto& history : histories) append_setting(out, history);
+  if (histories.empty() && !option.default_value.empty())
+    out += fmt::format("  {:<30} {:<18} default\n", option.name, option.default_value);
+}
+
 }  // namespace
 
 std::string explain_text(const Explanation& explanation) {
   std::string out;
   append_sources(out, explanation.sources);
-  for (const auto& option : option_table()) {
-    if (!is_setting(option)) continue;
-    const auto histories = histories_of(option, explanation.settings);
-    for (const auto& history : histories) append_setting(out, history);
-    if (histories.empty() && !option.default_value.empty())
-      out += fmt::format("  {:<30} {:<18} default\n", option.name, option.default_value);
-  }
+  for (const auto table : explanation.options)
+    for (const auto& option : table) append_option(out, option, explanation.settings);
   out += "\nprogram:";
   if (explanation.command.empty()) return out + " none given\n";
   for (const auto& word : explanation.command) out += " " + quote_if_needed(word);

@@ -11,6 +11,7 @@
 namespace hvdrun::cli {
 
 struct Explanation {
+  OptionSet options;                  // whose settings there are
   std::vector<ConfigSource> sources;  // in order, the command line left out
   std::vector<Setting> settings;      // in the order in which they apply
   std::vector<std::string> command;   // empty: none was given

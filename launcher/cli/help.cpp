@@ -1,5 +1,6 @@
 #include "cli/help.hpp"
 
+#include "cli/batch_options.hpp"
 #include "cli/option_table.hpp"
 
 #include <cstddef>
@@ -33,6 +34,28 @@ accepted with a note, the others are refused.
 Config files (JSON), each overriding the ones before it, the command line last:
 /etc/hvdrun/config.json, ~/.config/hvdrun/config.json, $HVDRUN_CONFIG,
 --config-file. See hvdrun(1) for more, for exit codes as well.
+)";
+
+constexpr std::string_view kSbatchIntroduction =
+    R"(usage: hvdrun sbatch -np N [options] [--] program [arguments]
+
+Writes the batch script that runs the program on N ranks, and prints it; with
+--submit, --wait or --follow it hands it to SLURM.
+
+  hvdrun sbatch -np 16 --time 2:00:00 -- python3 train.py > job.sh
+  hvdrun sbatch -np 16 --time 2:00:00 --follow -- python3 train.py
+)";
+
+constexpr std::string_view kSallocIntroduction =
+    R"(usage: hvdrun salloc -np N [options] [[--] program [arguments]]
+
+Gets an allocation for N ranks from SLURM, runs the program over it, and gives
+it back. Without a program it opens a shell, in which hvdrun uses all of it.
+)";
+
+constexpr std::string_view kBatchClosing = R"(
+hvdrun's own options (hvdrun --help) count here, too: they go to the hvdrun that
+starts the ranks. All of these may stand in config files: see docs/config.md.
 )";
 
 std::string spellings_of(const Option& option) {
@@ -85,19 +108,29 @@ void append_option(std::string& out, const Option& option) {
   append_wrapped(out, description_of(option), kIndent);
 }
 
-}  // namespace
-
-std::string help_text() {
-  std::string out(kIntroduction);
+void append_options(std::string& out, std::span<const Option> table) {
   std::optional<OptionGroup> group;
-  for (const auto& option : option_table()) {
+  for (const auto& option : table) {
     if (group != option.group) {
       group = option.group;
       out += "\n" + std::string(group_title(option.group)) + ":\n";
     }
     append_option(out, option);
   }
+}
+
+}  // namespace
+
+std::string help_text() {
+  std::string out(kIntroduction);
+  append_options(out, option_table());
   return out + std::string(kClosing);
+}
+
+std::string batch_help_text(std::string_view command) {
+  std::string out(command == "salloc" ? kSallocIntroduction : kSbatchIntroduction);
+  append_options(out, batch_option_table());
+  return out + std::string(kBatchClosing);
 }
 
 std::string version_text() {

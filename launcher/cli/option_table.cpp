@@ -1,5 +1,6 @@
 #include "cli/option_table.hpp"
 
+#include "cli/batch_options.hpp"
 #include "cli/values.hpp"
 
 #include <algorithm>
@@ -10,14 +11,6 @@ namespace {
 using Value = std::string_view;
 using enum ValueKind;
 using enum OptionGroup;
-
-// Keeps a value that was read well in its field of the job.
-template <class T, class Field>
-Result<void> store(Result<T> value, Field& field) {
-  if (!value) return tl::unexpected(std::move(value).error());
-  field = std::move(*value);
-  return {};
-}
 
 // Names of hosts; `nothing` is the word that takes back what a config file has set.
 Result<void> store_names(Value value, Value nothing, std::vector<std::string>& names) {
@@ -517,21 +510,43 @@ std::string_view group_title(OptionGroup group) {
       return "Stopping";
     case information:
       return "Information and settings";
+    case resources:
+      return "What to ask SLURM for";
+    case script:
+      return "The script";
+    case submission:
+      return "What to do with it";
   }
   return {};
 }
 
-const Option* find_option_by_spelling(std::string_view spelling) {
+const OptionSet& run_options() {
+  static const OptionSet options{kOptions};
+  return options;
+}
+
+const OptionSet& batch_options() {
+  static const OptionSet options{batch_option_table(), kOptions};
+  return options;
+}
+
+const OptionSet& all_options() {
+  return batch_options();
+}
+
+const Option* find_option_by_spelling(std::string_view spelling, const OptionSet& options) {
   if (spelling.empty()) return nullptr;
-  for (const auto& option : kOptions)
-    for (const auto known : option.spellings)
-      if (known == spelling) return &option;
+  for (const auto table : options)
+    for (const auto& option : table)
+      for (const auto known : option.spellings)
+        if (known == spelling) return &option;
   return nullptr;
 }
 
-const Option* find_option_by_name(std::string_view name) {
-  for (const auto& option : kOptions)
-    if (option.name == name) return &option;
+const Option* find_option_by_name(std::string_view name, const OptionSet& options) {
+  for (const auto table : options)
+    for (const auto& option : table)
+      if (option.name == name) return &option;
   return nullptr;
 }
 
@@ -540,7 +555,7 @@ bool takes_value(const Option& option) {
 }
 
 bool is_setting(const Option& option) {
-  return option.apply != nullptr;
+  return option.apply != nullptr || option.apply_batch != nullptr;
 }
 
 }  // namespace hvdrun::cli

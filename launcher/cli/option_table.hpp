@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "model/batch_spec.hpp"
 #include "model/job_spec.hpp"
 
 #include <array>
@@ -28,7 +29,19 @@ enum class ValueKind {
   action,       // nothing: hvdrun prints something and ends; (not in a config file)
 };
 
-enum class OptionGroup { placement, start, reach, collectives, output, stopping, information };
+enum class OptionGroup {
+  placement,
+  start,
+  reach,
+  collectives,
+  output,
+  stopping,
+  information,
+  // Of sbatch and salloc.
+  resources,
+  script,
+  submission,
+};
 
 struct Option {
   std::string_view name;  // without dashes: its key in config files and in --explain
@@ -40,20 +53,30 @@ struct Option {
   std::string_view default_value;
   std::string_view help;
   // Reads a value ("true" or "false" for a flag, a number for a count) into the job. Errors are
-  // phrases that follow the option's name. Null for actions and --config-file.
+  // phrases that follow the option's name. Null for actions, --config-file and batch options.
   Result<void> (*apply)(JobSpec&, std::string_view value) = nullptr;
+  // The same for an option of sbatch and salloc.
+  Result<void> (*apply_batch)(BatchSpec&, std::string_view value) = nullptr;
 };
 
-// In the order of --help: group by group.
+// The tables of options that a command has.
+using OptionSet = std::vector<std::span<const Option>>;
+
+// hvdrun's own options, in the order of --help: group by group.
 std::span<const Option> option_table();
+
+const OptionSet& run_options();    // option_table() alone
+const OptionSet& batch_options();  // and those of sbatch and salloc (batch_options.hpp)
+const OptionSet& all_options();    // of any command: what a config file may hold
 
 std::string_view group_title(OptionGroup group);
 
 // The option that is typed so ("-np", "--num-proc"), or null.
-const Option* find_option_by_spelling(std::string_view spelling);
+const Option* find_option_by_spelling(std::string_view spelling,
+                                      const OptionSet& options = run_options());
 
 // The option of that name ("num-proc"), or null.
-const Option* find_option_by_name(std::string_view name);
+const Option* find_option_by_name(std::string_view name, const OptionSet& options = run_options());
 
 // Whether a value follows the option on the command line.
 bool takes_value(const Option& option);

@@ -19,7 +19,9 @@ struct Setting {
 // What a later setting overrides an earlier one of: the option's name; of -x, with the variable's.
 std::string override_key(const Setting& setting);
 
-// Applies settings in order, so that a later one overrides. Errors name the setting and its source.
-Result<void> apply_settings(const std::vector<Setting>& settings, JobSpec& job);
+// Applies settings in order, so that a later one overrides. Those of sbatch and salloc go to
+// `batch`, and count for nothing where that is null. Errors name the setting and its source.
+Result<void> apply_settings(const std::vector<Setting>& settings, JobSpec& job,
+                            BatchSpec* batch = nullptr);
 
 }  // namespace hvdrun::cli

@@ -56,6 +56,14 @@ Result<int> parse_port(std::string_view text);
 // The name of a file, folder or program: anything but an empty one.
 Result<std::string> parse_path(std::string_view text);
 
+// Keeps a value that was read well in its field.
+template <class T, class Field>
+Result<void> store(Result<T> value, Field& field) {
+  if (!value) return tl::unexpected(std::move(value).error());
+  field = std::move(*value);
+  return {};
+}
+
 // "must be a, b or c, not …".
 Error unknown_choice(std::string_view text, const std::vector<std::string_view>& names);
 

@@ -10,36 +10,35 @@
 namespace hvdrun::cli {
 namespace {
 
-constexpr std::string_view kSubcommands[] = {"sbatch", "salloc", "follow",   "jobs",
-                                             "cancel", "scale",  "templates"};
-
 bool is_option_word(std::string_view word) {
   return word.size() > 1 && word.front() == '-' && word != "--";
 }
 
-std::string_view nearest_option(std::string_view spelling) {
+std::string_view nearest_option(std::string_view spelling, const OptionSet& options) {
   std::vector<std::string_view> known;
-  for (const auto& option : option_table())
-    for (const auto candidate : option.spellings)
-      if (!candidate.empty()) known.push_back(candidate);
+  for (const auto table : options)
+    for (const auto& option : table)
+      for (const auto candidate : option.spellings)
+        if (!candidate.empty()) known.push_back(candidate);
   return nearest_name(spelling, known);
 }
 
 // A flag's name where the word is "--no-NAME", else null.
-const Option* find_negated_flag(std::string_view spelling) {
+const Option* find_negated_flag(std::string_view spelling, const OptionSet& options) {
   constexpr std::string_view kPrefix = "--no-";
   if (spelling.substr(0, kPrefix.size()) != kPrefix) return nullptr;
-  const Option* option = find_option_by_name(spelling.substr(kPrefix.size()));
+  const Option* option = find_option_by_name(spelling.substr(kPrefix.size()), options);
   return option != nullptr && option->kind == ValueKind::flag ? option : nullptr;
 }
 
 // The walk over the words: one object a command line.
 class Walk {
  public:
-  explicit Walk(const std::vector<std::string>& args) : args_(args) {}
+  Walk(const std::vector<std::string>& args, const OptionSet& options)
+      : args_(args), options_(options) {}
 
   Result<Words> run() {
-    HVD_CHECK(take_first_word());
+    if (!args_.empty() && args_.front() == "run") ++next_;
     while (next_ < args_.size() && is_option_word(args_[next_])) {
       HVD_CHECK(take_option(args_[next_++]));
       if (ends_walk()) return std::move(words_);
@@ -50,18 +49,6 @@ class Walk {
   }
 
  private:
-  Result<void> take_first_word() {
-    if (args_.empty()) return {};
-    const auto& first = args_.front();
-    if (first == "run") ++next_;
-    if (std::find(std::begin(kSubcommands), std::end(kSubcommands), first) ==
-        std::end(kSubcommands))
-      return {};
-    return fail(
-        first + " is not in this version; to run a program of that name: hvdrun -- " + first,
-        kExitUsage);
-  }
-
   Result<void> take_option(std::string_view word) {
     // "-np4", "-xNAME=VALUE": a value that stands right behind a one-dash name of ours.
     if (const auto* option = find_attached(word); option != nullptr)
@@ -72,25 +59,28 @@ class Walk {
     std::optional<std::string_view> attached;
     if (equals != std::string_view::npos) attached = word.substr(equals + 1);
 
-    if (const auto* option = find_option_by_spelling(spelling); option != nullptr)
+    if (const auto* option = find_option_by_spelling(spelling, options_); option != nullptr)
       return take_own(*option, spelling, attached);
     if (const auto* option = find_horovod_option(spelling); option != nullptr)
       return take_horovods(*option, spelling, attached);
-    if (const auto* option = find_negated_flag(spelling); option != nullptr && !attached)
+    if (const auto* option = find_negated_flag(spelling, options_); option != nullptr && !attached)
       return add(*option, spelling, "false");
     return unknown(spelling);
   }
 
   const Option* find_attached(std::string_view word) const {
-    if (word[1] == '-' || find_option_by_spelling(word) || find_horovod_option(word))
+    if (word[1] == '-' || find_option_by_spelling(word, options_) || find_horovod_option(word))
       return nullptr;
-    for (const auto& option : option_table()) {
-      const auto spelling = option.spellings.front();
-      if (spelling[1] != '-' && takes_value(option) && word.size() > spelling.size() &&
-          word.substr(0, spelling.size()) == spelling && word[spelling.size()] != '=')
-        return &option;
-    }
+    for (const auto table : options_)
+      for (const auto& option : table)
+        if (is_attached(option, word)) return &option;
     return nullptr;
+  }
+
+  static bool is_attached(const Option& option, std::string_view word) {
+    const auto spelling = option.spellings.front();
+    return spelling[1] != '-' && takes_value(option) && word.size() > spelling.size() &&
+           word.substr(0, spelling.size()) == spelling && word[spelling.size()] != '=';
   }
 
   Result<void> take_own(const Option& option, std::string_view spelling,
@@ -130,7 +120,7 @@ class Walk {
                                      std::optional<std::string_view> attached) {
     if (attached) return *attached;
     const bool is_missing = next_ == args_.size() || args_[next_] == "--" ||
-                            find_option_by_spelling(args_[next_]) != nullptr;
+                            find_option_by_spelling(args_[next_], options_) != nullptr;
     if (!is_missing) return std::string_view(args_[next_++]);
     const std::string what =
         std::string(spelling) + " needs a value (" + std::string(value_name) + ")";
@@ -147,9 +137,9 @@ class Walk {
     return fail(std::string(spelling) + " takes no value", kExitUsage);
   }
 
-  static Result<void> unknown(std::string_view spelling) {
+  Result<void> unknown(std::string_view spelling) const {
     std::string message = "unknown option " + quote_if_needed(spelling);
-    const auto nearest = nearest_option(spelling);
+    const auto nearest = nearest_option(spelling, options_);
     message += nearest.empty() ? "; hvdrun --help lists all"
                                : "; did you mean " + std::string(nearest) + "?";
     return fail(message, kExitUsage);
@@ -158,14 +148,15 @@ class Walk {
   bool ends_walk() const { return words_.action != nullptr && words_.action->name != "explain"; }
 
   const std::vector<std::string>& args_;
+  const OptionSet& options_;
   std::size_t next_ = 0;
   Words words_;
 };
 
 }  // namespace
 
-Result<Words> split_words(const std::vector<std::string>& args) {
-  return Walk(args).run();
+Result<Words> split_words(const std::vector<std::string>& args, const OptionSet& options) {
+  return Walk(args, options).run();
 }
 
 }  // namespace hvdrun::cli

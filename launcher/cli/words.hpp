@@ -30,7 +30,8 @@ struct Words {
 
 // Options end at "--" or at the first word that is none; all that follows is the program's.
 // --help, --version and --check-build end the walk: what stands after them is not looked at.
-// Errors: an unknown option, a value missing or too many, a subcommand that is not in this version.
-Result<Words> split_words(const std::vector<std::string>& args);
+// Errors: an unknown option, a value missing or too many.
+Result<Words> split_words(const std::vector<std::string>& args,
+                          const OptionSet& options = run_options());
 
 }  // namespace hvdrun::cli

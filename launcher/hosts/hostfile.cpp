@@ -1,20 +1,16 @@
 #include "hosts/hostfile.hpp"
 
-#include "base/fd.hpp"
 #include "base/quote.hpp"
+#include "base/read_file.hpp"
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <charconv>
 #include <iterator>
 #include <optional>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -133,22 +129,6 @@ bool is_binary(std::string_view text) {
   });
 }
 
-Result<std::string> read_text(const std::filesystem::path& file) {
-  const std::string cannot = "--hostfile: cannot read " + quote_if_needed(file.string());
-  const Fd descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!descriptor) return fail_errno(cannot, errno, kExitUsage);
-  std::string text;
-  std::array<char, 65536> buffer;
-  while (true) {
-    const ssize_t count = ::read(descriptor.get(), buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return fail_errno(cannot, errno, kExitUsage);
-    if (count == 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-    if (text.size() > kLargestFile) return refuse(cannot + ": it is larger than 32 MiB");
-  }
-}
-
 }  // namespace
 
 Result<std::vector<HostRequest>> parse_hostfile(std::string_view text, const std::string& name) {
@@ -177,7 +157,8 @@ Result<std::vector<HostRequest>> parse_hostfile(std::string_view text, const std
 }
 
 Result<std::vector<HostRequest>> read_hostfile(const std::filesystem::path& file) {
-  HVD_TRY(const std::string text, read_text(file));
+  HVD_TRY(const std::string text,
+          read_file(file, kLargestFile, "--hostfile: cannot read " + quote_if_needed(file.string())));
   return parse_hostfile(text, quote_if_needed(file.string()));
 }
 

@@ -76,13 +76,6 @@ TEST(SplitWords, RunAndTwoDashesRunAProgramOfAnyName) {
   EXPECT_THAT(split_words({"-np", "2", "cancel"})->command, ElementsAre("cancel"));
 }
 
-TEST(SplitWords, RefusesReservedSubcommands) {
-  for (const std::string word :
-       {"sbatch", "salloc", "follow", "jobs", "cancel", "scale", "templates"})
-    EXPECT_EQ(error_of({word, "--anything"}),
-              word + " is not in this version; to run a program of that name: hvdrun -- " + word);
-}
-
 TEST(SplitWords, StopsAtAnAction) {
   const auto words = split_words({"-np", "2", "--help", "--nonsense"});
   ASSERT_TRUE(words);

@@ -1,0 +1,140 @@
+#include "batch/batch_script.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+// The template's name for an option of sbatch: "job_name" for "job-name".
+std::string variable_of(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+TemplateValue text_or_unset(const std::string& text) {
+  if (text.empty()) return false;
+  return text;
+}
+
+TemplateValue number_or_unset(std::optional<int> number) {
+  if (!number) return false;
+  return std::to_string(*number);
+}
+
+void add_values(const BatchSpec& batch, const BatchShape& shape, const BatchCommand& command,
+                TemplateValues& values) {
+  for (const auto& option : batch.slurm_options) values[variable_of(option.name)] = option.value;
+  values["ranks"] = std::to_string(shape.ranks);
+  values["nodes"] = number_or_unset(shape.nodes);
+  values["ranks_per_node"] = number_or_unset(shape.ranks_per_node);
+  values["gpus_per_node"] =
+      shape.gpus_per_node > 0 ? std::to_string(shape.gpus_per_node) : TemplateValue(false);
+  values["cpus_per_rank"] = std::to_string(shape.cpus_per_rank);
+  values["requeue"] = batch.requeue;
+  values["sbatch_args"] = batch.sbatch_arguments;
+  values["has_modules"] = !batch.modules.empty();
+  values["modules"] = batch.modules;
+  values["conda"] = text_or_unset(batch.conda);
+  values["venv"] = text_or_unset(batch.venv);
+  values["container"] = text_or_unset(batch.container);
+  values["summary"] = describe(shape);
+  values["hvdrun"] = command.hvdrun;
+  values["program"] = command.program;
+  auto words = command.hvdrun;
+  words.emplace_back("--");
+  words.insert(words.end(), command.program.begin(), command.program.end());
+  values["command"] = std::move(words);
+}
+
+// An option that the user gave must have its place.
+Result<void> check_places(const ScriptTemplate& script, const BatchSpec& batch) {
+  const std::pair<bool, std::string_view> given[] = {
+      {!batch.modules.empty(), "modules"},
+      {!batch.conda.empty(), "conda"},
+      {!batch.venv.empty(), "venv"},
+      {!batch.container.empty(), "container"},
+  };
+  for (const auto& [is_given, variable] : given) {
+    if (!is_given || script.shows(variable)) continue;
+    const auto job =
+        std::find_if(job_variables().begin(), job_variables().end(),
+                     [&, name = variable](const auto& each) { return each.name == name; });
+    return fail(fmt::format("{}: the template {} has no place for it ({})", job->option,
+                            script.name, script.file),
+                kExitUsage);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Request> slurm_requests(const BatchSpec& batch, const BatchShape& shape) {
+  std::vector<Request> requests;
+  const auto add = [&](std::string variable, std::string option, std::string name,
+                       const std::string& value) {
+    requests.push_back(
+        {std::move(variable), std::move(option), "--" + std::move(name) + "=" + value});
+  };
+  for (const auto& option : batch.slurm_options) {
+    if (option.name != "job-name") continue;
+    add("job_name", "--job-name", "job-name", option.value);
+  }
+  if (shape.nodes) add("nodes", "", "nodes", std::to_string(*shape.nodes));
+  if (shape.ranks_per_node) {
+    add("ranks_per_node", "", "ntasks-per-node", std::to_string(*shape.ranks_per_node));
+  } else {
+    add("ranks", "", "ntasks", std::to_string(shape.ranks));
+  }
+  if (shape.gpus_per_node > 0)
+    add("gpus_per_node", "", "gpus-per-node", std::to_string(shape.gpus_per_node));
+  add("cpus_per_rank", "", "cpus-per-task", std::to_string(shape.cpus_per_rank));
+  for (const auto& option : batch.slurm_options)
+    if (option.name != "job-name")
+      add(variable_of(option.name),
+          option.name.substr(0, 4) == "mail" ? "--mail" : "--" + option.name, option.name,
+          option.value);
+  if (batch.requeue) requests.push_back({"requeue", "--requeue", "--requeue"});
+  for (const auto& argument : batch.sbatch_arguments)
+    requests.push_back({"sbatch_args", "--sbatch-arg", argument});
+  return requests;
+}
+
+Result<std::string> batch_script(const ScriptTemplate& script, const BatchSpec& batch,
+                                 const BatchShape& shape, const BatchCommand& command) {
+  HVD_CHECK(check_places(script, batch));
+  HVD_TRY(auto values, own_values(script, batch.variables));
+  add_values(batch, shape, command, values);
+  std::vector<std::string> directives;
+  for (auto& request : slurm_requests(batch, shape)) {
+    if (script.shows(request.variable)) continue;
+    if (!script.shows("directives"))
+      return fail(fmt::format("{}: the template {} has no place for it ({}): it shows neither {} "
+                              "nor directives",
+                              request.option.empty() ? request.text : request.option, script.name,
+                              script.file, request.variable),
+                  kExitUsage);
+    directives.push_back(std::move(request.text));
+  }
+  values["directives"] = std::move(directives);
+  return render_script(script, values);
+}
+
+std::string job_name_of(const std::vector<std::string>& program) {
+  if (program.empty()) return {};
+  const auto name_of = [](const std::string& word) {
+    return std::filesystem::path(word).filename().string();
+  };
+  auto name = name_of(program.front());
+  const bool is_interpreter = name.substr(0, 6) == "python" || name == "bash" || name == "sh" ||
+                              name == "julia" || name == "Rscript";
+  if (!is_interpreter) return name;
+  const auto script = std::find_if(program.begin() + 1, program.end(),
+                                   [](const auto& word) { return word.substr(0, 1) != "-"; });
+  return script == program.end() ? name : name_of(*script);
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,87 @@
+#include "batch/batch_shape.hpp"
+
+#include "base/counted.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+int divide_up(int a, int b) {
+  return (a + b - 1) / b;
+}
+
+// How many ranks a node can have; none: nothing says so.
+std::optional<int> capacity_of_node(const JobSpec& job, const BatchSpec& batch) {
+  if (job.ranks_per_host) return job.ranks_per_host;
+  if (batch.gpus_per_node.value_or(0) > 0) return batch.gpus_per_node;
+  if (batch.cpus_per_node && job.cpus_per_rank)
+    return std::max(1, *batch.cpus_per_node / *job.cpus_per_rank);
+  return std::nullopt;
+}
+
+Result<int> number_of_ranks(const JobSpec& job, const BatchSpec& batch, std::optional<int> nodes) {
+  if (job.ranks) return *job.ranks;
+  if (const auto capacity = capacity_of_node(job, batch); nodes && capacity)
+    return *nodes * *capacity;
+  return fail("how many ranks? -np N, or --nodes N with --gpus-per-node K", kExitUsage);
+}
+
+// What a node's CPUs are shared by.
+int cpu_shares(const BatchShape& shape, const JobSpec& job, const BatchSpec& batch) {
+  const int gpus = batch.gpus_per_node.value_or(0);
+  if (gpus > 0 && !job.ranks_per_host) return gpus;
+  if (shape.nodes) return divide_up(shape.ranks, *shape.nodes);
+  return 0;
+}
+
+}  // namespace
+
+Result<BatchShape> batch_shape(const JobSpec& job, const BatchSpec& batch) {
+  BatchShape shape;
+  shape.nodes = batch.nodes ? batch.nodes : job.nodes;
+  HVD_TRY(shape.ranks, number_of_ranks(job, batch, shape.nodes));
+  if (const auto capacity = capacity_of_node(job, batch); capacity) {
+    const int needed = divide_up(shape.ranks, *capacity);
+    if (shape.nodes.value_or(needed) < needed)
+      return fail(fmt::format("{} do not fit on {} with {} each: --nodes {}, or fewer ranks",
+                              counted(shape.ranks, "rank"), counted(*shape.nodes, "node"),
+                              batch.gpus_per_node.value_or(0) > 0 && !job.ranks_per_host
+                                  ? counted(*capacity, "GPU")
+                                  : counted(*capacity, "rank"),
+                              needed),
+                  kExitUsage);
+    if (!shape.nodes) shape.nodes = needed;
+  }
+  if (shape.nodes.value_or(1) > shape.ranks)
+    return fail(fmt::format("{} for {}: a node would be idle", counted(*shape.nodes, "node"),
+                            counted(shape.ranks, "rank")),
+                kExitUsage);
+  if (shape.nodes && shape.ranks % *shape.nodes == 0)
+    shape.ranks_per_node = shape.ranks / *shape.nodes;
+  if (const int gpus = batch.gpus_per_node.value_or(0); gpus > 0)
+    shape.gpus_per_node = job.ranks_per_host ? gpus : divide_up(shape.ranks, *shape.nodes);
+  const int shares = cpu_shares(shape, job, batch);
+  if (job.cpus_per_rank) {
+    shape.cpus_per_rank = *job.cpus_per_rank;
+  } else if (batch.cpus_per_node && shares > 0) {
+    shape.cpus_per_rank = std::max(1, *batch.cpus_per_node / shares);
+  }
+  return shape;
+}
+
+std::string describe(const BatchShape& shape) {
+  std::string text = counted(shape.ranks, "rank") + ": ";
+  if (shape.nodes) {
+    text += counted(*shape.nodes, "node");
+    if (shape.gpus_per_node > 0) text += " × " + counted(shape.gpus_per_node, "GPU");
+    if (shape.ranks_per_node && *shape.ranks_per_node != shape.gpus_per_node)
+      text += " × " + counted(*shape.ranks_per_node, "rank");
+    text += ", ";
+  }
+  return text + counted(shape.cpus_per_rank, "CPU") + " a rank";
+}
+
+}  // namespace hvdrun

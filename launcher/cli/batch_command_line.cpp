@@ -1,0 +1,119 @@
+#include "cli/batch_command_line.hpp"
+
+#include "base/quote.hpp"
+#include "cli/explain.hpp"
+#include "cli/help.hpp"
+#include "cli/settings.hpp"
+#include "cli/words.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+namespace hvdrun {
+namespace {
+
+using cli::OptionUse;
+using cli::Setting;
+using cli::ValueKind;
+
+// Whether an option of hvdrun's own is settled here, so that the hvdrun inside must not have it.
+bool is_settled_here(const OptionUse& use, const BatchSpec& batch) {
+  const auto name = use.option->name;
+  return name == "num-proc" || name == "nnodes" || name == "cpus-per-rank" ||
+         (name == "max-restarts" && batch.requeue);
+}
+
+std::string absolute(const std::string& file) {
+  std::error_code error;
+  const auto path = std::filesystem::absolute(file, error);
+  return error ? file : path.string();
+}
+
+std::vector<std::string> options_for_hvdrun(const std::vector<OptionUse>& uses,
+                                            const BatchSpec& batch) {
+  std::vector<std::string> words;
+  for (const auto& use : uses) {
+    const bool is_config_file = use.option->kind == ValueKind::config_file;
+    if ((use.option->apply == nullptr && !is_config_file) || is_settled_here(use, batch)) continue;
+    if (!cli::takes_value(*use.option)) {
+      words.push_back(use.spelling);
+    } else if (use.value.substr(0, 1) == "-") {
+      words.push_back(use.spelling + "=" + use.value);
+    } else {
+      words.push_back(use.spelling);
+      words.push_back(is_config_file ? absolute(use.value) : use.value);
+    }
+  }
+  return words;
+}
+
+Result<void> check_uses(const std::string& command, const std::vector<OptionUse>& uses) {
+  for (const auto& use : uses)
+    if (use.option->name == "hosts" || use.option->name == "hostfile")
+      return fail(use.spelling + ": SLURM chooses the hosts; hvdrun " + command +
+                      " takes --nodes N, and --sbatch-arg=--nodelist=HOSTS",
+                  kExitUsage);
+  return {};
+}
+
+Result<std::vector<Setting>> default_settings(const std::vector<DefaultSetting>& defaults) {
+  std::vector<Setting> settings;
+  for (const auto& setting : defaults) {
+    const auto* option = cli::find_option_by_name(setting.name, cli::batch_options());
+    if (option == nullptr || !cli::is_setting(*option))
+      return fail(setting.source + ": --" + setting.name + " is no option that a template can set",
+                  kExitUsage);
+    settings.push_back(
+        {option, setting.value, setting.source, setting.source + ": --" + setting.name});
+  }
+  return settings;
+}
+
+}  // namespace
+
+Result<BatchInvocation> parse_batch_command_line(const std::string& command,
+                                                 const std::vector<std::string>& args,
+                                                 const Environment& environment,
+                                                 const FindDefaults& find_defaults,
+                                                 const Surroundings& surroundings) {
+  HVD_TRY(auto words, cli::split_words(args, cli::batch_options()));
+  BatchInvocation invocation;
+  const bool explains = words.action != nullptr && words.action->name == "explain";
+  if (words.action != nullptr && !explains) {
+    invocation.action = BatchInvocation::Action::help;
+    invocation.text = cli::batch_help_text(command);
+    return invocation;
+  }
+  HVD_CHECK(check_uses(command, words.options));
+  HVD_TRY(auto gathered,
+          cli::gather_settings(words.options, environment, surroundings.site_config_file));
+  auto& settings = gathered.settings;
+  {
+    JobSpec job;
+    BatchSpec batch;
+    HVD_CHECK(cli::apply_settings(settings, job, &batch));
+    HVD_TRY(const auto defaults, find_defaults(batch));
+    HVD_TRY(auto first, default_settings(defaults));
+    settings.insert(settings.begin(), std::make_move_iterator(first.begin()),
+                    std::make_move_iterator(first.end()));
+  }
+  HVD_CHECK(cli::apply_settings(settings, invocation.job, &invocation.batch));
+  invocation.notes = std::move(words.notes);
+  std::move(gathered.notes.begin(), gathered.notes.end(), std::back_inserter(invocation.notes));
+  if (explains) {
+    invocation.action = BatchInvocation::Action::explain;
+    invocation.text = cli::explain_text({cli::batch_options(),
+                                         std::move(gathered.sources),
+                                         std::move(settings),
+                                         words.command,
+                                         {}});
+    return invocation;
+  }
+  invocation.hvdrun_options = options_for_hvdrun(words.options, invocation.batch);
+  invocation.command = std::move(words.command);
+  return invocation;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,409 @@
+#include "cli/batch_options.hpp"
+
+#include "base/quote.hpp"
+#include "cli/values.hpp"
+#include "slurm/script/quoting.hpp"
+
+#include <algorithm>
+
+namespace hvdrun::cli {
+namespace {
+
+using Value = std::string_view;
+using enum ValueKind;
+using enum OptionGroup;
+
+Result<std::string> parse_line(Value value) {
+  if (value.empty()) return fail("needs a value", kExitUsage);
+  if (!fits_directive(value))
+    return fail("must be one line of text, not " + quote(value), kExitUsage);
+  return std::string(value);
+}
+
+// The time limits of sbatch(1): minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S, and no limit at all.
+bool is_slurm_time(Value value) {
+  if (value == "UNLIMITED" || value == "unlimited" || value == "INFINITE" || value == "infinite")
+    return true;
+  const auto dash = value.find('-');
+  const auto is_number = [](Value text) {
+    return !text.empty() && text.size() < 9 && text.find_first_not_of("0123456789") == Value::npos;
+  };
+  if (dash != Value::npos && !is_number(value.substr(0, dash))) return false;
+  auto rest = dash == Value::npos ? value : value.substr(dash + 1);
+  for (int parts = 1; parts <= 3; ++parts) {
+    const auto colon = rest.find(':');
+    if (!is_number(rest.substr(0, colon))) return false;
+    if (colon == Value::npos) return true;
+    rest.remove_prefix(colon + 1);
+  }
+  return false;
+}
+
+Result<std::string> parse_slurm_time(Value value) {
+  if (is_slurm_time(value)) return std::string(value);
+  return fail("needs SLURM's kind of time, such as 90 (minutes), 1:30:00 or 2-12:00:00, not " +
+                  quote(value),
+              kExitUsage);
+}
+
+// Keeps an option for SLURM; a later one takes the place of an earlier.
+Result<void> keep(BatchSpec& batch, std::string name, Result<std::string> value) {
+  if (!value) return tl::unexpected(std::move(value).error());
+  auto& options = batch.slurm_options;
+  const auto at = std::find_if(options.begin(), options.end(),
+                               [&](const auto& known) { return known.name == name; });
+  if (at != options.end()) {
+    at->value = std::move(*value);
+  } else {
+    options.push_back({std::move(name), std::move(*value)});
+  }
+  return {};
+}
+
+// ADDRESS or ADDRESS:TYPE,…: sbatch's --mail-user and --mail-type.
+Result<void> apply_mail(BatchSpec& batch, Value value) {
+  const auto colon = value.find(':');
+  HVD_CHECK(keep(batch, "mail-user", parse_line(value.substr(0, colon))));
+  return keep(batch, "mail-type",
+              parse_line(colon == Value::npos ? "END,FAIL" : value.substr(colon + 1)));
+}
+
+Result<void> apply_module(BatchSpec& batch, Value value) {
+  for (auto& name : split_list(value)) {
+    HVD_CHECK(parse_line(name));
+    // module(1) takes "-name" for an option.
+    if (name.front() == '-') return fail("needs names of modules, not " + quote(name), kExitUsage);
+    batch.modules.push_back(std::move(name));
+  }
+  return {};
+}
+
+Result<void> apply_variable(BatchSpec& batch, Value value) {
+  const auto equals = value.find('=');
+  if (equals == 0 || equals == Value::npos)
+    return fail("needs NAME=VALUE, not " + quote(value), kExitUsage);
+  batch.variables.push_back(
+      {std::string(value.substr(0, equals)), std::string(value.substr(equals + 1))});
+  return {};
+}
+
+Result<void> apply_template_path(BatchSpec& batch, Value value) {
+  HVD_TRY(auto folder, parse_path(value));
+  batch.template_folders.emplace_back(std::move(folder));
+  return {};
+}
+
+Result<void> apply_sbatch_argument(BatchSpec& batch, Value value) {
+  HVD_TRY(auto argument, parse_line(value));
+  if (argument.substr(0, 1) != "-")
+    return fail("needs an option of sbatch, such as --constraint=v100, not " + quote(value),
+                kExitUsage);
+  batch.sbatch_arguments.push_back(std::move(argument));
+  return {};
+}
+
+// An option that SLURM knows by its first spelling.
+template <const char* Name>
+Result<void> keep_line(BatchSpec& batch, Value value) {
+  return keep(batch, Name, parse_line(value));
+}
+
+constexpr char kPartition[] = "partition";
+constexpr char kAccount[] = "account";
+constexpr char kQos[] = "qos";
+constexpr char kMem[] = "mem";
+constexpr char kArray[] = "array";
+constexpr char kDependency[] = "dependency";
+constexpr char kSignal[] = "signal";
+constexpr char kJobName[] = "job-name";
+constexpr char kOutput[] = "output";
+constexpr char kError[] = "error";
+constexpr char kChdir[] = "chdir";
+
+Result<void> store_flag(Value value, bool& flag) {
+  return store(Result<bool>(value == "true"), flag);
+}
+
+constexpr Option kOptions[] = {
+    {"nodes",
+     {"--nodes", "-N"},
+     number,
+     resources,
+     "N",
+     "as many as the ranks need",
+     "number of nodes",
+     nullptr,
+     [](BatchSpec& batch, Value v) { return store(parse_whole(v, 1), batch.nodes); }},
+    {"gpus-per-node",
+     {"--gpus-per-node"},
+     number,
+     resources,
+     "K",
+     "",
+     "GPUs that a node has; the job asks for one for each rank. 0: ranks without GPUs",
+     nullptr,
+     [](BatchSpec& batch, Value v) { return store(parse_whole(v, 0), batch.gpus_per_node); }},
+    {"cpus-per-node",
+     {"--cpus-per-node"},
+     number,
+     resources,
+     "K",
+     "",
+     "CPUs (as SLURM counts them) that a node has, which its ranks share",
+     nullptr,
+     [](BatchSpec& batch, Value v) { return store(parse_whole(v, 1), batch.cpus_per_node); }},
+    {"time",
+     {"--time", "-t"},
+     word,
+     resources,
+     "TIME",
+     "the partition's",
+     "time limit: minutes, H:M:S or D-H:M:S",
+     nullptr,
+     [](BatchSpec& batch, Value v) { return keep(batch, "time", parse_slurm_time(v)); }},
+    {"partition",
+     {"--partition"},
+     word,
+     resources,
+     "NAME",
+     "SLURM's",
+     "partition",
+     nullptr,
+     keep_line<kPartition>},
+    {"account",
+     {"--account", "-A"},
+     word,
+     resources,
+     "NAME",
+     "yours",
+     "who pays",
+     nullptr,
+     keep_line<kAccount>},
+    {"qos",
+     {"--qos", "-q"},
+     word,
+     resources,
+     "NAME",
+     "SLURM's",
+     "quality of service",
+     nullptr,
+     keep_line<kQos>},
+    {"mem",
+     {"--mem"},
+     word_number,
+     resources,
+     "SIZE",
+     "the partition's",
+     "memory of each node, such as 64G; 0: all of it",
+     nullptr,
+     keep_line<kMem>},
+    {"array",
+     {"--array"},
+     word_number,
+     resources,
+     "INDICES",
+     "",
+     "a job for each index, such as 0-9 or 1,3",
+     nullptr,
+     keep_line<kArray>},
+    {"dependency",
+     {"--dependency"},
+     word,
+     resources,
+     "TYPE:JOB",
+     "",
+     "wait for other jobs, such as afterok:1234",
+     nullptr,
+     keep_line<kDependency>},
+    {"signal",
+     {"--signal"},
+     word,
+     resources,
+     "B:SIGNAL@SECONDS",
+     "",
+     "warning before the time limit, to all ranks, such as B:USR1@120",
+     nullptr,
+     keep_line<kSignal>},
+    {"requeue",
+     {"--requeue"},
+     flag,
+     resources,
+     "",
+     "false",
+     "a job that had to stop goes back into the queue and on from its checkpoint, --max-restarts "
+     "times at most",
+     nullptr,
+     [](BatchSpec& batch, Value v) { return store_flag(v, batch.requeue); }},
+    {"mail",
+     {"--mail"},
+     word,
+     resources,
+     "ADDRESS[:TYPE,...]",
+     "",
+     "mail about the job, by default at its end or failure",
+     nullptr,
+     apply_mail},
+    {"sbatch-arg",
+     {"--sbatch-arg"},
+     word,
+     resources,
+     "OPTION",
+     "",
+     "another option of sbatch, such as --constraint=v100; may be repeated",
+     nullptr,
+     apply_sbatch_argument},
+
+    {"job-name",
+     {"--job-name", "-J"},
+     word,
+     script,
+     "NAME",
+     "the program's",
+     "the job's name",
+     nullptr,
+     keep_line<kJobName>},
+    {"output",
+     {"--output"},
+     word,
+     script,
+     "FILE",
+     "slurm-%j.out",
+     "file for the output; %j is the job's id",
+     nullptr,
+     keep_line<kOutput>},
+    {"error",
+     {"--error"},
+     word,
+     script,
+     "FILE",
+     "the output's",
+     "file for the error output",
+     nullptr,
+     keep_line<kError>},
+    {"chdir",
+     {"--chdir", "-D"},
+     word,
+     script,
+     "FOLDER",
+     "the current one",
+     "folder in which the script runs",
+     nullptr,
+     keep_line<kChdir>},
+    {"module",
+     {"--module"},
+     list,
+     script,
+     "NAME,...",
+     "",
+     "environment modules to load, after module purge; may be repeated",
+     nullptr,
+     apply_module},
+    {"conda",
+     {"--conda"},
+     word,
+     script,
+     "ENVIRONMENT",
+     "",
+     "conda environment to activate",
+     nullptr,
+     [](BatchSpec& batch, Value v) { return store(parse_line(v), batch.conda); }},
+    {"venv",
+     {"--venv"},
+     word,
+     script,
+     "FOLDER",
+     "",
+     "Python virtual environment to activate",
+     nullptr,
+     [](BatchSpec& batch, Value v) { return store(parse_line(v), batch.venv); }},
+    {"container",
+     {"--container"},
+     word,
+     script,
+     "IMAGE",
+     "",
+     "container image in which the ranks run (apptainer)",
+     nullptr,
+     [](BatchSpec& batch, Value v) { return store(parse_line(v), batch.container); }},
+    {"template",
+     {"--template"},
+     word,
+     script,
+     "NAME|FILE",
+     "generic",
+     "template of the script; hvdrun templates lists them",
+     nullptr,
+     [](BatchSpec& batch, Value v) { return store(parse_path(v), batch.template_name); }},
+    {"template-path",
+     {"--template-path"},
+     word,
+     script,
+     "FOLDER",
+     "",
+     "look for templates here first; may be repeated",
+     nullptr,
+     apply_template_path},
+    {"set",
+     {"--set"},
+     environment,
+     script,
+     "NAME=VALUE",
+     "",
+     "a variable of the template; may be repeated",
+     nullptr,
+     apply_variable},
+
+    {"script-file",
+     {"-o", "--script-file"},
+     word,
+     submission,
+     "FILE",
+     "stdout",
+     "write the script to FILE",
+     nullptr,
+     [](BatchSpec& batch, Value v) { return store(parse_path(v), batch.script_file); }},
+    {"test-only",
+     {"--test-only"},
+     flag,
+     submission,
+     "",
+     "false",
+     "ask SLURM whether the job could start, and when; submit nothing",
+     nullptr,
+     [](BatchSpec& batch, Value v) { return store_flag(v, batch.test_only); }},
+    {"submit",
+     {"--submit"},
+     flag,
+     submission,
+     "",
+     "false",
+     "submit the script, and print the job's id",
+     nullptr,
+     [](BatchSpec& batch, Value v) { return store_flag(v, batch.submit); }},
+    {"wait",
+     {"--wait"},
+     flag,
+     submission,
+     "",
+     "false",
+     "submit, wait for the job's end, and end with its exit code",
+     nullptr,
+     [](BatchSpec& batch, Value v) { return store_flag(v, batch.wait); }},
+    {"follow",
+     {"--follow"},
+     flag,
+     submission,
+     "",
+     "false",
+     "submit, and show the job's state and output until its end; Ctrl-C leaves it running",
+     nullptr,
+     [](BatchSpec& batch, Value v) { return store_flag(v, batch.follow); }},
+};
+
+}  // namespace
+
+std::span<const Option> batch_option_table() {
+  return kOptions;
+}
+
+}  // namespace hvdrun::cli

@@ -1,0 +1,172 @@
+#include "slurm/script/render.hpp"
+
+#include "base/nearest.hpp"
+#include "base/quote.hpp"
+#include "slurm/script/quoting.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <kainjow/mustache.hpp>
+
+namespace hvdrun {
+namespace {
+
+namespace mustache = kainjow::mustache;
+
+// Stand before and behind each value while the library renders: how a value is to be quoted depends
+// on how its line begins, which the library does not tell to its escape function.
+constexpr char kValueBegins = '\x01';
+constexpr char kValueEnds = '\x02';
+constexpr char kEscape = '\x03';  // stands before one of the three inside a value
+
+std::string mark(const std::string& value) {
+  std::string marked(1, kValueBegins);
+  for (const char letter : value) {
+    if (letter == kValueBegins || letter == kValueEnds || letter == kEscape) marked += kEscape;
+    marked += letter;
+  }
+  return marked + kValueEnds;
+}
+
+mustache::data data_of(const TemplateValue& value) {
+  if (const auto* flag = std::get_if<bool>(&value)) return mustache::data(*flag);
+  if (const auto* text = std::get_if<std::string>(&value)) return mustache::data(*text);
+  mustache::data list(mustache::data::type::list);
+  for (const auto& item : std::get<std::vector<std::string>>(value)) list << mustache::data(item);
+  return list;
+}
+
+// Takes the marks away, and quotes what they hold.
+class Quoter {
+ public:
+  Result<std::string> run(std::string_view text) {
+    while (!text.empty()) {
+      const char letter = text.front();
+      text.remove_prefix(1);
+      if (letter == kValueBegins) {
+        HVD_CHECK(append_value(take_value(text)));
+      } else if (letter == '\n') {
+        end_line();
+      } else {
+        script_ += letter;
+      }
+    }
+    end_line();
+    script_.erase(script_.find_last_not_of('\n') + 1);
+    return script_ + "\n";
+  }
+
+ private:
+  static std::string take_value(std::string_view& text) {
+    std::string value;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == kValueEnds) {
+        text.remove_prefix(i + 1);
+        break;
+      }
+      if (text[i] == kEscape) ++i;
+      value += text[i];
+    }
+    return value;
+  }
+
+  Result<void> append_value(const std::string& value) {
+    const auto line = std::string_view(script_).substr(line_begins_);
+    const auto first = line.find_first_not_of(" \t");
+    if (line.substr(0, 7) == "#SBATCH") {
+      if (!fits_directive(value))
+        return fail("a #SBATCH line cannot hold " + quote(value) +
+                        ": it has a line's end or another control character",
+                    kExitUsage);
+      script_ += quote_for_directive(value);
+    } else if (first != std::string_view::npos && line[first] == '#') {
+      script_ += quote_for_comment(value);
+    } else {
+      script_ += quote_for_shell(value);
+    }
+    return {};
+  }
+
+  // A list leaves a blank behind its last item.
+  void end_line() {
+    const auto last = script_.find_last_not_of(" \t");
+    script_.erase(std::max(line_begins_, last == std::string::npos ? 0 : last + 1));
+    script_ += '\n';
+    line_begins_ = script_.size();
+  }
+
+  std::string script_;
+  std::size_t line_begins_ = 0;
+};
+
+Error at_declaration(const ScriptTemplate& script, const TemplateVariable& variable,
+                     const std::string& what) {
+  return {fmt::format("{}:{}: {}", script.file, variable.line, what), kExitUsage};
+}
+
+Error unknown_variable(const ScriptTemplate& script, const VariableSetting& setting) {
+  for (const auto& job : job_variables())
+    if (job.name == setting.name && !job.option.empty())
+      return {fmt::format("--set {}: hvdrun fills {} in itself, from {}", setting.name,
+                          setting.name, job.option),
+              kExitUsage};
+  std::vector<std::string_view> known;
+  for (const auto& variable : script.variables) known.push_back(variable.name);
+  const auto nearest = nearest_name(setting.name, known);
+  return {fmt::format("--set {}: {}:1: the template {} has no variable of that name{}",
+                      quote_if_needed(setting.name), script.file, script.name,
+                      nearest.empty()
+                          ? fmt::format("; hvdrun templates show {} lists them", script.name)
+                          : "; did you mean " + quote(nearest) + "?"),
+          kExitUsage};
+}
+
+TemplateValue value_of(const TemplateVariable& variable, const std::string& text) {
+  if (variable.type == VariableType::flag) return text == "true";
+  if (variable.type == VariableType::list) return split_list(text);
+  if (text.empty()) return false;
+  return text;
+}
+
+}  // namespace
+
+Result<TemplateValues> own_values(const ScriptTemplate& script,
+                                  const std::vector<VariableSetting>& settings) {
+  TemplateValues values;
+  for (const auto& setting : settings) {
+    const auto* variable = script.find(setting.name);
+    if (variable == nullptr) return tl::unexpected(unknown_variable(script, setting));
+    if (auto checked = check_value(variable->type, setting.value); !checked)
+      return tl::unexpected(at_declaration(
+          script, *variable, fmt::format("--set {}: {}", setting.name, checked.error().message)));
+    values[setting.name] = value_of(*variable, setting.value);
+  }
+  for (const auto& variable : script.variables) {
+    if (values.count(variable.name) != 0) continue;
+    if (!variable.default_value)
+      return tl::unexpected(at_declaration(script, variable,
+                                           fmt::format("the template {} needs --set {}=…: {}",
+                                                       script.name, variable.name, variable.help)));
+    values[variable.name] = value_of(variable, *variable.default_value);
+  }
+  return values;
+}
+
+Result<std::string> render_script(const ScriptTemplate& script, const TemplateValues& values) {
+  mustache::data data;
+  for (const auto& [name, value] : values) data.set(name, data_of(value));
+  mustache::mustache body(script.body);
+  if (!body.is_valid())
+    return fail(fmt::format("{}: {}", script.file, body.error_message()), kExitUsage);
+  body.set_custom_escape(mark);
+  auto text = Quoter().run(body.render(data));
+  if (!text)
+    return tl::unexpected(
+        with_context(fmt::format("template {}", script.name), std::move(text).error()));
+  return text;
+}
+
+}  // namespace hvdrun

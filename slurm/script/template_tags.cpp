@@ -1,0 +1,133 @@
+#include "slurm/script/template_tags.hpp"
+
+#include "base/quote.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace hvdrun {
+namespace {
+
+using Tags = std::vector<TemplateTag>;
+
+struct OpenSection {
+  std::string name;
+  int line = 0;
+};
+
+// Walks over the body, tag by tag.
+class TagFinder {
+ public:
+  TagFinder(std::string_view body, int first_line) : body_(body), line_(first_line) {}
+
+  tl::expected<Tags, TagFault> run() {
+    while (true) {
+      const auto begin = body_.find("{{", at_);
+      walk_text(body_.substr(at_, begin == std::string_view::npos ? begin : begin - at_));
+      if (begin == std::string_view::npos) break;
+      at_ = begin + 2;
+      const auto end = body_.find("}}", at_);
+      if (end == std::string_view::npos) return fault("the tag {{ has no end: }}");
+      take(body_.substr(at_, end - at_));
+      if (fault_) return tl::unexpected(std::move(*fault_));
+      at_ = end + 2;
+    }
+    if (!open_.empty())
+      return tl::unexpected(TagFault{open_.back().line, "the section " + quote(open_.back().name) +
+                                                            " has no end: {{/" + open_.back().name +
+                                                            "}}"});
+    return std::move(tags_);
+  }
+
+ private:
+  // Keeps count of lines, and of quotes on the line so far.
+  void walk_text(std::string_view text) {
+    for (const char letter : text) {
+      if (letter == '\n') {
+        ++line_;
+        begins_comment_.reset();
+        quote_ = 0;
+        escaped_ = false;
+        continue;
+      }
+      if (!begins_comment_ && letter != ' ' && letter != '\t') begins_comment_ = letter == '#';
+      if (escaped_) {
+        escaped_ = false;
+      } else if (letter == '\\' && quote_ != '\'') {
+        escaped_ = true;
+      } else if (quote_ == 0 && (letter == '\'' || letter == '"')) {
+        quote_ = letter;
+      } else if (quote_ == letter) {
+        quote_ = 0;
+      }
+    }
+  }
+
+  void take(std::string_view inside) {
+    if (inside.find('\n') != std::string_view::npos) return refuse("the tag {{ has no end: }}");
+    const auto first = inside.find_first_not_of(" \t");
+    const char kind = first == std::string_view::npos ? ' ' : inside[first];
+    if (kind == '!') return;
+    if (kind == '{' || kind == '&')
+      return refuse("{{{name}}} and {{&name}} leave a value unquoted, which no template may");
+    if (kind == '>') return refuse("partials ({{> name}}) are not taken");
+    if (kind == '=') return refuse("other delimiters ({{=<% %>=}}) are not taken");
+    const bool is_marked = kind == '#' || kind == '^' || kind == '/';
+    auto name = inside.substr(std::min(first, inside.size()));
+    if (is_marked) name.remove_prefix(1);
+    const auto from = name.find_first_not_of(" \t");
+    name = from == std::string_view::npos
+               ? std::string_view()
+               : name.substr(from, name.find_last_not_of(" \t") - from + 1);
+    if (name.empty()) return refuse("the tag {{}} has no name");
+    if (kind == '/') return close(name);
+    if (is_marked) {
+      if (name == ".") return refuse("a section needs a variable's name");
+      open_.push_back({std::string(name), line_});
+    } else {
+      show(name);
+    }
+    tags_.push_back({std::string(name), line_, is_marked});
+    // What the tag becomes is part of its line.
+    if (!is_marked && !begins_comment_) begins_comment_ = false;
+  }
+
+  void show(std::string_view name) {
+    if (name == "." && open_.empty()) return refuse("{{.}} stands for an item of a section's list");
+    // In a comment or a #SBATCH line an apostrophe is a letter like any other.
+    if (quote_ != 0 && !begins_comment_.value_or(false))
+      refuse("the value of " + quote(name) +
+             " stands inside quotes; hvdrun quotes it itself, so take them away");
+  }
+
+  void close(std::string_view name) {
+    if (open_.empty() || open_.back().name != name)
+      return refuse("{{/" + std::string(name) + "}} closes a section that is not open" +
+                    (open_.empty() ? "" : "; open is " + quote(open_.back().name)));
+    open_.pop_back();
+  }
+
+  void refuse(std::string message) { fault_ = TagFault{line_, std::move(message)}; }
+
+  tl::unexpected<TagFault> fault(std::string message) const {
+    return tl::unexpected(TagFault{line_, std::move(message)});
+  }
+
+  std::string_view body_;
+  std::size_t at_ = 0;
+  int line_;
+  std::optional<bool> begins_comment_;  // of this line; none: only blanks so far
+  char quote_ = 0;                      // the one that is open on this line
+  bool escaped_ = false;
+  std::vector<OpenSection> open_;
+  Tags tags_;
+  std::optional<TagFault> fault_;
+};
+
+}  // namespace
+
+tl::expected<Tags, TagFault> find_tags(std::string_view body, int first_line) {
+  return TagFinder(body, first_line).run();
+}
+
+}  // namespace hvdrun

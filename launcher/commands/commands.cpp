@@ -1,0 +1,22 @@
+#include "commands/commands.hpp"
+
+#include "commands/jobs.hpp"
+
+#include <utility>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::pair<std::string_view, Command> kCommands[] = {
+    {"jobs", run_jobs},
+};
+
+}  // namespace
+
+Command find_command(std::string_view name) {
+  for (const auto& [known, command] : kCommands)
+    if (known == name) return command;
+  return nullptr;
+}
+
+}  // namespace hvdrun

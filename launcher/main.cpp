@@ -7,6 +7,7 @@
 #include "base/version.hpp"
 #include "cli/check_build.hpp"
 #include "cli/command_line.hpp"
+#include "commands/commands.hpp"
 #include "hosts/find_allocation.hpp"
 #include "hosts/hostfile.hpp"
 #include "hosts/inventory.hpp"
@@ -98,6 +99,10 @@ int main(int argc, char** argv) {
   if (argc == 3 && argv[1] == kAgentArgument && argv[2] == kSrunArgument) run_srun_agent();
   if (argc > 3 && argv[1] == kAgentArgument && argv[2] == kSweepArgument)
     return run_sweep({argv + 3, argv + argc});
+  if (const Command command = argc > 1 ? find_command(argv[1]) : nullptr; command != nullptr) {
+    const auto code = command({argv + 2, argv + argc}, environment_from(environ));
+    return code ? *code : end_with(code.error());
+  }
   JobContext context;
   context.foreign_children = find_children();
   context.rank_signal_mask = block_signals(not_ignored(job_signals()));

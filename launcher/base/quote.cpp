@@ -33,11 +33,15 @@ std::size_t cut_position(std::string_view text) {
 
 }  // namespace
 
+std::string escape(std::string_view text) {
+  std::string out;
+  for (const char c : text) append_escaped(out, static_cast<unsigned char>(c));
+  return out;
+}
+
 std::string quote(std::string_view text) {
   const bool is_long = text.size() > kLongest;
-  std::string out = "\"";
-  for (const char c : is_long ? text.substr(0, cut_position(text)) : text)
-    append_escaped(out, static_cast<unsigned char>(c));
+  std::string out = "\"" + escape(is_long ? text.substr(0, cut_position(text)) : text);
   if (is_long) out += "…";
   out += '"';
   return out;

@@ -6,6 +6,9 @@
 
 namespace hvdrun {
 
+// Control characters as \n, \t or \x1b; all of it, without quotes: for a table's cell.
+std::string escape(std::string_view text);
+
 // In double quotes; control characters as \n, \t or \x1b; a text past 1024 bytes is cut ("…").
 // Other bytes stay as they are: the terminal decides what a name in its encoding looks like.
 std::string quote(std::string_view text);

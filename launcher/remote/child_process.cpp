@@ -1,66 +1,20 @@
 #include "remote/child_process.hpp"
 
+#include "base/spawn.hpp"
+
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <utility>
 
 #include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char** environ;  // NOLINT: environ(7)
 
 namespace hvdrun {
 namespace {
 
 constexpr std::size_t kMostOutput = 1u << 20;
-
-// What execve(2) takes; valid as long as `words` is.
-std::vector<char*> pointers_to(const std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  pointers.reserve(words.size() + 1);
-  for (const auto& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-// posix_spawn's two structures, freed.
-class SpawnPlan {
- public:
-  SpawnPlan() {
-    posix_spawn_file_actions_init(&actions_);
-    posix_spawnattr_init(&attributes_);
-    // A new session, no signal blocked, none ignored but SIGPIPE's default restored.
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawnattr_setsigmask(&attributes_, &none);
-    sigset_t defaults;
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    posix_spawnattr_setsigdefault(&attributes_, &defaults);
-    posix_spawnattr_setflags(&attributes_,
-                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  }
-  ~SpawnPlan() {
-    posix_spawn_file_actions_destroy(&actions_);
-    posix_spawnattr_destroy(&attributes_);
-  }
-  SpawnPlan(const SpawnPlan&) = delete;
-  SpawnPlan& operator=(const SpawnPlan&) = delete;
-
-  void give(int descriptor, int as) { posix_spawn_file_actions_adddup2(&actions_, descriptor, as); }
-
-  int start(const std::vector<std::string>& command, char* const* environment, pid_t& pid) {
-    const auto words = pointers_to(command);
-    return ::posix_spawnp(&pid, words.front(), &actions_, &attributes_, words.data(), environment);
-  }
-
- private:
-  posix_spawn_file_actions_t actions_{};
-  posix_spawnattr_t attributes_{};
-};
 
 }  // namespace
 
@@ -75,22 +29,15 @@ Result<ChildProcess> start_child(const std::vector<std::string>& command,
       HVD_TRY(output, make_pipe());
     }
   }
-  SpawnPlan plan;
-  if (options.stream >= 0) {
-    plan.give(options.stream, STDIN_FILENO);
-    plan.give(options.stream, STDOUT_FILENO);
-  } else {
-    plan.give(input.read.get(), STDIN_FILENO);
-    plan.give((options.errors_only ? errors.write : output.write).get(), STDOUT_FILENO);
+  SpawnStreams streams{options.stream, options.stream, errors.write.get()};
+  if (options.stream < 0) {
+    streams.in = input.read.get();
+    streams.out = (options.errors_only ? errors.write : output.write).get();
   }
-  plan.give(errors.write.get(), STDERR_FILENO);
-  std::vector<char*> environment;
-  if (options.environment) environment = pointers_to(*options.environment);
   ChildProcess process;
-  if (const int error =
-          plan.start(command, options.environment ? environment.data() : environ, process.pid);
-      error != 0)
-    return fail_errno("cannot start " + command.front(), error, kExitUsage);
+  auto started = spawn(command, streams, options.environment);
+  if (!started) return fail(started.error().message, kExitUsage);
+  process.pid = *started;
   process.link = {std::move(output.read), std::move(input.write)};
   process.errors = std::move(errors.read);
   for (const int fd : {process.link.in.get(), process.link.out.get(), process.errors.get()})

@@ -1,0 +1,78 @@
+#include "base/spawn.hpp"
+
+#include <cerrno>
+#include <csignal>
+
+#include <spawn.h>
+#include <unistd.h>
+
+extern char** environ;  // NOLINT: environ(7)
+
+namespace hvdrun {
+namespace {
+
+// What execve(2) takes; valid as long as `words` is.
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (const auto& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// posix_spawn's two structures, freed.
+class SpawnPlan {
+ public:
+  SpawnPlan() {
+    posix_spawn_file_actions_init(&actions_);
+    posix_spawnattr_init(&attributes_);
+    // A new session, no signal blocked, none ignored but SIGPIPE's default restored.
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_setsigmask(&attributes_, &none);
+    sigset_t defaults;
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    posix_spawnattr_setsigdefault(&attributes_, &defaults);
+    posix_spawnattr_setflags(&attributes_,
+                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  ~SpawnPlan() {
+    posix_spawn_file_actions_destroy(&actions_);
+    posix_spawnattr_destroy(&attributes_);
+  }
+  SpawnPlan(const SpawnPlan&) = delete;
+  SpawnPlan& operator=(const SpawnPlan&) = delete;
+
+  void give(int descriptor, int as) {
+    if (descriptor >= 0) posix_spawn_file_actions_adddup2(&actions_, descriptor, as);
+  }
+
+  int start(const std::vector<std::string>& command, char* const* environment, pid_t& pid) {
+    const auto words = pointers_to(command);
+    return ::posix_spawnp(&pid, words.front(), &actions_, &attributes_, words.data(), environment);
+  }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+  posix_spawnattr_t attributes_{};
+};
+
+}  // namespace
+
+Result<pid_t> spawn(const std::vector<std::string>& command, const SpawnStreams& streams,
+                    const std::optional<std::vector<std::string>>& environment) {
+  SpawnPlan plan;
+  plan.give(streams.in, STDIN_FILENO);
+  plan.give(streams.out, STDOUT_FILENO);
+  plan.give(streams.err, STDERR_FILENO);
+  std::vector<char*> block;
+  if (environment) block = pointers_to(*environment);
+  pid_t pid = 0;
+  if (const int error = plan.start(command, environment ? block.data() : environ, pid); error != 0)
+    return fail_errno("cannot start " + command.front(), error,
+                      error == ENOENT ? kExitNotFound : kExitLauncher);
+  return pid;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,26 @@
+#include "commands/commands.hpp"
+
+#include "commands/jobs.hpp"
+#include "commands/sbatch.hpp"
+#include "commands/templates.hpp"
+
+#include <utility>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::pair<std::string_view, Command> kCommands[] = {
+    {"jobs", run_jobs},
+    {"sbatch", run_sbatch},
+    {"templates", run_templates},
+};
+
+}  // namespace
+
+Command find_command(std::string_view name) {
+  for (const auto& [known, command] : kCommands)
+    if (known == name) return command;
+  return nullptr;
+}
+
+}  // namespace hvdrun

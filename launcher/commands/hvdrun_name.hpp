@@ -1,0 +1,13 @@
+// What to call this hvdrun by in a script that runs elsewhere.
+#pragma once
+
+#include "base/environment.hpp"
+
+#include <string>
+
+namespace hvdrun {
+
+// "hvdrun" where the caller's PATH leads to this very file, else the file's path.
+std::string hvdrun_name(const Environment& environment);
+
+}  // namespace hvdrun

@@ -1,0 +1,57 @@
+#include "commands/jobs.hpp"
+
+#include "commands/jobs_table.hpp"
+#include "commands/words.hpp"
+#include "slurm/queue/slurm_command.hpp"
+
+#include <ctime>
+#include <utility>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::string_view kHelp = R"(Usage: hvdrun jobs [--all] [--json]
+
+Your jobs in SLURM's queue: how each stands, why it waits and when SLURM expects it to start, how
+long it has run and may still run, and what it runs.
+
+  --all   those too that have ended and that SLURM still remembers (MinJobAge, often five minutes)
+  --json  as an array of objects: times in seconds, moments in seconds since 1970
+  --help  this text
+
+See also: hvdrun follow JOB, hvdrun cancel JOB
+)";
+
+std::size_t terminal_columns() {
+  winsize size{};
+  const bool known = ::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  return known ? size.ws_col : 0;
+}
+
+}  // namespace
+
+Result<int> run_jobs(const std::vector<std::string>& args, const Environment& environment) {
+  bool help = false;
+  bool json = false;
+  bool all = false;
+  HVD_TRY(const auto operands,
+          take_flags("hvdrun jobs", args, {{"--help", &help}, {"--json", &json}, {"--all", &all}}));
+  if (help) return print_text(kHelp);
+  if (!operands.empty())
+    return fail("hvdrun jobs lists all of yours; to see one: hvdrun follow " + operands.front(),
+                kExitUsage);
+  auto command = squeue_command();
+  command.emplace_back("--me");
+  if (all) command.emplace_back("--states=all");
+  HVD_TRY(const auto end, run_slurm({std::move(command), query_environment(environment), {}}));
+  if (end.code != 0) return fail("SLURM did not list the jobs: squeue: " + complaint(end));
+  const auto jobs = parse_jobs(end.out);
+  if (json) return print_text(jobs_json(jobs));
+  if (jobs.empty()) say_note("you have no jobs in the queue");
+  return print_text(jobs_table(jobs, std::time(nullptr), terminal_columns()));
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,104 @@
+#include "commands/submit.hpp"
+
+#include "base/quote.hpp"
+#include "commands/follow.hpp"
+#include "commands/words.hpp"
+#include "slurm/queue/job_id.hpp"
+#include "slurm/queue/slurm_command.hpp"
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+// Beginnings of what slurm_strerror(3) says, and what helps.
+constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
+    {"invalid partition", "`sinfo -s` lists the partitions; --partition NAME"},
+    {"Invalid account or account/partition",
+     "--account NAME: one that may use the partition; `sacctmgr show associations user=$USER` "
+     "lists yours"},
+    {"Invalid account", "--account NAME: one of yours"},
+    {"Invalid qos", "--qos NAME: one of yours"},
+    {"Requested time limit is invalid", "a shorter --time; `sinfo` shows the partitions' limits"},
+    {"Requested node configuration is not available",
+     "no node of the partition has so many GPUs, CPUs or so much memory: `sinfo -o '%P %G %c %m'` "
+     "shows what they have; --gpus-per-node, --cpus-per-rank, --mem, --partition"},
+    {"Node count specification invalid", "fewer --nodes: the partition does not have so many"},
+    {"Requested partition configuration not available",
+     "the partition may be down, or too small: `sinfo -s`"},
+    {"More processors requested than permitted", "fewer ranks, or --cpus-per-rank"},
+    {"CPU count per node can not be satisfied", "fewer ranks a node, or --cpus-per-rank"},
+    {"Memory specification can not be satisfied", "less --mem: `sinfo -o '%P %m'` shows the nodes'"},
+    {"Invalid generic resource",
+     "the partition has no such GPUs: `sinfo -o '%P %G'` shows what it has; --gpus-per-node"},
+    {"Job dependency problem", "--dependency TYPE:JOB, of a job that SLURM still knows"},
+    {"Job violates accounting/QOS policy",
+     "the limits of your account or QOS; `sacctmgr show qos` lists them"},
+    {"Unable to contact slurm controller", "SLURM's controller does not answer; try again later"},
+};
+
+ProgramRequest sbatch(const std::string& script, const Environment& environment,
+                      std::vector<std::string> options) {
+  ProgramRequest request;
+  request.command = {"sbatch"};
+  request.command.insert(request.command.end(), options.begin(), options.end());
+  request.environment = environment_block(environment);
+  request.input = script;
+  return request;
+}
+
+Result<ProgramEnd> run_sbatch(ProgramRequest request) {
+  auto end = run_slurm(std::move(request));
+  if (!end && is_not_installed(end.error()))
+    return fail(end.error().message + "; without --submit hvdrun sbatch prints the script",
+                end.error().exit_code);
+  return end;
+}
+
+Error refused(const ProgramEnd& end) {
+  const auto words = complaint(end);
+  const auto advice = advice_on(words);
+  return {"sbatch refuses: " + words + (advice.empty() ? "" : "; " + advice), kExitUsage};
+}
+
+Result<int> test_script(const std::string& script, const Environment& environment) {
+  HVD_TRY(const auto end, run_sbatch(sbatch(script, environment, {"--test-only"})));
+  if (end.code != 0) return tl::unexpected(refused(end));
+  // "sbatch: Job 12 to start at 2026-01-01T00:00:00 using 4 processors on nodes n1 in partition p"
+  std::string words = complaint(end);
+  if (const auto to_start = words.find(" to start at "); to_start != std::string::npos)
+    words = "the job could start at " + words.substr(to_start + 13);
+  say_note(words + "; nothing is submitted");
+  return kExitOk;
+}
+
+}  // namespace
+
+std::string advice_on(const std::string& refusal) {
+  for (const auto& [words, advice] : kAdvice)
+    if (refusal.find(words) != std::string::npos) return std::string(advice);
+  return {};
+}
+
+Result<int> submit_script(const std::string& script, const BatchSpec& batch,
+                          const Environment& environment) {
+  if (batch.test_only) return test_script(script, environment);
+  HVD_TRY(const auto end, run_sbatch(sbatch(script, environment, {"--parsable"})));
+  if (end.code != 0) return tl::unexpected(refused(end));
+  // "12" or "12;cluster" (sbatch(1), --parsable).
+  const auto text = end.out.substr(0, end.out.find_first_of(";\n"));
+  HVD_TRY(const auto id, parse_job_id(text));
+  if (!batch.wait && !batch.follow) {
+    say_note(fmt::format("submitted job {}; hvdrun follow {} shows it, hvdrun cancel {} ends it",
+                         text, text, text));
+    return print_text(text + "\n");
+  }
+  say_note("submitted job " + text);
+  return follow_job(id, batch.follow ? FollowOutput::shown : FollowOutput::left_out, environment);
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,70 @@
+#include "slurm/queue/slurm_command.hpp"
+
+#include "base/quote.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::string_view kDroppedPrefixes[] = {"SACCT_", "SCANCEL_", "SINFO_", "SQUEUE_"};
+constexpr std::string_view kOverridden[] = {"LANG", "LANGUAGE", "SLURM_BITSTR_LEN",
+                                            "SLURM_TIME_FORMAT"};
+
+bool is_dropped(std::string_view name) {
+  const auto begins = [name](std::string_view prefix) { return name.starts_with(prefix); };
+  return std::any_of(std::begin(kDroppedPrefixes), std::end(kDroppedPrefixes), begins) ||
+         std::find(std::begin(kOverridden), std::end(kOverridden), name) != std::end(kOverridden) ||
+         begins("LC_");
+}
+
+std::string_view last_line(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  const auto newline = text.find_last_of('\n');
+  return newline == std::string_view::npos ? text : text.substr(newline + 1);
+}
+
+}  // namespace
+
+std::vector<std::string> environment_block(const Environment& environment) {
+  std::vector<std::string> block;
+  block.reserve(environment.size());
+  for (const auto& [name, value] : environment) block.push_back(name + "=" + value);
+  return block;
+}
+
+std::vector<std::string> query_environment(const Environment& environment) {
+  Environment changed;
+  for (const auto& [name, value] : environment)
+    if (!is_dropped(name)) changed.emplace(name, value);
+  changed["LC_ALL"] = "C";
+  changed["SLURM_TIME_FORMAT"] = "%s";
+  changed["SLURM_BITSTR_LEN"] = "0";
+  return environment_block(changed);
+}
+
+Error explain_start_failure(const std::string& program, Error error) {
+  if (!is_not_installed(error)) return error;
+  return {"there is no SLURM on this machine: " + program +
+              " is not in PATH; on a cluster, log in to a host from which jobs are submitted",
+          kExitNotFound};
+}
+
+Result<ProgramEnd> run_slurm(ProgramRequest request) {
+  const std::string program = request.command.front();
+  auto end = run_program(std::move(request));
+  if (!end) return tl::unexpected(explain_start_failure(program, std::move(end).error()));
+  return end;
+}
+
+std::string complaint(const ProgramEnd& end) {
+  if (end.timed_out) return "no answer in time";
+  auto line = last_line(end.err);
+  if (const auto found = line.find("error: "); found != std::string_view::npos && found < 16)
+    line.remove_prefix(found + 7);
+  return line.empty() ? "exit code " + std::to_string(end.code) : escape(line.substr(0, 1024));
+}
+
+}  // namespace hvdrun

@@ -1,5 +1,7 @@
 #include "batch/batch_script.hpp"
 
+#include "slurm/script/render.hpp"
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>

@@ -3,6 +3,7 @@
 #include "base/quote.hpp"
 #include "cli/values.hpp"
 #include "slurm/script/quoting.hpp"
+#include "slurm/script/script_template.hpp"
 
 #include <algorithm>
 

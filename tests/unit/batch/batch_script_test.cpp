@@ -1,0 +1,102 @@
+#include "batch/batch_script.hpp"
+
+#include "slurm/script/template_folders.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ScriptTemplate own(const std::string& name) {
+  return load_template(name, {own_template_folder()}).value();
+}
+
+BatchShape gpu_shape() {
+  return {.ranks = 16, .nodes = 4, .ranks_per_node = 4, .gpus_per_node = 4, .cpus_per_rank = 40};
+}
+
+const BatchCommand kCommand{{"hvdrun", "-np", "16"}, {"python3", "train.py", "--name", "a b"}};
+
+TEST(BatchScript, Generic) {
+  BatchSpec batch;
+  batch.slurm_options = {{"time", "2:00:00"}, {"job-name", "my job"}, {"mail-user", "a@b"}};
+  batch.sbatch_arguments = {"--constraint=v100"};
+  batch.modules = {"gcc/8.3", "cuda"};
+  batch.conda = "tf 2";
+  EXPECT_EQ(batch_script(own("generic"), batch, gpu_shape(), kCommand).value(),
+            R"SCRIPT(#!/bin/bash
+# 16 ranks: 4 nodes × 4 GPUs, 40 CPUs a rank
+#SBATCH --job-name="my job"
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=4
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=40
+#SBATCH --time=2:00:00
+#SBATCH --mail-user=a@b
+#SBATCH --constraint=v100
+
+module purge
+module load gcc/8.3 cuda || exit 1
+eval "$(conda shell.bash hook)" && conda activate 'tf 2' || exit 1
+exec hvdrun -np 16 -- python3 train.py --name 'a b'
+)SCRIPT");
+}
+
+TEST(BatchScript, ATemplatesOwnLineTakesADirectivesPlace) {
+  const auto text = batch_script(own("cte-power"), {}, gpu_shape(), kCommand).value();
+  EXPECT_THAT(text, HasSubstr("#SBATCH --gres=gpu:4\n"));
+  EXPECT_THAT(text, Not(HasSubstr("--gpus-per-node")));
+  auto without_gpus = gpu_shape();
+  without_gpus.gpus_per_node = 0;
+  EXPECT_THAT(batch_script(own("cte-power"), {}, without_gpus, kCommand).value(),
+              Not(HasSubstr("gres")));
+}
+
+TEST(BatchScript, UnevenNodesAskForTasks) {
+  auto shape = gpu_shape();
+  shape.ranks_per_node.reset();
+  const auto text = batch_script(own("generic"), {}, shape, kCommand).value();
+  EXPECT_THAT(text, HasSubstr("#SBATCH --nodes=4\n#SBATCH --ntasks=16\n"));
+}
+
+TEST(BatchScript, ContainerRunsEachRankInside) {
+  BatchSpec batch;
+  batch.container = "my image.sif";
+  batch.variables = {{"bind", "/data,/scratch/a b"}};
+  EXPECT_THAT(batch_script(own("container"), batch, gpu_shape(), kCommand).value(),
+              HasSubstr("exec hvdrun -np 16 -- apptainer exec --nv --bind /data --bind "
+                        "'/scratch/a b' 'my image.sif' python3 train.py --name 'a b'\n"));
+}
+
+TEST(BatchScript, AnOptionWithoutPlaceIsAnError) {
+  BatchSpec batch;
+  batch.container = "image.sif";
+  EXPECT_THAT(batch_script(own("generic"), batch, gpu_shape(), kCommand).error().message,
+              HasSubstr("--container: the template generic has no place for it ("));
+  const auto bare =
+      parse_template("---\nabout: x\n---\n#!/bin/bash\n#SBATCH -N {{nodes}} -n {{ranks}} "
+                     "--ntasks-per-node={{ranks_per_node}} --gpus={{gpus_per_node}} "
+                     "-c {{cpus_per_rank}}\n{{#command}}{{.}} {{/command}}\n",
+                     "bare", "bare.sbatch")
+          .value();
+  EXPECT_TRUE(batch_script(bare, {}, gpu_shape(), kCommand));
+  BatchSpec with_time;
+  with_time.slurm_options = {{"time", "10"}};
+  EXPECT_EQ(batch_script(bare, with_time, gpu_shape(), kCommand).error().message,
+            "--time: the template bare has no place for it (bare.sbatch): it shows neither time "
+            "nor directives");
+}
+
+TEST(JobName, IsTheProgramsOrItsScripts) {
+  EXPECT_EQ(job_name_of({"./build/train", "x"}), "train");
+  EXPECT_EQ(job_name_of({"python3", "-u", "src/train.py", "--lr", "1"}), "train.py");
+  EXPECT_EQ(job_name_of({"/usr/bin/python3.11", "-c"}), "python3.11");
+  EXPECT_EQ(job_name_of({}), "");
+}
+
+}  // namespace
+}  // namespace hvdrun

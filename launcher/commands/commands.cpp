@@ -1,5 +1,7 @@
 #include "commands/commands.hpp"
 
+#include "commands/cancel.hpp"
+#include "commands/follow.hpp"
 #include "commands/jobs.hpp"
 
 #include <utility>
@@ -8,6 +10,8 @@ namespace hvdrun {
 namespace {
 
 constexpr std::pair<std::string_view, Command> kCommands[] = {
+    {"cancel", run_cancel},
+    {"follow", run_follow},
     {"jobs", run_jobs},
 };
 

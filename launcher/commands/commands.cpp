@@ -1,5 +1,7 @@
 #include "commands/commands.hpp"
 
+#include "commands/cancel.hpp"
+#include "commands/follow.hpp"
 #include "commands/jobs.hpp"
 #include "commands/sbatch.hpp"
 #include "commands/templates.hpp"
@@ -10,6 +12,8 @@ namespace hvdrun {
 namespace {
 
 constexpr std::pair<std::string_view, Command> kCommands[] = {
+    {"cancel", run_cancel},
+    {"follow", run_follow},
     {"jobs", run_jobs},
     {"sbatch", run_sbatch},
     {"templates", run_templates},

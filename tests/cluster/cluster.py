@@ -217,6 +217,15 @@ class Cluster:
         """Returns when its services listen; Slurm may need a moment more (wait_idle)."""
         self._switch("start", host)
 
+    @contextlib.contextmanager
+    def without_slurmctld(self) -> Iterator[None]:
+        """slurmctld stands still: it takes connections, and answers nobody. Jobs run on."""
+        self.output("pkill", "-STOP", "-x", "slurmctld", user="root")
+        try:
+            yield
+        finally:
+            self.output("pkill", "-CONT", "-x", "slurmctld", user="root")
+
     def heal(self) -> None:
         """All hosts on, connected, at full speed, without jobs and users' processes, and idle."""
         hosts = self.status()["hosts"]

@@ -3,6 +3,7 @@
 #include "base/nearest.hpp"
 #include "base/quote.hpp"
 #include "slurm/script/quoting.hpp"
+#include "slurm/script/template_tags.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -158,7 +159,7 @@ Result<TemplateValues> own_values(const ScriptTemplate& script,
 Result<std::string> render_script(const ScriptTemplate& script, const TemplateValues& values) {
   mustache::data data;
   for (const auto& [name, value] : values) data.set(name, data_of(value));
-  mustache::mustache body(script.body);
+  mustache::mustache body(without_lines_of_tags(script.body));
   if (!body.is_valid())
     return fail(fmt::format("{}: {}", script.file, body.error_message()), kExitUsage);
   body.set_custom_escape(mark);

@@ -4,6 +4,7 @@
 #include "base/quote.hpp"
 #include "slurm/script/quoting.hpp"
 #include "slurm/script/template_tags.hpp"
+#include "slurm/script/trim.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -58,12 +59,6 @@ constexpr JobVariable kJobVariables[] = {
     {"command", VariableType::list, "", "the whole command: hvdrun, its options, the program"},
     {"summary", VariableType::word, "", "what was asked for: 16 ranks: 4 nodes x 4 GPUs"},
 };
-
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
 
 bool is_variable_name(std::string_view name) {
   return !name.empty() && name.front() >= 'a' && name.front() <= 'z' &&

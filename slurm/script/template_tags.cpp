@@ -1,6 +1,7 @@
 #include "slurm/script/template_tags.hpp"
 
 #include "base/quote.hpp"
+#include "slurm/script/trim.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -75,10 +76,7 @@ class TagFinder {
     const bool is_marked = kind == '#' || kind == '^' || kind == '/';
     auto name = inside.substr(std::min(first, inside.size()));
     if (is_marked) name.remove_prefix(1);
-    const auto from = name.find_first_not_of(" \t");
-    name = from == std::string_view::npos
-               ? std::string_view()
-               : name.substr(from, name.find_last_not_of(" \t") - from + 1);
+    name = trim(name);
     if (name.empty()) return refuse("the tag {{}} has no name");
     if (kind == '/') return close(name);
     if (is_marked) {
@@ -124,7 +122,25 @@ class TagFinder {
   std::optional<TagFault> fault_;
 };
 
+// One tag and no more, which shows no value.
+bool is_line_of_tag(std::string_view line) {
+  return line.size() > 4 && line.starts_with("{{") && line.find("}}") == line.size() - 2 &&
+         std::string_view("#^/!").find(trim(line.substr(2)).front()) != std::string_view::npos;
+}
+
 }  // namespace
+
+std::string without_lines_of_tags(std::string_view body) {
+  std::string text;
+  while (!body.empty()) {
+    const auto end = body.find('\n');
+    const auto line = body.substr(0, end == std::string_view::npos ? end : end + 1);
+    body.remove_prefix(line.size());
+    const auto content = trim(line.substr(0, line.find('\n')));
+    text += is_line_of_tag(content) ? content : line;
+  }
+  return text;
+}
 
 tl::expected<Tags, TagFault> find_tags(std::string_view body, int first_line) {
   return TagFinder(body, first_line).run();

@@ -22,4 +22,9 @@ struct TagFault {
 // another order; {{.}} outside of a section; a value inside of quotes.
 tl::expected<std::vector<TemplateTag>, TagFault> find_tags(std::string_view body, int first_line);
 
+// The body without the lines' ends and indentation where a line holds nothing but the tag of a
+// section or comment, as mustache(5) has it: such a line shows nothing. (The library leaves an
+// empty line for a section that is not shown.)
+std::string without_lines_of_tags(std::string_view body);
+
 }  // namespace hvdrun

@@ -23,12 +23,12 @@ std::string error_of(const std::string& front, const std::string& body = kRun) {
 
 TEST(ParseTemplate, ReadsFrontMatter) {
   const auto script = parse(
-      "# a remark\n\naccount: word | who pays\nthreads: number = 4 | for OpenMP\n"
+      "# a remark\n\nproject: word | who pays\nthreads: number = 4 | for OpenMP\n"
       "name: text = a: b = c | with = and :\nlist: list = | none\n--gpus-per-node=4\n--requeue\n");
   ASSERT_TRUE(script) << script.error().message;
   EXPECT_EQ(script->about, "a test");
   ASSERT_EQ(script->variables.size(), 4u);
-  EXPECT_EQ(script->variables[0].name, "account");
+  EXPECT_EQ(script->variables[0].name, "project");
   EXPECT_EQ(script->variables[0].default_value, std::nullopt);
   EXPECT_EQ(script->variables[0].line, 5);
   EXPECT_EQ(script->variables[1].type, VariableType::number);

@@ -41,8 +41,8 @@ TEST(FindTemplates, TheFirstFolderCounts) {
   EXPECT_EQ(found[1].name, "y");
   EXPECT_EQ(load_template("y", folders)->about, "a test");
   EXPECT_EQ(load_template((folder.path() / "b/x.sbatch").string(), folders)->name, "x");
-  EXPECT_THAT(load_template("xx", {folder.path() / "a"}).error().message,
-              HasSubstr("there is no template \"xx\" in " + (folder.path() / "a").string()));
+  EXPECT_THAT(load_template("other", {folder.path() / "a"}).error().message,
+              HasSubstr("there is no template \"other\" in " + (folder.path() / "a").string()));
 }
 
 TEST(LoadTemplate, NamesTheNearest) {

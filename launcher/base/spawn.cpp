@@ -23,10 +23,10 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
 // posix_spawn's two structures, freed.
 class SpawnPlan {
  public:
-  SpawnPlan() {
+  explicit SpawnPlan(SpawnSession session) {
     posix_spawn_file_actions_init(&actions_);
     posix_spawnattr_init(&attributes_);
-    // A new session, no signal blocked, none ignored but SIGPIPE's default restored.
+    // No signal blocked, none ignored but SIGPIPE's default restored.
     sigset_t none;
     sigemptyset(&none);
     posix_spawnattr_setsigmask(&attributes_, &none);
@@ -34,8 +34,9 @@ class SpawnPlan {
     sigemptyset(&defaults);
     sigaddset(&defaults, SIGPIPE);
     posix_spawnattr_setsigdefault(&attributes_, &defaults);
-    posix_spawnattr_setflags(&attributes_,
-                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+    if (session == SpawnSession::own) flags |= POSIX_SPAWN_SETSID;
+    posix_spawnattr_setflags(&attributes_, static_cast<short>(flags));
   }
   ~SpawnPlan() {
     posix_spawn_file_actions_destroy(&actions_);
@@ -61,10 +62,12 @@ class SpawnPlan {
 }  // namespace
 
 Result<pid_t> spawn(const std::vector<std::string>& command, const SpawnStreams& streams,
-                    const std::optional<std::vector<std::string>>& environment) {
-  SpawnPlan plan;
+                    const std::optional<std::vector<std::string>>& environment,
+                    SpawnSession session) {
+  SpawnPlan plan(session);
   plan.give(streams.in, STDIN_FILENO);
   plan.give(streams.out, STDOUT_FILENO);
+  plan.give(streams.other, kOtherDescriptor);
   plan.give(streams.err, STDERR_FILENO);
   std::vector<char*> block;
   if (environment) block = pointers_to(*environment);

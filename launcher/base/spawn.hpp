@@ -17,12 +17,21 @@ struct SpawnStreams {
   int in = -1;
   int out = -1;
   int err = -1;
+  int other = -1;  // becomes kOtherDescriptor
 };
 
-// The program is looked for in our PATH and leads a session of its own, so that the terminal's
-// signals are for us; no signal is blocked in it, and SIGPIPE is not ignored. `environment` is
-// "NAME=VALUE"; without one it has ours. Error: kExitNotFound where there is no such program.
+inline constexpr int kOtherDescriptor = 9;  // one digit: a shell can name it
+
+enum class SpawnSession {
+  own,   // it leads a session of its own, so that the terminal's signals are for us
+  ours,  // it is in our process group, and may use the terminal
+};
+
+// The program is looked for in our PATH; no signal is blocked in it, and SIGPIPE is not ignored.
+// `environment` is "NAME=VALUE"; without one it has ours. Error: kExitNotFound where there is no
+// such program.
 Result<pid_t> spawn(const std::vector<std::string>& command, const SpawnStreams& streams,
-                    const std::optional<std::vector<std::string>>& environment = {});
+                    const std::optional<std::vector<std::string>>& environment = {},
+                    SpawnSession session = SpawnSession::own);
 
 }  // namespace hvdrun

@@ -3,7 +3,6 @@
 #include "slurm/script/render.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -36,6 +35,7 @@ void add_values(const BatchSpec& batch, const BatchShape& shape, const BatchComm
   values["gpus_per_node"] =
       shape.gpus_per_node > 0 ? std::to_string(shape.gpus_per_node) : TemplateValue(false);
   values["cpus_per_rank"] = std::to_string(shape.cpus_per_rank);
+  values["comment"] = text_or_unset(batch.comment);
   values["requeue"] = batch.requeue;
   values["sbatch_args"] = batch.sbatch_arguments;
   values["has_modules"] = !batch.modules.empty();
@@ -99,6 +99,7 @@ std::vector<Request> slurm_requests(const BatchSpec& batch, const BatchShape& sh
       add(variable_of(option.name),
           option.name.substr(0, 4) == "mail" ? "--mail" : "--" + option.name, option.name,
           option.value);
+  if (!batch.comment.empty()) add("comment", "", "comment", batch.comment);
   if (batch.requeue) requests.push_back({"requeue", "--requeue", "--requeue"});
   for (const auto& argument : batch.sbatch_arguments)
     requests.push_back({"sbatch_args", "--sbatch-arg", argument});
@@ -123,20 +124,6 @@ Result<std::string> batch_script(const ScriptTemplate& script, const BatchSpec& 
   }
   values["directives"] = std::move(directives);
   return render_script(script, values);
-}
-
-std::string job_name_of(const std::vector<std::string>& program) {
-  if (program.empty()) return {};
-  const auto name_of = [](const std::string& word) {
-    return std::filesystem::path(word).filename().string();
-  };
-  auto name = name_of(program.front());
-  const bool is_interpreter = name.substr(0, 6) == "python" || name == "bash" || name == "sh" ||
-                              name == "julia" || name == "Rscript";
-  if (!is_interpreter) return name;
-  const auto script = std::find_if(program.begin() + 1, program.end(),
-                                   [](const auto& word) { return word.substr(0, 1) != "-"; });
-  return script == program.end() ? name : name_of(*script);
 }
 
 }  // namespace hvdrun

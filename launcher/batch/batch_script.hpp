@@ -34,7 +34,4 @@ std::vector<Request> slurm_requests(const BatchSpec& batch, const BatchShape& sh
 Result<std::string> batch_script(const ScriptTemplate& script, const BatchSpec& batch,
                                  const BatchShape& shape, const BatchCommand& command);
 
-// The job's name where the user gives none: the program's, and of an interpreter its script's.
-std::string job_name_of(const std::vector<std::string>& program);
-
 }  // namespace hvdrun

@@ -3,6 +3,7 @@
 #include "commands/cancel.hpp"
 #include "commands/follow.hpp"
 #include "commands/jobs.hpp"
+#include "commands/salloc.hpp"
 #include "commands/sbatch.hpp"
 #include "commands/templates.hpp"
 
@@ -12,11 +13,8 @@ namespace hvdrun {
 namespace {
 
 constexpr std::pair<std::string_view, Command> kCommands[] = {
-    {"cancel", run_cancel},
-    {"follow", run_follow},
-    {"jobs", run_jobs},
-    {"sbatch", run_sbatch},
-    {"templates", run_templates},
+    {"cancel", run_cancel}, {"follow", run_follow}, {"jobs", run_jobs},
+    {"salloc", run_salloc}, {"sbatch", run_sbatch}, {"templates", run_templates},
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "commands/words.hpp"
 
-#include "base/quote.hpp"
 #include "base/nearest.hpp"
+#include "base/quote.hpp"
 
 #include <algorithm>
 #include <cstdio>

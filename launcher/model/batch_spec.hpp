@@ -24,6 +24,7 @@ struct BatchSpec {
   std::vector<SlurmOption> slurm_options;     // each name once
   std::vector<std::string> sbatch_arguments;  // --sbatch-arg in order
   bool requeue = false;
+  std::string comment;  // what the job runs, for people who list jobs
 
   // What the script does before it starts hvdrun.
   std::vector<std::string> modules;

@@ -43,6 +43,7 @@ constexpr JobVariable kJobVariables[] = {
     {"signal", VariableType::word, "--signal", "warning before the time limit"},
     {"mail_user", VariableType::word, "--mail", "who gets mail"},
     {"mail_type", VariableType::word, "--mail", "about what"},
+    {"comment", VariableType::word, "", "what the job runs, for hvdrun jobs"},
     {"requeue", VariableType::flag, "--requeue", "SLURM may start the job again"},
     {"max_requeues", VariableType::number, "--max-restarts",
      "how often the job puts itself back into the queue; unset: never"},

@@ -1,5 +1,6 @@
 #include "batch/batch_script.hpp"
 
+#include "batch/job_comment.hpp"
 #include "slurm/script/template_folders.hpp"
 
 #include <gmock/gmock.h>
@@ -77,12 +78,12 @@ TEST(BatchScript, AnOptionWithoutPlaceIsAnError) {
   batch.container = "image.sif";
   EXPECT_THAT(batch_script(own("generic"), batch, gpu_shape(), kCommand).error().message,
               HasSubstr("--container: the template generic has no place for it ("));
-  const auto bare =
-      parse_template("---\nabout: x\n---\n#!/bin/bash\n#SBATCH -N {{nodes}} -n {{ranks}} "
-                     "--ntasks-per-node={{ranks_per_node}} --gpus={{gpus_per_node}} "
-                     "-c {{cpus_per_rank}}\n{{#command}}{{.}} {{/command}}\n",
-                     "bare", "bare.sbatch")
-          .value();
+  const auto bare = parse_template(
+                        "---\nabout: x\n---\n#!/bin/bash\n#SBATCH -N {{nodes}} -n {{ranks}} "
+                        "--ntasks-per-node={{ranks_per_node}} --gpus={{gpus_per_node}} "
+                        "-c {{cpus_per_rank}}\n{{#command}}{{.}} {{/command}}\n",
+                        "bare", "bare.sbatch")
+                        .value();
   EXPECT_TRUE(batch_script(bare, {}, gpu_shape(), kCommand));
   BatchSpec with_time;
   with_time.slurm_options = {{"time", "10"}};

@@ -11,9 +11,10 @@ namespace hvdrun {
 namespace {
 
 const std::string kAwkward[] = {
-    "", " ", "a b", "it's", "\"", "$(touch x)", "`id`", "a;b", "-n", "--", "\\", "\\n", "a\nb", "\n",
-    "tab\there", "\x1b[31m", "\x01\x02\x03", "*", "~", "#c", "a=b", "!!", "größe 漢", "$'x'", "\r",
-    "'\\''", "\x7f", "\n7", "&&", "a\\", "{{x}}"};
+    "",    " ",  "a b", "it's", "\"",       "$(touch x)", "`id`",     "a;b",          "-n",
+    "--",  "\\", "\\n", "a\nb", "\n",       "tab\there",  "\x1b[31m", "\x01\x02\x03", "*",
+    "~",   "#c", "a=b", "!!",   "größe 漢", "$'x'",       "\r",       "'\\''",        "\x7f",
+    "\n7", "&&", "a\\", "{{x}}"};
 
 std::string output_of(const std::string& command) {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
@@ -41,8 +42,8 @@ TEST(QuoteForShell, LeavesPlainWordsAsTheyAre) {
   EXPECT_EQ(quote_for_shell("a\nb'c"), "$'a\\nb\\'c'");
 }
 
-// get_argument of sbatch, as its grammar is said in quoting.hpp: an oracle that is written the other
-// way round, by states.
+// get_argument of sbatch, as its grammar is said in quoting.hpp: an oracle that is written the
+// other way round, by states.
 std::string read_argument(const std::string& line) {
   std::string argument;
   char quote = 0;

@@ -57,8 +57,7 @@ TEST(ReadTemplate, SaysWhyItCannot) {
   const auto missing = (folder.path() / "m.sbatch").string();
   EXPECT_EQ(load_template(missing, {}).error().message,
             "cannot read the template " + missing + ": No such file or directory");
-  EXPECT_THAT(read_template({"zero", "/dev/zero"}).error().message,
-              HasSubstr("larger than 1 MiB"));
+  EXPECT_THAT(read_template({"zero", "/dev/zero"}).error().message, HasSubstr("larger than 1 MiB"));
 }
 
 TEST(OwnTemplates, AreAllFitForUse) {

@@ -1,0 +1,175 @@
+#include "commands/allocation_session.hpp"
+
+#include "base/quote.hpp"
+#include "base/spawn.hpp"
+#include "commands/words.hpp"
+#include "slurm/queue/job_end.hpp"
+#include "slurm/queue/queue_answer.hpp"
+#include "slurm/queue/salloc_line.hpp"
+#include "slurm/queue/slurm_command.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience{30'000};
+
+const std::vector<int> kSignals{SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+
+// The wait status as a shell's code.
+int code_of(int status) {
+  return WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace
+
+AllocationSession::AllocationSession(const Environment& environment, bool has_program)
+    : environment_(environment),
+      has_program_(has_program),
+      signals_((block_signals(not_ignored(kSignals)), loop_), not_ignored(kSignals),
+               [this](int signal) { on_signal(signal); }),
+      ask_timer_(loop_, [this] { ask(); }) {
+  // salloc gives the terminal to what it runs: we write to it from the background.
+  std::signal(SIGTTOU, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+Result<int> AllocationSession::run(const std::vector<std::string>& salloc) {
+  HVD_TRY(Pipe pipe, make_pipe());
+  HVD_CHECK(set_nonblocking(pipe.read.get()));
+  SpawnStreams streams;
+  streams.err = pipe.write.get();
+  streams.other = STDERR_FILENO;
+  auto pid = spawn(salloc, streams, environment_block(environment_), SpawnSession::ours);
+  if (!pid) return tl::unexpected(explain_start_failure("salloc", std::move(pid).error()));
+  pid_ = *pid;
+  pipe.write.reset();
+  errors_ = std::move(pipe.read);
+  errors_event_ = FdEvent(loop_, errors_.get(), FdEvent::readable, [this] { on_salloc_says(); });
+  errors_event_.enable();
+  loop_.run();
+  return finish();
+}
+
+void AllocationSession::on_salloc_says() {
+  std::array<char, 4096> buffer;
+  const ssize_t count = ::read(errors_.get(), buffer.data(), buffer.size());
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count <= 0) {
+    if (!line_.empty()) on_line(std::exchange(line_, {}));
+    return loop_.stop();
+  }
+  line_.append(buffer.data(), static_cast<std::size_t>(count));
+  for (auto end = line_.find('\n'); end != std::string::npos; end = line_.find('\n')) {
+    const auto line = line_.substr(0, end);
+    line_.erase(0, end + 1);
+    on_line(line);
+  }
+}
+
+void AllocationSession::on_line(std::string_view line) {
+  const auto said = read_salloc_line(line);
+  switch (said.kind) {
+    case SallocLine::Kind::pending:
+      if (auto id = parse_job_id(said.text); id && !job_) {
+        job_ = *id;
+        watch_.emplace(*job_);
+        ask();
+      }
+      break;
+    case SallocLine::Kind::granted:
+      on_granted(said.text);
+      break;
+    case SallocLine::Kind::revoked:
+      is_lost_ = true;
+      break;
+    case SallocLine::Kind::routine:
+      break;
+    case SallocLine::Kind::other:
+      if (!said.text.empty()) say_note("salloc: " + escape(said.text));
+  }
+}
+
+void AllocationSession::on_granted(const std::string& job) {
+  if (auto id = parse_job_id(job)) job_ = *id;
+  is_granted_ = true;
+  watch_.reset();
+  call_.reset();
+  ask_timer_.cancel();
+  say_note(has_program_
+               ? fmt::format("job {} has its allocation", job)
+               : fmt::format("job {} has its allocation: in this shell, hvdrun PROGRAM uses all of "
+                             "it; exit gives it back",
+                             job));
+}
+
+// Ctrl-C comes to all of the terminal's foreground: to salloc too while the request waits, and
+// later to what runs. A signal that came to us alone is salloc's to hear.
+void AllocationSession::on_signal(int signal) {
+  if (!is_granted_) interrupted_ = signal;
+  const bool is_from_terminal = signal == SIGINT || signal == SIGQUIT;
+  if (is_granted_ && is_from_terminal) return;
+  ::kill(pid_, signal == SIGHUP ? SIGHUP : SIGTERM);
+}
+
+void AllocationSession::ask() {
+  auto call =
+      ProgramRun::start(loop_, {squeue_for(*job_), query_environment(environment_), {}, kPatience},
+                        [this](const ProgramEnd& end) { take_answer(end); });
+  if (call) call_ = std::move(*call);
+}
+
+void AllocationSession::take_answer(const ProgramEnd& end) {
+  if (!watch_) return;
+  const auto now = std::chrono::steady_clock::now();
+  const auto answer = read_answer(end);
+  const bool still_waits = !answer.jobs.empty() && answer.jobs.front().state == "PENDING";
+  // That it runs salloc says, with more to come before anything does.
+  if (still_waits || answer.kind == QueueAnswer::Kind::no_answer)
+    for (const auto& line : watch_->take(answer, {std::time(nullptr), now})) say_note(line);
+  ask_timer_.start(watch_->pause(now));
+}
+
+int AllocationSession::finish() {
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  int code = code_of(status);
+  if (!is_granted_) {
+    if (interrupted_ != 0) {
+      say_note(job_ ? "job " + job_->text + ": the request is withdrawn" : "interrupted");
+      return kExitSignalBase + interrupted_;
+    }
+    return code == kExitOk ? kExitLauncher : code;
+  }
+  if (is_lost_) say_note("the allocation was lost: " + how_it_was_lost(code));
+  return code;
+}
+
+// In SLURM's words, and the exit code for it.
+std::string AllocationSession::how_it_was_lost(int& code) {
+  ProgramRequest request;
+  request.command = squeue_for(*job_);
+  request.environment = query_environment(environment_);
+  request.patience = kPatience;
+  if (const auto end = run_slurm(std::move(request))) {
+    const auto answer = read_answer(*end);
+    if (!answer.jobs.empty()) {
+      const auto how = end_of(answer.jobs.front());
+      code = exit_code_of(how);
+      return "job " + job_->text + " " + end_text(how);
+    }
+  }
+  return "job " + job_->text + " was ended, and SLURM does not say why";
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,59 @@
+// One run of salloc: shows the wait, stands by while something runs over the allocation, and says
+// how it ended. One thread, one event loop.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/event_loop.hpp"
+#include "base/fd.hpp"
+#include "base/program_run.hpp"
+#include "base/result.hpp"
+#include "base/signal_watch.hpp"
+#include "slurm/queue/job_watch.hpp"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace hvdrun {
+
+class AllocationSession {
+ public:
+  // `has_program`: what runs is a program, not a shell.
+  AllocationSession(const Environment& environment, bool has_program);
+
+  // `salloc` is the whole command. Until it has ended; the value is hvdrun's exit code.
+  Result<int> run(const std::vector<std::string>& salloc);
+
+ private:
+  void on_salloc_says();
+  void on_line(std::string_view line);
+  void on_granted(const std::string& job);
+  void on_signal(int signal);
+  void ask();
+  void take_answer(const ProgramEnd& end);
+  int finish();
+  std::string how_it_was_lost(int& code);
+
+  const Environment& environment_;
+  bool has_program_;
+  EventLoop loop_;
+  SignalWatch signals_;
+  Fd errors_;  // salloc's stderr
+  FdEvent errors_event_;
+  std::string line_;  // of it, what has come of the one that has not ended
+  pid_t pid_ = 0;
+  std::optional<JobWatch> watch_;  // while the request is in the queue
+  std::unique_ptr<ProgramRun> call_;
+  Timer ask_timer_;
+  std::optional<JobId> job_;
+  bool is_granted_ = false;
+  bool is_lost_ = false;
+  int interrupted_ = 0;  // by this signal, while the request was in the queue
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,51 @@
+#include "commands/batch_call.hpp"
+
+#include "batch/job_comment.hpp"
+#include "commands/hvdrun_name.hpp"
+#include "slurm/script/template_folders.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+
+Result<ScriptTemplate> find_template(const std::string& name, const BatchSpec& batch,
+                                     const Environment& environment) {
+  return load_template(
+      name, template_folders(batch.template_folders, environment, own_template_folder()));
+}
+
+std::vector<DefaultSetting> defaults_of(const ScriptTemplate& script) {
+  std::vector<DefaultSetting> defaults;
+  for (const auto& option : script.options)
+    defaults.push_back({option.name, option.value, fmt::format("{}:{}", script.file, option.line)});
+  return defaults;
+}
+
+void describe_job(BatchSpec& batch, const std::vector<std::string>& program) {
+  const bool is_named = std::any_of(batch.slurm_options.begin(), batch.slurm_options.end(),
+                                    [](const auto& option) { return option.name == "job-name"; });
+  if (!is_named) batch.slurm_options.push_back({"job-name", job_name_of(program)});
+  const bool has_comment =
+      std::any_of(batch.sbatch_arguments.begin(), batch.sbatch_arguments.end(),
+                  [](const auto& argument) { return argument.starts_with("--comment"); });
+  if (!has_comment) batch.comment = job_comment(program);
+}
+
+BatchCommand inner_command(const BatchInvocation& invocation, const BatchShape& shape,
+                           const Environment& environment) {
+  BatchCommand command;
+  command.hvdrun = {hvdrun_name(environment), "-np", std::to_string(shape.ranks)};
+  if (invocation.batch.requeue) {
+    const int tries = invocation.job.max_restarts;
+    command.hvdrun.insert(command.hvdrun.end(),
+                          {"--max-requeues", std::to_string(tries > 0 ? tries : kDefaultRequeues)});
+  }
+  command.hvdrun.insert(command.hvdrun.end(), invocation.hvdrun_options.begin(),
+                        invocation.hvdrun_options.end());
+  command.program = invocation.command;
+  return command;
+}
+
+}  // namespace hvdrun

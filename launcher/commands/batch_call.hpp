@@ -1,0 +1,30 @@
+// What sbatch and salloc have in common: from the words of a call to what is asked of SLURM.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/result.hpp"
+#include "batch/batch_script.hpp"
+#include "batch/batch_shape.hpp"
+#include "cli/batch_command_line.hpp"
+#include "slurm/script/script_template.hpp"
+
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+// The template of that name, from the folders that the call and the environment name.
+Result<ScriptTemplate> find_template(const std::string& name, const BatchSpec& batch,
+                                     const Environment& environment);
+
+// What it sets, as settings.
+std::vector<DefaultSetting> defaults_of(const ScriptTemplate& script);
+
+// Fills in the job's name, where none is given, and what it runs.
+void describe_job(BatchSpec& batch, const std::vector<std::string>& program);
+
+// The hvdrun that starts the ranks, and its program.
+BatchCommand inner_command(const BatchInvocation& invocation, const BatchShape& shape,
+                           const Environment& environment);
+
+}  // namespace hvdrun

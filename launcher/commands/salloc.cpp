@@ -1,0 +1,107 @@
+#include "commands/salloc.hpp"
+
+#include "base/spawn.hpp"
+#include "commands/allocation_session.hpp"
+#include "commands/batch_call.hpp"
+#include "commands/words.hpp"
+#include "slurm/queue/slurm_command.hpp"
+
+#include <csignal>
+#include <utility>
+
+namespace hvdrun {
+namespace {
+
+// What a site's salloc without a command opens its shell with: on the allocation's first host
+// (slurm.conf(5), LaunchParameters=use_interactive_step). Empty: a shell here.
+std::string interactive_step(const Environment& environment) {
+  ProgramRequest request;
+  request.command = {"scontrol", "show", "config"};
+  request.environment = query_environment(environment);
+  const auto end = run_slurm(std::move(request));
+  if (!end || end->code != 0) return {};
+  const auto value_of = [&](std::string_view name) {
+    const auto at = end->out.find("\n" + std::string(name) + " ");
+    if (at == std::string::npos) return std::string();
+    const auto line = end->out.substr(at + 1, end->out.find('\n', at + 1) - at - 1);
+    const auto equals = line.find("= ");
+    return equals == std::string::npos ? std::string() : line.substr(equals + 2);
+  };
+  if (value_of("LaunchParameters").find("use_interactive_step") == std::string::npos) return {};
+  return "srun " + value_of("InteractiveStepOptions");
+}
+
+// A line for sh(1) that becomes what is to run. salloc's own stderr is a pipe of ours: what it runs
+// gets the user's back.
+std::vector<std::string> shell_words(const std::string& what) {
+  const auto number = std::to_string(kOtherDescriptor);
+  return {"sh", "-c", "exec " + what + " 2>&" + number + " " + number + ">&-", "sh"};
+}
+
+std::vector<std::string> command_over_it(const BatchInvocation& invocation, const BatchShape& shape,
+                                         const Environment& environment) {
+  if (!invocation.command.empty()) {
+    const auto command = inner_command(invocation, shape, environment);
+    auto words = shell_words("\"$@\"");
+    words.insert(words.end(), command.hvdrun.begin(), command.hvdrun.end());
+    words.emplace_back("--");
+    words.insert(words.end(), command.program.begin(), command.program.end());
+    return words;
+  }
+  if (const auto step = interactive_step(environment); !step.empty()) return shell_words(step);
+  const auto* shell = find_variable(environment, "SHELL");
+  auto words = shell_words("\"$@\"");
+  words.push_back(shell == nullptr || shell->empty() ? "/bin/sh" : *shell);
+  return words;
+}
+
+std::vector<std::string> salloc_words(const BatchSpec& batch, const BatchShape& shape,
+                                      bool has_program) {
+  std::vector<std::string> words{"salloc"};
+  for (auto& request : slurm_requests(batch, shape)) words.push_back(std::move(request.text));
+  // A lost allocation ends what runs over it; a shell takes a hangup for the end.
+  words.emplace_back(has_program ? "--kill-command=TERM" : "--kill-command=HUP");
+  return words;
+}
+
+Result<void> check_for_salloc(const BatchSpec& batch, const Environment& environment) {
+  if (const auto* job = find_variable(environment, "SLURM_JOB_ID"); job != nullptr)
+    return fail("this is inside SLURM job " + *job + " already: hvdrun -np N program uses it",
+                kExitUsage);
+  const std::pair<bool, std::string_view> unfit[] = {
+      {batch.submit, "--submit"},           {batch.wait, "--wait"},
+      {batch.follow, "--follow"},           {batch.test_only, "--test-only"},
+      {batch.requeue, "--requeue"},         {!batch.script_file.empty(), "-o"},
+      {!batch.modules.empty(), "--module"}, {!batch.conda.empty(), "--conda"},
+      {!batch.venv.empty(), "--venv"},      {!batch.container.empty(), "--container"},
+  };
+  for (const auto& [is_given, option] : unfit)
+    if (is_given)
+      return fail(std::string(option) + " is an option of hvdrun sbatch only", kExitUsage);
+  return {};
+}
+
+}  // namespace
+
+Result<int> run_salloc(const std::vector<std::string>& args, const Environment& environment) {
+  const auto find_defaults = [&](const BatchSpec& batch) -> Result<std::vector<DefaultSetting>> {
+    if (batch.template_name.empty()) return std::vector<DefaultSetting>();
+    HVD_TRY(const auto script, find_template(batch.template_name, batch, environment));
+    return defaults_of(script);
+  };
+  HVD_TRY(auto invocation, parse_batch_command_line("salloc", args, environment, find_defaults));
+  for (const auto& line : invocation.notes) say_note(line);
+  if (invocation.action != BatchInvocation::Action::run) return print_text(invocation.text);
+  auto& batch = invocation.batch;
+  HVD_CHECK(check_for_salloc(batch, environment));
+  const bool has_program = !invocation.command.empty();
+  describe_job(batch, has_program ? invocation.command : std::vector<std::string>{"shell"});
+  HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
+  say_note(describe(shape));
+  auto words = salloc_words(batch, shape, has_program);
+  for (auto& word : command_over_it(invocation, shape, environment))
+    words.push_back(std::move(word));
+  return AllocationSession(environment, has_program).run(words);
+}
+
+}  // namespace hvdrun

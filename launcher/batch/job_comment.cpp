@@ -32,9 +32,10 @@ std::string job_name_of(const std::vector<std::string>& program) {
   const bool is_interpreter = name.substr(0, 6) == "python" || name == "bash" || name == "sh" ||
                               name == "julia" || name == "Rscript";
   if (!is_interpreter) return name;
-  const auto script = std::find_if(program.begin() + 1, program.end(),
-                                   [](const auto& word) { return word.substr(0, 1) != "-"; });
-  return script == program.end() ? name : name_of(*script);
+  const auto script = std::find_if(program.begin() + 1, program.end(), [](const auto& word) {
+    return word.substr(0, 1) != "-" || word == "-c";
+  });
+  return script == program.end() || *script == "-c" ? name : name_of(*script);
 }
 
 }  // namespace hvdrun

@@ -17,7 +17,7 @@ namespace {
 
 // Beginnings of what slurm_strerror(3) says, and what helps.
 constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
-    {"invalid partition", "`sinfo -s` lists the partitions; --partition NAME"},
+    {"Invalid partition", "`sinfo -s` lists the partitions; --partition NAME"},
     {"Invalid account or account/partition",
      "--account NAME: one that may use the partition; `sacctmgr show associations user=$USER` "
      "lists yours"},

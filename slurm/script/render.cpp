@@ -51,7 +51,7 @@ class Quoter {
         HVD_CHECK(append_value(take_value(text)));
       } else if (letter == '\n') {
         end_line();
-      } else {
+      } else if (letter != kEmptyLine) {
         script_ += letter;
       }
     }

@@ -137,6 +137,7 @@ std::string without_lines_of_tags(std::string_view body) {
     const auto line = body.substr(0, end == std::string_view::npos ? end : end + 1);
     body.remove_prefix(line.size());
     const auto content = trim(line.substr(0, line.find('\n')));
+    if (content.empty()) text += kEmptyLine;
     text += is_line_of_tag(content) ? content : line;
   }
   return text;

@@ -24,7 +24,9 @@ tl::expected<std::vector<TemplateTag>, TagFault> find_tags(std::string_view body
 
 // The body without the lines' ends and indentation where a line holds nothing but the tag of a
 // section or comment, as mustache(5) has it: such a line shows nothing. (The library leaves an
-// empty line for a section that is not shown.)
+// empty line for a section that is not shown, and drops one behind a section's end.) An empty line
+// of the template's own holds kEmptyLine, for whoever renders to take away.
+inline constexpr char kEmptyLine = '\x04';
 std::string without_lines_of_tags(std::string_view body);
 
 }  // namespace hvdrun

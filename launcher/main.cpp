@@ -7,6 +7,7 @@
 #include "base/version.hpp"
 #include "cli/check_build.hpp"
 #include "cli/command_line.hpp"
+#include "commands/scale.hpp"
 #include "hosts/find_allocation.hpp"
 #include "hosts/hostfile.hpp"
 #include "hosts/inventory.hpp"
@@ -23,6 +24,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -98,6 +100,10 @@ int main(int argc, char** argv) {
   if (argc == 3 && argv[1] == kAgentArgument && argv[2] == kSrunArgument) run_srun_agent();
   if (argc > 3 && argv[1] == kAgentArgument && argv[2] == kSweepArgument)
     return run_sweep({argv + 3, argv + argc});
+  if (argc > 1 && argv[1] == std::string_view("scale")) {
+    const auto code = run_scale({argv + 2, argv + argc}, environment_from(environ));
+    return code ? *code : end_with(code.error());
+  }
   JobContext context;
   context.foreign_children = find_children();
   context.rank_signal_mask = block_signals(not_ignored(job_signals()));

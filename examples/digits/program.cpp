@@ -34,6 +34,7 @@ void run(const Options& options, const MakeLearner& make_learner) {
   const auto learner = make_learner(options);
   if (!train(*learner, split, options).empty()) return;  // asked to stop before the end
   const Metrics metrics = evaluate(*learner, split.test);
+  hvd::set_metric("accuracy", metrics.accuracy);
   hvd::rank0() << "test accuracy: " << std::fixed << std::setprecision(1) << 100 * metrics.accuracy
                << " %" << std::endl;
 }

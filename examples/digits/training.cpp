@@ -124,6 +124,7 @@ std::string Training::run() {
     }
     end_epoch();
   }
+  hvd::set_epoch(static_cast<std::uint64_t>(progress_.epoch));  // the last one is over
   if (checkpoints_) checkpoints_->wait();
   return {};
 }
@@ -160,6 +161,7 @@ void Training::end_epoch() {
   ++progress_.epoch;
   const auto samples = static_cast<double>(split_.training.size());
   double metric = sums.loss / samples;
+  hvd::set_metric("loss", metric);
   std::ostringstream line;
   line << "epoch " << progress_.epoch << std::fixed << " loss " << std::setprecision(9) << metric
        << " train accuracy " << std::setprecision(1) << 100 * sums.correct / samples << " %";

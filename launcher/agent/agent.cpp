@@ -2,6 +2,7 @@
 
 #include "agent/descriptor_limit.hpp"
 #include "agent/final_kill.hpp"
+#include "agent/gpu_watch.hpp"
 #include "agent/input_pump.hpp"
 #include "agent/job_folders.hpp"
 #include "agent/master_port.hpp"
@@ -99,6 +100,7 @@ class Agent {
   FdEvent guard_event_;
   RankProcesses ranks_;
   OomWatch oom_;
+  GpuWatch gpus_;
   std::unique_ptr<PmixServer> pmix_;
   std::optional<StatusPages> pages_;
   std::optional<StallWatch> stalls_;
@@ -291,6 +293,7 @@ Result<void> Agent::launch(LaunchMessage job) {
   }
   link_.send(FrameType::started, kToLauncher, pack(started));
   if (stalls_) look_for_stalls();
+  gpus_.start(job_->gpus);
   return result;
 }
 
@@ -368,6 +371,7 @@ void Agent::report_exit(const RankProcesses::Exit& exit) {
   message.peak_memory_bytes = exit.peak_memory_bytes;
   message.last_error = status.last_error;
   message.in_collective = status.blocking.name;
+  message.counters = pages_->counters(process.index);
   link_.send(FrameType::exited, kToLauncher, pack(message));
   if (pmix_) pmix_->rank_ended(process.rank);
 }
@@ -507,7 +511,7 @@ bool Agent::is_needed_elsewhere() const {
 void Agent::leave() {
   if (left_) return;
   left_ = true;
-  link_.send(FrameType::done, kToLauncher, pack(DoneMessage{leftovers_}));
+  link_.send(FrameType::done, kToLauncher, pack(DoneMessage{leftovers_, gpus_.uses()}));
   folders_.sweep();
   link_.flush(std::chrono::seconds(5));
   loop_.stop();

@@ -1,5 +1,6 @@
 #include "agent/status_pages.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -61,6 +62,33 @@ CollectiveStatus read_collective(const std::uint32_t& active, const char* name,
   if (status.start_ns != 0 && status.start_ns < now)
     status.seconds = static_cast<double>(now - status.start_ns) / 1e9;
   return status;
+}
+
+double seconds_of(std::uint64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) / 1e9;
+}
+
+// How many are over, and the latest of them.
+std::pair<std::uint64_t, std::vector<EpochCounts>> read_epochs(const hvd_status_page& page) {
+  const auto over = load(page.epochs_over, std::memory_order_acquire);
+  std::vector<EpochCounts> epochs;
+  for (auto i = over - std::min<std::uint64_t>(over, HVD_STATUS_EPOCHS); i < over; ++i) {
+    const auto& epoch = page.epochs[i % HVD_STATUS_EPOCHS];
+    epochs.push_back({load(epoch.epoch, std::memory_order_acquire),
+                      seconds_of(load(epoch.duration_ns, std::memory_order_acquire)),
+                      load(epoch.samples, std::memory_order_acquire)});
+  }
+  return {over, std::move(epochs)};
+}
+
+std::vector<MetricValue> read_metrics(const hvd_status_page& page) {
+  std::vector<MetricValue> metrics;
+  for (const auto& metric : page.metrics) {
+    auto name = read_text(metric.name, HVD_STATUS_METRIC_NAME_SIZE);
+    if (name.empty()) break;
+    metrics.push_back({std::move(name), load(metric.value, std::memory_order_acquire)});
+  }
+  return metrics;
 }
 
 }  // namespace
@@ -129,6 +157,20 @@ RankStatus StatusPages::read(std::size_t index) const {
   status.last_error = read_guarded(
       from.error_sequence, [&] { return read_text(from.error_text, HVD_STATUS_ERROR_SIZE); });
   return status;
+}
+
+RankCounters StatusPages::counters(std::size_t index) const {
+  const auto& from = *page(index);
+  RankCounters counters;
+  counters.joined = load(from.attached) != 0;
+  counters.steps = load(from.step);
+  counters.samples = load(from.samples);
+  counters.collective_seconds = seconds_of(load(from.collective_ns));
+  counters.waiting_seconds = seconds_of(load(from.waiting_ns));
+  std::tie(counters.epochs_over, counters.epochs) =
+      read_guarded(from.epochs_sequence, [&] { return read_epochs(from); });
+  counters.metrics = read_guarded(from.metrics_sequence, [&] { return read_metrics(from); });
+  return counters;
 }
 
 void StatusPages::ask_to_stop() {

@@ -6,6 +6,7 @@
 
 #include "base/fd.hpp"
 #include "base/result.hpp"
+#include "model/counters.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -51,6 +52,9 @@ class StatusPages {
   int notice_fd(std::size_t index) const { return notice_fds_[index].get(); }
 
   RankStatus read(std::size_t index) const;
+
+  // What it has counted so far.
+  RankCounters counters(std::size_t index) const;
 
   // Asks every rank to stop at its next step.
   void ask_to_stop();

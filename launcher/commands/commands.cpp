@@ -5,6 +5,7 @@
 #include "commands/jobs.hpp"
 #include "commands/salloc.hpp"
 #include "commands/sbatch.hpp"
+#include "commands/scale.hpp"
 #include "commands/templates.hpp"
 
 #include <utility>

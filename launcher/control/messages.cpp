@@ -107,6 +107,38 @@ static LaunchRank rank_of(const Json& json) {
   return rank;
 }
 
+static Json counters_json(const RankCounters& counters) {
+  Json epochs = Json::array();
+  for (const auto& epoch : counters.epochs)
+    epochs.push_back({epoch.epoch, epoch.seconds, epoch.samples});
+  Json metrics = Json::array();
+  for (const auto& metric : counters.metrics) metrics.push_back({bytes(metric.name), metric.value});
+  return {{"joined", counters.joined},
+          {"steps", counters.steps},
+          {"samples", counters.samples},
+          {"collective_seconds", counters.collective_seconds},
+          {"waiting_seconds", counters.waiting_seconds},
+          {"epochs_over", counters.epochs_over},
+          {"epochs", std::move(epochs)},
+          {"metrics", std::move(metrics)}};
+}
+
+static RankCounters counters_of(const Json& json) {
+  RankCounters counters;
+  json.at("joined").get_to(counters.joined);
+  json.at("steps").get_to(counters.steps);
+  json.at("samples").get_to(counters.samples);
+  json.at("collective_seconds").get_to(counters.collective_seconds);
+  json.at("waiting_seconds").get_to(counters.waiting_seconds);
+  json.at("epochs_over").get_to(counters.epochs_over);
+  for (const auto& epoch : json.at("epochs"))
+    counters.epochs.push_back({epoch.at(0).get<std::uint64_t>(), epoch.at(1).get<double>(),
+                               epoch.at(2).get<std::uint64_t>()});
+  for (const auto& metric : json.at("metrics"))
+    counters.metrics.push_back({text_of(metric.at(0)), metric.at(1).get<double>()});
+  return counters;
+}
+
 static void read(const Json& json, LaunchMessage& m) {
   json.at("size").get_to(m.size);
   json.at("host_index").get_to(m.host_index);
@@ -121,6 +153,7 @@ static void read(const Json& json, LaunchMessage& m) {
     m.limits.push_back(
         {limit.at(0).get<int>(), {limit.at(1).get<rlim_t>(), limit.at(2).get<rlim_t>()}});
   for (const auto& rank : json.at("ranks")) m.ranks.push_back(rank_of(rank));
+  m.gpus = text_list(json.at("gpus"));
   json.at("hold_master_port").get_to(m.hold_master_port);
   json.at("kill_signal").get_to(m.kill_signal);
   m.grace = std::chrono::milliseconds(json.at("grace_ms").get<std::int64_t>());
@@ -146,6 +179,7 @@ std::string pack(const LaunchMessage& m) {
                      {"host_variables", bytes_list(m.host_variables)},
                      {"limits", std::move(limits)},
                      {"ranks", std::move(ranks)},
+                     {"gpus", bytes_list(m.gpus)},
                      {"hold_master_port", m.hold_master_port},
                      {"kill_signal", m.kill_signal},
                      {"grace_ms", m.grace.count()},
@@ -175,6 +209,7 @@ static void read(const Json& json, ExitedMessage& m) {
   json.at("peak_memory_bytes").get_to(m.peak_memory_bytes);
   m.last_error = text_of(json.at("last_error"));
   m.in_collective = text_of(json.at("in_collective"));
+  m.counters = counters_of(json.at("counters"));
 }
 
 std::string pack(const ExitedMessage& m) {
@@ -188,7 +223,8 @@ std::string pack(const ExitedMessage& m) {
                      {"system_seconds", m.system_seconds},
                      {"peak_memory_bytes", m.peak_memory_bytes},
                      {"last_error", bytes(m.last_error)},
-                     {"in_collective", bytes(m.in_collective)}});
+                     {"in_collective", bytes(m.in_collective)},
+                     {"counters", counters_json(m.counters)}});
 }
 
 static void read(const Json& json, AbortedMessage& m) {
@@ -279,10 +315,17 @@ std::string pack(const StallsMessage& m) {
 
 static void read(const Json& json, DoneMessage& m) {
   m.leftovers = text_list(json.at("leftovers"));
+  for (const auto& gpu : json.at("gpus"))
+    m.gpus.push_back({text_of(gpu.at(0)), gpu.at(1).get<std::uint64_t>(), gpu.at(2).get<double>(),
+                      gpu.at(3).get<bool>(), gpu.at(4).get<std::uint64_t>()});
 }
 
 std::string pack(const DoneMessage& m) {
-  return to_payload({{"leftovers", bytes_list(m.leftovers)}});
+  Json gpus = Json::array();
+  for (const auto& gpu : m.gpus)
+    gpus.push_back(
+        {bytes(gpu.uuid), gpu.looks, gpu.busy_percent, gpu.busy_is_known, gpu.peak_memory_bytes});
+  return to_payload({{"leftovers", bytes_list(m.leftovers)}, {"gpus", std::move(gpus)}});
 }
 
 template <class T>

@@ -8,6 +8,7 @@
 #include "base/result.hpp"
 #include "control/frame.hpp"
 #include "model/allocation.hpp"
+#include "model/counters.hpp"
 #include "model/job_spec.hpp"
 
 #include <chrono>
@@ -71,6 +72,7 @@ struct LaunchMessage {
   std::vector<std::string> host_variables;  // names whose values the agent has, not the launcher
   std::vector<ResourceLimit> limits;        // the launcher's; none: they are the agent's own
   std::vector<LaunchRank> ranks;            // of this agent
+  std::vector<std::string> gpus;            // NVML's names of those to look at; see GpuUse
   bool hold_master_port = false;            // rank 0 is here
   std::chrono::milliseconds stall_time{0};  // tell waits in collectives after so long; 0: never
   // How to stop when the launcher is gone and cannot say.
@@ -94,6 +96,7 @@ struct ExitedMessage {
   std::uint64_t peak_memory_bytes = 0;
   std::string last_error;     // from the status page
   std::string in_collective;  // likewise
+  RankCounters counters;      // likewise
 };
 
 struct AbortedMessage {  // a rank called PMIx_Abort (MPI_Abort)
@@ -145,6 +148,7 @@ struct StallsMessage {  // an agent's ranks wait in collectives for too long, or
 
 struct DoneMessage {
   std::vector<std::string> leftovers;  // processes that could not be ended
+  std::vector<GpuUse> gpus = {};
 };
 
 std::string pack(const ConfigureMessage&);

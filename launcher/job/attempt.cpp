@@ -292,6 +292,7 @@ void Attempt::judge(const RankReport& rank) {
 void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
   agent.done = true;
   std::copy(done.leftovers.begin(), done.leftovers.end(), std::back_inserter(leftovers_));
+  if (!done.gpus.empty()) gpus_.push_back({agent.host.name, done.gpus});
 }
 
 void Attempt::on_agent_gone(AgentState& agent) {
@@ -416,6 +417,7 @@ AttemptEnd Attempt::finish() {
   end.lost_hosts = agents_.lost_hosts();
   auto& report = end.report;
   report.leftovers = std::move(leftovers_);
+  report.gpus = std::move(gpus_);
   if (const auto text = agents_.last_note(); !text.empty()) note(text);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begun_;
   report.wall_seconds = time.count();

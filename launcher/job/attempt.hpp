@@ -120,6 +120,7 @@ class Attempt {
   std::optional<StopCause> cause_;
   std::vector<Unreached> unreached_;
   std::vector<std::string> leftovers_;
+  std::vector<HostGpus> gpus_;
   bool launched_ = false;
   bool pausing_ = false;  // the user said so, and not all ranks are known to be stopped
 };

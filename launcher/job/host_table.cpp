@@ -2,12 +2,11 @@
 
 #include "base/counted.hpp"
 #include "base/text_table.hpp"
+#include "job/host_use.hpp"
 #include "job/report_text.hpp"
 #include "model/rank_set.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <map>
 
 #include <fmt/format.h>
 
@@ -16,30 +15,75 @@ namespace {
 
 constexpr std::size_t kMostHosts = 16;
 
-struct HostUse {
-  std::string host;
-  std::vector<int> ranks;
-  bool has_told = false;  // of the end of one of them at least
-  double seconds = 0;
-  double cpu_seconds = 0;
-  std::uint64_t peak_memory_bytes = 0;
+std::string percent(double of_hundred) {
+  return fmt::format("{:.0f} %", of_hundred);
+}
+
+std::string share(double part, double whole) {
+  return whole > 0 ? percent(100 * part / whole) : "-";
+}
+
+// Which columns have anything to say.
+struct Columns {
+  bool collectives = false;
+  bool gpus = false;
 };
 
-// In the order of their first ranks.
-std::vector<HostUse> use_of_hosts(const std::vector<RankReport>& ranks) {
-  std::vector<HostUse> hosts;
-  std::map<std::string, std::size_t> known;
-  for (const auto& rank : ranks) {
-    const auto [at, is_new] = known.emplace(rank.host, hosts.size());
-    if (is_new) hosts.push_back({rank.host, {}});
-    auto& host = hosts[at->second];
-    host.ranks.push_back(rank.placement.rank);
-    host.has_told |= rank.exited;
-    host.seconds = std::max(host.seconds, rank.seconds);
-    host.cpu_seconds += rank.user_seconds + rank.system_seconds;
-    host.peak_memory_bytes = std::max(host.peak_memory_bytes, rank.peak_memory_bytes);
+Columns columns_for(const std::vector<HostUse>& hosts) {
+  Columns columns;
+  for (const auto& host : hosts) {
+    columns.collectives |= host.joined > 0;
+    columns.gpus |= host.gpu_peak_memory_bytes().has_value();
   }
-  return hosts;
+  return columns;
+}
+
+TableRow title(const Columns& columns) {
+  TableRow row{"  HOST", "RANKS", "TIME", "CPU", "CORES", "MEMORY"};
+  if (columns.collectives) row.insert(row.end(), {"COLLECTIVES", "WAITING"});
+  if (columns.gpus) row.insert(row.end(), {"GPU", "GPU MEMORY"});
+  return row;
+}
+
+TableRow row_of(const HostUse& host, const Columns& columns) {
+  TableRow row{"  " + host.host, fold_ranks(host.ranks), "-", "-", "-", "-"};
+  if (host.has_told)
+    row = {row[0],
+           row[1],
+           format_duration(host.seconds),
+           format_duration(host.cpu_seconds),
+           fmt::format("{:.1f}", host.cores()),
+           format_bytes(host.peak_memory_bytes)};
+  if (columns.collectives)
+    for (const double seconds : {host.collective_seconds, host.waiting_seconds})
+      row.push_back(host.joined > 0 ? share(seconds, host.seconds) : "-");
+  if (columns.gpus) {
+    const auto busy = host.gpu_busy_percent();
+    const auto memory = host.gpu_peak_memory_bytes();
+    row.push_back(busy ? percent(*busy) : "-");
+    row.push_back(memory ? format_bytes(*memory) : "-");
+  }
+  return row;
+}
+
+// The summary above it has CPU and memory already.
+std::vector<std::string> line_of_one_host(const HostUse& host) {
+  std::string line;
+  const auto add = [&](const std::string& text) { line += (line.empty() ? "" : ", ") + text; };
+  if (host.joined > 0 && host.seconds > 0) {
+    add(fmt::format("{:.1f} cores busy", host.cores()));
+    if (host.ranks.size() > 1)
+      add(fmt::format("{} of the time in collectives, {} waiting for the slowest rank",
+                      share(host.collective_seconds, host.seconds),
+                      share(host.waiting_seconds, host.seconds)));
+  }
+  if (const auto memory = host.gpu_peak_memory_bytes()) {
+    const auto busy = host.gpu_busy_percent();
+    add(fmt::format("{}{}, peak memory of one {}", counted(host.gpus.size(), "GPU"),
+                    busy ? " " + percent(*busy) + " busy" : "", format_bytes(*memory)));
+  }
+  if (line.empty()) return {};
+  return {"  " + host.host + ": " + line};
 }
 
 }  // namespace
@@ -48,18 +92,13 @@ std::vector<std::string> host_table(const Report& report) {
   if (std::none_of(report.ranks.begin(), report.ranks.end(),
                    [](const auto& rank) { return rank.pid != 0; }))
     return {};
-  auto hosts = use_of_hosts(report.ranks);
-  if (hosts.size() < 2) return {};
+  auto hosts = use_of_hosts(report);
+  if (hosts.size() == 1) return line_of_one_host(hosts.front());
   const std::size_t more = hosts.size() > kMostHosts ? hosts.size() - kMostHosts : 0;
+  const Columns columns = columns_for(hosts);
   hosts.resize(hosts.size() - more);
-  std::vector<TableRow> rows{{"  HOST", "RANKS", "TIME", "CPU", "MEMORY"}};
-  for (const auto& host : hosts) {
-    TableRow row{"  " + host.host, fold_ranks(host.ranks), "-", "-", "-"};
-    if (host.has_told)
-      row = {row[0], row[1], format_duration(host.seconds), format_duration(host.cpu_seconds),
-             format_bytes(host.peak_memory_bytes)};
-    rows.push_back(std::move(row));
-  }
+  std::vector<TableRow> rows{title(columns)};
+  for (const auto& host : hosts) rows.push_back(row_of(host, columns));
   auto lines = table_lines(rows);
   if (more > 0)
     lines.push_back(fmt::format("  and {} (--report FILE has all)", counted(more, "more host")));

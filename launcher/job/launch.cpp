@@ -34,6 +34,33 @@ std::vector<LaunchHost> hosts_of(const Placement& placement) {
   return hosts;
 }
 
+// NVML's name of a device: a MIG device has one of its own.
+const std::string& nvml_name(const Gpu& gpu) {
+  return gpu.visible.starts_with("MIG-") ? gpu.visible : gpu.uuid;
+}
+
+// Those that the host's ranks were given; all of the host's, where they choose for themselves or
+// the user wants one rank to have them all.
+std::vector<std::string> gpus_to_watch(const JobSpec& spec, const Plan& plan,
+                                       const HostPlacement& placed) {
+  const bool all = spec.ranks_per_host == 1 || spec.gpu_bind == GpuBind::none;
+  const auto& hosts = plan.allocation.hosts;
+  const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const Host& candidate) {
+    return candidate.name == placed.host && candidate.inventory;
+  });
+  std::vector<std::string> names;
+  if (host == hosts.end()) return names;
+  for (std::size_t i = 0; i < host->inventory->gpus.size(); ++i) {
+    const bool is_given = all || std::any_of(placed.ranks.begin(), placed.ranks.end(),
+                                             [&](const RankPlacement& rank) {
+                                               return rank.gpu == static_cast<int>(i);
+                                             });
+    const auto& name = nvml_name(host->inventory->gpus[i]);
+    if (is_given && !name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
 }  // namespace
 
 LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
@@ -53,6 +80,7 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
     message.host_variables = leave_host_variables(spec, message.environment);
     message.limits = context.limits;
   }
+  message.gpus = gpus_to_watch(spec, plan, placement.hosts[host_index]);
   message.kill_signal = spec.stop.signal;
   message.grace = spec.stop.grace;
   const auto receivers = input_receivers(spec.input, placement.size);

@@ -60,6 +60,7 @@ Result<const RankReport*> RankBook::exited(const ExitedMessage& message) {
   rank.peak_memory_bytes = message.peak_memory_bytes;
   rank.last_error = message.last_error;
   rank.in_collective = message.in_collective;
+  rank.counters = message.counters;
   end_order_.push_back(static_cast<std::size_t>(message.rank));
   return &rank;
 }

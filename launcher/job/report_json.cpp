@@ -2,6 +2,8 @@
 
 #include "base/fd.hpp"
 #include "base/signal_watch.hpp"
+#include "job/host_use.hpp"
+#include "job/stragglers.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -29,6 +31,52 @@ std::string how_it_ended(const RankReport& rank) {
   return rank.lost_connection ? "left without finalize" : "exit";
 }
 
+Json counters_json(const RankCounters& counters) {
+  if (!counters.joined) return {};
+  Json epochs = Json::array();
+  for (const auto& epoch : counters.epochs)
+    epochs.push_back(
+        {{"epoch", epoch.epoch}, {"seconds", epoch.seconds}, {"samples", epoch.samples}});
+  Json metrics = Json::object();
+  for (const auto& metric : counters.metrics) metrics[metric.name] = metric.value;
+  return {{"steps", counters.steps},
+          {"samples", counters.samples},
+          {"collective_seconds", counters.collective_seconds},
+          {"waiting_seconds", counters.waiting_seconds},
+          {"epochs_over", counters.epochs_over},
+          {"epochs", std::move(epochs)},
+          {"metrics", std::move(metrics)}};
+}
+
+Json gpu_json(const GpuUse& gpu) {
+  return {{"uuid", gpu.uuid},
+          {"busy_percent", gpu.busy_is_known ? Json(gpu.busy_percent) : Json()},
+          {"peak_memory_bytes", gpu.peak_memory_bytes}};
+}
+
+Json host_json(const HostUse& host) {
+  Json gpus = Json::array();
+  for (const auto& gpu : host.gpus) gpus.push_back(gpu_json(gpu));
+  const auto if_joined = [&](double seconds) { return host.joined > 0 ? Json(seconds) : Json(); };
+  return {{"host", host.host},
+          {"ranks", host.ranks},
+          {"seconds", host.seconds},
+          {"cpu_seconds", host.cpu_seconds},
+          {"cpu_cores", host.cores()},
+          {"peak_memory_bytes", host.peak_memory_bytes},
+          {"collective_seconds", if_joined(host.collective_seconds)},
+          {"waiting_seconds", if_joined(host.waiting_seconds)},
+          {"gpus", std::move(gpus)}};
+}
+
+Json stragglers_json(const std::vector<RankReport>& ranks) {
+  const auto stragglers = find_stragglers(ranks);
+  if (!stragglers) return {};
+  return {{"ranks", stragglers->ranks},
+          {"waiting_seconds", stragglers->waiting_seconds},
+          {"others_waiting_seconds", stragglers->others_waiting_seconds}};
+}
+
 Json rank_json(const RankReport& rank) {
   return {{"rank", rank.placement.rank},
           {"host", rank.host},
@@ -46,6 +94,7 @@ Json rank_json(const RankReport& rank) {
           {"user_seconds", rank.user_seconds},
           {"system_seconds", rank.system_seconds},
           {"peak_memory_bytes", rank.peak_memory_bytes},
+          {"counters", counters_json(rank.counters)},
           {"last_error", rank.last_error},
           {"in_collective", rank.in_collective},
           {"last_stderr", rank.last_stderr}};
@@ -94,6 +143,8 @@ Result<void> write_all(int fd, const std::string& text) {
 std::string report_json(const Report& report) {
   Json ranks = Json::array();
   for (const auto& rank : report.ranks) ranks.push_back(rank_json(rank));
+  Json hosts = Json::array();
+  for (const auto& host : use_of_hosts(report)) hosts.push_back(host_json(host));
   Json attempts = Json::array();
   for (const auto& attempt : report.attempts) attempts.push_back(attempt_json(attempt));
   const Json json{{"version", 1},
@@ -105,6 +156,8 @@ std::string report_json(const Report& report) {
                   {"attempts", std::move(attempts)},
                   {"notes", report.notes},
                   {"leftovers", report.leftovers},
+                  {"hosts", std::move(hosts)},
+                  {"stragglers", stragglers_json(report.ranks)},
                   {"ranks", std::move(ranks)}};
   // What ranks print need not be UTF-8, and JSON must be.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -2,6 +2,7 @@
 
 #include "base/signal_watch.hpp"
 #include "job/host_table.hpp"
+#include "job/stragglers.hpp"
 #include "model/rank_set.hpp"
 
 #include <algorithm>
@@ -89,6 +90,8 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
 
 void add_hosts(const Report& report, std::vector<std::string>& lines) {
   for (auto& line : host_table(report)) lines.push_back(std::move(line));
+  if (const auto stragglers = find_stragglers(report.ranks))
+    lines.push_back("  " + describe_stragglers(*stragglers, report.ranks));
 }
 
 struct Cost {

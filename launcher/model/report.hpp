@@ -1,6 +1,7 @@
 // How a job ended: plain values, made by job/, printed and written by job/report_*.
 #pragma once
 
+#include "model/counters.hpp"
 #include "model/placement.hpp"
 
 #include <cstdint>
@@ -30,6 +31,13 @@ struct RankReport {
   std::vector<std::string> last_stderr;  // last 20 lines
   std::string last_error;                // the status page's
   std::string in_collective;             // the collective it was in when it ended, from the page
+  RankCounters counters;                 // likewise
+};
+
+// The GPUs of a host, of one that has told.
+struct HostGpus {
+  std::string host;
+  std::vector<GpuUse> gpus;
 };
 
 // How one try of a job ended, in short.
@@ -49,6 +57,7 @@ struct Report {
   std::optional<int> culprit;  // the rank that failed first
   double wall_seconds = 0;     // of all tries
   std::vector<RankReport> ranks;
+  std::vector<HostGpus> gpus;
   std::vector<std::string> notes;      // "stderr of rank 2 could not be written: …"
   std::vector<std::string> leftovers;  // what could not be ended: "pid 123 (python) on n1"
 

@@ -4,6 +4,7 @@
 #include "api/border.hpp"
 #include "api/start_options.hpp"
 #include "api/timeline.hpp"
+#include "base/clock.hpp"
 
 #include <cstdlib>
 #include <memory>
@@ -222,13 +223,20 @@ hvd_status hvd_set_step(uint64_t step) {
 }
 hvd_status hvd_set_epoch(uint64_t epoch) {
   return with_session("hvd_set_epoch", [=](Session& session) -> Outcome {
-    session.page().set_epoch(epoch);
+    session.page().set_epoch(epoch, libhvd::monotonic_ns());
     session.timeline().recorder()->mark(EventKind::epoch, epoch);
     return Done{};
   });
 }
 hvd_status hvd_add_samples(uint64_t samples) {
   return with_page("hvd_add_samples", [=](auto& page) { page.add_samples(samples); });
+}
+hvd_status hvd_set_metric(const char* name, double value) {
+  return with_session("hvd_set_metric", [=](Session& session) -> Outcome {
+    const Outcome set = session.page().set_metric(name == nullptr ? "" : name, value);
+    if (!set.ok()) return libhvd::with_context("hvd_set_metric", set.error());
+    return Done{};
+  });
 }
 
 hvd_status hvd_notice(uint32_t* bits, uint64_t* stop_at_step) {

@@ -1,6 +1,7 @@
 #include "api/session.hpp"
 
 #include "api/introduction.hpp"
+#include "base/clock.hpp"
 #include "base/host_name.hpp"
 #include "base/text.hpp"
 #include "hvd_contract/environment.h"
@@ -322,7 +323,7 @@ Session::~Session() {
   if (mpi_ && communicator_.find_failure()) mpi_->functions().abandon();
   communicator_.leave();
   bridge_.reset();
-  page_.set_left();
+  page_.set_left(monotonic_ns());
 }
 
 }  // namespace libhvd

@@ -170,12 +170,47 @@ void StatusPage::set_step(std::uint64_t step) {
   if (page() != nullptr) put(page()->step, step);
 }
 
-void StatusPage::set_epoch(std::uint64_t epoch) {
-  if (page() != nullptr) put(page()->epoch, epoch);
+void StatusPage::set_epoch(std::uint64_t epoch, std::uint64_t now_ns) {
+  if (page() == nullptr || (epoch_ && take(page()->epoch) == epoch)) return;
+  if (epoch_) close_epoch(now_ns);
+  put(page()->epoch, epoch);
+  epoch_ = Epoch{now_ns, take(page()->step), take(page()->samples)};
+}
+
+void StatusPage::close_epoch(std::uint64_t now_ns) {
+  const std::uint64_t over = take(page()->epochs_over);
+  const Writing writing(page()->epochs_sequence);
+  hvd_status_epoch& place = page()->epochs[over % HVD_STATUS_EPOCHS];
+  put(place.epoch, take(page()->epoch));
+  put(place.duration_ns, now_ns - epoch_->start_ns);
+  put(place.samples, take(page()->samples) - epoch_->samples);
+  put(page()->epochs_over, over + 1);
+  epoch_.reset();
 }
 
 void StatusPage::add_samples(std::uint64_t samples) {
   if (page() != nullptr) add(page()->samples, samples);
+}
+
+Outcome StatusPage::set_metric(std::string_view name, double value) {
+  if (name.empty()) return fail(HVD_ERROR_INVALID_ARGUMENT, "a metric needs a name");
+  if (name.size() >= HVD_STATUS_METRIC_NAME_SIZE) {
+    return fail(HVD_ERROR_INVALID_ARGUMENT,
+                "the metric's name \"" + std::string(name) + "\" is longer than " +
+                    std::to_string(HVD_STATUS_METRIC_NAME_SIZE - 1) + " bytes");
+  }
+  if (page() == nullptr) return Done{};
+  for (hvd_status_metric& metric : page()->metrics) {
+    const std::string_view known = field_text(metric.name);
+    if (!known.empty() && known != name) continue;
+    const Writing writing(page()->metrics_sequence);
+    put(metric.value, value);
+    if (known.empty()) put_text(metric.name, name);
+    return Done{};
+  }
+  return fail(HVD_ERROR_INVALID_ARGUMENT, "no room for the metric \"" + std::string(name) +
+                                              "\": there are " +
+                                              std::to_string(HVD_STATUS_METRICS) + " others");
 }
 
 void StatusPage::set_error(std::string_view text) {
@@ -186,8 +221,16 @@ void StatusPage::set_error(std::string_view text) {
   put(page()->error_length, static_cast<std::uint32_t>(std::min(text.size(), most)));
 }
 
-void StatusPage::set_left() {
-  if (page() != nullptr) put(page()->attached, 2u);
+// A program that goes on to an epoch after its last one has no such epoch.
+void StatusPage::set_left(std::uint64_t now_ns) {
+  if (page() == nullptr) return;
+  const std::uint64_t steps = take(page()->step);
+  const std::uint64_t samples = take(page()->samples);
+  const bool tells_progress = steps > 0 || samples > 0;
+  if (epoch_ && (!tells_progress || steps != epoch_->step || samples != epoch_->samples))
+    close_epoch(now_ns);
+  epoch_.reset();
+  put(page()->attached, 2u);
 }
 
 Notice StatusPage::notice() const {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -47,10 +48,14 @@ class StatusPage {
   void set_missing(std::string_view missing);
 
   void set_step(std::uint64_t step);
-  void set_epoch(std::uint64_t epoch);
+  // The epoch before is over, since `now_ns` by CLOCK_MONOTONIC.
+  void set_epoch(std::uint64_t epoch, std::uint64_t now_ns);
   void add_samples(std::uint64_t samples);
+  // Error: a name that is empty or too long, or one too many. The same without a page, but that
+  // there the number of names is not known.
+  Outcome set_metric(std::string_view name, double value);
   void set_error(std::string_view text);
-  void set_left();  // a clean hvd_shutdown
+  void set_left(std::uint64_t now_ns);  // a clean hvd_shutdown
 
   Notice notice() const;
 
@@ -60,8 +65,17 @@ class StatusPage {
  private:
   explicit StatusPage(Mapping mapping) : mapping_(std::move(mapping)) {}
   hvd_status_page* page() const { return reinterpret_cast<hvd_status_page*>(mapping_.data()); }
+  void close_epoch(std::uint64_t now_ns);
+
+  // The epoch in progress, and what was done before it.
+  struct Epoch {
+    std::uint64_t start_ns = 0;
+    std::uint64_t step = 0;
+    std::uint64_t samples = 0;
+  };
 
   Mapping mapping_;
+  std::optional<Epoch> epoch_;
 };
 
 }  // namespace libhvd

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
+from collections.abc import Callable
 
 import pytest
 
-from harness import Sandbox, program, read_bytes, wait_until
+from harness import BUILD, Running, Sandbox, program, read_bytes, wait_until
 
 
 def crashed(sandbox: Sandbox, *options: object, ranks: int = 4) -> object:
@@ -48,6 +49,57 @@ def test_only_the_last_20_lines_of_stderr_are_repeated(sandbox: Sandbox) -> None
 def test_a_good_run_ends_with_one_line(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "true").expect(0)
     assert re.fullmatch(r"hvdrun: 2 ranks ended well in .*\n", done.err_text)
+
+
+def test_a_good_run_with_libhvd_tells_of_its_host(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, BUILD / "bin/examples/digits", "--epochs", 12).expect(0)
+    *_, last = done.err_text.splitlines()
+    assert re.fullmatch(r"hvdrun:   \S+: [0-9.]+ cores busy, \d+ % of the time in collectives, "
+                        r"\d+ % waiting for the slowest rank", last), done
+    host, = done.report["hosts"]
+    assert host["ranks"] == [0, 1] and host["cpu_cores"] > 0 and host["gpus"] == []
+    assert host["collective_seconds"] >= host["waiting_seconds"]
+    for rank in done.report["ranks"]:
+        counters = rank["counters"]
+        assert counters["epochs_over"] == 12
+        assert [epoch["epoch"] for epoch in counters["epochs"]] == list(range(2, 12)), "the last ten"
+        assert all(epoch["seconds"] > 0 for epoch in counters["epochs"])
+        assert counters["steps"] == 12 * 23 and counters["metrics"].keys() == {"loss", "accuracy"}
+    samples = [sum(rank["counters"]["epochs"][i]["samples"] for rank in done.report["ranks"]) for i in range(10)]
+    assert samples == [1438] * 10, "each sample once an epoch"
+    assert done.report["stragglers"] is None
+
+
+def test_the_rank_that_others_wait_for_is_named(sandbox: Sandbox) -> None:
+    go = sandbox.files / "go"
+    running = sandbox.start("-np", 3, program("latecomer"), "--late", 1, "--until", go)
+    stack = waiting_table(sandbox, running)
+    wait_until(lambda: max(stack()) >= 1.5, "ranks that wait for longer than a second")
+    go.touch()
+    done = running.wait().expect(0)
+    assert re.search(r"rank 1 on \S+ is slow: others have waited \S+ s in collectives", done.err_text), done
+    assert done.report["stragglers"]["ranks"] == [1]
+
+
+def waiting_table(sandbox: Sandbox, running: Running) -> Callable[[], list[float]]:
+    """For how many seconds ranks wait in collectives, as hvdrun's table of states says it."""
+    def ask() -> list[float]:
+        running.signal(signal.SIGQUIT)
+        return [0.0] + [float(text) for text in re.findall(r"grad\.3\D*([0-9.]+) s", running.err.decode())]
+    wait_until(lambda: len(sandbox.ranks()) == 3, "the ranks")
+    return ask
+
+
+GPU = "GPU-00000000-0000-0000-0000-000000000001,0000:17:00.0,NVIDIA H200,150754820096,busy 75 31000000000"
+
+
+def test_the_use_of_gpus_is_in_the_report(sandbox: Sandbox) -> None:
+    """NVML is looked at after a second, so the rank runs until its report would have something."""
+    environment = {"LD_LIBRARY_PATH": str(BUILD / "lib/doubles"), "HVD_FAKE_NVML": GPU}
+    done = sandbox.run("-np", 1, "sleep", "1.6", env=environment).expect(0)
+    assert re.search(r"hvdrun:   \S+: 1 GPU 75 % busy, peak memory of one 31\.0 GB", done.err_text), done
+    gpu, = done.report["hosts"][0]["gpus"]
+    assert gpu == {"uuid": GPU.split(",")[0], "busy_percent": 75, "peak_memory_bytes": 31_000_000_000}
 
 
 @pytest.mark.core

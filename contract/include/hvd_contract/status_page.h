@@ -23,6 +23,9 @@
 #define HVD_STATUS_PAGE_SIZE 4096u
 #define HVD_STATUS_NAME_SIZE 256u
 #define HVD_STATUS_ERROR_SIZE 1536u
+#define HVD_STATUS_EPOCHS 10u           /* the latest ones that are over */
+#define HVD_STATUS_METRICS 6u           /* names of metrics */
+#define HVD_STATUS_METRIC_NAME_SIZE 24u /* with the NUL */
 
 /* Bits of hvd_status_page.notices: set by the agent, never cleared. */
 #define HVD_NOTICE_STOP 0x1u      /* please stop at the next step boundary */
@@ -30,6 +33,17 @@
 
 /* Bits of hvd_status_page.launcher_duties: what the launcher does, and the rank need not. */
 #define HVD_LAUNCHER_TELLS_STALLS 0x1u /* it says which ranks others wait for in a collective */
+
+typedef struct hvd_status_epoch {
+  uint64_t epoch; /* its number, as the program counts */
+  uint64_t duration_ns;
+  uint64_t samples; /* that this rank has trained on meanwhile */
+} hvd_status_epoch;
+
+typedef struct hvd_status_metric {
+  char name[HVD_STATUS_METRIC_NAME_SIZE]; /* "loss", NUL terminated, UTF-8 */
+  double value;
+} hvd_status_metric;
 
 typedef struct hvd_status_page {
   uint64_t magic;
@@ -64,7 +78,17 @@ typedef struct hvd_status_page {
   char background_name[HVD_STATUS_NAME_SIZE];    /* "allreduce grad.3", NUL terminated */
   char background_missing[HVD_STATUS_NAME_SIZE]; /* ranks that have not submitted it: "2,5-7" */
 
-  char rank_reserved[488];
+  /* How long epochs took. The one in progress is added when it is over: when the program goes on
+   * to another one, or leaves in good order. */
+  uint32_t epochs_sequence;  /* seqlock of the next two */
+  uint32_t metrics_sequence; /* seqlock of `metrics` */
+  uint64_t epochs_over;      /* how many there were; number i is at i % EPOCHS */
+  hvd_status_epoch epochs[HVD_STATUS_EPOCHS];
+
+  /* What the program says of itself (loss, accuracy), one place a name; "": there are no more. */
+  hvd_status_metric metrics[HVD_STATUS_METRICS];
+
+  char rank_reserved[40];
 
   /* The agent's section. */
   uint32_t notice_sequence; /* grows by one with each notice; also a futex word */

@@ -346,8 +346,19 @@ enum { HVD_BEST_NONE = 0, HVD_BEST_MIN = 1, HVD_BEST_MAX = 2 };
  * Under hvdrun these reach its status lines and its report; elsewhere they do nothing. */
 
 HVD_API hvd_status hvd_set_step(uint64_t step);       /* training steps done */
-HVD_API hvd_status hvd_set_epoch(uint64_t epoch);     /* the current epoch, counted from 0 */
 HVD_API hvd_status hvd_add_samples(uint64_t samples); /* this many more were trained on here */
+
+/* The current epoch, counted from 0. The one before is over then: hvdrun's report has how long each
+ * of the last ten took, and how many samples (hvd_add_samples) it had; `hvdrun scale` compares
+ * them. After the last epoch call it once more, with the number of epochs: else that one lasts
+ * until hvd_shutdown(), with all that is done in between. The same number again changes nothing. */
+HVD_API hvd_status hvd_set_epoch(uint64_t epoch);
+
+/* What the training has come to: "loss", "accuracy" (0 to 1) and others, at most 6 names of up to
+ * 23 bytes each; the last value of each stands in hvdrun's report. `hvdrun scale` compares those of
+ * the lowest rank that has set them, over numbers of ranks. NaN and infinities are values. Errors:
+ * a name that is null, empty or too long; more names. */
+HVD_API hvd_status hvd_set_metric(const char* name, double value);
 
 /* Bits of hvd_notice. */
 #define HVD_NOTICE_STOP 0x1u      /* please stop at a step boundary, see stop_at_step */

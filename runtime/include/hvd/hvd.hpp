@@ -463,6 +463,10 @@ inline void set_epoch(std::uint64_t epoch) {
 inline void add_samples(std::uint64_t samples) {
   detail::check(hvd_add_samples(samples));
 }
+// What the training has come to: "loss", "accuracy". See hvd_set_metric().
+inline void set_metric(const std::string& name, double value) {
+  detail::check(hvd_set_metric(name.c_str(), value));
+}
 
 // HVD_NOTICE_ bits that the launcher has set so far.
 inline std::uint32_t notice() {

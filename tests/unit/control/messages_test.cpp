@@ -1,5 +1,7 @@
 #include "control/messages.hpp"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 namespace hvdrun {
@@ -21,6 +23,7 @@ LaunchMessage example_launch() {
   rank.cpus = {4, 5};
   rank.numa_nodes = {1};
   m.ranks = {rank};
+  m.gpus = {"GPU-1", "MIG-2"};
   m.limits = {{RLIMIT_CORE, {0, RLIM_INFINITY}}};
   m.hold_master_port = true;
   m.kill_signal = 15;
@@ -49,6 +52,7 @@ TEST(Messages, LaunchComesThroughUnchanged) {
   EXPECT_EQ(got->ranks[0].cpus, sent.ranks[0].cpus);
   EXPECT_EQ(got->ranks[0].numa_nodes, sent.ranks[0].numa_nodes);
   EXPECT_TRUE(got->ranks[0].wants_input);
+  EXPECT_EQ(got->gpus, sent.gpus);
   EXPECT_TRUE(got->hold_master_port);
   EXPECT_EQ(got->kill_signal, 15);
   EXPECT_EQ(got->grace.count(), 250);
@@ -87,18 +91,41 @@ TEST(Messages, TheOthersComeThroughUnchanged) {
   exited.before_stop = true;
   exited.peak_memory_bytes = 1ull << 40;
   exited.last_error = "rank 1 has left";
+  exited.counters = {true, 5, 640, 2.5, 1.5, 12, {{11, 0.25, 64}}, {{"loss", std::nan("")}}};
   const auto got = parse<ExitedMessage>(pack(exited));
   ASSERT_TRUE(got);
   EXPECT_EQ(got->wait_status, 9);
   EXPECT_TRUE(got->before_stop);
   EXPECT_EQ(got->peak_memory_bytes, 1ull << 40);
   EXPECT_EQ(got->last_error, "rank 1 has left");
+  EXPECT_TRUE(got->counters.joined);
+  EXPECT_EQ(got->counters.steps, 5u);
+  EXPECT_EQ(got->counters.samples, 640u);
+  EXPECT_EQ(got->counters.collective_seconds, 2.5);
+  EXPECT_EQ(got->counters.waiting_seconds, 1.5);
+  EXPECT_EQ(got->counters.epochs_over, 12u);
+  ASSERT_EQ(got->counters.epochs.size(), 1u);
+  EXPECT_EQ(got->counters.epochs[0].epoch, 11u);
+  EXPECT_EQ(got->counters.epochs[0].seconds, 0.25);
+  EXPECT_EQ(got->counters.epochs[0].samples, 64u);
+  ASSERT_EQ(got->counters.metrics.size(), 1u);
+  EXPECT_EQ(got->counters.metrics[0].name, "loss");
+  EXPECT_TRUE(std::isnan(got->counters.metrics[0].value));
 
   EXPECT_EQ(parse<AbortedMessage>(pack(AbortedMessage{1, -7, "why"}))->code, -7);
   EXPECT_EQ(parse<FailedMessage>(pack(FailedMessage{"no", 127}))->exit_code, 127);
   EXPECT_EQ(parse<StopMessage>(pack(StopMessage{15, std::chrono::seconds(5)}))->grace.count(),
             5000);
-  EXPECT_EQ(parse<DoneMessage>(pack(DoneMessage{{"pid 1 (x)"}}))->leftovers.size(), 1u);
+  const auto done =
+      parse<DoneMessage>(pack(DoneMessage{{"pid 1 (x)"}, {{"GPU-1", 7, 62.5, true, 1ull << 36}}}));
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->leftovers.size(), 1u);
+  ASSERT_EQ(done->gpus.size(), 1u);
+  EXPECT_EQ(done->gpus[0].uuid, "GPU-1");
+  EXPECT_EQ(done->gpus[0].looks, 7u);
+  EXPECT_EQ(done->gpus[0].busy_percent, 62.5);
+  EXPECT_TRUE(done->gpus[0].busy_is_known);
+  EXPECT_EQ(done->gpus[0].peak_memory_bytes, 1ull << 36);
   const auto states = parse<StatesMessage>(pack(StatesMessage{
       {{3, 30, "R", 5, 1, "allreduce", 2.5, "broadcast w", 7.5, "1-2"}}, StatesPurpose::stalls}));
   ASSERT_TRUE(states);

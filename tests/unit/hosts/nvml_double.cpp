@@ -7,6 +7,8 @@
 //                        "MIG-" is a MIG device of the GPU before it (pci stays empty), which is
 //                        then in MIG mode; so is a GPU with the fifth field "mig". One with the
 //                        fifth field "lost" has no handle. Unset: no GPU.
+//                        "busy PERCENT USED" in the fifth field: how busy it is, and the memory in
+//                        use; without, idle with none. MIG devices do not tell how busy they are.
 //   HVD_FAKE_NVML_ERROR  nvmlInit_v2 fails with this number.
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +23,7 @@ namespace {
 
 constexpr int kSuccess = 0;
 constexpr int kInvalidArgument = 2;
+constexpr int kNotSupported = 3;
 constexpr int kNotFound = 6;
 constexpr int kInsufficientSize = 7;
 constexpr int kGpuIsLost = 15;
@@ -32,6 +35,8 @@ struct Device {
   unsigned long long memory = 0;
   bool mig = false;
   bool lost = false;
+  unsigned busy = 0;
+  unsigned long long used = 0;
   std::vector<Device> parts;
 };
 
@@ -49,6 +54,11 @@ struct Memory {
   unsigned long long total;
   unsigned long long free;
   unsigned long long used;
+};
+
+struct Utilization {
+  unsigned gpu;
+  unsigned memory;
 };
 
 std::vector<Device> devices;
@@ -70,6 +80,7 @@ Device read_device(const std::string& entry) {
   device.memory = std::strtoull(fields[3].c_str(), nullptr, 10);
   device.mig = fields[4] == "mig";
   device.lost = fields[4] == "lost";
+  std::sscanf(fields[4].c_str(), "busy %u %llu", &device.busy, &device.used);
   return device;
 }
 
@@ -130,7 +141,23 @@ HVD_EXPORT int nvmlDeviceGetName(Device* device, char* name, unsigned size) {
 }
 
 HVD_EXPORT int nvmlDeviceGetMemoryInfo(Device* device, Memory* memory) {
-  *memory = {device->memory, device->memory, 0};
+  *memory = {device->memory, device->memory - device->used, device->used};
+  return kSuccess;
+}
+
+HVD_EXPORT int nvmlDeviceGetHandleByUUID(const char* uuid, Device** found) {
+  for (auto& device : devices) {
+    if (device.uuid == uuid) *found = &device;
+    for (auto& part : device.parts)
+      if (part.uuid == uuid) *found = &part;
+    if (*found != nullptr) return kSuccess;
+  }
+  return kNotFound;
+}
+
+HVD_EXPORT int nvmlDeviceGetUtilizationRates(Device* device, Utilization* utilization) {
+  if (device->uuid.rfind("MIG-", 0) == 0) return kNotSupported;
+  *utilization = {device->busy, 0};
   return kSuccess;
 }
 

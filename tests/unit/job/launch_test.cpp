@@ -65,6 +65,25 @@ TEST(LaunchMessage, TellsAnAgentOfItsOwnRanksAndOfAllHosts) {
   EXPECT_FALSE(second.hold_master_port);
 }
 
+TEST(LaunchMessage, NamesTheGpusToLookAt) {
+  Plan plan = two_hosts();
+  plan.allocation.hosts[0].inventory.emplace();
+  plan.allocation.hosts[0].inventory->gpus = {
+      {"0", "GPU-a"}, {"1", "GPU-b"}, {"MIG-c", "GPU-c"}, {"3", ""}};
+  auto& ranks = plan.placement.hosts[0].ranks;
+  const auto gpus = [&](const JobSpec& spec) {
+    return launch_message(spec, plan, {}, context({}), 0).gpus;
+  };
+  EXPECT_EQ(gpus({}), std::vector<std::string>{}) << "no rank has one";
+  ranks[0].gpu = 1;
+  ranks[1].gpu = 2;
+  EXPECT_EQ(gpus({}), (std::vector<std::string>{"GPU-b", "MIG-c"}));
+  JobSpec spec;
+  spec.ranks_per_host = 1;
+  EXPECT_EQ(gpus(spec), (std::vector<std::string>{"GPU-a", "GPU-b", "MIG-c"}));
+  EXPECT_TRUE(launch_message(spec, plan, {}, context({}), 1).gpus.empty()) << "nobody has looked";
+}
+
 TEST(LaunchMessage, LeavesToAnotherHostWhatIsItsOwn) {
   JobSpec spec;
   spec.environment = {{"HOSTNAME", "mine"}};

@@ -1,8 +1,10 @@
 #include "../temporary_folder.hpp"
 #include "job/report_json.hpp"
 #include "job/report_text.hpp"
+#include "job/stragglers.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <fstream>
 
@@ -138,16 +140,116 @@ Report on_hosts(int hosts) {
 TEST(ReportText, HasATableOfTheHosts) {
   const auto lines = report_lines(on_hosts(2));
   ASSERT_EQ(lines.size(), 4u);
-  EXPECT_EQ(lines[1], "  HOST  RANKS  TIME       CPU     MEMORY");
-  EXPECT_EQ(lines[2], "  n1    0-1    1 min 0 s  1.00 s  1 MB");
-  EXPECT_EQ(lines[3], "  n2    2-3    3 min 0 s  5.00 s  3 MB");
+  EXPECT_EQ(lines[1], "  HOST  RANKS  TIME       CPU     CORES  MEMORY");
+  EXPECT_EQ(lines[2], "  n1    0-1    1 min 0 s  1.00 s  0.0    1 MB");
+  EXPECT_EQ(lines[3], "  n2    2-3    3 min 0 s  5.00 s  0.0    3 MB");
+}
+
+// As libhvd's ranks tell it.
+void let_wait(RankReport& rank, double seconds) {
+  rank.counters.joined = true;
+  rank.counters.waiting_seconds = seconds;
+  rank.counters.collective_seconds = 2 * seconds;
+}
+
+TEST(ReportText, HasColumnsForWhatLibhvdAndNvmlTell) {
+  auto report = on_hosts(2);
+  for (auto& rank : report.ranks) rank.seconds = 100;
+  let_wait(report.ranks[0], 20);
+  let_wait(report.ranks[1], 30);
+  report.gpus = {
+      {"n1", {{"GPU-1", 5, 80, true, 2'000'000'000}, {"GPU-2", 5, 90, true, 31'000'000'000}}}};
+  const auto lines = report_lines(report);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(
+      lines[1],
+      "  HOST  RANKS  TIME        CPU     CORES  MEMORY  COLLECTIVES  WAITING  GPU   GPU MEMORY");
+  EXPECT_EQ(
+      lines[2],
+      "  n1    0-1    1 min 40 s  1.00 s  0.0    1 MB    50 %         25 %     85 %  31.0 GB");
+  EXPECT_EQ(lines[3],
+            "  n2    2-3    1 min 40 s  5.00 s  0.1    3 MB    -            -        -     -");
+}
+
+TEST(ReportText, HasALineForOneHostWithLibhvd) {
+  auto report = on_hosts(1);
+  for (auto& rank : report.ranks) rank.seconds = 10;
+  let_wait(report.ranks[0], 1);
+  let_wait(report.ranks[1], 0.5);
+  report.gpus = {{"n1", {{"MIG-1", 5, 0, false, 2'000'000'000}}}};
+  const auto lines = report_lines(report);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1],
+            "  n1: 0.1 cores busy, 15 % of the time in collectives, 8 % waiting for the slowest "
+            "rank, 1 GPU, peak memory of one 2.0 GB");
+}
+
+TEST(Stragglers, AreTheRanksThatTheOthersWaitFor) {
+  auto report = on_hosts(2);
+  for (auto& rank : report.ranks) rank.seconds = 100;
+  for (const std::size_t rank : {0u, 1u, 3u}) let_wait(report.ranks[rank], 30);
+  let_wait(report.ranks[2], 0.2);
+  const auto found = find_stragglers(report.ranks);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->ranks, std::vector{2});
+  EXPECT_EQ(describe_stragglers(*found, report.ranks),
+            "rank 2 on n2 is slow: others have waited 30.00 s in collectives (30 % of their time), "
+            "it 0.20 s");
+  EXPECT_EQ(report_lines(report).back(), "  " + describe_stragglers(*found, report.ranks));
+}
+
+TEST(Stragglers, MayBeAllRanksOfAHost) {
+  auto report = on_hosts(2);
+  for (auto& rank : report.ranks) rank.seconds = 100;
+  for (const std::size_t rank : {0u, 1u}) let_wait(report.ranks[rank], 30);
+  for (const std::size_t rank : {2u, 3u}) let_wait(report.ranks[rank], 1);
+  const auto found = find_stragglers(report.ranks);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(describe_stragglers(*found, report.ranks),
+            "ranks 2-3 on n2 are slow: others have waited 30.00 s in collectives (30 % of their "
+            "time), they at most 1.00 s");
+}
+
+struct NoStragglers {
+  const char* why;
+  double seconds;
+  std::vector<double> waiting;
+};
+
+TEST(Stragglers, AreNotCalledOutLightly) {
+  for (const auto& [why, seconds, waiting] : std::vector<NoStragglers>{
+           {"one rank", 100, {30}},
+           {"nobody waits", 100, {0, 0, 0}},
+           {"all wait alike", 100, {30, 28, 31}},
+           {"in turn", 100, {30, 12, 31}},
+           {"less than a second", 3, {0.9, 0, 0.9}},
+           {"less than a tenth", 100, {9, 0, 9}},
+       }) {
+    std::vector<RankReport> ranks;
+    for (const double each : waiting) {
+      ranks.push_back(rank_report(static_cast<int>(ranks.size())));
+      ranks.back().seconds = seconds;
+      let_wait(ranks.back(), each);
+    }
+    EXPECT_FALSE(find_stragglers(ranks)) << why;
+  }
+}
+
+TEST(Stragglers, AreOnlyRanksThatUseLibhvd) {
+  std::vector<RankReport> ranks{rank_report(0), rank_report(1), rank_report(2)};
+  for (auto& rank : ranks) rank.seconds = 100;
+  let_wait(ranks[1], 30);
+  let_wait(ranks[2], 0);
+  const auto found = find_stragglers(ranks);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->ranks, std::vector{2});
 }
 
 TEST(ReportText, HasDashesForAHostThatWasLost) {
   auto report = on_hosts(2);
   report.ranks[2].exited = report.ranks[3].exited = false;
   const auto lines = report_lines(report);
-  EXPECT_NE(std::find(lines.begin(), lines.end(), "  n2    2-3    -          -       -"),
+  EXPECT_NE(std::find(lines.begin(), lines.end(), "  n2    2-3    -          -       -      -"),
             lines.end())
       << lines[2];
 }
@@ -206,6 +308,30 @@ TEST(ReportJson, HoldsAllOfItAndIsValidWhateverRanksPrint) {
   EXPECT_EQ(json["ranks"][0]["ended"], "stopped by hvdrun");
   EXPECT_EQ(json["ranks"][0]["signal"], "SIGTERM");
   EXPECT_EQ(json["ranks"][0]["gpu"], nullptr);
+}
+
+TEST(ReportJson, HoldsWhatRanksHaveCounted) {
+  auto report = good_job();
+  report.ranks[1].counters = {
+      true, 5, 640, 0.5, 0.25, 12, {{11, 0.5, 64}}, {{"loss", 0.5}, {"x", std::nan("")}}};
+  report.gpus = {{"n1", {{"GPU-1", 3, 60, true, 1000}, {"MIG-1", 3, 0, false, 2000}}}};
+  const auto json = nlohmann::json::parse(report_json(report));
+  EXPECT_EQ(json["ranks"][0]["counters"], nullptr);
+  const auto& counters = json["ranks"][1]["counters"];
+  EXPECT_EQ(counters["steps"], 5);
+  EXPECT_EQ(counters["samples"], 640);
+  EXPECT_EQ(counters["epochs_over"], 12);
+  EXPECT_EQ(counters["epochs"][0]["seconds"], 0.5);
+  EXPECT_EQ(counters["metrics"]["loss"], 0.5);
+  EXPECT_EQ(counters["metrics"]["x"], nullptr) << "JSON has no NaN";
+  const auto& host = json["hosts"][0];
+  EXPECT_EQ(host["host"], "n1");
+  EXPECT_EQ(host["cpu_cores"], 0.6);
+  EXPECT_EQ(host["waiting_seconds"], 0.25) << "of those that have told";
+  EXPECT_EQ(host["gpus"][0]["busy_percent"], 60);
+  EXPECT_EQ(host["gpus"][1]["busy_percent"], nullptr);
+  EXPECT_EQ(host["gpus"][1]["peak_memory_bytes"], 2000);
+  EXPECT_EQ(json["stragglers"], nullptr);
 }
 
 TEST(ReportJson, HoldsEveryTry) {

@@ -45,7 +45,7 @@ TEST(StatusPage, ShowsWhatTheRankDoes) {
   EXPECT_EQ(agent.page()->pid, static_cast<std::uint32_t>(::getpid()));
   EXPECT_EQ(agent.page()->attached, 1u);
 
-  status.set_epoch(3);
+  status.set_epoch(3, monotonic_ns());
   status.set_step(77);
   status.add_samples(10);
   status.add_samples(5);
@@ -70,8 +70,77 @@ TEST(StatusPage, ShowsWhatTheRankDoes) {
   EXPECT_EQ(agent.page()->error_length, HVD_STATUS_ERROR_SIZE - 1);
   EXPECT_EQ(agent.page()->error_sequence, 2u);
 
-  status.set_left();
+  status.set_left(monotonic_ns());
   EXPECT_EQ(agent.page()->attached, 2u);
+}
+
+TEST(StatusPage, KeepsHowLongEpochsTook) {
+  AgentPage agent;
+  auto attached = agent.attach();
+  ASSERT_TRUE(attached.ok());
+  const hvd_status_page& page = *agent.page();
+  attached->set_epoch(5, 100);
+  attached->add_samples(64);
+  EXPECT_EQ(page.epochs_over, 0u);
+  attached->set_epoch(5, 150);
+  EXPECT_EQ(page.epochs_over, 0u) << "the same one goes on";
+  attached->set_epoch(6, 300);
+  EXPECT_EQ(page.epochs_over, 1u);
+  EXPECT_EQ(page.epochs[0].epoch, 5u);
+  EXPECT_EQ(page.epochs[0].duration_ns, 200u);
+  EXPECT_EQ(page.epochs[0].samples, 64u);
+  EXPECT_EQ(page.epochs_sequence, 2u);
+  for (std::uint64_t epoch = 7; epoch <= 16; ++epoch) {
+    attached->add_samples(epoch);
+    attached->set_epoch(epoch, 300 + epoch);
+  }
+  EXPECT_EQ(page.epochs_over, 11u);
+  EXPECT_EQ(page.epochs[0].epoch, 15u) << "the latest ones stay";
+  EXPECT_EQ(page.epochs[0].samples, 16u);
+  EXPECT_EQ(page.epochs[1].epoch, 6u);
+}
+
+TEST(StatusPage, EndsTheLastEpochWithTheProgram) {
+  AgentPage agent;
+  auto attached = agent.attach();
+  ASSERT_TRUE(attached.ok());
+  attached->set_epoch(0, 100);
+  attached->set_step(1);
+  attached->set_left(400);
+  EXPECT_EQ(agent.page()->epochs_over, 1u);
+  EXPECT_EQ(agent.page()->epochs[0].duration_ns, 300u);
+}
+
+TEST(StatusPage, AnEpochAfterTheLastOneIsNone) {
+  AgentPage agent;
+  auto attached = agent.attach();
+  ASSERT_TRUE(attached.ok());
+  attached->set_epoch(0, 100);
+  attached->set_step(1);
+  attached->set_epoch(1, 200);
+  attached->set_left(400);
+  EXPECT_EQ(agent.page()->epochs_over, 1u);
+}
+
+TEST(StatusPage, HoldsMetricsByName) {
+  AgentPage agent;
+  auto attached = agent.attach();
+  ASSERT_TRUE(attached.ok());
+  EXPECT_TRUE(attached->set_metric("loss", 2.5).ok());
+  EXPECT_TRUE(attached->set_metric("accuracy", 0.5).ok());
+  EXPECT_TRUE(attached->set_metric("loss", std::nan("")).ok());
+  EXPECT_STREQ(agent.page()->metrics[0].name, "loss");
+  EXPECT_TRUE(std::isnan(agent.page()->metrics[0].value));
+  EXPECT_STREQ(agent.page()->metrics[1].name, "accuracy");
+  EXPECT_EQ(agent.page()->metrics[1].value, 0.5);
+  EXPECT_EQ(agent.page()->metrics_sequence % 2, 0u);
+  for (const char* name : {"c", "d", "e", "f"}) EXPECT_TRUE(attached->set_metric(name, 1).ok());
+  const auto one_too_many = attached->set_metric("g", 1);
+  ASSERT_FALSE(one_too_many.ok());
+  EXPECT_EQ(one_too_many.error().message, "no room for the metric \"g\": there are 6 others");
+  EXPECT_FALSE(attached->set_metric("", 1).ok());
+  EXPECT_TRUE(StatusPage().set_metric(std::string(23, 'x'), 1).ok());
+  EXPECT_FALSE(StatusPage().set_metric(std::string(24, 'x'), 1).ok());
 }
 
 TEST(StatusPage, BringsTheAgentsNotices) {

@@ -58,6 +58,7 @@ std::vector<std::pair<std::string, hvd_status>> call_all() {
       {"hvd_set_step", hvd_set_step(1)},
       {"hvd_set_epoch", hvd_set_epoch(1)},
       {"hvd_add_samples", hvd_add_samples(1)},
+      {"hvd_set_metric", hvd_set_metric("loss", 1)},
       {"hvd_notice", hvd_notice(&bits, &step)},
       {"hvd_time_left", hvd_time_left(&seconds)},
       {"hvd_shutdown", hvd_shutdown()},

@@ -1,0 +1,249 @@
+#include "commands/scale.hpp"
+
+#include "base/counted.hpp"
+#include "base/quote.hpp"
+#include "commands/scale_options.hpp"
+#include "commands/scale_runs.hpp"
+#include "scale/measure.hpp"
+#include "scale/numbers.hpp"
+#include "scale/study_files.hpp"
+#include "scale/study_table.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::size_t kLastLines = 12;
+constexpr const char* kInterrupted = "interrupted";
+
+void say(const std::string& text) {
+  std::fputs(("hvdrun scale: " + text).c_str(), stderr);
+}
+
+std::string read_file(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// Where the runs' reports and output lie: in the study's folder, or in one that goes away.
+class RunsFolder {
+ public:
+  static Result<RunsFolder> make(const std::filesystem::path& study) {
+    std::error_code error;
+    RunsFolder folder;
+    if (!study.empty()) {
+      folder.path_ = std::filesystem::absolute(study, error) / "runs";
+      std::filesystem::create_directories(folder.path_, error);
+      if (error)
+        return fail("cannot make " + folder.path_.string() + ": " + error.message(), kExitUsage);
+      return folder;
+    }
+    auto path = (std::filesystem::temp_directory_path(error) / "hvdrun-scale-XXXXXX").string();
+    if (::mkdtemp(path.data()) == nullptr) return fail_errno("cannot make " + path, errno);
+    folder.path_ = path;
+    folder.goes_away_ = true;
+    return folder;
+  }
+  RunsFolder(RunsFolder&& other) noexcept
+      : path_(std::move(other.path_)), goes_away_(std::exchange(other.goes_away_, false)) {}
+  RunsFolder& operator=(RunsFolder&&) = delete;
+  RunsFolder(const RunsFolder&) = delete;
+  RunsFolder& operator=(const RunsFolder&) = delete;
+  ~RunsFolder() {
+    std::error_code ignored;
+    if (goes_away_) std::filesystem::remove_all(path_, ignored);
+  }
+
+  RunFiles files(int size, int repeat) const {
+    const auto name = fmt::format("np{}-{}", size, repeat);
+    return {path_ / (name + ".json"), path_ / (name + ".log")};
+  }
+  std::filesystem::path check() const { return path_ / "check.log"; }
+
+ private:
+  RunsFolder() = default;
+
+  std::filesystem::path path_;
+  bool goes_away_ = false;
+};
+
+// "0.213 s an epoch, 6750 samples/s, loss 0.0312".
+std::string describe(const scale::Run& run) {
+  if (!run.trouble.empty())
+    return run.trouble == kInterrupted ? run.trouble : "failed: " + run.trouble;
+  std::string text = run.epoch_seconds ? scale::seconds_text(*run.epoch_seconds) + " an epoch"
+                                       : scale::seconds_text(run.wall_seconds);
+  if (run.throughput) text += ", " + scale::significant(*run.throughput) + " samples/s";
+  for (const auto& metric : run.metrics)
+    text += ", " + metric.name + " " + scale::significant(metric.value);
+  return text;
+}
+
+void show_last_lines(const std::string& output) {
+  std::size_t begin = output.size();
+  for (std::size_t lines = 0; begin > 0 && lines < kLastLines; ++lines) {
+    const auto newline = begin < 2 ? std::string::npos : output.rfind('\n', begin - 2);
+    begin = newline == std::string::npos ? 0 : newline + 1;
+  }
+  for (std::size_t at = begin; at < output.size();) {
+    const auto end = std::min(output.find('\n', at), output.size());
+    std::fputs(("  | " + output.substr(at, end - at) + "\n").c_str(), stderr);
+    at = end + 1;
+  }
+}
+
+bool can_show_blocks(const Environment& environment) {
+  for (const char* const name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string* const value = find_variable(environment, name);
+    if (value == nullptr || value->empty()) continue;
+    return value->find("UTF-8") != std::string::npos || value->find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
+class StudyMaker {
+ public:
+  StudyMaker(const ScaleOptions& options, ScaleRuns& runs, const RunsFolder& folder)
+      : options_(options), runs_(runs), folder_(folder) {}
+
+  // What would not start is found before hours of training. The exit code of hvdrun that says so.
+  Result<int> check() {
+    for (const int size : options_.sizes) {
+      HVD_TRY(const int code, runs_.check(size, folder_.check()));
+      const auto output = read_file(folder_.check());
+      std::error_code ignored;
+      std::filesystem::remove(folder_.check(), ignored);
+      if (code == kExitOk || runs_.stop_signal()) continue;
+      std::fputs(output.c_str(), stderr);
+      return code;
+    }
+    return kExitOk;
+  }
+
+  Result<scale::Study> run(const std::string& command) {
+    scale::Study study;
+    study.command = command;
+    study.sizes = options_.sizes;
+    study.repeats = options_.repeats;
+    study.epochs_dropped = options_.epochs_dropped;
+    const auto total = options_.sizes.size() * static_cast<std::size_t>(options_.repeats);
+    std::size_t number = 0;
+    // All sizes in turn, so that what changes on the machine meanwhile meets all of them.
+    for (int repeat = 1; repeat <= options_.repeats; ++repeat) {
+      for (const int size : options_.sizes) {
+        ++number;
+        if (study.interrupted || runs_.stop_signal()) {
+          study.interrupted = true;
+          continue;
+        }
+        if (has_failed(study, size)) continue;
+        begin(number, total, size);
+        HVD_TRY(scale::Run run, run_once(size, repeat));
+        end(run);
+        study.interrupted = runs_.stop_signal().has_value();
+        study.runs.push_back(std::move(run));
+      }
+    }
+    return study;
+  }
+
+ private:
+  // It would fail again, and maybe only after hours.
+  static bool has_failed(const scale::Study& study, int size) {
+    return std::any_of(study.runs.begin(), study.runs.end(), [&](const scale::Run& run) {
+      return run.size == size && !run.trouble.empty();
+    });
+  }
+
+  void begin(std::size_t number, std::size_t total, int size) const {
+    say(fmt::format("run {} of {}, {}:{}", number, total, counted(size, "rank"),
+                    options_.shows_output ? "\n" : " "));
+    std::fflush(stderr);
+  }
+
+  void end(const scale::Run& run) const {
+    const auto text = describe(run) + "\n";
+    if (options_.shows_output)
+      say(text);
+    else
+      std::fputs(text.c_str(), stderr);
+    const bool is_failure = !run.trouble.empty() && !stopped_;
+    if (is_failure && !options_.shows_output)
+      show_last_lines(read_file(folder_.files(run.size, run.repeat).output));
+  }
+
+  Result<scale::Run> run_once(int size, int repeat) {
+    const RunFiles files = folder_.files(size, repeat);
+    std::error_code ignored;
+    std::filesystem::remove(files.report, ignored);  // of an earlier study
+    scale::Run run;
+    run.size = size;
+    run.repeat = repeat;
+    HVD_TRY(run.exit_code, runs_.run(size, files));
+    stopped_ = runs_.stop_signal().has_value();
+    if (stopped_)
+      run.trouble = kInterrupted;
+    else if (run.exit_code != kExitOk)
+      run.trouble = fmt::format("exit code {}", run.exit_code);
+    // Without a report hvdrun itself has failed, and its exit code says so.
+    if (const auto report = read_file(files.report); !report.empty())
+      HVD_CHECK(scale::measure_report(report, options_.epochs_dropped, run));
+    if (options_.patterns.any())
+      scale::measure_output(read_file(files.output), options_.patterns, options_.epochs_dropped,
+                            run);
+    return run;
+  }
+
+  const ScaleOptions& options_;
+  ScaleRuns& runs_;
+  const RunsFolder& folder_;
+  bool stopped_ = false;
+};
+
+std::string command_line(const std::vector<std::string>& args) {
+  std::string line = "hvdrun scale";
+  for (const auto& word : args) line += " " + quote_if_needed(word);
+  return line;
+}
+
+int exit_code_of(const scale::Study& study, std::optional<int> stop_signal) {
+  if (stop_signal) return kExitSignalBase + *stop_signal;
+  for (const auto& run : study.runs)
+    if (run.exit_code != kExitOk) return run.exit_code;
+  return kExitOk;
+}
+
+}  // namespace
+
+Result<int> run_scale(const std::vector<std::string>& args, const Environment& environment) {
+  HVD_TRY(const ScaleOptions options, parse_scale_options(args));
+  if (options.help) {
+    std::fputs(scale_help().c_str(), stdout);
+    return std::fflush(stdout) == 0 ? kExitOk : kExitLauncher;
+  }
+  HVD_TRY(const RunsFolder folder, RunsFolder::make(options.folder));
+  ScaleRuns runs(options.job_options, options.command, options.shows_output);
+  StudyMaker maker(options, runs, folder);
+  HVD_TRY(const int checked, maker.check());
+  if (checked != kExitOk) return checked;
+  HVD_TRY(const scale::Study study, maker.run(command_line(args)));
+  const auto summary = scale::summarise(study);
+  std::fputs(("\n" + scale::study_text(summary, can_show_blocks(environment))).c_str(), stdout);
+  const bool is_shown = std::fflush(stdout) == 0;
+  if (!options.folder.empty()) {
+    HVD_CHECK(scale::write_study(study, summary, options.folder));
+    say("the study is in " + (options.folder / "scaling.html").string() + "\n");
+  }
+  const int code = exit_code_of(study, runs.stop_signal());
+  return code == kExitOk && !is_shown ? kExitLauncher : code;
+}
+
+}  // namespace hvdrun

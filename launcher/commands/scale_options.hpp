@@ -1,0 +1,31 @@
+// The command line of `hvdrun scale`.
+#pragma once
+
+#include "base/result.hpp"
+#include "scale/measure.hpp"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+struct ScaleOptions {
+  bool help = false;       // then the others are not complete
+  std::vector<int> sizes;  // ascending, each once
+  int repeats = 1;
+  int epochs_dropped = 1;
+  std::filesystem::path folder;  // for the files of the study; empty: none
+  scale::Patterns patterns;
+  bool shows_output = false;
+  std::vector<std::string> job_options;  // hvdrun's own, for each run
+  std::vector<std::string> command;      // the program and its arguments
+};
+
+// Options end where the program begins, as hvdrun's do. What is not an option of `scale` is taken
+// for hvdrun's, and judged by it. Errors: kExitUsage.
+Result<ScaleOptions> parse_scale_options(const std::vector<std::string>& args);
+
+std::string scale_help();
+
+}  // namespace hvdrun

@@ -1,0 +1,146 @@
+#include "commands/scale_runs.hpp"
+
+#include "base/fd.hpp"
+#include "base/signal_watch.hpp"
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr const char* kSelf = "/proc/self/exe";
+// How often what a run prints is shown.
+constexpr timespec kGlance{0, 50'000'000};
+
+// Shows what is appended to a file.
+class Follower {
+ public:
+  explicit Follower(const std::filesystem::path& file)
+      : file_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {}
+
+  void show() {
+    std::array<char, 4096> bytes;  // NOLINT: filled by read
+    for (;;) {
+      const ssize_t got = ::read(file_.get(), bytes.data(), bytes.size());
+      if (got <= 0) return;
+      for (ssize_t done = 0; done < got;) {
+        const ssize_t put =
+            ::write(STDERR_FILENO, bytes.data() + done, static_cast<std::size_t>(got - done));
+        if (put < 0 && errno != EINTR) return;
+        if (put > 0) done += put;
+      }
+    }
+  }
+
+ private:
+  Fd file_;
+};
+
+int exit_code_of(int wait_status) {
+  return WIFSIGNALED(wait_status) ? kExitSignalBase + WTERMSIG(wait_status)
+                                  : WEXITSTATUS(wait_status);
+}
+
+}  // namespace
+
+ScaleRuns::ScaleRuns(std::vector<std::string> options, std::vector<std::string> command,
+                     bool shows_output)
+    : options_(std::move(options)), command_(std::move(command)), shows_output_(shows_output) {
+  std::error_code ignored;
+  executable_ = std::filesystem::read_symlink(kSelf, ignored).string();
+  if (executable_.empty()) executable_ = "hvdrun";
+  sigemptyset(&watched_);
+  for (const int signal : not_ignored({SIGINT, SIGTERM, SIGHUP})) sigaddset(&watched_, signal);
+  sigaddset(&watched_, SIGCHLD);
+  ::signal(SIGCHLD, SIG_DFL);  // ignored, children would leave no exit code
+  ::sigprocmask(SIG_BLOCK, &watched_, &mask_before_);
+}
+
+ScaleRuns::~ScaleRuns() {
+  ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+}
+
+std::vector<std::string> ScaleRuns::words_for(int size,
+                                              const std::vector<std::string>& more) const {
+  std::vector<std::string> words{executable_};
+  words.insert(words.end(), options_.begin(), options_.end());
+  words.insert(words.end(), {"-np", std::to_string(size)});
+  words.insert(words.end(), more.begin(), more.end());
+  words.emplace_back("--");
+  words.insert(words.end(), command_.begin(), command_.end());
+  return words;
+}
+
+Result<int> ScaleRuns::check(int size, const std::filesystem::path& output) {
+  return run_child(words_for(size, {"--dry-run"}), output, false);
+}
+
+Result<int> ScaleRuns::run(int size, const RunFiles& files) {
+  return run_child(words_for(size, {"--report", files.report.string()}), files.output,
+                   shows_output_);
+}
+
+Result<int> ScaleRuns::run_child(std::vector<std::string> words,
+                                 const std::filesystem::path& output, bool shows_output) {
+  const Fd file(::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+  if (!file) return fail_errno("cannot write " + output.string(), errno);
+  HVD_TRY(const pid_t child, start(words, file.get()));
+  std::optional<Follower> follower;
+  if (shows_output) follower.emplace(output);
+  int status = 0;
+  for (;;) {
+    const pid_t ended = ::waitpid(child, &status, WNOHANG);
+    if (follower) follower->show();
+    if (ended == child) return exit_code_of(status);
+    if (ended < 0 && errno != EINTR) return fail_errno("cannot wait for a run", errno);
+    siginfo_t signal{};
+    const int got =
+        follower ? ::sigtimedwait(&watched_, &signal, &kGlance) : ::sigwaitinfo(&watched_, &signal);
+    if (got > 0) take_signal(signal, child);
+  }
+}
+
+Result<pid_t> ScaleRuns::start(std::vector<std::string>& words, int output) const {
+  std::vector<char*> arguments;
+  for (auto& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) return fail_errno("cannot start a run", errno);
+  if (child > 0) return child;
+  // It is to stop its ranks and go when we are killed.
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(kExitLauncher);
+  const int input = ::open("/dev/null", O_RDONLY);
+  if (input >= 0) ::dup2(input, STDIN_FILENO);
+  ::dup2(output, STDOUT_FILENO);
+  ::dup2(output, STDERR_FILENO);
+  ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+  ::execv(kSelf, arguments.data());
+  ::_exit(kExitLauncher);
+}
+
+// What a terminal sends, it sends to all of its foreground group; what anybody else sends is for us
+// alone, and we hand it on. hvdrun would take a second one for "at once".
+void ScaleRuns::take_signal(const siginfo_t& signal, pid_t child) {
+  if (signal.si_signo == SIGCHLD) return;
+  stop_signal_ = signal.si_signo;
+  if (signal.si_code != SI_KERNEL) ::kill(child, signal.si_signo);
+}
+
+std::optional<int> ScaleRuns::stop_signal() {
+  constexpr timespec kNow{};
+  siginfo_t signal{};
+  while (!stop_signal_ && ::sigtimedwait(&watched_, &signal, &kNow) > 0)
+    if (signal.si_signo != SIGCHLD) stop_signal_ = signal.si_signo;
+  return stop_signal_;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,209 @@
+"""`hvdrun scale`: a program at several numbers of ranks, compared."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from harness import BUILD, HVDRUN, TIME_LIMIT, Done, Running, Sandbox, wait_until
+
+DIGITS = BUILD / "bin/examples/digits"
+
+# Prints as a training does; at a size named in $FAILS it fails. By its first argument its loss depends on the size.
+TRAINER = """
+[ "$HVD_SIZE" = "$FAILS" ] && { echo "no memory left" >&2; exit 3; }
+[ "$HVD_RANK" = 0 ] || exit 0
+for rate in 1 50 70 60; do echo "rate $((rate * HVD_SIZE)) per second"; done
+echo "final loss 0.$((50 + $1 * HVD_SIZE))"
+"""
+
+
+def scale(sandbox: Sandbox, *arguments: object, **options: object) -> Done:
+    return start(sandbox, *arguments, **options).wait()
+
+
+def start(sandbox: Sandbox, *arguments: object, **options: object) -> Running:
+    # By way of env: the harness would put hvdrun's --report before "scale".
+    return sandbox.start(HVDRUN, "scale", *arguments, tool="/usr/bin/env", **options)
+
+
+def trainer(sandbox: Sandbox, *arguments: object, sizes: str = "1,2", drift: int = 0, fails: int = 0) -> Done:
+    return scale(sandbox, "-np", sizes, "--metric", "rate ([0-9.]+)", "--loss", "loss ([0-9.]+)", "--oversubscribe",
+                 *arguments, "sh", "-c", TRAINER, "trainer", drift, env={"FAILS": str(fails)})
+
+
+def study_of(folder: Path) -> dict:
+    return json.loads((folder / "scaling.json").read_text())
+
+
+class Page(HTMLParser):
+    """What refers to anything outside the page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.outside: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list) -> None:
+        self.outside += [f"{tag} {name}" for name, _ in attributes if name in ("src", "href", "srcset", "data")]
+        if tag in ("script", "link", "iframe", "img", "object"):
+            self.outside.append(tag)
+
+
+def test_the_digits_example_is_the_same_at_every_size(sandbox: Sandbox) -> None:
+    folder = sandbox.files / "study"
+    done = scale(sandbox, "-np", "2,1", "--repeat", 2, "--report", folder, DIGITS, "--epochs", 4).expect(0)
+    title, one, two, *_ = done.out_text.strip().splitlines()
+    assert title.split() == ["RANKS", "EPOCH", "SPREAD", "SAMPLES/S", "SPEED-UP", "EFFICIENCY", "LOSS", "ACCURACY"]
+    assert one.split()[0] == "1" and two.split()[0] == "2"
+    assert "warning" not in done.out_text, done
+    assert "epoch 1" not in done.out_text + done.err_text, "what runs print is not shown"
+    assert re.search(r"run 4 of 4, 2 ranks: .* s an epoch, .* samples/s, loss ", done.err_text), done
+
+    study = study_of(folder)
+    assert study["speedup_from"] == "samples_per_second" and study["baseline"] == 1
+    assert [run["ranks"] for run in study["runs"]] == [1, 2, 1, 2], "all sizes in turn"
+    for size in study["sizes"]:
+        assert size["runs"] == 2 and size["failed"] == 0
+        assert size["epoch_seconds"]["least"] > 0
+        # Each sample once an epoch, whatever the size.
+        assert size["samples_per_second"]["median"] > 0
+    losses = [size["metrics"]["loss"]["median"] for size in study["sizes"]]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+    assert all(run["epochs"] == 3 for run in study["runs"]), "the first of four is left out"
+
+    with open(folder / "scaling.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["ranks"] for row in rows] == ["1", "2"]
+    assert float(rows[0]["speedup_median"]) == 1
+    assert not Page((folder / "scaling.html").read_text()).outside, "the page needs nothing else"
+    svg = ElementTree.parse(folder / "scaling.svg").getroot()
+    texts = ["".join(text.itertext()) for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"ranks", "ideal"} <= set(texts) and any(text.startswith("Speed-up") for text in texts)
+    assert "epoch 1" in (folder / "runs/np2-1.log").read_text()
+    assert json.loads((folder / "runs/np2-2.json").read_text())["exit_code"] == 0
+
+
+def test_samples_a_second_from_what_a_program_prints(sandbox: Sandbox) -> None:
+    done = trainer(sandbox, "--repeat", 2, "--report", sandbox.files).expect(0)
+    sizes = study_of(sandbox.files)["sizes"]
+    assert [size["samples_per_second"]["median"] for size in sizes] == [60, 120], "the first one is dropped"
+    assert sizes[1]["speedup"]["median"] == 2 and sizes[1]["efficiency"]["median"] == 1
+    assert sizes[0]["metrics"]["loss"]["median"] == 0.5
+    assert "warning" not in done.out_text
+
+
+def test_a_loss_that_depends_on_the_size_is_a_warning(sandbox: Sandbox) -> None:
+    done = trainer(sandbox, "--repeat", 2, "--report", sandbox.files, drift=10).expect(0)
+    warning = "loss at 2 ranks (0.700) differs from that at 1 rank (0.600) by 16.7 %, more than over repeats"
+    assert f"warning: {warning}\n" in done.out_text, done
+    assert study_of(sandbox.files)["warnings"] == [warning]
+    assert warning in (sandbox.files / "scaling.html").read_text()
+
+
+def test_a_size_that_fails_is_in_the_table_and_not_tried_again(sandbox: Sandbox) -> None:
+    done = trainer(sandbox, "--repeat", 2, "--report", sandbox.files, sizes="1,2,3", fails=2).expect(3)
+    assert re.search(r"^2 +failed: exit code 3$", done.out_text, re.MULTILINE), done
+    assert re.search(r"^3 .* 3\.00 ", done.out_text, re.MULTILINE), "the others are compared all the same"
+    assert re.search(r"^  \| .*no memory left$", done.err_text, re.MULTILINE), done
+    study = study_of(sandbox.files)
+    assert [run["ranks"] for run in study["runs"]] == [1, 2, 3, 1, 3]
+    assert study["sizes"][1]["failed"] == 1 and study["sizes"][1]["speedup"] is None
+    ElementTree.parse(sandbox.files / "scaling.svg")
+
+
+def test_a_program_without_counters_is_told_how_to_have_more(sandbox: Sandbox) -> None:
+    done = scale(sandbox, "-np", "1,2", "true").expect(0)
+    assert done.out_text.splitlines()[1].split() == ["RANKS", "RUN", "SPREAD", "SPEED-UP", "EFFICIENCY"]
+    assert "hvd_set_epoch" in done.out_text and "--metric" in done.out_text
+    assert "--repeat" in done.out_text, "one run a size has no spread"
+
+
+def test_what_runs_print_can_be_shown(sandbox: Sandbox) -> None:
+    done = scale(sandbox, "-np", "1", "--show-output", "sh", "-c", "echo from the program").expect(0)
+    assert "from the program" in done.err_text
+    assert "from the program" not in done.out_text, "stdout is the table's"
+
+
+@pytest.mark.parametrize("arguments, code, said", [
+    (("-np", "1,two", "true"), 2, "-np needs numbers of ranks such as 1,2,4"),
+    (("-np", "1,2", "--frobnicate", "true"), 2, "unknown option --frobnicate"),
+    (("-np", "1,2", "no-such-program"), 127, "no-such-program"),
+    (("-np", "1,2", "-H", "localhost:1", "true"), 2, "2 ranks for 1 slot"),
+    (("-np", "1", "--report", "/proc/study", "true"), 2, "/proc/study"),
+])
+def test_what_cannot_work_is_said_before_anything_runs(sandbox: Sandbox, arguments: tuple, code: int,
+                                                       said: str) -> None:
+    done = scale(sandbox, *arguments).expect(code)
+    assert said in done.err_text, done
+    assert "run 1 of" not in done.err_text and not done.out_text
+
+
+def waiting_study(sandbox: Sandbox) -> Running:
+    """A study whose second size waits for ever."""
+    return start(sandbox, "-np", "1,2", "--report", sandbox.files, "--grace", "0.3", "sh", "-c",
+                 f'[ $HVD_SIZE = 1 ] || {{ echo $HVD_RANK >> {sandbox.files}/waiting; exec sleep 1000; }}')
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_study_tells_what_is_known(sandbox: Sandbox, number: signal.Signals) -> None:
+    running = waiting_study(sandbox)
+    wait_until(lambda: len(sandbox.lines_of("waiting")) == 2, "the second size")
+    running.signal(number)
+    done = running.wait().expect(128 + number)
+    assert re.search(r"^1 .* 1\.00 ", done.out_text, re.MULTILINE), done
+    assert "interrupted" in done.out_text
+    study = study_of(sandbox.files)
+    assert study["interrupted"] and study["runs"][1]["trouble"] == "interrupted"
+
+
+# Ranks that say when they have begun, and when they were asked to end.
+POLITE = """
+trap "echo $HVD_RANK >> ended; exit 0" TERM
+echo $HVD_RANK >> waiting
+while :; do sleep 0.05; done
+"""
+
+
+def test_ctrl_c_at_a_terminal_reaches_a_run_once(sandbox: Sandbox) -> None:
+    """The terminal sends it to the study and to its run; twice would be "at once"."""
+    words = sandbox.command([HVDRUN, "scale", "-np", 2, "--grace", 60, "sh", "-c", POLITE])
+    child = pexpect.spawn(words[0], words[1:], env=sandbox.environment({"TERM": "xterm"}), cwd=str(sandbox.files),
+                          timeout=TIME_LIMIT)
+    wait_until(lambda: len(sandbox.lines_of("waiting")) == 2, "both ranks")
+    child.sendintr()
+    child.expect("interrupted")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
+    assert len(sandbox.lines_of("ended")) == 2, "none was killed at once"
+
+
+def test_a_signal_for_the_study_reaches_its_run(sandbox: Sandbox) -> None:
+    running = start(sandbox, "-np", "2", "--grace", "60", "sh", "-c", POLITE)
+    wait_until(lambda: len(sandbox.lines_of("waiting")) == 2, "both ranks")
+    running.signal(signal.SIGINT)
+    running.wait().expect(130)
+    assert len(sandbox.lines_of("ended")) == 2, "none was killed at once"
+
+
+def test_a_killed_study_leaves_nothing(sandbox: Sandbox) -> None:
+    running = waiting_study(sandbox)
+    wait_until(lambda: len(sandbox.lines_of("waiting")) == 2, "the second size")
+    os.kill(running.pid, signal.SIGKILL)
+    running.process.wait()
+    wait_until(lambda: not sandbox.processes(), "the run to end")
+
+
+def test_help_names_its_options(sandbox: Sandbox) -> None:
+    done = scale(sandbox, "--help").expect(0)
+    assert "--repeat" in done.out_text and "--metric" in done.out_text

@@ -1,0 +1,92 @@
+// The agent's side of the status page; what ranks write there is put there by hand.
+#include "agent/status_pages.hpp"
+
+#include "../temporary_folder.hpp"
+
+#include <cstring>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+namespace hvdrun {
+namespace {
+
+// A rank's mapping of its page.
+class RanksPage {
+ public:
+  explicit RanksPage(const StatusPages& pages, std::size_t index) {
+    const auto place = pages.location(index);
+    const auto at = place.rfind('@');
+    const Fd file(::open(place.substr(0, at).c_str(), O_RDWR | O_CLOEXEC));
+    page_ = static_cast<hvd_status_page*>(::mmap(nullptr, HVD_STATUS_PAGE_SIZE,
+                                                 PROT_READ | PROT_WRITE, MAP_SHARED, file.get(),
+                                                 std::stol(place.substr(at + 1))));
+  }
+  ~RanksPage() { ::munmap(page_, HVD_STATUS_PAGE_SIZE); }
+  RanksPage(const RanksPage&) = delete;
+  RanksPage& operator=(const RanksPage&) = delete;
+
+  hvd_status_page* operator->() { return page_; }
+
+ private:
+  hvd_status_page* page_;
+};
+
+TEST(StatusPages, CountNothingForARankWithoutLibhvd) {
+  const TemporaryFolder folder;
+  const auto pages = StatusPages::create(folder.path(), 1);
+  ASSERT_TRUE(pages) << pages.error().message;
+  const RankCounters counters = pages->counters(0);
+  EXPECT_FALSE(counters.joined);
+  EXPECT_TRUE(counters.epochs.empty());
+  EXPECT_TRUE(counters.metrics.empty());
+}
+
+TEST(StatusPages, ReadWhatARankHasCounted) {
+  const TemporaryFolder folder;
+  const auto pages = StatusPages::create(folder.path(), 2);
+  ASSERT_TRUE(pages) << pages.error().message;
+  RanksPage page(*pages, 1);
+  page->attached = 2;
+  page->step = 7;
+  page->samples = 640;
+  page->collective_ns = 2'500'000'000;
+  page->waiting_ns = 1'500'000'000;
+  page->epochs_over = HVD_STATUS_EPOCHS + 2;
+  for (std::uint64_t i = 2; i < HVD_STATUS_EPOCHS + 2; ++i)
+    page->epochs[i % HVD_STATUS_EPOCHS] = {i + 100, 1'000'000'000 * i, 10 * i};
+  std::strcpy(page->metrics[0].name, "loss");
+  page->metrics[0].value = 0.25;
+  const RankCounters counters = pages->counters(1);
+  EXPECT_TRUE(counters.joined);
+  EXPECT_EQ(counters.steps, 7u);
+  EXPECT_EQ(counters.samples, 640u);
+  EXPECT_EQ(counters.collective_seconds, 2.5);
+  EXPECT_EQ(counters.waiting_seconds, 1.5);
+  EXPECT_EQ(counters.epochs_over, HVD_STATUS_EPOCHS + 2u);
+  ASSERT_EQ(counters.epochs.size(), HVD_STATUS_EPOCHS);
+  EXPECT_EQ(counters.epochs.front().epoch, 102u) << "the oldest that is there comes first";
+  EXPECT_EQ(counters.epochs.front().seconds, 2);
+  EXPECT_EQ(counters.epochs.back().samples, 10 * (HVD_STATUS_EPOCHS + 1u));
+  ASSERT_EQ(counters.metrics.size(), 1u);
+  EXPECT_EQ(counters.metrics[0].name, "loss");
+  EXPECT_EQ(counters.metrics[0].value, 0.25);
+}
+
+TEST(StatusPages, LeaveOutWhatIsBeingWritten) {
+  const TemporaryFolder folder;
+  const auto pages = StatusPages::create(folder.path(), 1);
+  ASSERT_TRUE(pages) << pages.error().message;
+  RanksPage page(*pages, 0);
+  page->epochs_over = 1;
+  page->epochs_sequence = 1;  // killed in the middle of it
+  page->step = 3;
+  const RankCounters counters = pages->counters(0);
+  EXPECT_TRUE(counters.epochs.empty());
+  EXPECT_EQ(counters.epochs_over, 0u);
+  EXPECT_EQ(counters.steps, 3u);
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,77 @@
+#include "commands/scale_options.hpp"
+
+#include <gmock/gmock.h>
+
+namespace hvdrun {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string error_of(const std::vector<std::string>& args) {
+  const auto options = parse_scale_options(args);
+  if (options) return "no error";
+  EXPECT_EQ(options.error().exit_code, kExitUsage);
+  return options.error().message;
+}
+
+TEST(ScaleOptions, AreItsOwnAndHvdruns) {
+  const auto options =
+      parse_scale_options({"-np", "4,1,2", "--verbose", "-H", "n1:4", "--repeat=3", "-xA=B",
+                           "--grace", "2", "--report", "out", "train", "--repeat", "7"});
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_THAT(options->sizes, ElementsAre(1, 2, 4));
+  EXPECT_EQ(options->repeats, 3);
+  EXPECT_EQ(options->epochs_dropped, 1);
+  EXPECT_EQ(options->folder, "out");
+  EXPECT_FALSE(options->patterns.any());
+  EXPECT_THAT(options->command, ElementsAre("train", "--repeat", "7"));
+  EXPECT_THAT(options->job_options,
+              testing::IsSupersetOf({"--verbose", "-H", "n1:4", "-xA=B", "--grace", "2"}));
+}
+
+TEST(ScaleOptions, EndAtTwoDashes) {
+  const auto options = parse_scale_options({"-np1", "--", "--repeat"});
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_THAT(options->sizes, ElementsAre(1));
+  EXPECT_THAT(options->job_options, IsEmpty());
+  EXPECT_THAT(options->command, ElementsAre("--repeat"));
+}
+
+TEST(ScaleOptions, TakeExpressions) {
+  const auto options =
+      parse_scale_options({"--num-proc=1,2", "--metric", "r ([0-9]+)", "--drop-epochs", "0",
+                           "--show-output", "--loss=l=(.*)", "train"});
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_TRUE(options->patterns.throughput);
+  EXPECT_TRUE(options->patterns.loss);
+  EXPECT_FALSE(options->patterns.accuracy);
+  EXPECT_EQ(options->epochs_dropped, 0);
+  EXPECT_TRUE(options->shows_output);
+}
+
+TEST(ScaleOptions, SayWhatIsWrong) {
+  EXPECT_EQ(error_of({"train"}), "hvdrun scale needs the numbers of ranks to run with: -np 1,2,4");
+  EXPECT_THAT(error_of({"-np", "1,2"}), HasSubstr("needs a program to run"));
+  EXPECT_EQ(error_of({"-np"}), "-np needs a value");
+  EXPECT_THAT(error_of({"-np", "1,,2", "train"}),
+              HasSubstr("-np needs numbers of ranks such as 1,2,4"));
+  EXPECT_THAT(error_of({"-np", "0", "train"}), HasSubstr("-np needs numbers of ranks"));
+  EXPECT_EQ(error_of({"-np", "2,1,2", "train"}), "-np has 2 twice");
+  EXPECT_THAT(error_of({"-np", "1", "--repeat", "0", "train"}), HasSubstr("--repeat "));
+  EXPECT_THAT(error_of({"-np", "1", "--metric", "rate", "train"}),
+              HasSubstr("--metric \"rate\" has no group"));
+  EXPECT_THAT(error_of({"-np", "1", "--dry-run", "train"}), HasSubstr("--dry-run makes no sense"));
+  EXPECT_THAT(error_of({"-np", "1", "--explain", "train"}), HasSubstr("--explain makes no sense"));
+}
+
+TEST(ScaleOptions, AreExplained) {
+  const auto options = parse_scale_options({"-np", "1", "--help", "nonsense"});
+  ASSERT_TRUE(options);
+  EXPECT_TRUE(options->help);
+  EXPECT_THAT(scale_help(), HasSubstr("usage: hvdrun scale"));
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,93 @@
+// That the picture is well-formed XML is seen by tests/e2e/test_scale.py, with an XML parser.
+#include "scale/chart.hpp"
+
+#include "made_study.hpp"
+#include "scale/page.hpp"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+
+namespace hvdrun::scale {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string svg_of(const Study& study) {
+  return study_svg(summarise(study), true);
+}
+
+int count(const std::string& text, const std::string& what) {
+  int found = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+TEST(Chart, HasThreePlotsWithTheirIdeal) {
+  const auto svg = svg_of(made_study());
+  EXPECT_THAT(svg, AllOf(HasSubstr("Time of an epoch"), HasSubstr("Throughput"),
+                         HasSubstr("Speed-up"), HasSubstr("prefers-color-scheme:dark")));
+  EXPECT_EQ(count(svg, "class=\"ideal\""), 4) << "with the legend's";
+  EXPECT_EQ(count(svg, "class=\"point\""), 10);
+  EXPECT_EQ(count(svg, "class=\"range\""), 3) << "at 2 ranks, in each plot";
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+}
+
+TEST(Chart, HasNoPlotOfWhatIsNotKnown) {
+  Study study = made_study();
+  for (auto& run : study.runs) {
+    run.throughput.reset();
+    run.epoch_seconds.reset();
+  }
+  EXPECT_THAT(svg_of(study), AllOf(HasSubstr("Time of a run"), Not(HasSubstr("Throughput"))));
+}
+
+TEST(Chart, IsDrawnOfOneSizeAndOfNone) {
+  Study study = made_study();
+  study.runs = {made_run(2, 1, 5, 1000, 0.5)};
+  EXPECT_THAT(svg_of(study), AllOf(HasSubstr("times as fast as 2 ranks"), Not(HasSubstr("nan"))));
+  study.runs = {failed_run(1)};
+  EXPECT_THAT(svg_of(study), AllOf(HasSubstr("not known"), Not(HasSubstr("nan"))));
+}
+
+TEST(Chart, IsLogarithmicWhereSizesAreFarApart) {
+  Study study;
+  for (int size = 1; size <= 512; size *= 2) {
+    study.sizes.push_back(size);
+    study.runs.push_back(made_run(size, 1, 100.0 / size, 1000, 0.5));
+  }
+  const auto svg = svg_of(study);
+  EXPECT_THAT(svg, AllOf(HasSubstr(">1000<"), HasSubstr(">512<"), Not(HasSubstr("nan"))));
+  EXPECT_THAT(svg, Not(HasSubstr("class=\"value\""))) << "ten numbers would lie on each other";
+}
+
+TEST(Chart, LeavesOutWhatIsNotANumber) {
+  Study study = made_study();
+  study.runs[4].epoch_seconds = std::nan("");
+  EXPECT_THAT(svg_of(study), Not(HasSubstr("nan")));
+}
+
+TEST(Page, NeedsNothingElse) {
+  Study study = made_study();
+  study.command = "hvdrun scale <train> & co";
+  study.runs[2].metrics[0].value = study.runs[5].metrics[0].value = 1;
+  const auto html = study_page(study, summarise(study));
+  EXPECT_THAT(html, AllOf(HasSubstr("&lt;train&gt; &amp; co"), HasSubstr("<svg"),
+                          HasSubstr("<td>4.00 s</td>"), HasSubstr("loss at 4 ranks (1.00) differs"),
+                          HasSubstr("5.00 s to 5.50 s")));
+  for (const char* const other : {"<script", "src=", "href=", "url(", "@import"})
+    EXPECT_THAT(html, Not(HasSubstr(other)));
+}
+
+TEST(Page, SaysWhatFailed) {
+  Study study = made_study();
+  study.runs = {made_run(1, 1, 5, 1000, 0.5), failed_run(2)};
+  const auto html = study_page(study, summarise(study));
+  EXPECT_THAT(html, AllOf(HasSubstr("failed: exit code 3"), HasSubstr("not run"),
+                          Not(HasSubstr("warnings\">"))));
+}
+
+}  // namespace
+}  // namespace hvdrun::scale

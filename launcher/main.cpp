@@ -14,6 +14,7 @@
 #include "job/job.hpp"
 #include "job/plan.hpp"
 #include "job/report_json.hpp"
+#include "job/requeue.hpp"
 #include "placement/placement_json.hpp"
 #include "placement/placement_table.hpp"
 #include "remote/remote_agent.hpp"
@@ -85,12 +86,17 @@ Result<int> run(const JobSpec& spec, const JobContext& context) {
     for (const auto& line : plan_lines(spec, plan)) say(line);
   if (!spec.report_file.empty()) HVD_CHECK(check_report_file(spec.report_file));
   HVD_TRY(const Report report, run_job(spec, std::move(plan), context));
-  if (spec.report_file.empty()) return report.exit_code;
-  if (auto written = write_report(report, spec.report_file); !written) {
-    say(written.error().message);
-    if (report.exit_code == kExitOk) return kExitLauncher;
-  }
-  return report.exit_code;
+  int code = report.exit_code;
+  const auto check = [&code](const Result<void>& done) {
+    if (done) return;
+    say(done.error().message);
+    if (code == kExitOk) code = kExitLauncher;
+  };
+  if (!spec.report_file.empty()) check(write_report(report, spec.report_file));
+  const auto requeue = plan_requeue(spec, report, context.environment);
+  if (!requeue.note.empty()) say(requeue.note);
+  if (!requeue.job.empty()) check(requeue_job(requeue.job, context.environment));
+  return code;
 }
 
 int main(int argc, char** argv) {

@@ -169,6 +169,7 @@ RankCounters StatusPages::counters(std::size_t index) const {
   counters.waiting_seconds = seconds_of(load(from.waiting_ns));
   std::tie(counters.epochs_over, counters.epochs) =
       read_guarded(from.epochs_sequence, [&] { return read_epochs(from); });
+  counters.had_to_stop = load(from.had_to_stop) != 0;
   counters.metrics = read_guarded(from.metrics_sequence, [&] { return read_metrics(from); });
   return counters;
 }

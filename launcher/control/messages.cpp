@@ -120,7 +120,8 @@ static Json counters_json(const RankCounters& counters) {
           {"waiting_seconds", counters.waiting_seconds},
           {"epochs_over", counters.epochs_over},
           {"epochs", std::move(epochs)},
-          {"metrics", std::move(metrics)}};
+          {"metrics", std::move(metrics)},
+          {"had_to_stop", counters.had_to_stop}};
 }
 
 static RankCounters counters_of(const Json& json) {
@@ -134,6 +135,7 @@ static RankCounters counters_of(const Json& json) {
   for (const auto& epoch : json.at("epochs"))
     counters.epochs.push_back({epoch.at(0).get<std::uint64_t>(), epoch.at(1).get<double>(),
                                epoch.at(2).get<std::uint64_t>()});
+  json.at("had_to_stop").get_to(counters.had_to_stop);
   for (const auto& metric : json.at("metrics"))
     counters.metrics.push_back({text_of(metric.at(0)), metric.at(1).get<double>()});
   return counters;

@@ -157,8 +157,9 @@ Result<std::vector<HostRequest>> parse_hostfile(std::string_view text, const std
 }
 
 Result<std::vector<HostRequest>> read_hostfile(const std::filesystem::path& file) {
-  HVD_TRY(const std::string text,
-          read_file(file, kLargestFile, "--hostfile: cannot read " + quote_if_needed(file.string())));
+  HVD_TRY(
+      const std::string text,
+      read_file(file, kLargestFile, "--hostfile: cannot read " + quote_if_needed(file.string())));
   return parse_hostfile(text, quote_if_needed(file.string()));
 }
 

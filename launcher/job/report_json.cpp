@@ -45,7 +45,8 @@ Json counters_json(const RankCounters& counters) {
           {"waiting_seconds", counters.waiting_seconds},
           {"epochs_over", counters.epochs_over},
           {"epochs", std::move(epochs)},
-          {"metrics", std::move(metrics)}};
+          {"metrics", std::move(metrics)},
+          {"had_to_stop", counters.had_to_stop}};
 }
 
 Json gpu_json(const GpuUse& gpu) {

@@ -28,6 +28,7 @@ struct RankCounters {
   std::uint64_t epochs_over = 0;    // how many there were
   std::vector<EpochCounts> epochs;  // the latest of them, in order
   std::vector<MetricValue> metrics;
+  bool had_to_stop = false;  // before the program's end, and not by its own wish
 };
 
 // One GPU of a host, as NVML has shown it every now and then while the ranks ran.

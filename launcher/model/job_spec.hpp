@@ -109,6 +109,7 @@ struct JobSpec {
   RemoteSpec remote;
   CollectiveSpec collectives;
   int max_restarts = 0;  // how often a job that failed is started again
+  int max_requeues = 0;  // how often one that had to stop goes back into SLURM's queue
   std::chrono::milliseconds start_timeout{30000};
   OutputSpec output;
   InputSpec input;

@@ -222,6 +222,10 @@ void StatusPage::set_error(std::string_view text) {
 }
 
 // A program that goes on to an epoch after its last one has no such epoch.
+void StatusPage::set_had_to_stop() {
+  if (page() != nullptr) put(page()->had_to_stop, 1U);
+}
+
 void StatusPage::set_left(std::uint64_t now_ns) {
   if (page() == nullptr) return;
   const std::uint64_t steps = take(page()->step);

@@ -55,6 +55,7 @@ class StatusPage {
   // there the number of names is not known.
   Outcome set_metric(std::string_view name, double value);
   void set_error(std::string_view text);
+  void set_had_to_stop();               // the ranks have agreed to, before the program's end
   void set_left(std::uint64_t now_ns);  // a clean hvd_shutdown
 
   Notice notice() const;

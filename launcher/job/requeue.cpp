@@ -1,0 +1,56 @@
+#include "job/requeue.hpp"
+
+#include "slurm/queue/slurm_command.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+bool had_to_stop(const Report& report) {
+  return report.exit_code == kExitOk &&
+         std::any_of(report.ranks.begin(), report.ranks.end(),
+                     [](const RankReport& rank) { return rank.counters.had_to_stop; });
+}
+
+int number_of(const std::string* text) {
+  int number = 0;
+  if (text != nullptr) std::from_chars(text->data(), text->data() + text->size(), number);
+  return number;
+}
+
+}  // namespace
+
+Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environment& environment) {
+  if (spec.max_requeues == 0 || !had_to_stop(report)) return {};
+  const auto* job = find_variable(environment, "SLURM_JOB_ID");
+  if (job == nullptr)
+    return {{},
+            "the program stopped before its end; this is no SLURM job that could go back into "
+            "the queue"};
+  const int before = number_of(find_variable(environment, "SLURM_RESTART_COUNT"));
+  if (before >= spec.max_requeues)
+    return {{},
+            fmt::format("the program stopped before its end; job {} has been back in the queue "
+                        "{} times, as often as --max-requeues allows",
+                        *job, before)};
+  return {*job, fmt::format("the program stopped before its end; job {} goes back into the queue "
+                            "({} of {})",
+                            *job, before + 1, spec.max_requeues)};
+}
+
+Result<void> requeue_job(const std::string& job, const Environment& environment) {
+  ProgramRequest request;
+  request.command = {"scontrol", "requeue", job};
+  request.environment = query_environment(environment);
+  HVD_TRY(const auto end, run_slurm(std::move(request)));
+  if (end.code == 0) return {};
+  return fail(fmt::format("job {} cannot go back into the queue: {}; submit it again to go on", job,
+                          complaint(end)));
+}
+
+}  // namespace hvdrun

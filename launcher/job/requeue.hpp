@@ -1,0 +1,27 @@
+// Back into SLURM's queue: a job that had to stop before its program's end goes on later.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/result.hpp"
+#include "model/job_spec.hpp"
+#include "model/report.hpp"
+
+#include <string>
+
+namespace hvdrun {
+
+struct Requeue {
+  std::string job;   // SLURM's id; empty: the job is not to go back
+  std::string note;  // for the user, one line; empty: there is nothing to say
+};
+
+// Whether a job that ended so goes back into the queue: all its ranks ended well, and those that
+// use libhvd had agreed to stop (hvd_agree_stop) on a signal, the launcher's notice, or because the
+// time was nearly up. A pure function. SLURM_RESTART_COUNT says how often it has been back.
+Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environment& environment);
+
+// scontrol requeue, blocking. SLURM ends the job's processes then, this one among them. Error:
+// scontrol's words, what to do.
+Result<void> requeue_job(const std::string& job, const Environment& environment);
+
+}  // namespace hvdrun

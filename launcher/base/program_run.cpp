@@ -34,8 +34,7 @@ ProgramRun::ProgramRun(const EventLoop& loop, std::string input,
                   end_.timed_out = true;
                   ::kill(pid_, SIGKILL);
                   // Somebody else may hold its streams open; they are of no use any more.
-                  for (Source* source : {&in_, &out_, &err_}) source->event.reset();
-                  for (Source* source : {&in_, &out_, &err_}) source->fd.reset();
+                  for (Source* source : {&in_, &out_, &err_}) source->close();
                   look_for_end();
                 }),
       end_check_(loop, [this] { look_for_end(); }) {}
@@ -74,6 +73,14 @@ Result<void> ProgramRun::watch(const EventLoop& loop, Pipe in, Pipe out, Pipe er
   return {};
 }
 
+// The event first: the loop must not know a descriptor whose number others may get. reset() alone
+// would keep it as long as its callback runs, which is what calls us.
+void ProgramRun::Source::close() {
+  if (event) event.disable();
+  event.reset();
+  fd.reset();
+}
+
 void ProgramRun::write_input() {
   const ssize_t count = input_.size() == written_ ? 0
                                                   : ::write(in_.fd.get(), input_.data() + written_,
@@ -81,8 +88,7 @@ void ProgramRun::write_input() {
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (count > 0) written_ += static_cast<std::size_t>(count);
   if (count > 0 && written_ < input_.size()) return;
-  in_.event.reset();  // all is written, or the program reads no more
-  in_.fd.reset();
+  in_.close();  // all is written, or the program reads no more
 }
 
 void ProgramRun::read_from(Source& source, std::string& text) {
@@ -93,8 +99,7 @@ void ProgramRun::read_from(Source& source, std::string& text) {
     if (text.size() < kMostOutput) text.append(bytes.data(), static_cast<std::size_t>(count));
     return;
   }
-  source.event.reset();
-  source.fd.reset();
+  source.close();
   if (!out_.fd && !err_.fd) look_for_end();
 }
 

@@ -47,6 +47,7 @@ class ProgramRun {
   struct Source {
     Fd fd;
     FdEvent event;
+    void close();
   };
   Result<void> watch(const EventLoop& loop, Pipe in, Pipe out, Pipe err);
   void read_from(Source& source, std::string& text);

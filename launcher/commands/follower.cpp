@@ -60,7 +60,7 @@ Follower::Follower(const JobId& id, const Environment& environment, bool with_ou
 }
 
 Result<int> Follower::run() {
-  ask();
+  ask_timer_.start(milliseconds(0));
   loop_.run();
   return std::move(result_);
 }

@@ -38,9 +38,12 @@ const OuterEnd* outer_end(std::string_view state) {
   return nullptr;
 }
 
+// slurmstepd's "signal" for a batch script whose output file it could not open.
+constexpr int kNoOutputFile = 53;
+
 // Signals that there are: for "out of memory" SLURM has 125.
 bool is_signal(int number) {
-  return number > 0 && number < NSIG;
+  return number > 0 && number < NSIG && number != kNoOutputFile;
 }
 
 std::string_view cut(std::string_view& from, char end) {
@@ -76,6 +79,9 @@ std::string end_text(const JobEnd& end) {
   if (end.state == "COMPLETED") return "ended well" + after;
   if (end.exit && is_signal(end.exit->signal))
     return "was ended by " + signal_name(end.exit->signal) + after;
+  if (end.exit && end.exit->signal == kNoOutputFile)
+    return "failed before it began" + after +
+           ": SLURM could not open its output file on the host (does the folder exist there?)";
   if (end.exit && end.exit->code != 0)
     return "failed with exit code " + std::to_string(end.exit->code) + after;
   return "failed" + after + "; SLURM calls it " + escape(end.state) +

@@ -15,6 +15,9 @@ namespace {
 constexpr char kFieldEnd = '\x1f';
 constexpr char kRecordEnd = '\x1e';
 
+// What slurmctld gives a running job where neither it nor its partition has a limit: a year.
+constexpr std::chrono::seconds kNoLimit{365 * 86400};
+
 template <class Number>
 std::optional<Number> number(std::string_view text) {
   Number value = 0;
@@ -87,6 +90,10 @@ std::string_view cut(std::string_view& from, char end) {
 JobRecord parse_job(std::string_view line) {
   JobRecord job;
   for (const auto& field : kFields) field.take(job, cut(line, kFieldEnd));
+  if (job.limit && *job.limit >= kNoLimit) {
+    job.limit.reset();
+    job.left.reset();
+  }
   return job;
 }
 

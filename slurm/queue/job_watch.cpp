@@ -73,6 +73,10 @@ JobWatch::Lines JobWatch::take_job(const JobRecord& job, Moment now) {
   job_ = job;
   if (phase != JobPhase::pending) has_started_ = true;
   if (phase == JobPhase::ended) {
+    const bool was_told = said_ && phase_of(said_->state) == JobPhase::running;
+    if (!was_told && !job.hosts.empty() && job.start)
+      lines.push_back(name() + " ran on " + escape(job.hosts) + " from " +
+                      moment_text(*job.start, now.wall));
     const auto end = end_of(job);
     end_ = {exit_code_of(end), name() + " " + end_text(end), true};
     return lines;

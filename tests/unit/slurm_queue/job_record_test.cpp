@@ -47,6 +47,9 @@ TEST(JobRecord, HoldsWhatSqueueSays) {
   const auto& failed = jobs[1];
   EXPECT_THAT(failed.exit, Optional(ExitStatus{3, 0}));
   EXPECT_THAT(failed.start, Optional(1795343136));
+  EXPECT_THAT(failed.elapsed, Optional(seconds(3)));
+  EXPECT_THAT(failed.limit, Eq(std::nullopt)) << "a year is none";
+  EXPECT_THAT(failed.left, Eq(std::nullopt));
   EXPECT_EQ(failed.hosts, "n1");
   EXPECT_EQ(failed.std_out, "/home/user/out-%j-%x.txt");
   EXPECT_EQ(failed.command, "/home/user/s.sh a b c");

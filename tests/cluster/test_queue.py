@@ -1,0 +1,416 @@
+"""hvdrun jobs, follow and cancel: jobs in SLURM's queue, from the login host, as an ordinary user."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from cluster import Cluster, wait_until
+from harness import BUILD, SOAK
+
+HVDRUN = BUILD / "bin/hvdrun"
+LIMIT_S = 60.0
+
+
+class Follow:
+    """A `hvdrun follow` that goes on; its streams go to files."""
+
+    def __init__(self, cluster: Cluster, folder: Path, words: tuple[object, ...], **options: object) -> None:
+        self._out, self._err = folder / "follow.out", folder / "follow.err"
+        with open(self._out, "wb") as out, open(self._err, "wb") as err:
+            self.process = cluster.start(HVDRUN, "follow", *words, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                         **options)
+
+    @property
+    def out(self) -> str:
+        return self._out.read_text()
+
+    @property
+    def err(self) -> str:
+        return self._err.read_text()
+
+    def wait_for(self, text: str, stream: str = "err") -> None:
+        wait_until(lambda: text in getattr(self, stream) or self.process.poll() is not None, f"{text!r} on std{stream}")
+        assert text in getattr(self, stream), f"follow ended without {text!r}: {self.out}{self.err}"
+
+    def end(self) -> int:
+        try:
+            return self.process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"follow does not end: {self.out}{self.err}") from None
+        finally:
+            self.process.kill()
+            self.process.wait()
+
+
+class Queue:
+    """What a test does with SLURM, as `user` on the login host, in a folder of its own."""
+
+    def __init__(self, cluster: Cluster, shared: Path, tmp_path: Path) -> None:
+        self.cluster, self.shared, self._tmp = cluster, shared, tmp_path
+        self._follows: list[Follow] = []
+
+    def submit(self, script: str, *options: object, user: str = "user") -> str:
+        """Returns the job's number."""
+        folder = self.shared if user == "user" else f"/home/{user}"
+        return self.cluster.output("sbatch", "--parsable", *options, input=f"#!/bin/sh\n{script}\n", folder=folder,
+                                   user=user).strip()
+
+    def follow(self, *words: object, **options: object) -> Follow:
+        folder = self._tmp / str(len(self._follows))
+        folder.mkdir()
+        self._follows.append(Follow(self.cluster, folder, words, **options))
+        return self._follows[-1]
+
+    def hvdrun(self, *words: object, **options: object) -> subprocess.CompletedProcess:
+        return self.cluster.run(HVDRUN, *words, **options)
+
+    def wait_for_state(self, job: str, state: str) -> None:
+        wait_until(lambda: self.state(job) == state, f"job {job} is {state}")
+
+    def state(self, job: str) -> str:
+        return self.cluster.output("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
+
+    def path(self, name: str) -> Path:
+        """Of a file in the test's folder, as this machine sees it."""
+        return self.cluster.root_of("login") / str(self.shared / name).lstrip("/")
+
+    @contextmanager
+    def full(self) -> Iterator[None]:
+        """All hosts are busy with another job meanwhile."""
+        job = self.submit("exec sleep 7777", "-N4", "--exclusive", "--output=/dev/null", "--job-name=busy")
+        self.wait_for_state(job, "RUNNING")
+        yield
+        self.cluster.output("scancel", job)
+
+    def close(self) -> None:
+        for follow in self._follows:
+            follow.process.kill()
+            follow.process.wait()
+
+
+@pytest.fixture
+def queue(cluster: Cluster, shared: Path, tmp_path: Path) -> Iterator[Queue]:
+    place = Queue(cluster, shared, tmp_path)
+    yield place
+    place.close()
+
+
+def gate(name: str) -> str:
+    """Of a script: waits until the test has made that file."""
+    return f"while [ ! -e {name} ]; do sleep 0.02; done"
+
+
+def test_a_job_is_followed_from_the_queue_to_its_end(queue: Queue) -> None:
+    with queue.full():
+        job = queue.submit(f"echo one; echo two >&2; echo '\033[32m[3]\033[0m three'; {gate('go')}; exit 3", "-t10")
+        follow = queue.follow(job)
+        follow.wait_for(f"hvdrun: job {job} is pending (Resources): waits for hosts to become free\n")
+    follow.wait_for(f"hvdrun: job {job} runs on n1 since ")
+    queue.path("go").touch()
+    assert follow.end() == 3
+    assert follow.out == "one\ntwo\n\033[32m[3]\033[0m three\n"
+    assert ", at most 10:00\n" in follow.err
+    assert f"hvdrun: job {job} failed with exit code 3 after 0:0" in follow.err.splitlines()[-1]
+
+
+def test_output_is_shown_as_it_grows(queue: Queue) -> None:
+    job = queue.submit(f"echo one; {gate('go')}; printf two", "--output=a %x-%j.txt", "--job-name=odd name = 'x'")
+    follow = queue.follow(job)
+    follow.wait_for("one\n", "out")
+    queue.path("go").touch()
+    assert follow.end() == 0
+    assert follow.out == "one\ntwo"
+    assert f"hvdrun: job {job} ended well" in follow.err
+
+
+def test_stderr_of_its_own(queue: Queue) -> None:
+    job = queue.submit("echo out; echo err >&2", "--error=err-%j.txt")
+    follow = queue.follow(job)
+    assert follow.end() == 0
+    assert follow.out == "out\n" and "\nerr\n" in follow.err
+
+
+def test_no_output_when_only_the_state_is_asked_for(queue: Queue) -> None:
+    follow = queue.follow("--no-output", queue.submit("echo out"))
+    assert follow.end() == 0 and follow.out == "" and "ended well" in follow.err
+
+
+def test_what_an_earlier_job_left_is_not_shown(queue: Queue) -> None:
+    queue.cluster.output("tee", queue.shared / "out.txt", input="of an earlier job\n" * 100)
+    with queue.full():
+        job = queue.submit("echo new", "--output=out.txt")
+        follow = queue.follow(job)
+        follow.wait_for("is pending (")
+    assert follow.end() == 0 and follow.out == "new\n"
+
+
+@pytest.mark.parametrize("script, code, words", [
+    ("kill -9 $$", 137, "was ended by SIGKILL"), ("exit 77", 77, "failed with exit code 77"),
+    ("exit 0", 0, "ended well")])
+def test_the_exit_code_is_the_jobs_also_afterwards(queue: Queue, script: str, code: int, words: str) -> None:
+    job = queue.submit(script)
+    wait_until(lambda: queue.state(job) in ("COMPLETED", "FAILED"), "the job has ended")
+    follow = queue.follow(job)
+    assert follow.end() == code
+    assert f"hvdrun: job {job} ran on n1 from " in follow.err and f"hvdrun: job {job} {words}" in follow.err
+
+
+def test_a_cancelled_job(queue: Queue) -> None:
+    job = queue.submit("echo one; exec sleep 7777")
+    follow = queue.follow(job)
+    follow.wait_for("one\n", "out")
+    done = queue.hvdrun("cancel", job)
+    assert done.returncode == 0 and f"cancelling job {job} (sbatch), which was running" in done.stderr
+    assert follow.end() == 143 and f"job {job} was cancelled after" in follow.err
+
+
+def test_a_job_that_is_cancelled_before_it_ran(queue: Queue) -> None:
+    with queue.full():
+        job = queue.submit("true")
+        follow = queue.follow(job)
+        follow.wait_for("is pending (")
+        assert queue.hvdrun("cancel", job).returncode == 0
+        assert follow.end() == 143
+    assert follow.err.splitlines()[-1] == f"hvdrun: job {job} was cancelled" and "output of" not in follow.err
+
+
+def test_a_host_that_fails(queue: Queue) -> None:
+    job = queue.submit("echo one; exec sleep 7777", "-w", "n2")
+    follow = queue.follow(job)
+    follow.wait_for("one\n", "out")
+    try:
+        queue.cluster.output("scontrol", "update", "nodename=n2", "state=down", "reason=test", user="root")
+        assert follow.end() == 125
+    finally:
+        queue.cluster.run("scontrol", "update", "nodename=n2", "state=resume", user="root")  # unless it came back itself
+    assert f"job {job} was ended because one of its hosts failed" in follow.err
+
+
+if SOAK:  # SLURM's shortest limit is a minute, and it looks twice a minute
+
+    def test_a_time_limit(queue: Queue) -> None:
+        follow = queue.follow(queue.submit("exec sleep 7777", "-t1"))
+        assert follow.process.wait(180) == 124
+        assert "reached its time limit and was ended after 1:" in follow.err
+
+    def test_a_job_that_is_requeued_is_followed_again(queue: Queue) -> None:
+        """SLURM holds it back for two minutes."""
+        job = queue.submit("echo start $SLURM_RESTART_COUNT; [ $SLURM_RESTART_COUNT ] || exec sleep 7777", "--requeue")
+        follow = queue.follow(job)
+        follow.wait_for("start\n", "out")
+        queue.cluster.output("scontrol", "requeue", job)
+        follow.wait_for("was put back into the queue")
+        assert follow.process.wait(300) == 0
+        assert follow.out.startswith("start\n") and follow.out.endswith("start 1\n")
+
+
+def test_the_output_file_is_removed(queue: Queue) -> None:
+    job = queue.submit(f"echo one; {gate('go')}; echo two; exit 5", "--output=out.txt")
+    follow = queue.follow(job)
+    follow.wait_for("one\n", "out")
+    queue.path("out.txt").unlink()
+    follow.wait_for(f"{queue.shared}/out.txt was removed")
+    queue.path("go").touch()
+    assert follow.end() == 5 and follow.out == "one\ntwo\n"
+
+
+def test_the_output_file_is_rotated(queue: Queue) -> None:
+    job = queue.submit(f"echo one; {gate('go')}", "--output=out.txt")
+    follow = queue.follow(job)
+    follow.wait_for("one\n", "out")
+    queue.path("out.txt").rename(queue.path("out.1"))
+    queue.path("out.txt").write_text("new\n")
+    follow.wait_for("new\n", "out")
+    queue.path("go").touch()
+    assert follow.end() == 0 and f"{queue.shared}/out.txt is another file now" in follow.err
+
+
+def test_the_output_file_is_truncated(queue: Queue) -> None:
+    job = queue.submit(f"echo one, and more; {gate('go')}", "--output=out.txt")
+    follow = queue.follow(job)
+    follow.wait_for("more\n", "out")
+    queue.path("out.txt").write_text("anew\n")
+    follow.wait_for("anew\n", "out")
+    queue.path("go").touch()
+    assert follow.end() == 0 and f"{queue.shared}/out.txt was cut short" in follow.err
+
+
+def test_the_output_file_is_on_another_host(queue: Queue) -> None:
+    job = queue.submit("echo one; exit 4", "-w", "n3", "--output=/tmp/job.txt")
+    follow = queue.follow(job)
+    assert follow.end() == 4 and follow.out == ""
+    assert f"the output of job {job} goes to /tmp/job.txt on n3, which is not to be seen on this host (login)" \
+        in follow.err
+    queue.cluster.output("rm", "/tmp/job.txt", on="n3")
+
+
+def test_an_output_that_is_no_file(queue: Queue) -> None:
+    follow = queue.follow(queue.submit("echo one", "--output=/dev/null"))
+    assert follow.end() == 0 and "cannot read /dev/null: it is no regular file" in follow.err
+
+
+def test_a_job_without_a_script(queue: Queue) -> None:
+    salloc = queue.cluster.start("salloc", "-Q", "-N1", "--no-shell", stdin=subprocess.DEVNULL)
+    assert salloc.wait(LIMIT_S) == 0
+    job = queue.cluster.output("squeue", "-h", "--me", "-o", "%A").strip()
+    follow = queue.follow(job)
+    follow.wait_for(f"job {job} runs on n1")
+    queue.cluster.output("scancel", job)
+    follow.end()
+    assert "output" not in follow.err
+
+
+def test_slurmctld_is_away_for_a_while(queue: Queue) -> None:
+    """The output is shown meanwhile."""
+    conf = queue.cluster.output("cat", "/etc/slurm/slurm.conf")
+    queue.path("slurm.conf").write_text(conf + "MessageTimeout=1\n")
+    job = queue.submit(f"echo one; {gate('go1')}; echo two; {gate('go2')}; exit 6")
+    follow = queue.follow(job, environment={"SLURM_CONF": str(queue.shared / "slurm.conf")})
+    follow.wait_for("one\n", "out")
+    with queue.cluster.without_slurmctld():
+        follow.wait_for("hvdrun: SLURM does not answer (")
+        queue.path("go1").touch()
+        follow.wait_for("two\n", "out")
+    follow.wait_for("hvdrun: SLURM answers again")
+    queue.path("go2").touch()
+    assert follow.end() == 6 and follow.err.count("does not answer") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_job_goes_on_when_follow_is_ended(queue: Queue, number: signal.Signals) -> None:
+    job = queue.submit("echo one; exec sleep 7777")
+    follow = queue.follow(job)
+    follow.wait_for("one\n", "out")
+    follow.process.send_signal(number)
+    assert follow.end() == 128 + number
+    assert follow.err.splitlines()[-1] == \
+        f"hvdrun: job {job} goes on; to come back: hvdrun follow {job}; to end it: hvdrun cancel {job}"
+    assert queue.state(job) == "RUNNING"
+
+
+def test_ctrl_c_on_a_terminal(queue: Queue) -> None:
+    job = queue.submit("printf 'no newline'; exec sleep 7777")
+    words = queue.cluster.command([HVDRUN, "follow", job], tty=True)
+    terminal = pexpect.spawn(words[0], words[1:], timeout=LIMIT_S)
+    terminal.expect("no newline")
+    terminal.sendintr()
+    terminal.expect(f"\r\nhvdrun: job {job} goes on; to come back: hvdrun follow {job};")
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert terminal.exitstatus == 130
+    assert queue.state(job) == "RUNNING"
+
+
+def test_a_reader_who_goes_away_ends_follow_and_not_the_job(queue: Queue) -> None:
+    job = queue.submit(f"yes | head -1000; {gate('go')}; yes")
+    follow = queue.cluster.start("sh", "-c", f"{HVDRUN} follow {job} | head -1", stdout=subprocess.PIPE, text=True)
+    assert follow.stdout.readline() == "y\n"
+    queue.path("go").touch()
+    assert follow.wait(LIMIT_S) == 0
+    assert queue.state(job) == "RUNNING"
+
+
+def test_an_array_and_one_of_its_tasks(queue: Queue) -> None:
+    job = queue.submit("echo task $SLURM_ARRAY_TASK_ID; [ $SLURM_ARRAY_TASK_ID != 2 ]", "--array=1-3%1")
+    task, whole = queue.follow(f"{job}_3"), queue.follow(job)
+    assert task.end() == 0 and task.out == "task 3\n", task.err
+    assert whole.end() == 1 and whole.out == ""
+    assert f"job {job} is an array: for the output of one task, hvdrun follow {job}_N" in whole.err
+    assert f"job {job}, an array: 2 tasks ended well, 1 did not; the first, {job}_2, failed with exit code 1" \
+        in whole.err
+
+
+def test_jobs_lists_ones_own(queue: Queue) -> None:
+    queue.submit("sleep 7777", user="other")
+    running = queue.submit("sleep 7777", "-t5", "-w", "n2", "--comment=hvdrun: ./train --lr 0.1")
+    queue.wait_for_state(running, "RUNNING")
+    waiting = queue.submit("sleep 7777", "-t5", "-w", "n2", "--job-name=a b|c\x1b[31m\nd")
+    wait_until(lambda: queue.cluster.output("squeue", "-h", "-j", waiting, "-o", "%r").strip() == "Resources", "a reason")
+    done = queue.hvdrun("jobs")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3, done
+    assert lines[0].split() == ["JOB", "NAME", "STATE", "NODES", "ELAPSED", "LEFT", "START", "RUNS"]
+    row = {line.split()[0]: line for line in lines[1:]}
+    assert " running " in row[running] and " n2 " in row[running] and row[running].endswith(" ./train --lr 0.1")
+    assert " pending (Resources) " in row[waiting] and r"a b|c\x1b[31m\nd" in row[waiting]
+    listed = {job["id"]: job for job in json.loads(queue.hvdrun("jobs", "--json").stdout)}
+    assert set(listed) == {running, waiting}
+    assert listed[running]["hosts"] == "n2" and 0 < listed[running]["left"] <= 300
+    assert listed[waiting]["name"] == "a b|c\x1b[31m\nd" and listed[waiting]["reason"] == "Resources"
+    assert listed[waiting]["expected_start"] > listed[running]["start"]
+
+
+def test_one_call_for_ten_thousand_jobs(queue: Queue) -> None:
+    job = queue.submit("sleep 7777")
+    queue.path("squeue").write_text('#!/bin/sh\necho call >> "$LOG"\nyes "$(/usr/bin/squeue "$@")" | head -10000\n')
+    queue.path("squeue").chmod(0o755)
+    done = queue.hvdrun("jobs", environment={"PATH": f"{queue.shared}:/usr/bin:/bin", "LOG": str(queue.shared / "log")})
+    assert done.stdout.count(f"\n{job} ") == 10000
+    assert queue.path("log").read_text() == "call\n"
+
+
+def test_a_narrow_terminal(queue: Queue) -> None:
+    queue.submit("sleep 7777", "--comment=hvdrun: " + "x" * 300)
+    words = queue.cluster.command([HVDRUN, "jobs"], tty=True)
+    terminal = pexpect.spawn(words[0], words[1:], timeout=LIMIT_S, dimensions=(24, 80), encoding="utf-8")
+    terminal.expect(pexpect.EOF)
+    lines = terminal.before.split("\r\n")
+    assert [len(line) for line in lines if line.endswith("x…")] == [80], lines
+
+
+def test_no_jobs(queue: Queue) -> None:
+    done = queue.hvdrun("jobs")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "hvdrun: you have no jobs in the queue\n")
+    assert queue.hvdrun("jobs", "--json").stdout == "[]\n"
+
+
+def test_cancel_takes_ones_own_only(queue: Queue) -> None:
+    others = queue.submit("sleep 7777", user="other")
+    ended = queue.submit("true")
+    queue.wait_for_state(ended, "COMPLETED")
+    one, two = queue.submit("sleep 7777"), queue.submit("sleep 7777", "--array=1-3")
+    done = queue.hvdrun("cancel", one, others, "999999", ended, f"{two}_[2-3]")
+    assert done.returncode == 2, done
+    assert f"hvdrun: job {others} is not yours but other's: it is left alone\n" in done.stderr
+    assert "hvdrun: SLURM knows no job 999999" in done.stderr
+    assert f"hvdrun: job {ended} had ended already: completed\n" in done.stderr
+    queue.wait_for_state(one, "CANCELLED")
+    left = queue.cluster.output("squeue", "-h", "-r", "-t", "PD,R", "-o", "%i").split()
+    assert sorted(left) == sorted([others, f"{two}_1"])
+
+
+def test_somebody_elses_job_is_not_followed(queue: Queue) -> None:
+    job = queue.submit("sleep 7777", user="other")
+    done = queue.hvdrun("follow", job)
+    assert (done.returncode, done.stderr) == (2, f"hvdrun: job {job} is not yours but other's; hvdrun jobs lists yours\n")
+    assert queue.hvdrun("follow", "999999").returncode == 2
+
+
+@pytest.mark.parametrize("words", [("jobs",), ("follow", "1"), ("cancel", "1")])
+def test_without_slurm(queue: Queue, words: tuple[str, ...]) -> None:
+    done = queue.hvdrun(*words, environment={"PATH": "/nowhere"})
+    assert done.returncode == 127 and done.stderr.startswith("hvdrun: there is no SLURM on this machine: squeue is not")
+
+
+@pytest.mark.parametrize("words, said", [
+    (("follow",), "hvdrun follow needs a job's number"), (("follow", "train"), '"train" is no job id'),
+    (("follow", "1", "2"), "hvdrun follow takes one job"), (("follow", "--no-outptu", "1"), "did you mean --no-output?"),
+    (("cancel",), "hvdrun cancel needs the numbers of jobs"), (("cancel", "1", "x"), '"x" is no job id'),
+    (("jobs", "1"), "to see one: hvdrun follow 1"), (("jobs", "--jsno"), "did you mean --json?")])
+def test_words_that_cannot_work(queue: Queue, words: tuple[str, ...], said: str) -> None:
+    done = queue.hvdrun(*words)
+    assert done.returncode == 2 and said in done.stderr
+
+
+@pytest.mark.parametrize("command", ["jobs", "follow", "cancel"])
+def test_help(queue: Queue, command: str) -> None:
+    done = queue.hvdrun(command, "--help")
+    assert done.returncode == 0 and done.stdout.startswith(f"Usage: hvdrun {command}") and not done.stderr

@@ -1,0 +1,57 @@
+#include "commands/cancel.hpp"
+
+#include <gmock/gmock.h>
+
+namespace hvdrun {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+JobRecord job(const std::string& id, std::uint32_t number, const std::string& state,
+              std::uint32_t uid = 1000) {
+  JobRecord record;
+  record.id = id;
+  record.number = number;
+  record.state = state;
+  record.uid = uid;
+  record.user = uid == 1000 ? "user" : "other";
+  record.name = "train";
+  return record;
+}
+
+std::vector<JobId> ids(const std::vector<std::string>& words) {
+  std::vector<JobId> all;
+  for (const auto& word : words) all.push_back(parse_job_id(word).value());
+  return all;
+}
+
+TEST(CancelPlan, TakesOnesOwnThatHaveNotEnded) {
+  const auto plan = plan_cancel(
+      ids({"1", "2", "3", "4"}),
+      {job("1", 1, "RUNNING"), job("2", 2, "COMPLETED"), job("3", 3, "RUNNING", 1001)}, 1000);
+  EXPECT_THAT(plan.to_cancel, ElementsAre("1"));
+  EXPECT_THAT(plan.notes, ElementsAre("cancelling job 1 (train), which was running",
+                                      "job 2 had ended already: completed"));
+  EXPECT_THAT(plan.refusals, ElementsAre("job 3 is not yours but other's: it is left alone",
+                                         HasSubstr("SLURM knows no job 4:")));
+}
+
+TEST(CancelPlan, RootMayCancelAll) {
+  EXPECT_THAT(plan_cancel(ids({"3"}), {job("3", 3, "PENDING", 1001)}, 0).to_cancel,
+              ElementsAre("3"));
+}
+
+TEST(CancelPlan, Arrays) {
+  const std::vector<JobRecord> jobs = {job("7_[4-9]", 7, "PENDING"), job("7_1", 8, "COMPLETED"),
+                                       job("7_2", 9, "RUNNING")};
+  EXPECT_THAT(plan_cancel(ids({"7", "7_2", "7_[2-5]"}), jobs, 1000).to_cancel,
+              ElementsAre("7", "7_2", "7_[2-5]"));
+  EXPECT_THAT(plan_cancel(ids({"7_1", "7_99"}), jobs, 1000).to_cancel, IsEmpty());
+  EXPECT_THAT(plan_cancel(ids({"9"}), jobs, 1000).to_cancel, ElementsAre("9"))
+      << "the number that a task has besides";
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,95 @@
+#include "commands/job_output.hpp"
+
+#include "../temporary_folder.hpp"
+
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+
+namespace hvdrun {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class JobOutputTest : public testing::Test {
+ protected:
+  JobOutputTest() {
+    job.id = "12";
+    job.number = 12;
+    job.is_batch = true;
+    job.work_dir = folder.path();
+    job.std_out = "out.txt";
+    be("PENDING");
+  }
+  void be(const std::string& state) {
+    job.state = state;
+    job.batch_host = state == "PENDING" ? "" : "n1";
+    job.hosts = job.batch_host;
+    job.start = std::time(nullptr);
+    output.take(job);
+  }
+  void write(const std::string& text) const { std::ofstream(folder.path() / "out.txt") << text; }
+  std::string shown() { return output.files().at(0).tail.look(1000).bytes; }
+
+  TemporaryFolder folder;
+  JobRecord job;
+  JobOutput output;
+};
+
+TEST_F(JobOutputTest, BeginsWhenTheJobDoes) {
+  EXPECT_THAT(output.files(), IsEmpty());
+  be("RUNNING");
+  ASSERT_EQ(output.files().size(), 1u);
+  EXPECT_TRUE(output.may_appear());
+  EXPECT_THAT(output.missing(), ElementsAre(HasSubstr("out.txt on n1, which is not to be seen")));
+  write("one\n");
+  EXPECT_EQ(shown(), "one\n");
+  EXPECT_TRUE(output.all_appeared());
+  EXPECT_THAT(output.missing(), IsEmpty());
+}
+
+TEST_F(JobOutputTest, AnEarlierJobsFileIsKnownBySeeingItBefore) {
+  write("old\n");
+  be("PENDING");
+  be("RUNNING");
+  EXPECT_EQ(shown(), "");
+  write("new\n");
+  EXPECT_EQ(shown(), "new\n");
+}
+
+TEST_F(JobOutputTest, OrByItsAge) {
+  write("old\n");
+  const auto hour_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  std::filesystem::last_write_time(folder.path() / "out.txt", hour_ago);
+  JobOutput late;
+  be("RUNNING");
+  late.take(job);
+  EXPECT_EQ(late.files().at(0).tail.look(1000).bytes, "");
+}
+
+TEST_F(JobOutputTest, AFileOfTheRunningJobIsShownFromItsStart) {
+  write("one\n");
+  JobOutput late;
+  be("RUNNING");
+  late.take(job);
+  EXPECT_EQ(late.files().at(0).tail.look(1000).bytes, "one\n");
+}
+
+TEST_F(JobOutputTest, AJobThatNeverRanHasNone) {
+  job.state = "CANCELLED";
+  output.take(job);
+  EXPECT_THAT(output.files(), IsEmpty());
+}
+
+TEST_F(JobOutputTest, MayNotAppearWhereThereIsNoFolder) {
+  job.std_out = "/no/such/folder/out.txt";
+  be("RUNNING");
+  EXPECT_FALSE(output.may_appear());
+}
+
+}  // namespace
+}  // namespace hvdrun

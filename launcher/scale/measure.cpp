@@ -45,24 +45,25 @@ double number_of(const Json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
 
-void set_metric(std::vector<MetricValue>& metrics, const std::string& name, double value) {
+MetricValue* find_metric(std::vector<MetricValue>& metrics, const std::string& name) {
   const auto at = std::find_if(metrics.begin(), metrics.end(),
-                               [&](const auto& metric) { return metric.name == name; });
-  if (at == metrics.end())
-    metrics.push_back({name, value});
+                               [&](const MetricValue& metric) { return metric.name == name; });
+  return at == metrics.end() ? nullptr : &*at;
+}
+
+void set_metric(std::vector<MetricValue>& metrics, const std::string& name, double value) {
+  if (MetricValue* const known = find_metric(metrics, name))
+    known->value = value;
   else
-    at->value = value;
+    metrics.push_back({name, value});
 }
 
 void read_metrics(const Json& ranks, std::vector<MetricValue>& metrics) {
   for (const auto& rank : ranks) {
     const auto& counters = rank.at("counters");
     if (counters.is_null()) continue;
-    for (const auto& [name, value] : counters.at("metrics").items()) {
-      const bool is_known = std::any_of(metrics.begin(), metrics.end(),
-                                        [&](const auto& metric) { return metric.name == name; });
-      if (!is_known) metrics.push_back({name, number_of(value)});
-    }
+    for (const auto& [name, value] : counters.at("metrics").items())
+      if (find_metric(metrics, name) == nullptr) metrics.push_back({name, number_of(value)});
   }
 }
 

@@ -132,9 +132,10 @@ class Drawing {
     const bool is_last = &point == &points_.back();
     if (!is_last) across += 3;
     const bool has_room = plot_.grows ? up < top_ + height_ - 3 : up > top_ + 12;
-    if (!has_room) {
+    if (!has_room) {  // beside the range
       across = x(point.size) + (is_last ? -8 : 8);
-      up = y(point.figure.median) + 4;
+      up = std::clamp(y(point.figure.median) + (plot_.grows ? 17 : -9), top_ + 11,
+                      top_ + height_ - 4);
     }
     put(R"(<text class="value" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)", across, up,
         !is_last   ? "start"

@@ -26,7 +26,7 @@ std::string spread_of(const std::optional<Figure>& figure) {
 
 std::string metric_text(const Figure* figure) {
   if (figure == nullptr) return "-";
-  const auto text = significant(figure->median);
+  auto text = significant(figure->median);
   if (figure->spread() == 0 || !std::isfinite(figure->spread()) || figure->median == 0) return text;
   return text + " (" + percent_text(figure->spread() / std::abs(figure->median)) + ")";
 }

@@ -68,8 +68,13 @@ TEST(LaunchMessage, TellsAnAgentOfItsOwnRanksAndOfAllHosts) {
 TEST(LaunchMessage, NamesTheGpusToLookAt) {
   Plan plan = two_hosts();
   plan.allocation.hosts[0].inventory.emplace();
-  plan.allocation.hosts[0].inventory->gpus = {
-      {"0", "GPU-a"}, {"1", "GPU-b"}, {"MIG-c", "GPU-c"}, {"3", ""}};
+  for (const auto& [visible, uuid] : std::vector<std::pair<std::string, std::string>>{
+           {"0", "GPU-a"}, {"1", "GPU-b"}, {"MIG-c", "GPU-c"}, {"3", ""}}) {
+    Gpu gpu;
+    gpu.visible = visible;
+    gpu.uuid = uuid;
+    plan.allocation.hosts[0].inventory->gpus.push_back(gpu);
+  }
   auto& ranks = plan.placement.hosts[0].ranks;
   const auto gpus = [&](const JobSpec& spec) {
     return launch_message(spec, plan, {}, context({}), 0).gpus;

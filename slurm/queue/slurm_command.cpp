@@ -62,8 +62,7 @@ Result<ProgramEnd> run_slurm(ProgramRequest request) {
 std::string complaint(const ProgramEnd& end) {
   if (end.timed_out) return "no answer in time";
   auto line = last_line(end.err);
-  if (const auto found = line.find("error: "); found != std::string_view::npos && found < 16)
-    line.remove_prefix(found + 7);
+  if (const auto found = line.find("error: "); found < 16) line.remove_prefix(found + 7);
   return line.empty() ? "exit code " + std::to_string(end.code) : escape(line.substr(0, 1024));
 }
 

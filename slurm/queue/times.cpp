@@ -68,7 +68,7 @@ std::string moment_text(std::time_t moment, std::time_t now) {
   const std::tm then = local(moment);
   const std::tm today = local(now);
   const bool same_day = then.tm_year == today.tm_year && then.tm_yday == today.tm_yday;
-  const auto clock = fmt::format("{:02}:{:02}:{:02}", then.tm_hour, then.tm_min, then.tm_sec);
+  auto clock = fmt::format("{:02}:{:02}:{:02}", then.tm_hour, then.tm_min, then.tm_sec);
   if (same_day) return clock;
   return fmt::format("{}-{:02}-{:02} {}", then.tm_year + 1900, then.tm_mon + 1, then.tm_mday,
                      clock);

@@ -281,7 +281,7 @@ def test_slurmctld_is_away_for_a_while(queue: Queue) -> None:
         follow.wait_for("two\n", "out")
     follow.wait_for("hvdrun: SLURM answers again")
     queue.path("go2").touch()
-    assert follow.end() == 6 and follow.err.count("does not answer") == 1
+    assert follow.end() == 6
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -333,7 +333,8 @@ def test_jobs_lists_ones_own(queue: Queue) -> None:
     running = queue.submit("sleep 7777", "-t5", "-w", "n2", "--comment=hvdrun: ./train --lr 0.1")
     queue.wait_for_state(running, "RUNNING")
     waiting = queue.submit("sleep 7777", "-t5", "-w", "n2", "--job-name=a b|c\x1b[31m\nd")
-    wait_until(lambda: queue.cluster.output("squeue", "-h", "-j", waiting, "-o", "%r").strip() == "Resources", "a reason")
+    wait_until(lambda: queue.cluster.output("squeue", "-h", "-j", waiting, "-o", "%r %S").startswith("Resources 2"),
+               "SLURM says why the job waits, and until when")
     done = queue.hvdrun("jobs")
     lines = done.stdout.splitlines()
     assert len(lines) == 3, done

@@ -3,7 +3,6 @@
 #include "base/quote.hpp"
 #include "base/spawn.hpp"
 #include "commands/words.hpp"
-#include "slurm/queue/job_end.hpp"
 #include "slurm/queue/queue_answer.hpp"
 #include "slurm/queue/salloc_line.hpp"
 #include "slurm/queue/slurm_command.hpp"
@@ -12,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -155,19 +155,26 @@ int AllocationSession::finish() {
   return code;
 }
 
-// In SLURM's words, and the exit code for it.
+// In SLURM's words, and the exit code for it. SLURM says how a job ended when its hosts are
+// cleared.
 std::string AllocationSession::how_it_was_lost(int& code) {
-  ProgramRequest request;
-  request.command = squeue_for(*job_);
-  request.environment = query_environment(environment_);
-  request.patience = kPatience;
-  if (const auto end = run_slurm(std::move(request))) {
-    const auto answer = read_answer(*end);
-    if (!answer.jobs.empty()) {
-      const auto how = end_of(answer.jobs.front());
-      code = exit_code_of(how);
-      return "job " + job_->text + " " + end_text(how);
+  using Clock = std::chrono::steady_clock;
+  JobWatch watch(*job_);
+  for (const auto begin = Clock::now(); Clock::now() - begin < kPatience;) {
+    ProgramRequest request;
+    request.command = squeue_for(*job_);
+    request.environment = query_environment(environment_);
+    request.patience = kPatience;
+    const auto answered = run_slurm(std::move(request));
+    if (!answered) break;
+    const auto now = Clock::now();
+    watch.take(read_answer(*answered), {std::time(nullptr), now});
+    if (watch.wants_accounting()) watch.take_accounting({});
+    if (watch.end()) {
+      code = watch.end()->exit_code;
+      return watch.end()->text;
     }
+    std::this_thread::sleep_for(watch.pause(now));
   }
   return "job " + job_->text + " was ended, and SLURM does not say why";
 }

@@ -88,8 +88,8 @@ typedef struct hvd_status_page {
   /* What the program says of itself (loss, accuracy), one place a name; "": there are no more. */
   hvd_status_metric metrics[HVD_STATUS_METRICS];
 
-  /* 1: the ranks have agreed to stop before the program's end, and not by its own wish: on a signal,
-   * a notice, or because time is nearly up. */
+  /* 1: the ranks have agreed to stop before the program's end, and not by its own wish: on a
+   * signal, a notice, or because time is nearly up. */
   uint32_t had_to_stop;
 
   char rank_reserved[36];

@@ -1,0 +1,151 @@
+"""hvdrun salloc on a real cluster, as a person at a terminal uses it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from cluster import Cluster, wait_until
+from harness import BUILD, SOAK
+
+HVDRUN = BUILD / "bin/hvdrun"
+LIMIT_S = 60
+
+
+@contextmanager
+def terminal(cluster: Cluster, folder: Path, *words: object, environment: dict[str, str] | None = None) -> Iterator[pexpect.spawn]:
+    command = cluster.command(words, folder=folder, tty=True, environment={"TERM": "dumb", **(environment or {})})
+    child = pexpect.spawn(command[0], command[1:], encoding="utf-8", timeout=LIMIT_S, dimensions=(40, 200))
+    try:
+        yield child
+    finally:
+        child.close(force=True)
+
+
+def end_of(child: pexpect.spawn) -> tuple[str, int]:
+    """What is still printed, and the exit code."""
+    child.expect(pexpect.EOF)
+    child.wait()
+    return child.before, child.exitstatus if child.exitstatus is not None else 128 + child.signalstatus
+
+
+@contextmanager
+def full(cluster: Cluster, shared: Path) -> Iterator[None]:
+    """All hosts are busy meanwhile."""
+    job = cluster.output("sbatch", "--parsable", "-N4", "--exclusive", "--output=/dev/null", folder=shared,
+                         input="#!/bin/sh\nexec sleep 7777\n").strip()
+    wait_until(lambda: cluster.output("squeue", "-h", "-j", job, "-o", "%T").strip() == "RUNNING", "the hosts are busy")
+    yield
+    cluster.run("scancel", job)
+
+
+def own_jobs(cluster: Cluster) -> list[str]:
+    return cluster.output("squeue", "-h", "-o", "%A %T").splitlines()
+
+
+def test_a_program_over_an_allocation(cluster: Cluster, shared: Path) -> None:
+    done = cluster.run(HVDRUN, "salloc", "-np", 4, "--nodes", 2, "--label", "none", "--", "sh", "-c", "echo $HVD_RANK $(hostname)",
+                       folder=shared)
+    assert sorted(done.stdout.splitlines()) == ["0 n1", "1 n1", "2 n2", "3 n2"], done.stdout + done.stderr
+    assert "hvdrun: 4 ranks: 2 nodes × 2 ranks, 1 CPU a rank\n" in done.stderr
+    assert re.search(r"hvdrun: job \d+ has its allocation\n", done.stderr), done.stderr
+    assert done.returncode == 0
+    failed = cluster.run(HVDRUN, "salloc", "-np", 2, "--", "sh", "-c", "exit 3", folder=shared)
+    assert failed.returncode == 3 and "failed: exit code 3" in failed.stderr, failed.stderr
+    wait_until(lambda: own_jobs(cluster) == [], "the allocation is given back")
+
+
+def test_a_shell_in_which_hvdrun_uses_all_of_it(cluster: Cluster, shared: Path) -> None:
+    """As a person types it: the shell has the terminal and job control, and its end gives all back."""
+    with terminal(cluster, shared, HVDRUN, "salloc", "-np", 8, "--gpus-per-node", 4,
+                  environment={"SHELL": "/bin/bash", "PS1": "ready> "}) as child:
+        child.expect("in this shell, hvdrun PROGRAM uses all of it; exit gives it back")
+        child.sendline("PS1='ready> '; tty -s && echo is'-'a-terminal")
+        child.expect("is-a-terminal")
+        child.sendline(f"{HVDRUN} --label none sh -c 'echo rank=$HVD_RANK $(hostname)'; echo code=$?")
+        child.expect("code=0")
+        assert sorted(re.findall(r"rank=(\d) (n\d)\r", child.before)) == [(str(rank), f"n{rank // 4 + 1}") for rank in range(8)], child.before
+        # Ctrl-C ends what runs, not the shell.
+        child.sendline(f"{HVDRUN} sh -c 'printf %sted star; sleep 7777'; echo code=$?")
+        child.expect("started")
+        child.sendintr()
+        child.expect("code=130")
+        child.sendline("exit 5")
+        said, code = end_of(child)
+        assert code == 5, said
+    wait_until(lambda: own_jobs(cluster) == [], "the allocation is given back")
+
+
+def test_the_wait_is_shown_and_ctrl_c_withdraws_the_request(cluster: Cluster, shared: Path) -> None:
+    with full(cluster, shared), terminal(cluster, shared, HVDRUN, "salloc", "-np", 2, "--", "true") as child:
+        child.expect(r"hvdrun: job (\d+) is pending \(\w+\)")
+        job = child.match.group(1)
+        child.sendintr()
+        said, code = end_of(child)
+        assert f"hvdrun: job {job}: the request is withdrawn" in said and code == 130, said
+        wait_until(lambda: not any(line.startswith(job) for line in own_jobs(cluster)), "the request is gone")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_it_waits_withdraws_the_request(cluster: Cluster, shared: Path, number: int) -> None:
+    with full(cluster, shared):
+        process = cluster.start(HVDRUN, "salloc", "-np", 2, "--", "true", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True)
+        wait_until(lambda: any("PENDING" in line for line in own_jobs(cluster)), "the request is in the queue")
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=LIMIT_S)
+        assert process.returncode == 128 + number and "the request is withdrawn" in said, said
+        wait_until(lambda: not any("PENDING" in line for line in own_jobs(cluster)), "the request is gone")
+
+
+def test_a_request_that_is_granted_later(cluster: Cluster, shared: Path) -> None:
+    with full(cluster, shared), terminal(cluster, shared, HVDRUN, "salloc", "-np", 2, "--label", "none", "--", "echo", "ran") as child:
+        child.expect("is pending")
+        cluster.output("scancel", "--state=RUNNING", "--user=user")
+        child.expect(r"has its allocation")
+        said, code = end_of(child)
+        assert said.count("ran\r\n") == 2 and code == 0, said
+
+
+def test_scancel_ends_the_program_and_says_so(cluster: Cluster, shared: Path) -> None:
+    process = cluster.start(HVDRUN, "salloc", "-np", 2, "--nodes", 2, "--", "sh", "-c", "echo started; sleep 7777", folder=shared,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and "started" in process.stdout.readline()
+    cluster.output("scancel", own_jobs(cluster)[0].split()[0])
+    _, said = process.communicate(timeout=LIMIT_S)
+    assert re.search(r"hvdrun: the allocation was lost: job \d+ was cancelled", said), said
+    assert process.returncode not in (0, 2), said
+
+
+def test_scancel_ends_the_shell(cluster: Cluster, shared: Path) -> None:
+    with terminal(cluster, shared, HVDRUN, "salloc", "-np", 1, environment={"SHELL": "/bin/bash"}) as child:
+        child.expect("exit gives it back")
+        child.sendline("echo is'-'up")
+        child.expect("is-up")
+        cluster.output("scancel", own_jobs(cluster)[0].split()[0])
+        said, code = end_of(child)
+        assert "the allocation was lost: job" in said and code != 0, said
+
+
+@pytest.mark.skipif(not SOAK, reason="SLURM looks at time limits once a minute: part of the soak")
+def test_the_time_limit_ends_the_program_and_says_so(cluster: Cluster, shared: Path) -> None:
+    done = cluster.run(HVDRUN, "salloc", "-np", 1, "--time", 1, "--", "sleep", "7777", timeout=300)
+    assert "time limit" in done.stderr.splitlines()[-1] and done.returncode == 124, done.stderr
+
+
+def test_what_is_refused(cluster: Cluster, shared: Path) -> None:
+    inside = cluster.run(HVDRUN, "salloc", "-np", 1, "--", "true", environment={"SLURM_JOB_ID": "7"})
+    assert inside.returncode == 2 and "inside SLURM job 7 already: hvdrun -np N program uses it" in inside.stderr
+    nowhere = cluster.run(HVDRUN, "salloc", "-np", 1, "--partition", "nix", "--", "true")
+    assert nowhere.returncode == 1 and "salloc: Job submit/allocate failed: Invalid partition name" in nowhere.stderr, nowhere.stderr
+    missing = cluster.run(HVDRUN, "salloc", "-np", 1, "--", "true", environment={"PATH": "/nowhere"})
+    assert missing.returncode == 127 and "there is no SLURM on this machine" in missing.stderr, missing.stderr
+    batch = cluster.run(HVDRUN, "salloc", "-np", 1, "--follow", "--", "true")
+    assert batch.returncode == 2 and "--follow is an option of hvdrun sbatch only" in batch.stderr

@@ -1,0 +1,192 @@
+"""hvdrun sbatch and templates, on a real cluster, as an ordinary user."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cluster import Cluster, wait_until
+from harness import BUILD, SOAK
+
+HVDRUN = BUILD / "bin/hvdrun"
+DIGITS = BUILD / "bin/examples/digits"
+
+# What no value may do anything with but arrive.
+AWKWARD = ["two words", "it's", '"quoted"', "$(touch pwned)", "`touch pwned`", "a;touch pwned", "a\ntouch pwned",
+           "-dash", "--", "größe 漢字", "$HOME", "*", "\\", "\\n", "#x", "&&", "{{time}}", "!!", "~", "\x1b[1m", "a=b", "%j"]
+TEMPLATES = ["generic", "cte-power", "marconi100", "container", "requeue"]
+
+
+def hvdrun(cluster: Cluster, shared: Path, *words: object, **options: object) -> subprocess.CompletedProcess:
+    return cluster.run(HVDRUN, *words, folder=shared, **options)
+
+
+def write(cluster: Cluster, file: Path, text: str, mode: str = "755") -> None:
+    cluster.output("sh", "-c", f"cat > {shlex.quote(str(file))} && chmod {mode} {shlex.quote(str(file))}", input=text)
+
+
+def state_of(cluster: Cluster, job: str) -> str:
+    return cluster.output("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
+
+
+def test_a_job_from_the_login_host_to_its_result(cluster: Cluster, shared: Path) -> None:
+    """Eight ranks with a GPU each: what was said is what SLURM gave."""
+    done = hvdrun(cluster, shared, "sbatch", "-np", 8, "--gpus-per-node", 4, "--cpus-per-node", 16, "--follow", "--label", "none",
+                  "--", "sh", "-c", "echo $HVD_RANK $(hostname) $HVD_LOCAL_DEVICE $CUDA_VISIBLE_DEVICES $SLURM_CPUS_PER_TASK")
+    assert done.returncode == 0, done.stderr
+    assert "hvdrun: 8 ranks: 2 nodes × 4 GPUs, 4 CPUs a rank\n" in done.stderr
+    ranks = [line.split() for line in done.stdout.splitlines() if not line.startswith("hvdrun")]
+    assert sorted(ranks) == [[str(rank), f"n{rank // 4 + 1}", str(rank % 4), "0,1,2,3", "4"] for rank in range(8)], done.stdout
+
+
+def test_an_uneven_number_of_ranks(cluster: Cluster, shared: Path) -> None:
+    done = hvdrun(cluster, shared, "sbatch", "-np", 7, "--gpus-per-node", 4, "--follow", "--label", "none", "--", "hostname")
+    assert done.returncode == 0, done.stderr
+    hosts = [line for line in done.stdout.splitlines() if re.fullmatch("n[1-4]", line)]
+    assert sorted(hosts) == ["n1"] * 4 + ["n2"] * 3, done.stdout
+
+
+def test_what_is_printed_is_what_is_submitted(cluster: Cluster, shared: Path) -> None:
+    words = ["sbatch", "-np", 2, "--time", 5, "--job-name", "my job", "--set", "x=1"]
+    write(cluster, shared / "own.sbatch", "---\nabout: mine\nx: number | a number\n---\n#!/bin/bash\n{{#directives}}\n#SBATCH {{.}}\n"
+          "{{/directives}}\nexport X={{x}}\nexec {{#command}}{{.}} {{/command}}\n")
+    words += ["--template", "own", "--template-path", shared]
+    program = ["--", "sh", "-c", "echo rank $HVD_RANK $X"]
+    printed = hvdrun(cluster, shared, *words, *program)
+    assert printed.returncode == 0, printed.stderr
+    assert '#SBATCH --job-name="my job"\n' in printed.stdout and "#SBATCH --time=5\n" in printed.stdout
+    kept = hvdrun(cluster, shared, *words, "-o", "job.sh", *program)
+    assert kept.stdout == "" and cluster.output("cat", shared / "job.sh") == printed.stdout
+    job = hvdrun(cluster, shared, *words, "--submit", *program).stdout.strip()
+    assert cluster.output("scontrol", "write", "batch_script", job, "-") == printed.stdout
+    by_hand = cluster.run("sbatch", "--wait", "job.sh", folder=shared)
+    assert by_hand.returncode == 0, by_hand.stderr
+    wait_until(lambda: state_of(cluster, job) in ("COMPLETED", ""), "the job has ended")
+    assert "[1] rank 1 1\n" in cluster.output("cat", shared / f"slurm-{job}.out")
+
+
+def test_wait_ends_with_the_jobs_code(cluster: Cluster, shared: Path) -> None:
+    done = hvdrun(cluster, shared, "sbatch", "-np", 2, "--wait", "--output", "/dev/null", "--", "sh", "-c", "exit 7")
+    assert done.returncode == 7, done.stderr
+    assert "failed with exit code 7" in done.stderr, done.stderr
+
+
+def test_jobs_shows_what_it_runs(cluster: Cluster, shared: Path) -> None:
+    job = hvdrun(cluster, shared, "sbatch", "-np", 1, "--submit", "--", "sleep", "7777").stdout.strip()
+    listed = json.loads(hvdrun(cluster, shared, "jobs", "--json").stdout)
+    assert [(one["id"], one["runs"]) for one in listed] == [(job, "sleep 7777")]
+    assert hvdrun(cluster, shared, "cancel", job).returncode == 0
+
+
+def test_test_only_submits_nothing(cluster: Cluster, shared: Path) -> None:
+    done = hvdrun(cluster, shared, "sbatch", "-np", 4, "--test-only", "--", "true")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"hvdrun: the job could start at .* nothing is submitted", done.stderr), done.stderr
+    assert cluster.output("squeue", "-h") == ""
+
+
+@pytest.mark.parametrize("words, refusal, advice", [
+    (["-np", 1, "--partition", "nix"], "Invalid partition name", "sinfo -s"),
+    (["-np", 1, "--gpus-per-node", 99, "--ranks-per-host", 1], "node configuration is not available", "--gpus-per-node"),
+    (["-np", 1, "--dependency", "nonsense:1"], "dependency", "--dependency"),
+])
+def test_what_slurm_refuses(cluster: Cluster, shared: Path, words: list[object], refusal: str, advice: str) -> None:
+    """In its own words, and what to change."""
+    done = hvdrun(cluster, shared, "sbatch", *words, "--submit", "--", "true")
+    assert done.returncode == 2 and done.stdout == ""
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("hvdrun: sbatch refuses: ") and refusal in last and advice in last, done.stderr
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_awkward_values_arrive_as_they_are(cluster: Cluster, shared: Path, tmp_path: Path, template: str) -> None:
+    """In every variable of every template: the script is clean, runs, and nothing but the program has run."""
+    shown = cluster.output(HVDRUN, "templates", "show", template)
+    own = re.findall(r"^  (\w+) +(word|text|list) ", shown.partition("of its own")[2].partition("fills in")[0], re.MULTILINE)
+    # The programs that the scripts call, which a test machine has not: each writes down its words.
+    note = f"printf '%s\\n' \"${{0##*/}} $(printf '<%q>' \"$@\")\" >> {shared}/called"
+    for tool in ("module", "conda"):
+        write(cluster, shared / tool, f"#!/bin/bash\n{note}\n[ \"$1\" = shell.bash ] && "
+              f"echo 'conda() {{ {shared}/conda \"$@\"; }}'\nexit 0\n")
+    # A container runtime that has nothing to contain: what follows the image is what it runs.
+    write(cluster, shared / "apptainer", f"#!/bin/bash\n{note}\nwhile [[ $1 != */image* ]]; do shift; done; shift; exec \"$@\"\n")
+    for number, value in enumerate(AWKWARD if SOAK or template == "generic" else AWKWARD[::3]):
+        options: list[object] = ["sbatch", "-np", 1, "--nodes", 1, "--cpus-per-node", 16, "--template", template, "--output", "out"]
+        one_line = not re.search(r"[\x00-\x1f]", value)
+        if one_line:
+            options += [f"--job-name={value}"]
+        if template == "container":
+            options += [f"--container={shared}/image {number}" + (value if one_line else "")]
+        else:
+            cluster.output("mkdir", "-p", shared / "venv/bin")
+            write(cluster, shared / "venv/bin/activate", "export ACTIVE=1\n")
+            options += [f"--venv={shared}/venv"]
+            if one_line and not value.startswith("-"):
+                options += [f"--module={value.replace(',', ' ')}", f"--conda={value}"]
+        for name, kind in own:
+            if name != "runtime" and one_line:
+                options += [f"--set={name}={value}"]
+        program = ["--", "printf", "<%s>", value]
+        printed = hvdrun(cluster, shared, *options, *program)
+        assert printed.returncode == 0, f"{value!r}: {printed.stderr}"
+        script = tmp_path / "job.sh"
+        script.write_text(printed.stdout)
+        assert subprocess.run(["bash", "-n", script], capture_output=True, text=True).stderr == "", printed.stdout
+        lint = subprocess.run(["shellcheck", "--severity=warning", script], capture_output=True, text=True)
+        assert lint.returncode == 0, lint.stdout
+        done = hvdrun(cluster, shared, *options, "--wait", "--label", "none", *program,
+                      environment={"PATH": f"{shared}:/usr/bin:/bin"})
+        out = cluster.output("cat", shared / "out")
+        assert done.returncode == 0 and f"<{value}>" in out, f"{value!r}: {done.stderr}{out}\n{printed.stdout}"
+    assert "pwned" not in cluster.output("ls", shared)
+
+
+def test_a_value_that_would_end_its_directive_is_refused(cluster: Cluster, shared: Path) -> None:
+    done = hvdrun(cluster, shared, "sbatch", "-np", 1, "--job-name", "a\ntouch pwned", "--", "true")
+    assert done.returncode == 2 and '--job-name must be one line of text, not "a\\ntouch pwned"' in done.stderr
+
+
+def losses(text: str) -> dict[str, str]:
+    return dict(re.findall(r"epoch (\d+) loss (\S+)", text))
+
+
+def test_a_job_goes_through_the_queue_again_and_on_from_its_checkpoint(cluster: Cluster, shared: Path) -> None:
+    """The losses are those of a run that nobody interrupted. Soak: twice, and once by the time limit."""
+    epochs = 2000
+    whole = cluster.output(HVDRUN, "-np", 2, DIGITS, "--epochs", epochs, folder=shared, timeout=300)
+    requeues = 2 if SOAK else 1
+    job = hvdrun(cluster, shared, "sbatch", "-np", 2, "--requeue", "--output", "out", "--submit", "--", DIGITS, "--epochs", epochs,
+                 "--checkpoint-dir", "ck").stdout.strip()
+    out = cluster.root_of("login") / str(shared / "out").lstrip("/")
+
+    def text() -> str:
+        return out.read_text() if out.exists() else ""
+
+    for number in range(1, requeues + 1):
+        begun = len(losses(text()))
+        wait_until(lambda: len(losses(text())) > begun + 5, "some epochs of the run are over")
+        cluster.output("scancel", "--batch", "--signal=USR1", job)
+        wait_until(lambda: f"job {job} goes back into the queue ({number} of 10)" in text(), f"requeue {number}: {text()[-500:]}")
+        wait_until(lambda: text().count("going on from") == number, f"run {number + 1} has begun", 120)
+    wait_until(lambda: "test accuracy" in text(), "the job has come to its end", 300)
+    assert losses(text()) == losses(whole)
+
+
+@pytest.mark.skipif(not SOAK, reason="SLURM looks at time limits once a minute: part of the soak")
+def test_the_time_limit_sends_a_job_through_the_queue(cluster: Cluster, shared: Path) -> None:
+    job = hvdrun(cluster, shared, "sbatch", "-np", 2, "--requeue", "--time", 2, "--signal", "B:USR1@100", "--output", "out",
+                 "--submit", "--", DIGITS, "--epochs", 10**7, "--checkpoint-dir", "ck").stdout.strip()
+    out = cluster.root_of("login") / str(shared / "out").lstrip("/")
+    wait_until(lambda: out.exists() and f"job {job} goes back into the queue (1 of 10)" in out.read_text(), "the warning came", 240)
+    assert hvdrun(cluster, shared, "cancel", job).returncode == 0
+
+
+def test_no_slurm_here(cluster: Cluster, shared: Path) -> None:
+    done = hvdrun(cluster, shared, "sbatch", "-np", 2, "--submit", "--", "true", environment={"PATH": "/nowhere"})
+    assert done.returncode == 127
+    assert "there is no SLURM on this machine" in done.stderr and "prints the script" in done.stderr, done.stderr

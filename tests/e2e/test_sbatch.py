@@ -1,0 +1,70 @@
+"""hvdrun sbatch and templates where there is no SLURM: scripts are made all the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness import HVDRUN, Done, Sandbox
+
+TEMPLATES = ["container", "cte-power", "generic", "marconi100", "requeue"]
+
+
+def hvdrun(sandbox: Sandbox, *words: object, **options: object) -> Done:
+    """A subcommand, which is the first word and writes no report."""
+    return sandbox.run(HVDRUN, *words, tool="/usr/bin/env", **options)
+
+
+def test_prints_the_script(sandbox: Sandbox) -> None:
+    done = hvdrun(sandbox, "sbatch", "-np", 16, "--template", "cte-power", "--time", "2:00:00", "--module", "gcc/8,cuda", "--label", "rank",
+                       "--", "python3", "train.py", "--name", "a b")
+    assert done.code == 0, done.err_text
+    assert done.err_text == "hvdrun: 16 ranks: 4 nodes × 4 GPUs, 40 CPUs a rank\n"
+    for line in ("# 16 ranks: 4 nodes × 4 GPUs, 40 CPUs a rank", "#SBATCH --job-name=train.py", "#SBATCH --nodes=4",
+                 "#SBATCH --ntasks-per-node=4", "#SBATCH --cpus-per-task=40", "#SBATCH --gres=gpu:4", "#SBATCH --time=2:00:00",
+                 "module load gcc/8 cuda || exit 1"):
+        assert f"\n{line}\n" in done.out_text, done.out_text
+    assert done.out_text.endswith("hvdrun -np 16 --label rank -- python3 train.py --name 'a b'\n"), done.out_text
+
+
+def test_lists_and_shows_templates(sandbox: Sandbox) -> None:
+    listed = hvdrun(sandbox, "templates")
+    assert [line.split()[0] for line in listed.out_text.splitlines()] == ["TEMPLATE", *TEMPLATES]
+    shown = hvdrun(sandbox, "templates", "show", "marconi100")
+    assert shown.code == 0 and "profile   word  profile/deeplrn" in shown.out_text and "--gpus-per-node=4" in shown.out_text, shown.out_text
+    assert "#!/bin/bash\n" in shown.out_text
+    assert hvdrun(sandbox, "templates", "show", "genric").err_text == 'hvdrun: there is no template "genric"; did you mean "generic"?\n'
+
+
+def test_the_folders_in_their_order(sandbox: Sandbox, tmp_path: Path) -> None:
+    for folder in ("first", "second", "config/hvdrun/templates"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "generic.sbatch").write_text(
+            f"---\nabout: from {folder}\n---\n#!/bin/sh\n# {folder}\n{{{{#directives}}}}\n#SBATCH {{{{.}}}}\n{{{{/directives}}}}\n"
+            "{{#command}}{{.}} {{/command}}\n")
+    environment = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    words = ["sbatch", "-np", 1, "--", "true"]
+    assert "# config/hvdrun/templates\n" in hvdrun(sandbox, *words, env=environment).out_text
+    environment["HVD_TEMPLATE_PATH"] = f"{tmp_path / 'second'}"
+    assert "# second\n" in hvdrun(sandbox, *words, env=environment).out_text
+    assert "# first\n" in hvdrun(sandbox, words[0], "--template-path", tmp_path / "first", *words[1:], env=environment).out_text
+
+
+def test_mistakes_in_a_template_are_named_by_line(sandbox: Sandbox, tmp_path: Path) -> None:
+    file = tmp_path / "mine.sbatch"
+    file.write_text("---\nabout: x\nthreads: number = 1 | for OpenMP\n---\n#!/bin/sh\nexport T={{thread}}\n{{#command}}{{.}} {{/command}}\n")
+    done = hvdrun(sandbox, "sbatch", "-np", 1, "--template", file, "--", "true")
+    assert done.code == 2
+    assert done.err_text == f'hvdrun: {file}:6: unknown variable "thread"; did you mean "threads"?\n'
+    listed = hvdrun(sandbox, "templates", "--template-path", tmp_path)
+    assert f"cannot be used: {file}:6: unknown variable" in listed.out_text
+
+
+def test_without_slurm_it_offers_the_script(sandbox: Sandbox) -> None:
+    done = sandbox.run("PATH=/nowhere", HVDRUN, "sbatch", "-np", 1, "--submit", "--", "true", tool="/usr/bin/env")
+    assert done.code == 127
+    assert "there is no SLURM on this machine" in done.err_text and "without --submit hvdrun sbatch prints the script" in done.err_text
+
+
+def test_a_full_disk_is_named(sandbox: Sandbox) -> None:
+    done = hvdrun(sandbox, "sbatch", "-np", 1, "-o", "/dev/full", "--", "true")
+    assert done.code == 125 and "cannot write the script to /dev/full: No space left on device" in done.err_text

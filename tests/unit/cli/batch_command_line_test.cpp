@@ -1,0 +1,139 @@
+#include "cli/batch_command_line.hpp"
+
+#include "cli/batch_options.hpp"
+#include "temporary_folder.hpp"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Result<BatchInvocation> parse(const std::vector<std::string>& args,
+                              const std::vector<DefaultSetting>& defaults = {},
+                              const std::string& config = "") {
+  const test::TemporaryFolder folder;
+  Surroundings surroundings;
+  surroundings.site_config_file = folder.path() / "config.json";
+  if (!config.empty()) std::ofstream(surroundings.site_config_file) << config;
+  return parse_batch_command_line(
+      "sbatch", args, {},
+      [&](const BatchSpec&) { return Result<std::vector<DefaultSetting>>(defaults); },
+      surroundings);
+}
+
+std::string error_of(const std::vector<std::string>& args) {
+  const auto parsed = parse(args);
+  return parsed ? "no error" : parsed.error().message;
+}
+
+std::string option_of(const BatchSpec& batch, const std::string& name) {
+  for (const auto& option : batch.slurm_options)
+    if (option.name == name) return option.value;
+  return "(none)";
+}
+
+TEST(BatchCommandLine, HandsHvdrunsOptionsOnAsTheyWereTyped) {
+  const auto call =
+      parse({"-np", "16", "--time", "2:00:00", "--label", "rank", "-x", "A=b c", "--nodes=4",
+             "--no-oversubscribe", "--verbose", "--cpus-per-rank", "4", "--", "python3", "-np"});
+  ASSERT_TRUE(call) << call.error().message;
+  EXPECT_EQ(call->job.ranks, 16);
+  EXPECT_EQ(call->job.cpus_per_rank, 4);
+  EXPECT_EQ(call->batch.nodes, 4);
+  EXPECT_EQ(option_of(call->batch, "time"), "2:00:00");
+  EXPECT_THAT(call->hvdrun_options,
+              ElementsAre("--label", "rank", "-x", "A=b c", "--no-oversubscribe", "--verbose"));
+  EXPECT_THAT(call->command, ElementsAre("python3", "-np"));
+}
+
+TEST(BatchCommandLine, RestartsAreRequeuesWithRequeue) {
+  EXPECT_THAT(parse({"-np", "2", "--max-restarts", "3", "x"})->hvdrun_options,
+              ElementsAre("--max-restarts", "3"));
+  const auto call = parse({"-np", "2", "--requeue", "--max-restarts", "3", "x"});
+  EXPECT_THAT(call->hvdrun_options, IsEmpty());
+  EXPECT_EQ(call->job.max_restarts, 3);
+  EXPECT_TRUE(call->batch.requeue);
+}
+
+TEST(BatchCommandLine, ALaterPlaceOverrides) {
+  const auto call = parse({"-np", "2", "--time", "20", "x"},
+                          {{"gpus-per-node", "4", "t.sbatch:3"}, {"time", "5", "t.sbatch:4"}},
+                          "{\"partition\": \"gpu\", \"time\": \"10\", \"gpus-per-node\": 8,\n"
+                          " \"module\": [\"gcc/8\", \"cuda\"], \"set\": {\"a\": \"b\"}}");
+  ASSERT_TRUE(call) << call.error().message;
+  EXPECT_EQ(option_of(call->batch, "partition"), "gpu");
+  EXPECT_EQ(option_of(call->batch, "time"), "20");
+  EXPECT_EQ(call->batch.gpus_per_node, 8);
+  EXPECT_THAT(call->batch.modules, ElementsAre("gcc/8", "cuda"));
+  ASSERT_EQ(call->batch.variables.size(), 1u);
+  EXPECT_EQ(call->batch.variables[0].value, "b");
+}
+
+TEST(BatchCommandLine, ATemplateSetsOnlyWhatThereIs) {
+  EXPECT_EQ(parse({"-np", "2", "x"}, {{"gpus", "4", "t.sbatch:3"}}).error().message,
+            "t.sbatch:3: --gpus is no option that a template can set");
+  EXPECT_EQ(parse({"-np", "2", "x"}, {{"gpus-per-node", "many", "t.sbatch:3"}}).error().message,
+            "t.sbatch:3: --gpus-per-node needs a whole number of at least 0, not \"many\"");
+}
+
+TEST(BatchCommandLine, ReadsMailAndVariables) {
+  const auto call = parse({"--mail", "a@b", "--set", "x=1=2", "--set", "y=", "p"});
+  ASSERT_TRUE(call) << call.error().message;
+  EXPECT_EQ(option_of(call->batch, "mail-user"), "a@b");
+  EXPECT_EQ(option_of(call->batch, "mail-type"), "END,FAIL");
+  EXPECT_EQ(call->batch.variables[0].value, "1=2");
+  EXPECT_EQ(call->batch.variables[1].value, "");
+  EXPECT_EQ(option_of(parse({"--mail", "a@b:ALL", "p"})->batch, "mail-type"), "ALL");
+}
+
+TEST(BatchCommandLine, RefusesNonsense) {
+  EXPECT_EQ(error_of({"--time", "2h", "x"}),
+            "--time needs SLURM's kind of time, such as 90 (minutes), 1:30:00 or 2-12:00:00, not "
+            "\"2h\"");
+  EXPECT_EQ(error_of({"--job-name", "a\nb", "x"}),
+            "--job-name must be one line of text, not \"a\\nb\"");
+  EXPECT_EQ(error_of({"--module", "-f", "x"}), "--module needs names of modules, not \"-f\"");
+  EXPECT_EQ(error_of({"--set", "x", "p"}), "--set needs NAME=VALUE, not \"x\"");
+  EXPECT_EQ(error_of({"--sbatch-arg", "v100", "x"}),
+            "--sbatch-arg needs an option of sbatch, such as --constraint=v100, not \"v100\"");
+  EXPECT_THAT(error_of({"-H", "n1", "x"}), HasSubstr("-H: SLURM chooses the hosts"));
+  EXPECT_EQ(error_of({"--tiem", "3", "x"}), "unknown option --tiem; did you mean --time?");
+}
+
+TEST(BatchCommandLine, TimesAreSlurms) {
+  for (const auto* time : {"90", "1:30", "1:30:00", "2-12", "2-12:30", "2-12:30:00", "UNLIMITED"})
+    EXPECT_EQ(error_of({"--time", time, "x"}), "no error") << time;
+  for (const auto* time : {"", "1:2:3:4", "-1", "1-", "1:", ":1", "1d", "1-2-3", "1000000000"})
+    EXPECT_NE(error_of({"--time", time, "x"}), "no error") << time;
+}
+
+TEST(BatchCommandLine, OtherCommandsPassTheirKeysOver) {
+  const test::TemporaryFolder folder;
+  Surroundings surroundings;
+  surroundings.site_config_file = folder.path() / "config.json";
+  std::ofstream(surroundings.site_config_file) << "{\"partition\": \"gpu\", \"num-proc\": 2}";
+  const auto call = parse_command_line({"true"}, {{"PATH", "/bin"}}, surroundings);
+  ASSERT_TRUE(call) << call.error().message;
+  EXPECT_EQ(call->spec.ranks, 2);
+}
+
+TEST(BatchCommandLine, ExplainsAndHelps) {
+  const auto explained = parse({"--explain", "--time", "5", "x"});
+  EXPECT_EQ(explained->action, BatchInvocation::Action::explain);
+  EXPECT_THAT(explained->text, HasSubstr("time                           5                  "
+                                         "command line"));
+  const auto help = parse({"--help"});
+  EXPECT_EQ(help->action, BatchInvocation::Action::help);
+  for (const auto& option : cli::batch_option_table())
+    EXPECT_THAT(help->text, HasSubstr(std::string(option.spellings.front())));
+}
+
+}  // namespace
+}  // namespace hvdrun

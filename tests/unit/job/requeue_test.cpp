@@ -1,0 +1,61 @@
+#include "job/requeue.hpp"
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+Report stopped_report() {
+  Report report;
+  report.ranks.resize(2);
+  report.ranks[1].counters.had_to_stop = true;
+  return report;
+}
+
+JobSpec spec_of(int max_requeues) {
+  JobSpec spec;
+  spec.max_requeues = max_requeues;
+  return spec;
+}
+
+TEST(PlanRequeue, AJobThatHadToStopGoesBack) {
+  const auto first = plan_requeue(spec_of(3), stopped_report(), {{"SLURM_JOB_ID", "12"}});
+  EXPECT_EQ(first.job, "12");
+  EXPECT_EQ(first.note,
+            "the program stopped before its end; job 12 goes back into the queue (1 of 3)");
+  const auto third = plan_requeue(spec_of(3), stopped_report(),
+                                  {{"SLURM_JOB_ID", "12"}, {"SLURM_RESTART_COUNT", "2"}});
+  EXPECT_EQ(third.job, "12");
+}
+
+TEST(PlanRequeue, NotMoreOftenThanAllowed) {
+  const auto over = plan_requeue(spec_of(3), stopped_report(),
+                                 {{"SLURM_JOB_ID", "12"}, {"SLURM_RESTART_COUNT", "3"}});
+  EXPECT_EQ(over.job, "");
+  EXPECT_EQ(
+      over.note,
+      "the program stopped before its end; job 12 has been back in the queue 3 times, as often "
+      "as --max-requeues allows");
+  EXPECT_EQ(plan_requeue(spec_of(0), stopped_report(), {{"SLURM_JOB_ID", "12"}}).note, "");
+}
+
+TEST(PlanRequeue, OnlyWhenItEndedWellAndHadTo) {
+  auto failed = stopped_report();
+  failed.exit_code = 3;
+  EXPECT_EQ(plan_requeue(spec_of(3), failed, {{"SLURM_JOB_ID", "12"}}).job, "");
+  auto finished = stopped_report();
+  finished.ranks[1].counters.had_to_stop = false;
+  const auto requeue = plan_requeue(spec_of(3), finished, {{"SLURM_JOB_ID", "12"}});
+  EXPECT_EQ(requeue.job + requeue.note, "");
+}
+
+TEST(PlanRequeue, NeedsASlurmJob) {
+  const auto requeue = plan_requeue(spec_of(3), stopped_report(), {});
+  EXPECT_EQ(requeue.job, "");
+  EXPECT_EQ(requeue.note,
+            "the program stopped before its end; this is no SLURM job that could go back into the "
+            "queue");
+}
+
+}  // namespace
+}  // namespace hvdrun

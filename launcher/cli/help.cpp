@@ -22,6 +22,13 @@ one fails, it stops all of them and says which failed first, and why.
 
   hvdrun -np 4 python3 train.py       four ranks on this machine
   hvdrun --dry-run -np 4 ./train      only print which rank goes where
+
+With SLURM (hvdrun WORD --help says more of each):
+  hvdrun sbatch      a batch script from a template; --follow submits and shows it
+  hvdrun salloc      an allocation, and a program or a shell over it
+  hvdrun jobs        your jobs in the queue; hvdrun follow JOB, hvdrun cancel JOB
+  hvdrun templates   the templates of batch scripts
+  hvdrun scale       the program at several numbers of ranks, compared
 )";
 
 constexpr std::string_view kClosing = R"(

@@ -2,6 +2,7 @@
 
 #include "base/quote.hpp"
 #include "base/spawn.hpp"
+#include "commands/submit.hpp"
 #include "commands/words.hpp"
 #include "slurm/queue/queue_answer.hpp"
 #include "slurm/queue/salloc_line.hpp"
@@ -95,7 +96,9 @@ void AllocationSession::on_line(std::string_view line) {
     case SallocLine::Kind::routine:
       break;
     case SallocLine::Kind::other:
-      if (!said.text.empty()) say_note("salloc: " + escape(said.text));
+      if (said.text.empty()) break;
+      const auto advice = is_granted_ ? std::string() : advice_on(said.text);
+      say_note("salloc: " + escape(said.text) + (advice.empty() ? "" : "; " + advice));
   }
 }
 
@@ -149,7 +152,7 @@ int AllocationSession::finish() {
       say_note(job_ ? "job " + job_->text + ": the request is withdrawn" : "interrupted");
       return kExitSignalBase + interrupted_;
     }
-    return code == kExitOk ? kExitLauncher : code;
+    return kExitUsage;  // refused: salloc has said why
   }
   if (is_lost_) say_note("the allocation was lost: " + how_it_was_lost(code));
   return code;

@@ -1,7 +1,10 @@
 #include "commands/batch_call.hpp"
 
+#include "base/counted.hpp"
 #include "batch/job_comment.hpp"
 #include "commands/hvdrun_name.hpp"
+#include "commands/words.hpp"
+#include "slurm/queue/node_offer.hpp"
 #include "slurm/script/template_folders.hpp"
 
 #include <algorithm>
@@ -21,6 +24,21 @@ std::vector<DefaultSetting> defaults_of(const ScriptTemplate& script) {
   for (const auto& option : script.options)
     defaults.push_back({option.name, option.value, fmt::format("{}:{}", script.file, option.line)});
   return defaults;
+}
+
+void ask_for_nodes(BatchSpec& batch, const Environment& environment) {
+  if (batch.gpus_per_node) return;
+  const auto partition =
+      std::find_if(batch.slurm_options.begin(), batch.slurm_options.end(),
+                   [](const auto& option) { return option.name == "partition"; });
+  const auto offer = ask_node_offer(
+      partition == batch.slurm_options.end() ? std::string() : partition->value, environment);
+  if (!offer || offer->gpus == 0) return;
+  batch.gpus_per_node = offer->gpus;
+  if (!batch.cpus_per_node) batch.cpus_per_node = offer->cpus;
+  say_note(
+      fmt::format("a node of partition {} has {} and {} (--gpus-per-node 0: ranks without GPUs)",
+                  offer->partition, counted(offer->gpus, "GPU"), counted(offer->cpus, "CPU")));
 }
 
 void describe_job(BatchSpec& batch, const std::vector<std::string>& program) {

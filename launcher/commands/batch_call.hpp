@@ -20,6 +20,11 @@ Result<ScriptTemplate> find_template(const std::string& name, const BatchSpec& b
 // What it sets, as settings.
 std::vector<DefaultSetting> defaults_of(const ScriptTemplate& script);
 
+// Fills in how many GPUs and CPUs a node has, where nobody has said how many GPUs, as this
+// machine's SLURM tells it of the partition; and says so. Nothing where its nodes have no GPUs, or
+// differ.
+void ask_for_nodes(BatchSpec& batch, const Environment& environment);
+
 // Fills in the job's name, where none is given, and what it runs.
 void describe_job(BatchSpec& batch, const std::vector<std::string>& program);
 

@@ -14,8 +14,9 @@ namespace hvdrun {
 namespace {
 
 constexpr std::pair<std::string_view, Command> kCommands[] = {
-    {"cancel", run_cancel}, {"follow", run_follow}, {"jobs", run_jobs},
-    {"salloc", run_salloc}, {"sbatch", run_sbatch}, {"templates", run_templates},
+    {"cancel", run_cancel},       {"follow", run_follow}, {"jobs", run_jobs},
+    {"salloc", run_salloc},       {"sbatch", run_sbatch}, {"scale", run_scale},
+    {"templates", run_templates},
 };
 
 }  // namespace

@@ -96,6 +96,7 @@ Result<int> run_salloc(const std::vector<std::string>& args, const Environment& 
   HVD_CHECK(check_for_salloc(batch, environment));
   const bool has_program = !invocation.command.empty();
   describe_job(batch, has_program ? invocation.command : std::vector<std::string>{"shell"});
+  ask_for_nodes(batch, environment);
   HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
   say_note(describe(shape));
   auto words = salloc_words(batch, shape, has_program);

@@ -49,6 +49,7 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
   HVD_CHECK(cli::check_command(invocation.command, kUsage));
   auto& batch = invocation.batch;
   describe_job(batch, invocation.command);
+  ask_for_nodes(batch, environment);
   HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
   HVD_TRY(const auto text,
           batch_script(*script, batch, shape, inner_command(invocation, shape, environment)));

@@ -39,6 +39,8 @@ constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
     {"Job dependency problem", "--dependency TYPE:JOB, of a job that SLURM still knows"},
     {"Job violates accounting/QOS policy",
      "the limits of your account or QOS; `sacctmgr show qos` lists them"},
+    {"Could not establish a configuration source",
+     "this machine has SLURM's commands, but belongs to no cluster (no slurm.conf)"},
     {"Unable to contact slurm controller", "SLURM's controller does not answer; try again later"},
 };
 

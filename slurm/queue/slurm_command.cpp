@@ -62,7 +62,9 @@ Result<ProgramEnd> run_slurm(ProgramRequest request) {
 std::string complaint(const ProgramEnd& end) {
   if (end.timed_out) return "no answer in time";
   auto line = last_line(end.err);
-  if (const auto found = line.find("error: "); found < 16) line.remove_prefix(found + 7);
+  // "sbatch: error: …", "squeue: fatal: …"
+  for (const std::string_view kind : {"error: ", "fatal: "})
+    if (const auto found = line.find(kind); found < 16) line.remove_prefix(found + kind.size());
   return line.empty() ? "exit code " + std::to_string(end.code) : escape(line.substr(0, 1024));
 }
 

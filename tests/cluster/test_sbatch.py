@@ -44,6 +44,14 @@ def test_a_job_from_the_login_host_to_its_result(cluster: Cluster, shared: Path)
     assert sorted(ranks) == [[str(rank), f"n{rank // 4 + 1}", str(rank % 4), "0,1,2,3", "4"] for rank in range(8)], done.stdout
 
 
+def test_what_a_node_has_is_asked_of_slurm(cluster: Cluster, shared: Path) -> None:
+    done = hvdrun(cluster, shared, "sbatch", "-np", 6, "--", "true")
+    assert done.stderr == ("hvdrun: a node of partition all has 4 GPUs and 16 CPUs (--gpus-per-node 0: ranks without GPUs)\n"
+                           "hvdrun: 6 ranks: 2 nodes × 3 GPUs, 4 CPUs a rank\n")
+    without = hvdrun(cluster, shared, "sbatch", "-np", 6, "--gpus-per-node", 0, "--", "true")
+    assert without.stderr == "hvdrun: 6 ranks: 1 CPU a rank\n" and "gpus" not in without.stdout
+
+
 def test_an_uneven_number_of_ranks(cluster: Cluster, shared: Path) -> None:
     done = hvdrun(cluster, shared, "sbatch", "-np", 7, "--gpus-per-node", 4, "--follow", "--label", "none", "--", "hostname")
     assert done.returncode == 0, done.stderr

@@ -80,7 +80,7 @@ TEST(BatchCommandLine, ATemplateSetsOnlyWhatThereIs) {
   EXPECT_EQ(parse({"-np", "2", "x"}, {{"gpus", "4", "t.sbatch:3"}}).error().message,
             "t.sbatch:3: --gpus is no option that a template can set");
   EXPECT_EQ(parse({"-np", "2", "x"}, {{"gpus-per-node", "many", "t.sbatch:3"}}).error().message,
-            "t.sbatch:3: --gpus-per-node needs a whole number of at least 0, not \"many\"");
+            "t.sbatch:3: --gpus-per-node needs a whole number of 0 or more, not \"many\"");
 }
 
 TEST(BatchCommandLine, ReadsMailAndVariables) {

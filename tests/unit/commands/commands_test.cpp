@@ -1,0 +1,16 @@
+#include "commands/commands.hpp"
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+TEST(FindCommand, KnowsEverySubcommand) {
+  for (const auto* name : {"sbatch", "salloc", "follow", "jobs", "cancel", "scale", "templates"})
+    EXPECT_NE(find_command(name), nullptr) << name;
+  for (const auto* name : {"", "run", "sbatc", "sbatch ", "--jobs"})
+    EXPECT_EQ(find_command(name), nullptr) << name;
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,18 +1,39 @@
 # bash completion for hvdrun(1).
 #
-# Completes the options and their values up to the program's name, the program's name, and hands
-# what follows to the completion of the program itself where bash-completion is loaded.
-# tests/unit/cli holds this list to the table in launcher/cli/option_table.cpp.
+# Completes subcommands, the options and their values up to the program's name, the program's name,
+# and hands what follows to the completion of the program itself where bash-completion is loaded.
+# tests/unit/cli holds the lists to the tables in launcher/cli/option_table.cpp and batch_options.cpp.
+
+_hvdrun_commands='run sbatch salloc templates jobs follow cancel scale'
 
 _hvdrun_flags='--oversubscribe --ssh-accept-new --stall-check --no-stall-check --report-bindings --dry-run --json -prefix-timestamp
 --prefix-output-with-timestamp --verbose --explain -cb --check-build -v --version -h --help'
 
 _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude
 --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --pmix --start-timeout
---max-restarts -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces
+--max-restarts --max-requeues -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces
 --agent-path --host-timeout --fusion-threshold-mb --cache-capacity
 --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --stdin --label --color --only-rank --output-filename --on-output-error --report
 --timeline-filename --kill-signal --grace --exit-timeout --config-file'
+
+# Of sbatch and salloc, besides those above.
+_hvdrun_batch_flags='--requeue --test-only --submit --wait --follow'
+
+_hvdrun_batch_options_with_value='--nodes -N --gpus-per-node --cpus-per-node --time -t --partition --account -A
+--qos -q --mem --array --dependency --signal --mail --sbatch-arg --job-name -J --output --error --chdir -D
+--module --conda --venv --container --template --template-path --set -o --script-file'
+
+# Of scale, besides the first ones.
+_hvdrun_scale_flags='--show-output'
+
+_hvdrun_scale_options_with_value='--repeat --drop-epochs --metric --epoch-time --loss --accuracy'
+
+# _hvdrun_template_names WORD: fills COMPREPLY with the templates that begin with WORD.
+_hvdrun_template_names() {
+  local names
+  names=$("${COMP_WORDS[0]}" templates 2> /dev/null | awk 'NR > 1 { print $1 }')
+  mapfile -t COMPREPLY < <(compgen -W "$names" -- "$1")
+}
 
 # _hvdrun_values OPTION WORD: fills COMPREPLY with the values of the option that begin with WORD.
 _hvdrun_values() {
@@ -32,27 +53,66 @@ _hvdrun_values() {
     --exit-timeout) words='none' ;;
     -H | --hosts) words='localhost' ;;
     -x) mapfile -t COMPREPLY < <(compgen -v -- "$2") && return ;;
-    --output-filename) mapfile -t COMPREPLY < <(compgen -d -- "$2") && return ;;
+    --template) _hvdrun_template_names "$2" && return ;;
+    --signal) words='B:USR1@120 B:TERM@120' ;;
+    --output-filename | --chdir | -D | --venv | --template-path) mapfile -t COMPREPLY < <(compgen -d -- "$2") && return ;;
     --include) words='all' ;;
     --exclude) words='none' ;;
-    --hostfile | -hostfile | --report | --timeline-filename | --config-file | -i | --ssh-identity-file | --agent-path) mapfile -t COMPREPLY < <(compgen -f -- "$2") && return ;;
+    --hostfile | -hostfile | --report | --timeline-filename | --config-file | -i | --ssh-identity-file | --agent-path | --output | --error | --container | -o | --script-file) mapfile -t COMPREPLY < <(compgen -f -- "$2") && return ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$2")
 }
 
-# _hvdrun_takes_value WORD: whether the next word is the value of this one.
+# _hvdrun_takes_value WORD OPTIONS: whether the next word is the value of this one.
 _hvdrun_takes_value() {
   local option
-  for option in $_hvdrun_options_with_value; do
+  for option in $2; do
     [[ $option == "$1" ]] && return 0
   done
   return 1
 }
 
+# _hvdrun_words COMMAND CURRENT: what may follow a subcommand that takes no program.
+_hvdrun_words() {
+  case $1 in
+    templates)
+      if [[ ${COMP_WORDS[COMP_CWORD - 1]} == show ]]; then
+        _hvdrun_template_names "$2"
+      elif [[ ${COMP_WORDS[COMP_CWORD - 1]} == --template-path ]]; then
+        mapfile -t COMPREPLY < <(compgen -d -- "$2")
+      else
+        mapfile -t COMPREPLY < <(compgen -W 'show --template-path --help' -- "$2")
+      fi
+      ;;
+    jobs) mapfile -t COMPREPLY < <(compgen -W '--all --json --help' -- "$2") ;;
+    follow) mapfile -t COMPREPLY < <(compgen -W '--no-output --help' -- "$2") ;;
+    cancel) mapfile -t COMPREPLY < <(compgen -W '--help' -- "$2") ;;
+  esac
+}
+
 _hvdrun() {
   local at=1 option current=${COMP_WORDS[COMP_CWORD]}
+  local flags=$_hvdrun_flags with_value=$_hvdrun_options_with_value
   COMPREPLY=()
-  [[ $COMP_CWORD -gt 1 && ${COMP_WORDS[1]} == run ]] && at=2
+  if [[ $COMP_CWORD -gt 1 ]]; then
+    case ${COMP_WORDS[1]} in
+      run) at=2 ;;
+      sbatch | salloc)
+        at=2
+        flags+=" $_hvdrun_batch_flags"
+        with_value+=" $_hvdrun_batch_options_with_value"
+        ;;
+      scale)
+        at=2
+        flags+=" $_hvdrun_scale_flags"
+        with_value+=" $_hvdrun_scale_options_with_value"
+        ;;
+      templates | jobs | follow | cancel)
+        _hvdrun_words "${COMP_WORDS[1]}" "$current"
+        return
+        ;;
+    esac
+  fi
 
   # Find the program's name, or the option whose value is being typed.
   while [[ $at -lt $COMP_CWORD && ${COMP_WORDS[at]} == -* ]]; do
@@ -62,7 +122,7 @@ _hvdrun() {
     fi
     option=${COMP_WORDS[at]}
     at=$((at + 1))
-    _hvdrun_takes_value "$option" || continue
+    _hvdrun_takes_value "$option" "$with_value" || continue
     # bash gives "--option=value" as three words.
     [[ ${COMP_WORDS[at]} == "=" ]] && at=$((at + 1))
     if [[ $at -ge $COMP_CWORD ]]; then
@@ -80,9 +140,11 @@ _hvdrun() {
       mapfile -t COMPREPLY < <(compgen -f -- "$current")
     fi
   elif [[ $current == -* && ${COMP_WORDS[at - 1]} != -- ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$_hvdrun_flags $_hvdrun_options_with_value" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "$flags $with_value" -- "$current")
   else
-    mapfile -t COMPREPLY < <(compgen -c -- "$current"; compgen -f -- "$current")
+    local commands=
+    [[ $at -eq 1 && $COMP_CWORD -eq 1 ]] && commands=$_hvdrun_commands
+    mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current"; compgen -c -- "$current"; compgen -f -- "$current")
   fi
 }
 

@@ -17,10 +17,13 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Not;
 
-// The answers to TAB at the end of the last of `words` (as bash sees them, '' for none).
+// The answers to TAB at the end of the last of `words` (as bash sees them, '' for none). hvdrun is
+// a function that lists two templates.
 std::set<std::string> completions_of(const std::string& words) {
   const std::string script =
-      "source '" HVD_SOURCE_DIR "/completions/hvdrun.bash'; COMP_WORDS=(hvdrun " + words +
+      "hvdrun() { printf '%s\\n' 'TEMPLATE  FOR' 'generic   any cluster' 'requeue   training'; }; "
+      "source '" HVD_SOURCE_DIR "/completions/hvdrun.bash'; COMP_WORDS=(hvdrun " +
+      words +
       "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _hvdrun; printf '%s\\n' \"${COMPREPLY[@]}\"";
   const std::string command = "exec bash --norc -c \"$HVD_TEST_SCRIPT\"";
   ::setenv("HVD_TEST_SCRIPT", script.c_str(), 1);
@@ -47,6 +50,31 @@ TEST(Completion, OffersValues) {
   EXPECT_THAT(completions_of("--bind-to = n"), ElementsAre("none", "numa"));
   EXPECT_THAT(completions_of("--pmix ="), ElementsAre("auto", "off", "on"));
   EXPECT_THAT(completions_of("-np ''"), IsEmpty());
+}
+
+TEST(Completion, OffersSubcommandsAsTheFirstWordOnly) {
+  EXPECT_THAT(completions_of("sbat"), Contains("sbatch"));
+  EXPECT_THAT(completions_of("foll"), Contains("follow"));
+  EXPECT_THAT(completions_of("-np 2 foll"), Not(Contains("follow")));
+  EXPECT_THAT(completions_of("jobs --a"), ElementsAre("--all"));
+  EXPECT_THAT(completions_of("follow --no"), ElementsAre("--no-output"));
+}
+
+TEST(Completion, OffersTheOptionsOfSbatchAndSallocToThemOnly) {
+  EXPECT_THAT(completions_of("sbatch --gpus"), ElementsAre("--gpus-per-node"));
+  EXPECT_THAT(completions_of("salloc -np 2 --part"), ElementsAre("--partition"));
+  EXPECT_THAT(completions_of("sbatch --partition main --follo"), ElementsAre("--follow"));
+  EXPECT_THAT(completions_of("sbatch --num"), ElementsAre("--num-proc"));
+  EXPECT_THAT(completions_of("sbatch --partition main -- prin"), Contains("printf"));
+  EXPECT_THAT(completions_of("--gpus"), IsEmpty());
+  EXPECT_THAT(completions_of("scale --rep"),
+              ElementsAre("--repeat", "--report", "--report-bindings"));
+}
+
+TEST(Completion, OffersTemplates) {
+  EXPECT_THAT(completions_of("templates ''"), ElementsAre("--help", "--template-path", "show"));
+  EXPECT_THAT(completions_of("templates show ''"), ElementsAre("generic", "requeue"));
+  EXPECT_THAT(completions_of("sbatch --template = re"), ElementsAre("requeue"));
 }
 
 TEST(Completion, OffersProgramsAfterTheOptions) {

@@ -1,9 +1,12 @@
 // Holds what is written by hand to the table of options.
+#include "cli/batch_options.hpp"
 #include "cli/option_table.hpp"
 
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <sstream>
+#include <string>
 
 #include <gmock/gmock.h>
 
@@ -42,16 +45,18 @@ TEST(Documents, TheManualPageHasEveryOption) {
           << spelling;
 }
 
-TEST(Documents, TheCompletionHasEveryOptionInTheRightList) {
+// The completion's list of that name.
+std::string completion_list(const std::string& variable) {
   const auto text = document("completions/hvdrun.bash");
-  const auto words_in = [&](const std::string& variable) {
-    const auto start = text.find(variable + "='");
-    EXPECT_NE(start, std::string::npos) << variable;
-    return text.substr(start, text.find("'\n", start) - start) + " ";
-  };
-  const auto flags = words_in("_hvdrun_flags");
-  const auto with_value = words_in("_hvdrun_options_with_value");
-  for (const auto& option : option_table()) {
+  const auto start = text.find("\n" + variable + "='");
+  EXPECT_NE(start, std::string::npos) << variable;
+  if (start == std::string::npos) return {};
+  return text.substr(start, text.find("'\n", start) - start) + " ";
+}
+
+void expect_options_in(std::span<const Option> options, const std::string& flags,
+                       const std::string& with_value) {
+  for (const auto& option : options) {
     for (const auto spelling : option.spellings) {
       const auto& list = takes_value(option) ? with_value : flags;
       EXPECT_TRUE(spelling.empty() || has_word(list, std::string(spelling))) << spelling;
@@ -59,11 +64,35 @@ TEST(Documents, TheCompletionHasEveryOptionInTheRightList) {
   }
 }
 
+TEST(Documents, TheCompletionHasEveryOptionInTheRightList) {
+  expect_options_in(option_table(), completion_list("_hvdrun_flags"),
+                    completion_list("_hvdrun_options_with_value"));
+  expect_options_in(batch_option_table(), completion_list("_hvdrun_batch_flags"),
+                    completion_list("_hvdrun_batch_options_with_value"));
+}
+
 TEST(Documents, TheConfigPageHasEveryKey) {
   const auto text = document("docs/config.md");
-  for (const auto& option : option_table()) {
-    const bool has_row = text.find("\n| `" + std::string(option.name) + "` |") != text.npos;
-    EXPECT_EQ(has_row, is_setting(option)) << option.name;
+  const auto second = text.find("\n## Keys of sbatch and salloc\n");
+  ASSERT_NE(second, std::string::npos);
+  const auto expect_rows = [](const std::string& part, std::span<const Option> options) {
+    for (const auto& option : options) {
+      const bool has_row = part.find("\n| `" + std::string(option.name) + "` |") != part.npos;
+      EXPECT_EQ(has_row, is_setting(option)) << option.name;
+    }
+  };
+  expect_rows(text.substr(0, second), option_table());
+  expect_rows(text.substr(second), batch_option_table());
+}
+
+// "| `--nodes`, `-N` | …": a row that begins with all spellings of the option.
+TEST(Documents, TheGuideToSlurmHasEveryOptionOfSbatch) {
+  const auto text = document("docs/slurm.md");
+  for (const auto& option : batch_option_table()) {
+    std::string row;
+    for (const auto spelling : option.spellings)
+      if (!spelling.empty()) row += (row.empty() ? "\n| `" : ", `") + std::string(spelling) + "`";
+    EXPECT_THAT(text, HasSubstr(row + " |"));
   }
 }
 

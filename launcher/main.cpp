@@ -95,6 +95,7 @@ Result<int> run(const JobSpec& spec, const JobContext& context) {
   if (!spec.report_file.empty()) check(write_report(report, spec.report_file));
   const auto requeue = plan_requeue(spec, report, context.environment);
   if (!requeue.note.empty()) say(requeue.note);
+  if (code == kExitOk) code = requeue.exit_code;
   if (!requeue.job.empty()) check(requeue_job(requeue.job, context.environment));
   return code;
 }

@@ -100,7 +100,11 @@ std::vector<Request> slurm_requests(const BatchSpec& batch, const BatchShape& sh
           option.name.substr(0, 4) == "mail" ? "--mail" : "--" + option.name, option.name,
           option.value);
   if (!batch.comment.empty()) add("comment", "", "comment", batch.comment);
-  if (batch.requeue) requests.push_back({"requeue", "--requeue", "--requeue"});
+  if (batch.requeue) {
+    requests.push_back({"requeue", "--requeue", "--requeue"});
+    // All runs of the job write one file.
+    requests.push_back({"requeue", "--requeue", "--open-mode=append"});
+  }
   for (const auto& argument : batch.sbatch_arguments)
     requests.push_back({"sbatch_args", "--sbatch-arg", argument});
   return requests;

@@ -15,6 +15,10 @@ namespace hvdrun {
 // How often a job with --requeue goes back into the queue, where --max-restarts does not say it.
 inline constexpr int kDefaultRequeues = 10;
 
+// What it is warned by, where --signal does not say it: two minutes before the time limit, the
+// script, whose place hvdrun has taken.
+inline constexpr auto kRequeueSignal = "B:USR1@120";
+
 // The command that the script runs.
 struct BatchCommand {
   std::vector<std::string> hvdrun;   // hvdrun, and the options that it is to have

@@ -1,6 +1,6 @@
 #include "cli/batch_command_line.hpp"
 
-#include "base/quote.hpp"
+#include "cli/batch_options.hpp"
 #include "cli/explain.hpp"
 #include "cli/help.hpp"
 #include "cli/settings.hpp"
@@ -22,7 +22,7 @@ using cli::ValueKind;
 bool is_settled_here(const OptionUse& use, const BatchSpec& batch) {
   const auto name = use.option->name;
   return name == "num-proc" || name == "nnodes" || name == "cpus-per-rank" ||
-         (name == "max-restarts" && batch.requeue);
+         (batch.requeue && (name == "max-restarts" || name == "max-requeues"));
 }
 
 std::string absolute(const std::string& file) {
@@ -50,19 +50,55 @@ std::vector<std::string> options_for_hvdrun(const std::vector<OptionUse>& uses,
 }
 
 Result<void> check_uses(const std::string& command, const std::vector<OptionUse>& uses) {
-  for (const auto& use : uses)
-    if (use.option->name == "hosts" || use.option->name == "hostfile")
+  for (const auto& use : uses) {
+    const auto name = use.option->name;
+    if (name == "hosts" || name == "hostfile")
       return fail(use.spelling + ": SLURM chooses the hosts; hvdrun " + command +
                       " takes --nodes N, and --sbatch-arg=--nodelist=HOSTS",
                   kExitUsage);
+    if (use.spelling == "-p")
+      return fail("-p is ssh's port to hvdrun; the partition is --partition NAME", kExitUsage);
+    if (name == "dry-run" || name == "json")
+      return fail(use.spelling + " has no place here: hvdrun " + command +
+                      " --explain tells where "
+                      "each setting comes from, and hvdrun sbatch prints the script",
+                  kExitUsage);
+    if (command == "salloc" && cli::is_of_scripts(*use.option))
+      return fail(use.spelling + " is an option of hvdrun sbatch only", kExitUsage);
+  }
   return {};
+}
+
+// What users of sbatch type, in hvdrun's words.
+constexpr std::pair<std::string_view, std::string_view> kSbatchWords[] = {
+    {"-n", "-np N"},
+    {"--ntasks", "-np N"},
+    {"--ntasks-per-node", "--ranks-per-host K, or --gpus-per-node K"},
+    {"--gres", "--gpus-per-node K"},
+    {"--gpus", "-np N: one rank for each GPU"},
+    {"-c", "--cpus-per-rank K"},
+    {"--cpus-per-task", "--cpus-per-rank K"},
+    {"--exclusive", "--sbatch-arg=--exclusive"},
+    {"--constraint", "--sbatch-arg=--constraint=FEATURE"},
+    {"-C", "--sbatch-arg=--constraint=FEATURE"},
+    {"--mail-user", "--mail ADDRESS"},
+    {"--mail-type", "--mail ADDRESS:TYPE"},
+};
+
+// An error for an unknown option, with hvdrun's word where it is one of sbatch's.
+Error with_hvdruns_word(Error error) {
+  for (const auto& [word, ours] : kSbatchWords)
+    if (error.message.starts_with("unknown option " + std::string(word) + ";"))
+      return {"unknown option " + std::string(word) + "; hvdrun's word is " + std::string(ours),
+              error.exit_code};
+  return error;
 }
 
 Result<std::vector<Setting>> default_settings(const std::vector<DefaultSetting>& defaults) {
   std::vector<Setting> settings;
   for (const auto& setting : defaults) {
     const auto* option = cli::find_option_by_name(setting.name, cli::batch_options());
-    if (option == nullptr || !cli::is_setting(*option))
+    if (option == nullptr || option->apply_batch == nullptr)
       return fail(setting.source + ": --" + setting.name + " is no option that a template can set",
                   kExitUsage);
     settings.push_back(
@@ -78,12 +114,15 @@ Result<BatchInvocation> parse_batch_command_line(const std::string& command,
                                                  const Environment& environment,
                                                  const FindDefaults& find_defaults,
                                                  const Surroundings& surroundings) {
-  HVD_TRY(auto words, cli::split_words(args, cli::batch_options()));
+  auto split = cli::split_words(args, cli::batch_options());
+  if (!split) return tl::unexpected(with_hvdruns_word(std::move(split).error()));
+  auto words = std::move(*split);
   BatchInvocation invocation;
   const bool explains = words.action != nullptr && words.action->name == "explain";
   if (words.action != nullptr && !explains) {
     invocation.action = BatchInvocation::Action::help;
-    invocation.text = cli::batch_help_text(command);
+    invocation.text =
+        words.action->name == "version" ? cli::version_text() : cli::batch_help_text(command);
     return invocation;
   }
   HVD_CHECK(check_uses(command, words.options));
@@ -99,6 +138,10 @@ Result<BatchInvocation> parse_batch_command_line(const std::string& command,
     settings.insert(settings.begin(), std::make_move_iterator(first.begin()),
                     std::make_move_iterator(first.end()));
   }
+  // A config file or a template that is there for sbatch, too.
+  if (command == "salloc")
+    std::erase_if(settings,
+                  [](const Setting& setting) { return cli::is_of_scripts(*setting.option); });
   HVD_CHECK(cli::apply_settings(settings, invocation.job, &invocation.batch));
   invocation.notes = std::move(words.notes);
   std::move(gathered.notes.begin(), gathered.notes.end(), std::back_inserter(invocation.notes));

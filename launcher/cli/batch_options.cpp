@@ -407,4 +407,11 @@ std::span<const Option> batch_option_table() {
   return kOptions;
 }
 
+bool is_of_scripts(const Option& option) {
+  constexpr std::string_view kNames[] = {"array",  "requeue", "signal", "output",    "error",
+                                         "module", "conda",   "venv",   "container", "set"};
+  return option.group == submission ||
+         std::find(std::begin(kNames), std::end(kNames), option.name) != std::end(kNames);
+}
+
 }  // namespace hvdrun::cli

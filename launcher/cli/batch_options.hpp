@@ -10,4 +10,7 @@ namespace hvdrun::cli {
 // In the order of --help: group by group.
 std::span<const Option> batch_option_table();
 
+// Whether it is about a script or a job that runs one: nothing that an allocation has.
+bool is_of_scripts(const Option& option);
+
 }  // namespace hvdrun::cli

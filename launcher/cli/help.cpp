@@ -24,11 +24,11 @@ one fails, it stops all of them and says which failed first, and why.
   hvdrun --dry-run -np 4 ./train      only print which rank goes where
 
 With SLURM (hvdrun WORD --help says more of each):
-  hvdrun sbatch      a batch script from a template; --follow submits and shows it
+  hvdrun sbatch      a batch script from a template; --follow submits it
   hvdrun salloc      an allocation, and a program or a shell over it
-  hvdrun jobs        your jobs in the queue; hvdrun follow JOB, hvdrun cancel JOB
+  hvdrun jobs        your jobs in the queue; also follow JOB, cancel JOB
   hvdrun templates   the templates of batch scripts
-  hvdrun scale       the program at several numbers of ranks, compared
+  hvdrun scale       a program at several numbers of ranks, compared
 )";
 
 constexpr std::string_view kClosing = R"(

@@ -52,7 +52,7 @@ class Walk {
   Result<void> take_option(std::string_view word) {
     // "-np4", "-xNAME=VALUE": a value that stands right behind a one-dash name of ours.
     if (const auto* option = find_attached(word); option != nullptr)
-      return add(*option, option->spellings.front(), word.substr(option->spellings.front().size()));
+      return add(*option, short_spelling(*option), word.substr(short_spelling(*option).size()));
 
     const auto equals = word.find('=');
     const auto spelling = word.substr(0, equals);
@@ -77,9 +77,17 @@ class Walk {
     return nullptr;
   }
 
+  // "-np", "-t": the one behind which a value may stand at once. Empty: none.
+  static std::string_view short_spelling(const Option& option) {
+    for (const auto spelling : option.spellings)
+      if (spelling.size() == 2 && spelling[0] == '-' && spelling[1] != '-') return spelling;
+    const auto first = option.spellings.front();
+    return first[1] == '-' ? std::string_view() : first;
+  }
+
   static bool is_attached(const Option& option, std::string_view word) {
-    const auto spelling = option.spellings.front();
-    return spelling[1] != '-' && takes_value(option) && word.size() > spelling.size() &&
+    const auto spelling = short_spelling(option);
+    return !spelling.empty() && takes_value(option) && word.size() > spelling.size() &&
            word.substr(0, spelling.size()) == spelling && word[spelling.size()] != '=';
   }
 

@@ -90,8 +90,11 @@ void AllocationSession::on_line(std::string_view line) {
     case SallocLine::Kind::granted:
       on_granted(said.text);
       break;
+    case SallocLine::Kind::given_back:
+      is_given_back_ = true;
+      break;
     case SallocLine::Kind::revoked:
-      is_lost_ = true;
+      is_lost_ = is_lost_ || !is_given_back_;
       break;
     case SallocLine::Kind::routine:
       break;

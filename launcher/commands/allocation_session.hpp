@@ -52,6 +52,7 @@ class AllocationSession {
   Timer ask_timer_;
   std::optional<JobId> job_;
   bool is_granted_ = false;
+  bool is_given_back_ = false;  // what ran has ended
   bool is_lost_ = false;
   int interrupted_ = 0;  // by this signal, while the request was in the queue
 };

@@ -27,24 +27,29 @@ std::vector<DefaultSetting> defaults_of(const ScriptTemplate& script) {
 }
 
 void ask_for_nodes(BatchSpec& batch, const Environment& environment) {
-  if (batch.gpus_per_node) return;
+  const bool needs_gpus = !batch.gpus_per_node;
+  const bool needs_cpus = !batch.cpus_per_node && batch.gpus_per_node.value_or(1) > 0;
+  if (!needs_gpus && !needs_cpus) return;
   const auto partition =
       std::find_if(batch.slurm_options.begin(), batch.slurm_options.end(),
                    [](const auto& option) { return option.name == "partition"; });
   const auto offer = ask_node_offer(
       partition == batch.slurm_options.end() ? std::string() : partition->value, environment);
   if (!offer || offer->gpus == 0) return;
-  batch.gpus_per_node = offer->gpus;
-  if (!batch.cpus_per_node) batch.cpus_per_node = offer->cpus;
+  if (needs_gpus) batch.gpus_per_node = offer->gpus;
+  if (needs_cpus) batch.cpus_per_node = offer->cpus;
   say_note(
       fmt::format("a node of partition {} has {} and {} (--gpus-per-node 0: ranks without GPUs)",
                   offer->partition, counted(offer->gpus, "GPU"), counted(offer->cpus, "CPU")));
 }
 
-void describe_job(BatchSpec& batch, const std::vector<std::string>& program) {
+void complete_request(BatchSpec& batch, const std::vector<std::string>& program) {
   const bool is_named = std::any_of(batch.slurm_options.begin(), batch.slurm_options.end(),
                                     [](const auto& option) { return option.name == "job-name"; });
   if (!is_named) batch.slurm_options.push_back({"job-name", job_name_of(program)});
+  const bool has_signal = std::any_of(batch.slurm_options.begin(), batch.slurm_options.end(),
+                                      [](const auto& option) { return option.name == "signal"; });
+  if (batch.requeue && !has_signal) batch.slurm_options.push_back({"signal", kRequeueSignal});
   const bool has_comment =
       std::any_of(batch.sbatch_arguments.begin(), batch.sbatch_arguments.end(),
                   [](const auto& argument) { return argument.starts_with("--comment"); });
@@ -56,9 +61,13 @@ BatchCommand inner_command(const BatchInvocation& invocation, const BatchShape& 
   BatchCommand command;
   command.hvdrun = {hvdrun_name(environment), "-np", std::to_string(shape.ranks)};
   if (invocation.batch.requeue) {
-    const int tries = invocation.job.max_restarts;
-    command.hvdrun.insert(command.hvdrun.end(),
-                          {"--max-requeues", std::to_string(tries > 0 ? tries : kDefaultRequeues)});
+    const auto& job = invocation.job;
+    const int times = job.max_requeues > 0   ? job.max_requeues
+                      : job.max_restarts > 0 ? job.max_restarts
+                                             : kDefaultRequeues;
+    command.hvdrun.insert(command.hvdrun.end(), {"--max-requeues", std::to_string(times)});
+    // A config file may have it, and the hvdrun there reads that, too.
+    if (job.max_restarts > 0) command.hvdrun.insert(command.hvdrun.end(), {"--max-restarts", "0"});
   }
   command.hvdrun.insert(command.hvdrun.end(), invocation.hvdrun_options.begin(),
                         invocation.hvdrun_options.end());

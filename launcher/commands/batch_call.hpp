@@ -25,8 +25,9 @@ std::vector<DefaultSetting> defaults_of(const ScriptTemplate& script);
 // differ.
 void ask_for_nodes(BatchSpec& batch, const Environment& environment);
 
-// Fills in the job's name, where none is given, and what it runs.
-void describe_job(BatchSpec& batch, const std::vector<std::string>& program);
+// Fills in what is not given: the job's name, what it runs, and with --requeue the warning before
+// the time limit.
+void complete_request(BatchSpec& batch, const std::vector<std::string>& program);
 
 // The hvdrun that starts the ranks, and its program.
 BatchCommand inner_command(const BatchInvocation& invocation, const BatchShape& shape,

@@ -15,7 +15,7 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::string_view kHelp = R"(Usage: hvdrun cancel JOB...
+constexpr std::string_view kHelp = R"(usage: hvdrun cancel JOB...
 
 Ends jobs of yours, whether they run or wait. Nothing is asked.
 

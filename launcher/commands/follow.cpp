@@ -9,7 +9,7 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::string_view kHelp = R"(Usage: hvdrun follow [--no-output] JOB
+constexpr std::string_view kHelp = R"(usage: hvdrun follow [--no-output] JOB
 
 Shows how a job of yours stands in SLURM's queue, and its output as it grows, until it ends. Ctrl-C
 leaves the job running; the same command comes back to it. The exit code is the job's.

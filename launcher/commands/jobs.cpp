@@ -13,7 +13,7 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::string_view kHelp = R"(Usage: hvdrun jobs [--all] [--json]
+constexpr std::string_view kHelp = R"(usage: hvdrun jobs [--all] [--json]
 
 Your jobs in SLURM's queue: how each stands, why it waits and when SLURM expects it to start, how
 long it has run and may still run, and what it runs.

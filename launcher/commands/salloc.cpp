@@ -64,20 +64,10 @@ std::vector<std::string> salloc_words(const BatchSpec& batch, const BatchShape& 
   return words;
 }
 
-Result<void> check_for_salloc(const BatchSpec& batch, const Environment& environment) {
+Result<void> check_outside_of_jobs(const Environment& environment) {
   if (const auto* job = find_variable(environment, "SLURM_JOB_ID"); job != nullptr)
     return fail("this is inside SLURM job " + *job + " already: hvdrun -np N program uses it",
                 kExitUsage);
-  const std::pair<bool, std::string_view> unfit[] = {
-      {batch.submit, "--submit"},           {batch.wait, "--wait"},
-      {batch.follow, "--follow"},           {batch.test_only, "--test-only"},
-      {batch.requeue, "--requeue"},         {!batch.script_file.empty(), "-o"},
-      {!batch.modules.empty(), "--module"}, {!batch.conda.empty(), "--conda"},
-      {!batch.venv.empty(), "--venv"},      {!batch.container.empty(), "--container"},
-  };
-  for (const auto& [is_given, option] : unfit)
-    if (is_given)
-      return fail(std::string(option) + " is an option of hvdrun sbatch only", kExitUsage);
   return {};
 }
 
@@ -93,9 +83,9 @@ Result<int> run_salloc(const std::vector<std::string>& args, const Environment& 
   for (const auto& line : invocation.notes) say_note(line);
   if (invocation.action != BatchInvocation::Action::run) return print_text(invocation.text);
   auto& batch = invocation.batch;
-  HVD_CHECK(check_for_salloc(batch, environment));
+  HVD_CHECK(check_outside_of_jobs(environment));
   const bool has_program = !invocation.command.empty();
-  describe_job(batch, has_program ? invocation.command : std::vector<std::string>{"shell"});
+  complete_request(batch, has_program ? invocation.command : std::vector<std::string>{"shell"});
   ask_for_nodes(batch, environment);
   HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
   say_note(describe(shape));

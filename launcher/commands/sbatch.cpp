@@ -48,7 +48,7 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
   if (invocation.action != BatchInvocation::Action::run) return print_text(invocation.text);
   HVD_CHECK(cli::check_command(invocation.command, kUsage));
   auto& batch = invocation.batch;
-  describe_job(batch, invocation.command);
+  complete_request(batch, invocation.command);
   ask_for_nodes(batch, environment);
   HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
   HVD_TRY(const auto text,

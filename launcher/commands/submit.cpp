@@ -92,6 +92,7 @@ Result<int> submit_script(const std::string& script, const BatchSpec& batch,
   if (batch.test_only) return test_script(script, environment);
   HVD_TRY(const auto end, run_sbatch(sbatch(script, environment, {"--parsable"})));
   if (end.code != 0) return tl::unexpected(refused(end));
+  if (!end.err.empty()) say_note(complaint(end));  // a site's plugin has something to say
   // "12" or "12;cluster" (sbatch(1), --parsable).
   const auto text = end.out.substr(0, end.out.find_first_of(";\n"));
   HVD_TRY(const auto id, parse_job_id(text));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <utility>
 
 #include <fmt/format.h>
@@ -30,17 +31,21 @@ Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environmen
   const auto* job = find_variable(environment, "SLURM_JOB_ID");
   if (job == nullptr)
     return {{},
-            "the program stopped before its end; this is no SLURM job that could go back into "
-            "the queue"};
+            "the program stopped before its end; this is no SLURM job that could go back into the "
+            "queue",
+            kExitTimeout};
   const int before = number_of(find_variable(environment, "SLURM_RESTART_COUNT"));
   if (before >= spec.max_requeues)
     return {{},
             fmt::format("the program stopped before its end; job {} has been back in the queue "
                         "{} times, as often as --max-requeues allows",
-                        *job, before)};
-  return {*job, fmt::format("the program stopped before its end; job {} goes back into the queue "
-                            "({} of {})",
-                            *job, before + 1, spec.max_requeues)};
+                        *job, before),
+            kExitTimeout};
+  return {*job,
+          fmt::format("the program stopped before its end; job {} goes back into the queue "
+                      "({} of {})",
+                      *job, before + 1, spec.max_requeues),
+          kExitOk};
 }
 
 Result<void> requeue_job(const std::string& job, const Environment& environment) {
@@ -48,7 +53,8 @@ Result<void> requeue_job(const std::string& job, const Environment& environment)
   request.command = {"scontrol", "requeue", job};
   request.environment = query_environment(environment);
   HVD_TRY(const auto end, run_slurm(std::move(request)));
-  if (end.code == 0) return {};
+  // SLURM ends the job's processes, and perhaps scontrol among them before it can say so.
+  if (end.code == 0 || end.code == kExitSignalBase + SIGTERM) return {};
   return fail(fmt::format("job {} cannot go back into the queue: {}; submit it again to go on", job,
                           complaint(end)));
 }

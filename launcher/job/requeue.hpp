@@ -11,8 +11,9 @@
 namespace hvdrun {
 
 struct Requeue {
-  std::string job;   // SLURM's id; empty: the job is not to go back
-  std::string note;  // for the user, one line; empty: there is nothing to say
+  std::string job;          // SLURM's id; empty: the job is not to go back
+  std::string note;         // for the user, one line; empty: there is nothing to say
+  int exit_code = kExitOk;  // kExitTimeout: it is to go on, and will not by itself
 };
 
 // Whether a job that ended so goes back into the queue: all its ranks ended well, and those that

@@ -26,7 +26,7 @@ constexpr std::pair<Word, Word> kReasons[] = {
     {"Dependency", "waits for another job to end"},
     {"DependencyNeverSatisfied",
      "the job that it depends on did not end as it should: never starts"},
-    {"BeginTime", "not before the time that was asked for"},
+    {"BeginTime", "SLURM starts it at a set time, not before"},
     {"JobHeldUser", "held; scontrol release lets it go"},
     {"JobHeldAdmin", "held by an administrator"},
     {"JobArrayTaskLimit", "as many tasks of the array run as may at once"},

@@ -29,8 +29,8 @@ SallocLine read_salloc_line(std::string_view line) {
     return {Kind::granted, std::string(rest)};
   if (line.find(" has been revoked") != std::string_view::npos)
     return {Kind::revoked, std::string(line)};
+  if (line.starts_with("Relinquishing job allocation ")) return {Kind::given_back, {}};
   const bool is_routine =
-      line.starts_with("Relinquishing job allocation ") ||
       line.starts_with("Waiting for resource configuration") ||
       line.starts_with("Job aborted due to signal") ||
       (line.starts_with("Nodes ") && line.ends_with(" ready for job")) ||

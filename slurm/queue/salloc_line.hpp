@@ -10,7 +10,8 @@ struct SallocLine {
   enum class Kind {
     pending,  // the request is in the queue; `text` is the job's number
     granted,  // likewise
-    revoked,  // the allocation is gone: time, scancel, a node
+    revoked,  // the allocation is gone: time, scancel, a node; or it was given back before
+    given_back,
     routine,  // what a user need not know
     other,    // errors, and what sites' plugins say; `text` is without salloc's own prefix
   };

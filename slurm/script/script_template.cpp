@@ -45,8 +45,6 @@ constexpr JobVariable kJobVariables[] = {
     {"mail_type", VariableType::word, "--mail", "about what"},
     {"comment", VariableType::word, "", "what the job runs, for hvdrun jobs"},
     {"requeue", VariableType::flag, "--requeue", "SLURM may start the job again"},
-    {"max_requeues", VariableType::number, "--max-restarts",
-     "how often the job puts itself back into the queue; unset: never"},
     {"sbatch_args", VariableType::list, "--sbatch-arg", "sbatch's other options"},
     {"directives", VariableType::list, "",
      "all of the above that the template does not show itself, as sbatch's options"},

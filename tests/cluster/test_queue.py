@@ -414,4 +414,4 @@ def test_words_that_cannot_work(queue: Queue, words: tuple[str, ...], said: str)
 @pytest.mark.parametrize("command", ["jobs", "follow", "cancel"])
 def test_help(queue: Queue, command: str) -> None:
     done = queue.hvdrun(command, "--help")
-    assert done.returncode == 0 and done.stdout.startswith(f"Usage: hvdrun {command}") and not done.stderr
+    assert done.returncode == 0 and done.stdout.startswith(f"usage: hvdrun {command}") and not done.stderr

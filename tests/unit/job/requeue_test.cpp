@@ -47,11 +47,13 @@ TEST(PlanRequeue, OnlyWhenItEndedWellAndHadTo) {
   finished.ranks[1].counters.had_to_stop = false;
   const auto requeue = plan_requeue(spec_of(3), finished, {{"SLURM_JOB_ID", "12"}});
   EXPECT_EQ(requeue.job + requeue.note, "");
+  EXPECT_EQ(requeue.exit_code, kExitOk);
 }
 
 TEST(PlanRequeue, NeedsASlurmJob) {
   const auto requeue = plan_requeue(spec_of(3), stopped_report(), {});
   EXPECT_EQ(requeue.job, "");
+  EXPECT_EQ(requeue.exit_code, kExitTimeout);
   EXPECT_EQ(requeue.note,
             "the program stopped before its end; this is no SLURM job that could go back into the "
             "queue");

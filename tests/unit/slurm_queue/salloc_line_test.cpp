@@ -25,7 +25,7 @@ TEST(ReadSallocLine, KnowsWhatSallocSays) {
       {"salloc: Granted job allocation 12\n", {Kind::granted, "12"}},
       {"salloc: Waiting for resource configuration", {Kind::routine, ""}},
       {"salloc: Nodes n[1-2] are ready for job", {Kind::routine, ""}},
-      {"salloc: Relinquishing job allocation 12", {Kind::routine, ""}},
+      {"salloc: Relinquishing job allocation 12", {Kind::given_back, ""}},
       {"salloc: Job allocation 12 has been revoked.",
        {Kind::revoked, "Job allocation 12 has been revoked."}},
       {"salloc: Job 12 has exceeded its time limit and its allocation has been revoked.",

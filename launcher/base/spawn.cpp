@@ -1,8 +1,11 @@
 #include "base/spawn.hpp"
 
+#include "base/fd.hpp"
+
 #include <cerrno>
 #include <csignal>
 
+#include <fcntl.h>
 #include <spawn.h>
 #include <unistd.h>
 
@@ -67,8 +70,15 @@ Result<pid_t> spawn(const std::vector<std::string>& command, const SpawnStreams&
   SpawnPlan plan(session);
   plan.give(streams.in, STDIN_FILENO);
   plan.give(streams.out, STDOUT_FILENO);
+  // Whichever of ours has that number is not to be overwritten before it is given.
+  Fd moved;
+  int err = streams.err;
+  if (streams.other >= 0 && err == kOtherDescriptor) {
+    moved.reset(::fcntl(err, F_DUPFD_CLOEXEC, kOtherDescriptor + 1));
+    err = moved.get();
+  }
   plan.give(streams.other, kOtherDescriptor);
-  plan.give(streams.err, STDERR_FILENO);
+  plan.give(err, STDERR_FILENO);
   std::vector<char*> block;
   if (environment) block = pointers_to(*environment);
   pid_t pid = 0;

@@ -84,6 +84,7 @@ std::vector<Request> slurm_requests(const BatchSpec& batch, const BatchShape& sh
   for (const auto& option : batch.slurm_options) {
     if (option.name != "job-name") continue;
     add("job_name", "--job-name", "job-name", option.value);
+    requests.back().is_own_idea = option.is_own_idea;
   }
   if (shape.nodes) add("nodes", "", "nodes", std::to_string(*shape.nodes));
   if (shape.ranks_per_node) {
@@ -99,7 +100,10 @@ std::vector<Request> slurm_requests(const BatchSpec& batch, const BatchShape& sh
       add(variable_of(option.name),
           option.name.substr(0, 4) == "mail" ? "--mail" : "--" + option.name, option.name,
           option.value);
-  if (!batch.comment.empty()) add("comment", "", "comment", batch.comment);
+  if (!batch.comment.empty()) {
+    add("comment", "", "comment", batch.comment);
+    requests.back().is_own_idea = true;
+  }
   if (batch.requeue) {
     requests.push_back({"requeue", "--requeue", "--requeue"});
     // All runs of the job write one file.
@@ -110,24 +114,27 @@ std::vector<Request> slurm_requests(const BatchSpec& batch, const BatchShape& sh
   return requests;
 }
 
-Result<std::string> batch_script(const ScriptTemplate& script, const BatchSpec& batch,
+Result<BatchScript> batch_script(const ScriptTemplate& script, const BatchSpec& batch,
                                  const BatchShape& shape, const BatchCommand& command) {
   HVD_CHECK(check_places(script, batch));
   HVD_TRY(auto values, own_values(script, batch.variables));
   add_values(batch, shape, command, values);
-  std::vector<std::string> directives;
+  BatchScript made;
   for (auto& request : slurm_requests(batch, shape)) {
-    if (script.shows(request.variable)) continue;
-    if (!script.shows("directives"))
-      return fail(fmt::format("{}: the template {} has no place for it ({}): it shows neither {} "
-                              "nor directives",
+    if (script.asks_for(request.variable)) continue;
+    if (script.shows("directives")) {
+      made.directives.push_back(std::move(request.text));
+    } else if (!request.is_own_idea) {
+      return fail(fmt::format("{}: the template {} has no place for it ({}): no #SBATCH line shows "
+                              "{}, or directives",
                               request.option.empty() ? request.text : request.option, script.name,
                               script.file, request.variable),
                   kExitUsage);
-    directives.push_back(std::move(request.text));
+    }
   }
-  values["directives"] = std::move(directives);
-  return render_script(script, values);
+  values["directives"] = made.directives;
+  HVD_TRY(made.text, render_script(script, values));
+  return made;
 }
 
 }  // namespace hvdrun

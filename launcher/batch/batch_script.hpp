@@ -30,12 +30,18 @@ struct Request {
   std::string variable;  // the template's variable that shows it
   std::string option;    // of hvdrun's command line: where it comes from; empty: worked out
   std::string text;
+  bool is_own_idea = false;  // nobody asked for it
 };
 std::vector<Request> slurm_requests(const BatchSpec& batch, const BatchShape& shape);
 
+struct BatchScript {
+  std::string text;
+  std::vector<std::string> directives;  // the requests that stand there as directives
+};
+
 // The script. Errors (kExitUsage): those of own_values and render_script; an option for which the
 // template has no place.
-Result<std::string> batch_script(const ScriptTemplate& script, const BatchSpec& batch,
+Result<BatchScript> batch_script(const ScriptTemplate& script, const BatchSpec& batch,
                                  const BatchShape& shape, const BatchCommand& command);
 
 }  // namespace hvdrun

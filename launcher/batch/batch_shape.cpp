@@ -9,8 +9,10 @@
 namespace hvdrun {
 namespace {
 
+constexpr int kMostRanks = 1 << 24;
+
 int divide_up(int a, int b) {
-  return (a + b - 1) / b;
+  return (a - 1) / b + 1;
 }
 
 // How many ranks a node can have; none: nothing says so.
@@ -24,9 +26,26 @@ std::optional<int> capacity_of_node(const JobSpec& job, const BatchSpec& batch) 
 
 Result<int> number_of_ranks(const JobSpec& job, const BatchSpec& batch, std::optional<int> nodes) {
   if (job.ranks) return *job.ranks;
-  if (const auto capacity = capacity_of_node(job, batch); nodes && capacity)
+  if (const auto capacity = capacity_of_node(job, batch); nodes && capacity) {
+    if (*nodes > kMostRanks / *capacity)
+      return fail(fmt::format("{} with {} each are more than hvdrun can start",
+                              counted(*nodes, "node"), counted(*capacity, "rank")),
+                  kExitUsage);
     return *nodes * *capacity;
+  }
   return fail("how many ranks? -np N, or --nodes N with --gpus-per-node K", kExitUsage);
+}
+
+Result<void> check_numbers(int ranks, const JobSpec& job, const BatchSpec& batch) {
+  if (ranks > kMostRanks)
+    return fail(counted(ranks, "rank") + " are more than hvdrun can start", kExitUsage);
+  const int gpus = batch.gpus_per_node.value_or(0);
+  if (gpus > 0 && job.ranks_per_host.value_or(0) > gpus && !job.oversubscribe)
+    return fail(fmt::format("--ranks-per-host {} on nodes with {}: ranks would share GPUs, which "
+                            "--oversubscribe allows",
+                            *job.ranks_per_host, counted(gpus, "GPU")),
+                kExitUsage);
+  return {};
 }
 
 // What a node's CPUs are shared by.
@@ -43,6 +62,7 @@ Result<BatchShape> batch_shape(const JobSpec& job, const BatchSpec& batch) {
   BatchShape shape;
   shape.nodes = batch.nodes ? batch.nodes : job.nodes;
   HVD_TRY(shape.ranks, number_of_ranks(job, batch, shape.nodes));
+  HVD_CHECK(check_numbers(shape.ranks, job, batch));
   if (const auto capacity = capacity_of_node(job, batch); capacity) {
     const int needed = divide_up(shape.ranks, *capacity);
     if (shape.nodes.value_or(needed) < needed)
@@ -55,12 +75,15 @@ Result<BatchShape> batch_shape(const JobSpec& job, const BatchSpec& batch) {
                   kExitUsage);
     if (!shape.nodes) shape.nodes = needed;
   }
-  if (shape.nodes.value_or(1) > shape.ranks)
-    return fail(fmt::format("{} for {}: a node would be idle", counted(*shape.nodes, "node"),
-                            counted(shape.ranks, "rank")),
-                kExitUsage);
-  if (shape.nodes && shape.ranks % *shape.nodes == 0)
-    shape.ranks_per_node = shape.ranks / *shape.nodes;
+  if (shape.nodes) {
+    // hvdrun fills one node after the other with so many.
+    shape.ranks_per_node = divide_up(shape.ranks, *shape.nodes);
+    if (const int used = divide_up(shape.ranks, *shape.ranks_per_node); used < *shape.nodes)
+      return fail(fmt::format("{} on {}, {} each: only {} would have any; --nodes {}",
+                              counted(shape.ranks, "rank"), counted(*shape.nodes, "node"),
+                              *shape.ranks_per_node, counted(used, "node"), used),
+                  kExitUsage);
+  }
   if (const int gpus = batch.gpus_per_node.value_or(0); gpus > 0)
     shape.gpus_per_node = job.ranks_per_host ? gpus : divide_up(shape.ranks, *shape.nodes);
   const int shares = cpu_shares(shape, job, batch);

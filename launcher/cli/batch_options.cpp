@@ -99,6 +99,24 @@ Result<void> apply_sbatch_argument(BatchSpec& batch, Value value) {
   if (argument.substr(0, 1) != "-")
     return fail("needs an option of sbatch, such as --constraint=v100, not " + quote(value),
                 kExitUsage);
+  // "-t 5": a word with its value.
+  if (const auto blank = argument.find(' ');
+      blank != std::string::npos && blank < argument.find('=')) {
+    if (argument.substr(0, 2) != "--")
+      return fail(
+          "needs OPTION=VALUE with the option's long name, such as --constraint=v100, not " +
+              quote(value),
+          kExitUsage);
+    argument[blank] = '=';
+  }
+  // With these sbatch and salloc do something else than hvdrun takes them to do.
+  constexpr std::string_view kUnfit[] = {"--wait",    "-W", "--test-only", "--wrap", "--parsable",
+                                         "--quiet",   "-Q", "--no-shell",  "--help", "--usage",
+                                         "--version", "-h", "-V"};
+  const auto name = argument.substr(0, argument.find('='));
+  if (std::find(std::begin(kUnfit), std::end(kUnfit), name) != std::end(kUnfit))
+    return fail(name + " is not for it: hvdrun's own options are --wait, --test-only and --follow",
+                kExitUsage);
   batch.sbatch_arguments.push_back(std::move(argument));
   return {};
 }

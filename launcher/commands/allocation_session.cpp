@@ -1,5 +1,6 @@
 #include "commands/allocation_session.hpp"
 
+#include "agent/process_tree.hpp"
 #include "base/quote.hpp"
 #include "base/spawn.hpp"
 #include "commands/submit.hpp"
@@ -12,7 +13,6 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,12 +23,24 @@ namespace hvdrun {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{30'000};
+// For SLURM to say how a job ended, while its hosts are cleared.
+constexpr std::chrono::milliseconds kEndPatience{10'000};
 
 const std::vector<int> kSignals{SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 
 // The wait status as a shell's code.
 int code_of(int status) {
   return WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// False: the user does not want to wait. The signals are blocked.
+bool wait_for(std::chrono::milliseconds pause) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : not_ignored(kSignals)) sigaddset(&set, signal);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(pause);
+  const timespec time{seconds.count(), std::chrono::nanoseconds(pause - seconds).count()};
+  return ::sigtimedwait(&set, nullptr, &time) < 0;
 }
 
 }  // namespace
@@ -121,10 +133,15 @@ void AllocationSession::on_granted(const std::string& job) {
 // Ctrl-C comes to all of the terminal's foreground: to salloc too while the request waits, and
 // later to what runs. A signal that came to us alone is salloc's to hear.
 void AllocationSession::on_signal(int signal) {
-  if (!is_granted_) interrupted_ = signal;
-  const bool is_from_terminal = signal == SIGINT || signal == SIGQUIT;
-  if (is_granted_ && is_from_terminal) return;
-  ::kill(pid_, signal == SIGHUP ? SIGHUP : SIGTERM);
+  if (!is_granted_) {
+    interrupted_ = signal;
+    ::kill(pid_, SIGTERM);
+    return;
+  }
+  if (signal == SIGINT || signal == SIGQUIT) return;
+  // What runs is to end in its own time; then salloc gives the allocation back.
+  for (const auto& process : all_processes())
+    if (process.parent == pid_) ::kill(process.pid, signal);
 }
 
 void AllocationSession::ask() {
@@ -155,7 +172,10 @@ int AllocationSession::finish() {
       say_note(job_ ? "job " + job_->text + ": the request is withdrawn" : "interrupted");
       return kExitSignalBase + interrupted_;
     }
-    return kExitUsage;  // refused: salloc has said why
+    if (!job_) return kExitUsage;  // refused: salloc has said why
+    const auto how = how_it_was_lost(code);
+    say_note(how);
+    return code == kExitOk ? kExitLauncher : code;
   }
   if (is_lost_) say_note("the allocation was lost: " + how_it_was_lost(code));
   return code;
@@ -166,7 +186,7 @@ int AllocationSession::finish() {
 std::string AllocationSession::how_it_was_lost(int& code) {
   using Clock = std::chrono::steady_clock;
   JobWatch watch(*job_);
-  for (const auto begin = Clock::now(); Clock::now() - begin < kPatience;) {
+  for (const auto begin = Clock::now(); Clock::now() - begin < kEndPatience;) {
     ProgramRequest request;
     request.command = squeue_for(*job_);
     request.environment = query_environment(environment_);
@@ -180,7 +200,7 @@ std::string AllocationSession::how_it_was_lost(int& code) {
       code = watch.end()->exit_code;
       return watch.end()->text;
     }
-    std::this_thread::sleep_for(watch.pause(now));
+    if (!wait_for(watch.pause(now))) break;
   }
   return "job " + job_->text + " was ended, and SLURM does not say why";
 }

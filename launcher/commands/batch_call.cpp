@@ -46,7 +46,7 @@ void ask_for_nodes(BatchSpec& batch, const Environment& environment) {
 void complete_request(BatchSpec& batch, const std::vector<std::string>& program) {
   const bool is_named = std::any_of(batch.slurm_options.begin(), batch.slurm_options.end(),
                                     [](const auto& option) { return option.name == "job-name"; });
-  if (!is_named) batch.slurm_options.push_back({"job-name", job_name_of(program)});
+  if (!is_named) batch.slurm_options.push_back({"job-name", job_name_of(program), true});
   const bool has_signal = std::any_of(batch.slurm_options.begin(), batch.slurm_options.end(),
                                       [](const auto& option) { return option.name == "signal"; });
   if (batch.requeue && !has_signal) batch.slurm_options.push_back({"signal", kRequeueSignal});

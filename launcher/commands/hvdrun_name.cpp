@@ -14,7 +14,10 @@ std::string hvdrun_name(const Environment& environment) {
   const auto self = fs::read_symlink("/proc/self/exe", error);
   if (error) return kName;
   const auto found = cli::find_program(kName, environment, {});
-  return found && fs::equivalent(*found, self, error) && !error ? kName : self.string();
+  if (!found || !fs::equivalent(*found, self, error) || error) return self.string();
+  const auto folder = found->parent_path();
+  const bool is_everywhere = folder == "/usr/bin" || folder == "/bin" || folder == "/usr/local/bin";
+  return is_everywhere ? kName : self.string();
 }
 
 }  // namespace hvdrun

@@ -51,16 +51,17 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
   complete_request(batch, invocation.command);
   ask_for_nodes(batch, environment);
   HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
-  HVD_TRY(const auto text,
+  HVD_TRY(const auto made,
           batch_script(*script, batch, shape, inner_command(invocation, shape, environment)));
   say_note(describe(shape));
-  if (!batch.script_file.empty()) {
-    HVD_CHECK(write_script(batch.script_file, text));
+  const bool to_stdout = batch.script_file.empty() || batch.script_file == "-";
+  if (!to_stdout) {
+    HVD_CHECK(write_script(batch.script_file, made.text));
     say_note("wrote " + quote_if_needed(batch.script_file.string()));
   }
   if (batch.test_only || batch.submit || batch.wait || batch.follow)
-    return submit_script(text, batch, environment);
-  return batch.script_file.empty() ? print_text(text) : kExitOk;
+    return submit_script(made, batch, environment);
+  return to_stdout ? print_text(made.text) : kExitOk;
 }
 
 }  // namespace hvdrun

@@ -44,13 +44,23 @@ constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
     {"Unable to contact slurm controller", "SLURM's controller does not answer; try again later"},
 };
 
-ProgramRequest sbatch(const std::string& script, const Environment& environment,
-                      std::vector<std::string> options) {
+// What the job gets of our environment: not what describes a job that we are in.
+std::vector<std::string> environment_for_job(const Environment& environment) {
+  Environment kept;
+  for (const auto& [name, value] : environment)
+    if (!name.starts_with("SLURM_") || name == "SLURM_CONF" || name == "SLURM_CLUSTERS")
+      kept.emplace(name, value);
+  return environment_block(kept);
+}
+
+// The directives stand among sbatch's words, too: there they count more than SBATCH_ variables.
+ProgramRequest sbatch(const BatchScript& script, const Environment& environment,
+                      const std::string& option) {
   ProgramRequest request;
-  request.command = {"sbatch"};
-  request.command.insert(request.command.end(), options.begin(), options.end());
-  request.environment = environment_block(environment);
-  request.input = script;
+  request.command = {"sbatch", option};
+  request.command.insert(request.command.end(), script.directives.begin(), script.directives.end());
+  request.environment = environment_for_job(environment);
+  request.input = script.text;
   return request;
 }
 
@@ -64,12 +74,16 @@ Result<ProgramEnd> run_sbatch(ProgramRequest request) {
 
 Error refused(const ProgramEnd& end) {
   const auto words = complaint(end);
+  if (end.timed_out || words.find("timed out") != std::string::npos)
+    return {"SLURM did not answer in time (" + words +
+                "); the job may be in the queue all the same: hvdrun jobs",
+            kExitLauncher};
   const auto advice = advice_on(words);
   return {"sbatch refuses: " + words + (advice.empty() ? "" : "; " + advice), kExitUsage};
 }
 
-Result<int> test_script(const std::string& script, const Environment& environment) {
-  HVD_TRY(const auto end, run_sbatch(sbatch(script, environment, {"--test-only"})));
+Result<int> test_script(const BatchScript& script, const Environment& environment) {
+  HVD_TRY(const auto end, run_sbatch(sbatch(script, environment, "--test-only")));
   if (end.code != 0) return tl::unexpected(refused(end));
   // "sbatch: Job 12 to start at 2026-01-01T00:00:00 using 4 processors on nodes n1 in partition p"
   std::string words = complaint(end);
@@ -87,10 +101,10 @@ std::string advice_on(const std::string& refusal) {
   return {};
 }
 
-Result<int> submit_script(const std::string& script, const BatchSpec& batch,
+Result<int> submit_script(const BatchScript& script, const BatchSpec& batch,
                           const Environment& environment) {
   if (batch.test_only) return test_script(script, environment);
-  HVD_TRY(const auto end, run_sbatch(sbatch(script, environment, {"--parsable"})));
+  HVD_TRY(const auto end, run_sbatch(sbatch(script, environment, "--parsable")));
   if (end.code != 0) return tl::unexpected(refused(end));
   if (!end.err.empty()) say_note(complaint(end));  // a site's plugin has something to say
   // "12" or "12;cluster" (sbatch(1), --parsable).

@@ -4,6 +4,7 @@
 #include "base/quote.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 
 namespace hvdrun {
@@ -52,7 +53,9 @@ void say_note(std::string_view text) {
 int print_text(std::string_view text) {
   const bool written =
       std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  return written ? kExitOk : kExitLauncher;
+  if (written) return kExitOk;
+  say_note(fail_errno("cannot write to stdout", errno).value().message);
+  return kExitLauncher;
 }
 
 }  // namespace hvdrun

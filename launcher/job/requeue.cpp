@@ -18,6 +18,16 @@ bool had_to_stop(const Report& report) {
                      [](const RankReport& rank) { return rank.counters.had_to_stop; });
 }
 
+// An array's task by its place in the array: one of them has the array's own number, which stands
+// for all. Empty: in no job.
+std::string job_of(const Environment& environment) {
+  const auto* array = find_variable(environment, "SLURM_ARRAY_JOB_ID");
+  const auto* task = find_variable(environment, "SLURM_ARRAY_TASK_ID");
+  if (array != nullptr && task != nullptr) return *array + "_" + *task;
+  const auto* job = find_variable(environment, "SLURM_JOB_ID");
+  return job == nullptr ? std::string() : *job;
+}
+
 int number_of(const std::string* text) {
   int number = 0;
   if (text != nullptr) std::from_chars(text->data(), text->data() + text->size(), number);
@@ -28,8 +38,8 @@ int number_of(const std::string* text) {
 
 Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environment& environment) {
   if (spec.max_requeues == 0 || !had_to_stop(report)) return {};
-  const auto* job = find_variable(environment, "SLURM_JOB_ID");
-  if (job == nullptr)
+  const auto job = job_of(environment);
+  if (job.empty())
     return {{},
             "the program stopped before its end; this is no SLURM job that could go back into the "
             "queue",
@@ -39,12 +49,12 @@ Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environmen
     return {{},
             fmt::format("the program stopped before its end; job {} has been back in the queue "
                         "{} times, as often as --max-requeues allows",
-                        *job, before),
+                        job, before),
             kExitTimeout};
-  return {*job,
+  return {job,
           fmt::format("the program stopped before its end; job {} goes back into the queue "
                       "({} of {})",
-                      *job, before + 1, spec.max_requeues),
+                      job, before + 1, spec.max_requeues),
           kExitOk};
 }
 

@@ -15,6 +15,7 @@ namespace hvdrun {
 struct SlurmOption {
   std::string name;
   std::string value;
+  bool is_own_idea = false;  // nobody asked for it
 };
 
 struct BatchSpec {

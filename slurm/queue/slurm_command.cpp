@@ -20,10 +20,11 @@ bool is_dropped(std::string_view name) {
          begins("LC_");
 }
 
-std::string_view last_line(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-  const auto newline = text.find_last_of('\n');
-  return newline == std::string_view::npos ? text : text.substr(newline + 1);
+// A line without "sbatch: error: ", "squeue: fatal: " before it.
+std::string_view without_prefix(std::string_view line) {
+  for (const std::string_view kind : {"error: ", "fatal: "})
+    if (const auto found = line.find(kind); found < 16) return line.substr(found + kind.size());
+  return line;
 }
 
 }  // namespace
@@ -61,11 +62,18 @@ Result<ProgramEnd> run_slurm(ProgramRequest request) {
 
 std::string complaint(const ProgramEnd& end) {
   if (end.timed_out) return "no answer in time";
-  auto line = last_line(end.err);
-  // "sbatch: error: …", "squeue: fatal: …"
-  for (const std::string_view kind : {"error: ", "fatal: "})
-    if (const auto found = line.find(kind); found < 16) line.remove_prefix(found + kind.size());
-  return line.empty() ? "exit code " + std::to_string(end.code) : escape(line.substr(0, 1024));
+  std::string words;
+  for (std::string_view rest = end.err; !rest.empty() && words.size() < 1024;) {
+    const auto newline = rest.find('\n');
+    const auto line = without_prefix(rest.substr(0, newline));
+    rest.remove_prefix(newline == std::string_view::npos ? rest.size() : newline + 1);
+    // "Try "sbatch --help" for more information": not hvdrun's words.
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos || line.starts_with("Try "))
+      continue;
+    words += (words.empty() ? "" : "; ") + std::string(line);
+  }
+  return words.empty() ? "exit code " + std::to_string(end.code)
+                       : escape(std::string_view(words).substr(0, 1024));
 }
 
 }  // namespace hvdrun

@@ -29,8 +29,8 @@ inline bool is_not_installed(const Error& error) {
 // Runs it to its end, blocking. The program is looked for in PATH.
 Result<ProgramEnd> run_slurm(ProgramRequest request);
 
-// What a command that failed has said: its last line on stderr without "squeue: error: ". Never
-// empty.
+// What a command that failed has said on stderr, in one line, without "squeue: error: " and the
+// advice to try its --help. Never empty.
 std::string complaint(const ProgramEnd& end);
 
 }  // namespace hvdrun

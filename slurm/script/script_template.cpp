@@ -85,8 +85,16 @@ class TemplateReader {
     HVD_CHECK(read_front_matter());
     template_.body = std::string(rest_);
     template_.body_line = line_ + 1;
-    if (template_.body.substr(0, 2) != "#!")
-      return refuse_at(template_.body_line, "the script must begin with #!, such as #!/bin/bash");
+    // Values are quoted as bash has it.
+    const auto interpreter = template_.body.substr(0, template_.body.find('\n'));
+    if (!interpreter.starts_with("#!") || interpreter.find("bash") == std::string::npos)
+      return refuse_at(template_.body_line, "the script must be bash's: #!/bin/bash");
+    if (const auto at = template_.body.find('\r'); at != std::string::npos)
+      return refuse_at(template_.body_line +
+                           static_cast<int>(std::count(
+                               template_.body.begin(),
+                               template_.body.begin() + static_cast<std::ptrdiff_t>(at), '\n')),
+                       "the line ends as on Windows (CR LF), which sbatch refuses");
     auto tags = find_tags(template_.body, template_.body_line);
     if (!tags) return refuse_at(tags.error().line, tags.error().message);
     template_.tags = std::move(*tags);
@@ -235,6 +243,16 @@ const TemplateVariable* ScriptTemplate::find(std::string_view variable) const {
 bool ScriptTemplate::shows(std::string_view variable) const {
   return std::any_of(tags.begin(), tags.end(),
                      [&](const auto& tag) { return tag.name == variable; });
+}
+
+bool ScriptTemplate::asks_for(std::string_view variable) const {
+  const auto* job = find_job_variable(variable);
+  const bool has_text =
+      job == nullptr || (job->type != VariableType::flag && job->type != VariableType::list);
+  return std::any_of(tags.begin(), tags.end(), [&](const auto& tag) {
+    return tag.name == variable &&
+           (has_text ? tag.is_in_directive && !tag.opens_section : tag.opens_section);
+  });
 }
 
 Result<ScriptTemplate> parse_template(std::string_view text, std::string name, std::string file) {

@@ -76,6 +76,7 @@ struct TemplateTag {
   std::string name;  // "." for the item of a list
   int line = 0;      // in the file, from 1
   bool opens_section = false;
+  bool is_in_directive = false;  // on a #SBATCH line
 };
 
 struct ScriptTemplate {
@@ -90,6 +91,9 @@ struct ScriptTemplate {
 
   const TemplateVariable* find(std::string_view variable) const;
   bool shows(std::string_view variable) const;  // the body has a tag of that name
+  // The body asks sbatch for it: its value stands on a #SBATCH line; of a flag or a list, the body
+  // has a section of that name.
+  bool asks_for(std::string_view variable) const;
 };
 
 // Reads a template's text and checks it whole. Errors (kExitUsage) are "FILE:LINE: …": what is not

@@ -57,7 +57,7 @@ std::vector<FoundTemplate> find_templates(const std::vector<fs::path>& folders) 
   for (const auto& folder : folders) {
     std::error_code error;
     for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-      if (at->path().extension() == kTemplateEnding)
+      if (at->path().extension() == kTemplateEnding && at->is_regular_file(error))
         found.emplace(at->path().stem().string(), at->path());
   }
   std::vector<FoundTemplate> templates;

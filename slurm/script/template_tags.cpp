@@ -1,6 +1,7 @@
 #include "slurm/script/template_tags.hpp"
 
 #include "base/quote.hpp"
+#include "slurm/script/script_scan.hpp"
 #include "slurm/script/trim.hpp"
 
 #include <algorithm>
@@ -19,12 +20,13 @@ struct OpenSection {
 // Walks over the body, tag by tag.
 class TagFinder {
  public:
-  TagFinder(std::string_view body, int first_line) : body_(body), line_(first_line) {}
+  TagFinder(std::string_view body, int first_line) : body_(body), first_line_(first_line) {}
 
   tl::expected<Tags, TagFault> run() {
     while (true) {
       const auto begin = body_.find("{{", at_);
       walk_text(body_.substr(at_, begin == std::string_view::npos ? begin : begin - at_));
+      if (fault_) return tl::unexpected(std::move(*fault_));
       if (begin == std::string_view::npos) break;
       at_ = begin + 2;
       const auto end = body_.find("}}", at_);
@@ -41,28 +43,22 @@ class TagFinder {
   }
 
  private:
-  // Keeps count of lines, and of quotes on the line so far.
+  // sbatch no longer looks for its options behind the first command.
   void walk_text(std::string_view text) {
-    for (const char letter : text) {
-      if (letter == '\n') {
-        ++line_;
-        begins_comment_.reset();
-        quote_ = 0;
-        escaped_ = false;
-        continue;
-      }
-      if (!begins_comment_ && letter != ' ' && letter != '\t') begins_comment_ = letter == '#';
-      if (escaped_) {
-        escaped_ = false;
-      } else if (letter == '\\' && quote_ != '\'') {
-        escaped_ = true;
-      } else if (quote_ == 0 && (letter == '\'' || letter == '"')) {
-        quote_ = letter;
-      } else if (quote_ == letter) {
-        quote_ = 0;
-      }
+    while (!text.empty()) {
+      const auto end = text.find('\n');
+      scan_.walk(text.substr(0, end));
+      if (scan_.is_in_directive() && scan_.first_command() >= 0)
+        return refuse("a #SBATCH line behind the first command (line " +
+                      std::to_string(first_line_ + scan_.first_command()) +
+                      "), where sbatch does not read it");
+      if (end == std::string_view::npos) return;
+      scan_.walk("\n");
+      text.remove_prefix(end + 1);
     }
   }
+
+  int line() const { return first_line_ + scan_.lines(); }
 
   void take(std::string_view inside) {
     if (inside.find('\n') != std::string_view::npos) return refuse("the tag {{ has no end: }}");
@@ -81,21 +77,23 @@ class TagFinder {
     if (kind == '/') return close(name);
     if (is_marked) {
       if (name == ".") return refuse("a section needs a variable's name");
-      open_.push_back({std::string(name), line_});
+      open_.push_back({std::string(name), line()});
     } else {
       show(name);
     }
-    tags_.push_back({std::string(name), line_, is_marked});
-    // What the tag becomes is part of its line.
-    if (!is_marked && !begins_comment_) begins_comment_ = false;
+    tags_.push_back({std::string(name), line(), is_marked, scan_.is_in_directive()});
+    if (!is_marked) scan_.pass_value();
   }
 
   void show(std::string_view name) {
     if (name == "." && open_.empty()) return refuse("{{.}} stands for an item of a section's list");
-    // In a comment or a #SBATCH line an apostrophe is a letter like any other.
-    if (quote_ != 0 && !begins_comment_.value_or(false))
-      refuse("the value of " + quote(name) +
-             " stands inside quotes; hvdrun quotes it itself, so take them away");
+    if (scan_.is_in_quotes())
+      return refuse("the value of " + quote(name) +
+                    " stands inside quotes; hvdrun quotes it itself, so take them away");
+    if (scan_.is_in_here_document())
+      refuse(
+          "the value of " + quote(name) +
+          " stands in a here-document, where it cannot be quoted: put it into a variable before");
   }
 
   void close(std::string_view name) {
@@ -105,18 +103,16 @@ class TagFinder {
     open_.pop_back();
   }
 
-  void refuse(std::string message) { fault_ = TagFault{line_, std::move(message)}; }
+  void refuse(std::string message) { fault_ = TagFault{line(), std::move(message)}; }
 
   tl::unexpected<TagFault> fault(std::string message) const {
-    return tl::unexpected(TagFault{line_, std::move(message)});
+    return tl::unexpected(TagFault{line(), std::move(message)});
   }
 
   std::string_view body_;
   std::size_t at_ = 0;
-  int line_;
-  std::optional<bool> begins_comment_;  // of this line; none: only blanks so far
-  char quote_ = 0;                      // the one that is open on this line
-  bool escaped_ = false;
+  int first_line_;
+  ScriptScan scan_;
   std::vector<OpenSection> open_;
   Tags tags_;
   std::optional<TagFault> fault_;

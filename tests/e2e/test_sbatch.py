@@ -39,7 +39,7 @@ def test_the_folders_in_their_order(sandbox: Sandbox, tmp_path: Path) -> None:
     for folder in ("first", "second", "config/hvdrun/templates"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "generic.sbatch").write_text(
-            f"---\nabout: from {folder}\n---\n#!/bin/sh\n# {folder}\n{{{{#directives}}}}\n#SBATCH {{{{.}}}}\n{{{{/directives}}}}\n"
+            f"---\nabout: from {folder}\n---\n#!/bin/bash\n# {folder}\n{{{{#directives}}}}\n#SBATCH {{{{.}}}}\n{{{{/directives}}}}\n"
             "{{#command}}{{.}} {{/command}}\n")
     environment = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
     words = ["sbatch", "-np", 1, "--", "true"]
@@ -51,7 +51,7 @@ def test_the_folders_in_their_order(sandbox: Sandbox, tmp_path: Path) -> None:
 
 def test_mistakes_in_a_template_are_named_by_line(sandbox: Sandbox, tmp_path: Path) -> None:
     file = tmp_path / "mine.sbatch"
-    file.write_text("---\nabout: x\nthreads: number = 1 | for OpenMP\n---\n#!/bin/sh\nexport T={{thread}}\n{{#command}}{{.}} {{/command}}\n")
+    file.write_text("---\nabout: x\nthreads: number = 1 | for OpenMP\n---\n#!/bin/bash\nexport T={{thread}}\n{{#command}}{{.}} {{/command}}\n")
     done = hvdrun(sandbox, "sbatch", "-np", 1, "--template", file, "--", "true")
     assert done.code == 2
     assert done.err_text == f'hvdrun: {file}:6: unknown variable "thread"; did you mean "threads"?\n'

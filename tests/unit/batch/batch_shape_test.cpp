@@ -50,7 +50,7 @@ TEST(BatchShape, NodesMayBeUneven) {
   const auto shape = shape_of({.ranks = 7, .gpus_per_node = 4});
   ASSERT_TRUE(shape);
   EXPECT_EQ(shape->nodes, 2);
-  EXPECT_EQ(shape->ranks_per_node, std::nullopt);
+  EXPECT_EQ(shape->ranks_per_node, 4);
   EXPECT_EQ(shape->gpus_per_node, 4);
 }
 
@@ -76,7 +76,18 @@ TEST(BatchShape, SaysWhatDoesNotFit) {
             "16 ranks do not fit on 2 nodes with 4 GPUs each: --nodes 4, or fewer ranks");
   EXPECT_EQ(text_of({.ranks = 3, .nodes = 2, .ranks_per_host = 1}),
             "3 ranks do not fit on 2 nodes with 1 rank each: --nodes 3, or fewer ranks");
-  EXPECT_EQ(text_of({.ranks = 2, .nodes = 4}), "4 nodes for 2 ranks: a node would be idle");
+  EXPECT_EQ(text_of({.ranks = 2, .nodes = 4}),
+            "2 ranks on 4 nodes, 1 each: only 2 nodes would have any; --nodes 2");
+  EXPECT_EQ(text_of({.ranks = 9, .nodes = 4, .gpus_per_node = 4}),
+            "9 ranks on 4 nodes, 3 each: only 3 nodes would have any; --nodes 3");
+  EXPECT_EQ(
+      text_of({.ranks = 8, .ranks_per_host = 4, .gpus_per_node = 2}),
+      "--ranks-per-host 4 on nodes with 2 GPUs: ranks would share GPUs, which --oversubscribe "
+      "allows");
+  EXPECT_EQ(text_of({.ranks = 2147483647, .gpus_per_node = 2}),
+            "2147483647 ranks are more than hvdrun can start");
+  EXPECT_EQ(text_of({.nodes = 2000000000, .gpus_per_node = 2000000000}),
+            "2000000000 nodes with 2000000000 ranks each are more than hvdrun can start");
   EXPECT_EQ(text_of({}), "how many ranks? -np N, or --nodes N with --gpus-per-node K");
   EXPECT_EQ(text_of({.nodes = 2}), "how many ranks? -np N, or --nodes N with --gpus-per-node K");
 }

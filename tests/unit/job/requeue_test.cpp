@@ -28,6 +28,16 @@ TEST(PlanRequeue, AJobThatHadToStopGoesBack) {
   EXPECT_EQ(third.job, "12");
 }
 
+// One of an array's tasks has the array's own number, which would stand for all of them.
+TEST(PlanRequeue, ATaskOfAnArrayGoesBackAlone) {
+  EXPECT_EQ(
+      plan_requeue(
+          spec_of(3), stopped_report(),
+          {{"SLURM_JOB_ID", "60"}, {"SLURM_ARRAY_JOB_ID", "60"}, {"SLURM_ARRAY_TASK_ID", "3"}})
+          .job,
+      "60_3");
+}
+
 TEST(PlanRequeue, NotMoreOftenThanAllowed) {
   const auto over = plan_requeue(spec_of(3), stopped_report(),
                                  {{"SLURM_JOB_ID", "12"}, {"SLURM_RESTART_COUNT", "3"}});

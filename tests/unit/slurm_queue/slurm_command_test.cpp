@@ -60,7 +60,9 @@ TEST(SlurmCommand, SaysWhyItFailed) {
        "slurm_load_jobs error: Invalid job id specified"},
       {"scancel: error: Kill job error on job id 11: Access/permission denied\n",
        "Kill job error on job id 11: Access/permission denied"},
-      {"first\nsqueue: error: se\x1b[31mcond\n", "se\\x1b[31mcond"},
+      {"first\nsqueue: error: se\x1b[31mcond\n\n", "first; se\\x1b[31mcond"},
+      {"sbatch: unrecognized option '--x'\nTry \"sbatch --help\" for more information\n",
+       "sbatch: unrecognized option '--x'"},
       {"", "exit code 1"},
   };
   for (const auto& [said, expected] : cases) EXPECT_EQ(complaint({1, false, "", said}), expected);

@@ -68,7 +68,7 @@ TEST(ParseTemplate, NeedsItsFences) {
   EXPECT_EQ(parse_template("---\n---\n#!/bin/bash\n", "t", "f").error().message,
             "f:2: the template does not say what it is for: about: TEXT");
   EXPECT_EQ(parse_template("---\nabout: x\n---\nexec x\n", "t", "f").error().message,
-            "f:4: the script must begin with #!, such as #!/bin/bash");
+            "f:4: the script must be bash's: #!/bin/bash");
 }
 
 TEST(ParseTemplate, FindsTags) {
@@ -115,6 +115,39 @@ TEST(ParseTemplate, RefusesQuotesAroundValues) {
   EXPECT_THAT(error_of("", "cd 'a {{chdir}}'\n" + kRun), HasSubstr("inside quotes"));
   EXPECT_EQ(error_of("", "echo \"$x\" {{chdir}} 'b' \\\"{{chdir}}\n" + kRun), "no error");
   EXPECT_EQ(error_of("", "# it's {{chdir}}\n" + kRun), "no error");
+}
+
+// Quotes may go on over lines, and a # begins a comment only as a word's first letter.
+TEST(ParseTemplate, KnowsWhereQuotesAndCommentsEnd) {
+  EXPECT_THAT(error_of("", "echo \"first\n {{chdir}}\"\n" + kRun), HasSubstr("inside quotes"));
+  EXPECT_EQ(error_of("", "echo \"first\n\" {{chdir}}\n" + kRun), "no error");
+  EXPECT_EQ(error_of("", "echo a # it's {{chdir}}\n" + kRun), "no error");
+  EXPECT_THAT(error_of("", "echo a#'b {{chdir}}'\n" + kRun), HasSubstr("inside quotes"));
+  EXPECT_THAT(error_of("", "#SBATCH -J \"{{job_name}}\"\n" + kRun), HasSubstr("inside quotes"));
+  EXPECT_EQ(error_of("", "#SBATCH -J \"x\" -D {{chdir}}\n" + kRun), "no error");
+}
+
+TEST(ParseTemplate, RefusesValuesInHereDocuments) {
+  EXPECT_EQ(error_of("", "cat <<EOF\n{{chdir}}\nEOF\n" + kRun),
+            "t.sbatch:6: the value of \"chdir\" stands in a here-document, where it cannot be "
+            "quoted: put it into a variable before");
+  EXPECT_THAT(error_of("", "cat <<-'END' >x\n{{chdir}}\n\tEND\n" + kRun),
+              HasSubstr("here-document"));
+  EXPECT_EQ(error_of("", "cat <<EOF\nit's\nEOF\ncd {{chdir}}\n" + kRun), "no error");
+  EXPECT_EQ(error_of("", "x=$((1 << 2))\ncd {{chdir}}\ny=<<<z\ncd {{chdir}}\n" + kRun), "no error");
+}
+
+TEST(ParseTemplate, RefusesDirectivesBehindACommand) {
+  EXPECT_EQ(error_of("", "# a comment\nmodule purge\n#SBATCH -J {{job_name}}\n" + kRun),
+            "t.sbatch:7: a #SBATCH line behind the first command (line 6), where sbatch does not "
+            "read it");
+}
+
+TEST(ParseTemplate, RefusesWhatBashOrSbatchCannotRead) {
+  EXPECT_THAT(parse_template("---\nabout: x\n---\n#!/bin/sh\n" + kRun, "t", "f").error().message,
+              HasSubstr("f:4: the script must be bash's"));
+  EXPECT_EQ(error_of("", "a\nb\r\n" + kRun),
+            "t.sbatch:6: the line ends as on Windows (CR LF), which sbatch refuses");
 }
 
 TEST(ParseTemplate, MustRunTheProgram) {

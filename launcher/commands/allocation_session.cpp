@@ -23,6 +23,8 @@ namespace hvdrun {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{30'000};
+// For salloc to withdraw its request.
+constexpr std::chrono::milliseconds kWithdrawal{3'000};
 // For SLURM to say how a job ended, while its hosts are cleared.
 constexpr std::chrono::milliseconds kEndPatience{10'000};
 
@@ -31,6 +33,11 @@ const std::vector<int> kSignals{SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 // The wait status as a shell's code.
 int code_of(int status) {
   return WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// The terminal's keys are for our process group, salloc among it.
+bool has_terminal() {
+  return ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
 }
 
 // False: the user does not want to wait. The signals are blocked.
@@ -50,7 +57,8 @@ AllocationSession::AllocationSession(const Environment& environment, bool has_pr
       has_program_(has_program),
       signals_((block_signals(not_ignored(kSignals)), loop_), not_ignored(kSignals),
                [this](int signal) { on_signal(signal); }),
-      ask_timer_(loop_, [this] { ask(); }) {
+      ask_timer_(loop_, [this] { ask(); }),
+      withdrawal_(loop_, [this] { withdraw_by_force(); }) {
   // salloc gives the terminal to what it runs: we write to it from the background.
   std::signal(SIGTTOU, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
@@ -120,6 +128,7 @@ void AllocationSession::on_line(std::string_view line) {
 void AllocationSession::on_granted(const std::string& job) {
   if (auto id = parse_job_id(job)) job_ = *id;
   is_granted_ = true;
+  withdrawal_.cancel();
   watch_.reset();
   call_.reset();
   ask_timer_.cancel();
@@ -133,15 +142,37 @@ void AllocationSession::on_granted(const std::string& job) {
 // Ctrl-C comes to all of the terminal's foreground: to salloc too while the request waits, and
 // later to what runs. A signal that came to us alone is salloc's to hear.
 void AllocationSession::on_signal(int signal) {
+  const bool is_key = signal == SIGINT || signal == SIGQUIT;
   if (!is_granted_) {
+    const bool is_first = interrupted_ == 0;
     interrupted_ = signal;
-    ::kill(pid_, SIGTERM);
+    // salloc withdraws the request inside its signal handler, where a second signal can hang it. A
+    // key of the terminal has come to it already.
+    if (is_first && !(is_key && has_terminal())) ::kill(pid_, SIGTERM);
+    if (is_first) withdrawal_.start(kWithdrawal);
     return;
   }
-  if (signal == SIGINT || signal == SIGQUIT) return;
+  if (is_key) return;
   // What runs is to end in its own time; then salloc gives the allocation back.
   for (const auto& process : all_processes())
     if (process.parent == pid_) ::kill(process.pid, signal);
+}
+
+// salloc has not ended upon its signal.
+void AllocationSession::withdraw_by_force() {
+  if (!job_ || is_cancelled_) {
+    ::kill(pid_, SIGKILL);
+    return;
+  }
+  is_cancelled_ = true;
+  auto call = ProgramRun::start(
+      loop_, {{"scancel", job_->text}, query_environment(environment_), {}, kPatience},
+      [this](const ProgramEnd&) { withdrawal_.start(kWithdrawal); });
+  if (call) {
+    call_ = std::move(*call);
+  } else {
+    ::kill(pid_, SIGKILL);
+  }
 }
 
 void AllocationSession::ask() {
@@ -152,7 +183,7 @@ void AllocationSession::ask() {
 }
 
 void AllocationSession::take_answer(const ProgramEnd& end) {
-  if (!watch_) return;
+  if (!watch_ || interrupted_ != 0) return;
   const auto now = std::chrono::steady_clock::now();
   const auto answer = read_answer(end);
   const bool still_waits = !answer.jobs.empty() && answer.jobs.front().state == "PENDING";
@@ -167,11 +198,11 @@ int AllocationSession::finish() {
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   int code = code_of(status);
+  if (interrupted_ != 0) {
+    say_note(job_ ? "job " + job_->text + ": the request is withdrawn" : "interrupted");
+    return kExitSignalBase + interrupted_;
+  }
   if (!is_granted_) {
-    if (interrupted_ != 0) {
-      say_note(job_ ? "job " + job_->text + ": the request is withdrawn" : "interrupted");
-      return kExitSignalBase + interrupted_;
-    }
     if (!job_) return kExitUsage;  // refused: salloc has said why
     const auto how = how_it_was_lost(code);
     say_note(how);

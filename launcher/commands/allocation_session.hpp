@@ -34,6 +34,7 @@ class AllocationSession {
   void on_line(std::string_view line);
   void on_granted(const std::string& job);
   void on_signal(int signal);
+  void withdraw_by_force();
   void ask();
   void take_answer(const ProgramEnd& end);
   int finish();
@@ -55,6 +56,8 @@ class AllocationSession {
   bool is_given_back_ = false;  // what ran has ended
   bool is_lost_ = false;
   int interrupted_ = 0;  // by this signal, while the request was in the queue
+  Timer withdrawal_;     // salloc's, after that
+  bool is_cancelled_ = false;
 };
 
 }  // namespace hvdrun

@@ -25,7 +25,8 @@ class Interrupted:
         self._thread.start()
         wait_until(lambda: read_bytes(self._pid).endswith(b"\n"), "the command's child")
         self.child = int(read_bytes(self._pid))
-        assert alive(self.child) and self.child in self.processes.marked()
+        # Its mark cannot be read while it is becoming another program.
+        wait_until(lambda: self.child in self.processes.marked(), "the mark of the command's child")
 
     def end(self) -> None:
         self.processes.end(patience=0.3)

@@ -188,7 +188,7 @@ def test_a_job_goes_through_the_queue_again_and_on_from_its_checkpoint(cluster: 
 @pytest.mark.skipif(not SOAK, reason="SLURM looks at time limits once a minute: part of the soak")
 def test_the_time_limit_sends_a_job_through_the_queue(cluster: Cluster, shared: Path) -> None:
     job = hvdrun(cluster, shared, "sbatch", "-np", 2, "--requeue", "--time", 2, "--signal", "B:USR1@100", "--output", "out",
-                 "--submit", "--", DIGITS, "--epochs", 10**7, "--checkpoint-dir", "ck").stdout.strip()
+                 "--submit", "--", DIGITS, "--epochs", 10**6, "--checkpoint-dir", "ck").stdout.strip()
     out = cluster.root_of("login") / str(shared / "out").lstrip("/")
     wait_until(lambda: out.exists() and f"job {job} goes back into the queue (1 of 10)" in out.read_text(), "the warning came", 240)
     assert hvdrun(cluster, shared, "cancel", job).returncode == 0

@@ -24,7 +24,7 @@ _hvdrun_batch_options_with_value='--nodes -N --gpus-per-node --cpus-per-node --t
 --module --conda --venv --container --template --template-path --set -o --script-file'
 
 # Of scale, besides the first ones.
-_hvdrun_scale_flags='--show-output'
+_hvdrun_scale_flags='--show-output --submit'
 
 _hvdrun_scale_options_with_value='--repeat --drop-epochs --metric --epoch-time --loss --accuracy'
 

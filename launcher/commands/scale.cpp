@@ -15,6 +15,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -64,7 +66,7 @@ class RunsFolder {
 
   RunFiles files(int size, int repeat) const {
     const auto name = fmt::format("np{}-{}", size, repeat);
-    return {path_ / (name + ".json"), path_ / (name + ".log")};
+    return {path_ / (name + ".json"), path_ / (name + ".log"), path_ / (name + ".slurm")};
   }
   std::filesystem::path check() const { return path_ / "check.log"; }
 
@@ -116,6 +118,7 @@ class StudyMaker {
 
   // What would not start is found before hours of training. The exit code of hvdrun that says so.
   Result<int> check() {
+    if (options_.submits) return submit_all();
     for (const int size : options_.sizes) {
       HVD_TRY(const int code, runs_.check(size, folder_.check()));
       const auto output = read_file(folder_.check());
@@ -144,7 +147,7 @@ class StudyMaker {
           study.interrupted = true;
           continue;
         }
-        if (has_failed(study, size)) continue;
+        if (has_failed(study, size) && !options_.submits) continue;
         begin(number, total, size);
         HVD_TRY(scale::Run run, run_once(size, repeat));
         end(run);
@@ -152,10 +155,48 @@ class StudyMaker {
         study.runs.push_back(std::move(run));
       }
     }
+    cancel_left();
     return study;
   }
 
  private:
+  // All at once, so that they wait in the queue side by side.
+  Result<int> submit_all() {
+    for (int repeat = 1; repeat <= options_.repeats; ++repeat) {
+      for (const int size : options_.sizes) {
+        const auto files = folder_.files(size, repeat);
+        std::error_code ignored;
+        std::filesystem::remove(files.report, ignored);  // of an earlier study
+        auto job = runs_.submit(size, files);
+        if (runs_.stop_signal()) return kExitOk;  // and nothing is run
+        if (!job) {
+          cancel_left();
+          return tl::unexpected(with_context(counted(size, "rank"), std::move(job).error()));
+        }
+        say(fmt::format("run {}, {}: job {}\n", jobs_.size() + 1, counted(size, "rank"), *job));
+        jobs_[{repeat, size}] = std::move(*job);
+      }
+    }
+    return kExitOk;
+  }
+
+  void cancel_left() {
+    std::vector<std::string> left;
+    for (const auto& [run, job] : jobs_) left.push_back(job);
+    runs_.cancel(left, folder_.check());
+    std::error_code ignored;
+    std::filesystem::remove(folder_.check(), ignored);
+    jobs_.clear();
+  }
+
+  Result<int> carry_out(int size, int repeat, const RunFiles& files) {
+    if (!options_.submits) return runs_.run(size, files);
+    const auto job = jobs_.find({repeat, size});
+    HVD_TRY(const int code, runs_.follow(job->second, files));
+    if (!runs_.stop_signal()) jobs_.erase(job);
+    return code;
+  }
+
   // It would fail again, and maybe only after hours.
   static bool has_failed(const scale::Study& study, int size) {
     return std::any_of(study.runs.begin(), study.runs.end(), [&](const scale::Run& run) {
@@ -183,11 +224,11 @@ class StudyMaker {
   Result<scale::Run> run_once(int size, int repeat) {
     const RunFiles files = folder_.files(size, repeat);
     std::error_code ignored;
-    std::filesystem::remove(files.report, ignored);  // of an earlier study
+    if (!options_.submits) std::filesystem::remove(files.report, ignored);  // of an earlier study
     scale::Run run;
     run.size = size;
     run.repeat = repeat;
-    HVD_TRY(run.exit_code, runs_.run(size, files));
+    HVD_TRY(run.exit_code, carry_out(size, repeat, files));
     stopped_ = runs_.stop_signal().has_value();
     if (stopped_)
       run.trouble = kInterrupted;
@@ -205,6 +246,8 @@ class StudyMaker {
   const ScaleOptions& options_;
   ScaleRuns& runs_;
   const RunsFolder& folder_;
+  std::map<std::pair<int, int>, std::string>
+      jobs_;  // by repeat and size; those that have not ended
   bool stopped_ = false;
 };
 

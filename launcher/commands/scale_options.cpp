@@ -16,12 +16,7 @@ namespace {
 
 using Value = std::string_view;
 
-template <class T, class Field>
-Result<void> store(Result<T> value, Field& field) {
-  if (!value) return tl::unexpected(std::move(value).error());
-  field = std::move(*value);
-  return {};
-}
+using cli::store;
 
 Result<std::vector<int>> parse_sizes(Value text) {
   std::vector<int> sizes;
@@ -84,6 +79,15 @@ class Walk {
       return fail("hvdrun scale needs the numbers of ranks to run with: -np 1,2,4", kExitUsage);
     if (options_.command.empty())
       return fail("hvdrun scale needs a program to run; hvdrun scale --help says more", kExitUsage);
+    if (options_.submits && options_.folder.empty())
+      return fail(
+          "--submit needs --report DIR, a folder that the hosts share: the jobs write there",
+          kExitUsage);
+    if (!options_.submits && !of_sbatch_.empty())
+      return fail(of_sbatch_ + " is an option of sbatch: it goes with --submit", kExitUsage);
+    if (options_.submits && options_.shows_output)
+      return fail("--show-output does not go with --submit; hvdrun follow JOB shows a job's output",
+                  kExitUsage);
     return std::move(options_);
   }
 
@@ -95,6 +99,10 @@ class Walk {
     if (equals != Value::npos) attached = word.substr(equals + 1);
     if (word == "--help" || word == "-h") {
       options_.help = true;
+      return {};
+    }
+    if (word == "--submit") {
+      options_.submits = true;
       return {};
     }
     if (word == "--show-output") {
@@ -119,10 +127,12 @@ class Walk {
 
   Result<void> take_hvdruns(Value word, Value spelling, bool is_attached) {
     bool takes_value = false;
-    if (const auto* const option = cli::find_option_by_spelling(spelling)) {
-      if (option->kind == cli::ValueKind::action || option->name == "dry-run")
+    if (const auto* const option = cli::find_option_by_spelling(spelling, cli::batch_options())) {
+      if (option->kind == cli::ValueKind::action || option->name == "dry-run" ||
+          option->group == cli::OptionGroup::submission || option->name == "output")
         return fail(std::string(spelling) + " makes no sense in a study; try it with hvdrun itself",
                     kExitUsage);
+      if (option->apply_batch != nullptr && of_sbatch_.empty()) of_sbatch_ = spelling;
       takes_value = cli::takes_value(*option);
     } else if (const auto* const horovods = cli::find_horovod_option(spelling)) {
       takes_value = horovods->takes_value;
@@ -136,6 +146,7 @@ class Walk {
   const std::vector<std::string>& args_;
   std::size_t next_ = 0;
   ScaleOptions options_;
+  std::string of_sbatch_;  // the first option of sbatch, as typed
 };
 
 }  // namespace
@@ -158,6 +169,8 @@ final loss and accuracy.
   --drop-epochs N     leave out the first N epochs of a run (1)
   --show-output       show what the runs print, on stderr; else only that of a run that
                       failed is shown, its last lines
+  --submit            submit each run as a SLURM job of its own, all at once, and wait
+                      for them; takes hvdrun sbatch's options, and needs --report
   --metric REGEX      take samples a second from the program's output: the number in
                       the expression's first group, on each line that matches
   --epoch-time REGEX  the same for the seconds that an epoch took

@@ -18,7 +18,8 @@ struct ScaleOptions {
   std::filesystem::path folder;  // for the files of the study; empty: none
   scale::Patterns patterns;
   bool shows_output = false;
-  std::vector<std::string> job_options;  // hvdrun's own, for each run
+  bool submits = false;                  // each run is a SLURM job of its own
+  std::vector<std::string> job_options;  // hvdrun's own, and sbatch's with `submits`, for each run
   std::vector<std::string> command;      // the program and its arguments
 };
 

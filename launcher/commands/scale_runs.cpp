@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cerrno>
+#include <fstream>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
@@ -67,9 +69,9 @@ ScaleRuns::~ScaleRuns() {
   ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
 }
 
-std::vector<std::string> ScaleRuns::words_for(int size,
+std::vector<std::string> ScaleRuns::words_for(std::vector<std::string> begin, int size,
                                               const std::vector<std::string>& more) const {
-  std::vector<std::string> words{executable_};
+  auto words = std::move(begin);
   words.insert(words.end(), options_.begin(), options_.end());
   words.insert(words.end(), {"-np", std::to_string(size)});
   words.insert(words.end(), more.begin(), more.end());
@@ -79,12 +81,41 @@ std::vector<std::string> ScaleRuns::words_for(int size,
 }
 
 Result<int> ScaleRuns::check(int size, const std::filesystem::path& output) {
-  return run_child(words_for(size, {"--dry-run"}), output, false);
+  return run_child(words_for({executable_}, size, {"--dry-run"}), output, false);
 }
 
 Result<int> ScaleRuns::run(int size, const RunFiles& files) {
-  return run_child(words_for(size, {"--report", files.report.string()}), files.output,
-                   shows_output_);
+  return run_child(words_for({executable_}, size, {"--report", files.report.string()}),
+                   files.output, shows_output_);
+}
+
+Result<std::string> ScaleRuns::submit(int size, const RunFiles& files) {
+  HVD_TRY(const int code, run_child(words_for({executable_, "sbatch"}, size,
+                                              {"--submit", "--output", files.output.string(),
+                                               "--report", files.report.string()}),
+                                    files.words, false));
+  std::ifstream stream(files.words);
+  std::string line;
+  std::string last;
+  for (; std::getline(stream, line); last = line) {
+    constexpr std::string_view kSubmitted = "hvdrun: submitted job ";
+    if (line.starts_with(kSubmitted))
+      return line.substr(kSubmitted.size(), line.find(';') - kSubmitted.size());
+  }
+  constexpr std::string_view kOwn = "hvdrun: ";
+  return fail(last.starts_with(kOwn) ? last.substr(kOwn.size()) : last,
+              code == kExitOk ? kExitLauncher : code);
+}
+
+Result<int> ScaleRuns::follow(const std::string& job, const RunFiles& files) {
+  return run_child({executable_, "follow", "--no-output", job}, files.words, false);
+}
+
+void ScaleRuns::cancel(const std::vector<std::string>& jobs, const std::filesystem::path& output) {
+  if (jobs.empty()) return;
+  std::vector<std::string> words{executable_, "cancel"};
+  words.insert(words.end(), jobs.begin(), jobs.end());
+  static_cast<void>(run_child(std::move(words), output, false));
 }
 
 Result<int> ScaleRuns::run_child(std::vector<std::string> words,

@@ -19,6 +19,7 @@ namespace hvdrun {
 struct RunFiles {
   std::filesystem::path report;
   std::filesystem::path output;  // what hvdrun and the program print
+  std::filesystem::path words;   // with --submit: what sbatch and follow say
 };
 
 class ScaleRuns {
@@ -37,11 +38,19 @@ class ScaleRuns {
   // first. Error: it could not be started.
   Result<int> run(int size, const RunFiles& files);
 
+  // The run as a SLURM job: its number. Error: sbatch's refusal.
+  Result<std::string> submit(int size, const RunFiles& files);
+  // Until the job has ended: its exit code (hvdrun follow).
+  Result<int> follow(const std::string& job, const RunFiles& files);
+  // Those of them that have not ended.
+  void cancel(const std::vector<std::string>& jobs, const std::filesystem::path& output);
+
   // The signal by which we were asked to stop, if any.
   std::optional<int> stop_signal();
 
  private:
-  std::vector<std::string> words_for(int size, const std::vector<std::string>& more) const;
+  std::vector<std::string> words_for(std::vector<std::string> begin, int size,
+                                     const std::vector<std::string>& more) const;
   Result<int> run_child(std::vector<std::string> words, const std::filesystem::path& output,
                         bool shows_output);
   Result<pid_t> start(std::vector<std::string>& words, int output) const;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 
@@ -198,3 +199,34 @@ def test_no_slurm_here(cluster: Cluster, shared: Path) -> None:
     done = hvdrun(cluster, shared, "sbatch", "-np", 2, "--submit", "--", "true", environment={"PATH": "/nowhere"})
     assert done.returncode == 127
     assert "there is no SLURM on this machine" in done.stderr and "prints the script" in done.stderr, done.stderr
+
+
+def test_a_study_with_a_job_for_each_run(cluster: Cluster, shared: Path) -> None:
+    done = hvdrun(cluster, shared, "scale", "-np", "1,2", "--repeat", 2, "--submit", "--report", "study", "--time", 5, "--gpus-per-node", 0,
+                  "--", DIGITS, "--epochs", 4)
+    assert done.returncode == 0, done.stderr + done.stdout
+    jobs = re.findall(r"hvdrun scale: run \d, (\d) ranks?: job (\d+)\n", done.stderr)
+    assert [size for size, _ in jobs] == ["1", "2", "1", "2"] and len({job for _, job in jobs}) == 4, done.stderr
+    study = json.loads(cluster.output("cat", shared / "study/scaling.json"))
+    assert [(size["ranks"], size["epoch_seconds"] is not None) for size in study["sizes"]] == [(1, True), (2, True)], study["sizes"]
+    assert "epoch 4 loss" in cluster.output("cat", shared / "study/runs/np2-1.log")
+    assert cluster.output("squeue", "-h", "-t", "PD,R") == ""
+
+
+def test_a_study_that_is_stopped_cancels_its_jobs(cluster: Cluster, shared: Path) -> None:
+    process = cluster.start(HVDRUN, "scale", "-np", "1,2", "--submit", "--report", "study", "--", "sleep", "7777", folder=shared,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    wait_until(lambda: cluster.output("squeue", "-h", "-o", "%T").count("RUNNING") == 2, "both jobs run")
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    wait_until(lambda: cluster.output("squeue", "-h", "-t", "PD,R") == "", "its jobs are gone")
+
+
+def test_a_study_that_slurm_refuses(cluster: Cluster, shared: Path) -> None:
+    done = hvdrun(cluster, shared, "scale", "-np", "1,2", "--submit", "--report", "study", "--partition", "nix", "--", "true")
+    assert done.returncode == 2 and "1 rank: sbatch refuses: " in done.stderr and "Invalid partition name" in done.stderr, done.stderr
+    alone = hvdrun(cluster, shared, "scale", "-np", "1,2", "--partition", "all", "--", "true")
+    assert alone.returncode == 2 and "--partition is an option of sbatch: it goes with --submit" in alone.stderr
+    nowhere = hvdrun(cluster, shared, "scale", "-np", "1,2", "--submit", "--", "true")
+    assert nowhere.returncode == 2 and "--submit needs --report DIR" in nowhere.stderr

@@ -31,6 +31,22 @@ TEST(ScaleOptions, AreItsOwnAndHvdruns) {
               testing::IsSupersetOf({"--verbose", "-H", "n1:4", "-xA=B", "--grace", "2"}));
 }
 
+TEST(ScaleOptions, AreSbatchsTooWhenEachRunIsAJob) {
+  const auto options = parse_scale_options(
+      {"-np", "1,2", "--time", "5", "--submit", "--report", "out", "--requeue", "train"});
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_TRUE(options->submits);
+  EXPECT_THAT(options->job_options, ElementsAre("--time", "5", "--requeue"));
+  EXPECT_EQ(error_of({"-np", "1", "--time", "5", "train"}),
+            "--time is an option of sbatch: it goes with --submit");
+  EXPECT_EQ(error_of({"-np", "1", "--submit", "train"}),
+            "--submit needs --report DIR, a folder that the hosts share: the jobs write there");
+  EXPECT_THAT(error_of({"-np", "1", "--submit", "--report", "x", "--wait", "train"}),
+              HasSubstr("--wait makes no sense in a study"));
+  EXPECT_THAT(error_of({"-np", "1", "--submit", "--report", "x", "--show-output", "train"}),
+              HasSubstr("hvdrun follow JOB"));
+}
+
 TEST(ScaleOptions, EndAtTwoDashes) {
   const auto options = parse_scale_options({"-np1", "--", "--repeat"});
   ASSERT_TRUE(options) << options.error().message;

@@ -84,7 +84,7 @@ ShownWait::~ShownWait() {
   Session* const session = reader.get();
   if (session == nullptr || session != session_) return;
   const std::uint64_t waited = session->clock().now_ns() - start_ns_;
-  session->page().end_collective(true, waited, waited);
+  session->page().end_collective(completed_, waited, waited);
   session->give_page();
 }
 

@@ -59,7 +59,11 @@ class ShownWait {
   ShownWait(const ShownWait&) = delete;
   ShownWait& operator=(const ShownWait&) = delete;
 
+  // How it ended; a wait that is given up by an exception has not completed.
+  void set_completed(bool completed) { completed_ = completed; }
+
  private:
+  bool completed_ = false;
   const Session* session_ = nullptr;  // only to compare with; null: not shown
   std::uint64_t start_ns_ = 0;
 };

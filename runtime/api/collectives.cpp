@@ -117,8 +117,10 @@ Result<hvd_handle> submit_to(const Background& background, std::int32_t set, Req
 
 hvd_status wait_for(const Background& background, hvd_handle handle) {
   Engine& engine = *background.engine;
-  const libhvd::ShownWait shown(engine, number_of(handle));
-  return report(background.device_calls->finish(handle, engine.wait(number_of(handle))));
+  libhvd::ShownWait shown(engine, number_of(handle));
+  const Outcome outcome = background.device_calls->finish(handle, engine.wait(number_of(handle)));
+  shown.set_completed(outcome.ok());
+  return report(outcome);
 }
 
 // Waits for it, unless there is a place for the handle.

@@ -85,6 +85,13 @@ def test_the_installed_launcher_runs_where_it_stands(prefix: Path, sandbox: Sand
     assert sorted(done.out_lines) == ["[0] x", "[1] x"]
 
 
+def test_the_templates_are_installed_and_found_where_they_stand(prefix: Path, sandbox: Sandbox) -> None:
+    listed = sandbox.run("templates", tool=prefix / "bin/hvdrun").expect(0).out_lines[1:]
+    assert len(listed) == 5 and all(f" {prefix}/share/hvdrun/templates/" in line for line in listed), listed
+    script = sandbox.run("sbatch", "-np", 1, "--gpus-per-node", 0, "--", "true", tool=prefix / "bin/hvdrun").expect(0)
+    assert script.out_lines[-1] == f"exec '{prefix}/bin/hvdrun' -np 1 -- true", script
+
+
 def test_the_manual_page_is_installed_and_tells_every_option(prefix: Path) -> None:
     [page] = prefix.rglob("hvdrun.1")
     text = re.sub(".\b", "", run("mandoc", "-T", "ascii", page))  # bold is a letter printed twice

@@ -151,9 +151,9 @@ def test_many_restarts_leave_nothing_open(sandbox: Sandbox) -> None:
     counts = [tuple(map(int, words)) for words in sandbox.lines_of("open")]
     assert len(counts) == restarts + 1
     assert len({count[:3] for count in counts}) == 1, counts
-    # An agent may still have had the pipe open that tells it of a failed exec.
+    # An agent may still have had the pipes open that it starts a rank with; what it leaks, every later one has.
     of_agents = [count[3] for count in counts]
-    assert min(of_agents[:10]) == min(of_agents[-10:]) and max(of_agents) - min(of_agents) <= 1, counts
+    assert min(of_agents[:10]) == min(of_agents[-10:]), counts
     assert sandbox.lines_of("open")[0][2] == "1", "the guard is the only child"
 
 

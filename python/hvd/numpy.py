@@ -1,0 +1,230 @@
+"""Collectives on numpy arrays, blocking and in the background.
+
+Every function takes what numpy.asarray() takes, and `name` (the ranks find each other's call by it; without one by kind
+and order) and `process_set` (hvd.ProcessSet; all ranks by default). Those in the background, `*_async`, return a handle:
+`handle.poll()` says whether it is done, `handle.wait()` returns the result. Until then the arrays must not be changed.
+
+Types: the integers but uint32 and uint64, float16, float32, float64, bool, and bfloat16 of the package ml_dtypes.
+Errors: those of hvd.errors, on all ranks for one rank's mistake; TypeError for a type that there is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import c_size_t
+from typing import Any, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _collectives
+from ._collectives import Handle, options, share_of_rows
+from .process_sets import ProcessSet, global_process_set, id_of
+from .types import Adasum, Average, DataType, Max, Min, Product, ReduceOp, Sum
+
+__all__ = [
+    "Adasum", "Average", "Max", "Min", "Product", "Sum", "allgather", "allgather_async", "allreduce", "allreduce_",
+    "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async", "broadcast", "broadcast_",
+    "broadcast_async", "broadcast_async_", "grouped_allreduce", "grouped_allreduce_async", "reducescatter",
+    "reducescatter_async",
+]
+
+Array = npt.NDArray[Any]
+
+_TYPES = {np.dtype(kind.name): kind for kind in DataType if kind is not DataType.bfloat16}
+
+
+def data_type(array: Array) -> DataType:
+    """TypeError for one that libhvd does not have."""
+    kind = _TYPES.get(array.dtype)
+    if kind is None and array.dtype.name == "bfloat16":
+        kind = DataType.bfloat16
+    if kind is None:
+        raise TypeError(f"hvd: no collectives on arrays of {array.dtype}")
+    return kind
+
+
+def _input(tensor: npt.ArrayLike) -> Array:
+    array = np.asarray(tensor)
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _in_place(array: Array) -> Array:
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"hvd: in place works on a numpy array, not on {type(array).__name__}")
+    if not array.flags.writeable:
+        raise ValueError("hvd: in place, but the array is read-only")
+    return array
+
+
+def _rows(array: Array, what: str) -> tuple[int, int]:
+    """Rows, and elements of each."""
+    if array.ndim == 0:
+        raise ValueError(f"hvd: {what} needs at least one dimension, the one that ranks may differ in")
+    return array.shape[0], int(np.prod(array.shape[1:], dtype=np.int64))
+
+
+def allreduce_async(tensor: npt.ArrayLike, name: Optional[str] = None, op: ReduceOp = Average,
+                    prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                    process_set: ProcessSet = global_process_set) -> Handle[Array]:
+    """A new array, the ranks' arrays reduced element by element; its shape is the same on all ranks."""
+    array = _input(tensor)
+    result = np.empty_like(array)
+    return _reduce(array, result, result, name, op, prescale_factor, postscale_factor, process_set)
+
+
+def allreduce_async_(tensor: Array, name: Optional[str] = None, op: ReduceOp = Average, prescale_factor: float = 1.0,
+                     postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle[Array]:
+    """In place: the result is `tensor`."""
+    array = _input(_in_place(tensor))
+    return _reduce(array, array, tensor, name, op, prescale_factor, postscale_factor, process_set)
+
+
+def _reduce(array: Array, result: Array, target: Array, name: Optional[str], op: ReduceOp, prescale: float,
+            postscale: float, process_set: ProcessSet) -> Handle[Array]:
+    number = _collectives.allreduce(array.ctypes.data, result.ctypes.data, array.size, data_type(array), op,
+                                    options(name, id_of(process_set), prescale, postscale))
+    return Handle(number, lambda: _put(result, target), array)
+
+
+def _put(result: Array, target: Array) -> Array:
+    if result is not target:
+        target[...] = result
+    return target
+
+
+def allreduce(tensor: npt.ArrayLike, name: Optional[str] = None, op: ReduceOp = Average, prescale_factor: float = 1.0,
+              postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Array:
+    """allreduce_async(), waited for."""
+    return allreduce_async(tensor, name, op, prescale_factor, postscale_factor, process_set).wait()
+
+
+def allreduce_(tensor: Array, name: Optional[str] = None, op: ReduceOp = Average, prescale_factor: float = 1.0,
+               postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Array:
+    """allreduce_async_(), waited for."""
+    return allreduce_async_(tensor, name, op, prescale_factor, postscale_factor, process_set).wait()
+
+
+def grouped_allreduce_async(tensors: Sequence[npt.ArrayLike], name: Optional[str] = None, op: ReduceOp = Average,
+                            prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                            process_set: ProcessSet = global_process_set) -> Handle[list[Array]]:
+    """Several arrays of one type, carried out as one."""
+    arrays = [_input(tensor) for tensor in tensors]
+    kinds = {data_type(array) for array in arrays}
+    if len(kinds) > 1:
+        raise TypeError(f"hvd: a group has one type, not {', '.join(sorted(kind.name for kind in kinds))}")
+    results = [np.empty_like(array) for array in arrays]
+    number = _collectives.grouped_allreduce(
+        [array.ctypes.data for array in arrays], [result.ctypes.data for result in results],
+        [array.size for array in arrays], kinds.pop() if kinds else DataType.float32, op,
+        options(name, id_of(process_set), prescale_factor, postscale_factor))
+    return Handle(number, lambda: results, arrays)
+
+
+def grouped_allreduce(tensors: Sequence[npt.ArrayLike], name: Optional[str] = None, op: ReduceOp = Average,
+                      prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                      process_set: ProcessSet = global_process_set) -> list[Array]:
+    """grouped_allreduce_async(), waited for."""
+    return grouped_allreduce_async(tensors, name, op, prescale_factor, postscale_factor, process_set).wait()
+
+
+def broadcast_async(tensor: npt.ArrayLike, root_rank: int, name: Optional[str] = None,
+                    process_set: ProcessSet = global_process_set) -> Handle[Array]:
+    """A new array, that of `root_rank` (a rank of all, in the process set); the same shape on all ranks."""
+    return broadcast_async_(np.array(tensor, order="C"), root_rank, name, process_set)
+
+
+def broadcast_async_(tensor: Array, root_rank: int, name: Optional[str] = None,
+                     process_set: ProcessSet = global_process_set) -> Handle[Array]:
+    """In place: the result is `tensor`."""
+    array = _input(_in_place(tensor))
+    number = _collectives.broadcast(array.ctypes.data, array.size, data_type(array), root_rank,
+                                    options(name, id_of(process_set)))
+    return Handle(number, lambda: _put(array, tensor), array)
+
+
+def broadcast(tensor: npt.ArrayLike, root_rank: int, name: Optional[str] = None,
+              process_set: ProcessSet = global_process_set) -> Array:
+    """broadcast_async(), waited for."""
+    return broadcast_async(tensor, root_rank, name, process_set).wait()
+
+
+def broadcast_(tensor: Array, root_rank: int, name: Optional[str] = None,
+               process_set: ProcessSet = global_process_set) -> Array:
+    """broadcast_async_(), waited for."""
+    return broadcast_async_(tensor, root_rank, name, process_set).wait()
+
+
+class _Rows:
+    """A result of as many rows as come."""
+
+    def __init__(self, like: Array) -> None:
+        self._like = like
+        self.array = self._empty(0)
+
+    def _empty(self, rows: int) -> Array:
+        return np.empty((rows, *self._like.shape[1:]), self._like.dtype)
+
+    def allocate(self, rows: int) -> int:
+        self.array = self._empty(rows)
+        return self.array.ctypes.data
+
+
+def allgather_async(tensor: npt.ArrayLike, name: Optional[str] = None,
+                    process_set: ProcessSet = global_process_set) -> Handle[Array]:
+    """A new array, the rows of all ranks, one rank's after the other's. Only the first dimension may differ."""
+    array = _input(tensor)
+    rows, row_size = _rows(array, "allgather")
+    output = _Rows(array)
+    return _collectives.allgather(array.ctypes.data, rows, row_size, data_type(array), output.allocate, None,
+                                  options(name, id_of(process_set)), lambda: output.array, array)
+
+
+def allgather(tensor: npt.ArrayLike, name: Optional[str] = None,
+              process_set: ProcessSet = global_process_set) -> Array:
+    """allgather_async(), waited for."""
+    return allgather_async(tensor, name, process_set).wait()
+
+
+def alltoall_async(tensor: npt.ArrayLike, splits: Optional[npt.ArrayLike] = None, name: Optional[str] = None,
+                   process_set: ProcessSet = global_process_set) -> Handle[tuple[Array, Array]]:
+    """Gives splits[r] rows to rank r (of the set), as many to each without splits. The rows that came, rank 0's first,
+    and how many came from each rank."""
+    array = _input(tensor)
+    rows, row_size = _rows(array, "alltoall")
+    size = process_set.size()
+    counts = None if splits is None else [int(count) for count in np.asarray(splits).reshape(-1)]
+    _collectives.check_splits(counts, size)
+    output = _Rows(array)
+    received = (c_size_t * size)()
+    return _collectives.alltoall(array.ctypes.data, counts, rows, row_size, data_type(array), output.allocate, received,
+                                 options(name, id_of(process_set)),
+                                 lambda: (output.array, np.array(received[:], np.int32)), array)
+
+
+def alltoall(tensor: npt.ArrayLike, splits: Optional[npt.ArrayLike] = None, name: Optional[str] = None,
+             process_set: ProcessSet = global_process_set) -> tuple[Array, Array]:
+    """alltoall_async(), waited for."""
+    return alltoall_async(tensor, splits, name, process_set).wait()
+
+
+def reducescatter_async(tensor: npt.ArrayLike, name: Optional[str] = None, op: ReduceOp = Average,
+                        prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                        process_set: ProcessSet = global_process_set) -> Handle[Array]:
+    """A new array, this rank's rows of the ranks' arrays reduced: as many for each, one more for the first ones where
+    they do not divide evenly."""
+    array = _input(tensor)
+    rows, row_size = _rows(array, "reducescatter")
+    share = share_of_rows(rows, process_set.rank(), process_set.size())
+    result = np.empty((share, *array.shape[1:]), array.dtype)
+    number = _collectives.reducescatter(
+        array.ctypes.data, rows, row_size, data_type(array), op, result.ctypes.data,
+        options(name, id_of(process_set), prescale_factor, postscale_factor))
+    return Handle(number, lambda: result, array)
+
+
+def reducescatter(tensor: npt.ArrayLike, name: Optional[str] = None, op: ReduceOp = Average,
+                  prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                  process_set: ProcessSet = global_process_set) -> Array:
+    """reducescatter_async(), waited for."""
+    return reducescatter_async(tensor, name, op, prescale_factor, postscale_factor, process_set).wait()

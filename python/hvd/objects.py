@@ -1,0 +1,64 @@
+"""Python objects to and from all ranks, pickled (by cloudpickle, where that is installed: it knows functions, too)."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import pickle
+from typing import Any, Optional
+
+from . import _collectives
+from ._collectives import Handle, options
+from .job import rank
+from .process_sets import ProcessSet, global_process_set, id_of
+from .types import DataType
+
+
+def _pickled(thing: Any) -> bytes:
+    try:
+        import cloudpickle
+    except ImportError:
+        return pickle.dumps(thing, pickle.HIGHEST_PROTOCOL)
+    buffer = io.BytesIO()
+    cloudpickle.dump(thing, buffer)
+    return buffer.getvalue()
+
+
+def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
+                     process_set: ProcessSet = global_process_set) -> Any:
+    """The object of `root_rank` (a rank of all); on that rank the same object, on others a copy."""
+    base = name or "broadcast_object"
+    root = rank() == root_rank
+    data = _pickled(obj) if root else b""
+    length = ctypes.c_int64(len(data))
+    _broadcast(ctypes.addressof(length), 8, root_rank, f"{base}.size", process_set)
+    buffer = ctypes.create_string_buffer(data, length.value) if root else ctypes.create_string_buffer(length.value)
+    _broadcast(ctypes.addressof(buffer), length.value, root_rank, f"{base}.data", process_set)
+    return obj if root else pickle.loads(buffer.raw)
+
+
+def _broadcast(address: int, size: int, root: int, name: str, process_set: ProcessSet) -> None:
+    number = _collectives.broadcast(address, size, DataType.uint8, root, options(name, id_of(process_set)))
+    Handle(number, lambda: None).wait()
+
+
+def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> list[Any]:
+    """The objects of all ranks, in the order of ranks."""
+    data = _pickled(obj)
+    source = ctypes.create_string_buffer(data, len(data))
+    sizes = (ctypes.c_size_t * process_set.size())()
+    gathered = [ctypes.create_string_buffer(0)]
+
+    def allocate(rows: int) -> int:
+        gathered[0] = ctypes.create_string_buffer(rows)
+        return ctypes.addressof(gathered[0])
+
+    _collectives.allgather(ctypes.addressof(source), len(data), 1, DataType.uint8, allocate, sizes,
+                           options(name or "allgather_object", id_of(process_set)), lambda: None, source).wait()
+    view = memoryview(gathered[0])
+    objects = []
+    begin = 0
+    for size in sizes:
+        objects.append(pickle.loads(view[begin : begin + size]))
+        begin += size
+    return objects

@@ -1,0 +1,155 @@
+"""Process sets: some of the ranks, with collectives of their own."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from typing import Any, Optional, Union
+
+from . import _library, errors
+from ._library import check, lib
+
+
+class ProcessSet:
+    """Some ranks of the job. Usable once it was given to `hvd.init(process_sets=[...])` or `hvd.add_process_set()`.
+
+    ranks: ranks of all, in any order; inside the set they have the order of `hvd.rank()`.
+    """
+
+    process_set_id: Optional[int] = None  # None: not known to the job
+
+    def __init__(self, ranks: Iterable[int]) -> None:
+        if not isinstance(ranks, Iterable):
+            raise NotImplementedError("hvd.ProcessSet of an MPI communicator: give its ranks instead")
+        self._ranks = sorted(int(rank) for rank in ranks)
+
+    @property
+    def ranks(self) -> Optional[list[int]]:
+        return list(self._ranks)
+
+    def _known(self) -> int:
+        if self.process_set_id is None:
+            raise errors.NotInitializedError(
+                f"{self}: not known yet; give it to hvd.init(process_sets=...) or hvd.add_process_set()")
+        return self.process_set_id
+
+    def included(self) -> bool:
+        """Whether this rank is in it."""
+        return _library.number(lib.hvd_process_set_included(self._known())) == 1
+
+    def rank(self) -> int:
+        """This rank's place in it, 0 to size() - 1. InvalidArgumentError when it is not in it."""
+        return _library.number(lib.hvd_process_set_rank(self._known()))
+
+    def size(self) -> int:
+        """How many ranks it has."""
+        return _library.number(lib.hvd_process_set_size(self._known()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ProcessSet) and (self.process_set_id, self.ranks) == (other.process_set_id,
+                                                                                       other.ranks)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __str__(self) -> str:
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
+
+    __repr__ = __str__
+
+
+class _AllRanks(ProcessSet):
+    """Process set 0."""
+
+    process_set_id = 0
+
+    def __init__(self) -> None:
+        super().__init__([])
+
+    @property
+    def ranks(self) -> Optional[list[int]]:
+        size = lib.hvd_size()
+        return list(range(size)) if size >= 0 else None
+
+
+global_process_set = _AllRanks()
+
+_known: dict[int, ProcessSet] = {}  # those with a number, but set 0
+
+
+def id_of(process_set: Union[ProcessSet, None]) -> int:
+    """The number that calls are made with."""
+    if process_set is global_process_set:
+        return 0
+    if not isinstance(process_set, ProcessSet):
+        raise TypeError(f"process_set is {process_set!r}, not an hvd.ProcessSet")
+    return process_set._known()
+
+
+def remember(process_sets: Sequence[ProcessSet]) -> None:
+    """What hvd.init() was given has the numbers 1, 2, ... now."""
+    for number, process_set in enumerate(process_sets, 1):
+        process_set.process_set_id = number
+        _known[number] = process_set
+
+
+def forget_all() -> None:
+    """hvd.shutdown() has removed them."""
+    for process_set in _known.values():
+        process_set.process_set_id = None
+    _known.clear()
+
+
+def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
+    """Makes a set known to the job. A collective: all ranks call it with the same ranks, also those not in it.
+
+    Errors, on all ranks: MismatchError when the ranks differ, InvalidArgumentError when there are no such ranks;
+    InvalidArgumentError for a set that is known already.
+    """
+    if not isinstance(process_set, ProcessSet):
+        process_set = ProcessSet(process_set)
+    ranks = process_set.ranks or []
+    if process_set.process_set_id is not None:
+        raise errors.InvalidArgumentError(f"{process_set}: is known already")
+    number = ctypes.c_int32()
+    check(lib.hvd_add_process_set((ctypes.c_int * max(1, len(ranks)))(*ranks), len(ranks), ctypes.byref(number)))
+    process_set.process_set_id = number.value
+    _known[number.value] = process_set
+    return process_set
+
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Makes it unknown again. A collective. False, and nothing is done, for a set that is not known or that of all."""
+    if process_set.process_set_id in (None, 0):
+        return False
+    check(lib.hvd_remove_process_set(process_set.process_set_id))
+    _known.pop(process_set.process_set_id, None)
+    process_set.process_set_id = None
+    return True
+
+
+def process_set_ids() -> list[int]:
+    """The numbers of all sets, 0 among them."""
+    count = _library.number(lib.hvd_process_sets(None, 0))
+    numbers = (ctypes.c_int32 * count)()
+    return list(numbers[: _library.number(lib.hvd_process_sets(numbers, count))])
+
+
+def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
+    """By number, the ranks of every set."""
+    found = {}
+    for number in process_set_ids():
+        count = _library.number(lib.hvd_process_set_ranks(number, None, 0))
+        ranks = (ctypes.c_int * max(1, count))()
+        _library.number(lib.hvd_process_set_ranks(number, ranks, count))
+        found[number] = list(ranks[:count])
+    return found
+
+
+def sets_of(argument: Any) -> list[ProcessSet]:
+    """The sets that hvd.init(process_sets=argument) asks for."""
+    if argument is None or (isinstance(argument, str) and argument.lower() == "dynamic"):
+        return []
+    if isinstance(argument, str) or not all(isinstance(entry, ProcessSet) for entry in argument):
+        raise TypeError(f'process_sets is {argument!r}, neither "dynamic" nor a list of hvd.ProcessSet')
+    return list(argument)

@@ -1,0 +1,44 @@
+"""Types of elements and reductions, with the numbers of hvd/hvd.h (Horovod's, where it has them)."""
+
+from __future__ import annotations
+
+import enum
+
+
+class DataType(enum.IntEnum):
+    """hvd_type."""
+
+    uint8 = 0
+    int8 = 1
+    uint16 = 2
+    int16 = 3
+    int32 = 4
+    int64 = 5
+    float16 = 6
+    float32 = 7
+    float64 = 8
+    bool = 9
+    bfloat16 = 10
+
+
+class ReduceOp(enum.IntEnum):
+    """hvd_op: how an allreduce or a reducescatter puts the ranks' elements together.
+
+    Integers wrap in Sum and Product; their Average is the exact sum divided by the number of ranks, truncated towards
+    zero. Of bool, Sum and Max are "or", Product and Min are "and".
+    """
+
+    Average = 0
+    Sum = 1
+    Adasum = 2  # Horovod has it; every call says that we do not
+    Min = 3
+    Max = 4
+    Product = 5
+
+
+Average = ReduceOp.Average
+Sum = ReduceOp.Sum
+Adasum = ReduceOp.Adasum
+Min = ReduceOp.Min
+Max = ReduceOp.Max
+Product = ReduceOp.Product

@@ -1,0 +1,174 @@
+"""hvd.numpy: what each collective gives, for every type, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import hvd
+import hvd.numpy as hvn
+from _expect import raises
+
+TYPES = ["uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "float32", "float64"]
+
+
+def mine(shape: tuple[int, ...], kind: str = "float32") -> np.ndarray:
+    """Another array on every rank, whose sums are exact in all types."""
+    return (np.arange(np.prod(shape)).reshape(shape) % 5 + hvd.rank()).astype(kind)
+
+
+def of_all(shape: tuple[int, ...], kind: str = "float32") -> list[np.ndarray]:
+    return [(np.arange(np.prod(shape)).reshape(shape) % 5 + rank).astype(kind) for rank in range(hvd.size())]
+
+
+def case_allreduce_of_every_type() -> None:
+    for kind in TYPES:
+        expected = np.sum(of_all((3, 4), kind), axis=0, dtype=kind)
+        got = hvn.allreduce(mine((3, 4), kind), op=hvd.Sum, name=f"sum {kind}")
+        assert got.dtype == kind
+        np.testing.assert_array_equal(got, expected)
+
+
+def case_every_reduction() -> None:
+    arrays = of_all((6,))
+    for op, expected in ((hvd.Average, np.mean(arrays, axis=0)), (hvd.Sum, np.sum(arrays, axis=0)),
+                         (hvd.Min, np.min(arrays, axis=0)), (hvd.Max, np.max(arrays, axis=0)),
+                         (hvd.Product, np.prod(arrays, axis=0))):
+        np.testing.assert_allclose(hvn.allreduce(mine((6,)), op=op), expected, rtol=1e-6)
+
+
+def case_bool_is_or_and_and() -> None:
+    own = np.array([hvd.rank() == 0, True, False])
+    assert hvn.allreduce(own, op=hvd.Sum).tolist() == [True, True, False]
+    assert hvn.allreduce(own, op=hvd.Min).tolist() == [hvd.size() == 1, True, False]
+
+
+def case_in_place_of_a_strided_view() -> None:
+    whole = np.zeros((4, 6), np.float32)
+    view = whole[::2, ::3]
+    view[...] = hvd.rank() + 1
+    result = hvn.allreduce_(view, op=hvd.Sum)
+    assert result is view
+    assert (whole[::2, ::3] == sum(range(1, hvd.size() + 1))).all() and whole.sum() == 4 * whole[0, 0]
+
+
+def case_factors() -> None:
+    got = hvn.allreduce(mine((3,)), op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0)
+    np.testing.assert_allclose(got, 2 * np.sum(of_all((3,)), axis=0))
+    assert not hvn.allreduce(mine((3,)) + 1, op=hvd.Sum, prescale_factor=0.0).any(), "0 is a factor like any other"
+
+
+def case_in_any_order() -> None:
+    names = [f"tensor {number}" for number in range(20)]
+    handles = {name: hvn.allreduce_async(np.full(3, float(index)), name, hvd.Sum)
+               for index, name in sorted(enumerate(names), reverse=hvd.rank() % 2 == 1)}
+    for index, name in enumerate(names):
+        assert handles[name].wait().tolist() == [index * hvd.size()] * 3
+        assert handles[name].poll() and handles[name].wait().tolist() == [index * hvd.size()] * 3
+
+
+def case_empty_and_scalar() -> None:
+    assert hvn.allreduce(np.empty((0, 3))).shape == (0, 3)
+    assert hvn.allreduce(np.float64(2)) == 2.0
+    assert hvn.allgather(np.empty((0, 3))).shape == (0, 3)
+    assert hvn.broadcast(np.empty(0), 0).shape == (0,)
+
+
+def case_a_group() -> None:
+    got = hvn.grouped_allreduce([mine((2,)), mine((3, 3))], op=hvd.Sum)
+    np.testing.assert_array_equal(got[0], np.sum(of_all((2,)), axis=0))
+    np.testing.assert_array_equal(got[1], np.sum(of_all((3, 3)), axis=0))
+    with raises(TypeError, "one type"):
+        hvn.grouped_allreduce([np.zeros(1, np.float32), np.zeros(1)])
+
+
+def case_broadcast_from_each() -> None:
+    for root in range(hvd.size()):
+        own = mine((2, 2))
+        np.testing.assert_array_equal(hvn.broadcast(own, root), of_all((2, 2))[root])
+        np.testing.assert_array_equal(own, mine((2, 2)))
+        hvn.broadcast_(own, root)
+        np.testing.assert_array_equal(own, of_all((2, 2))[root])
+
+
+def case_allgather_of_uneven_rows() -> None:
+    own = np.full((hvd.rank() * 2, 3), hvd.rank(), np.int32)
+    expected = np.concatenate([np.full((rank * 2, 3), rank, np.int32) for rank in range(hvd.size())])
+    np.testing.assert_array_equal(hvn.allgather(own), expected)
+
+
+def case_gathers_waited_for_in_opposite_orders() -> None:
+    handles = [hvn.allgather_async(np.full(hvd.rank() + 1, index), f"gather {index}") for index in range(4)]
+    for handle in handles if hvd.rank() % 2 == 0 else reversed(handles):
+        assert len(handle.wait()) == sum(range(1, hvd.size() + 1))
+
+
+def case_alltoall() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    rows, received = hvn.alltoall(np.arange(size) + 10 * rank)
+    assert rows.tolist() == [10 * other + rank for other in range(size)] and received.tolist() == [1] * size
+    splits = [to + 1 for to in range(size)]
+    rows, received = hvn.alltoall(np.full((sum(splits), 2), rank), splits)
+    assert received.tolist() == [rank + 1] * size
+    assert rows[:, 0].tolist() == [other for other in range(size) for _ in range(rank + 1)]
+    with raises(ValueError, "splits"):
+        hvn.alltoall(np.zeros(4), [1] * (size + 1))
+
+
+def case_reducescatter() -> None:
+    rows = 2 * hvd.size() + 1
+    whole = np.sum(of_all((rows, 2)), axis=0)
+    got = hvn.reducescatter(mine((rows, 2)), op=hvd.Sum)
+    begin = 2 * hvd.rank() + min(hvd.rank(), 1)
+    np.testing.assert_array_equal(got, whole[begin : begin + 2 + (hvd.rank() == 0)])
+
+
+def case_a_process_set() -> None:
+    last = hvd.size() - 1
+    some = hvd.add_process_set([last])
+    assert some.included() == (hvd.rank() == last) and some.size() == 1 and some.ranks == [last]
+    if some.included():
+        assert some.rank() == 0
+        assert hvn.allreduce(np.array([5.0]), op=hvd.Sum, process_set=some).tolist() == [5.0]
+    else:
+        with raises(hvd.errors.InvalidArgumentError, "process set"):
+            hvn.allreduce(np.array([5.0]), process_set=some)
+    assert hvd.remove_process_set(some) and some.process_set_id is None
+    assert not hvd.remove_process_set(some) and not hvd.remove_process_set(hvd.global_process_set)
+
+
+def case_what_ranks_differ_in_is_an_error_on_all() -> None:
+    if hvd.size() == 1:
+        return
+    rank = hvd.rank()
+    with raises(hvd.errors.MismatchError, "count", "rank 0"):
+        hvn.allreduce(np.zeros(3 + rank), "shape")
+    with raises(hvd.errors.MismatchError, "the type", "rank 0"):
+        hvn.allreduce(np.zeros(3, np.float32 if rank == 0 else np.float64), "type")
+    with raises(hvd.errors.MismatchError, "the op", "rank 0"):
+        hvn.allreduce(np.zeros(3), "op", op=hvd.Sum if rank == 0 else hvd.Max)
+    with raises(hvd.errors.MismatchError, "the root", "rank 0"):
+        hvn.broadcast(np.zeros(3), rank, "root")
+    with raises(hvd.errors.MismatchError, "the row size", "rank 0"):
+        hvn.allgather(np.zeros((2, 3 + rank)), "rows")
+    assert hvn.allreduce(np.ones(1), op=hvd.Sum).tolist() == [hvd.size()], "the next call works"
+
+
+def case_what_cannot_be() -> None:
+    with raises(TypeError, "complex64"):
+        hvn.allreduce(np.zeros(3, np.complex64))
+    with raises(ValueError, "dimension"):
+        hvn.allgather(np.float32(1))
+    with raises(hvd.errors.UnsupportedError, "Adasum"):
+        hvn.allreduce(np.zeros(3), op=hvd.Adasum)
+    with raises(hvd.errors.InvalidArgumentError, "root"):
+        hvn.broadcast(np.zeros(3), hvd.size())
+    read_only = np.zeros(3)
+    read_only.flags.writeable = False
+    with raises(ValueError, "read-only"):
+        hvn.allreduce_(read_only)
+
+
+def case_objects() -> None:
+    for root in range(hvd.size()):
+        assert hvd.broadcast_object({"rank": hvd.rank(), "text": "ü" * 1000}, root)["rank"] == root
+    assert hvd.allgather_object(("x" * hvd.rank(), hvd.rank())) == [("x" * rank, rank) for rank in range(hvd.size())]

@@ -1,0 +1,93 @@
+"""Tests that run inside the ranks of a job.
+
+A module of cases/ has functions case_NAME() without arguments, which every rank of a job calls, one after the other,
+after hvd.init(). hvdrun starts one job for a module and a number of ranks (SIZES of the module, else 1, 2 and 3), as
+starting takes longer than a case; pytest shows each case at each size as a test of its own. A case fails when it raises
+on any rank. What ends a job (a rank's death) needs a job of its own, and is no case.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import BUILD, PYTHON, TOP, Done, Sandbox
+
+CASES = Path(__file__).resolve().parent / "cases"
+RUNNER = Path(__file__).resolve().parent / "run_cases.py"
+
+# A TensorFlow that ./check has put into a virtual environment.
+TENSORFLOW_PYTHON = os.environ.get("HVD_TEST_TENSORFLOW", str(TOP / ".cache/python/tensorflow/bin/python"))
+
+
+def python_environment(changes: dict[str, str] | None = None) -> dict[str, str]:
+    """For programs that import hvd from the checkout, with the library of the build under test."""
+    return {"PYTHONPATH": str(TOP / "python"), "HVD_LIBRARY": str(BUILD / "lib/libhvd.so.0"),
+            "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2",
+            "CUDA_VISIBLE_DEVICES": "-1", **(changes or {})}
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module of cases, read without importing it."""
+
+    path: Path
+    sizes: tuple[int, ...]
+    cases: tuple[str, ...]
+    python: str
+    environment: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+
+def read_module(path: Path) -> Module:
+    tree = ast.parse(path.read_text(), str(path))
+    cases = [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("case_")]
+    constants = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            if node.targets[0].id in ("SIZES", "FRAMEWORK", "ENVIRONMENT"):
+                constants[node.targets[0].id] = ast.literal_eval(node.value)
+    python = TENSORFLOW_PYTHON if constants.get("FRAMEWORK") == "tensorflow" else PYTHON
+    return Module(path, tuple(constants.get("SIZES", (1, 2, 3))), tuple(cases), python,
+                  tuple(constants.get("ENVIRONMENT", {}).items()))
+
+
+def modules() -> list[Module]:
+    return [read_module(path) for path in sorted(CASES.glob("*.py")) if not path.name.startswith("_")]
+
+
+@dataclass(frozen=True)
+class Results:
+    """Of one job."""
+
+    done: Done
+    by_rank: dict[int, dict[str, str]]  # what a rank's case has raised; "" when it has passed
+
+    def fault(self, case: str) -> str:
+        """Why the case has failed; "" when it has not."""
+        faults = []
+        for rank, texts in sorted(self.by_rank.items()):
+            if case not in texts:
+                return f"rank {rank} did not come to its end; the job: {self.done}"
+            if texts[case]:
+                faults.append(f"rank {rank}: {texts[case]}")
+        return "\n".join(faults)
+
+
+def run_module(module: Module, size: int, sandbox: Sandbox) -> Results:
+    folder = sandbox.files / "results"
+    folder.mkdir()
+    done = sandbox.run("-np", size, "--bind-to", "none", "-H", f"localhost:{size}", module.python, RUNNER, module.path,
+                       folder, env=python_environment({"HVD_STALL_SHUTDOWN_TIME": "30", **dict(module.environment)}))
+    by_rank: dict[int, dict[str, str]] = {}
+    for rank in range(size):
+        file = folder / f"rank{rank}.jsonl"
+        lines = file.read_text().splitlines() if file.exists() else []
+        by_rank[rank] = {entry["case"]: entry["text"] for entry in map(json.loads, lines)}
+    return Results(done, by_rank)

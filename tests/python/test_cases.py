@@ -1,0 +1,32 @@
+"""Every case of cases/ at every size (rank_cases.py)."""
+
+from __future__ import annotations
+
+
+import pytest
+
+from harness import Sandbox
+from rank_cases import Module, Results, modules, run_module
+
+_results: dict[tuple[str, int], Results] = {}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    metafunc.parametrize("module, size, case", [
+        pytest.param(module, size, case, id=f"{module.name}-{size}-{case.removeprefix('case_')}",
+                     marks=pytest.mark.xdist_group(f"{module.name}-{size}"))
+        for module in modules() for size in module.sizes for case in module.cases])
+
+
+def test_case(module: Module, size: int, case: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    key = module.name, size
+    if key not in _results:
+        place = Sandbox(tmp_path_factory.mktemp(f"{module.name}-{size}") / "sandbox")
+        _results[key] = run_module(module, size, place)
+        place.close()
+    results = _results[key]
+    fault = results.fault(case)
+    if not fault and results.done.code != 0 and case == module.cases[-1]:
+        fault = f"the cases passed, but the job did not: {results.done}"
+    if fault:
+        pytest.fail(fault, pytrace=False)

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import check_python
 import check_tidy
 from check_run import Log, Tally, StepFailed
 
@@ -68,12 +69,18 @@ def build_lane() -> Iterator[Step]:
 def test_lane(soak: bool) -> Iterator[Step]:
     yield Step("format", "clang-format over the C and C++ sources", run_format)
     yield Step("shellcheck", "shellcheck over the shell scripts", run_shellcheck)
+    yield Step("types", "mypy over the Python package", run_types)
     yield Step("man", "mandoc's lint over the manual pages", run_man)
     yield Step("unit", "unit tests", lambda log: run_ctest(log, "build"), needs=("build",))
     yield Step("e2e", "end-to-end tests of the built programs",
                lambda log: run_pytest(log, "build", ["tests/e2e"]), needs=("build",))
     yield Step("interop", "tests with Open MPI, PMIx and torch-style programs",
                lambda log: run_pytest(log, "build", ["tests/interop"]), needs=("build",))
+    yield Step("python", "tests of the Python package, with PyTorch and TensorFlow",
+               lambda log: run_python(log, check_python.TENSORFLOW), needs=("build",))
+    if soak:
+        yield Step("python-2", "the same with a current PyTorch and TensorFlow 2.15",
+                   lambda log: run_python(log, check_python.TENSORFLOW_2_15, check_python.TORCH), needs=("build",))
     # Each worker brings up a cluster of its own, so there are fewer of them.
     yield Step("cluster", "tests on a Slurm cluster of this machine's own",
                lambda log: run_pytest(log, "build", ["tests/cluster"], workers=JOBS), needs=("build",))
@@ -115,14 +122,27 @@ def run_ctest(log: Log, build: str) -> Tally:
     return tally_of(log, results)
 
 
-def run_pytest(log: Log, build: str, paths: list[str], marks: str = "",
-               workers: int = 2 * JOBS) -> Tally:
+def run_pytest(log: Log, build: str, paths: list[str], marks: str = "", workers: int = 2 * JOBS,
+               environment: dict[str, str] | None = None) -> Tally:
     results = log.folder / "results.xml"
     results.unlink(missing_ok=True)
-    log.run([PYTHON, "-m", "pytest", "-n", str(workers), "-q", "-ra", "-p", "no:cacheprovider",
+    log.run([PYTHON, "-m", "pytest", "-n", str(workers), "--dist", "loadgroup", "-q", "-ra", "-p", "no:cacheprovider",
              "-m", marks, "--junitxml", results, *paths],
-            environment={**SANITIZER_ENVIRONMENT, "HVD_BUILD": str(TOP / build)}, may_fail=True)
+            environment={**SANITIZER_ENVIRONMENT, "HVD_BUILD": str(TOP / build), **(environment or {})}, may_fail=True)
     return tally_of(log, results)
+
+
+def run_python(log: Log, tensorflow: check_python.Environment,
+               torch: check_python.Environment | None = None) -> Tally:
+    """With Debian's torch, unless there is another one."""
+    pythons = {"HVD_TEST_TENSORFLOW": str(check_python.ensure(log, tensorflow)),
+               "HVD_TEST_TORCH": str(check_python.ensure(log, torch)) if torch else PYTHON}
+    return run_pytest(log, "build", ["tests/python"], environment=pythons, workers=JOBS)
+
+
+def run_types(log: Log) -> Tally:
+    check_python.check_types(log)
+    return Tally(passed=1)
 
 
 def tally_of(log: Log, results: Path) -> Tally:

@@ -10,6 +10,7 @@ import ctypes
 import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
+from typing import Any
 
 from . import errors
 
@@ -123,7 +124,7 @@ def _load() -> ctypes.CDLL:
     raise ImportError("hvd: cannot load libhvd (HVD_LIBRARY names the file to take): " + "; ".join(failures))
 
 
-def declare(functions: dict[str, tuple]) -> None:
+def declare(functions: dict[str, tuple[Any, ...]]) -> None:
     """Says what types functions of the library have: the result's, then the arguments'."""
     for name, (result, *arguments) in functions.items():
         function = getattr(lib, name)

@@ -37,11 +37,11 @@ _TYPES = {np.dtype(kind.name): kind for kind in DataType if kind is not DataType
 def data_type(array: Array) -> DataType:
     """TypeError for one that libhvd does not have."""
     kind = _TYPES.get(array.dtype)
-    if kind is None and array.dtype.name == "bfloat16":
-        kind = DataType.bfloat16
-    if kind is None:
-        raise TypeError(f"hvd: no collectives on arrays of {array.dtype}")
-    return kind
+    if kind is not None:
+        return kind
+    if array.dtype.name == "bfloat16":
+        return DataType.bfloat16
+    raise TypeError(f"hvd: no collectives on arrays of {array.dtype}")
 
 
 def _input(tensor: npt.ArrayLike) -> Array:

@@ -120,10 +120,11 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
 
 def remove_process_set(process_set: ProcessSet) -> bool:
     """Makes it unknown again. A collective. False, and nothing is done, for a set that is not known or that of all."""
-    if process_set.process_set_id in (None, 0):
+    number = process_set.process_set_id
+    if not number:
         return False
-    check(lib.hvd_remove_process_set(process_set.process_set_id))
-    _known.pop(process_set.process_set_id, None)
+    check(lib.hvd_remove_process_set(number))
+    _known.pop(number, None)
     process_set.process_set_id = None
     return True
 

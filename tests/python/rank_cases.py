@@ -19,8 +19,10 @@ from harness import BUILD, PYTHON, TOP, Done, Sandbox
 CASES = Path(__file__).resolve().parent / "cases"
 RUNNER = Path(__file__).resolve().parent / "run_cases.py"
 
-# A TensorFlow that ./check has put into a virtual environment.
-TENSORFLOW_PYTHON = os.environ.get("HVD_TEST_TENSORFLOW", str(TOP / ".cache/python/tensorflow/bin/python"))
+# The Python that a module's FRAMEWORK is for; ./check has put TensorFlow into a virtual environment.
+PYTHONS = {"": PYTHON,
+           "torch": os.environ.get("HVD_TEST_TORCH", PYTHON),
+           "tensorflow": os.environ.get("HVD_TEST_TENSORFLOW", str(TOP / ".cache/python/tensorflow/bin/python"))}
 
 
 def python_environment(changes: dict[str, str] | None = None) -> dict[str, str]:
@@ -53,8 +55,7 @@ def read_module(path: Path) -> Module:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             if node.targets[0].id in ("SIZES", "FRAMEWORK", "ENVIRONMENT"):
                 constants[node.targets[0].id] = ast.literal_eval(node.value)
-    python = TENSORFLOW_PYTHON if constants.get("FRAMEWORK") == "tensorflow" else PYTHON
-    return Module(path, tuple(constants.get("SIZES", (1, 2, 3))), tuple(cases), python,
+    return Module(path, tuple(constants.get("SIZES", (1, 2, 3))), tuple(cases), PYTHONS[constants.get("FRAMEWORK", "")],
                   tuple(constants.get("ENVIRONMENT", {}).items()))
 
 

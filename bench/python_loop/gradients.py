@@ -1,0 +1,69 @@
+"""The 161 gradients of ResNet-50 through hvd.torch.DistributedOptimizer.
+
+  gradients.py there STEPS      the gradients are there (written), and are reduced: what hvd_gradients does in C++
+  gradients.py backward STEPS   reduced while backward runs
+  gradients.py alone STEPS      backward without an optimizer that reduces
+
+Prints the milliseconds of a step, the median, on rank 0.
+"""
+
+import statistics
+import sys
+import time
+
+import torch
+
+import hvd.torch as hvd
+
+
+def resnet50_sizes() -> list:
+    """Elements of each parameter, as bench/engine_loop/gradients.h has them."""
+    sizes = []
+
+    def add_layer(weights: int, channels: int) -> None:
+        sizes.extend([weights, channels, channels])
+
+    add_layer(3 * 64 * 49, 64)
+    channels = 64
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        planes = 64 << stage
+        for block in range(blocks):
+            add_layer(channels * planes, planes)
+            add_layer(planes * planes * 9, planes)
+            add_layer(planes * planes * 4, planes * 4)
+            if block == 0:
+                add_layer(channels * planes * 4, planes * 4)
+            channels = planes * 4
+    return [*sizes, 2048 * 1000, 1000]
+
+
+def main() -> None:
+    how, steps = sys.argv[1], int(sys.argv[2])
+    torch.set_num_threads(1)
+    hvd.init()
+    parameters = [torch.nn.Parameter(torch.ones(size)) for size in resnet50_sizes()]
+    optimizer = torch.optim.SGD(parameters, lr=0.0)
+    if how != "alone":
+        names = [(f"gradient.{index}", parameter) for index, parameter in enumerate(parameters)]
+        optimizer = hvd.DistributedOptimizer(optimizer, names, op=hvd.Sum)
+    for parameter in parameters:
+        parameter.grad = torch.empty_like(parameter)
+    times = []
+    for _ in range(steps + 1):  # the first warms up
+        for parameter in parameters:
+            parameter.grad.fill_(1.0)
+        hvd.barrier()
+        begin = time.perf_counter()
+        if how != "there":
+            torch.stack([parameter.sum() for parameter in parameters]).sum().backward()
+        if how != "alone":
+            optimizer.synchronize()
+        times.append(time.perf_counter() - begin)
+        if how != "alone":
+            with optimizer.skip_synchronize():
+                optimizer.step()
+    if hvd.rank() == 0:
+        print(statistics.median(times[1:]) * 1000)
+
+
+main()

@@ -88,7 +88,7 @@ ShownWait::~ShownWait() {
   session->give_page();
 }
 
-CallOptions read_options(const hvd_options* options) {
+CallOptions read_options(const hvd_options* options, MayAllocate may_allocate) {
   CallOptions read;
   if (options == nullptr) return read;
   const std::size_t size = options->struct_size;
@@ -109,6 +109,9 @@ CallOptions read_options(const hvd_options* options) {
   read.process_set = known.process_set;
   read.priority = known.priority;
   read_place(known, read);
+  read.allocator = {known.allocate, known.allocate_context};
+  if (read.allocator && may_allocate == MayAllocate::no)
+    read.fault = "hvd_options.allocate is for allgather and alltoall only";
   return read;
 }
 

@@ -29,9 +29,12 @@ hvd_status refuse_in_child(const char* what);
 Error not_initialized(const char* what);
 Error in_forked_child(const char* what);
 
+// Whether hvd_options.allocate is for this function.
+enum class MayAllocate { no, yes };
+
 // A struct_size that we cannot have meant, or a field that we do not know and that is not zero, is
 // a fault that all ranks are told of.
-CallOptions read_options(const hvd_options* options);
+CallOptions read_options(const hvd_options* options, MayAllocate may_allocate = MayAllocate::no);
 
 // While it lives, this thread runs something alone for which all other ranks wait: a collective
 // would be waited for in vain, and is an error.

@@ -27,6 +27,7 @@ using libhvd::Done;
 using libhvd::Engine;
 using libhvd::fail;
 using libhvd::guard;
+using libhvd::MayAllocate;
 using libhvd::Outcome;
 using libhvd::report;
 using libhvd::Request;
@@ -146,19 +147,22 @@ hvd_status negotiate(const char* what, const CallOptions& options, Run run,
 
 template <class Run>
 hvd_status submit(const char* what, const hvd_options* options, hvd_handle* handle, Run run,
-                  const std::optional<AllreduceArguments>& allreduce = {}) noexcept {
+                  const std::optional<AllreduceArguments>& allreduce = {},
+                  MayAllocate may_allocate = MayAllocate::no) noexcept {
   if (handle == nullptr)
     return guard(what, [&] {
       return report(fail(HVD_ERROR_INVALID_ARGUMENT, std::string(what) + ": handle is null"));
     });
   *handle = 0;
-  return negotiate(what, libhvd::read_options(options), std::move(run), allreduce, handle);
+  return negotiate(what, libhvd::read_options(options, may_allocate), std::move(run), allreduce,
+                   handle);
 }
 
 template <class Run>
 hvd_status call(const char* what, const hvd_options* options, Run run,
-                const std::optional<AllreduceArguments>& allreduce = {}) noexcept {
-  const CallOptions read = libhvd::read_options(options);
+                const std::optional<AllreduceArguments>& allreduce = {},
+                MayAllocate may_allocate = MayAllocate::no) noexcept {
+  const CallOptions read = libhvd::read_options(options, may_allocate);
   if (read.name != nullptr || read.process_set != 0)
     return negotiate(what, read, std::move(run), allreduce, nullptr);
   return libhvd::collective(what, read, run);
@@ -315,14 +319,16 @@ hvd_status hvd_allgather(const void* input, size_t rows, size_t row_size, hvd_ty
                          void* output, size_t output_rows, size_t* rows_by_rank,
                          const hvd_options* options) {
   return call("hvd_allgather", options,
-              do_allgather(input, rows, row_size, type, output, output_rows, rows_by_rank));
+              do_allgather(input, rows, row_size, type, output, output_rows, rows_by_rank), {},
+              MayAllocate::yes);
 }
 
 hvd_status hvd_allgather_async(const void* input, size_t rows, size_t row_size, hvd_type type,
                                void* output, size_t output_rows, size_t* rows_by_rank,
                                const hvd_options* options, hvd_handle* handle) {
   return submit("hvd_allgather_async", options, handle,
-                do_allgather(input, rows, row_size, type, output, output_rows, rows_by_rank));
+                do_allgather(input, rows, row_size, type, output, output_rows, rows_by_rank), {},
+                MayAllocate::yes);
 }
 
 hvd_status hvd_reducescatter(const void* input, size_t rows, size_t row_size, hvd_type type,
@@ -342,14 +348,16 @@ hvd_status hvd_alltoall(const void* input, const size_t* splits, size_t rows, si
                         hvd_type type, void* output, size_t output_rows, size_t* received,
                         const hvd_options* options) {
   return call("hvd_alltoall", options,
-              do_alltoall(input, splits, rows, row_size, type, output, output_rows, received));
+              do_alltoall(input, splits, rows, row_size, type, output, output_rows, received), {},
+              MayAllocate::yes);
 }
 
 hvd_status hvd_alltoall_async(const void* input, const size_t* splits, size_t rows, size_t row_size,
                               hvd_type type, void* output, size_t output_rows, size_t* received,
                               const hvd_options* options, hvd_handle* handle) {
   return submit("hvd_alltoall_async", options, handle,
-                do_alltoall(input, splits, rows, row_size, type, output, output_rows, received));
+                do_alltoall(input, splits, rows, row_size, type, output, output_rows, received), {},
+                MayAllocate::yes);
 }
 
 hvd_status hvd_barrier(const hvd_options* options) {

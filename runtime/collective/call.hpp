@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "collective/allocator.hpp"
 #include "collective/place.hpp"
 #include "collective/reduce.hpp"
 
@@ -42,6 +43,7 @@ struct CallOptions {
   std::int32_t priority = 0;     // see hvd_options
   std::string fault = {};        // what the caller has already found wrong; "": nothing
   Place place = {};  // of the buffers; the communicator's own collectives are for host memory
+  Allocator allocator = {};  // of the output; of allgather and alltoall only
 };
 
 // A collective as its caller asks for it. Fields that it does not use are 0.

@@ -1,6 +1,7 @@
 #include "collective/calls.hpp"
 
 #include "collective/arguments.hpp"
+#include "collective/output.hpp"
 
 namespace libhvd {
 namespace {
@@ -12,6 +13,13 @@ Call rows_call(Collective kind, std::size_t rows, std::size_t row_size, hvd_type
   call.count = rows;
   call.row_size = row_size;
   return call;
+}
+
+// Says how much room there is.
+void set_room(Call& call, const void* output, std::size_t output_rows, const Allocator& allocator) {
+  call.output_rows = allocator ? kAnyRoom : output_rows;
+  if (call.fault.empty() && allocator && (output != nullptr || output_rows != 0))
+    call.fault = "there is an output, and hvd_options.allocate for another one";
 }
 
 }  // namespace
@@ -41,7 +49,7 @@ Call broadcast_call(const void* buffer, std::size_t count, hvd_type type, int ro
 Call allgather_call(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
                     const void* output, std::size_t output_rows, const CallOptions& options) {
   Call call = rows_call(Collective::allgather, rows, row_size, type, options);
-  call.output_rows = output_rows;
+  set_room(call, output, output_rows, options.allocator);
   if (call.fault.empty())
     call.fault = check_allgather(input, rows, row_size, type, output, output_rows);
   return call;
@@ -62,7 +70,7 @@ Call alltoall_call(const void* input, const std::size_t* splits, std::size_t row
                    std::size_t row_size, hvd_type type, const void* output, std::size_t output_rows,
                    int size, const CallOptions& options) {
   Call call = rows_call(Collective::alltoall, rows, row_size, type, options);
-  call.output_rows = output_rows;
+  set_room(call, output, output_rows, options.allocator);
   if (call.fault.empty())
     call.fault = check_alltoall(input, splits, rows, row_size, type, output, output_rows, size);
   return call;

@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "collective/calls.hpp"
 #include "collective/element.hpp"
+#include "collective/output.hpp"
 #include "collective/staging.hpp"
 
 #include <algorithm>
@@ -300,14 +301,14 @@ Outcome Communicator::allgather(const void* input, std::size_t rows, std::size_t
   Call call = allgather_call(input, rows, row_size, type, output, output_rows, options);
   const bool faulty = !call.fault.empty();
   const std::size_t row_bytes = faulty ? 0 : row_size * element_size(type);
-  const Rows own{rows, output_rows};
+  const Rows own{rows, call.output_rows};
   std::memcpy(own_inline_data(), &own, sizeof own);
   stage_chunk(steps_.mine(), bytes_of(input), rows * row_bytes, 0);
   HVD_CHECK(open_call(call));
 
   std::vector<std::size_t> bytes;
   std::uint64_t needed = 0;
-  std::uint64_t least_room = output_rows;
+  std::uint64_t least_room = kAnyRoom;
   for (int rank = 0; rank < size(); ++rank) {
     Rows theirs;
     std::memcpy(&theirs, inline_data(rank), sizeof theirs);
@@ -318,19 +319,20 @@ Outcome Communicator::allgather(const void* input, std::size_t rows, std::size_t
   }
   call.needed_rows = needed;
   if (least_room < needed) return explain(call);
+  const Output target = find_output(call, output, options.allocator, input, row_bytes);
   const std::size_t longest = *std::max_element(bytes.begin(), bytes.end());
   for (std::size_t index = 0; index < chunks_in(longest); ++index) {
     if (index > 0) HVD_CHECK(step(call));
     stage_chunk(steps_.mine(), bytes_of(input), rows * row_bytes, index + 1);
-    std::byte* part = bytes_of(output);
-    for (int rank = 0; rank < size(); ++rank) {
+    std::byte* part = target.bytes;
+    for (int rank = 0; part != nullptr && rank < size(); ++rank) {
       const std::size_t total = bytes[static_cast<std::size_t>(rank)];
       copy_bytes(part + std::min(index * kChunkBytes, total), steps_.theirs(rank).input,
                  chunk_length(total, index));
       part += total;
     }
   }
-  return Done{};
+  return target.outcome;
 }
 
 }  // namespace libhvd

@@ -3,6 +3,7 @@
 #include "collective/calls.hpp"
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
+#include "collective/output.hpp"
 #include "collective/staging.hpp"
 
 #include <algorithm>
@@ -97,7 +98,7 @@ Outcome Communicator::alltoall(const void* input, const std::size_t* splits, std
     std::memcpy(steps_.mine().input, sent.data(), ranks * sizeof(std::size_t));
     steps_.mine().used.input = static_cast<std::uint32_t>(ranks * sizeof(std::size_t));
   }
-  std::memcpy(own_inline_data(), &output_rows, sizeof output_rows);
+  std::memcpy(own_inline_data(), &call.output_rows, sizeof call.output_rows);
   HVD_CHECK(open_call(call));
 
   const auto split = [&](int from, int to) {
@@ -117,7 +118,7 @@ Outcome Communicator::alltoall(const void* input, const std::size_t* splits, std
       if (to == rank()) coming.push_back(split(from, to));
     }
     if (to == rank()) call.needed_rows = needed;
-    std::size_t room;
+    std::uint64_t room;
     std::memcpy(&room, inline_data(to), sizeof room);
     fits = fits && needed <= room;
   }
@@ -125,10 +126,14 @@ Outcome Communicator::alltoall(const void* input, const std::size_t* splits, std
   if (!fits) return explain(call);
 
   const std::size_t row_bytes = row_size * element_size(type);
+  const Output target = find_output(call, output, options.allocator, input, row_bytes);
   const Parts out = parts_of(sent, row_bytes);
   const Parts in = parts_of(coming, row_bytes);
+  const auto take = [&](std::size_t begin, const std::byte* from, std::size_t length) {
+    if (target.bytes != nullptr) copy_bytes(target.bytes + begin, from, length);
+  };
   const Part& own = of(out, rank());
-  copy_bytes(bytes_of(output) + of(in, rank()).begin, bytes_of(input) + own.begin, own.length);
+  take(of(in, rank()).begin, bytes_of(input) + own.begin, own.length);
   const Slots slots(size());
   for (std::size_t index = 0; !alone() && index * slots.bytes() < most * row_bytes; ++index) {
     show_pieces(steps_.mine(), slots, out, bytes_of(input), index, rank());
@@ -136,11 +141,10 @@ Outcome Communicator::alltoall(const void* input, const std::size_t* splits, std
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) continue;
       const Part piece = of(in, peer).piece(index, slots.bytes());
-      copy_bytes(bytes_of(output) + piece.begin,
-                 steps_.theirs(peer).input + slots.begin(peer, rank()), piece.length);
+      take(piece.begin, steps_.theirs(peer).input + slots.begin(peer, rank()), piece.length);
     }
   }
-  return Done{};
+  return target.outcome;
 }
 
 }  // namespace libhvd

@@ -45,11 +45,13 @@ Outcome DeviceCall::run(std::span<DeviceCall* const> calls, const CallOptions& o
                                      "cudaStreamWaitEvent");
     if (!waits.ok() && on_stream.fault.empty()) on_stream.fault = waits.error().message;
   }
-  HVD_CHECK(body(on_stream));
-  for (const DeviceCall* call : calls)
-    HVD_CHECK(
-        cuda.check(cuda.cudaEventRecord(call->done_, background.stream()), "cudaEventRecord"));
-  return Done{};
+  Outcome outcome = body(on_stream);
+  for (const DeviceCall* call : calls) {
+    Outcome recorded =
+        cuda.check(cuda.cudaEventRecord(call->done_, background.stream()), "cudaEventRecord");
+    if (outcome.ok()) outcome = std::move(recorded);
+  }
+  return outcome;
 }
 
 Outcome DeviceCall::finish() {
@@ -85,8 +87,8 @@ Outcome DeviceCalls::finish(std::int64_t handle, const Outcome& outcome) {
     call = std::move(found->second);
     calls_.erase(found);
   }
-  if (!outcome.ok()) return outcome;
-  return call->finish();
+  Outcome ordered = call->finish();
+  return outcome.ok() ? ordered : outcome;
 }
 
 }  // namespace libhvd

@@ -57,7 +57,7 @@ class DeviceCall {
   static Outcome run(std::span<DeviceCall* const> calls, const CallOptions& options,
                      const std::function<Outcome(const CallOptions& options)>& body);
   // On the caller's thread, once it has run: everything that the caller's stream gets later comes
-  // after.
+  // after. Also when it has failed: what it has on the way may still read the buffers.
   Outcome finish();
 
   int device() const { return background_->device(); }

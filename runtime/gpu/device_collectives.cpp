@@ -65,12 +65,14 @@ Outcome DeviceCollectives::enqueue_reduction(const Call& call, const NcclReducti
   });
 }
 
-// What goes wrong on the way to the host is told to all ranks by the collective there.
+// What goes wrong on the way to the host is told to all ranks by the collective there. Without an
+// output the result is dropped.
 Outcome DeviceCollectives::through_host(const Transfer& transfer, const CallOptions& options,
                                         const OnHost& body) {
   const CurrentDevice current(group_.cuda(), group_.device());
   CallOptions on_host = options;
   on_host.place = {};
+  on_host.allocator = {};
   HostStage& stage = group_.stage();
   const bool in_place = transfer.input == transfer.output;
   const std::size_t output_at = in_place ? 0 : aligned(transfer.input_bytes);
@@ -79,6 +81,7 @@ Outcome DeviceCollectives::through_host(const Transfer& transfer, const CallOpti
     fetched = stage.fetch(0, transfer.input, transfer.input_bytes, options.place.stream);
   if (!fetched.ok()) on_host.fault = fetched.error().message;
   HVD_CHECK(body(stage.data(), stage.data() + output_at, on_host));
+  if (transfer.output == nullptr) return Done{};
   return put_back(transfer.output, output_at, transfer.output_bytes, options.place.stream);
 }
 

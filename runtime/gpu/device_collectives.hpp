@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "collective/communicator.hpp"
+#include "collective/output.hpp"
 #include "gpu/device_group.hpp"
 #include "gpu/nccl_reduction.hpp"
 
@@ -83,6 +84,18 @@ class DeviceCollectives {
   Outcome put_back(void* device, std::size_t offset, std::size_t bytes, CudaStream stream);
   // numbers[r * own.size() + i]: number i of rank r.
   Result<std::vector<std::size_t>> exchange(const std::vector<std::size_t>& own);
+  // The one that came with the call, or memory of the allocator's on the device.
+  Output find_output(const Call& call, void* given, const void* input, std::size_t row_bytes,
+                     const CallOptions& options);
+  // Which ranks can take their rows: all, unless some (`allocated`) had yet to find the memory.
+  Result<std::vector<std::size_t>> find_takers(const Output& own, bool allocated);
+  // What goes to each rank, or comes from it; nothing where the size is 0.
+  struct Parts {
+    std::vector<std::size_t> begins;
+    std::vector<std::size_t> sizes;  // bytes, by rank
+  };
+  Outcome exchange_rows(const Call& call, const void* input, const Parts& sent, std::byte* output,
+                        const Parts& coming, CudaStream stream);
 
   Communicator& communicator_;
   DeviceGroup& group_;

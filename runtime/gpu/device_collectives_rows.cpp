@@ -44,6 +44,39 @@ Result<Sizes> DeviceCollectives::exchange(const Sizes& own) {
   return all;
 }
 
+Output DeviceCollectives::find_output(const Call& call, void* given, const void* input,
+                                      std::size_t row_bytes, const CallOptions& options) {
+  const CurrentDevice current(group_.cuda(), group_.device());
+  Output found = libhvd::find_output(call, given, options.allocator, input, row_bytes);
+  if (!options.allocator || found.bytes == nullptr) return found;
+  const std::string wrong = group_.check_buffer("output of hvd_options.allocate", found.bytes,
+                                                call.needed_rows * row_bytes, options.place);
+  return wrong.empty() ? found : unusable_output(call, wrong);
+}
+
+Result<Sizes> DeviceCollectives::find_takers(const Output& own, bool allocated) {
+  if (!allocated) return Sizes(static_cast<std::size_t>(communicator_.size()), 1);
+  return exchange({own.outcome.ok() ? std::size_t{1} : 0});
+}
+
+Outcome DeviceCollectives::exchange_rows(const Call& call, const void* input, const Parts& sent,
+                                         std::byte* output, const Parts& coming,
+                                         CudaStream stream) {
+  return enqueue(call, [&](const NcclLibrary& nccl, NcclComm comm) {
+    return nccl.group(sent.sizes.size(), [&](std::size_t rank) {
+      const auto peer = static_cast<int>(rank);
+      NcclStatus status = NcclStatus::success;
+      if (sent.sizes[rank] > 0)
+        status = nccl.ncclSend(at(input, sent.begins[rank]), sent.sizes[rank], NcclType::int8, peer,
+                               comm, stream);
+      if (status != NcclStatus::success && status != NcclStatus::in_progress) return status;
+      if (coming.sizes[rank] == 0) return status;
+      return nccl.ncclRecv(at(output, coming.begins[rank]), coming.sizes[rank], NcclType::int8,
+                           peer, comm, stream);
+    });
+  });
+}
+
 Outcome DeviceCollectives::allgather(const void* input, std::size_t rows, std::size_t row_size,
                                      hvd_type type, void* output, std::size_t output_rows,
                                      std::size_t* rows_by_rank, const CallOptions& options) {
@@ -52,33 +85,45 @@ Outcome DeviceCollectives::allgather(const void* input, std::size_t rows, std::s
   check_buffers(call, {input, rows * row_bytes, output, output_rows * row_bytes}, options);
   HVD_CHECK(open(call));
 
-  HVD_TRY(const Sizes told, exchange({rows, output_rows}));
+  HVD_TRY(const Sizes told, exchange({rows, call.output_rows}));
   Sizes sizes;  // bytes of each rank
-  std::size_t least_room = output_rows;
+  std::size_t least_room = kAnyRoom;
+  bool allocated = false;  // by any rank
   for (std::size_t rank = 0; rank < told.size() / 2; ++rank) {
     if (rows_by_rank != nullptr) rows_by_rank[rank] = told[2 * rank];
     call.needed_rows += told[2 * rank];
     least_room = std::min(least_room, told[2 * rank + 1]);
+    allocated = allocated || told[2 * rank + 1] == kAnyRoom;
     sizes.push_back(told[2 * rank] * row_bytes);
   }
   if (least_room < call.needed_rows) return communicator_.disagree(call);
+  const Output target = find_output(call, output, input, row_bytes, options);
   const std::size_t total = sum(sizes);
   if (total == 0) return Done{};
   if (group_.through_host()) {
-    return through_host({input, rows * row_bytes, output, total}, options,
-                        [&](const void* in, void* out, const CallOptions& own) {
-                          return communicator_.allgather(in, rows, row_size, type, out,
-                                                         call.needed_rows, nullptr, own);
-                        });
+    HVD_CHECK(through_host({input, rows * row_bytes, target.bytes, total}, options,
+                           [&](const void* in, void* out, const CallOptions& own) {
+                             return communicator_.allgather(in, rows, row_size, type, out,
+                                                            call.needed_rows, nullptr, own);
+                           }));
+    return target.outcome;
   }
+  HVD_TRY(const Sizes takers, find_takers(target, allocated));
   const Sizes places = begins(sizes);
+  if (sum(takers) < takers.size()) {
+    Parts sent{Sizes(takers.size(), 0), takers};
+    for (std::size_t& bytes : sent.sizes) bytes *= rows * row_bytes;
+    const Parts coming{places, target.bytes != nullptr ? sizes : Sizes(sizes.size(), 0)};
+    HVD_CHECK(exchange_rows(call, input, sent, target.bytes, coming, options.place.stream));
+    return target.outcome;
+  }
   return enqueue(call, [&](const NcclLibrary& nccl, NcclComm comm) {
     if (all_equal(sizes))
-      return nccl.ncclAllGather(input, output, sizes[0], NcclType::int8, comm,
+      return nccl.ncclAllGather(input, target.bytes, sizes[0], NcclType::int8, comm,
                                 options.place.stream);
     return nccl.group(sizes.size(), [&](std::size_t rank) {
       if (sizes[rank] == 0) return NcclStatus::success;
-      return nccl.ncclBroadcast(input, at(output, places[rank]), sizes[rank], NcclType::int8,
+      return nccl.ncclBroadcast(input, at(target.bytes, places[rank]), sizes[rank], NcclType::int8,
                                 static_cast<int>(rank), comm, options.place.stream);
     });
   });
@@ -136,43 +181,42 @@ Outcome DeviceCollectives::alltoall(const void* input, const std::size_t* splits
   Sizes own;  // rows for each rank, and the room here
   for (std::size_t rank = 0; rank < ranks; ++rank)
     own.push_back(splits != nullptr ? splits[rank] : rows / ranks);
-  own.push_back(output_rows);
+  own.push_back(call.output_rows);
   HVD_TRY(const Sizes told, exchange(own));
   const auto split = [&](std::size_t from, std::size_t to) { return told[from * own.size() + to]; };
   Sizes sent, coming;  // bytes
   bool fits = true;
+  bool allocated = false;  // by any rank
   for (std::size_t peer = 0; peer < ranks; ++peer) {
     std::size_t needed = 0;
     for (std::size_t from = 0; from < ranks; ++from) needed += split(from, peer);
     fits = fits && needed <= split(peer, ranks);
+    allocated = allocated || split(peer, ranks) == kAnyRoom;
     if (peer == self) call.needed_rows = needed;
     if (received != nullptr) received[peer] = split(peer, self);
     sent.push_back(own[peer] * row_bytes);
     coming.push_back(split(peer, self) * row_bytes);
   }
   if (!fits) return communicator_.disagree(call);
+  const Output target = find_output(call, output, input, row_bytes, options);
   if (group_.through_host()) {
-    return through_host({input, rows * row_bytes, output, sum(coming)}, options,
-                        [&](const void* in, void* out, const CallOptions& host) {
-                          return communicator_.alltoall(in, splits, rows, row_size, type, out,
-                                                        call.needed_rows, nullptr, host);
-                        });
+    HVD_CHECK(through_host({input, rows * row_bytes, target.bytes, sum(coming)}, options,
+                           [&](const void* in, void* out, const CallOptions& host) {
+                             return communicator_.alltoall(in, splits, rows, row_size, type, out,
+                                                           call.needed_rows, nullptr, host);
+                           }));
+    return target.outcome;
   }
+  HVD_TRY(const Sizes takers, find_takers(target, allocated));
   const Sizes from = begins(sent);
   const Sizes to = begins(coming);
-  return enqueue(call, [&](const NcclLibrary& nccl, NcclComm comm) {
-    return nccl.group(ranks, [&](std::size_t rank) {
-      const auto peer = static_cast<int>(rank);
-      NcclStatus status = NcclStatus::success;
-      if (sent[rank] > 0)
-        status = nccl.ncclSend(at(input, from[rank]), sent[rank], NcclType::int8, peer, comm,
-                               options.place.stream);
-      if (status != NcclStatus::success && status != NcclStatus::in_progress) return status;
-      if (coming[rank] == 0) return status;
-      return nccl.ncclRecv(at(output, to[rank]), coming[rank], NcclType::int8, peer, comm,
-                           options.place.stream);
-    });
-  });
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    sent[peer] *= takers[peer];
+    coming[peer] *= takers[self];
+  }
+  HVD_CHECK(
+      exchange_rows(call, input, {from, sent}, target.bytes, {to, coming}, options.place.stream));
+  return target.outcome;
 }
 
 }  // namespace libhvd

@@ -190,6 +190,18 @@ typedef struct hvd_options {
   int32_t memory;      /* HVD_HOST or HVD_CUDA: where the buffers lie; must agree */
   int32_t reserved;    /* zero */
   void* stream;        /* with HVD_CUDA: a cudaStream_t; null: the default stream */
+  /* Of allgather and alltoall: makes the output when it is known how many rows come, for a caller
+   * that does not know. The call's `output` is null then, and output_rows 0; ranks may differ in
+   * this. Called at most once, with the rows of this rank's result (0, too), from whichever thread
+   * carries the call out; rows_by_rank and received are filled in by then. It must not call this
+   * library, nor throw.
+   *   The memory is the caller's, also when the call fails later, and lies apart from the input.
+   * With HVD_CUDA it is on the GPU of the call, which is current then; what still uses it on the
+   * stream was there before the call, or its submission.
+   *   Null: there is no memory (or no need, when the result has no bytes). Then this rank gets
+   * HVD_ERROR_SYSTEM, as for memory that cannot be used, and the others their results. */
+  void* (*allocate)(void* context, size_t rows);
+  void* allocate_context; /* stays valid until the call is done */
 } hvd_options;
 
 /* Memory, zero at first and aligned to a page, that the other ranks of the host can reach. When all
@@ -233,9 +245,9 @@ HVD_API hvd_status hvd_broadcast(void* buffer, size_t count, hvd_type type, int 
 
 /* Rows of all ranks, one rank's after the other's, into output on all ranks. A row is `row_size`
  * elements (the product of all dimensions but the first), the same on all ranks; `rows` may differ.
- * `output_rows` says how many rows fit into output. rows_by_rank (`size` numbers, may be null) gets
- * every rank's rows. When output is too small on any rank, all ranks get
- * HVD_ERROR_INVALID_ARGUMENT; rows_by_rank is filled in also then. */
+ * `output_rows` says how many rows fit into output; hvd_options.allocate makes one that fits.
+ * rows_by_rank (`size` numbers, may be null) gets every rank's rows. When output is too small on
+ * any rank, all ranks get HVD_ERROR_INVALID_ARGUMENT; rows_by_rank is filled in also then. */
 HVD_API hvd_status hvd_allgather(const void* input, size_t rows, size_t row_size, hvd_type type,
                                  void* output, size_t output_rows, size_t* rows_by_rank,
                                  const hvd_options* options);
@@ -249,8 +261,9 @@ HVD_API hvd_status hvd_reducescatter(const void* input, size_t rows, size_t row_
 /* Gives rows to all ranks and gets rows from all. The input's `rows` rows are those for rank 0,
  * then those for rank 1, …: splits[r] rows for rank r (`size` numbers that add up to `rows`; null:
  * as many for each). The output gets rank 0's rows for us, then rank 1's, …; received (`size`
- * numbers, may be null) how many from each. `row_size` as for hvd_allgather. When an output is too
- * small on any rank, all ranks get HVD_ERROR_INVALID_ARGUMENT; received is filled in also then. */
+ * numbers, may be null) how many from each. `row_size` and hvd_options.allocate as for
+ * hvd_allgather. When an output is too small on any rank, all ranks get HVD_ERROR_INVALID_ARGUMENT;
+ * received is filled in also then. */
 HVD_API hvd_status hvd_alltoall(const void* input, const size_t* splits, size_t rows,
                                 size_t row_size, hvd_type type, void* output, size_t output_rows,
                                 size_t* received, const hvd_options* options);

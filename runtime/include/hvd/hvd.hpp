@@ -17,9 +17,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <initializer_list>
 #include <iostream>
-#include <numeric>
 #include <ostream>
 #include <span>
 #include <stdexcept>
@@ -94,6 +94,25 @@ inline hvd_options named(const std::string& name) {
   hvd_options options{};
   options.struct_size = sizeof options;
   options.name = name.empty() ? nullptr : name.c_str();
+  return options;
+}
+
+// For hvd_options.allocate: makes the vector as long as the result.
+template <class T>
+void* resize(void* vector, std::size_t rows) noexcept {
+  auto& values = *static_cast<std::vector<T>*>(vector);
+  try {
+    values.resize(rows);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+  return values.data();
+}
+
+template <class T>
+hvd_options with_output(hvd_options options, std::vector<T>& output) {
+  options.allocate = &resize<T>;
+  options.allocate_context = &output;
   return options;
 }
 
@@ -299,14 +318,10 @@ requires Element<std::remove_const_t<T>> &&(!std::same_as<std::remove_const_t<T>
     std::vector<std::remove_const_t<T>> allgather(std::span<T, N> input,
                                                   const Options& options = {}) {
   using Value = std::remove_const_t<T>;
-  const hvd_options read = detail::read(options);
-  const auto own = static_cast<std::int64_t>(input.size());
-  std::vector<std::int64_t> rows(static_cast<std::size_t>(options.on.size()));
-  detail::check(hvd_allgather(&own, 1, 1, HVD_INT64, rows.data(), rows.size(), nullptr, &read));
-  const auto total = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
-  std::vector<Value> output(static_cast<std::size_t>(total));
-  detail::check(hvd_allgather(input.data(), input.size(), 1, detail::find_type<Value>(),
-                              output.data(), output.size(), nullptr, &read));
+  std::vector<Value> output;
+  const hvd_options read = detail::with_output(detail::read(options), output);
+  detail::check(hvd_allgather(input.data(), input.size(), 1, detail::find_type<Value>(), nullptr, 0,
+                              nullptr, &read));
   return output;
 }
 
@@ -332,17 +347,12 @@ requires Element<std::remove_const_t<T>> &&
     (!std::same_as<std::remove_const_t<T>, bool>)std::vector<std::remove_const_t<T>> alltoall(
         std::span<T, N> input, std::span<const std::size_t> splits, const Options& options = {}) {
   using Value = std::remove_const_t<T>;
-  const hvd_options read = detail::read(options);
   if (splits.size() != static_cast<std::size_t>(options.on.size()))
     throw Error(HVD_ERROR_INVALID_ARGUMENT, "hvd::alltoall: the splits are not one a rank");
-  std::vector<std::size_t> coming(splits.size());
-  detail::check(hvd_alltoall(splits.data(), nullptr, splits.size(), 1,
-                             detail::find_type<std::int64_t>(), coming.data(), coming.size(),
-                             nullptr, &read));
-  std::vector<Value> output(std::accumulate(coming.begin(), coming.end(), std::size_t{0}));
+  std::vector<Value> output;
+  const hvd_options read = detail::with_output(detail::read(options), output);
   detail::check(hvd_alltoall(input.data(), splits.data(), input.size(), 1,
-                             detail::find_type<Value>(), output.data(), output.size(), nullptr,
-                             &read));
+                             detail::find_type<Value>(), nullptr, 0, nullptr, &read));
   return output;
 }
 

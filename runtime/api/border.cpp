@@ -109,6 +109,7 @@ CallOptions read_options(const hvd_options* options, MayAllocate may_allocate) {
   read.process_set = known.process_set;
   read.priority = known.priority;
   read_place(known, read);
+  if (known.shape != nullptr) read.shape = known.shape;
   read.allocator = {known.allocate, known.allocate_context};
   if (read.allocator && may_allocate == MayAllocate::no)
     read.fault = "hvd_options.allocate is for allgather and alltoall only";

@@ -19,8 +19,13 @@ std::uint64_t hash_scale(const Scale& scale) {
 
 constexpr std::uint64_t kOnDevice = 0xd1b54a32d192ed03u;
 
+std::uint64_t hash_shape(const std::string& shape) {
+  return shape.empty() ? 0 : std::rotl(hash_name(shape), 17);
+}
+
 std::uint64_t hash_call(const Call& call) {
-  return call.name_hash ^ hash_scale(call.scale) ^ (call.on_device ? kOnDevice : 0);
+  return call.name_hash ^ hash_scale(call.scale) ^ hash_shape(call.shape) ^
+         (call.on_device ? kOnDevice : 0);
 }
 
 bool may_differ_in_count(Collective kind) {
@@ -115,6 +120,12 @@ std::optional<Error> find_difference(Records records) {
                             : group ? "the number of tensors"
                                     : "the count";
   if (!may_differ_in_count(first.kind)) number(count, &CallRecord::count);
+  describe_difference(
+      records, "the shape", [](const CallRecord& record) { return record.shape_hash; },
+      [](const CallRecord& record) {
+        return record.shape_hash == 0 ? "not told" : std::string(field_text(record.shape));
+      },
+      text);
   if (!group) number(news ? "HVD_CACHE_CAPACITY" : "the row size", &CallRecord::row_size);
   factor("the factor before", &CallRecord::before);
   factor("the factor after", &CallRecord::after);
@@ -187,6 +198,7 @@ Call make_call(Collective kind, const CallOptions& options) {
   call.name = options.name;
   call.name_hash = options.name_hash;
   if (call.name_hash == 0 && call.name != nullptr) call.name_hash = hash_name(call.name);
+  call.shape = options.shape.substr(0, kShapeBytes - 1);  // what a record has room for
   call.fault = options.fault;
   return call;
 }
@@ -231,7 +243,9 @@ CallRecord make_record(const Call& call, int rank) {
   record.after = call.scale.after;
   record.on_device = call.on_device;
   record.name_hash = call.name_hash;
+  record.shape_hash = hash_shape(call.shape);
   if (call.name != nullptr) copy_text(record.name, call.name);
+  copy_text(record.shape, call.shape);
   copy_text(record.fault, call.fault);
   return record;
 }

@@ -44,6 +44,7 @@ struct CallOptions {
   std::string fault = {};        // what the caller has already found wrong; "": nothing
   Place place = {};  // of the buffers; the communicator's own collectives are for host memory
   Allocator allocator = {};  // of the output; of allgather and alltoall only
+  std::string shape = {};    // of the tensor, as its framework has it; "": not told
 };
 
 // A collective as its caller asks for it. Fields that it does not use are 0.
@@ -59,6 +60,7 @@ struct Call {
   Scale scale = {};
   const char* name = nullptr;   // null: none
   std::uint64_t name_hash = 0;  // 0: none
+  std::string shape = {};       // of the tensor; "": not told
   std::string fault = {};       // why this rank cannot take part; "" when it can
   bool on_device = false;       // its buffers are in device memory
 };
@@ -85,13 +87,14 @@ struct CallBrief {
   std::int32_t root;
   std::uint64_t count;  // 0 where ranks may differ in it
   std::uint64_t row_size;
-  std::uint64_t hash;  // of name, factors and kind of memory; 0 without any
+  std::uint64_t hash;  // of name, factors, shape and kind of memory; 0 without any
   bool operator==(const CallBrief&) const = default;
 };
 
 CallBrief make_brief(const Call& call);
 
 inline constexpr std::size_t kNameBytes = 128;
+inline constexpr std::size_t kShapeBytes = 64;
 inline constexpr std::size_t kFaultBytes = 192;
 
 // Lives in shared memory, too.
@@ -109,7 +112,9 @@ struct CallRecord {
   double after;
   std::uint64_t name_hash;
   std::uint64_t on_device;
-  char name[kNameBytes];    // as much as fits; "" without one
+  std::uint64_t shape_hash;  // 0 when it is not told
+  char name[kNameBytes];     // as much as fits; "" without one
+  char shape[kShapeBytes];   // likewise
   char fault[kFaultBytes];  // why this rank cannot take part; "" when it can
 };
 

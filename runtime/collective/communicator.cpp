@@ -32,6 +32,7 @@ CallOptions options_of(const CallRecord& record) {
   options.name = record.name_hash != 0 ? record.name : nullptr;
   options.name_hash = record.name_hash;
   options.scale = {record.before, record.after};
+  options.shape = std::string(field_text(record.shape));
   return options;
 }
 

@@ -15,11 +15,12 @@ Outcome run_fused_on_device(Communicator& communicator, std::span<const Request*
     const AllreduceArguments& own = *request->allreduce;
     pieces.push_back({own.input, own.output, own.count});
     calls.push_back(request->device_call.get());
-    name += request->name + ' ' + std::to_string(own.count) + '\n';
+    name += request->name + ' ' + std::to_string(own.count) + ' ' + request->options.shape + '\n';
   }
   const AllreduceArguments& first = *requests.front()->allreduce;
   CallOptions options = requests.front()->options;
   options.name = name.c_str();
+  options.shape = {};  // each one's is in the name
   return DeviceCall::run(calls, options, [&](const CallOptions& on_stream) {
     return DeviceCollectives(communicator)
         .allreduce_together(pieces, first.type, first.op, on_stream);

@@ -44,11 +44,12 @@ Outcome run_fused(Communicator& communicator, std::span<const Request* const> re
     const AllreduceArguments& own = *request->allreduce;
     const auto* const bytes = static_cast<const std::byte*>(own.input);
     scratch.insert(scratch.end(), bytes, bytes + own.count * element_size(own.type));
-    name += (name.empty() ? "" : ", ") + request->name + " (" + std::to_string(own.count) + ")";
+    name += (name.empty() ? "" : ", ") + request->name + " (" + std::to_string(own.count) + request->options.shape + ")";
   }
   const AllreduceArguments& first = *requests.front()->allreduce;
   CallOptions options = requests.front()->options;
   options.name = name.c_str();
+  options.shape = {};  // each one's is in the name
   HVD_CHECK(communicator.allreduce(scratch.data(), scratch.data(),
                                    scratch.size() / element_size(first.type), first.type, first.op,
                                    options));

@@ -202,6 +202,10 @@ typedef struct hvd_options {
    * HVD_ERROR_SYSTEM, as for memory that cannot be used, and the others their results. */
   void* (*allocate)(void* context, size_t rows);
   void* allocate_context; /* stays valid until the call is done */
+  /* What the tensor looks like, "[64, 3, 7, 7]" (of allgather and alltoall: without the first
+   * dimension, which may differ): must agree, and stands in messages; null: not told. Tensors of as
+   * many elements can have other shapes. The first 63 bytes count. */
+  const char* shape;
 } hvd_options;
 
 /* Memory, zero at first and aligned to a page, that the other ranks of the host can reach. When all

@@ -43,13 +43,15 @@ struct Different {
   hvd_type type = HVD_FLOAT32;
   hvd_op op = HVD_SUM;
   const char* name = "grad.3";
+  std::string shape = "[2, 5]";
 };
 
 std::string error_of_allreduce(hvd_status status, const Different& rank_2) {
   return error_of(status, [&](Communicator& communicator) {
     double buffer[20] = {};
     const Different own = communicator.rank() == 2 ? rank_2 : Different{};
-    return communicator.allreduce(buffer, buffer, own.count, own.type, own.op, {own.name, {}});
+    return communicator.allreduce(buffer, buffer, own.count, own.type, own.op,
+                                  {.name = own.name, .shape = own.shape});
   });
 }
 
@@ -69,6 +71,12 @@ TEST(Disagreement, OnCountTypeOpOrName) {
   EXPECT_EQ(error_of_allreduce(HVD_ERROR_MISMATCH, {.name = nullptr}),
             "allreduce \"grad.3\": the ranks do not agree: the name is \"grad.3\" on ranks 0-1,3 "
             "and none on rank 2");
+  EXPECT_EQ(error_of_allreduce(HVD_ERROR_MISMATCH, {.shape = "[5, 2]"}),
+            "allreduce \"grad.3\": the ranks do not agree: the shape is [2, 5] on ranks 0-1,3 and "
+            "[5, 2] on rank 2");
+  EXPECT_EQ(error_of_allreduce(HVD_ERROR_MISMATCH, {.shape = ""}),
+            "allreduce \"grad.3\": the ranks do not agree: the shape is [2, 5] on ranks 0-1,3 and "
+            "not told on rank 2");
 }
 
 TEST(Disagreement, LongNamesThatDifferOnlyAtTheEndDiffer) {

@@ -162,6 +162,24 @@ TEST(Engine, AMismatchIsAnErrorOfThatTensorOnly) {
   }
 }
 
+TEST(Engine, AnotherShapeOfAsManyElementsIsAMismatchToo) {
+  run_engines(2, [](const Rank& rank) {
+    std::vector<std::vector<float>> tensors(3, std::vector<float>(6, 1));
+    std::vector<std::int64_t> handles;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      Request request = sum_of("t" + std::to_string(i), tensors[i]);
+      request.options.shape = i == 1 && rank.rank == 1 ? "[3, 2]" : "[2, 3]";
+      handles.push_back(submit(rank, std::move(request)));
+    }
+    EXPECT_EQ(message_of(rank.engine.wait(handles[0])), "");
+    EXPECT_EQ(message_of(rank.engine.wait(handles[1])),
+              "allreduce \"t1\": the ranks do not agree: the shape is [2, 3] on rank 0 and [3, 2] on "
+              "rank 1");
+    EXPECT_EQ(message_of(rank.engine.wait(handles[2])), "");
+    EXPECT_EQ(tensors[2][0], 2);
+  });
+}
+
 // A rank that sees a fault of its own carries nothing out together.
 TEST(Engine, AFaultAmongThoseThatGoTogether) {
   run_engines(2, [](const Rank& rank) {

@@ -289,6 +289,7 @@ Result<void> Agent::launch(LaunchMessage job) {
   for (std::size_t i = 0; i < pipes.size(); ++i) {
     const RankProcess& process = ranks_.all()[i];
     started.pids.emplace_back(process.rank, process.pid);
+    pages_->set_pid(process.index, process.pid);
     connect(process.rank, std::move(pipes[i]));
   }
   link_.send(FrameType::started, kToLauncher, pack(started));
@@ -372,6 +373,7 @@ void Agent::report_exit(const RankProcesses::Exit& exit) {
   message.last_error = status.last_error;
   message.in_collective = status.blocking.name;
   message.counters = pages_->counters(process.index);
+  message.failure = pages_->failure(process.index);
   link_.send(FrameType::exited, kToLauncher, pack(message));
   if (pmix_) pmix_->rank_ended(process.rank);
 }

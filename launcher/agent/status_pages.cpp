@@ -91,6 +91,18 @@ std::vector<MetricValue> read_metrics(const hvd_status_page& page) {
   return metrics;
 }
 
+// For the heads. posix_fallocate, so that a full /dev/shm is an error here and not a SIGBUS later.
+Result<void> make_room(const Fd& file, std::size_t count, const std::filesystem::path& path) {
+  int error =
+      ::ftruncate(file.get(), static_cast<off_t>(count * HVD_STATUS_PAGE_SIZE)) == 0 ? 0 : errno;
+  for (std::size_t i = 0; i < count && error == 0; ++i)
+    error = ::posix_fallocate(file.get(), static_cast<off_t>(i * HVD_STATUS_PAGE_SIZE),
+                              HVD_STATUS_HEAD_SIZE);
+  if (error != 0)
+    return fail_errno("no room for the ranks' status pages in " + path.string(), error);
+  return {};
+}
+
 }  // namespace
 
 Result<StatusPages> StatusPages::create(const std::filesystem::path& folder, std::size_t count,
@@ -100,9 +112,7 @@ Result<StatusPages> StatusPages::create(const std::filesystem::path& folder, std
   pages.size_ = count * HVD_STATUS_PAGE_SIZE;
   const Fd file(::open(pages.path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file) return fail_errno("cannot make " + pages.path_.string(), errno);
-  // posix_fallocate, so that a full /dev/shm is an error here and not a SIGBUS later.
-  if (const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(pages.size_)))
-    return fail_errno("no room for the ranks' status pages in " + pages.path_.string(), error);
+  HVD_CHECK(make_room(file, count, pages.path_));
   void* mapping = ::mmap(nullptr, pages.size_, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (mapping == MAP_FAILED) return fail_errno("cannot map " + pages.path_.string(), errno);
   pages.mapping_ = static_cast<char*>(mapping);
@@ -122,7 +132,8 @@ StatusPages::StatusPages(StatusPages&& other) noexcept
     : path_(std::move(other.path_)),
       mapping_(std::exchange(other.mapping_, nullptr)),
       size_(other.size_),
-      notice_fds_(std::move(other.notice_fds_)) {}
+      notice_fds_(std::move(other.notice_fds_)),
+      stop_ns_(other.stop_ns_) {}
 
 StatusPages::~StatusPages() {
   if (mapping_ != nullptr) ::munmap(mapping_, size_);
@@ -174,7 +185,29 @@ RankCounters StatusPages::counters(std::size_t index) const {
   return counters;
 }
 
+RankFailure StatusPages::failure(std::size_t index) const {
+  auto& from = *page(index);
+  return read_guarded(from.failure_sequence, [&] {
+    RankFailure failure;
+    // Without a text there may be no memory where it would be.
+    if (load(from.failure_length, std::memory_order_acquire) == 0) return failure;
+    failure.text = read_text(hvd_status_failure_text(&from), HVD_STATUS_FAILURE_SIZE);
+    failure.because_of_peer = load(from.failure_because_of_peer, std::memory_order_acquire) != 0;
+    const auto told_ns = load(from.failure_ns, std::memory_order_acquire);
+    failure.before_stop = told_ns < stop_ns_;
+    if (const auto now = monotonic_ns(); told_ns < now)
+      failure.seconds_ago = seconds_of(now - told_ns);
+    return failure;
+  });
+}
+
+void StatusPages::set_pid(std::size_t index, int pid) {
+  std::atomic_ref(page(index)->rank_pid)
+      .store(static_cast<std::uint32_t>(pid), std::memory_order_relaxed);
+}
+
 void StatusPages::ask_to_stop() {
+  stop_ns_ = std::min(stop_ns_, monotonic_ns());
   for (std::size_t i = 0; i < notice_fds_.size(); ++i) {
     auto* to = page(i);
     std::atomic_ref(to->notices).fetch_or(HVD_NOTICE_STOP, std::memory_order_relaxed);

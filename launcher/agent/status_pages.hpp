@@ -7,9 +7,11 @@
 #include "base/fd.hpp"
 #include "base/result.hpp"
 #include "model/counters.hpp"
+#include "model/rank_failure.hpp"
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -56,6 +58,12 @@ class StatusPages {
   // What it has counted so far.
   RankCounters counters(std::size_t index) const;
 
+  // What it has told of why it ends; before_stop is about the first ask_to_stop().
+  RankFailure failure(std::size_t index) const;
+
+  // Tells the rank which process stands for it.
+  void set_pid(std::size_t index, int pid);
+
   // Asks every rank to stop at its next step.
   void ask_to_stop();
 
@@ -67,6 +75,7 @@ class StatusPages {
   char* mapping_ = nullptr;
   std::size_t size_ = 0;
   std::vector<Fd> notice_fds_;
+  std::uint64_t stop_ns_ = std::numeric_limits<std::uint64_t>::max();  // by CLOCK_MONOTONIC
 };
 
 }  // namespace hvdrun

@@ -199,6 +199,22 @@ std::string pack(const StartedMessage& m) {
   return to_payload({{"pids", std::move(pids)}});
 }
 
+static Json failure_json(const RankFailure& failure) {
+  return {{"text", bytes(failure.text)},
+          {"because_of_peer", failure.because_of_peer},
+          {"before_stop", failure.before_stop},
+          {"seconds_ago", failure.seconds_ago}};
+}
+
+static RankFailure failure_of(const Json& json) {
+  RankFailure failure;
+  failure.text = text_of(json.at("text"));
+  json.at("because_of_peer").get_to(failure.because_of_peer);
+  json.at("before_stop").get_to(failure.before_stop);
+  json.at("seconds_ago").get_to(failure.seconds_ago);
+  return failure;
+}
+
 static void read(const Json& json, ExitedMessage& m) {
   json.at("rank").get_to(m.rank);
   json.at("wait_status").get_to(m.wait_status);
@@ -212,6 +228,7 @@ static void read(const Json& json, ExitedMessage& m) {
   m.last_error = text_of(json.at("last_error"));
   m.in_collective = text_of(json.at("in_collective"));
   m.counters = counters_of(json.at("counters"));
+  m.failure = failure_of(json.at("failure"));
 }
 
 std::string pack(const ExitedMessage& m) {
@@ -226,7 +243,8 @@ std::string pack(const ExitedMessage& m) {
                      {"peak_memory_bytes", m.peak_memory_bytes},
                      {"last_error", bytes(m.last_error)},
                      {"in_collective", bytes(m.in_collective)},
-                     {"counters", counters_json(m.counters)}});
+                     {"counters", counters_json(m.counters)},
+                     {"failure", failure_json(m.failure)}});
 }
 
 static void read(const Json& json, AbortedMessage& m) {

@@ -10,6 +10,7 @@
 #include "model/allocation.hpp"
 #include "model/counters.hpp"
 #include "model/job_spec.hpp"
+#include "model/rank_failure.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -97,6 +98,7 @@ struct ExitedMessage {
   std::string last_error;     // from the status page
   std::string in_collective;  // likewise
   RankCounters counters;      // likewise
+  RankFailure failure;        // likewise
 };
 
 struct AbortedMessage {  // a rank called PMIx_Abort (MPI_Abort)

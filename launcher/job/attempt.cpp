@@ -27,6 +27,8 @@ constexpr milliseconds kEarlyExitNote{5000};
 constexpr milliseconds kAgentPatience{20000};
 // After one host could not be reached: so that others with the same trouble are told in one line.
 constexpr milliseconds kMoreTrouble{1000};
+// After a rank has failed because another one left: that one is about to end, and is to blame.
+constexpr milliseconds kPeersEnd{1000};
 
 std::string seconds_text(milliseconds time) {
   return fmt::format("{:.3g} s", std::chrono::duration<double>(time).count());
@@ -52,6 +54,7 @@ Attempt::Attempt(const JobParts& parts, const JobIdentity& identity)
       unreached_timer_(parts.loop, [this] { give_up_starting(); }),
       note_timer_(parts.loop, [this] { on_early_exit(); }),
       exit_timer_(parts.loop, [this] { on_exit_timeout(); }),
+      cause_timer_(parts.loop, [this] { stop({}); }),
       agent_timer_(parts.loop, [this] { on_agents_hang(); }) {}
 
 Result<AttemptEnd> Attempt::run() {
@@ -278,7 +281,12 @@ void Attempt::ask_for_states(StatesPurpose purpose) {
 // What the end of one rank means for the others.
 void Attempt::judge(const RankReport& rank) {
   if (stopping()) return;
-  if (failed_by_itself(rank)) return stop({});
+  const bool failed = failed_by_itself(rank);
+  if (failed && failed_for_a_peer(rank) && !book_.all_ended()) {
+    if (!cause_timer_.pending()) cause_timer_.start(kPeersEnd);
+    return;
+  }
+  if (failed || (book_.all_ended() && cause_timer_.pending())) return stop({});
   if (book_.all_ended()) {
     note_timer_.cancel();
     exit_timer_.cancel();
@@ -396,6 +404,7 @@ void Attempt::stop(StopCause cause) {
   unreached_timer_.cancel();
   note_timer_.cancel();
   exit_timer_.cancel();
+  cause_timer_.cancel();
   parts_.input.stop();
   agents_.stop_starting();
   const auto& how = parts_.spec.stop;

@@ -112,6 +112,7 @@ class Attempt {
   Timer unreached_timer_;
   Timer note_timer_;
   Timer exit_timer_;
+  Timer cause_timer_;
   Timer agent_timer_;
   StateTable states_;
   StallBook stalls_;

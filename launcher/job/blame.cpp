@@ -2,12 +2,22 @@
 
 #include "base/result.hpp"
 
+#include <utility>
+
 namespace hvdrun {
 namespace {
+
+// It told of a failure, and hvdrun stopped the job before it had come to its end.
+bool stopped_in_its_failure(const RankReport& rank) {
+  return rank.stopped_by_us && !rank.failure.text.empty() && rank.failure.before_stop &&
+         !rank.failure.because_of_peer;
+}
 
 // Lower is more to blame.
 int severity(const RankReport& rank) {
   if (rank.abort_code) return 1;
+  if (failed_for_a_peer(rank)) return 3;
+  if (rank.stopped_by_us) return 2;
   if (rank.signal != 0 || (rank.lost_connection && rank.exit_code == 0)) return 0;
   return 2;
 }
@@ -16,8 +26,13 @@ int severity(const RankReport& rank) {
 
 bool failed_by_itself(const RankReport& rank) {
   if (rank.abort_code) return true;  // it said so, perhaps before our signal reached it
-  if (!rank.exited || rank.stopped_by_us) return false;
+  if (!rank.exited) return false;
+  if (rank.stopped_by_us) return stopped_in_its_failure(rank);
   return rank.signal != 0 || rank.exit_code != 0 || rank.lost_connection;
+}
+
+bool failed_for_a_peer(const RankReport& rank) {
+  return !rank.failure.text.empty() && rank.failure.because_of_peer;
 }
 
 std::optional<std::size_t> find_culprit(const std::vector<RankReport>& ranks,
@@ -25,7 +40,10 @@ std::optional<std::size_t> find_culprit(const std::vector<RankReport>& ranks,
   std::optional<std::size_t> culprit;
   for (const auto index : order) {
     if (!failed_by_itself(ranks[index])) continue;
-    if (!culprit || severity(ranks[index]) < severity(ranks[*culprit])) culprit = index;
+    const auto key = [&](std::size_t i) {
+      return std::pair(severity(ranks[i]), ranks[i].failed_after);
+    };
+    if (!culprit || key(index) < key(*culprit)) culprit = index;
   }
   return culprit;
 }
@@ -33,6 +51,7 @@ std::optional<std::size_t> find_culprit(const std::vector<RankReport>& ranks,
 int exit_code_of(const RankReport& rank) {
   // Exit codes are 8 bits: 256 would come out as 0.
   if (rank.abort_code) return (*rank.abort_code & 0xff) != 0 ? *rank.abort_code & 0xff : 1;
+  if (stopped_in_its_failure(rank)) return 1;  // the signal is hvdrun's own
   if (rank.signal != 0) return kExitSignalBase + rank.signal;
   return rank.exit_code != 0 ? rank.exit_code : 1;
 }

@@ -112,6 +112,7 @@ Result<AttemptEnd> Job::restart(const AttemptEnd& failed) {
   ++identity_.restart_count;
   note(
       fmt::format("{}; restart {} of {}", attempts_.back().reason, restarts(), spec_.max_restarts));
+  for (const auto& line : attempts_.back().failures) note(line);
   return run_attempt();
 }
 

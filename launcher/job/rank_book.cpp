@@ -61,6 +61,9 @@ Result<const RankReport*> RankBook::exited(const ExitedMessage& message) {
   rank.last_error = message.last_error;
   rank.in_collective = message.in_collective;
   rank.counters = message.counters;
+  rank.failure = message.failure;
+  const std::chrono::duration<double> now = std::chrono::steady_clock::now() - begun_;
+  rank.failed_after = now.count() - message.failure.seconds_ago;
   end_order_.push_back(static_cast<std::size_t>(message.rank));
   return &rank;
 }

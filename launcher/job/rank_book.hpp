@@ -6,6 +6,7 @@
 #include "model/placement.hpp"
 #include "model/report.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -36,6 +37,7 @@ class RankBook {
   std::vector<RankReport> ranks_;
   std::vector<std::size_t> host_indices_;  // by rank
   std::vector<std::size_t> end_order_;     // as heard
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace hvdrun

@@ -78,6 +78,11 @@ Json stragglers_json(const std::vector<RankReport>& ranks) {
           {"others_waiting_seconds", stragglers->others_waiting_seconds}};
 }
 
+Json failure_json(const RankFailure& failure) {
+  if (failure.text.empty()) return {};
+  return {{"text", failure.text}, {"because_of_peer", failure.because_of_peer}};
+}
+
 Json rank_json(const RankReport& rank) {
   return {{"rank", rank.placement.rank},
           {"host", rank.host},
@@ -96,6 +101,7 @@ Json rank_json(const RankReport& rank) {
           {"system_seconds", rank.system_seconds},
           {"peak_memory_bytes", rank.peak_memory_bytes},
           {"counters", counters_json(rank.counters)},
+          {"failure", failure_json(rank.failure)},
           {"last_error", rank.last_error},
           {"in_collective", rank.in_collective},
           {"last_stderr", rank.last_stderr}};

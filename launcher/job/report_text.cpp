@@ -1,12 +1,15 @@
 #include "job/report_text.hpp"
 
 #include "base/signal_watch.hpp"
+#include "job/blame.hpp"
+#include "job/failure_text.hpp"
 #include "job/host_table.hpp"
 #include "job/stragglers.hpp"
 #include "model/rank_set.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <span>
 
 #include <fmt/format.h>
@@ -47,25 +50,34 @@ void add_earlier(const Report& report, std::vector<std::string>& lines) {
   }
 }
 
+void append(std::vector<std::string> more, std::vector<std::string>& lines) {
+  std::move(more.begin(), more.end(), std::back_inserter(lines));
+}
+
 void add_culprit(const Report& report, std::vector<std::string>& lines) {
   const auto& rank = culprit_of(report);
   lines.push_back(describe_culprit(rank));
   if (!rank.in_collective.empty())
     lines.push_back(fmt::format("  it was in {}", rank.in_collective));
-  if (!rank.last_error.empty()) lines.push_back(fmt::format("  it said: {}", rank.last_error));
+  const auto& failure = rank.failure.text;
+  if (!rank.last_error.empty() && failure.find(rank.last_error) == std::string::npos)
+    lines.push_back(fmt::format("  it said: {}", rank.last_error));
+  if (!failure.empty()) return append(failure_lines(rank), lines);
   if (rank.last_stderr.empty()) return;
   lines.push_back("  its last lines on stderr:");
   for (const auto& line : rank.last_stderr) lines.push_back("  | " + line);
 }
 
-// "ranks 0-1,3 stopped by hvdrun", and the others that failed too, folded by how.
+// "ranks 0-1,3 stopped by hvdrun", and the others that failed too, folded by what they told or how
+// they ended.
 void add_others(const Report& report, std::vector<std::string>& lines) {
+  append(other_failures(report), lines);
   std::vector<int> stopped;
   std::vector<int> never_started;
   std::vector<std::pair<std::string, std::vector<int>>> by_end;
   for (const auto& rank : report.ranks) {
     const int number = rank.placement.rank;
-    if (report.culprit == number) continue;
+    if (report.culprit == number || is_told_of_as_failure(rank)) continue;
     if (rank.pid == 0) {
       never_started.push_back(number);
     } else if (rank.stopped_by_us) {
@@ -122,6 +134,7 @@ std::vector<std::string> lines_of_success(const Report& report) {
   const auto size = report.ranks.size();
   std::vector<std::string> lines{fmt::format("{} rank{} ended well in {} ({})", size,
                                              size == 1 ? "" : "s", how_long(report), cost(report))};
+  append(other_failures(report), lines);
   add_earlier(report, lines);
   add_hosts(report, lines);
   return lines;
@@ -147,6 +160,7 @@ std::string describe_end(const RankReport& rank) {
     if (!rank.abort_message.empty()) text += ": " + rank.abort_message;
     return text;
   }
+  if (rank.stopped_by_us && failed_by_itself(rank)) return "stopped by hvdrun before its own end";
   if (rank.signal != 0)
     return fmt::format("killed by {}{}{}", signal_name(rank.signal),
                        rank.out_of_memory ? ", out of memory (the kernel's OOM killer)" : "",
@@ -187,6 +201,8 @@ AttemptReport in_short(const Report& report) {
   } else if (report.exit_code != 0 && report.reason.empty()) {
     attempt.reason = "nobody was found to blame";
   }
+  if (attempt.culprit) attempt.failures = failure_lines(*attempt.culprit);
+  append(other_failures(report), attempt.failures);
   attempt.wall_seconds = report.wall_seconds;
   const auto cost = cost_of_ranks(report);
   attempt.cpu_seconds = cost.cpu_seconds;

@@ -3,6 +3,7 @@
 
 #include "model/counters.hpp"
 #include "model/placement.hpp"
+#include "model/rank_failure.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -32,6 +33,9 @@ struct RankReport {
   std::string last_error;                // the status page's
   std::string in_collective;             // the collective it was in when it ended, from the page
   RankCounters counters;                 // likewise
+  RankFailure failure;                   // likewise
+  double failed_after =
+      0;  // when it told of that, or its end was heard of; on the launcher's clock
 };
 
 // The GPUs of a host, of one that has told.
@@ -45,6 +49,7 @@ struct AttemptReport {
   int exit_code = 0;
   std::string reason;  // "rank 3 on n1 failed: …", "the agent on n1 was lost"; empty: it went well
   std::optional<RankReport> culprit;  // the rank that failed first
+  std::vector<std::string> failures;  // lines of what its ranks told of why they ended
   double wall_seconds = 0;
   double cpu_seconds = 0;               // of all its ranks
   std::uint64_t peak_memory_bytes = 0;  // of its largest rank

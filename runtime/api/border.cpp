@@ -1,7 +1,9 @@
 #include "api/border.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 namespace libhvd {
@@ -9,6 +11,33 @@ namespace {
 
 thread_local std::string last_error;
 thread_local bool root_body = false;
+
+// The latest messages of HVD_ERROR_PEER. Never destroyed, like Process.
+class PeerErrors {
+ public:
+  void add(const std::string& message) {
+    const std::lock_guard lock(mutex_);
+    if (std::find(messages_.begin(), messages_.end(), message) != messages_.end()) return;
+    messages_[next_] = message;
+    next_ = (next_ + 1) % messages_.size();
+  }
+  bool any_in(std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(messages_.begin(), messages_.end(), [&](const std::string& message) {
+      return !message.empty() && text.find(message) != std::string_view::npos;
+    });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::array<std::string, 8> messages_;
+  std::size_t next_ = 0;
+};
+
+PeerErrors& peer_errors() {
+  static auto* const only = new PeerErrors;
+  return *only;
+}
 
 void read_place(const hvd_options& options, CallOptions& read) {
   read.place.on_device = options.memory == HVD_CUDA;
@@ -30,9 +59,14 @@ Process& process() {
 
 hvd_status report(const Error& error) {
   last_error = error.message;
+  if (error.status == HVD_ERROR_PEER && !process().forked) peer_errors().add(last_error);
   const SessionReader session;
   if (session.get() != nullptr && !process().forked) session.get()->page().set_error(last_error);
   return error.status;
+}
+
+bool tells_of_a_peer(std::string_view text) {
+  return peer_errors().any_in(text);
 }
 
 Error not_initialized(const char* what) {

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include <hvd/hvd.h>
 
@@ -19,6 +20,8 @@ namespace libhvd {
 
 // Keeps the error for hvd_last_error() and for the status page.
 hvd_status report(const Error& error);
+// Whether the text holds the message of an HVD_ERROR_PEER that this process was given.
+bool tells_of_a_peer(std::string_view text);
 inline hvd_status report(const Outcome& outcome) {
   return outcome.ok() ? HVD_OK : report(outcome.error());
 }

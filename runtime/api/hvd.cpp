@@ -239,6 +239,21 @@ hvd_status hvd_set_metric(const char* name, double value) {
   });
 }
 
+hvd_status hvd_report_failure(const char* text) {
+  constexpr const char* what = "hvd_report_failure";
+  return guard(what, [=]() -> hvd_status {
+    if (process().forked) return report(libhvd::in_forked_child(what));
+    if (text == nullptr || *text == '\0')
+      return report(libhvd::fail(HVD_ERROR_INVALID_ARGUMENT, std::string(what) + ": no text"));
+    // A page of its own: it works when there is no session, and the session's stays as it is.
+    auto page = libhvd::StatusPage::attach_for_failure(libhvd::process_environment());
+    if (!page.ok()) return report(libhvd::with_context(what, page.error()));
+    const std::lock_guard lock(process().failure);
+    page->set_failure(text, libhvd::tells_of_a_peer(text), libhvd::monotonic_ns());
+    return HVD_OK;
+  });
+}
+
 hvd_status hvd_notice(uint32_t* bits, uint64_t* stop_at_step) {
   return with_page("hvd_notice", [=](auto& page) {
     const Notice notice = page.notice();

@@ -20,6 +20,7 @@ struct Process {
   std::uint64_t generation = 0;   // how many times hvd_init was called
   std::shared_ptr<StartCounts> starts = std::make_shared<StartCounts>();
   SharedBuffers buffers;  // of hvd_alloc and hvd_register
+  std::mutex failure;     // serialises hvd_report_failure
   bool handlers_set = false;
   std::atomic<bool> forked{false};  // we are a child of the process that holds the session
 };

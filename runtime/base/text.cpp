@@ -28,6 +28,47 @@ void copy_text(std::span<char> field, std::string_view text) {
   field[length] = '\0';
 }
 
+namespace {
+
+bool continues_character(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U;
+}
+
+// A place in text at or before `at` to end at: behind a newline that is not too far away.
+std::size_t end_before(std::string_view text, std::size_t at) {
+  const std::size_t newline = text.substr(0, at).rfind('\n');
+  if (newline != std::string_view::npos && newline >= at / 2) return newline + 1;
+  while (at > 0 && continues_character(text[at])) --at;
+  return at;
+}
+
+// The same at or behind `at`, to begin at.
+std::size_t begin_behind(std::string_view text, std::size_t at) {
+  const std::size_t newline = text.find('\n', at - 1);
+  if (newline != std::string_view::npos && newline + 1 - at <= (text.size() - at) / 2)
+    return newline + 1;
+  while (at < text.size() && continues_character(text[at])) ++at;
+  return at;
+}
+
+}  // namespace
+
+std::string without_middle(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return std::string(text);
+  constexpr std::size_t kNote = 80;  // room for the line between, and a newline before it
+  const std::size_t room = most - kNote;
+  const std::size_t end = end_before(text, room / 4);
+  const std::size_t begin = begin_behind(text, text.size() - (room - room / 4));
+  const std::string_view left_out = text.substr(end, begin - end);
+  const auto lines = std::count(left_out.begin(), left_out.end(), '\n');
+  std::string shortened(text.substr(0, end));
+  if (!shortened.ends_with('\n')) shortened += '\n';
+  shortened += "  [... " + (lines > 1 ? std::to_string(lines) + " lines, " : std::string()) +
+               std::to_string(left_out.size()) + " bytes left out ...]\n";
+  shortened += text.substr(begin);
+  return shortened;
+}
+
 std::string_view field_text(std::span<const char> field) {
   return {field.data(), ::strnlen(field.data(), field.size())};
 }

@@ -76,19 +76,23 @@ Result<Place> parse_place(const std::string& text) {
     place.path = text.substr(0, at);
     const char* end = text.data() + text.size();
     const auto [stop, code] = std::from_chars(text.data() + at + 1, end, place.offset);
-    if (code == std::errc() && stop == end && place.offset % HVD_STATUS_PAGE_SIZE == 0) {
+    if (code == std::errc() && stop == end && place.offset % HVD_STATUS_HEAD_SIZE == 0) {
       return place;
     }
   }
   return fail(HVD_ERROR_ENVIRONMENT, HVD_ENV_STATUS "=\"" + text +
                                          "\" is not PATH@OFFSET with an offset that is a multiple "
                                          "of " +
-                                         std::to_string(HVD_STATUS_PAGE_SIZE));
+                                         std::to_string(HVD_STATUS_HEAD_SIZE));
 }
 
-Result<Mapping> map_page(const Place& place) {
-  const Fd file(::open(place.path.c_str(), O_RDWR | O_CLOEXEC));
+Result<Fd> open_file(const Place& place) {
+  Fd file(::open(place.path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file) return fail_errno("cannot open the status page " + place.path, errno);
+  return file;
+}
+
+Result<Mapping> map_page(const Place& place, const Fd& file) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return fail_errno("cannot stat " + place.path, errno);
   // A page past the end of the file would be a SIGBUS at the first store.
@@ -100,7 +104,24 @@ Result<Mapping> map_page(const Place& place) {
   void* address = ::mmap(nullptr, HVD_STATUS_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
                          file.get(), static_cast<off_t>(place.offset));
   if (address == MAP_FAILED) return fail_errno("cannot map the status page " + place.path, errno);
-  return Mapping(address, HVD_STATUS_PAGE_SIZE);
+  Mapping mapping(address, HVD_STATUS_PAGE_SIZE);
+  const auto& page = *reinterpret_cast<const hvd_status_page*>(mapping.data());
+  if (page.magic != HVD_STATUS_MAGIC || page.version != HVD_STATUS_VERSION) {
+    return fail(HVD_ERROR_UNSUPPORTED, place.path + " holds no status page of version " +
+                                           std::to_string(HVD_STATUS_VERSION) +
+                                           ": launcher and libhvd do not match");
+  }
+  return mapping;
+}
+
+// Whether this is the process that the launcher has started, or that has joined the job: what
+// another one says is not what ends the rank.
+bool stands_for_the_rank(hvd_status_page& page) {
+  const auto own = static_cast<std::uint32_t>(::getpid());
+  if (take(page.pid) == own) return true;
+  // Until the agent has said whom it has started: ranks lead sessions.
+  const std::uint32_t started = take(page.rank_pid);
+  return started != 0 ? started == own : ::getsid(0) == ::getpid();
 }
 
 }  // namespace
@@ -109,16 +130,30 @@ Result<StatusPage> StatusPage::attach(const Environment& environment) {
   const auto text = environment(HVD_ENV_STATUS);
   if (!text || text->empty()) return StatusPage();
   HVD_TRY(const Place place, parse_place(*text));
-  HVD_TRY(Mapping mapping, map_page(place));
+  HVD_TRY(const Fd file, open_file(place));
+  HVD_TRY(Mapping mapping, map_page(place, file));
   StatusPage status(std::move(mapping));
-  hvd_status_page& page = *status.page();
-  if (page.magic != HVD_STATUS_MAGIC || page.version != HVD_STATUS_VERSION) {
-    return fail(HVD_ERROR_UNSUPPORTED, place.path + " holds no status page of version " +
-                                           std::to_string(HVD_STATUS_VERSION) +
-                                           ": launcher and libhvd do not match");
-  }
-  put(page.pid, static_cast<std::uint32_t>(::getpid()));
-  put(page.attached, 1u);
+  put(status.page()->pid, static_cast<std::uint32_t>(::getpid()));
+  put(status.page()->attached, 1u);
+  return status;
+}
+
+Result<StatusPage> StatusPage::attach_for_failure(const Environment& environment) {
+  const auto text = environment(HVD_ENV_STATUS);
+  if (!text || text->empty())
+    return fail(HVD_ERROR_UNSUPPORTED, "there is no launcher that would show it");
+  HVD_TRY(const Place place, parse_place(*text));
+  HVD_TRY(const Fd file, open_file(place));
+  HVD_TRY(Mapping mapping, map_page(place, file));
+  StatusPage status(std::move(mapping));
+  if (!stands_for_the_rank(*status.page()))
+    return fail(HVD_ERROR_FORKED,
+                "this is a child of the process that the launcher has started; only that one may");
+  // Else a store could be a SIGBUS where memory is short.
+  if (const int error =
+          ::posix_fallocate(file.get(), static_cast<off_t>(place.offset + HVD_STATUS_HEAD_SIZE),
+                            HVD_STATUS_FAILURE_SIZE))
+    return fail_errno("no room for it in " + place.path, error);
   return status;
 }
 
@@ -221,11 +256,21 @@ void StatusPage::set_error(std::string_view text) {
   put(page()->error_length, static_cast<std::uint32_t>(std::min(text.size(), most)));
 }
 
-// A program that goes on to an epoch after its last one has no such epoch.
+void StatusPage::set_failure(std::string_view text, bool because_of_peer, std::uint64_t now_ns) {
+  if (page() == nullptr) return;
+  const std::string whole = without_middle(text, HVD_STATUS_FAILURE_SIZE - 1);
+  const Writing writing(page()->failure_sequence);
+  put_text(std::span(hvd_status_failure_text(page()), HVD_STATUS_FAILURE_SIZE), whole);
+  put(page()->failure_because_of_peer, std::uint32_t{because_of_peer});
+  put(page()->failure_ns, now_ns);
+  put(page()->failure_length, static_cast<std::uint32_t>(whole.size()));
+}
+
 void StatusPage::set_had_to_stop() {
   if (page() != nullptr) put(page()->had_to_stop, 1U);
 }
 
+// A program that goes on to an epoch after its last one has no such epoch.
 void StatusPage::set_left(std::uint64_t now_ns) {
   if (page() == nullptr) return;
   const std::uint64_t steps = take(page()->step);

@@ -29,6 +29,12 @@ class StatusPage {
   // (HVD_ERROR_ENVIRONMENT), or there is no page of our version: the job can do without.
   static Result<StatusPage> attach(const Environment& environment);
 
+  // The same for a process that ends and may never have joined the job: nothing says there that it
+  // has, and there is room for what set_failure() writes. Error (HVD_ERROR_UNSUPPORTED) also
+  // without a page; HVD_ERROR_FORKED in another process than the one that the launcher has started,
+  // or that has joined.
+  static Result<StatusPage> attach_for_failure(const Environment& environment);
+
   StatusPage() = default;
   explicit operator bool() const { return page() != nullptr; }
 
@@ -55,6 +61,8 @@ class StatusPage {
   // there the number of names is not known.
   Outcome set_metric(std::string_view name, double value);
   void set_error(std::string_view text);
+  // Only on a page of attach_for_failure(). `text` may be longer than the room.
+  void set_failure(std::string_view text, bool because_of_peer, std::uint64_t now_ns);
   void set_had_to_stop();               // the ranks have agreed to, before the program's end
   void set_left(std::uint64_t now_ns);  // a clean hvd_shutdown
 

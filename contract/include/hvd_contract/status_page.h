@@ -1,4 +1,4 @@
-/* The status page: one page of memory that a rank and its agent share.
+/* The status page: a piece of memory that a rank and its agent share.
  *
  * The agent creates it and names it to the rank in HVD_STATUS ("PATH@OFFSET", see environment.h);
  * the rank maps it and writes; the agent reads it whenever it likes, also when the rank hangs or
@@ -10,6 +10,11 @@
  * Who may write: the rank's section only the rank, the notice section only the agent. A rank must
  * work the same when there is no page.
  *
+ * Only the first HVD_STATUS_HEAD_SIZE bytes have memory behind them from the start. The rest is the
+ * room for the failure's text, which most ranks never need: a rank reserves it (fallocate) before
+ * it touches it, and the agent looks there only when failure_length is not 0. Whoever touches it
+ * otherwise may get a SIGBUS when memory is short.
+ *
  * Version rule: `magic` and `version` never move. A reader refuses another version; fields may be
  * added at the end of a section's reserved space without a new version, and read 0 until written.
  */
@@ -19,10 +24,12 @@
 #include <stdint.h>
 
 #define HVD_STATUS_MAGIC 0x5355544154534448ull /* "HDSTATUS" in memory, little endian */
-#define HVD_STATUS_VERSION 1u
-#define HVD_STATUS_PAGE_SIZE 4096u
+#define HVD_STATUS_VERSION 2u
+#define HVD_STATUS_PAGE_SIZE 20480u
+#define HVD_STATUS_HEAD_SIZE 4096u
 #define HVD_STATUS_NAME_SIZE 256u
 #define HVD_STATUS_ERROR_SIZE 1536u
+#define HVD_STATUS_FAILURE_SIZE 16384u
 #define HVD_STATUS_EPOCHS 10u           /* the latest ones that are over */
 #define HVD_STATUS_METRICS 6u           /* names of metrics */
 #define HVD_STATUS_METRIC_NAME_SIZE 24u /* with the NUL */
@@ -92,6 +99,12 @@ typedef struct hvd_status_page {
    * signal, a notice, or because time is nearly up. */
   uint32_t had_to_stop;
 
+  /* Why the rank is about to end, if it has said so: text behind the head. */
+  uint32_t failure_sequence;        /* seqlock of the next three and the text */
+  uint32_t failure_length;          /* of the text without its NUL; 0: there is none */
+  uint32_t failure_because_of_peer; /* 1: only because another rank had died or left */
+  uint64_t failure_ns;              /* when it said so, CLOCK_MONOTONIC */
+
   char rank_reserved[36];
 
   /* The agent's section. */
@@ -100,12 +113,21 @@ typedef struct hvd_status_page {
   uint64_t deadline_ns;     /* CLOCK_MONOTONIC; 0: unknown */
   uint64_t stop_at_step;    /* with HVD_NOTICE_STOP: the step to stop at; 0: the next */
   uint32_t launcher_duties; /* HVD_LAUNCHER_ bits; set before the rank starts, never changed */
+  uint32_t rank_pid;        /* of the process that the agent has started; 0: not known yet */
 } hvd_status_page;
 
+/* The failure's text, NUL terminated, UTF-8, HVD_STATUS_FAILURE_SIZE bytes, begins where the head
+ * of the page ends. */
+static inline char* hvd_status_failure_text(hvd_status_page* page) {
+  return (char*)page + HVD_STATUS_HEAD_SIZE;
+}
+
 #ifdef __cplusplus
-static_assert(sizeof(hvd_status_page) <= HVD_STATUS_PAGE_SIZE, "the page must hold it");
+static_assert(sizeof(hvd_status_page) <= HVD_STATUS_HEAD_SIZE, "the head must hold it");
+static_assert(HVD_STATUS_HEAD_SIZE + HVD_STATUS_FAILURE_SIZE == HVD_STATUS_PAGE_SIZE, "no gap");
 #else
-_Static_assert(sizeof(hvd_status_page) <= HVD_STATUS_PAGE_SIZE, "the page must hold it");
+_Static_assert(sizeof(hvd_status_page) <= HVD_STATUS_HEAD_SIZE, "the head must hold it");
+_Static_assert(HVD_STATUS_HEAD_SIZE + HVD_STATUS_FAILURE_SIZE == HVD_STATUS_PAGE_SIZE, "no gap");
 #endif
 
 #endif /* HVD_CONTRACT_STATUS_PAGE_H_ */

@@ -377,6 +377,15 @@ HVD_API hvd_status hvd_set_epoch(uint64_t epoch);
  * a name that is null, empty or too long; more names. */
 HVD_API hvd_status hvd_set_metric(const char* name, double value);
 
+/* Why this rank is about to end: `text` (UTF-8, several lines, such as a traceback) stands in
+ * hvdrun's report, once for all ranks that say the same, so that the caller need not print it.
+ * Works before hvd_init and after hvd_shutdown too, on any thread; the last call counts. Of a text
+ * of more than 16 KB the middle is left out. What holds the message of an HVD_ERROR_PEER counts as
+ * the consequence of another rank's failure. Anything but HVD_OK: nobody will show it, and the
+ * caller should. HVD_ERROR_UNSUPPORTED: there is no hvdrun. HVD_ERROR_FORKED: called in a child of
+ * the rank, whose end is not the rank's. HVD_ERROR_INVALID_ARGUMENT: `text` is null or empty. */
+HVD_API hvd_status hvd_report_failure(const char* text);
+
 /* Bits of hvd_notice. */
 #define HVD_NOTICE_STOP 0x1u      /* please stop at a step boundary, see stop_at_step */
 #define HVD_NOTICE_TIME_LEFT 0x2u /* the end of the job is known, see hvd_time_left */

@@ -477,6 +477,10 @@ inline void add_samples(std::uint64_t samples) {
 inline void set_metric(const std::string& name, double value) {
   detail::check(hvd_set_metric(name.c_str(), value));
 }
+// Whether the launcher will show why this rank is about to end. See hvd_report_failure().
+inline bool report_failure(const std::string& text) {
+  return hvd_report_failure(text.c_str()) == HVD_OK;
+}
 
 // HVD_NOTICE_ bits that the launcher has set so far.
 inline std::uint32_t notice() {

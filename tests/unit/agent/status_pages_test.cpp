@@ -3,11 +3,14 @@
 
 #include "../temporary_folder.hpp"
 
+#include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 namespace hvdrun {
 namespace {
@@ -28,6 +31,7 @@ class RanksPage {
   RanksPage& operator=(const RanksPage&) = delete;
 
   hvd_status_page* operator->() { return page_; }
+  char* failure_text() { return hvd_status_failure_text(page_); }
 
  private:
   hvd_status_page* page_;
@@ -41,6 +45,42 @@ TEST(StatusPages, CountNothingForARankWithoutLibhvd) {
   EXPECT_FALSE(counters.joined);
   EXPECT_TRUE(counters.epochs.empty());
   EXPECT_TRUE(counters.metrics.empty());
+}
+
+TEST(StatusPages, ReadWhyARankHasEnded) {
+  const TemporaryFolder folder;
+  auto pages = StatusPages::create(folder.path(), 2);
+  ASSERT_TRUE(pages) << pages.error().message;
+  EXPECT_EQ(pages->failure(1).text, "");
+  pages->set_pid(1, 4711);
+  RanksPage page(*pages, 1);
+  EXPECT_EQ(page->rank_pid, 4711u);
+  std::strcpy(page.failure_text(), "Traceback\nValueError: x\n");
+  EXPECT_EQ(pages->failure(1).text, "") << "it has no length yet";
+  page->failure_length = 24;
+  page->failure_ns = 1;
+  page->failure_because_of_peer = 1;
+  const auto failure = pages->failure(1);
+  EXPECT_EQ(failure.text, "Traceback\nValueError: x\n");
+  EXPECT_TRUE(failure.because_of_peer);
+  EXPECT_TRUE(failure.before_stop);
+  EXPECT_GT(failure.seconds_ago, 0);
+  EXPECT_EQ(pages->failure(0).text, "");
+
+  pages->ask_to_stop();
+  EXPECT_TRUE(pages->failure(1).before_stop);
+  page->failure_ns = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_FALSE(pages->failure(1).before_stop);
+}
+
+TEST(StatusPages, TakeMemoryForTheHeadsAlone) {
+  const TemporaryFolder folder;
+  const auto pages = StatusPages::create(folder.path(), 64);
+  ASSERT_TRUE(pages) << pages.error().message;
+  struct stat status {};
+  ASSERT_EQ(::stat((folder.path() / "status").c_str(), &status), 0);
+  EXPECT_EQ(status.st_size, 64 * static_cast<off_t>(HVD_STATUS_PAGE_SIZE));
+  EXPECT_LE(status.st_blocks * 512, 64 * static_cast<off_t>(2 * HVD_STATUS_HEAD_SIZE));
 }
 
 TEST(StatusPages, ReadWhatARankHasCounted) {

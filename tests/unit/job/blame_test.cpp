@@ -21,6 +21,21 @@ RankReport killed(int signal) {
   return rank;
 }
 
+RankReport raised(double after) {
+  RankReport rank = exited(1);
+  rank.failure.text = "ValueError: x";
+  rank.failure.before_stop = true;
+  rank.failed_after = after;
+  return rank;
+}
+
+RankReport for_a_peer(RankReport rank) {
+  rank.failure.text = "Error: rank 1 has left";
+  rank.failure.because_of_peer = true;
+  rank.failure.before_stop = true;
+  return rank;
+}
+
 RankReport stopped(RankReport rank) {
   rank.stopped_by_us = true;
   return rank;
@@ -52,6 +67,27 @@ TEST(Blame, NobodyWhomWeStopped) {
   EXPECT_EQ(find_culprit({stopped(killed(SIGTERM)), exited(2)}, {0, 1}), 1u);
   EXPECT_EQ(find_culprit({stopped(killed(SIGTERM)), exited(0)}, {0, 1}), std::nullopt);
   EXPECT_EQ(find_culprit({RankReport{}}, {}), std::nullopt);
+}
+
+TEST(Blame, WhoTellsFirstAmongThoseThatTell) {
+  EXPECT_EQ(find_culprit({raised(3), raised(1), raised(2)}, {0, 2, 1}), 1u);
+  EXPECT_EQ(find_culprit({raised(1), killed(SIGSEGV)}, {0, 1}), 1u);
+}
+
+TEST(Blame, FailingForAPeerComesLast) {
+  EXPECT_EQ(find_culprit({for_a_peer(exited(1)), exited(3)}, {0, 1}), 1u);
+  EXPECT_EQ(find_culprit({for_a_peer(killed(SIGABRT)), exited(3)}, {0, 1}), 1u);
+  EXPECT_EQ(find_culprit({for_a_peer(exited(1)), exited(0)}, {1, 0}), 0u) << "there is no other";
+  EXPECT_FALSE(failed_by_itself(stopped(for_a_peer(killed(SIGTERM)))));
+}
+
+TEST(Blame, WhoWasStoppedAfterItHadTold) {
+  auto ending = stopped(raised(1));
+  ending.signal = SIGTERM;
+  EXPECT_EQ(find_culprit({for_a_peer(exited(1)), ending}, {0, 1}), 1u);
+  EXPECT_EQ(exit_code_of(ending), 1);
+  ending.failure.before_stop = false;  // a consequence of being stopped
+  EXPECT_EQ(find_culprit({for_a_peer(exited(1)), ending}, {0, 1}), 0u);
 }
 
 TEST(Blame, LeavingWithoutFinalizeIsAFailure) {

@@ -1,4 +1,5 @@
 #include "../temporary_folder.hpp"
+#include "job/failure_text.hpp"
 #include "job/report_json.hpp"
 #include "job/report_text.hpp"
 #include "job/stragglers.hpp"
@@ -49,6 +50,74 @@ TEST(ReportText, NamesTheCulpritWithItsLastWordsAndFoldsTheOthers) {
                 "  it was in allreduce grad.3", "  its last lines on stderr:", "  | Traceback",
                 "  | ValueError: \xff", "ranks 0-1,3: stopped by hvdrun",
                 "job stopped after 2.60 s; exit code 3"}));
+}
+
+constexpr const char* kTraceback =
+    "Traceback (most recent call last):\n"
+    "  File \"train.py\", line 3, in <module>\n"
+    "ValueError: bad batch\n";
+
+TEST(ReportText, QuotesWhatTheCulpritToldAndFoldsTheOthers) {
+  auto report = failed_job();
+  report.ranks[2].failure.text = kTraceback;
+  report.ranks[2].last_error = "bad batch";  // stands in the text
+  report.ranks[0] = rank_report(0);
+  report.ranks[0].failure.text = kTraceback;
+  report.ranks[1].failure = {"Error: rank 2 has left", true, true, 0};
+  report.ranks[3] = rank_report(3);
+  report.ranks[3].failure.text = "Traceback (most recent call last):\n  File\nKeyError: 'a\nb'\n";
+  EXPECT_EQ(report_lines(report),
+            (std::vector<std::string>{
+                "rank 2 on n1 failed: exit code 3 (pid 102, GPU 2 (NVIDIA V100), after 2.50 s)",
+                "  it was in allreduce grad.3", "  | Traceback (most recent call last):",
+                "  |   File \"train.py\", line 3, in <module>", "  | ValueError: bad batch",
+                "rank 0 raised the same", "rank 3: KeyError: 'a", "rank 1: stopped by hvdrun",
+                "job stopped after 2.60 s; exit code 3"}));
+  const auto json = nlohmann::json::parse(report_json(report))["ranks"];
+  EXPECT_EQ(json[2]["failure"]["text"], kTraceback);
+  EXPECT_EQ(json[1]["failure"]["because_of_peer"], true);
+  EXPECT_EQ(
+      in_short(report).failures,
+      (std::vector<std::string>{
+          "  | Traceback (most recent call last):", "  |   File \"train.py\", line 3, in <module>",
+          "  | ValueError: bad batch", "rank 0 raised the same", "rank 3: KeyError: 'a"}));
+}
+
+TEST(ReportText, TellsOfSomeExceptionsAndCountsTheRest) {
+  Report report;
+  for (int rank = 0; rank < 12; ++rank) {
+    report.ranks.push_back(rank_report(rank));
+    report.ranks.back().exit_code = 1;
+    report.ranks.back().failure.text = "E: " + std::to_string(rank);
+  }
+  report.culprit = 0;
+  report.exit_code = 1;
+  const auto lines = report_lines(report);
+  ASSERT_EQ(lines.size(), 12u);
+  EXPECT_EQ(lines[1], "  | E: 0");
+  EXPECT_EQ(lines[2], "rank 1: E: 1");
+  EXPECT_EQ(lines[9], "rank 8: E: 8");
+  EXPECT_EQ(lines[10], "ranks 9-11: other failures");
+}
+
+TEST(ExceptionLine, IsTheExceptionOfTheLastTracebackOfAChain) {
+  EXPECT_EQ(exception_line(kTraceback), "ValueError: bad batch");
+  EXPECT_EQ(exception_line("Traceback (most recent call last):\n  File\nOSError: disk\n\n"
+                           "During handling of the above exception, another exception occurred:\n\n"
+                           "Traceback (most recent call last):\n  File\n"
+                           "  [... 7 lines, 300 bytes left out ...]\n"
+                           "ValueError: two\nlines\n"),
+            "ValueError: two");
+  EXPECT_EQ(exception_line("  + Exception Group Traceback (most recent call last):\n"
+                           "  |   File \"x\", line 1, in <module>\n"
+                           "  | ExceptionGroup: several (2 sub-exceptions)\n"
+                           "  +-+---------------- 1 ----------------\n"
+                           "    | ValueError: 1\n    +------------------------------------\n"),
+            "ExceptionGroup: several (2 sub-exceptions)");
+  EXPECT_EQ(exception_line("no room\nfor the model\n\n"), "for the model");
+  EXPECT_EQ(exception_line(std::string(298, 'x') + "\xe2\x82\xac and more"),
+            std::string(298, 'x') + " …");
+  EXPECT_EQ(exception_line(""), "");
 }
 
 TEST(ReportText, IsOneLineWhenAllWentWell) {

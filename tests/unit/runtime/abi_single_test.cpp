@@ -112,6 +112,9 @@ TEST_F(SingleRank, BeforeInitAndAfterShutdownEverythingSaysSo) {
     EXPECT_EQ(hvd_shutdown(), HVD_ERROR_NOT_INITIALIZED);
     EXPECT_EQ(hvd_set_step(1), HVD_ERROR_NOT_INITIALIZED);
     EXPECT_EQ(hvd_notice(nullptr, nullptr), HVD_ERROR_NOT_INITIALIZED);
+    EXPECT_EQ(hvd_report_failure(nullptr), HVD_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(hvd_report_failure("why"), HVD_ERROR_UNSUPPORTED);
+    EXPECT_FALSE(hvd::report_failure("why"));
     EXPECT_EQ(hvd_allreduce(&value, &value, 1, HVD_FLOAT32, HVD_SUM, nullptr),
               HVD_ERROR_NOT_INITIALIZED);
     EXPECT_STREQ(hvd_last_error(), "hvd_allreduce: called before hvd_init or after hvd_shutdown");

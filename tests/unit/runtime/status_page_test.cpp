@@ -27,9 +27,13 @@ class AgentPage {
     page()->version = HVD_STATUS_VERSION;
   }
   std::string path() const { return folder_.path() + "/status"; }
+  std::string place() const { return path() + "@" + std::to_string(HVD_STATUS_PAGE_SIZE); }
   hvd_status_page* page() { return reinterpret_cast<hvd_status_page*>(mapping_.data()); }
   Result<StatusPage> attach() {
-    return StatusPage::attach(test::make_environment({{"HVD_STATUS", path() + "@4096"}}));
+    return StatusPage::attach(test::make_environment({{"HVD_STATUS", place()}}));
+  }
+  Result<StatusPage> attach_for_failure() {
+    return StatusPage::attach_for_failure(test::make_environment({{"HVD_STATUS", place()}}));
   }
 
  private:
@@ -72,6 +76,43 @@ TEST(StatusPage, ShowsWhatTheRankDoes) {
 
   status.set_left(monotonic_ns());
   EXPECT_EQ(agent.page()->attached, 2u);
+}
+
+TEST(StatusPage, HoldsWhyTheRankEnds) {
+  AgentPage agent;
+  agent.page()->rank_pid = static_cast<std::uint32_t>(::getpid());
+  auto page = agent.attach_for_failure();
+  ASSERT_TRUE(page.ok()) << page.error().message;
+  EXPECT_EQ(agent.page()->attached, 0u) << "the rank has not joined";
+  EXPECT_EQ(agent.page()->pid, 0u);
+  page->set_failure("Traceback\nValueError: x\n", true, 77);
+  EXPECT_STREQ(hvd_status_failure_text(agent.page()), "Traceback\nValueError: x\n");
+  EXPECT_EQ(agent.page()->failure_length, 24u);
+  EXPECT_EQ(agent.page()->failure_because_of_peer, 1u);
+  EXPECT_EQ(agent.page()->failure_ns, 77u);
+  EXPECT_EQ(agent.page()->failure_sequence, 2u);
+
+  page->set_failure(std::string(20000, 'a') + "end", false, 78);
+  const std::string text = hvd_status_failure_text(agent.page());
+  EXPECT_EQ(text.size(), agent.page()->failure_length);
+  EXPECT_LT(text.size(), HVD_STATUS_FAILURE_SIZE);
+  EXPECT_GT(text.size(), HVD_STATUS_FAILURE_SIZE - 100);
+  EXPECT_TRUE(text.ends_with("aend"));
+  EXPECT_EQ(agent.page()->failure_because_of_peer, 0u);
+}
+
+TEST(StatusPage, OnlyTheRankItselfSaysWhyItEnds) {
+  AgentPage agent;
+  const auto own = static_cast<std::uint32_t>(::getpid());
+  agent.page()->rank_pid = own + 1;
+  const auto refused = agent.attach_for_failure();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().status, HVD_ERROR_FORKED);
+  agent.page()->pid = own;  // it has joined: the launcher has started a shell around it
+  EXPECT_TRUE(agent.attach_for_failure().ok());
+  const auto without = StatusPage::attach_for_failure(test::make_environment({}));
+  ASSERT_FALSE(without.ok());
+  EXPECT_EQ(without.error().status, HVD_ERROR_UNSUPPORTED);
 }
 
 TEST(StatusPage, KeepsHowLongEpochsTook) {

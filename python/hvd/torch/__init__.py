@@ -1,0 +1,44 @@
+"""hvd for PyTorch: what `import horovod.torch as hvd` gives, under the same names.
+
+    import hvd.torch as hvd
+    hvd.init()
+    torch.cuda.set_device(hvd.local_rank())
+    loss = hvd.allreduce(loss)
+"""
+
+from __future__ import annotations
+
+from ..capabilities import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
+                            mpi_threads_supported, nccl_built, rocm_built)
+from ..errors import Error as HorovodInternalError
+from ..job import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_rank, local_size, rank, shutdown,
+                   size)
+from ..objects import allgather_object, broadcast_object
+from ..process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from ..timeline import start_timeline, stop_timeline
+from ..types import Adasum, Average, Max, Min, Product, Sum
+from . import elastic
+from .background import (allgather_async, allreduce_async, allreduce_async_, alltoall_async, broadcast_async,
+                         broadcast_async_, grouped_allgather_async, grouped_allreduce_async, grouped_allreduce_async_,
+                         grouped_reducescatter_async, reducescatter_async, sparse_allreduce_async)
+from .collectives import (allgather, allreduce, allreduce_, alltoall, barrier, broadcast, broadcast_, grouped_allgather,
+                          grouped_allreduce, grouped_allreduce_, grouped_reducescatter, join, reducescatter)
+from .compression import Compression
+from .functions import broadcast_optimizer_state, broadcast_parameters
+from .handles import poll, synchronize
+from .optimizer import DistributedOptimizer
+from .sync_batch_norm import SyncBatchNorm
+
+__all__ = [
+    "Adasum", "Average", "Compression", "DistributedOptimizer", "HorovodInternalError", "Max", "Min", "ProcessSet",
+    "Product", "Sum", "SyncBatchNorm", "add_process_set", "allgather", "allgather_async", "allgather_object",
+    "allreduce", "allreduce_", "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async", "barrier",
+    "broadcast", "broadcast_", "broadcast_async", "broadcast_async_", "broadcast_object", "broadcast_optimizer_state",
+    "broadcast_parameters", "ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built", "elastic",
+    "global_process_set", "gloo_built", "gloo_enabled", "grouped_allgather", "grouped_allgather_async",
+    "grouped_allreduce", "grouped_allreduce_", "grouped_allreduce_async", "grouped_allreduce_async_",
+    "grouped_reducescatter", "grouped_reducescatter_async", "init", "is_homogeneous", "is_initialized", "join",
+    "local_rank", "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "poll", "rank",
+    "reducescatter", "reducescatter_async", "remove_process_set", "rocm_built", "shutdown", "size",
+    "sparse_allreduce_async", "start_timeline", "stop_timeline", "synchronize",
+]

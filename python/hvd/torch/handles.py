@@ -1,0 +1,69 @@
+"""Handles of collectives in the background: poll() and synchronize()."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Optional, TypeVar, Union
+
+from .._collectives import Handle
+
+Result = TypeVar("Result")
+
+
+class HandleGroup(Generic[Result]):
+    """Several collectives that one call has started."""
+
+    __slots__ = ("_handles", "_finish", "_result")
+
+    def __init__(self, handles: Sequence[Handle[Any]], finish: Callable[[list[Any]], Result]) -> None:
+        """`finish` makes the result of the handles' results."""
+        self._handles = handles
+        self._finish: Optional[Callable[[list[Any]], Result]] = finish
+        self._result: Optional[Result] = None
+
+    def poll(self) -> bool:
+        """Whether all are done."""
+        return all([handle.poll() for handle in self._handles])
+
+    def wait(self) -> Result:
+        """Waits for all; the first error is raised when all have ended. Once more: the same result."""
+        if self._finish is not None:
+            finish, self._finish = self._finish, None
+            self._result = finish(wait_for_all(self._handles))
+        return self._result  # type: ignore[return-value]
+
+    # Horovod's handle of a sparse allreduce is a function.
+    __call__ = wait
+
+
+def wait_for_all(handles: Sequence[Handle[Any]]) -> list[Any]:
+    """Their results. The first error, once all have ended: their buffers are free then."""
+    results = []
+    failure: Optional[BaseException] = None
+    for handle in handles:
+        try:
+            results.append(handle.wait())
+        except Exception as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return results
+
+
+def poll(handle: Union[Handle[Any], HandleGroup[Any]]) -> bool:
+    """Whether it is done: then synchronize() does not block. On a GPU: it is on its way there."""
+    return _checked(handle).poll()
+
+
+def synchronize(handle: Union[Handle[Result], HandleGroup[Result]]) -> Result:
+    """Waits for the result: a tensor, a list of them for a group, (output, received_splits) for an alltoall.
+
+    On a GPU the current stream waits, not the CPU. Once more: the same result. Errors: those of hvd.errors.
+    """
+    return _checked(handle).wait()
+
+
+def _checked(handle: Any) -> Any:
+    if not isinstance(handle, (Handle, HandleGroup)):
+        raise TypeError(f"hvd: {handle!r} is not a handle of a collective")
+    return handle

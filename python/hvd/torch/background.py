@@ -253,7 +253,7 @@ def _counts(splits: Optional[Splits]) -> Optional[list[int]]:
         splits = torch.as_tensor(splits, dtype=None if len(splits) else torch.int32, device="cpu")
     if splits.dim() != 1 or splits.is_floating_point() or splits.is_complex() or splits.dtype is torch.bool:
         raise errors.InvalidArgumentError(
-            f"hvd: splits of type {splits.dtype} and shape {list(splits.shape)}; they are a list of integers, one a rank")
+            f"hvd: splits of {splits.dtype} and shape {list(splits.shape)}; they are a list of integers, one a rank")
     return splits.tolist()
 
 

@@ -8,6 +8,7 @@ import torch
 
 import hvd.torch as hvd
 from _expect import raises
+from hvd.torch.tensors import one_device
 
 
 def works() -> None:
@@ -30,6 +31,9 @@ def case_what_is_no_dense_tensor_of_a_cpu_or_gpu() -> None:
     for call in (hvd.allreduce, hvd.allreduce_, hvd.allgather, hvd.alltoall, hvd.reducescatter):
         with raises(TypeError, "torch.Tensor"):
             call([1.0, 2.0])
+    for call in (hvd.grouped_allreduce, hvd.grouped_allreduce_, hvd.grouped_allgather, hvd.grouped_reducescatter):
+        with raises(TypeError, "torch.Tensor"):
+            call([torch.ones(1), 2.0])
     with raises(ValueError, "sparse_allreduce_async"):
         hvd.allreduce(torch.eye(2).to_sparse())
     with raises(ValueError, "meta"):
@@ -44,6 +48,8 @@ def case_several_devices_in_a_group() -> None:
     for call in (hvd.grouped_allgather, hvd.grouped_reducescatter, hvd.grouped_allreduce, hvd.grouped_allreduce_):
         with raises(ValueError, "meta"):
             call(tensors)
+    with raises(ValueError, "tensor 0 is on cpu", "tensor 2 on meta"):  # as of cpu and cuda
+        one_device(tensors, "a group")
     works()
 
 

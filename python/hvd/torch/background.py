@@ -244,17 +244,17 @@ def alltoall_async(tensor: torch.Tensor, splits: Optional[Splits] = None, name: 
     """
     source = dense(tensor)
     rows, row_size = rows_of(source, "alltoall")
+    stream = stream_of(source)
+    call = options(stream, name, process_set)
     counts = _counts(splits)
     size = process_set.size()
     _collectives.check_splits(counts, size)
     received = (c_size_t * size)()
-    stream = stream_of(source)
     output = Rows(source, stream)
     device = splits.device if isinstance(splits, torch.Tensor) else torch.device("cpu")
     with device_of(source):
         return _collectives.alltoall(
-            source.data_ptr(), counts, rows, row_size, data_type(source), output.allocate, received,
-            options(stream, name, process_set),
+            source.data_ptr(), counts, rows, row_size, data_type(source), output.allocate, received, call,
             lambda: (output(), torch.tensor(received[:], dtype=torch.int32, device=device)), source)
 
 
@@ -279,12 +279,12 @@ def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: Re
     they do not divide evenly. The same shape on all ranks. The factors: as of allreduce_async()."""
     source = dense(tensor)
     rows, row_size = rows_of(source, "reducescatter")
-    result = empty_rows(source, share_of_rows(rows, process_set.rank(), process_set.size()))
     stream = stream_of(source)
+    call = options(stream, name, process_set, prescale_factor, postscale_factor)
+    result = empty_rows(source, share_of_rows(rows, process_set.rank(), process_set.size()))
     with device_of(source):
-        number = _collectives.reducescatter(
-            source.data_ptr(), rows, row_size, data_type(source), op, result.data_ptr(),
-            options(stream, name, process_set, prescale_factor, postscale_factor))
+        number = _collectives.reducescatter(source.data_ptr(), rows, row_size, data_type(source), op,
+                                            result.data_ptr(), call)
     return Handle(number, Output(result, result, stream), source)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import tempfile
 import warnings
@@ -57,6 +58,38 @@ def case_what_is_built() -> None:
     assert isinstance(hvd.nccl_built(), int) and isinstance(hvd.cuda_built(), bool)
     with raises(ValueError, "MPI"):
         hvd.mpi_threads_supported()
+
+
+FACTORS = "op prescale_factor postscale_factor process_set"
+SIGNATURES = {
+    "allreduce": f"tensor average name compression {FACTORS}",
+    "allreduce_ allreduce_async allreduce_async_": f"tensor average name {FACTORS}",
+    "grouped_allreduce": f"tensors average name compression {FACTORS}",
+    "grouped_allreduce_ grouped_allreduce_async grouped_allreduce_async_": f"tensors average name {FACTORS}",
+    "sparse_allreduce_async": "tensor name op process_set",
+    "allgather allgather_async": "tensor name process_set",
+    "grouped_allgather grouped_allgather_async": "tensors name process_set",
+    "broadcast broadcast_ broadcast_async broadcast_async_": "tensor root_rank name process_set",
+    "alltoall alltoall_async": "tensor splits name process_set",
+    "reducescatter": "tensor name compression op process_set prescale_factor postscale_factor",
+    "reducescatter_async": "tensor name op process_set prescale_factor postscale_factor",
+    "grouped_reducescatter": "tensors name compression op process_set prescale_factor postscale_factor",
+    "grouped_reducescatter_async": "tensors name op process_set prescale_factor postscale_factor",
+    "poll synchronize": "handle",
+    "join": "device",
+    "barrier": "process_set",
+    "start_timeline": "file_path mark_cycles",
+    "init": "comm process_sets",
+    "broadcast_object": "obj root_rank name process_set",
+    "allgather_object": "obj name process_set",
+}
+
+
+def case_arguments_have_names_and_order_of_horovod() -> None:
+    for names, expected in SIGNATURES.items():
+        for name in names.split():
+            got = " ".join(inspect.signature(getattr(hvd, name)).parameters)
+            assert got == expected, f"{name}({got}), expected {expected}"
 
 
 def case_allreduce_of_every_type() -> None:
@@ -256,7 +289,8 @@ def case_reducescatter() -> None:
     for name, expected in OPS.items():
         same(hvd.reducescatter(mine((rows, 2)), op=getattr(hvd, name)), expected(of_all((rows, 2)))[begin:end].float())
     same(hvd.reducescatter(mine((rows, 2))), of_all((rows, 2)).mean(0)[begin:end].float())
-    handle = hvd.reducescatter_async(mine((rows,)), name="scaled", op=hvd.Sum, prescale_factor=2.0, postscale_factor=3.0)
+    handle = hvd.reducescatter_async(mine((rows,)), name="scaled", op=hvd.Sum, prescale_factor=2.0,
+                                     postscale_factor=3.0)
     same(hvd.synchronize(handle), 6 * of_all((rows,)).sum(0)[begin:end])
     for tensors in (hvd.grouped_reducescatter([mine((rows,)), mine((rows, 2))], op=hvd.Sum),
                     hvd.synchronize(hvd.grouped_reducescatter_async([mine((rows,)), mine((rows, 2))], op=hvd.Sum))):

@@ -82,8 +82,8 @@ def forget_all() -> None:
 
 
 def allreduce(input: int, output: int, count: int, type: int, op: int, options: Options) -> int:
-    """The handle's number. All below likewise. Errors, not told to other ranks: NotInitializedError, ForkedError,
-    InvalidArgumentError for a name that this rank has in flight."""
+    """The handle's number. All below likewise. Errors, at once: NotInitializedError; ForkedError, which is PeerError on
+    all ranks; InvalidArgumentError for a name that this rank has in flight, whose first call then fails on all."""
     refuse_adasum(op)
     handle = c_int64()
     check(lib.hvd_allreduce_async(input, output, count, type, op, byref(options), byref(handle)))

@@ -7,6 +7,7 @@ the ranks. After PeerError only `hvd.shutdown()` and a new `hvd.init()` help; af
 from __future__ import annotations
 
 import builtins
+import re
 
 
 class Error(RuntimeError):
@@ -75,11 +76,14 @@ class RootError(Error):
     status = 10
 
 
+# What a text of the library tells the user to call.
+_C_NAMES = re.compile(r"\bhvd_(init|shutdown)\b")
+
 _BY_STATUS: dict[int, type[Error]] = {kind.status: kind for kind in Error.__subclasses__()}
 
 
 def of_status(status: int, text: str) -> Error:
     """The exception for a status of the C ABI; `Error` itself for one that is not known here."""
-    error = _BY_STATUS.get(status, Error)(text or f"libhvd: status {status}")
+    error = _BY_STATUS.get(status, Error)(_C_NAMES.sub(r"hvd.\1()", text) or f"libhvd: status {status}")
     error.status = status
     return error

@@ -26,7 +26,8 @@ Gradient = Optional[torch.Tensor]
 
 def is_followed(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether autograd wants to know what becomes of one of them."""
-    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    return torch.is_grad_enabled() and any(
+        isinstance(tensor, torch.Tensor) and tensor.requires_grad for tensor in tensors)
 
 
 def _refuse_gradient(op: ReduceOp) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from ctypes import Array, c_size_t
+from functools import partial
 from typing import Any, Optional, Union
 
 import torch
@@ -113,9 +114,13 @@ def _grouped_allreduce(sources: Sequence[torch.Tensor], results: Sequence[torch.
                 [sources[index].numel() for index in chosen], kind, op,
                 options(stream, group_name, process_set, prescale, postscale))
         outputs = [Output(results[index], targets[index], stream) for index in chosen]
-        handles.append(Handle(number, lambda outputs=outputs: [output() for output in outputs], sources))
+        handles.append(Handle(number, partial(_finished, outputs), sources))
     order = [index for chosen in places.values() for index in chosen]
     return HandleGroup(handles, lambda found: _in_places(order, [tensor for part in found for tensor in part]))
+
+
+def _finished(outputs: Sequence[Output]) -> list[torch.Tensor]:
+    return [output() for output in outputs]
 
 
 def _in_places(order: Sequence[int], tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -180,13 +185,20 @@ def grouped_allgather_async(tensors: Sequence[torch.Tensor], name: Optional[str]
 def grouped_allgather_counted(tensors: Sequence[torch.Tensor], name: Optional[str], process_set: ProcessSet,
                               rows_by_rank: Sequence[Optional[Array[c_size_t]]]) -> HandleGroup[list[torch.Tensor]]:
     """grouped_allgather_async() that also tells how many rows came from each rank of the set."""
-    one_device(tensors, "a grouped allgather")
-    for tensor in tensors:  # before any is on its way
-        rows_of(tensor, "allgather")
-        data_type(tensor)
+    sources = _checked_rows(tensors, "allgather")
     handles = [allgather_counted(tensor, _name_of_part(name, index), process_set, counts)
-               for index, (tensor, counts) in enumerate(zip(tensors, rows_by_rank))]
+               for index, (tensor, counts) in enumerate(zip(sources, rows_by_rank))]
     return HandleGroup(handles, list)
+
+
+def _checked_rows(tensors: Sequence[torch.Tensor], what: str) -> list[torch.Tensor]:
+    """dense() of all, once nothing speaks against any of them: then all are on their way or none is."""
+    sources = [dense(tensor) for tensor in tensors]
+    one_device(sources, f"a grouped {what}")
+    for source in sources:
+        rows_of(source, what)
+        data_type(source)
+    return sources
 
 
 def _name_of_part(name: Optional[str], index: int) -> Optional[str]:
@@ -232,17 +244,17 @@ def alltoall_async(tensor: torch.Tensor, splits: Optional[Splits] = None, name: 
     """
     source = dense(tensor)
     rows, row_size = rows_of(source, "alltoall")
+    stream = stream_of(source)
+    call = options(stream, name, process_set)
     counts = _counts(splits)
     size = process_set.size()
     _collectives.check_splits(counts, size)
     received = (c_size_t * size)()
-    stream = stream_of(source)
     output = Rows(source, stream)
-    device = splits.device if isinstance(splits, torch.Tensor) else "cpu"
+    device = splits.device if isinstance(splits, torch.Tensor) else torch.device("cpu")
     with device_of(source):
         return _collectives.alltoall(
-            source.data_ptr(), counts, rows, row_size, data_type(source), output.allocate, received,
-            options(stream, name, process_set),
+            source.data_ptr(), counts, rows, row_size, data_type(source), output.allocate, received, call,
             lambda: (output(), torch.tensor(received[:], dtype=torch.int32, device=device)), source)
 
 
@@ -253,7 +265,7 @@ def _counts(splits: Optional[Splits]) -> Optional[list[int]]:
         splits = torch.as_tensor(splits, dtype=None if len(splits) else torch.int32, device="cpu")
     if splits.dim() != 1 or splits.is_floating_point() or splits.is_complex() or splits.dtype is torch.bool:
         raise errors.InvalidArgumentError(
-            f"hvd: splits of type {splits.dtype} and shape {list(splits.shape)}; they are a list of integers, one a rank")
+            f"hvd: splits of {splits.dtype} and shape {list(splits.shape)}; they are a list of integers, one a rank")
     return splits.tolist()
 
 
@@ -267,12 +279,12 @@ def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: Re
     they do not divide evenly. The same shape on all ranks. The factors: as of allreduce_async()."""
     source = dense(tensor)
     rows, row_size = rows_of(source, "reducescatter")
-    result = empty_rows(source, share_of_rows(rows, process_set.rank(), process_set.size()))
     stream = stream_of(source)
+    call = options(stream, name, process_set, prescale_factor, postscale_factor)
+    result = empty_rows(source, share_of_rows(rows, process_set.rank(), process_set.size()))
     with device_of(source):
-        number = _collectives.reducescatter(
-            source.data_ptr(), rows, row_size, data_type(source), op, result.data_ptr(),
-            options(stream, name, process_set, prescale_factor, postscale_factor))
+        number = _collectives.reducescatter(source.data_ptr(), rows, row_size, data_type(source), op,
+                                            result.data_ptr(), call)
     return Handle(number, Output(result, result, stream), source)
 
 
@@ -280,11 +292,8 @@ def grouped_reducescatter_async(tensors: Sequence[torch.Tensor], name: Optional[
                                 process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                                 postscale_factor: float = 1.0) -> HandleGroup[list[torch.Tensor]]:
     """reducescatter_async() of each tensor. All on one device."""
-    one_device(tensors, "a grouped reducescatter")
-    for tensor in tensors:  # before any is on its way
-        rows_of(tensor, "reducescatter")
-        data_type(tensor)
+    sources = _checked_rows(tensors, "reducescatter")
     handles = [reducescatter_async(tensor, _name_of_part(name, index), op, process_set, prescale_factor,
                                    postscale_factor)
-               for index, tensor in enumerate(tensors)]
+               for index, tensor in enumerate(sources)]
     return HandleGroup(handles, list)

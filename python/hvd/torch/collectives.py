@@ -28,7 +28,7 @@ def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Option
     op = op_of(op, average)
     if compression is not None:
         tensor, context = compression.compress(tensor)
-    if isinstance(tensor, torch.Tensor) and autograd.is_followed((tensor,)):
+    if autograd.is_followed((tensor,)):
         result = autograd.Allreduce.apply(tensor, name, op, prescale_factor, postscale_factor, process_set)
     else:
         result = allreduce_async(tensor, None, name, op, prescale_factor, postscale_factor, process_set).wait()
@@ -80,7 +80,7 @@ def grouped_allreduce_(tensors: Sequence[torch.Tensor], average: Optional[bool] 
 def allgather(tensor: torch.Tensor, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """allgather_async(), waited for. Differentiable."""
-    if isinstance(tensor, torch.Tensor) and autograd.is_followed((tensor,)):
+    if autograd.is_followed((tensor,)):
         return autograd.Allgather.apply(tensor, name, process_set)
     return allgather_async(tensor, name, process_set).wait()
 
@@ -96,7 +96,7 @@ def grouped_allgather(tensors: Sequence[torch.Tensor], name: Optional[str] = Non
 def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """broadcast_async(), waited for. Differentiable."""
-    if isinstance(tensor, torch.Tensor) and autograd.is_followed((tensor,)):
+    if autograd.is_followed((tensor,)):
         return autograd.Broadcast.apply(tensor, root_rank, name, process_set)
     return broadcast_async(tensor, root_rank, name, process_set).wait()
 
@@ -110,7 +110,7 @@ def broadcast_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
 def alltoall(tensor: torch.Tensor, splits: Optional[Splits] = None, name: Optional[str] = None,
              process_set: ProcessSet = global_process_set) -> Union[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
     """alltoall_async(), waited for: the output; with `splits`, (output, received_splits). Differentiable."""
-    if isinstance(tensor, torch.Tensor) and autograd.is_followed((tensor,)):
+    if autograd.is_followed((tensor,)):
         output, received = autograd.Alltoall.apply(tensor, splits, name, process_set)
     else:
         output, received = alltoall_async(tensor, splits, name, process_set).wait()
@@ -123,7 +123,7 @@ def reducescatter(tensor: torch.Tensor, name: Optional[str] = None, compression:
     """reducescatter_async(), waited for. Differentiable for Average and Sum."""
     if compression is not None:
         tensor, context = compression.compress(tensor)
-    if isinstance(tensor, torch.Tensor) and autograd.is_followed((tensor,)):
+    if autograd.is_followed((tensor,)):
         result = autograd.Reducescatter.apply(tensor, name, op, process_set, prescale_factor, postscale_factor)
     else:
         result = reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor).wait()

@@ -50,8 +50,8 @@ def refuse_leaf(tensor: torch.Tensor) -> None:
     """RuntimeError where autograd would not know of a change in place, as for torch's own operations."""
     if tensor.requires_grad and tensor.is_leaf and torch.is_grad_enabled():
         raise RuntimeError(
-            "hvd: a reduction in place of a leaf tensor that requires grad, which autograd cannot follow; call it under "
-            "torch.no_grad(), or on tensor.data")
+            "hvd: a reduction in place of a leaf tensor that requires grad, which autograd cannot follow; call it "
+            "under torch.no_grad(), or on tensor.data")
 
 
 def one_device(tensors: Sequence[torch.Tensor], what: str) -> None:

@@ -1,0 +1,22 @@
+"""Rank 1 dies, while the others wait for it in hvd.torch: each prints what it was told."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import torch
+
+import hvd
+import hvd.torch as hvt
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # hvdrun's: the others end by themselves, with what they have to say
+hvt.init()
+if hvt.rank() == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+for call in (lambda: hvt.allreduce_(torch.ones(2), name="gradients"), lambda: hvt.allgather(torch.ones(2)),
+             hvt.barrier):
+    try:
+        call()
+    except hvd.errors.PeerError as error:
+        print("told:", "rank 1" in str(error), flush=True)

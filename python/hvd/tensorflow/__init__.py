@@ -1,0 +1,54 @@
+"""hvd for TensorFlow, with the names of horovod.tensorflow.
+
+    import hvd.tensorflow as hvd
+    hvd.init()
+    tape = hvd.DistributedGradientTape(tape)
+
+The collectives work eagerly and in a tf.function, on host memory: tensors of a GPU are copied to it and back. XLA
+compiles none of them. See docs/tensorflow.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _framework  # noqa: F401 (first: says when there is no TensorFlow)
+from .. import errors
+from .._retired import refuse_elastic
+from ..errors import Error
+from ..job import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_rank, local_size, rank, shutdown,
+                   size)
+from ..process_sets import (ProcessSet, add_process_set, get_process_set_ids_and_ranks, global_process_set,
+                            process_set_ids, remove_process_set)
+from ..types import Adasum, Average, Max, Min, Product, ReduceOp, Sum
+from .basics import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
+                     mpi_threads_supported, nccl_built, rocm_built, start_timeline, stop_timeline)
+from .collectives import (allgather, allreduce, alltoall, barrier, broadcast, broadcast_, grouped_allgather,
+                          grouped_allreduce, grouped_reducescatter, join, reducescatter)
+from .compression import Compression
+from .functions import (BroadcastGlobalVariablesHook, allgather_object, broadcast_global_variables, broadcast_object,
+                        broadcast_object_fn, broadcast_variables, local_rank_op, local_size_op,
+                        process_set_included_op, rank_op, size_op)
+from .gradients import DistributedGradientTape, PartialDistributedGradientTape
+from .optimizer import DistributedOptimizer
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SyncBatchNormalization":  # imports Keras, which takes seconds
+        from .sync_batch_norm import SyncBatchNormalization
+        return SyncBatchNormalization
+    refuse_elastic(__name__, name)
+
+
+__all__ = [
+    "Adasum", "Average", "BroadcastGlobalVariablesHook", "Compression", "DistributedGradientTape",
+    "DistributedOptimizer", "Error", "Max", "Min", "PartialDistributedGradientTape", "ProcessSet", "Product", "ReduceOp",
+    "Sum", "SyncBatchNormalization", "add_process_set", "allgather", "allgather_object", "allreduce", "alltoall",
+    "barrier", "broadcast", "broadcast_", "broadcast_global_variables", "broadcast_object", "broadcast_object_fn",
+    "broadcast_variables", "ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built", "errors",
+    "get_process_set_ids_and_ranks", "global_process_set", "gloo_built", "gloo_enabled", "grouped_allgather",
+    "grouped_allreduce", "grouped_reducescatter", "init", "is_homogeneous", "is_initialized", "join", "local_rank",
+    "local_rank_op", "local_size", "local_size_op", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built",
+    "process_set_ids", "process_set_included_op", "rank", "rank_op", "reducescatter", "remove_process_set",
+    "rocm_built", "shutdown", "size", "size_op", "start_timeline", "stop_timeline",
+]

@@ -1,0 +1,228 @@
+"""Collectives as TensorFlow runs them: at once in eager mode, as operations in a graph.
+
+Without an operation compiled against TensorFlow, a graph can only call Python. A Python function that waits would hold
+a thread of TensorFlow's pool, and ranks that come to their collectives in different orders could fill the pool with such
+waits. So a call is three operations, none of which holds a thread while the ranks work:
+
+    submit   (Python) gives all collectives of the call to libhvd and returns a number
+    dequeue  (TensorFlow's own, from a queue) ends when a thread of this module has put the number into the queue, which
+             it does when the collectives are done
+    finish   (Python) takes the results, or raises the error
+
+They are exempt from the program order that tf.function gives to what has side effects: a collective waits for its
+inputs and for nothing else. Arrays are those of TensorFlow's own memory, on the host; tensors of a GPU are copied there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from tensorflow.python.ops import control_flow_util
+
+from .. import errors
+from .._collectives import Handle
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One collective: its tensors, what comes out, and how it is submitted."""
+
+    inputs: Sequence[tf.Tensor]
+    outputs: Sequence[tf.TensorSpec]
+    submit: Callable[[list[Array]], Handle[list[Array]]]
+
+
+def run(requests: Sequence[Request]) -> list[list[tf.Tensor]]:
+    """Submits all, then waits for all; each one's outputs. Errors: those of hvd.errors; in a graph TensorFlow's, with
+    the text of these."""
+    if not requests:
+        return []
+    if tf.executing_eagerly():
+        handles = [request.submit([np.asarray(tensor) for tensor in request.inputs]) for request in requests]
+        return [[tf.convert_to_tensor(array) for array in arrays] for arrays in _wait_for_all(handles)]
+    return _in_graph(requests)
+
+
+def in_function() -> bool:
+    """Whether a graph is made in a program that is eager otherwise: in a tf.function, not for a Session."""
+    return not tf.executing_eagerly() and tf.compat.v1.executing_eagerly_outside_functions()
+
+
+def refuse_xla() -> None:
+    """UnsupportedError where a graph is made for XLA, which compiles no call of Python."""
+    if not tf.executing_eagerly() and control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
+        raise errors.UnsupportedError(
+            "hvd: XLA cannot compile a collective: take away tf.function(jit_compile=True); with Keras, "
+            "model.compile(..., jit_compile=False), or give model.fit() a callback of hvd, which sees to it")
+
+
+def _wait_for_all(handles: Sequence[Handle[list[Array]]]) -> list[list[Array]]:
+    """Also after one has failed: the buffers of the others are theirs until they are done."""
+    results: list[list[Array]] = []
+    failure: Optional[BaseException] = None
+    for handle in handles:
+        try:
+            results.append(handle.wait())
+        except errors.Error as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return results
+
+
+def _in_graph(requests: Sequence[Request]) -> list[list[tf.Tensor]]:
+    refuse_xla()
+    inputs = [tensor for request in requests for tensor in request.inputs]
+    specs = [spec for request in requests for spec in request.outputs]
+    site = _Site([(len(request.inputs), request.submit) for request in requests])
+    with tf.device("/CPU:0"):
+        flat = site.operations(inputs, [spec.dtype for spec in specs])
+    for tensor, spec in zip(flat, specs):
+        tensor.set_shape(spec.shape)
+    tensors = iter(flat)
+    return [list(itertools.islice(tensors, len(request.outputs))) for request in requests]
+
+
+@dataclass
+class _Run:
+    """A call of a site that is on its way."""
+
+    handles: list[Handle[list[Array]]]
+    done: threading.Event = field(default_factory=threading.Event)
+    arrays: list[Array] = field(default_factory=list)
+    failure: Optional[BaseException] = None
+
+
+class _Site:
+    """A place in a graph where collectives are called. The graph keeps it."""
+
+    def __init__(self, submits: Sequence[tuple[int, Callable[[list[Array]], Handle[list[Array]]]]]) -> None:
+        self._submits = submits
+        self._runs: dict[int, _Run] = {}
+        self._queue: Any = None
+
+    def operations(self, inputs: list[tf.Tensor], types: list[tf.DType]) -> list[tf.Tensor]:
+        if not in_function():
+            return _results(tf.numpy_function(self._at_once, inputs, types))
+        with tf.init_scope(), tf.device("/CPU:0"):
+            self._queue = tf.queue.FIFOQueue(1024, [tf.int64], [()])
+        number = _unordered(tf.numpy_function(self._submit, inputs, tf.int64))
+        number.set_shape(())
+        with tf.control_dependencies([number]):
+            done = _unordered(self._queue.dequeue())
+        return _results(tf.numpy_function(self._finish, [number, done], types))
+
+    def _handles(self, arrays: Sequence[Any]) -> list[Handle[list[Array]]]:
+        own = iter(arrays)
+        return [submit([np.asarray(array) for array in itertools.islice(own, count)])
+                for count, submit in self._submits]
+
+    def _at_once(self, *arrays: Any) -> list[Array]:
+        # For a Session, whose devices have no queue that a thread of ours could reach.
+        return _flat(_wait_for_all(self._handles(arrays)))
+
+    def _submit(self, *arrays: Any) -> np.int64:
+        run = _Run(self._handles(arrays))
+        number = next(_numbers)
+        self._runs[number] = run
+        _waiters.run(lambda: self._wait(run, number))
+        return np.int64(number)
+
+    def _wait(self, run: _Run, number: int) -> None:
+        try:
+            run.arrays = _flat(_wait_for_all(run.handles))
+        except BaseException as failure:  # for the thread that finishes
+            run.failure = failure
+        run.done.set()
+        with tf.device("/CPU:0"):
+            self._queue.enqueue(tf.constant(number, tf.int64))
+
+    def _finish(self, number: np.int64, _done: np.int64) -> list[Array]:
+        run = self._runs.pop(int(number))
+        # It is done, but where an earlier run was abandoned for another operation's error: its number came first.
+        run.done.wait()
+        if run.failure is not None:
+            raise run.failure
+        return run.arrays
+
+
+_numbers = itertools.count(1)
+
+
+def _flat(arrays: list[list[Array]]) -> list[Array]:
+    return [array for entry in arrays for array in entry]
+
+
+def _unordered(tensor: tf.Tensor) -> tf.Tensor:
+    """Takes its operation out of the program order of a tf.function; it is still carried out."""
+    manager = tensor.graph.experimental_acd_manager
+    if manager is not None:
+        manager.run_independently(tensor.op)
+    return tensor
+
+
+def _results(tensors: Any) -> list[tf.Tensor]:
+    tensors = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+    _unordered(tensors[0])
+    return tensors
+
+
+class _Waiters:
+    """Threads that wait for what graphs have submitted, one each, kept for the next."""
+
+    def __init__(self) -> None:
+        self._tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle = 0
+
+    def run(self, task: Callable[[], None]) -> None:
+        with self._lock:
+            start = self._idle == 0
+            if not start:
+                self._idle -= 1
+        self._tasks.put(task)
+        if start:
+            threading.Thread(target=self._work, name="hvd-wait", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            self._tasks.get()()
+            with self._lock:
+                self._idle += 1
+
+
+_waiters = _Waiters()
+
+
+def name_of(name: Optional[str], kind: str, tensor: Any, ignore_name_scope: bool = False) -> Optional[str]:
+    """What the ranks find a call by. Eager: `name`. In a graph, which may come to its calls in any order, every call has
+    one: `name`, or one made from the tensor's, in the name scope, numbered where the graph has it already."""
+    if tf.executing_eagerly():
+        return name
+    graph = tf.compat.v1.get_default_graph()
+    base = name or f"{kind}.{getattr(tensor, 'name', None) or 'value'}"
+    if ignore_name_scope:
+        with graph.name_scope(None):
+            return graph.unique_name(f"hvd/{base}")
+    return graph.unique_name(f"hvd/{base}")
+
+
+def empty_aligned(shape: Sequence[int], kind: np.dtype) -> Array:
+    """A new array at an address that TensorFlow takes as a tensor's without copying."""
+    size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % _ALIGNMENT
+    return memory[begin : begin + size].view(kind).reshape(shape)
+
+
+_ALIGNMENT = 64

@@ -1,0 +1,10 @@
+"""Says in one line that TensorFlow is missing. Imported first."""
+
+from __future__ import annotations
+
+try:
+    import tensorflow  # noqa: F401
+except ModuleNotFoundError as missing:
+    if missing.name != "tensorflow":
+        raise
+    raise ImportError("hvd.tensorflow needs TensorFlow: pip install tensorflow") from None

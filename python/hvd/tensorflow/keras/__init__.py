@@ -1,0 +1,94 @@
+"""hvd for Keras on TensorFlow, with the names of horovod.tensorflow.keras.
+
+    import hvd.tensorflow.keras as hvd
+    hvd.init()
+    model.compile(optimizer=hvd.DistributedOptimizer(optimizer), ...)
+    model.fit(..., callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+
+With Keras 3 and Keras 2. See docs/tensorflow.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import hvd.tensorflow as _hvd
+from hvd._retired import refuse_elastic
+from hvd.tensorflow import (Adasum, Average, Compression, Error, Max, Min, ProcessSet, Product, ReduceOp, Sum,
+                            add_process_set, allgather_object, barrier, broadcast_global_variables, broadcast_object,
+                            broadcast_variables, ccl_built, cross_rank, cross_size, cuda_built, ddl_built, errors,
+                            get_process_set_ids_and_ranks, global_process_set, gloo_built, gloo_enabled, init,
+                            is_homogeneous, is_initialized, join, local_rank, local_size, mpi_built, mpi_enabled,
+                            mpi_threads_supported, nccl_built, process_set_ids, rank, remove_process_set, rocm_built,
+                            shutdown, size, start_timeline, stop_timeline)
+from hvd.tensorflow.gradients import Groups
+from hvd.tensorflow.sync_batch_norm import SyncBatchNormalization
+
+from . import callbacks
+from .saving import load_model
+
+
+def DistributedOptimizer(optimizer: Any, name: Optional[str] = None, device_dense: str = "", device_sparse: str = "",
+                         compression: Any = Compression.none, sparse_as_dense: bool = False,
+                         gradient_predivide_factor: float = 1.0, op: ReduceOp = Average,
+                         backward_passes_per_step: int = 1, average_aggregated_gradients: bool = False,
+                         num_groups: int = 0, groups: Groups = None, process_set: ProcessSet = global_process_set,
+                         scale_local_gradients: bool = True) -> Any:
+    """The optimizer itself, which from now on reduces the gradients over the ranks before it applies them. Arguments as
+    of hvd.tensorflow.DistributedOptimizer; op is Average or Sum."""
+    if op not in (Average, Sum):
+        raise ValueError(f"hvd: DistributedOptimizer(op={op!r}): Average and Sum are what gradients can be reduced by")
+    return _hvd.DistributedOptimizer(
+        optimizer, name=name, device_dense=device_dense, device_sparse=device_sparse, compression=compression,
+        sparse_as_dense=sparse_as_dense, backward_passes_per_step=backward_passes_per_step, op=op,
+        gradient_predivide_factor=gradient_predivide_factor,
+        average_aggregated_gradients=average_aggregated_gradients, num_groups=num_groups, groups=groups,
+        process_set=process_set, scale_local_gradients=scale_local_gradients)
+
+
+def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Any = None, **kwargs: Any) -> Any:
+    """DistributedOptimizer() that leaves the gradients of `local_layers` (one Keras layer or several) alone."""
+    variables = _hvd.gradients.layers_variables(local_layers)
+    optimizer = DistributedOptimizer(optimizer, *args, **kwargs)
+    for variable in variables:
+        optimizer.register_local_var(variable)
+    return optimizer
+
+
+def allreduce(value: Any, name: Optional[str] = None, average: Optional[bool] = None, prescale_factor: float = 1.0,
+              postscale_factor: float = 1.0, op: Optional[ReduceOp] = None,
+              compression: Any = Compression.none) -> Any:
+    """The ranks' values (numbers, arrays, tensors) reduced; a tensor."""
+    return _hvd.allreduce(value, average=average, compression=compression, op=op, prescale_factor=prescale_factor,
+                          postscale_factor=postscale_factor, name=name)
+
+
+def allgather(value: Any, name: Optional[str] = None) -> Any:
+    """The rows of all ranks."""
+    return _hvd.allgather(value, name)
+
+
+def broadcast(value: Any, root_rank: int, name: Optional[str] = None) -> Any:
+    """The value of `root_rank`."""
+    return _hvd.broadcast(value, root_rank, name)
+
+
+def reducescatter(value: Any, name: Optional[str] = None, op: ReduceOp = Average) -> Any:
+    """This rank's rows of the values reduced."""
+    return _hvd.reducescatter(value, name=name, op=op)
+
+
+def __getattr__(name: str) -> Any:
+    refuse_elastic(__name__, name)
+
+
+__all__ = [
+    "Adasum", "Average", "Compression", "DistributedOptimizer", "Error", "Max", "Min", "PartialDistributedOptimizer",
+    "ProcessSet", "Product", "ReduceOp", "Sum", "SyncBatchNormalization", "add_process_set", "allgather",
+    "allgather_object", "allreduce", "barrier", "broadcast", "broadcast_global_variables", "broadcast_object",
+    "broadcast_variables", "callbacks", "ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built", "errors",
+    "get_process_set_ids_and_ranks", "global_process_set", "gloo_built", "gloo_enabled", "init", "is_homogeneous",
+    "is_initialized", "join", "load_model", "local_rank", "local_size", "mpi_built", "mpi_enabled",
+    "mpi_threads_supported", "nccl_built", "process_set_ids", "rank", "reducescatter", "remove_process_set",
+    "rocm_built", "shutdown", "size", "start_timeline", "stop_timeline",
+]

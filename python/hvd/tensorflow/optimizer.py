@@ -1,0 +1,218 @@
+"""DistributedOptimizer: an optimizer of Keras or of TensorFlow 1, turned into one that reduces its gradients.
+
+The optimizer itself is changed, as `optimizer.__class__` becomes a subclass of its class, of the same name. It keeps its
+variables and settings, is saved as what it was, and loads without hvd.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from .. import errors
+from ..process_sets import ProcessSet, global_process_set
+from ..types import Average, ReduceOp
+from .collectives import Gradient, check_device
+from .compression import Compression
+from .gradients import Groups, Reduction, groups_of, key_of, layers_variables
+
+_STATE = "_hvd_state"  # in the optimizer's __dict__, where Keras does not take it for something to save
+
+
+class _Passes:
+    """Gradients added up over several backward passes."""
+
+    def __init__(self, passes: int, average: bool) -> None:
+        self._passes = passes
+        self._average = average
+        self._sums: list[tf.Variable] = []
+        self._counter: Optional[tf.Variable] = None
+
+    def add(self, gradients: Sequence[Gradient], then: Callable[[list[Gradient]], None],
+            otherwise: Callable[[], None]) -> None:
+        """Every `passes` times then(the sums, or averages), else otherwise()."""
+        dense = [gradient for gradient in gradients if gradient is not None]
+        if any(isinstance(gradient, tf.IndexedSlices) for gradient in dense):
+            raise ValueError("hvd: backward_passes_per_step > 1 adds up dense gradients only: sparse_as_dense=True")
+        self._build(dense)
+        assert self._counter is not None
+        for total, gradient in zip(self._sums, dense):
+            total.assign_add(gradient)
+        self._counter.assign_add(1)
+
+        def step() -> tf.Tensor:
+            sums = iter(total / self._passes if self._average else total.read_value() for total in self._sums)
+            then([None if gradient is None else next(sums) for gradient in gradients])
+            for total in self._sums:
+                total.assign(tf.zeros_like(total))
+            self._counter.assign(0)
+            return tf.constant(True)
+
+        def skip() -> tf.Tensor:
+            otherwise()
+            return tf.constant(False)
+
+        tf.cond(self._counter >= self._passes, step, skip)
+
+    def _build(self, gradients: Sequence[tf.Tensor]) -> None:
+        if self._counter is not None:
+            if len(gradients) != len(self._sums):
+                raise ValueError("hvd: backward_passes_per_step > 1 needs gradients of the same variables in every pass")
+            return
+        with tf.init_scope():
+            self._counter = tf.Variable(0, trainable=False, dtype=tf.int32)
+            self._sums = [tf.Variable(tf.zeros(gradient.shape, gradient.dtype), trainable=False)
+                          for gradient in gradients]
+
+
+class _State:
+    """What hvd keeps for one optimizer."""
+
+    def __init__(self, reduction: Reduction, passes: Optional[_Passes]) -> None:
+        self.reduction = reduction
+        self.passes = passes
+        self.checked = False
+
+    def apply(self, optimizer: Any, gradients: Sequence[Gradient], variables: list[Any],
+              apply: Callable[[list[Gradient]], Any]) -> Any:
+        """apply(the reduced gradients), or, between steps, only counts the iteration."""
+        if not self.checked:
+            _refuse_inside_loss_scaling(optimizer)
+            self.checked = True
+        if self.passes is None:
+            return apply(self.reduction.reduce(gradients, variables))
+        if self.reduction.sparse_as_dense:
+            gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
+        with tf.init_scope():
+            iterations = optimizer.iterations
+        self.passes.add(gradients, lambda sums: apply(self.reduction.reduce(sums, variables)),
+                        lambda: iterations.assign_add(1))
+        return iterations
+
+
+def _refuse_inside_loss_scaling(optimizer: Any) -> None:
+    """A LossScaleOptimizer around this one leaves out steps that overflow on its rank, and the others would wait."""
+    frame: Optional[types.FrameType] = sys._getframe(1)
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if getattr(owner, "inner_optimizer", None) is optimizer and "LossScaleOptimizer" in type(owner).__name__:
+            raise errors.UnsupportedError(
+                "hvd: a LossScaleOptimizer around a DistributedOptimizer leaves out steps on single ranks; wrap it the "
+                "other way round: hvd.DistributedOptimizer(keras.optimizers.LossScaleOptimizer(optimizer)) "
+                "(Keras makes the outer one for the policy mixed_float16)")
+        frame = frame.f_back
+
+
+def is_distributed(optimizer: Any) -> bool:
+    return optimizer is not None and hasattr(type(optimizer), "_hvd_new_state")
+
+
+def _state(optimizer: Any) -> _State:
+    state = vars(optimizer).get(_STATE)
+    if state is None:
+        state = vars(optimizer)[_STATE] = type(optimizer)._hvd_new_state()
+    return state
+
+
+def _register_local_var(self: Any, variable: Any) -> None:
+    """The gradient of this variable is not reduced."""
+    _state(self).reduction.local.add(key_of(variable))
+
+
+def _of_keras_3(base: type) -> dict[str, Any]:
+    def apply(self: Any, grads: Sequence[Gradient], trainable_variables: Any = None) -> Any:
+        if trainable_variables is None and not self.built:
+            return base.apply(self, grads)  # says that it is not built
+        variables = list(self._trainable_variables if trainable_variables is None else trainable_variables)
+        if not self.built:
+            self.build(variables)
+        return _state(self).apply(self, list(grads), variables,
+                                  lambda reduced: base.apply(self, reduced, variables))
+
+    return {"apply": apply}
+
+
+def _of_keras_2(base: type) -> dict[str, Any]:
+    def apply_gradients(self: Any, grads_and_vars: Any, name: Optional[str] = None, **kwargs: Any) -> Any:
+        gradients, variables = zip(*pairs) if (pairs := list(grads_and_vars)) else ((), ())
+        return _state(self).apply(
+            self, list(gradients), list(variables),
+            lambda reduced: base.apply_gradients(self, list(zip(reduced, variables)), name=name, **kwargs))
+
+    return {"apply_gradients": apply_gradients}
+
+
+def _of_tensorflow_1(base: type) -> dict[str, Any]:
+    def compute_gradients(self: Any, *args: Any, **kwargs: Any) -> list[tuple[Gradient, Any]]:
+        gradients, variables = zip(*base.compute_gradients(self, *args, **kwargs))
+        return list(zip(_state(self).reduction.reduce(gradients, variables), variables))
+
+    return {"compute_gradients": compute_gradients}
+
+
+def _methods(base: type) -> dict[str, Any]:
+    if issubclass(base, tf.compat.v1.train.Optimizer):
+        return _of_tensorflow_1(base)
+    if hasattr(base, "stateless_apply"):
+        return _of_keras_3(base)
+    if hasattr(base, "apply_gradients"):
+        return _of_keras_2(base)
+    raise TypeError(f"hvd: DistributedOptimizer() of a {base.__name__}, which is no optimizer of Keras or TensorFlow")
+
+
+def distribute(optimizer: Any, new_state: Callable[[], _State]) -> Any:
+    """Makes it distributed, and returns it."""
+    base = type(optimizer)
+    if is_distributed(optimizer):
+        raise ValueError(f"hvd: this {base.__name__} is a DistributedOptimizer already")
+    methods = _methods(base)
+    body = {**methods, "_hvd_new_state": staticmethod(new_state), "register_local_var": _register_local_var,
+            "__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__}
+    optimizer.__class__ = types.new_class(base.__name__, (base,), {}, lambda space: space.update(body))
+    return optimizer
+
+
+def DistributedOptimizer(optimizer: Any, name: Optional[str] = None, use_locking: bool = False, device_dense: str = "",
+                         device_sparse: str = "", compression: Any = Compression.none, sparse_as_dense: bool = False,
+                         backward_passes_per_step: int = 1, op: ReduceOp = Average,
+                         gradient_predivide_factor: float = 1.0, average_aggregated_gradients: bool = False,
+                         num_groups: int = 0, groups: Groups = None, process_set: ProcessSet = global_process_set,
+                         scale_local_gradients: bool = True) -> Any:
+    """The optimizer (of Keras, or tf.compat.v1.train.Optimizer) itself, which from now on reduces the gradients over the
+    ranks before it applies them.
+
+    backward_passes_per_step: so many passes are added up (average_aggregated_gradients: averaged) on the rank before
+    they are reduced and applied; Keras only. groups: a number of groups, or lists of variables; the gradients of a group
+    are reduced as one. gradient_predivide_factor: the gradients are divided by it before the sum and the rest of the
+    average comes after it. process_set: ranks outside of it apply their own gradients. use_locking changes nothing.
+    """
+    check_device(device_dense, "device_dense")
+    check_device(device_sparse, "device_sparse")
+    if backward_passes_per_step < 1:
+        raise ValueError(f"hvd: backward_passes_per_step={backward_passes_per_step}; it is at least 1")
+    if backward_passes_per_step > 1 and isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        raise errors.UnsupportedError("hvd: backward_passes_per_step > 1 with an optimizer of TensorFlow 1")
+    base_name = name or f"Distributed{type(optimizer).__name__}"
+    groups = groups_of(groups, num_groups)
+
+    def new_state() -> _State:
+        reduction = Reduction(base_name, ReduceOp(op), compression, sparse_as_dense, gradient_predivide_factor, groups,
+                              process_set, scale_local_gradients)
+        passes = _Passes(backward_passes_per_step, average_aggregated_gradients)
+        return _State(reduction, passes if backward_passes_per_step > 1 else None)
+
+    new_state()  # says what is wrong now, and not in the first step
+    return distribute(optimizer, new_state)
+
+
+def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Any = None, **kwargs: Any) -> Any:
+    """DistributedOptimizer() that leaves the gradients of `local_layers` (one Keras layer or several) alone."""
+    variables = layers_variables(local_layers)
+    optimizer = DistributedOptimizer(optimizer, *args, **kwargs)
+    for variable in variables:
+        optimizer.register_local_var(variable)
+    return optimizer

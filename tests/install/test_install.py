@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import BUILD, Sandbox
+from harness import BUILD, PYTHON, Sandbox
 
 PROGRAM = """\
 #include <cstdio>
@@ -90,6 +90,16 @@ def test_the_templates_are_installed_and_found_where_they_stand(prefix: Path, sa
     assert len(listed) == 5 and all(f" {prefix}/share/hvdrun/templates/" in line for line in listed), listed
     script = sandbox.run("sbatch", "-np", 1, "--gpus-per-node", 0, "--", "true", tool=prefix / "bin/hvdrun").expect(0)
     assert script.out_lines[-1] == f"exec '{prefix}/bin/hvdrun' -np 1 -- true", script
+
+
+def test_the_python_package_finds_the_library_wherever_the_tree_is_put(prefix: Path, sandbox: Sandbox) -> None:
+    moved = sandbox.files / "elsewhere"
+    run("cp", "-a", prefix, moved)
+    [library] = moved.rglob("libhvd.so.0")
+    code = "import hvd, os.path; from hvd import _library; hvd.init(); print(os.path.realpath(_library.path))"
+    done = sandbox.run("-np", 2, "--label", "none", PYTHON, "-B", "-c", code, tool=moved / "bin/hvdrun",
+                       env={"PYTHONPATH": str(moved / "share/hvd/python")}).expect(0)
+    assert done.out_lines == [str(library.resolve())] * 2
 
 
 def test_the_manual_page_is_installed_and_tells_every_option(prefix: Path) -> None:

@@ -1,0 +1,133 @@
+"""What `pip install .` leaves is complete, works from its own folder, and goes again.
+
+pip fetches the build's one requirement, scikit-build-core, from the package index; cmake and ninja are Debian's. The
+wheel is built in build-wheel/, which stays, as build/ does: what has not changed is not compiled again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from harness import BUILD, PYTHON, TOP, Done, Sandbox
+
+pytestmark = pytest.mark.xdist_group("python install")
+
+BUILD_FOLDER = TOP / "build-wheel"
+
+SUM_OF_RANKS = """\
+import sys
+import hvd, hvd.numpy, numpy
+hvd.init()
+total = hvd.numpy.allreduce(numpy.arange(3.0) + hvd.rank(), op=hvd.Sum)
+assert total.tolist() == [1.0, 3.0, 5.0], total
+assert hvd.__file__.startswith(sys.prefix), hvd.__file__
+print(hvd.rank(), "of", hvd.size())
+"""
+
+
+def run(*words: object, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run([str(word) for word in words], env={**os.environ, **(env or {})}, capture_output=True,
+                          text=True, timeout=1800)
+    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def cached(name: str) -> str:
+    """A value of the build under test."""
+    [line] = re.findall(rf"^{name}:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.MULTILINE)
+    return line
+
+
+@pytest.fixture(scope="module")
+def pip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pip with what the build needs."""
+    place = tmp_path_factory.mktemp("tools") / "venv"
+    run(PYTHON, "-m", "venv", place)
+    run(place / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "scikit-build-core>=0.11")
+    return place / "bin/pip"
+
+
+@pytest.fixture(scope="module")
+def wheel(pip: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("wheel")
+    # With the compilers and warnings of the build under test, ccache has most of it.
+    options = {"build-dir": BUILD_FOLDER, "cmake.define.HVD_WERROR": cached("HVD_WERROR")}
+    compilers = {"CC": cached("CMAKE_C_COMPILER"), "CXX": cached("CMAKE_CXX_COMPILER"),
+                 "CCACHE_BASEDIR": os.environ.get("CCACHE_BASEDIR", str(TOP)), "CCACHE_NOHASHDIR": "1",
+                 "PATH": "/usr/bin:/bin"}
+    BUILD_FOLDER.mkdir(exist_ok=True)
+    with open(BUILD_FOLDER / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run("nice", "-n", "10", pip, "wheel", "--disable-pip-version-check", "--no-index", "--no-deps",
+            "--no-build-isolation", *(f"--config-settings={key}={value}" for key, value in options.items()),
+            "--wheel-dir", place, TOP, env=compilers)
+    [file] = place.iterdir()
+    return file
+
+
+def new_environment(place: Path) -> Path:
+    """A virtual environment that sees Debian's numpy."""
+    run(PYTHON, "-m", "venv", "--without-pip", "--system-site-packages", place)
+    return place
+
+
+def install(pip: Path, wheel: Path, environment: Path) -> None:
+    run(pip, "--python", environment / "bin/python", "install", "--disable-pip-version-check", "--no-index",
+        "--no-compile", wheel)
+
+
+@pytest.fixture(scope="module")
+def environment(pip: Path, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = new_environment(tmp_path_factory.mktemp("with space") / "venv")
+    install(pip, wheel, place)
+    return place
+
+
+def run_inside(sandbox: Sandbox, environment: Path, *words: object) -> Done:
+    """With nothing on PATH but the environment's programs."""
+    return sandbox.run(f"PATH={environment}/bin", *words, tool="/usr/bin/env").expect(0)
+
+
+def test_one_wheel_is_for_every_python_3_and_has_all(wheel: Path) -> None:
+    assert re.fullmatch(r"hvd-[0-9.]+-py3-none-linux_\w+\.whl", wheel.name)
+    names = zipfile.ZipFile(wheel).namelist()
+    sources = {f"hvd/{path.relative_to(TOP / 'python/hvd')}" for path in (TOP / "python/hvd").rglob("*.py")}
+    assert sources | {"hvd/py.typed", "hvd/lib/libhvd.so.0", "hvd/lib/libhvd_mpi.so"} == {
+        name for name in names if name.startswith("hvd/")}
+    assert [name for name in names if name.endswith(".data/scripts/hvdrun")]
+
+
+def test_the_wheel_says_what_it_is(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    [file] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+    fields = archive.read(file).decode().split("\n\n")[0].splitlines()
+    [version] = re.findall(r"project\(hvdrun VERSION ([0-9.]+)", (TOP / "CMakeLists.txt").read_text())
+    assert {"Name: hvd", f"Version: {version}", "License-Expression: Apache-2.0", "Requires-Python: >=3.9"} <= set(fields)
+    assert not [field for field in fields if field.startswith("Requires-Dist")], "hvd needs no other package"
+
+
+def test_ranks_run_with_what_the_environment_has(environment: Path, sandbox: Sandbox) -> None:
+    done = run_inside(sandbox, environment, "hvdrun", "-np", 2, "--bind-to", "none", "-H", "localhost:2",
+                      "python", "-c", SUM_OF_RANKS)
+    assert sorted(done.out_lines) == ["[0] 0 of 2", "[1] 1 of 2"]
+
+
+def test_hvdrun_finds_its_templates_there(environment: Path, sandbox: Sandbox) -> None:
+    listed = run_inside(sandbox, environment, "hvdrun", "templates").out_lines[1:]
+    assert len(listed) == 5 and all(f" {environment}/share/hvdrun/templates/" in line for line in listed), listed
+
+
+def test_uninstalled_it_leaves_nothing(pip: Path, wheel: Path, tmp_path: Path) -> None:
+    place = new_environment(tmp_path / "venv")
+    before = {path for path in place.rglob("*") if not path.is_dir()}
+    install(pip, wheel, place)
+    assert (place / "bin/hvdrun").exists()
+    run(pip, "--python", place / "bin/python", "uninstall", "--disable-pip-version-check", "--yes", "hvd")
+    assert {path for path in place.rglob("*") if not path.is_dir()} == before

@@ -10,11 +10,11 @@ prints what was found on this machine.
 
 from __future__ import annotations
 
-from . import errors
+from . import _tracebacks, errors
 from ._collectives import Handle
 from .errors import Error
 from .job import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_rank, local_size, node_count,
-                  node_rank, rank, restart_count, shutdown, size, version)
+                  node_rank, rank, report_failure, restart_count, shutdown, size, version)
 from .objects import allgather_object, broadcast_object
 from .process_sets import (ProcessSet, add_process_set, get_process_set_ids_and_ranks, global_process_set,
                            process_set_ids, remove_process_set)
@@ -22,10 +22,12 @@ from .types import Adasum, Average, DataType, Max, Min, Product, ReduceOp, Sum
 
 __version__ = version()
 
+_tracebacks.install(report_failure)
+
 __all__ = [
     "Adasum", "Average", "DataType", "Error", "Handle", "Max", "Min", "ProcessSet", "Product", "ReduceOp", "Sum",
     "add_process_set", "allgather_object", "broadcast_object", "cross_rank", "cross_size", "errors",
     "get_process_set_ids_and_ranks", "global_process_set", "init", "is_homogeneous", "is_initialized", "local_rank",
-    "local_size", "node_count", "node_rank", "process_set_ids", "rank", "remove_process_set", "restart_count",
-    "shutdown", "size", "version",
+    "local_size", "node_count", "node_rank", "process_set_ids", "rank", "remove_process_set", "report_failure",
+    "restart_count", "shutdown", "size", "version",
 ]

@@ -20,11 +20,12 @@ Result = TypeVar("Result")
 
 
 def options(name: Optional[str], process_set: int, prescale: float = 1.0, postscale: float = 1.0, memory: int = 0,
-            stream: Optional[int] = None) -> Options:
-    """What a call says besides its arguments. `stream`: a cudaStream_t, for device memory."""
+            stream: Optional[int] = None, shape: Optional[Sequence[int]] = None) -> Options:
+    """What a call says besides its arguments. `stream`: a cudaStream_t, for device memory. `shape`: what ranks must
+    agree in; of an allgather or alltoall without the first dimension."""
     # A factor of 0 would stand for 1.
     return Options(OPTIONS_SIZE, None if name is None else name.encode(), prescale or 1e-300, postscale or 1e-300,
-                   process_set, 0, memory, 0, stream)
+                   process_set, 0, memory, 0, stream, None, None, None if shape is None else b"%a" % list(shape))
 
 
 _in_flight: dict[int, "Handle[Any]"] = {}

@@ -37,6 +37,7 @@ class Options(ctypes.Structure):
         ("stream", c_void_p),
         ("allocate", c_void_p),
         ("allocate_context", c_void_p),
+        ("shape", c_char_p),
     ]
 
 
@@ -99,6 +100,7 @@ _FUNCTIONS = {
     "hvd_set_metric": (c_int32, c_char_p, c_double),
     "hvd_notice": (c_int32, POINTER(c_uint32), POINTER(c_uint64)),
     "hvd_time_left": (c_int32, POINTER(c_double)),
+    "hvd_report_failure": (c_int32, c_char_p),
     "hvd_start_timeline": (c_int32, c_char_p),
     "hvd_stop_timeline": (c_int32,),
     "hvd_timeline_begin": (c_int32, c_char_p),

@@ -72,6 +72,12 @@ def _shutdown_at_exit() -> None:
 atexit.register(_shutdown_at_exit)
 
 
+def report_failure(text: str) -> bool:
+    """Tells hvdrun why this rank is about to end (hvd.__init__ does so with the traceback of an uncaught exception).
+    False: nobody listens, the caller prints it. Also before init()."""
+    return lib.hvd_report_failure(text.encode()) == 0
+
+
 def is_initialized() -> bool:
     return lib.hvd_initialized() == 1
 

@@ -83,7 +83,7 @@ def allreduce_async_(tensor: Array, name: Optional[str] = None, op: ReduceOp = A
 def _reduce(array: Array, result: Array, target: Array, name: Optional[str], op: ReduceOp, prescale: float,
             postscale: float, process_set: ProcessSet) -> Handle[Array]:
     number = _collectives.allreduce(array.ctypes.data, result.ctypes.data, array.size, data_type(array), op,
-                                    options(name, id_of(process_set), prescale, postscale))
+                                    options(name, id_of(process_set), prescale, postscale, shape=array.shape))
     return Handle(number, lambda: _put(result, target), array)
 
 
@@ -139,7 +139,7 @@ def broadcast_async_(tensor: Array, root_rank: int, name: Optional[str] = None,
     """In place: the result is `tensor`."""
     array = _input(_in_place(tensor))
     number = _collectives.broadcast(array.ctypes.data, array.size, data_type(array), root_rank,
-                                    options(name, id_of(process_set)))
+                                    options(name, id_of(process_set), shape=array.shape))
     return Handle(number, lambda: _put(array, tensor), array)
 
 
@@ -177,7 +177,8 @@ def allgather_async(tensor: npt.ArrayLike, name: Optional[str] = None,
     rows, row_size = _rows(array, "allgather")
     output = _Rows(array)
     return _collectives.allgather(array.ctypes.data, rows, row_size, data_type(array), output.allocate, None,
-                                  options(name, id_of(process_set)), lambda: output.array, array)
+                                  options(name, id_of(process_set), shape=array.shape[1:]),
+                                  lambda: output.array, array)
 
 
 def allgather(tensor: npt.ArrayLike, name: Optional[str] = None,
@@ -198,7 +199,7 @@ def alltoall_async(tensor: npt.ArrayLike, splits: Optional[npt.ArrayLike] = None
     output = _Rows(array)
     received = (c_size_t * size)()
     return _collectives.alltoall(array.ctypes.data, counts, rows, row_size, data_type(array), output.allocate, received,
-                                 options(name, id_of(process_set)),
+                                 options(name, id_of(process_set), shape=array.shape[1:]),
                                  lambda: (output.array, np.array(received[:], np.int32)), array)
 
 
@@ -219,7 +220,7 @@ def reducescatter_async(tensor: npt.ArrayLike, name: Optional[str] = None, op: R
     result = np.empty((share, *array.shape[1:]), array.dtype)
     number = _collectives.reducescatter(
         array.ctypes.data, rows, row_size, data_type(array), op, result.ctypes.data,
-        options(name, id_of(process_set), prescale_factor, postscale_factor))
+        options(name, id_of(process_set), prescale_factor, postscale_factor, shape=array.shape))
     return Handle(number, lambda: result, array)
 
 

@@ -37,7 +37,7 @@ def allreduce(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale: fl
         array, = arrays
         result = empty_aligned(array.shape, array.dtype)
         number = _collectives.allreduce(array.ctypes.data, result.ctypes.data, array.size, data_type(array), op,
-                                        options(name, id_of(process_set), prescale, postscale))
+                                        options(name, id_of(process_set), prescale, postscale, shape=array.shape))
         return Handle(number, lambda: [result], array)
 
     return Request([tensor], specs_of(tensor), submit)
@@ -72,7 +72,7 @@ def broadcast(tensor: tf.Tensor, root: int, name: Optional[str], process_set: Pr
         result[...] = arrays[0]
         moved = _as_signed(result)
         number = _collectives.broadcast(moved.ctypes.data, moved.size, data_type(moved), root,
-                                        options(name, id_of(process_set)))
+                                        options(name, id_of(process_set), shape=moved.shape))
         return Handle(number, lambda: [result])
 
     return Request([tensor], specs_of(tensor), submit)
@@ -113,7 +113,8 @@ def allgather(tensor: tf.Tensor, name: Optional[str], process_set: ProcessSet) -
         rows_by_rank = (ctypes.c_size_t * size)()
         return _collectives.allgather(
             array.ctypes.data, array.shape[0], _row_size(array), data_type(array), output.allocate, rows_by_rank,
-            options(name, id_of(process_set)), lambda: [output.array, _counts(rows_by_rank)], array)
+            options(name, id_of(process_set), shape=array.shape[1:]),
+            lambda: [output.array, _counts(rows_by_rank)], array)
 
     return Request([tensor], [_any_rows(tensor), tf.TensorSpec([size], tf.int32)], submit)
 
@@ -136,7 +137,7 @@ def alltoall(tensor: tf.Tensor, splits: Optional[tf.Tensor], name: Optional[str]
         received = (ctypes.c_size_t * size)()
         return _collectives.alltoall(
             array.ctypes.data, counts, array.shape[0], _row_size(array), data_type(array), output.allocate, received,
-            options(name, id_of(process_set)), lambda: [output.array, _counts(received)], array)
+            options(name, id_of(process_set), shape=array.shape[1:]), lambda: [output.array, _counts(received)], array)
 
     inputs = [tensor] if splits is None else [tensor, splits]
     return Request(inputs, [_any_rows(tensor), tf.TensorSpec([size], tf.int32)], submit)
@@ -153,7 +154,8 @@ def reducescatter(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale
         rows = array.shape[0]
         result = empty_aligned((share_of_rows(rows, rank, size), *array.shape[1:]), array.dtype)
         number = _collectives.reducescatter(array.ctypes.data, rows, _row_size(array), data_type(array), op,
-                                            result.ctypes.data, options(name, id_of(process_set), prescale, postscale))
+                                            result.ctypes.data,
+                                            options(name, id_of(process_set), prescale, postscale, shape=array.shape))
         return Handle(number, lambda: [result], array)
 
     shape = tensor.shape

@@ -69,7 +69,7 @@ def _allreduce(source: torch.Tensor, result: torch.Tensor, target: torch.Tensor,
     stream = stream_of(source)
     with device_of(source):
         number = _collectives.allreduce(source.data_ptr(), result.data_ptr(), source.numel(), data_type(source), op,
-                                        options(stream, name, process_set, prescale, postscale))
+                                        options(stream, source.shape, name, process_set, prescale, postscale))
     return Handle(number, Output(result, target, stream), source)
 
 
@@ -112,7 +112,7 @@ def _grouped_allreduce(sources: Sequence[torch.Tensor], results: Sequence[torch.
             number = _collectives.grouped_allreduce(
                 [sources[index].data_ptr() for index in chosen], [results[index].data_ptr() for index in chosen],
                 [sources[index].numel() for index in chosen], kind, op,
-                options(stream, group_name, process_set, prescale, postscale))
+                options(stream, None, group_name, process_set, prescale, postscale))
         outputs = [Output(results[index], targets[index], stream) for index in chosen]
         handles.append(Handle(number, partial(_finished, outputs), sources))
     order = [index for chosen in places.values() for index in chosen]
@@ -173,7 +173,8 @@ def allgather_counted(tensor: torch.Tensor, name: Optional[str], process_set: Pr
     output = Rows(source, stream)
     with device_of(source):
         return _collectives.allgather(source.data_ptr(), rows, row_size, data_type(source), output.allocate,
-                                      rows_by_rank, options(stream, name, process_set), output, source)
+                                      rows_by_rank, options(stream, source.shape[1:], name, process_set), output,
+                                      source)
 
 
 def grouped_allgather_async(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
@@ -228,7 +229,7 @@ def _broadcast(buffer: torch.Tensor, target: torch.Tensor, root: int, name: Opti
     stream = stream_of(buffer)
     with device_of(buffer):
         number = _collectives.broadcast(buffer.data_ptr(), buffer.numel(), data_type(buffer), root,
-                                        options(stream, name, process_set))
+                                        options(stream, buffer.shape, name, process_set))
     return Handle(number, Output(buffer, target, stream), buffer)
 
 
@@ -245,7 +246,7 @@ def alltoall_async(tensor: torch.Tensor, splits: Optional[Splits] = None, name: 
     source = dense(tensor)
     rows, row_size = rows_of(source, "alltoall")
     stream = stream_of(source)
-    call = options(stream, name, process_set)
+    call = options(stream, source.shape[1:], name, process_set)
     counts = _counts(splits)
     size = process_set.size()
     _collectives.check_splits(counts, size)
@@ -280,7 +281,7 @@ def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: Re
     source = dense(tensor)
     rows, row_size = rows_of(source, "reducescatter")
     stream = stream_of(source)
-    call = options(stream, name, process_set, prescale_factor, postscale_factor)
+    call = options(stream, source.shape, name, process_set, prescale_factor, postscale_factor)
     result = empty_rows(source, share_of_rows(rows, process_set.rank(), process_set.size()))
     with device_of(source):
         number = _collectives.reducescatter(source.data_ptr(), rows, row_size, data_type(source), op,

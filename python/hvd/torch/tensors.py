@@ -85,12 +85,12 @@ def device_of(tensor: torch.Tensor) -> AbstractContextManager[Any]:
     return torch.cuda.device(tensor.device) if tensor.is_cuda else _ON_ANY_DEVICE
 
 
-def options(stream: Any, name: Optional[str], process_set: ProcessSet, prescale: float = 1.0,
-            postscale: float = 1.0) -> Options:
-    """`stream`: of stream_of()."""
+def options(stream: Any, shape: Optional[Sequence[int]], name: Optional[str], process_set: ProcessSet,
+            prescale: float = 1.0, postscale: float = 1.0) -> Options:
+    """`stream`: of stream_of(). `shape`: what ranks must agree in."""
     if stream is None:
-        return _collectives.options(name, id_of(process_set), prescale, postscale)
-    return _collectives.options(name, id_of(process_set), prescale, postscale, CUDA, stream.cuda_stream)
+        return _collectives.options(name, id_of(process_set), prescale, postscale, shape=shape)
+    return _collectives.options(name, id_of(process_set), prescale, postscale, CUDA, stream.cuda_stream, shape)
 
 
 def follow(stream: Any) -> None:

@@ -141,7 +141,9 @@ def case_what_ranks_differ_in_is_an_error_on_all() -> None:
         return
     rank = hvd.rank()
     with raises(hvd.errors.MismatchError, "count", "rank 0"):
-        hvn.allreduce(np.zeros(3 + rank), "shape")
+        hvn.allreduce(np.zeros(3 + rank), "count")
+    with raises(hvd.errors.MismatchError, "the shape", "[2, 3] on rank 0"):
+        hvn.allreduce(np.zeros((2, 3) if rank == 0 else (3, 2)), "shape")
     with raises(hvd.errors.MismatchError, "the type", "rank 0"):
         hvn.allreduce(np.zeros(3, np.float32 if rank == 0 else np.float64), "type")
     with raises(hvd.errors.MismatchError, "the op", "rank 0"):

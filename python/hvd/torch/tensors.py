@@ -93,12 +93,14 @@ def options(stream: Any, shape: Optional[Sequence[int]], name: Optional[str], pr
     return _collectives.options(name, id_of(process_set), prescale, postscale, CUDA, stream.cuda_stream, shape)
 
 
-def follow(stream: Any) -> None:
-    """What the current stream gets from now on comes behind what `stream` has."""
-    if stream is not None:
-        current = torch.cuda.current_stream(stream.device)
-        if current != stream:
-            current.wait_stream(stream)
+def follow(stream: Any, tensor: torch.Tensor, allocated_on: Any) -> None:
+    """What the current stream gets from now on comes behind what `stream` has, and may use the tensor, whose memory
+    was allocated on the stream `allocated_on`."""
+    current = torch.cuda.current_stream(tensor.device)
+    if current != stream:
+        current.wait_stream(stream)
+    if current != allocated_on:
+        tensor.record_stream(current)
 
 
 class Output:
@@ -114,7 +116,7 @@ class Output:
 
     def __call__(self) -> torch.Tensor:
         if self._stream is not None:
-            follow(self._stream)
+            follow(self._stream, self._buffer, self._stream)
         if self._buffer is not self._target:
             with torch.no_grad():
                 self._target.copy_(self._buffer)
@@ -149,8 +151,7 @@ class Rows:
         if self._tensor is None:
             return empty_rows(self._like, 0)
         if self._stream is not None:
-            follow(self._stream)
-            self._tensor.record_stream(torch.cuda.current_stream(self._like.device))
+            follow(self._stream, self._tensor, _allocation_stream(self._like.device))
         return self._tensor
 
 

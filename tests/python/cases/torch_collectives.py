@@ -14,6 +14,8 @@ from _expect import raises
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 TYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, *FLOATS]
+if hasattr(torch, "uint16"):
+    TYPES.append(torch.uint16)
 OPS = {
     "Average": lambda tensors: tensors.mean(0),
     "Sum": lambda tensors: tensors.sum(0),

@@ -84,6 +84,8 @@ _BY_STATUS: dict[int, type[Error]] = {kind.status: kind for kind in Error.__subc
 
 def of_status(status: int, text: str) -> Error:
     """The exception for a status of the C ABI; `Error` itself for one that is not known here."""
-    error = _BY_STATUS.get(status, Error)(_C_NAMES.sub(r"hvd.\1()", text) or f"libhvd: status {status}")
+    if status != PeerError.status:  # hvdrun knows a failure that follows another by the library's own words
+        text = _C_NAMES.sub(r"hvd.\1()", text)
+    error = _BY_STATUS.get(status, Error)(text or f"libhvd: status {status}")
     error.status = status
     return error

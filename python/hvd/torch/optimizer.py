@@ -1,0 +1,489 @@
+"""DistributedOptimizer: an optimizer of torch whose gradients are those of all ranks.
+
+The reduction of a gradient starts in the background when backward() has accumulated it, while backward() goes on with
+the layers before; step() waits for all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+import weakref
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Optional, Union
+
+import torch
+
+from .. import _collectives
+from ..job import size
+from ..process_sets import ProcessSet, global_process_set
+from ..types import Average, ReduceOp
+from .background import allreduce_async_, grouped_allreduce_async_, sparse_allreduce_async
+from .compression import Compression, Compressor
+
+Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
+NamedParameters = Iterable[tuple[str, torch.Tensor]]
+ParamGroups = list[dict[str, Any]]
+
+
+def DistributedOptimizer(  # noqa: N802 (Horovod's name; what it makes is an instance of a class)
+        optimizer: torch.optim.Optimizer, named_parameters: Optional[NamedParameters] = None,
+        compression: type[Compressor] = Compression.none, backward_passes_per_step: int = 1, op: ReduceOp = Average,
+        gradient_predivide_factor: float = 1.0, num_groups: int = 0, groups: Groups = None,
+        sparse_as_dense: bool = False, process_set: ProcessSet = global_process_set) -> Any:
+    """`optimizer` with gradients reduced over all ranks: an instance of a subclass of its class, which shares its
+    parameters and its state. Use it in its place.
+
+    named_parameters: `model.named_parameters()`, for messages, and so that ranks with parameters in another order find
+    each other's. Without it they are counted.
+    compression: how gradients are sent, Compression.fp16 say.
+    backward_passes_per_step: how often backward() is called before each step(); the gradients add up.
+    op: Average, Sum, Min, Max, Product.
+    gradient_predivide_factor: of an Average, gradients are divided by it before they are added, and the sum by
+    size / factor.
+    groups: reduce gradients together, as one: a number of groups of about as many parameters each, or lists of
+    parameters (each one not in a list goes alone). num_groups: its name of old.
+    sparse_as_dense: reduce sparse gradients as dense ones, instead of gathering the rows of all ranks.
+    process_set: ranks that reduce with each other. On a rank outside of it this is the optimizer as it was.
+
+    A parameter without a gradient on this rank takes part with zeros, as others may have one.
+
+    Errors: ValueError for an argument that cannot work; UnsupportedError for Adasum.
+    """
+    _collectives.refuse_adasum(op)
+    if isinstance(optimizer, _DistributedOptimizer):
+        raise ValueError("hvd: this optimizer is a DistributedOptimizer already")
+    if gradient_predivide_factor != 1.0 and op != Average:
+        raise ValueError(f"hvd: gradient_predivide_factor is for op=Average, not for {ReduceOp(op).name}")
+    if num_groups != 0:
+        warnings.warn("hvd: num_groups of DistributedOptimizer is called groups now", DeprecationWarning, stacklevel=2)
+        groups = num_groups if groups is None else groups
+    reducer = _Reducer(optimizer.param_groups, named_parameters, compression, backward_passes_per_step, op,
+                       gradient_predivide_factor, _checked_groups(groups), sparse_as_dense, process_set)
+    distributed = _unfilled(_distributed_class(type(optimizer)))
+    distributed.__dict__.update(_state_of(optimizer), _reducer=reducer, _synchronized=False, _should_synchronize=True)
+    return distributed
+
+
+@functools.lru_cache(maxsize=None)
+def _distributed_class(base: type[torch.optim.Optimizer]) -> type:
+    return type(base.__name__, (_DistributedOptimizer, base), {"__doc__": base.__doc__})
+
+
+_OWN_STATE = ("_reducer", "_synchronized", "_should_synchronize")
+
+
+def _state_of(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """What torch's optimizer has. A learning rate scheduler has put its `step` there, bound to that one object."""
+    return {key: value for key, value in vars(optimizer).items() if key != "step" and key not in _OWN_STATE}
+
+
+class _DistributedOptimizer(torch.optim.Optimizer):
+    """What a DistributedOptimizer has before the class of the optimizer that it was made of."""
+
+    _reducer: _Reducer
+    _synchronized: bool
+    _should_synchronize: bool
+
+    @property
+    def backward_passes_per_step(self) -> int:
+        return self._reducer.backward_passes_per_step
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """How often backward() is called before step() from now on."""
+        self._reducer.set_backward_passes_per_step(passes)
+
+    def synchronize(self) -> None:
+        """Waits until all gradients are reduced. Errors: those of hvd.errors, when all have ended; then they count as
+        not computed."""
+        self._reducer.adopt(self.param_groups)
+        self._reducer.synchronize()
+        self._synchronized = True
+
+    @contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """Inside, step() does not call synchronize(): it was called before, to clip the gradients, say."""
+        self._should_synchronize = False
+        try:
+            yield
+        finally:
+            self._should_synchronize = True
+
+    def step(self, closure: Optional[Callable[[], Any]] = None, **arguments: Any) -> Any:
+        """The optimizer's step with the reduced gradients; those of a closure, each time it was called."""
+        if not self._should_synchronize:
+            self._refuse_in_flight()
+        elif closure is None or self._reducer.pending:
+            if self._synchronized:
+                warnings.warn("hvd: step() after synchronize() reduces the gradients once more; put it into "
+                              "`with optimizer.skip_synchronize():`", stacklevel=2)
+            self.synchronize()
+        self._synchronized = False
+        return super().step(None if closure is None else self._synchronized_closure(closure), **arguments)
+
+    # torch's Optimizer would wrap it (profiling, step hooks), which it has done with the step() called here.
+    step.hooked = True  # type: ignore[attr-defined]
+
+    def _synchronized_closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        def reduced() -> Any:
+            loss = closure()
+            if self._should_synchronize:
+                self.synchronize()
+                self._synchronized = False
+            else:
+                self._refuse_in_flight()
+            return loss
+
+        return reduced
+
+    def _refuse_in_flight(self) -> None:
+        if self._reducer.in_flight():
+            raise AssertionError("hvd: step() inside skip_synchronize() while gradients are being reduced; call "
+                                 "synchronize() before")
+
+    def zero_grad(self, *arguments: Any, **options: Any) -> None:
+        """AssertionError between backward() and step() or synchronize(), when gradients are being reduced."""
+        if self._reducer.pending:
+            raise AssertionError("hvd: zero_grad() after backward(), but before step() or synchronize(): gradients are "
+                                 "being reduced")
+        super().zero_grad(*arguments, **options)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Parameters that come later. ValueError when named_parameters was given and did not have them."""
+        super().add_param_group(param_group)
+        self._reducer.check_names(self.param_groups)
+        self._reducer.adopt(self.param_groups)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """What was computed since the last step() is forgotten."""
+        self._reducer.reset()
+        self._synchronized = False
+        self._should_synchronize = True
+        super().load_state_dict(state_dict)
+
+    def __reduce__(self) -> Any:
+        """A pickle or a copy is the plain optimizer: this one belongs to the parameters of this process."""
+        return _unfilled, (type(self).__mro__[2],), self.__getstate__()
+
+
+def _unfilled(kind: type[torch.optim.Optimizer]) -> torch.optim.Optimizer:
+    """For pickle, which gives it its state."""
+    return kind.__new__(kind)
+
+
+class _Parameter:
+    """One that needs gradients."""
+
+    __slots__ = ("tensor", "name", "passes_left", "reduction", "sparse_dimensions")
+
+    def __init__(self, tensor: torch.Tensor, name: str, passes: int) -> None:
+        self.tensor = tensor
+        self.name = name
+        self.passes_left = passes
+        self.reduction: _Reduction
+        self.sparse_dimensions: Optional[int] = None  # of the last gradient, when it was sparse
+
+
+class _Reduction:
+    """The gradients that go together, of one parameter or of a group of one type, and their way through one step."""
+
+    __slots__ = ("parameters", "name", "missing", "handle", "gradients", "contexts", "versions")
+
+    def __init__(self, parameters: list[_Parameter]) -> None:
+        self.parameters = parameters
+        self.name = _name_of_group([parameter.name for parameter in parameters])
+        for parameter in parameters:
+            parameter.reduction = self
+        self.reset()
+
+    def reset(self) -> None:
+        self.missing = len(self.parameters)  # those whose passes are not done yet
+        self.handle: Any = None
+        self.gradients: list[torch.Tensor] = []
+        self.contexts: list[Any] = []
+        self.versions: list[int] = []
+
+    def begun(self, passes: int) -> bool:
+        """Whether this rank has computed anything of it, or may."""
+        return any(parameter.tensor.requires_grad or parameter.passes_left < passes for parameter in self.parameters)
+
+
+def _name_of_group(names: list[str]) -> str:
+    """Another one for other members, or another order: ranks whose groups differ do not add up what differs."""
+    if len(names) == 1:
+        return names[0]
+    return f"{names[0]} and {len(names) - 1} more ({zlib.crc32(repr(names).encode()):08x})"
+
+
+class _Reducer:
+    """Reduces the gradients of an optimizer's parameters."""
+
+    def __init__(self, param_groups: ParamGroups, named_parameters: Optional[NamedParameters],
+                 compression: type[Compressor], backward_passes_per_step: int, op: ReduceOp, predivide_factor: float,
+                 groups: Groups, sparse_as_dense: bool, process_set: ProcessSet) -> None:
+        self.backward_passes_per_step = _checked_passes(backward_passes_per_step)
+        self.pending = False  # backward() has computed something since the last synchronize()
+        self._compression = compression
+        self._op = op
+        self._prescale = 1.0 / predivide_factor
+        self._postscale = predivide_factor
+        self._sparse_as_dense = sparse_as_dense
+        self._process_set = process_set
+        self._named = None if named_parameters is None else list(named_parameters)  # kept, as their id() are keys
+        self._names = None if self._named is None else _names_by_id(self._named)
+        self._known: dict[int, _Parameter] = {}  # by id() of the tensor
+        self._reductions: list[_Reduction] = []
+        self._lock = threading.Lock()  # backward() has a thread for every device
+        self._hooks: list[Any] = []
+        weakref.finalize(self, _remove_hooks, self._hooks)
+        self.check_names(param_groups)
+        self.adopt(param_groups, groups)
+
+    def check_names(self, param_groups: ParamGroups) -> None:
+        """ValueError when named_parameters lacks any parameter."""
+        if self._names is None:
+            return
+        missing = [tuple(tensor.shape) for group in param_groups for tensor in group["params"]
+                   if id(tensor) not in self._names]
+        if missing:
+            raise ValueError(f"hvd: named_parameters does not have {len(missing)} of the optimizer's parameters, of "
+                             f"the shapes {missing[:10]}")
+
+    def adopt(self, param_groups: ParamGroups, groups: Groups = None) -> None:
+        """Takes in the parameters that need gradients and did not before."""
+        found = []
+        for group_index, group in enumerate(param_groups):
+            for index, tensor in enumerate(group["params"]):
+                if tensor.requires_grad and id(tensor) not in self._known:
+                    name = (f"allreduce.noname.{group_index}.{index}" if self._names is None
+                            else self._names[id(tensor)])
+                    found.append(self._watched(tensor, name))
+        for members in _grouped(found, groups):
+            self._reductions.append(_Reduction(members))
+
+    def _watched(self, tensor: torch.Tensor, name: str) -> _Parameter:
+        parameter = _Parameter(tensor, name, self.backward_passes_per_step)
+        self._known[id(tensor)] = parameter
+        self._hooks.append(_hook(tensor, functools.partial(_accumulated, weakref.ref(self), parameter)))
+        return parameter
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        if self.in_flight():
+            raise AssertionError("hvd: set_backward_passes_per_step() while gradients are being reduced; call it after "
+                                 "step() or synchronize()")
+        self.backward_passes_per_step = _checked_passes(passes)
+        self.reset()
+
+    def in_flight(self) -> bool:
+        return any(reduction.handle is not None for reduction in self._reductions)
+
+    def _takes_part(self) -> bool:
+        """Whether there is anybody to reduce with."""
+        return size() > 1 and (self._process_set is global_process_set or self._process_set.included())
+
+    def accumulated(self, parameter: _Parameter) -> None:
+        """backward() has added to the gradient of the parameter."""
+        if not self._takes_part():
+            return
+        if parameter.tensor.grad.requires_grad:
+            raise AssertionError(f"hvd: the gradient of {parameter.name} is a part of a graph itself (backward() with "
+                                 "create_graph=True), which cannot be reduced")
+        if parameter.passes_left == 0:
+            raise AssertionError(f"hvd: the gradient of {parameter.name} was computed more than "
+                                 f"backward_passes_per_step={self.backward_passes_per_step} times before step()")
+        self.pending = True
+        parameter.passes_left -= 1
+        if parameter.passes_left == 0:
+            reduction = parameter.reduction
+            with self._lock:
+                reduction.missing -= 1
+                complete = reduction.missing == 0
+            if complete:
+                self._submit(reduction)
+
+    def _submit(self, reduction: _Reduction) -> None:
+        gradients = [_gradient_of(parameter) for parameter in reduction.parameters]
+        if len(gradients) == 1 and gradients[0].is_sparse and not self._sparse_as_dense:
+            handle = sparse_allreduce_async(gradients[0], reduction.name, self._op, process_set=self._process_set)
+        else:
+            tensors, reduction.contexts = self._compressed(reduction, gradients)
+            if len(tensors) == 1:
+                handle = allreduce_async_(tensors[0], name=reduction.name, op=self._op, prescale_factor=self._prescale,
+                                          postscale_factor=self._postscale, process_set=self._process_set)
+            else:
+                handle = grouped_allreduce_async_(tensors, name=reduction.name, op=self._op,
+                                                  prescale_factor=self._prescale, postscale_factor=self._postscale,
+                                                  process_set=self._process_set)
+        reduction.gradients = gradients
+        reduction.versions = [gradient._version for gradient in gradients]
+        reduction.handle = handle
+
+    def _compressed(self, reduction: _Reduction, gradients: list[torch.Tensor]) -> tuple[list[torch.Tensor], list[Any]]:
+        tensors, contexts = [], []
+        for parameter, gradient in zip(reduction.parameters, gradients):
+            if gradient.is_sparse:
+                if not self._sparse_as_dense:
+                    raise ValueError(f"hvd: the gradient of {parameter.name}, which is in a group, is sparse; use "
+                                     "sparse_as_dense=True, or lists of parameters as groups, without it")
+                gradient = gradient.to_dense()
+            tensor, context = self._compression.compress(gradient)
+            tensors.append(tensor)
+            contexts.append(context)
+        return tensors, contexts
+
+    def synchronize(self) -> None:
+        """Reduces what backward() has not given yet, and waits for all."""
+        if not self._takes_part():
+            return
+        failure: Optional[Exception] = None
+        try:
+            for reduction in self._reductions:
+                if reduction.handle is None and reduction.begun(self.backward_passes_per_step):
+                    self._submit(reduction)
+        except Exception as error:
+            failure = error
+        # Also after a failure: the others' gradients are in use until they are done.
+        for reduction in self._reductions:
+            try:
+                self._finish(reduction)
+            except Exception as error:
+                failure = failure or error
+        self.reset()
+        if failure is not None:
+            raise failure
+
+    def _finish(self, reduction: _Reduction) -> None:
+        if reduction.handle is None:
+            return
+        changed = [parameter.name for parameter, gradient, version
+                   in zip(reduction.parameters, reduction.gradients, reduction.versions)
+                   if gradient._version != version]
+        result = reduction.handle.wait()
+        if changed:
+            raise AssertionError(f"hvd: the gradient of {changed[0]} was changed while it was being reduced; call "
+                                 "synchronize() first, then step() inside skip_synchronize()")
+        if not reduction.contexts:  # sparse ones that were gathered: there is no compression of these
+            reduction.parameters[0].tensor.grad = result
+            return
+        outputs = result if len(reduction.parameters) > 1 else [result]
+        for parameter, gradient, output, context in zip(reduction.parameters, reduction.gradients, outputs,
+                                                        reduction.contexts):
+            self._put(parameter, gradient, self._compression.decompress(output, context))
+
+    @staticmethod
+    def _put(parameter: _Parameter, gradient: torch.Tensor, reduced: torch.Tensor) -> None:
+        """Makes the reduced gradient that of the parameter, where it lies if it is dense."""
+        tensor = parameter.tensor
+        if gradient.is_sparse:
+            tensor.grad = reduced.to_sparse(gradient.sparse_dim())
+            return
+        if reduced is not gradient:
+            gradient.copy_(reduced)
+        if tensor.grad is not gradient and tensor.requires_grad:
+            tensor.grad = gradient
+
+    def reset(self) -> None:
+        """Forgets what was computed since the last step."""
+        self.pending = False
+        for reduction in self._reductions:
+            reduction.reset()
+            for parameter in reduction.parameters:
+                parameter.passes_left = self.backward_passes_per_step
+
+
+def _accumulated(reducer: weakref.ref[_Reducer], parameter: _Parameter, *_: Any) -> None:
+    """The hook. It does not keep the optimizer, so that this, and its hooks, go with the last reference to it."""
+    alive = reducer()
+    if alive is not None:
+        alive.accumulated(parameter)
+
+
+def _hook(tensor: torch.Tensor, accumulated: Callable[..., None]) -> tuple[Any, Any]:
+    """Calls `accumulated` whenever backward() has added to tensor.grad; (what removes it, what must be kept)."""
+    if hasattr(tensor, "register_post_accumulate_grad_hook"):
+        return tensor.register_post_accumulate_grad_hook(accumulated), None
+    # Before torch 2.1: the node of the graph that accumulates. It is the same one as long as somebody keeps it.
+    with torch.enable_grad():
+        node = tensor.expand_as(tensor).grad_fn.next_functions[0][0]
+    return node.register_hook(accumulated), node
+
+
+def _remove_hooks(hooks: list[tuple[Any, Any]]) -> None:
+    for handle, _ in hooks:
+        handle.remove()
+
+
+def _gradient_of(parameter: _Parameter) -> torch.Tensor:
+    """Zeros, where there is none on this rank."""
+    tensor = parameter.tensor
+    gradient = tensor.grad
+    if gradient is not None:
+        parameter.sparse_dimensions = gradient.sparse_dim() if gradient.is_sparse else None
+        return gradient
+    if parameter.sparse_dimensions is None:
+        return torch.zeros_like(tensor, requires_grad=False)
+    sparse = parameter.sparse_dimensions
+    return torch.sparse_coo_tensor(torch.zeros((sparse, 0), dtype=torch.int64, device=tensor.device),
+                                   torch.zeros((0, *tensor.shape[sparse:]), dtype=tensor.dtype, device=tensor.device),
+                                   tensor.shape)
+
+
+def _grouped(parameters: list[_Parameter], groups: Groups) -> Iterator[list[_Parameter]]:
+    """Those that are reduced together. Of one type, and on one device: so a call takes them."""
+    if groups is None:
+        lists = [[parameter] for parameter in parameters]
+    elif isinstance(groups, int):
+        length, longer = divmod(len(parameters), groups)
+        ends = [length * (index + 1) + min(index + 1, longer) for index in range(groups)]
+        lists = [parameters[begin:end] for begin, end in zip([0, *ends], ends)]
+    else:
+        by_id = {id(parameter.tensor): parameter for parameter in parameters}
+        lists = [[by_id.pop(id(tensor)) for tensor in group if id(tensor) in by_id] for group in groups]
+        lists += [[parameter] for parameter in by_id.values()]
+    for members in lists:
+        by_kind: dict[Any, list[_Parameter]] = {}
+        for parameter in members:
+            by_kind.setdefault((parameter.tensor.dtype, parameter.tensor.device), []).append(parameter)
+        yield from by_kind.values()
+
+
+def _names_by_id(named: list[Any]) -> dict[int, str]:
+    """Of the tensors; of one with several names, the first."""
+    if any(not isinstance(entry, tuple) or len(entry) != 2 or not isinstance(entry[0], str) for entry in named):
+        raise ValueError("hvd: named_parameters must be tuples (name, parameter), as those of "
+                         "model.named_parameters() are")
+    duplicates = sorted(name for name, count in Counter(name for name, _ in named).items() if count > 1)
+    if duplicates:
+        raise ValueError(f"hvd: the names in named_parameters must differ; there are several of "
+                         f"{', '.join(duplicates)}")
+    names: dict[int, str] = {}
+    for name, tensor in named:
+        names.setdefault(id(tensor), f"allreduce.{name}")
+    return names
+
+
+def _checked_passes(passes: int) -> int:
+    if passes <= 0:
+        raise ValueError(f"hvd: backward_passes_per_step is {passes}, but must be at least 1")
+    return passes
+
+
+def _checked_groups(groups: Groups) -> Groups:
+    if groups is None:
+        return None
+    if isinstance(groups, int):
+        if groups <= 0:
+            raise ValueError(f"hvd: groups is {groups}, but must be at least 1, or lists of parameters")
+        return groups
+    if not isinstance(groups, (list, tuple)) or not all(isinstance(group, (list, tuple)) for group in groups):
+        raise ValueError(f"hvd: groups is {groups!r}, neither a number nor lists of parameters")
+    tensors = [tensor for group in groups for tensor in group]
+    if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
+        raise ValueError("hvd: groups must be lists of torch.Tensor")
+    if len({id(tensor) for tensor in tensors}) < len(tensors):
+        raise ValueError("hvd: a parameter is in groups more than once")
+    return groups

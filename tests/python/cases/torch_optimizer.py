@@ -568,7 +568,8 @@ def case_pickled_and_copied_it_is_the_plain_optimizer() -> None:
     saved = io.BytesIO()
     torch.save(optimizer, saved)
     saved.seek(0)
-    for plain in (pickle.loads(pickle.dumps(optimizer)), copy.deepcopy(optimizer), torch.load(saved, weights_only=False)):
+    loaded = torch.load(saved, weights_only=False)
+    for plain in (loaded, pickle.loads(pickle.dumps(optimizer)), copy.deepcopy(optimizer)):
         assert type(plain) is torch.optim.Adam and plain.param_groups[0]["lr"] == 0.5
         assert len(plain.state) == 2
         plain.step()

@@ -11,6 +11,7 @@ import threading
 import warnings
 import weakref
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Optional, Union
@@ -26,6 +27,7 @@ from .compression import Compression, Compressor
 
 Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
 NamedParameters = Iterable[tuple[str, torch.Tensor]]
+ParamGroups = list[dict[str, Any]]
 
 
 def DistributedOptimizer(  # noqa: N802 (Horovod's name; what it makes is an instance of a class)
@@ -98,6 +100,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     def synchronize(self) -> None:
         """Waits until all gradients are reduced. Errors: those of hvd.errors, when all have ended; then they count as
         not computed."""
+        self._reducer.adopt(self.param_groups)
         self._reducer.synchronize()
         self._synchronized = True
 
@@ -113,18 +116,14 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     def step(self, closure: Optional[Callable[[], Any]] = None, **arguments: Any) -> Any:
         """The optimizer's step with the reduced gradients; those of a closure, each time it was called."""
         if not self._should_synchronize:
-            if self._reducer.in_flight():
-                raise AssertionError("hvd: step() inside skip_synchronize() while gradients are being reduced; call "
-                                     "synchronize() before")
+            self._refuse_in_flight()
         elif closure is None or self._reducer.pending:
             if self._synchronized:
                 warnings.warn("hvd: step() after synchronize() reduces the gradients once more; put it into "
                               "`with optimizer.skip_synchronize():`", stacklevel=2)
             self.synchronize()
-        if closure is not None and self._should_synchronize:
-            closure = self._synchronized_closure(closure)
         self._synchronized = False
-        return super().step(closure, **arguments)
+        return super().step(None if closure is None else self._synchronized_closure(closure), **arguments)
 
     # torch's Optimizer would wrap it (profiling, step hooks), which it has done with the step() called here.
     step.hooked = True  # type: ignore[attr-defined]
@@ -132,10 +131,19 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     def _synchronized_closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def reduced() -> Any:
             loss = closure()
-            self._reducer.synchronize()
+            if self._should_synchronize:
+                self.synchronize()
+                self._synchronized = False
+            else:
+                self._refuse_in_flight()
             return loss
 
         return reduced
+
+    def _refuse_in_flight(self) -> None:
+        if self._reducer.in_flight():
+            raise AssertionError("hvd: step() inside skip_synchronize() while gradients are being reduced; call "
+                                 "synchronize() before")
 
     def zero_grad(self, *arguments: Any, **options: Any) -> None:
         """AssertionError between backward() and step() or synchronize(), when gradients are being reduced."""
@@ -147,7 +155,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Parameters that come later. ValueError when named_parameters was given and did not have them."""
         super().add_param_group(param_group)
-        self._reducer.add(self.param_groups[-1]["params"])
+        self._reducer.check_names(self.param_groups)
+        self._reducer.adopt(self.param_groups)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """What was computed since the last step() is forgotten."""
@@ -213,7 +222,7 @@ def _name_of_group(names: list[str]) -> str:
 class _Reducer:
     """Reduces the gradients of an optimizer's parameters."""
 
-    def __init__(self, param_groups: list[dict[str, Any]], named_parameters: Optional[NamedParameters],
+    def __init__(self, param_groups: ParamGroups, named_parameters: Optional[NamedParameters],
                  compression: type[Compressor], backward_passes_per_step: int, op: ReduceOp, predivide_factor: float,
                  groups: Groups, sparse_as_dense: bool, process_set: ProcessSet) -> None:
         self.backward_passes_per_step = _checked_passes(backward_passes_per_step)
@@ -224,44 +233,43 @@ class _Reducer:
         self._postscale = predivide_factor
         self._sparse_as_dense = sparse_as_dense
         self._process_set = process_set
-        self._param_groups = param_groups
-        self._names = None if named_parameters is None else _names_by_id(list(named_parameters))
+        self._named = None if named_parameters is None else list(named_parameters)  # kept, as their id() are keys
+        self._names = None if self._named is None else _names_by_id(self._named)
         self._known: dict[int, _Parameter] = {}  # by id() of the tensor
         self._reductions: list[_Reduction] = []
         self._lock = threading.Lock()  # backward() has a thread for every device
         self._hooks: list[Any] = []
         weakref.finalize(self, _remove_hooks, self._hooks)
-        tensors = [tensor for group in param_groups for tensor in group["params"]]
-        self._check_names(tensors)
-        self._adopt(groups)
+        self.check_names(param_groups)
+        self.adopt(param_groups, groups)
 
-    def add(self, tensors: list[torch.Tensor]) -> None:
-        """Of a new entry in param_groups."""
-        self._check_names(tensors)
-        self._adopt()
-
-    def _check_names(self, tensors: list[torch.Tensor]) -> None:
+    def check_names(self, param_groups: ParamGroups) -> None:
+        """ValueError when named_parameters lacks any parameter."""
         if self._names is None:
             return
-        missing = [tuple(tensor.shape) for tensor in tensors if id(tensor) not in self._names]
+        missing = [tuple(tensor.shape) for group in param_groups for tensor in group["params"]
+                   if id(tensor) not in self._names]
         if missing:
-            raise ValueError(f"hvd: named_parameters does not have {len(missing)} of the optimizer's parameters, of the "
-                             f"shapes {missing[:10]}")
+            raise ValueError(f"hvd: named_parameters does not have {len(missing)} of the optimizer's parameters, of "
+                             f"the shapes {missing[:10]}")
 
-    def _adopt(self, groups: Groups = None) -> None:
+    def adopt(self, param_groups: ParamGroups, groups: Groups = None) -> None:
         """Takes in the parameters that need gradients and did not before."""
         found = []
-        for group_index, group in enumerate(self._param_groups):
+        for group_index, group in enumerate(param_groups):
             for index, tensor in enumerate(group["params"]):
                 if tensor.requires_grad and id(tensor) not in self._known:
-                    name = (self._names[id(tensor)] if self._names is not None
-                            else f"allreduce.noname.{group_index}.{index}")
-                    parameter = _Parameter(tensor, name, self.backward_passes_per_step)
-                    self._known[id(tensor)] = parameter
-                    self._hooks.append(_hook(tensor, functools.partial(_accumulated, weakref.ref(self), parameter)))
-                    found.append(parameter)
+                    name = (f"allreduce.noname.{group_index}.{index}" if self._names is None
+                            else self._names[id(tensor)])
+                    found.append(self._watched(tensor, name))
         for members in _grouped(found, groups):
             self._reductions.append(_Reduction(members))
+
+    def _watched(self, tensor: torch.Tensor, name: str) -> _Parameter:
+        parameter = _Parameter(tensor, name, self.backward_passes_per_step)
+        self._known[id(tensor)] = parameter
+        self._hooks.append(_hook(tensor, functools.partial(_accumulated, weakref.ref(self), parameter)))
+        return parameter
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         if self.in_flight():
@@ -331,7 +339,6 @@ class _Reducer:
         """Reduces what backward() has not given yet, and waits for all."""
         if not self._takes_part():
             return
-        self._adopt()
         failure: Optional[Exception] = None
         try:
             for reduction in self._reductions:
@@ -359,7 +366,7 @@ class _Reducer:
         if changed:
             raise AssertionError(f"hvd: the gradient of {changed[0]} was changed while it was being reduced; call "
                                  "synchronize() first, then step() inside skip_synchronize()")
-        if not reduction.contexts:
+        if not reduction.contexts:  # sparse ones that were gathered: there is no compression of these
             reduction.parameters[0].tensor.grad = result
             return
         outputs = result if len(reduction.parameters) > 1 else [result]
@@ -447,11 +454,12 @@ def _grouped(parameters: list[_Parameter], groups: Groups) -> Iterator[list[_Par
 def _names_by_id(named: list[Any]) -> dict[int, str]:
     """Of the tensors; of one with several names, the first."""
     if any(not isinstance(entry, tuple) or len(entry) != 2 or not isinstance(entry[0], str) for entry in named):
-        raise ValueError("hvd: named_parameters must be tuples (name, parameter), as model.named_parameters() gives them")
-    seen: set[str] = set()
-    duplicates = sorted({name for name, _ in named if name in seen or seen.add(name)})  # type: ignore[func-returns-value]
+        raise ValueError("hvd: named_parameters must be tuples (name, parameter), as those of "
+                         "model.named_parameters() are")
+    duplicates = sorted(name for name, count in Counter(name for name, _ in named).items() if count > 1)
     if duplicates:
-        raise ValueError(f"hvd: the names in named_parameters must differ; there are several of {', '.join(duplicates)}")
+        raise ValueError(f"hvd: the names in named_parameters must differ; there are several of "
+                         f"{', '.join(duplicates)}")
     names: dict[int, str] = {}
     for name, tensor in named:
         names.setdefault(id(tensor), f"allreduce.{name}")

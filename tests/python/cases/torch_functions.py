@@ -22,7 +22,8 @@ def alike(one: Any, other: Any) -> bool:
     if isinstance(one, torch.Tensor):
         return isinstance(other, torch.Tensor) and one.dtype == other.dtype and torch.equal(one, other)
     if isinstance(one, dict):
-        return isinstance(other, dict) and one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+        return (isinstance(other, dict) and one.keys() == other.keys()
+                and all(alike(one[key], other[key]) for key in one))
     if isinstance(one, (list, tuple)):
         return type(one) is type(other) and len(one) == len(other) and all(map(alike, one, other))
     return type(one) is type(other) and one == other
@@ -167,8 +168,9 @@ def case_state_of_any_shape() -> None:
     rank = hvd.rank()
 
     def state(number: int) -> dict[str, Any]:
-        return {"none": None, "count": number, "name": f"rank {number}", "nested": {"list": [torch.full((2,), number), 1.5]},
-                "pair": (torch.tensor(number), number), "empty": torch.zeros(0), "flag": torch.tensor(number > 0)}
+        return {"none": None, "count": number, "name": f"rank {number}", "pair": (torch.tensor(number), number),
+                "nested": {"list": [torch.full((2,), number), 1.5]}, "empty": torch.zeros(0),
+                "flag": torch.tensor(number > 0)}
 
     if rank != 1:  # one that has nothing
         optimizer.state[model.weight] = state(rank)

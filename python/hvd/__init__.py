@@ -10,7 +10,7 @@ prints what was found on this machine.
 
 from __future__ import annotations
 
-from . import agree, data, errors, io, rates, status, timeline
+from . import agree, checkpoint, data, errors, io, rates, status, timeline
 from ._collectives import Handle
 from .agree import EarlyStopping, agree_stop, average_metrics, watch_signal
 from .errors import Error
@@ -30,7 +30,7 @@ __version__ = version()
 __all__ = [
     "Adasum", "Average", "DataType", "EarlyStopping", "Error", "Handle", "Max", "Min", "ProcessSet", "Product",
     "ReduceOp", "Sum", "add_process_set", "add_samples", "agree", "agree_stop", "allgather_object", "average_metrics",
-    "broadcast_object", "cross_rank", "cross_size", "data", "errors", "get_process_set_ids_and_ranks",
+    "broadcast_object", "checkpoint", "cross_rank", "cross_size", "data", "errors", "get_process_set_ids_and_ranks",
     "global_process_set", "init", "io", "is_homogeneous", "is_initialized", "local_batch", "local_rank", "local_size",
     "node_count", "node_rank", "notice", "on_rank0", "on_root", "print0", "process_set_ids", "rank", "rank_path",
     "rates", "remove_process_set", "restart_count", "scale_rate", "set_epoch", "set_metric", "set_step", "shutdown",

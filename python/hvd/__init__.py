@@ -10,14 +10,19 @@ prints what was found on this machine.
 
 from __future__ import annotations
 
-from . import _tracebacks, errors
+from . import _tracebacks, agree, checkpoint, data, errors, io, rates, status, timeline
 from ._collectives import Handle
+from .agree import EarlyStopping, agree_stop, average_metrics, watch_signal
 from .errors import Error
+from .io import on_rank0, on_root, print0, rank_path
 from .job import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_rank, local_size, node_count,
                   node_rank, rank, report_failure, restart_count, shutdown, size, version)
 from .objects import allgather_object, broadcast_object
 from .process_sets import (ProcessSet, add_process_set, get_process_set_ids_and_ranks, global_process_set,
                            process_set_ids, remove_process_set)
+from .rates import local_batch, scale_rate, warmup
+from .status import add_samples, notice, set_epoch, set_metric, set_step, time_left
+from .timeline import span, start_timeline, stop_timeline
 from .types import Adasum, Average, DataType, Max, Min, Product, ReduceOp, Sum
 
 __version__ = version()
@@ -25,9 +30,12 @@ __version__ = version()
 _tracebacks.install(report_failure)
 
 __all__ = [
-    "Adasum", "Average", "DataType", "Error", "Handle", "Max", "Min", "ProcessSet", "Product", "ReduceOp", "Sum",
-    "add_process_set", "allgather_object", "broadcast_object", "cross_rank", "cross_size", "errors",
-    "get_process_set_ids_and_ranks", "global_process_set", "init", "is_homogeneous", "is_initialized", "local_rank",
-    "local_size", "node_count", "node_rank", "process_set_ids", "rank", "remove_process_set", "report_failure",
-    "restart_count", "shutdown", "size", "version",
+    "Adasum", "Average", "DataType", "EarlyStopping", "Error", "Handle", "Max", "Min", "ProcessSet", "Product",
+    "ReduceOp", "Sum", "add_process_set", "add_samples", "agree", "agree_stop", "allgather_object", "average_metrics",
+    "broadcast_object", "checkpoint", "cross_rank", "cross_size", "data", "errors", "get_process_set_ids_and_ranks",
+    "global_process_set", "init", "io", "is_homogeneous", "is_initialized", "local_batch", "local_rank", "local_size",
+    "node_count", "node_rank", "notice", "on_rank0", "on_root", "print0", "process_set_ids", "rank", "rank_path",
+    "rates", "remove_process_set", "report_failure", "restart_count", "scale_rate", "set_epoch", "set_metric",
+    "set_step", "shutdown", "size", "span", "start_timeline", "status", "stop_timeline", "time_left", "timeline",
+    "version", "warmup", "watch_signal",
 ]

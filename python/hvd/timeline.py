@@ -1,25 +1,43 @@
-"""The timeline: what all ranks did and when, to look at in ui.perfetto.dev."""
+"""The timeline: what all ranks did and when, to look at in ui.perfetto.dev.
+
+HVD_TIMELINE=FILE in the environment (hvdrun --timeline-filename FILE) records the whole run.
+"""
 
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Union
 
-from . import errors
 from ._library import check, lib
 
 
 def start_timeline(file_path: Union[str, os.PathLike[str]], mark_cycles: bool = False) -> None:
-    """Begins to record. A collective: all ranks call it; rank 0's `file_path` counts, and rank 0 writes the file.
+    """Begins to record on all ranks. Rank 0 looks at the path, and writes the file at the end. A collective.
 
-    Errors, on all ranks: InvalidArgumentError when a timeline runs already or the path is no plain file,
-    SystemCallError when rank 0 cannot write there. UnsupportedError for `mark_cycles`: the engine has no cycles.
+    mark_cycles: Horovod's; a warning says that there are no cycles here to mark.
+
+    Errors, on all ranks: InvalidArgumentError when a timeline runs already; SystemCallError when rank 0 cannot write
+    there.
     """
     if mark_cycles:
-        raise errors.UnsupportedError("hvd: start_timeline(mark_cycles=True): the engine has no cycles to mark")
+        warnings.warn("hvd: start_timeline(mark_cycles=True): there are no cycles here to mark", stacklevel=2)
     check(lib.hvd_start_timeline(os.fsencode(file_path)))
 
 
 def stop_timeline() -> None:
-    """Ends it: the file is written when this returns. A collective. InvalidArgumentError when none runs."""
+    """Ends it: the file is there when this returns. A collective. InvalidArgumentError when none runs."""
     check(lib.hvd_stop_timeline())
+
+
+@contextmanager
+def span(name: str) -> Iterator[None]:
+    """A span of the program's own on this thread: `with hvd.span("load data"): ...`. Spans may enclose others. Nothing
+    while no timeline runs."""
+    check(lib.hvd_timeline_begin(name.encode()))
+    try:
+        yield
+    finally:
+        check(lib.hvd_timeline_end())

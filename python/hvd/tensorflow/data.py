@@ -1,0 +1,81 @@
+"""This rank's part of a tf.data.Dataset."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import tensorflow as tf
+
+from .. import errors
+from .._place import place
+from ..agree import same_on_all_ranks
+from ..rates import local_batch
+
+
+def shard(dataset: tf.data.Dataset, batch: int, shuffle: bool = True, seed: int = 0, buffer_size: Optional[int] = None,
+          remainder: str = "pad", samples: Optional[int] = None, rank: Optional[int] = None,
+          size: Optional[int] = None) -> tf.data.Dataset:
+    """A data set of batches, this rank's part of each step: shuffled first, then sharded, then batched. So one pass
+    over it covers every sample once, over all ranks together, in another order each time, and all ranks make the same
+    number of steps.
+
+    dataset: single samples, not batched, the same on all ranks and in the same order. Each rank reads all of it: where
+    that is dear, take the indices of hvd.data.Shard instead.
+    batch: samples in a step of all ranks together, a multiple of their number; step k has the same samples at every
+    number of ranks.
+    buffer_size: of shuffle(); None: all samples.
+    remainder: what happens when the ranks do not divide the samples. "pad": up to size - 1 of the data set's first
+    samples come once more at the end; "drop": as many of the pass's last ones are left out; "uneven": neither, and
+    ValueError where the last step would leave a rank without a sample.
+    samples: in the data set, where it does not know (ValueError then).
+    rank, size: None: this job's.
+
+    A collective when it shuffles among the ranks of this job: tf.random.set_seed() changes the order too, and must have
+    been called with the same number on all ranks, or on none: MismatchError on all.
+    """
+    own = rank is None and size is None
+    rank, size = place(rank, size)
+    if batch < 1 or batch % size:
+        raise errors.InvalidArgumentError(f"hvd: batch={batch} is no multiple of the {size} ranks")
+    count = _count(dataset, samples)
+    if shuffle:
+        graph_seed, _ = tf.compat.v1.get_seed(seed)
+        if own and not same_on_all_ranks(graph_seed or 0, "seed of tf.random"):
+            raise errors.MismatchError("tf.random.set_seed() was called with other numbers on other ranks: they would "
+                                       "shuffle differently")
+    first = dataset
+    if shuffle:
+        # From a seed of 0 and 0 TensorFlow takes a random one.
+        dataset = dataset.shuffle(max(1, buffer_size or count), seed=seed + 1, reshuffle_each_iteration=True)
+    dataset = _even(dataset, first, count, batch, size, remainder)
+    return dataset.shard(size, rank).batch(local_batch(batch, rank, size))
+
+
+def _count(dataset: tf.data.Dataset, samples: Optional[int]) -> int:
+    known = int(dataset.cardinality())
+    if samples is not None:
+        if known >= 0 and known != samples:
+            raise ValueError(f"hvd: samples={samples}, but the data set has {known}")
+        return samples
+    if known < 0:
+        what = "endless" if known == tf.data.INFINITE_CARDINALITY else "of unknown length"
+        raise ValueError(f"hvd: a data set that is {what} has no epochs to share: say samples=")
+    return known
+
+
+def _even(dataset: tf.data.Dataset, first: tf.data.Dataset, count: int, batch: int, size: int,
+          remainder: str) -> tf.data.Dataset:
+    """The same number of samples for all ranks."""
+    over = count % size
+    if remainder == "pad":
+        # Of the data set as it is: a second pass over the shuffled one would change its next order.
+        return dataset.concatenate(first.repeat().take(size - over)) if over and count else dataset
+    if remainder == "drop":
+        return dataset.take(count - over)
+    if remainder != "uneven":
+        raise ValueError(f'hvd: remainder={remainder!r}: "uneven", "pad" or "drop"')
+    last = count % batch
+    if 0 < last < size:
+        raise ValueError(f'hvd: remainder="uneven" leaves ranks without a sample in the last step, which has {last} '
+                         f'for {size} ranks: take another batch than {batch}, "pad" or "drop"')
+    return dataset

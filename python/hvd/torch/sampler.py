@@ -1,0 +1,85 @@
+"""A sampler for torch's DataLoader: which samples of each step are this rank's.
+
+    sampler = DistributedSampler(dataset, batch=64, seed=1)               # 64 over all ranks
+    loader = DataLoader(dataset, sampler=sampler, batch_size=sampler.local_batch)
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        for images, labels in loader: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sized
+from typing import Optional
+
+from torch.utils.data import Sampler
+
+from .._place import place
+from ..data import Shard
+from ..rates import local_batch
+
+
+class DistributedSampler(Sampler[int]):
+    """This rank's indices, in the order of hvd.data.Shard: a step's batch is the same set of samples at every number of
+    ranks, for a DataLoader with batch_size=sampler.local_batch. All ranks make the same number of steps.
+
+    dataset: what has a length. batch: samples in a step of all ranks together.
+    remainder: "pad" (torch's own sampler with drop_last=False) repeats up to size - 1 samples of the epoch's beginning
+    at its end; "drop" (drop_last=True) leaves out as many; the batch is a multiple of the size then, and the average of
+    the ranks' gradients that of the batch. "uneven": every sample exactly once, any batch; the ranks' parts may differ
+    by one, so that gradients must be summed and divided by the batch. A DataLoader cannot make a step without samples:
+    where "uneven" would leave a rank without any in the last step, ValueError.
+    rank, size: None: this job's.
+
+    Once made, it needs no hvd.init() (a worker of a DataLoader, forked or spawned, may have it).
+    """
+
+    def __init__(self, dataset: Sized, batch: int, shuffle: bool = True, seed: int = 0, remainder: str = "pad",
+                 rank: Optional[int] = None, size: Optional[int] = None) -> None:
+        self._samples = len(dataset)
+        self._batch = batch
+        self._shuffle = shuffle
+        self._seed = seed
+        self._remainder = remainder
+        self._rank, self._size = place(rank, size)
+        self._epoch = 0
+        self._first_step = 0
+        self.local_batch = local_batch(batch, self._rank, self._size)  # this rank's samples in a step
+        if self.local_batch == 0:
+            raise ValueError(f"hvd: a batch of {batch} for {self._size} ranks")
+        # Without shuffling, as places are all that is asked for: no order is made.
+        shard = self._shard(shuffle=False)
+        self.steps = len(shard)  # of an epoch, the same on all ranks
+        self._last_batch = shard.batch_size(self.steps - 1) if self.steps else self._size
+        if self._last_batch < self._size:
+            raise ValueError(f'hvd: remainder="uneven" leaves ranks without a sample in the last step, which has '
+                             f'{self._last_batch} for {self._size} ranks: take another batch than {batch}, "pad" or '
+                             '"drop"')
+        self._last = len(shard[self.steps - 1]) if self.steps else 0
+
+    def _shard(self, shuffle: bool) -> Shard:
+        return Shard(self._samples, self._batch, self._epoch, self._seed, shuffle, self._remainder, self._rank,
+                     self._size)
+
+    def set_epoch(self, epoch: int, first_step: int = 0) -> None:
+        """Another epoch is another order. Call it before each; else every epoch has the same. first_step: how many
+        steps the next pass leaves out, to go on from a checkpoint within the epoch."""
+        if not 0 <= first_step <= self.steps:
+            raise ValueError(f"hvd: first_step={first_step} of an epoch of {self.steps} steps")
+        self._epoch = epoch
+        self._first_step = first_step
+
+    def batch_size(self, step: int) -> int:
+        """Samples of all ranks together in a step of the epoch: what a sum of gradients over them is divided by."""
+        if not 0 <= step < self.steps:
+            raise IndexError(f"hvd: step {step} of an epoch of {self.steps}")
+        return self._last_batch if step == self.steps - 1 else self._batch
+
+    def __iter__(self) -> Iterator[int]:
+        shard = self._shard(self._shuffle)
+        return (int(index) for step in range(self._first_step, self.steps) for index in shard[step])
+
+    def __len__(self) -> int:
+        """This rank's samples of the pass."""
+        steps = self.steps - self._first_step
+        return (steps - 1) * self.local_batch + self._last if steps else 0

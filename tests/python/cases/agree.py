@@ -1,0 +1,131 @@
+"""hvd.agree: metrics, early stopping, stopping in good order."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import signal
+from multiprocessing.synchronize import Event
+
+import hvd
+from _expect import raises
+
+
+def case_metrics_are_weighed() -> None:
+    weight = hvd.rank() + 1
+    total = sum(range(1, hvd.size() + 1))
+    expected = sum(rank * (rank + 1) for rank in range(hvd.size())) / total
+    got = hvd.average_metrics({"loss": float(hvd.rank()), "hits": 1.0}, weight)
+    assert list(got) == ["loss", "hits"] and got["hits"] == 1.0
+    assert math.isclose(got["loss"], expected)
+    assert hvd.average_metrics([3, 4.5]) == [3.0, 4.5]
+    assert hvd.average_metrics([]) == []
+
+
+def case_metrics_in_another_order() -> None:
+    metrics = {"a": 1.0, "b": 2.0} if hvd.rank() == 0 else {"b": 2.0, "a": 1.0}
+    assert hvd.average_metrics(metrics) == {"a": 1.0, "b": 2.0}
+
+
+def case_other_metrics_are_an_error_on_all() -> None:
+    if hvd.size() == 1:
+        return
+    with raises(hvd.errors.MismatchError, "metrics"):
+        hvd.average_metrics({"loss": 1.0} if hvd.rank() == 0 else {"accuracy": 1.0}, 10.0)
+    with raises(hvd.errors.MismatchError):
+        hvd.average_metrics({"loss": 1.0, "more": 2.0} if hvd.rank() == 0 else {"loss": 1.0})
+    assert hvd.average_metrics([1.0]) == [1.0], "the job goes on"
+
+
+def case_rank_without_samples() -> None:
+    empty = hvd.rank() == 0 and hvd.size() > 1
+    assert hvd.average_metrics([math.nan if empty else 2.0], 0 if empty else 5) == [2.0]
+    with raises(hvd.errors.InvalidArgumentError, "weight"):
+        hvd.average_metrics([1.0], 0)
+    with raises(hvd.errors.InvalidArgumentError, "weight"):
+        hvd.average_metrics([1.0], -1)
+
+
+def case_early_stopping() -> None:
+    early = hvd.EarlyStopping("min", patience=2, min_delta=0.5)
+    assert math.isnan(early.best)
+    # Rank 0's values decide.
+    updates = [early.update(value if hvd.rank() == 0 else -value) for value in (3.0, 2.0, 1.75, math.nan)]
+    assert updates == [(True, False), (True, False), (False, False), (False, True)]
+    assert (early.best, early.best_at, early.waited) == (2.0, 1, 2)
+    assert updates[-1].stop and not updates[-1].is_best
+
+
+def case_early_stopping_goes_on_from_its_state() -> None:
+    first = hvd.EarlyStopping("max", patience=2)
+    for value in (0.5, 0.4):
+        first.update(value)
+    second = hvd.EarlyStopping("max", patience=2)
+    second.load_state_dict(first.state_dict())
+    assert second.update(0.3) == first.update(0.3) == (False, True)
+    assert second.state_dict() == first.state_dict()
+    with raises(ValueError, "best"):
+        hvd.EarlyStopping("largest")
+
+
+def case_no_reason_to_stop() -> None:
+    stop = hvd.agree_stop(5)
+    assert not stop and stop.text == "" and stop.reasons == set() and stop.signum is None
+    assert stop.seconds_left == math.inf
+
+
+def case_one_rank_wishes_to_stop() -> None:
+    stop = hvd.agree_stop(5, wish=hvd.rank() == hvd.size() - 1)
+    assert stop and stop.reasons == {"wish"} and stop.text and stop.signum is None
+
+
+def case_signal_to_one_rank_stops_all() -> None:
+    hvd.watch_signal(signal.SIGUSR2)
+    if hvd.rank() == 0:
+        os.kill(os.getpid(), signal.SIGUSR2)
+    stop = hvd.agree_stop(5)
+    assert stop.reasons == {"signal"} and stop.signum == signal.SIGUSR2 and "SIGUSR2" in stop.text, stop
+    with raises(hvd.errors.InvalidArgumentError, "9"):
+        hvd.watch_signal(signal.SIGKILL)
+
+
+def case_watched_signals_reach_no_python_handler() -> None:
+    heard = []
+    before = signal.signal(signal.SIGWINCH, lambda number, frame: heard.append(number))
+    try:
+        hvd.watch_signal(signal.SIGWINCH)
+        os.kill(os.getpid(), signal.SIGWINCH)
+        assert not heard and signal.getsignal(signal.SIGWINCH) is not before
+        assert hvd.agree_stop(5).reasons == {"signal"}
+    finally:
+        signal.signal(signal.SIGWINCH, before)
+
+
+def case_ctrl_c_is_no_exception_once_watched() -> None:
+    hvd.watch_signal(signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGINT)
+    assert "signal" in hvd.agree_stop(5).reasons
+
+
+def case_children_have_the_handlers_of_before() -> None:
+    hvd.watch_signal(signal.SIGTERM)
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    child = context.Process(target=_wait_for_a_signal, args=(ready,))
+    child.start()
+    ready.wait()
+    child.terminate()
+    child.join(20)
+    code = child.exitcode
+    child.kill()
+    assert code == -signal.SIGTERM, f"SIGTERM did not end the child: {code}"
+    # Here it is still watched.
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert "signal" in hvd.agree_stop(5).reasons
+
+
+def _wait_for_a_signal(ready: Event) -> None:
+    ready.set()
+    while True:
+        signal.pause()

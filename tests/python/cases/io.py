@@ -1,0 +1,158 @@
+"""hvd.io, hvd.status, hvd.timeline: what one rank does for all, files, and what is told to the launcher."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import math
+import re
+
+import hvd
+from _expect import raises
+from _folder import barrier, shared_folder
+
+
+def case_all_ranks_get_what_rank_0_returns() -> None:
+    calls = []
+    words = hvd.on_rank0(lambda: calls.append(1) or {"words": ["a", "b"], "rank": hvd.rank()})
+    assert words == {"words": ["a", "b"], "rank": 0}
+    assert len(calls) == (1 if hvd.rank() == 0 else 0)
+    assert hvd.on_rank0(lambda: None) is None
+
+
+def case_of_any_root() -> None:
+    root = hvd.size() - 1
+    assert hvd.on_root(hvd.rank, root) == root
+    with raises(hvd.errors.InvalidArgumentError):
+        hvd.on_root(hvd.rank, hvd.size())
+
+
+def case_an_exception_is_raised_on_all() -> None:
+    def fail() -> None:
+        raise KeyError("words.txt")
+
+    if hvd.rank() == 0:
+        with raises(KeyError, "words.txt"):
+            hvd.on_rank0(fail)
+    else:
+        with raises(hvd.errors.RootError, "rank 0", "KeyError", "words.txt"):
+            hvd.on_rank0(fail)
+    assert hvd.on_rank0(lambda: 1) == 1, "the job goes on"
+
+
+def case_a_result_that_cannot_be_pickled() -> None:
+    kind = Exception if hvd.rank() == 0 else hvd.errors.RootError
+    with raises(kind, "pickle"):
+        hvd.on_rank0(lambda: open(__file__))  # noqa: SIM115
+
+
+def case_a_collective_in_the_body() -> None:
+    kind = hvd.errors.InvalidArgumentError if hvd.rank() == 0 else hvd.errors.RootError
+    with raises(kind):
+        hvd.on_rank0(lambda: hvd.average_metrics([1.0]))
+
+
+def case_print_once() -> None:
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        hvd.print0("loss", 0.5, sep="=")
+    assert text.getvalue() == ("loss=0.5\n" if hvd.rank() == 0 else "")
+
+
+def case_log() -> None:
+    with shared_folder() as folder:
+        with hvd.io.Log(folder / "train.log") as log:
+            print(f"rank {hvd.rank()}", 1.5, file=log)
+            handler = logging.StreamHandler(log)
+            logger = logging.getLogger("case_log")
+            logger.addHandler(handler)
+            logger.warning("läuft")
+            logger.removeHandler(handler)
+            log.write("the rest")
+        with raises(ValueError, "closed"):
+            log.write("late")
+        barrier("log is written")
+        lines = (folder / "train.log").read_text().splitlines()
+        texts = [re.sub(r"^\d{4}-\d\d-\d\dT\S+ ", "", line) for line in lines]
+        assert texts == ["rank 0 1.5", "läuft", "the rest"], lines
+
+
+def case_log_that_cannot_be_opened() -> None:
+    with shared_folder() as folder, raises(hvd.Error, "missing"):
+        hvd.io.Log(folder / "missing" / "train.log")
+
+
+def case_path_of_each_rank() -> None:
+    assert hvd.rank_path("out/{rank}-{size}.txt") == f"out/{hvd.rank()}-{hvd.size()}.txt"
+    if hvd.size() > 1:
+        with raises(hvd.errors.InvalidArgumentError, "{rank}"):
+            hvd.rank_path("out.txt")
+
+
+def case_atomic_file() -> None:
+    with shared_folder() as folder:
+        path = folder / hvd.rank_path("result-{rank}.json")
+        with hvd.io.atomic_file(path, "w") as file:
+            json.dump({"rank": hvd.rank()}, file)
+            file.flush()
+            assert not path.exists(), "it is there before the block has ended"
+        assert json.loads(path.read_text()) == {"rank": hvd.rank()}
+        data = bytes(range(256)) * 10_000
+        with hvd.io.atomic_file(path) as file:
+            file.write(data[:100])
+            file.write(data[100:])
+        assert path.read_bytes() == data
+        with raises(ValueError):
+            file.write(b"late")
+        barrier("files are written")
+        assert len(list(folder.iterdir())) == hvd.size()
+
+
+def case_atomic_file_is_dropped_after_an_exception() -> None:
+    with shared_folder() as folder:
+        path = folder / hvd.rank_path("result-{rank}.txt")
+        path.write_text("before")
+        for mode, data in (("w", "x" * 3_000_000), ("wb", b"half")):
+            with raises(ZeroDivisionError), hvd.io.atomic_file(path, mode) as file:
+                file.write(data)
+                1 / 0
+        assert path.read_text() == "before"
+        barrier("files are dropped")
+        assert len(list(folder.iterdir())) == hvd.size(), "something was left behind"
+        with raises(hvd.Error, "missing"), hvd.io.atomic_file(folder / "missing" / "file"):
+            raise AssertionError("the block must not be entered")
+        with raises(ValueError, "mode"), hvd.io.atomic_file(path, "a"):
+            pass
+
+
+def case_what_the_launcher_shows() -> None:
+    hvd.set_epoch(0)
+    hvd.set_step(10)
+    hvd.add_samples(640)
+    hvd.set_metric("loss", 0.25)
+    with raises(hvd.errors.InvalidArgumentError, "name"):
+        hvd.set_metric("a name that is longer than 23 bytes", 1.0)
+    assert hvd.notice() == (False, None)
+    assert hvd.time_left() == math.inf
+
+
+def case_timeline() -> None:
+    with shared_folder() as folder:
+        path = folder / "timeline.json"
+        hvd.start_timeline(path)
+        with raises(hvd.errors.InvalidArgumentError, "already"):
+            hvd.start_timeline(path)
+        with hvd.span("load data"), hvd.span("decode"):
+            pass
+        hvd.average_metrics([1.0], name="the metrics")
+        hvd.stop_timeline()
+        text = path.read_text()
+        json.loads(text)
+        for word in ("load data", "decode", "the metrics"):
+            assert word in text, f"{word} is not in the timeline"
+        with raises(hvd.errors.InvalidArgumentError):
+            hvd.stop_timeline()
+    with hvd.span("without a timeline"):
+        pass

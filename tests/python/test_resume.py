@@ -1,0 +1,76 @@
+"""The example that trains with torch, and checkpoints of ranks that are killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from harness import PYTHON, TOP, Done, Sandbox, wait_until
+from rank_cases import python_environment
+
+EXAMPLE = TOP / "examples/digits/train.py"
+SAVER = Path(__file__).resolve().parent / "programs/saver.py"
+
+
+def python(size: int, *words: object) -> tuple[list[object], dict[str, str]]:
+    """Arguments and environment of hvdrun for a Python program."""
+    return (["-np", size, "-H", f"localhost:{size}", "--bind-to", "none", "--grace", "0.3", PYTHON, *words],
+            python_environment())
+
+
+def run(sandbox: Sandbox, size: int, *words: object) -> Done:
+    arguments, environment = python(size, *words)
+    return sandbox.run(*arguments, env=environment)
+
+
+def epochs(done: Done) -> dict[int, list[float]]:
+    """By epoch, training loss and accuracy, and those of the validation."""
+    numbers = r"loss (\S+) train accuracy (\S+) % validation loss (\S+) accuracy (\S+) %"
+    return {int(epoch): [float(value) for value in values]
+            for epoch, *values in re.findall(rf"epoch (\d+) {numbers}", done.out_text)}
+
+
+def test_the_example_goes_on_at_another_number_of_ranks(sandbox: Sandbox) -> None:
+    whole = epochs(run(sandbox, 1, EXAMPLE, "--checkpoints", "whole", "--epochs", 4).expect(0))
+    assert list(whole) == [1, 2, 3, 4]
+    first = run(sandbox, 2, EXAMPLE, "--checkpoints", "parts", "--epochs", 2).expect(0)
+    second = run(sandbox, 3, EXAMPLE, "--checkpoints", "parts", "--epochs", 4).expect(0)
+    assert "going on from step 46" in second.out_text, second
+    parts = {**epochs(first), **epochs(second)}
+    assert list(epochs(second)) == [3, 4], second
+    for epoch, values in whole.items():
+        assert parts[epoch] == pytest.approx(values, rel=1e-3), f"epoch {epoch} differs"
+
+
+def test_the_example_stops_at_one_step_when_one_rank_gets_sigterm(sandbox: Sandbox) -> None:
+    arguments, environment = python(2, EXAMPLE, "--checkpoints", "run", "--epochs", 100_000, "--patience", 0)
+    job = sandbox.start(*arguments, env=environment)
+    job.wait_for(b"epoch 1 ")
+    os.kill(sandbox.ranks()[1], signal.SIGTERM)
+    done = job.wait().expect(0)
+    stopped = re.search(r"stopped after step (\d+): signal 15 \(SIGTERM\)", done.out_text)
+    assert stopped, done
+    again = run(sandbox, 1, EXAMPLE, "--checkpoints", "run", "--epochs", 1)
+    assert f"going on from step {stopped[1]}" in again.expect(0).out_text
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_rank_killed_while_saving_leaves_a_whole_checkpoint(sandbox: Sandbox, victim: int) -> None:
+    durable = 0
+    for size in (2, 3):
+        arguments, environment = python(size, SAVER, "folder")
+        job = sandbox.start(*arguments, env=environment)
+        job.wait_for(f"durable {durable + 3}\n".encode())
+        os.kill(sandbox.ranks()[victim], signal.SIGKILL)
+        done = job.wait()
+        assert done.code != 0 and not done.survivors, done
+        durable = max(int(step) for step in re.findall(r"durable (\d+)\n", done.out_text))
+        wait_until(lambda: not sandbox.leftovers(), "what was killed is swept")
+        loaded = run(sandbox, 1, SAVER, "folder", "check").expect(0)
+        step = int(re.search(r"loaded (\d+)", loaded.out_text)[1])
+        assert step >= durable, f"{step} was loaded, but {durable} was durable"
+        durable = step

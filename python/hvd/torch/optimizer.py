@@ -20,7 +20,7 @@ import torch
 
 from .. import _collectives
 from ..job import size
-from ..process_sets import ProcessSet, global_process_set
+from ..process_sets import ProcessSet, global_process_set, id_of
 from ..types import Average, ReduceOp
 from .background import allreduce_async_, grouped_allreduce_async_, sparse_allreduce_async
 from .compression import Compression, Compressor
@@ -52,9 +52,11 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name; what it makes is an ins
 
     A parameter without a gradient on this rank takes part with zeros, as others may have one.
 
-    Errors: ValueError for an argument that cannot work; UnsupportedError for Adasum.
+    Errors: ValueError for an argument that cannot work; UnsupportedError for Adasum; NotInitializedError for a process
+    set that is not known yet.
     """
     _collectives.refuse_adasum(op)
+    id_of(process_set)
     if isinstance(optimizer, _DistributedOptimizer):
         raise ValueError("hvd: this optimizer is a DistributedOptimizer already")
     if gradient_predivide_factor != 1.0 and op != Average:

@@ -668,6 +668,10 @@ def case_arguments_that_cannot_be() -> None:
 
     with raises(errors.UnsupportedError, "Adasum"):
         make(op=hvd.Adasum)
+    with raises(TypeError, "process_set"):
+        make(process_set=0)
+    with raises(errors.NotInitializedError, "not known yet"):
+        make(process_set=hvd.ProcessSet([0]))
     with raises(ValueError, "gradient_predivide_factor", "Sum"):
         make(op=hvd.Sum, gradient_predivide_factor=2.0)
     with raises(ValueError, "backward_passes_per_step"):

@@ -36,6 +36,7 @@ _BEST = {None: 0, "min": 1, "max": 2}  # hvd_best
 _WHICH = {"newest": 0, "best": 1}  # hvd_which
 
 _RESIZE = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_size_t)
+_NO_RESIZE: Any = ctypes.cast(0, _RESIZE)
 
 
 class _Item(ctypes.Structure):
@@ -286,7 +287,7 @@ class _Items:
              resize: Any = None) -> None:
         self._kept.append(kept)
         self._items.append(_Item(name.encode(), kind, len(shape), (c_int64 * max(1, len(shape)))(*shape), data, size,
-                                 resize or _RESIZE()))
+                                 resize or _NO_RESIZE))
 
     def add(self, name: str, tensor: Tensor, memory: _Memory) -> None:
         self._add(name, tensor.type, tensor.shape, memory.address, tensor.bytes, memory)
@@ -356,7 +357,7 @@ class _Array:
         if self._info.type == "bfloat16":
             import ml_dtypes  # noqa: F401  # gives numpy the type
         elements = math.prod(self._info.shape)
-        return np.frombuffer(self._memory, np.dtype(self._info.type), elements).reshape(self._info.shape)
+        return np.frombuffer(memoryview(self._memory), np.dtype(self._info.type), elements).reshape(self._info.shape)
 
     def _torch(self) -> Any:
         import torch

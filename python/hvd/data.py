@@ -332,7 +332,7 @@ class Reader:
                  cache: bool = False) -> None:
         shard = _shard_options(0, batch, epoch, seed, shuffle, remainder, rank, size)
         # `call` is called by the threads until hvd_reader_close: the finalizer keeps it so long.
-        call = _DECODE() if decode is None else _DECODE(_caller(decode))
+        call = ctypes.cast(0, _DECODE) if decode is None else _DECODE(_caller(decode))
         options = _ReaderOptions(ctypes.sizeof(_ReaderOptions), threads, prefetch, int(cache), call)
         reader = c_void_p()
         check(lib.hvd_reader_open(source._source, byref(shard), byref(options), byref(reader)))

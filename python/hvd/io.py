@@ -90,7 +90,8 @@ def on_rank0(function: Callable[[], Result], name: str = "on_rank0") -> Result:
 def print0(*values: Any, **how: Any) -> None:
     """print() on rank 0, flushed; nothing on the others. Not a collective."""
     if rank() == 0:
-        print(*values, **{"flush": True, **how})
+        how.setdefault("flush", True)
+        print(*values, **how)
 
 
 # ---- The log ------------------------------------------------------------------------------------
@@ -178,7 +179,7 @@ def atomic_file(path: PathName, mode: str = "wb", encoding: str = "utf-8") -> It
         raise ValueError(f'hvd: atomic_file(mode={mode!r}): "wb" or "w"')
     raw = _RawFile(path)
     buffered = io.BufferedWriter(raw, 1 << 20)
-    file: IO[Any] = buffered if mode == "wb" else io.TextIOWrapper(buffered, encoding)
+    file: Any = buffered if mode == "wb" else io.TextIOWrapper(buffered, encoding)
     try:
         yield file
         file.flush()

@@ -72,7 +72,7 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name; what it makes is an ins
 
 
 @functools.lru_cache(maxsize=None)
-def _distributed_class(base: type[torch.optim.Optimizer]) -> type:
+def _distributed_class(base: Any) -> type:
     return type(base.__name__, (_DistributedOptimizer, base), {"__doc__": base.__doc__})
 
 
@@ -172,7 +172,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         return _unfilled, (type(self).__mro__[2],), self.__getstate__()
 
 
-def _unfilled(kind: type[torch.optim.Optimizer]) -> torch.optim.Optimizer:
+def _unfilled(kind: Any) -> Any:
     """For pickle, which gives it its state."""
     return kind.__new__(kind)
 
@@ -309,6 +309,7 @@ class _Reducer:
 
     def _submit(self, reduction: _Reduction) -> None:
         gradients = [_gradient_of(parameter) for parameter in reduction.parameters]
+        handle: Any
         if len(gradients) == 1 and gradients[0].is_sparse and not self._sparse_as_dense:
             handle = sparse_allreduce_async(gradients[0], reduction.name, self._op, process_set=self._process_set)
         else:

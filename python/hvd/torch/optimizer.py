@@ -66,7 +66,7 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name; what it makes is an ins
         groups = num_groups if groups is None else groups
     reducer = _Reducer(optimizer.param_groups, named_parameters, compression, backward_passes_per_step, op,
                        gradient_predivide_factor, _checked_groups(groups), sparse_as_dense, process_set)
-    distributed = _unfilled(_distributed_class(type(optimizer)))
+    distributed = _unfilled(_distributed_class(type(optimizer)))  # type: ignore[arg-type]
     distributed.__dict__.update(_state_of(optimizer), _reducer=reducer, _synchronized=False, _should_synchronize=True)
     return distributed
 

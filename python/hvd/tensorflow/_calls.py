@@ -32,6 +32,9 @@ from .._collectives import Handle
 
 Array = npt.NDArray[Any]
 
+# For all that a tf.function may call: tf.function would otherwise rewrite the source of this package when it traces.
+as_written = tf.autograph.experimental.do_not_convert
+
 
 @dataclass(frozen=True)
 class Request:

@@ -18,7 +18,7 @@ from .. import errors
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average, ReduceOp, Sum
 from . import _requests
-from ._calls import Request, name_of, run
+from ._calls import Request, as_written, name_of, run
 from .compression import Compression
 
 Dense = Any  # what tf.convert_to_tensor() takes
@@ -63,6 +63,7 @@ def _linear(op: ReduceOp) -> None:
 
 # ---- allreduce ------------------------------------------------------------------------------------
 
+@as_written
 def allreduce(tensor: Union[Dense, tf.IndexedSlices], average: Optional[bool] = None, device_dense: str = "",
               device_sparse: str = "", compression: Any = Compression.none, op: Optional[ReduceOp] = None,
               prescale_factor: float = 1.0, postscale_factor: float = 1.0, name: Optional[str] = None,
@@ -99,6 +100,7 @@ def _allreduce(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale: f
     return reduced(tensor)
 
 
+@as_written
 def sum_over_ranks(tensor: tf.Tensor, name: Optional[str]) -> tf.Tensor:
     """allreduce() with op Sum under a name that is complete."""
     return _allreduce(tensor, name, Sum, 1.0, 1.0, global_process_set)
@@ -135,6 +137,7 @@ def _reduce_slices(slices: Sequence[tf.IndexedSlices], names: Sequence[Optional[
     return [slices_of(next(results)[0], next(results)[0], entry, op, factor, process_set) for entry in slices]
 
 
+@as_written
 def grouped_allreduce(tensors: Sequence[Union[Dense, tf.IndexedSlices]], average: Optional[bool] = None,
                       device_dense: str = "", device_sparse: str = "", compression: Any = Compression.none,
                       op: Optional[ReduceOp] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
@@ -180,12 +183,14 @@ def _grouped_allreduce(tensors: list[tf.Tensor], name: Optional[str], op: Reduce
 
 # ---- allgather ------------------------------------------------------------------------------------
 
+@as_written
 def allgather(tensor: Dense, name: Optional[str] = None, ignore_name_scope: bool = False,
               process_set: ProcessSet = global_process_set) -> tf.Tensor:
     """The rows of all ranks, one rank's after the other's. Only the first dimension may differ."""
     return grouped_allgather([tensor], name, ignore_name_scope, process_set)[0]
 
 
+@as_written
 def grouped_allgather(tensors: Sequence[Dense], name: Optional[str] = None, ignore_name_scope: bool = False,
                       process_set: ProcessSet = global_process_set) -> list[tf.Tensor]:
     """Several at once."""
@@ -224,6 +229,7 @@ def _own_rows(tensor: tf.Tensor, rows_by_rank: tf.Tensor, process_set: ProcessSe
 
 # ---- broadcast ------------------------------------------------------------------------------------
 
+@as_written
 def broadcast(tensor: Dense, root_rank: int, name: Optional[str] = None, ignore_name_scope: bool = False,
               process_set: ProcessSet = global_process_set) -> tf.Tensor:
     """The tensor of `root_rank`, a rank of all; the same shape on all ranks."""
@@ -243,6 +249,7 @@ def _broadcast(tensor: tf.Tensor, root: int, name: Optional[str], process_set: P
     return sent(tensor)
 
 
+@as_written
 def broadcast_(variables: Sequence[Any], root_rank: int, name: Optional[str] = None,
                process_set: ProcessSet = global_process_set) -> list[tf.Tensor]:
     """Gives the variables those of `root_rank`; their new values."""
@@ -259,6 +266,7 @@ def broadcast_(variables: Sequence[Any], root_rank: int, name: Optional[str] = N
 
 # ---- alltoall -------------------------------------------------------------------------------------
 
+@as_written
 def alltoall(tensor: Dense, splits: Optional[Dense] = None, name: Optional[str] = None,
              ignore_name_scope: bool = False, process_set: ProcessSet = global_process_set) -> Any:
     """Gives splits[r] rows to rank r of the set, as many to each without splits. The rows that came, rank 0's first; with
@@ -285,6 +293,7 @@ def _alltoall(tensor: tf.Tensor, splits: Optional[tf.Tensor], name: Optional[str
 
 # ---- reducescatter --------------------------------------------------------------------------------
 
+@as_written
 def reducescatter(tensor: Dense, device_dense: str = "", compression: Any = Compression.none, op: ReduceOp = Average,
                   name: Optional[str] = None, process_set: ProcessSet = global_process_set,
                   ignore_name_scope: bool = False, prescale_factor: float = 1.0,
@@ -295,6 +304,7 @@ def reducescatter(tensor: Dense, device_dense: str = "", compression: Any = Comp
                                  postscale_factor, name, ignore_name_scope)[0]
 
 
+@as_written
 def grouped_reducescatter(tensors: Sequence[Dense], device_dense: str = "", compression: Any = Compression.none,
                           op: ReduceOp = Average, process_set: ProcessSet = global_process_set,
                           prescale_factor: float = 1.0, postscale_factor: float = 1.0, name: Optional[str] = None,
@@ -331,18 +341,21 @@ def _reducescatter(tensors: list[tf.Tensor], names: list[Optional[str]], op: Red
 
 # ---- without tensors ------------------------------------------------------------------------------
 
+@as_written
 def barrier(process_set: ProcessSet = global_process_set) -> Optional[tf.Operation]:
     """Waits until all ranks of the set are here. In a graph: the operation that does."""
     done = _one(_requests.barrier(process_set))[0]
     return None if tf.executing_eagerly() else done.op
 
 
+@as_written
 def join() -> tf.Tensor:
     """Says that this rank has no more data, and waits until all have said so: until then it takes part in the others'
     allreduces with zeros. The last rank to join."""
     return _one(_requests.join())[0]
 
 
+@as_written
 def number_op(number: Callable[[], int], name: Optional[str]) -> tf.Tensor:
     """What `number` returns when the operation is carried out, an int32."""
     if tf.executing_eagerly():

@@ -9,9 +9,11 @@ import tensorflow as tf
 
 from .. import _library, errors, job, objects
 from ..process_sets import ProcessSet, global_process_set
+from ._calls import as_written
 from .collectives import broadcast_, number_op
 
 
+@as_written
 def broadcast_variables(variables: Iterable[Any], root_rank: int, process_set: ProcessSet = global_process_set,
                         inplace: bool = False) -> Optional[tf.Operation]:
     """Gives all variables, those of TensorFlow or of Keras, their values on `root_rank`: as many, of the same shapes and
@@ -46,6 +48,7 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
         session.run(self._operation)
 
 
+@as_written
 def broadcast_object(obj: Any, root_rank: int = 0, session: Any = None, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Any:
     """The object of `root_rank`, pickled. At once, in a graph too: no `session` is needed."""
@@ -58,6 +61,7 @@ def broadcast_object_fn(root_rank: int = 0, session: Any = None, name: Optional[
     return lambda obj: objects.broadcast_object(obj, root_rank, name or "broadcast_object_fn", process_set)
 
 
+@as_written
 def allgather_object(obj: Any, session: Any = None, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> list[Any]:
     """The objects of all ranks, in their order."""

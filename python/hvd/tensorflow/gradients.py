@@ -17,7 +17,7 @@ from .._collectives import refuse_adasum
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average, ReduceOp
 from . import _requests
-from ._calls import Request, name_of, run
+from ._calls import Request, as_written, name_of, run
 from .collectives import Gradient, check_device, slices_of, slices_requests
 from .compression import Compression
 
@@ -54,18 +54,19 @@ class Reduction:
     def reduce(self, gradients: Sequence[Gradient], variables: Sequence[Any]) -> list[Gradient]:
         """The gradients reduced, None where there is none. Those of local variables are divided by the number of ranks
         where scale_local_gradients asks for it, as the reduced ones are averages."""
-        results = list(gradients)
+        results = [tf.convert_to_tensor(gradient) if self.sparse_as_dense and isinstance(gradient, tf.IndexedSlices)
+                   else gradient for gradient in gradients]
         if not self.process_set.included() or self.process_set.size() == 1:
             return results
         shared = []
-        for index, (gradient, variable) in enumerate(zip(gradients, variables)):
+        for index, (gradient, variable) in enumerate(zip(results, variables)):
             if gradient is None:
                 continue
             if self.local and key_of(variable) in self.local:
                 results[index] = self._local(gradient)
             else:
                 shared.append(index)
-        reduced = self._reduce([gradients[index] for index in shared], [variables[index] for index in shared])
+        reduced = self._reduce([results[index] for index in shared], [variables[index] for index in shared])
         for index, gradient in zip(shared, reduced):
             results[index] = gradient
         return results
@@ -76,8 +77,6 @@ class Reduction:
     def _reduce(self, gradients: list[Any], variables: list[Any]) -> list[Gradient]:
         if not gradients:
             return []
-        if self.sparse_as_dense:
-            gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         sparse = [index for index, gradient in enumerate(gradients) if isinstance(gradient, tf.IndexedSlices)]
         dense = [index for index in range(len(gradients)) if index not in sparse]
         base = name_of(self.name, "", None, ignore_name_scope=True) or self.name
@@ -186,6 +185,7 @@ class _Distributed:
         """The gradient of this variable is not reduced."""
         self._reduction.local.add(key_of(source))
 
+    @as_written
     def gradient(self, target: Any, sources: Any, output_gradients: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As of the tape, reduced."""
         # With use_generic_names Horovod names the gradients by their numbers, which is so here in any case.
@@ -194,6 +194,7 @@ class _Distributed:
         gradients = self._reduction.reduce(tf.nest.flatten(found), tf.nest.flatten(sources))
         return tf.nest.pack_sequence_as(sources, gradients)
 
+    @as_written
     def get_local_and_global_gradients(self, target: Any, sources: Any, output_gradients: Any = None) -> Any:
         """Pairs of source and gradient: those of local sources, those of the others."""
         pairs: tuple[list[Any], list[Any]] = ([], [])
@@ -202,6 +203,7 @@ class _Distributed:
         return pairs
 
 
+@as_written
 def DistributedGradientTape(gradtape: tf.GradientTape, device_dense: str = "", device_sparse: str = "",
                             compression: Any = Compression.none, sparse_as_dense: bool = False,
                             op: ReduceOp = Average, gradient_predivide_factor: float = 1.0, num_groups: int = 0,
@@ -220,6 +222,7 @@ def DistributedGradientTape(gradtape: tf.GradientTape, device_dense: str = "", d
     return gradtape
 
 
+@as_written
 def PartialDistributedGradientTape(gradtape: tf.GradientTape, device_dense: str = "", device_sparse: str = "",
                                    compression: Any = Compression.none, sparse_as_dense: bool = False,
                                    op: ReduceOp = Average, gradient_predivide_factor: float = 1.0, num_groups: int = 0,

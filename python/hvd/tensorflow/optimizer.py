@@ -16,6 +16,7 @@ import tensorflow as tf
 from .. import errors
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average, ReduceOp
+from ._calls import as_written
 from .collectives import Gradient, check_device
 from .compression import Compression
 from .gradients import Groups, Reduction, groups_of, key_of, layers_variables
@@ -124,6 +125,7 @@ def _register_local_var(self: Any, variable: Any) -> None:
 
 
 def _of_keras_3(base: type) -> dict[str, Any]:
+    @as_written
     def apply(self: Any, grads: Sequence[Gradient], trainable_variables: Any = None) -> Any:
         if trainable_variables is None and not self.built:
             return base.apply(self, grads)  # says that it is not built
@@ -137,6 +139,7 @@ def _of_keras_3(base: type) -> dict[str, Any]:
 
 
 def _of_keras_2(base: type) -> dict[str, Any]:
+    @as_written
     def apply_gradients(self: Any, grads_and_vars: Any, name: Optional[str] = None, **kwargs: Any) -> Any:
         gradients, variables = zip(*pairs) if (pairs := list(grads_and_vars)) else ((), ())
         return _state(self).apply(
@@ -147,6 +150,7 @@ def _of_keras_2(base: type) -> dict[str, Any]:
 
 
 def _of_tensorflow_1(base: type) -> dict[str, Any]:
+    @as_written
     def compute_gradients(self: Any, *args: Any, **kwargs: Any) -> list[tuple[Gradient, Any]]:
         gradients, variables = zip(*base.compute_gradients(self, *args, **kwargs))
         return list(zip(_state(self).reduction.reduce(gradients, variables), variables))

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from .. import job
-from ._calls import name_of
+from ._calls import as_written, name_of
 from .collectives import sum_over_ranks
 
 
@@ -41,6 +41,7 @@ class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
 _KERAS_2 = not hasattr(tf.keras, "version")
 
 
+@as_written
 def _of_all_ranks(mean: tf.Tensor, variance: tf.Tensor, count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Mean and variance of all ranks' elements. `count`: of ours, for each mean."""
     sums = [tf.reshape(mean, [-1]) * count, tf.reshape(variance + tf.square(mean), [-1]) * count, [count]]

@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 import tensorflow as tf
 
-from .. import errors
+from .. import errors, job
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average, ReduceOp, Sum
 from . import _requests
@@ -243,7 +243,7 @@ def _broadcast(tensor: tf.Tensor, root: int, name: Optional[str], process_set: P
     def sent(value: tf.Tensor) -> Any:
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             averaged = _allreduce(_dense(upstream), _gradient_name(name), Average, 1.0, 1.0, process_set)
-            return averaged if process_set.ranks[process_set.rank()] == root else tf.zeros_like(averaged)
+            return averaged if job.rank() == root else tf.zeros_like(averaged)
 
         return _one(_requests.broadcast(value, root, name, process_set))[0], gradient
 

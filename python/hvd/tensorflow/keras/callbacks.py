@@ -119,8 +119,7 @@ class LearningRateScheduleCallback(_Callback):
         self.staircase = staircase
         self.momentum_correction = momentum_correction
         self.steps_per_epoch = steps_per_epoch
-        self.multiplier: Callable[[float], float] = multiplier if callable(multiplier) else (
-            lambda epoch: multiplier ** (epoch - start_epoch))
+        self.multiplier = multiplier if callable(multiplier) else _powers(multiplier, start_epoch)
         self._epoch = 0
 
     def on_train_begin(self, logs: Optional[dict[str, Any]] = None) -> None:
@@ -156,6 +155,10 @@ class LearningRateScheduleCallback(_Callback):
     def on_epoch_end(self, epoch: int, logs: Optional[dict[str, Any]] = None) -> None:
         if logs is not None:
             logs["lr"] = self._rate()
+
+
+def _powers(base: float, start_epoch: int) -> Callable[[float], float]:
+    return lambda epoch: base ** (epoch - start_epoch)
 
 
 def _velocities(optimizer: Any) -> list[Any]:

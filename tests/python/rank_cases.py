@@ -84,8 +84,9 @@ class Results:
 def run_module(module: Module, size: int, sandbox: Sandbox) -> Results:
     folder = sandbox.files / "results"
     folder.mkdir()
+    variables = {"HVD_STALL_SHUTDOWN_TIME_SECONDS": "30", **dict(module.environment)}
     done = sandbox.run("-np", size, "--bind-to", "none", "-H", f"localhost:{size}", module.python, RUNNER, module.path,
-                       folder, env=python_environment({"HVD_STALL_SHUTDOWN_TIME": "30", **dict(module.environment)}))
+                       folder, env=python_environment(variables))
     by_rank: dict[int, dict[str, str]] = {}
     for rank in range(size):
         file = folder / f"rank{rank}.jsonl"

@@ -9,7 +9,7 @@ from hvd._retired import refuse_elastic
 from hvd.tensorflow.keras import *  # noqa: F403
 from hvd.tensorflow.keras import __all__  # noqa: F401
 
-from . import callbacks  # noqa: F401
+from . import callbacks  # type: ignore[no-redef]  # noqa: F401 (so that hvd.keras.callbacks can be imported from)
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,8 @@ import tensorflow
 
 _backend = keras.backend.backend()
 if _backend != "tensorflow":
-    raise ImportError(f"hvd.keras: Keras runs on {_backend}, and hvd has it on TensorFlow only: KERAS_BACKEND=tensorflow")
+    raise ImportError(f"hvd.keras: Keras runs on {_backend}, and hvd has it on TensorFlow only: set "
+                      "KERAS_BACKEND=tensorflow")
 if not issubclass(keras.callbacks.Callback, tensorflow.keras.callbacks.Callback):
     raise ImportError("hvd.keras: keras and tf.keras are of different versions (TF_USE_LEGACY_KERAS); "
                       "hvd.tensorflow.keras is the one for tf.keras")

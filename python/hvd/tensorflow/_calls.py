@@ -1,8 +1,8 @@
 """Collectives as TensorFlow runs them: at once in eager mode, as operations in a graph.
 
 Without an operation compiled against TensorFlow, a graph can only call Python. A Python function that waits would hold
-a thread of TensorFlow's pool, and ranks that come to their collectives in different orders could fill the pool with such
-waits. So a call is three operations, none of which holds a thread while the ranks work:
+a thread of TensorFlow's pool, and ranks that come to their collectives in different orders could fill the pool with
+such waits. So a call is three operations, none of which holds a thread while the ranks work:
 
     submit   (Python) gives all collectives of the call to libhvd and returns a number
     dequeue  (TensorFlow's own, from a queue) ends when a thread of this module has put the number into the queue, which
@@ -10,7 +10,7 @@ waits. So a call is three operations, none of which holds a thread while the ran
     finish   (Python) takes the results, or raises the error
 
 They are exempt from the program order that tf.function gives to what has side effects: a collective waits for its
-inputs and for nothing else. Arrays are those of TensorFlow's own memory, on the host; tensors of a GPU are copied there.
+inputs and for nothing else. Arrays are TensorFlow's own memory on the host; tensors of a GPU are copied there.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
+import weakref
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +30,17 @@ import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
 from .. import errors
-from .._collectives import Handle
 
 Array = npt.NDArray[Any]
 
 # For all that a tf.function may call: tf.function would otherwise rewrite the source of this package when it traces.
 as_written = tf.autograph.experimental.do_not_convert
+
+
+class Pending(Protocol):
+    """A collective that was submitted: a Handle."""
+
+    def wait(self) -> list[Array]: ...
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ class Request:
 
     inputs: Sequence[tf.Tensor]
     outputs: Sequence[tf.TensorSpec]
-    submit: Callable[[list[Array]], Handle[list[Array]]]
+    submit: Callable[[list[Array]], Pending]
 
 
 def run(requests: Sequence[Request]) -> list[list[tf.Tensor]]:
@@ -69,7 +76,7 @@ def refuse_xla() -> None:
             "model.compile(..., jit_compile=False), or give model.fit() a callback of hvd, which sees to it")
 
 
-def _wait_for_all(handles: Sequence[Handle[list[Array]]]) -> list[list[Array]]:
+def _wait_for_all(handles: Sequence[Pending]) -> list[list[Array]]:
     """Also after one has failed: the buffers of the others are theirs until they are done."""
     results: list[list[Array]] = []
     failure: Optional[BaseException] = None
@@ -100,7 +107,7 @@ def _in_graph(requests: Sequence[Request]) -> list[list[tf.Tensor]]:
 class _Run:
     """A call of a site that is on its way."""
 
-    handles: list[Handle[list[Array]]]
+    handles: list[Pending]
     done: threading.Event = field(default_factory=threading.Event)
     arrays: list[Array] = field(default_factory=list)
     failure: Optional[BaseException] = None
@@ -109,7 +116,7 @@ class _Run:
 class _Site:
     """A place in a graph where collectives are called. The graph keeps it."""
 
-    def __init__(self, submits: Sequence[tuple[int, Callable[[list[Array]], Handle[list[Array]]]]]) -> None:
+    def __init__(self, submits: Sequence[tuple[int, Callable[[list[Array]], Pending]]]) -> None:
         self._submits = submits
         self._runs: dict[int, _Run] = {}
         self._queue: Any = None
@@ -125,7 +132,7 @@ class _Site:
             done = _unordered(self._queue.dequeue())
         return _results(tf.numpy_function(self._finish, [number, done], types))
 
-    def _handles(self, arrays: Sequence[Any]) -> list[Handle[list[Array]]]:
+    def _handles(self, arrays: Sequence[Any]) -> list[Pending]:
         own = iter(arrays)
         return [submit([np.asarray(array) for array in itertools.islice(own, count)])
                 for count, submit in self._submits]
@@ -207,17 +214,20 @@ class _Waiters:
 _waiters = _Waiters()
 
 
+_names: weakref.WeakKeyDictionary[tf.Graph, Counter[str]] = weakref.WeakKeyDictionary()  # those that a graph has
+
+
 def name_of(name: Optional[str], kind: str, tensor: Any, ignore_name_scope: bool = False) -> Optional[str]:
-    """What the ranks find a call by. Eager: `name`. In a graph, which may come to its calls in any order, every call has
-    one: `name`, or one made from the tensor's, in the name scope, numbered where the graph has it already."""
+    """What the ranks find a call by. Eager: `name`. In a graph, which may come to its calls in any order, every call
+    has one: `name`, or one made from the tensor's, in the name scope, numbered where the graph has it already."""
     if tf.executing_eagerly():
         return name
     graph = tf.compat.v1.get_default_graph()
-    base = name or f"{kind}.{getattr(tensor, 'name', None) or 'value'}"
-    if ignore_name_scope:
-        with graph.name_scope(None):
-            return graph.unique_name(f"hvd/{base}")
-    return graph.unique_name(f"hvd/{base}")
+    scope = "" if ignore_name_scope else graph.get_name_scope()
+    full = f"{scope}/" * bool(scope) + (name or f"{kind}.{getattr(tensor, 'name', 'value')}")
+    names = _names.setdefault(graph, Counter())
+    names[full] += 1
+    return full if names[full] == 1 else f"{full}_{names[full] - 1}"
 
 
 def empty_aligned(shape: Sequence[int], kind: np.dtype) -> Array:

@@ -167,7 +167,7 @@ def reducescatter(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale
 
 def barrier(process_set: ProcessSet) -> Request:
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
-        return Handle(_collectives.barrier(options(None, id_of(process_set))), lambda: [np.int32(0)])
+        return Handle(_collectives.barrier(options(None, id_of(process_set))), lambda: [np.array(0, np.int32)])
 
     return Request([], [tf.TensorSpec([], tf.int32)], submit)
 

@@ -1,8 +1,8 @@
 """The collectives on tensors, eager and in a tf.function, with their gradients.
 
-Where Horovod has them, arguments and results are Horovod's. `device_dense` and `device_sparse` may name a CPU: the ranks
-exchange host memory, and any other device is refused. In a graph a collective without a name has one made from the name
-of its tensor.
+Where Horovod has them, arguments and results are Horovod's. `device_dense` and `device_sparse` may name a CPU: the
+ranks exchange host memory, and any other device is refused. In a graph a collective without a name has one made from
+the name of its tensor.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional, Union
 import numpy as np
 import tensorflow as tf
 
-from .. import errors
+from .. import errors, job
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average, ReduceOp, Sum
 from . import _requests
@@ -173,7 +173,8 @@ def _grouped_allreduce(tensors: list[tf.Tensor], name: Optional[str], op: Reduce
     def reduced(*values: tf.Tensor) -> Any:
         def gradient(*upstream: tf.Tensor) -> list[tf.Tensor]:
             _linear(op)
-            return _grouped_allreduce([_dense(entry) for entry in upstream], _gradient_name(name), op, prescale, postscale, process_set)
+            return _grouped_allreduce([_dense(entry) for entry in upstream], _gradient_name(name), op, prescale,
+                                      postscale, process_set)
 
         return tuple(_one(_requests.grouped_allreduce(list(values), name, op, prescale, postscale,
                                                       process_set))), gradient
@@ -242,7 +243,7 @@ def _broadcast(tensor: tf.Tensor, root: int, name: Optional[str], process_set: P
     def sent(value: tf.Tensor) -> Any:
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             averaged = _allreduce(_dense(upstream), _gradient_name(name), Average, 1.0, 1.0, process_set)
-            return averaged if process_set.ranks[process_set.rank()] == root else tf.zeros_like(averaged)
+            return averaged if job.rank() == root else tf.zeros_like(averaged)
 
         return _one(_requests.broadcast(value, root, name, process_set))[0], gradient
 
@@ -269,8 +270,8 @@ def broadcast_(variables: Sequence[Any], root_rank: int, name: Optional[str] = N
 @as_written
 def alltoall(tensor: Dense, splits: Optional[Dense] = None, name: Optional[str] = None,
              ignore_name_scope: bool = False, process_set: ProcessSet = global_process_set) -> Any:
-    """Gives splits[r] rows to rank r of the set, as many to each without splits. The rows that came, rank 0's first; with
-    splits a pair of these and how many came from each rank."""
+    """Gives splits[r] rows to rank r of the set, as many to each without splits. The rows that came, rank 0's first;
+    with splits a pair of these and how many came from each rank."""
     value = tf.convert_to_tensor(tensor)
     counts = None if splits is None else tf.convert_to_tensor(splits)
     rows, received = _alltoall(value, counts, name_of(name, "alltoall", value, ignore_name_scope), process_set)

@@ -16,8 +16,8 @@ from .collectives import broadcast_, number_op
 @as_written
 def broadcast_variables(variables: Iterable[Any], root_rank: int, process_set: ProcessSet = global_process_set,
                         inplace: bool = False) -> Optional[tf.Operation]:
-    """Gives all variables, those of TensorFlow or of Keras, their values on `root_rank`: as many, of the same shapes and
-    types, in the same order on all ranks. In a graph: the operation that does. `inplace` changes nothing."""
+    """Gives all variables, those of TensorFlow or of Keras, their values on `root_rank`: as many, of the same shapes
+    and types, in the same order on all ranks. In a graph: the operation that does. `inplace` changes nothing."""
     assigned = broadcast_(list(variables), root_rank, process_set=process_set)
     return None if tf.executing_eagerly() else tf.group(*assigned)
 

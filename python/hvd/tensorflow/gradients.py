@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import tensorflow as tf
 
@@ -51,6 +51,7 @@ class Reduction:
         if isinstance(self.groups, int) and self.groups <= 0:
             raise ValueError(f"hvd: groups={self.groups}; a number of groups is at least 1")
 
+    @as_written
     def reduce(self, gradients: Sequence[Gradient], variables: Sequence[Any]) -> list[Gradient]:
         """The gradients reduced, None where there is none. Those of local variables are divided by the number of ranks
         where scale_local_gradients asks for it, as the reduced ones are averages."""
@@ -122,8 +123,8 @@ class Reduction:
             if len(group) == 1:
                 requests.append(_requests.allreduce(values[group[0]], name, self.op, before, after, self.process_set))
             else:
-                requests.append(_requests.grouped_allreduce([values[place] for place in group], f"{name}.group", self.op,
-                                                            before, after, self.process_set))
+                requests.append(_requests.grouped_allreduce([values[place] for place in group], f"{name}.group",
+                                                            self.op, before, after, self.process_set))
         return requests
 
     def _groups(self, dense: list[int], values: list[tf.Tensor], variables: list[Any]) -> list[list[int]]:

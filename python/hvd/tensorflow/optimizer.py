@@ -1,7 +1,7 @@
 """DistributedOptimizer: an optimizer of Keras or of TensorFlow 1, turned into one that reduces its gradients.
 
-The optimizer itself is changed, as `optimizer.__class__` becomes a subclass of its class, of the same name. It keeps its
-variables and settings, is saved as what it was, and loads without hvd.
+The optimizer itself is changed, as `optimizer.__class__` becomes a subclass of its class, of the same name. It keeps
+its variables and settings, is saved as what it was, and loads without hvd.
 """
 
 from __future__ import annotations
@@ -39,35 +39,36 @@ class _Passes:
         dense = [gradient for gradient in gradients if gradient is not None]
         if any(isinstance(gradient, tf.IndexedSlices) for gradient in dense):
             raise ValueError("hvd: backward_passes_per_step > 1 adds up dense gradients only: sparse_as_dense=True")
-        self._build(dense)
-        assert self._counter is not None
+        counter = self._build(dense)
         for total, gradient in zip(self._sums, dense):
             total.assign_add(gradient)
-        self._counter.assign_add(1)
+        counter.assign_add(1)
 
         def step() -> tf.Tensor:
             sums = iter(total / self._passes if self._average else total.read_value() for total in self._sums)
             then([None if gradient is None else next(sums) for gradient in gradients])
             for total in self._sums:
                 total.assign(tf.zeros_like(total))
-            self._counter.assign(0)
+            counter.assign(0)
             return tf.constant(True)
 
         def skip() -> tf.Tensor:
             otherwise()
             return tf.constant(False)
 
-        tf.cond(self._counter >= self._passes, step, skip)
+        tf.cond(counter >= self._passes, step, skip)
 
-    def _build(self, gradients: Sequence[tf.Tensor]) -> None:
+    def _build(self, gradients: Sequence[tf.Tensor]) -> tf.Variable:
+        """The counter."""
         if self._counter is not None:
             if len(gradients) != len(self._sums):
-                raise ValueError("hvd: backward_passes_per_step > 1 needs gradients of the same variables in every pass")
-            return
+                raise ValueError("hvd: backward_passes_per_step > 1 needs gradients of the same variables each time")
+            return self._counter
         with tf.init_scope():
             self._counter = tf.Variable(0, trainable=False, dtype=tf.int32)
             self._sums = [tf.Variable(tf.zeros(gradient.shape, gradient.dtype), trainable=False)
                           for gradient in gradients]
+        return self._counter
 
 
 class _State:
@@ -124,7 +125,7 @@ def _register_local_var(self: Any, variable: Any) -> None:
     _state(self).reduction.local.add(key_of(variable))
 
 
-def _of_keras_3(base: type) -> dict[str, Any]:
+def _of_keras_3(base: Any) -> dict[str, Any]:
     @as_written
     def apply(self: Any, grads: Sequence[Gradient], trainable_variables: Any = None) -> Any:
         if trainable_variables is None and not self.built:
@@ -138,18 +139,19 @@ def _of_keras_3(base: type) -> dict[str, Any]:
     return {"apply": apply}
 
 
-def _of_keras_2(base: type) -> dict[str, Any]:
+def _of_keras_2(base: Any) -> dict[str, Any]:
     @as_written
     def apply_gradients(self: Any, grads_and_vars: Any, name: Optional[str] = None, **kwargs: Any) -> Any:
-        gradients, variables = zip(*pairs) if (pairs := list(grads_and_vars)) else ((), ())
+        pairs = list(grads_and_vars)
+        variables = [variable for _, variable in pairs]
         return _state(self).apply(
-            self, list(gradients), list(variables),
+            self, [gradient for gradient, _ in pairs], variables,
             lambda reduced: base.apply_gradients(self, list(zip(reduced, variables)), name=name, **kwargs))
 
     return {"apply_gradients": apply_gradients}
 
 
-def _of_tensorflow_1(base: type) -> dict[str, Any]:
+def _of_tensorflow_1(base: Any) -> dict[str, Any]:
     @as_written
     def compute_gradients(self: Any, *args: Any, **kwargs: Any) -> list[tuple[Gradient, Any]]:
         gradients, variables = zip(*base.compute_gradients(self, *args, **kwargs))
@@ -186,13 +188,13 @@ def DistributedOptimizer(optimizer: Any, name: Optional[str] = None, use_locking
                          gradient_predivide_factor: float = 1.0, average_aggregated_gradients: bool = False,
                          num_groups: int = 0, groups: Groups = None, process_set: ProcessSet = global_process_set,
                          scale_local_gradients: bool = True) -> Any:
-    """The optimizer (of Keras, or tf.compat.v1.train.Optimizer) itself, which from now on reduces the gradients over the
-    ranks before it applies them.
+    """The optimizer (of Keras, or tf.compat.v1.train.Optimizer) itself, which from now on reduces the gradients over
+    the ranks before it applies them.
 
     backward_passes_per_step: so many passes are added up (average_aggregated_gradients: averaged) on the rank before
-    they are reduced and applied; Keras only. groups: a number of groups, or lists of variables; the gradients of a group
-    are reduced as one. gradient_predivide_factor: the gradients are divided by it before the sum and the rest of the
-    average comes after it. process_set: ranks outside of it apply their own gradients. use_locking changes nothing.
+    they are reduced and applied; Keras only. groups: a number of groups, or lists of variables; the gradients of a
+    group are reduced as one. gradient_predivide_factor: the gradients are divided by it before the sum and the rest of
+    the average comes after it. process_set: ranks outside of it apply their own gradients. use_locking changes nothing.
     """
     check_device(device_dense, "device_dense")
     check_device(device_sparse, "device_sparse")

@@ -79,6 +79,18 @@ def case_opposite_orders_on_two_ranks() -> None:
         np.testing.assert_array_equal(b, [hvd.size() * ord("b")] * 4)
 
 
+def case_functions_called_in_opposite_orders() -> None:
+    totals = {name: tf.function(lambda x, name=name: hvd.allreduce(x, op=hvd.Sum, name=name)) for name in "ab"}
+
+    @tf.function
+    def step(x: tf.Tensor) -> list[tf.Tensor]:
+        results = {name: totals[name](x + ord(name)) for name in sorted("ab", reverse=hvd.rank() % 2 == 1)}
+        return [results["a"], results["b"]]
+
+    for name, got in zip("ab", step(tf.zeros(2))):
+        np.testing.assert_array_equal(got, [hvd.size() * ord(name)] * 2)
+
+
 def case_many_in_opposite_orders() -> None:
     names = [f"tensor {number}" for number in range(20)]
 

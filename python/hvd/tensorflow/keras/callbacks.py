@@ -19,8 +19,8 @@ from ..optimizer import is_distributed
 
 
 class _Callback(tf.keras.callbacks.Callback):
-    """Keras 3 compiles with XLA on a GPU unless it is told not to, and XLA compiles no collective: any of these callbacks
-    sees to it before Keras makes the function of a step."""
+    """Keras 3 compiles with XLA on a GPU unless it is told not to, and XLA compiles no collective: any of these
+    callbacks sees to it before Keras makes the function of a step."""
 
     def set_model(self, model: Any) -> None:
         super().set_model(model)
@@ -31,8 +31,8 @@ class _Callback(tf.keras.callbacks.Callback):
 
 
 class BroadcastGlobalVariablesCallback(_Callback):
-    """Gives all ranks the weights and the optimizer's state of `root_rank`: before the first step where all ranks' models
-    are built by then, else after it.
+    """Gives all ranks the weights and the optimizer's state of `root_rank`: before the first step where all ranks'
+    models are built by then, else after it.
 
     local_variables: those that stay as they are. The state of random generators stays with its rank.
     """
@@ -101,10 +101,10 @@ class MetricAverageCallback(_Callback):
 class LearningRateScheduleCallback(_Callback):
     """Sets the learning rate to initial_lr * multiplier(epoch) in the epochs start_epoch to end_epoch (exclusive).
 
-    multiplier: a function of the epoch, or a number whose (epoch - start_epoch)th power is taken. staircase: at the start
-    of every epoch; else before every batch, with fractions of an epoch. momentum_correction: when the learning rate
-    changes, the velocities of an optimizer with momentum are multiplied by new / old, as if the momentum were for that
-    step (https://arxiv.org/abs/1706.02677). steps_per_epoch: where Keras does not know it.
+    multiplier: a function of the epoch, or a number whose (epoch - start_epoch)th power is taken. staircase: at the
+    start of every epoch; else before every batch, with fractions of an epoch. momentum_correction: when the learning
+    rate changes, the velocities of an optimizer with momentum are multiplied by new / old, as if the momentum were for
+    that step (https://arxiv.org/abs/1706.02677). steps_per_epoch: where Keras does not know it.
     """
 
     def __init__(self, initial_lr: float, multiplier: Union[float, Callable[[float], float]], start_epoch: int = 0,
@@ -119,8 +119,7 @@ class LearningRateScheduleCallback(_Callback):
         self.staircase = staircase
         self.momentum_correction = momentum_correction
         self.steps_per_epoch = steps_per_epoch
-        self.multiplier: Callable[[float], float] = multiplier if callable(multiplier) else (
-            lambda epoch: multiplier ** (epoch - start_epoch))
+        self.multiplier = multiplier if callable(multiplier) else _powers(multiplier, start_epoch)
         self._epoch = 0
 
     def on_train_begin(self, logs: Optional[dict[str, Any]] = None) -> None:
@@ -158,6 +157,10 @@ class LearningRateScheduleCallback(_Callback):
             logs["lr"] = self._rate()
 
 
+def _powers(base: float, start_epoch: int) -> Callable[[float], float]:
+    return lambda epoch: base ** (epoch - start_epoch)
+
+
 def _velocities(optimizer: Any) -> list[Any]:
     """What SGD and RMSprop multiply by their momentum; empty without momentum and before the first step."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
@@ -169,8 +172,8 @@ def _velocities(optimizer: Any) -> list[Any]:
 
 
 class LearningRateWarmupCallback(LearningRateScheduleCallback):
-    """From initial_lr / size() to initial_lr, batch by batch, in the first `warmup_epochs` epochs: initial_lr is the rate
-    for all ranks together."""
+    """From initial_lr / size() to initial_lr, batch by batch, in the first `warmup_epochs` epochs: initial_lr is the
+    rate for all ranks together."""
 
     def __init__(self, initial_lr: float, warmup_epochs: int = 5, momentum_correction: bool = True,
                  steps_per_epoch: Optional[int] = None, verbose: int = 0) -> None:

@@ -15,8 +15,8 @@ def load_model(filepath: Any, custom_optimizers: Optional[list[type]] = None,
                legacy_opts: bool = False) -> Any:
     """keras.models.load_model(), whose optimizer, with its state, is a DistributedOptimizer then.
 
-    custom_optimizers: classes of optimizers that Keras does not know. legacy_opts changes nothing: Keras knows what kind
-    of optimizer it has saved.
+    custom_optimizers: classes of optimizers that Keras does not know. legacy_opts changes nothing: Keras knows what
+    kind of optimizer it has saved.
     """
     known = {kind.__name__: kind for kind in custom_optimizers or []}
     model = tf.keras.models.load_model(filepath, custom_objects={**known, **(custom_objects or {})})

@@ -7,6 +7,7 @@ wheel is built in build-wheel/, which stays, as build/ does: what has not change
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import subprocess
@@ -117,6 +118,13 @@ def test_ranks_run_with_what_the_environment_has(environment: Path, sandbox: San
     done = run_inside(sandbox, environment, "hvdrun", "-np", 2, "--bind-to", "none", "-H", "localhost:2",
                       "python", "-c", SUM_OF_RANKS)
     assert sorted(done.out_lines) == ["[0] 0 of 2", "[1] 1 of 2"]
+
+
+def test_python_m_hvd_names_the_environments_own(environment: Path, sandbox: Sandbox) -> None:
+    found = json.loads(run_inside(sandbox, environment, "python", "-m", "hvd", "--json").out)
+    [package] = environment.glob("lib/python3*/site-packages/hvd")
+    assert [found[name]["path"] for name in ("hvd", "libhvd", "hvdrun", "mpi_plugin")] == [
+        str(package), str(package / "lib/libhvd.so.0"), str(environment / "bin/hvdrun"), str(package / "lib/libhvd_mpi.so")]
 
 
 def test_hvdrun_finds_its_templates_there(environment: Path, sandbox: Sandbox) -> None:

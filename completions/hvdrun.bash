@@ -6,7 +6,7 @@
 
 _hvdrun_commands='run sbatch salloc templates jobs follow cancel scale'
 
-_hvdrun_flags='--oversubscribe --ssh-accept-new --stall-check --no-stall-check --report-bindings --dry-run --json -prefix-timestamp
+_hvdrun_flags='--oversubscribe --horovod --ssh-accept-new --stall-check --no-stall-check --report-bindings --dry-run --json -prefix-timestamp
 --prefix-output-with-timestamp --verbose --explain -cb --check-build -v --version -h --help'
 
 _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude

@@ -84,7 +84,7 @@ def test_lane(soak: bool) -> Iterator[Step]:
     # Each worker brings up a cluster of its own, so there are fewer of them.
     yield Step("cluster", "tests on a Slurm cluster of this machine's own",
                lambda log: run_pytest(log, "build", ["tests/cluster"], workers=JOBS), needs=("build",))
-    yield Step("install", "cmake --install, find_package, pkg-config",
+    yield Step("install", "cmake --install, find_package, pkg-config, pip",
                lambda log: run_pytest(log, "build", ["tests/install"]), needs=("build",))
     yield Step("bench", "the benches, a small round each", run_bench, needs=("build",))
     yield Step("dev-unit", "unit tests, address and undefined sanitizers",

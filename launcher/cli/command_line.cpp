@@ -3,6 +3,7 @@
 #include "cli/config_file.hpp"
 #include "cli/explain.hpp"
 #include "cli/help.hpp"
+#include "cli/horovod_module.hpp"
 #include "cli/program.hpp"
 #include "cli/setting.hpp"
 #include "cli/settings.hpp"
@@ -82,6 +83,11 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   HVD_TRY(spec.program,
           cli::find_program(words.command.front(), environment, surroundings.working_directory));
   spec.command = std::move(words.command);
+  if (spec.horovod) {
+    HVD_TRY(auto folders, cli::find_horovod_module());
+    spec.horovod_folder = std::move(folders.horovod);
+    spec.hvd_folder = std::move(folders.hvd);
+  }
   return invocation;
 }
 

@@ -96,6 +96,14 @@ void add_collectives(const CollectiveSpec& spec, Environment& variables) {
     variables[HVD_ENV_STALL_SHUTDOWN_TIME] = decimal_seconds(*spec.stall_shutdown);
 }
 
+// PYTHONPATH of --horovod. An empty entry would be the current directory.
+std::string python_path(const JobSpec& spec, const std::string* users) {
+  std::string path = spec.horovod_folder.string();
+  if (users != nullptr && !users->empty()) path += ":" + *users;
+  if (!spec.hvd_folder.empty()) path += ":" + spec.hvd_folder.string();
+  return path;
+}
+
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
 void add_slurm(const Environment& caller, const Placement& placement, std::size_t host_index,
@@ -127,6 +135,8 @@ std::vector<std::string> job_environment(const Environment& caller, const JobSpe
     else if (const auto* value = find_variable(caller, change.name))
       shared[change.name] = *value;
   }
+  if (!spec.horovod_folder.empty())
+    shared["PYTHONPATH"] = python_path(spec, find_variable(shared, "PYTHONPATH"));
   std::vector<std::string> variables;
   variables.reserve(shared.size());
   for (const auto& [name, value] : shared) variables.push_back(name + "=" + value);

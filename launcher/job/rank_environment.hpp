@@ -24,7 +24,8 @@ JobIdentity with_master_of_user(JobIdentity identity, const JobSpec& spec);
 
 // What all ranks share, "NAME=VALUE" each: the caller's environment, less what an outer launcher
 // said about its own process, with PYTHONUNBUFFERED=1 unless it is set, over it the options of
-// libhvd's collectives, and over all the user's -x.
+// libhvd's collectives, and over all the user's -x. With --horovod its folders stand on PYTHONPATH,
+// before and behind what the user has there.
 std::vector<std::string> job_environment(const Environment& caller, const JobSpec& spec);
 
 // For another host: takes the variables out of `variables` that say something about this one

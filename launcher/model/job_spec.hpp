@@ -103,6 +103,9 @@ struct JobSpec {
   std::filesystem::path program;     // what will be executed
   std::filesystem::path working_directory;
   std::vector<EnvironmentChange> environment;  // -x in order
+  bool horovod = false;                        // --horovod, which puts on PYTHONPATH:
+  std::filesystem::path horovod_folder;        // what has the module horovod, before all else
+  std::filesystem::path hvd_folder;            // what has the package hvd, behind; empty: nothing
 
   PmixMode pmix = PmixMode::automatic;
   StopSpec stop;

@@ -1,6 +1,7 @@
 #include "slurm/script/template_folders.hpp"
 
 #include "base/nearest.hpp"
+#include "base/own_files.hpp"
 #include "base/quote.hpp"
 #include "base/read_file.hpp"
 
@@ -27,11 +28,6 @@ std::vector<fs::path> split_path(std::string_view text) {
   return folders;
 }
 
-fs::path executable() {
-  std::error_code error;
-  return fs::read_symlink("/proc/self/exe", error);
-}
-
 }  // namespace
 
 std::vector<fs::path> template_folders(const std::vector<fs::path>& command_line,
@@ -47,7 +43,7 @@ std::vector<fs::path> template_folders(const std::vector<fs::path>& command_line
 
 fs::path own_template_folder() {
   std::error_code error;
-  auto installed = executable().parent_path().parent_path() / "share/hvdrun/templates";
+  auto installed = own_share_folder() / "hvdrun/templates";
   if (fs::is_directory(installed, error)) return installed;
   return HVDRUN_SOURCE_TEMPLATES;
 }

@@ -102,6 +102,12 @@ def test_the_python_package_finds_the_library_wherever_the_tree_is_put(prefix: P
     assert done.out_lines == [str(library.resolve())] * 2
 
 
+def test_programs_written_for_horovod_find_it_and_hvd(prefix: Path, sandbox: Sandbox) -> None:
+    code = "import horovod, hvd, os; print(*map(os.path.dirname, (horovod.__file__, hvd.__file__)), sep='\\n')"
+    found = sandbox.run("--horovod", "-np", 1, PYTHON, "-B", "-c", code, tool=prefix / "bin/hvdrun").expect(0).out_lines
+    assert found == [f"{prefix}/share/hvdrun/horovod/horovod", f"{prefix}/share/hvd/python/hvd"]
+
+
 def test_the_manual_page_is_installed_and_tells_every_option(prefix: Path) -> None:
     [page] = prefix.rglob("hvdrun.1")
     text = re.sub(".\b", "", run("mandoc", "-T", "ascii", page))  # bold is a letter printed twice

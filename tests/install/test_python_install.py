@@ -1,12 +1,13 @@
 """What `pip install .` leaves is complete, works from its own folder, and goes again.
 
-pip fetches the build's one requirement, scikit-build-core, from the package index; cmake and ninja are Debian's. The
+pip fetches what builds, scikit-build-core and hatchling, from the package index; cmake and ninja are Debian's. The
 wheel is built in build-wheel/, which stays, as build/ does: what has not changed is not compiled again.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import subprocess
@@ -50,7 +51,7 @@ def pip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A pip with what the build needs."""
     place = tmp_path_factory.mktemp("tools") / "venv"
     run(PYTHON, "-m", "venv", place)
-    run(place / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "scikit-build-core>=0.11")
+    run(place / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "scikit-build-core>=0.11", "hatchling")
     return place / "bin/pip"
 
 
@@ -109,7 +110,8 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     [file] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
     fields = archive.read(file).decode().split("\n\n")[0].splitlines()
     [version] = re.findall(r"project\(hvdrun VERSION ([0-9.]+)", (TOP / "CMakeLists.txt").read_text())
-    assert {"Name: hvd", f"Version: {version}", "License-Expression: Apache-2.0", "Requires-Python: >=3.9"} <= set(fields)
+    expected = {"Name: hvd", f"Version: {version}", "License-Expression: Apache-2.0", "Requires-Python: >=3.9"}
+    assert expected <= set(fields)
     assert not [field for field in fields if field.startswith("Requires-Dist")], "hvd needs no other package"
 
 
@@ -119,9 +121,36 @@ def test_ranks_run_with_what_the_environment_has(environment: Path, sandbox: San
     assert sorted(done.out_lines) == ["[0] 0 of 2", "[1] 1 of 2"]
 
 
+def test_python_m_hvd_names_the_environments_own(environment: Path, sandbox: Sandbox) -> None:
+    found = json.loads(run_inside(sandbox, environment, "python", "-m", "hvd", "--json").out)
+    [package] = environment.glob("lib/python3*/site-packages/hvd")
+    paths = {"hvd": package, "libhvd": package / "lib/libhvd.so.0", "hvdrun": environment / "bin/hvdrun",
+             "mpi_plugin": package / "lib/libhvd_mpi.so"}
+    assert {name: found[name]["path"] for name in paths} == {name: str(path) for name, path in paths.items()}
+
+
 def test_hvdrun_finds_its_templates_there(environment: Path, sandbox: Sandbox) -> None:
     listed = run_inside(sandbox, environment, "hvdrun", "templates").out_lines[1:]
     assert len(listed) == 5 and all(f" {environment}/share/hvdrun/templates/" in line for line in listed), listed
+
+
+def test_hvdrun_finds_the_module_horovod_there_and_python_finds_hvd(environment: Path, sandbox: Sandbox) -> None:
+    code = "import horovod, hvd, os; print(*map(os.path.dirname, (horovod.__file__, hvd.__file__)), sep='\\n')"
+    found = run_inside(sandbox, environment, "hvdrun", "--horovod", "-np", 1, "python", "-B", "-c", code).out_lines
+    [package] = environment.glob("lib/python3*/site-packages/hvd")
+    assert found == [f"{environment}/share/hvdrun/horovod/horovod", str(package)]
+
+
+def test_the_module_horovod_as_a_distribution_of_its_own(pip: Path, wheel: Path, sandbox: Sandbox,
+                                                         tmp_path: Path) -> None:
+    run(pip, "wheel", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir",
+        tmp_path / "wheels", TOP / "python/hvd-horovod")
+    [module] = (tmp_path / "wheels").iterdir()
+    place = new_environment(tmp_path / "venv")
+    run(pip, "--python", place / "bin/python", "install", "--disable-pip-version-check", "--no-index", "--no-compile",
+        wheel, module)
+    done = run_inside(sandbox, place, "python", "-c", "import horovod.common.util, hvd; print(horovod.__version__)")
+    assert done.out_text == f"0.28.1+hvd.{module.name.split('-')[1]}\n"
 
 
 def test_uninstalled_it_leaves_nothing(pip: Path, wheel: Path, tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ TEST_F(CommandLine, EveryOptionReachesItsFieldOfTheJob) {
       {{"--gpu-bind", "single"}, [](const auto& j) { return j.gpu_bind == GpuBind::single; }},
       {{"--gpu-bind", "none"}, [](const auto& j) { return j.gpu_bind == GpuBind::none; }},
       {{"--report-bindings"}, [](const auto& j) { return j.report_bindings; }},
+      {{"--horovod"}, [](const auto& j) { return j.horovod && !j.horovod_folder.empty(); }},
       {{"--dry-run", "--json"}, [](const auto& j) { return j.dry_run && j.json; }},
       {{"-x", "A=1", "-x", "PATH"},
        [](const auto& j) {

@@ -139,6 +139,18 @@ TEST(JobEnvironment, NamesTheTimelinesFileInFull) {
   EXPECT_TRUE(has(job_environment({}, spec), "HVD_TIMELINE=other"));
 }
 
+TEST(JobEnvironment, PutsFoldersOfHorovodAroundWhatTheUserHasOnPythonsPath) {
+  JobSpec spec;
+  EXPECT_TRUE(has(job_environment({{"PYTHONPATH", "mine"}}, spec), "PYTHONPATH=mine"));
+  spec.horovod_folder = "/h";
+  EXPECT_TRUE(has(job_environment({}, spec), "PYTHONPATH=/h"));
+  EXPECT_TRUE(has(job_environment({{"PYTHONPATH", ""}}, spec), "PYTHONPATH=/h"));
+  spec.hvd_folder = "/p";
+  EXPECT_TRUE(has(job_environment({{"PYTHONPATH", "mine:m2"}}, spec), "PYTHONPATH=/h:mine:m2:/p"));
+  spec.environment = {{"PYTHONPATH", "x"}};
+  EXPECT_TRUE(has(job_environment({{"PYTHONPATH", "mine"}}, spec), "PYTHONPATH=/h:x:/p"));
+}
+
 TEST(JobEnvironment, LeavesPythonsBufferingToTheUserWhoSetIt) {
   EXPECT_TRUE(has(job_environment({{"PYTHONUNBUFFERED", ""}}, {}), "PYTHONUNBUFFERED="));
 }

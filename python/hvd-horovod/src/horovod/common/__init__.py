@@ -1,0 +1,1 @@
+"""What the frameworks of Horovod share, as far as programs import it."""

@@ -1,0 +1,179 @@
+"""`python -m hvd`: what hvd finds on this machine, a line each. `--json`: as a JSON object.
+
+Imports no framework; a driver or a library of CUDA's is opened and asked for its version, and no GPU is touched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Optional
+
+import hvd
+from hvd import _library, capabilities
+
+# Modules, and the distributions that bring them.
+_FRAMEWORKS = {
+    "numpy": ("numpy",),
+    "torch": ("torch",),
+    "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly", "tensorflow-macos"),
+    "keras": ("keras",),
+    "horovod": ("hvd-horovod", "horovod"),
+}
+
+# Who starts ranks, and the variables for a rank and the number of ranks.
+_LAUNCHERS = (
+    ("hvdrun", "HVD_RANK", "HVD_SIZE"),
+    ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("torchrun or alike", "RANK", "WORLD_SIZE"),
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that was looked for."""
+
+    found: bool
+    version: Optional[str] = None
+    path: Optional[str] = None
+    note: Optional[str] = None
+
+    def line(self) -> str:
+        words = [self.version, self.path] if self.found else ["not found"]
+        text = "  ".join(word for word in words if word) or "found"
+        return f"{text}: {self.note}" if self.note else text
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a job this process is."""
+
+    rank: int
+    size: int
+    host: str
+    launcher: str
+
+    def line(self) -> str:
+        return f"rank {self.rank} of {self.size} on {self.host}, started by {self.launcher}"
+
+
+def _mapped_path(soname: str) -> Optional[str]:
+    """Where this process has that library from."""
+    with open("/proc/self/maps") as lines:
+        paths = ("/" + line.rstrip("\n").partition("/")[2] for line in lines)
+        return next((path for path in paths if path.rpartition("/")[2].startswith(soname)), None)
+
+
+def find_hvdrun() -> Part:
+    """That of PATH, else that which was installed or built together with this Python or libhvd."""
+    beside = [Path(sys.executable).parent, Path(_library.path).resolve().parent.parent / "bin"]
+    program = shutil.which("hvdrun")
+    note = None if program else "not on PATH"
+    program = program or shutil.which("hvdrun", path=os.pathsep.join(map(str, beside)))
+    if program is None:
+        return Part(False)
+    try:
+        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Part(True, path=program, note=str(error))
+    return Part(True, done.stdout.strip().removeprefix("hvdrun ") or None, program, note)
+
+
+def find_mpi_plugin() -> Part:
+    if not capabilities.mpi_built():
+        return Part(False, note="large messages between hosts go over TCP only")
+    beside = Path(_library.path).resolve().parent / "libhvd_mpi.so"
+    return Part(True, path=os.environ.get("HVD_MPI_LIBRARY") or str(beside))
+
+
+def find_cuda_driver() -> Part:
+    try:
+        driver = ctypes.CDLL(os.environ.get("HVD_CUDA_DRIVER") or "libcuda.so.1")
+    except OSError:
+        return Part(False)
+    version = ctypes.c_int()
+    known = driver.cuDriverGetVersion(ctypes.byref(version)) == 0
+    return Part(True, f"{version.value // 1000}.{version.value % 1000 // 10}" if known else None,
+                _mapped_path("libcuda.so"))
+
+
+def find_cuda_runtime() -> Part:
+    if not capabilities.cuda_built():
+        return Part(False, note="libhvd takes that which a framework brings, once it is imported")
+    return Part(True, path=_mapped_path("libcudart.so"))
+
+
+def find_nccl() -> Part:
+    version = capabilities.nccl_built()
+    if not version:
+        return Part(False, note="libhvd takes that which a framework brings, once it is imported")
+    return Part(True, f"{version // 10000}.{version // 100 % 100}.{version % 100}", _mapped_path("libnccl.so"))
+
+
+def find_module(name: str, distributions: tuple[str, ...]) -> Part:
+    """A module that could be imported, without doing so."""
+    spec = importlib.util.find_spec(name)
+    if spec is None:
+        return Part(False)
+    version = None
+    for distribution in distributions:
+        try:
+            version = importlib.metadata.version(distribution)
+            break
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return Part(True, version, str(Path(spec.origin).parent) if spec.origin else None)
+
+
+def find_parts() -> dict[str, Part]:
+    return {
+        "hvd": Part(True, hvd.__version__, str(Path(hvd.__file__).parent)),
+        "libhvd": Part(True, hvd.version(), _mapped_path(_library.SONAME.rpartition(".")[0]) or _library.path),
+        "hvdrun": find_hvdrun(),
+        "MPI plugin": find_mpi_plugin(),
+        "CUDA driver": find_cuda_driver(),
+        "CUDA runtime": find_cuda_runtime(),
+        "NCCL": find_nccl(),
+        "Python": Part(True, platform.python_version(), sys.executable),
+        **{name: find_module(name, distributions) for name, distributions in _FRAMEWORKS.items()},
+    }
+
+
+def find_place() -> Optional[Place]:
+    """By the variables that launchers set."""
+    for launcher, rank, size in _LAUNCHERS:
+        values = os.environ.get(rank, ""), os.environ.get(size, "")
+        if all(value.isdigit() for value in values):
+            host = os.environ.get("HVD_HOSTNAME") or socket.gethostname()
+            return Place(int(values[0]), int(values[1]), host, launcher)
+    return None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m hvd", description="Prints what hvd finds on this machine.")
+    parser.add_argument("--json", action="store_true", help="print it as a JSON object")
+    as_json = parser.parse_args().json
+    parts, place = find_parts(), find_place()
+    if as_json:
+        known = {name.lower().replace(" ", "_"): asdict(part) for name, part in parts.items()}
+        print(json.dumps({**known, "job": asdict(place) if place else None}, indent=2))
+        return
+    lines = {**{name: part.line() for name, part in parts.items()},
+             "in a job": place.line() if place else "no: hvdrun -np N starts one"}
+    for name, text in lines.items():
+        print(f"{name:<14}{text}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""`python -m hvd`: what is found, and that nothing else breaks it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+from harness import BUILD, HVDRUN, PYTHON, TOP, Done, Sandbox
+from rank_cases import python_environment
+
+PARTS = ["hvd", "libhvd", "hvdrun", "MPI plugin", "CUDA driver", "CUDA runtime", "NCCL", "Python", "numpy", "torch",
+         "tensorflow", "keras", "horovod"]
+
+
+def ask(sandbox: Sandbox, *arguments: str, **environment: str) -> Done:
+    return sandbox.run("-m", "hvd", *arguments, tool=PYTHON, env=python_environment(environment)).expect(0)
+
+
+def ask_json(sandbox: Sandbox, **environment: str) -> dict:
+    return json.loads(ask(sandbox, "--json", **environment).out)
+
+
+def test_one_line_each_and_aligned(sandbox: Sandbox) -> None:
+    lines = ask(sandbox).out_lines
+    assert [line[:14].rstrip() for line in lines] == [*PARTS, "in a job"]
+    assert all(line[13] == " " and line[14] != " " for line in lines)
+    assert lines[-1] == "in a job      no: hvdrun -np N starts one"
+
+
+def test_package_library_and_launcher_with_versions_and_paths(sandbox: Sandbox) -> None:
+    found = ask_json(sandbox)
+    [version] = re.findall(r"project\(hvdrun VERSION ([0-9.]+)", (TOP / "CMakeLists.txt").read_text())
+    assert {name: found[name]["version"] for name in ("hvd", "libhvd", "hvdrun")} == {
+        "hvd": version, "libhvd": version, "hvdrun": version}
+    assert found["hvd"]["path"] == str(TOP / "python/hvd")
+    assert found["libhvd"]["path"] == os.path.realpath(BUILD / "lib/libhvd.so.0")
+    assert Path(found["hvdrun"]["path"]).samefile(HVDRUN)
+    assert found["mpi_plugin"]["path"] == os.path.realpath(BUILD / "lib/libhvd_mpi.so")
+
+
+def test_hvdrun_of_path_comes_first(sandbox: Sandbox) -> None:
+    other = sandbox.files / "hvdrun"
+    other.write_text("#!/bin/sh\necho hvdrun 9.9\n")
+    other.chmod(0o755)
+    found = ask_json(sandbox, PATH=f"{sandbox.files}:/usr/bin:/bin")["hvdrun"]
+    assert (found["version"], found["path"], found["note"]) == ("9.9", str(other), None)
+
+
+def test_an_hvdrun_that_does_not_start_is_said(sandbox: Sandbox) -> None:
+    other = sandbox.files / "hvdrun"
+    other.write_text("#!/no/such/interpreter\n")
+    other.chmod(0o755)
+    found = ask_json(sandbox, PATH=f"{sandbox.files}:/usr/bin:/bin")["hvdrun"]
+    assert found["path"] == str(other) and "No such file" in found["note"]
+
+
+def test_modules_are_found_without_being_imported(sandbox: Sandbox) -> None:
+    for name in ("torch", "tensorflow"):
+        package = sandbox.files / "modules" / name
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text("raise SystemExit('imported')\n")
+    information = sandbox.files / "modules/tensorflow_cpu-2.99.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: tensorflow-cpu\nVersion: 2.99\n")
+    found = ask_json(sandbox, PYTHONPATH=f"{sandbox.files}/modules:{TOP}/python")
+    assert found["torch"]["path"] == str(sandbox.files / "modules/torch")
+    assert (found["tensorflow"]["version"], found["tensorflow"]["path"]) == (
+        "2.99", str(sandbox.files / "modules/tensorflow"))
+
+
+def test_libraries_that_are_not_there(sandbox: Sandbox) -> None:
+    nowhere = str(sandbox.files / "nowhere.so")
+    found = ask_json(sandbox, HVD_CUDA_LIBRARY=nowhere, HVD_CUDA_DRIVER=nowhere, HVD_NCCL_LIBRARY=nowhere,
+                     HVD_MPI_LIBRARY=nowhere)
+    assert not [name for name in ("cuda_driver", "cuda_runtime", "nccl", "mpi_plugin") if found[name]["found"]]
+
+
+def test_place_in_a_job(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "-H", "localhost:2", "--bind-to", "none", PYTHON, "-m", "hvd",
+                       env=python_environment()).expect(0)
+    places = sorted(line for line in done.out_lines if "in a job" in line)
+    assert [re.sub(r" on \S+,", " on HOST,", line) for line in places] == [
+        f"[{rank}] in a job      rank {rank} of 2 on HOST, started by hvdrun" for rank in range(2)]
+
+
+def test_place_by_other_launchers_and_none(sandbox: Sandbox) -> None:
+    job = ask_json(sandbox, RANK="3", WORLD_SIZE="8")["job"]
+    assert (job["rank"], job["size"], job["launcher"]) == (3, 8, "torchrun or alike")
+    assert ask_json(sandbox, RANK="three", WORLD_SIZE="8")["job"] is None

@@ -167,13 +167,13 @@ class Running:
         wait_until(lambda: text in read_bytes(path) or self.process.poll() is not None, f"{text!r} on std{stream}")
         assert text in read_bytes(path), f"hvdrun ended without {text!r} on std{stream}: {self.wait()}"
 
-    def wait(self) -> Done:
+    def wait(self, limit: float = TIME_LIMIT) -> Done:
         try:
-            code = self.process.wait(TIME_LIMIT)
+            code = self.process.wait(limit)
             survivors = self._sandbox.processes(self._number)
         except subprocess.TimeoutExpired:
             self._sandbox.kill_all()
-            raise AssertionError(f"hvdrun did not end in {TIME_LIMIT:.0f} s\n--- stdout\n"
+            raise AssertionError(f"hvdrun did not end in {limit:.0f} s\n--- stdout\n"
                                  f"{self.out[-4000:].decode(errors='replace')}\n--- stderr\n"
                                  f"{self.err[-8000:].decode(errors='replace')}") from None
         return Done(code, self.out, self.err, load_report(self._report), [describe(pid) for pid in survivors])

@@ -14,9 +14,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import BUILD, PYTHON, TOP, Done, Sandbox
+from harness import BUILD, PYTHON, TOP, Sandbox
 
 CASES = Path(__file__).resolve().parent / "cases"
+JOB_LIMIT = 300.0  # seconds; a job that takes longer hangs
 RUNNER = Path(__file__).resolve().parent / "run_cases.py"
 
 # The Python that a module's FRAMEWORK is for; ./check has put TensorFlow into a virtual environment.
@@ -67,7 +68,7 @@ def modules() -> list[Module]:
 class Results:
     """Of one job."""
 
-    done: Done
+    job_fault: str  # how the job itself has failed; "" when it has not
     by_rank: dict[int, dict[str, str]]  # what a rank's case has raised; "" when it has passed
 
     def fault(self, case: str) -> str:
@@ -75,7 +76,7 @@ class Results:
         faults = []
         for rank, texts in sorted(self.by_rank.items()):
             if case not in texts:
-                return f"rank {rank} did not come to its end; the job: {self.done}"
+                return f"rank {rank} did not come to its end; the job: {self.job_fault}"
             if texts[case]:
                 faults.append(f"rank {rank}: {texts[case]}")
         return "\n".join(faults)
@@ -85,11 +86,16 @@ def run_module(module: Module, size: int, sandbox: Sandbox) -> Results:
     folder = sandbox.files / "results"
     folder.mkdir()
     variables = {"HVD_STALL_SHUTDOWN_TIME_SECONDS": "30", **dict(module.environment)}
-    done = sandbox.run("-np", size, "--bind-to", "none", "-H", f"localhost:{size}", module.python, RUNNER, module.path,
+    job = sandbox.start("-np", size, "--bind-to", "none", "-H", f"localhost:{size}", module.python, RUNNER, module.path,
                        folder, env=python_environment(variables))
+    try:
+        job.wait(JOB_LIMIT).expect(0)
+        job_fault = ""
+    except AssertionError as error:  # for every case that it leaves without a result
+        job_fault = str(error)
     by_rank: dict[int, dict[str, str]] = {}
     for rank in range(size):
         file = folder / f"rank{rank}.jsonl"
         lines = file.read_text().splitlines() if file.exists() else []
         by_rank[rank] = {entry["case"]: entry["text"] for entry in map(json.loads, lines)}
-    return Results(done, by_rank)
+    return Results(job_fault, by_rank)

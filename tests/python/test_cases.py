@@ -26,7 +26,7 @@ def test_case(module: Module, size: int, case: str, tmp_path_factory: pytest.Tem
         place.close()
     results = _results[key]
     fault = results.fault(case)
-    if not fault and results.done.code != 0 and case == module.cases[-1]:
-        fault = f"the cases passed, but the job did not: {results.done}"
+    if not fault and results.job_fault and case == module.cases[-1]:
+        fault = f"the cases passed, but the job did not: {results.job_fault}"
     if fault:
         pytest.fail(fault, pytrace=False)

@@ -230,7 +230,7 @@ def name_of(name: Optional[str], kind: str, tensor: Any, ignore_name_scope: bool
     return full if names[full] == 1 else f"{full}_{names[full] - 1}"
 
 
-def empty_aligned(shape: Sequence[int], kind: np.dtype) -> Array:
+def empty_aligned(shape: Sequence[int], kind: np.dtype[Any]) -> Array:
     """A new array at an address that TensorFlow takes as a tensor's without copying."""
     size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
     memory = np.empty(size + _ALIGNMENT, np.uint8)

@@ -1,0 +1,95 @@
+"""The programs of examples/python: each trains to the same at every number of ranks, and prints its figures."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import PYTHON, TOP, Done, Sandbox, wait_until
+from rank_cases import PYTHONS, python_environment
+
+EXAMPLES = TOP / "examples/python"
+TIME_LIMIT = 200.0  # seconds of a job; importing TensorFlow and tracing ResNet-50 twice take most of it
+
+EPOCHS = 6
+ACCURACY = 96.5  # per cent. Five seeds on one rank and on two: torch 98.1 to 98.6, Keras 97.8 to 99.2
+
+EPOCH_LINE = re.compile(r"epoch (\d+): [\d.]+ s, \d+ images/s, test loss ([\d.]+), test accuracy ([\d.]+) %")
+
+
+def run_example(sandbox: Sandbox, size: int, python: str, program: str, *arguments: object) -> Done:
+    environment = python_environment({"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"})
+    running = sandbox.start("-np", size, "--bind-to", "none", "-H", f"localhost:{size}", python, EXAMPLES / program,
+                            *arguments, env=environment)
+    wait_until(lambda: running.process.poll() is not None, f"the end of {program} with {size} ranks", TIME_LIMIT)
+    return running.wait().expect(0)
+
+
+def train(sandbox: Sandbox, size: int, python: str, program: str, *arguments: object) -> float:
+    """The accuracy after the last epoch, in per cent."""
+    done = run_example(sandbox, size, python, program, "--data", sandbox.files / "images", "--epochs", EPOCHS,
+                       *arguments)
+    lines = EPOCH_LINE.findall(done.out_text)
+    assert [int(epoch) for epoch, _, _ in lines] == list(range(1, EPOCHS + 1)), f"one line an epoch, by rank 0: {done}"
+    accuracy = float(lines[-1][2])
+    for rank in done.report["ranks"]:
+        counters = rank["counters"]
+        assert counters["epochs_over"] == EPOCHS, counters
+        assert counters["metrics"]["accuracy"] == pytest.approx(accuracy / 100, abs=1e-3), "the same on all ranks"
+    return accuracy
+
+
+def check_same_at_every_size(sandbox: Sandbox, python: str, program: str, *arguments: object) -> None:
+    accuracies = {size: train(sandbox, size, python, program, *arguments) for size in (1, 2)}
+    assert min(accuracies.values()) >= ACCURACY, f"accuracy by ranks: {accuracies}"
+    assert abs(accuracies[1] - accuracies[2]) <= 1.0, f"accuracy by ranks: {accuracies}"
+
+
+def files_below(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.png")}
+
+
+def test_make_images_makes_the_same_folder_every_time(sandbox: Sandbox) -> None:
+    for name in ("one", "two"):
+        done = sandbox.run(EXAMPLES / "make_images.py", sandbox.files / name, tool=PYTHON).expect(0)
+        assert "train: 1437 images" in done.out_text and "test: 360 images" in done.out_text, done
+    assert files_below(sandbox.files / "one") == files_below(sandbox.files / "two")
+    assert not list(sandbox.files.glob(".*")), "the folder under its temporary name is left"
+
+
+def test_torch_cnn_learns_the_same_at_every_size(sandbox: Sandbox) -> None:
+    check_same_at_every_size(sandbox, PYTHONS["torch"], "torch_cnn.py")
+
+
+def test_torch_cnn_goes_on_from_its_checkpoint(sandbox: Sandbox) -> None:
+    arguments = ("--data", sandbox.files / "images", "--checkpoints", sandbox.files / "checkpoints", "--divide",
+                 "--epochs")
+    first = run_example(sandbox, 2, PYTHONS["torch"], "torch_cnn.py", *arguments, 1)
+    then = run_example(sandbox, 1, PYTHONS["torch"], "torch_cnn.py", *arguments, 2)
+    assert "going on after epoch 1" in then.out_text and "going on" not in first.out_text, then
+    assert [epoch for epoch, _, _ in EPOCH_LINE.findall(then.out_text)] == ["2"], then
+    before, after = (float(EPOCH_LINE.findall(done.out_text)[-1][1]) for done in (first, then))
+    assert after < before, f"the loss {after} after {before}"
+
+
+@pytest.mark.parametrize("way", ["generator", "shard"])
+def test_keras_cnn_learns_the_same_at_every_size(way: str, sandbox: Sandbox) -> None:
+    checkpoints = sandbox.files / "checkpoints"
+    check_same_at_every_size(sandbox, PYTHONS["tensorflow"], "keras_cnn.py", "--input", way, "--checkpoints",
+                             checkpoints)
+    assert sorted(path.name for path in checkpoints.iterdir()) == [f"epoch-00{n + 1}.keras" for n in range(EPOCHS)]
+
+
+def test_resnet50_prints_the_time_of_epochs_and_images_a_second(sandbox: Sandbox) -> None:
+    done = run_example(sandbox, 2, PYTHONS["tensorflow"], "resnet50.py", "--epochs", 2, "--batch_size", 2,
+                       "--model_name", "resnet50", "--image_size", 32, "--steps", 4)
+    text = done.out_text
+    figures = re.findall(r"epoch time: ([\d.]+) s, images/sec: ([\d.]+)", text)
+    assert len(figures) == 2 and all(float(seconds) > 0 for seconds, _ in figures), done
+    assert re.search(r"^\[0\] Epoch 2/2$", text, re.MULTILINE), "Keras's lines, on rank 0"
+    assert len(re.findall(r"2/2 - .*accuracy: ", text)) == 2, "two steps each, an epoch's four among two ranks"
+    assert re.search(r"total time: [\d.]+ s on 2 ranks", text), done
+    for rank in done.report["ranks"]:
+        assert rank["counters"]["samples"] == 2 * 2 * 2, "epochs, steps, images"

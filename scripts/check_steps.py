@@ -167,7 +167,7 @@ def tally_of(log: Log, results: Path) -> Tally:
 
 
 def run_bench(log: Log) -> Tally:
-    benches = ["launch", "relay", "hosts", "fence", "allreduce", "engine", "timeline", "training"]
+    benches = ["launch", "relay", "hosts", "fence", "allreduce", "engine", "timeline", "training", "python"]
     if os.geteuid() == 0:
         benches.append("slurm")  # on a cluster, which only root can make
     for name in benches:

@@ -1,6 +1,5 @@
-"""Prints the milliseconds that `import torch` takes, or with "hvd" `import hvd.torch` and hvd.init(), on rank 0."""
+"""Prints the milliseconds that `import torch` takes, or with "hvd" `import hvd.torch` and hvd.init(), on each rank."""
 
-import os
 import sys
 import time
 
@@ -11,6 +10,4 @@ if sys.argv[1:] == ["hvd"]:
     hvd.init()
 else:
     import torch  # noqa: F401
-elapsed = time.perf_counter() - begin
-if os.environ.get("HVD_RANK", "0") == "0":
-    print(elapsed * 1000)
+print((time.perf_counter() - begin) * 1000)

@@ -33,7 +33,7 @@ class Environment:
 # The versions are pinned so that a test that fails has our change for its cause.
 TENSORFLOW = Environment("tensorflow", ("tensorflow-cpu==2.21.0", "pillow==13.0.0"), "about 350 MB")
 TENSORFLOW_2_15 = Environment("tensorflow-2.15", ("tensorflow-cpu==2.15.1", "pillow==13.0.0"), "about 300 MB")
-TORCH = Environment("torch", ("torch==2.9.1", "numpy", "pillow==13.0.0"),
+TORCH = Environment("torch", ("torch==2.15.0", "numpy", "pillow==13.0.0"),
                     "about 3 GB, as the index has torch for CUDA only")
 
 

@@ -14,8 +14,13 @@ from collections.abc import Sequence
 from ctypes import c_size_t
 from typing import Any, Optional
 
-import numpy as np
-import numpy.typing as npt
+try:
+    import numpy as np
+    import numpy.typing as npt
+except ModuleNotFoundError as missing:
+    if missing.name != "numpy":
+        raise
+    raise ImportError("hvd.numpy needs numpy: pip install numpy") from None
 
 from . import _collectives
 from ._collectives import Handle, options, share_of_rows

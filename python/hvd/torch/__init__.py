@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from . import _framework  # noqa: F401 (first: says when there is no PyTorch)
 from ..capabilities import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
                             mpi_threads_supported, nccl_built, rocm_built)
 from ..errors import Error as HorovodInternalError

@@ -1,0 +1,10 @@
+"""Says in one line that PyTorch is missing. Imported first."""
+
+from __future__ import annotations
+
+try:
+    import torch  # noqa: F401
+except ModuleNotFoundError as missing:
+    if missing.name != "torch":
+        raise
+    raise ImportError("hvd.torch needs PyTorch: pip install torch") from None

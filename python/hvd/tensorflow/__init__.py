@@ -15,14 +15,15 @@ from typing import Any
 from . import _framework  # noqa: F401 (first: says when there is no TensorFlow)
 from .. import errors
 from .._retired import refuse_elastic
+from ..capabilities import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
+                            mpi_threads_supported, nccl_built, rocm_built)
 from ..errors import Error
 from ..job import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_rank, local_size, rank, shutdown,
                    size)
 from ..process_sets import (ProcessSet, add_process_set, get_process_set_ids_and_ranks, global_process_set,
                             process_set_ids, remove_process_set)
+from ..timeline import start_timeline, stop_timeline
 from ..types import Adasum, Average, Max, Min, Product, ReduceOp, Sum
-from .basics import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
-                     mpi_threads_supported, nccl_built, rocm_built, start_timeline, stop_timeline)
 from .collectives import (allgather, allreduce, alltoall, barrier, broadcast, broadcast_, grouped_allgather,
                           grouped_allreduce, grouped_reducescatter, join, reducescatter)
 from .compression import Compression

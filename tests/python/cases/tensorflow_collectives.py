@@ -198,8 +198,6 @@ def case_what_cannot_be() -> None:
         hvd.broadcast_global_variables(0)
     with raises(AttributeError, "elastic", "checkpoint"):
         hvd.elastic
-    with raises(hvd.errors.UnsupportedError, "mark_cycles"):
-        hvd.start_timeline("timeline.json", mark_cycles=True)
 
 
 def case_what_ranks_differ_in_is_an_error_on_all() -> None:

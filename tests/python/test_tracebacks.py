@@ -53,7 +53,6 @@ def quoted(done: Done) -> str:
                    if line.startswith("hvdrun:   | "))
 
 
-@pytest.mark.core
 def test_one_rank_raises(sandbox: Sandbox) -> None:
     done = run(sandbox, """
 def load(name): raise ValueError("bad batch in " + name)
@@ -106,7 +105,6 @@ def fail():
 
 
 @pytest.mark.parametrize("seconds", [0, 0.4, 3], ids=["at once", "slowly", "too slowly"])
-@pytest.mark.core
 def test_who_raised_is_to_blame_and_not_who_missed_it(sandbox: Sandbox, seconds: float) -> None:
     """The others' ends come sooner than that of the rank whose exception is the cause."""
     done = run(sandbox, f"""

@@ -115,7 +115,7 @@ struct CallRecord {
   std::uint64_t shape_hash;  // 0 when it is not told
   char name[kNameBytes];     // as much as fits; "" without one
   char shape[kShapeBytes];   // likewise
-  char fault[kFaultBytes];  // why this rank cannot take part; "" when it can
+  char fault[kFaultBytes];   // why this rank cannot take part; "" when it can
 };
 
 CallRecord make_record(const Call& call, int rank);

@@ -44,7 +44,8 @@ Outcome run_fused(Communicator& communicator, std::span<const Request* const> re
     const AllreduceArguments& own = *request->allreduce;
     const auto* const bytes = static_cast<const std::byte*>(own.input);
     scratch.insert(scratch.end(), bytes, bytes + own.count * element_size(own.type));
-    name += (name.empty() ? "" : ", ") + request->name + " (" + std::to_string(own.count) + request->options.shape + ")";
+    name += (name.empty() ? "" : ", ") + request->name + " (" + std::to_string(own.count) +
+            request->options.shape + ")";
   }
   const AllreduceArguments& first = *requests.front()->allreduce;
   CallOptions options = requests.front()->options;

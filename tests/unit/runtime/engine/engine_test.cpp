@@ -172,9 +172,10 @@ TEST(Engine, AnotherShapeOfAsManyElementsIsAMismatchToo) {
       handles.push_back(submit(rank, std::move(request)));
     }
     EXPECT_EQ(message_of(rank.engine.wait(handles[0])), "");
-    EXPECT_EQ(message_of(rank.engine.wait(handles[1])),
-              "allreduce \"t1\": the ranks do not agree: the shape is [2, 3] on rank 0 and [3, 2] on "
-              "rank 1");
+    EXPECT_EQ(
+        message_of(rank.engine.wait(handles[1])),
+        "allreduce \"t1\": the ranks do not agree: the shape is [2, 3] on rank 0 and [3, 2] on "
+        "rank 1");
     EXPECT_EQ(message_of(rank.engine.wait(handles[2])), "");
     EXPECT_EQ(tensors[2][0], 2);
   });

@@ -48,8 +48,10 @@ DIFFERENCES = {
 
 def run_hvd(sandbox: Sandbox, ranks: int) -> Lines:
     folder = results_folder(sandbox)
+    # Current versions of PyTorch make a folder there for what an optimizer might compile.
+    variables = {"HVD_STALL_SHUTDOWN_TIME_SECONDS": "30", "TORCHINDUCTOR_CACHE_DIR": str(sandbox.files / "inductor")}
     job = sandbox.start("--horovod", "-np", ranks, "-H", f"localhost:{ranks}", "--bind-to", "none", PYTHONS["torch"],
-                        PROGRAM, folder, env=python_environment({"HVD_STALL_SHUTDOWN_TIME_SECONDS": "30"}))
+                        PROGRAM, folder, env=python_environment(variables))
     job.wait(JOB_LIMIT).expect(0)
     return lines_in(folder, ranks)
 

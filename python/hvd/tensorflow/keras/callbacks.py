@@ -198,8 +198,8 @@ class BestModelCheckpoint(tf.keras.callbacks.ModelCheckpoint):
 
     def __init__(self, monitor: str = "val_loss", verbose: int = 0, save_weights_only: bool = False, mode: str = "auto",
                  save_freq: Any = "epoch", filepath: Optional[str] = None) -> None:
-        placeholder = "best.weights.h5" if save_weights_only else "best.keras"
-        super().__init__(filepath or placeholder, monitor=monitor, verbose=verbose, save_best_only=True,
+        default = "best.weights.h5" if save_weights_only else "best.keras"
+        super().__init__(filepath or default, monitor=monitor, verbose=verbose, save_best_only=True,
                          save_weights_only=save_weights_only, mode=mode, save_freq=save_freq)
         self.filepath = filepath
 

@@ -20,6 +20,7 @@
 #include "remote/remote_agent.hpp"
 #include "remote/srun_agent.hpp"
 #include "remote/sweep.hpp"
+#include "slurm/queue/slurm_command.hpp"
 
 #include <csignal>
 #include <cstdio>
@@ -69,6 +70,15 @@ std::vector<pid_t> find_children() {
   return children;
 }
 
+Result<std::string> describe_job(const std::string& job, const Environment& environment) {
+  ProgramRequest request;
+  request.command = {"scontrol", "show", "job", "--details", job};
+  request.environment = query_environment(environment);
+  HVD_TRY(const auto end, run_slurm(std::move(request)));
+  if (end.code != 0) return fail("scontrol: " + complaint(end));
+  return end.out;
+}
+
 Result<int> run(const JobSpec& spec, const JobContext& context) {
   HVD_TRY(const LocalMachine machine, local_machine(context.environment));
   std::vector<HostRequest> hostfile;
@@ -76,7 +86,10 @@ Result<int> run(const JobSpec& spec, const JobContext& context) {
     HVD_TRY(hostfile, read_hostfile(spec.hostfile));
   }
   Plan plan;
-  HVD_TRY(plan.allocation, find_allocation(spec, hostfile, context.environment, machine));
+  HVD_TRY(plan.allocation, find_allocation(spec, hostfile, context.environment, machine,
+                                           [&](const std::string& job) {
+                                             return describe_job(job, context.environment);
+                                           }));
   HVD_CHECK(place_ranks(spec, plan));
   if (plan.placement.to_ask.empty()) HVD_CHECK(check_named_ranks(spec, plan.placement.size));
   if (spec.dry_run)

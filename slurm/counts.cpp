@@ -3,8 +3,11 @@
 #include "base/quote.hpp"
 #include "slurm/host_list.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
+#include <string>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -39,6 +42,44 @@ std::optional<Repeated> read_repeated(std::string_view text) {
   const auto times = read_count(text);
   if (!times || *times < 1) return std::nullopt;
   return Repeated{*count, *times};
+}
+
+// The value of NAME in "NAME=VALUE NAME=VALUE".
+std::optional<std::string_view> field(std::string_view line, std::string_view name) {
+  for (std::size_t begin = 0; begin < line.size();) {
+    const auto word = line.substr(begin, line.find(' ', begin) - begin);
+    if (word.starts_with(name) && word.substr(name.size()).starts_with('='))
+      return word.substr(name.size() + 1);
+    begin += word.size() + 1;
+  }
+  return std::nullopt;
+}
+
+// "gpu:a100:4(IDX:0,2-4),shard:8(0/8)" without what is in parentheses.
+std::string without_parentheses(std::string_view text) {
+  std::string kept;
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '(') ++depth;
+    if (depth == 0) kept += c;
+    if (c == ')' && depth > 0) --depth;
+  }
+  return kept;
+}
+
+// Of "gpu:a100:4(IDX:0-3),gpu:v100:1(IDX:4)", or "(null)". None: it cannot be read.
+std::optional<int> count_gpus_of_gres(std::string_view gres) {
+  const std::string text = without_parentheses(gres);
+  int total = 0;
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto comma = rest.find(',');
+    const auto one = rest.substr(0, comma);
+    rest.remove_prefix(comma == npos ? rest.size() : comma + 1);
+    if (!one.starts_with("gpu:")) continue;
+    const auto count = read_count(one.substr(one.rfind(':') + 1));
+    if (!count || __builtin_add_overflow(total, *count, &total)) return std::nullopt;
+  }
+  return total;
 }
 
 }  // namespace
@@ -76,6 +117,31 @@ Result<int> count_gpus(std::string_view text) {
     if (comma == npos) return total;
     rest.remove_prefix(comma + 1);
   }
+}
+
+Result<std::vector<int>> count_gpus_by_host(std::string_view description,
+                                            const std::vector<std::string>& hosts) {
+  std::unordered_map<std::string, int> known;
+  for (std::string_view rest = description; !rest.empty();) {
+    const auto newline = rest.find('\n');
+    auto line = rest.substr(0, newline);
+    rest.remove_prefix(newline == npos ? rest.size() : newline + 1);
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    if (!line.starts_with("Nodes=")) continue;
+    const auto gres = field(line, "GRES");
+    const auto count = gres ? count_gpus_of_gres(*gres) : std::nullopt;
+    if (!count) return fail(fmt::format("{} does not tell a number of GPUs", quote(line)));
+    HVD_TRY(const auto names, expand_host_list(*field(line, "Nodes")));
+    for (const auto& name : names) known[name] = *count;
+  }
+  std::vector<int> counts;
+  counts.reserve(hosts.size());
+  for (const auto& host : hosts) {
+    const auto at = known.find(host);
+    if (at == known.end()) return fail(fmt::format("nothing is said of {}", host));
+    counts.push_back(at->second);
+  }
+  return counts;
 }
 
 }  // namespace hvdrun

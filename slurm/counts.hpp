@@ -4,6 +4,7 @@
 
 #include "base/result.hpp"
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,5 +17,11 @@ Result<std::vector<int>> expand_counts(std::string_view text);
 // A number of GPUs as --gpus and its kin take it, with or without kinds: "4", "a100:4",
 // "gpu:a100:4", "a100:2,v100:2". May be 0.
 Result<int> count_gpus(std::string_view text);
+
+// How many GPUs a job has on each of `hosts`, from what `scontrol show job -d` prints of it:
+// "Nodes=n[1-2] CPU_IDs=0-7 Mem=0 GRES=gpu:a100:4(IDX:0-3)". Error: a host is not in there, or the
+// line has no GRES.
+Result<std::vector<int>> count_gpus_by_host(std::string_view description,
+                                            const std::vector<std::string>& hosts);
 
 }  // namespace hvdrun

@@ -244,12 +244,16 @@ class JobReader {
     if (per_task && job_.tasks.size() == hosts) return take_gpus_by_task(per_task);
     if (const auto total = find({"SLURM_GPUS"})) {
       HVD_TRY(const int gpus, read(total, count_gpus));
-      return hosts == 1 || gpus == 0 ? set_gpus(std::vector<int>(hosts, gpus), total)
-                                     : Result<void>();
+      if (hosts == 1 || gpus == 0) return set_gpus(std::vector<int>(hosts, gpus), total);
+    }
+    // As users type it: --gpus=8 --gpus-per-task=1 sets both.
+    if (const auto asked = find({"SLURM_GPUS", "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET"})) {
+      job_.gpus_not_located = fmt::format("{}={}", asked.name, *asked.value);
+      return {};
     }
     // --gres, which all hosts have alike, sets no variable but on the hosts themselves.
     const auto here = find({"SLURM_GPUS_ON_NODE"});
-    if (!here || per_task || job_.node_name.empty()) return {};
+    if (!here || job_.node_name.empty()) return {};
     HVD_TRY(const int gpus, read(here, count_gpus));
     return set_gpus(std::vector<int>(hosts, gpus), here);
   }

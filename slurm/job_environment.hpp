@@ -36,9 +36,12 @@ struct SlurmJob {
   std::optional<int> cpus_per_task;  // SLURM_CPUS_PER_TASK; in hardware threads
   std::vector<int> cpus;             // by host, in hardware threads; empty: not said
 
-  // By host; empty: the variables do not say (--gres sets none on a login host; --gpus says how
-  // many in all, not where).
+  // By host; empty: the variables do not say (--gres sets none on a login host).
   std::vector<int> gpus;
+  // "SLURM_GPUS=8": GPUs were asked for, and no variable says how many are on which host. SLURM
+  // knows (count_gpus_by_host), and a step that does not ask for them all does not get them. Empty:
+  // it is not so.
+  std::string gpus_not_located;
   std::string gpus_source;           // the variable
   std::optional<int> gpus_per_task;  // SLURM_GPUS_PER_TASK: a step's tasks see these only
 

@@ -6,6 +6,7 @@
 #include "hosts/select_hosts.hpp"
 #include "hosts/slots.hpp"
 #include "hosts/slurm_hosts.hpp"
+#include "slurm/counts.hpp"
 #include "slurm/host_list.hpp"
 #include "slurm/job_environment.hpp"
 
@@ -53,24 +54,45 @@ Allocation from_this_machine(const JobSpec& spec, const LocalMachine& machine) {
   return allocation;
 }
 
+void locate_gpus(SlurmJob& job, const DescribeJob& describe) {
+  if (job.gpus_not_located.empty() || job.hosts.empty()) return;
+  const auto description = describe(job.id);
+  auto counts = description ? count_gpus_by_host(*description, job.hosts)
+                            : tl::unexpected(description.error());
+  if (counts) {
+    job.gpus = std::move(*counts);
+    job.gpus_source = job.gpus_not_located.substr(0, job.gpus_not_located.find('='));
+  } else {
+    job.notes.push_back(fmt::format(
+        "{} does not say how many GPUs each host has, and SLURM does not either ({}); each host "
+        "uses what its step is given, which may be fewer",
+        job.gpus_not_located, counts.error().message));
+  }
+}
+
 Result<Allocation> first_source(const JobSpec& spec, const std::vector<HostRequest>& hostfile,
-                                const Environment& environment, const LocalMachine& machine) {
+                                const Environment& environment, const LocalMachine& machine,
+                                const DescribeJob& describe) {
   if (!spec.hosts.empty())
     return from_requests(spec, spec.hosts, HostSource::request, "-H", environment, machine);
   if (!spec.hostfile.empty())
     return from_requests(spec, hostfile, HostSource::hostfile,
                          quote_if_needed(spec.hostfile.string()), environment, machine);
-  HVD_TRY(const auto job, slurm_job(environment));
-  if (job) return slurm_hosts(spec, *job, environment, machine);
+  HVD_TRY(auto job, slurm_job(environment));
+  if (job) {
+    locate_gpus(*job, describe);
+    return slurm_hosts(spec, *job, environment, machine);
+  }
   return from_this_machine(spec, machine);
 }
 
 }  // namespace
 
 Result<Allocation> find_allocation(const JobSpec& spec, const std::vector<HostRequest>& hostfile,
-                                   const Environment& environment, const LocalMachine& machine) {
+                                   const Environment& environment, const LocalMachine& machine,
+                                   const DescribeJob& describe) {
   HVD_CHECK(check_topology(spec, machine));
-  HVD_TRY(auto allocation, first_source(spec, hostfile, environment, machine));
+  HVD_TRY(auto allocation, first_source(spec, hostfile, environment, machine, describe));
   HVD_CHECK(select_hosts(spec, allocation));
   return allocation;
 }

@@ -36,9 +36,8 @@ bool is_confined(const SlurmJob& job, const SlurmShare& share, const Environment
          find_variable(environment, "CUDA_VISIBLE_DEVICES") != nullptr;
 }
 
-// What is wrong with the GPUs that are visible here, if they are fewer than SLURM says.
-Result<void> check_visible_gpus(const JobSpec& spec, const SlurmJob& job, const Host& host,
-                                std::vector<std::string>& notes) {
+// Where the GPUs that are visible here are fewer than SLURM says because of --gpus-per-task.
+Result<void> check_visible_gpus(const JobSpec& spec, const SlurmJob& job, const Host& host) {
   const int visible = static_cast<int>(host.inventory->gpus.size());
   const int promised = host.slurm.gpus.value_or(0);
   if (visible >= promised || spec.gpu_bind == GpuBind::none) return {};
@@ -51,11 +50,6 @@ Result<void> check_visible_gpus(const JobSpec& spec, const SlurmJob& job, const 
             job.id, counted(promised, "GPU"), host.name, visible,
             std::max<std::size_t>(job.hosts.size(), 1), promised, promised),
         kExitUsage);
-  notes.push_back(fmt::format("SLURM says that {} has {} ({}), but {} visible here", host.name,
-                              counted(promised, "GPU"), host.slurm.gpus_source,
-                              visible == 0   ? "none is"
-                              : visible == 1 ? "1 is"
-                                             : fmt::format("{} are", visible)));
   return {};
 }
 
@@ -110,11 +104,11 @@ Result<Allocation> slurm_hosts(const JobSpec& spec, const SlurmJob& job,
       host.is_this_machine = true;
       host.name = machine.name;
       host.inventory = machine.inventory;
-      HVD_CHECK(check_visible_gpus(spec, job, host, allocation.notes));
+      HVD_CHECK(check_visible_gpus(spec, job, host));
     }
     allocation.hosts.push_back(std::move(host));
   }
-  assume_no_gpus(allocation);
+  if (job.gpus_not_located.empty()) assume_no_gpus(allocation);
   for (auto& host : allocation.hosts) settle_slots(spec, host);
   add_reasons(job, allocation);
   return allocation;

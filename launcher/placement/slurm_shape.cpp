@@ -7,7 +7,25 @@
 
 namespace hvdrun {
 
+namespace {
+
+void add_missing_gpus(const JobSpec& spec, const Host& host, HostNotes& notes) {
+  if (!host.inventory || spec.gpu_bind == GpuBind::none) return;
+  const std::size_t visible = host.inventory->gpus.size();
+  const int promised = host.slurm.gpus.value_or(0);
+  if (visible >= static_cast<std::size_t>(promised)) return;
+  notes.add(host.name, "SLURM says that ",
+            fmt::format(" has {} ({}), but {} visible there", counted(promised, "GPU"),
+                        host.slurm.gpus_source,
+                        visible == 0   ? "none is"
+                        : visible == 1 ? "1 is"
+                                       : fmt::format("{} are", visible)));
+}
+
+}  // namespace
+
 void add_slurm_notes(const JobSpec& spec, const Host& host, std::size_t ranks, HostNotes& notes) {
+  add_missing_gpus(spec, host, notes);
   if (spec.ranks || spec.ranks_per_host || !host.slurm.tasks || !gpus_count(spec, host)) return;
   const int tasks = *host.slurm.tasks;
   const int gpus = count_gpus(host);

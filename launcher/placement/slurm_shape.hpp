@@ -8,8 +8,9 @@
 
 namespace hvdrun {
 
-// Adds what is to be said of `host`, on which `ranks` were placed. Nothing where the user gave a
-// number of ranks, or where tasks and GPUs are the same.
+// Adds what is to be said of `host`, on which `ranks` were placed: that fewer GPUs are visible than
+// SLURM gives, in any case; nothing else where the user gave a number of ranks, or where tasks and
+// GPUs are the same.
 void add_slurm_notes(const JobSpec& spec, const Host& host, std::size_t ranks, HostNotes& notes);
 
 }  // namespace hvdrun

@@ -18,6 +18,9 @@ constexpr std::chrono::seconds kProbePatience{3};  // for names that do not reso
 constexpr std::chrono::milliseconds kSettle{200};
 // Agents whose links are cut end their ranks, kill what does not end, and sweep.
 constexpr std::chrono::seconds kLeavePatience{15};
+// An agent that waits to connect leaves when we hang up. An srun that still waits for SLURM to
+// create its step would wait on.
+constexpr std::chrono::milliseconds kUnconnectedPatience{1000};
 constexpr std::size_t kMaxLines = 10000;  // of what is kept to explain a failure
 
 }  // namespace
@@ -76,10 +79,8 @@ Result<void> SrunAgents::start_steps() {
     std::vector<std::string> names;
     for (const auto host : step->hosts) names.push_back(job_.hosts[host].name);
     Step& owner = *step;
-    std::optional<StepGpus> step_gpus;
-    if (gpus) step_gpus = StepGpus{*gpus, by_gpus.size() > 1};
     HVD_TRY(step->srun,
-            SrunStep::start(loop_, srun_command(job_.srun, names, step_gpus),
+            SrunStep::start(loop_, srun_command(job_.srun, names, gpus),
                             srun_environment(job_.environment),
                             {[this, &owner](const SrunLine& line) { on_line(owner, line); },
                              [this, &owner] { on_step_ended(owner); }}));
@@ -253,7 +254,10 @@ bool SrunAgents::reap(std::chrono::milliseconds patience) {
   events_ = {[](std::size_t, const LinkEnd&) {}, [](const auto&) {},
              [](std::size_t, const auto&) {}, [](const auto&) {}};
   for (const auto& step : steps_)
-    if (step->srun) all = step->srun->reap(patience) && all;
+    if (step->srun)
+      all = step->srun->reap(step->of_task.empty() ? std::min(patience, kUnconnectedPatience)
+                                                   : patience) &&
+            all;
   return all;
 }
 

@@ -30,10 +30,9 @@ bool travels(std::string_view name) {
 // SLURM (22.05) refuses --gres to a step on one host alone that has more GPUs than the job's hosts
 // have on average; --gpus, which counts over the whole step, it grants. Over several hosts it is
 // --gpus that goes wrong: it is not spread evenly.
-std::string gpu_option(const StepGpus& gpus, std::size_t hosts) {
-  if (gpus.per_host == 0) return "--gres=none";
-  const auto count = std::to_string(gpus.per_host);
-  return gpus.job_uneven && hosts == 1 ? "--gpus=" + count : "--gres=gpu:" + count;
+std::string gpu_option(int gpus_per_host, std::size_t hosts) {
+  if (gpus_per_host == 0) return "--gres=none";
+  return (hosts == 1 ? "--gpus=" : "--gres=gpu:") + std::to_string(gpus_per_host);
 }
 
 // A step with one task on each of exactly these hosts; its program is to follow.
@@ -63,9 +62,9 @@ std::vector<std::string> step_words(const SrunOptions& options,
 
 std::vector<std::string> srun_command(const SrunOptions& options,
                                       const std::vector<std::string>& hosts,
-                                      std::optional<StepGpus> gpus) {
+                                      std::optional<int> gpus_per_host) {
   auto words = step_words(options, hosts);
-  if (gpus) words.push_back(gpu_option(*gpus, hosts.size()));
+  if (gpus_per_host) words.push_back(gpu_option(*gpus_per_host, hosts.size()));
   words.push_back(options.agent_path);
   words.emplace_back(kAgentArgument);
   words.emplace_back(kSrunArgument);

@@ -18,20 +18,14 @@ struct SrunOptions {
   std::string agent_path;  // hvdrun on the hosts; absolute
 };
 
-struct StepGpus {
-  int per_host = 0;         // of the job's, on each host of the step
-  bool job_uneven = false;  // other hosts of the job have another number
-};
-
 // argv of one step: one agent on each of exactly these hosts.
 //
-// Without `gpus` a step inherits the job's, which is all of them but where the job asked by the
-// task
-// (--gpus-per-task, --gpus) or by nothing but --exclusive: there SLURM gives a step less, so a
-// caller who knows should say.
+// `gpus_per_host`: the job's GPUs on each of them. Without it a step inherits the job's, which is
+// all of them but where the job asked by another unit than the host (--gpus, --gpus-per-task) or by
+// nothing but --exclusive: there SLURM gives a step fewer, or refuses it.
 std::vector<std::string> srun_command(const SrunOptions& options,
                                       const std::vector<std::string>& hosts,
-                                      std::optional<StepGpus> gpus);
+                                      std::optional<int> gpus_per_host);
 
 // argv of one step that sweeps each of these hosts: see run_sweep(). `agents`: their numbers.
 std::vector<std::string> srun_sweep_command(const SrunOptions& options,

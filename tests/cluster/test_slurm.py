@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -35,6 +36,54 @@ def test_one_rank_for_each_gpu(jobs: Jobs) -> None:  # noqa: F811
                   "echo $HVD_RANK $(hostname) $HVD_LOCAL_DEVICE $CUDA_VISIBLE_DEVICES")
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["0 n1 0 0,1", "1 n1 1 0,1", "2 n2 0 0,1", "3 n2 1 0,1"], done.stderr
+
+
+SHOW_GPUS = ("--label", "none", "sh", "-c", "echo $HVD_RANK $(hostname) $CUDA_VISIBLE_DEVICES")
+# Uneven ones, ones where the first host has fewer than the others, and whole hosts.
+TOTALS = pytest.mark.parametrize("asked, by_host", [
+    (("-N2", "--gpus=8"), (4, 4)), (("-N2", "--gpus=3"), (2, 1)), (("-N3", "--gpus=9"), (4, 4, 1)),
+    (("-N2", "-n8", "--gpus=8", "--ntasks-per-node=4"), (4, 4)), (("-n6", "-N2", "--gpus=6"), (4, 2)),
+    (("-N4", "--gpus=16"), (4, 4, 4, 4))])
+
+
+def expected_gpus(by_host: tuple[int, ...]) -> list[str]:
+    hosts = [host for host, gpus in enumerate(by_host) for _ in range(gpus)]
+    return sorted(f"{rank} n{host + 1} {','.join(map(str, range(by_host[host])))}" for rank, host in enumerate(hosts))
+
+
+@TOTALS
+def test_gpus_that_are_asked_for_in_all_from_a_login_host(jobs: Jobs, asked: tuple[str, ...], by_host: tuple[int, ...]) -> None:  # noqa: F811
+    """SLURM spreads them as it likes, and its variables do not say how."""
+    done = salloc(jobs, *asked, "--", *SHOW_GPUS)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == expected_gpus(by_host), done.stderr
+
+
+@TOTALS
+def test_gpus_that_are_asked_for_in_all_in_a_batch_script(jobs: Jobs, shared: Path, asked: tuple[str, ...],  # noqa: F811
+                                                          by_host: tuple[int, ...]) -> None:
+    script = f"#!/bin/sh\nexec {HVDRUN} {' '.join(map(shlex.quote, SHOW_GPUS))} > {shared}/ranks\n"
+    done = jobs.cluster.run("sbatch", "--wait", *asked, "--output", shared / "out", input=script)
+    said = jobs.cluster.output("cat", shared / "out")
+    assert done.returncode == 0, done.stderr + said
+    assert sorted(jobs.cluster.output("cat", shared / "ranks").splitlines()) == expected_gpus(by_host), said
+
+
+def test_some_of_the_hosts_have_more_gpus_than_is_usual_in_the_job(jobs: Jobs) -> None:  # noqa: F811
+    """SLURM grants a step of one such host its GPUs only if they are asked for in one of several ways."""
+    done = salloc(jobs, "-N3", "--gpus=6", "--", "--exclude", "n2,n3", *SHOW_GPUS)
+    assert done.returncode == 0 and sorted(done.stdout.splitlines()) == expected_gpus((4,)), done.stderr
+
+
+def test_an_srun_that_slurm_keeps_waiting_ends_with_the_start_timeout(jobs: Jobs) -> None:  # noqa: F811
+    """SLURM creates no step in a job that is suspended, and srun waits."""
+    with jobs.cluster.start("salloc", "-Q", "-N2", "sh", "-c", f"echo $SLURM_JOB_ID; read go; exec {HVDRUN} --start-timeout 2 true",
+                            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
+        number = job.stdout.readline().strip()
+        jobs.cluster.output("scontrol", "suspend", number, on="login", user="root")
+        # Less than the 20 s that agents have for leaving: none has come.
+        _, err = job.communicate("go\n", timeout=15)
+    assert job.returncode == 124 and "not all ranks had started after 2 s (--start-timeout)" in err, err
 
 
 def test_a_batch_script(jobs: Jobs, shared: Path) -> None:  # noqa: F811

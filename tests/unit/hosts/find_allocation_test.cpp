@@ -7,10 +7,15 @@
 namespace hvdrun {
 namespace {
 
+Result<std::string> ask_nobody(const std::string& job) {
+  ADD_FAILURE() << "SLURM is asked about job " << job;
+  return fail("nobody is there");
+}
+
 // Without a hostfile.
 Result<Allocation> find(const JobSpec& spec, const Environment& environment,
-                        const LocalMachine& machine) {
-  return find_allocation(spec, {}, environment, machine);
+                        const LocalMachine& machine, const DescribeJob& describe = ask_nobody) {
+  return find_allocation(spec, {}, environment, machine, describe);
 }
 
 HostRequest asked(std::string name, std::optional<int> slots = {}) {
@@ -130,7 +135,7 @@ TEST(FindAllocation, TakesTheFirstSourceThatThereIs) {
   spec.hostfile = "my hosts";
   HostRequest in_file = asked("n2", 4);
   in_file.source = "\"my hosts\":1";
-  const auto from_file = find_allocation(spec, {in_file}, job, made_machine(2));
+  const auto from_file = find_allocation(spec, {in_file}, job, made_machine(2), ask_nobody);
   ASSERT_TRUE(from_file) << from_file.error().message;
   EXPECT_EQ(from_file->from, HostSource::hostfile);
   EXPECT_EQ(from_file->source, "\"my hosts\"");
@@ -139,7 +144,7 @@ TEST(FindAllocation, TakesTheFirstSourceThatThereIs) {
             std::vector<std::string>{"\"my hosts\" counts, and not the hosts of SLURM job 77"});
 
   spec.hosts = {asked("n3", 2)};
-  const auto from_request = find_allocation(spec, {in_file}, job, made_machine(2));
+  const auto from_request = find_allocation(spec, {in_file}, job, made_machine(2), ask_nobody);
   ASSERT_TRUE(from_request) << from_request.error().message;
   EXPECT_EQ(from_request->from, HostSource::request);
   EXPECT_EQ(from_request->hosts[0].name, "n3");
@@ -164,6 +169,50 @@ TEST(FindAllocation, KeepsAStudiedTopologyFromBeingRunOn) {
   spec.dry_run = false;
   spec.bind_to = BindTo::none;
   EXPECT_TRUE(find(spec, {}, studied));
+}
+
+// --- GPUs that SLURM's variables do not locate
+// ----------------------------------------------------
+
+Environment two_hosts(Environment more) {
+  more.insert({{"SLURM_JOB_ID", "77"}, {"SLURM_JOB_NODELIST", "n[1-2]"}});
+  return more;
+}
+
+TEST(FindAllocation, AsksSlurmOnWhichHostsTheGpusAre) {
+  for (const auto& asked :
+       {Environment{{"SLURM_GPUS", "5"}},
+        {{"SLURM_GPUS_PER_TASK", "1"}},
+        {{"SLURM_GPUS_PER_SOCKET", "2"}},
+        {{"SLURM_GPUS", "5"}, {"SLURM_GPUS_PER_TASK", "1"}},
+        // Of the host that hvdrun runs on, which is like no other one.
+        {{"SLURM_GPUS", "5"}, {"SLURM_GPUS_ON_NODE", "4"}, {"SLURMD_NODENAME", "n1"}}}) {
+    const auto found =
+        find({}, two_hosts(asked), made_machine(4, 4, 1, "n1"),
+             [](const std::string& job) -> Result<std::string> {
+               EXPECT_EQ(job, "77");
+               return "  Nodes=n1 GRES=gpu:4(IDX:0-3)\n  Nodes=n2 GRES=gpu:1(IDX:0)\n";
+             });
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_EQ(found->hosts[0].slurm.gpus, 4);
+    EXPECT_EQ(found->hosts[1].slurm.gpus, 1);
+    EXPECT_EQ(found->hosts[1].slurm.gpus_source, asked.begin()->first);
+    EXPECT_TRUE(found->notes.empty());
+  }
+}
+
+TEST(FindAllocation, SaysThatSlurmDoesNotTellWhereTheGpusAre) {
+  const auto found = find({}, two_hosts({{"SLURM_GPUS", "5"}}), made_machine(4),
+                          [](const std::string&) -> Result<std::string> {
+                            return fail("scontrol: no answer in time");
+                          });
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->hosts[1].slurm.gpus, std::nullopt);
+  ASSERT_EQ(found->notes.size(), 1u);
+  EXPECT_EQ(found->notes[0],
+            "SLURM_GPUS=5 does not say how many GPUs each host has, and SLURM does not either "
+            "(scontrol: no answer in time); each host uses what its step is given, which may be "
+            "fewer");
 }
 
 }  // namespace

@@ -194,14 +194,5 @@ TEST(SlurmHosts, RefuseGpusThatAreHiddenFromEachOther) {
   EXPECT_TRUE(allocate(environment, made_machine(16, 1, 1, "n1"), without));
 }
 
-TEST(SlurmHosts, SayWhenFewerGpusAreVisibleThanSlurmGives) {
-  const auto environment = job("n1", 1, {{"SLURM_GPUS_PER_NODE", "4"}});
-  EXPECT_THAT(allocate(environment, made_machine(16, 0, 1, "n1"))->notes,
-              testing::ElementsAre(
-                  "SLURM says that n1 has 4 GPUs (SLURM_GPUS_PER_NODE), but none is visible here"));
-  EXPECT_THAT(allocate(environment, made_machine(16, 3, 1, "n1"))->notes,
-              testing::ElementsAre(HasSubstr("but 3 are visible here")));
-}
-
 }  // namespace
 }  // namespace hvdrun

@@ -36,7 +36,8 @@ class EightGpuNode : public testing::Test {
     sources.nvml_library = HVD_NVML_DOUBLE;
     sources.topology_file = HVD_TEST_TOPOLOGY;
     HVD_TRY(HostInventory inventory, local_inventory(environment, sources));
-    return find_allocation(spec, {}, environment, LocalMachine{"n1", std::move(inventory)});
+    return find_allocation(spec, {}, environment, LocalMachine{"n1", std::move(inventory)},
+                           [](const std::string&) { return fail("not asked for"); });
   }
 
   // "CPUs@NUMA nodes:GPU" of each rank, one a line.

@@ -306,6 +306,24 @@ TEST(Place, SaysWhatItMadeOfSlurmsTasks) {
   }
 }
 
+TEST(Place, SaysWhenFewerGpusAreVisibleThanSlurmGives) {
+  std::vector<MadeHost> made{gpu_host({0, 0, 1}), gpu_host({0}), gpu_host({0}),
+                             gpu_host({0, 0, 1, 1}), cpu_host("", 4)};
+  for (std::size_t i = 0; i < made.size(); ++i) made[i].name = fmt::format("n{}", i + 1);
+  Allocation allocation = allocation_of(made);
+  for (auto& host : allocation.hosts) {
+    host.slurm.gpus = 4;
+    host.slurm.gpus_source = "SLURM_GPUS";
+  }
+  JobSpec spec;
+  EXPECT_EQ(fmt::format("{}", fmt::join(place(spec, allocation)->notes, "\n")),
+            "SLURM says that n1 has 4 GPUs (SLURM_GPUS), but 3 are visible there\n"
+            "SLURM says that each of n[2-3] has 4 GPUs (SLURM_GPUS), but 1 is visible there\n"
+            "SLURM says that n5 has 4 GPUs (SLURM_GPUS), but none is visible there");
+  spec.gpu_bind = GpuBind::none;
+  EXPECT_TRUE(place(spec, allocation)->notes.empty()) << "the program needs none";
+}
+
 TEST(Place, PassesTheAllocationsNotesOn) {
   Allocation allocation = allocation_of({cpu_host("n1", 1)});
   allocation.notes = {"SLURM is odd"};

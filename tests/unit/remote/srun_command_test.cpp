@@ -17,7 +17,7 @@ SrunOptions options() {
   return made;
 }
 
-std::string command(const std::vector<std::string>& hosts, std::optional<StepGpus> gpus) {
+std::string command(const std::vector<std::string>& hosts, std::optional<int> gpus) {
   return fmt::format("{}", fmt::join(srun_command(options(), hosts, gpus), " "));
 }
 
@@ -29,11 +29,9 @@ TEST(SrunCommand, StartsOneAgentAHost) {
 }
 
 TEST(SrunCommand, AsksForTheGpusThatTheJobHas) {
-  EXPECT_NE(command({"n1"}, StepGpus{4, false}).find(" --gres=gpu:4 /opt/"), std::string::npos);
-  EXPECT_NE(command({"n1", "n2"}, StepGpus{4, true}).find(" --gres=gpu:4 /opt/"),
-            std::string::npos);
-  EXPECT_NE(command({"n1"}, StepGpus{4, true}).find(" --gpus=4 /opt/"), std::string::npos);
-  EXPECT_NE(command({"n1"}, StepGpus{0, true}).find(" --gres=none /opt/"), std::string::npos);
+  EXPECT_NE(command({"n1", "n2"}, 4).find(" --gres=gpu:4 /opt/"), std::string::npos);
+  EXPECT_NE(command({"n1"}, 4).find(" --gpus=4 /opt/"), std::string::npos);
+  EXPECT_NE(command({"n1"}, 0).find(" --gres=none /opt/"), std::string::npos);
 }
 
 TEST(SrunCommand, SweepsWithoutGpus) {

@@ -44,5 +44,36 @@ TEST(CountGpus, ReadsKindsAndNumbers) {
         << text;
 }
 
+using Hosts = std::vector<std::string>;
+using Counts = std::vector<int>;
+
+TEST(CountGpusByHost, ReadsWhatScontrolPrintsOfAJob) {
+  const char* uneven =
+      "JobId=5 JobName=Nodes=n1 GRES=gpu:9\n"
+      "   TRES=cpu=2,mem=32000M,node=2,billing=2\n"
+      "   JOB_GRES=gpu:6\n"
+      "     Nodes=n1 CPU_IDs=0 Mem=16000 GRES=gpu:4(IDX:0-3)\n"
+      "     Nodes=n[2-3] CPU_IDs=0-1,8 Mem=16000 GRES=gpu:a100:2(IDX:0,2),gpu:v100:1(IDX:4)\n"
+      "     Nodes=n4 CPU_IDs=0 Mem=16000 GRES=(null)\n"
+      "     Nodes=n5 CPU_IDs=0 Mem=16000 GRES=shard:8(0/8),gpu:1(IDX:0)\n"
+      "   MinCPUsNode=1 MinMemoryNode=0 MinTmpDiskNode=0\n";
+  EXPECT_EQ(count_gpus_by_host(uneven, Hosts{"n1", "n2", "n3", "n4", "n5"}).value(),
+            (Counts{4, 3, 3, 0, 1}));
+  EXPECT_EQ(count_gpus_by_host(uneven, Hosts{"n5", "n2"}).value(), (Counts{1, 3}))
+      << "a step has some of the hosts";
+}
+
+TEST(CountGpusByHost, SaysWhatIsMissing) {
+  EXPECT_EQ(count_gpus_by_host("     Nodes=n1 CPU_IDs=0 GRES=gpu:1(IDX:0)\n", Hosts{"n1", "n2"})
+                .error()
+                .message,
+            "nothing is said of n2");
+  for (const char* gres : {"", " GRES_IDX=gpu(IDX:0-3)", " GRES=gpu:many"})
+    EXPECT_THAT(
+        count_gpus_by_host(std::string("  Nodes=n1 Mem=0") + gres, Hosts{"n1"}).error().message,
+        HasSubstr("does not tell a number of GPUs"))
+        << gres;
+}
+
 }  // namespace
 }  // namespace hvdrun

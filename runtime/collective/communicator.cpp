@@ -52,6 +52,10 @@ Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, in
 Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams)
     : Communicator(segment, rank, 0, std::make_shared<SharedMemory>(segment), std::move(streams)) {}
 
+Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank,
+                           std::shared_ptr<SharedMemory> memory)
+    : Communicator(segment, rank, 0, std::move(memory), {}) {}
+
 std::unique_ptr<Communicator> Communicator::second() const {
   return std::unique_ptr<Communicator>(
       new Communicator(steps_.segment(), rank(), 1, memory_, streams_));

@@ -49,6 +49,9 @@ class Communicator {
   // `rank` has announced itself in the segment. Without streams all data between hosts goes by the
   // bridges; they are there on all ranks or on none.
   Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams = {});
+  // The same with this memory, which lies in the segment.
+  Communicator(const std::shared_ptr<Segment>& segment, int rank,
+               std::shared_ptr<SharedMemory> memory);
   // Another one of this rank, in the other lane, for another thread. There is room for one.
   std::unique_ptr<Communicator> second() const;
 
@@ -142,6 +145,9 @@ class Communicator {
   struct BufferPair {
     const std::byte* input;
     std::byte* output;
+    // Keep another rank's buffers mapped; null for our own.
+    std::shared_ptr<std::byte> input_owner;
+    std::shared_ptr<std::byte> output_owner;
   };
   using BufferPairs = std::vector<BufferPair>;
 

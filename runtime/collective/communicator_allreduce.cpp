@@ -177,15 +177,15 @@ std::optional<Communicator::BufferPairs> Communicator::map_all(const std::byte* 
   BufferPairs buffers;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) {
-      buffers.push_back({input, output});
+      buffers.push_back({input, output, nullptr, nullptr});
       continue;
     }
     const auto& places =
         *std::launder(reinterpret_cast<const SharedPair*>(steps_.theirs(peer).record));
-    const auto in = memory_->map(places.input);
-    const auto out = memory_->map(places.output);
+    auto in = memory_->map(places.input);
+    auto out = memory_->map(places.output);
     if (!in.ok() || !out.ok()) return std::nullopt;
-    buffers.push_back({*in, *out});
+    buffers.push_back({in->get(), out->get(), std::move(*in), std::move(*out)});
   }
   return buffers;
 }

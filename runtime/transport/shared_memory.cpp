@@ -5,12 +5,6 @@
 #include <iterator>
 
 namespace libhvd {
-namespace {
-
-// Mappings of other ranks' allocations, which may have been freed since: they only take addresses.
-constexpr std::size_t kMostForeign = 1024;
-
-}  // namespace
 
 Result<std::byte*> SharedMemory::allocate(std::size_t bytes) {
   HVD_TRY(const std::uint64_t begin, segment_->reserve_range(bytes));
@@ -85,15 +79,30 @@ std::optional<SharedPlace> SharedMemory::find(const void* buffer, std::size_t by
   return SharedPlace{range.begin, size, offset};
 }
 
-Result<std::byte*> SharedMemory::map(const SharedPlace& place) {
+// An allocation that is mapped here may have been freed since. Its mapping only takes addresses,
+// and is dropped at some time when there are too many. Programs go through their buffers in the
+// same order again and again, so dropping the oldest would drop exactly what is needed next; a
+// random one is not.
+Result<std::shared_ptr<std::byte>> SharedMemory::map(const SharedPlace& place) {
   const std::lock_guard lock(mutex_);
-  auto found = foreign_.find(place.allocation);
-  if (found == foreign_.end()) {
-    HVD_TRY(Mapping mapping, segment_->map_range(place.allocation, place.allocation_bytes));
-    if (foreign_.size() >= kMostForeign) foreign_.erase(foreign_.begin());  // the oldest range
-    found = foreign_.emplace(place.allocation, std::move(mapping)).first;
+  const auto [found, is_new] = foreign_at_.try_emplace(place.allocation, foreign_.size());
+  if (is_new) {
+    auto mapping = segment_->map_range(place.allocation, place.allocation_bytes);
+    if (!mapping.ok()) {
+      foreign_at_.erase(found);
+      return mapping.error();
+    }
+    Foreign made{place.allocation, std::make_shared<Mapping>(std::move(*mapping))};
+    if (foreign_.size() < most_mapped_) {
+      foreign_.push_back(std::move(made));
+    } else {
+      found->second = random_() % foreign_.size();
+      foreign_at_.erase(foreign_[found->second].begin);
+      foreign_[found->second] = std::move(made);
+    }
   }
-  return found->second.data() + place.offset;
+  const std::shared_ptr<Mapping>& mapping = foreign_[found->second].mapping;
+  return std::shared_ptr<std::byte>(mapping, mapping->data() + place.offset);
 }
 
 }  // namespace libhvd

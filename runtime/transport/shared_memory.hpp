@@ -20,6 +20,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
+#include <unordered_map>
+#include <vector>
 
 namespace libhvd {
 
@@ -32,7 +35,12 @@ struct SharedPlace {
 
 class SharedMemory {
  public:
-  explicit SharedMemory(std::shared_ptr<Segment> segment) : segment_(std::move(segment)) {}
+  // The system allows a process 65,530 mappings (vm.max_map_count), and the program needs some.
+  static constexpr std::size_t kMostMapped = 16'384;
+
+  // Keeps up to `most_mapped` of other ranks' allocations mapped between calls of map().
+  explicit SharedMemory(std::shared_ptr<Segment> segment, std::size_t most_mapped = kMostMapped)
+      : segment_(std::move(segment)), most_mapped_(most_mapped) {}
 
   // Aligned to a page, and zero. Error: there is no room; the message says how much is needed.
   Result<std::byte*> allocate(std::size_t bytes);
@@ -47,8 +55,9 @@ class SharedMemory {
   // Where these bytes lie; nothing when not all are in one allocation of ours.
   std::optional<SharedPlace> find(const void* buffer, std::size_t bytes) const;
 
-  // Another rank's buffer, mapped here. Error: it cannot be mapped.
-  Result<std::byte*> map(const SharedPlace& place);
+  // Another rank's buffer. It stays mapped at least as long as the pointer is kept. Error: it
+  // cannot be mapped.
+  Result<std::shared_ptr<std::byte>> map(const SharedPlace& place);
 
  private:
   struct Range {
@@ -56,10 +65,18 @@ class SharedMemory {
     Mapping mapping;
   };
 
+  struct Foreign {
+    std::uint64_t begin;
+    std::shared_ptr<Mapping> mapping;
+  };
+
   std::shared_ptr<Segment> segment_;
+  std::size_t most_mapped_;
   mutable std::mutex mutex_;
-  std::map<const std::byte*, Range> own_;     // by address
-  std::map<std::uint64_t, Mapping> foreign_;  // by where they begin in the file
+  std::map<const std::byte*, Range> own_;  // by address
+  std::vector<Foreign> foreign_;
+  std::unordered_map<std::uint64_t, std::size_t> foreign_at_;  // by where they begin in the file
+  std::minstd_rand random_;
 };
 
 }  // namespace libhvd

@@ -4,9 +4,11 @@
 #include "collective/communicator.hpp"
 #include "support.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -37,9 +39,9 @@ TEST(SharedMemory, IsTheSameForAnotherRank) {
   ASSERT_TRUE(place);
   const auto seen = theirs.map(*place);
   ASSERT_TRUE(seen.ok());
-  EXPECT_NE(*seen, buffer + 5000);
-  EXPECT_EQ(std::memcmp(*seen, "xxx", 3), 0);
-  std::memset(*seen, 'y', 3);
+  EXPECT_NE(seen->get(), buffer + 5000);
+  EXPECT_EQ(std::memcmp(seen->get(), "xxx", 3), 0);
+  std::memset(seen->get(), 'y', 3);
   EXPECT_EQ(std::memcmp(buffer + 5000, "yyy", 3), 0);
 }
 
@@ -75,7 +77,8 @@ TEST(SharedMemory, AdoptsPagesWithWhatTheyHold) {
   ASSERT_TRUE(mine.adopt(pages.data, Pages::kBytes).ok());
   const auto place = mine.find(pages.data + 5000, 3);
   ASSERT_TRUE(place);
-  std::byte* const seen = *theirs.map(*place);
+  const auto kept = theirs.map(*place);
+  std::byte* const seen = kept->get();
   EXPECT_EQ(std::memcmp(seen, "xxx", 3), 0);
   std::memset(seen, 'y', 3);
   EXPECT_EQ(std::memcmp(pages.data + 5000, "yyy", 3), 0);
@@ -100,6 +103,21 @@ TEST(SharedMemory, ANewAllocationIsZeroAndInAPlaceOfItsOwn) {
   std::byte* const second = allocate(memory, 4096);
   EXPECT_NE(memory.find(second, 1)->allocation, old_place->allocation);
   EXPECT_EQ(second[0], std::byte{0});
+}
+
+TEST(SharedMemory, ABufferStaysMappedWhileItIsInUseHoweverManyOthersAreMapped) {
+  const auto shared = segment();
+  SharedMemory mine(shared), theirs(shared, 2);
+  std::vector<std::shared_ptr<std::byte>> seen;
+  for (int i = 0; i < 10; ++i) {
+    std::byte* const buffer = allocate(mine, 4096);
+    *buffer = static_cast<std::byte>(i);
+    const auto mapped = theirs.map(*mine.find(buffer, 4096));
+    ASSERT_TRUE(mapped.ok()) << mapped.error().message;
+    seen.push_back(*mapped);
+  }
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(*seen[static_cast<std::size_t>(i)], static_cast<std::byte>(i));
 }
 
 TEST(SharedMemory, SaysHowMuchIsNeededWhenThereIsNoRoom) {
@@ -180,6 +198,35 @@ TEST(SharedAllreduce, BuffersComeAndGo) {
       communicator.memory()->free(memory);
     }
   });
+}
+
+// A call needs the buffers of all ranks at once.
+TEST(SharedAllreduce, OfMoreBuffersThanStayMapped) {
+  constexpr int kRanks = 3;
+  constexpr std::size_t kCount = 4096;
+  auto made = Segment::anonymous(kRanks);
+  ASSERT_TRUE(made.ok());
+  const auto shared = std::make_shared<Segment>(std::move(*made));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&shared, rank] {
+      Communicator communicator(shared, rank, std::make_shared<SharedMemory>(shared, 1));
+      std::vector<std::int32_t*> buffers;
+      for (int i = 0; i < 5; ++i)
+        buffers.push_back(reinterpret_cast<std::int32_t*>(
+            allocate(*communicator.memory(), kCount * sizeof(std::int32_t))));
+      for (int round = 0; round < 20; ++round) {
+        std::int32_t* const in = buffers[static_cast<std::size_t>(round) % 5];
+        std::int32_t* const out = buffers[static_cast<std::size_t>(round + 3) % 5];
+        std::fill_n(in, kCount, rank + round);
+        ASSERT_TRUE(communicator.allreduce(in, out, kCount, HVD_INT32, HVD_SUM, {}).ok());
+        ASSERT_EQ(out[0], 3 * round + 3);
+        ASSERT_EQ(out[kCount - 1], 3 * round + 3);
+      }
+      communicator.leave();
+    });
+  }
+  for (auto& thread : threads) thread.join();
 }
 
 TEST(SharedAllreduce, AMismatchIsAnErrorAndWritesNothing) {

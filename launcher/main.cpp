@@ -7,6 +7,7 @@
 #include "base/version.hpp"
 #include "cli/check_build.hpp"
 #include "cli/command_line.hpp"
+#include "commands/allocation_session.hpp"
 #include "commands/commands.hpp"
 #include "hosts/find_allocation.hpp"
 #include "hosts/hostfile.hpp"
@@ -113,12 +114,12 @@ Result<int> run(const JobSpec& spec, const JobContext& context) {
   return code;
 }
 
-int main(int argc, char** argv) {
-  open_standard_streams();
+int run_words(int argc, char** argv) {
   if (argc == 2 && argv[1] == kAgentArgument) run_remote_agent();
   if (argc == 3 && argv[1] == kAgentArgument && argv[2] == kSrunArgument) run_srun_agent();
   if (argc > 3 && argv[1] == kAgentArgument && argv[2] == kSweepArgument)
     return run_sweep({argv + 3, argv + argc});
+  if (argc > 2 && argv[1] == kSallocArgument) return exec_salloc(argv + 2);
   if (const Command command = argc > 1 ? find_command(argv[1]) : nullptr; command != nullptr) {
     const auto code = command({argv + 2, argv + argc}, environment_from(environ));
     return code ? *code : end_with(code.error());
@@ -146,6 +147,17 @@ int main(int argc, char** argv) {
   }
   auto code = run(invocation->spec, context);
   return code ? *code : end_with(code.error());
+}
+
+int main(int argc, char** argv) {
+  open_standard_streams();
+  if (argc < 3 || argv[1] != kTellArgument) return run_words(argc, argv);
+  const char* descriptor = argv[2];
+  ::fcntl(std::atoi(descriptor), F_SETFD, FD_CLOEXEC);
+  argv[2] = argv[0];
+  const int code = run_words(argc - 2, argv + 2);
+  tell_exit_code(descriptor, code);
+  return code;
 }
 
 }  // namespace

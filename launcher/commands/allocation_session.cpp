@@ -12,10 +12,14 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <utility>
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +31,9 @@ constexpr std::chrono::milliseconds kPatience{30'000};
 constexpr std::chrono::milliseconds kWithdrawal{3'000};
 // For SLURM to say how a job ended, while its hosts are cleared.
 constexpr std::chrono::milliseconds kEndPatience{10'000};
+
+// timeout(1) signals its child, and then the process group that its child is in.
+constexpr std::chrono::milliseconds kSameSignal{200};
 
 const std::vector<int> kSignals{SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 
@@ -52,9 +59,27 @@ bool wait_for(std::chrono::milliseconds pause) {
 
 }  // namespace
 
-AllocationSession::AllocationSession(const Environment& environment, bool has_program)
+int exec_salloc(char** command) {
+  const pid_t parent = ::getppid();
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) return kExitLauncher;
+  // What runs over the allocation has a process group of its own. At a terminal salloc hands it the
+  // keys; elsewhere a signal for our process group is ours alone to pass on.
+  if (!::isatty(STDIN_FILENO)) ::setpgid(0, 0);
+  ::execvp(command[0], command);
+  if (errno == ENOENT) return kExitNotFound;
+  std::perror("salloc: cannot be executed");
+  return kExitNotExecutable;
+}
+
+void tell_exit_code(const char* descriptor, int code) {
+  const auto byte = static_cast<unsigned char>(code);
+  static_cast<void>(::send(std::atoi(descriptor), &byte, sizeof byte, MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+AllocationSession::AllocationSession(const Environment& environment, Fd tell)
     : environment_(environment),
-      has_program_(has_program),
+      tell_(std::move(tell)),
       signals_((block_signals(not_ignored(kSignals)), loop_), not_ignored(kSignals),
                [this](int signal) { on_signal(signal); }),
       ask_timer_(loop_, [this] { ask(); }),
@@ -70,9 +95,9 @@ Result<int> AllocationSession::run(const std::vector<std::string>& salloc) {
   SpawnStreams streams;
   streams.err = pipe.write.get();
   streams.other = STDERR_FILENO;
-  auto pid = spawn(salloc, streams, environment_block(environment_), SpawnSession::ours);
-  if (!pid) return tl::unexpected(explain_start_failure("salloc", std::move(pid).error()));
-  pid_ = *pid;
+  std::vector<std::string> words{"/proc/self/exe", std::string(kSallocArgument)};
+  words.insert(words.end(), salloc.begin(), salloc.end());
+  HVD_TRY(pid_, spawn(words, streams, environment_block(environment_), SpawnSession::ours));
   pipe.write.reset();
   errors_ = std::move(pipe.read);
   errors_event_ = FdEvent(loop_, errors_.get(), FdEvent::readable, [this] { on_salloc_says(); });
@@ -132,7 +157,7 @@ void AllocationSession::on_granted(const std::string& job) {
   watch_.reset();
   call_.reset();
   ask_timer_.cancel();
-  say_note(has_program_
+  say_note(tell_
                ? fmt::format("job {} has its allocation", job)
                : fmt::format("job {} has its allocation: in this shell, hvdrun PROGRAM uses all of "
                              "it; exit gives it back",
@@ -152,7 +177,9 @@ void AllocationSession::on_signal(int signal) {
     if (is_first) withdrawal_.start(kWithdrawal);
     return;
   }
-  if (is_key) return;
+  if (is_key && has_terminal()) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - std::exchange(passed_on_, now) < kSameSignal) return;
   // What runs is to end in its own time; then salloc gives the allocation back.
   for (const auto& process : all_processes())
     if (process.parent == pid_) ::kill(process.pid, signal);
@@ -193,7 +220,7 @@ void AllocationSession::take_answer(const ProgramEnd& end) {
   ask_timer_.start(watch_->pause(now));
 }
 
-int AllocationSession::finish() {
+Result<int> AllocationSession::finish() {
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
@@ -203,13 +230,27 @@ int AllocationSession::finish() {
     return kExitSignalBase + interrupted_;
   }
   if (!is_granted_) {
+    if (code == kExitNotFound)
+      return tl::unexpected(explain_start_failure("salloc", {"", kExitNotFound}));
     if (!job_) return kExitUsage;  // refused: salloc has said why
     const auto how = how_it_was_lost(code);
     say_note(how);
     return code == kExitOk ? kExitLauncher : code;
   }
-  if (is_lost_) say_note("the allocation was lost: " + how_it_was_lost(code));
+  if (is_lost_) {
+    say_note("the allocation was lost: " + how_it_was_lost(code));
+  } else if (code == kExitOk && tell_ && !was_told()) {
+    say_note(
+        "the hvdrun that ran over the allocation was killed before its job had ended; was this "
+        "host out of memory?");
+    code = kExitLauncher;
+  }
   return code;
+}
+
+bool AllocationSession::was_told() const {
+  unsigned char code = 0;
+  return ::recv(tell_.get(), &code, sizeof code, MSG_DONTWAIT) == sizeof code;
 }
 
 // In SLURM's words, and the exit code for it. SLURM says how a job ended when its hosts are

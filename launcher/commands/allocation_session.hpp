@@ -21,10 +21,22 @@
 
 namespace hvdrun {
 
+// hvdrun --internal-salloc COMMAND …: becomes salloc, which gets SIGTERM when its parent dies. That
+// withdraws the request, or gives the allocation back and signals what runs over it. Returns only
+// when it fails, with an exit code.
+inline constexpr std::string_view kSallocArgument = "--internal-salloc";
+int exec_salloc(char** command);
+
+// hvdrun --internal-tell DESCRIPTOR …: the hvdrun that runs a program over the allocation writes
+// its exit code there. salloc's own is 0 when what it runs is killed.
+inline constexpr std::string_view kTellArgument = "--internal-tell";
+void tell_exit_code(const char* descriptor, int code);
+
 class AllocationSession {
  public:
-  // `has_program`: what runs is a program, not a shell.
-  AllocationSession(const Environment& environment, bool has_program);
+  // `tell`: the end of a socket pair that what runs has the other end of, to tell its exit code;
+  // none where a shell runs.
+  AllocationSession(const Environment& environment, Fd tell);
 
   // `salloc` is the whole command. Until it has ended; the value is hvdrun's exit code.
   Result<int> run(const std::vector<std::string>& salloc);
@@ -37,11 +49,12 @@ class AllocationSession {
   void withdraw_by_force();
   void ask();
   void take_answer(const ProgramEnd& end);
-  int finish();
+  Result<int> finish();
+  bool was_told() const;
   std::string how_it_was_lost(int& code);
 
   const Environment& environment_;
-  bool has_program_;
+  Fd tell_;
   EventLoop loop_;
   SignalWatch signals_;
   Fd errors_;  // salloc's stderr
@@ -55,6 +68,7 @@ class AllocationSession {
   bool is_granted_ = false;
   bool is_given_back_ = false;  // what ran has ended
   bool is_lost_ = false;
+  std::chrono::steady_clock::time_point passed_on_;  // when the last signal was
   int interrupted_ = 0;  // by this signal, while the request was in the queue
   Timer withdrawal_;     // salloc's, after that
   bool is_cancelled_ = false;

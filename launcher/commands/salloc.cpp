@@ -6,8 +6,14 @@
 #include "commands/words.hpp"
 #include "slurm/queue/slurm_command.hpp"
 
+#include <array>
+#include <cerrno>
 #include <csignal>
+#include <tuple>
 #include <utility>
+
+#include <fcntl.h>
+#include <sys/socket.h>
 
 namespace hvdrun {
 namespace {
@@ -38,10 +44,13 @@ std::vector<std::string> shell_words(const std::string& what) {
   return {"sh", "-c", "exec " + what + " 2>&" + number + " " + number + ">&-", "sh"};
 }
 
+// `tell`: see kTellArgument.
 std::vector<std::string> command_over_it(const BatchInvocation& invocation, const BatchShape& shape,
-                                         const Environment& environment) {
+                                         const Environment& environment, const Fd& tell) {
   if (!invocation.command.empty()) {
-    const auto command = inner_command(invocation, shape, environment);
+    auto command = inner_command(invocation, shape, environment);
+    command.hvdrun.insert(command.hvdrun.begin() + 1,
+                          {std::string(kTellArgument), std::to_string(tell.get())});
     auto words = shell_words("\"$@\"");
     words.insert(words.end(), command.hvdrun.begin(), command.hvdrun.end());
     words.emplace_back("--");
@@ -62,6 +71,19 @@ std::vector<std::string> salloc_words(const BatchSpec& batch, const BatchShape& 
   // A lost allocation ends what runs over it; a shell takes a hangup for the end.
   words.emplace_back(has_program ? "--kill-command=TERM" : "--kill-command=HUP");
   return words;
+}
+
+// A socket pair for hvdrun and the one that runs over the allocation, which inherits the second.
+Result<std::pair<Fd, Fd>> make_tell_pair() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    return fail_errno("cannot make a socket pair", errno);
+  std::pair pair{Fd(ends[0]), Fd(ends[1])};
+  // A shell between us can close what has a number of one digit.
+  const Fd low = std::move(pair.second);
+  pair.second.reset(::fcntl(low.get(), F_DUPFD, 10));
+  if (!pair.second) return fail_errno("cannot make a socket pair", errno);
+  return pair;
 }
 
 Result<void> check_outside_of_jobs(const Environment& environment) {
@@ -89,10 +111,15 @@ Result<int> run_salloc(const std::vector<std::string>& args, const Environment& 
   ask_for_nodes(batch, environment);
   HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
   say_note(describe(shape));
+  Fd ours;
+  Fd theirs;
+  if (has_program) {
+    HVD_TRY(std::tie(ours, theirs), make_tell_pair());
+  }
   auto words = salloc_words(batch, shape, has_program);
-  for (auto& word : command_over_it(invocation, shape, environment))
+  for (auto& word : command_over_it(invocation, shape, environment, theirs))
     words.push_back(std::move(word));
-  return AllocationSession(environment, has_program).run(words);
+  return AllocationSession(environment, std::move(ours)).run(words);
 }
 
 }  // namespace hvdrun

@@ -114,6 +114,67 @@ def test_a_request_that_is_granted_later(cluster: Cluster, shared: Path) -> None
         assert said.count("ran\r\n") == 2 and code == 0, said
 
 
+@contextmanager
+def running(cluster: Cluster, shared: Path, *through: object) -> Iterator[subprocess.Popen]:
+    """A program of two ranks, one on each of two hosts, that takes its time when it is to end."""
+    process = cluster.start(*through, HVDRUN, "salloc", "-np", 2, "--nodes", 2, "--", "sh", "-c",
+                            "trap 'sleep 0.5; echo asked; exit 0' TERM; echo started; while :; do sleep 0.1; done",
+                            folder=shared, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with process:
+        for _ in range(2):
+            assert "started" in process.stdout.readline()
+        yield process
+
+
+def pid_over_it(cluster: Cluster) -> str:
+    """The hvdrun that salloc has started."""
+    return cluster.output("sh", "-c", "pgrep -P $(pgrep -x salloc)", user="root").strip()
+
+
+def assert_nothing_left(cluster: Cluster) -> None:
+    wait_until(lambda: own_jobs(cluster) == [], "the allocation is given back")
+    for host in ("login", "n1", "n2"):
+        wait_until(lambda: cluster.run("pgrep", "-l", "hvdrun|salloc", on=host, user="root").stdout == "",  # noqa: B023
+                   f"nothing of it runs on {host}")
+
+
+def test_a_job_whose_hvdrun_is_killed_is_no_success(cluster: Cluster, shared: Path) -> None:
+    """salloc's own exit code is 0 then."""
+    with running(cluster, shared) as process:
+        cluster.output("kill", "-9", pid_over_it(cluster), user="root")
+        _, said = process.communicate(timeout=LIMIT_S)
+        assert process.returncode == 125 and "hvdrun: the hvdrun that ran over the allocation was killed before" in said, said
+    assert_nothing_left(cluster)
+
+
+@pytest.mark.parametrize("through", [(), ("timeout", "7777")], ids=["", "timeout"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_hvdrun_alone_stops_the_ranks(cluster: Cluster, shared: Path, number: int, through: tuple[str, ...]) -> None:
+    """timeout passes a signal on to hvdrun, and then to hvdrun's whole process group."""
+    with running(cluster, shared, *through) as process:
+        process.send_signal(number)
+        out, said = process.communicate(timeout=LIMIT_S)
+        assert process.returncode == 128 + number and out.count("asked") == 2, out + said
+    assert_nothing_left(cluster)
+
+
+def test_kill_9_of_hvdrun_ends_the_job(cluster: Cluster, shared: Path) -> None:
+    with running(cluster, shared) as process:
+        process.kill()
+        process.communicate(timeout=LIMIT_S)
+    assert_nothing_left(cluster)
+
+
+def test_kill_9_of_hvdrun_withdraws_the_request(cluster: Cluster, shared: Path) -> None:
+    with full(cluster, shared):
+        process = cluster.start(HVDRUN, "salloc", "-np", 2, "--", "true", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)
+        wait_until(lambda: any("PENDING" in line for line in own_jobs(cluster)), "the request is in the queue")
+        process.kill()
+        process.wait()
+        wait_until(lambda: not any("PENDING" in line for line in own_jobs(cluster)), "the request is gone")
+
+
 def test_scancel_ends_the_program_and_says_so(cluster: Cluster, shared: Path) -> None:
     process = cluster.start(HVDRUN, "salloc", "-np", 2, "--nodes", 2, "--", "sh", "-c", "echo started; sleep 7777", folder=shared,
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -74,7 +74,7 @@ std::string kind_of(std::string_view what) {
 // told to all ranks.
 template <class Run>
 void put_on_device(Request& request, DeviceCalls& calls, const Run& run) {
-  auto begun = calls.begin(request.options.place);
+  auto begun = calls.begin(request.options.place, request.options.process_set);
   if (!begun.ok()) {
     if (request.options.fault.empty()) request.options.fault = begun.error().message;
     return;

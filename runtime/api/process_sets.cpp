@@ -121,7 +121,7 @@ std::optional<Error> check_process_set(const std::vector<std::string>& wanted,
 Result<std::shared_ptr<ProcessSet>> ProcessSet::make(std::vector<int> ranks, Communicator& all,
                                                      const Environment& environment,
                                                      const MeetingOptions& options,
-                                                     EngineOptions engine) {
+                                                     std::int32_t number, EngineOptions engine) {
   std::sort(ranks.begin(), ranks.end());
   std::shared_ptr<ProcessSet> set(new ProcessSet(std::move(ranks)));
   const auto own = set->rank_of(all.rank());
@@ -133,7 +133,8 @@ Result<std::shared_ptr<ProcessSet>> ProcessSet::make(std::vector<int> ranks, Com
   auto meeting = meet(bootstrap, environment, options);
   HVD_CHECK(bootstrap.finish());
   if (!meeting.ok()) return with_context(kWhat, meeting.error());
-  set->communicator_ = std::make_unique<Communicator>(meeting->segment, *own, meeting->streams);
+  set->communicator_ =
+      std::make_unique<Communicator>(meeting->segment, *own, meeting->streams, all, number);
   set->streams_ = std::move(meeting->streams);
   set->bridge_ = std::move(meeting->bridge);
   HVD_TRY(set->engine_, Engine::start(set->communicator_->second(), std::move(engine)));

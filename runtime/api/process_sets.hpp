@@ -18,11 +18,12 @@ namespace libhvd {
 
 class ProcessSet {
  public:
-  // Ranks of the job, in ascending order. Made by all of these together, and by the others.
+  // Ranks of the job, in ascending order. Made by all of these together, and by the others. Its
+  // `number` is the same on all.
   static Result<std::shared_ptr<ProcessSet>> make(std::vector<int> ranks, Communicator& all,
                                                   const Environment& environment,
                                                   const MeetingOptions& meeting,
-                                                  EngineOptions engine);
+                                                  std::int32_t number, EngineOptions engine);
   ~ProcessSet();
 
   const std::vector<int>& ranks() const { return ranks_; }

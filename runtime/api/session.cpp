@@ -247,8 +247,9 @@ Result<std::int32_t> Session::add_process_set(std::vector<int> ranks) {
   HVD_TRY(const auto wanted,
           exchange_texts(communicator_, encode_ranks(ranks), {.name = "hvd_add_process_set"}));
   if (const auto wrong = check_process_set(wanted, communicator_)) return *wrong;
-  auto set = ProcessSet::make(ranks, communicator_, environment_, surroundings_.meeting,
-                              engine_options(last_process_set_ + 1));
+  const std::int32_t number = last_process_set_ + 1;
+  auto set = ProcessSet::make(ranks, communicator_, environment_, surroundings_.meeting, number,
+                              engine_options(number));
   HVD_TRY(const auto told,
           exchange_texts(communicator_, encode(set.ok() ? Error{HVD_OK, {}} : set.error()),
                          {.name = "hvd_add_process_set"}));
@@ -273,6 +274,7 @@ Outcome Session::remove_process_set(std::int32_t process_set) {
   HVD_TRY(const auto set, find_process_set(process_set));
   if (set->engine()) set->engine()->stop();
   HVD_CHECK(communicator_.barrier({.name = "hvd_remove_process_set"}));  // all have stopped
+  device_calls_->forget(process_set);
   const std::lock_guard lock(engines_);
   process_sets_.erase(process_set);
   return Done{};

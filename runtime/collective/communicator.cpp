@@ -7,6 +7,7 @@
 #include "collective/staging.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -19,6 +20,8 @@ namespace libhvd {
 namespace {
 
 static_assert(sizeof(CallRecord) <= kRecordBytes);
+
+constexpr std::chrono::milliseconds kLook{20};  // while a call waits for its turn
 
 // Beside the brief of an allgather.
 struct Rows {
@@ -39,26 +42,35 @@ CallOptions options_of(const CallRecord& record) {
 }  // namespace
 
 Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, int lane,
-                           std::shared_ptr<SharedMemory> memory, StreamLanes streams)
+                           std::shared_ptr<SharedMemory> memory, StreamLanes streams,
+                           Ordered ordered)
     : steps_(segment, rank, lane),
       memory_(std::move(memory)),
       streams_(std::move(streams)),
       order_(segment->hosts()),
+      ordered_(std::move(ordered)),
       sources_(static_cast<std::size_t>(steps_.size())) {
   if (const auto& own = streams_[static_cast<std::size_t>(lane)])
     between_hosts_ = std::make_unique<HostsAllreduce>(steps_, lane, own);
 }
 
 Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams)
-    : Communicator(segment, rank, 0, std::make_shared<SharedMemory>(segment), std::move(streams)) {}
+    : Communicator(segment, rank, 0, std::make_shared<SharedMemory>(segment), std::move(streams),
+                   {std::make_shared<CallOrder>(), 0, false}) {}
+
+Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams,
+                           const Communicator& all, std::int32_t set)
+    : Communicator(segment, rank, 0, std::make_shared<SharedMemory>(segment), std::move(streams),
+                   {all.ordered_.calls, static_cast<std::uint32_t>(set) * 2, false}) {}
 
 Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank,
                            std::shared_ptr<SharedMemory> memory)
-    : Communicator(segment, rank, 0, std::move(memory), {}) {}
+    : Communicator(segment, rank, 0, std::move(memory), {},
+                   {std::make_shared<CallOrder>(), 0, false}) {}
 
 std::unique_ptr<Communicator> Communicator::second() const {
-  return std::unique_ptr<Communicator>(
-      new Communicator(steps_.segment(), rank(), 1, memory_, streams_));
+  return std::unique_ptr<Communicator>(new Communicator(
+      steps_.segment(), rank(), 1, memory_, streams_, {ordered_.calls, ordered_.number + 1, true}));
 }
 
 std::byte* Communicator::own_inline_data() {
@@ -99,6 +111,26 @@ Outcome Communicator::open_call(const Call& call) {
   }
   if (!fits) return explain(call);
   return Done{};
+}
+
+// A rank may come to a call long before the others. If it proposed a number then, calls of its
+// other communicators would wait until all have come, so it does only when that is sure.
+Result<CallTurn> Communicator::agree(const Call& call) {
+  if (!ordered_.negotiated) HVD_CHECK(open_call(call));
+  CallTurn turn(ordered_.calls, ordered_.number);
+  std::uint64_t number = turn.number();
+  std::memcpy(own_inline_data(), &number, sizeof number);
+  HVD_CHECK(ordered_.negotiated ? open_call(call) : step(call));
+  for (int rank = 0; rank < size(); ++rank) {
+    std::uint64_t theirs;
+    std::memcpy(&theirs, inline_data(rank), sizeof theirs);
+    number = std::max(number, theirs);
+  }
+  turn.decide(number);
+  while (!turn.comes_within(kLook)) {
+    if (const auto failure = find_failure()) return peer_error(call, *failure);
+  }
+  return turn;
 }
 
 // All ranks come here when one does, as all have seen the same briefs.

@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "collective/call.hpp"
+#include "collective/call_order.hpp"
 #include "collective/hosts_allreduce.hpp"
 #include "collective/reduction_order.hpp"
 #include "transport/lockstep.hpp"
@@ -30,14 +31,6 @@ namespace libhvd {
 
 class Slots;
 
-// What stands beside a communicator and ends with it.
-struct Companion {
-  Companion() = default;
-  virtual ~Companion() = default;
-  Companion(const Companion&) = delete;
-  Companion& operator=(const Companion&) = delete;
-};
-
 // What must be the same on all ranks for their news to mean the same.
 struct NewsSettings {
   std::uint64_t fusion_bytes;
@@ -52,6 +45,9 @@ class Communicator {
   // The same with this memory, which lies in the segment.
   Communicator(const std::shared_ptr<Segment>& segment, int rank,
                std::shared_ptr<SharedMemory> memory);
+  // Of process set `set` of the ranks of `all`, from 1.
+  Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams,
+               const Communicator& all, std::int32_t set);
   // Another one of this rank, in the other lane, for another thread. There is room for one.
   std::unique_ptr<Communicator> second() const;
 
@@ -87,8 +83,9 @@ class Communicator {
   // The calls that this rank has made.
   std::uint64_t calls() const { return calls_; }
 
-  // For collectives whose data goes another way: finds out whether all ranks call the same.
-  Outcome agree(const Call& call) { return open_call(call); }
+  // For collectives whose data goes another way: finds out whether all ranks call the same, and
+  // waits until it is the call's turn among those of all communicators of the job.
+  Result<CallTurn> agree(const Call& call);
   // Why they do not fit together, when all ranks have found that out after agree().
   Error disagree(const Call& call) { return explain(call); }
   std::unique_ptr<Companion>& companion() { return companion_; }
@@ -135,8 +132,14 @@ class Communicator {
   std::uint64_t waited_ns() const { return steps_.waited_ns(); }
 
  private:
+  // One rank's communicators of a job have one order for their calls.
+  struct Ordered {
+    std::shared_ptr<CallOrder> calls;
+    std::uint32_t number;  // of the communicator in the job
+    bool negotiated;       // a rank makes a call only when all ranks are sure to make it
+  };
   Communicator(const std::shared_ptr<Segment>& segment, int rank, int lane,
-               std::shared_ptr<SharedMemory> memory, StreamLanes streams);
+               std::shared_ptr<SharedMemory> memory, StreamLanes streams, Ordered ordered);
 
   // An allreduce's buffers, one pair a rank: as told to others, and mapped here.
   struct SharedPair {
@@ -192,6 +195,7 @@ class Communicator {
   StreamLanes streams_;
   std::unique_ptr<HostsAllreduce> between_hosts_;  // with streams
   ReductionOrder order_;
+  Ordered ordered_;
   std::vector<const void*> sources_;  // scratch: one pointer a rank
   std::uint64_t calls_ = 0;
   const Call* current_ = nullptr;  // the running one

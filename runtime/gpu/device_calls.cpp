@@ -59,14 +59,16 @@ Outcome DeviceCall::finish() {
   return cuda.check(cuda.cudaStreamWaitEvent(stream_, done_, 0), "cudaStreamWaitEvent");
 }
 
-Result<std::shared_ptr<DeviceCall>> DeviceCalls::begin(const Place& place) {
+Result<std::shared_ptr<DeviceCall>> DeviceCalls::begin(const Place& place,
+                                                       std::int32_t process_set) {
   std::shared_ptr<BackgroundStream> background;
   {
     const std::lock_guard lock(mutex_);
-    if (!background_) {
-      HVD_TRY(background_, BackgroundStream::create(process_environment()));
+    auto& stream = streams_[process_set];
+    if (!stream) {
+      HVD_TRY(stream, BackgroundStream::create(process_environment()));
     }
-    background = background_;
+    background = stream;
   }
   auto call = std::make_shared<DeviceCall>(std::move(background));
   HVD_CHECK(call->record(place.stream));
@@ -89,6 +91,11 @@ Outcome DeviceCalls::finish(std::int64_t handle, const Outcome& outcome) {
   }
   Outcome ordered = call->finish();
   return outcome.ok() ? ordered : outcome;
+}
+
+void DeviceCalls::forget(std::int32_t process_set) {
+  const std::lock_guard lock(mutex_);
+  streams_.erase(process_set);
 }
 
 }  // namespace libhvd

@@ -1,9 +1,9 @@
 // Collectives on device memory in the background: how they are ordered with the caller's stream.
 //
 // At submission an event is recorded on the caller's stream. The engine's thread carries the
-// collective out on a stream of the library's own, which first waits for that event, and records
-// another one behind it, for which hvd_wait makes the caller's stream wait. The CPU waits for
-// neither.
+// collective out on a stream of the library's own, one for each process set, which first waits for
+// that event, and records another one behind it, for which hvd_wait makes the caller's stream wait.
+// The CPU waits for neither.
 #pragma once
 
 #include "base/environment.hpp"
@@ -20,7 +20,7 @@
 
 namespace libhvd {
 
-// The stream of the library's own.
+// A stream of the library's own.
 class BackgroundStream {
  public:
   // On the device that is current.
@@ -73,15 +73,17 @@ class DeviceCall {
 class DeviceCalls {
  public:
   // Error: CUDA cannot be opened or has failed.
-  Result<std::shared_ptr<DeviceCall>> begin(const Place& place);
+  Result<std::shared_ptr<DeviceCall>> begin(const Place& place, std::int32_t process_set);
   void keep(std::int64_t handle, std::shared_ptr<DeviceCall> call);
   // When the engine is done with the handle; `outcome` is how it went. Nothing happens to handles
   // that were not kept.
   Outcome finish(std::int64_t handle, const Outcome& outcome);
+  // Nothing more is submitted to this set.
+  void forget(std::int32_t process_set);
 
  private:
   std::mutex mutex_;
-  std::shared_ptr<BackgroundStream> background_;
+  std::unordered_map<std::int32_t, std::shared_ptr<BackgroundStream>> streams_;  // by process set
   std::unordered_map<std::int64_t, std::shared_ptr<DeviceCall>> calls_;
 };
 

@@ -2,6 +2,7 @@
 
 #include "collective/calls.hpp"
 #include "collective/element.hpp"
+#include "gpu/device_queue.hpp"
 
 #include <optional>
 #include <string>
@@ -36,23 +37,30 @@ void DeviceCollectives::check_buffers(Call& call, const Transfer& transfer,
 
 Outcome DeviceCollectives::open(const Call& call) {
   if (const auto failure = group_.failure()) return of_call(call, *failure);
-  HVD_CHECK(communicator_.agree(call));
+  turn_.reset();
+  HVD_TRY(auto turn, communicator_.agree(call));
+  turn_.emplace(std::move(turn));
   Outcome met = group_.meet(communicator_);
   if (!met.ok()) return of_call(call, met.error());
   return Done{};
 }
 
-Outcome DeviceCollectives::enqueue(const Call& call, const OnNccl& body) {
+Outcome DeviceCollectives::enqueue(const Call& call, CudaStream stream, const OnNccl& body) {
   const CurrentDevice current(group_.cuda(), group_.device());
   NcclCommunicator& nccl = group_.nccl();
-  Outcome outcome = nccl.enqueue([&](NcclComm comm) { return body(nccl.nccl(), comm); });
-  if (outcome.ok()) return outcome;
-  return of_call(call, outcome.error());
+  DeviceQueue& queue = DeviceQueue::of(turn_->order(), group_.cuda());
+  Outcome outcome = queue.come_last(stream);
+  if (!outcome.ok()) return of_call(call, group_.give_up(outcome.error()));
+  outcome = nccl.enqueue([&](NcclComm comm) { return body(nccl.nccl(), comm); });
+  if (!outcome.ok()) return of_call(call, outcome.error());
+  outcome = queue.mark(stream);
+  if (!outcome.ok()) return of_call(call, group_.give_up(outcome.error()));
+  return Done{};
 }
 
 Outcome DeviceCollectives::enqueue_reduction(const Call& call, const NcclReduction& reduction,
-                                             const OnReduction& body) {
-  return enqueue(call, [&](const NcclLibrary& nccl, NcclComm comm) {
+                                             CudaStream stream, const OnReduction& body) {
+  return enqueue(call, stream, [&](const NcclLibrary& nccl, NcclComm comm) {
     if (!reduction.has_factor) return body(nccl, reduction.op, comm);
     NcclOp op{};
     std::uint64_t factor = reduction.factor;
@@ -66,9 +74,11 @@ Outcome DeviceCollectives::enqueue_reduction(const Call& call, const NcclReducti
 }
 
 // What goes wrong on the way to the host is told to all ranks by the collective there. Without an
-// output the result is dropped.
+// output the result is dropped. No other rank's GPU waits for this one's, so calls of other
+// communicators need not wait either.
 Outcome DeviceCollectives::through_host(const Transfer& transfer, const CallOptions& options,
                                         const OnHost& body) {
+  turn_.reset();
   const CurrentDevice current(group_.cuda(), group_.device());
   CallOptions on_host = options;
   on_host.place = {};
@@ -106,7 +116,7 @@ Outcome DeviceCollectives::allreduce(const void* input, void* output, std::size_
       return communicator_.allreduce(in, out, count, type, op, own);
     });
   }
-  return enqueue_reduction(call, *reduction,
+  return enqueue_reduction(call, *reduction, options.place.stream,
                            [&](const NcclLibrary& nccl, NcclOp nccl_op, NcclComm comm) {
                              return nccl.ncclAllReduce(input, output, count, reduction->type,
                                                        nccl_op, comm, options.place.stream);
@@ -126,7 +136,7 @@ Outcome DeviceCollectives::broadcast(void* buffer, std::size_t count, hvd_type t
       return communicator_.broadcast(out, count, type, root, own);
     });
   }
-  return enqueue(call, [&](const NcclLibrary& nccl, NcclComm comm) {
+  return enqueue(call, options.place.stream, [&](const NcclLibrary& nccl, NcclComm comm) {
     return nccl.ncclBroadcast(buffer, buffer, bytes, NcclType::int8, root, comm,
                               options.place.stream);
   });

@@ -2,8 +2,10 @@
 //
 // The ranks first agree over the communicator, as for host memory: a mistake of one is an error on
 // all, and nothing is enqueued. Then the work goes to NCCL on the caller's stream, and the call
-// returns without waiting for the GPU. What NCCL cannot do (see nccl_reduction.hpp; several ranks
-// on one GPU) goes through host memory, for which the CPU does wait.
+// returns without waiting for the GPU. On each GPU the collectives of all communicators run one
+// after the other, in an order that is the same on all ranks (call_order.hpp). What NCCL cannot do
+// (see nccl_reduction.hpp; several ranks on one GPU) goes through host memory, for which the CPU
+// does wait.
 #pragma once
 
 #include "base/result.hpp"
@@ -14,6 +16,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -69,8 +72,9 @@ class DeviceCollectives {
 
   void check_buffers(Call& call, const Transfer& transfer, const CallOptions& options);
   Outcome open(const Call& call);
-  Outcome enqueue(const Call& call, const OnNccl& body);
-  Outcome enqueue_reduction(const Call& call, const NcclReduction& reduction,
+  // Puts what NCCL is asked for in `body` on the stream.
+  Outcome enqueue(const Call& call, CudaStream stream, const OnNccl& body);
+  Outcome enqueue_reduction(const Call& call, const NcclReduction& reduction, CudaStream stream,
                             const OnReduction& body);
   Outcome reduce_on_host(const Call& call, std::span<const DevicePiece> pieces,
                          const CallOptions& options);
@@ -99,6 +103,7 @@ class DeviceCollectives {
 
   Communicator& communicator_;
   DeviceGroup& group_;
+  std::optional<CallTurn> turn_;  // from open() until nothing more is put on the stream
 };
 
 }  // namespace libhvd

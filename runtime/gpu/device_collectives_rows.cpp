@@ -62,7 +62,7 @@ Result<Sizes> DeviceCollectives::find_takers(const Output& own, bool allocated) 
 Outcome DeviceCollectives::exchange_rows(const Call& call, const void* input, const Parts& sent,
                                          std::byte* output, const Parts& coming,
                                          CudaStream stream) {
-  return enqueue(call, [&](const NcclLibrary& nccl, NcclComm comm) {
+  return enqueue(call, stream, [&](const NcclLibrary& nccl, NcclComm comm) {
     return nccl.group(sent.sizes.size(), [&](std::size_t rank) {
       const auto peer = static_cast<int>(rank);
       NcclStatus status = NcclStatus::success;
@@ -117,7 +117,7 @@ Outcome DeviceCollectives::allgather(const void* input, std::size_t rows, std::s
     HVD_CHECK(exchange_rows(call, input, sent, target.bytes, coming, options.place.stream));
     return target.outcome;
   }
-  return enqueue(call, [&](const NcclLibrary& nccl, NcclComm comm) {
+  return enqueue(call, options.place.stream, [&](const NcclLibrary& nccl, NcclComm comm) {
     if (all_equal(sizes))
       return nccl.ncclAllGather(input, target.bytes, sizes[0], NcclType::int8, comm,
                                 options.place.stream);
@@ -153,7 +153,8 @@ Outcome DeviceCollectives::reducescatter(const void* input, std::size_t rows, st
   }
   const Sizes places = begins(shares);
   return enqueue_reduction(
-      call, *reduction, [&](const NcclLibrary& nccl, NcclOp nccl_op, NcclComm comm) {
+      call, *reduction, options.place.stream,
+      [&](const NcclLibrary& nccl, NcclOp nccl_op, NcclComm comm) {
         if (all_equal(shares))
           return nccl.ncclReduceScatter(input, output, shares[0], reduction->type, nccl_op, comm,
                                         options.place.stream);

@@ -45,6 +45,7 @@ Outcome DeviceCollectives::allreduce_together(std::span<const DevicePiece> piece
 // As one here too, so that either all pieces are written or none.
 Outcome DeviceCollectives::reduce_on_host(const Call& call, std::span<const DevicePiece> pieces,
                                           const CallOptions& options) {
+  turn_.reset();
   const CurrentDevice current(group_.cuda(), group_.device());
   const std::size_t element = element_size(call.type);
   CallOptions on_host = options;
@@ -79,11 +80,12 @@ Outcome DeviceCollectives::reduce_packed(const Call& call, const NcclReduction& 
   std::vector<DeviceCopy> copies = place_pieces(pieces, element_size(call.type), *buffer);
   const Outcome packed = kernel.run(copies, options.place.stream);
   if (!packed.ok()) return group_.give_up(packed.error());
-  HVD_CHECK(
-      enqueue_reduction(call, reduction, [&](const NcclLibrary& nccl, NcclOp op, NcclComm comm) {
-        return nccl.ncclAllReduce(*buffer, *buffer, call.count, reduction.type, op, comm,
-                                  options.place.stream);
-      }));
+  HVD_CHECK(enqueue_reduction(call, reduction, options.place.stream,
+                              [&](const NcclLibrary& nccl, NcclOp op, NcclComm comm) {
+                                return nccl.ncclAllReduce(*buffer, *buffer, call.count,
+                                                          reduction.type, op, comm,
+                                                          options.place.stream);
+                              }));
   for (std::size_t i = 0; i < pieces.size(); ++i)
     copies[i] = {pieces[i].output, copies[i].to, copies[i].bytes};
   const Outcome unpacked = kernel.run(copies, options.place.stream);
@@ -94,14 +96,16 @@ Outcome DeviceCollectives::reduce_packed(const Call& call, const NcclReduction& 
 Outcome DeviceCollectives::reduce_grouped(const Call& call, const NcclReduction& reduction,
                                           std::span<const DevicePiece> pieces,
                                           const CallOptions& options) {
-  return enqueue_reduction(call, reduction, [&](const NcclLibrary& nccl, NcclOp op, NcclComm comm) {
-    return nccl.group(pieces.size(), [&](std::size_t i) {
-      const DevicePiece& piece = pieces[i];
-      if (piece.count == 0) return NcclStatus::success;
-      return nccl.ncclAllReduce(piece.input, piece.output, piece.count, reduction.type, op, comm,
-                                options.place.stream);
-    });
-  });
+  return enqueue_reduction(call, reduction, options.place.stream,
+                           [&](const NcclLibrary& nccl, NcclOp op, NcclComm comm) {
+                             return nccl.group(pieces.size(), [&](std::size_t i) {
+                               const DevicePiece& piece = pieces[i];
+                               if (piece.count == 0) return NcclStatus::success;
+                               return nccl.ncclAllReduce(piece.input, piece.output, piece.count,
+                                                         reduction.type, op, comm,
+                                                         options.place.stream);
+                             });
+                           });
 }
 
 }  // namespace libhvd

@@ -1,6 +1,8 @@
 // A double of libnccl.so.2 over the one of CUDA: collectives that meet in shared memory, on
 // communicators that do not block (but for those of one rank). As with NCCL, a rank whose peer is
-// gone hangs on its stream until it aborts the communicator itself. What is wrong with how it is
+// gone hangs on its stream until it aborts the communicator itself. A collective takes the whole
+// device while it runs, so two of different communicators run one after the other, whichever
+// comes first; and a communicator starts only when none runs. What is wrong with how it is
 // used is an error: a call while the one before is in progress, two ranks on one GPU, memory that
 // is not on the device.
 //
@@ -13,10 +15,13 @@
 #include "nccl_arithmetic.hpp"
 #include "nccl_meeting.hpp"
 
+#include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -165,6 +170,20 @@ void hang(const Meeting& meeting) {
   while (!meeting.aborted()) ::usleep(200);
 }
 
+constexpr int kMostDevices = 64;
+std::array<std::atomic<bool>, kMostDevices> busy{};  // devices with a collective on them
+
+// On the stream's thread.
+void occupy(int device, const Meeting& meeting, const std::function<void()>& work) {
+  auto& occupied = busy[static_cast<std::size_t>(device)];
+  while (occupied.exchange(true)) {
+    if (meeting.aborted()) return;
+    ::usleep(20);
+  }
+  work();
+  occupied.store(false);
+}
+
 int wrong_memory(const Communicator& communicator, const Operation& own) {
   const bool needs_output = own.kind != Kind::send &&
                             (own.kind != Kind::reduce || own.peer == communicator.meeting->rank);
@@ -186,11 +205,14 @@ int launch() {
   communicator.polls = blocking ? 0 : 2;
   if (limit != nullptr && ++communicator.groups >= std::atoi(limit)) {
     communicator.late_error = kUnhandledCudaError;
-    cuda_double::enqueue(group.stream, [meeting] { hang(*meeting); });
+    cuda_double::enqueue(group.stream, [meeting, device = communicator.device] {
+      occupy(device, *meeting, [&] { hang(*meeting); });
+    });
     return kInProgress;
   }
-  cuda_double::enqueue(group.stream, [meeting, operations = std::move(group.operations)] {
-    run(*meeting, operations);
+  cuda_double::enqueue(group.stream, [meeting, device = communicator.device,
+                                      operations = std::move(group.operations)] {
+    occupy(device, *meeting, [&] { run(*meeting, operations); });
   });
   return blocking ? kSuccess : kInProgress;
 }
@@ -229,6 +251,7 @@ int join(Communicator& communicator) {
   if (is_set("HVD_DOUBLE_NCCL_INIT", "hang")) return kInProgress;
   auto& own = shared.device[communicator.meeting->rank];
   if (own.load() == 0) {
+    if (busy[static_cast<std::size_t>(communicator.device)].load()) return kInProgress;
     own.store(1 + communicator.device);
     shared.joined.fetch_add(1);
   }

@@ -2,10 +2,13 @@
 #include "device_support.hpp"
 #include "gpu/kernels/image.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <numeric>
+#include <random>
 #include <string>
 #include <thread>
 
@@ -236,6 +239,97 @@ TEST(DeviceAsync, AnEventThatFailsIsAnErrorOnAllRanks) {
         return status == HVD_OK ? text_of(hvd_wait(handle)) : hvd_last_error();
       });
   EXPECT_THAT(said, Each(HasSubstr("rank 1: cudaEventCreateWithFlags: unknown error (999)")));
+}
+
+// Three sets that overlap in a circle, and all ranks: background calls of all of them at once, and
+// blocking calls of all ranks in between.
+std::string sum_in_sets(Gpu& gpu, int rank, int rounds) {
+  const std::array<std::array<int, 2>, 3> members{{{0, 1}, {1, 2}, {2, 0}}};
+  std::array<std::int32_t, 4> sets{};  // the first: all ranks
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (hvd_add_process_set(members[i].data(), 2, &sets[i + 1]) != HVD_OK) return hvd_last_error();
+  }
+  std::vector<std::int32_t> own;
+  for (const std::int32_t set : sets) {
+    if (hvd_process_set_included(set) == 1) own.push_back(set);
+  }
+  void* const stream = gpu.new_stream();
+  float* const blocking = gpu.upload(std::vector<float>{0});
+  std::vector<float*> tensors;
+  for (std::size_t i = 0; i < own.size(); ++i) tensors.push_back(gpu.upload(std::vector<float>{0}));
+  std::mt19937 random(static_cast<unsigned>(rank));
+  const float one = 1;
+  for (int round = 0; round < rounds; ++round) {
+    for (float* const tensor : tensors) gpu.copy(tensor, &one, sizeof one, stream);
+    gpu.copy(blocking, &one, sizeof one, stream);
+    std::vector<std::size_t> order(own.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::shuffle(order.begin(), order.end(), random);
+    const std::size_t before_blocking = random() % (order.size() + 1);
+    std::vector<hvd_handle> handles;
+    for (std::size_t i = 0; i <= order.size(); ++i) {
+      if (i == before_blocking) {
+        const hvd_options options = on_cuda(nullptr, stream);
+        if (hvd_allreduce(blocking, blocking, 1, HVD_FLOAT32, HVD_SUM, &options) != HVD_OK)
+          return hvd_last_error();
+      }
+      if (i == order.size()) break;
+      hvd_options options = on_cuda("sum", stream);
+      options.process_set = own[order[i]];
+      float* const tensor = tensors[order[i]];
+      handles.emplace_back();
+      if (hvd_allreduce_async(tensor, tensor, 1, HVD_FLOAT32, HVD_SUM, &options, &handles.back()) !=
+          HVD_OK)
+        return hvd_last_error();
+    }
+    for (const hvd_handle handle : handles) {
+      if (hvd_wait(handle) != HVD_OK) return hvd_last_error();
+    }
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const float expected = own[i] == 0 ? 3.0f : 2.0f;
+      if (gpu.download(tensors[i], 1, stream)[0] != expected)
+        return "set " + std::to_string(own[i]) + " in round " + std::to_string(round);
+    }
+    if (gpu.download(blocking, 1, stream)[0] != 3.0f) return "blocking";
+  }
+  return "ok";
+}
+
+TEST(DeviceAsync, SetsThatOverlapInAnyOrder) {
+  EXPECT_THAT(
+      run_on_gpus({.size = 3}, [](int rank, Gpu& gpu) { return sum_in_sets(gpu, rank, 200); }),
+      Each("ok"));
+}
+
+TEST(DeviceAsync, SetsThatOverlapInAnyOrderOnOneGpu) {
+  EXPECT_THAT(run_on_gpus({.size = 3, .devices = {0, 0, 0}},
+                          [](int rank, Gpu& gpu) { return sum_in_sets(gpu, rank, 20); }),
+              Each("ok"));
+}
+
+// A rank that comes late to a blocking call, as it first looks at the result of one in the
+// background that the others have submitted, too.
+TEST(DeviceAsync, ABlockingCallDoesNotHoldUpTheBackground) {
+  const auto said = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
+    void* const stream = gpu.new_stream();
+    float* const background = gpu.upload(std::vector<float>{1});
+    float* const blocking = gpu.upload(std::vector<float>{1});
+    const hvd_options named = on_cuda("background", stream);
+    const hvd_options nameless = on_cuda(nullptr, gpu.new_stream());
+    hvd_handle handle = 0;
+    if (hvd_allreduce_async(background, background, 1, HVD_FLOAT32, HVD_SUM, &named, &handle) !=
+        HVD_OK)
+      return hvd_last_error();
+    if (rank == 1) {
+      if (hvd_wait(handle) != HVD_OK) return hvd_last_error();
+      if (gpu.download(background, 1, stream)[0] != 2.0f) return "background";
+    }
+    if (hvd_allreduce(blocking, blocking, 1, HVD_FLOAT32, HVD_SUM, &nameless) != HVD_OK ||
+        (rank == 0 && hvd_wait(handle) != HVD_OK))
+      return hvd_last_error();
+    return gpu.download(blocking, 1, nameless.stream)[0] == 2.0f ? "ok" : "blocking";
+  });
+  EXPECT_THAT(said, Each("ok"));
 }
 
 }  // namespace

@@ -1,0 +1,80 @@
+// One order for calls of communicators that have ranks in common.
+//
+// NCCL's kernels wait for those of the other ranks on the GPU, where the order in which they were
+// enqueued is the order in which they run. If two communicators are enqueued in one order on one
+// rank and in the other order on another rank, both wait for ever; with three communicators it
+// takes no two ranks that disagree. So every such call gets a number, by Skeen's algorithm for
+// totally ordered multicast (K. Birman and T. Joseph, "Reliable Communication in the Presence of
+// Failures", 1987): each rank proposes a number above all that it has seen, the largest proposal is
+// the number of the call, and a rank begins a call when no other call can still get a smaller one.
+//
+// This cannot deadlock: a rank proposes a number only when all ranks are sure to, so a call waits
+// only for calls with smaller numbers.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+
+namespace libhvd {
+
+// What stands beside a communicator or an order of calls, and ends with it.
+struct Companion {
+  Companion() = default;
+  virtual ~Companion() = default;
+  Companion(const Companion&) = delete;
+  Companion& operator=(const Companion&) = delete;
+};
+
+// One object a rank. Any thread.
+class CallOrder {
+ public:
+  // Above all numbers that this rank has seen. No two communicators have the same one; each has at
+  // most one call in the order at a time.
+  std::uint64_t propose(std::uint32_t communicator);
+  void decide(std::uint64_t proposal, std::uint64_t number);
+  // Whether it is the turn of the call with this number, within the time.
+  bool comes_within(std::chrono::milliseconds time, std::uint64_t number);
+  // The call is over, or will not take place here: `number` is its proposal until decide().
+  void end(std::uint64_t number);
+
+  // For the call whose turn it is.
+  std::unique_ptr<Companion>& companion() { return companion_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t clock_ = 0;
+  std::set<std::uint64_t> numbers_;  // of the calls that are not over, decided or proposed
+  std::unique_ptr<Companion> companion_;
+};
+
+// A call's place in the order, from its proposal to its end.
+class CallTurn {
+ public:
+  CallTurn(std::shared_ptr<CallOrder> order, std::uint32_t communicator)
+      : order_(std::move(order)), number_(order_->propose(communicator)) {}
+  ~CallTurn() {
+    if (order_) order_->end(number_);
+  }
+  CallTurn(CallTurn&&) = default;
+  CallTurn& operator=(CallTurn&&) = delete;
+
+  // The proposal until decide().
+  std::uint64_t number() const { return number_; }
+  void decide(std::uint64_t number) {
+    order_->decide(number_, number);
+    number_ = number;
+  }
+  bool comes_within(std::chrono::milliseconds time) { return order_->comes_within(time, number_); }
+  CallOrder& order() { return *order_; }
+
+ private:
+  std::shared_ptr<CallOrder> order_;  // null: moved from
+  std::uint64_t number_;
+};
+
+}  // namespace libhvd

@@ -194,11 +194,11 @@ class Sandbox:
         # With the mark of the ./check that has started us, by which it can take away what it had to kill.
         self.cookie = os.environ.get("HVD_CHECK", "") + uuid.uuid4().hex
         # Mounted over /dev/shm for the test's processes; on tmpfs as that is.
-        self._shm = Path(f"/dev/shm/hvdtest-{self.cookie}")
+        self.shm = Path(f"/dev/shm/hvdtest-{self.cookie}")
         self.isolated = os.geteuid() == 0
         if self.isolated:
-            self._shm.mkdir(mode=0o1777)
-            self._shm.chmod(0o1777)
+            self.shm.mkdir(mode=0o1777)
+            self.shm.chmod(0o1777)
         self.mounts: list[str] = []  # further shell commands before hvdrun, in its mount namespace
         self._runs = 0
 
@@ -213,7 +213,7 @@ class Sandbox:
         plain = [str(word) for word in words]
         if not self.isolated:
             return plain
-        setup = " && ".join([f"mount --bind {self._shm} /dev/shm", *self.mounts])
+        setup = " && ".join([f"mount --bind {self.shm} /dev/shm", *self.mounts])
         return ["unshare", "--mount", "--propagation", "private", "sh", "-c", f'{setup} && exec "$@"', "sh", *plain]
 
     def start(self, *arguments: object, env: dict[str, str] | None = None, tool: object = HVDRUN,
@@ -268,11 +268,11 @@ class Sandbox:
     def leftovers(self) -> list[str]:
         files = [str(path) for path in self.tmp.iterdir()]
         if self.isolated:
-            files += [str(path).replace(str(self._shm), "/dev/shm") for path in self._shm.iterdir()]
+            files += [str(path).replace(str(self.shm), "/dev/shm") for path in self.shm.iterdir()]
         return [describe(pid) for pid in self.processes()] + files
 
     def close(self) -> None:
         left = self.leftovers()
         self.kill_all()
-        shutil.rmtree(self._shm, ignore_errors=True)
+        shutil.rmtree(self.shm, ignore_errors=True)
         assert not left, "left behind by this test: " + "; ".join(left)

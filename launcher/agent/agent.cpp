@@ -180,8 +180,7 @@ void Agent::say_hello() {
 void Agent::start_pmix() {
   if (options_.pmix == PmixMode::off) return;
   auto server = PmixServer::start(
-      loop_, fmt::format("hvd-{}-{}", options_.job_id, options_.restart_count), folders_.temporary,
-      options_.local_ranks,
+      loop_, folders_.temporary, options_.local_ranks,
       {[this](int rank, int code, std::string text) {
          link_.send(FrameType::aborted, kToLauncher,
                     pack(AbortedMessage{rank, code, std::move(text)}));
@@ -310,6 +309,7 @@ Result<void> Agent::prepare() {
   if (tells_stalls) stalls_.emplace(job_->stall_time);
   if (!pmix_) return {};
   PmixJob job;
+  job.nspace = job_->pmix_namespace;
   job.size = job_->size;
   job.host_index = job_->host_index;
   for (const auto& host : job_->hosts) job.hosts.push_back({host.name, host.ranks});

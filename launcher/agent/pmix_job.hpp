@@ -13,6 +13,10 @@ struct PmixJob {
     std::string name;
     std::vector<int> ranks;
   };
+  // Who knows it can join the job as one of its ranks: libpmix listens on 127.0.0.1 for every user
+  // of the host, and psec/native believes the user id that a client states. So it is unguessable,
+  // and stands in the ranks' environment only.
+  std::string nspace;
   int size = 0;
   int host_index = 0;  // this agent's
   std::vector<Host> hosts;

@@ -49,10 +49,8 @@ PmixAnswer answer_by(pmix_modex_cbfunc_t callback, void* context) {
 
 class PmixServer::Impl {
  public:
-  Impl(const EventLoop& loop, PmixLibrary library, std::string nspace, std::filesystem::path folder,
-       Events events)
+  Impl(const EventLoop& loop, PmixLibrary library, std::filesystem::path folder, Events events)
       : library_(library),
-        nspace_(std::move(nspace)),
         folder_(std::move(folder)),
         events_(std::move(events)),
         mailbox_(loop),
@@ -105,7 +103,7 @@ class PmixServer::Impl {
   pmix_proc_t proc_of(pmix_rank_t rank) const;
 
   PmixLibrary library_;
-  std::string nspace_;
+  std::string nspace_;  // set before libpmix knows it, so before any client can call
   std::filesystem::path folder_;
   Events events_;
   Mailbox mailbox_;
@@ -226,6 +224,7 @@ pmix_proc_t PmixServer::Impl::proc_of(pmix_rank_t rank) const {
 
 Result<void> PmixServer::Impl::register_job(const PmixJob& job) {
   const auto& here = job.local_ranks();
+  nspace_ = job.nspace;
   fences_.set_job(job);
   modex_.set_job(job);
   HVD_TRY(PmixInfoList info, describe_job(library_, job, folder_));
@@ -298,11 +297,10 @@ PmixServer::PmixServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 PmixServer::~PmixServer() = default;
 
 Result<std::unique_ptr<PmixServer>> PmixServer::start(const EventLoop& loop,
-                                                      const std::string& nspace,
                                                       const std::filesystem::path& folder,
                                                       std::size_t local_ranks, Events events) {
   HVD_TRY(const PmixLibrary library, PmixLibrary::open());
-  auto impl = std::make_unique<Impl>(loop, library, nspace, folder, std::move(events));
+  auto impl = std::make_unique<Impl>(loop, library, folder, std::move(events));
   HVD_CHECK(impl->start(local_ranks));
   return std::unique_ptr<PmixServer>(new PmixServer(std::move(impl)));
 }

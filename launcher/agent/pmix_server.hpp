@@ -35,7 +35,7 @@ class PmixServer {
 
   // Opens libpmix and its listener on 127.0.0.1, with files below `folder` only. About 5 ms.
   // Error: no libpmix, or it cannot start; with what to do.
-  static Result<std::unique_ptr<PmixServer>> start(const EventLoop& loop, const std::string& nspace,
+  static Result<std::unique_ptr<PmixServer>> start(const EventLoop& loop,
                                                    const std::filesystem::path& folder,
                                                    std::size_t local_ranks, Events events);
   ~PmixServer();

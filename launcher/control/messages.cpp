@@ -146,6 +146,7 @@ static void read(const Json& json, LaunchMessage& m) {
   json.at("host_index").get_to(m.host_index);
   for (const auto& host : json.at("hosts"))
     m.hosts.push_back({text_of(host.at("name")), host.at("ranks").get<std::vector<int>>()});
+  m.pmix_namespace = text_of(json.at("pmix_namespace"));
   m.program = text_of(json.at("program"));
   m.arguments = text_list(json.at("arguments"));
   m.working_directory = text_of(json.at("working_directory"));
@@ -174,6 +175,7 @@ std::string pack(const LaunchMessage& m) {
   return to_payload({{"size", m.size},
                      {"host_index", m.host_index},
                      {"hosts", std::move(hosts)},
+                     {"pmix_namespace", bytes(m.pmix_namespace)},
                      {"program", bytes(m.program)},
                      {"arguments", bytes_list(m.arguments)},
                      {"working_directory", bytes(m.working_directory)},

@@ -66,6 +66,7 @@ struct LaunchMessage {
   int size = 0;
   int host_index = 0;
   std::vector<LaunchHost> hosts;  // all of the job, where there is PMIx
+  std::string pmix_namespace;     // PmixJob::nspace
   std::string program;
   std::vector<std::string> arguments;  // argv, the program's name included
   std::string working_directory;

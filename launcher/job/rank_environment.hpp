@@ -17,6 +17,8 @@ struct JobIdentity {
   std::string master_address;
   std::string master_port;
   int restart_count = 0;  // HVD_RESTART_COUNT
+  // New in each try. The id cannot serve: it stands in names of files that every user can list.
+  std::string pmix_namespace = {};
 };
 
 // The MASTER_ADDR and MASTER_PORT that the user chose with -x, over ours.

@@ -1,10 +1,10 @@
 /* What every PMIx program does: init, put, fence, get from every rank, finalize.
  *
- *   pmix_client [--abort RANK] [--no-finalize RANK] [--quiet] [--fence-only]
+ *   pmix_client [--abort RANK] [--no-finalize RANK] [--quiet] [--fence-only] [--stay]
  *
  * Each rank puts its rank number and prints "rank R of N: sum S" over what all have put.
  * --fence-only: init, fence, finalize. --abort: that rank calls PMIx_Abort with code 7.
- * --no-finalize: that rank exits 0 without it. */
+ * --no-finalize: that rank exits 0 without it. --stay: until a signal comes. */
 #include "options.h"
 
 #include <pmix.h>
@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
     printf("rank %u of %ld: sum %ld\n", self.rank, size, sum);
     fflush(stdout);
   }
+  if (flag(argv, "--stay")) pause();
   if (number(argv, "--abort", -1) == (long)self.rank)
     PMIx_Abort(7, "the test asked for an abort", NULL, 0);
   if (number(argv, "--no-finalize", -1) == (long)self.rank) _exit(0);

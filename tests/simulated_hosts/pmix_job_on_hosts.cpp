@@ -59,9 +59,10 @@ class SimulatedHost {
   int run() {
     const auto folder = job_.folder / ("host-" + std::to_string(index_));
     std::filesystem::create_directories(folder);
-    const auto job = pmix_job(job_, index_);
+    auto job = pmix_job(job_, index_);
+    job.nspace = nspace_;
     auto server = PmixServer::start(
-        loop_, nspace_, folder, job.local_ranks().size(),
+        loop_, folder, job.local_ranks().size(),
         {[](int, int, const std::string&) {},
          [this](FrameType type, std::uint32_t destination, std::string_view payload) {
            link_.send(type, destination, payload);

@@ -12,6 +12,7 @@ LaunchMessage example_launch() {
   m.size = 3;
   m.host_index = 1;
   m.hosts = {{"n1", {0, 1}}, {"n2", {2}}};
+  m.pmix_namespace = "hvd-0123";
   m.program = "/bin/train";
   m.arguments = {"train", "--name", "bytes \xff\n that are no UTF-8"};
   m.working_directory = "/home/\xe9";
@@ -40,6 +41,7 @@ TEST(Messages, LaunchComesThroughUnchanged) {
   EXPECT_EQ(got->host_index, 1);
   ASSERT_EQ(got->hosts.size(), 2u);
   EXPECT_EQ(got->hosts[0].ranks, (std::vector{0, 1}));
+  EXPECT_EQ(got->pmix_namespace, sent.pmix_namespace);
   EXPECT_EQ(got->arguments, sent.arguments);
   EXPECT_EQ(got->working_directory, sent.working_directory);
   EXPECT_EQ(got->environment, sent.environment);

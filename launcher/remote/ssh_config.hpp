@@ -1,7 +1,7 @@
 // What the user's ssh configuration says of a host, as `ssh -G` prints it, and whether libssh can
-// do it: a pure function.
+// do it.
 //
-// Source: ssh(1) -G, ssh_config(5).
+// Source: ssh(1) -G, ssh_config(5), sshd(8) "SSH_KNOWN_HOSTS FILE FORMAT".
 #pragma once
 
 #include "base/result.hpp"
@@ -17,8 +17,10 @@ struct SshConfig {
   std::string user;
   int port = 22;
   std::vector<std::string> identities;  // files of private keys; "~" is the home folder
-  std::string known_hosts;              // the user's file; likewise
+  std::string known_hosts;              // the user's file, with its whole path
   std::string global_known_hosts;
+  // Further files of known hosts. libssh reads one of each kind, so these must not be there.
+  std::vector<std::string> unread_known_hosts;
   bool accepts_new_keys = false;
   // Comma-separated lists, best first.
   std::string ciphers;
@@ -29,6 +31,15 @@ struct SshConfig {
 };
 
 // Error: what in it needs the system's ssh, such as "ProxyJump"; or that it is no configuration.
-Result<SshConfig> parse_ssh_config(std::string_view text);
+// `home`: of the user, as the password database says.
+Result<SshConfig> parse_ssh_config(std::string_view text, const std::string& home);
+
+// Whether libssh would take the same host keys from these files as ssh does. It knows no @revoked
+// and no @cert-authority, takes a negated pattern for no pattern, and stops reading at a line that
+// it cannot parse. Error: what in them needs the system's ssh, and where it stands.
+Result<void> check_known_hosts(const SshConfig& config);
+
+// Of one file's text: the first line of that kind, in words; "" when there is none.
+std::string beyond_libssh(std::string_view known_hosts);
 
 }  // namespace hvdrun

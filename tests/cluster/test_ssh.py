@@ -322,12 +322,29 @@ def test_hosts_by_ipv6(jobs: Jobs, client: str) -> None:
     assert done.returncode == 0 and sorted(done.stdout.split()) == ["n1", "n2"], done.stderr
 
 
-def test_a_login_that_fails_is_tried_once_more_by_ssh(jobs: Jobs) -> None:
-    """The host's key stands where libssh does not look for it."""
+def test_a_revoked_key_is_refused_as_by_ssh(jobs: Jobs) -> None:
+    with ssh_config(jobs, "UserKnownHostsFile ~/.ssh/none\n"):
+        jobs.cluster.output("sh", "-c", "sed -n 's/^n1[^ ]* /@revoked * /p' /etc/ssh/ssh_known_hosts > .ssh/none")
+        assert jobs.cluster.run("ssh", "n1", "true").returncode != 0, "ssh itself takes the revoked key"
+        for client in ("auto", "openssh"):
+            done = jobs.run("--ssh-client", client, "-H", "n1:1", "true")
+            assert done.returncode == 125 and "host key" in done.stderr.lower(), f"{client}: {done.stderr}"
+        done = jobs.run("--ssh-client", "libssh", "-H", "n1:1", "true")
+        assert done.returncode == 125 and "the system's ssh is needed for @revoked in " in done.stderr, done.stderr
+        assert jobs.run("-H", "n2:1", "true").returncode == 0, "of another host"
+
+
+def test_every_file_of_known_hosts_counts(jobs: Jobs) -> None:
+    """A key that has changed against the second file is not taken for a new one."""
     with ssh_config(jobs, "UserKnownHostsFile ~/.ssh/none ~/.ssh/known\nGlobalKnownHostsFile /dev/null\n"):
         jobs.cluster.output("sh", "-c", "grep '^n1' /etc/ssh/ssh_known_hosts > .ssh/known")
         done = jobs.run("--verbose", "-H", "n1:1", "true")
         assert done.returncode == 0 and re.search(r"n1 +\d+ +ssh ", done.stderr), done.stderr
+        jobs.cluster.output("sh", "-c", "sed -n 's/^n2[^ ]* /n1 /p' /etc/ssh/ssh_known_hosts > .ssh/known")
+        done = jobs.run("--ssh-accept-new", "-H", "n1:1", "true")
+        assert done.returncode == 125 and "has changed" in done.stderr, done.stderr
+        done = jobs.run("--ssh-client", "libssh", "-H", "n1:1", "true")
+        assert done.returncode == 125 and "a further file of known hosts" in done.stderr, done.stderr
 
 
 def test_a_host_without_room(jobs: Jobs) -> None:

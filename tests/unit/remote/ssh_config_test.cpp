@@ -16,8 +16,12 @@ const std::string kPlain =
     "globalknownhostsfile /etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2\n"
     "userknownhostsfile /home/ann/.ssh/known_hosts /home/ann/.ssh/known_hosts2\nsendenv LANG\n";
 
+Result<SshConfig> parse(const std::string& text) {
+  return parse_ssh_config(text, "/home/ann");
+}
+
 TEST(SshConfig, IsWhatSshSays) {
-  const auto config = parse_ssh_config(kPlain);
+  const auto config = parse(kPlain);
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->host, "n3.cluster");
   EXPECT_EQ(config->user, "ann");
@@ -25,6 +29,8 @@ TEST(SshConfig, IsWhatSshSays) {
   EXPECT_EQ(config->identities, (std::vector<std::string>{"~/.ssh/id_rsa", "/keys/my key"}));
   EXPECT_EQ(config->known_hosts, "/home/ann/.ssh/known_hosts");
   EXPECT_EQ(config->global_known_hosts, "/etc/ssh/ssh_known_hosts");
+  EXPECT_EQ(config->unread_known_hosts,
+            (std::vector<std::string>{"/etc/ssh/ssh_known_hosts2", "/home/ann/.ssh/known_hosts2"}));
   EXPECT_FALSE(config->accepts_new_keys);
   EXPECT_EQ(config->ciphers, "aes128-ctr,aes256-ctr");
   EXPECT_EQ(config->macs, "hmac-sha2-256");
@@ -34,7 +40,7 @@ TEST(SshConfig, IsWhatSshSays) {
 }
 
 TEST(SshConfig, NewKeysAreTakenWhereTheUserSaysSo) {
-  const auto config = parse_ssh_config(kPlain + "stricthostkeychecking accept-new\n");
+  const auto config = parse(kPlain + "stricthostkeychecking accept-new\n");
   ASSERT_TRUE(config);
   EXPECT_TRUE(config->accepts_new_keys);
 }
@@ -56,11 +62,49 @@ TEST(SshConfig, NamesWhatOnlySshCanDo) {
            {"pubkeyauthentication false", "PubkeyAuthentication"},
            {"bindaddress 10.0.0.1", "BindAddress"},
            {"addressfamily inet6", "AddressFamily"}}) {
-    const auto config = parse_ssh_config(kPlain + line + "\n");
+    const auto config = parse(kPlain + line + "\n");
     ASSERT_FALSE(config) << line;
     EXPECT_EQ(config.error().message, name);
     if (line == "pubkeyauthentication false") continue;
-    EXPECT_TRUE(parse_ssh_config(kPlain + line.substr(0, line.find(' ')) + " none\n")) << line;
+    EXPECT_TRUE(parse(kPlain + line.substr(0, line.find(' ')) + " none\n")) << line;
+  }
+}
+
+TEST(SshConfig, FilesOfKnownHostsAreWholePaths) {
+  const auto config = parse(kPlain + "userknownhostsfile ~/hosts\n");
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->known_hosts, "/home/ann/hosts");
+  for (const std::string value : {"none", "relative", "~bob/hosts", "/with a blank", "/hosts-%h"}) {
+    const auto refused = parse(kPlain + "userknownhostsfile " + value + "\n");
+    ASSERT_FALSE(refused) << value;
+    EXPECT_NE(refused.error().message.find("UserKnownHostsFile"), std::string::npos)
+        << refused.error().message;
+  }
+}
+
+TEST(KnownHosts, OfPlainKeysAreForLibssh) {
+  EXPECT_EQ(beyond_libssh("# @revoked in a comment\n\n  \n"
+                          "n1,10.0.0.1 ssh-ed25519 AAAA a comment @ it\n"
+                          "|1|c2FsdA==|aGFzaA== ecdsa-sha2-nistp256 AAAAE2Vj\n"
+                          "\t[n2]:2222\tssh-rsa AAAAB3NzaC1yc2E=\r\n*.cluster ssh-ed25519 AAAA"),
+            "");
+}
+
+TEST(KnownHosts, OfOtherLinesAreForSsh) {
+  const std::string plain = "n1 ssh-ed25519 AAAA\n";
+  for (const auto& [line, name] : std::vector<std::pair<std::string, std::string>>{
+           {"@revoked * ssh-ed25519 AAAA", "@revoked"},
+           {"  @cert-authority *.cluster ssh-rsa AAAA", "@cert-authority"},
+           {"*,!n9 ssh-ed25519 AAAA", "a negated pattern"},
+           {"n1 ssh-new-type AAAA", "a key of type \"ssh-new-type\""},
+           {"n1 1024 35 1234567", "a key of type \"1024\""},
+           {"n1", "a key of type \"\""},
+           {"n1 ssh-ed25519", "a key it cannot read"},
+           {"n1 ssh-ed25519 AAA", "a key it cannot read"},
+           {"n1 ssh-ed25519 A(AA", "a key it cannot read"},
+           {"n1 ssh-rsa " + std::string(9000, 'A'), "a key it cannot read"}}) {
+    EXPECT_EQ(beyond_libssh(plain + line + "\n" + plain), name) << line;
+    EXPECT_EQ(beyond_libssh(line), name) << line;
   }
 }
 
@@ -68,7 +112,7 @@ TEST(SshConfig, RefusesWhatIsNone) {
   for (const std::string text :
        {"", "\n\n", "hostname\n", "hostname n1\n", "user ann\n", "hostname n1\nuser ann\nport 0\n",
         "hostname n1\nuser a\nport x\n", "hostname n1\nuser a\nport 70000\n", "ssh: no such thing"})
-    EXPECT_FALSE(parse_ssh_config(text)) << text;
+    EXPECT_FALSE(parse(text)) << text;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "agent/process_tree.hpp"
 #include "base/environment.hpp"
 #include "base/fd.hpp"
+#include "base/own_files.hpp"
 #include "base/result.hpp"
 #include "base/signal_watch.hpp"
 #include "base/version.hpp"
@@ -129,6 +130,7 @@ int run_words(int argc, char** argv) {
   context.rank_signal_mask = block_signals(not_ignored(job_signals()));
   context.environment = environment_from(environ);
   context.limits = limits_that_travel();
+  context.executable = own_executable().string();
   ::signal(SIGPIPE, SIG_IGN);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 

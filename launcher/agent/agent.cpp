@@ -13,6 +13,7 @@
 #include "agent/rank_processes.hpp"
 #include "agent/stall_watch.hpp"
 #include "agent/status_pages.hpp"
+#include "base/counted.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
 #include "base/host_name.hpp"
@@ -48,6 +49,8 @@ constexpr milliseconds kLinger{250};
 // connection.
 constexpr std::size_t kOwnDescriptors = 64;
 constexpr std::size_t kDescriptorsPerRank = 8;
+// While they start: both ends of two pipes, /dev/null, and the notice of the status page.
+constexpr std::size_t kLeastPerRank = 6;
 // Output that is still held open when no process of the job is left.
 constexpr milliseconds kOutputPatience{1000};
 
@@ -276,6 +279,9 @@ Result<void> Agent::launch(LaunchMessage job) {
   job_ = std::move(job);
   if (stopping_) return {};
   if (!job_->hold_master_port) master_port_ = {};
+  const auto ranks = job_->ranks.size();
+  make_room_for_descriptors(kOwnDescriptors + kDescriptorsPerRank * ranks);
+  HVD_CHECK(check_descriptors(kLeastPerRank * ranks, counted(ranks, "rank")));
   HVD_CHECK(prepare());
   std::vector<RankProcesses::Start> starts;
   for (std::size_t i = 0; i < job_->ranks.size(); ++i) {

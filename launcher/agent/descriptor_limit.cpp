@@ -1,8 +1,14 @@
 #include "agent/descriptor_limit.hpp"
 
+#include "base/host_name.hpp"
+
 #include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <system_error>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 namespace hvdrun {
@@ -17,6 +23,22 @@ rlimit make_room_for_descriptors(std::size_t wanted) {
   const int high = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, static_cast<int>(last));
   if (high >= 0) ::close(high);
   return before;
+}
+
+Result<void> check_descriptors(std::size_t more, const std::string& who) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  std::error_code error;
+  const std::filesystem::directory_iterator open("/proc/self/fd", error);
+  const auto used = error ? 0 : std::distance(begin(open), end(open));
+  const auto needed = static_cast<std::size_t>(used) + more;
+  if (needed <= limit.rlim_cur) return {};
+  return fail(
+      fmt::format(
+          "{} on {} take {} open files, and the limit is {}: raise ulimit -n, the hard limit "
+          "of open files (limits.conf(5), LimitNOFILE= of a service)",
+          who, host_name(), needed, limit.rlim_cur),
+      kExitUsage);
 }
 
 }  // namespace hvdrun

@@ -4,10 +4,13 @@
 
 namespace hvdrun {
 
-std::filesystem::path own_share_folder() {
+std::filesystem::path own_executable() {
   std::error_code error;
-  const auto executable = std::filesystem::read_symlink("/proc/self/exe", error);
-  return executable.parent_path().parent_path() / "share";
+  return std::filesystem::read_symlink("/proc/self/exe", error);
+}
+
+std::filesystem::path own_share_folder() {
+  return own_executable().parent_path().parent_path() / "share";
 }
 
 }  // namespace hvdrun

@@ -1,6 +1,9 @@
 #include "base/result.hpp"
 
+#include <cerrno>
 #include <cstring>
+
+#include <sys/resource.h>
 
 namespace hvdrun {
 
@@ -8,6 +11,9 @@ tl::unexpected<Error> fail_errno(std::string what, int errno_value, int exit_cod
   char text[256];
   what += ": ";
   what += strerror_r(errno_value, text, sizeof text);
+  rlimit limit{};
+  if (errno_value == EMFILE && ::getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    what += " (this process may have " + std::to_string(limit.rlim_cur) + "; raise ulimit -n)";
   return fail(std::move(what), exit_code);
 }
 

@@ -2,6 +2,7 @@
 
 #include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
+#include "base/counted.hpp"
 #include "base/version.hpp"
 #include "control/messages.hpp"
 #include "remote/child_process.hpp"
@@ -13,8 +14,6 @@
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -32,20 +31,20 @@ constexpr std::chrono::seconds kSrunPatience{20};
 // Logins under way: more only wait for each other on this machine's cores.
 constexpr std::ptrdiff_t kMostAtOnce = 256;
 
-std::string own_path() {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error).string();
-}
+// Of each host whose agent is started by ssh: the link's two, stderr, the process, and one more
+// where libssh has tried before. While it logs in, a few files of ssh's.
+constexpr std::size_t kPerHost = 5;
+constexpr std::size_t kPerLogin = 8;
 
 }  // namespace
 
 Agents::Agents(const EventLoop& loop, const RemoteSpec& remote, const Environment& caller,
-               Events events)
+               const std::string& executable, Events events)
     : loop_(loop),
       remote_(remote),
       caller_(caller),
       events_(std::move(events)),
-      agent_path_(remote.agent_path.empty() ? own_path() : remote.agent_path.string()),
+      agent_path_(remote.agent_path.empty() ? executable : remote.agent_path.string()),
       beat_(loop, [this] { on_beat(); }) {}
 
 // --- starting ------------------------------------------------------------------------------------
@@ -67,10 +66,19 @@ Result<void> Agents::start(Start start) {
     here.local_ranks = ranks_[agent.number];
     HVD_TRY(agent.carrier, start_local_agent(here, carrier_events(agent)));
   }
-  const bool has_others = std::any_of(agents_.begin(), agents_.end(), [](const auto& agent) {
-    return !agent.host.is_this_machine;
-  });
-  if (!has_others) return {};
+  const auto others =
+      static_cast<std::size_t>(std::count_if(agents_.begin(), agents_.end(), [](const auto& agent) {
+        return !agent.host.is_this_machine;
+      }));
+  if (others == 0) return {};
+  const std::size_t more =
+      start.from == HostSource::slurm
+          ? srun_descriptors(others)
+          : others * kPerHost + std::min<std::size_t>(others, kMostAtOnce) * kPerLogin;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  descriptors_.emplace(limit.rlim_cur + more);
+  HVD_CHECK(check_descriptors(others * kPerHost, counted(others, "agent") + " of other hosts"));
   if (start.from == HostSource::slurm) start_by_srun(start.patience);
   start_more();
   beat_.start(Heartbeat::interval(remote_.host_timeout));

@@ -3,6 +3,7 @@
 // Owned by an Attempt, on the loop's thread. What agents say goes to the owner, frame by frame.
 #pragma once
 
+#include "agent/descriptor_limit.hpp"
 #include "agent/guard.hpp"
 #include "base/environment.hpp"
 #include "control/heartbeat.hpp"
@@ -68,8 +69,9 @@ class Agents {
     std::function<void(AgentState&)> on_gone;
   };
 
-  // `caller`: the environment that hvdrun was called with.
-  Agents(const EventLoop& loop, const RemoteSpec& remote, const Environment& caller, Events events);
+  // `caller`: the environment that hvdrun was called with. `executable`: hvdrun's own path.
+  Agents(const EventLoop& loop, const RemoteSpec& remote, const Environment& caller,
+         const std::string& executable, Events events);
 
   struct Start {
     std::vector<Host> hosts;
@@ -79,7 +81,8 @@ class Agents {
     std::chrono::seconds patience{0};  // after which one that cannot reach us gives up
   };
   // Starts the agents of the hosts, several at a time: those of a SLURM job by srun, others by ssh.
-  // Error: the one on this host cannot be started. What is wrong with others comes by on_gone.
+  // Error: the one on this host cannot be started, or this process may not have the descriptors
+  // that the others take. What else is wrong with those comes by on_gone.
   Result<void> start(Start start);
 
   // The placement is made: from here on host indices are its. Agents of other hosts are dismissed.
@@ -143,7 +146,9 @@ class Agents {
   const Environment& caller_;
   Events events_;
   AgentOptions options_;
-  const std::string agent_path_;      // hvdrun on the other hosts
+  const std::string agent_path_;  // hvdrun on the other hosts
+  // Of this process, after the agent here was forked: its ranks have the caller's limit.
+  std::optional<RaisedDescriptorLimit> descriptors_;
   std::deque<AgentState> agents_;     // as started; their addresses stay
   std::vector<AgentState*> by_host_;  // by host index
   std::vector<std::size_t> ranks_;    // of agents_, as start() was told

@@ -43,7 +43,7 @@ StopCause agent_failure(const Error& error) {
 Attempt::Attempt(const JobParts& parts, const JobIdentity& identity)
     : parts_(parts),
       identity_(identity),
-      agents_(parts.loop, parts.spec.remote, parts.context.environment,
+      agents_(parts.loop, parts.spec.remote, parts.context.environment, parts.context.executable,
               {[this](AgentState& agent, const Frame& frame) { on_frame(agent, frame); },
                [this](AgentState& agent, const std::string& text) {
                  if (agent.greeted) note(agent.host.name + ": " + text);

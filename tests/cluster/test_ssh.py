@@ -109,6 +109,35 @@ def test_limits_are_the_launchers_where_allowed(jobs: Jobs) -> None:
     assert sorted(done.stdout.splitlines()) == ["0 300 400 4096 0", "1 300 400 4096 0"]
 
 
+@CLIENTS
+def test_the_limit_of_open_files_is_raised_for_the_hosts(jobs: Jobs, client: str) -> None:
+    """Only hvdrun's own: ranks have the user's, after a restart too."""
+    fail_once = "echo $HVD_RANK $(ulimit -Sn); [ $HVD_RESTART_COUNT = 1 ]"
+    done = jobs.cluster.run("sh", "-c", f"ulimit -Sn 20; {HVDRUN} --ssh-client {client} --label none --max-restarts 1 "
+                                        f"-H login:1,n[1-4]:1 sh -c '{fail_once}'")
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.splitlines()) == {f"{rank} 20" for rank in range(5)}, done.stdout
+
+
+def test_too_few_open_files_for_the_hosts_is_said_before_the_start(jobs: Jobs) -> None:
+    done = jobs.cluster.run("sh", "-c", f"ulimit -n 24; {HVDRUN} -H n[1-4]:1 true")
+    assert done.returncode == 2, done.stderr
+    assert re.search(r"4 agents of other hosts on login take \d+ open files, and the limit is 24: raise ulimit -n", done.stderr), done.stderr
+
+
+def test_a_restart_after_hvdrun_was_replaced(jobs: Jobs, shared: Path) -> None:
+    """An upgrade during a long job; the path on the hosts is still that of this program."""
+    copy = shared / "hvdrun"
+    jobs.cluster.output("cp", HVDRUN, copy)
+    rank = f"if [ $HVD_RESTART_COUNT = 0 ]; then touch {shared}/up; while ! test -e {shared}/new; do sleep 0.1; done; exit 3; fi"
+    job = jobs.cluster.start(copy, "-H", "n1:1", "--max-restarts", 1, "sh", "-c", rank, text=True, stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_until(lambda: "up" in jobs.cluster.output("ls", shared).split(), "the rank runs")
+    jobs.cluster.output("sh", "-c", f"cp {copy} {copy}.new && mv {copy}.new {copy} && touch {shared}/new")
+    code, _, err = finish(job)
+    assert code == 0, err
+
+
 def test_output_input_and_files(jobs: Jobs, shared: Path) -> None:
     done = jobs.run("-np", 2, "-H", "n1:1,n2:1", "--map-by", "node", "--label", "rank@host", "--output-filename",
                     shared / "logs", "--stdin", "1", "sh", "-c", "cat; hostname", input="typed\n")

@@ -134,6 +134,12 @@ def test_too_little_room_for_the_job_is_said(sandbox: Sandbox) -> None:
     assert done.code == 0 or "/nonexistent" in done.err_text
 
 
+def test_the_limit_of_open_files_is_looked_at_before_ranks_start(sandbox: Sandbox) -> None:
+    done = sandbox.run("-c", 'ulimit -n 64; exec "$0" "$@"', HVDRUN, "-np", 12, "touch", sandbox.files / "started", tool="/bin/sh")
+    assert done.code == 2 and not (sandbox.files / "started").exists(), done.err_text
+    assert "12 ranks on " in done.err_text and "and the limit is 64: raise ulimit -n" in done.err_text, done.err_text
+
+
 def test_too_few_descriptors_is_an_error_and_not_a_hang(sandbox: Sandbox) -> None:
     done = sandbox.run("-c", 'ulimit -n 24; exec "$0" "$@"', HVDRUN, "-np", 64, "touch", sandbox.files / "started",
                        tool="/bin/sh")

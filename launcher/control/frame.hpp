@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -71,6 +72,10 @@ void encode_frame_header(char (&header)[kFrameHeaderSize], FrameType type,
 // hands over, and a frame's payload is valid until the next call.
 class FrameReader {
  public:
+  // `text_first`: before the first frame, which is `alive`, there may be text that is not ours:
+  // what a login shell prints.
+  explicit FrameReader(bool text_first = false) : in_text_(text_first) {}
+
   // Room to read into, at least `kReadSize` bytes or what the frame in progress still needs.
   struct Room {
     char* data;
@@ -80,14 +85,23 @@ class FrameReader {
   void filled(std::size_t bytes);  // that many of room() hold data now
 
   enum class Status { frame, need_more };
-  // The next whole frame, if there is one. Error: a frame that is too long; the stream is lost.
+  // The next whole frame, if there is one. Error: a frame that is too long, or text without end;
+  // the stream is lost.
   Result<Status> next(Frame& frame);
 
+  // The beginning of the text before the first frame, and of what has come instead of one.
+  std::string text() const;
+
  private:
+  bool skip_text();
+
   static constexpr std::size_t kReadSize = 128u << 10;
   std::vector<char> buffer_;
   std::size_t begin_ = 0;  // of what was not handed out yet
   std::size_t end_ = 0;    // of what was read
+  bool in_text_;
+  std::string text_;
+  std::size_t skipped_ = 0;
 };
 
 }  // namespace hvdrun

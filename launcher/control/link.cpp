@@ -14,6 +14,7 @@ namespace hvdrun {
 Link::Link(const EventLoop& loop, LinkEnd end, Events events)
     : end_(std::move(end)),
       events_(std::move(events)),
+      reader_(end_.text_first),
       pending_(evbuffer_new()),
       readable_(loop, end_.in.get(), FdEvent::readable, [this] { on_readable(); }),
       writable_(loop, end_.out.get(), FdEvent::writable, [this] { write_out(); }) {

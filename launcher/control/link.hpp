@@ -23,6 +23,7 @@ namespace hvdrun {
 struct LinkEnd {
   Fd in;
   Fd out;
+  bool text_first = false;  // see FrameReader
 };
 
 // A payload that goes to many links and stands in memory once.
@@ -55,6 +56,9 @@ class Link {
   void flush(std::chrono::milliseconds patience);
 
   bool closed() const { return closed_; }
+
+  // See FrameReader.
+  std::string text() const { return reader_.text(); }
 
  private:
   void on_readable();

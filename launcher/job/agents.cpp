@@ -3,6 +3,7 @@
 #include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
 #include "base/counted.hpp"
+#include "base/quote.hpp"
 #include "base/version.hpp"
 #include "control/messages.hpp"
 #include "remote/child_process.hpp"
@@ -14,6 +15,7 @@
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include <fmt/format.h>
@@ -217,6 +219,8 @@ void Agents::attach(AgentState& agent, LinkEnd end) {
                    [this, &agent](const std::optional<Error>& error) {
                      agent.link_closed = true;
                      if (error && agent.failure.empty()) agent.failure = error->message;
+                     // It does not know that nobody listens.
+                     if (error && !agent.greeted && agent.carrier) agent.carrier->kill(agent.pid);
                      consider_gone(agent);
                    }});
   if (agent.host.is_this_machine) return;
@@ -281,10 +285,28 @@ void Agents::give_up(AgentState& agent, std::string failure) {
   if (agent.carrier) agent.carrier->kill(agent.pid);
 }
 
+namespace {
+
+// What the host has printed where hvdrun's agent should have spoken: a login shell that refuses, a
+// command that the server forces, ~/.bashrc.
+std::string say_login_text(const AgentState& agent) {
+  if (!agent.link || agent.reached) return {};
+  auto text = agent.link->text();
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
+  if (text.empty()) return {};
+  return "; what came instead of hvdrun there: " +
+         quote(std::string_view(text).substr(text.find_last_of("\n\r") + 1));
+}
+
+}  // namespace
+
 void Agents::consider_gone(AgentState& agent) {
   if (agent.gone || !agent.link_closed || !agent.carrier || !agent.carrier->ended()) return;
   agent.gone = true;
-  if (!agent.greeted && agent.failure.empty()) agent.failure = agent.carrier->failure();
+  if (!agent.greeted) {
+    if (agent.failure.empty()) agent.failure = agent.carrier->failure();
+    agent.failure += say_login_text(agent);
+  }
   start_more();
   events_.on_gone(agent);
 }
@@ -320,7 +342,8 @@ std::string Agents::stage(const AgentState& agent) const {
   if (!agent.carrier) return "waiting for other hosts' logins";
   if (!agent.reached) {
     const auto doing = agent.carrier->doing();
-    return "no answer: still " + (doing.empty() ? "connecting or logging in" : doing);
+    return "no answer: still " + (doing.empty() ? "connecting or logging in" : doing) +
+           say_login_text(agent);
   }
   if (!agent.greeted) return "hvdrun there does not get ready: it looks for GPUs and cores";
   return launched_ ? "its ranks are still being started" : "ready, waiting for the others";

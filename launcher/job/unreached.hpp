@@ -8,10 +8,11 @@ namespace hvdrun {
 
 struct Unreached {
   std::string host;
-  std::string why;  // without the host's name
+  std::string why;  // with HOST for the host's name
 };
 
-// One line a trouble, the hosts that have it folded: "n[3-7]: the login was refused (…)".
+// One line a trouble, the hosts that have it folded: "n[3-7]: the login was refused (…)". HOST
+// becomes the first of them.
 std::vector<std::string> unreached_lines(const std::vector<Unreached>& hosts);
 
 // "could not start on n[3-7]"

@@ -266,6 +266,7 @@ Result<std::unique_ptr<Carrier>> start_libssh_agent(const EventLoop& loop, SshTa
   HVD_TRY(LinkPair link, make_local_link());
   Task task{std::move(target), std::move(options), std::move(arguments), std::move(link.agent.in)};
   auto agent = std::make_unique<LibsshAgent>(loop, std::move(task), alone, events);
+  link.launcher.text_first = true;
   events.on_link(std::move(link.launcher));
   return agent;
 }

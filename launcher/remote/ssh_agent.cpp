@@ -119,6 +119,7 @@ Result<std::unique_ptr<Carrier>> start_ssh_agent(const EventLoop& loop, const st
     return fail_errno("cannot watch ssh", error);
   }
   LinkEnd link = std::move(process.link);
+  link.text_first = true;
   auto agent = std::make_unique<SshAgent>(loop, host, std::move(process), std::move(watched),
                                           agent_path, events);
   if (!stream) events.on_link(std::move(link));

@@ -287,6 +287,8 @@ bool SshSession::Impl::wait(int local) {
                      pollfd{local_events != 0 ? local : -1, local_events, 0}};
   while (::poll(waiting.data(), waiting.size(), -1) < 0 && errno == EINTR) {
   }
+  // Cut, while the local end takes nothing: libssh would find out when it reads.
+  if ((waiting[0].revents & (POLLHUP | POLLERR)) != 0 && begin_ != end_) return false;
   return libssh().ssh_is_connected(session_.get()) != 0;
 }
 

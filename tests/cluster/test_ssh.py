@@ -138,6 +138,41 @@ def test_a_restart_after_hvdrun_was_replaced(jobs: Jobs, shared: Path) -> None:
     assert code == 0, err
 
 
+@contextmanager
+def forced(jobs: Jobs, command: str) -> Iterator[None]:
+    """Instead of what ssh asks for, every host starts this."""
+    jobs.cluster.output("sed", "-i.kept", f's|^ssh-|command="{command}" ssh-|', ".ssh/authorized_keys")
+    try:
+        yield
+    finally:
+        jobs.cluster.output("mv", ".ssh/authorized_keys.kept", ".ssh/authorized_keys")
+
+
+@CLIENTS
+def test_what_a_login_shell_prints_is_skipped(jobs: Jobs, client: str) -> None:
+    jobs.cluster.output("tee", ".bashrc", input="echo hello from bashrc\necho and on stderr >&2\nprintf 'no newline'\n")
+    try:
+        done = jobs.run("--ssh-client", client, "--label", "none", "-H", "n[1-2]:1", "hostname")
+        assert done.returncode == 0 and sorted(done.stdout.split()) == ["n1", "n2"], done.stderr
+    finally:
+        jobs.cluster.output("rm", ".bashrc")
+
+
+@CLIENTS
+def test_what_comes_instead_of_hvdrun_is_shown(jobs: Jobs, client: str) -> None:
+    with forced(jobs, "echo Welcome; /usr/sbin/nologin"):
+        done = jobs.run("--ssh-client", client, "-H", "n[1-2]:1", "true")
+    assert done.returncode == 125, done.stderr
+    assert 'hvdrun: n[1-2]: hvdrun ended there with exit code 1 and no word; what came instead of hvdrun there: ' \
+           '"This account is currently not available."\n' in done.stderr, done.stderr
+    with forced(jobs, "echo Press return; exec cat > /dev/null"):
+        done = jobs.run("--ssh-client", client, "-H", "n1:1", "--start-timeout", 2, "true")
+    assert done.returncode == 124 and 'what came instead of hvdrun there: "Press return"' in done.stderr, done.stderr
+    with forced(jobs, "exec yes"):
+        done = jobs.run("--ssh-client", client, "-H", "n1:1", "true")
+    assert done.returncode == 125 and "the login prints more than 1 MB before hvdrun can start; " in done.stderr, done.stderr
+
+
 def test_output_input_and_files(jobs: Jobs, shared: Path) -> None:
     done = jobs.run("-np", 2, "-H", "n1:1,n2:1", "--map-by", "node", "--label", "rank@host", "--output-filename",
                     shared / "logs", "--stdin", "1", "sh", "-c", "cat; hostname", input="typed\n")

@@ -93,5 +93,55 @@ TEST(FrameReader, WaitsForTheRestOfACutFrame) {
   EXPECT_TRUE(got->empty());
 }
 
+// --- what a login shell prints before the first frame
+// ---------------------------------------------
+
+// The types of the frames in `bytes`, which come in pieces of at most `piece`.
+Result<std::vector<FrameType>> types_after_text(const std::string& bytes, std::size_t piece,
+                                                std::string& text) {
+  FrameReader reader(true);
+  std::vector<FrameType> types;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto room = reader.room();
+    const auto count = std::min({piece, room.size, bytes.size() - at});
+    std::memcpy(room.data, bytes.data() + at, count);
+    reader.filled(count);
+    at += count;
+    for (Frame frame{};;) {
+      const auto status = reader.next(frame);
+      if (!status) return tl::unexpected(status.error());
+      if (*status == FrameReader::Status::need_more) break;
+      types.push_back(frame.type);
+    }
+  }
+  text = reader.text();
+  return types;
+}
+
+TEST(FrameReader, SkipsTextBeforeTheFirstFrame) {
+  const auto frames = encode({{FrameType::alive, kToLauncher, ""}, {FrameType::hello, 0, "x"}});
+  // The last ones look like the beginning of a frame, or of the first one.
+  for (const std::string& before :
+       {std::string(), std::string("hello from bashrc\nno newline"), std::string(500, 'x'),
+        std::string(11, '\0'), std::string("\0\0\0\0\x80", 5)})
+    for (const std::size_t piece : {1u, 7u, 12u, 13u, 1u << 16}) {
+      std::string text;
+      const auto types = types_after_text(before + frames, piece, text);
+      ASSERT_TRUE(types) << types.error().message;
+      EXPECT_EQ(*types, (std::vector{FrameType::alive, FrameType::hello}))
+          << before << " in pieces of " << piece;
+      EXPECT_EQ(text, before);
+    }
+}
+
+TEST(FrameReader, KeepsTextThatNoFrameFollows) {
+  std::string text;
+  EXPECT_TRUE(types_after_text("This account is currently not available.\n", 5, text)->empty());
+  EXPECT_EQ(text, "This account is currently not available.\n");
+  const auto endless = types_after_text(std::string(2u << 20, 'y'), 4096, text);
+  ASSERT_FALSE(endless);
+  EXPECT_EQ(endless.error().message, "the login prints more than 1 MB before hvdrun can start");
+}
+
 }  // namespace
 }  // namespace hvdrun

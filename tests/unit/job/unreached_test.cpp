@@ -12,5 +12,14 @@ TEST(Unreached, HostsWithOneTroubleShareALine) {
   EXPECT_EQ(unreached_reason(hosts), "could not start on n[3-4],x");
 }
 
+TEST(Unreached, AHostIsNamedWhereItIsMeant) {
+  const std::vector<Unreached> hosts{{"n4", "no HOST; `ssh HOST true`"},
+                                     {"n3", "no HOST; `ssh HOST true`"},
+                                     {"HOST-1", "MY_HOST is not HOSTS (HOST)"}};
+  EXPECT_EQ(unreached_lines(hosts),
+            (std::vector<std::string>{"n[3-4]: no n3; `ssh n3 true`",
+                                      "HOST-1: MY_HOST is not HOSTS (HOST-1)"}));
+}
+
 }  // namespace
 }  // namespace hvdrun

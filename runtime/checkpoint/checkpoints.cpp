@@ -108,7 +108,7 @@ Outcome Checkpoints::prepare_folder() {
   HVD_CHECK(archive_.read());
   if (lock_.holds()) archive_.remove_stray_parts();
   if (!options_.sharded) return Done{};
-  const Fd marker(::open(marker_path().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  const Fd marker(::open(marker_path().c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!marker) return fail_errno("cannot create a file in " + folder_, errno);
   return Done{};
 }

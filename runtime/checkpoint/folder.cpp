@@ -1,5 +1,7 @@
 #include "checkpoint/folder.hpp"
 
+#include "io/atomic_file.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -56,6 +58,14 @@ std::optional<FileName> parse_leniently(std::string_view text) {
   return name;
 }
 
+// Durably. Why it was not made, as errno; 0: it was. Error: it was, and cannot be brought to the
+// disk.
+Result<int> make_folder(const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0777) != 0) return errno;
+  HVD_CHECK(flush_folder(folder_of(folder.substr(0, folder.find_last_not_of('/') + 1))));
+  return 0;
+}
+
 }  // namespace
 
 std::string FileName::text() const {
@@ -99,11 +109,11 @@ Result<std::vector<FileName>> list_folder(const std::string& folder) {
 Outcome make_folders(const std::string& folder) {
   for (std::size_t end = folder.find('/', 1); end != std::string::npos;
        end = folder.find('/', end + 1)) {
-    ::mkdir(folder.substr(0, end).c_str(), 0777);  // the last one says whether it went well
+    HVD_CHECK(make_folder(folder.substr(0, end)));  // the last one says whether it is there
   }
+  HVD_TRY(const int reason, make_folder(folder));
+  if (reason == 0) return Done{};
   struct stat status {};
-  if (::mkdir(folder.c_str(), 0777) == 0) return Done{};
-  const int reason = errno;
   if (reason == EEXIST && ::stat(folder.c_str(), &status) == 0) {
     if (S_ISDIR(status.st_mode)) return Done{};
     return fail(HVD_ERROR_SYSTEM, folder + " is not a folder but a file");

@@ -35,7 +35,8 @@ struct FileName {
 // folder, cannot be read, ….
 Result<std::vector<FileName>> list_folder(const std::string& folder);
 
-// Creates the folder and those above it where they are not there. Error: a file has the name, ….
+// Creates the folder and those above it where they are not there, and brings their names to the
+// disk. Error: a file has the name, ….
 Outcome make_folders(const std::string& folder);
 
 // What a folder's path leads to; to see that it is still the same.

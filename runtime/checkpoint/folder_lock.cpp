@@ -2,19 +2,22 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include <fcntl.h>
+#include <pthread.h>
 
 namespace libhvd::checkpoint {
 namespace {
 
-// The folders that this process has locked. Never destroyed: locks may be released while it exits.
+// What this process has locked. Never destroyed: locks may be released while it exits.
 struct Held {
   std::mutex mutex;
-  std::vector<FolderIdentity> folders;
+  std::vector<std::weak_ptr<FolderLock::Locked>> locks;
+
+  Held();
 };
 
 Held& held() {
@@ -22,16 +25,33 @@ Held& held() {
   return *only;
 }
 
-bool enter(const FolderIdentity& folder) {
-  const std::lock_guard lock(held().mutex);
-  if (std::ranges::find(held().folders, folder) != held().folders.end()) return false;
-  held().folders.push_back(folder);
-  return true;
+void close_in_child() {
+  for (const auto& lock : held().locks) {
+    if (const auto locked = lock.lock()) {
+      locked->file.reset();
+      locked->holds = false;
+    }
+  }
+  held().locks.clear();
+  held().mutex.unlock();
 }
 
-void withdraw(const FolderIdentity& folder) {
+Held::Held() {
+  ::pthread_atfork([] { held().mutex.lock(); }, [] { held().mutex.unlock(); }, close_in_child);
+}
+
+// Null: the process has locked it already.
+std::shared_ptr<FolderLock::Locked> enter(const FolderIdentity& folder) {
+  auto& locks = held().locks;
   const std::lock_guard lock(held().mutex);
-  std::erase(held().folders, folder);
+  std::erase_if(locks, [](const auto& other) { return other.expired(); });
+  for (const auto& other : locks) {
+    const auto locked = other.lock();
+    if (locked && locked->folder == folder) return nullptr;
+  }
+  auto made = std::make_shared<FolderLock::Locked>(FolderLock::Locked{folder});
+  locks.push_back(made);
+  return made;
 }
 
 std::string lock_path(const std::string& folder) {
@@ -55,53 +75,32 @@ Error in_use(const std::string& folder, const std::string& owner) {
 
 Result<FolderLock> FolderLock::take(const std::string& folder, const std::string& owner) {
   HVD_TRY(const FolderIdentity identity, FolderIdentity::of(folder));
-  if (!enter(identity)) return in_use(folder, "this same process, which has opened it already");
   FolderLock lock;
-  lock.folder_ = identity;
-  lock.file_.reset(::open(lock_path(folder).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!lock.file_) return fail_errno("cannot create " + lock_path(folder), errno);
+  lock.locked_ = enter(identity);
+  if (!lock.locked_) return in_use(folder, "this same process, which has opened it already");
+  Locked& own = *lock.locked_;
+  {
+    const std::lock_guard no_fork(held().mutex);
+    own.file.reset(
+        ::open(lock_path(folder).c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+  }
+  if (!own.file) return fail_errno("cannot create " + lock_path(folder), errno);
   struct flock whole {};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
-  if (::fcntl(lock.file_.get(), F_SETLK, &whole) == 0) {
-    lock.holds_ = true;
+  if (::fcntl(own.file.get(), F_OFD_SETLK, &whole) == 0) {
+    own.holds = true;
   } else if (errno == EAGAIN || errno == EACCES) {
-    return in_use(folder, read_line(lock.file_.get()));
+    return in_use(folder, read_line(own.file.get()));
   }
   // The text is for people, and shows other ranks that they see the same folder.
   const std::string line = owner + "\n";
-  if (::ftruncate(lock.file_.get(), 0) != 0 ||
-      ::pwrite(lock.file_.get(), line.data(), line.size(), 0) !=
-          static_cast<ssize_t>(line.size()) ||
-      ::fsync(lock.file_.get()) != 0) {
+  if (::ftruncate(own.file.get(), 0) != 0 ||
+      ::pwrite(own.file.get(), line.data(), line.size(), 0) != static_cast<ssize_t>(line.size()) ||
+      ::fsync(own.file.get()) != 0) {
     return fail_errno("cannot write " + lock_path(folder), errno);
   }
   return lock;
-}
-
-FolderLock::FolderLock(FolderLock&& other) noexcept
-    : file_(std::move(other.file_)),
-      folder_(std::exchange(other.folder_, std::nullopt)),
-      holds_(std::exchange(other.holds_, false)) {}
-
-FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
-  if (this == &other) return *this;
-  release();
-  file_ = std::move(other.file_);
-  folder_ = std::exchange(other.folder_, std::nullopt);
-  holds_ = std::exchange(other.holds_, false);
-  return *this;
-}
-
-FolderLock::~FolderLock() {
-  release();
-}
-
-void FolderLock::release() {
-  file_.reset();  // which drops the lock
-  if (folder_) withdraw(*folder_);
-  folder_.reset();
-  holds_ = false;
 }
 
 std::string lock_owner(const std::string& folder) {

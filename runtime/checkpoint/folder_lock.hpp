@@ -1,16 +1,18 @@
-// Keeps two jobs from writing into one folder: a POSIX record lock (fcntl) on a file in it, which
-// holds the owner's job id, host and pid. The kernel (on NFS: the server) drops it when the process
-// ends, however it ends. Within one process a second lock on the folder is refused too, which
-// record locks alone would not do.
+// Keeps two jobs from writing into one folder: a lock (fcntl_locking(2), F_OFD_SETLK) on a file in
+// it, which holds the owner's job id, host and pid. The kernel (on NFS: the server) drops it when
+// the process ends, however it ends. It belongs to the open file and not to the process, as a lock
+// of the process would be lost when anything in the process, a backup of the folder say, opens and
+// closes the same file. For that the file is closed in a forked child, which has no lock.
 //
-// One owner; any thread. A forked child has no lock.
+// One owner; any thread. A second lock of the same process is refused as another's is, and also
+// where the file system has no locks.
 #pragma once
 
 #include "base/fd.hpp"
 #include "base/result.hpp"
 #include "checkpoint/folder.hpp"
 
-#include <optional>
+#include <memory>
 #include <string>
 
 namespace libhvd::checkpoint {
@@ -23,25 +25,20 @@ class FolderLock {
   // file cannot be made. Where the file system has no locks: a lock that does not hold() anything.
   static Result<FolderLock> take(const std::string& folder, const std::string& owner);
 
-  FolderLock() = default;
-  ~FolderLock();
-  FolderLock(FolderLock&& other) noexcept;
-  FolderLock& operator=(FolderLock&& other) noexcept;
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
+  bool holds() const { return locked_ != nullptr && locked_->holds; }
 
-  bool holds() const { return holds_; }
+  // What the process has locked; a forked child empties it.
+  struct Locked {
+    FolderIdentity folder;
+    Fd file = {};
+    bool holds = false;
+  };
 
  private:
-  void release();
-
-  Fd file_;
-  std::optional<FolderIdentity> folder_;  // while it stands in the process's list
-  bool holds_ = false;
+  std::shared_ptr<Locked> locked_;
 };
 
-// The line of the lock's owner, "" when there is none. Not in a process that holds the lock: it
-// would lose it.
+// The line of the lock's owner, "" when there is none.
 std::string lock_owner(const std::string& folder);
 
 }  // namespace libhvd::checkpoint

@@ -9,7 +9,11 @@
 namespace libhvd::checkpoint {
 namespace {
 
-constexpr std::chrono::milliseconds kPause{10};
+// A listing is work for the server of a parallel file system: the longer the wait has lasted, the
+// rarer they are.
+constexpr std::chrono::milliseconds kShortestPause{10};
+constexpr std::chrono::milliseconds kLongestPause{1000};
+constexpr int kPausesInWait = 4;
 
 // The part files of this save that are there. By a listing and not by asking for each: NFS
 // remembers for long that a name was not there.
@@ -35,16 +39,21 @@ void PartWatch::reset() {
 void PartWatch::patience(std::chrono::milliseconds at_most) {
   {
     const std::lock_guard lock(mutex_);
-    const auto end = std::chrono::steady_clock::now() + at_most;
+    const auto end = Clock::now() + at_most;
     end_ = end_ ? std::min(*end_, end) : end;
   }
   changed_.notify_all();
 }
 
-bool PartWatch::pause() {
+bool PartWatch::pause(Clock::time_point begin) {
   std::unique_lock lock(mutex_);
-  if (end_ && std::chrono::steady_clock::now() >= *end_) return false;
-  changed_.wait_for(lock, kPause);
+  const auto now = Clock::now();
+  if (end_ && now >= *end_) return false;
+  auto until = now + std::clamp<Clock::duration>((now - begin) / kPausesInWait, kShortestPause,
+                                                 kLongestPause);
+  if (end_) until = std::min(until, *end_);
+  const auto end = end_;
+  changed_.wait_until(lock, until, [&] { return end_ != end; });
   return true;
 }
 
@@ -56,6 +65,7 @@ Result<Index> PartWatch::wait(const std::string& folder, Index manifest) {
     have[part] = manifest.part_files[part].count == 0;
     missing += have[part] ? 0 : 1;
   }
+  const Clock::time_point begin = Clock::now();
   bool patient = true;
   while (missing > 0) {
     HVD_TRY(const std::set<std::uint64_t> there, list_parts(folder, manifest));
@@ -75,7 +85,7 @@ Result<Index> PartWatch::wait(const std::string& folder, Index manifest) {
       return fail(HVD_ERROR_SYSTEM, "the checkpoint of step " + std::to_string(manifest.step) +
                                         " was given up: " + std::to_string(missing) +
                                         " parts of other ranks are not in " + folder);
-    patient = pause();
+    patient = pause(begin);
   }
   return manifest;
 }

@@ -33,11 +33,14 @@ class PartWatch {
   void patience(std::chrono::milliseconds at_most);
 
  private:
-  bool pause();  // a moment; false: patience has ended
+  using Clock = std::chrono::steady_clock;
+
+  // Since `begin` there have been listings. False: patience has ended.
+  bool pause(Clock::time_point begin);
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<std::chrono::steady_clock::time_point> end_;
+  std::optional<Clock::time_point> end_;
 };
 
 }  // namespace libhvd::checkpoint

@@ -3,6 +3,7 @@
 
 #include "support.hpp"
 
+#include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -13,6 +14,13 @@ namespace {
 
 using test::Child;
 using test::TemporaryFolder;
+
+std::string try_in_child(const std::string& folder) {
+  Child child([&](const Child::Tell& tell) {
+    tell(FolderLock::take(folder, "other").ok() ? "locked" : "refused");
+  });
+  return child.line().value_or("");
+}
 
 TEST(FolderLock, AnotherProcessIsRefusedAndToldWhoHasIt) {
   const TemporaryFolder folder;
@@ -40,12 +48,44 @@ TEST(FolderLock, TheSameProcessIsRefusedToo) {
     ASSERT_FALSE(second.ok());
     EXPECT_NE(second.error().message.find("this same process"), std::string::npos);
     // The refused attempt must not have cost the first its lock.
-    Child child([&](const Child::Tell& tell) {
-      tell(FolderLock::take(folder.path(), "other").ok() ? "locked" : "refused");
-    });
-    EXPECT_EQ(child.line(), "refused");
+    EXPECT_EQ(try_in_child(folder.path()), "refused");
   }
   EXPECT_TRUE(FolderLock::take(folder.path(), "third").ok());
+}
+
+// As a backup or an upload of the folder does.
+TEST(FolderLock, OutlivesAnotherReaderOfItsFile) {
+  const TemporaryFolder folder;
+  const auto lock = FolderLock::take(folder.path(), "first");
+  ASSERT_TRUE(lock.ok());
+  EXPECT_EQ(lock_owner(folder.path()), "first");
+  EXPECT_EQ(try_in_child(folder.path()), "refused");
+}
+
+TEST(FolderLock, AForkedChildDoesNotKeepIt) {
+  const TemporaryFolder folder;
+  auto lock = FolderLock::take(folder.path(), "first");
+  ASSERT_TRUE(lock.ok());
+  Child child([&](const Child::Tell& tell) {
+    tell(lock->holds() ? "holds" : "holds nothing");
+    ::pause();
+  });
+  ASSERT_EQ(child.line(), "holds nothing");
+  EXPECT_EQ(try_in_child(folder.path()), "refused");
+  *lock = FolderLock();
+  EXPECT_EQ(try_in_child(folder.path()), "locked");
+}
+
+TEST(FolderLock, DoesNotFollowALink) {
+  const TemporaryFolder folder;
+  const std::string precious = folder.path() + "/precious";
+  std::ofstream(precious) << "precious";
+  ASSERT_EQ(::symlink("precious", (folder.path() + "/" + kLockName).c_str()), 0);
+  const auto lock = FolderLock::take(folder.path(), "me");
+  EXPECT_FALSE(lock.ok());
+  std::string kept;
+  std::ifstream(precious) >> kept;
+  EXPECT_EQ(kept, "precious");
 }
 
 TEST(FolderLock, NeedsAFolderThatCanBeWritten) {

@@ -5,12 +5,30 @@
 
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace {
+
+thread_local std::vector<std::string> flushed;
+
+}  // namespace
+
+// In place of libc's, for the whole test program.
+extern "C" int fsync(int fd) {
+  std::error_code none;
+  flushed.push_back(
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), none).string());
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
 
 namespace libhvd::checkpoint {
 namespace {
@@ -52,6 +70,17 @@ TEST(Folder, ListsTheNewestSaveFirstAmongTenThousandOtherFiles) {
   const auto names = list_folder(folder.path());
   ASSERT_TRUE(names.ok());
   EXPECT_EQ(*names, (std::vector<FileName>{{100, 3}, {500, 2}, {900, 1}}));
+}
+
+// A checkpoint in a folder whose own name a crash of the machine takes away is lost.
+TEST(Folder, TheNamesOfNewFoldersAreOnTheDisk) {
+  const TemporaryFolder folder;
+  flushed.clear();
+  ASSERT_TRUE(make_folders(folder.path() + "/a/b/").ok());
+  EXPECT_EQ(flushed, (std::vector<std::string>{folder.path(), folder.path() + "/a"}));
+  flushed.clear();
+  ASSERT_TRUE(make_folders(folder.path() + "/a/b").ok());
+  EXPECT_EQ(flushed, std::vector<std::string>{}) << "nothing is new";
 }
 
 TEST(Folder, IsMadeWithThoseAboveIt) {

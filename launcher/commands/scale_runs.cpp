@@ -120,7 +120,8 @@ void ScaleRuns::cancel(const std::vector<std::string>& jobs, const std::filesyst
 
 Result<int> ScaleRuns::run_child(std::vector<std::string> words,
                                  const std::filesystem::path& output, bool shows_output) {
-  const Fd file(::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+  const Fd file(::open(output.c_str(),
+                       O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!file) return fail_errno("cannot write " + output.string(), errno);
   HVD_TRY(const pid_t child, start(words, file.get()));
   std::optional<Follower> follower;

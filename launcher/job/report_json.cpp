@@ -1,16 +1,11 @@
 #include "job/report_json.hpp"
 
-#include "base/fd.hpp"
+#include "base/new_file.hpp"
 #include "base/signal_watch.hpp"
 #include "job/host_use.hpp"
 #include "job/stragglers.hpp"
 
-#include <cerrno>
-#include <cstdio>
-
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -116,33 +111,8 @@ Json attempt_json(const AttemptReport& attempt) {
           {"peak_memory_bytes", attempt.peak_memory_bytes}};
 }
 
-tl::unexpected<Error> cannot_write(const std::filesystem::path& file) {
-  return fail_errno("cannot write the report to " + file.string(), errno, kExitUsage);
-}
-
-// The file beside it, which becomes the report when it is whole.
-std::string part_of(const std::filesystem::path& file) {
-  return file.string() + ".part";
-}
-
-Result<Fd> open_part(const std::filesystem::path& file) {
-  if (std::filesystem::is_directory(file)) {
-    errno = EISDIR;
-    return cannot_write(file);
-  }
-  Fd fd(::open(part_of(file).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!fd) return cannot_write(file);
-  return fd;
-}
-
-Result<void> write_all(int fd, const std::string& text) {
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t put = ::write(fd, text.data() + done, text.size() - done);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return fail_errno("cannot write the report", errno);
-    done += static_cast<std::size_t>(put);
-  }
-  return {};
+Result<NewFile> create_report(const std::filesystem::path& file) {
+  return NewFile::create(file, "cannot write the report to " + file.string(), kExitUsage);
 }
 
 }  // namespace
@@ -171,17 +141,13 @@ std::string report_json(const Report& report) {
 }
 
 Result<void> check_report_file(const std::filesystem::path& file) {
-  HVD_TRY(const Fd fd, open_part(file));
-  ::unlink(part_of(file).c_str());
+  HVD_CHECK(create_report(file));
   return {};
 }
 
 Result<void> write_report(const Report& report, const std::filesystem::path& file) {
-  HVD_TRY(const Fd fd, open_part(file));
-  auto written = write_all(fd.get(), report_json(report));
-  if (written && ::rename(part_of(file).c_str(), file.c_str()) != 0) written = cannot_write(file);
-  if (!written) ::unlink(part_of(file).c_str());
-  return written;
+  HVD_TRY(NewFile made, create_report(file));
+  return made.commit(report_json(report));
 }
 
 }  // namespace hvdrun

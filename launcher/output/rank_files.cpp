@@ -74,7 +74,8 @@ Result<void> RankFiles::create_all(int ranks) {
     HVD_CHECK(make_folder(folder_of(rank)));
     for (const std::size_t stream : {0, 1}) {
       const fs::path path = path_of(static_cast<std::size_t>(rank) * 2 + stream);
-      const Fd fd(::open(path.c_str(), kOpenFlags | O_TRUNC, 0666));
+      // Not through a link: others who may write in the folder would choose which file is emptied.
+      const Fd fd(::open(path.c_str(), kOpenFlags | O_TRUNC | O_NOFOLLOW, 0666));
       if (!fd)
         return fail_errno(fmt::format("--output-filename: cannot open '{}'", path.string()), errno,
                           kExitUsage);

@@ -1,29 +1,18 @@
 #include "scale/study_files.hpp"
 
+#include "base/new_file.hpp"
 #include "scale/chart.hpp"
 #include "scale/page.hpp"
 #include "scale/study_json.hpp"
 
-#include <cerrno>
-#include <cstdio>
 #include <string>
 
 namespace hvdrun::scale {
 namespace {
 
-// To a file beside it, then renamed.
 Result<void> write_file(const std::filesystem::path& file, const std::string& text) {
-  const std::string part = file.string() + ".part";
-  std::FILE* const stream = std::fopen(part.c_str(), "we");
-  bool written = stream != nullptr;
-  if (stream != nullptr) {
-    written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();
-    written = std::fclose(stream) == 0 && written;
-  }
-  if (written && std::rename(part.c_str(), file.c_str()) == 0) return {};
-  const int error = errno;
-  if (stream != nullptr) std::remove(part.c_str());
-  return fail_errno("cannot write " + file.string(), error);
+  HVD_TRY(NewFile made, NewFile::create(file, "cannot write " + file.string()));
+  return made.commit(text);
 }
 
 }  // namespace

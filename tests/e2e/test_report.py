@@ -188,3 +188,13 @@ def test_a_rank_killed_for_memory_is_told_apart(sandbox: Sandbox) -> None:
     finally:
         wait_until(lambda: not read_bytes(f"{group}/cgroup.procs"), "an empty control group")
         os.rmdir(group)
+
+
+def test_a_link_beside_the_report_is_not_written_through(sandbox: Sandbox) -> None:
+    precious = sandbox.files / "precious"
+    precious.write_text("precious")
+    report = sandbox.files / "own.json"
+    (sandbox.files / "own.json.part").symlink_to(precious)
+    sandbox.run("-np", 1, "--report", report, "true").expect(0)
+    assert precious.read_text() == "precious"
+    assert report.stat().st_size > 0

@@ -81,6 +81,8 @@ TEST(RankFiles, WhatCannotBeMadeIsAUsageErrorThatNamesThePath) {
   fs::create_directories(fifo_folder);
   ASSERT_EQ(::mkfifo((fifo_folder / "stdout").c_str(), 0600), 0);
   fs::create_directories(folder.path() / "taken" / "rank.0000" / "stdout");
+  fs::create_directories(folder.path() / "link" / "rank.0000");
+  fs::create_symlink(file, folder.path() / "link" / "rank.0000" / "stdout");
 
   const std::pair<fs::path, std::string> cases[] = {
       {file, "Not a directory"},
@@ -89,6 +91,7 @@ TEST(RankFiles, WhatCannotBeMadeIsAUsageErrorThatNamesThePath) {
       {"/proc/hvd-logs", "No such file or directory"},
       {folder.path() / "fifo", "rank.0000/stdout': No such device or address"},
       {folder.path() / "taken", "rank.0000/stdout': Is a directory"},
+      {folder.path() / "link", "rank.0000/stdout': Too many levels of symbolic links"},
   };
   for (const auto& [path, why] : cases) {
     const auto files = RankFiles::create(path, 1);
@@ -98,6 +101,7 @@ TEST(RankFiles, WhatCannotBeMadeIsAUsageErrorThatNamesThePath) {
     EXPECT_NE(files.error().message.find(path.string()), std::string::npos)
         << files.error().message;
   }
+  EXPECT_EQ(contents(file), "x");
 }
 
 }  // namespace

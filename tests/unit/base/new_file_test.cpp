@@ -1,0 +1,65 @@
+// Files that are written whole or not at all.
+#include "base/new_file.hpp"
+
+#include "../temporary_folder.hpp"
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+auto entries(const TemporaryFolder& folder) {
+  return std::distance(fs::directory_iterator(folder.path()), {});
+}
+
+TEST(NewFile, TakesThePlaceOfAnEarlierOne) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "report";
+  std::ofstream(file) << "earlier";
+  auto made = NewFile::create(file, "cannot");
+  ASSERT_TRUE(made);
+  EXPECT_EQ(text_of(file), "earlier");
+  ASSERT_TRUE(made->commit("later"));
+  EXPECT_EQ(text_of(file), "later");
+  EXPECT_EQ(entries(folder), 1);
+}
+
+TEST(NewFile, LeavesNothingWhenItIsNotCommitted) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(NewFile::create(folder.path() / "report", "cannot"));
+  EXPECT_EQ(entries(folder), 0);
+}
+
+TEST(NewFile, AFolderIsAnError) {
+  const TemporaryFolder folder;
+  const auto made = NewFile::create(folder.path(), "cannot write it", kExitUsage);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().message, "cannot write it: Is a directory");
+  EXPECT_EQ(made.error().exit_code, kExitUsage);
+  EXPECT_EQ(entries(folder), 0);
+}
+
+// Replaced is the link, not what it leads to.
+TEST(NewFile, DoesNotWriteThroughALink) {
+  const TemporaryFolder folder;
+  const fs::path precious = folder.path() / "precious";
+  std::ofstream(precious) << "precious";
+  fs::create_symlink(precious, folder.path() / "report");
+  auto made = NewFile::create(folder.path() / "report", "cannot");
+  ASSERT_TRUE(made && made->commit("report"));
+  EXPECT_EQ(text_of(precious), "precious");
+}
+
+}  // namespace
+}  // namespace hvdrun

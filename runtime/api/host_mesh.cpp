@@ -45,7 +45,7 @@ Result<Fd> reach(const Visit& visit, const JobSecret& secret, const Deadline& de
     for (const Address& address : addresses) {
       auto socket = seek_admission(address, secret_of_door(secret, visit.peer), visit.number,
                                    deadline.at_most(kAttemptPatience), refusal);
-      if (socket.ok()) return socket;
+      if (socket.ok()) return std::move(socket->socket);
       reason = refusal.empty() ? address.text() + ": " + socket.error().message : refusal;
     }
     if (deadline.over()) break;
@@ -94,7 +94,7 @@ Result<Sockets> admit_all(std::vector<Fd> listeners, const HostEntry& own,
                                          describe(own.addresses) + kAdvice);
     }
     for (std::size_t i = 0; i < visits.size(); ++i) {
-      if (visits[i].number == guest->rank) arrived[i] = std::move(guest->socket);
+      if (visits[i].number == guest->rank) arrived[i] = std::move(guest->connection.socket);
     }
   }
   return arrived;

@@ -2,6 +2,7 @@
 
 #include "base/random.hpp"
 
+#include <algorithm>
 #include <cerrno>
 
 #include <poll.h>
@@ -36,7 +37,11 @@ class Admission::Stranger {
   bool late() const { return deadline_.over(); }
   int socket() const { return socket_.get(); }
   int rank() const { return rank_; }
-  Fd take_socket() { return std::move(socket_); }
+  // It has sent a Hello that holds.
+  bool greeted() const { return hello_read_; }
+  Proven take(const JobSecret& secret) {
+    return {std::move(socket_), session_keys(secret, hello_, nonce_)};
+  }
 
  private:
   // Messages this short fit into a fresh connection's buffer; where they do not, we do not wait.
@@ -45,7 +50,8 @@ class Admission::Stranger {
   State answer_hello(const JobSecret& secret) {
     const auto hello = read_hello(hello_);
     if (!hello) return State::refused;
-    const Verdict verdict = judge(*hello, secret);
+    const auto own = local_address(socket_);
+    const Verdict verdict = judge(hello_, *hello, secret, own ? own->port() : 0);
     const bool sent = answer(make_challenge(secret, hello_, verdict, nonce_));
     if (!sent || verdict != Verdict::go_on) return State::refused;
     rank_ = hello->rank;
@@ -97,10 +103,20 @@ Result<std::optional<Admitted>> Admission::next(const Deadline& deadline) {
 Outcome Admission::take_connections(const Fd& listener) {
   while (Fd socket = accept_from(listener)) {
     HVD_TRY(const HandshakeNonce nonce, random_bytes<sizeof(HandshakeNonce)>());
-    if (strangers_.size() == kMostStrangers) strangers_.pop_front();
     strangers_.emplace_back(std::move(socket), nonce);
+    // Its first message is here already: a place is for those who have more to say.
+    if (strangers_.back().advance(secret_) == Stranger::State::refused)
+      strangers_.pop_back();
+    else if (strangers_.size() > kMostStrangers)
+      make_room();
   }
   return Done{};
+}
+
+void Admission::make_room() {
+  const auto idle = std::find_if(strangers_.begin(), strangers_.end(),
+                                 [](const Stranger& stranger) { return !stranger.greeted(); });
+  strangers_.erase(idle != strangers_.end() ? idle : strangers_.begin());
 }
 
 // `entries` holds the strangers in order.
@@ -110,18 +126,18 @@ void Admission::advance_strangers(std::span<const pollfd> entries) {
     auto state = Stranger::State::waiting;
     if (entry->revents != 0) state = stranger->advance(secret_);
     if (state == Stranger::State::welcome) {
-      guests_.push_back({stranger->rank(), stranger->take_socket()});
+      guests_.push_back({stranger->rank(), stranger->take(secret_)});
     }
     const bool done = state != Stranger::State::waiting || stranger->late();
     stranger = done ? strangers_.erase(stranger) : std::next(stranger);
   }
 }
 
-Result<Fd> seek_admission(const Address& address, const JobSecret& secret, int rank,
-                          const Deadline& deadline, std::string& refusal) {
+Result<Proven> seek_admission(const Address& address, const JobSecret& secret, int rank,
+                              const Deadline& deadline, std::string& refusal) {
   HVD_TRY(Fd socket, connect_to(address, deadline));
   HVD_TRY(const HandshakeNonce nonce, random_bytes<sizeof(HandshakeNonce)>());
-  const HelloBytes hello = make_hello(secret, rank, nonce);
+  const HelloBytes hello = make_hello(secret, rank, address.port(), nonce);
   HVD_CHECK(send_all(socket, hello, deadline));
   ChallengeBytes challenge{};
   HVD_CHECK(receive_all(socket, challenge, deadline));
@@ -134,7 +150,7 @@ Result<Fd> seek_admission(const Address& address, const JobSecret& secret, int r
   WelcomeBytes welcome{};
   HVD_CHECK(receive_all(socket, welcome, deadline));
   if (welcome != make_welcome()) return fail(HVD_ERROR_PEER, "not of this job");
-  return socket;
+  return Proven{std::move(socket), answer.keys};
 }
 
 }  // namespace libhvd

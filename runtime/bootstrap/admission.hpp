@@ -16,15 +16,21 @@ struct pollfd;
 
 namespace libhvd {
 
-// A connection that has proven itself.
+// A connection whose two ends have proven themselves to each other.
+struct Proven {
+  Fd socket;
+  SessionKeys keys;
+};
+
 struct Admitted {
   int rank;
-  Fd socket;
+  Proven connection;
 };
 
 // One thread. A connection that does not speak the handshake, is of another job or does not hold
-// the secret is dropped, and holds nobody up: each has 5 s, and 256 may be at it at once; the
-// oldest goes when one more comes.
+// the secret is dropped, and holds nobody up: each has 5 s, and 256 may be at it at once. When one
+// more comes, the oldest goes that has not shown the secret in its first message; one that has said
+// nothing does not reach us at all, as the kernel keeps it (TCP_DEFER_ACCEPT).
 class Admission {
  public:
   Admission(std::vector<Fd> listeners, JobSecret secret);
@@ -39,6 +45,7 @@ class Admission {
   class Stranger;
 
   Outcome take_connections(const Fd& listener);
+  void make_room();
   void advance_strangers(std::span<const pollfd> entries);
 
   std::vector<Fd> listeners_;
@@ -48,7 +55,7 @@ class Admission {
 };
 
 // One attempt. What answers may tell why it refuses, in words; then `refusal` is set.
-Result<Fd> seek_admission(const Address& address, const JobSecret& secret, int rank,
-                          const Deadline& deadline, std::string& refusal);
+Result<Proven> seek_admission(const Address& address, const JobSecret& secret, int rank,
+                              const Deadline& deadline, std::string& refusal);
 
 }  // namespace libhvd

@@ -1,5 +1,6 @@
 #include "bootstrap/frame.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -32,41 +33,63 @@ Error too_long(std::size_t length) {
 
 }  // namespace
 
+Digest FrameKey::authenticate(std::size_t length, const Digest& payload) {
+  std::vector<std::uint8_t> message;
+  for (int shift = 56; shift >= 0; shift -= 8)
+    message.push_back(static_cast<std::uint8_t>(number_ >> shift));
+  const Length written = write_length(length);
+  message.insert(message.end(), written.begin(), written.end());
+  message.insert(message.end(), payload.begin(), payload.end());
+  ++number_;
+  return hmac_sha256(key_, message);
+}
+
+Payload::Payload(std::string payload)
+    : text(std::move(payload)), digest(sha256(bytes_of(std::as_const(text)))) {}
+
 // In one piece: two small ones would wait for an acknowledgement between them.
-Outcome send_frame(const Fd& socket, const std::string& payload, const Deadline& deadline) {
-  const Length length = write_length(payload.size());
+Outcome send_frame(const Fd& socket, FrameKey& key, const Payload& payload,
+                   const Deadline& deadline) {
+  const Length length = write_length(payload.text.size());
+  const Digest proof = key.authenticate(payload.text.size(), payload.digest);
   std::string frame(length.begin(), length.end());
-  frame += payload;
+  frame.append(proof.begin(), proof.end());
+  frame += payload.text;
   return send_all(socket, bytes_of(std::as_const(frame)), deadline);
 }
 
-Result<std::string> receive_frame(const Fd& socket, std::size_t most_bytes,
+Result<std::string> receive_frame(const Fd& socket, FrameKey& key, std::size_t most_bytes,
                                   const Deadline& deadline) {
-  Length length{};
-  HVD_CHECK(receive_all(socket, length, deadline));
-  const std::size_t size = read_length(length.data());
-  if (size > most_bytes) return too_long(size);
-  std::string payload(size, '\0');
-  HVD_CHECK(receive_all(socket, bytes_of(payload), deadline));
-  return payload;
+  FrameReader reader(most_bytes);
+  while (true) {
+    HVD_TRY(const bool complete, reader.feed(socket, key));
+    if (complete) return reader.take();
+    HVD_CHECK(wait_for_data(socket, deadline));
+  }
 }
 
-Result<bool> FrameReader::feed(const Fd& socket) {
+Result<bool> FrameReader::feed(const Fd& socket, FrameKey& key) {
   while (true) {
-    const auto wanted = in_payload_ ? bytes_of(payload_) : std::span<std::uint8_t>(length_);
+    const auto wanted = in_payload_ ? bytes_of(payload_) : std::span<std::uint8_t>(head_);
     if (have_ < wanted.size()) {
       HVD_TRY(const std::size_t count, receive_some(socket, wanted.subspan(have_)));
       if (count == 0) return false;
       have_ += count;
       continue;
     }
-    if (in_payload_) return true;
-    const std::size_t size = read_length(length_);
+    if (in_payload_) break;
+    const std::size_t size = read_length(head_.data());
     if (size > most_bytes_) return too_long(size);
     payload_.resize(size);
     in_payload_ = true;
     have_ = 0;
   }
+  Digest sent{};
+  std::copy_n(head_.begin() + 4, sent.size(), sent.begin());
+  const Digest digest = sha256(bytes_of(std::as_const(payload_)));
+  if (!equal_digests(sent, key.authenticate(payload_.size(), digest)))
+    return fail(HVD_ERROR_PEER, "what it sent was changed on its way");
+  return true;
 }
 
 std::string join_blobs(const std::vector<std::string>& blobs) {

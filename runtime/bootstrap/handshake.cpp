@@ -6,8 +6,8 @@
 namespace libhvd {
 namespace {
 
-constexpr std::string_view kHelloMagic = "hvdhail2";
-constexpr std::string_view kChallengeMagic = "hvdhost1";
+constexpr std::string_view kHelloMagic = "hvdhail3";
+constexpr std::string_view kChallengeMagic = "hvdhost2";
 constexpr std::string_view kWelcomeMagic = "hvdjoin1";
 
 // Writes fields one after the other into a message of fixed length.
@@ -64,8 +64,22 @@ Digest prove(const JobSecret& secret, std::string_view side, const HelloBytes& h
   return hmac_sha256(secret.key, message);
 }
 
+constexpr std::string_view kHelloLabel = "hvd rendezvous hello";
+constexpr std::string_view kKeyToHost = "hvd key to host";
+constexpr std::string_view kKeyToGuest = "hvd key to guest";
 constexpr std::string_view kHostSide = "hvd rendezvous host";
 constexpr std::string_view kGuestSide = "hvd rendezvous guest";
+
+// All of a Hello before its own proof.
+constexpr std::size_t kHelloFields = kHelloBytes - sizeof(Digest);
+
+Digest prove_hello(const JobSecret& secret, const HelloBytes& hello) {
+  std::vector<std::uint8_t> message(kHelloLabel.begin(), kHelloLabel.end());
+  message.insert(message.end(), hello.begin(), hello.begin() + kHelloFields);
+  return hmac_sha256(secret.key, message);
+}
+
+constexpr const char* kOtherSecret = "it does not hold the same secret (HVD_JOB_KEY)";
 
 std::string refusal(Verdict verdict) {
   switch (verdict) {
@@ -79,6 +93,10 @@ std::string refusal(Verdict verdict) {
       return "it says that there is no such rank";
     case Verdict::other_ranks:
       return "it starts with other ranks of this job (all that start together give the same list)";
+    case Verdict::other_secret:
+      return kOtherSecret;
+    case Verdict::other_port:
+      return "it listens on another port; somebody else has taken this one and relays";
   }
   return "it refuses without a known reason";
 }
@@ -92,15 +110,26 @@ std::optional<HelloView> read_hello(const HelloBytes& hello) {
   view.rank = static_cast<int>(read_number(Bytes(hello).subspan(72)));
   view.size = static_cast<int>(read_number(Bytes(hello).subspan(76)));
   view.ranks = digest_at(hello, 80);
+  view.port = static_cast<std::uint16_t>((hello[112] << 8) | hello[113]);
   return view;
 }
 
-Verdict judge(const HelloView& hello, const JobSecret& secret) {
-  if (!equal_digests(hello.job, hash_text(secret.job_id))) return Verdict::other_job;
-  if (!equal_digests(hello.ranks, hash_text(secret.ranks))) return Verdict::other_ranks;
-  if (hello.size != secret.size) return Verdict::other_size;
-  if (hello.rank <= 0 || hello.rank >= secret.size) return Verdict::no_such_rank;
+Verdict judge(const HelloBytes& hello, const HelloView& view, const JobSecret& secret,
+              std::uint16_t port) {
+  if (!equal_digests(view.job, hash_text(secret.job_id))) return Verdict::other_job;
+  if (!equal_digests(digest_at(hello, kHelloFields), prove_hello(secret, hello)))
+    return Verdict::other_secret;
+  if (!equal_digests(view.ranks, hash_text(secret.ranks))) return Verdict::other_ranks;
+  if (view.size != secret.size) return Verdict::other_size;
+  if (view.rank <= 0 || view.rank >= secret.size) return Verdict::no_such_rank;
+  if (view.port != port) return Verdict::other_port;
   return Verdict::go_on;
+}
+
+SessionKeys session_keys(const JobSecret& secret, const HelloBytes& hello,
+                         const HandshakeNonce& host_nonce) {
+  return {prove(secret, kKeyToHost, hello, host_nonce),
+          prove(secret, kKeyToGuest, hello, host_nonce)};
 }
 
 ChallengeBytes make_challenge(const JobSecret& secret, const HelloBytes& hello, Verdict verdict,
@@ -124,7 +153,8 @@ WelcomeBytes make_welcome() {
   return welcome;
 }
 
-HelloBytes make_hello(const JobSecret& secret, int rank, const HandshakeNonce& nonce) {
+HelloBytes make_hello(const JobSecret& secret, int rank, std::uint16_t port,
+                      const HandshakeNonce& nonce) {
   HelloBytes hello{};
   Writer(hello)
       .text(kHelloMagic)
@@ -132,7 +162,10 @@ HelloBytes make_hello(const JobSecret& secret, int rank, const HandshakeNonce& n
       .bytes(nonce)
       .number(static_cast<std::uint32_t>(rank))
       .number(static_cast<std::uint32_t>(secret.size))
-      .bytes(hash_text(secret.ranks));
+      .bytes(hash_text(secret.ranks))
+      .bytes(std::array{static_cast<std::uint8_t>(port >> 8), static_cast<std::uint8_t>(port)});
+  const Digest proof = prove_hello(secret, hello);
+  std::copy(proof.begin(), proof.end(), hello.begin() + kHelloFields);
   return hello;
 }
 
@@ -141,11 +174,12 @@ Answer answer_challenge(const JobSecret& secret, const HelloBytes& hello,
   if (!starts_with(challenge, kChallengeMagic)) return {};
   const auto verdict = static_cast<Verdict>(challenge[8]);
   if (verdict != Verdict::go_on) return {std::nullopt, refusal(verdict)};
-  const Bytes nonce = Bytes(challenge).subspan(9, 32);
+  HandshakeNonce nonce{};
+  std::copy_n(challenge.begin() + 9, nonce.size(), nonce.begin());
   if (!equal_digests(digest_at(challenge, 41), prove(secret, kHostSide, hello, nonce))) {
-    return {std::nullopt, "it does not hold the same secret (HVD_JOB_KEY)"};
+    return {std::nullopt, kOtherSecret};
   }
-  return {prove(secret, kGuestSide, hello, nonce), {}};
+  return {prove(secret, kGuestSide, hello, nonce), {}, session_keys(secret, hello, nonce)};
 }
 
 }  // namespace libhvd

@@ -2,7 +2,8 @@
 // secret. Messages as values, no sockets.
 //
 //   guest -> host   Hello      magic, SHA-256 of the job's id, nonce, rank, size, SHA-256 of the
-//                              list of ranks that meet
+//                              list of ranks that meet, the port that the guest has connected to,
+//                              HMAC(key, "…hello" + all of this)
 //   host  -> guest  Challenge  magic, verdict, nonce, HMAC(key, "…host" + Hello + nonce)
 //   guest -> host   Proof      HMAC(key, "…guest" + Hello + nonce)
 //   host  -> guest  Welcome    magic
@@ -10,6 +11,11 @@
 // The host says in the verdict why it refuses, before it proves anything. All messages have a fixed
 // length, so nothing is allocated for a stranger. Without a secret the key is empty: then only the
 // job's id is known to match.
+//
+// The Hello's own HMAC keeps who lacks the secret from holding a place among those that are being
+// let in. The port keeps a local user from relaying between a port of theirs and rank 0's. Against
+// a relay elsewhere both ends derive keys from the secret and the nonces, which authenticate what
+// they say from then on (frame.hpp).
 #pragma once
 
 #include "base/sha256.hpp"
@@ -24,7 +30,7 @@ namespace libhvd {
 
 using HandshakeNonce = std::array<std::uint8_t, 32>;
 
-inline constexpr std::size_t kHelloBytes = 8 + 32 + 32 + 4 + 4 + 32;
+inline constexpr std::size_t kHelloBytes = 8 + 32 + 32 + 4 + 4 + 32 + 2 + 32;
 inline constexpr std::size_t kChallengeBytes = 8 + 1 + 32 + 32;
 inline constexpr std::size_t kProofBytes = 32;
 inline constexpr std::size_t kWelcomeBytes = 8;
@@ -38,7 +44,9 @@ enum class Verdict : std::uint8_t {
   other_job = 1,
   other_size = 2,
   no_such_rank = 3,
-  other_ranks = 4
+  other_ranks = 4,
+  other_secret = 5,
+  other_port = 6
 };
 
 // What both sides know of the job beforehand.
@@ -55,11 +63,22 @@ struct HelloView {
   int rank = 0;
   int size = 0;
   Digest ranks{};
+  std::uint16_t port = 0;
 };
+
+// Of one connection, a key for each direction. Only who holds the secret can derive them.
+struct SessionKeys {
+  Digest to_host{};
+  Digest to_guest{};
+};
+SessionKeys session_keys(const JobSecret& secret, const HelloBytes& hello,
+                         const HandshakeNonce& host_nonce);
 
 // Nothing: these are not the first bytes of one of ours.
 std::optional<HelloView> read_hello(const HelloBytes& hello);
-Verdict judge(const HelloView& hello, const JobSecret& secret);
+// `port`: the host's, of this connection.
+Verdict judge(const HelloBytes& hello, const HelloView& view, const JobSecret& secret,
+              std::uint16_t port);
 ChallengeBytes make_challenge(const JobSecret& secret, const HelloBytes& hello, Verdict verdict,
                               const HandshakeNonce& nonce);
 bool proof_holds(const JobSecret& secret, const HelloBytes& hello, const HandshakeNonce& nonce,
@@ -67,12 +86,14 @@ bool proof_holds(const JobSecret& secret, const HelloBytes& hello, const Handsha
 WelcomeBytes make_welcome();
 
 // The guest's side.
-HelloBytes make_hello(const JobSecret& secret, int rank, const HandshakeNonce& nonce);
+HelloBytes make_hello(const JobSecret& secret, int rank, std::uint16_t port,
+                      const HandshakeNonce& nonce);
 
 // The proof to answer with; or why there is none, in words; "" when the host is not one of ours.
 struct Answer {
   std::optional<Digest> proof;
   std::string refusal;
+  SessionKeys keys = {};
 };
 Answer answer_challenge(const JobSecret& secret, const HelloBytes& hello,
                         const ChallengeBytes& challenge);

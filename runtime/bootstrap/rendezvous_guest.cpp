@@ -22,7 +22,7 @@ class Guest final : public Rendezvous {
   // Goes over the ports until one is rank 0's.
   Outcome find_host();
   Result<std::vector<std::string>> exchange(const std::string& own) override;
-  std::optional<Address> own_address() const override { return local_address(host_); }
+  std::optional<Address> own_address() const override { return local_address(host_.socket); }
 
  private:
   std::string host_name() const { return "rank " + std::to_string(number_among(spec_.chosen, 0)); }
@@ -30,7 +30,9 @@ class Guest final : public Rendezvous {
   bool try_ports(const std::vector<Address>& addresses, const Deadline& deadline);
 
   RendezvousSpec spec_;
-  Fd host_;
+  Proven host_;
+  FrameKey to_host_;
+  FrameKey from_host_;
   std::string refusal_;  // the most telling reason so far
 };
 
@@ -67,6 +69,8 @@ bool Guest::try_ports(const std::vector<Address>& addresses, const Deadline& dea
                                  deadline.at_most(kAttemptPatience), refusal_);
       if (!host.ok()) continue;
       host_ = std::move(*host);
+      to_host_ = FrameKey(host_.keys.to_host);
+      from_host_ = FrameKey(host_.keys.to_guest);
       return true;
     }
   }
@@ -76,9 +80,10 @@ bool Guest::try_ports(const std::vector<Address>& addresses, const Deadline& dea
 Result<std::vector<std::string>> Guest::exchange(const std::string& own) {
   const Deadline deadline(spec_.patience);
   const auto context = [this](Error error) { return with_context(host_name(), std::move(error)); };
-  if (auto sent = send_frame(host_, own, deadline); !sent.ok()) return context(sent.error());
+  if (auto sent = send_frame(host_.socket, to_host_, Payload(own), deadline); !sent.ok())
+    return context(sent.error());
   const std::size_t most = static_cast<std::size_t>(spec_.secret.size) * (kMostBlobBytes + 4) + 1;
-  auto reply = receive_frame(host_, most, deadline);
+  auto reply = receive_frame(host_.socket, from_host_, most, deadline);
   if (!reply.ok()) return context(reply.error());
   if (reply->empty() || reply->front() != '+') {
     return fail(HVD_ERROR_PEER,

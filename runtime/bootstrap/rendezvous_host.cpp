@@ -21,18 +21,21 @@ bool means_loopback(const std::string& name) {
   return name == "localhost" || name == "::1" || name.starts_with("127.");
 }
 
-// One port on all of them. An address that is not this host's, or where the port is taken, is
-// passed over; ranks that come find the others.
-Result<std::vector<Fd>> listen_on_port(const std::vector<Address>& addresses, std::uint16_t port) {
+// One port on all of them. An address that is not this host's is passed over; ranks that come find
+// the others. Where somebody else listens on one of them the port is of no use: ranks would find
+// them there.
+Result<std::vector<Fd>> listen_on_port(const std::vector<Address>& addresses, std::uint16_t port,
+                                       bool& taken) {
   std::vector<Fd> listeners;
   Error last = fail(HVD_ERROR_SYSTEM, "there is no address");
   for (const Address& address : addresses) {
-    auto listener = listen_on(address.with_port(port));
+    auto listener = listen_on(address.with_port(port), taken);
     if (listener.ok()) {
       listeners.push_back(std::move(*listener));
     } else {
       last = listener.error();
     }
+    if (taken) return last;
   }
   if (listeners.empty()) return last;
   return listeners;
@@ -41,11 +44,22 @@ Result<std::vector<Fd>> listen_on_port(const std::vector<Address>& addresses, st
 // The first of these takes IPv4 too.
 Result<std::vector<Fd>> listen_on_any(std::uint16_t port) {
   Result<std::vector<Fd>> listeners = std::vector<Fd>();
+  bool taken = false;
   for (const Address& address : any_address()) {
-    listeners = listen_on_port({address}, port);
-    if (listeners.ok()) break;
+    listeners = listen_on_port({address}, port, taken);
+    if (listeners.ok() || taken) break;
   }
   return listeners;
+}
+
+std::vector<Address> without_repeats(const std::vector<Address>& addresses) {
+  std::vector<Address> once;
+  for (const Address& address : addresses) {
+    const bool repeated = std::any_of(
+        once.begin(), once.end(), [&](const Address& other) { return same_host(address, other); });
+    if (!repeated) once.push_back(address);
+  }
+  return once;
 }
 
 class Host final : public Rendezvous {
@@ -66,10 +80,15 @@ class Host final : public Rendezvous {
   }
   std::string describe(std::vector<int> ranks) const;
   Result<std::vector<std::string>> collect(const std::string& own, const Deadline& deadline);
-  void send_to_all(const std::string& payload, const Deadline& deadline);
+  void send_to_all(const Payload& payload, const Deadline& deadline);
 
   RendezvousSpec spec_;
-  std::vector<Fd> guests_;  // by rank; the first is empty
+  struct Guest {
+    Fd socket;
+    FrameKey to = {};
+    FrameKey from = {};
+  };
+  std::vector<Guest> guests_;  // by rank; the first is empty
 };
 
 // On the addresses that MASTER_ADDR and HVD_INTERFACE name, as far as they are this host's. Only
@@ -82,10 +101,12 @@ Result<std::vector<Fd>> Host::listen() const {
   const bool reached = !addresses.empty() || means_loopback(spec_.address) ||
                        std::none_of(named.begin(), named.end(), loopback);
   addresses.insert(addresses.end(), named.begin(), named.end());
+  addresses = without_repeats(addresses);
   std::string last;
   for (const std::uint16_t port : spec_.ports) {
-    auto listeners = listen_on_port(addresses, port);
-    if (secret && !(listeners.ok() && reached)) {
+    bool taken = false;
+    auto listeners = listen_on_port(addresses, port, taken);
+    if (secret && !taken && !(listeners.ok() && reached)) {
       listeners = std::vector<Fd>();  // closes them
       listeners = listen_on_any(port);
     }
@@ -108,7 +129,7 @@ Result<std::vector<Fd>> Host::listen() const {
 std::vector<int> Host::missing() const {
   std::vector<int> ranks;
   for (std::size_t rank = 1; rank < guests_.size(); ++rank) {
-    if (!guests_[rank]) ranks.push_back(static_cast<int>(rank));
+    if (!guests_[rank].socket) ranks.push_back(static_cast<int>(rank));
   }
   return ranks;
 }
@@ -129,7 +150,9 @@ Outcome Host::gather_guests() {
                   describe(missing()) + " did not come to " + own_name() + " within " +
                       std::to_string(spec_.patience.count() / 1000) + " s (HVD_START_TIMEOUT)");
     }
-    guests_[static_cast<std::size_t>(guest->rank)] = std::move(guest->socket);
+    auto& [socket, keys] = guest->connection;
+    guests_[static_cast<std::size_t>(guest->rank)] = {std::move(socket), FrameKey(keys.to_guest),
+                                                      FrameKey(keys.to_host)};
   }
   return Done{};
 }
@@ -137,9 +160,9 @@ Outcome Host::gather_guests() {
 // The one that ranks on other hosts have reached.
 std::optional<Address> Host::own_address() const {
   std::optional<Address> any;
-  for (const Fd& guest : guests_) {
-    if (!guest) continue;
-    any = local_address(guest);
+  for (const Guest& guest : guests_) {
+    if (!guest.socket) continue;
+    any = local_address(guest.socket);
     if (any && !any->is_loopback()) break;
   }
   return any;
@@ -150,17 +173,17 @@ Result<std::vector<std::string>> Host::exchange(const std::string& own) {
   auto blobs = collect(own, deadline);
   // The first byte says whether it went well; else the text follows.
   if (blobs.ok()) {
-    send_to_all('+' + join_blobs(*blobs), deadline);
+    send_to_all(Payload('+' + join_blobs(*blobs)), deadline);
   } else {
-    send_to_all('-' + blobs.error().message, deadline);
+    send_to_all(Payload('-' + blobs.error().message), deadline);
   }
   return blobs;
 }
 
 // A guest that is gone will be missed by the next exchange.
-void Host::send_to_all(const std::string& payload, const Deadline& deadline) {
-  for (const Fd& guest : guests_) {
-    if (guest) (void)send_frame(guest, payload, deadline).ok();
+void Host::send_to_all(const Payload& payload, const Deadline& deadline) {
+  for (Guest& guest : guests_) {
+    if (guest.socket) (void)send_frame(guest.socket, guest.to, payload, deadline).ok();
   }
 }
 
@@ -177,7 +200,7 @@ Result<std::vector<std::string>> Host::collect(const std::string& own, const Dea
     }
     std::vector<pollfd> entries;
     for (const int rank : open) {
-      entries.push_back({guests_[static_cast<std::size_t>(rank)].get(), POLLIN, 0});
+      entries.push_back({guests_[static_cast<std::size_t>(rank)].socket.get(), POLLIN, 0});
     }
     if (::poll(entries.data(), entries.size(), deadline.poll_ms()) < 0 && errno != EINTR) {
       return fail_errno(own_name() + " cannot wait for the others", errno);
@@ -185,7 +208,7 @@ Result<std::vector<std::string>> Host::collect(const std::string& own, const Dea
     for (std::size_t i = entries.size(); i-- > 0;) {
       if (entries[i].revents == 0) continue;
       const auto rank = static_cast<std::size_t>(open[i]);
-      const auto complete = readers[rank].feed(guests_[rank]);
+      const auto complete = readers[rank].feed(guests_[rank].socket, guests_[rank].from);
       if (!complete.ok()) {
         return with_context(name_of(static_cast<int>(rank)) + " is gone", complete.error());
       }

@@ -12,6 +12,8 @@
 namespace libhvd {
 namespace {
 
+constexpr int kSpeaksWithin = 5;  // seconds
+
 const sockaddr* generic(const Address& address) {
   return reinterpret_cast<const sockaddr*>(&address.storage);
 }
@@ -119,11 +121,19 @@ std::vector<Address> any_address() {
 }
 
 Result<Fd> listen_on(const Address& address) {
+  bool taken = false;
+  return listen_on(address, taken);
+}
+
+Result<Fd> listen_on(const Address& address, bool& taken) {
   HVD_TRY(Fd socket, open_socket(address));
   set_flag(socket, SOL_SOCKET, SO_REUSEADDR, 1);  // a port that an earlier job has just left
   if (address.storage.ss_family == AF_INET6) set_flag(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  // Who connects to us speaks first; one that does not stays in the kernel.
+  set_flag(socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, kSpeaksWithin);
   if (::bind(socket.get(), generic(address), address.length) != 0 ||
       ::listen(socket.get(), SOMAXCONN) != 0) {
+    taken = errno == EADDRINUSE;
     return fail_errno("cannot listen on " + address.text(), errno);
   }
   return socket;
@@ -181,6 +191,10 @@ Outcome send_all(const Fd& socket, Bytes data, const Deadline& deadline) {
     }
   }
   return Done{};
+}
+
+Outcome wait_for_data(const Fd& socket, const Deadline& deadline) {
+  return wait_until(socket, POLLIN, deadline);
 }
 
 Outcome receive_all(const Fd& socket, std::span<std::uint8_t> data, const Deadline& deadline) {

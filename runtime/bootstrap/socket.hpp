@@ -34,7 +34,9 @@ Result<std::vector<Address>> resolve(const std::string& host);
 // Every interface of this host: IPv6 that takes IPv4 too, then IPv4 alone.
 std::vector<Address> any_address();
 
+// Connections are accepted once they have sent something. `taken`: somebody else listens there.
 Result<Fd> listen_on(const Address& address);
+Result<Fd> listen_on(const Address& address, bool& taken);
 
 // This side's address of a connection or listener; IPv4 in its own form. Nothing: there is none.
 std::optional<Address> local_address(const Fd& socket);
@@ -47,6 +49,9 @@ Result<Fd> connect_to(const Address& address, const Deadline& deadline);
 // All of it, or an error: HVD_ERROR_TIMEOUT, or HVD_ERROR_PEER when the other side has closed.
 Outcome send_all(const Fd& socket, Bytes data, const Deadline& deadline);
 Outcome receive_all(const Fd& socket, std::span<std::uint8_t> data, const Deadline& deadline);
+
+// Returns when there is something to receive, or the other side has closed. HVD_ERROR_TIMEOUT.
+Outcome wait_for_data(const Fd& socket, const Deadline& deadline);
 
 // What is there now, without waiting: bytes received (0: nothing yet). HVD_ERROR_PEER: closed.
 Result<std::size_t> receive_some(const Fd& socket, std::span<std::uint8_t> data);

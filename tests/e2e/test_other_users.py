@@ -86,3 +86,70 @@ def test_the_pmix_namespace_stands_in_no_public_name(sandbox: Sandbox, size: int
     assert not [name for name in names if secret in name]
     job.signal(signal.SIGTERM)
     job.wait()
+
+
+# Listens on the first of two ports and relays to the second; prints what it has carried when its input ends.
+RELAY = """
+import select, socket, sys
+door = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("listening", flush=True)
+ways, carried = {}, b""
+while True:
+    ready, _, _ = select.select([0, door, *ways], [], [])
+    if 0 in ready:
+        break
+    for end in ready:
+        if end is door:
+            guest, _ = door.accept()
+            try:
+                host = socket.create_connection(("127.0.0.1", int(sys.argv[2])), 1)
+            except OSError:
+                guest.close()
+                continue
+            ways[guest], ways[host] = host, guest
+        elif end in ways:
+            try:
+                data = end.recv(65536)
+                ways[end].sendall(data)
+            except OSError:
+                data = b""
+            carried += data
+            if not data:
+                other = ways.pop(end)
+                del ways[other]
+                end.close()
+                other.close()
+sys.stdout.buffer.write(carried)
+"""
+
+
+def two_free_ports() -> int:
+    """The first of two ports in a row, both free."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+
+
+def test_another_user_cannot_relay_what_ranks_exchange(sandbox: Sandbox) -> None:
+    """Without PMIx, with the first of the rendezvous' ports taken: rank 0 listens on the next one."""
+    port = two_free_ports()
+    relay = subprocess.Popen(["/usr/bin/python3", "-c", RELAY, str(port), str(port + 1)], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, user=65534, group=65534, extra_groups=[])
+    try:
+        assert relay.stdout.readline() == b"listening\n"
+        done = sandbox.run("-np", 3, "--pmix", "off", "-x", "MASTER_ADDR=127.0.0.1", "-x", f"MASTER_PORT={port - 1}",
+                           program("../examples/hello"))
+        carried, _ = relay.communicate(timeout=30)
+    finally:
+        relay.kill()
+        relay.wait()
+    done.expect(0)
+    assert b"hvdhail" in carried, "no rank has tried the relay's port"
+    assert b"/hvd-" not in carried and socket.gethostname().encode() not in carried, carried
+    assert len(carried) < 3 * 2 * 400, "more than handshakes"

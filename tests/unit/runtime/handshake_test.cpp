@@ -9,20 +9,53 @@ const JobSecret kSecret{"job 7", std::vector<std::uint8_t>(32, 0x5a), 4};
 const HandshakeNonce kGuestNonce{1, 2, 3};
 const HandshakeNonce kHostNonce{4, 5, 6};
 
-Answer meet(const JobSecret& host, const JobSecret& guest, int rank) {
-  const HelloBytes hello = make_hello(guest, rank, kGuestNonce);
+constexpr std::uint16_t kPort = 29501;
+
+Answer meet(const JobSecret& host, const JobSecret& guest, int rank,
+            std::uint16_t host_port = kPort) {
+  const HelloBytes hello = make_hello(guest, rank, kPort, kGuestNonce);
   const auto view = read_hello(hello);
   EXPECT_TRUE(view);
-  const auto verdict = judge(*view, host);
+  const auto verdict = judge(hello, *view, host, host_port);
   return answer_challenge(guest, hello, make_challenge(host, hello, verdict, kHostNonce));
 }
 
 TEST(Handshake, BothSidesProveTheSecret) {
   const Answer answer = meet(kSecret, kSecret, 3);
   ASSERT_TRUE(answer.proof) << answer.refusal;
-  const HelloBytes hello = make_hello(kSecret, 3, kGuestNonce);
+  const HelloBytes hello = make_hello(kSecret, 3, kPort, kGuestNonce);
   EXPECT_TRUE(proof_holds(kSecret, hello, kHostNonce, *answer.proof));
   EXPECT_EQ(read_hello(hello)->rank, 3);
+}
+
+TEST(Handshake, BothSidesDeriveTheSameKeys) {
+  const HelloBytes hello = make_hello(kSecret, 3, kPort, kGuestNonce);
+  const SessionKeys host = session_keys(kSecret, hello, kHostNonce);
+  const Answer guest = meet(kSecret, kSecret, 3);
+  EXPECT_EQ(host.to_host, guest.keys.to_host);
+  EXPECT_EQ(host.to_guest, guest.keys.to_guest);
+  EXPECT_NE(host.to_host, host.to_guest);
+  JobSecret other = kSecret;
+  other.key[0] ^= 1;
+  EXPECT_NE(host.to_host, session_keys(other, hello, kHostNonce).to_host);
+  EXPECT_NE(host.to_host, session_keys(kSecret, hello, HandshakeNonce{9}).to_host);
+}
+
+TEST(Handshake, AConnectionThroughAnotherPortIsRefused) {
+  const Answer answer = meet(kSecret, kSecret, 1, kPort + 1);
+  EXPECT_FALSE(answer.proof);
+  EXPECT_NE(answer.refusal.find("another port"), std::string::npos) << answer.refusal;
+  // Who relays cannot say another port in the guest's name.
+  HelloBytes hello = make_hello(kSecret, 1, kPort, kGuestNonce);
+  hello[113] ^= 1;
+  EXPECT_EQ(judge(hello, *read_hello(hello), kSecret, kPort ^ 1), Verdict::other_secret);
+}
+
+TEST(Handshake, AHelloShowsTheSecret) {
+  JobSecret other = kSecret;
+  other.key[31] ^= 1;
+  const HelloBytes hello = make_hello(other, 1, kPort, kGuestNonce);
+  EXPECT_EQ(judge(hello, *read_hello(hello), kSecret, kPort), Verdict::other_secret);
 }
 
 TEST(Handshake, AProofIsGoodForItsNoncesAndRankOnly) {
@@ -30,11 +63,11 @@ TEST(Handshake, AProofIsGoodForItsNoncesAndRankOnly) {
   ASSERT_TRUE(answer.proof);
   const HandshakeNonce other_nonce{9};
   EXPECT_FALSE(
-      proof_holds(kSecret, make_hello(kSecret, 3, kGuestNonce), other_nonce, *answer.proof));
+      proof_holds(kSecret, make_hello(kSecret, 3, kPort, kGuestNonce), other_nonce, *answer.proof));
   EXPECT_FALSE(
-      proof_holds(kSecret, make_hello(kSecret, 3, other_nonce), kHostNonce, *answer.proof));
+      proof_holds(kSecret, make_hello(kSecret, 3, kPort, other_nonce), kHostNonce, *answer.proof));
   EXPECT_FALSE(
-      proof_holds(kSecret, make_hello(kSecret, 2, kGuestNonce), kHostNonce, *answer.proof));
+      proof_holds(kSecret, make_hello(kSecret, 2, kPort, kGuestNonce), kHostNonce, *answer.proof));
 }
 
 TEST(Handshake, AHostWithAnotherKeyIsRefused) {
@@ -57,7 +90,7 @@ TEST(Handshake, TheHostSaysWhyItRefuses) {
 
 TEST(Handshake, GarbageIsNotAHello) {
   EXPECT_FALSE(read_hello(HelloBytes{}));
-  const HelloBytes hello = make_hello(kSecret, 1, kGuestNonce);
+  const HelloBytes hello = make_hello(kSecret, 1, kPort, kGuestNonce);
   EXPECT_FALSE(answer_challenge(kSecret, hello, ChallengeBytes{}).proof);
 }
 

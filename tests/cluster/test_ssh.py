@@ -19,7 +19,10 @@ from harness import BUILD, SOAK
 HVDRUN = BUILD / "bin/hvdrun"
 HOSTS = ("login", "n1", "n2", "n3", "n4")
 CLIENTS = pytest.mark.parametrize("client", ["libssh", "openssh"])
-OURS = re.compile(r"hvdrun|sleep 7777")  # of what a host's processes are called
+# A line of ps: hvdrun with its guard and agent, what they start to get to other hosts, and the tests' ranks. The path of
+# the checkout, which may have any of these words in it, stands in the arguments of other processes as well.
+OURS = re.compile(r" *\d+ \S+ +(?:(?:hvdrun\S*|ssh|srun) |.*\bsleep 7777)")
+JOB_FILES = re.compile(r"/tmp/hvd-[0-9a-f]{16,}|/dev/shm/")  # the checkout may stand in the host's /tmp
 
 
 class Jobs:
@@ -36,12 +39,13 @@ class Jobs:
                                   stderr=subprocess.PIPE, **options)
 
     def processes(self, host: str) -> list[str]:
-        lines = self.cluster.output("ps", "-eo", "pid=,stat=,args=", on=host, user="root").splitlines()
-        return [line for line in lines if OURS.search(line) and " Z" not in line]
+        lines = self.cluster.output("ps", "-eo", "pid=,stat=,comm=,args=", on=host, user="root").splitlines()
+        return [line for line in lines if OURS.match(line) and line.split()[1][0] != "Z"]
 
     def files(self, host: str) -> list[str]:
-        return self.cluster.output("sh", "-c", "ls -d /tmp/hvd* /dev/shm/* 2> /dev/null; true", on=host,
-                                   user="root").split()
+        paths = self.cluster.output("sh", "-c", "ls -d /tmp/* /dev/shm/* 2> /dev/null; true", on=host,
+                                    user="root").splitlines()
+        return [path for path in paths if JOB_FILES.match(path)]
 
     def left(self, hosts: tuple[str, ...] = HOSTS) -> dict[str, list[str]]:
         found = {host: self.processes(host) + self.files(host) for host in hosts}

@@ -14,6 +14,11 @@ die() {
   exit 1
 }
 
+# CMake puts paths into linker options (-Wl,-rpath,PATH) and lists (A;B) as they are, ccache expands variables in them.
+case $top in
+  *[\"\\,\;\$]*) die "cannot build in $top: CMake and ccache do not take a path with one of \" \\ , ; \$ in it; move the checkout" ;;
+esac
+
 # packages_of GROUP…: the packages of these groups in cmake/packages.txt, one a line.
 packages_of() {
   local group

@@ -144,7 +144,12 @@ _hvdrun() {
   else
     local commands=
     [[ $at -eq 1 && $COMP_CWORD -eq 1 ]] && commands=$_hvdrun_commands
-    mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current"; compgen -c -- "$current"; compgen -f -- "$current")
+    # Programs may have the names of hvdrun's own words, or be in several folders of PATH.
+    mapfile -t COMPREPLY < <({
+      compgen -W "$commands" -- "$current"
+      compgen -c -- "$current"
+      compgen -f -- "$current"
+    } | sort -u)
   fi
 }
 

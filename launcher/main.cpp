@@ -3,6 +3,7 @@
 #include "base/environment.hpp"
 #include "base/fd.hpp"
 #include "base/own_files.hpp"
+#include "base/quote.hpp"
 #include "base/result.hpp"
 #include "base/signal_watch.hpp"
 #include "base/version.hpp"
@@ -42,7 +43,7 @@ namespace hvdrun {
 namespace {
 
 void say(const std::string& text) {
-  std::fputs(("hvdrun: " + text + "\n").c_str(), stderr);
+  std::fputs(("hvdrun: " + printable(text) + "\n").c_str(), stderr);
 }
 
 int end_with(const Error& error) {

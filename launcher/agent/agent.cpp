@@ -1,5 +1,6 @@
 #include "agent/agent.hpp"
 
+#include "agent/connections.hpp"
 #include "agent/descriptor_limit.hpp"
 #include "agent/final_kill.hpp"
 #include "agent/gpu_watch.hpp"
@@ -53,6 +54,22 @@ constexpr std::size_t kDescriptorsPerRank = 8;
 constexpr std::size_t kLeastPerRank = 6;
 // Output that is still held open when no process of the job is left.
 constexpr milliseconds kOutputPatience{1000};
+// When to look whether ranks have connections: ever less often, as the scan takes time. They last
+// as long as what ranks do together.
+constexpr milliseconds kFirstLook{1000};
+constexpr milliseconds kRarestLook{10000};
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// A rank can write anything into its page, but nothing has taken it longer than it ran.
+RankCounters within(double seconds, RankCounters counters) {
+  counters.collective_seconds = std::min(counters.collective_seconds, seconds);
+  counters.waiting_seconds = std::min(counters.waiting_seconds, counters.collective_seconds);
+  for (auto& epoch : counters.epochs) epoch.seconds = std::min(epoch.seconds, seconds);
+  return counters;
+}
 
 class Agent {
  public:
@@ -77,6 +94,8 @@ class Agent {
   void send_states(StatesPurpose purpose);
   RankStatus status_of(const RankProcess& process) const;
   void look_for_stalls();
+  void look_for_connections();
+  bool ranks_joined() const;
   void pause();
   void fail_job(const Error& error);
 
@@ -85,6 +104,7 @@ class Agent {
   void on_launcher_gone();
   void on_guard_gone();
   void stop(int signal, milliseconds grace);
+  void begin_stop();
   void end_leftovers();
   void kill_all();
   void on_unkillable(const std::vector<ProcessInfo>& processes);
@@ -108,6 +128,8 @@ class Agent {
   std::optional<StatusPages> pages_;
   std::optional<StallWatch> stalls_;
   Timer stall_timer_;
+  Timer connections_timer_;
+  bool ranks_connected_ = false;
   std::optional<LaunchMessage> job_;
   std::map<int, InputPump> inputs_;  // by rank
   Timer grace_timer_;
@@ -143,6 +165,7 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
           options.rank_signal_mask,
           make_room_for_descriptors(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
       stall_timer_(loop_, [this] { look_for_stalls(); }),
+      connections_timer_(loop_, [this] { look_for_connections(); }),
       grace_timer_(loop_, [this] { kill_all(); }),
       final_kill_(loop_, {[this] { consider_leaving(); },
                           [this](const std::vector<ProcessInfo>& left) { on_unkillable(left); }}),
@@ -158,7 +181,10 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
 
 int Agent::run() {
   const auto created = folders_.create(options_.pmix != PmixMode::off);
-  if (!created) fail_job(with_context(host_name(), created.error()));
+  if (!created)
+    fail_job(with_context(host_name(), created.error()));
+  else if (!created->empty())
+    link_.send(FrameType::note, kToLauncher, host_name() + ": " + *created);
   if (auto port = hold_master_port())
     master_port_ = std::move(*port);
   else
@@ -299,6 +325,7 @@ Result<void> Agent::launch(LaunchMessage job) {
   }
   link_.send(FrameType::started, kToLauncher, pack(started));
   if (stalls_) look_for_stalls();
+  if (job_->size > 1) connections_timer_.start(kFirstLook);
   gpus_.start(job_->gpus);
   return result;
 }
@@ -371,14 +398,13 @@ void Agent::report_exit(const RankProcesses::Exit& exit) {
   message.lost_connection = pmix_ && pmix_->left_without_finalize(process.rank);
   message.out_of_memory = WIFSIGNALED(process.wait_status) &&
                           WTERMSIG(process.wait_status) == SIGKILL && oom_.happened();
-  message.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - process.started).count();
+  message.seconds = seconds_since(process.started);
   message.user_seconds = exit.user_seconds;
   message.system_seconds = exit.system_seconds;
   message.peak_memory_bytes = exit.peak_memory_bytes;
   message.last_error = status.last_error;
   message.in_collective = status.blocking.name;
-  message.counters = pages_->counters(process.index);
+  message.counters = within(message.seconds, pages_->counters(process.index));
   message.failure = pages_->failure(process.index);
   link_.send(FrameType::exited, kToLauncher, pack(message));
   if (pmix_) pmix_->rank_ended(process.rank);
@@ -386,7 +412,8 @@ void Agent::report_exit(const RankProcesses::Exit& exit) {
 
 void Agent::send_states(StatesPurpose purpose) {
   std::map<pid_t, char> kernel_states;
-  for (const auto& process : all_processes()) kernel_states[process.pid] = process.state;
+  if (purpose == StatesPurpose::table)
+    for (const auto& process : all_processes()) kernel_states[process.pid] = process.state;
   StatesMessage message;
   message.purpose = purpose;
   for (const RankProcess& process : ranks_.all()) {
@@ -407,11 +434,13 @@ void Agent::send_states(StatesPurpose purpose) {
   link_.send(FrameType::states, kToLauncher, pack(message));
 }
 
-// A rank that has ended is in no collective, whatever its page says.
+// A rank that has ended is in no collective, whatever its page says, and none has been in one for
+// longer than it runs.
 RankStatus Agent::status_of(const RankProcess& process) const {
   RankStatus status = pages_->read(process.index);
-  if (process.alive) return status;
   for (CollectiveStatus* const collective : {&status.blocking, &status.background}) {
+    collective->seconds = std::min(collective->seconds, seconds_since(process.started));
+    if (process.alive) continue;
     collective->name.clear();
     collective->start_ns = 0;
   }
@@ -426,6 +455,24 @@ void Agent::look_for_stalls() {
   const StallsMessage changes = stalls_->take();
   if (!changes.begun.empty() || !changes.over.empty())
     link_.send(FrameType::stalls, kToLauncher, pack(changes));
+}
+
+// Until one has been seen.
+void Agent::look_for_connections() {
+  for (const auto& process : descendants_of(::getpid(), all_processes()))
+    ranks_connected_ = ranks_connected_ || has_tcp_socket(process.pid);
+  if (ranks_joined() || stopping_) return;
+  const std::chrono::duration<double> time(seconds_since(ranks_.all().front().started) / 4);
+  connections_timer_.start(
+      std::clamp(std::chrono::duration_cast<milliseconds>(time), kFirstLook, kRarestLook));
+}
+
+bool Agent::ranks_joined() const {
+  if (ranks_connected_ || !pages_ || (pmix_ && pmix_->had_clients())) return true;
+  const auto& all = ranks_.all();
+  return std::any_of(all.begin(), all.end(), [this](const RankProcess& process) {
+    return pages_->counters(process.index).joined;
+  });
 }
 
 void Agent::pause() {
@@ -456,15 +503,20 @@ void Agent::on_guard_gone() {
   fail_job({fmt::format("the guard of the agent on {} was killed", host_name()), kExitLauncher});
 }
 
+// What ranks do now they do not do any more once they have the signal.
+void Agent::begin_stop() {
+  stopping_ = true;
+  if (pages_ && ranks_.any_rank_alive()) send_states(StatesPurpose::stop);
+  ranks_.begin_stop();
+}
+
 void Agent::stop(int signal, milliseconds grace) {
   if (signal == SIGKILL) {
-    if (!stopping_) ranks_.begin_stop();
-    stopping_ = true;
+    if (!stopping_) begin_stop();
     return kill_all();
   }
   if (stopping_) return;
-  stopping_ = true;
-  ranks_.begin_stop();
+  begin_stop();
   if (pages_) pages_->ask_to_stop();
   ranks_.signal_all({signal, SIGCONT});  // a stopped process takes a signal only when it runs again
   grace_timer_.start(grace);
@@ -519,7 +571,8 @@ bool Agent::is_needed_elsewhere() const {
 void Agent::leave() {
   if (left_) return;
   left_ = true;
-  link_.send(FrameType::done, kToLauncher, pack(DoneMessage{leftovers_, gpus_.uses()}));
+  link_.send(FrameType::done, kToLauncher,
+             pack(DoneMessage{leftovers_, gpus_.uses(), ranks_joined()}));
   folders_.sweep();
   link_.flush(std::chrono::seconds(5));
   loop_.stop();

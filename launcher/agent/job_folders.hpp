@@ -21,9 +21,9 @@ struct JobFolders {
   // "HVD_SHM_DIR=" and the shared folder.
   std::string cookie() const;
 
-  // Makes both, or the shared one alone, with mode 0700. Error: no room, no right; names the
-  // folder.
-  Result<void> create(bool with_temporary) const;
+  // Makes both, or the shared one alone, with mode 0700. Where $TMPDIR cannot be used the temporary
+  // one is in /tmp; then the text says so. Error: no room, no right; names the folder.
+  Result<std::string> create(bool with_temporary);
 
   // Removes both with all they hold; what is not there is no error.
   void sweep() const;

@@ -65,6 +65,7 @@ class PmixServer::Impl {
   Result<void> on_frame(const Frame& frame);
   void rank_ended(int rank) { modex_.rank_ended(static_cast<std::uint32_t>(rank)); }
   void drain() { mailbox_.drain(); }
+  bool had_clients() const { return !clients_.empty(); }
   bool left_without_finalize(int rank) const {
     const auto at = clients_.find(rank);
     return at != clients_.end() && at->second == ClientState::connected;
@@ -320,6 +321,10 @@ void PmixServer::rank_ended(int rank) {
 void PmixServer::drain() {
   impl_->drain();
 }
+bool PmixServer::had_clients() const {
+  return impl_->had_clients();
+}
+
 bool PmixServer::left_without_finalize(int rank) const {
   return impl_->left_without_finalize(rank);
 }

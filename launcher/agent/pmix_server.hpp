@@ -57,6 +57,9 @@ class PmixServer {
   // Runs callbacks that are waiting, so that how a rank left is known before it is judged.
   void drain();
 
+  // Whether any rank has opened PMIx.
+  bool had_clients() const;
+
   // The rank opened PMIx and did not finalize. Meaningful once it has ended and drain() ran.
   bool left_without_finalize(int rank) const;
 

@@ -100,8 +100,11 @@ std::string describe(const BatchShape& shape) {
   if (shape.nodes) {
     text += counted(*shape.nodes, "node");
     if (shape.gpus_per_node > 0) text += " × " + counted(shape.gpus_per_node, "GPU");
-    if (shape.ranks_per_node && *shape.ranks_per_node != shape.gpus_per_node)
-      text += " × " + counted(*shape.ranks_per_node, "rank");
+    if (shape.ranks_per_node && *shape.ranks_per_node != shape.gpus_per_node) {
+      const auto ranks = counted(*shape.ranks_per_node, "rank");
+      const bool even = *shape.ranks_per_node * *shape.nodes == shape.ranks;
+      text += even ? " × " + ranks : ", at most " + ranks + " on each";
+    }
     text += ", ";
   }
   return text + counted(shape.cpus_per_rank, "CPU") + " a rank";

@@ -42,6 +42,9 @@ std::string check_build_text(const std::function<bool(const char* soname)>& open
   out += line(true, "environment (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, …)");
   out += "\nAvailable Tensor Operations (libhvd):\n";
   out += line(true, "shared memory, between the ranks of one host");
+  out += line(true, "TCP, between hosts");
+  out += line(opens("libmpi.so.40"), "Open MPI, between hosts (HVD_TRANSPORT=mpi)");
+  out += line(opens("libnccl.so.2"), "NCCL, between GPUs");
   out += "\nLibraries found on this machine (all optional, opened at run time):\n";
   for (const auto& [soname, use] : kLibraries) {
     std::string text(soname);

@@ -41,13 +41,18 @@ std::string value_of(const Setting& setting) {
                                      : quote_if_needed(setting.value.substr(equals + 1));
 }
 
+struct Row {
+  std::string name;
+  std::string value;
+  std::string source;
+};
+
 // One name's settings, from the first to the one that counts.
-void append_setting(std::string& out, const std::vector<const Setting*>& history) {
+void append_setting(std::vector<Row>& rows, const std::vector<const Setting*>& history) {
   const auto& last = *history.back();
-  out += fmt::format("  {:<30} {:<18} {}\n", override_key(last), value_of(last), last.source);
+  rows.push_back({override_key(last), value_of(last), last.source});
   for (auto earlier = history.rbegin() + 1; earlier != history.rend(); ++earlier)
-    out +=
-        fmt::format("  {:<30} {:<18} {}\n", "  overrides", value_of(**earlier), (*earlier)->source);
+    rows.push_back({"  overrides", value_of(**earlier), (*earlier)->source});
 }
 
 std::vector<std::vector<const Setting*>> histories_of(const Option& option,
@@ -67,12 +72,30 @@ std::vector<std::vector<const Setting*>> histories_of(const Option& option,
   return histories;
 }
 
-void append_option(std::string& out, const Option& option, const std::vector<Setting>& settings) {
+void append_option(std::vector<Row>& rows, const Option& option,
+                   const std::vector<Setting>& settings) {
   if (!is_setting(option)) return;
   const auto histories = histories_of(option, settings);
-  for (const auto& history : histories) append_setting(out, history);
+  for (const auto& history : histories) append_setting(rows, history);
   if (histories.empty() && !option.default_value.empty())
-    out += fmt::format("  {:<30} {:<18} default\n", option.name, option.default_value);
+    rows.push_back({std::string(option.name), std::string(option.default_value), "default"});
+}
+
+// A value that is longer than this pushes only its own source to the right.
+constexpr std::size_t kWidestValue = 40;
+
+std::string aligned(const std::vector<Row>& rows) {
+  std::size_t name_width = 0;
+  std::size_t value_width = 0;
+  for (const auto& row : rows) {
+    name_width = std::max(name_width, row.name.size());
+    if (row.value.size() <= kWidestValue) value_width = std::max(value_width, row.value.size());
+  }
+  std::string out;
+  for (const auto& row : rows)
+    out += fmt::format("  {:<{}}  {:<{}}  {}\n", row.name, name_width, row.value, value_width,
+                       row.source);
+  return out;
 }
 
 }  // namespace
@@ -80,8 +103,10 @@ void append_option(std::string& out, const Option& option, const std::vector<Set
 std::string explain_text(const Explanation& explanation) {
   std::string out;
   append_sources(out, explanation.sources);
+  std::vector<Row> rows;
   for (const auto table : explanation.options)
-    for (const auto& option : table) append_option(out, option, explanation.settings);
+    for (const auto& option : table) append_option(rows, option, explanation.settings);
+  out += aligned(rows);
   out += "\nprogram:";
   if (explanation.command.empty()) return out + " none given\n";
   for (const auto& word : explanation.command) out += " " + quote_if_needed(word);

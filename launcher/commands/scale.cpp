@@ -97,7 +97,7 @@ void show_last_lines(const std::string& output) {
   }
   for (std::size_t at = begin; at < output.size();) {
     const auto end = std::min(output.find('\n', at), output.size());
-    std::fputs(("  | " + output.substr(at, end - at) + "\n").c_str(), stderr);
+    std::fputs(("  | " + printable(output.substr(at, end - at)) + "\n").c_str(), stderr);
     at = end + 1;
   }
 }

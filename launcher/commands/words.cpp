@@ -47,7 +47,7 @@ Result<std::vector<std::string>> take_flags(std::string_view command,
 }
 
 void say_note(std::string_view text) {
-  std::fputs(("hvdrun: " + std::string(text) + "\n").c_str(), stderr);
+  std::fputs(("hvdrun: " + printable(text) + "\n").c_str(), stderr);
 }
 
 int print_text(std::string_view text) {

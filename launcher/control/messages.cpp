@@ -337,6 +337,7 @@ std::string pack(const StallsMessage& m) {
 
 static void read(const Json& json, DoneMessage& m) {
   m.leftovers = text_list(json.at("leftovers"));
+  json.at("ranks_joined").get_to(m.ranks_joined);
   for (const auto& gpu : json.at("gpus"))
     m.gpus.push_back({text_of(gpu.at(0)), gpu.at(1).get<std::uint64_t>(), gpu.at(2).get<double>(),
                       gpu.at(3).get<bool>(), gpu.at(4).get<std::uint64_t>()});
@@ -347,7 +348,9 @@ std::string pack(const DoneMessage& m) {
   for (const auto& gpu : m.gpus)
     gpus.push_back(
         {bytes(gpu.uuid), gpu.looks, gpu.busy_percent, gpu.busy_is_known, gpu.peak_memory_bytes});
-  return to_payload({{"leftovers", bytes_list(m.leftovers)}, {"gpus", std::move(gpus)}});
+  return to_payload({{"leftovers", bytes_list(m.leftovers)},
+                     {"gpus", std::move(gpus)},
+                     {"ranks_joined", m.ranks_joined}});
 }
 
 template <class T>

@@ -131,8 +131,9 @@ struct RankState {
   std::string background_missing = {};  // the ranks that it waits for, "2,5-7"; empty: not known
 };
 
-// Why the launcher asks for states; the answer repeats it.
-enum class StatesPurpose : std::uint32_t { table, stalls };
+// Why the launcher asks for states; the answer repeats it. `stop`: nobody has asked, the agent is
+// about to stop its ranks.
+enum class StatesPurpose : std::uint32_t { table, stalls, stop };
 
 struct StatesMessage {
   std::vector<RankState> ranks;
@@ -152,6 +153,8 @@ struct StallsMessage {  // an agent's ranks wait in collectives for too long, or
 struct DoneMessage {
   std::vector<std::string> leftovers;  // processes that could not be ended
   std::vector<GpuUse> gpus = {};
+  // Whether one of its ranks was seen to join others, or may have: libhvd, PMIx, TCP.
+  bool ranks_joined = true;
 };
 
 std::string pack(const ConfigureMessage&);

@@ -34,6 +34,10 @@ std::string seconds_text(milliseconds time) {
   return fmt::format("{:.3g} s", std::chrono::duration<double>(time).count());
 }
 
+std::string ranks_text(const std::vector<int>& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fold_ranks(ranks));
+}
+
 StopCause agent_failure(const Error& error) {
   return {kind_of_agent_failure(error.exit_code), error.message, error.exit_code};
 }
@@ -258,7 +262,10 @@ Result<void> Attempt::on_exited(const ExitedMessage& message) {
 }
 
 void Attempt::on_states(const StatesMessage& message) {
-  if (message.purpose == StatesPurpose::table) {
+  if (message.purpose == StatesPurpose::stop) {
+    for (const auto& state : message.ranks)
+      if (book_.has(state.rank)) states_at_stop_.push_back(state);
+  } else if (message.purpose == StatesPurpose::table) {
     for (const auto& line : states_.add(message, book_.ranks())) note(line);
   } else if (const auto ranks = stall_answers_.add(message, book_.ranks().size())) {
     for (const auto& line : stalls_.explain(*ranks, book_.ranks(), StallBook::Clock::now()))
@@ -301,6 +308,7 @@ void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
   agent.done = true;
   std::copy(done.leftovers.begin(), done.leftovers.end(), std::back_inserter(leftovers_));
   if (!done.gpus.empty()) gpus_.push_back({agent.host.name, done.gpus});
+  if (!agent.dismissed && !done.ranks_joined) ++hosts_of_strangers_;
 }
 
 void Attempt::on_agent_gone(AgentState& agent) {
@@ -347,13 +355,15 @@ void Attempt::on_start_timeout() {
 }
 
 void Attempt::on_early_exit() {
-  note(fmt::format("ranks {} run on after others have ended well", fold_ranks(book_.running())));
+  const auto running = book_.running();
+  note(fmt::format("{} still run{}; the others have ended well", ranks_text(running),
+                   running.size() == 1 ? "s" : ""));
 }
 
 void Attempt::on_exit_timeout() {
   stop({EndKind::exit_timeout,
-        fmt::format("ranks {} still ran {} after the first had ended (--exit-timeout)",
-                    fold_ranks(book_.running()), seconds_text(*parts_.spec.stop.exit_timeout)),
+        fmt::format("{} still ran {} after the first had ended (--exit-timeout)",
+                    ranks_text(book_.running()), seconds_text(*parts_.spec.stop.exit_timeout)),
         kExitTimeout});
 }
 
@@ -437,6 +447,10 @@ AttemptEnd Attempt::finish() {
     rank.last_stderr = parts_.output.last_stderr(rank.placement.rank);
     if (!rank.exited) rank.stopped_by_us = true;
   }
+  report.ranks_were_strangers =
+      book_.ranks().size() > 1 && hosts_of_strangers_ == placement().hosts.size();
+  count_unfinished_collectives(states_at_stop_, book_.ranks());
+  report.waits = find_waits(states_at_stop_, book_.ranks());
   if (cause_) {
     end.kind = cause_->kind;
     report.reason = cause_->reason;

@@ -122,6 +122,8 @@ class Attempt {
   std::vector<Unreached> unreached_;
   std::vector<std::string> leftovers_;
   std::vector<HostGpus> gpus_;
+  std::vector<RankState> states_at_stop_;
+  std::size_t hosts_of_strangers_ = 0;  // whose ranks have had nothing to do with any other
   bool launched_ = false;
   bool pausing_ = false;  // the user said so, and not all ranks are known to be stopped
 };

@@ -14,6 +14,7 @@ namespace hvdrun {
 namespace {
 
 constexpr std::size_t kMostHosts = 16;
+constexpr double kLeastSeconds = 1;
 
 std::string percent(double of_hundred) {
   return fmt::format("{:.0f} %", of_hundred);
@@ -68,9 +69,11 @@ TableRow row_of(const HostUse& host, const Columns& columns) {
 
 // The summary above it has CPU and memory already.
 std::vector<std::string> line_of_one_host(const HostUse& host) {
+  // So short a job says nothing of how busy cores are, or who waits for whom.
+  if (host.seconds < kLeastSeconds) return {};
   std::string line;
   const auto add = [&](const std::string& text) { line += (line.empty() ? "" : ", ") + text; };
-  if (host.joined > 0 && host.seconds > 0) {
+  if (host.joined > 0) {
     add(fmt::format("{:.1f} cores busy", host.cores()));
     if (host.ranks.size() > 1)
       add(fmt::format("{} of the time in collectives, {} waiting for the slowest rank",
@@ -83,7 +86,7 @@ std::vector<std::string> line_of_one_host(const HostUse& host) {
                     busy ? " " + percent(*busy) + " busy" : "", format_bytes(*memory)));
   }
   if (line.empty()) return {};
-  return {"  " + host.host + ": " + line};
+  return {"  on " + host.host + ": " + line};
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ constexpr std::array<std::string_view, 22> kForeignNames{
 constexpr std::string_view kUserSettings = "PMIX_MCA_";
 
 // True on one host only, or for one login.
-constexpr std::array<std::string_view, 21> kHostVariables{
+constexpr std::array<std::string_view, 22> kHostVariables{
     "CUDA_VISIBLE_DEVICES",
     "GPU_DEVICE_ORDINAL",
     "ROCR_VISIBLE_DEVICES",
@@ -66,6 +66,7 @@ constexpr std::array<std::string_view, 21> kHostVariables{
     "DISPLAY",
     "XAUTHORITY",
     "TMUX",
+    "TMPDIR",
 };
 
 bool is_foreign(std::string_view name) {

@@ -73,6 +73,16 @@ Json stragglers_json(const std::vector<RankReport>& ranks) {
           {"others_waiting_seconds", stragglers->others_waiting_seconds}};
 }
 
+Json waits_json(const std::vector<CollectiveWait>& waits) {
+  Json json = Json::array();
+  for (const auto& wait : waits)
+    json.push_back({{"collective", wait.collective},
+                    {"seconds", wait.seconds},
+                    {"waiting", wait.waiting},
+                    {"missing", wait.missing}});
+  return json;
+}
+
 Json failure_json(const RankFailure& failure) {
   if (failure.text.empty()) return {};
   return {{"text", failure.text}, {"because_of_peer", failure.because_of_peer}};
@@ -135,6 +145,7 @@ std::string report_json(const Report& report) {
                   {"leftovers", report.leftovers},
                   {"hosts", std::move(hosts)},
                   {"stragglers", stragglers_json(report.ranks)},
+                  {"waits", waits_json(report.waits)},
                   {"ranks", std::move(ranks)}};
   // What ranks print need not be UTF-8, and JSON must be.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

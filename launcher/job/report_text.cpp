@@ -1,5 +1,6 @@
 #include "job/report_text.hpp"
 
+#include "base/counted.hpp"
 #include "base/signal_watch.hpp"
 #include "job/blame.hpp"
 #include "job/failure_text.hpp"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <iterator>
 #include <span>
 
@@ -16,6 +18,10 @@
 
 namespace hvdrun {
 namespace {
+
+constexpr std::size_t kMostWaits = 4;
+// A job that was over so soon has not trained, and looked at its ranks' connections too seldom.
+constexpr double kLeastTraining = 5;
 
 const RankReport& culprit_of(const Report& report) {
   return report.ranks[static_cast<std::size_t>(*report.culprit)];
@@ -73,6 +79,7 @@ void add_culprit(const Report& report, std::vector<std::string>& lines) {
 void add_others(const Report& report, std::vector<std::string>& lines) {
   append(other_failures(report), lines);
   std::vector<int> stopped;
+  std::vector<int> killed;
   std::vector<int> never_started;
   std::vector<std::pair<std::string, std::vector<int>>> by_end;
   for (const auto& rank : report.ranks) {
@@ -81,7 +88,7 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
     if (rank.pid == 0) {
       never_started.push_back(number);
     } else if (rank.stopped_by_us) {
-      stopped.push_back(number);
+      (rank.signal == SIGKILL ? killed : stopped).push_back(number);
     } else {
       const auto end = describe_end(rank);
       auto at = std::find_if(by_end.begin(), by_end.end(),
@@ -97,6 +104,7 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
   };
   for (const auto& [end, ranks] : by_end) add(ranks, end);
   add(stopped, "stopped by hvdrun");
+  add(killed, "killed by hvdrun (SIGKILL)");
   add(never_started, "never started");
 }
 
@@ -104,6 +112,16 @@ void add_hosts(const Report& report, std::vector<std::string>& lines) {
   for (auto& line : host_table(report)) lines.push_back(std::move(line));
   if (const auto stragglers = find_stragglers(report.ranks))
     lines.push_back("  " + describe_stragglers(*stragglers, report.ranks));
+}
+
+// Of a job that failed by itself the first failure says more.
+void add_waits(const Report& report, std::vector<std::string>& lines) {
+  if (report.culprit) return;
+  for (std::size_t i = 0; i < report.waits.size() && i < kMostWaits; ++i)
+    lines.push_back(report.waits[i].text);
+  if (report.waits.size() > kMostWaits)
+    lines.push_back(fmt::format("and ranks had waited in {} (--report FILE has all)",
+                                counted(report.waits.size() - kMostWaits, "other collective")));
 }
 
 struct Cost {
@@ -137,6 +155,11 @@ std::vector<std::string> lines_of_success(const Report& report) {
   append(other_failures(report), lines);
   add_earlier(report, lines);
   add_hosts(report, lines);
+  if (report.ranks_were_strangers && report.wall_seconds >= kLeastTraining)
+    lines.push_back(fmt::format(
+        "  no rank joined the others (by hvd.init, MPI_Init, torch.distributed or any connection): "
+        "these were {} separate runs of the program",
+        size));
   return lines;
 }
 
@@ -144,6 +167,7 @@ std::vector<std::string> lines_of_failure(const Report& report) {
   std::vector<std::string> lines;
   if (report.culprit) add_culprit(report, lines);
   add_others(report, lines);
+  add_waits(report, lines);
   add_hosts(report, lines);
   if (!report.not_restarted.empty()) lines.push_back("not started again: " + report.not_restarted);
   lines.push_back(fmt::format("job stopped after {}{}{}; exit code {}", how_long(report),

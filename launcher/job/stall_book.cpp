@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,8 @@ namespace {
 constexpr std::size_t kMostNamed = 4;
 // A program in which each rank waits for something else says it in so many lines.
 constexpr std::size_t kMostLines = 4;
+// A collective that has lasted no longer is one of a job that goes well.
+constexpr double kLeastWait = 1;
 
 // "allreduce \"grad.3\"" of the page's "allreduce grad.3".
 std::string title_of(const std::string& collective) {
@@ -73,7 +76,7 @@ Stall find_stall(const std::vector<RankState>& states, const std::string& collec
 // "rank 2 on n3 (pid 123, in broadcast "w")"
 std::string describe_missing(const RankState& state, const RankReport& report) {
   std::string text = fmt::format("rank {} on {} (pid {}", state.rank, report.host, state.pid);
-  if (report.exited) {
+  if (state.state == "ended") {
     text += ", which has ended";
   } else if (!state.collective.empty()) {
     text += ", in " + title_of(state.collective);
@@ -102,6 +105,44 @@ std::string describe_missing(const Stall& stall, const std::vector<RankState>& s
 }
 
 }  // namespace
+
+std::vector<CollectiveWait> find_waits(const std::vector<RankState>& states,
+                                       const std::vector<RankReport>& reports) {
+  std::set<std::string> collectives;
+  for (const RankState& state : states)
+    for (const auto& [name, seconds] : {std::pair(&state.collective, state.collective_seconds),
+                                        std::pair(&state.background, state.background_seconds)})
+      if (!name->empty() && seconds >= kLeastWait) collectives.insert(*name);
+  std::vector<CollectiveWait> waits;
+  for (const std::string& collective : collectives) {
+    Stall stall = find_stall(states, collective);
+    if (stall.waiting.empty() || stall.missing.empty()) continue;
+    auto text = fmt::format("{} had waited {} in {} for {}", ranks_text(stall.waiting),
+                            seconds_text(stall.seconds), title_of(collective),
+                            describe_missing(stall, states, reports));
+    waits.push_back({collective, stall.seconds, std::move(stall.waiting), std::move(stall.missing),
+                     std::move(text)});
+  }
+  std::stable_sort(waits.begin(), waits.end(),
+                   [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  return waits;
+}
+
+void count_unfinished_collectives(std::vector<RankState>& states,
+                                  std::vector<RankReport>& reports) {
+  std::sort(states.begin(), states.end(),
+            [](const RankState& a, const RankState& b) { return a.rank < b.rank; });
+  for (const RankState& state : states) {
+    RankReport& report = reports[static_cast<std::size_t>(state.rank)];
+    if (state.collective.empty() || report.in_collective != state.collective) continue;
+    auto& counters = report.counters;
+    const auto add = [&](double& to) {
+      to = std::min(to + state.collective_seconds, report.seconds);
+    };
+    add(counters.collective_seconds);
+    if (!find_stall(states, state.collective).missing.empty()) add(counters.waiting_seconds);
+  }
+}
 
 std::vector<std::string> StallBook::take(const StallsMessage& stalls, Clock::time_point now) {
   std::vector<std::string> lines;

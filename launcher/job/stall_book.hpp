@@ -16,6 +16,15 @@
 
 namespace hvdrun {
 
+// The collectives that some ranks wait in for others, the longest first, of what all ranks of the
+// job do at one moment. Those that have only begun are left out.
+std::vector<CollectiveWait> find_waits(const std::vector<RankState>& states,
+                                       const std::vector<RankReport>& reports);
+
+// Adds to the ranks' counters the collective that each was in when the job was stopped, if it never
+// came out of it: ranks themselves count what is over.
+void count_unfinished_collectives(std::vector<RankState>& states, std::vector<RankReport>& reports);
+
 class StallBook {
  public:
   using Clock = std::chrono::steady_clock;

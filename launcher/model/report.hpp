@@ -38,6 +38,15 @@ struct RankReport {
       0;  // when it told of that, or its end was heard of; on the launcher's clock
 };
 
+// Ranks that waited in a collective for others when hvdrun stopped the job.
+struct CollectiveWait {
+  std::string collective;  // "allreduce grad.3"
+  double seconds = 0;      // the longest wait
+  std::vector<int> waiting;
+  std::vector<int> missing;  // those that they waited for
+  std::string text;          // all of it for people: "ranks 0-2 had waited 14 s in …"
+};
+
 // The GPUs of a host, of one that has told.
 struct HostGpus {
   std::string host;
@@ -63,6 +72,9 @@ struct Report {
   double wall_seconds = 0;     // of all tries
   std::vector<RankReport> ranks;
   std::vector<HostGpus> gpus;
+  std::vector<CollectiveWait> waits;
+  // No rank has had anything to do with another one: no libhvd, no PMIx, no TCP connection.
+  bool ranks_were_strangers = false;
   std::vector<std::string> notes;      // "stderr of rank 2 could not be written: …"
   std::vector<std::string> leftovers;  // what could not be ended: "pid 123 (python) on n1"
 

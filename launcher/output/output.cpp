@@ -1,5 +1,6 @@
 #include "output/output.hpp"
 
+#include "base/quote.hpp"
 #include "output/color.hpp"
 #include "output/console.hpp"
 #include "output/last_lines.hpp"
@@ -49,7 +50,7 @@ class Output::Impl {
 
   void write(int rank, Stream stream, std::string_view bytes, Time time);
   void close(int rank, Stream stream);
-  void note(std::string_view line);
+  void note(std::string_view text);
   void status(std::string_view text);
   bool congested() const { return congested_; }
   bool idle() const;
@@ -157,13 +158,22 @@ void Output::Impl::close(int rank, Stream stream) {
   after_lines();
 }
 
-void Output::Impl::note(std::string_view line) {
-  console_->note(line);
+// What ranks and other hosts say may stand in it: whatever is in there, its lines are seen to be
+// ours, or quoted by us, and the terminal obeys none of it.
+void Output::Impl::note(std::string_view text) {
+  const std::string clean = printable(text);
+  for (std::string_view rest = clean; !rest.empty();) {
+    const auto end = std::min(rest.find('\n'), rest.size());
+    const auto line = rest.substr(0, end);
+    const bool is_first = rest.data() == clean.data();
+    console_->note(is_first ? std::string(line) : "hvdrun:   | " + std::string(line));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
   after_lines();
 }
 
 void Output::Impl::status(std::string_view text) {
-  console_->status(text);
+  console_->status(escape(text));
   after_lines();
 }
 
@@ -303,8 +313,8 @@ void Output::write(int rank, Stream stream, std::string_view bytes, Time time) {
 void Output::close(int rank, Stream stream) {
   impl_->close(rank, stream);
 }
-void Output::note(std::string_view line) {
-  impl_->note(line);
+void Output::note(std::string_view text) {
+  impl_->note(text);
 }
 void Output::status(std::string_view text) {
   impl_->status(text);

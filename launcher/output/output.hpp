@@ -71,8 +71,9 @@ class Output {
   void close(int rank, Stream stream);
 
   // A line of hvdrun's own ("hvdrun: …"), without newline; to stderr, never inside another line.
-  // Passed as it is, without label: several lines in one text stay together.
-  void note(std::string_view line);
+  // What it has of others may be anything: control characters are shown and not sent, and each
+  // further line is marked as a quotation ("hvdrun:   | …").
+  void note(std::string_view text);
 
   // How far hvdrun is, on a terminal alone: a line that whatever comes next overwrites. An empty
   // text erases it.

@@ -125,6 +125,9 @@ void add_notes(const JobSpec& spec, const Host& host, std::size_t ranks, HostNot
     for (const auto& note : host.inventory->notes) notes.add(host.name, "", ": " + note);
   add_slurm_notes(spec, host, ranks, notes);
   add_sharing_notes(spec, host, ranks, notes);
+  if (host.inventory && host.inventory->gpus.empty() && spec.gpu_bind == GpuBind::single)
+    notes.add_plural(host.name, " has no GPU to bind a rank to (--gpu-bind single)",
+                     " have no GPU to bind a rank to (--gpu-bind single)");
   if (host.inventory && gpus_count(spec, host) && has_mig(*host.inventory))
     notes.add(host.name, "",
               ": CUDA shows a process one MIG device, so each rank sees only its own");

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 import json
+import os
+import re
 
 import pytest
 
-from harness import Done, HVDRUN, Sandbox
+from harness import Done, HVDRUN, Sandbox, program
 
 
 def refused(sandbox: Sandbox, *arguments: object, code: int = 2, **more: object) -> Done:
@@ -128,10 +131,21 @@ def test_without_any_argument_the_usage_is_shown(sandbox: Sandbox) -> None:
     assert "usage" in done.err_text.lower() or "--help" in done.err_text
 
 
-def test_too_little_room_for_the_job_is_said(sandbox: Sandbox) -> None:
-    done = sandbox.run("-np", 2, "touch", sandbox.files / "started", env={"TMPDIR": "/nonexistent"})
-    assert done.code in (0, 125), done
-    assert done.code == 0 or "/nonexistent" in done.err_text
+def test_a_tmpdir_that_is_not_there_is_told_and_does_without(sandbox: Sandbox) -> None:
+    """As a prolog leaves it that makes one on the first host only."""
+    done = sandbox.run("-np", 2, program("pmix_client"), env={"TMPDIR": "/nonexistent"}).expect(0)
+    assert sorted(done.out_lines) == [f"[{rank}] rank {rank} of 2: sum 1" for rank in range(2)], done
+    assert re.search(r"^hvdrun: \S+: cannot make the job's folder /nonexistent/hvd-\w+-0: No such file or directory "
+                     r"\(TMPDIR\); using /tmp$", done.err_text, re.MULTILINE), done
+    assert not glob.glob(f"/tmp/{re.search('hvd-[0-9a-f]+', done.err_text)[0]}*"), "left behind"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a read-only /dev/shm")
+def test_a_dev_shm_that_is_read_only_is_told_with_a_way_out(sandbox: Sandbox) -> None:
+    sandbox.mounts.append("mount -o remount,bind,ro /dev/shm")
+    done = sandbox.run("-np", 2, "touch", sandbox.files / "started").expect(125)
+    assert "/dev/shm/hvd-" in done.err_text and "Read-only file system" in done.err_text and "tmpfs" in done.err_text, done
+    assert not (sandbox.files / "started").exists()
 
 
 def test_the_limit_of_open_files_is_looked_at_before_ranks_start(sandbox: Sandbox) -> None:

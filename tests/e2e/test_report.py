@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harness import BUILD, Running, Sandbox, program, read_bytes, wait_until
+from harness import BUILD, PYTHON, Running, Sandbox, program, read_bytes, wait_until
 
 
 def crashed(sandbox: Sandbox, *options: object, ranks: int = 4) -> object:
@@ -53,9 +53,6 @@ def test_a_good_run_ends_with_one_line(sandbox: Sandbox) -> None:
 
 def test_a_good_run_with_libhvd_tells_of_its_host(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, BUILD / "bin/examples/digits", "--epochs", 12).expect(0)
-    *_, last = done.err_text.splitlines()
-    assert re.fullmatch(r"hvdrun:   \S+: [0-9.]+ cores busy, \d+ % of the time in collectives, "
-                        r"\d+ % waiting for the slowest rank", last), done
     host, = done.report["hosts"]
     assert host["ranks"] == [0, 1] and host["cpu_cores"] > 0 and host["gpus"] == []
     assert host["collective_seconds"] >= host["waiting_seconds"]
@@ -97,7 +94,7 @@ def test_the_use_of_gpus_is_in_the_report(sandbox: Sandbox) -> None:
     """NVML is looked at after a second, so the rank runs until its report would have something."""
     environment = {"LD_LIBRARY_PATH": str(BUILD / "lib/doubles"), "HVD_FAKE_NVML": GPU}
     done = sandbox.run("-np", 1, "sleep", "1.6", env=environment).expect(0)
-    assert re.search(r"hvdrun:   \S+: 1 GPU 75 % busy, peak memory of one 31\.0 GB", done.err_text), done
+    assert re.search(r"hvdrun:   on \S+: 1 GPU 75 % busy, peak memory of one 31\.0 GB", done.err_text), done
     gpu, = done.report["hosts"][0]["gpus"]
     assert gpu == {"uuid": GPU.split(",")[0], "busy_percent": 75, "peak_memory_bytes": 31_000_000_000}
 
@@ -145,6 +142,84 @@ def test_the_status_page_is_read_after_its_rank_was_killed(sandbox: Sandbox) -> 
     blamed = done.report["ranks"][0]
     assert blamed["last_error"] == "the loss is not a number"
     assert blamed["in_collective"] == "allreduce layer7.weight"
+
+
+def test_what_a_rank_says_of_itself_does_nothing_to_the_terminal(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--grace", "0.3", program("status_writer"), "--hostile").expect(3)
+    ours = [line for line in done.err.split(b"\n") if line.startswith(b"hvdrun:")]
+    assert not [line for line in ours if re.search(rb"[\0-\x08\x0b-\x1f\x7f]|\xc2\x9b", line)], ours
+    assert any(b"it was in red \\x1b[31m bell \\x07 line" in line for line in ours), "it can be read"
+    assert not any(line.startswith(b"hvdrun: 2 ranks") for line in ours), "a rank's line looks like one of hvdrun's"
+    for rank in done.report["ranks"]:
+        counters = rank["counters"]
+        assert counters["waiting_seconds"] <= counters["collective_seconds"] <= rank["seconds"] + 1e-9, rank
+        assert all(epoch["seconds"] <= rank["seconds"] for epoch in counters["epochs"]), rank
+
+
+def test_ctrl_c_in_a_hang_tells_who_waited_for_whom(sandbox: Sandbox) -> None:
+    job = sandbox.start("-np", 2, "--stall-check-warning-time-seconds", "1.1", program("latecomer"), "--late", 1,
+                        "--until", sandbox.files / "never", "--name", "grad")
+    job.wait_for(b'allreduce "grad" has waited', "err")
+    job.signal(signal.SIGINT)
+    done = job.wait().expect(130)
+    late = done.report["ranks"][1]["pid"]
+    assert re.search(rf'^hvdrun: rank 0 had waited \d\.\d s in allreduce "grad" for rank 1 on \S+ \(pid {late}\)$',
+                     done.err_text, re.MULTILINE), done
+    share = re.search(r"^hvdrun:   on \S+: .*, (\d+) % waiting for the slowest rank$", done.err_text, re.MULTILINE)
+    assert share and int(share[1]) > 10, done
+    assert re.search(r"rank 1 on \S+ is slow: others have waited", done.err_text), done
+    wait, = done.report["waits"]
+    assert (wait["collective"], wait["waiting"], wait["missing"]) == ("allreduce grad", [0], [1]) and wait["seconds"] > 1
+    counters = done.report["ranks"][0]["counters"]
+    assert counters["collective_seconds"] > 1 and counters["waiting_seconds"] > 1
+    assert done.report["ranks"][1]["counters"]["waiting_seconds"] == 0
+    assert done.report["stragglers"]["ranks"] == [1]
+
+
+@pytest.mark.parametrize("running", [1, 2])
+def test_ranks_that_run_on_after_others_are_told_in_good_english(sandbox: Sandbox, running: int) -> None:
+    ready = sandbox.files / "go"
+    job = sandbox.start("-np", 3, "sh", "-c", f"[ $HVD_RANK -ge {running} ] || until [ -e {ready} ]; do sleep 0.1; done")
+    job.wait_for(b"still run", "err")
+    ready.touch()
+    words = "rank 0 still runs; the others have ended well" if running == 1 else \
+        "ranks 0-1 still run; the others have ended well"
+    assert f"hvdrun: {words}\n" in job.wait().expect(0).err_text
+
+
+CONNECTED = """\
+import os, socket, sys, time
+place = sys.argv[1]
+if os.environ["HVD_RANK"] == "0":
+    server = socket.create_server(("127.0.0.1", 0))
+    print(server.getsockname()[1], file=open(place + ".new", "w"), flush=True)
+    os.rename(place + ".new", place)
+    peer, _ = server.accept()
+else:
+    while not os.path.exists(place):
+        time.sleep(0.01)
+    peer = socket.create_connection(("127.0.0.1", int(open(place).read())))
+time.sleep(5.2)
+"""
+
+
+def test_ranks_that_have_nothing_to_do_with_each_other_are_told(sandbox: Sandbox) -> None:
+    """A training that was not made for several ranks does all of its work in each of them."""
+    strangers = sandbox.start("-np", 2, "sleep", "5.2")
+    connected = sandbox.start("-np", 2, PYTHON, "-c", CONNECTED, sandbox.files / "port")
+    alone = sandbox.start("-np", 1, "sleep", "5.2")
+    assert re.search(r"^hvdrun:   no rank joined the others .*: these were 2 separate runs of the program$",
+                     strangers.wait().expect(0).err_text, re.MULTILINE), strangers.err
+    for job in (connected, alone):
+        assert "separate runs" not in job.wait().expect(0).err_text
+
+
+def test_a_rank_that_had_to_be_killed_is_told(sandbox: Sandbox) -> None:
+    script = 'trap "" TERM; touch "$0.$HVD_RANK"; while :; do sleep 0.1; done'
+    job = sandbox.start("-np", 2, "--grace", "0.2", "sh", "-c", script, sandbox.files / "ready")
+    wait_until(lambda: len(list(sandbox.files.glob("ready.*"))) == 2, "both ranks")
+    job.signal(signal.SIGTERM)
+    assert "hvdrun: ranks 0-1: killed by hvdrun (SIGKILL)\n" in job.wait().expect(143).err_text
 
 
 def test_a_core_dump_is_mentioned(sandbox: Sandbox) -> None:

@@ -1,5 +1,7 @@
-/* status_writer: attaches to the rank's status page as libhvd does, leaves a step, an error and a
- * collective in it, then kills itself: what the agent must still be able to read. */
+/* status_writer [--hostile]: attaches to the rank's status page as libhvd does, leaves a step, an
+ * error and a collective in it, then kills itself: what the agent must still be able to read. With
+ * --hostile these are what no program of good will would write, some goes to stderr too, and it
+ * ends with exit code 3. */
 #include "hvd_contract/environment.h"
 #include "hvd_contract/status_page.h"
 #include "options.h"
@@ -25,9 +27,31 @@ static hvd_status_page* attach(void) {
   return page == MAP_FAILED ? NULL : page;
 }
 
-int main(void) {
+static const char kHostile[] = "red \x1b[31m bell \a line\nhvdrun: 2 ranks ended well \xc2\x9b";
+
+static int be_hostile(hvd_status_page* page) {
+  page->pid = (uint32_t)getpid();
+  page->attached = 1;
+  page->step = page->samples = page->epochs_over = UINT64_MAX;
+  page->collective_ns = page->waiting_ns = UINT64_MAX;
+  for (int i = 0; i < (int)HVD_STATUS_EPOCHS; i++) page->epochs[i].duration_ns = UINT64_MAX;
+  page->collective_active = 1;
+  page->collective_start_ns = 1;
+  memcpy(page->collective_name, kHostile, sizeof kHostile);
+  memcpy(page->metrics[0].name, "\x1b[31m", 6);
+  memcpy(page->error_text, kHostile, sizeof kHostile);
+  page->error_length = UINT32_MAX;
+  fprintf(stderr, "%s\n", kHostile);
+  if (own_rank() != 0)
+    for (;;) pause();
+  return 3;
+}
+
+int main(int count, char** words) {
+  (void)count;
   hvd_status_page* page = attach();
   if (!page || page->magic != HVD_STATUS_MAGIC || page->version != HVD_STATUS_VERSION) return 99;
+  if (flag(words, "--hostile")) return be_hostile(page);
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   page->pid = (uint32_t)getpid();

@@ -20,7 +20,7 @@ namespace hvdrun {
 namespace {
 
 TEST(JobFolders, ArePrivateAndGoWithAllTheyHold) {
-  const auto folders = JobFolders::of("test-" + random_hex(8), 3);
+  auto folders = JobFolders::of("test-" + random_hex(8), 3);
   ASSERT_TRUE(folders.create(true));
   struct stat status {};
   ASSERT_EQ(::stat(folders.shared.c_str(), &status), 0);

@@ -249,7 +249,7 @@ TEST(ReportText, HasALineForOneHostWithLibhvd) {
   const auto lines = report_lines(report);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[1],
-            "  n1: 0.1 cores busy, 15 % of the time in collectives, 8 % waiting for the slowest "
+            "  on n1: 0.1 cores busy, 15 % of the time in collectives, 8 % waiting for the slowest "
             "rank, 1 GPU, peak memory of one 2.0 GB");
 }
 

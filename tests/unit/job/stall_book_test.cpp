@@ -111,7 +111,7 @@ TEST(StallBook, SaysWhatTheMissingAreDoing) {
   MadeJob job(3);
   job.put(0, "allreduce g", 0.34);
   job.put(1, "broadcast w", 0.3);
-  job.reports[2].exited = true;
+  job.rank(2).state = "ended";
   StallBook book;
   EXPECT_THAT(book.take(began(0, "allreduce g"), kNow), IsEmpty());
   EXPECT_THAT(
@@ -176,6 +176,39 @@ TEST(StallBook, ManyStallsAreFewLines) {
   const auto lines = book.explain(job.states, job.reports, kNow);
   ASSERT_EQ(lines.size(), 5u);
   EXPECT_EQ(lines.back(), "and 4 other collectives wait, too");
+}
+
+TEST(FindWaits, TellsWhoHadWaitedForWhom) {
+  MadeJob job(4);
+  job.put(0, "allreduce grad", 14.2);
+  job.put(2, "allreduce grad", 12);
+  job.put(3, "broadcast w", 30);
+  const auto waits = find_waits(job.states, job.reports);
+  ASSERT_EQ(waits.size(), 2u);
+  EXPECT_EQ(waits[0].collective, "broadcast w");
+  EXPECT_EQ(waits[0].text,
+            "rank 3 had waited 30 s in broadcast \"w\" for rank 0 on n1 (pid 100, in allreduce "
+            "\"grad\"), rank 1 on n1 (pid 101), rank 2 on n2 (pid 102, in allreduce \"grad\")");
+  EXPECT_EQ(waits[1].seconds, 14.2);
+  EXPECT_THAT(waits[1].waiting, ElementsAre(0, 2));
+  EXPECT_THAT(waits[1].missing, ElementsAre(1, 3));
+}
+
+TEST(FindWaits, LeavesOutWhatHasOnlyBegunAndWhatIsOnlySlow) {
+  MadeJob job(3);
+  EXPECT_THAT(find_waits(job.states, job.reports), IsEmpty());
+  job.put(0, "allreduce a", 0.9);
+  EXPECT_THAT(find_waits(job.states, job.reports), IsEmpty());
+  for (int rank = 0; rank < 3; ++rank) job.put(rank, "allreduce b", 20);
+  EXPECT_THAT(find_waits(job.states, job.reports), IsEmpty());
+}
+
+TEST(FindWaits, KnowsWhatWaitsInTheBackground) {
+  MadeJob job(3);
+  job.put_background(0, "allreduce grad", 5, "2");
+  const auto waits = find_waits(job.states, job.reports);
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_THAT(waits[0].missing, ElementsAre(2));
 }
 
 }  // namespace

@@ -231,8 +231,8 @@ TEST_F(SrunAgent, DoesNotServeAnotherLauncher) {
 
 TEST(Sweep, RemovesAnAgentsFolders) {
   const std::string job = random_hex(16);
-  const auto folders = JobFolders::of(job, 3);
-  const auto others = JobFolders::of(job, 4);
+  auto folders = JobFolders::of(job, 3);
+  auto others = JobFolders::of(job, 4);
   ASSERT_TRUE(folders.create(true));
   ASSERT_TRUE(others.create(true));
   EXPECT_EQ(run_sweep({job, "2", "3"}), kExitOk);

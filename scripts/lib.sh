@@ -4,6 +4,10 @@
 # Debian's own tools, whatever else stands first on the caller's PATH.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export DEBIAN_FRONTEND=noninteractive
+# Files are UTF-8, and what tools say is looked at in English.
+export LC_ALL=C.UTF-8
+unset LANGUAGE
+[ -w "${TMPDIR:-/tmp}" ] || unset TMPDIR
 # Clones in different folders share the user's ccache.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$top} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-1}
 
@@ -13,6 +17,11 @@ die() {
   printf '%s\n' "$(basename "$0"): $*" >&2
   exit 1
 }
+
+# Where it has no place for its files, ccache compiles nothing.
+if [ -z "${CCACHE_DIR:-}" ] && [ -n "${HOME:-}" ] && ! mkdir -p "${XDG_CACHE_HOME:-$HOME/.cache}/ccache" 2>/dev/null; then
+  export CCACHE_DIR=$top/.cache/ccache
+fi
 
 # CMake puts paths into linker options (-Wl,-rpath,PATH) and lists (A;B) as they are, ccache expands variables in them.
 case $top in

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -23,6 +24,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("HVD_BUILD", TOP / "build")).resolve()
 HVDRUN = BUILD / "bin/hvdrun"
+HVDRUN_WORD = shlex.quote(str(HVDRUN))  # in a line for a shell
 PYTHON = "/usr/bin/python3"
 SOAK = os.environ.get("HVD_SOAK") == "1"
 HOSTNAME = socket.gethostname()

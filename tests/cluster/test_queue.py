@@ -13,7 +13,7 @@ import pexpect
 import pytest
 
 from cluster import Cluster, wait_until
-from harness import BUILD, SOAK
+from harness import BUILD, HVDRUN_WORD, SOAK
 
 HVDRUN = BUILD / "bin/hvdrun"
 LIMIT_S = 60.0
@@ -311,7 +311,7 @@ def test_ctrl_c_on_a_terminal(queue: Queue) -> None:
 
 def test_a_reader_who_goes_away_ends_follow_and_not_the_job(queue: Queue) -> None:
     job = queue.submit(f"yes | head -1000; {gate('go')}; yes")
-    follow = queue.cluster.start("sh", "-c", f"{HVDRUN} follow {job} | head -1", stdout=subprocess.PIPE, text=True)
+    follow = queue.cluster.start("sh", "-c", f"{HVDRUN_WORD} follow {job} | head -1", stdout=subprocess.PIPE, text=True)
     assert follow.stdout.readline() == "y\n"
     queue.path("go").touch()
     assert follow.wait(LIMIT_S) == 0

@@ -13,7 +13,7 @@ import pexpect
 import pytest
 
 from cluster import Cluster, wait_until
-from harness import BUILD, SOAK
+from harness import BUILD, HVDRUN_WORD, SOAK
 
 HVDRUN = BUILD / "bin/hvdrun"
 LIMIT_S = 60
@@ -69,11 +69,11 @@ def test_a_shell_in_which_hvdrun_uses_all_of_it(cluster: Cluster, shared: Path) 
         child.expect("in this shell, hvdrun PROGRAM uses all of it; exit gives it back")
         child.sendline("PS1='ready> '; tty -s && echo is'-'a-terminal")
         child.expect("is-a-terminal")
-        child.sendline(f"{HVDRUN} --label none sh -c 'echo rank=$HVD_RANK $(hostname)'; echo code=$?")
+        child.sendline(f"{HVDRUN_WORD} --label none sh -c 'echo rank=$HVD_RANK $(hostname)'; echo code=$?")
         child.expect("code=0")
         assert sorted(re.findall(r"rank=(\d) (n\d)\r", child.before)) == [(str(rank), f"n{rank // 4 + 1}") for rank in range(8)], child.before
         # Ctrl-C ends what runs, not the shell.
-        child.sendline(f"{HVDRUN} sh -c 'printf %sted star; sleep 7777'; echo code=$?")
+        child.sendline(f"{HVDRUN_WORD} sh -c 'printf %sted star; sleep 7777'; echo code=$?")
         child.expect("started")
         child.sendintr()
         child.expect("code=130")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster import wait_until
-from harness import BUILD, SOAK
+from harness import BUILD, HVDRUN_WORD, SOAK
 from test_ssh import HVDRUN, Jobs, finish, jobs  # noqa: F401, the fixture
 
 WHERE = 'echo $HVD_RANK $(hostname) $HVD_LOCAL_RANK $HVD_NODE_RANK $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $SLURM_NTASKS'
@@ -62,7 +62,7 @@ def test_gpus_that_are_asked_for_in_all_from_a_login_host(jobs: Jobs, asked: tup
 @TOTALS
 def test_gpus_that_are_asked_for_in_all_in_a_batch_script(jobs: Jobs, shared: Path, asked: tuple[str, ...],  # noqa: F811
                                                           by_host: tuple[int, ...]) -> None:
-    script = f"#!/bin/sh\nexec {HVDRUN} {' '.join(map(shlex.quote, SHOW_GPUS))} > {shared}/ranks\n"
+    script = f"#!/bin/sh\nexec {HVDRUN_WORD} {' '.join(map(shlex.quote, SHOW_GPUS))} > {shared}/ranks\n"
     done = jobs.cluster.run("sbatch", "--wait", *asked, "--output", shared / "out", input=script)
     said = jobs.cluster.output("cat", shared / "out")
     assert done.returncode == 0, done.stderr + said
@@ -77,7 +77,7 @@ def test_some_of_the_hosts_have_more_gpus_than_is_usual_in_the_job(jobs: Jobs) -
 
 def test_an_srun_that_slurm_keeps_waiting_ends_with_the_start_timeout(jobs: Jobs) -> None:  # noqa: F811
     """SLURM creates no step in a job that is suspended, and srun waits."""
-    with jobs.cluster.start("salloc", "-Q", "-N2", "sh", "-c", f"echo $SLURM_JOB_ID; read go; exec {HVDRUN} --start-timeout 2 true",
+    with jobs.cluster.start("salloc", "-Q", "-N2", "sh", "-c", f"echo $SLURM_JOB_ID; read go; exec {HVDRUN_WORD} --start-timeout 2 true",
                             text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
         number = job.stdout.readline().strip()
         jobs.cluster.output("scontrol", "suspend", number, on="login", user="root")
@@ -88,7 +88,7 @@ def test_an_srun_that_slurm_keeps_waiting_ends_with_the_start_timeout(jobs: Jobs
 
 def test_a_batch_script(jobs: Jobs, shared: Path) -> None:  # noqa: F811
     """The agent of the host that it runs on is no step's."""
-    script = f"#!/bin/sh\nexec {HVDRUN} --label none sh -c '{WHERE}'\n"
+    script = f"#!/bin/sh\nexec {HVDRUN_WORD} --label none sh -c '{WHERE}'\n"
     done = jobs.cluster.run("sbatch", "--wait", "-N4", "--ntasks-per-node=1", "--output", shared / "out", input=script)
     out = jobs.cluster.output("cat", shared / "out")
     assert done.returncode == 0, done.stderr + out
@@ -134,7 +134,7 @@ def test_a_host_loses_power(jobs: Jobs) -> None:  # noqa: F811
 
 
 def test_scancel_reaches_the_ranks_before_they_are_killed(jobs: Jobs, shared: Path) -> None:  # noqa: F811
-    script = f"#!/bin/sh\nexec {HVDRUN} --grace 10 sh -c 'trap \"echo term > {shared}/term.$HVD_RANK; exit 0\" TERM; " \
+    script = f"#!/bin/sh\nexec {HVDRUN_WORD} --grace 10 sh -c 'trap \"echo term > {shared}/term.$HVD_RANK; exit 0\" TERM; " \
              f"touch {shared}/up.$HVD_RANK; while :; do sleep 0.1; done'\n"
     number = jobs.cluster.output("sbatch", "--parsable", "-N4", "--ntasks-per-node=1", "--output", shared / "out", input=script).strip()
     wait_until(lambda: jobs.cluster.output("ls", shared).count("up.") == 4, "all ranks run")
@@ -149,7 +149,7 @@ def start_signalled(jobs: Jobs, shared: Path, *options: str) -> str:  # noqa: F8
     jobs.cluster.output("tee", rank, input=f"trap 'touch {shared}/got.$HVD_RANK' USR1; trap 'exit 0' USR2; "
                                            f"touch {shared}/up.$HVD_RANK; while :; do sleep 0.1; done")
     number = jobs.cluster.output("sbatch", "--parsable", "-N4", "--ntasks-per-node=1", *options, "--output",
-                                 shared / "out", input=f"#!/bin/sh\nexec {HVDRUN} sh {rank}\n").strip()
+                                 shared / "out", input=f"#!/bin/sh\nexec {HVDRUN_WORD} sh {rank}\n").strip()
     wait_until(lambda: jobs.cluster.output("ls", shared).count("up.") == 4, "all ranks run")
     return number
 
@@ -175,6 +175,6 @@ if SOAK:  # SLURM looks at its jobs' times once in half a minute
 def test_launches_in_a_row_leave_nothing(jobs: Jobs) -> None:  # noqa: F811
     times = 500 if SOAK else 30
     done = jobs.cluster.run("salloc", "-Q", "-N4", "-n4", "sh", "-c",
-                            f"for i in $(seq {times}); do {HVDRUN} -np 8 true || exit 1; done", timeout=600)
+                            f"for i in $(seq {times}); do {HVDRUN_WORD} -np 8 true || exit 1; done", timeout=600)
     assert done.returncode == 0, done.stderr
     assert not jobs.left()

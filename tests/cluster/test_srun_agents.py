@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster import PYTHON, Cluster, wait_until
-from harness import HVDRUN, program
+from harness import HVDRUN, HVDRUN_WORD, program
 
 HOSTS = ["n1", "n2", "n3", "n4"]
 # A rank that takes its time when it is asked to stop.
@@ -160,7 +161,7 @@ def test_hosts_with_unlike_gpus_each_show_all_of_theirs(cluster: Cluster, starte
 def test_a_crowd_at_the_door_changes_nothing(cluster: Cluster, started: list[Agents], shared: Path) -> None:
     gate = shared / "go"
     slow = shared / "slow-agent"
-    script = f'#!/bin/sh\nwhile ! [ -e {gate} ]; do sleep 0.02; done\nexec {HVDRUN} "$@"\n'
+    script = f'#!/bin/sh\nwhile ! [ -e {gate} ]; do sleep 0.02; done\nexec {HVDRUN_WORD} "$@"\n'
     cluster.output("sh", "-c", f"cat > {slow}; chmod +x {slow}", input=script)
     agents = Agents(cluster, *HOSTS, agent=slow)
     started.append(agents)
@@ -192,7 +193,7 @@ def test_a_killed_launcher_leaves_nothing(cluster: Cluster, started: list[Agents
 def test_a_launcher_killed_before_agents_have_come_leaves_nothing(
         cluster: Cluster, started: list[Agents], shared: Path) -> None:
     waiting = shared / "waiting-agent"
-    script = f'#!/bin/sh\ntouch {shared}/$SLURMD_NODENAME\ncat > /dev/null\nexec {HVDRUN} "$@"\n'
+    script = f'#!/bin/sh\ntouch {shared}/$SLURMD_NODENAME\ncat > /dev/null\nexec {HVDRUN_WORD} "$@"\n'
     cluster.output("sh", "-c", f"cat > {waiting}; chmod +x {waiting}", input=script)
     agents = Agents(cluster, *HOSTS, agent=waiting)
     started.append(agents)
@@ -246,7 +247,7 @@ def test_a_killed_srun_ends_the_job(cluster: Cluster, started: list[Agents]) -> 
 def test_scancel_leaves_ranks_their_grace(cluster: Cluster, shared: Path) -> None:
     """SLURM sends TERM to all of the job; what ends the ranks is the launcher, with its patience."""
     script = (f"#!/bin/sh\nmkfifo {shared}/input\n"
-              f"exec {program('srun_agents')} {HVDRUN} --rank \"{SLOW_RANK}\" {' '.join(HOSTS)} 0<>{shared}/input\n")
+              f"exec {shlex.quote(program('srun_agents'))} {HVDRUN_WORD} --rank \"{SLOW_RANK}\" {' '.join(HOSTS)} 0<>{shared}/input\n")
     cluster.output("sh", "-c", f"cat > {shared}/job.sh", input=script)
     said = cluster.output("sbatch", "-N4", "-o", shared / "output", shared / "job.sh").split()
     output = cluster.root_of("login") / str(shared / "output").lstrip("/")

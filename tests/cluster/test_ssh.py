@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cluster import Cluster, wait_until
-from harness import BUILD, SOAK
+from harness import BUILD, HVDRUN_WORD, SOAK
 
 HVDRUN = BUILD / "bin/hvdrun"
 HOSTS = ("login", "n1", "n2", "n3", "n4")
@@ -108,7 +108,7 @@ def test_limits_are_the_launchers_where_allowed(jobs: Jobs) -> None:
     """The user may lower all, and raise none over what the host allows."""
     show = "echo $HVD_RANK $(ulimit -Sn) $(ulimit -Hn) $(ulimit -Ss) $(ulimit -Sc)"
     done = jobs.cluster.run("sh", "-c", f"ulimit -Sn 300; ulimit -Hn 400; ulimit -Ss 4096; ulimit -Sc 0; "
-                                        f"{HVDRUN} --label none -H login:1,n1:1 sh -c '{show}'")
+                                        f"{HVDRUN_WORD} --label none -H login:1,n1:1 sh -c '{show}'")
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["0 300 400 4096 0", "1 300 400 4096 0"]
 
@@ -117,14 +117,14 @@ def test_limits_are_the_launchers_where_allowed(jobs: Jobs) -> None:
 def test_the_limit_of_open_files_is_raised_for_the_hosts(jobs: Jobs, client: str) -> None:
     """Only hvdrun's own: ranks have the user's, after a restart too."""
     fail_once = "echo $HVD_RANK $(ulimit -Sn); [ $HVD_RESTART_COUNT = 1 ]"
-    done = jobs.cluster.run("sh", "-c", f"ulimit -Sn 20; {HVDRUN} --ssh-client {client} --label none --max-restarts 1 "
+    done = jobs.cluster.run("sh", "-c", f"ulimit -Sn 20; {HVDRUN_WORD} --ssh-client {client} --label none --max-restarts 1 "
                                         f"-H login:1,n[1-4]:1 sh -c '{fail_once}'")
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.splitlines()) == {f"{rank} 20" for rank in range(5)}, done.stdout
 
 
 def test_too_few_open_files_for_the_hosts_is_said_before_the_start(jobs: Jobs) -> None:
-    done = jobs.cluster.run("sh", "-c", f"ulimit -n 24; {HVDRUN} -H n[1-4]:1 true")
+    done = jobs.cluster.run("sh", "-c", f"ulimit -n 24; {HVDRUN_WORD} -H n[1-4]:1 true")
     assert done.returncode == 2, done.stderr
     assert re.search(r"4 agents of other hosts on login take \d+ open files, and the limit is 24: raise ulimit -n", done.stderr), done.stderr
 

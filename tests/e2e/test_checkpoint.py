@@ -6,15 +6,17 @@ import contextlib
 import os
 import random
 import re
+import shlex
 import signal
 import time
 from pathlib import Path
 
 import pytest
 
-from harness import HVDRUN, SANITIZED, SOAK, Done, Running, Sandbox, program, wait_until
+from harness import HVDRUN_WORD, SANITIZED, SOAK, Done, Running, Sandbox, program, wait_until
 
 SAVER = program("checkpoint_saver")
+SAVER_WORD = shlex.quote(SAVER)
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
 
@@ -110,8 +112,8 @@ def test_a_full_disk_is_an_error_on_all_ranks_and_the_old_files_stay(sandbox: Sa
     sandbox.mounts.append(f"mount -t tmpfs -o size=1m tmpfs {folder}")
     pace = sandbox.files / "pace"
     pace.write_text("\n" * 12)
-    script = (f"{HVDRUN} -np 2 {SAVER} {folder} --steps 12 --keep -1 --pace {pace} && "
-              f"{HVDRUN} -np 3 {SAVER} {folder} --read --steps 0; ls -A {folder}")
+    script = (f"{HVDRUN_WORD} -np 2 {SAVER_WORD} {folder} --steps 12 --keep -1 --pace {pace} && "
+              f"{HVDRUN_WORD} -np 3 {SAVER_WORD} {folder} --read --steps 0; ls -A {folder}")
     done = sandbox.run("-c", script, tool="/bin/sh").expect(0)
     good = saved(done.out)
     assert good and good[-1] < 12
@@ -144,7 +146,7 @@ def test_a_mount_that_vanishes_and_comes_back(sandbox: Sandbox, options: list[st
     wait_for = "until grep -q '{0}' {1}; do sleep 0.01; kill -0 $job || exit 99; done"
     script = "; ".join([
         f"mount --bind {real} {seen}",
-        f"{HVDRUN} -np 2 {SAVER} {seen} --steps 3 --pace {pace} {' '.join(options)} > {out} & job=$!",
+        f"{HVDRUN_WORD} -np 2 {SAVER_WORD} {seen} --steps 3 --pace {pace} {' '.join(options)} > {out} & job=$!",
         wait_for.format("saved 1", out), f"umount -l {seen}", f"echo 2 >> {pace}",
         wait_for.format(".1. failed 2", out), wait_for.format(".0. failed 2", out),
         f"mount --bind {real} {seen}", f"echo 3 >> {pace}", "wait $job"])

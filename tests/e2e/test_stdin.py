@@ -74,11 +74,11 @@ def test_a_rank_number_that_is_not_there_is_an_error(sandbox: Sandbox) -> None:
 def test_stdin_of_a_terminal_in_the_background_is_not_read(sandbox: Sandbox) -> None:
     """Reading there would stop the job with SIGTTIN."""
     import pexpect
-    from harness import HVDRUN
+    from harness import HVDRUN_WORD
 
     words = sandbox.command(["bash", "--norc", "-i"])
     shell = pexpect.spawn(words[0], words[1:], env={**sandbox.environment(), "PS1": "$ "}, cwd=str(sandbox.files), timeout=30)
-    shell.sendline(f"'{HVDRUN}' -np 2 sh -c 'touch started.$HVD_RANK; until [ -e go ]; do sleep 0.01; done' & echo in background")
+    shell.sendline(f"{HVDRUN_WORD} -np 2 sh -c 'touch started.$HVD_RANK; until [ -e go ]; do sleep 0.01; done' & echo in background")
     wait_until(lambda: len(list(sandbox.files.glob("started.*"))) == 2, "both ranks")
     (sandbox.files / "go").touch()
     shell.sendline("wait %1; echo code=$?")

@@ -60,18 +60,21 @@ void append(std::vector<std::string> more, std::vector<std::string>& lines) {
   std::move(more.begin(), more.end(), std::back_inserter(lines));
 }
 
+// What it said of the cause comes last: a traceback through a framework may fill the screen.
 void add_culprit(const Report& report, std::vector<std::string>& lines) {
   const auto& rank = culprit_of(report);
   lines.push_back(describe_culprit(rank));
   if (!rank.in_collective.empty())
     lines.push_back(fmt::format("  it was in {}", rank.in_collective));
   const auto& failure = rank.failure.text;
+  if (!failure.empty()) {
+    append(failure_lines(rank), lines);
+  } else if (!rank.last_stderr.empty()) {
+    lines.push_back("  its last lines on stderr:");
+    for (const auto& line : rank.last_stderr) lines.push_back("  | " + line);
+  }
   if (!rank.last_error.empty() && failure.find(rank.last_error) == std::string::npos)
     lines.push_back(fmt::format("  it said: {}", rank.last_error));
-  if (!failure.empty()) return append(failure_lines(rank), lines);
-  if (rank.last_stderr.empty()) return;
-  lines.push_back("  its last lines on stderr:");
-  for (const auto& line : rank.last_stderr) lines.push_back("  | " + line);
 }
 
 // "ranks 0-1,3 stopped by hvdrun", and the others that failed too, folded by what they told or how

@@ -52,6 +52,17 @@ TEST(ReportText, NamesTheCulpritWithItsLastWordsAndFoldsTheOthers) {
                 "job stopped after 2.60 s; exit code 3"}));
 }
 
+TEST(ReportText, HasTheCauseBelowALongTraceback) {
+  auto report = failed_job();
+  report.ranks[2].failure.text =
+      "Traceback\n" + std::string(100, '\n') + "InternalError: in a graph";
+  report.ranks[2].last_error = "rank 1 has left";
+  const auto lines = report_lines(report);
+  const auto at = std::find(lines.begin(), lines.end(), "  | InternalError: in a graph");
+  ASSERT_NE(at, lines.end());
+  EXPECT_EQ(*(at + 1), "  it said: rank 1 has left");
+}
+
 constexpr const char* kTraceback =
     "Traceback (most recent call last):\n"
     "  File \"train.py\", line 3, in <module>\n"

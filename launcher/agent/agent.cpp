@@ -52,6 +52,10 @@ constexpr std::size_t kOwnDescriptors = 64;
 constexpr std::size_t kDescriptorsPerRank = 8;
 // While they start: both ends of two pipes, /dev/null, and the notice of the status page.
 constexpr std::size_t kLeastPerRank = 6;
+// A launcher that is silent for this many host time-outs is gone, though its connection is open:
+// its host has crashed. One that merely stands still (stopped, swapped out, waiting for its
+// terminal's file system) comes back before that.
+constexpr int kLauncherPatience = 15;
 // Output that is still held open when no process of the job is left.
 constexpr milliseconds kOutputPatience{1000};
 // When to look whether ranks have connections: ever less often, as the scan takes time. They last
@@ -78,6 +82,7 @@ class Agent {
 
  private:
   // Beginning.
+  void start_heartbeat();
   void say_hello();
   void start_pmix();
   void on_frame(const Frame& frame);
@@ -101,6 +106,7 @@ class Agent {
 
   // Ending.
   void on_beat();
+  void on_silence();
   void on_launcher_gone();
   void on_guard_gone();
   void stop(int signal, milliseconds grace);
@@ -113,6 +119,7 @@ class Agent {
   void leave();
 
   AgentOptions options_;
+  const pid_t guard_ = ::getppid();
   EventLoop loop_;
   JobFolders folders_;
   MasterPort master_port_;
@@ -137,7 +144,8 @@ class Agent {
   Timer linger_timer_;
   Timer output_timer_;
   Timer beat_;
-  std::optional<Heartbeat> heartbeat_;  // of the launcher, where it is on another host
+  std::optional<Silence> silence_;  // of the launcher, where it is on another host
+  HeartbeatSender heartbeats_;
   bool stopping_ = false;
   bool released_ = false;
   bool paused_ = false;
@@ -173,13 +181,10 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
       output_timer_(loop_, [this] { output_.close_all(); }),
       beat_(loop_, [this] { on_beat(); }) {
   guard_event_.enable();
-  if (options_.host_timeout.count() > 0) {
-    heartbeat_.emplace(options_.host_timeout, Heartbeat::Clock::now());
-    beat_.start(Heartbeat::interval(options_.host_timeout));
-  }
 }
 
 int Agent::run() {
+  start_heartbeat();
   const auto created = folders_.create(options_.pmix != PmixMode::off);
   if (!created)
     fail_job(with_context(host_name(), created.error()));
@@ -193,6 +198,16 @@ int Agent::run() {
   start_pmix();
   if (!left_) loop_.run();
   return kExitOk;
+}
+
+void Agent::start_heartbeat() {
+  if (options_.host_timeout.count() == 0) return;
+  const auto interval = Silence::interval(options_.host_timeout);
+  if (auto started = heartbeats_.start(interval); !started)
+    fail_job(with_context(host_name(), started.error()));
+  heartbeats_.add(link_);
+  silence_.emplace(options_.host_timeout, Silence::Clock::now());
+  beat_.start(interval);
 }
 
 void Agent::say_hello() {
@@ -233,7 +248,7 @@ void Agent::fail_job(const Error& error) {
 }
 
 void Agent::on_frame(const Frame& frame) {
-  if (heartbeat_) heartbeat_->heard(Heartbeat::Clock::now());
+  if (silence_) silence_->heard();
   if (frame.type == FrameType::alive) return;
   if (auto handled = handle(frame); !handled) fail_job(handled.error());
 }
@@ -483,11 +498,21 @@ void Agent::pause() {
 
 // A launcher that is paused (Ctrl-Z) is silent for as long as the user likes.
 void Agent::on_beat() {
-  const auto now = Heartbeat::Clock::now();
-  link_.send(FrameType::alive, kToLauncher, {});
-  if (paused_) heartbeat_->heard(now);
-  if (heartbeat_->is_silent(now)) return on_launcher_gone();
-  beat_.start(Heartbeat::interval(options_.host_timeout));
+  const auto silent = silence_->grow(Silence::Clock::now());
+  if (paused_) silence_->heard();
+  if (!stopping_ && silent > kLauncherPatience * options_.host_timeout) return on_silence();
+  beat_.start(Silence::interval(options_.host_timeout));
+}
+
+// The link stays open: a launcher that does run again after so long learns what has happened.
+void Agent::on_silence() {
+  const std::chrono::duration<double> patience = kLauncherPatience * options_.host_timeout;
+  fail_job(
+      {fmt::format("the agent on {} heard nothing from hvdrun for {:.3g} s and ended its ranks",
+                   host_name(), patience.count()),
+       kExitLauncher});
+  if (!job_) return leave();
+  stop(job_->kill_signal, job_->grace);
 }
 
 void Agent::on_launcher_gone() {
@@ -571,6 +596,8 @@ bool Agent::is_needed_elsewhere() const {
 void Agent::leave() {
   if (left_) return;
   left_ = true;
+  // Somebody may have stopped the guard, which ends after us.
+  if (::getppid() == guard_) ::kill(guard_, SIGCONT);
   link_.send(FrameType::done, kToLauncher,
              pack(DoneMessage{leftovers_, gpus_.uses(), ranks_joined()}));
   folders_.sweep();

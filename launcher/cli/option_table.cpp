@@ -313,7 +313,7 @@ constexpr Option kOptions[] = {
      reach,
      "TIME",
      "5",
-     "a host that gives no sign of life for so long is lost, and the job stopped",
+     "a host that does not answer for this long is lost, and the job is stopped",
      [](JobSpec& job, Value v) { return store(parse_time_limit(v), job.remote.host_timeout); }},
 
     {"fusion-threshold-mb",

@@ -26,15 +26,17 @@ Link::~Link() {
 }
 
 void Link::send(FrameType type, std::uint32_t destination, std::string_view payload) {
+  const std::lock_guard lock(mutex_);
   if (closed_) return;
   char header[kFrameHeaderSize];
   encode_frame_header(header, type, destination, payload.size());
   evbuffer_add(pending_, header, sizeof header);
   evbuffer_add(pending_, payload.data(), payload.size());
-  if (!writable_.enabled()) write_out();
+  if (!writable_.enabled()) write_pending();
 }
 
 void Link::send_shared(FrameType type, std::uint32_t destination, const SharedPayload& payload) {
+  const std::lock_guard lock(mutex_);
   if (closed_) return;
   char header[kFrameHeaderSize];
   encode_frame_header(header, type, destination, payload->size());
@@ -46,13 +48,26 @@ void Link::send_shared(FrameType type, std::uint32_t destination, const SharedPa
   };
   if (evbuffer_add_reference(pending_, payload->data(), payload->size(), give_up, owner.get()) == 0)
     static_cast<void>(owner.release());
-  if (!writable_.enabled()) write_out();
+  if (!writable_.enabled()) write_pending();
+}
+
+void Link::send_alive() {
+  const std::lock_guard lock(mutex_);
+  if (closed_ || evbuffer_get_length(pending_) > 0) return;
+  char header[kFrameHeaderSize];
+  encode_frame_header(header, FrameType::alive, kToLauncher, 0);
+  const ssize_t sent = ::write(end_.out.get(), header, sizeof header);
+  // Pipes and socket pairs take so little whole or not at all; if not, the next frame brings the
+  // rest.
+  if (sent > 0)
+    evbuffer_add(pending_, header + sent, sizeof header - static_cast<std::size_t>(sent));
 }
 
 ssize_t Link::send_read(FrameType type, std::uint32_t destination, std::string_view prefix, int fd,
                         std::size_t limit) {
   evbuffer_iovec space;
   const std::size_t before = kFrameHeaderSize + prefix.size();
+  const std::lock_guard lock(mutex_);
   if (evbuffer_reserve_space(pending_, static_cast<ev_ssize_t>(before + limit), &space, 1) < 1) {
     errno = ENOMEM;
     return -1;
@@ -66,19 +81,20 @@ ssize_t Link::send_read(FrameType type, std::uint32_t destination, std::string_v
   std::copy(prefix.begin(), prefix.end(), base + kFrameHeaderSize);
   space.iov_len = before + static_cast<std::size_t>(got);
   evbuffer_commit_space(pending_, &space, 1);
-  if (!writable_.enabled()) write_out();
+  if (!writable_.enabled()) write_pending();
   return got;
 }
 
 void Link::flush(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
+  const std::lock_guard lock(mutex_);
   while (!closed_ && evbuffer_get_length(pending_) > 0) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) return;
     pollfd waiting{end_.out.get(), POLLOUT, 0};
     ::poll(&waiting, 1, static_cast<int>(left.count()));
-    write_out();
+    write_pending();
   }
 }
 
@@ -106,6 +122,11 @@ void Link::deliver() {
 }
 
 void Link::write_out() {
+  const std::lock_guard lock(mutex_);
+  write_pending();
+}
+
+void Link::write_pending() {
   while (!closed_ && evbuffer_get_length(pending_) > 0) {
     if (evbuffer_write(pending_, end_.out.get()) >= 0) continue;
     if (errno == EAGAIN || errno == EINTR) {
@@ -120,8 +141,10 @@ void Link::write_out() {
 }
 
 void Link::close(std::optional<Error> error) {
-  if (closed_) return;
-  closed_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(closed_, true)) return;
+  }
   readable_.disable();
   writable_.disable();
   events_.on_close(std::move(error));

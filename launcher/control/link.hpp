@@ -1,7 +1,8 @@
 // The link between launcher and agent: frames over one byte stream, non-blocking both ways.
 //
-// Lives on the loop's thread. Reading never stops: the credits for output and input bound what the
-// other side may have under way, so control frames are never stuck behind output.
+// Lives on the loop's thread, but for send_alive(). Reading never stops: the credits for output and
+// input bound what the other side may have under way, so control frames are never stuck behind
+// output.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -10,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,6 +48,10 @@ class Link {
   void send(FrameType type, std::uint32_t destination, std::string_view payload);
   void send_shared(FrameType type, std::uint32_t destination, const SharedPayload& payload);
 
+  // A sign of life, from any thread. Nothing where bytes still wait for the kernel to take them:
+  // the other side hears those.
+  void send_alive();
+
   // An output frame read straight from a descriptor: `prefix`, then at most `limit` bytes.
   // Returns what read(2) returned (0: end of file, -1: see errno); a frame is sent when it is > 0.
   ssize_t send_read(FrameType type, std::uint32_t destination, std::string_view prefix, int fd,
@@ -64,11 +70,13 @@ class Link {
   void on_readable();
   void deliver();  // hands out the whole frames that are there
   void write_out();
+  void write_pending();  // the mutex is held
   void close(std::optional<Error> error);
 
   LinkEnd end_;
   Events events_;
   FrameReader reader_;
+  std::mutex mutex_;  // of pending_ and closed_, and of writing to the descriptor
   evbuffer* pending_;
   FdEvent readable_;
   FdEvent writable_;

@@ -32,7 +32,7 @@ struct ConfigureMessage {
   PmixMode pmix = PmixMode::automatic;
   // How many it will be asked to start; 0: not known yet.
   std::size_t local_ranks = 0;
-  // When either side has heard nothing for so long, the other is gone.
+  // Both sides send signs of life several times in this long.
   std::chrono::milliseconds host_timeout{0};
 };
 

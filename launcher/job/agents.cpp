@@ -82,8 +82,9 @@ Result<void> Agents::start(Start start) {
   descriptors_.emplace(limit.rlim_cur + more);
   HVD_CHECK(check_descriptors(others * kPerHost, counted(others, "agent") + " of other hosts"));
   if (start.from == HostSource::slurm) start_by_srun(start.patience);
+  HVD_CHECK(heartbeats_.start(Silence::interval(remote_.host_timeout)));
   start_more();
-  beat_.start(Heartbeat::interval(remote_.host_timeout));
+  beat_.start(Silence::interval(remote_.host_timeout));
   return {};
 }
 
@@ -97,6 +98,9 @@ class SrunAgent final : public Carrier {
   SrunAgent(const std::unique_ptr<SrunAgents>& all, std::size_t host) : all_(all), host_(host) {}
 
   std::string_view name() const override { return "srun"; }
+  bool host_answers(std::chrono::milliseconds time) const override {
+    return all_->host_answers(host_, time);
+  }
   void kill(pid_t) override { all_->cut(host_); }
   bool ended() const override { return true; }
   std::string failure() const override { return all_->why_lost(host_); }
@@ -179,6 +183,7 @@ SshOptions Agents::ssh_options() const {
   options.identity = remote_.ssh_identity.string();
   options.accept_new = remote_.ssh_accept_new;
   options.agent_path = agent_path_;
+  options.host_timeout = std::chrono::ceil<std::chrono::seconds>(remote_.host_timeout);
   return options;
 }
 
@@ -233,6 +238,7 @@ void Agents::attach(AgentState& agent, LinkEnd end) {
   configure.local_ranks = ranks_[agent.number];
   configure.host_timeout = remote_.host_timeout;
   agent.send(FrameType::configure, pack(configure));
+  heartbeats_.add(*agent.link);
 }
 
 void Agents::assign(const Placement& placement) {
@@ -254,29 +260,37 @@ void Agents::assign(const Placement& placement) {
 
 void Agents::on_frame(AgentState& agent, const Frame& frame) {
   agent.reached = true;
-  if (agent.heartbeat) agent.heartbeat->heard(Heartbeat::Clock::now());
+  if (agent.silence) agent.silence->heard();
+  if (std::exchange(agent.unresponsive, false)) events_.on_text(agent, "the agent answers again");
   if (frame.type == FrameType::alive) return;
   const bool was_new = !agent.greeted;
   events_.on_frame(agent, frame);
   if (!was_new || !agent.greeted) return;
   if (!agent.host.is_this_machine)
-    agent.heartbeat.emplace(remote_.host_timeout, Heartbeat::Clock::now());
+    agent.silence.emplace(remote_.host_timeout, Silence::Clock::now());
   if (std::all_of(by_srun_.begin(), by_srun_.end(), [](const auto* each) { return each->greeted; }))
     if (srun_) srun_->let_go();
   start_more();
 }
 
+// Silence alone is no death: an agent may be stopped, swapped out, or wait for a file system. Its
+// host's kernel answers then. A host that is gone, or cut off, does not.
 void Agents::on_beat() {
-  const auto now = Heartbeat::Clock::now();
+  const auto now = Silence::Clock::now();
+  const auto seconds = std::chrono::duration<double>(remote_.host_timeout).count();
   for (auto& agent : agents_) {
-    if (!agent.heartbeat || agent.link_closed) continue;
-    agent.send(FrameType::alive);
-    agent.silent = agent.heartbeat->is_silent(now);
+    if (!agent.silence || agent.link_closed) continue;
+    const bool quiet = agent.silence->grow(now) > remote_.host_timeout;
+    agent.silent = quiet && !agent.carrier->host_answers(remote_.host_timeout);
     if (agent.silent)
-      give_up(agent, fmt::format("no sign of life for {:.3g} s (--host-timeout)",
-                                 std::chrono::duration<double>(remote_.host_timeout).count()));
+      give_up(agent,
+              fmt::format("the host has not answered for {:.3g} s (--host-timeout)", seconds));
+    else if (quiet && !std::exchange(agent.unresponsive, true))
+      events_.on_text(agent, fmt::format("the agent has not answered for {:.3g} s, but its host "
+                                         "does; waiting for it",
+                                         seconds));
   }
-  beat_.start(Heartbeat::interval(remote_.host_timeout));
+  beat_.start(Silence::interval(remote_.host_timeout));
 }
 
 void Agents::give_up(AgentState& agent, std::string failure) {
@@ -303,10 +317,9 @@ std::string say_login_text(const AgentState& agent) {
 void Agents::consider_gone(AgentState& agent) {
   if (agent.gone || !agent.link_closed || !agent.carrier || !agent.carrier->ended()) return;
   agent.gone = true;
-  if (!agent.greeted) {
-    if (agent.failure.empty()) agent.failure = agent.carrier->failure();
-    agent.failure += say_login_text(agent);
-  }
+  if (agent.failure.empty() && !agent.done)
+    agent.failure = agent.greeted ? agent.carrier->connection_failure() : agent.carrier->failure();
+  if (!agent.greeted) agent.failure += say_login_text(agent);
   start_more();
   events_.on_gone(agent);
 }

@@ -40,7 +40,7 @@ struct AgentState {
   std::string route;           // of its link, for people; likewise
   std::unique_ptr<Carrier> carrier;
   std::unique_ptr<Link> link;                 // none before the carrier is there
-  std::optional<Heartbeat> heartbeat;         // of an agent on another host
+  std::optional<Silence> silence;             // of an agent on another host
   std::uint32_t credit_owed = kOutputWindow;  // for output that has been taken from it
   // What it has told.
   bool reached = false;  // anything at all
@@ -49,11 +49,12 @@ struct AgentState {
   bool paused = false;
   bool done = false;
 
-  bool silent = false;       // it was given up since it gave no sign of life
-  bool dismissed = false;    // no rank is for its host
-  bool link_closed = false;  // it says no more
-  bool gone = false;         // and what carried it has ended
-  std::string failure;       // why it was lost, where that is known; without the host's name
+  bool unresponsive = false;  // it gives no sign of life, though its host answers
+  bool silent = false;        // it was given up since its host answered no more
+  bool dismissed = false;     // no rank is for its host
+  bool link_closed = false;   // it says no more
+  bool gone = false;          // and what carried it has ended
+  std::string failure;        // why it was lost, where that is known; without the host's name
 
   void send(FrameType type, std::string_view payload = {}) {
     if (link) link->send(type, static_cast<std::uint32_t>(host_index), payload);
@@ -156,7 +157,8 @@ class Agents {
   std::unique_ptr<SrunAgents> srun_;
   std::vector<AgentState*> by_srun_;  // in its order
   Timer beat_;
-  bool launched_ = false;  // the placement is made
+  HeartbeatSender heartbeats_;  // stops before the links go
+  bool launched_ = false;       // the placement is made
 };
 
 }  // namespace hvdrun

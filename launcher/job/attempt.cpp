@@ -289,6 +289,12 @@ void Attempt::ask_for_states(StatesPurpose purpose) {
 void Attempt::judge(const RankReport& rank) {
   if (stopping()) return;
   const bool failed = failed_by_itself(rank);
+  // Its agent has ended it, and what that said of it is lost.
+  if (rank.stopped_by_us && !failed)
+    return stop(
+        {EndKind::agent_lost,
+         fmt::format("rank {} on {} was stopped by its agent", rank.placement.rank, rank.host),
+         kExitLauncher});
   if (failed && failed_for_a_peer(rank) && !book_.all_ended()) {
     if (!cause_timer_.pending()) cause_timer_.start(kPeersEnd);
     return;
@@ -451,17 +457,11 @@ AttemptEnd Attempt::finish() {
       book_.ranks().size() > 1 && hosts_of_strangers_ == placement().hosts.size();
   count_unfinished_collectives(states_at_stop_, book_.ranks());
   report.waits = find_waits(states_at_stop_, book_.ranks());
-  if (cause_) {
-    end.kind = cause_->kind;
-    report.reason = cause_->reason;
-    // Without anybody to blame not all went well all the same.
-    report.exit_code = cause_->exit_code.value_or(kExitLauncher);
-    const auto culprit = cause_->exit_code ? std::nullopt : book_.culprit();
-    if (culprit) {
-      report.culprit = static_cast<int>(*culprit);
-      report.exit_code = exit_code_of(book_.ranks()[*culprit]);
-    }
-  }
+  auto verdict = judge_end(cause_, book_.ranks(), book_.end_order());
+  end.kind = verdict.kind;
+  report.exit_code = verdict.exit_code;
+  report.reason = std::move(verdict.reason);
+  if (verdict.culprit) report.culprit = static_cast<int>(*verdict.culprit);
   report.ranks = std::move(book_.ranks());
   return end;
 }

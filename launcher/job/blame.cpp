@@ -2,7 +2,10 @@
 
 #include "base/result.hpp"
 
+#include <algorithm>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace hvdrun {
 namespace {
@@ -46,6 +49,45 @@ std::optional<std::size_t> find_culprit(const std::vector<RankReport>& ranks,
     if (!culprit || key(index) < key(*culprit)) culprit = index;
   }
   return culprit;
+}
+
+bool succeeded(const RankReport& rank) {
+  return rank.exited && !rank.stopped_by_us && !failed_by_itself(rank);
+}
+
+namespace {
+
+// Of a try that nothing has stopped: what is wrong with its first rank that did not succeed.
+std::string describe_unexplained(const RankReport& rank) {
+  return fmt::format("rank {} on {} {}", rank.placement.rank, rank.host,
+                     rank.exited ? "was stopped by its agent" : "has not told how it ended");
+}
+
+}  // namespace
+
+Verdict judge_end(const std::optional<StopCause>& cause, const std::vector<RankReport>& ranks,
+                  const std::vector<std::size_t>& order) {
+  const auto odd = std::find_if_not(ranks.begin(), ranks.end(), succeeded);
+  const bool all_succeeded = odd == ranks.end() && !ranks.empty();
+  if (all_succeeded && (!cause || cause->kind == EndKind::interrupted)) return {};
+  Verdict verdict;
+  if (cause && cause->exit_code) {
+    verdict.kind = cause->kind;
+    verdict.reason = cause->reason;
+    verdict.exit_code = *cause->exit_code != kExitOk ? *cause->exit_code : kExitLauncher;
+    return verdict;
+  }
+  verdict.culprit = find_culprit(ranks, order);
+  verdict.kind = cause ? cause->kind : EndKind::rank_failed;
+  if (verdict.culprit) {
+    verdict.exit_code = exit_code_of(ranks[*verdict.culprit]);
+    return verdict;
+  }
+  // Without anybody to blame not all went well all the same.
+  if (!cause) verdict.kind = EndKind::agent_lost;
+  verdict.exit_code = kExitLauncher;
+  if (odd != ranks.end()) verdict.reason = describe_unexplained(*odd);
+  return verdict;
 }
 
 int exit_code_of(const RankReport& rank) {

@@ -1,10 +1,13 @@
-// Who is to blame for a failed job: a pure function, asked when everything has ended.
+// How a try of a job has ended, and who is to blame where it failed: pure functions, asked when
+// everything has ended.
 #pragma once
 
+#include "job/restart.hpp"
 #include "model/report.hpp"
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace hvdrun {
@@ -24,6 +27,21 @@ bool failed_for_a_peer(const RankReport& rank);
 // indices into `ranks` in the order of ends.
 std::optional<std::size_t> find_culprit(const std::vector<RankReport>& ranks,
                                         const std::vector<std::size_t>& order);
+
+// Whether the rank ended by its own exit(0), before any part of hvdrun had sent it a signal to end.
+bool succeeded(const RankReport& rank);
+
+// The end of a try. Exit code 0 and "well" have one meaning: every rank succeeded, and nothing that
+// could say otherwise was lost on the way. `cause`: why the launcher stopped it, if it did. A user
+// who interrupts what has succeeded already changes nothing.
+struct Verdict {
+  EndKind kind = EndKind::well;
+  int exit_code = 0;
+  std::string reason;                  // empty: it went well, or a rank is to blame
+  std::optional<std::size_t> culprit;  // an index into the ranks
+};
+Verdict judge_end(const std::optional<StopCause>& cause, const std::vector<RankReport>& ranks,
+                  const std::vector<std::size_t>& order);
 
 // What hvdrun ends with because of that rank: its own code, or 128 + signal; never 0.
 int exit_code_of(const RankReport& rank);

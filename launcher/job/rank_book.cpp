@@ -1,7 +1,5 @@
 #include "job/rank_book.hpp"
 
-#include "job/blame.hpp"
-
 #include <fmt/format.h>
 #include <sys/wait.h>
 
@@ -73,10 +71,6 @@ std::vector<int> RankBook::running() const {
   for (const auto& rank : ranks_)
     if (!rank.exited) running.push_back(rank.placement.rank);
   return running;
-}
-
-std::optional<std::size_t> RankBook::culprit() const {
-  return find_culprit(ranks_, end_order_);
 }
 
 }  // namespace hvdrun

@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 namespace hvdrun {
@@ -28,7 +27,8 @@ class RankBook {
   std::vector<int> running() const;  // or not started yet
   bool all_ended() const { return end_order_.size() == ranks_.size(); }
   std::size_t ended() const { return end_order_.size(); }
-  std::optional<std::size_t> culprit() const;  // see blame.hpp
+  // In which they were heard to end; indices into ranks().
+  const std::vector<std::size_t>& end_order() const { return end_order_; }
 
   const std::vector<RankReport>& ranks() const { return ranks_; }  // by rank
   std::vector<RankReport>& ranks() { return ranks_; }

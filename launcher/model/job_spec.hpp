@@ -72,7 +72,8 @@ struct RemoteSpec {
   bool ssh_accept_new = false;         // take the key of a host that is not known yet
   std::string network_interface;       // names: "ib0,eth0"; empty: the one that leads to the hosts
   std::filesystem::path agent_path;    // hvdrun over there; empty: where it is here
-  std::chrono::milliseconds host_timeout{5000};  // a host that is silent for so long is lost
+  std::chrono::milliseconds host_timeout{
+      5000};  // a host that answers nothing for this long is lost
 };
 
 // How libhvd carries out collectives. What is not set is left to the ranks' environment.

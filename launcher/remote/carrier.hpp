@@ -6,6 +6,7 @@
 
 #include "control/link.hpp"
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,11 @@ class Carrier {
   // Of what it is: "fork", "ssh", "srun".
   virtual std::string_view name() const = 0;
 
+  // Whether the agent's host is there: its kernel has acknowledged something within `time`, or the
+  // carrier itself ends when it does not answer. An agent that is stopped, swapped out or waits for
+  // a file system says nothing while its host answers.
+  virtual bool host_answers(std::chrono::milliseconds time) const = 0;
+
   // Ends the agent now, however it is. `agent` is its process id on its host; 0: not known.
   virtual void kill(pid_t agent) = 0;
 
@@ -40,6 +46,10 @@ class Carrier {
   // Why there is no agent, when it has ended before the agent greeted: in a user's words, without
   // the host's name, so that hosts with one trouble can be told together.
   virtual std::string failure() const = 0;
+
+  // Why the connection to an agent that had greeted was lost, when the carrier itself has ended for
+  // that reason; empty otherwise.
+  virtual std::string connection_failure() const { return {}; }
 
   // Blocks until it has ended, for seconds at most. Whether its host has said that nothing is left.
   virtual bool wait() = 0;

@@ -1,6 +1,7 @@
 #include "remote/libssh_agent.hpp"
 
 #include "remote/child_process.hpp"
+#include "remote/route.hpp"
 #include "remote/ssh_agent.hpp"
 #include "remote/ssh_config.hpp"
 #include "remote/ssh_failure.hpp"
@@ -162,6 +163,11 @@ class LibsshAgent final : public Carrier {
 
   std::string_view name() const override { return fallback_ ? fallback_->name() : "libssh"; }
   bool ended() const override { return fallback_ ? fallback_->ended() : end_.has_value(); }
+  bool host_answers(milliseconds time) const override {
+    if (fallback_) return fallback_->host_answers(time);
+    const std::lock_guard lock(shared_->mutex);
+    return has_acknowledged(shared_->socket.get(), time);
+  }
   void kill(pid_t agent) override { fallback_ ? fallback_->kill(agent) : cut(); }
 
   std::string doing() const override {
@@ -176,6 +182,10 @@ class LibsshAgent final : public Carrier {
     if (end_->exit_code)
       return explain_agent_end(*end_->exit_code, text_.beginning(), options_.agent_path);
     return explain_login_failure("libssh", end_->error.message, target_.host);
+  }
+
+  std::string connection_failure() const override {
+    return fallback_ ? fallback_->connection_failure() : std::string();
   }
 
   bool wait() override {

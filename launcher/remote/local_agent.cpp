@@ -15,6 +15,7 @@ class LocalAgent final : public Carrier {
   explicit LocalAgent(pid_t guard) : guard_(guard) {}
 
   std::string_view name() const override { return "fork"; }
+  bool host_answers(std::chrono::milliseconds) const override { return true; }
   void kill(pid_t agent) override { ::kill(agent != 0 ? agent : guard_, SIGKILL); }
   bool ended() const override { return true; }  // wait() will not take long
   std::string failure() const override { return "it ended before it could say a word"; }
@@ -22,6 +23,7 @@ class LocalAgent final : public Carrier {
   // The guard ends last of all that belongs to the job.
   bool wait() override {
     int status = 0;
+    ::kill(guard_, SIGCONT);  // somebody may have stopped it
     while (::waitpid(guard_, &status, 0) < 0 && errno == EINTR) {
     }
     return WIFEXITED(status);

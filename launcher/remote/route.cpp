@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 namespace hvdrun {
@@ -41,6 +43,13 @@ std::string route_of_ssh(const char* connection) {
 
 std::string route_of_socket(int socket) {
   return fmt::format("{} < {}", end_of(socket, ::getpeername), end_of(socket, ::getsockname));
+}
+
+bool has_acknowledged(int socket, std::chrono::milliseconds time) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
+  return std::chrono::milliseconds(info.tcpi_last_ack_recv) <= time;
 }
 
 }  // namespace hvdrun

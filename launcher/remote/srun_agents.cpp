@@ -168,6 +168,11 @@ std::vector<std::size_t> SrunAgents::missing() const {
   return missing;
 }
 
+bool SrunAgents::host_answers(std::size_t host, std::chrono::milliseconds time) const {
+  const auto& pump = hosts_[host].pump;
+  return pump && pump->host_answers(time);
+}
+
 void SrunAgents::cut(std::size_t host) {
   hosts_[host].pump.reset();
 }

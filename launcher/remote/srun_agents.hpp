@@ -87,6 +87,9 @@ class SrunAgents {
   // "12 connections without the job's key were refused", to be said once; "" when there were none.
   std::string refused_note() const;
 
+  // Whether that host is there, see Carrier.
+  bool host_answers(std::size_t host, std::chrono::milliseconds time) const;
+
   // Closes that host's link, at both ends.
   void cut(std::size_t host);
 

@@ -44,12 +44,17 @@ class SshAgent final : public Carrier {
   }
 
   std::string_view name() const override { return "ssh"; }
+  bool host_answers(std::chrono::milliseconds) const override { return true; }  // see ssh_command()
   void kill(pid_t) override {
     if (!ended_) ::kill(pid_, SIGKILL);
   }
   bool ended() const override { return ended_; }
   std::string failure() const override {
     return explain_ssh_failure(status_, text_.beginning(), host_, agent_path_);
+  }
+
+  std::string connection_failure() const override {
+    return ended_ ? explain_lost_connection(status_, text_.beginning()) : std::string();
   }
 
   bool wait() override {

@@ -1,5 +1,8 @@
 #include "remote/ssh_command.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -25,6 +28,13 @@ std::vector<std::string> ssh_words(const SshTarget& target, const SshOptions& op
     words.push_back(option);
   };
   set("ConnectTimeout=" + std::to_string(options.connect_timeout.count()));
+  if (options.host_timeout.count() > 0) {
+    // ssh asks every second once it has heard nothing for a second, and ends with the question that
+    // follows ServerAliveCountMax unanswered ones (ssh_config(5)).
+    set("ServerAliveInterval=1");
+    set(fmt::format("ServerAliveCountMax={}",
+                    std::max<std::int64_t>(options.host_timeout.count() - 1, 1)));
+  }
   set("ClearAllForwardings=yes");
   if (options.accept_new) set("StrictHostKeyChecking=accept-new");
   if (!options.identity.empty()) {

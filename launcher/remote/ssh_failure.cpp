@@ -94,6 +94,12 @@ std::string explain_login_failure(std::string_view who, std::string_view errors,
                         : without_name(last_line(errors), host);
 }
 
+std::string explain_lost_connection(int wait_status, std::string_view errors) {
+  if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != kSshFailed || errors.empty())
+    return {};
+  return fmt::format("ssh: {}", last_line(errors));
+}
+
 std::string explain_ssh_failure(int wait_status, std::string_view errors, std::string_view host,
                                 const std::string& agent_path) {
   if (WIFSIGNALED(wait_status))

@@ -19,4 +19,8 @@ std::string explain_login_failure(std::string_view who, std::string_view errors,
 std::string explain_ssh_failure(int wait_status, std::string_view errors, std::string_view host,
                                 const std::string& agent_path);
 
+// Why ssh lost the connection of an agent that had been reached, from its exit status and what it
+// printed: "ssh: Timeout, server n2 not responding." Empty when it ended for another reason.
+std::string explain_lost_connection(int wait_status, std::string_view errors);
+
 }  // namespace hvdrun

@@ -30,6 +30,9 @@ class TlsPump {
   TlsPump(const TlsPump&) = delete;
   TlsPump& operator=(const TlsPump&) = delete;
 
+  // Of the TLS side.
+  bool host_answers(std::chrono::milliseconds time) const;
+
  private:
   // Bytes that one side has said and the other has not taken yet.
   class Held {

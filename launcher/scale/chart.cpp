@@ -60,15 +60,13 @@ std::string legend(double left, double top) {
   return fmt::format(
       "<path class=\"line\" d=\"M{0:.1f} {1:.1f}h26\"/>"
       "<circle class=\"point\" cx=\"{2:.1f}\" cy=\"{1:.1f}\" r=\"3.5\"/>"
-      "<text x=\"{3:.1f}\" y=\"{4:.1f}\">measured: median, and the range over repeats</text>\n"
+      "<text x=\"{3:.1f}\" y=\"{4:.1f}\">measured (median, range)</text>\n"
       "<path class=\"ideal\" d=\"M{5:.1f} {1:.1f}h26\"/>"
       "<text x=\"{6:.1f}\" y=\"{4:.1f}\">ideal</text>\n",
-      left, top, left + 13, left + 34, top + 4, left + 330, left + 364);
+      left, top, left + 13, left + 34, top + 4, left + 200, left + 234);
 }
 
-}  // namespace
-
-std::string study_svg(const Summary& summary, bool background) {
+std::vector<Plot> plots_of(const Summary& summary) {
   const Member seconds =
       summary.knows_epochs() ? &SizeSummary::epoch_seconds : &SizeSummary::wall_seconds;
   std::vector<Plot> plots{plot_of(summary,
@@ -81,16 +79,25 @@ std::string study_svg(const Summary& summary, bool background) {
       summary, "Speed-up",
       fmt::format("times as fast as {} rank{}", summary.baseline, summary.baseline == 1 ? "" : "s"),
       &SizeSummary::speedup, true));
+  return plots;
+}
 
-  const auto count = static_cast<double>(plots.size());
-  const double width = count * kPlotWidth + (count + 1) * kGap;
-  const double height = kPlotHeight + kLegend + kGap;
-  std::string svg = fmt::format(
+std::string begin_svg(const std::string& title, double width, double height) {
+  return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hvd-scaling\" viewBox=\"0 0 {0:.0f} "
-      "{1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\">\n<title>Scaling over ranks</title>\n",
-      width, height);
+      "{1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\">\n<title>{2}</title>\n",
+      width, height, title);
+}
+
+}  // namespace
+
+std::string study_svg(const Summary& summary) {
+  const auto plots = plots_of(summary);
+  const auto count = static_cast<double>(plots.size());
+  std::string svg = begin_svg("Scaling over ranks", count * kPlotWidth + (count + 1) * kGap,
+                              kPlotHeight + kLegend + kGap);
   svg += kStyle;
-  if (background) svg += "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n";
+  svg += "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n";
   double left = kGap;
   for (const auto& plot : plots) {
     svg += draw_plot(plot, left, kGap, kPlotWidth, kPlotHeight);
@@ -98,6 +105,15 @@ std::string study_svg(const Summary& summary, bool background) {
   }
   svg += legend(kGap + 44, kPlotHeight + kGap + kLegend / 2);
   return svg + "</svg>\n";
+}
+
+std::string study_plots(const Summary& summary) {
+  std::string html = std::string(kStyle) + "<div class=\"plots\">\n";
+  for (const auto& plot : plots_of(summary))
+    html += begin_svg(plot.title, kPlotWidth, kPlotHeight + kLegend) +
+            draw_plot(plot, 0, 0, kPlotWidth, kPlotHeight) + legend(44, kPlotHeight + kLegend / 2) +
+            "</svg>\n";
+  return html + "</div>\n";
 }
 
 }  // namespace hvdrun::scale

@@ -8,7 +8,11 @@
 namespace hvdrun::scale {
 
 // A whole SVG file that needs nothing else, light or dark as the reader's system is. Its text can
-// be selected. `background`: its own, for where it does not stand on a page that has one.
-std::string study_svg(const Summary& summary, bool background);
+// be selected.
+std::string study_svg(const Summary& summary);
+
+// The same for a page of HTML: a picture for each plot, which stand below each other where the
+// screen is narrow.
+std::string study_plots(const Summary& summary);
 
 }  // namespace hvdrun::scale

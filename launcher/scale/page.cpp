@@ -24,6 +24,7 @@ body{margin:2rem auto;max-width:66rem;padding:0 1rem;background:var(--paper);col
 h1{font-size:1.5rem;margin:0 0 .5rem}
 pre{margin:0 0 1.5rem;color:var(--dim);white-space:pre-wrap;overflow-wrap:anywhere;font-size:.875rem}
 svg{max-width:100%;height:auto}
+.plots{display:flex;flex-wrap:wrap;gap:1rem}
 table{border-collapse:collapse;margin:1.5rem 0;font-variant-numeric:tabular-nums}
 .wide{overflow-x:auto}
 th,td{padding:.35rem .9rem .35rem 0;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}
@@ -123,7 +124,7 @@ std::string study_page(const Study& study, const Summary& summary) {
     html +=
         "<div class=\"warnings\">\n<strong>The results are not the same at every size.</strong>\n" +
         list_of(summary.warnings) + "</div>\n";
-  html += study_svg(summary, false);
+  html += study_plots(summary);
   html += table_of(summary);
   html += "<div class=\"notes\">\n" + list_of(how_measured(study, summary)) + "</div>\n";
   return html + "</body>\n</html>\n";

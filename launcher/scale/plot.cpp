@@ -5,7 +5,9 @@
 #include "scale/numbers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -15,12 +17,15 @@ namespace {
 // Around the plot's area, for what is written there.
 constexpr double kLeft = 44;
 constexpr double kRight = 14;
-constexpr double kTop = 34;
+constexpr double kTop = 46;
 constexpr double kBottom = 46;
+constexpr double kTitle = 28;  // its line above the area, with room for a number below it
 // Of the ideal line, which is a curve on some axes.
 constexpr int kIdealSteps = 48;
 // With more sizes their numbers would lie on each other.
 constexpr std::size_t kMostLabels = 8;
+// Of the numbers at the points, with room to spare.
+constexpr double kDigitWidth = 7.5;
 
 // "250k": short enough to stand beside the axis.
 std::string tick_text(double value) {
@@ -74,7 +79,7 @@ class Drawing {
 
   void titles() {
     put(R"(<text class="title" x="{:.1f}" y="{:.1f}">{}<tspan class="unit">  {}</tspan></text>)",
-        left_, top_ - 16, escape_markup(plot_.title), escape_markup(plot_.unit));
+        left_, top_ - kTitle, escape_markup(plot_.title), escape_markup(plot_.unit));
     put(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">ranks</text>)", left_ + width_ / 2,
         top_ + height_ + 38);
   }
@@ -125,23 +130,71 @@ class Drawing {
     for (const auto& point : points_) label(point);
   }
 
-  // Where the line is not: below one that rises, above one that falls.
-  void label(const Plot::Point& point) {
-    double across = x(point.size);
-    double up = plot_.grows ? y(point.figure.least) + 17 : y(point.figure.most) - 9;
-    const bool is_last = &point == &points_.back();
-    if (!is_last) across += 3;
-    const bool has_room = plot_.grows ? up < top_ + height_ - 3 : up > top_ + 12;
-    if (!has_room) {  // beside the range
-      across = x(point.size) + (is_last ? -8 : 8);
-      up = std::clamp(y(point.figure.median) + (plot_.grows ? 17 : -9), top_ + 11,
-                      top_ + height_ - 4);
+  struct Box {
+    double left, top, right, bottom;
+  };
+
+  // How much of the line through these places is in the box.
+  template <class Height>
+  int hits(const Box& box, const Height& height) const {
+    int count = 0;
+    for (double across = box.left; across <= box.right; across += 2) {
+      const double first = x(points_.front().size);
+      const double last = x(points_.back().size);
+      if (across < first || across > last) continue;
+      const double up = height(across);
+      count += up >= box.top && up <= box.bottom ? 1 : 0;
     }
-    put(R"(<text class="value" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)", across, up,
-        !is_last   ? "start"
-        : has_room ? "middle"
-                   : "end",
-        significant(point.figure.median));
+    return count;
+  }
+
+  double height_of_line(double across) const {
+    for (std::size_t i = 1; i < points_.size(); ++i) {
+      const double from = x(points_[i - 1].size);
+      const double to = x(points_[i].size);
+      if (across > to) continue;
+      const double begin = y(points_[i - 1].figure.median);
+      return begin + (y(points_[i].figure.median) - begin) * (across - from) / (to - from);
+    }
+    return y(points_.back().figure.median);
+  }
+
+  // Beside its point, where the fewest lines are; below, rather than above, one that rises.
+  void label(const Plot::Point& point) {
+    const std::string text = significant(point.figure.median);
+    const double width = kDigitWidth * static_cast<double>(text.size());
+    const double above = y(point.figure.most) - 9;
+    const double below = y(point.figure.least) + 17;
+    const double at = x(point.size);
+    double best_cost = std::numeric_limits<double>::infinity();
+    double best_left = at;
+    double best_up = above;
+    double order = 0;
+    for (const double up : plot_.grows ? std::array{below, above} : std::array{above, below})
+      for (const double left : {at + 3, at - width / 2, at - width - 3}) {
+        const Box box{left - 1, up - 10, left + width + 1, up + 2};
+        const bool is_inside = box.left >= left_ - 2 && box.right <= left_ + width_ + kRight &&
+                               box.top >= top_ - kTitle + 4 && box.bottom <= top_ + height_;
+        const double cost =
+            order + (is_inside ? 0 : 1e5) +
+            1e3 * hits(box, [&](double across) { return height_of_line(across); }) +
+            3 * hits(box, [&](double across) { return y(plot_.ideal(size_at(across))); });
+        order += 0.1;
+        if (cost >= best_cost) continue;
+        best_cost = cost;
+        best_left = left;
+        best_up = up;
+      }
+    put(R"(<text class="value" x="{:.1f}" y="{:.1f}">{}</text>)", best_left, best_up, text);
+  }
+
+  // The size whose place is there.
+  double size_at(double across) const {
+    const double first = points_.front().size;
+    const double last = points_.back().size;
+    const double part = (across - x(first)) / (x(last) - x(first));
+    return is_wide(first, last) ? first * std::pow(last / first, part)
+                                : first + (last - first) * part;
   }
 
   const Plot& plot_;

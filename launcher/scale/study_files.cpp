@@ -21,7 +21,7 @@ Result<void> write_study(const Study& study, const Summary& summary,
                          const std::filesystem::path& folder) {
   HVD_CHECK(write_file(folder / "scaling.json", study_json(study, summary)));
   HVD_CHECK(write_file(folder / "scaling.csv", study_csv(summary)));
-  HVD_CHECK(write_file(folder / "scaling.svg", study_svg(summary, true)));
+  HVD_CHECK(write_file(folder / "scaling.svg", study_svg(summary)));
   return write_file(folder / "scaling.html", study_page(study, summary));
 }
 

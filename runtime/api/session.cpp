@@ -78,9 +78,13 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
   HVD_TRY(meeting_options.silence, read_host_timeout(environment, meeting_options.silence));
   HVD_TRY(const TimelineOptions timeline, read_timeline_options(environment));
   HVD_TRY(StatusPage page, attach_page(environment));
+  // Seen by the launcher: a rank that does not come lets the others wait here. With some ranks only
+  // it would take those that are not to come for missing.
+  if (!wanted.ranks) page.begin_collective("hvd_init", nullptr, monotonic_ns());
   HVD_TRY(auto bootstrap, open_bootstrap(environment, options));
   lasting = bootstrap->lasting();
   HVD_TRY(Meeting meeting, meet(*bootstrap, environment, meeting_options));
+  if (!wanted.ranks) page.end_collective(false, 0, 0);
   std::unique_ptr<Session> session(new Session(environment, std::move(bootstrap),
                                                std::move(meeting), std::move(page), surroundings,
                                                timeline));

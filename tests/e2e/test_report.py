@@ -176,6 +176,20 @@ def test_ctrl_c_in_a_hang_tells_who_waited_for_whom(sandbox: Sandbox) -> None:
     assert done.report["stragglers"]["ranks"] == [1]
 
 
+def test_ctrl_c_while_one_has_not_started_tells_who_waited_for_it(sandbox: Sandbox) -> None:
+    job = sandbox.start("-np", 2, "sh", "-c", f'[ $HVD_RANK = 1 ] && exec sleep 1000; exec "{program("latecomer")}"')
+
+    def has_waited() -> bool:
+        job.signal(signal.SIGQUIT)  # the table of what ranks do
+        return re.search(rb", in hvd_init for [1-9]", job.err) is not None
+
+    wait_until(sandbox.ranks, "the ranks")
+    wait_until(has_waited, "a second in hvd_init")
+    job.signal(signal.SIGINT)
+    done = job.wait().expect(130)
+    assert re.search(r"^hvdrun: rank 0 had waited \d\.\d s in hvd_init for rank 1 on ", done.err_text, re.MULTILINE), done
+
+
 @pytest.mark.parametrize("running", [1, 2])
 def test_ranks_that_run_on_after_others_are_told_in_good_english(sandbox: Sandbox, running: int) -> None:
     ready = sandbox.files / "go"

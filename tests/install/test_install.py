@@ -119,6 +119,8 @@ def test_bash_completes_options_and_their_values(prefix: Path) -> None:
     [script] = [path for path in prefix.rglob("*") if path.is_file() and "bash-completion" in str(path)]
     run("bash", "-n", script)
     assert "--label" in completions(script, "hvdrun", "--la")
+    commands = completions(script, "hvdrun", "sb")  # SLURM has a program of that name, too
+    assert "sbatch" in commands and len(commands) == len(set(commands)), commands
     assert {"core", "numa", "none"} <= set(completions(script, "hvdrun", "--bind-to", ""))
 
 

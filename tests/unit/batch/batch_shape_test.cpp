@@ -38,6 +38,8 @@ TEST(BatchShape, OneRankForEachGpu) {
             "2 ranks: 1 node × 2 GPUs, 40 CPUs a rank");
   EXPECT_EQ(text_of({.ranks = 6, .gpus_per_node = 4, .cpus_per_node = 160}),
             "6 ranks: 2 nodes × 3 GPUs, 40 CPUs a rank");
+  EXPECT_EQ(text_of({.ranks = 40, .nodes = 3, .cpus_per_node = 16}),
+            "40 ranks: 3 nodes, at most 14 ranks on each, 1 CPU a rank");
   EXPECT_EQ(text_of({.nodes = 4, .gpus_per_node = 4, .cpus_per_node = 160}),
             "16 ranks: 4 nodes × 4 GPUs, 40 CPUs a rank");
   EXPECT_EQ(text_of({.ranks = 4, .nodes = 4, .gpus_per_node = 4}),

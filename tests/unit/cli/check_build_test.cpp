@@ -18,6 +18,8 @@ TEST(CheckBuild, MarksWhatIsThere) {
   EXPECT_THAT(text, HasSubstr("    [X] libpmix.so.2 "));
   EXPECT_THAT(text, HasSubstr("    [ ] libnvidia-ml.so.1 "));
   EXPECT_THAT(text, HasSubstr("    [ ] libnccl.so.2 "));
+  EXPECT_THAT(text, HasSubstr("    [X] TCP, between hosts\n"));
+  EXPECT_THAT(text, HasSubstr("    [ ] NCCL, between GPUs\n"));
 }
 
 TEST(CheckBuild, AsksTheLoaderByDefault) {

@@ -37,6 +37,18 @@ TEST_F(Explain, ShowsValuesSourcesAndWhatTheyOverride) {
   EXPECT_THAT(out, ContainsRegex("kill-signal +TERM +default\n"));
 }
 
+TEST_F(Explain, KeepsItsColumns) {
+  const auto out = text({"--explain", "-np", "8"});
+  const auto column = [&](const std::string& name) {
+    const auto line = out.find("\n  " + name + " ");
+    EXPECT_NE(line, std::string::npos) << name;
+    const auto end = out.find('\n', line + 1);
+    return out.rfind("  ", end) - line;
+  };
+  EXPECT_EQ(column("num-proc"), column("network-interface"));
+  EXPECT_EQ(column("num-proc"), column("stall-check-shutdown-time-seconds"));
+}
+
 TEST_F(Explain, ListsThePlacesInOrder) {
   const auto job = folder_.write("job.json", "{}").string();
   const auto out = text({"--explain", "--config-file", job});

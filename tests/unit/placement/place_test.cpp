@@ -442,6 +442,10 @@ TEST(Place, NotesWhatIsShared) {
   EXPECT_EQ(more->notes, std::vector<std::string>{"4 ranks on n1 for its 2 slots (cores)"});
 
   EXPECT_TRUE(place(job(4), allocation_of({cpu_host(4)}))->notes.empty());
+  auto single = job(4);
+  single.gpu_bind = GpuBind::single;
+  EXPECT_EQ(place(single, allocation_of({cpu_host(4)}))->notes,
+            std::vector<std::string>{"n1 has no GPU to bind a rank to (--gpu-bind single)"});
 }
 
 TEST(Place, PassesTheHostsNotesOn) {

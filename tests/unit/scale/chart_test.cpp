@@ -5,6 +5,11 @@
 #include "scale/page.hpp"
 
 #include <cmath>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 
@@ -16,7 +21,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 std::string svg_of(const Study& study) {
-  return study_svg(summarise(study), true);
+  return study_svg(summarise(study));
 }
 
 int count(const std::string& text, const std::string& what) {
@@ -67,6 +72,54 @@ TEST(Chart, LeavesOutWhatIsNotANumber) {
   Study study = made_study();
   study.runs[4].epoch_seconds = std::nan("");
   EXPECT_THAT(svg_of(study), Not(HasSubstr("nan")));
+}
+
+// Of all numbers at points, those that the line through the points runs through.
+std::vector<std::string> crossed_labels(const std::string& svg) {
+  std::vector<std::string> crossed;
+  std::vector<std::pair<double, double>> line;
+  static const std::regex kElements(
+      "class=\"line\" d=\"([^\"h]+)\"|class=\"value\" x=\"([0-9.]+)\" y=\"([0-9.]+)\">([0-9.]+)<");
+  for (auto at = std::sregex_iterator(svg.begin(), svg.end(), kElements);
+       at != std::sregex_iterator(); ++at) {
+    if ((*at)[1].matched) {
+      line.clear();
+      std::string places = (*at)[1];
+      for (char& c : places)
+        if (c == 'M' || c == 'L') c = ' ';
+      std::istringstream numbers(places);
+      for (double x = 0, y = 0; numbers >> x >> y;) line.emplace_back(x, y);
+      continue;
+    }
+    const double left = std::stod((*at)[2]);
+    const double base = std::stod((*at)[3]);
+    const double right = left + 6.5 * static_cast<double>((*at)[4].length());
+    for (std::size_t i = 1; i < line.size(); ++i)
+      for (double part = 0; part <= 1; part += 0.01) {
+        const double x = line[i - 1].first + part * (line[i].first - line[i - 1].first);
+        const double y = line[i - 1].second + part * (line[i].second - line[i - 1].second);
+        if (x > left && x < right && y > base - 9 && y < base) {
+          crossed.push_back((*at)[4]);
+          part = 2;
+        }
+      }
+  }
+  return crossed;
+}
+
+TEST(Chart, NoNumberIsStruckThrough) {
+  for (const double second : {0.5, 0.9, 1.0, 1.15, 3.0}) {
+    Study study = made_study();
+    study.runs = {made_run(1, 1, 0.0248, 1000, 0.5), made_run(2, 1, 0.0248 * second, 1000, 0.5),
+                  made_run(4, 1, 0.0248, 1000, 0.5)};
+    EXPECT_THAT(crossed_labels(svg_of(study)), testing::IsEmpty()) << second;
+  }
+}
+
+TEST(Page, HasAPictureForEachPlotSoThatANarrowScreenCanStackThem) {
+  const auto html = study_page(made_study(), summarise(made_study()));
+  EXPECT_EQ(count(html, "<svg"), 3);
+  EXPECT_THAT(html, HasSubstr("flex-wrap:wrap"));
 }
 
 TEST(Page, NeedsNothingElse) {

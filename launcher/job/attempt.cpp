@@ -64,7 +64,7 @@ Attempt::Attempt(const JobParts& parts, const JobIdentity& identity)
 Result<AttemptEnd> Attempt::run() {
   Agents::Start start;
   auto& options = start.options;
-  options.job_id = identity_.id;
+  options.job_id = identity_.folder_id;
   options.restart_count = identity_.restart_count;
   options.pmix = parts_.spec.pmix;
   options.rank_signal_mask = parts_.context.rank_signal_mask;

@@ -92,6 +92,7 @@ Result<Report> Job::run() {
 
 Result<AttemptEnd> Job::run_attempt() {
   identity_.key = random_hex(32);
+  identity_.folder_id = restarts() == 0 ? identity_.id : random_hex(16);
   identity_.pmix_namespace = "hvd-" + random_hex(16);
   attempt_ = std::make_unique<Attempt>(JobParts{spec_, context_, loop_, *output_, input_, plan_},
                                        identity_);

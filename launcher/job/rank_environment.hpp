@@ -17,6 +17,8 @@ struct JobIdentity {
   std::string master_address;
   std::string master_port;
   int restart_count = 0;  // HVD_RESTART_COUNT
+  // Of folders, on all hosts. New in each try: another user could take a name that has been seen.
+  std::string folder_id = {};
   // New in each try. The id cannot serve: it stands in names of files that every user can list.
   std::string pmix_namespace = {};
 };

@@ -21,6 +21,7 @@ using Status = TlsStream::Status;
 constexpr int kBacklog = 4096;       // the kernel lowers it to net.core.somaxconn
 constexpr int kAcceptedAtOnce = 32;  // before the loop's other events have their turn
 constexpr std::chrono::milliseconds kPause{100};
+constexpr int kSpeaksWithin = 5;  // seconds
 // A TLS record of a handshake: type 22, legacy version 3.x (RFC 8446, 5.1).
 constexpr std::string_view kTlsBegins{"\x16\x03", 2};
 
@@ -101,6 +102,8 @@ TlsDoor::~TlsDoor() = default;
 Result<void> TlsDoor::listen_on(const std::string& text) {
   HVD_TRY(SocketAddress address, socket_address(text));
   Fd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket)
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kSpeaksWithin, sizeof kSpeaksWithin);
   if (!socket || ::bind(socket.get(), address.get(), address.size) != 0 ||
       ::listen(socket.get(), kBacklog) != 0)
     return fail_errno("cannot listen on " + text, errno);
@@ -135,10 +138,14 @@ void TlsDoor::accept_some(int listener) {
   }
 }
 
-// Drops the connection that has waited longest. Returns whether there was one.
+// Drops the connection that has waited longest, of those that have not shown the key if there are
+// any. Returns whether there was one.
 bool TlsDoor::make_room() {
   if (guests_.empty()) return false;
-  drop(*guests_.front());
+  const auto stranger = std::find_if(guests_.begin(), guests_.end(), [](const auto& guest) {
+    return !guest->stream || !guest->stream->was_greeted();
+  });
+  drop(stranger != guests_.end() ? **stranger : *guests_.front());
   return true;
 }
 
@@ -155,6 +162,7 @@ void TlsDoor::admit(Fd socket) {
   guest.socket = std::move(socket);
   guest.position = guests_.insert(guests_.end(), std::move(made));
   watch_time();
+  go_on(guest);  // its first bytes are here already; the key takes another message
 }
 
 void TlsDoor::go_on(Guest& guest) {

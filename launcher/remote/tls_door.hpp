@@ -1,10 +1,10 @@
 // Where agents knock: listening sockets, and the connections that have not proved the key yet.
 //
 // Whoever can reach the port can connect, so a connection costs little until it has proved the key:
-// a descriptor and a few words of memory until its first bytes; TLS only when those begin a TLS
-// handshake; a time limit for all of it; and so many at once, the oldest giving way. An agent whose
-// connection gave way comes again. Nothing of a refused connection is answered or shown, only
-// counted.
+// one that says nothing stays in the kernel (TCP_DEFER_ACCEPT); TLS only when its first bytes begin
+// a TLS handshake; a time limit for all of it; and so many at once. When one more comes the oldest
+// gives way whose first message has not shown the key, so that nobody without it pushes out an
+// agent. Nothing of a refused connection is answered or shown, only counted.
 //
 // On the loop's thread. SIGPIPE must be ignored or blocked.
 #pragma once
@@ -31,7 +31,7 @@ class TlsDoor {
  public:
   struct Limits {
     std::size_t waiting = 256;                  // connections without proof at one time
-    std::chrono::milliseconds patience{10000};  // from accept to introduction
+    std::chrono::milliseconds patience{10000};  // from the first bytes to the introduction
   };
   struct Events {
     // The number of the agent of that name, when it is waited for. Without: the connection is

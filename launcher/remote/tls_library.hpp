@@ -31,6 +31,7 @@
   X(SSL_free)                              \
   X(SSL_get_SSL_CTX)                       \
   X(SSL_get_error)                         \
+  X(SSL_get_state)                         \
   X(SSL_is_server)                         \
   X(SSL_new)                               \
   X(SSL_read_ex)                           \

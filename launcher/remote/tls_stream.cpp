@@ -169,6 +169,11 @@ TlsStream::Status TlsStream::handshake() {
   return Status::failed;
 }
 
+bool TlsStream::was_greeted() const {
+  const auto state = openssl().SSL_get_state(ssl_.get());
+  return state != TLS_ST_BEFORE && state != TLS_ST_SR_CLNT_HELLO;
+}
+
 TlsStream::Transfer TlsStream::read(char* to, std::size_t size) {
   openssl().ERR_clear_error();
   std::size_t bytes = 0;

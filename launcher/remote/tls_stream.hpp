@@ -69,6 +69,9 @@ class TlsStream {
   int fd() const { return socket_.get(); }
 
   Status handshake();  // `done`: the other side has the key
+  // Of a server: the first message has come whole and shows that the other side has the key (its
+  // PSK binder, RFC 8446, 4.2.11.2), though it may be the copy of one.
+  bool was_greeted() const;
   Transfer read(char* to, std::size_t size);
   Transfer write(const char* from, std::size_t size);  // may take less than `size`
   // Says that we shall send nothing more, and closes that direction of the socket.

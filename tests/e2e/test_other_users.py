@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import Running, Sandbox, all_pids, environment_of, program, read_bytes, wait_until
+from harness import HVDRUN, Running, Sandbox, all_pids, environment_of, program, read_bytes, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
@@ -153,3 +153,28 @@ def test_another_user_cannot_relay_what_ranks_exchange(sandbox: Sandbox) -> None
     assert b"hvdhail" in carried, "no rank has tried the relay's port"
     assert b"/hvd-" not in carried and socket.gethostname().encode() not in carried, carried
     assert len(carried) < 3 * 2 * 400, "more than handshakes"
+
+
+def test_a_restart_has_folders_of_new_names(sandbox: Sandbox) -> None:
+    """Another user could take the names of the first try's, once these are gone."""
+    done = sandbox.run("-np", 2, "--max-restarts", 1, "--grace", "0.3", "--label", "none", "sh", "-c",
+                       "echo $HVD_SHM_DIR $HVD_JOB_ID; exit $((1 - HVD_RESTART_COUNT))").expect(0)
+    folders = {line.split()[0] for line in done.out_lines}
+    ids = {line.split()[1] for line in done.out_lines}
+    assert len(folders) == 2 and len(ids) == 1, done
+
+
+@pytest.mark.parametrize("pmix", ["on", "off"])
+def test_what_a_job_leaves_open_to_others(sandbox: Sandbox, pmix: str) -> None:
+    """Whatever the user's umask: nothing in the temporary folders and in memory is for others to read or change."""
+    job = sandbox.start("-c", 'umask 0; exec "$@"', "sh", HVDRUN, "-np", 2, "--pmix", pmix, "--grace", "0.3", "sh", "-c",
+                        f"{program('latecomer')} 2>&1; {program('../examples/hello')}; echo over; sleep 1000",
+                        tool="/bin/sh")
+    wait_until(lambda: job.out.count(b"over") == 2 or job.process.poll() is not None, "both ranks have met")
+    assert job.process.poll() is None, job.wait()
+    found = {path: oct(path.lstat().st_mode) for place in (sandbox.tmp, sandbox.shm) for path in place.rglob("*")}
+    assert any(path.parent == sandbox.shm for path in found), "nothing was found at all"
+    top = [path for path in found if path.parent in (sandbox.tmp, sandbox.shm)]
+    assert not [f"{path} {found[path]}" for path in top if int(found[path], 8) & 0o077]
+    job.signal(signal.SIGTERM)
+    job.wait()

@@ -67,21 +67,6 @@ std::string without_parentheses(std::string_view text) {
   return kept;
 }
 
-// Of "gpu:a100:4(IDX:0-3),gpu:v100:1(IDX:4)", or "(null)". None: it cannot be read.
-std::optional<int> count_gpus_of_gres(std::string_view gres) {
-  const std::string text = without_parentheses(gres);
-  int total = 0;
-  for (std::string_view rest = text; !rest.empty();) {
-    const auto comma = rest.find(',');
-    const auto one = rest.substr(0, comma);
-    rest.remove_prefix(comma == npos ? rest.size() : comma + 1);
-    if (!one.starts_with("gpu:")) continue;
-    const auto count = read_count(one.substr(one.rfind(':') + 1));
-    if (!count || __builtin_add_overflow(total, *count, &total)) return std::nullopt;
-  }
-  return total;
-}
-
 }  // namespace
 
 Result<std::vector<int>> expand_counts(std::string_view text) {
@@ -117,6 +102,20 @@ Result<int> count_gpus(std::string_view text) {
     if (comma == npos) return total;
     rest.remove_prefix(comma + 1);
   }
+}
+
+std::optional<int> count_gpus_of_gres(std::string_view gres) {
+  const std::string text = without_parentheses(gres);
+  int total = 0;
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto comma = rest.find(',');
+    const auto one = rest.substr(0, comma);
+    rest.remove_prefix(comma == npos ? rest.size() : comma + 1);
+    if (!one.starts_with("gpu:")) continue;
+    const auto count = read_count(one.substr(one.rfind(':') + 1));
+    if (!count || __builtin_add_overflow(total, *count, &total)) return std::nullopt;
+  }
+  return total;
 }
 
 Result<std::vector<int>> count_gpus_by_host(std::string_view description,

@@ -4,6 +4,7 @@
 
 #include "base/result.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,10 @@ Result<std::vector<int>> expand_counts(std::string_view text);
 // A number of GPUs as --gpus and its kin take it, with or without kinds: "4", "a100:4",
 // "gpu:a100:4", "a100:2,v100:2". May be 0.
 Result<int> count_gpus(std::string_view text);
+
+// The same of generic resources as SLURM prints them:
+// "gpu:a100:4(IDX:0-3),gpu:v100:1(S:0,2),nvme:1". 0 of "(null)"; none where a count cannot be read.
+std::optional<int> count_gpus_of_gres(std::string_view gres);
 
 // How many GPUs a job has on each of `hosts`, from what `scontrol show job -d` prints of it:
 // "Nodes=n[1-2] CPU_IDs=0-7 Mem=0 GRES=gpu:a100:4(IDX:0-3)". Error: a host is not in there, or the

@@ -21,6 +21,11 @@ TemplateValue text_or_unset(const std::string& text) {
   return text;
 }
 
+TemplateValue expanded_or_unset(const std::string& text) {
+  if (text.empty()) return false;
+  return ExpandedText{text};
+}
+
 TemplateValue number_or_unset(std::optional<int> number) {
   if (!number) return false;
   return std::to_string(*number);
@@ -40,9 +45,9 @@ void add_values(const BatchSpec& batch, const BatchShape& shape, const BatchComm
   values["sbatch_args"] = batch.sbatch_arguments;
   values["has_modules"] = !batch.modules.empty();
   values["modules"] = batch.modules;
-  values["conda"] = text_or_unset(batch.conda);
-  values["venv"] = text_or_unset(batch.venv);
-  values["container"] = text_or_unset(batch.container);
+  values["conda"] = expanded_or_unset(batch.conda);
+  values["venv"] = expanded_or_unset(batch.venv);
+  values["container"] = expanded_or_unset(batch.container);
   values["summary"] = describe(shape);
   values["hvdrun"] = command.hvdrun;
   values["program"] = command.program;

@@ -47,6 +47,38 @@ Result<std::string> parse_slurm_time(Value value) {
               kExitUsage);
 }
 
+// sbatch(1), --array: "1,3,5-9:2%4".
+bool is_array(Value value) {
+  const auto is_number = [](Value text) {
+    return !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == Value::npos;
+  };
+  const auto at_once = value.find('%');
+  if (at_once != Value::npos && !is_number(value.substr(at_once + 1))) return false;
+  for (auto rest = value.substr(0, at_once);;) {
+    const auto comma = rest.find(',');
+    const auto item = rest.substr(0, comma);
+    const auto dash = item.find('-');
+    const auto step = item.find(':');
+    if (dash == Value::npos ? !is_number(item)
+                            : !is_number(item.substr(0, dash)) ||
+                                  !is_number(item.substr(dash + 1, step - dash - 1)) ||
+                                  (step != Value::npos && !is_number(item.substr(step + 1))))
+      return false;
+    if (comma == Value::npos) return true;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+// What the script makes of $NAME and ${NAME} in it, see ExpandedText.
+Result<std::string> parse_expanded(Value value) {
+  HVD_TRY(auto text, parse_line(value));
+  if (is_expandable(text)) return text;
+  return fail(
+      "can have $NAME or ${NAME} in it, which the script expands, but nothing else after $: " +
+          quote(value),
+      kExitUsage);
+}
+
 // Keeps an option for SLURM; a later one takes the place of an earlier.
 Result<void> keep(BatchSpec& batch, std::string name, Result<std::string> value) {
   if (!value) return tl::unexpected(std::move(value).error());
@@ -61,9 +93,20 @@ Result<void> keep(BatchSpec& batch, std::string name, Result<std::string> value)
   return {};
 }
 
+Result<void> apply_array(BatchSpec& batch, Value value) {
+  if (is_array(value)) return keep(batch, "array", std::string(value));
+  return fail("needs indices such as 0-9, 1,3 or 0-99%4 (four at a time), not " + quote(value),
+              kExitUsage);
+}
+
 // ADDRESS or ADDRESS:TYPE,…: sbatch's --mail-user and --mail-type.
 Result<void> apply_mail(BatchSpec& batch, Value value) {
   const auto colon = value.find(':');
+  const auto at = value.substr(0, colon).find('@');
+  if (at == 0 || at == Value::npos || at + 1 == value.substr(0, colon).size())
+    return fail("needs an address such as me@example.org, not " + quote(value) +
+                    "; a user of the mail host: --sbatch-arg --mail-user=NAME",
+                kExitUsage);
   HVD_CHECK(keep(batch, "mail-user", parse_line(value.substr(0, colon))));
   return keep(batch, "mail-type",
               parse_line(colon == Value::npos ? "END,FAIL" : value.substr(colon + 1)));
@@ -131,7 +174,6 @@ constexpr char kPartition[] = "partition";
 constexpr char kAccount[] = "account";
 constexpr char kQos[] = "qos";
 constexpr char kMem[] = "mem";
-constexpr char kArray[] = "array";
 constexpr char kDependency[] = "dependency";
 constexpr char kSignal[] = "signal";
 constexpr char kJobName[] = "job-name";
@@ -224,7 +266,7 @@ constexpr Option kOptions[] = {
      "",
      "a job for each index, such as 0-9 or 1,3",
      nullptr,
-     keep_line<kArray>},
+     apply_array},
     {"dependency",
      {"--dependency"},
      word,
@@ -325,7 +367,7 @@ constexpr Option kOptions[] = {
      "",
      "conda environment to activate",
      nullptr,
-     [](BatchSpec& batch, Value v) { return store(parse_line(v), batch.conda); }},
+     [](BatchSpec& batch, Value v) { return store(parse_expanded(v), batch.conda); }},
     {"venv",
      {"--venv"},
      word,
@@ -334,7 +376,7 @@ constexpr Option kOptions[] = {
      "",
      "Python virtual environment to activate",
      nullptr,
-     [](BatchSpec& batch, Value v) { return store(parse_line(v), batch.venv); }},
+     [](BatchSpec& batch, Value v) { return store(parse_expanded(v), batch.venv); }},
     {"container",
      {"--container"},
      word,
@@ -343,7 +385,7 @@ constexpr Option kOptions[] = {
      "",
      "container image in which the ranks run (apptainer)",
      nullptr,
-     [](BatchSpec& batch, Value v) { return store(parse_line(v), batch.container); }},
+     [](BatchSpec& batch, Value v) { return store(parse_expanded(v), batch.container); }},
     {"template",
      {"--template"},
      word,

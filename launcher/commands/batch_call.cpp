@@ -4,7 +4,6 @@
 #include "batch/job_comment.hpp"
 #include "commands/hvdrun_name.hpp"
 #include "commands/words.hpp"
-#include "slurm/queue/node_offer.hpp"
 #include "slurm/script/template_folders.hpp"
 
 #include <algorithm>
@@ -26,21 +25,47 @@ std::vector<DefaultSetting> defaults_of(const ScriptTemplate& script) {
   return defaults;
 }
 
-void ask_for_nodes(BatchSpec& batch, const Environment& environment) {
+namespace {
+
+// Whether an option of sbatch's own asks for GPUs.
+bool asks_for_gpus(const BatchSpec& batch) {
+  return std::any_of(batch.sbatch_arguments.begin(), batch.sbatch_arguments.end(),
+                     [](const auto& argument) {
+                       return argument.starts_with("--gpus") || argument.starts_with("--gres") ||
+                              argument.starts_with("-G");
+                     });
+}
+
+}  // namespace
+
+std::optional<NodeOffer> ask_for_nodes(BatchSpec& batch, const Environment& environment) {
   const bool needs_gpus = !batch.gpus_per_node;
   const bool needs_cpus = !batch.cpus_per_node && batch.gpus_per_node.value_or(1) > 0;
-  if (!needs_gpus && !needs_cpus) return;
   const auto partition =
       std::find_if(batch.slurm_options.begin(), batch.slurm_options.end(),
                    [](const auto& option) { return option.name == "partition"; });
-  const auto offer = ask_node_offer(
+  auto offer = ask_node_offer(
       partition == batch.slurm_options.end() ? std::string() : partition->value, environment);
-  if (!offer || offer->gpus == 0) return;
+  if (!offer && needs_gpus && !asks_for_gpus(batch))
+    say_note(
+        "no GPUs are asked for, since what a node has is not known here; --gpus-per-node K asks "
+        "for them (0: ranks without GPUs)");
+  if (!offer || offer->gpus == 0 || (!needs_gpus && !needs_cpus)) return offer;
   if (needs_gpus) batch.gpus_per_node = offer->gpus;
   if (needs_cpus) batch.cpus_per_node = offer->cpus;
   say_note(
       fmt::format("a node of partition {} has {} and {} (--gpus-per-node 0: ranks without GPUs)",
                   offer->partition, counted(offer->gpus, "GPU"), counted(offer->cpus, "CPU")));
+  return offer;
+}
+
+Result<void> check_nodes(const BatchShape& shape, const std::optional<NodeOffer>& offer) {
+  if (!offer || shape.nodes.value_or(0) <= offer->nodes) return {};
+  return fail(fmt::format("{} on {}, and partition {} has {}: SLURM would let the job wait for "
+                          "ever; fewer ranks, or another --partition",
+                          counted(shape.ranks, "rank"), counted(*shape.nodes, "node"),
+                          offer->partition, offer->nodes),
+              kExitUsage);
 }
 
 void complete_request(BatchSpec& batch, const std::vector<std::string>& program) {

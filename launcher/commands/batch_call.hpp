@@ -6,8 +6,10 @@
 #include "batch/batch_script.hpp"
 #include "batch/batch_shape.hpp"
 #include "cli/batch_command_line.hpp"
+#include "slurm/queue/node_offer.hpp"
 #include "slurm/script/script_template.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +23,12 @@ Result<ScriptTemplate> find_template(const std::string& name, const BatchSpec& b
 std::vector<DefaultSetting> defaults_of(const ScriptTemplate& script);
 
 // Fills in how many GPUs and CPUs a node has, where nobody has said how many GPUs, as this
-// machine's SLURM tells it of the partition; and says so. Nothing where its nodes have no GPUs, or
-// differ.
-void ask_for_nodes(BatchSpec& batch, const Environment& environment);
+// machine's SLURM tells it of the partition; and says so, as it says where SLURM does not tell.
+// Nothing where its nodes have no GPUs.
+std::optional<NodeOffer> ask_for_nodes(BatchSpec& batch, const Environment& environment);
+
+// Error (kExitUsage): more nodes than the partition has.
+Result<void> check_nodes(const BatchShape& shape, const std::optional<NodeOffer>& offer);
 
 // Fills in what is not given: the job's name, what it runs, and with --requeue the warning before
 // the time limit.

@@ -80,6 +80,7 @@ void Follower::ask() {
 
 void Follower::take_answer(const ProgramEnd& end) {
   const bool is_first = !watch_.job() && !watch_.is_array();
+  if (is_first && has_no_cluster(end)) return stop(fail(kNoCluster, kExitNotFound));
   const auto answer = read_answer(end);
   if (is_first && !answer.jobs.empty() && ::geteuid() != 0 &&
       answer.jobs.front().uid != ::geteuid()) {

@@ -108,8 +108,9 @@ Result<int> run_salloc(const std::vector<std::string>& args, const Environment& 
   HVD_CHECK(check_outside_of_jobs(environment));
   const bool has_program = !invocation.command.empty();
   complete_request(batch, has_program ? invocation.command : std::vector<std::string>{"shell"});
-  ask_for_nodes(batch, environment);
+  const auto offer = ask_for_nodes(batch, environment);
   HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
+  HVD_CHECK(check_nodes(shape, offer));
   say_note(describe(shape));
   Fd ours;
   Fd theirs;

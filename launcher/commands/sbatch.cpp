@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 namespace hvdrun {
@@ -22,6 +23,18 @@ std::string template_for(const BatchSpec& batch) {
   if (!batch.template_name.empty()) return batch.template_name;
   if (!batch.container.empty()) return "container";
   return batch.requeue ? "requeue" : "generic";
+}
+
+// A program that is named by its path and is not there: it may be on the nodes all the same.
+void note_missing_program(const BatchSpec& batch, const std::string& program) {
+  if (!batch.container.empty() || program.find('/') == std::string::npos) return;
+  std::filesystem::path path = program;
+  for (const auto& option : batch.slurm_options)
+    if (option.name == "chdir") path = std::filesystem::path(option.value) / path;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error))
+    say_note(quote_if_needed(path.string()) +
+             " is not on this host; the job fails unless the nodes have it");
 }
 
 Result<void> write_script(const std::filesystem::path& file, const std::string& script) {
@@ -48,9 +61,11 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
   if (invocation.action != BatchInvocation::Action::run) return print_text(invocation.text);
   HVD_CHECK(cli::check_command(invocation.command, kUsage));
   auto& batch = invocation.batch;
+  note_missing_program(batch, invocation.command.front());
   complete_request(batch, invocation.command);
-  ask_for_nodes(batch, environment);
+  const auto offer = ask_for_nodes(batch, environment);
   HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
+  HVD_CHECK(check_nodes(shape, offer));
   HVD_TRY(const auto made,
           batch_script(*script, batch, shape, inner_command(invocation, shape, environment)));
   say_note(describe(shape));

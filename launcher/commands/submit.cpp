@@ -6,6 +6,7 @@
 #include "slurm/queue/job_id.hpp"
 #include "slurm/queue/slurm_command.hpp"
 
+#include <csignal>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -39,8 +40,7 @@ constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
     {"Job dependency problem", "--dependency TYPE:JOB, of a job that SLURM still knows"},
     {"Job violates accounting/QOS policy",
      "the limits of your account or QOS; `sacctmgr show qos` lists them"},
-    {"Could not establish a configuration source",
-     "this machine has SLURM's commands, but belongs to no cluster (no slurm.conf)"},
+    {kNoConfiguration, kNoCluster},
     {"Unable to contact slurm controller", "SLURM's controller does not answer; try again later"},
 };
 
@@ -103,6 +103,7 @@ std::string advice_on(const std::string& refusal) {
 
 Result<int> submit_script(const BatchScript& script, const BatchSpec& batch,
                           const Environment& environment) {
+  std::signal(SIGPIPE, SIG_IGN);  // of an sbatch that ends before it has read the script
   if (batch.test_only) return test_script(script, environment);
   HVD_TRY(const auto end, run_sbatch(sbatch(script, environment, "--parsable")));
   if (end.code != 0) return tl::unexpected(refused(end));

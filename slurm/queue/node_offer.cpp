@@ -20,26 +20,18 @@ std::string_view take_field(std::string_view& line) {
   return field;
 }
 
-// Of "gpu:v100:4(S:0-1),nvme:1": 4. "(null)": 0.
-int count_gpus_of(std::string_view gres) {
-  int gpus = 0;
-  while (!gres.empty()) {
-    // The sockets in brackets may have commas of their own.
-    std::size_t end = 0;
-    for (int depth = 0; end < gres.size() && (depth > 0 || gres[end] != ','); ++end)
-      depth += gres[end] == '(' ? 1 : gres[end] == ')' ? -1 : 0;
-    const auto entry = gres.substr(0, end);
-    gres.remove_prefix(end == gres.size() ? end : end + 1);
-    if (!entry.starts_with("gpu:")) continue;
-    if (const auto count = count_gpus(entry.substr(0, entry.find('(')))) gpus += *count;
-  }
-  return gpus;
+std::optional<int> take_number(std::string_view& line) {
+  const auto field = take_field(line);
+  int number = 0;
+  const auto read = std::from_chars(field.data(), field.data() + field.size(), number);
+  if (read.ec != std::errc() || number < 1) return std::nullopt;
+  return number;
 }
 
 }  // namespace
 
 std::vector<std::string> sinfo_command() {
-  return {"sinfo", "--noheader", "--format=%P|%c|%G"};
+  return {"sinfo", "--noheader", "--format=%P|%c|%D|%G"};
 }
 
 std::vector<NodeOffer> parse_node_offers(std::string_view text) {
@@ -53,10 +45,12 @@ std::vector<NodeOffer> parse_node_offers(std::string_view text) {
     offer.is_default = partition.ends_with('*');
     if (offer.is_default) partition.remove_suffix(1);
     offer.partition = std::string(partition);
-    const auto cpus = take_field(line);
-    const auto read = std::from_chars(cpus.data(), cpus.data() + cpus.size(), offer.cpus);
-    if (read.ec != std::errc() || offer.cpus < 1 || offer.partition.empty()) continue;
-    offer.gpus = count_gpus_of(line);
+    const auto cpus = take_number(line);
+    const auto nodes = take_number(line);
+    if (!cpus || !nodes || offer.partition.empty()) continue;
+    offer.cpus = *cpus;
+    offer.nodes = *nodes;
+    offer.gpus = count_gpus_of_gres(line).value_or(0);
     offers.push_back(std::move(offer));
   }
   return offers;
@@ -68,7 +62,9 @@ std::optional<NodeOffer> offer_of(const std::vector<NodeOffer>& offers,
   for (const auto& offer : offers) {
     if (partition.empty() ? !offer.is_default : offer.partition != partition) continue;
     if (found && (found->gpus != offer.gpus || found->cpus != offer.cpus)) return std::nullopt;
+    const int nodes = found ? found->nodes : 0;
     found = offer;
+    found->nodes += nodes;
   }
   return found;
 }

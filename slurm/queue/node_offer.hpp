@@ -16,6 +16,7 @@ struct NodeOffer {
   bool is_default = false;  // the partition that a job gets which names none
   int gpus = 0;
   int cpus = 0;  // as SLURM counts them
+  int nodes = 0;
 };
 
 // sinfo's words, and what it printed: a line for each partition and kind of node. What is no such

@@ -3,7 +3,6 @@
 #include "base/quote.hpp"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 namespace hvdrun {
@@ -62,6 +61,7 @@ Result<ProgramEnd> run_slurm(ProgramRequest request) {
 
 std::string complaint(const ProgramEnd& end) {
   if (end.timed_out) return "no answer in time";
+  if (has_no_cluster(end)) return kNoCluster;
   std::string words;
   for (std::string_view rest = end.err; !rest.empty() && words.size() < 1024;) {
     const auto newline = rest.find('\n');

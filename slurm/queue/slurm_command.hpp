@@ -6,6 +6,7 @@
 #include "base/result.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hvdrun {
@@ -28,6 +29,15 @@ inline bool is_not_installed(const Error& error) {
 
 // Runs it to its end, blocking. The program is looked for in PATH.
 Result<ProgramEnd> run_slurm(ProgramRequest request);
+
+// Where SLURM's commands find no slurm.conf and nobody who has it. (A controller without files on
+// the hosts that is away looks the same.)
+inline constexpr std::string_view kNoConfiguration = "Could not establish a configuration source";
+inline constexpr const char* kNoCluster =
+    "this machine has SLURM's commands, but belongs to no cluster (no slurm.conf)";
+inline bool has_no_cluster(const ProgramEnd& end) {
+  return end.code != 0 && end.err.find(kNoConfiguration) != std::string::npos;
+}
 
 // What a command that failed has said on stderr, in one line, without "squeue: error: " and the
 // advice to try its --help. Never empty.

@@ -1,6 +1,7 @@
 #include "slurm/script/quoting.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -37,7 +38,46 @@ std::string quote_with_escapes(std::string_view value) {
   return quoted + "'";
 }
 
+// The name in $NAME or ${NAME} at the beginning of the text, and its length there. Empty: there is
+// none.
+std::pair<std::string_view, std::size_t> variable_at(std::string_view text) {
+  const bool braces = text.substr(0, 2) == "${";
+  const std::size_t begin = braces ? 2 : 1;
+  const auto rest = text.substr(std::min(begin, text.size()));
+  std::size_t size = 0;
+  while (size < rest.size() && holds_only(rest.substr(size, 1), "_")) ++size;
+  const auto name = rest.substr(0, size);
+  if (name.empty() || (name.front() >= '0' && name.front() <= '9')) return {};
+  if (!braces) return {name, begin + size};
+  if (rest.substr(size, 1) != "}") return {};
+  return {name, begin + size + 1};
+}
+
 }  // namespace
+
+bool is_expandable(std::string_view value) {
+  for (auto at = value.find('$'); at != std::string_view::npos; at = value.find('$')) {
+    value.remove_prefix(at);
+    const auto [name, length] = variable_at(value);
+    if (name.empty()) return false;
+    value.remove_prefix(length);
+  }
+  return true;
+}
+
+std::string quote_for_shell_expanding(std::string_view value) {
+  std::string quoted;
+  while (!value.empty()) {
+    const auto literal = value.substr(0, value.find('$'));
+    if (!literal.empty()) quoted += quote_for_shell(literal);
+    value.remove_prefix(literal.size());
+    if (value.empty()) break;
+    const auto [name, length] = variable_at(value);
+    quoted += fmt::format("\"${{{}:?}}\"", name);
+    value.remove_prefix(length);
+  }
+  return quoted;
+}
 
 std::string quote_for_shell(std::string_view value) {
   if (!value.empty() && holds_only(value, "_@%+=:,./-")) return std::string(value);

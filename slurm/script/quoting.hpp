@@ -10,6 +10,13 @@ namespace hvdrun {
 // otherwise, and where it holds control characters in $'…', so that it stays on its line.
 std::string quote_for_shell(std::string_view value);
 
+// The same of a text with $NAME or ${NAME} in it, which the shell expands: where the variable is
+// empty or unset the script ends with an error that names it.
+std::string quote_for_shell_expanding(std::string_view value);
+
+// Whether each $ in it begins such a name.
+bool is_expandable(std::string_view value);
+
 // One argument of a #SBATCH line. sbatch has a grammar of its own for them (sbatch(1) says nothing
 // of it): blanks end an argument, # the line; "…" and '…' keep both, and a backslash takes the next
 // character as it is, inside of quotes as well. Of --name=value only the value is quoted. A value

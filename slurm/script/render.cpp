@@ -22,6 +22,9 @@ namespace mustache = kainjow::mustache;
 constexpr char kValueBegins = '\x01';
 constexpr char kValueEnds = '\x02';
 constexpr char kEscape = '\x03';  // stands before one of the three inside a value
+// Stands before the text of an ExpandedText, and of another that begins so.
+constexpr char kExpanded = '\x05';
+constexpr char kLiteral = '\x06';
 
 std::string mark(const std::string& value) {
   std::string marked(1, kValueBegins);
@@ -32,11 +35,19 @@ std::string mark(const std::string& value) {
   return marked + kValueEnds;
 }
 
+std::string literal(const std::string& text) {
+  const bool is_mistakable = text.starts_with(kExpanded) || text.starts_with(kLiteral);
+  return is_mistakable ? kLiteral + text : text;
+}
+
 mustache::data data_of(const TemplateValue& value) {
   if (const auto* flag = std::get_if<bool>(&value)) return mustache::data(*flag);
-  if (const auto* text = std::get_if<std::string>(&value)) return mustache::data(*text);
+  if (const auto* text = std::get_if<std::string>(&value)) return mustache::data(literal(*text));
+  if (const auto* expanded = std::get_if<ExpandedText>(&value))
+    return mustache::data(kExpanded + expanded->text);
   mustache::data list(mustache::data::type::list);
-  for (const auto& item : std::get<std::vector<std::string>>(value)) list << mustache::data(item);
+  for (const auto& item : std::get<std::vector<std::string>>(value))
+    list << mustache::data(literal(item));
   return list;
 }
 
@@ -74,7 +85,9 @@ class Quoter {
     return value;
   }
 
-  Result<void> append_value(const std::string& value) {
+  Result<void> append_value(std::string value) {
+    const bool is_expanded = value.starts_with(kExpanded);
+    if (is_expanded || value.starts_with(kLiteral)) value.erase(0, 1);
     const auto line = std::string_view(script_).substr(line_begins_);
     const auto first = line.find_first_not_of(" \t");
     if (line.substr(0, 7) == "#SBATCH") {
@@ -86,7 +99,7 @@ class Quoter {
     } else if (first != std::string_view::npos && line[first] == '#') {
       script_ += quote_for_comment(value);
     } else {
-      script_ += quote_for_shell(value);
+      script_ += is_expanded ? quote_for_shell_expanding(value) : quote_for_shell(value);
     }
     return {};
   }

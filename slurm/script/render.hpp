@@ -12,8 +12,13 @@
 
 namespace hvdrun {
 
+// Text in which the script expands $NAME; see is_expandable.
+struct ExpandedText {
+  std::string text;
+};
+
 // Text (of words, texts and numbers), a flag, or a list.
-using TemplateValue = std::variant<std::string, bool, std::vector<std::string>>;
+using TemplateValue = std::variant<std::string, bool, std::vector<std::string>, ExpandedText>;
 using TemplateValues = std::map<std::string, TemplateValue, std::less<>>;
 
 // The values of the template's own variables: what is set, a later one in place of an earlier, and

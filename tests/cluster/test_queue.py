@@ -415,3 +415,16 @@ def test_words_that_cannot_work(queue: Queue, words: tuple[str, ...], said: str)
 def test_help(queue: Queue, command: str) -> None:
     done = queue.hvdrun(command, "--help")
     assert done.returncode == 0 and done.stdout.startswith(f"usage: hvdrun {command}") and not done.stderr
+
+
+@pytest.mark.parametrize("words", ["follow 12", "jobs", "cancel 12", "sbatch -np 1 --submit -- true", "salloc -np 1 -- true"])
+def test_a_host_of_no_cluster_says_so(cluster: Cluster, words: str) -> None:
+    """SLURM's commands are there, and there is no slurm.conf."""
+    done = cluster.run("unshare", "--mount", "sh", "-c", f"mount -t tmpfs none /etc/slurm && exec {HVDRUN} {words}", user="root")
+    assert done.returncode != 0 and "this machine has SLURM's commands, but belongs to no cluster (no slurm.conf)" in done.stderr, done.stderr
+
+
+def test_more_nodes_than_the_partition_has_are_refused(cluster: Cluster) -> None:
+    for command in ("sbatch", "salloc"):
+        done = cluster.run(HVDRUN, command, "-np", 99, "--", "true")
+        assert done.returncode == 2 and "99 ranks on 25 nodes, and partition all has 4" in done.stderr, done.stderr

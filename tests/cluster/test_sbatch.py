@@ -130,13 +130,14 @@ def test_awkward_values_arrive_as_they_are(cluster: Cluster, shared: Path, tmp_p
         if one_line:
             options += [f"--job-name={value}"]
         if template == "container":
-            options += [f"--container={shared}/image {number}" + (value if one_line else "")]
+            options += [f"--container={shared}/image {number}" + (value if one_line and "$" not in value else "")]
         else:
             cluster.output("mkdir", "-p", shared / "venv/bin")
             write(cluster, shared / "venv/bin/activate", "export ACTIVE=1\n")
             options += [f"--venv={shared}/venv"]
             if one_line and not value.startswith("-"):
-                options += [f"--module={value.replace(',', ' ')}", f"--conda={value}"]
+                options += [f"--module={value.replace(',', ' ')}"]
+                options += [f"--conda={value}"] if "$" not in value else []  # the script expands it
         for name, kind in own:
             if name != "runtime" and one_line:
                 options += [f"--set={name}={value}"]

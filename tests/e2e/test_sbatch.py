@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from harness import HVDRUN, Done, Sandbox
 
@@ -26,11 +30,56 @@ def test_prints_the_script(sandbox: Sandbox) -> None:
     assert done.out_text.endswith("hvdrun -np 16 --label rank -- python3 train.py --name 'a b'\n"), done.out_text
 
 
+# What a node has beside SLURM: conda says what it is asked for.
+NODE = """
+module() { [ "$*" = "load autoload cineca-ai/1.0" ] && export CINECA_AI_ENV=/ai/env; return 0; }
+conda() { [ "$1" = activate ] && echo "activated $2"; return 0; }
+hvdrun() { echo started; }
+exec() { "$@"; }
+"""
+
+
+@pytest.mark.parametrize("words", [("--conda", "$CINECA_AI_ENV"), ("--conda", "${CINECA_AI_ENV}"), ("--set", "cineca_ai=true")])
+def test_a_variable_of_a_module_is_expanded_in_the_script(sandbox: Sandbox, words: tuple[str, ...]) -> None:
+    """It is not known before the script runs."""
+    made = hvdrun(sandbox, "sbatch", "--template", "marconi100", "-np", 2, "--module", "cineca-ai/1.0", *words, "--", "python3", "t.py")
+    assert made.code == 0, made.err_text
+    script = made.out_text.replace("exec " + made.out_text.rsplit("exec ", 1)[1], "echo started\n")
+    ran = subprocess.run(["bash", "-c", NODE + script], capture_output=True, text=True)
+    assert ran.stdout == "activated /ai/env\nstarted\n", made.out_text + ran.stderr
+    without = subprocess.run(["bash", "-c", NODE + script.replace("cineca-ai/1.0", "other")], capture_output=True, text=True)
+    assert without.returncode != 0 and "started" not in without.stdout and "CINECA_AI_ENV" in without.stderr, without
+
+
+def test_what_would_not_do_what_is_meant_is_refused(sandbox: Sandbox) -> None:
+    def refused(*words: str) -> str:
+        done = hvdrun(sandbox, "sbatch", "-np", 1, "--gpus-per-node", 0, *words, "--", "true")
+        assert done.code == 2 and not done.out, done
+        return done.err_text
+
+    assert "--conda can have $NAME or ${NAME} in it, which the script expands" in refused("--conda", "$(whoami)")
+    for array in ("abc", "1-", "1,,2", "3%", "1-5:", ""):
+        assert "--array needs indices such as 0-9, 1,3 or 0-99%4" in refused("--array", array)
+    for mail in ("foo", "@", "a@:END"):
+        assert "--mail needs an address such as me@example.org" in refused("--mail", mail)
+    for array in ("0", "0-9", "1,3", "0-15:4", "1,5-9:2%4"):
+        assert hvdrun(sandbox, "sbatch", "-np", 1, "--array", array, "--", "true").code == 0
+
+
+def test_says_what_it_does_not_know(sandbox: Sandbox) -> None:
+    unknown = sandbox.run("PATH=/nowhere", HVDRUN, "sbatch", "-np", 4, "--", "./nosuch", tool="/usr/bin/env")
+    assert unknown.code == 0 and "no GPUs are asked for, since what a node has is not known here; --gpus-per-node K" in unknown.err_text
+    assert "./nosuch is not on this host; the job fails unless the nodes have it" in unknown.err_text
+    for words in (("--gpus-per-node", 0), ("--gpus-per-node", 2), ("--sbatch-arg=--gres=gpu:2",)):
+        known = sandbox.run("PATH=/nowhere", HVDRUN, "sbatch", "-np", 4, *words, "--", "true", tool="/usr/bin/env")
+        assert known.code == 0 and "no GPUs are asked for" not in known.err_text and "not on this host" not in known.err_text, known
+
+
 def test_lists_and_shows_templates(sandbox: Sandbox) -> None:
     listed = hvdrun(sandbox, "templates")
     assert [line.split()[0] for line in listed.out_text.splitlines()] == ["TEMPLATE", *TEMPLATES]
     shown = hvdrun(sandbox, "templates", "show", "marconi100")
-    assert shown.code == 0 and "profile   word  profile/deeplrn" in shown.out_text and "--gpus-per-node=4" in shown.out_text, shown.out_text
+    assert shown.code == 0 and re.search(r"profile +word +profile/deeplrn", shown.out_text) and "--gpus-per-node=4" in shown.out_text, shown.out_text
     assert "#!/bin/bash\n" in shown.out_text
     assert hvdrun(sandbox, "templates", "show", "genric").err_text == 'hvdrun: there is no template "genric"; did you mean "generic"?\n'
 

@@ -7,9 +7,9 @@ namespace {
 
 TEST(NodeOffers, ReadsWhatSinfoPrints) {
   const auto offers = parse_node_offers(
-      "debug*|16|(null)\ngpu|160|gpu:v100:4(S:0-1),nvme:1\nmixed|32|gpu:a100:2(S:0,2),gpu:t4:1(S:1)"
-      "\n"
-      "nonsense\n|4|\nempty|0|\nfew|8+|gpu:2\n");
+      "debug*|16|2|(null)\ngpu|160|1|gpu:v100:4(S:0-1),nvme:1\n"
+      "mixed|32|1|gpu:a100:2(S:0,2),gpu:t4:1(S:1)\n"
+      "nonsense\n|4|1|\nempty|0|1|\nfew|8+|1|gpu:2\n");
   ASSERT_EQ(offers.size(), 4u);
   EXPECT_EQ(offers[0].partition, "debug");
   EXPECT_TRUE(offers[0].is_default);
@@ -23,9 +23,10 @@ TEST(NodeOffers, ReadsWhatSinfoPrints) {
 
 TEST(NodeOffers, OfOnePartitionWhoseNodesAreAlike) {
   const auto offers =
-      parse_node_offers("a*|16|gpu:4\nb|8|(null)\nb|8|(null)\nc|8|gpu:1\nc|8|gpu:2\n");
+      parse_node_offers("a*|16|4|gpu:4\nb|8|1|(null)\nb|8|2|(null)\nc|8|1|gpu:1\nc|8|1|gpu:2\n");
   EXPECT_EQ(offer_of(offers, "")->partition, "a");
   EXPECT_EQ(offer_of(offers, "b")->cpus, 8);
+  EXPECT_EQ(offer_of(offers, "b")->nodes, 3);
   EXPECT_FALSE(offer_of(offers, "c"));
   EXPECT_FALSE(offer_of(offers, "d"));
   EXPECT_FALSE(offer_of({}, ""));

@@ -91,5 +91,20 @@ TEST(QuoteForComment, StaysInItsLine) {
   EXPECT_EQ(quote_for_comment("a\nrm -rf b"), "a rm -rf b");
 }
 
+TEST(QuoteForShellExpanding, ExpandsVariablesAndNothingElse) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"$CINECA_AI_ENV", "\"${CINECA_AI_ENV:?}\""},
+      {"${WORK}/my env", "\"${WORK:?}\"'/my env'"},
+      {"/a/$USER/$X1", "/a/\"${USER:?}\"/\"${X1:?}\""},
+      {"it's", "'it'\\''s'"},
+  };
+  for (const auto& [value, quoted] : cases) {
+    EXPECT_TRUE(is_expandable(value));
+    EXPECT_EQ(quote_for_shell_expanding(value), quoted);
+  }
+  for (const char* value : {"$", "$(date)", "a$", "$1", "${", "${A", "${A:-b}", "$$", "$A$-"})
+    EXPECT_FALSE(is_expandable(value)) << value;
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -1,7 +1,6 @@
 #include "agent/final_kill.hpp"
 
 #include <chrono>
-#include <csignal>
 #include <utility>
 
 #include <unistd.h>
@@ -18,9 +17,9 @@ FinalKill::FinalKill(const EventLoop& loop, Events events)
     : events_(std::move(events)), again_(loop, [this] { strike(); }) {}
 
 void FinalKill::strike() {
-  const auto left = descendants_of(::getpid(), all_processes());
-  if (++rounds_ > kMostRounds) return events_.on_given_up(left);
-  for (const auto& process : left) ::kill(process.pid, SIGKILL);
+  const auto find = [] { return descendants_of(::getpid(), all_processes()); };
+  if (++rounds_ > kMostRounds) return events_.on_given_up(find());
+  stop_and_kill(find);
   again_.start(kAgain);
   events_.on_round();
 }

@@ -5,21 +5,28 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <set>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
+
+constexpr int kMostListings = 20;
 
 struct DirectoryCloser {
   void operator()(DIR* directory) const { ::closedir(directory); }
@@ -39,11 +46,14 @@ std::optional<ProcessInfo> read_stat(int proc, const char* pid_name) {
   info.name.assign(open + 1, close);
   const char* pid_end = pid_name + std::strlen(pid_name);
   if (std::from_chars(pid_name, pid_end, info.pid).ec != std::errc{}) return std::nullopt;
-  // Then 13 numbers that do not matter here, and the number of threads.
+  // Then 13 numbers that do not matter here, the number of threads, and one more.
+  unsigned long long start = 0;
   if (std::sscanf(close + 1,  // NOLINT
-                  " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d",
-                  &info.state, &info.parent, &info.group, &info.session, &info.threads) != 5)
+                  " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d %*d %llu",
+                  &info.state, &info.parent, &info.group, &info.session, &info.threads,
+                  &start) != 6)
     return std::nullopt;
+  info.start = start;
   return info;
 }
 
@@ -60,6 +70,37 @@ bool carries_cookie(pid_t pid, const std::string& cookie) {
 }
 
 }  // namespace
+
+void send_signal(const ProcessInfo& process, int signal) {
+  // From here on the descriptor stands for one process, which may be another one than was seen.
+  const Fd held(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  if (!held && errno != ENOSYS) return;
+  const Fd proc(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto now = read_stat(proc.get(), std::to_string(process.pid).c_str());
+  if (!now || now->start != process.start) return;
+  if (held) {
+    ::syscall(SYS_pidfd_send_signal, held.get(), signal, nullptr, 0);
+  } else {
+    ::kill(process.pid, signal);
+  }
+}
+
+std::vector<ProcessInfo> stop_and_kill(const std::function<std::vector<ProcessInfo>()>& find) {
+  std::set<std::pair<pid_t, std::uint64_t>> stopped;
+  std::vector<ProcessInfo> found;
+  for (int listing = 0; listing < kMostListings; ++listing) {
+    found = find();
+    bool others = false;
+    for (const auto& process : found) {
+      if (!stopped.emplace(process.pid, process.start).second) continue;
+      send_signal(process, SIGSTOP);
+      others = true;
+    }
+    if (!others) break;
+  }
+  for (const auto& process : found) send_signal(process, SIGKILL);
+  return found;
+}
 
 bool is_dead(const ProcessInfo& process) {
   return (process.state == 'Z' || process.state == 'X') && process.threads <= 1;
@@ -114,12 +155,9 @@ std::vector<ProcessInfo> kill_job_processes(pid_t root, const std::string& cooki
                                             const std::vector<pid_t>& spare) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (true) {
-    auto found = job_processes(root, cookie, spare);
+    auto found = stop_and_kill([&] { return job_processes(root, cookie, spare); });
     if (found.empty() || std::chrono::steady_clock::now() > deadline) return found;
-    for (const auto& process : found) {
-      ::kill(process.pid, SIGKILL);
-      ::waitpid(process.pid, nullptr, WNOHANG);
-    }
+    for (const auto& process : found) ::waitpid(process.pid, nullptr, WNOHANG);
     // Death takes the kernel a moment and is announced to parents only; most are not our children.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,7 +25,8 @@ struct ProcessInfo {
   pid_t session = 0;
   char state = '?';  // of its first thread, as in proc(5)
   int threads = 1;
-  std::string name;  // at most 15 bytes
+  std::uint64_t start = 0;  // when it was started, in clock ticks since the machine's start
+  std::string name;         // at most 15 bytes
 };
 
 // Dead and only waiting for its parent. A process whose first thread has ended while others run is
@@ -43,6 +46,13 @@ std::vector<ProcessInfo> descendants_of(pid_t root, const std::vector<ProcessInf
 // made after they were executed.
 std::vector<ProcessInfo> job_processes(pid_t root, const std::string& cookie,
                                        const std::vector<pid_t>& spare = {});
+
+// Sends a signal, unless the process has ended since it was seen; its pid may be another's then.
+void send_signal(const ProcessInfo& process, int signal);
+
+// Kills what `find` finds, and returns it. All are stopped first, until `find` finds no others:
+// what is killed makes room, under a limit on processes, for those that the others fork.
+std::vector<ProcessInfo> stop_and_kill(const std::function<std::vector<ProcessInfo>()>& find);
 
 // Kills job_processes() until there are none, reaping our own children among them; at most
 // `patience`. Returns what could not be ended.

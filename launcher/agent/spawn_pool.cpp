@@ -1,6 +1,7 @@
 #include "agent/spawn_pool.hpp"
 
 #include <algorithm>
+#include <system_error>
 
 namespace hvdrun {
 namespace {
@@ -23,7 +24,11 @@ std::vector<Result<pid_t>> SpawnPool::spawn_all(const std::vector<SpawnRequest>&
   std::vector<Result<pid_t>> results(requests.size(), Result<pid_t>(0));
   Batch batch{&requests, &results};
   const auto wanted = std::min(kThreads, requests.size());
-  while (threads_.size() + 1 < wanted) threads_.emplace_back([this] { work(); });
+  try {
+    while (threads_.size() + 1 < wanted) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {
+    // A limit on processes counts threads, too. The caller's own is enough.
+  }
   {
     const std::lock_guard lock(mutex_);
     batch_ = &batch;

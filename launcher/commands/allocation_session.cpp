@@ -182,7 +182,7 @@ void AllocationSession::on_signal(int signal) {
   if (now - std::exchange(passed_on_, now) < kSameSignal) return;
   // What runs is to end in its own time; then salloc gives the allocation back.
   for (const auto& process : all_processes())
-    if (process.parent == pid_) ::kill(process.pid, signal);
+    if (process.parent == pid_) send_signal(process, signal);
 }
 
 // salloc has not ended upon its signal.

@@ -7,6 +7,16 @@
 #include <fmt/format.h>
 
 namespace hvdrun {
+namespace {
+
+tl::unexpected<Error> too_much(std::size_t bytes) {
+  return fail(
+      fmt::format("what the ranks exchange in one PMIx fence is {} bytes or more, and hvdrun "
+                  "carries at most {}: let ranks put less, or fence without collecting data",
+                  bytes, kMaxPayload));
+}
+
+}  // namespace
 
 bool Exchange::is_for(FrameType type) {
   return type == FrameType::fence || type == FrameType::fence_expired ||
@@ -71,6 +81,10 @@ Result<void> Exchange::on_fence(std::uint32_t host, const FenceMessage& message)
     fail_fence(at, message.status);
     return {};
   }
+  // Not once all have come: the launcher would hold as much for each host until then.
+  if (fence.bytes + message.data.size() > kMaxPayload)
+    return too_much(fence.bytes + message.data.size());
+  fence.bytes += message.data.size();
   part->data = message.data;
   if (std::all_of(fence.parts.begin(), fence.parts.end(), [](const Part& one) { return one.came; }))
     return complete(at);
@@ -109,14 +123,8 @@ Result<void> Exchange::complete(Fences::iterator at) {
   const auto fence = std::move(at->second);
   const auto key = at->first;
   fences_.erase(at);
-  std::size_t size = 0;
-  for (const auto& part : fence.parts) size += part.data.size();
-  auto result = pack_fence_result(key, kPmixSuccess, size);
-  if (result.size() + size > kMaxPayload)
-    return fail(
-        fmt::format("what the ranks exchange in one PMIx fence is {} bytes, and hvdrun carries at "
-                    "most {}: let ranks put less, or fence without collecting data",
-                    size, kMaxPayload));
+  auto result = pack_fence_result(key, kPmixSuccess, fence.bytes);
+  if (result.size() + fence.bytes > kMaxPayload) return too_much(fence.bytes);
   for (const auto& part : fence.parts) result += part.data;
   send_to_those_who_came(fence, std::make_shared<const std::string>(std::move(result)));
   return {};

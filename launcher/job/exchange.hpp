@@ -51,6 +51,7 @@ class Exchange {
   struct Fence {
     std::vector<Part> parts;  // by host index
     std::int32_t status = kPmixSuccess;
+    std::size_t bytes = 0;  // of all data that has come
   };
   using Fences = std::map<std::string, Fence, std::less<>>;
   using Request = std::pair<std::uint32_t, std::uint32_t>;  // who asks, for which rank

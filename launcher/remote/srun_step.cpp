@@ -85,9 +85,9 @@ void SrunStep::let_go() {
   ended_.disable();
   ::kill(process_.pid, SIGSTOP);
   const auto family = descendants_of(process_.pid, all_processes());  // parents first
-  for (const auto& process : family) ::kill(process.pid, SIGSTOP);
+  for (const auto& process : family) send_signal(process, SIGSTOP);
   for (auto process = family.rbegin(); process != family.rend(); ++process)
-    ::kill(process->pid, SIGKILL);
+    send_signal(*process, SIGKILL);
   ::kill(process_.pid, SIGKILL);
   wait_status_ = wait_for(process_.pid);
   // They have come to us, where we are a subreaper.

@@ -136,10 +136,13 @@ Result<std::vector<Fd>> make_visits(HostDoor door, const HostEntry& own,
   const Deadline deadline(patience);
   Result<Sockets> admitted = Sockets();
   std::thread doorkeeper;
-  {
+  try {
     const SignalsBlocked blocked;
     doorkeeper = std::thread(
         [&] { admitted = admit_all(std::move(door.listeners_), own, in, secret, deadline); });
+  } catch (const std::system_error& error) {
+    return fail(HVD_ERROR_SYSTEM,
+                std::string("cannot start a thread that lets other hosts in: ") + error.what());
   }
   auto sockets = reach_all(out, secret, deadline);
   doorkeeper.join();

@@ -66,7 +66,11 @@ void Pipeline::start() {
   const BlockedSignals blocked;
   const int count = std::min(options_.threads, options_.prefetch);
   threads_.reserve(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i) threads_.emplace_back([this] { work(); });
+  try {
+    for (int i = 0; i < count; ++i) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {
+    if (threads_.empty()) throw;  // fewer are slower, and enough
+  }
 }
 
 std::int64_t Pipeline::epoch_of(std::int64_t ticket) const {

@@ -108,6 +108,57 @@ TEST(ProcessTree, KillsAllBelowEvenWhatLeftItsSession) {
   EXPECT_EQ(status, 0);
 }
 
+// Under a limit on processes a fork bomb is full: each process that is killed makes room for
+// another one of those that still run, and one that is stopped does not.
+TEST(ProcessTree, StopsAllBeforeItKillsAny) {
+  std::vector<pid_t> children;
+  for (int i = 0; i < 3; ++i) {
+    children.push_back(::fork());
+    if (children.back() == 0)
+      while (true) ::pause();
+  }
+  std::string states;  // of the child that the listing before has shown first
+  std::size_t shown = 0;
+  const auto killed = stop_and_kill([&] {
+    auto found = descendants_of(::getpid(), all_processes());
+    EXPECT_EQ(found.size(), children.size()) << "all live until the last listing";
+    if (shown > 0) {
+      siginfo_t changed{};
+      ::waitid(P_PID, static_cast<id_t>(children[shown - 1]), &changed, WSTOPPED | WNOWAIT);
+      states += changed.si_code == CLD_STOPPED ? 'T' : '?';
+    }
+    // One more comes to light each time.
+    shown = std::min(shown + 1, children.size());
+    std::erase_if(found, [&](const ProcessInfo& info) {
+      return std::find(children.begin(), children.begin() + static_cast<std::ptrdiff_t>(shown),
+                       info.pid) == children.begin() + static_cast<std::ptrdiff_t>(shown);
+    });
+    return found;
+  });
+  EXPECT_EQ(killed.size(), children.size());
+  EXPECT_EQ(states, "TTT");
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  }
+}
+
+TEST(ProcessTree, SignalsOnlyTheProcessThatWasSeen) {
+  const pid_t child = ::fork();
+  if (child == 0)
+    while (true) ::pause();
+  const auto seen = descendants_of(::getpid(), all_processes());
+  ASSERT_EQ(pids(seen), std::vector<pid_t>{child});
+  ProcessInfo earlier = seen.front();  // one that had its pid before
+  earlier.start -= 1;
+  send_signal(earlier, SIGKILL);
+  send_signal(seen.front(), SIGTERM);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+}
+
 TEST(ProcessTree, FindsProcessesByTheJobsCookieWhereverTheyHang) {
   const std::string cookie = "HVD_SHM_DIR=/dev/shm/hvd-" + random_hex(16);
   auto started = make_pipe();

@@ -2,15 +2,34 @@
 
 #include "../temporary_folder.hpp"
 #include "agent/descriptor_limit.hpp"
+#include "agent/spawn_pool.hpp"
 #include "base/fd.hpp"
 
+#include <atomic>
+#include <cerrno>
 #include <fstream>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+
+namespace {
+
+std::atomic<bool> no_more_threads{false};
+
+}  // namespace
+
+// In place of libc's, for the whole test program.
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                              void* (*start)(void*), void* argument) noexcept {
+  static const auto real =
+      reinterpret_cast<decltype(&pthread_create)>(::dlsym(RTLD_NEXT, "pthread_create"));
+  return no_more_threads ? EAGAIN : real(thread, attributes, start, argument);
+}
 
 namespace hvdrun {
 namespace {
@@ -188,6 +207,23 @@ TEST_F(Spawn, TheProcessDiesWithTheThreadThatStartedIt) {
   ASSERT_EQ(status, 0);
   char byte = 0;
   EXPECT_EQ(::read(output->read.get(), &byte, 1), 0) << "end of file: the shell is gone";
+}
+
+TEST_F(Spawn, APoolThatGetsNoThreadsDoesItAll) {
+  SpawnRequest request;
+  request.program = "/bin/true";
+  request.arguments = {"true"};
+  const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  request.input = request.output = request.error = null.get();
+  const std::vector<SpawnRequest> requests(8, request);
+  no_more_threads = true;
+  SpawnPool pool;
+  const auto results = pool.spawn_all(requests);
+  no_more_threads = false;
+  for (const auto& result : results) {
+    ASSERT_TRUE(result) << result.error().message;
+    ::waitpid(*result, nullptr, 0);
+  }
 }
 
 }  // namespace

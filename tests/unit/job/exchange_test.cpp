@@ -172,6 +172,13 @@ TEST_F(ExchangeTest, RefusesAFenceThatNoFrameHolds) {
       << taken.error().message;
 }
 
+TEST_F(ExchangeTest, DoesNotCollectMoreThanAFrameHolds) {
+  const std::string most(kMaxPayload / 2 + 1, 'x');
+  const auto payload = pack_fence({"a", {0, 1, 2, 3}, kPmixSuccess, most});
+  ASSERT_TRUE(take(0, FrameType::fence, payload));
+  EXPECT_FALSE(take(1, FrameType::fence, payload)) << "and two hosts have not come yet";
+}
+
 TEST_F(ExchangeTest, CarriesModexRequestsAndAnswers) {
   ASSERT_TRUE(ask(0, 2, 7));
   ASSERT_TRUE(ask(1, 2, 7));

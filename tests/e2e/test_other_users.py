@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import HVDRUN, Running, Sandbox, all_pids, environment_of, program, read_bytes, wait_until
+from harness import HVDRUN, TOP, Running, Sandbox, all_pids, environment_of, program, read_bytes, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
@@ -26,12 +27,13 @@ def listening_ports(pid: int) -> list[str]:
         if target.startswith("socket:["):
             inodes.add(target[len("socket:["):-1])
     ports = []
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[3] == "0A" and fields[9] in inodes:
-            address, port = fields[1].split(":")
-            assert address == f"{int.from_bytes(socket.inet_aton('127.0.0.1'), 'little'):08X}", line
-            ports.append(str(int(port, 16)))
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                address, port = fields[1].split(":")
+                assert address == f"{int.from_bytes(socket.inet_aton('127.0.0.1'), 'little'):08X}", line
+                ports.append(str(int(port, 16)))
     return ports
 
 
@@ -86,6 +88,19 @@ def test_the_pmix_namespace_stands_in_no_public_name(sandbox: Sandbox, size: int
     assert not [name for name in names if secret in name]
     job.signal(signal.SIGTERM)
     job.wait()
+
+
+def test_a_job_on_one_host_listens_for_pmix_only(sandbox: Sandbox) -> None:
+    done = sandbox.files / "done"
+    job = sandbox.start("-np", 2, program("latecomer"), "--late", 1, "--until", done)
+    wait_until(lambda: len(sandbox.ranks()) == 2 and b"PMIX_NAMESPACE" in read_bytes(f"/proc/{sandbox.ranks()[0]}/environ"),
+               "both ranks run")
+    agent = job.helper("hvdrun-agent")
+    assert listening_ports(agent)
+    for pid in [job.pid, *job.descendants()]:
+        assert pid == agent or not listening_ports(pid), f"{pid} listens"
+    done.touch()
+    job.wait().expect(0)
 
 
 # Listens on the first of two ports and relays to the second; prints what it has carried when its input ends.
@@ -178,3 +193,12 @@ def test_what_a_job_leaves_open_to_others(sandbox: Sandbox, pmix: str) -> None:
     assert not [f"{path} {found[path]}" for path in top if int(found[path], 8) & 0o077]
     job.signal(signal.SIGTERM)
     job.wait()
+
+
+def test_the_page_on_security_names_tests_that_exist() -> None:
+    page = (TOP / "docs/security.md").read_text()
+    rows = [line.split("|")[5] for line in page.splitlines() if line.startswith("| ") and not line.startswith("| what |")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert len(named) > 20, named
+    tests = "".join(path.read_text() for pattern in ("*.py", "*.cpp") for path in (TOP / "tests").rglob(pattern))
+    assert not [name for name in named if not re.search(rf"(def |, ){name}\b", tests)]

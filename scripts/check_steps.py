@@ -50,10 +50,10 @@ class Step:
 
 def steps(soak: bool) -> list[Step]:
     """All steps; those of one lane in the order in which they run."""
-    return [*build_lane(), *test_lane(soak)]
+    return [*build_lane(soak), *test_lane(soak)]
 
 
-def build_lane() -> Iterator[Step]:
+def build_lane(soak: bool) -> Iterator[Step]:
     def build(name: str, preset: str, about: str, *options: str, targets: tuple[str, ...] = ("all",)) -> Step:
         return Step(name, about, lambda log: run_build(log, preset, options, targets), lane="builds", always=True)
 
@@ -63,6 +63,9 @@ def build_lane() -> Iterator[Step]:
     yield build("tsan-build", "tsan", "build with the thread sanitizer")
     yield build("fuzz-build", "fuzz", "build of the fuzzers with clang",
                 targets=tuple(source.stem for source in sorted((TOP / "tests/fuzz").glob("fuzz_*.cpp"))))
+    if soak:
+        yield Step("aarch64", "cross build of libhvd for aarch64, and its tests of IO there in qemu-user", run_aarch64,
+                   lane="builds")
     yield Step("tidy", "clang-tidy over the C and C++ sources", check_tidy.run, needs=("build",), lane="builds")
 
 
@@ -106,6 +109,14 @@ def run_build(log: Log, preset: str, options: tuple[str, ...], targets: tuple[st
     # The tests of another build run meanwhile and have time limits: let them go first.
     log.run(["nice", "-n", "10", "cmake", "--build", folder, "-j", str(JOBS), "--target", *targets])
     return Tally(passed=1)
+
+
+def run_aarch64(log: Log) -> Tally:
+    root = TOP / "build-aarch64/root"
+    log.run([TOP / "scripts/aarch64_root", root])
+    tally = run_build(log, "aarch64", ("-DHVD_BUILD_LAUNCHER=OFF",), ("hvd", "runtime_io_test"))
+    log.run(["qemu-aarch64-static", "-L", root, TOP / "build-aarch64/bin/runtime_io_test"])
+    return tally
 
 
 def made_elsewhere(folder: Path) -> bool:

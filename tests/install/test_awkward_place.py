@@ -74,7 +74,7 @@ def test_quickstart_builds_and_installs(checkout: Path, tmp_path: Path) -> None:
     # With the warnings of the build under test, ccache has most of it.
     run("cmake", "--preset", "release", f"-DHVD_WERROR={cached('HVD_WERROR')}", "-DHVD_BUILD_TESTS=OFF",
         "-DHVD_BUILD_BENCH=OFF", cwd=checkout, CCACHE_BASEDIR=str(checkout), CCACHE_NOHASHDIR="1")
-    shown = run("nice", checkout / "quickstart", cwd=tmp_path)
+    shown = run("nice", checkout / "quickstart", cwd=tmp_path, CCACHE_BASEDIR=str(checkout))
     assert "test accuracy: 98" in shown, shown
     prefix = tmp_path / "prefix"
     run("cmake", "--install", "build", "--prefix", prefix, cwd=checkout)

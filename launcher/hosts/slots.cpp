@@ -31,14 +31,23 @@ void set_slots_by_cpus(Host& host, std::size_t cpus) {
 }
 
 void set_slots_by_cores(const JobSpec& spec, Host& host) {
-  const std::size_t cores = host.inventory->cores.size();
+  std::size_t cores = host.inventory->cores.size();
+  std::string source;
+  // SLURM may give the job fewer without binding it to them.
+  const std::size_t pus = count_pus(*host.inventory);
+  const auto given = static_cast<std::size_t>(std::max(host.slurm.cpus.value_or(0), 0));
+  if (given > 0 && given < pus) {
+    cores = std::max<std::size_t>(given * cores / pus, 1);
+    source = fmt::format(" of {} that SLURM gives the job", counted(given, "CPU"));
+  }
   if (spec.cpus_per_rank && *spec.cpus_per_rank > 0) {
     const auto each = static_cast<std::size_t>(*spec.cpus_per_rank);
-    set_slots(host, cores / each, fmt::format("{}, {} a rank", counted(cores, "core"), each));
+    set_slots(host, cores / each,
+              fmt::format("{}{}, {} a rank", counted(cores, "core"), source, each));
   } else if (host.slurm.cpus_per_task) {
-    set_slots_by_cpus(host, count_pus(*host.inventory));
+    set_slots_by_cpus(host, given > 0 ? std::min(given, pus) : pus);
   } else {
-    set_slots(host, cores, counted(cores, "core"));
+    set_slots(host, cores, counted(cores, "core") + source);
   }
 }
 

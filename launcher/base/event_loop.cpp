@@ -1,7 +1,9 @@
 #include "base/event_loop.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <utility>
 
 #include <event2/event.h>
@@ -26,18 +28,43 @@ event_base* make_base() {
 
 }  // namespace
 
-EventLoop::EventLoop() : base_(make_base()) {}
+// Timers of a loop whose time is a value, by when they are due.
+struct EventLoop::Simulation {
+  TimeSource& time;
+  std::multimap<Clock::time_point, Timer::State*> timers;
+  bool stopped = false;
+};
+
+EventLoop::EventLoop() : EventLoop(nullptr) {}
+EventLoop::EventLoop(TimeSource* time) : base_(make_base()) {
+  if (time != nullptr) simulation_.reset(new Simulation{*time, {}});
+}
 EventLoop::~EventLoop() {
   event_base_free(base_);
 }
 void EventLoop::run() {
-  event_base_dispatch(base_);
+  if (!simulation_) {
+    event_base_dispatch(base_);
+    return;
+  }
+  simulation_->stopped = false;
+  while (!simulation_->stopped && turn()) {
+  }
 }
 void EventLoop::run_once() {
-  event_base_loop(base_, EVLOOP_ONCE);
+  if (simulation_)
+    turn();
+  else
+    event_base_loop(base_, EVLOOP_ONCE);
 }
 void EventLoop::stop() {
-  event_base_loopbreak(base_);
+  if (simulation_)
+    simulation_->stopped = true;
+  else
+    event_base_loopbreak(base_);
+}
+EventLoop::Clock::time_point EventLoop::now() const {
+  return simulation_ ? simulation_->time.now() : Clock::now();
 }
 
 // Shared, because a callback may destroy its own owner while it runs.
@@ -71,11 +98,36 @@ bool FdEvent::enabled() const {
 struct Timer::State : std::enable_shared_from_this<Timer::State> {
   std::function<void()> callback;
   EventPointer event;
+  // In a simulation instead:
+  EventLoop::Simulation* simulation = nullptr;
+  std::optional<std::multimap<EventLoop::Clock::time_point, State*>::iterator> place;
+
+  ~State() { leave(); }
+  void leave() {
+    if (place) simulation->timers.erase(*std::exchange(place, std::nullopt));
+  }
 };
+
+// Descriptors first, as the kernel's loop has it: what others have said counts before how long they
+// took.
+bool EventLoop::turn() {
+  event_base_loop(base_, EVLOOP_NONBLOCK);
+  auto& [time, timers, stopped] = *simulation_;
+  if (stopped || time.run_due()) return true;
+  if (!timers.empty() && timers.begin()->first <= time.now()) {
+    const auto state = timers.begin()->second->shared_from_this();
+    state->leave();
+    state->callback();
+    return true;
+  }
+  return time.pass(timers.empty() ? std::nullopt : std::optional(timers.begin()->first));
+}
 
 Timer::Timer(const EventLoop& loop, std::function<void()> callback)
     : state_(std::make_shared<State>()) {
   state_->callback = std::move(callback);
+  state_->simulation = loop.simulation_.get();
+  if (state_->simulation != nullptr) return;
   state_->event.reset(event_new(
       loop.base(), -1, 0,
       [](evutil_socket_t, short, void* context) {
@@ -86,6 +138,11 @@ Timer::Timer(const EventLoop& loop, std::function<void()> callback)
 }
 
 void Timer::start(std::chrono::milliseconds delay) {
+  if (auto* const simulation = state_->simulation; simulation != nullptr) {
+    state_->leave();
+    state_->place = simulation->timers.emplace(simulation->time.now() + delay, state_.get());
+    return;
+  }
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(delay);
   timeval time{};
   time.tv_sec = seconds.count();
@@ -94,10 +151,40 @@ void Timer::start(std::chrono::milliseconds delay) {
 }
 
 void Timer::cancel() {
-  event_del(state_->event.get());
+  if (state_->simulation != nullptr)
+    state_->leave();
+  else
+    event_del(state_->event.get());
 }
 bool Timer::pending() const {
+  if (state_->simulation != nullptr) return state_->place.has_value();
   return event_pending(state_->event.get(), EV_TIMEOUT, nullptr) != 0;
+}
+
+namespace {
+
+// How often a PatienceTimer looks whether this loop still runs.
+constexpr std::chrono::milliseconds kTick{1000};
+
+}  // namespace
+
+PatienceTimer::PatienceTimer(const EventLoop& loop, std::function<void()> callback)
+    : loop_(loop), callback_(std::move(callback)), tick_(loop, [this] { on_tick(); }) {}
+
+void PatienceTimer::start(std::chrono::milliseconds delay) {
+  left_ = delay;
+  wait();
+}
+
+void PatienceTimer::wait() {
+  looked_ = loop_.now();
+  tick_.start(std::min(std::chrono::ceil<std::chrono::milliseconds>(left_), kTick));
+}
+
+void PatienceTimer::on_tick() {
+  left_ -= std::min<EventLoop::Clock::duration>(loop_.now() - looked_, kTick);
+  if (left_ > EventLoop::Clock::duration::zero()) return wait();
+  callback_();
 }
 
 Mailbox::Mailbox(const EventLoop& loop)

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 struct event;
@@ -17,9 +18,25 @@ struct event_base;
 
 namespace hvdrun {
 
+// Stands in for the clock where time is a value: in simulations.
+class TimeSource {
+ public:
+  using Clock = std::chrono::steady_clock;
+  virtual ~TimeSource() = default;
+  virtual Clock::time_point now() const = 0;
+  // Does what is due by now. False: nothing was.
+  virtual bool run_due() = 0;
+  // Lets time pass to the next thing that happens, at most until `limit`. False: nothing ever will.
+  virtual bool pass(std::optional<Clock::time_point> limit) = 0;
+};
+
 class EventLoop {
  public:
+  using Clock = std::chrono::steady_clock;
+
   EventLoop();
+  // Timers go by `time`; descriptors are looked at between its steps.
+  explicit EventLoop(TimeSource* time);
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
@@ -28,9 +45,15 @@ class EventLoop {
   void run();       // until stop(), or until no event is left
   void run_once();  // until something has happened, and been handled
   void stop();      // run() returns after the callback that is running now
+  Clock::time_point now() const;
 
  private:
+  friend class Timer;
+  struct Simulation;
+  bool turn();
+
   event_base* base_;
+  std::unique_ptr<Simulation> simulation_;
 };
 
 // Calls back while a descriptor is readable or writable. Starts disabled; the descriptor is not
@@ -56,6 +79,8 @@ class FdEvent {
 // Calls back once, `delay` after start(). start() again moves it.
 class Timer {
  public:
+  struct State;
+
   Timer(const EventLoop& loop, std::function<void()> callback);
 
   void start(std::chrono::milliseconds delay);
@@ -63,8 +88,28 @@ class Timer {
   bool pending() const;
 
  private:
-  struct State;
   std::shared_ptr<State> state_;
+};
+
+// A timer for how long others may take. Time in which this loop stood still (its process was
+// stopped, its machine was frozen) does not count: what the others did meanwhile is yet to be read.
+class PatienceTimer {
+ public:
+  PatienceTimer(const EventLoop& loop, std::function<void()> callback);
+
+  void start(std::chrono::milliseconds delay);
+  void cancel() { tick_.cancel(); }
+  bool pending() const { return tick_.pending(); }
+
+ private:
+  void on_tick();
+  void wait();
+
+  const EventLoop& loop_;
+  std::function<void()> callback_;
+  EventLoop::Clock::duration left_{0};
+  EventLoop::Clock::time_point looked_;
+  Timer tick_;
 };
 
 // Carries calls from other threads into the loop, in order.

@@ -31,7 +31,18 @@ struct LinkEnd {
 // A payload that goes to many links and stands in memory once.
 using SharedPayload = std::shared_ptr<const std::string>;
 
-class Link {
+// Where frames for the other side go.
+class FrameSender {
+ public:
+  virtual ~FrameSender() = default;
+  virtual void send(FrameType type, std::uint32_t destination, std::string_view payload) = 0;
+  virtual void send_shared(FrameType type, std::uint32_t destination,
+                           const SharedPayload& payload) = 0;
+  // What came from the other side in place of its first frame; see FrameReader.
+  virtual std::string text() const { return {}; }
+};
+
+class Link final : public FrameSender {
  public:
   struct Events {
     std::function<void(const Frame&)> on_frame;
@@ -41,12 +52,13 @@ class Link {
 
   // Both descriptors must be non-blocking.
   Link(const EventLoop& loop, LinkEnd end, Events events);
-  ~Link();
+  ~Link() override;
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  void send(FrameType type, std::uint32_t destination, std::string_view payload);
-  void send_shared(FrameType type, std::uint32_t destination, const SharedPayload& payload);
+  void send(FrameType type, std::uint32_t destination, std::string_view payload) override;
+  void send_shared(FrameType type, std::uint32_t destination,
+                   const SharedPayload& payload) override;
 
   // A sign of life, from any thread. Nothing where bytes still wait for the kernel to take them:
   // the other side hears those.
@@ -63,8 +75,7 @@ class Link {
 
   bool closed() const { return closed_; }
 
-  // See FrameReader.
-  std::string text() const { return reader_.text(); }
+  std::string text() const override { return reader_.text(); }
 
  private:
   void on_readable();

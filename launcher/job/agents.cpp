@@ -40,26 +40,21 @@ constexpr std::size_t kPerLogin = 8;
 
 }  // namespace
 
-Agents::Agents(const EventLoop& loop, const RemoteSpec& remote, const Environment& caller,
-               const std::string& executable, Events events)
-    : loop_(loop),
+HostAgents::HostAgents(const EventLoop& loop, const RemoteSpec& remote, const Environment& caller,
+                       const std::string& executable, Events events)
+    : Agents(std::move(events)),
+      loop_(loop),
       remote_(remote),
       caller_(caller),
-      events_(std::move(events)),
       agent_path_(remote.agent_path.empty() ? executable : remote.agent_path.string()),
       beat_(loop, [this] { on_beat(); }) {}
 
 // --- starting ------------------------------------------------------------------------------------
 
-Result<void> Agents::start(Start start) {
+Result<void> HostAgents::start(Start start) {
   options_ = start.options;
   ranks_ = std::move(start.ranks);
-  for (const auto& host : start.hosts) {
-    auto& agent = agents_.emplace_back();
-    agent.number = agent.host_index = by_host_.size();
-    agent.host = host;
-    by_host_.push_back(&agent);
-  }
+  for (const auto& host : start.hosts) add_agent(host);
   // The one here first: it is forked, and has nothing of the others.
   for (auto& agent : agents_) {
     if (!agent.host.is_this_machine) continue;
@@ -92,7 +87,7 @@ Result<void> Agents::start(Start start) {
 
 namespace {
 
-// One of the agents that an srun has started. They end together, see Agents::reap().
+// One of the agents that an srun has started. They end together, see HostAgents::reap().
 class SrunAgent final : public Carrier {
  public:
   SrunAgent(const std::unique_ptr<SrunAgents>& all, std::size_t host) : all_(all), host_(host) {}
@@ -113,7 +108,7 @@ class SrunAgent final : public Carrier {
 
 }  // namespace
 
-void Agents::start_by_srun(std::chrono::seconds patience) {
+void HostAgents::start_by_srun(std::chrono::seconds patience) {
   SrunJob job;
   if (const auto* id = find_variable(caller_, "SLURM_JOB_ID")) job.srun.job_id = *id;
   job.srun.agent_path = agent_path_;
@@ -141,7 +136,7 @@ void Agents::start_by_srun(std::chrono::seconds patience) {
     on_srun_trouble({{{}, started.error().message}});
 }
 
-void Agents::on_srun_trouble(const std::vector<SrunTrouble>& troubles) {
+void HostAgents::on_srun_trouble(const std::vector<SrunTrouble>& troubles) {
   for (const auto& trouble : troubles) {
     std::vector<std::string> names;
     for (const auto& list : trouble.hosts)
@@ -157,7 +152,7 @@ void Agents::on_srun_trouble(const std::vector<SrunTrouble>& troubles) {
 
 // --- starting by ssh -----------------------------------------------------------------------------
 
-void Agents::start_more() {
+void HostAgents::start_more() {
   auto under_way = std::count_if(agents_.begin(), agents_.end(), [](const auto& agent) {
     return agent.carrier && !agent.greeted && !agent.gone;
   });
@@ -176,7 +171,7 @@ SshTarget ssh_target(const Host& host) {
 
 }  // namespace
 
-SshOptions Agents::ssh_options() const {
+SshOptions HostAgents::ssh_options() const {
   SshOptions options;
   options.program = remote_.ssh_program;
   options.port = remote_.ssh_port;
@@ -187,7 +182,7 @@ SshOptions Agents::ssh_options() const {
   return options;
 }
 
-void Agents::start_by_ssh(AgentState& agent) {
+void HostAgents::start_by_ssh(AgentState& agent) {
   const auto client = remote_.ssh_client;
   const bool by_libssh =
       client == SshClient::libssh ||
@@ -205,20 +200,20 @@ void Agents::start_by_ssh(AgentState& agent) {
     fail(agent, carrier.error().message);
 }
 
-void Agents::fail(AgentState& agent, std::string why) {
+void HostAgents::fail(AgentState& agent, std::string why) {
   agent.failure = std::move(why);
   agent.link_closed = agent.gone = true;
   events_.on_gone(agent);
 }
 
-Carrier::Events Agents::carrier_events(AgentState& agent) {
+Carrier::Events HostAgents::carrier_events(AgentState& agent) {
   return {[this, &agent](LinkEnd end) { attach(agent, std::move(end)); },
           [this, &agent](std::string text) { events_.on_text(agent, std::move(text)); },
           [this, &agent] { consider_gone(agent); }};
 }
 
-void Agents::attach(AgentState& agent, LinkEnd end) {
-  agent.link = std::make_unique<Link>(
+void HostAgents::attach(AgentState& agent, LinkEnd end) {
+  auto link = std::make_unique<Link>(
       loop_, std::move(end),
       Link::Events{[this, &agent](const Frame& frame) { on_frame(agent, frame); },
                    [this, &agent](const std::optional<Error>& error) {
@@ -228,6 +223,8 @@ void Agents::attach(AgentState& agent, LinkEnd end) {
                      if (error && !agent.greeted && agent.carrier) agent.carrier->kill(agent.pid);
                      consider_gone(agent);
                    }});
+  Link& remote_link = *link;
+  agent.link = std::move(link);
   if (agent.host.is_this_machine) return;
   ConfigureMessage configure;
   configure.version = kVersion;
@@ -238,7 +235,15 @@ void Agents::attach(AgentState& agent, LinkEnd end) {
   configure.local_ranks = ranks_[agent.number];
   configure.host_timeout = remote_.host_timeout;
   agent.send(FrameType::configure, pack(configure));
-  heartbeats_.add(*agent.link);
+  heartbeats_.add(remote_link);
+}
+
+AgentState& Agents::add_agent(const Host& host) {
+  auto& agent = agents_.emplace_back();
+  agent.number = agent.host_index = by_host_.size();
+  agent.host = host;
+  by_host_.push_back(&agent);
+  return agent;
 }
 
 void Agents::assign(const Placement& placement) {
@@ -258,7 +263,7 @@ void Agents::assign(const Placement& placement) {
 
 // --- while they live -----------------------------------------------------------------------------
 
-void Agents::on_frame(AgentState& agent, const Frame& frame) {
+void HostAgents::on_frame(AgentState& agent, const Frame& frame) {
   agent.reached = true;
   if (agent.silence) agent.silence->heard();
   if (std::exchange(agent.unresponsive, false)) events_.on_text(agent, "the agent answers again");
@@ -275,7 +280,7 @@ void Agents::on_frame(AgentState& agent, const Frame& frame) {
 
 // Silence alone is no death: an agent may be stopped, swapped out, or wait for a file system. Its
 // host's kernel answers then. A host that is gone, or cut off, does not.
-void Agents::on_beat() {
+void HostAgents::on_beat() {
   const auto now = Silence::Clock::now();
   const auto seconds = std::chrono::duration<double>(remote_.host_timeout).count();
   for (auto& agent : agents_) {
@@ -293,7 +298,7 @@ void Agents::on_beat() {
   beat_.start(Silence::interval(remote_.host_timeout));
 }
 
-void Agents::give_up(AgentState& agent, std::string failure) {
+void HostAgents::give_up(AgentState& agent, std::string failure) {
   if (agent.gone) return;
   agent.failure = std::move(failure);
   if (agent.carrier) agent.carrier->kill(agent.pid);
@@ -314,7 +319,7 @@ std::string say_login_text(const AgentState& agent) {
 
 }  // namespace
 
-void Agents::consider_gone(AgentState& agent) {
+void HostAgents::consider_gone(AgentState& agent) {
   if (agent.gone || !agent.link_closed || !agent.carrier || !agent.carrier->ended()) return;
   agent.gone = true;
   if (agent.failure.empty() && !agent.done)
@@ -338,7 +343,7 @@ void Agents::send_all(FrameType type, std::string_view payload) {
   for (auto& agent : agents_) agent.send(type, payload);
 }
 
-void Agents::stop_starting() {
+void HostAgents::stop_starting() {
   next_ = agents_.size();
   if (srun_) srun_->hang_up();
   for (auto& agent : agents_) {
@@ -349,7 +354,7 @@ void Agents::stop_starting() {
   }
 }
 
-std::string Agents::stage(const AgentState& agent) const {
+std::string HostAgents::stage(const AgentState& agent) const {
   if (agent.gone || agent.dismissed || agent.started) return {};
   if (srun_ && !agent.link) return srun_->waiting_for();
   if (!agent.carrier) return "waiting for other hosts' logins";
@@ -376,7 +381,7 @@ void Agents::return_credit() {
 
 // --- ending --------------------------------------------------------------------------------------
 
-std::vector<std::string> Agents::kill() {
+std::vector<std::string> HostAgents::kill() {
   std::vector<std::string> hosts;
   for (auto& agent : agents_) {
     if (agent.gone) continue;
@@ -394,7 +399,7 @@ std::vector<std::string> Agents::lost_hosts() const {
 }
 
 // Where agent and guard were killed at once nobody is left who could clear away.
-void Agents::sweep_others() {
+void HostAgents::sweep_others() {
   if (srun_) srun_->reap(kSrunPatience);
   const auto has_left = [](const AgentState& agent) {
     return !agent.host.is_this_machine && agent.greeted && !agent.done && !agent.silent;
@@ -411,7 +416,7 @@ void Agents::sweep_others() {
   run_children(by_ssh, kLastResortPatience);
 }
 
-std::vector<std::string> Agents::reap(const std::vector<pid_t>& spare) {
+std::vector<std::string> HostAgents::reap(const std::vector<pid_t>& spare) {
   sweep_others();
   std::vector<std::string> leftovers;
   for (auto& agent : agents_) {

@@ -1,6 +1,6 @@
 // The agents of one try of a job, one a host, each with its link.
 //
-// Owned by an Attempt, on the loop's thread. What agents say goes to the owner, frame by frame.
+// Owned by an attempt, on the loop's thread. What agents say goes to the owner, frame by frame.
 #pragma once
 
 #include "agent/descriptor_limit.hpp"
@@ -39,7 +39,7 @@ struct AgentState {
   int master_port = 0;         // held for the program there; likewise
   std::string route;           // of its link, for people; likewise
   std::unique_ptr<Carrier> carrier;
-  std::unique_ptr<Link> link;                 // none before the carrier is there
+  std::unique_ptr<FrameSender> link;          // none before the carrier is there
   std::optional<Silence> silence;             // of an agent on another host
   std::uint32_t credit_owed = kOutputWindow;  // for output that has been taken from it
   // What it has told.
@@ -61,6 +61,7 @@ struct AgentState {
   }
 };
 
+// What an attempt needs of its agents, however they are started.
 class Agents {
  public:
   struct Events {
@@ -69,11 +70,6 @@ class Agents {
     // After `gone` was set. Nothing of this agent comes after it.
     std::function<void(AgentState&)> on_gone;
   };
-
-  // `caller`: the environment that hvdrun was called with. `executable`: hvdrun's own path.
-  Agents(const EventLoop& loop, const RemoteSpec& remote, const Environment& caller,
-         const std::string& executable, Events events);
-
   struct Start {
     std::vector<Host> hosts;
     std::vector<std::size_t> ranks;  // how many each will be asked to start; 0: not known
@@ -81,10 +77,35 @@ class Agents {
     AgentOptions options;              // of the one on this host, and what the others are told
     std::chrono::seconds patience{0};  // after which one that cannot reach us gives up
   };
-  // Starts the agents of the hosts, several at a time: those of a SLURM job by srun, others by ssh.
-  // Error: the one on this host cannot be started, or this process may not have the descriptors
-  // that the others take. What else is wrong with those comes by on_gone.
-  Result<void> start(Start start);
+
+  explicit Agents(Events events) : events_(std::move(events)) {}
+  virtual ~Agents() = default;
+  Agents(const Agents&) = delete;
+  Agents& operator=(const Agents&) = delete;
+
+  // Starts the agents of the hosts. Error: nothing can be started. What is wrong with single ones
+  // comes by on_gone.
+  virtual Result<void> start(Start start) = 0;
+
+  // The job is being stopped: no further agent is started (those that were not are gone), and those
+  // that have not greeted yet, in a login perhaps that never ends, are given up.
+  virtual void stop_starting() = 0;
+
+  // What an agent that has not started its ranks is waiting for; empty where it has, or has none.
+  virtual std::string stage(const AgentState& agent) const = 0;
+
+  // Ends an agent that cannot be used, and says why when it is gone.
+  virtual void give_up(AgentState& agent, std::string failure) = 0;
+
+  // Kills those that are not gone; their guards end what they leave. Returns their hosts.
+  virtual std::vector<std::string> kill() = 0;
+
+  // What is to be said when all have ended; empty: nothing.
+  virtual std::string last_note() const = 0;
+
+  // Waits for the guards, which end last of all; then nothing of the try is left, but for what it
+  // returns: "pid 123 (python)". `spare`: children of this process that are not the job's.
+  virtual std::vector<std::string> reap(const std::vector<pid_t>& spare) = 0;
 
   // The placement is made: from here on host indices are its. Agents of other hosts are dismissed.
   void assign(const Placement& placement);
@@ -100,33 +121,38 @@ class Agents {
 
   void send_all(FrameType type, std::string_view payload = {});
 
-  // The job is being stopped: no further agent is started (those that were not are gone), and those
-  // that have not greeted yet, in a login perhaps that never ends, are given up.
-  void stop_starting();
-
-  // What an agent that has not started its ranks is waiting for; empty where it has, or has none.
-  std::string stage(const AgentState& agent) const;
-
-  // Ends an agent that cannot be used, and says why when it is gone.
-  void give_up(AgentState& agent, std::string failure);
-
   // Output that was shown or filed: the agent may send as much again, which it is told at once when
   // enough has come together, and otherwise by return_credit().
   void took_output(AgentState& agent, std::size_t bytes, bool may_return);
   void return_credit();
 
-  // Kills those that are not gone; their guards end what they leave. Returns their hosts.
-  std::vector<std::string> kill();
-
   // Hosts whose agent was lost: it is gone, and had not said that it was done.
   std::vector<std::string> lost_hosts() const;
 
-  // What is to be said when all have ended; empty: nothing.
-  std::string last_note() const { return srun_ ? srun_->refused_note() : std::string(); }
+ protected:
+  AgentState& add_agent(const Host& host);
 
-  // Waits for the guards, which end last of all; then nothing of the try is left, but for what it
-  // returns: "pid 123 (python)". `spare`: children of this process that are not the job's.
-  std::vector<std::string> reap(const std::vector<pid_t>& spare);
+  Events events_;
+  std::deque<AgentState> agents_;     // as started; their addresses stay
+  std::vector<AgentState*> by_host_;  // by host index
+  bool launched_ = false;             // the placement is made
+};
+
+// Real ones: on this host by fork, on those of a SLURM job by srun, on others by ssh, several at a
+// time.
+class HostAgents final : public Agents {
+ public:
+  // `caller`: the environment that hvdrun was called with. `executable`: hvdrun's own path.
+  HostAgents(const EventLoop& loop, const RemoteSpec& remote, const Environment& caller,
+             const std::string& executable, Events events);
+
+  Result<void> start(Start start) override;
+  void stop_starting() override;
+  std::string stage(const AgentState& agent) const override;
+  void give_up(AgentState& agent, std::string failure) override;
+  std::vector<std::string> kill() override;
+  std::string last_note() const override { return srun_ ? srun_->refused_note() : std::string(); }
+  std::vector<std::string> reap(const std::vector<pid_t>& spare) override;
 
  private:
   void start_more();
@@ -145,20 +171,16 @@ class Agents {
   const EventLoop& loop_;
   const RemoteSpec& remote_;
   const Environment& caller_;
-  Events events_;
   AgentOptions options_;
   const std::string agent_path_;  // hvdrun on the other hosts
   // Of this process, after the agent here was forked: its ranks have the caller's limit.
   std::optional<RaisedDescriptorLimit> descriptors_;
-  std::deque<AgentState> agents_;     // as started; their addresses stay
-  std::vector<AgentState*> by_host_;  // by host index
-  std::vector<std::size_t> ranks_;    // of agents_, as start() was told
-  std::size_t next_ = 0;              // the first that was not started yet
+  std::vector<std::size_t> ranks_;  // of agents_, as start() was told
+  std::size_t next_ = 0;            // the first that was not started yet
   std::unique_ptr<SrunAgents> srun_;
   std::vector<AgentState*> by_srun_;  // in its order
   Timer beat_;
   HeartbeatSender heartbeats_;  // stops before the links go
-  bool launched_ = false;       // the placement is made
 };
 
 }  // namespace hvdrun

@@ -47,19 +47,21 @@ StopCause agent_failure(const Error& error) {
 Attempt::Attempt(const JobParts& parts, const JobIdentity& identity)
     : parts_(parts),
       identity_(identity),
-      agents_(parts.loop, parts.spec.remote, parts.context.environment, parts.context.executable,
-              {[this](AgentState& agent, const Frame& frame) { on_frame(agent, frame); },
-               [this](AgentState& agent, const std::string& text) {
-                 if (agent.greeted) note(agent.host.name + ": " + text);
-               },
-               [this](AgentState& agent) { on_agent_gone(agent); }}),
-      progress_(parts.loop, agents_, book_, parts.output),
+      book_(Placement{}, parts.loop.now()),
+      agents_(parts.make_agents(
+          {[this](AgentState& agent, const Frame& frame) { on_frame(agent, frame); },
+           [this](AgentState& agent, const std::string& text) {
+             if (agent.greeted) note(agent.host.name + ": " + text);
+           },
+           [this](AgentState& agent) { on_agent_gone(agent); }})),
+      progress_(parts.loop, *agents_, book_, parts.output),
       start_timer_(parts.loop, [this] { on_start_timeout(); }),
       unreached_timer_(parts.loop, [this] { give_up_starting(); }),
       note_timer_(parts.loop, [this] { on_early_exit(); }),
       exit_timer_(parts.loop, [this] { on_exit_timeout(); }),
       cause_timer_(parts.loop, [this] { stop({}); }),
-      agent_timer_(parts.loop, [this] { on_agents_hang(); }) {}
+      agent_timer_(parts.loop, [this] { on_agents_hang(); }),
+      begun_(parts.loop.now()) {}
 
 Result<AttemptEnd> Attempt::run() {
   Agents::Start start;
@@ -74,10 +76,10 @@ Result<AttemptEnd> Attempt::run() {
   start.from = parts_.plan.allocation.from;
   start.patience = std::chrono::ceil<std::chrono::seconds>(parts_.spec.start_timeout);
   if (is_final(placement())) HVD_CHECK(begin_ranks());
-  HVD_CHECK(agents_.start(std::move(start)));
+  HVD_CHECK(agents_->start(std::move(start)));
   start_timer_.start(parts_.spec.start_timeout);
   progress_.begin();
-  if (!agents_.all_gone()) parts_.loop.run();
+  if (!agents_->all_gone()) parts_.loop.run();
   return finish();
 }
 
@@ -85,7 +87,7 @@ Result<AttemptEnd> Attempt::run() {
 
 // Ranks start when every host has answered and it is known which is where.
 void Attempt::consider_launching() {
-  if (launched_ || stopping() || !unreached_.empty() || !agents_.all(&AgentState::greeted)) return;
+  if (launched_ || stopping() || !unreached_.empty() || !agents_->all(&AgentState::greeted)) return;
   if (auto settled = settle_plan(); !settled) return stop(agent_failure(settled.error()));
   launched_ = true;
   launch();
@@ -93,7 +95,7 @@ void Attempt::consider_launching() {
 
 Result<void> Attempt::settle_plan() {
   if (!is_final(placement())) {
-    for (const auto& agent : agents_.every())
+    for (const auto& agent : agents_->every())
       if (agent.host.inventory)
         take_inventory(parts_.spec, agent.host.name, *agent.host.inventory, parts_.plan);
     HVD_CHECK(place_ranks(parts_.spec, parts_.plan));
@@ -101,29 +103,29 @@ Result<void> Attempt::settle_plan() {
     for (const auto& line : plan_lines(parts_.spec, parts_.plan)) note(line);
     HVD_CHECK(begin_ranks());
   }
-  agents_.assign(placement());
+  agents_->assign(placement());
   return {};
 }
 
 Result<void> Attempt::begin_ranks() {
-  book_ = RankBook(placement());
+  book_ = RankBook(placement(), begun_);
   return parts_.output.begin(placement());
 }
 
 void Attempt::launch() {
-  const auto& first = agents_.on_host(0);
+  const auto& first = agents_->on_host(0);
   identity_.master_port = std::to_string(first.master_port);
   identity_.master_address = master_address(placement(), first.host);
   identity_ = with_master_of_user(std::move(identity_), parts_.spec);
-  if (!parts_.output.congested()) agents_.return_credit();
+  if (!parts_.output.congested()) agents_->return_credit();
   if (parts_.spec.verbosity > 0)
-    for (const auto& line : agent_table(agents_)) note(line);
+    for (const auto& line : agent_table(*agents_)) note(line);
   exchange_.emplace(
-      agents_.size(), [this](std::size_t host, FrameType type, const SharedPayload& payload) {
-        agents_.on_host(host).link->send_shared(type, static_cast<std::uint32_t>(host), payload);
+      agents_->size(), [this](std::size_t host, FrameType type, const SharedPayload& payload) {
+        agents_->on_host(host).link->send_shared(type, static_cast<std::uint32_t>(host), payload);
       });
-  for (std::size_t host = 0; host < agents_.size(); ++host)
-    agents_.on_host(host).send(
+  for (std::size_t host = 0; host < agents_->size(); ++host)
+    agents_->on_host(host).send(
         FrameType::launch,
         pack(launch_message(parts_.spec, parts_.plan, identity_, parts_.context, host)));
 }
@@ -199,10 +201,10 @@ Result<void> Attempt::handle(AgentState& agent, const Frame& frame) {
 
 Result<void> Attempt::on_hello(AgentState& agent, const HelloMessage& hello) {
   if (hello.protocol != kProtocolVersion || hello.version != kVersion) {
-    agents_.give_up(agent,
-                    fmt::format("hvdrun there is version {}, here it is {}; install the same "
-                                "on both",
-                                hello.version, kVersion));
+    agents_->give_up(agent,
+                     fmt::format("hvdrun there is version {}, here it is {}; install the same "
+                                 "on both",
+                                 hello.version, kVersion));
     return {};
   }
   agent.greeted = true;
@@ -217,7 +219,7 @@ Result<void> Attempt::on_hello(AgentState& agent, const HelloMessage& hello) {
 void Attempt::on_started(AgentState& agent, const StartedMessage& started) {
   agent.started = true;
   for (const auto& [rank, pid] : started.pids) book_.started(rank, pid);
-  if (stopping() || !agents_.all(&AgentState::started)) return;
+  if (stopping() || !agents_->all(&AgentState::started)) return;
   start_timer_.cancel();
   progress_.end();
   start_input();
@@ -225,7 +227,7 @@ void Attempt::on_started(AgentState& agent, const StartedMessage& started) {
 
 void Attempt::start_input() {
   const auto agent_of = [this](int rank) -> AgentState& {
-    return agents_.on_host(book_.host_index(rank));
+    return agents_->on_host(book_.host_index(rank));
   };
   parts_.input.start(input_receivers(parts_.spec.input, placement().size),
                      {[agent_of](int rank, std::string_view bytes) {
@@ -250,12 +252,12 @@ Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
   }
   parts_.output.write(rank, stream, message.bytes,
                       Output::Time(milliseconds(message.header.milliseconds)));
-  agents_.took_output(agent, message.bytes.size(), !parts_.output.congested());
+  agents_->took_output(agent, message.bytes.size(), !parts_.output.congested());
   return {};
 }
 
 Result<void> Attempt::on_exited(const ExitedMessage& message) {
-  HVD_TRY(const RankReport* rank, book_.exited(message));
+  HVD_TRY(const RankReport* rank, book_.exited(message, parts_.loop.now()));
   parts_.input.remove(message.rank);
   judge(*rank);
   return {};
@@ -268,21 +270,20 @@ void Attempt::on_states(const StatesMessage& message) {
   } else if (message.purpose == StatesPurpose::table) {
     for (const auto& line : states_.add(message, book_.ranks())) note(line);
   } else if (const auto ranks = stall_answers_.add(message, book_.ranks().size())) {
-    for (const auto& line : stalls_.explain(*ranks, book_.ranks(), StallBook::Clock::now()))
-      note(line);
+    for (const auto& line : stalls_.explain(*ranks, book_.ranks(), parts_.loop.now())) note(line);
   }
 }
 
 void Attempt::on_stalls(const StallsMessage& message) {
   if (stopping()) return;
-  for (const auto& line : stalls_.take(message, StallBook::Clock::now())) note(line);
+  for (const auto& line : stalls_.take(message, parts_.loop.now())) note(line);
   if (!stalls_.asks() || stall_answers_.awaited()) return;
-  stall_answers_.expect(agents_.size());
+  stall_answers_.expect(agents_->size());
   ask_for_states(StatesPurpose::stalls);
 }
 
 void Attempt::ask_for_states(StatesPurpose purpose) {
-  agents_.send_all(FrameType::query_states, pack_number(static_cast<std::uint32_t>(purpose)));
+  agents_->send_all(FrameType::query_states, pack_number(static_cast<std::uint32_t>(purpose)));
 }
 
 // What the end of one rank means for the others.
@@ -303,7 +304,7 @@ void Attempt::judge(const RankReport& rank) {
   if (book_.all_ended()) {
     note_timer_.cancel();
     exit_timer_.cancel();
-    agents_.send_all(FrameType::release);
+    agents_->send_all(FrameType::release);
   } else if (book_.ended() == 1) {
     note_timer_.start(kEarlyExitNote);
     if (parts_.spec.stop.exit_timeout) exit_timer_.start(*parts_.spec.stop.exit_timeout);
@@ -329,13 +330,13 @@ void Attempt::on_agent_gone(AgentState& agent) {
       on_unreached(agent);
   }
   consider_pausing();
-  if (agents_.all_gone()) parts_.loop.stop();
+  if (agents_->all_gone()) parts_.loop.stop();
 }
 
 // Waits a little for what is wrong with other hosts.
 void Attempt::on_unreached(const AgentState& agent) {
   unreached_.push_back({agent.host.name, agent.failure});
-  if (agents_.all(&AgentState::greeted))
+  if (agents_->all(&AgentState::greeted))
     give_up_starting();
   else if (!unreached_timer_.pending())
     unreached_timer_.start(kMoreTrouble);
@@ -350,8 +351,8 @@ void Attempt::give_up_starting() {
 // --- what the clock says -------------------------------------------------------------------------
 
 void Attempt::on_start_timeout() {
-  for (const auto& agent : agents_.every())
-    if (const auto stage = agents_.stage(agent); !agent.gone && !stage.empty())
+  for (const auto& agent : agents_->every())
+    if (const auto stage = agents_->stage(agent); !agent.gone && !stage.empty())
       unreached_.push_back({agent.host.name, stage});
   for (const auto& line : unreached_lines(unreached_)) note(line);
   stop({EndKind::start_timeout,
@@ -374,7 +375,7 @@ void Attempt::on_exit_timeout() {
 }
 
 void Attempt::on_agents_hang() {
-  for (const auto& host : agents_.kill())
+  for (const auto& host : agents_->kill())
     note(fmt::format("the agent on {} does not answer and is killed", host));
 }
 
@@ -383,30 +384,30 @@ void Attempt::on_agents_hang() {
 void Attempt::on_signal(int signal) {
   switch (signal) {
     case SIGQUIT:
-      states_.expect(agents_.size());
+      states_.expect(agents_->size());
       return ask_for_states(StatesPurpose::table);
     case SIGTSTP:
       pausing_ = true;
-      return agents_.send_all(FrameType::pause);
+      return agents_->send_all(FrameType::pause);
     case SIGCONT:
       pausing_ = false;
-      return agents_.send_all(FrameType::resume);
+      return agents_->send_all(FrameType::resume);
     default:
       return send_user_signal(signal);
   }
 }
 
 void Attempt::send_user_signal(int signal) {
-  if (!agents_.all(&AgentState::started))
+  if (!agents_->all(&AgentState::started))
     note(signal_name(signal) + " came before all ranks had started; those miss it");
-  agents_.send_all(FrameType::signal, pack_number(static_cast<std::uint32_t>(signal)));
+  agents_->send_all(FrameType::signal, pack_number(static_cast<std::uint32_t>(signal)));
 }
 
 // The shell sees us stopped once all ranks are; SIGCONT goes on in on_signal().
 void Attempt::consider_pausing() {
-  if (!pausing_ || !agents_.all(&AgentState::paused)) return;
+  if (!pausing_ || !agents_->all(&AgentState::paused)) return;
   pausing_ = false;
-  for (std::size_t host = 0; host < agents_.size(); ++host) agents_.on_host(host).paused = false;
+  for (std::size_t host = 0; host < agents_->size(); ++host) agents_->on_host(host).paused = false;
   ::kill(::getpid(), SIGSTOP);
 }
 
@@ -422,29 +423,29 @@ void Attempt::stop(StopCause cause) {
   exit_timer_.cancel();
   cause_timer_.cancel();
   parts_.input.stop();
-  agents_.stop_starting();
+  agents_->stop_starting();
   const auto& how = parts_.spec.stop;
-  agents_.send_all(FrameType::stop, pack(StopMessage{how.signal, how.grace}));
+  agents_->send_all(FrameType::stop, pack(StopMessage{how.signal, how.grace}));
   agent_timer_.start(how.grace + kAgentPatience);
-  if (agents_.all_gone()) parts_.loop.stop();
+  if (agents_->all_gone()) parts_.loop.stop();
 }
 
 void Attempt::kill() {
-  agents_.send_all(FrameType::kill);
+  agents_->send_all(FrameType::kill);
 }
 
 AttemptEnd Attempt::finish() {
   parts_.input.stop();
-  auto swept = agents_.reap(parts_.context.foreign_children);
+  auto swept = agents_->reap(parts_.context.foreign_children);
   std::move(swept.begin(), swept.end(), std::back_inserter(leftovers_));
 
   AttemptEnd end;
-  end.lost_hosts = agents_.lost_hosts();
+  end.lost_hosts = agents_->lost_hosts();
   auto& report = end.report;
   report.leftovers = std::move(leftovers_);
   report.gpus = std::move(gpus_);
-  if (const auto text = agents_.last_note(); !text.empty()) note(text);
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begun_;
+  if (const auto text = agents_->last_note(); !text.empty()) note(text);
+  const std::chrono::duration<double> time = parts_.loop.now() - begun_;
   report.wall_seconds = time.count();
   for (auto& rank : book_.ranks()) {
     // An agent that was lost has not closed its ranks' streams.

@@ -27,11 +27,15 @@
 #include "output/output.hpp"
 
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace hvdrun {
+
+using MakeAgents = std::function<std::unique_ptr<Agents>(Agents::Events)>;
 
 // What lasts over the tries of a job, and is lent to each.
 struct JobParts {
@@ -41,6 +45,7 @@ struct JobParts {
   Output& output;
   InputRelay& input;
   Plan& plan;  // becomes final when the hosts have been asked
+  const MakeAgents& make_agents;
 };
 
 struct AttemptEnd {
@@ -64,7 +69,7 @@ class Attempt {
   // SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP and SIGCONT, as the user sent them to hvdrun.
   void on_signal(int signal);
 
-  void on_output_relief() { agents_.return_credit(); }
+  void on_output_relief() { agents_->return_credit(); }
 
  private:
   // Beginning: agents, then the placement, then ranks.
@@ -104,20 +109,20 @@ class Attempt {
 
   const JobParts parts_;
   JobIdentity identity_;
-  RankBook book_{Placement{}};
-  Agents agents_;
+  RankBook book_;
+  std::unique_ptr<Agents> agents_;
   StartProgress progress_;
   std::optional<Exchange> exchange_;  // from the launch on
-  Timer start_timer_;
+  PatienceTimer start_timer_;
   Timer unreached_timer_;
   Timer note_timer_;
   Timer exit_timer_;
-  Timer cause_timer_;
-  Timer agent_timer_;
+  PatienceTimer cause_timer_;
+  PatienceTimer agent_timer_;
   StateTable states_;
   StallBook stalls_;
   StateAnswers stall_answers_;
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  EventLoop::Clock::time_point begun_;
   std::optional<StopCause> cause_;
   std::vector<Unreached> unreached_;
   std::vector<std::string> leftovers_;

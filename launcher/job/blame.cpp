@@ -57,6 +57,13 @@ bool succeeded(const RankReport& rank) {
 
 namespace {
 
+// Once every rank has succeeded, a user or a time-out that wanted to stop them changes nothing. Of
+// a lost agent, output may be missing.
+bool came_too_late(const StopCause& cause) {
+  return cause.kind == EndKind::interrupted || cause.kind == EndKind::exit_timeout ||
+         cause.kind == EndKind::start_timeout;
+}
+
 // Of a try that nothing has stopped: what is wrong with its first rank that did not succeed.
 std::string describe_unexplained(const RankReport& rank) {
   return fmt::format("rank {} on {} {}", rank.placement.rank, rank.host,
@@ -69,7 +76,7 @@ Verdict judge_end(const std::optional<StopCause>& cause, const std::vector<RankR
                   const std::vector<std::size_t>& order) {
   const auto odd = std::find_if_not(ranks.begin(), ranks.end(), succeeded);
   const bool all_succeeded = odd == ranks.end() && !ranks.empty();
-  if (all_succeeded && (!cause || cause->kind == EndKind::interrupted)) return {};
+  if (all_succeeded && (!cause || came_too_late(*cause))) return {};
   Verdict verdict;
   if (cause && cause->exit_code) {
     verdict.kind = cause->kind;

@@ -33,7 +33,7 @@ bool succeeded(const RankReport& rank);
 
 // The end of a try. Exit code 0 and "well" have one meaning: every rank succeeded, and nothing that
 // could say otherwise was lost on the way. `cause`: why the launcher stopped it, if it did. A user
-// who interrupts what has succeeded already changes nothing.
+// or a time-out that would stop what has succeeded already changes nothing.
 struct Verdict {
   EndKind kind = EndKind::well;
   int exit_code = 0;

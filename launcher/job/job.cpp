@@ -22,15 +22,13 @@
 namespace hvdrun {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // What is still to be shown when the user no longer waits for it: what the descriptors take now.
 constexpr std::chrono::milliseconds kLastWords{100};
 
 // What lasts over the tries: signals, output, input, and why there is to be no further one.
 class Job {
  public:
-  Job(const JobSpec& spec, Plan plan, const JobContext& context);
+  Job(const JobSpec& spec, Plan plan, const JobContext& context, const Simulation* simulation);
   Result<Report> run();
 
  private:
@@ -53,11 +51,13 @@ class Job {
   Plan plan_;  // less the hosts that were lost
   JobIdentity identity_;
   EventLoop loop_;
+  MakeAgents make_agents_;
+  Output::Descriptors descriptors_;
   std::unique_ptr<Output> output_;
   InputRelay input_;
   std::optional<SignalWatch> signals_;
   std::unique_ptr<Attempt> attempt_;  // none between two
-  Clock::time_point begun_ = Clock::now();
+  EventLoop::Clock::time_point begun_ = loop_.now();
   std::vector<AttemptReport> attempts_;
   std::vector<std::string> notes_;
   std::optional<StopCause> end_;  // whatever happens, no further try
@@ -65,9 +65,22 @@ class Job {
   bool output_abandoned_ = false;
 };
 
-Job::Job(const JobSpec& spec, Plan plan, const JobContext& context)
-    : spec_(spec), context_(context), plan_(std::move(plan)), input_(loop_) {
+Job::Job(const JobSpec& spec, Plan plan, const JobContext& context, const Simulation* simulation)
+    : spec_(spec),
+      context_(context),
+      plan_(std::move(plan)),
+      loop_(simulation != nullptr ? simulation->time : nullptr),
+      input_(loop_) {
   identity_.id = random_hex(16);
+  if (simulation != nullptr) {
+    make_agents_ = simulation->make_agents;
+    descriptors_ = simulation->descriptors;
+  } else {
+    make_agents_ = [this](Agents::Events events) {
+      return std::make_unique<HostAgents>(loop_, spec_.remote, context_.environment,
+                                          context_.executable, std::move(events));
+    };
+  }
 }
 
 Result<Report> Job::run() {
@@ -75,7 +88,7 @@ Result<Report> Job::run() {
                           if (attempt_) attempt_->on_output_relief();
                         },
                         [this](const Error& error, bool stop) { on_output_error(error, stop); }};
-  HVD_TRY(output_, Output::open(loop_.base(), spec_.output, std::move(events)));
+  HVD_TRY(output_, Output::open(loop_.base(), spec_.output, std::move(events), descriptors_));
   signals_.emplace(loop_, not_ignored(job_signals()), [this](int signal) { on_signal(signal); });
   HVD_TRY(AttemptEnd last, run_attempt());
   while (is_worth_a_restart(last.kind) && restarts() < spec_.max_restarts) {
@@ -94,8 +107,8 @@ Result<AttemptEnd> Job::run_attempt() {
   identity_.key = random_hex(32);
   identity_.folder_id = restarts() == 0 ? identity_.id : random_hex(16);
   identity_.pmix_namespace = "hvd-" + random_hex(16);
-  attempt_ = std::make_unique<Attempt>(JobParts{spec_, context_, loop_, *output_, input_, plan_},
-                                       identity_);
+  attempt_ = std::make_unique<Attempt>(
+      JobParts{spec_, context_, loop_, *output_, input_, plan_, make_agents_}, identity_);
   auto result = attempt_->run();
   attempt_.reset();
   if (result) attempts_.push_back(in_short(result->report));
@@ -173,7 +186,7 @@ void Job::on_other_signal(int signal) {
 }
 
 Report Job::finish(Report report) {
-  report.wall_seconds = std::chrono::duration<double>(Clock::now() - begun_).count();
+  report.wall_seconds = std::chrono::duration<double>(loop_.now() - begun_).count();
   report.attempts = std::move(attempts_);
   for (const auto& line : report_lines(report)) note(line);
   over_ = true;
@@ -192,8 +205,9 @@ const std::vector<int>& job_signals() {
   return signals;
 }
 
-Result<Report> run_job(const JobSpec& spec, Plan plan, const JobContext& context) {
-  Job job(spec, std::move(plan), context);
+Result<Report> run_job(const JobSpec& spec, Plan plan, const JobContext& context,
+                       const Simulation* simulation) {
+  Job job(spec, std::move(plan), context, simulation);
   return job.run();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "job/attempt.hpp"
 #include "job/context.hpp"
 #include "job/plan.hpp"
 #include "model/job_spec.hpp"
@@ -16,9 +17,17 @@ namespace hvdrun {
 // anything else.
 const std::vector<int>& job_signals();
 
+// What stands in for this machine in a simulation of a job.
+struct Simulation {
+  TimeSource* time = nullptr;
+  MakeAgents make_agents;
+  Output::Descriptors descriptors;  // where lines go
+};
+
 // Runs the job to its end and prints what there is to say. Returns only when nothing that it
 // started is left, or says so in the report. Where the plan is not final, the hosts are asked
 // first. Must be called while the process has one thread.
-Result<Report> run_job(const JobSpec& spec, Plan plan, const JobContext& context);
+Result<Report> run_job(const JobSpec& spec, Plan plan, const JobContext& context,
+                       const Simulation* simulation = nullptr);
 
 }  // namespace hvdrun

@@ -5,9 +5,10 @@
 
 namespace hvdrun {
 
-RankBook::RankBook(const Placement& placement)
+RankBook::RankBook(const Placement& placement, Clock::time_point begun)
     : ranks_(static_cast<std::size_t>(placement.size)),
-      host_indices_(static_cast<std::size_t>(placement.size)) {
+      host_indices_(static_cast<std::size_t>(placement.size)),
+      begun_(begun) {
   for (std::size_t host = 0; host < placement.hosts.size(); ++host) {
     for (const auto& placed : placement.hosts[host].ranks) {
       const auto rank = static_cast<std::size_t>(placed.rank);
@@ -37,7 +38,7 @@ void RankBook::aborted(const AbortedMessage& message) {
   rank.abort_message = message.text;
 }
 
-Result<const RankReport*> RankBook::exited(const ExitedMessage& message) {
+Result<const RankReport*> RankBook::exited(const ExitedMessage& message, Clock::time_point now) {
   if (!has(message.rank) || ranks_[static_cast<std::size_t>(message.rank)].exited)
     return fail(
         fmt::format("an agent reports the end of rank {}, which does not run", message.rank));
@@ -60,8 +61,8 @@ Result<const RankReport*> RankBook::exited(const ExitedMessage& message) {
   rank.in_collective = message.in_collective;
   rank.counters = message.counters;
   rank.failure = message.failure;
-  const std::chrono::duration<double> now = std::chrono::steady_clock::now() - begun_;
-  rank.failed_after = now.count() - message.failure.seconds_ago;
+  const std::chrono::duration<double> since_begin = now - begun_;
+  rank.failed_after = since_begin.count() - message.failure.seconds_ago;
   end_order_.push_back(static_cast<std::size_t>(message.rank));
   return &rank;
 }

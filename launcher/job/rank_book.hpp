@@ -14,7 +14,8 @@ namespace hvdrun {
 
 class RankBook {
  public:
-  explicit RankBook(const Placement& placement);
+  using Clock = std::chrono::steady_clock;
+  RankBook(const Placement& placement, Clock::time_point begun);
 
   bool has(int rank) const;
   std::size_t host_index(int rank) const;  // of a rank that exists
@@ -22,7 +23,7 @@ class RankBook {
   void aborted(const AbortedMessage& message);
 
   // Error: an agent speaks of a rank that does not run.
-  Result<const RankReport*> exited(const ExitedMessage& message);
+  Result<const RankReport*> exited(const ExitedMessage& message, Clock::time_point now);
 
   std::vector<int> running() const;  // or not started yet
   bool all_ended() const { return end_order_.size() == ranks_.size(); }
@@ -37,7 +38,7 @@ class RankBook {
   std::vector<RankReport> ranks_;
   std::vector<std::size_t> host_indices_;  // by rank
   std::vector<std::size_t> end_order_;     // as heard
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  Clock::time_point begun_;
 };
 
 }  // namespace hvdrun

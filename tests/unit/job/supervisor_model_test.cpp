@@ -1,0 +1,787 @@
+// The supervisor (job, attempt, verdict, restarts) in a simulated world: hosts, agents and ranks
+// are values, time is a value, and random things befall all of them, from a seed. What hvdrun says
+// of the job's end is compared with what the ranks truly did.
+//
+// Only the agents are simulated, by what they would send; the supervisor is the real one, its
+// frames are packed and parsed as on a real link.
+#include "base/random.hpp"
+#include "base/signal_watch.hpp"
+#include "base/version.hpp"
+#include "control/messages.hpp"
+#include "job/job.hpp"
+#include "job/report_text.hpp"
+#include "job/requeue.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+namespace hvdrun {
+namespace {
+
+using Clock = TimeSource::Clock;
+using Millis = std::chrono::milliseconds;
+
+// What becomes of a rank that nobody stops.
+enum class Fate { exits_0, exits_3, is_killed, aborts, leaves_without_finalize };
+
+// What a rank does when it is asked to end.
+enum class OnStop { dies, exits_0, ignores };
+
+// How likely each thing is. By rank and try:
+struct Chances {
+  double rank_fails = 0.15;
+  double rank_lasts = 0.05;  // far longer than the others
+  // By agent and try:
+  double agent_is_killed = 0.04;
+  double link_is_cut = 0.04;  // no frame passes any more, and no end of file
+  double agent_pauses = 0.08;
+  double agent_gives_up = 0.03;  // it ends its ranks because it has heard nothing
+  double agent_never_greets = 0.02;
+  double program_is_missing = 0.02;  // on that host
+  // By frame to the launcher:
+  double frame_is_doubled = 0.003;
+  // By history:
+  double launcher_pauses = 0.15;  // for up to a minute
+  double user_interrupts = 0.12;
+  double user_asks = 0.05;  // by SIGQUIT: what the ranks do
+
+  static Chances none() { return {0, 0.05, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.05}; }
+};
+
+// A rank of one try: what it truly did, whatever was told of it.
+struct Rank {
+  Fate fate = Fate::exits_0;
+  OnStop on_stop = OnStop::dies;
+  bool had_to_stop = false;
+  bool started = false;
+  bool alive = false;
+  bool signalled = false;  // by a part of hvdrun, before its end
+  bool aborted = false;
+  bool reaped = false;  // the agent has told of its end
+  int wait_status = 0;
+
+  bool failed_by_itself() const {
+    return aborted || (started && !alive && !signalled &&
+                       (wait_status != 0 || fate == Fate::leaves_without_finalize));
+  }
+  bool succeeded() const {
+    return started && !alive && !signalled && wait_status == 0 && !failed_by_itself();
+  }
+};
+
+struct Try {
+  std::vector<Rank> ranks;  // by number
+  bool disturbed = false;   // something befell an agent, a link or a frame
+  bool ranks_succeeded() const {
+    return std::all_of(ranks.begin(), ranks.end(),
+                       [](const auto& rank) { return rank.succeeded(); });
+  }
+};
+
+class SimulatedAgents;
+struct SimulatedAgent;
+
+class World final : public TimeSource {
+ public:
+  World(std::uint64_t seed, const Chances& its_chances, std::size_t ranks, bool tells)
+      : chances(its_chances), random_(seed), ranks_(ranks), tells_(tells) {
+    if (chance(chances.launcher_pauses))
+      in(between(1, 6000), [this] {
+        const auto time = between(500, 60000);
+        say("the launcher stands still for {} ms", time.count());
+        frozen_until_ = now_ + time;
+      });
+    static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+    if (chance(chances.user_interrupts)) {
+      const int signal = kSignals[static_cast<std::size_t>(between(0, 2).count())];
+      const auto first = between(1, 8000);
+      in(first, [this, signal] { send_signal(signal); });
+      if (chance(0.3)) in(first + between(1, 2000), [this, signal] { send_signal(signal); });
+    }
+    if (chance(chances.user_asks)) in(between(1, 6000), [this] { send_signal(SIGQUIT); });
+  }
+
+  Clock::time_point now() const override { return now_; }
+
+  bool run_due() override {
+    if (frozen_until_) return pass(std::nullopt);
+    if (!withheld_.empty()) {
+      const auto event = std::move(withheld_.front());
+      withheld_.pop_front();
+      event();
+      return true;
+    }
+    if (events_.empty() || events_.begin()->first > now_) return false;
+    run_first();
+    return true;
+  }
+
+  bool pass(std::optional<Clock::time_point> limit) override {
+    if (frozen_until_) {
+      if (!events_.empty() && events_.begin()->first <= *frozen_until_) {
+        now_ = std::max(now_, events_.begin()->first);
+        run_first();
+      } else {
+        now_ = *frozen_until_;
+        frozen_until_.reset();
+        say("the launcher goes on");
+      }
+      return true;
+    }
+    if (events_.empty() && !limit) return false;
+    auto next = limit.value_or(Clock::time_point::max());
+    if (!events_.empty()) next = std::min(next, events_.begin()->first);
+    now_ = std::max(now_, next);
+    return true;
+  }
+
+  MakeAgents make_agents();
+  Try& begin_try() {
+    auto& made = tries.emplace_back();
+    made.ranks.resize(ranks_);
+    for (auto& rank : made.ranks) {
+      if (chance(chances.rank_fails)) rank.fate = static_cast<Fate>(between(1, 4).count());
+      rank.on_stop = static_cast<OnStop>(between(0, 2).count());
+      rank.had_to_stop = chance(0.1);
+    }
+    return made;
+  }
+
+  bool chance(double probability) {
+    return std::uniform_real_distribution<>(0, 1)(random_) < probability;
+  }
+  Millis between(int low, int high) {
+    return Millis(std::uniform_int_distribution<>(low, high)(random_));
+  }
+  void at(Clock::time_point time, std::function<void()> event) {
+    events_.emplace(std::max(time, now_), std::move(event));
+  }
+  void in(Millis delay, std::function<void()> event) { at(now_ + delay, std::move(event)); }
+  void at_the_launcher(Clock::time_point time, std::function<void()> event) {
+    at(time, [this, event = std::move(event)]() mutable {
+      if (frozen_until_ || !withheld_.empty())
+        withheld_.push_back(std::move(event));
+      else
+        event();
+    });
+  }
+
+  template <class... Arguments>
+  void say(fmt::format_string<Arguments...> text, Arguments&&... arguments) const {
+    if (!tells_) return;
+    const auto time = std::chrono::duration_cast<Millis>(now_.time_since_epoch()).count();
+    fmt::print("{:7} ms  {}\n", time, fmt::format(text, std::forward<Arguments>(arguments)...));
+  }
+
+  const Chances chances;
+  std::vector<Try> tries;
+  std::vector<std::shared_ptr<SimulatedAgent>> agents;  // of the try that runs
+  bool interrupted = false;
+
+ private:
+  void run_first() {
+    const auto event = std::move(events_.begin()->second);
+    events_.erase(events_.begin());
+    event();
+  }
+
+  void send_signal(int signal) {
+    at_the_launcher(now_, [this, signal] {
+      say("{} comes", signal_name(signal));
+      if (signal != SIGQUIT) interrupted = true;
+      ::raise(signal);
+    });
+  }
+
+  std::mt19937_64 random_;
+  const std::size_t ranks_;
+  const bool tells_;
+  Clock::time_point now_{};
+  std::multimap<Clock::time_point, std::function<void()>> events_;
+  std::deque<std::function<void()>> withheld_;     // from a launcher that stands still
+  std::optional<Clock::time_point> frozen_until_;  // the launcher
+};
+
+// One agent with its guard and ranks. Shared by the events that concern it, which may come after
+// its try.
+struct SimulatedAgent : std::enable_shared_from_this<SimulatedAgent> {
+  SimulatedAgent(World& its_world, SimulatedAgents& its_owner, AgentState& its_state)
+      : world(its_world), owner(&its_owner), state(&its_state) {}
+
+  void begin();
+  void receive(FrameType type, std::string payload);
+  void handle(FrameType type, const std::string& payload);
+  void launch(LaunchMessage message);
+  void let_live(int number);
+  void end_rank(int number, int wait_status);
+  void stop(bool by_kill, Millis grace);
+  void consider_leaving();
+  void leave();
+  void die();
+  void cut_link();
+
+  void send(FrameType type, const std::string& payload);
+  void close_link(std::string failure, Millis delay);
+
+  Rank& rank(int number) { return world.tries[try_index].ranks[static_cast<std::size_t>(number)]; }
+  void disturb() { world.tries[try_index].disturbed = true; }
+  const std::string& name() const { return host; }
+  // As soon as the agent runs.
+  void when_it_runs(Millis delay, std::function<void()> event) {
+    world.in(delay, [self = shared_from_this(), event = std::move(event)] {
+      if (!self->alive) return;
+      if (self->paused_until <= self->world.now()) return event();
+      self->world.at(self->paused_until, [self, event] {
+        if (self->alive) event();
+      });
+    });
+  }
+
+  World& world;
+  SimulatedAgents* owner;  // null once the try is over
+  AgentState* state;       // likewise not to be used then
+  std::size_t try_index = 0;
+  std::string host;
+  bool alive = true;
+  bool cut = false;
+  bool closing = false;  // the launcher is about to see the link's end
+  bool stopping = false;
+  bool released = false;
+  bool left = false;
+  std::size_t hosts = 1;
+  std::vector<int> numbers;  // of its ranks; those that have started
+  bool launched = false;
+  Clock::time_point paused_until{};
+  Clock::time_point last_up{};  // frames do not overtake each other
+  Clock::time_point last_down{};
+};
+
+class SimulatedLink final : public FrameSender {
+ public:
+  explicit SimulatedLink(std::shared_ptr<SimulatedAgent> agent) : agent_(std::move(agent)) {}
+  void send(FrameType type, std::uint32_t, std::string_view payload) override {
+    agent_->receive(type, std::string(payload));
+  }
+  void send_shared(FrameType type, std::uint32_t, const SharedPayload& payload) override {
+    agent_->receive(type, *payload);
+  }
+
+ private:
+  std::shared_ptr<SimulatedAgent> agent_;
+};
+
+class SimulatedAgents final : public Agents {
+ public:
+  SimulatedAgents(World& world, Events events) : Agents(std::move(events)), world_(world) {}
+  ~SimulatedAgents() override {
+    for (const auto& agent : world_.agents) agent->owner = nullptr;
+  }
+
+  Result<void> start(Start start) override {
+    world_.begin_try();
+    world_.agents.clear();
+    for (const auto& host : start.hosts) {
+      auto& state = add_agent(host);
+      auto agent = std::make_shared<SimulatedAgent>(world_, *this, state);
+      agent->host = host.name;
+      agent->try_index = world_.tries.size() - 1;
+      state.link = std::make_unique<SimulatedLink>(agent);
+      world_.agents.push_back(agent);
+    }
+    for (const auto& agent : world_.agents) agent->begin();
+    return {};
+  }
+  void stop_starting() override {
+    for (const auto& agent : world_.agents)
+      if (!agent->state->greeted) agent->die();
+  }
+  std::string stage(const AgentState& agent) const override {
+    return agent.gone || agent.started ? "" : "it starts";
+  }
+  void give_up(AgentState& state, std::string failure) override {
+    state.failure = std::move(failure);
+    world_.agents[state.number]->die();
+  }
+  std::vector<std::string> kill() override {
+    std::vector<std::string> killed;
+    for (const auto& agent : world_.agents) {
+      if (agent->state->gone) continue;
+      killed.push_back(agent->host);
+      agent->disturb();
+      agent->die();
+    }
+    return killed;
+  }
+  std::string last_note() const override { return {}; }
+  std::vector<std::string> reap(const std::vector<pid_t>&) override { return {}; }
+
+  void deliver(AgentState& state, FrameType type, const std::string& payload) {
+    if (state.link_closed) return;
+    state.reached = true;
+    events_.on_frame(state, Frame{type, kToLauncher, payload});
+  }
+  void deliver_end(AgentState& state, const std::string& failure) {
+    if (state.gone) return;
+    if (state.failure.empty()) state.failure = failure;
+    state.link_closed = state.gone = true;
+    events_.on_gone(state);
+  }
+
+ private:
+  World& world_;
+};
+
+MakeAgents World::make_agents() {
+  return [this](Agents::Events events) {
+    return std::make_unique<SimulatedAgents>(*this, std::move(events));
+  };
+}
+
+void SimulatedAgent::begin() {
+  const auto& chances = world.chances;
+  const auto befall = [this](double chance, const char* what, auto event) {
+    if (!world.chance(chance)) return;
+    world.in(world.between(1, 6000), [self = shared_from_this(), what, event] {
+      if (!self->alive || self->left) return;
+      self->world.say("{}: {}", self->host, what);
+      self->disturb();
+      event(*self);
+    });
+  };
+  befall(chances.agent_is_killed, "the agent is killed", [](auto& self) { self.die(); });
+  befall(chances.link_is_cut, "the link is cut", [](auto& self) { self.cut_link(); });
+  befall(chances.agent_gives_up, "the agent gives up", [](auto& self) {
+    self.send(FrameType::failed, pack(FailedMessage{"the agent heard nothing", kExitLauncher}));
+    if (self.launched)
+      self.stop(false, Millis(1000));
+    else
+      self.leave();
+  });
+  if (world.chance(chances.agent_pauses))
+    world.in(world.between(1, 6000), [self = shared_from_this()] {
+      self->paused_until = self->world.now() + self->world.between(500, 40000);
+      self->world.say("{}: the agent stands still", self->host);
+    });
+  if (world.chance(chances.agent_never_greets)) {
+    world.say("{}: will not greet", host);
+    return disturb();
+  }
+  when_it_runs(world.between(1, 300), [this] {
+    HelloMessage hello;
+    hello.version = kVersion;
+    hello.host = host;
+    hello.pid = 100;
+    hello.master_port = 30000;
+    send(FrameType::hello, pack(hello));
+  });
+}
+
+void SimulatedAgent::send(FrameType type, const std::string& payload) {
+  if (!alive || cut || left) return;
+  last_up = std::max(last_up, world.now() + world.between(0, 10));
+  const int times = world.chance(world.chances.frame_is_doubled) ? 2 : 1;
+  if (times == 2) disturb();
+  for (int i = 0; i < times; ++i)
+    world.at_the_launcher(last_up, [self = shared_from_this(), type, payload] {
+      if (self->owner == nullptr || self->cut) return;
+      self->world.say("{}: > frame {}", self->host, static_cast<int>(type));
+      self->owner->deliver(*self->state, type, payload);
+    });
+}
+
+void SimulatedAgent::close_link(std::string failure, Millis delay) {
+  if (std::exchange(closing, true)) return;
+  last_up = std::max(last_up, world.now() + delay);
+  world.at_the_launcher(last_up, [self = shared_from_this(), failure = std::move(failure)] {
+    if (self->owner != nullptr) self->owner->deliver_end(*self->state, failure);
+  });
+}
+
+void SimulatedAgent::receive(FrameType type, std::string payload) {
+  if (!alive || cut) return;
+  last_down = std::max(last_down, world.now() + world.between(0, 5));
+  world.at(last_down, [self = shared_from_this(), type, payload = std::move(payload)] {
+    if (!self->cut)
+      self->when_it_runs(Millis(0), [self, type, payload] { self->handle(type, payload); });
+  });
+}
+
+void SimulatedAgent::handle(FrameType type, const std::string& payload) {
+  if (left) return;
+  world.say("{}: < frame {}", host, static_cast<int>(type));
+  switch (type) {
+    case FrameType::launch:
+      return launch(parse<LaunchMessage>(payload).value());
+    case FrameType::stop:
+      return stop(false, parse<StopMessage>(payload).value().grace);
+    case FrameType::kill:
+      return stop(true, Millis(0));
+    case FrameType::release:
+      released = true;
+      return consider_leaving();
+    case FrameType::query_states: {
+      StatesMessage states;
+      states.purpose = static_cast<StatesPurpose>(*parse_number(payload));
+      for (const int number : numbers) {
+        RankState of_rank;
+        of_rank.rank = number;
+        of_rank.state = rank(number).alive ? "S" : "ended";
+        states.ranks.push_back(of_rank);
+      }
+      return send(FrameType::states, pack(states));
+    }
+    default:
+      return;
+  }
+}
+
+void SimulatedAgent::launch(LaunchMessage message) {
+  hosts = message.hosts.empty() ? 1 : message.hosts.size();
+  launched = true;
+  StartedMessage started;
+  const bool fails = world.chance(world.chances.program_is_missing);
+  if (!fails && !stopping) {
+    for (const auto& each : message.ranks) {
+      numbers.push_back(each.rank);
+      auto& its = rank(each.rank);
+      its.started = its.alive = true;
+      started.pids.emplace_back(each.rank, 1000 + each.rank);
+      let_live(each.rank);
+    }
+  }
+  if (stopping) return consider_leaving();
+  send(FrameType::started, pack(started));
+  if (!fails) return;
+  world.say("{}: no such program", host);
+  disturb();
+  send(FrameType::failed, pack(FailedMessage{"cannot run ./train", kExitNotFound}));
+}
+
+void SimulatedAgent::let_live(int number) {
+  const auto time = world.chance(world.chances.rank_lasts) ? world.between(60000, 600000)
+                                                           : world.between(1, 5000);
+  world.in(time, [self = shared_from_this(), number] {
+    Rank& its = self->rank(number);
+    if (!its.alive || its.signalled) return;
+    switch (its.fate) {
+      case Fate::exits_0:
+      case Fate::leaves_without_finalize:
+        return self->end_rank(number, 0);
+      case Fate::exits_3:
+        return self->end_rank(number, 3 << 8);
+      case Fate::is_killed:
+        return self->end_rank(number, SIGSEGV);
+      case Fate::aborts:
+        its.aborted = true;
+        self->when_it_runs(Millis(0), [self, number] {
+          self->send(FrameType::aborted, pack(AbortedMessage{number, 7, "no"}));
+        });
+        return self->end_rank(number, 7 << 8);
+    }
+  });
+}
+
+// The agent learns of it when it runs.
+void SimulatedAgent::end_rank(int number, int wait_status) {
+  Rank& its = rank(number);
+  if (!its.alive) return;
+  its.alive = false;
+  its.wait_status = wait_status;
+  world.say("{}: rank {} ended with {:#x}{}", host, number, wait_status,
+            its.signalled ? ", signalled" : "");
+  when_it_runs(Millis(0), [this, number] {
+    Rank& ended = rank(number);
+    ended.reaped = true;
+    ExitedMessage message;
+    message.rank = number;
+    message.wait_status = ended.wait_status;
+    message.before_stop = !ended.signalled;
+    message.lost_connection = !ended.signalled && ended.fate == Fate::leaves_without_finalize;
+    message.counters.had_to_stop = ended.had_to_stop;
+    send(FrameType::exited, pack(message));
+    consider_leaving();
+  });
+}
+
+void SimulatedAgent::stop(bool by_kill, Millis grace) {
+  if (stopping && !by_kill) return;
+  stopping = true;
+  for (const int number : numbers) {
+    Rank& its = rank(number);
+    if (!its.alive) continue;
+    const auto end = [this, self = shared_from_this(), number](Millis delay, int status) {
+      world.in(delay, [self, number, status] { self->end_rank(number, status); });
+    };
+    its.signalled = true;
+    if (by_kill) {
+      end(world.between(0, 5), SIGKILL);
+      continue;
+    }
+    if (its.on_stop == OnStop::dies) end(world.between(0, 50), SIGTERM);
+    if (its.on_stop == OnStop::exits_0) end(world.between(0, 50), 0);
+    end(grace, SIGKILL);
+  }
+  consider_leaving();
+}
+
+void SimulatedAgent::consider_leaving() {
+  const bool any_alive = std::any_of(numbers.begin(), numbers.end(),
+                                     [this](int number) { return !rank(number).reaped; });
+  if (left || any_alive || !(launched || stopping)) return;
+  if (numbers.empty() && !stopping) return;  // starting failed: the launcher says stop
+  if (hosts > 1 && !stopping && !released) return;
+  leave();
+}
+
+void SimulatedAgent::leave() {
+  if (left) return;
+  send(FrameType::done, pack(DoneMessage{}));
+  left = true;
+  alive = false;
+  close_link("", world.between(0, 10));
+}
+
+// Its guard kills what it leaves.
+void SimulatedAgent::die() {
+  if (!alive) return;
+  for (const int number : numbers) {
+    Rank& its = rank(number);
+    if (!its.alive) continue;
+    its.signalled = true;
+    its.alive = false;
+    its.wait_status = SIGKILL;
+  }
+  alive = false;
+  close_link("", world.between(0, 20));
+}
+
+// The launcher gives the host up after --host-timeout, the agent the launcher after 15 of them.
+void SimulatedAgent::cut_link() {
+  cut = true;
+  close_link("the host has not answered for 5 s (--host-timeout)", Millis(5000));
+  world.in(Millis(75000), [self = shared_from_this()] { self->die(); });
+}
+
+// --- one history and what must be true of it -----------------------------------------------------
+
+JobContext context() {
+  JobContext context;
+  context.environment = {{"SLURM_JOB_ID", "7"}};
+  return context;
+}
+
+struct History {
+  JobSpec spec;
+  Plan plan;
+};
+
+History draw(World& world, std::size_t hosts, std::size_t ranks) {
+  History history;
+  auto& spec = history.spec;
+  spec.ranks = static_cast<int>(ranks);
+  spec.command = {"./train"};
+  spec.program = "/tmp/train";
+  spec.working_directory = "/tmp";
+  spec.bind_to = BindTo::none;
+  spec.pmix = PmixMode::off;
+  spec.oversubscribe = true;
+  spec.input.to = InputSpec::To::none;
+  spec.max_restarts = static_cast<int>(world.between(0, 2).count());
+  spec.max_requeues = static_cast<int>(world.between(0, 1).count());
+  spec.stop.grace = world.between(0, 3000);
+  if (world.chance(0.1)) spec.stop.exit_timeout = world.between(1, 3000);
+  for (std::size_t i = 0; i < hosts; ++i) {
+    Host host;
+    host.name = host.address = fmt::format("n{}", i + 1);
+    host.is_this_machine = i == 0;
+    host.slots = static_cast<int>(ranks / hosts + 1);
+    host.slots_fixed = true;
+    host.inventory.emplace();
+    host.inventory->cores.push_back({0, 0, {0}});
+    history.plan.allocation.hosts.push_back(host);
+  }
+  return history;
+}
+
+// SIGINT and its like that were raised at the very end, and nobody read.
+void forget_signals() {
+  sigset_t all;
+  sigemptyset(&all);
+  for (const int signal : job_signals()) sigaddset(&all, signal);
+  const timespec none{};
+  while (::sigtimedwait(&all, nullptr, &none) > 0) {
+  }
+}
+
+int code_of_signal(int code) {
+  return code - kExitSignalBase;
+}
+
+void check_end(const World& world, const JobSpec& spec, const Report& report) {
+  const Try& last = world.tries.back();
+  const bool says_well = report_lines(report).front().find("ended well") != std::string::npos;
+  EXPECT_EQ(says_well, report.exit_code == 0);
+
+  // Exit code 0 has one meaning.
+  if (report.exit_code == 0) {
+    EXPECT_TRUE(last.ranks_succeeded());
+    EXPECT_FALSE(report.culprit);
+    EXPECT_EQ(report.reason, "");
+  } else {
+    EXPECT_TRUE(report.culprit || !report.reason.empty()) << "it says nothing of why";
+  }
+  if (last.ranks_succeeded() && !last.disturbed && !world.interrupted) {
+    EXPECT_EQ(report.exit_code, 0) << report.reason;
+  }
+
+  // Who is said to have failed did, and by itself.
+  if (report.culprit) {
+    EXPECT_TRUE(last.ranks[static_cast<std::size_t>(*report.culprit)].failed_by_itself())
+        << "rank " << *report.culprit;
+  }
+  const bool any_failed = std::any_of(last.ranks.begin(), last.ranks.end(),
+                                      [](const Rank& rank) { return rank.failed_by_itself(); });
+  if (!last.disturbed && !world.interrupted && any_failed && !spec.stop.exit_timeout) {
+    EXPECT_TRUE(report.culprit) << report.reason;
+  }
+
+  // No rank is left untold, and what is told of each is true.
+  ASSERT_EQ(report.ranks.size(), last.ranks.size());
+  for (std::size_t i = 0; i < last.ranks.size(); ++i) {
+    const auto& told = report.ranks[i];
+    const auto& truth = last.ranks[i];
+    if (!told.exited) {
+      EXPECT_TRUE(told.stopped_by_us) << i;
+      EXPECT_NE(report.exit_code, 0);
+      continue;
+    }
+    EXPECT_FALSE(truth.alive) << i;
+    EXPECT_EQ(told.stopped_by_us, truth.signalled) << i;
+    if (WIFSIGNALED(truth.wait_status)) {
+      EXPECT_EQ(told.signal, WTERMSIG(truth.wait_status)) << i;
+    } else {
+      EXPECT_EQ(told.exit_code, WEXITSTATUS(truth.wait_status)) << i;
+    }
+  }
+
+  // Restarts: as many as were allowed where a rank failed, none after a success.
+  ASSERT_EQ(report.attempts.size(), world.tries.size());
+  EXPECT_LE(world.tries.size(), static_cast<std::size_t>(spec.max_restarts) + 1);
+  for (std::size_t i = 0; i + 1 < report.attempts.size(); ++i)
+    EXPECT_NE(report.attempts[i].exit_code, 0);
+  if (report.culprit && report.not_restarted.empty()) {
+    EXPECT_EQ(world.tries.size(), static_cast<std::size_t>(spec.max_restarts) + 1);
+  }
+
+  // An interrupt is the exit code where nothing had gone wrong before it.
+  if (world.interrupted && !last.disturbed && !any_failed && report.exit_code != 0 &&
+      !spec.stop.exit_timeout && world.tries.size() == 1) {
+    const int signal = code_of_signal(report.exit_code);
+    EXPECT_TRUE(signal == SIGINT || signal == SIGTERM || signal == SIGHUP) << report.exit_code;
+  }
+
+  // What had to stop before its end is not complete.
+  const bool had_to_stop = std::any_of(last.ranks.begin(), last.ranks.end(),
+                                       [](const Rank& rank) { return rank.had_to_stop; });
+  if (report.exit_code == 0 && had_to_stop && spec.max_requeues > 0) {
+    const auto requeue = plan_requeue(spec, report, context().environment);
+    EXPECT_TRUE(!requeue.job.empty() || requeue.exit_code != 0);
+  }
+
+  // hvdrun has returned: nothing lives but what it cannot reach.
+  for (const auto& agent : world.agents) EXPECT_TRUE(!agent->alive || agent->cut) << agent->host;
+  const auto time = std::chrono::duration<double>(world.now().time_since_epoch()).count();
+  EXPECT_LT(time, 2500.0) << "it took too long";
+}
+
+void run_history(std::uint64_t seed, const Chances& chances, bool tells) {
+  std::mt19937_64 random(seed);
+  const std::size_t hosts = 1 + random() % 4;
+  const std::size_t ranks = hosts + random() % 4;
+  World world(random(), chances, ranks, tells);
+  History history = draw(world, hosts, ranks);
+  ASSERT_TRUE(place_ranks(history.spec, history.plan));
+  ASSERT_TRUE(is_final(history.plan.placement));
+  const Fd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  Simulation simulation;
+  simulation.time = &world;
+  simulation.make_agents = world.make_agents();
+  simulation.descriptors = {nowhere.get(), nowhere.get()};
+  const auto report = run_job(history.spec, history.plan, context(), &simulation);
+  forget_signals();
+  ASSERT_TRUE(report) << report.error().message;
+  world.say("exit code {}, culprit {}, reason \"{}\"", report->exit_code,
+            report->culprit.value_or(-1), report->reason);
+  check_end(world, history.spec, *report);
+}
+
+class Supervisor : public testing::Test {
+ protected:
+  Supervisor() : before_(block_signals(job_signals())) {}
+  ~Supervisor() override {
+    forget_signals();
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+  // One that fails is told step by step.
+  static void run_many(std::uint64_t first, int count, const Chances& chances = {}) {
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t seed = first + static_cast<std::uint64_t>(i);
+      run_history(seed, chances, false);
+      if (!HasFailure()) continue;
+      fmt::print("the history of seed {}, once more:\n", seed);
+      run_history(seed, chances, true);
+      FAIL() << "seed " << seed;
+    }
+  }
+
+ private:
+  sigset_t before_;
+};
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kHistories = 1000;
+#else
+constexpr int kHistories = 25000;
+#endif
+
+std::uint64_t fresh_seed() {
+  const auto seed = std::stoull(random_hex(8), nullptr, 16);
+  fmt::print("seeds from {} on\n", seed);
+  return seed;
+}
+
+// Histories that failed once.
+TEST_F(Supervisor, ToldSomethingWrongOnceOfTheseHistories) {
+  for (const std::uint64_t seed :
+       std::vector<std::uint64_t>{232752267853815176, 12042840843594051199U})
+    run_many(seed, 1);
+}
+
+TEST_F(Supervisor, TellsTheTruthOfJobsThatNothingDisturbs) {
+  run_many(fresh_seed(), kHistories / 4, Chances::none());
+}
+
+class SupervisorHistories : public Supervisor, public testing::WithParamInterface<int> {};
+
+TEST_P(SupervisorHistories, AreToldTruly) {
+  run_many(fresh_seed(), kHistories);
+}
+
+INSTANTIATE_TEST_SUITE_P(Quarters, SupervisorHistories, testing::Range(0, 4));
+
+}  // namespace
+}  // namespace hvdrun

@@ -94,10 +94,13 @@ std::vector<MetricValue> read_metrics(const hvd_status_page& page) {
 // For the heads. posix_fallocate, so that a full /dev/shm is an error here and not a SIGBUS later.
 Result<void> make_room(const Fd& file, std::size_t count, const std::filesystem::path& path) {
   int error =
-      ::ftruncate(file.get(), static_cast<off_t>(count * HVD_STATUS_PAGE_SIZE)) == 0 ? 0 : errno;
-  for (std::size_t i = 0; i < count && error == 0; ++i)
-    error = ::posix_fallocate(file.get(), static_cast<off_t>(i * HVD_STATUS_PAGE_SIZE),
-                              HVD_STATUS_HEAD_SIZE);
+      ::ftruncate(file.get(), static_cast<off_t>(count * HVD_STATUS_DISTANCE)) == 0 ? 0 : errno;
+  for (std::size_t i = 0; i < count && error == 0; ++i) {
+    do {
+      error = ::posix_fallocate(file.get(), static_cast<off_t>(i * HVD_STATUS_DISTANCE),
+                                HVD_STATUS_HEAD_SIZE);
+    } while (error == EINTR);
+  }
   if (error != 0)
     return fail_errno("no room for the ranks' status pages in " + path.string(), error);
   return {};
@@ -109,7 +112,7 @@ Result<StatusPages> StatusPages::create(const std::filesystem::path& folder, std
                                         std::uint32_t duties) {
   StatusPages pages;
   pages.path_ = folder / "status";
-  pages.size_ = count * HVD_STATUS_PAGE_SIZE;
+  pages.size_ = count * HVD_STATUS_DISTANCE;
   const Fd file(::open(pages.path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file) return fail_errno("cannot make " + pages.path_.string(), errno);
   HVD_CHECK(make_room(file, count, pages.path_));
@@ -140,11 +143,11 @@ StatusPages::~StatusPages() {
 }
 
 hvd_status_page* StatusPages::page(std::size_t index) const {
-  return reinterpret_cast<hvd_status_page*>(mapping_ + index * HVD_STATUS_PAGE_SIZE);
+  return reinterpret_cast<hvd_status_page*>(mapping_ + index * HVD_STATUS_DISTANCE);
 }
 
 std::string StatusPages::location(std::size_t index) const {
-  return path_.string() + "@" + std::to_string(index * HVD_STATUS_PAGE_SIZE);
+  return path_.string() + "@" + std::to_string(index * HVD_STATUS_DISTANCE);
 }
 
 RankStatus StatusPages::read(std::size_t index) const {

@@ -10,6 +10,9 @@
  * Who may write: the rank's section only the rank, the notice section only the agent. A rank must
  * work the same when there is no page.
  *
+ * Pages in a file begin at multiples of HVD_STATUS_DISTANCE, so that a page can be mapped by itself
+ * whatever the size of the system's own pages is (64 KiB on POWER and on some of aarch64).
+ *
  * Only the first HVD_STATUS_HEAD_SIZE bytes have memory behind them from the start. The rest is the
  * room for the failure's text, which most ranks never need: a rank reserves it (fallocate) before
  * it touches it, and the agent looks there only when failure_length is not 0. Whoever touches it
@@ -26,6 +29,7 @@
 #define HVD_STATUS_MAGIC 0x5355544154534448ull /* "HDSTATUS" in memory, little endian */
 #define HVD_STATUS_VERSION 2u
 #define HVD_STATUS_PAGE_SIZE 20480u
+#define HVD_STATUS_DISTANCE 65536u /* from one page in a file to the next */
 #define HVD_STATUS_HEAD_SIZE 4096u
 #define HVD_STATUS_NAME_SIZE 256u
 #define HVD_STATUS_ERROR_SIZE 1536u

@@ -79,7 +79,7 @@ TEST(StatusPages, TakeMemoryForTheHeadsAlone) {
   ASSERT_TRUE(pages) << pages.error().message;
   struct stat status {};
   ASSERT_EQ(::stat((folder.path() / "status").c_str(), &status), 0);
-  EXPECT_EQ(status.st_size, 64 * static_cast<off_t>(HVD_STATUS_PAGE_SIZE));
+  EXPECT_EQ(status.st_size, 64 * static_cast<off_t>(HVD_STATUS_DISTANCE));
   EXPECT_LE(status.st_blocks * 512, 64 * static_cast<off_t>(2 * HVD_STATUS_HEAD_SIZE));
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 // What must be the same on all hosts for their areas to be the same.
 std::string layout() {
-  return "5 " + std::to_string(sizeof(Area)) + " " + std::to_string(sizeof(FrameHead)) +
+  return "6 " + std::to_string(kChunkBytes) + " " + std::to_string(sizeof(FrameHead)) +
          (std::endian::native == std::endian::little ? " little" : " big");
 }
 
@@ -90,6 +90,7 @@ Result<Introduction> decode_introduction(const std::string& blob) {
   introduction.host = fields[2];
   introduction.boot = fields[3];
   introduction.file = fields[5];
+  if (introduction.file.find('/') != std::string::npos) return other_version();
   std::copy(nonce->begin(), nonce->end(), introduction.nonce.begin());
   if (fields[7] == transport_name(Transport::mpi)) introduction.transport = Transport::mpi;
   introduction.secret = fields[8];

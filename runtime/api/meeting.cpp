@@ -4,9 +4,11 @@
 #include "api/introduction.hpp"
 #include "api/mpi_mesh.hpp"
 #include "api/stream_mesh.hpp"
+#include "base/descriptor_limit.hpp"
 #include "base/hex.hpp"
 #include "base/host_name.hpp"
 #include "base/random.hpp"
+#include "bootstrap/admission.hpp"
 #include "bootstrap/job_key.hpp"
 #include "collective/hosts_allreduce.hpp"
 #include "collective/rule_between_hosts.hpp"
@@ -25,6 +27,7 @@ namespace {
 constexpr const char* kDefaultDirectory = "/dev/shm";
 constexpr std::size_t kJobIdInName = 32;
 constexpr std::size_t kSecretBytes = 32;
+constexpr std::size_t kFilesOfASegment = 8;  // with its bell, and while it is looked for
 
 // random(4): new for each boot of a kernel.
 std::string boot_id() {
@@ -78,6 +81,7 @@ class Attendant {
   Outcome open_mpi(Claim& own);
   Outcome check_claims() const;
   Outcome enter();
+  void make_room_for_connections() const;
   Outcome join();
   Outcome join_streams();
   std::vector<int> hosts_of_ranks() const;
@@ -182,6 +186,8 @@ Outcome Attendant::claim() {
   for (std::size_t rank = 0; rank < blobs.size(); ++rank) {
     HVD_TRY(auto claim, decode_claim(blobs[rank]));
     if (claim.trouble.status != HVD_OK) return blame(rank, claim.trouble);
+    if (claim.leader < 0 || claim.leader >= bootstrap_.info().size)
+      return fail(HVD_ERROR_SYSTEM, name_of(rank) + " has told what makes no sense");
     claims_.push_back(std::move(claim));
   }
   return check_claims();
@@ -205,14 +211,15 @@ Outcome Attendant::prepare(Claim& own) {
 }
 
 Outcome Attendant::lead(Claim& own) {
-  HVD_TRY(Segment made, Segment::create(std::move(file_), bootstrap_.info().size));
+  const int ranks = bootstrap_.info().size;
+  HVD_TRY(Segment made,
+          Segment::create(std::move(file_),
+                          sees_all() ? SegmentShape(ranks, options_.lanes)
+                                     : SegmentShape::across_hosts(ranks, options_.lanes)));
   segment_.emplace(std::move(made));
   segment_->set_numbers(numbers());
   if (sees_all()) return Done{};
   HVD_CHECK(segment_->add_bridge(rank_));
-  std::size_t locals = 0;
-  for (std::size_t rank = 0; rank < introductions_.size(); ++rank) locals += sees(rank) ? 1 : 0;
-  HVD_CHECK(segment_->add_staging(HostsAllreduce::staging_bytes(locals)));
   HVD_TRY(HostDoor door, open_door());
   own.addresses = door.addresses();
   door_.emplace(std::move(door));
@@ -240,7 +247,7 @@ Result<HostDoor> Attendant::open_door() const {
 // The same answer on all ranks.
 Outcome Attendant::check_claims() const {
   for (std::size_t rank = 0; rank < claims_.size(); ++rank) {
-    const auto leader = static_cast<std::size_t>(claims_[rank].leader);
+    const auto leader = static_cast<std::size_t>(claims_[rank].leader);  // claim() has checked it
     if (leader <= rank && claims_[leader].leader == claims_[rank].leader) continue;
     return fail(HVD_ERROR_UNSUPPORTED,
                 name_of(rank) + " sees the shared memory of rank " +
@@ -267,8 +274,20 @@ Outcome Attendant::take_places() {
   }
   HVD_CHECK(enter());
   if (hosts_.size() == 1) return Done{};
+  make_room_for_connections();
   if (leads()) HVD_CHECK(join());
   return mpi_ ? Done{} : join_streams();
+}
+
+void Attendant::make_room_for_connections() const {
+  const StreamPlan plan(hosts_of_ranks());
+  const int own_host = host_of(static_cast<std::size_t>(rank_));
+  std::size_t to_each_host = leads() ? 1 : 0;
+  for (int channel = 0; channel < plan.channels(); ++channel) {
+    if (plan.server(channel, own_host) == rank_)
+      to_each_host += static_cast<std::size_t>(options_.lanes);
+  }
+  make_room_for_descriptors(to_each_host * hosts_.size() + Admission::kMostStrangers);
 }
 
 Outcome Attendant::enter() {
@@ -290,6 +309,9 @@ Outcome Attendant::join() {
   }
   const int own = host_of(static_cast<std::size_t>(rank_));
   segment_->set_places(places, own);
+  const StreamPlan plan(hosts_of_ranks());
+  HVD_CHECK(segment_->add_staging(
+      HostsAllreduce::staging_bytes(plan.ranks_on(own).size(), plan.channels())));
   HVD_TRY(const JobSecret proven, secret("bridges"));
   HVD_TRY(sockets_, join_hosts(std::move(*door_), hosts_, own, proven, options_.patience));
   return Done{};
@@ -316,7 +338,7 @@ Outcome Attendant::join_streams() {
         {static_cast<int>(rank), introductions_[rank].host, claims_[rank].streams, number(rank)});
   HVD_TRY(const JobSecret proven, secret("streams"));
   HVD_TRY(streams_, libhvd::join_streams(std::move(*streams_door_), ranks, hosts_of_ranks(), rank_,
-                                         proven, options_.patience));
+                                         proven, options_.lanes, options_.patience));
   return Done{};
 }
 
@@ -341,7 +363,8 @@ Outcome Attendant::start_mpi() {
   }
   int first_tag = 0;
   for (const Claim& claim : claims_) first_tag = std::max(first_tag, claim.first_tag);
-  HVD_TRY(streams_, make_mpi_streams(*mpi_, hosts_of_ranks(), numbers(), rank_, first_tag));
+  HVD_TRY(streams_,
+          make_mpi_streams(*mpi_, hosts_of_ranks(), numbers(), rank_, options_.lanes, first_tag));
   return Done{};
 }
 
@@ -376,12 +399,13 @@ void Attendant::tell_rule() const {
   const std::string way = mpi_ ? mpi_->functions().library() : "TCP";
   std::fprintf(stderr, "hvd: %s\n",
                describe_rule(bootstrap_.info().size, plan.hosts(), plan.channels(),
-                             introductions_[0].transport, way)
+                             segment_->layout().shape().chunk, introductions_[0].transport, way)
                    .c_str());
 }
 
 Result<Meeting> Attendant::conclude() {
   segment_->remove_name();
+  if (!leads()) HVD_CHECK(segment_->map_staging());
   tell_rule();
   Meeting meeting;
   HVD_TRY(meeting.topology, topology());
@@ -395,6 +419,7 @@ Result<Meeting> Attendant::conclude() {
 }
 
 Result<Meeting> Attendant::attend() {
+  make_room_for_descriptors(kFilesOfASegment);
   HVD_CHECK(introduce());
   HVD_CHECK(claim());
   HVD_CHECK(agree(take_places()));
@@ -402,11 +427,11 @@ Result<Meeting> Attendant::attend() {
   return conclude();
 }
 
-Result<Meeting> meet_alone(const RankInfo& info, const Environment& environment) {
+Result<Meeting> meet_alone(const RankInfo& info, const Environment& environment, int lanes) {
   HVD_CHECK(read_transport(environment));
   Meeting meeting;
   HVD_TRY(meeting.topology, make_topology(std::span(&info, 1), 0));
-  HVD_TRY(Segment segment, Segment::anonymous(1));
+  HVD_TRY(Segment segment, Segment::anonymous(SegmentShape(1, lanes)));
   segment.set_numbers({info.number.value_or(info.rank)});
   HVD_CHECK(segment.announce(0));
   meeting.segment = std::make_shared<Segment>(std::move(segment));
@@ -417,7 +442,7 @@ Result<Meeting> meet_alone(const RankInfo& info, const Environment& environment)
 
 Result<Meeting> meet(Bootstrap& bootstrap, const Environment& environment,
                      const MeetingOptions& options) {
-  if (bootstrap.info().size == 1) return meet_alone(bootstrap.info(), environment);
+  if (bootstrap.info().size == 1) return meet_alone(bootstrap.info(), environment, options.lanes);
   return Attendant(bootstrap, environment, options).attend();
 }
 

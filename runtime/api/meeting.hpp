@@ -28,6 +28,8 @@ struct Meeting {
 struct MeetingOptions {
   // How long the hosts may take to connect; less than the bootstrap waits, so that all hear of it.
   std::chrono::milliseconds patience{60'000};
+  // Those of the segment: a process set, which has an engine alone, needs one.
+  int lanes = kLanes;
   // See Bridge::start.
   std::chrono::milliseconds silence{4'000};
 };

@@ -5,12 +5,13 @@
 namespace libhvd {
 
 Result<StreamLanes> make_mpi_streams(const MpiLibrary& mpi, const std::vector<int>& hosts,
-                                     const std::vector<int>& numbers, int own, int first_tag) {
+                                     const std::vector<int>& numbers, int own, int lanes,
+                                     int first_tag) {
   const StreamPlan plan(hosts);
-  HVD_CHECK(mpi.reserve_tags(first_tag, kLanes * plan.channels()));
+  HVD_CHECK(mpi.reserve_tags(first_tag, lanes * plan.channels()));
   const int own_host = hosts[static_cast<std::size_t>(own)];
-  StreamLanes lanes;
-  for (int lane = 0; lane < kLanes; ++lane) {
+  StreamLanes streams;
+  for (int lane = 0; lane < lanes; ++lane) {
     std::vector<MpiEnd> ends;
     for (int channel = 0; channel < plan.channels(); ++channel) {
       if (plan.server(channel, own_host) != own) continue;
@@ -21,9 +22,9 @@ Result<StreamLanes> make_mpi_streams(const MpiLibrary& mpi, const std::vector<in
                         first_tag + lane * plan.channels() + channel});
       }
     }
-    HVD_TRY(lanes[static_cast<std::size_t>(lane)], MpiStreams::start(plan, mpi, ends));
+    HVD_TRY(streams[static_cast<std::size_t>(lane)], MpiStreams::start(plan, mpi, ends));
   }
-  return lanes;
+  return streams;
 }
 
 }  // namespace libhvd

@@ -13,6 +13,7 @@ namespace libhvd {
 // ranks, and unused on all. Waits for nobody. Error: there are no more tags, or
 // there can be no thread.
 Result<StreamLanes> make_mpi_streams(const MpiLibrary& mpi, const std::vector<int>& hosts,
-                                     const std::vector<int>& numbers, int own, int first_tag);
+                                     const std::vector<int>& numbers, int own, int lanes,
+                                     int first_tag);
 
 }  // namespace libhvd

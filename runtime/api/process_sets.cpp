@@ -130,20 +130,24 @@ Result<std::shared_ptr<ProcessSet>> ProcessSet::make(std::vector<int> ranks, Com
     HVD_CHECK(bootstrap.finish());
     return set;
   }
-  auto meeting = meet(bootstrap, environment, options);
+  MeetingOptions with_one_lane = options;
+  with_one_lane.lanes = 1;
+  auto meeting = meet(bootstrap, environment, with_one_lane);
   HVD_CHECK(bootstrap.finish());
   if (!meeting.ok()) return with_context(kWhat, meeting.error());
-  set->communicator_ =
+  set->own_ = *own;
+  set->segment_ = meeting->segment;
+  auto communicator =
       std::make_unique<Communicator>(meeting->segment, *own, meeting->streams, all, number);
   set->streams_ = std::move(meeting->streams);
   set->bridge_ = std::move(meeting->bridge);
-  HVD_TRY(set->engine_, Engine::start(set->communicator_->second(), std::move(engine)));
+  HVD_TRY(set->engine_, Engine::start(std::move(communicator), std::move(engine)));
   return set;
 }
 
 ProcessSet::~ProcessSet() {
   if (engine_) engine_->stop();
-  if (communicator_) communicator_->leave();
+  if (segment_) segment_->set_left(own_);
 }
 
 std::optional<int> ProcessSet::rank_of(int rank) const {

@@ -39,7 +39,8 @@ class ProcessSet {
   explicit ProcessSet(std::vector<int> ranks) : ranks_(std::move(ranks)) {}
 
   std::vector<int> ranks_;
-  std::unique_ptr<Communicator> communicator_;
+  int own_ = 0;                       // our place among them
+  std::shared_ptr<Segment> segment_;  // null: we are not one of them
   std::shared_ptr<Engine> engine_;
   std::unique_ptr<Bridge> bridge_;
   StreamLanes streams_;

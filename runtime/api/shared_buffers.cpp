@@ -7,7 +7,6 @@
 #include <utility>
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 namespace libhvd {
 
@@ -55,7 +54,7 @@ Result<SharedBuffers::Buffers::iterator> SharedBuffers::find(void* buffer, bool 
 
 Outcome SharedBuffers::add(const std::shared_ptr<SharedMemory>& memory, void* buffer,
                            std::size_t bytes) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t page = page_bytes();
   if (bytes == 0 || bytes % page != 0 || reinterpret_cast<std::uintptr_t>(buffer) % page != 0)
     return fail(HVD_ERROR_INVALID_ARGUMENT, "address and size must be multiples of a page (" +
                                                 std::to_string(page) + " bytes), and not 0");

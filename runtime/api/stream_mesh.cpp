@@ -17,7 +17,7 @@ struct Planned {
 
 Result<StreamLanes> join_streams(HostDoor door, const std::vector<HostEntry>& ranks,
                                  const std::vector<int>& hosts, int own, const JobSecret& secret,
-                                 std::chrono::milliseconds patience) {
+                                 int lanes, std::chrono::milliseconds patience) {
   const StreamPlan plan(hosts);
   const int own_host = hosts[static_cast<std::size_t>(own)];
   // The earlier host's rank is visited, and knows the visitor, lane and channel by the number.
@@ -37,7 +37,7 @@ Result<StreamLanes> join_streams(HostDoor door, const std::vector<HostEntry>& ra
     (host < own_host ? out : in).push_back(visit);
   };
   const auto add_all = [&](int first_host, int end_host) {
-    for (int lane = 0; lane < kLanes; ++lane) {
+    for (int lane = 0; lane < lanes; ++lane) {
       for (int channel = 0; channel < plan.channels(); ++channel) {
         if (plan.server(channel, own_host) != own) continue;
         for (int host = first_host; host < end_host; ++host) add(lane, channel, host);
@@ -53,10 +53,10 @@ Result<StreamLanes> join_streams(HostDoor door, const std::vector<HostEntry>& ra
     ends[static_cast<std::size_t>(all[i].lane)].push_back(
         {all[i].channel, all[i].host, all[i].visit.peer.leader, std::move(sockets[i])});
   }
-  StreamLanes lanes;
-  for (std::size_t lane = 0; lane < lanes.size(); ++lane)
-    lanes[lane] = std::make_shared<SocketStreams>(plan, std::move(ends[lane]));
-  return lanes;
+  StreamLanes streams;
+  for (std::size_t lane = 0; lane < static_cast<std::size_t>(lanes); ++lane)
+    streams[lane] = std::make_shared<SocketStreams>(plan, std::move(ends[lane]));
+  return streams;
 }
 
 }  // namespace libhvd

@@ -16,6 +16,6 @@ namespace libhvd {
 // the rank itself; hosts[r]: the index of its host. Error (HVD_ERROR_TIMEOUT): as of make_visits().
 Result<StreamLanes> join_streams(HostDoor door, const std::vector<HostEntry>& ranks,
                                  const std::vector<int>& hosts, int own, const JobSecret& secret,
-                                 std::chrono::milliseconds patience);
+                                 int lanes, std::chrono::milliseconds patience);
 
 }  // namespace libhvd

@@ -1,12 +1,23 @@
-// Memory from mmap with one owner.
+// Memory from mmap with one owner, and the pages that it comes in.
 #pragma once
 
 #include <cstddef>
 #include <utility>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace libhvd {
+
+// Offsets of mappings, and addresses, are multiples of this: 4 KiB on most systems, 64 KiB on POWER
+// and on some of aarch64.
+inline std::size_t page_bytes() {
+  return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+inline std::size_t whole_pages(std::size_t bytes, std::size_t page = page_bytes()) {
+  return (bytes + page - 1) / page * page;
+}
 
 class Mapping {
  public:

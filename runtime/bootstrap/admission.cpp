@@ -11,7 +11,6 @@ namespace libhvd {
 namespace {
 
 constexpr std::chrono::milliseconds kHandshakePatience{5000};
-constexpr std::size_t kMostStrangers = 256;
 
 }  // namespace
 
@@ -100,8 +99,18 @@ Result<std::optional<Admitted>> Admission::next(const Deadline& deadline) {
   return std::optional<Admitted>(std::move(guest));
 }
 
+// Who is still a stranger gives way when there are too many open files.
 Outcome Admission::take_connections(const Fd& listener) {
-  while (Fd socket = accept_from(listener)) {
+  while (true) {
+    auto accepted = accept_from(listener);
+    if (!accepted.ok() && !strangers_.empty()) {
+      strangers_.pop_front();
+      continue;
+    }
+    if (!accepted.ok())
+      return with_context("too few files may be open, see ulimit -n", accepted.error());
+    Fd socket = std::move(*accepted);
+    if (!socket) return Done{};
     HVD_TRY(const HandshakeNonce nonce, random_bytes<sizeof(HandshakeNonce)>());
     strangers_.emplace_back(std::move(socket), nonce);
     // Its first message is here already: a place is for those who have more to say.
@@ -110,7 +119,6 @@ Outcome Admission::take_connections(const Fd& listener) {
     else if (strangers_.size() > kMostStrangers)
       make_room();
   }
-  return Done{};
 }
 
 void Admission::make_room() {

@@ -33,6 +33,9 @@ struct Admitted {
 // nothing does not reach us at all, as the kernel keeps it (TCP_DEFER_ACCEPT).
 class Admission {
  public:
+  // That have not proven themselves, at a time: the oldest gives way.
+  static constexpr std::size_t kMostStrangers = 256;
+
   Admission(std::vector<Fd> listeners, JobSecret secret);
   ~Admission();
   Admission(const Admission&) = delete;

@@ -1,4 +1,5 @@
 // Rank 0's side of the rendezvous.
+#include "base/descriptor_limit.hpp"
 #include "base/text.hpp"
 #include "bootstrap/admission.hpp"
 #include "bootstrap/bootstrap.hpp"
@@ -140,6 +141,7 @@ std::string Host::describe(std::vector<int> ranks) const {
 }
 
 Outcome Host::gather_guests() {
+  make_room_for_descriptors(guests_.size() + Admission::kMostStrangers);
   HVD_TRY(auto listeners, listen());
   Admission admission(std::move(listeners), spec_.secret);
   const Deadline deadline(spec_.patience);

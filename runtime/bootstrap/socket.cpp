@@ -157,10 +157,19 @@ std::optional<Address> local_address(const Fd& socket) {
   return address;
 }
 
-Fd accept_from(const Fd& listener) {
-  Fd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (socket) set_flag(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  return socket;
+// What else accept(2) says concerns one connection, which is gone.
+Result<Fd> accept_from(const Fd& listener) {
+  while (true) {
+    Fd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket) {
+      set_flag(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+      return socket;
+    }
+    if (would_block(errno) && errno != EINTR) return Fd();
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM ||
+        errno == EBADF || errno == EINVAL || errno == ENOTSOCK || errno == EPERM)
+      return fail_errno("cannot accept a connection", errno);
+  }
 }
 
 Result<Fd> connect_to(const Address& address, const Deadline& deadline) {

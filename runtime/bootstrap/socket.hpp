@@ -41,8 +41,9 @@ Result<Fd> listen_on(const Address& address, bool& taken);
 // This side's address of a connection or listener; IPv4 in its own form. Nothing: there is none.
 std::optional<Address> local_address(const Fd& socket);
 
-// The next connection; nothing in it when none is waiting.
-Fd accept_from(const Fd& listener);
+// The next connection; nothing in it when none is waiting. Error: there is no room for it, in the
+// table of open files say, or the listener is none.
+Result<Fd> accept_from(const Fd& listener);
 
 Result<Fd> connect_to(const Address& address, const Deadline& deadline);
 

@@ -45,6 +45,7 @@ Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, in
                            std::shared_ptr<SharedMemory> memory, StreamLanes streams,
                            Ordered ordered)
     : steps_(segment, rank, lane),
+      chunks_{segment->layout().shape().chunk},
       memory_(std::move(memory)),
       streams_(std::move(streams)),
       order_(segment->hosts()),
@@ -61,7 +62,7 @@ Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, St
 Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams,
                            const Communicator& all, std::int32_t set)
     : Communicator(segment, rank, 0, std::make_shared<SharedMemory>(segment), std::move(streams),
-                   {all.ordered_.calls, static_cast<std::uint32_t>(set) * 2, false}) {}
+                   {all.ordered_.calls, static_cast<std::uint32_t>(set) * 2, true}) {}
 
 Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank,
                            std::shared_ptr<SharedMemory> memory)
@@ -71,6 +72,11 @@ Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank,
 std::unique_ptr<Communicator> Communicator::second() const {
   return std::unique_ptr<Communicator>(new Communicator(
       steps_.segment(), rank(), 1, memory_, streams_, {ordered_.calls, ordered_.number + 1, true}));
+}
+
+std::byte* Communicator::scratch() {
+  scratch_.resize(chunks_.bytes);
+  return scratch_.data();
 }
 
 std::byte* Communicator::own_inline_data() {
@@ -135,15 +141,16 @@ Result<CallTurn> Communicator::agree(const Call& call) {
 
 // All ranks come here when one does, as all have seen the same briefs.
 Error Communicator::explain(const Call& call) {
-  auto* const own = new (steps_.mine().record) CallRecord(make_record(call, number(rank())));
+  const Area mine = steps_.mine();
+  auto* const own = new (mine.input) CallRecord(make_record(call, number(rank())));
   if (call.root >= 0 && call.root < size()) own->root = number(call.root);
-  steps_.mine().used.record = sizeof(CallRecord);
+  mine.used.input = sizeof(CallRecord);
   if (const Outcome stepped = step(call); !stepped.ok()) return stepped.error();
   std::vector<const CallRecord*> calls;
   const CallRecord* caller = nullptr;
   bool joined = false;
   for (int rank = 0; rank < size(); ++rank) {
-    calls.push_back(std::launder(reinterpret_cast<const CallRecord*>(steps_.theirs(rank).record)));
+    calls.push_back(std::launder(reinterpret_cast<const CallRecord*>(steps_.theirs(rank).input)));
     if (calls.back()->kind == Collective::join) {
       joined = true;
     } else {
@@ -250,7 +257,7 @@ Outcome Communicator::exchange_news(std::span<const std::byte> own, const NewsSe
     std::uint32_t length;
     std::byte bytes[kInlineBytes - sizeof(std::uint32_t)];
   };
-  static_assert(sizeof(Beside) == kInlineBytes && kMostNews <= kChunkBytes);
+  static_assert(sizeof(Beside) == kInlineBytes);
   Beside mine{.length = static_cast<std::uint32_t>(own.size()), .bytes = {}};
   if (own.size() <= sizeof mine.bytes) {
     copy_bytes(mine.bytes, own.data(), own.size());
@@ -267,7 +274,8 @@ Outcome Communicator::exchange_news(std::span<const std::byte> own, const NewsSe
     Beside theirs;
     std::memcpy(&theirs, inline_data(rank), sizeof theirs);
     const bool beside = theirs.length <= sizeof theirs.bytes;
-    each(rank, {beside ? theirs.bytes : steps_.theirs(rank).input, theirs.length});
+    const bool fits = theirs.length <= most_news();  // else it makes no sense, as nothing does not
+    each(rank, {beside ? theirs.bytes : steps_.theirs(rank).input, fits ? theirs.length : 0});
   }
   return Done{};
 }
@@ -276,22 +284,29 @@ Outcome Communicator::broadcast(void* buffer, std::size_t count, hvd_type type, 
                                 const CallOptions& options) {
   const Call call = broadcast_call(buffer, count, type, root, size(), options);
   const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
-  if (rank() == root && !alone()) stage_chunk(steps_.mine(), bytes_of(buffer), bytes, 0);
+  if (rank() == root && !alone()) chunks_.stage(steps_.mine(), bytes_of(buffer), bytes, 0);
   HVD_CHECK(open_call(call));
   if (alone()) return Done{};
   return steps_.on_one_host() ? broadcast_on_host(call, bytes_of(buffer), bytes)
                               : broadcast_chunks(call, bytes_of(buffer), bytes);
 }
 
+// Where ranks are so many that the areas are small, a step of the root still carries much.
 Outcome Communicator::broadcast_chunks(const Call& call, std::byte* buffer, std::size_t bytes) {
-  for (std::size_t index = 0; index < chunks_in(bytes); ++index) {
-    if (index > 0) HVD_CHECK(step(call));
-    if (rank() == call.root) {
-      stage_chunk(steps_.mine(), buffer, bytes, index + 1);
-    } else {
-      std::memcpy(buffer + index * kChunkBytes, steps_.theirs(call.root).input,
-                  chunk_length(bytes, index));
+  const bool sends = rank() == call.root;
+  const std::size_t first = chunks_.length(bytes, 0);
+  if (!sends) copy_bytes(buffer, steps_.theirs(call.root).input, first);
+  const std::size_t most = std::min(kChunkBytes, steps_.wide().size());
+  for (std::size_t begin = first; begin < bytes; begin += most) {
+    const std::size_t now = std::min(most, bytes - begin);
+    if (sends) {
+      std::memcpy(steps_.wide().data(), buffer + begin, now);
+      Used& used = steps_.mine().used;
+      used.input = static_cast<std::uint32_t>(now);
+      used.wide = 1;
     }
+    HVD_CHECK(step(call));
+    if (!sends) std::memcpy(buffer + begin, steps_.shown_wide().data(), now);
   }
   return Done{};
 }
@@ -300,13 +315,13 @@ Outcome Communicator::broadcast_chunks(const Call& call, std::byte* buffer, std:
 // writes into them: waiting for each other costs more than copying.
 Outcome Communicator::broadcast_on_host(const Call& call, std::byte* buffer, std::size_t bytes) {
   const bool sends = rank() == call.root;
-  const std::size_t stretch = 2 * kChunkBytes * static_cast<std::size_t>(size());
+  const std::size_t stretch = 2 * chunks_.bytes * static_cast<std::size_t>(size());
   const auto show = [&](std::size_t begin) {
     const std::size_t end = std::min(bytes, begin + stretch);
     for (int rank = 0; begin < end; ++rank) {
-      Area& area = steps_.next_of(rank);
+      const Area area = steps_.next_of(rank);
       for (std::byte* place : {area.input, area.result}) {
-        const std::size_t length = std::min(kChunkBytes, end - begin);
+        const std::size_t length = std::min(chunks_.bytes, end - begin);
         copy_bytes(place, buffer + begin, length);
         begin += length;
       }
@@ -315,16 +330,16 @@ Outcome Communicator::broadcast_on_host(const Call& call, std::byte* buffer, std
   const auto take = [&](std::size_t begin) {
     const std::size_t end = std::min(bytes, begin + stretch);
     for (int rank = 0; begin < end; ++rank) {
-      const Area& area = steps_.theirs(rank);
+      const Area area = steps_.theirs(rank);
       for (const std::byte* place : {area.input, area.result}) {
-        const std::size_t length = std::min(kChunkBytes, end - begin);
+        const std::size_t length = std::min(chunks_.bytes, end - begin);
         copy_bytes(buffer + begin, place, length);
         begin += length;
       }
     }
   };
-  if (!sends) copy_bytes(buffer, steps_.theirs(call.root).input, chunk_length(bytes, 0));
-  for (std::size_t begin = kChunkBytes; begin < bytes; begin += stretch) {
+  if (!sends) copy_bytes(buffer, steps_.theirs(call.root).input, chunks_.length(bytes, 0));
+  for (std::size_t begin = chunks_.bytes; begin < bytes; begin += stretch) {
     if (sends) show(begin);
     HVD_CHECK(step(call));
     if (!sends) take(begin);
@@ -340,7 +355,7 @@ Outcome Communicator::allgather(const void* input, std::size_t rows, std::size_t
   const std::size_t row_bytes = faulty ? 0 : row_size * element_size(type);
   const Rows own{rows, call.output_rows};
   std::memcpy(own_inline_data(), &own, sizeof own);
-  stage_chunk(steps_.mine(), bytes_of(input), rows * row_bytes, 0);
+  chunks_.stage(steps_.mine(), bytes_of(input), rows * row_bytes, 0);
   HVD_CHECK(open_call(call));
 
   std::vector<std::size_t> bytes;
@@ -351,21 +366,21 @@ Outcome Communicator::allgather(const void* input, std::size_t rows, std::size_t
     std::memcpy(&theirs, inline_data(rank), sizeof theirs);
     if (rows_by_rank != nullptr) rows_by_rank[rank] = theirs.own;
     bytes.push_back(theirs.own * row_bytes);
-    needed += theirs.own;
+    needed = add_rows(needed, theirs.own);
     least_room = std::min(least_room, theirs.room);
   }
   call.needed_rows = needed;
-  if (least_room < needed) return explain(call);
+  if (least_room < needed || !makes_sense(needed, row_bytes)) return explain(call);
   const Output target = find_output(call, output, options.allocator, input, row_bytes);
   const std::size_t longest = *std::max_element(bytes.begin(), bytes.end());
-  for (std::size_t index = 0; index < chunks_in(longest); ++index) {
+  for (std::size_t index = 0; index < chunks_.count(longest); ++index) {
     if (index > 0) HVD_CHECK(step(call));
-    stage_chunk(steps_.mine(), bytes_of(input), rows * row_bytes, index + 1);
+    chunks_.stage(steps_.mine(), bytes_of(input), rows * row_bytes, index + 1);
     std::byte* part = target.bytes;
     for (int rank = 0; part != nullptr && rank < size(); ++rank) {
       const std::size_t total = bytes[static_cast<std::size_t>(rank)];
-      copy_bytes(part + std::min(index * kChunkBytes, total), steps_.theirs(rank).input,
-                 chunk_length(total, index));
+      copy_bytes(part + std::min(index * chunks_.bytes, total), steps_.theirs(rank).input,
+                 chunks_.length(total, index));
       part += total;
     }
   }

@@ -14,6 +14,7 @@
 #include "collective/call_order.hpp"
 #include "collective/hosts_allreduce.hpp"
 #include "collective/reduction_order.hpp"
+#include "collective/staging.hpp"
 #include "transport/lockstep.hpp"
 #include "transport/shared_memory.hpp"
 #include "transport/streams.hpp"
@@ -29,8 +30,6 @@
 
 namespace libhvd {
 
-class Slots;
-
 // What must be the same on all ranks for their news to mean the same.
 struct NewsSettings {
   std::uint64_t fusion_bytes;
@@ -45,7 +44,7 @@ class Communicator {
   // The same with this memory, which lies in the segment.
   Communicator(const std::shared_ptr<Segment>& segment, int rank,
                std::shared_ptr<SharedMemory> memory);
-  // Of process set `set` of the ranks of `all`, from 1.
+  // Of process set `set` of the ranks of `all`, from 1, for its engine. There is no other one.
   Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams,
                const Communicator& all, std::int32_t set);
   // Another one of this rank, in the other lane, for another thread. There is room for one.
@@ -90,8 +89,8 @@ class Communicator {
   Error disagree(const Call& call) { return explain(call); }
   std::unique_ptr<Companion>& companion() { return companion_; }
 
-  // Tells all ranks up to kMostNews bytes, and calls `each` with those of all ranks in turn.
-  static constexpr std::size_t kMostNews = kChunkBytes;
+  // Tells all ranks up to most_news() bytes, and calls `each` with those of all ranks in turn.
+  std::size_t most_news() const { return chunks_.bytes; }
   using EachNews = std::function<void(int rank, std::span<const std::byte> bytes)>;
   // Where their settings differ, all ranks get HVD_ERROR_MISMATCH.
   Outcome exchange_news(std::span<const std::byte> own, const NewsSettings& settings,
@@ -179,8 +178,10 @@ class Communicator {
   Outcome allreduce_sliced(const Call& call, const std::byte* input, std::byte* output);
   Outcome allreduce_shared(const Call& call, const BufferPairs& buffers);
 
-  void reduce_slot(const Call& call, const Slots& slots, const std::byte* input, std::byte* output,
-                   std::size_t length);
+  void reduce_slot(const Call& call, const Slots& slots, const std::byte* input, std::byte* result,
+                   std::byte* output, std::size_t length);
+  // A chunk of memory, aligned for elements of all types.
+  std::byte* scratch();
 
   std::optional<SharedPair> find_shared(const Call& call, const std::byte* input,
                                         const std::byte* output) const;
@@ -190,6 +191,7 @@ class Communicator {
   int ranks_that_say_yes() const;
 
   Lockstep steps_;
+  Chunks chunks_;  // as large as the areas
   std::shared_ptr<SharedMemory> memory_;
   CallFacts facts_;
   StreamLanes streams_;
@@ -197,6 +199,7 @@ class Communicator {
   ReductionOrder order_;
   Ordered ordered_;
   std::vector<const void*> sources_;  // scratch: one pointer a rank
+  std::vector<std::byte> scratch_;
   std::uint64_t calls_ = 0;
   const Call* current_ = nullptr;  // the running one
   // The call that the others have made, and that goes on although some ranks have joined.

@@ -20,11 +20,14 @@ namespace {
 constexpr std::size_t kSmallBytes = 8 * 1024;
 
 // How the sliced allreduce divides its data: into chunks of one slice a rank. A rank reduces its
-// own slice of each chunk, and shows the others theirs.
+// own slice of each chunk, and shows the others theirs. When there are more ranks than have a slot,
+// only the first ones have slices.
 class Slices {
  public:
-  Slices(std::size_t bytes, int ranks)
-      : slots_(ranks), bytes_(bytes), chunk_(slots_.bytes() * static_cast<std::size_t>(ranks)) {}
+  Slices(std::size_t bytes, int ranks, std::size_t area)
+      : slots_(ranks, area),
+        bytes_(bytes),
+        chunk_(slots_.bytes() * static_cast<std::size_t>(slots_.ranks_in_group())) {}
 
   const Slots& slots() const { return slots_; }
   std::size_t chunks() const { return (bytes_ + chunk_ - 1) / chunk_; }
@@ -44,7 +47,7 @@ class Slices {
     return {first + begin, std::min(size, left - begin)};
   }
 
-  void show(Area& area, const std::byte* input, std::size_t chunk, int own) const {
+  void show(const Area& area, const std::byte* input, std::size_t chunk, int own) const {
     if (chunk >= chunks()) return;
     area.used.input = static_cast<std::uint32_t>(slots_.all_bytes());
     const auto ranks = static_cast<int>(chunk_ / slots_.bytes());
@@ -83,11 +86,13 @@ Outcome Communicator::allreduce_once(const void* input, void* output, std::size_
     return Done{};
   }
   if (bytes <= kInlineBytes) return allreduce_inline(call, input, output);
-  if (between_hosts_ && goes_by_streams(bytes, size(), streams_.front()->transport()))
+  if (between_hosts_ &&
+      goes_by_streams(bytes, size(), chunks_.bytes, streams_.front()->transport()))
     return allreduce_between_hosts(call, bytes_of(input), bytes_of(output));
-  if (between_hosts_ && bytes <= kSmallBytesBetweenHosts)
+  if (between_hosts_ && bytes <= most_small_between_hosts(chunks_.bytes))
     return allreduce_small(call, input, output);
-  if (bytes <= kSmallBytes || alone()) return allreduce_small(call, input, output);
+  if (bytes <= kSmallBytes || alone() || !steps_.segment()->layout().shape().has_results)
+    return allreduce_small(call, input, output);
   return allreduce_large(call, bytes_of(input), bytes_of(output));
 }
 
@@ -108,18 +113,17 @@ Outcome Communicator::allreduce_inline(const Call& call, const void* input, void
 
 Outcome Communicator::allreduce_small(const Call& call, const void* input, void* output) {
   const std::size_t bytes = call.count * element_size(call.type);
-  for (std::size_t index = 0; index < chunks_in(bytes); ++index) {
-    stage_chunk(steps_.mine(), bytes_of(input), bytes, index);
+  std::byte* const result = scratch();  // the caller's buffer need not be aligned
+  for (std::size_t index = 0; index < chunks_.count(bytes); ++index) {
+    chunks_.stage(steps_.mine(), bytes_of(input), bytes, index);
     HVD_CHECK(index == 0 ? open_call(call) : step(call));
-    const std::size_t length = chunk_length(bytes, index);
+    const std::size_t length = chunks_.length(bytes, index);
     for (int rank = 0; rank < size(); ++rank) {
       sources_[static_cast<std::size_t>(rank)] = steps_.theirs(rank).input;
     }
-    // Through the segment, as the caller's buffer need not be aligned.
-    std::byte* const result = steps_.mine().result;
     order_.reduce(call.op, call.type, sources_, result, length / element_size(call.type),
                   call.scale);
-    std::memcpy(bytes_of(output) + index * kChunkBytes, result, length);
+    std::memcpy(bytes_of(output) + index * chunks_.bytes, result, length);
   }
   return Done{};
 }
@@ -133,15 +137,15 @@ Outcome Communicator::allreduce_between_hosts(const Call& call, const std::byte*
   return Done{};
 }
 
-// Beside the brief stands whether the rank's buffers can be reached by all; then its record tells
-// where they are, and its area holds no data.
+// Beside the brief stands whether the rank's buffers can be reached by all; then its area tells
+// where they are, and holds no data.
 Outcome Communicator::allreduce_large(const Call& call, const std::byte* input, std::byte* output) {
   const std::size_t bytes = call.count * element_size(call.type);
   const auto shared = find_shared(call, input, output);
-  const Slices slices(bytes, size());
+  const Slices slices(bytes, size(), chunks_.bytes);
   say(shared.has_value());
   if (shared) {
-    new (steps_.mine().record) SharedPair(*shared);
+    new (steps_.mine().input) SharedPair(*shared);
   } else {
     slices.show(steps_.mine(), input, 0, rank());
   }
@@ -181,7 +185,7 @@ std::optional<Communicator::BufferPairs> Communicator::map_all(const std::byte* 
       continue;
     }
     const auto& places =
-        *std::launder(reinterpret_cast<const SharedPair*>(steps_.theirs(peer).record));
+        *std::launder(reinterpret_cast<const SharedPair*>(steps_.theirs(peer).input));
     auto in = memory_->map(places.input);
     auto out = memory_->map(places.output);
     if (!in.ok() || !out.ok()) return std::nullopt;
@@ -224,11 +228,10 @@ Outcome Communicator::allreduce_shared(const Call& call, const BufferPairs& buff
 }
 
 // This rank's own piece of `length` bytes: the others' stand in their slots for it, its own at
-// `input`. The result goes to steps_.mine().result, and to `output`.
+// `input`. The result goes to `result`, which is aligned, and to `output`.
 void Communicator::reduce_slot(const Call& call, const Slots& slots, const std::byte* input,
-                               std::byte* output, std::size_t length) {
+                               std::byte* result, std::byte* output, std::size_t length) {
   const std::size_t element = element_size(call.type);
-  std::byte* const result = steps_.mine().result;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     sources_[static_cast<std::size_t>(peer)] =
@@ -252,11 +255,11 @@ void Communicator::reduce_slot(const Call& call, const Slots& slots, const std::
 Outcome Communicator::allreduce_sliced(const Call& call, const std::byte* input,
                                        std::byte* output) {
   const std::size_t element = element_size(call.type);
-  const Slices slices(call.count * element, size());
+  const Slices slices(call.count * element, size(), chunks_.bytes);
   for (std::size_t chunk = 0; chunk < slices.chunks(); ++chunk) {
     const auto [begin, length] = slices.slice(chunk, rank());
-    reduce_slot(call, slices.slots(), input + begin, output + begin, length);
-    Area& next = steps_.mine();
+    const Area next = steps_.mine();
+    reduce_slot(call, slices.slots(), input + begin, next.result, output + begin, length);
     next.used.result_end = static_cast<std::uint32_t>(length);
     slices.show(next, input, chunk + 1, rank());
     HVD_CHECK(step(call));

@@ -44,15 +44,48 @@ Parts parts_of(const std::vector<std::size_t>& rows, std::size_t row_bytes) {
   return parts;
 }
 
-void show_pieces(Area& area, const Slots& slots, const Parts& parts, const std::byte* input,
-                 std::size_t index, int own) {
-  area.used.input = static_cast<std::uint32_t>(slots.all_bytes());
-  for (int rank = 0; rank < static_cast<int>(parts.size()); ++rank) {
-    if (rank == own) continue;
-    const Part piece = of(parts, rank).piece(index, slots.bytes());
-    copy_bytes(area.input + slots.begin(own, rank), input + piece.begin, piece.length);
+// The steps that it takes to show all pieces: so many for each group of ranks.
+class Rounds {
+ public:
+  Rounds(const Slots& slots, std::size_t longest)
+      : slots_(slots), of_group_((longest + slots.bytes() - 1) / slots.bytes()) {}
+
+  std::size_t count() const { return of_group_ * static_cast<std::size_t>(slots_.groups()); }
+
+  // What of a part that is for the rank comes in this round.
+  Part piece_for(int rank, const Part& part, std::size_t round) const {
+    const bool comes = static_cast<std::size_t>(slots_.group_of(rank)) == round / of_group_;
+    return comes ? part.piece(round % of_group_, slots_.bytes()) : Part{part.begin, 0};
   }
-}
+
+  void show(const Area& area, const Parts& parts, const std::byte* input, std::size_t round,
+            int own) const {
+    if (round >= count()) return;
+    area.used.input = static_cast<std::uint32_t>(slots_.all_bytes());
+    const int first = static_cast<int>(round / of_group_) * slots_.ranks_in_group();
+    const int end = std::min(static_cast<int>(parts.size()), first + slots_.ranks_in_group());
+    for (int rank = first; rank < end; ++rank) {
+      if (rank == own) continue;
+      const Part part = piece_for(rank, of(parts, rank), round);
+      copy_bytes(area.input + slots_.begin(own, rank), input + part.begin, part.length);
+    }
+  }
+
+ private:
+  const Slots& slots_;
+  std::size_t of_group_;
+};
+
+// Up to so many ranks each looks at what all are sent. More would look at millions of numbers: each
+// looks at what it is sent itself, and they tell each other in a step more.
+constexpr int kRanksThatSeeAll = 1024;
+
+// Beside the brief of that step.
+struct Verdict {
+  std::uint64_t most;  // rows from one rank
+  std::uint64_t fits;  // 1: all of them
+};
+static_assert(sizeof(Verdict) <= kInlineBytes);
 
 }  // namespace
 
@@ -66,17 +99,17 @@ Outcome Communicator::reducescatter(const void* input, std::size_t rows, std::si
   const Call call = reducescatter_call(input, rows, row_size, type, op, output,
                                        shares[static_cast<std::size_t>(rank())], options);
   const Parts parts = parts_of(shares, call.fault.empty() ? row_size * element_size(type) : 0);
-  const Slots slots(size());
-  show_pieces(steps_.mine(), slots, parts, bytes_of(input), 0, rank());
+  const Slots slots(size(), chunks_.bytes);
+  const Rounds rounds(slots, parts[0].length);
+  rounds.show(steps_.mine(), parts, bytes_of(input), 0, rank());
   HVD_CHECK(open_call(call));
-  const std::size_t longest = parts[0].length;
-  for (std::size_t index = 0; index * slots.bytes() < longest; ++index) {
-    if (index > 0) HVD_CHECK(step(call));
-    const Part& own = of(parts, rank());
-    const Part piece = own.piece(index, slots.bytes());
-    reduce_slot(call, slots, bytes_of(input) + piece.begin,
+  const Part& own = of(parts, rank());
+  for (std::size_t round = 0; round < rounds.count(); ++round) {
+    if (round > 0) HVD_CHECK(step(call));
+    const Part piece = rounds.piece_for(rank(), own, round);
+    reduce_slot(call, slots, bytes_of(input) + piece.begin, scratch(),
                 bytes_of(output) + (piece.begin - own.begin), piece.length);
-    show_pieces(steps_.mine(), slots, parts, bytes_of(input), index + 1, rank());
+    rounds.show(steps_.mine(), parts, bytes_of(input), round + 1, rank());
   }
   return Done{};
 }
@@ -88,44 +121,63 @@ Outcome Communicator::alltoall(const void* input, const std::size_t* splits, std
   const auto ranks = static_cast<std::size_t>(size());
   Call call =
       alltoall_call(input, splits, rows, row_size, type, output, output_rows, size(), options);
-  if (call.fault.empty() && ranks * sizeof(std::uint64_t) > kChunkBytes)
-    call.fault = "an alltoall is for " + std::to_string(kChunkBytes / sizeof(std::uint64_t)) +
-                 " ranks at most";
   std::vector<std::size_t> sent(ranks, 0);
   if (call.fault.empty()) {
     for (std::size_t rank = 0; rank < ranks; ++rank)
       sent[rank] = splits != nullptr ? splits[rank] : rows / ranks;
-    std::memcpy(steps_.mine().input, sent.data(), ranks * sizeof(std::size_t));
-    steps_.mine().used.input = static_cast<std::uint32_t>(ranks * sizeof(std::size_t));
   }
+  const std::size_t split_bytes = ranks * sizeof(std::uint64_t);
+  const auto show_splits = [&](std::size_t index) {
+    chunks_.stage(steps_.mine(), bytes_of(sent.data()), split_bytes, index);
+  };
+  show_splits(0);
   std::memcpy(own_inline_data(), &call.output_rows, sizeof call.output_rows);
   HVD_CHECK(open_call(call));
 
-  const auto split = [&](int from, int to) {
-    std::size_t count;
-    std::memcpy(&count, steps_.theirs(from).input + static_cast<std::size_t>(to) * sizeof count,
-                sizeof count);
-    return count;
-  };
-  std::vector<std::size_t> coming;
-  std::size_t most = 0;  // rows from one rank to another
+  const std::size_t row_bytes = row_size * element_size(type);
+  std::vector<std::size_t> coming(ranks, 0);
+  std::uint64_t most = 0;  // rows from one rank to another
   bool fits = true;
-  for (int to = 0; to < size(); ++to) {
-    std::size_t needed = 0;
-    for (int from = 0; from < size(); ++from) {
-      needed += split(from, to);
-      most = std::max(most, split(from, to));
-      if (to == rank()) coming.push_back(split(from, to));
+  // Its number stands at `at` in the areas.
+  const auto look_at = [&](int to, std::size_t at) {
+    std::uint64_t needed = 0;
+    for (std::size_t from = 0; from < ranks; ++from) {
+      std::uint64_t count;
+      std::memcpy(&count, steps_.theirs(static_cast<int>(from)).input + at, sizeof count);
+      needed = add_rows(needed, count);
+      most = std::max(most, count);
+      if (to == rank()) coming[from] = count;
     }
     if (to == rank()) call.needed_rows = needed;
     std::uint64_t room;
     std::memcpy(&room, inline_data(to), sizeof room);
-    fits = fits && needed <= room;
+    fits = fits && needed <= room && makes_sense(needed, row_bytes);
+  };
+  const bool sees_all = size() <= kRanksThatSeeAll;
+  const auto in_chunk = static_cast<int>(chunks_.bytes / sizeof(std::uint64_t));
+  for (std::size_t index = 0; index < chunks_.count(split_bytes); ++index) {
+    if (index > 0) HVD_CHECK(step(call));
+    const int first = static_cast<int>(index) * in_chunk;
+    for (int to = first; to < std::min(size(), first + in_chunk); ++to) {
+      if (sees_all || to == rank())
+        look_at(to, static_cast<std::size_t>(to - first) * sizeof(std::uint64_t));
+    }
+    if (index + 1 < chunks_.count(split_bytes)) show_splits(index + 1);
+  }
+  if (!sees_all) {
+    const Verdict own{most, fits ? 1U : 0U};
+    std::memcpy(own_inline_data(), &own, sizeof own);
+    HVD_CHECK(step(call));
+    for (int rank = 0; rank < size(); ++rank) {
+      Verdict theirs;
+      std::memcpy(&theirs, inline_data(rank), sizeof theirs);
+      most = std::max(most, theirs.most);
+      fits = fits && theirs.fits == 1;
+    }
   }
   if (received != nullptr) std::copy(coming.begin(), coming.end(), received);
   if (!fits) return explain(call);
 
-  const std::size_t row_bytes = row_size * element_size(type);
   const Output target = find_output(call, output, options.allocator, input, row_bytes);
   const Parts out = parts_of(sent, row_bytes);
   const Parts in = parts_of(coming, row_bytes);
@@ -134,13 +186,15 @@ Outcome Communicator::alltoall(const void* input, const std::size_t* splits, std
   };
   const Part& own = of(out, rank());
   take(of(in, rank()).begin, bytes_of(input) + own.begin, own.length);
-  const Slots slots(size());
-  for (std::size_t index = 0; !alone() && index * slots.bytes() < most * row_bytes; ++index) {
-    show_pieces(steps_.mine(), slots, out, bytes_of(input), index, rank());
+  if (alone()) return target.outcome;
+  const Slots slots(size(), chunks_.bytes);
+  const Rounds rounds(slots, most * row_bytes);
+  for (std::size_t round = 0; round < rounds.count(); ++round) {
+    rounds.show(steps_.mine(), out, bytes_of(input), round, rank());
     HVD_CHECK(step(call));
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) continue;
-      const Part piece = of(in, peer).piece(index, slots.bytes());
+      const Part piece = rounds.piece_for(rank(), of(in, peer), round);
       take(piece.begin, steps_.theirs(peer).input + slots.begin(peer, rank()), piece.length);
     }
   }

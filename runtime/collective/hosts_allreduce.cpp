@@ -13,6 +13,17 @@ namespace {
 constexpr std::size_t kShown = 2;
 constexpr std::size_t kResults = 3;
 
+// So that the staging of a host with many ranks stays below 32 MiB: as much on all hosts, as they
+// work on the same stretches. The host with the most ranks has as many as there are channels.
+std::size_t stretch_bytes(int channels) {
+  constexpr std::size_t kStagingBytes = std::size_t{32} << 20;
+  constexpr std::size_t kLeast = 64 * 1024;
+  constexpr std::size_t kUnit = 4096;
+  const std::size_t places =
+      static_cast<std::size_t>(kLanes) * (kShown * static_cast<std::size_t>(channels) + kResults);
+  return std::clamp(kStagingBytes / places / kUnit * kUnit, kLeast, kMostStretchBytes);
+}
+
 std::size_t modulo(int index, std::size_t places) {
   return static_cast<std::size_t>(index) % places;
 }
@@ -27,6 +38,7 @@ HostsAllreduce::HostsAllreduce(Lockstep& steps, int lane, std::shared_ptr<Stream
       locals_(plan_.ranks_on(host_)),
       own_(static_cast<std::size_t>(std::find(locals_.begin(), locals_.end(), steps.rank()) -
                                     locals_.begin())),
+      stretch_bytes_(stretch_bytes(plan_.channels())),
       in_two_parts_(steps.size() > plan_.hosts()),
       staging_(steps.segment()->staging(lane)) {
   for (int channel = 0; channel < plan_.channels(); ++channel) {
@@ -34,18 +46,20 @@ HostsAllreduce::HostsAllreduce(Lockstep& steps, int lane, std::shared_ptr<Stream
   }
 }
 
-std::size_t HostsAllreduce::staging_bytes(std::size_t local_ranks) {
-  return (kShown * local_ranks + kResults) * kMostStretchBytes;
+std::size_t HostsAllreduce::staging_bytes(std::size_t local_ranks, int channels) {
+  return (kShown * local_ranks + kResults) * stretch_bytes(channels);
 }
 
 std::optional<Failure> HostsAllreduce::run(const Call& call, const std::byte* input,
                                            std::byte* output) {
   const std::size_t element = element_size(call.type);
   const std::size_t held = in_two_parts_ ? held_size(call.op, call.type) : element;
-  const Job job{call,    input, output,
-                element, held,  {call.count, held, plan_.channels(), plan_.hosts()}};
+  const Job job{call,   input,
+                output, element,
+                held,   {call.count, held, plan_.channels(), plan_.hosts(), stretch_bytes_}};
   const auto hosts = static_cast<std::size_t>(plan_.hosts());
-  held_.resize(kShown * kMostStretchBytes);
+  held_.resize(
+      std::max(held_.size(), kShown * channels_.size() * job.stretches.most_in_slice() * held));
   taken_.resize(
       std::max(taken_.size(), channels_.size() * hosts * job.stretches.most_in_piece() * held));
   const int last = job.stretches.count() + (shares() ? 2 : 1);
@@ -94,17 +108,19 @@ bool HostsAllreduce::sends_input(const Job& job) const {
 }
 
 void HostsAllreduce::begin(const Job& job, int index) {
-  for (const int channel : channels_) {
-    if (!sends_input(job)) begin_slice(job, index, job.stretches.slice(index, channel));
+  for (std::size_t served = 0; served < channels_.size(); ++served) {
+    const int channel = channels_[served];
+    if (!sends_input(job)) begin_slice(job, index, served);
     for (int host = 0; host < plan_.hosts(); ++host) {
       if (host == host_) continue;
       const Range piece = job.stretches.piece(index, channel, host);
-      streams_->send(channel, host, own_piece(job, index, piece), piece.count * job.held);
+      streams_->send(channel, host, own_piece(job, index, served, piece), piece.count * job.held);
     }
   }
 }
 
-void HostsAllreduce::begin_slice(const Job& job, int index, Range slice) {
+void HostsAllreduce::begin_slice(const Job& job, int index, std::size_t served) {
+  const Range slice = job.stretches.slice(index, channels_[served]);
   const std::size_t first = job.stretches.stretch(index).begin;
   sources_.clear();
   for (std::size_t local = 0; local < locals_.size(); ++local) {
@@ -112,13 +128,15 @@ void HostsAllreduce::begin_slice(const Job& job, int index, Range slice) {
                            ? aligned_input(job, slice)
                            : shown_by(local, index) + (slice.begin - first) * job.element);
   }
-  reduce_begin(job.call.op, job.call.type, sources_, held_of(job, index, slice), slice.count,
-               job.call.scale);
+  reduce_begin(job.call.op, job.call.type, sources_, held_of(job, index, served, slice),
+               slice.count, job.call.scale);
 }
 
 // What our host has of a piece, as it is sent. Need not be aligned.
-const std::byte* HostsAllreduce::own_piece(const Job& job, int index, Range piece) {
-  return sends_input(job) ? job.input + piece.begin * job.element : held_of(job, index, piece);
+const std::byte* HostsAllreduce::own_piece(const Job& job, int index, std::size_t served,
+                                           Range piece) {
+  return sends_input(job) ? job.input + piece.begin * job.element
+                          : held_of(job, index, served, piece);
 }
 
 const std::byte* HostsAllreduce::aligned_input(const Job& job, Range range) {
@@ -153,7 +171,8 @@ void HostsAllreduce::finish(const Job& job, int index, std::size_t served) {
     if (host != host_) {
       sources_.push_back(taken_from(job, served, host));
     } else {
-      sources_.push_back(sends_input(job) ? aligned_input(job, piece) : held_of(job, index, piece));
+      sources_.push_back(sends_input(job) ? aligned_input(job, piece)
+                                          : held_of(job, index, served, piece));
     }
   }
   std::byte* const place = place_of_result(job, index, piece);
@@ -202,17 +221,18 @@ std::byte* HostsAllreduce::place_of_result(const Job& job, int index, Range rang
 }
 
 std::byte* HostsAllreduce::shown_by(std::size_t local, int index) const {
-  return staging_.data() + (kShown * local + modulo(index, kShown)) * kMostStretchBytes;
+  return staging_.data() + (kShown * local + modulo(index, kShown)) * stretch_bytes_;
 }
 
 std::byte* HostsAllreduce::results(int index) const {
-  return staging_.data() + (kShown * locals_.size() + modulo(index, kResults)) * kMostStretchBytes;
+  return staging_.data() + (kShown * locals_.size() + modulo(index, kResults)) * stretch_bytes_;
 }
 
-std::byte* HostsAllreduce::held_of(const Job& job, int index, Range range) {
-  const std::size_t first = job.stretches.stretch(index).begin;
-  return held_.data() + modulo(index, kShown) * kMostStretchBytes +
-         (range.begin - first) * job.held;
+// Within the slice of a channel that we serve.
+std::byte* HostsAllreduce::held_of(const Job& job, int index, std::size_t served, Range range) {
+  const std::size_t first = job.stretches.slice(index, channels_[served]).begin;
+  const std::size_t place = modulo(index, kShown) * channels_.size() + served;
+  return held_.data() + (place * job.stretches.most_in_slice() + (range.begin - first)) * job.held;
 }
 
 std::byte* HostsAllreduce::taken_from(const Job& job, std::size_t served, int host) {

@@ -35,11 +35,11 @@ namespace libhvd {
 // Used by one thread at a time, as the steps and the streams are by this.
 class HostsAllreduce {
  public:
-  // The segment has staging of staging_bytes() in each lane.
+  // The segment has staging in each lane, as staging_bytes() says.
   HostsAllreduce(Lockstep& steps, int lane, std::shared_ptr<Streams> streams);
 
-  // For a host with so many ranks.
-  static std::size_t staging_bytes(std::size_t local_ranks);
+  // In a lane of a host with so many ranks. `channels`: those of the job's StreamPlan.
+  static std::size_t staging_bytes(std::size_t local_ranks, int channels);
 
   // All ranks are in the same call. Output is input, or they lie apart; they need not be aligned.
   // Something: why it has failed.
@@ -61,7 +61,7 @@ class HostsAllreduce {
   std::optional<Failure> turn(const Job& job, int index);
   void show(const Job& job, int index);
   void begin(const Job& job, int index);
-  void begin_slice(const Job& job, int index, Range slice);
+  void begin_slice(const Job& job, int index, std::size_t served);
   std::optional<Failure> take_pieces(const Job& job, int index);
   void finish(const Job& job, int index, std::size_t served);
   std::optional<Failure> take_results(const Job& job, int index);
@@ -70,12 +70,12 @@ class HostsAllreduce {
 
   bool shares() const { return locals_.size() > 1; }
   bool sends_input(const Job& job) const;
-  const std::byte* own_piece(const Job& job, int index, Range piece);
+  const std::byte* own_piece(const Job& job, int index, std::size_t served, Range piece);
   const std::byte* aligned_input(const Job& job, Range range);
   std::byte* place_of_result(const Job& job, int index, Range range) const;
   std::byte* shown_by(std::size_t local, int index) const;
   std::byte* results(int index) const;
-  std::byte* held_of(const Job& job, int index, Range range);
+  std::byte* held_of(const Job& job, int index, std::size_t served, Range range);
   std::byte* taken_from(const Job& job, std::size_t served, int host);
 
   Lockstep& steps_;
@@ -85,6 +85,7 @@ class HostsAllreduce {
   std::vector<int> locals_;    // the ranks of this host
   std::size_t own_;            // which of these we are
   std::vector<int> channels_;  // those that we serve
+  std::size_t stretch_bytes_;
   bool in_two_parts_;
   std::span<std::byte> staging_;
 

@@ -4,6 +4,7 @@
 
 #include "base/result.hpp"
 #include "collective/allocator.hpp"
+#include "collective/arguments.hpp"
 #include "collective/call.hpp"
 
 #include <cstddef>
@@ -15,6 +16,17 @@ namespace libhvd {
 
 // What a rank with an allocator says of its room.
 inline constexpr std::uint64_t kAnyRoom = std::numeric_limits<std::uint64_t>::max();
+
+// Of numbers that other ranks tell: the sum, or the largest there is.
+inline std::uint64_t add_rows(std::uint64_t some, std::uint64_t more) {
+  return more > std::numeric_limits<std::uint64_t>::max() - some
+             ? std::numeric_limits<std::uint64_t>::max()
+             : some + more;
+}
+// Whether there can be so many.
+inline bool makes_sense(std::uint64_t rows, std::size_t row_bytes) {
+  return row_bytes == 0 || rows <= kMostBytes / row_bytes;
+}
 
 struct Output {
   std::byte* bytes = nullptr;  // null: this rank takes part, but writes nothing

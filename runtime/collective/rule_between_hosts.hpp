@@ -3,30 +3,34 @@
 
 #include "transport/transport.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 
 namespace libhvd {
 
 // Up to here the bridges bring every rank's data to all hosts, and every rank reduces all of it, in
-// one step; what is larger goes by the streams (hosts_allreduce.hpp).
-inline constexpr std::size_t kSmallBytesBetweenHosts = 32 * 1024;
+// one step; what is larger goes by the streams (hosts_allreduce.hpp). `area`: how much a rank shows
+// in a step, which is less when there are many ranks.
+inline std::size_t most_small_between_hosts(std::size_t area) {
+  return std::min<std::size_t>(area, 32 * 1024);
+}
 
 // Two ranks, each on a host of its own: from here on the bridges are faster again. Either way as
 // much travels; theirs has a thread at each end that only sends and receives.
 inline constexpr std::size_t kLargeBytesOfTwoRanks = 4 * 1024 * 1024;
 
-inline bool goes_by_streams(std::size_t bytes, int ranks, Transport transport) {
+inline bool goes_by_streams(std::size_t bytes, int ranks, std::size_t area, Transport transport) {
   const bool bridges_again =
       transport == Transport::tcp && ranks == 2 && bytes > kLargeBytesOfTwoRanks;
-  return bytes > kSmallBytesBetweenHosts && !bridges_again;
+  return bytes > most_small_between_hosts(area) && !bridges_again;
 }
 
 // The same in words, for HVD_VERBOSE; `way`: what the connections go over.
-inline std::string describe_rule(int ranks, int hosts, int channels, Transport transport,
-                                 const std::string& way) {
+inline std::string describe_rule(int ranks, int hosts, int channels, std::size_t area,
+                                 Transport transport, const std::string& way) {
   return std::to_string(ranks) + " ranks on " + std::to_string(hosts) +
-         " hosts: an allreduce of up to " + std::to_string(kSmallBytesBetweenHosts / 1024) +
+         " hosts: an allreduce of up to " + std::to_string(most_small_between_hosts(area) / 1024) +
          " KiB goes by the bridges in one step, a larger one is reduced in each host first and "
          "goes "
          "by " +

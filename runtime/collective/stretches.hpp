@@ -7,7 +7,8 @@
 
 namespace libhvd {
 
-// Bytes of a stretch, as its elements are held: what a host works on at a time stays in caches.
+// Bytes of a stretch at most, as its elements are held: what a host works on at a time stays in
+// caches.
 inline constexpr std::size_t kMostStretchBytes = 512 * 1024;
 
 class Stretches {
@@ -17,17 +18,19 @@ class Stretches {
     std::size_t count;
   };
 
-  // `element`: bytes of one as it is held.
-  Stretches(std::size_t count, std::size_t element, int channels, int hosts)
+  // `element`: bytes of one as it is held. `most_bytes`: of a stretch.
+  Stretches(std::size_t count, std::size_t element, int channels, int hosts,
+            std::size_t most_bytes = kMostStretchBytes)
       : count_(count),
         hosts_(static_cast<std::size_t>(hosts)),
         pieces_(static_cast<std::size_t>(channels) * hosts_) {
-    const std::size_t most = kMostStretchBytes / element;
+    const std::size_t most = most_bytes / element;
     const std::size_t wanted = std::max(count / kWanted, kLeastStretchBytes / element);
     length_ = std::min(most, std::max<std::size_t>(1, wanted));
   }
 
   std::size_t most_in_piece() const { return piece_of(length_); }
+  std::size_t most_in_slice() const { return std::min(length_, hosts_ * piece_of(length_)); }
 
   int count() const { return static_cast<int>((count_ + length_ - 1) / length_); }
 

@@ -282,7 +282,7 @@ Outcome Engine::tell() {
       names_.push_back({entry->hash, entry->request.priority});
     }
     const bool joins = joined_ && !join_told_ && names_.size() == fresh_.size();
-    const std::size_t told = negotiation_.tell(names_, joins, Communicator::kMostNews, news_);
+    const std::size_t told = negotiation_.tell(names_, joins, communicator_->most_news(), news_);
     join_told_ = join_told_ || joins;
     const auto end = fresh_.begin() + static_cast<std::ptrdiff_t>(told);
     telling_.assign(std::make_move_iterator(fresh_.begin()), std::make_move_iterator(end));
@@ -300,6 +300,7 @@ Outcome Engine::tell() {
     return fail(HVD_ERROR_SYSTEM, "a rank has told what makes no sense");
   }
   negotiation_.end_round();
+  rounds_.fetch_add(1, std::memory_order_relaxed);
   for (const Entry& entry : telling_) entry->told = true;
   telling_.clear();
   return Done{};

@@ -78,6 +78,8 @@ class Engine {
 
   // How many requests this rank has submitted.
   std::uint64_t submitted() const;
+  // How often its ranks have told each other something. Any thread.
+  std::uint64_t rounds() const { return rounds_.load(std::memory_order_relaxed); }
 
   // Ends everything that is pending with an error; all that is submitted later, too.
   void stop();
@@ -120,7 +122,7 @@ class Engine {
 
   void look_for_stall();
   std::vector<int> missing_for(const Pending& entry) const;
-  bool speaks_for_all_but(const std::vector<int>& missing) const;
+  bool speaks_for(const Pending& entry, const std::vector<int>& missing) const;
   void show(const Entry& entry);
   void hide(bool completed);
 
@@ -148,6 +150,7 @@ class Engine {
   int awaited_ = 0;              // drives in a row whose result somebody waited for
   bool looking_ = false;         // the engine's thread leaves the work to those who wait
   bool stop_ = false;
+  std::atomic<std::uint64_t> rounds_{0};
   std::atomic<bool> has_fresh_{false};   // read without the mutex, too
   std::atomic<bool> hands_over_{false};  // the engine's thread is to leave the work to another
 

@@ -30,7 +30,7 @@ void Engine::look_for_stall() {
       const std::uint64_t waited = now - std::min(now, entry->since_ns);
       if (!watch_.due(waited) && !watch_.over(waited)) continue;
       const std::vector<int> missing = missing_for(*entry);
-      if (missing.empty() || !speaks_for_all_but(missing)) continue;
+      if (missing.empty() || !speaks_for(*entry, missing)) continue;
       if (watch_.over(waited)) blamed = missing.front();
       if (!watch_.due(waited) || std::exchange(entry->said, true)) continue;
       longest = std::max(longest, waited);
@@ -65,13 +65,18 @@ std::vector<int> Engine::missing_for(const Pending& entry) const {
   return meeting_ ? communicator_->absent() : std::vector<int>();
 }
 
-// One of those that wait says so for all. A rank that has joined waits for nothing.
-bool Engine::speaks_for_all_but(const std::vector<int>& missing) const {
-  int first = 0;
-  while (negotiation_.has_joined(first) ||
-         std::find(missing.begin(), missing.end(), first) != missing.end())
-    ++first;
-  return first == communicator_->rank();
+// One of those that wait says so for all: the first that has submitted it. Of what the others do
+// not know of yet, the first of those that have come to the round and not joined.
+bool Engine::speaks_for(const Pending& entry, const std::vector<int>& missing) const {
+  if (entry.told && !entry.runs)
+    return negotiation_.first_to_tell(entry.hash) == communicator_->rank();
+  std::optional<int> first;
+  for (int rank = 0; rank < communicator_->size(); ++rank) {
+    if (std::find(missing.begin(), missing.end(), rank) != missing.end()) continue;
+    if (!negotiation_.has_joined(rank)) return rank == communicator_->rank();
+    if (!first) first = rank;
+  }
+  return first == communicator_->rank();  // all of them have joined
 }
 
 }  // namespace libhvd

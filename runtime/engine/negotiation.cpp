@@ -225,4 +225,12 @@ std::vector<int> Negotiation::missing(std::uint64_t name) const {
   return ranks;
 }
 
+std::optional<int> Negotiation::first_to_tell(std::uint64_t name) const {
+  const Index index = by_name_.find(name);
+  for (int rank = 0; index != kNone && rank < ranks_; ++rank) {
+    if (knows(slots_[index], index, rank)) return rank;
+  }
+  return std::nullopt;
+}
+
 }  // namespace libhvd

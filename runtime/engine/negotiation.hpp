@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -52,6 +53,8 @@ class Negotiation {
 
   // Ranks that have neither told of a name nor joined; none when nobody has told of it.
   std::vector<int> missing(std::uint64_t name) const;
+  // The lowest rank that has told of it, and perhaps joined since.
+  std::optional<int> first_to_tell(std::uint64_t name) const;
 
  private:
   using Index = NameTable::Value;

@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
+#include "base/file_room.hpp"
 #include "base/text.hpp"
 #include "hvd_contract/environment.h"
 
@@ -151,8 +152,7 @@ Result<StatusPage> StatusPage::attach_for_failure(const Environment& environment
                 "this is a child of the process that the launcher has started; only that one may");
   // Else a store could be a SIGBUS where memory is short.
   if (const int error =
-          ::posix_fallocate(file.get(), static_cast<off_t>(place.offset + HVD_STATUS_HEAD_SIZE),
-                            HVD_STATUS_FAILURE_SIZE))
+          reserve_in_file(file.get(), place.offset + HVD_STATUS_HEAD_SIZE, HVD_STATUS_FAILURE_SIZE))
     return fail_errno("no room for it in " + place.path, error);
   return status;
 }

@@ -27,15 +27,21 @@ void skip(std::span<iovec> parts, std::size_t bytes) {
   }
 }
 
-// What of an area follows the head.
-std::array<iovec, 3> body_of(Area& area, const Used& used) {
-  return {iovec{area.record, used.record}, iovec{area.input, used.input},
+// What of the area of a step follows the head.
+std::array<iovec, 2> body_of(const Segment& segment, int block, std::uint32_t step,
+                             const Used& used) {
+  const Area area = segment.area(block, step);
+  std::byte* const input =
+      used.wide != 0 ? segment.wide(block / segment.size(), step).data() : area.input;
+  return {iovec{input, used.input},
           iovec{area.result + used.result_begin, used.result_end - used.result_begin}};
 }
 
-bool fits(const Used& used) {
-  return used.record <= kRecordBytes && used.input <= kChunkBytes &&
-         used.result_begin <= used.result_end && used.result_end <= kChunkBytes;
+bool fits(const Used& used, const SegmentLayout& layout) {
+  const SegmentShape& shape = layout.shape();
+  return used.input <= (used.wide != 0 ? layout.wide_bytes() : shape.chunk) &&
+         used.result_begin <= used.result_end &&
+         used.result_end <= (shape.has_results ? shape.chunk : 0);
 }
 
 bool would_block(int code) {
@@ -60,7 +66,7 @@ BridgeLink::BridgeLink(std::shared_ptr<Segment> segment, int host, Fd socket)
       in_{iovec{&in_head_, sizeof in_head_}},
       awaited_(sizeof in_head_) {
   const int own_host = static_cast<int>(segment_->header().host);
-  for (int lane = 0; lane < kLanes; ++lane) {
+  for (int lane = 0; lane < segment_->lanes(); ++lane) {
     for (const int rank : segment_->ranks_on(own_host))
       locals_.push_back({lane * segment_->size() + rank});
   }
@@ -124,8 +130,7 @@ void BridgeLink::begin(const FrameHead& head) {
   out_head_ = head;
   out_ = {iovec{&out_head_, sizeof out_head_}};
   if (head.kind == FrameKind::step) {
-    Area& area = segment_->block(static_cast<int>(head.rank)).areas[head.step % 2];
-    const auto body = body_of(area, head.used);
+    const auto body = body_of(*segment_, static_cast<int>(head.rank), head.step, head.used);
     std::copy(body.begin(), body.end(), out_.begin() + 1);
   }
   pending_ = bytes_in(out_);
@@ -222,12 +227,13 @@ bool BridgeLink::accept_step() {
   const FrameHead& head = in_head_;
   const auto blocks = static_cast<std::uint32_t>(segment_->blocks());
   const auto size = static_cast<std::uint32_t>(segment_->size());
-  if (head.rank >= blocks || !is_theirs(head.rank % size) || !fits(head.used)) return false;
+  if (head.rank >= blocks || !is_theirs(head.rank % size) || !fits(head.used, segment_->layout()))
+    return false;
   RankBlock& block = segment_->block(static_cast<int>(head.rank));
   if (head.step != block.arrived.load(std::memory_order_relaxed) + 1) return false;
-  Area& area = block.areas[head.step % 2];
-  area.brief = head.brief;
-  in_ = body_of(area, head.used);
+  block.areas[head.step % 2].brief = head.brief;
+  const auto body = body_of(*segment_, static_cast<int>(head.rank), head.step, head.used);
+  in_ = {body[0], body[1]};
   awaited_ = bytes_in(in_);
   in_body_ = true;
   return true;

@@ -102,7 +102,7 @@ class BridgeLink {
   // Out.
   std::vector<Local> locals_;
   FrameHead out_head_{};
-  std::array<iovec, 4> out_{};  // what is left of the frame
+  std::array<iovec, 3> out_{};  // what is left of the frame
   std::size_t pending_ = 0;     // bytes in it
   bool blocked_ = false;
   bool broken_ = false;  // sending fails; what has come may still be read
@@ -114,7 +114,7 @@ class BridgeLink {
   // In.
   FrameHead in_head_{};
   bool in_body_ = false;
-  std::array<iovec, 3> in_{};  // what is still to come of the head or the body
+  std::array<iovec, 2> in_{};  // what is still to come of the head or the body
   std::size_t awaited_ = 0;    // bytes in it
 };
 

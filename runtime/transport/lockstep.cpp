@@ -38,6 +38,7 @@ Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank, int lane)
     : segment_(std::move(segment)),
       rank_(rank),
       size_(segment_->size()),
+      lane_(lane),
       first_block_(lane * size_) {}
 
 std::optional<Failure> Lockstep::step() {
@@ -93,8 +94,9 @@ bool Lockstep::reached(int rank, Among among) const {
 bool Lockstep::spin_for(int rank, Among among) const {
   const int spins = kEagerSpins + (crowded_ ? 0 : kPauses);
   for (int spin = 0; spin < spins; ++spin) {
-    if (among == Among::all ? theirs(rank).step.load(std::memory_order_acquire) == step_
-                            : reached(rank, among)) {
+    if (among == Among::all
+            ? block(rank).areas[step_ % 2].step.load(std::memory_order_acquire) == step_
+            : reached(rank, among)) {
       return true;
     }
     if (spin >= kEagerSpins) relax();

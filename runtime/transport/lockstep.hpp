@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -35,7 +36,7 @@ class Lockstep {
   const std::shared_ptr<Segment>& segment() const { return segment_; }
 
   // The area to write before the next step. Nothing in it counts as used yet.
-  Area& mine() { return next_of(rank_); }
+  Area mine() { return next_of(rank_); }
 
   // What stands first in it for the next step, and for all that follow until it is changed. Kept
   // apart until then: peers that wait for the step are reading its cache line over and over.
@@ -43,12 +44,18 @@ class Lockstep {
 
   // The same of another rank, which writes nothing into its own for the next step: only where all
   // ranks are on one host, as what stands here does not travel to others.
-  Area& next_of(int rank) { return block(rank).areas[(step_ + 1) % 2]; }
+  Area next_of(int rank) { return segment_->area(first_block_ + rank, step_ + 1); }
   bool on_one_host() const { return !segment_->bridge(); }
 
   // Publishes it and waits for all ranks. Nothing: success; theirs() is valid until the next step.
   std::optional<Failure> step();
-  const Area& theirs(int rank) const { return block(rank).areas[step_ % 2]; }
+  Area theirs(int rank) const { return segment_->area(first_block_ + rank, step_); }
+
+  // For a step in which this rank alone shows anything, as all ranks know: the room of all of them.
+  // What stands here is named by mine().used.wide.
+  std::span<std::byte> wide() { return segment_->wide(lane_, step_ + 1); }
+  // The same after the step, of the rank that has shown something.
+  std::span<const std::byte> shown_wide() const { return segment_->wide(lane_, step_); }
 
   // A step of the ranks of this host alone: returns when all of them have come, and brings nothing
   // but that.
@@ -117,6 +124,7 @@ class Lockstep {
   std::shared_ptr<Segment> segment_;
   int rank_;
   int size_;
+  int lane_;
   int first_block_;          // of the lane
   std::vector<int> locals_;  // the others of this host, once we step among them
   std::uint32_t step_ = 0;

@@ -1,5 +1,7 @@
 #include "transport/memory_file.hpp"
 
+#include "base/file_room.hpp"
+
 #include <cerrno>
 #include <fstream>
 #include <limits>
@@ -59,7 +61,7 @@ MemoryFile& MemoryFile::operator=(MemoryFile&& other) noexcept {
 
 int MemoryFile::reserve(std::uint64_t begin, std::size_t bytes) const {
   if (bytes > available_bytes() / 8 * 7) return ENOMEM;
-  return ::posix_fallocate(file_.get(), static_cast<off_t>(begin), static_cast<off_t>(bytes));
+  return reserve_in_file(file_.get(), begin, bytes);
 }
 
 void MemoryFile::remove_link() {

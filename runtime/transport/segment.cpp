@@ -1,6 +1,7 @@
 #include "transport/segment.hpp"
 
 #include "base/clock.hpp"
+#include "base/file_room.hpp"
 #include "base/hex.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
@@ -22,17 +23,7 @@ namespace libhvd {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x314d485344564844u;  // "DHVDSHM1" in memory
-constexpr std::uint32_t kVersion = 5;
-
-std::size_t bytes_for(int size) {
-  return sizeof(SegmentHeader) + static_cast<std::size_t>(kLanes * size) * sizeof(RankBlock);
-}
-
-constexpr std::size_t kPage = 4096;
-
-constexpr std::size_t whole_pages(std::size_t bytes) {
-  return (bytes + kPage - 1) / kPage * kPage;
-}
+constexpr std::uint32_t kVersion = 6;
 
 Result<Mapping> map(int file, std::size_t bytes, std::uint64_t begin = 0) {
   void* address =
@@ -46,25 +37,43 @@ Result<Mapping> map(int file, std::size_t bytes, std::uint64_t begin = 0) {
 // Marks a range of the file without a name.
 constexpr std::uint64_t kInMemory = std::uint64_t{1} << 62;
 
-// Where the nonce stands in that file when the blocks do not.
-constexpr std::size_t kProofBytes = kPage;
-
 std::string link_to_memory(const SegmentName& name) {
   return name.path + ".memory";
 }
 
 // New memory reads as zero, which is every field's first value; only these differ.
-void begin_lifetime(const Mapping& mapping, int size, const Nonce& nonce) {
+void begin_lifetime(const Mapping& mapping, const SegmentLayout& layout, const Nonce& nonce) {
+  const SegmentShape& shape = layout.shape();
   auto* header = new (mapping.data()) SegmentHeader{};
-  header->size = static_cast<std::uint32_t>(size);
+  header->size = static_cast<std::uint32_t>(shape.ranks);
+  header->lanes = static_cast<std::uint32_t>(shape.lanes);
+  header->chunk = static_cast<std::uint32_t>(shape.chunk);
+  header->has_results = shape.has_results ? 1 : 0;
   header->nonce = nonce;
-  header->end.store(whole_pages(bytes_for(size)), std::memory_order_relaxed);
-  header->memory_end.store(std::max(whole_pages(bytes_for(size)), kProofBytes),
-                           std::memory_order_relaxed);
+  header->end.store(layout.bytes(), std::memory_order_relaxed);
+  // The nonce stands at its beginning when the blocks do not.
+  header->memory_end.store(layout.bytes(), std::memory_order_relaxed);
   header->version = kVersion;
   header->magic = kMagic;
-  auto* const blocks = reinterpret_cast<RankBlock*>(mapping.data() + sizeof(SegmentHeader));
-  for (int rank = 0; rank < size; ++rank) blocks[rank].number = static_cast<std::uint32_t>(rank);
+  for (int rank = 0; rank < shape.ranks; ++rank)
+    reinterpret_cast<RankBlock*>(mapping.data() + layout.block(rank))->number =
+        static_cast<std::uint32_t>(rank);
+}
+
+// What the creator has written of its shape; nothing when the file is not the segment of this name.
+std::optional<SegmentShape> read_shape(const Mapping& mapping, const SegmentName& name, int ranks) {
+  const auto* header = reinterpret_cast<const SegmentHeader*>(mapping.data());
+  const auto lanes = static_cast<int>(header->lanes);
+  if (header->magic != kMagic || header->version != kVersion || header->nonce != name.nonce ||
+      header->size != static_cast<std::uint32_t>(ranks) || lanes < 1 || lanes > kLanes ||
+      header->chunk < kLeastChunkBytes || header->chunk > kChunkBytes ||
+      header->chunk % kCacheLine != 0) {
+    return std::nullopt;
+  }
+  SegmentShape shape(ranks, lanes);
+  shape.chunk = header->chunk;
+  shape.has_results = header->has_results != 0;
+  return shape;
 }
 
 Error no_room(const std::string& where, std::size_t bytes, const std::string& who,
@@ -80,12 +89,12 @@ Error no_room(const std::string& where, std::size_t bytes, const std::string& wh
 }
 
 // For blocks that the folder had no room for.
-Result<MemoryFile> open_blocks_in_memory(const SegmentName& name, int size) {
+Result<MemoryFile> open_blocks_in_memory(const SegmentName& name, int ranks) {
   auto memory = MemoryFile::open(link_to_memory(name));
   if (memory.ok()) return memory;
   const std::string directory = name.path.substr(0, name.path.rfind('/'));
-  return with_context(memory.error().message,
-                      no_room(directory, bytes_for(size), std::to_string(size) + " ranks", ENOSPC));
+  return with_context(memory.error().message, no_room(directory, SegmentLayout(ranks).bytes(),
+                                                      std::to_string(ranks) + " ranks", ENOSPC));
 }
 
 struct flock byte_of(int rank) {
@@ -125,27 +134,29 @@ void SegmentFile::remove_name() {
   named_ = false;
 }
 
-Result<Segment> Segment::anonymous(int size) {
+Result<Segment> Segment::anonymous(const SegmentShape& shape) {
+  const SegmentLayout layout(shape);
   HVD_TRY(MemoryFile memory, MemoryFile::create());
-  if (::ftruncate(memory.get(), static_cast<off_t>(bytes_for(size))) != 0)
+  if (::ftruncate(memory.get(), static_cast<off_t>(layout.bytes())) != 0)
     return fail_errno("cannot make shared memory", errno);
-  HVD_TRY(Mapping mapping, map(memory.get(), bytes_for(size)));
-  begin_lifetime(mapping, size, Nonce{});
-  return Segment(SegmentFile(), std::move(memory), std::move(mapping));
+  HVD_TRY(Mapping mapping, map(memory.get(), layout.bytes()));
+  begin_lifetime(mapping, layout, Nonce{});
+  return Segment(SegmentFile(), std::move(memory), layout, std::move(mapping));
 }
 
-Result<Segment> Segment::create(SegmentFile file, int size) {
+Result<Segment> Segment::create(SegmentFile file, const SegmentShape& shape) {
   // Not ftruncate: a full tmpfs would be noticed only by a SIGBUS in the middle of training.
-  const std::size_t bytes = bytes_for(size);
-  const int refused = ::posix_fallocate(file.file_.get(), 0, static_cast<off_t>(bytes));
+  const SegmentLayout layout(shape);
+  const std::size_t bytes = layout.bytes();
+  const int refused = reserve_in_file(file.file_.get(), 0, bytes);
   auto memory = MemoryFile::create(link_to_memory(file.name()));
   if (refused != 0 &&
       (!memory.ok() || memory->reserve(0, bytes) != 0 || ::ftruncate(file.file_.get(), 0) != 0)) {
-    return no_room(file.directory(), bytes, std::to_string(size) + " ranks", refused);
+    return no_room(file.directory(), bytes, std::to_string(shape.ranks) + " ranks", refused);
   }
   HVD_TRY(Mapping mapping, map(refused == 0 ? file.file_.get() : memory->get(), bytes));
-  begin_lifetime(mapping, size, file.name().nonce);
-  Segment segment(std::move(file), memory.ok() ? std::move(*memory) : MemoryFile(),
+  begin_lifetime(mapping, layout, file.name().nonce);
+  Segment segment(std::move(file), memory.ok() ? std::move(*memory) : MemoryFile(), layout,
                   std::move(mapping));
   if (refused == 0) segment.prove_memory();
   return segment;
@@ -172,50 +183,57 @@ void Segment::find_memory() {
   }
 }
 
-Result<Segment> Segment::create(const std::string& directory, const std::string& job_id, int size) {
+Result<Segment> Segment::create(const std::string& directory, const std::string& job_id,
+                                const SegmentShape& shape) {
   HVD_TRY(SegmentFile file, SegmentFile::create(directory, job_id));
-  return create(std::move(file), size);
+  return create(std::move(file), shape);
 }
 
-Result<Segment> Segment::open(const SegmentName& name, int size) {
+Result<Segment> Segment::open(const SegmentName& name, int ranks) {
   Fd file(::open(name.path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!file) {
     Error error = fail_errno("cannot open " + name.path, errno);
     if (errno == ENOENT || errno == ENOTDIR) error.status = HVD_ERROR_UNSUPPORTED;
     return error;
   }
-  const std::size_t bytes = bytes_for(size);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return fail_errno("cannot stat " + name.path, errno);
   MemoryFile memory;
   const bool is_empty = status.st_size == 0;
   if (is_empty) {
-    HVD_TRY(memory, open_blocks_in_memory(name, size));
+    HVD_TRY(memory, open_blocks_in_memory(name, ranks));
     if (::fstat(memory.get(), &status) != 0) return fail_errno("cannot stat " + name.path, errno);
   }
-  if (static_cast<std::size_t>(status.st_size) < bytes) {
-    return fail(HVD_ERROR_UNSUPPORTED, name.path + " is not the job's segment: its size is " +
-                                           std::to_string(status.st_size) + ", not " +
-                                           std::to_string(bytes));
+  const int blocks = is_empty ? memory.get() : file.get();
+  const auto size = static_cast<std::size_t>(status.st_size);
+  const auto not_ours = [&](const std::string& why) {
+    return fail(HVD_ERROR_UNSUPPORTED, name.path + " is not the job's segment" + why);
+  };
+  if (size < sizeof(SegmentHeader)) return not_ours(": it has " + std::to_string(size) + " bytes");
+  std::optional<SegmentShape> shape;
+  {
+    HVD_TRY(const Mapping header, map(blocks, sizeof(SegmentHeader)));
+    shape = read_shape(header, name, ranks);
   }
-  HVD_TRY(Mapping mapping, map(is_empty ? memory.get() : file.get(), bytes));
-  const auto* header = reinterpret_cast<const SegmentHeader*>(mapping.data());
-  if (header->magic != kMagic || header->version != kVersion || header->nonce != name.nonce ||
-      header->size != static_cast<std::uint32_t>(size)) {
-    return fail(HVD_ERROR_UNSUPPORTED, name.path + " is not the job's segment");
-  }
-  Segment segment(SegmentFile(std::move(file), name, false), std::move(memory), std::move(mapping));
+  if (!shape) return not_ours("");
+  const SegmentLayout layout(*shape);
+  if (size < layout.bytes())
+    return not_ours(": its size is " + std::to_string(size) + ", not " +
+                    std::to_string(layout.bytes()));
+  HVD_TRY(Mapping mapping, map(blocks, layout.bytes()));
+  Segment segment(SegmentFile(std::move(file), name, false), std::move(memory), layout,
+                  std::move(mapping));
   if (!is_empty) segment.find_memory();
   if (segment.header().bridge != 0) {
     HVD_TRY(segment.bell_, Bell::open(segment.bell_path()));
   }
-  HVD_CHECK(segment.map_staging());
   return segment;
 }
 
 Segment::Segment(Segment&& other) noexcept
     : file_(std::move(other.file_)),
       memory_(std::move(other.memory_)),
+      layout_(other.layout_),
       mapping_(std::move(other.mapping_)),
       staging_(std::move(other.staging_)),
       bell_(std::move(other.bell_)),
@@ -226,13 +244,12 @@ Segment::~Segment() {
 }
 
 Result<std::uint64_t> Segment::reserve_range(std::size_t bytes) {
-  const std::size_t size = whole_pages(bytes);
+  const std::size_t size = whole_pages(bytes, layout_.page());
   int refused = 0;
   if (file_.file_) {
     const std::uint64_t begin = header().end.fetch_add(size, std::memory_order_relaxed);
     // Not ftruncate, for the reason that stands in create().
-    refused =
-        ::posix_fallocate(file_.file_.get(), static_cast<off_t>(begin), static_cast<off_t>(size));
+    refused = reserve_in_file(file_.file_.get(), begin, size);
     if (refused == 0) return begin;
     release_range(begin, size);  // what it may have got before it found no more
   }
@@ -253,13 +270,14 @@ Segment::FilePlace Segment::place_of(std::uint64_t range) const {
 
 Result<Mapping> Segment::map_range(std::uint64_t range, std::size_t bytes) const {
   const FilePlace place = place_of(range);
-  return map(place.file, whole_pages(bytes), place.begin);
+  return map(place.file, whole_pages(bytes, layout_.page()), place.begin);
 }
 
 void Segment::release_range(std::uint64_t range, std::size_t bytes) {
   const FilePlace place = place_of(range);
   ::fallocate(place.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-              static_cast<off_t>(place.begin), static_cast<off_t>(whole_pages(bytes)));
+              static_cast<off_t>(place.begin),
+              static_cast<off_t>(whole_pages(bytes, layout_.page())));
 }
 
 void Segment::remove_name() {
@@ -309,9 +327,10 @@ Outcome Segment::add_bridge(int rank) {
 }
 
 Outcome Segment::add_staging(std::size_t bytes) {
-  HVD_TRY(const std::uint64_t begin, reserve_range(bytes * kLanes));
+  const std::size_t all = bytes * static_cast<std::size_t>(lanes());
+  HVD_TRY(const std::uint64_t begin, reserve_range(all));
   header().staging = begin;
-  header().staging_bytes = bytes * kLanes;
+  header().staging_bytes = all;
   return map_staging();
 }
 
@@ -323,7 +342,7 @@ Outcome Segment::map_staging() {
 
 std::span<std::byte> Segment::staging(int lane) const {
   if (header().staging == 0) return {};
-  const std::size_t bytes = header().staging_bytes / kLanes;
+  const std::size_t bytes = header().staging_bytes / static_cast<std::size_t>(lanes());
   return {staging_.data() + static_cast<std::size_t>(lane) * bytes, bytes};
 }
 
@@ -357,7 +376,7 @@ void Segment::publish(int block_number, std::uint32_t step) {
   entry.areas[step % 2].step.store(step, std::memory_order_release);
   entry.arrived.store(step, std::memory_order_seq_cst);
   if (entry.sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(entry.arrived);
-  if (block_number >= size()) stir();
+  if (block_number >= blocks() - size()) stir();
   ring();
 }
 
@@ -384,7 +403,7 @@ void Segment::stir() {
 
 void Segment::set_left(int rank) {
   block(rank).left.store(1, std::memory_order_seq_cst);
-  for (int lane = 0; lane < kLanes; ++lane) {
+  for (int lane = 0; lane < lanes(); ++lane) {
     futex_wake_all(block(lane * size() + rank).arrived);
     futex_wake_all(block(lane * size() + rank).arrived_on_host);
   }

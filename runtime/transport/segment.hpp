@@ -1,11 +1,11 @@
 // The memory that the ranks of one host share, and what stands where in it.
 //
-// In it stands a block for every rank of the job. Those of the ranks on other hosts are written by
-// this host's bridge (bridge.hpp), which makes the segment a replica: readers see no difference.
-// There are two lanes of such blocks, so that two threads of a rank can each go in step with their
-// peers: one carries the calls in the program's order, the other one the engine. The block of a
-// rank in a lane is number `lane * size + rank`; what is the rank's and not the lane's stands in
-// the first one's.
+// In it stands a block for every rank of the job (segment_layout.hpp). Those of the ranks on other
+// hosts are written by this host's bridge (bridge.hpp), which makes the segment a replica: readers
+// see no difference. There are two lanes of such blocks, so that two threads of a rank can each go
+// in step with their peers: one carries the calls in the program's order, the last one the engine
+// (the only one of a process set). The block of a rank in a lane is number `lane * size + rank`;
+// what is the rank's and not the lane's stands in the first one's.
 //
 // One rank of the host creates it as a file of its own in shared memory (0600), the others there
 // map it, and once all have, the file's name is removed: what is left is gone with the last
@@ -26,6 +26,7 @@
 #include "transport/bell.hpp"
 #include "transport/failure.hpp"
 #include "transport/memory_file.hpp"
+#include "transport/segment_layout.hpp"
 
 #include <array>
 #include <atomic>
@@ -39,94 +40,10 @@
 
 namespace libhvd {
 
-// Bytes of one rank's contribution that are in flight at a time. Input and result of two steps of
-// every rank stay within a second-level cache.
-inline constexpr std::size_t kChunkBytes = 64 * 1024;
-
-inline constexpr std::size_t kCacheLine = 64;
-
-inline constexpr int kLanes = 2;
-
-using Nonce = std::array<std::uint8_t, 16>;
-
-// What the first step of a call says about it; the layer above gives the bytes their meaning.
+// What the first step of a call says about it stands in the input area; the layer above gives the
+// bytes their meaning.
 inline constexpr std::size_t kRecordBytes = 512;
-
-// How much of an area peers will read after the step; only that travels to other hosts. Record and
-// input count from their start.
-struct Used {
-  std::uint32_t record = 0;
-  std::uint32_t input = 0;
-  std::uint32_t result_begin = 0;
-  std::uint32_t result_end = 0;
-};
-
-inline constexpr std::size_t kHostBytes = 64;
-inline constexpr std::size_t kMostProcessors = 1024;
-
-// What peers read first of a step: with its number it fills one cache line, so that a small call
-// moves no other. The layer above gives the bytes their meaning.
-inline constexpr std::size_t kBriefBytes = 56;
-struct alignas(8) Brief {
-  std::byte bytes[kBriefBytes];
-};
-
-// What a rank writes before a step and its peers read after it.
-struct Area {
-  alignas(kCacheLine) std::atomic<std::uint32_t> step;  // the last one that it was published for
-  Brief brief;
-  alignas(kCacheLine) Used used;
-  alignas(kCacheLine) std::byte record[kRecordBytes];
-  alignas(kCacheLine) std::byte input[kChunkBytes];
-  alignas(kCacheLine) std::byte result[kChunkBytes];
-};
-
-// One rank's part of a lane. A step uses the area of its own parity.
-struct alignas(4096) RankBlock {
-  // The number of the last step that this rank has published; also a futex word.
-  alignas(kCacheLine) std::atomic<std::uint32_t> arrived;
-  // Peers that sleep on it.
-  alignas(kCacheLine) std::atomic<std::uint32_t> sleepers;
-  // The same for steps of the ranks of this host alone, of which others hear nothing.
-  alignas(kCacheLine) std::atomic<std::uint32_t> arrived_on_host;
-  alignas(kCacheLine) std::atomic<std::uint32_t> sleepers_on_host;
-  // The rank's, in the first lane only.
-  alignas(kCacheLine) std::atomic<std::uint32_t> left;  // 1 after a clean shutdown
-  std::atomic<std::uint32_t> pid;                       // for messages only
-  // Written while the ranks meet, only read after.
-  std::uint32_t number;        // what messages call the rank: its rank in the job
-  std::uint32_t host;          // index
-  char host_name[kHostBytes];  // "" when all ranks are on one host
-  alignas(kCacheLine) Area areas[2];
-};
-
-struct alignas(4096) SegmentHeader {
-  std::uint64_t magic;
-  std::uint32_t version;
-  std::uint32_t size;
-  Nonce nonce;
-  std::uint32_t host;                            // index of the host whose segment this is
-  std::uint32_t bridge;                          // 1 + the rank here that runs the bridge; 0: none
-  std::atomic<std::uint64_t> end;                // of the file, with all ranges ever reserved
-  std::atomic<std::uint64_t> memory_end;         // the same of the file without a name
-  std::atomic<std::uint32_t> memory_is_private;  // 1: a rank cannot reach that one
-  std::uint64_t staging;                         // a range; 0: there is none
-  std::uint64_t staging_bytes;                   // of all lanes
-  // The processors on which ranks of this host may run, a bit each.
-  std::array<std::atomic<std::uint64_t>, kMostProcessors / 64> processors;
-  std::atomic<std::uint64_t> failure;  // the first that was found, packed; 0: none
-  // 1: the bridge has passed it on, as far as it can; a futex word.
-  std::atomic<std::uint32_t> failure_is_told;
-  // The bridge is about to sleep: who publishes something must ring its bell.
-  alignas(kCacheLine) std::atomic<std::uint32_t> bridge_sleeps;
-  // How many wait for anybody in the second lane, and what they sleep on.
-  std::atomic<std::uint32_t> idle;
-  alignas(kCacheLine) std::atomic<std::uint32_t> stirred;
-};
-
-static_assert(offsetof(Area, brief) + sizeof(Brief) == kCacheLine);
-static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(kRecordBytes <= kLeastChunkBytes);
 
 // How a segment is found and recognised.
 struct SegmentName {
@@ -170,17 +87,18 @@ struct RankPlace {
 class Segment {
  public:
   // For ranks of this process only; always alive.
-  static Result<Segment> anonymous(int size);
+  static Result<Segment> anonymous(const SegmentShape& shape);
 
-  // Makes the file the segment of `size` ranks, or a file without a name where it has no room.
+  // Makes the file the segment of these ranks, or a file without a name where it has no room.
   // Error: there is no room anywhere (then the message says how much is needed).
-  static Result<Segment> create(SegmentFile file, int size);
+  static Result<Segment> create(SegmentFile file, const SegmentShape& shape);
   // Both in one.
-  static Result<Segment> create(const std::string& directory, const std::string& job_id, int size);
+  static Result<Segment> create(const std::string& directory, const std::string& job_id,
+                                const SegmentShape& shape);
 
-  // Maps what another rank has created. HVD_ERROR_UNSUPPORTED: there is no such file here, or it
-  // is another one: this rank is on another host.
-  static Result<Segment> open(const SegmentName& name, int size);
+  // Maps what another rank has created for so many ranks. HVD_ERROR_UNSUPPORTED: there is no such
+  // file here, or it is another one: this rank is on another host.
+  static Result<Segment> open(const SegmentName& name, int ranks);
 
   Segment(Segment&&) noexcept;
   Segment& operator=(Segment&&) = delete;
@@ -207,8 +125,10 @@ class Segment {
   void set_places(const std::vector<RankPlace>& places, int own_host);
 
   // Memory in which the ranks of this host show each other what goes to other hosts: as many bytes
-  // for each lane. By who runs the bridge, before others open the segment. Error: there is no room.
+  // for each lane. By who runs the bridge. Error: there is no room.
   Outcome add_staging(std::size_t bytes);
+  // By the others, after it.
+  Outcome map_staging();
   std::span<std::byte> staging(int lane) const;
 
   // Whether the process that announced itself as `rank` still runs. Not for one's own rank. Ranks
@@ -251,14 +171,29 @@ class Segment {
   std::vector<int> hosts() const;  // by rank
 
   SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(mapping_.data()); }
-  int blocks() const { return kLanes * size(); }
+  const SegmentLayout& layout() const { return layout_; }
+  int lanes() const { return layout_.shape().lanes; }
+  int blocks() const { return layout_.blocks(); }
   RankBlock& block(int number) const {
-    return reinterpret_cast<RankBlock*>(mapping_.data() + sizeof(SegmentHeader))[number];
+    return *reinterpret_cast<RankBlock*>(mapping_.data() + layout_.block(number));
+  }
+  Area area(int number, std::uint32_t step) const {
+    AreaHead& head = block(number).areas[step % 2];
+    return {head.brief, head.used, mapping_.data() + layout_.input(number, step % 2),
+            mapping_.data() + layout_.result(number, step % 2)};
+  }
+  // The input areas of all ranks in a lane as one, for a step in which one rank alone shows
+  // something.
+  std::span<std::byte> wide(int lane, std::uint32_t step) const {
+    return {mapping_.data() + layout_.input(lane * size(), step % 2), layout_.wide_bytes()};
   }
 
  private:
-  Segment(SegmentFile file, MemoryFile memory, Mapping mapping)
-      : file_(std::move(file)), memory_(std::move(memory)), mapping_(std::move(mapping)) {}
+  Segment(SegmentFile file, MemoryFile memory, const SegmentLayout& layout, Mapping mapping)
+      : file_(std::move(file)),
+        memory_(std::move(memory)),
+        layout_(layout),
+        mapping_(std::move(mapping)) {}
 
   // Where a range lies that reserve_range() has given out.
   struct FilePlace {
@@ -269,12 +204,12 @@ class Segment {
   void prove_memory();
   void find_memory();
 
-  Outcome map_staging();
   std::string bell_path() const { return name().path + ".bell"; }
   void ring();
 
   SegmentFile file_;   // none when anonymous
   MemoryFile memory_;  // none where it cannot be
+  SegmentLayout layout_;
   Mapping mapping_;
   Mapping staging_;  // with other hosts, as what follows
   Bell bell_;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -42,6 +43,24 @@ def test_what_x_says_counts_over_the_option(sandbox: Sandbox) -> None:
 def test_there_is_no_cycle(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 1, "--cycle-time-ms", "3.5", "true").expect(0)
     assert "--cycle-time-ms has no effect: there is no cycle" in done.err_text
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_pages_may_have_64_kib(sandbox: Sandbox, hosts: int) -> None:
+    """On POWER and some of aarch64: offsets of mappings are multiples of that."""
+    rank = """
+if [ "$1" = 2 ]; then export HVD_SHM_DIR="$2/$HVD_RANK"; mkdir -p "$HVD_SHM_DIR"; fi
+LD_PRELOAD="$3" exec "$4"
+"""
+    report = sandbox.files / "report.json"
+    done = sandbox.run("-np", 2, "--report", report, "sh", "-c", rank, "rank", hosts, sandbox.files,
+                       program("large_pages.so"), program("large_pages_user"),
+                       env={"ASAN_OPTIONS": "verify_asan_link_order=0"}).expect(0)
+    for number in range(2):
+        assert f"[{number}] pages of 65536, sums 2 4 6" in done.out_text
+    assert "without a status page" not in done.err_text
+    assert "will copy buffers" not in done.err_text
+    assert [entry["counters"]["steps"] for entry in json.loads(read_bytes(report))["ranks"]] == [7, 7]
 
 
 class Stalled:

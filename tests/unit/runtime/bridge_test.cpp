@@ -81,10 +81,10 @@ FrameHead head_of(FrameKind kind, std::uint32_t rank, std::uint32_t step, Used u
 
 TEST_F(BridgeTest, SendsOnlyWhatIsUsed) {
   start();
-  Area& area = segment_->block(2).areas[1];
+  const Area area = segment_->area(2, 1);
   std::memset(area.input, 'i', 100);
   std::memset(area.result + 50, 'r', 7);
-  area.used = {0, 100, 50, 57};
+  area.used = {100, 50, 57, 0};
   segment_->publish(2, 1);
   const FrameHead head = hear_head();
   EXPECT_EQ(head.kind, FrameKind::step);
@@ -144,6 +144,7 @@ TEST_F(BridgeTest, BlamesTheLeaverAndNotWhoEndsBecauseOfIt) {
 // Whatever a connection brings: an end with a reason, and nothing written outside the area.
 TEST_F(BridgeTest, RefusesWhatMakesNoSense) {
   constexpr auto kMost = static_cast<std::uint32_t>(kChunkBytes);
+  const auto kRoom = static_cast<std::uint32_t>(SegmentLayout(SegmentShape(3)).wide_bytes());
   const std::vector<FrameHead> nonsense{
       head_of(static_cast<FrameKind>(0), 0, 0),
       head_of(static_cast<FrameKind>(99), 0, 0),
@@ -151,10 +152,10 @@ TEST_F(BridgeTest, RefusesWhatMakesNoSense) {
       head_of(FrameKind::step, 3, 1),  // no rank
       head_of(FrameKind::step, 1, 2),  // out of order
       head_of(FrameKind::step, 1, 0),
-      head_of(FrameKind::step, 1, 1, {kRecordBytes + 1, 0, 0, 0}),
-      head_of(FrameKind::step, 1, 1, {0, kMost + 1, 0, 0}),
-      head_of(FrameKind::step, 1, 1, {0, 0, 0, kMost + 1}),
-      head_of(FrameKind::step, 1, 1, {0, 0, 2, 1}),
+      head_of(FrameKind::step, 1, 1, {kRoom + 1, 0, 0, 1}),
+      head_of(FrameKind::step, 1, 1, {kMost + 1, 0, 0, 0}),
+      head_of(FrameKind::step, 1, 1, {0, 0, kMost + 1, 0}),
+      head_of(FrameKind::step, 1, 1, {0, 2, 1, 0}),
       head_of(FrameKind::left, 0, 0),
       head_of(FrameKind::failure, 1, 0),
       head_of(FrameKind::failure, 1, 99),

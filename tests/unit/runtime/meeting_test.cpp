@@ -1,11 +1,13 @@
 // Ranks as threads that meet; a host is a folder for shared memory of its own.
 #include "api/meeting.hpp"
 
+#include "api/introduction.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "support.hpp"
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -118,6 +120,47 @@ TEST(Meet, WithoutTheWantedNetworkFailsOnAllAndSaysWhatThereIs) {
         << meeting->error().message;
     EXPECT_NE(meeting->error().message.find("lo (127.0.0.1)"), std::string::npos);
   }
+}
+
+// Rank 0 of 2; the other one has made up what it tells.
+class WithALiar final : public Bootstrap {
+ public:
+  explicit WithALiar(int leader, std::string file) : leader_(leader), file_(std::move(file)) {
+    info_.rank = 0;
+    info_.size = 2;
+  }
+  const RankInfo& info() const override { return info_; }
+  Result<std::vector<std::string>> exchange(const std::string& own) override {
+    if (++exchanges_ == 1) {
+      HVD_TRY(Introduction theirs, decode_introduction(own));
+      theirs.info.rank = 1;
+      theirs.file = file_;
+      return std::vector{own, encode(theirs)};
+    }
+    Claim theirs;
+    theirs.leader = leader_;
+    return std::vector{own, encode(theirs)};
+  }
+
+ private:
+  RankInfo info_;
+  int leader_;
+  std::string file_;
+  int exchanges_ = 0;
+};
+
+TEST(Meeting, OfARankThatTellsNonsenseFails) {
+  for (const int leader : {-1, 2, 1'000'000'000, std::numeric_limits<int>::min()}) {
+    const test::TemporaryFolder folder;
+    WithALiar bootstrap(leader, "none");
+    const auto met = meet(bootstrap, test::make_environment({{"HVD_SHM_DIR", folder.path()}}));
+    ASSERT_FALSE(met.ok()) << leader;
+    EXPECT_NE(met.error().message.find("has told what makes no sense"), std::string::npos)
+        << met.error().message;
+  }
+  const test::TemporaryFolder folder;
+  WithALiar bootstrap(0, "../../etc/passwd");
+  EXPECT_FALSE(meet(bootstrap, test::make_environment({{"HVD_SHM_DIR", folder.path()}})).ok());
 }
 
 }  // namespace

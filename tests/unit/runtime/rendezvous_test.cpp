@@ -152,7 +152,7 @@ class Relay {
       while (!stop_) {
         pollfd entry{listener_.get(), POLLIN, 0};
         if (::poll(&entry, 1, 10) <= 0) continue;
-        const Fd guest = accept_from(listener_);
+        const Fd guest = std::move(*accept_from(listener_));
         if (guest) carry(guest);
       }
     });

@@ -32,24 +32,29 @@ namespace {
 
 using SharedSegment = std::shared_ptr<Segment>;
 
-SharedSegment make_segment(int size) {
-  auto segment = Segment::anonymous(size);
+SharedSegment make_segment(const SegmentShape& shape) {
+  auto segment = Segment::anonymous(shape);
   EXPECT_TRUE(segment.ok());
   return std::make_shared<Segment>(std::move(*segment));
 }
 
 // One segment a host, each with its bridge's rank and bell.
-std::vector<SharedSegment> make_segments(const std::vector<int>& hosts) {
+std::vector<SharedSegment> make_segments(const std::vector<int>& hosts, const SegmentShape& shape,
+                                         bool staging) {
   std::vector<RankPlace> places;
   for (const int host : hosts)
     places.push_back({host, std::string(1, static_cast<char>('a' + host)), 1});
   std::vector<SharedSegment> segments;
   for (int host = 0; host <= *std::max_element(hosts.begin(), hosts.end()); ++host) {
-    segments.push_back(make_segment(static_cast<int>(hosts.size())));
+    segments.push_back(make_segment(shape));
     segments.back()->set_places(places, host);
     const auto locals = segments.back()->ranks_on(host);
     EXPECT_TRUE(segments.back()->add_bridge(locals.front()).ok());
-    EXPECT_TRUE(segments.back()->add_staging(HostsAllreduce::staging_bytes(locals.size())).ok());
+    if (!staging) continue;
+    EXPECT_TRUE(segments.back()
+                    ->add_staging(
+                        HostsAllreduce::staging_bytes(locals.size(), StreamPlan(hosts).channels()))
+                    .ok());
   }
   return segments;
 }
@@ -128,19 +133,29 @@ std::vector<int> on_one_host(int size) {
 }  // namespace
 
 void run_ranks(int size, const std::function<void(Communicator&)>& body) {
-  const SharedSegment segment = make_segment(size);
+  run_ranks_in(size, body);
+}
+
+void run_ranks_in(const SegmentShape& shape, const std::function<void(Communicator&)>& body) {
+  const SharedSegment segment = make_segment(shape);
   run_threads(
-      size, [&](int) { return segment; }, std::vector<StreamLanes>(static_cast<std::size_t>(size)),
-      body);
+      shape.ranks, [&](int) { return segment; },
+      std::vector<StreamLanes>(static_cast<std::size_t>(shape.ranks)), body);
 }
 
 void run_ranks_on(const std::vector<int>& hosts, const std::function<void(Communicator&)>& body) {
-  const auto segments = make_segments(hosts);
+  run_ranks_on(hosts, SegmentShape::across_hosts(static_cast<int>(hosts.size())), true, body);
+}
+
+void run_ranks_on(const std::vector<int>& hosts, const SegmentShape& shape, bool streams,
+                  const std::function<void(Communicator&)>& body) {
+  const auto segments = make_segments(hosts, shape, streams);
   auto bridges = start_bridges(segments);
   const auto segment_of = [&](int rank) {
     return segments[static_cast<std::size_t>(hosts[static_cast<std::size_t>(rank)])];
   };
-  run_threads(static_cast<int>(hosts.size()), segment_of, make_streams(hosts), body);
+  run_threads(static_cast<int>(hosts.size()), segment_of,
+              streams ? make_streams(hosts) : std::vector<StreamLanes>(hosts.size()), body);
   // Each waits until the others have heard that it leaves, so all leave at once.
   std::vector<std::thread> leaving;
   for (auto& bridge : bridges) leaving.emplace_back([&] { bridge.reset(); });

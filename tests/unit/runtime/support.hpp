@@ -23,10 +23,15 @@ Environment make_environment(std::map<std::string, std::string> variables);
 // Runs body on `size` threads, each with a communicator of one anonymous segment. They leave when
 // the body ends.
 void run_ranks(int size, const std::function<void(Communicator&)>& body);
+// The same in a segment of this shape.
+void run_ranks_in(const SegmentShape& shape, const std::function<void(Communicator&)>& body);
 
 // The same with ranks on several hosts: hosts[r] is the host of rank r. Each host has a segment of
 // its own, and bridges join them over socket pairs.
 void run_ranks_on(const std::vector<int>& hosts, const std::function<void(Communicator&)>& body);
+// The same in segments of this shape. Without streams all data goes by the bridges.
+void run_ranks_on(const std::vector<int>& hosts, const SegmentShape& shape, bool streams,
+                  const std::function<void(Communicator&)>& body);
 
 // On one host, then on two in turn (ranks 0, 2, … and 1, 3, …).
 void run_ranks_everywhere(int size, const std::function<void(Communicator&)>& body);

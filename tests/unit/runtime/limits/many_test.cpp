@@ -1,0 +1,292 @@
+// Many ranks, buffers, process sets and open files. The largest numbers are part of the soak.
+#include "bootstrap/admission.hpp"
+#include "telling.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+
+namespace libhvd::test {
+namespace {
+
+bool soak() {
+  const char* const value = std::getenv("HVD_SOAK");
+  return value != nullptr && std::strcmp(value, "1") == 0;
+}
+
+std::size_t to_size(int number) {
+  return static_cast<std::size_t>(number);
+}
+
+void expect_ok(const Outcome& outcome) {
+  EXPECT_TRUE(outcome.ok()) << outcome.error().message;
+}
+
+// Of ranks 0 to size - 1, each brings its number and the index.
+void reduce(Communicator& communicator, std::size_t count) {
+  const int size = communicator.size();
+  std::vector<std::int32_t> values(count);
+  std::iota(values.begin(), values.end(), communicator.rank());
+  expect_ok(communicator.allreduce(values.data(), values.data(), count, HVD_INT32, HVD_SUM, {}));
+  const int sum = size * (size - 1) / 2;
+  for (const std::size_t i : {std::size_t{0}, count / 2, count - 1})
+    EXPECT_EQ(values[i], sum + size * static_cast<int>(i)) << i;
+}
+
+void broadcast(Communicator& communicator, std::size_t count) {
+  const int root = communicator.size() - 1;
+  std::vector<std::int32_t> values(count);
+  if (communicator.rank() == root) std::iota(values.begin(), values.end(), 7);
+  expect_ok(communicator.broadcast(values.data(), count, HVD_INT32, root, {}));
+  for (std::size_t i = 0; i < count; i += 500) ASSERT_EQ(values[i], 7 + static_cast<int>(i));
+}
+
+void gather(Communicator& communicator) {
+  const std::size_t ranks = to_size(communicator.size());
+  const std::vector<std::int32_t> own(3, communicator.rank());
+  std::vector<std::int32_t> all(3 * ranks);
+  expect_ok(
+      communicator.allgather(own.data(), 3, 1, HVD_INT32, all.data(), all.size(), nullptr, {}));
+  for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], static_cast<int>(i / 3));
+}
+
+// The first rank's part has a row more than the others'.
+void scatter(Communicator& communicator, std::size_t rows_of_a_rank) {
+  const int size = communicator.size();
+  const std::size_t rows = rows_of_a_rank * to_size(size) + 1;
+  std::vector<std::int32_t> values(rows);
+  std::iota(values.begin(), values.end(), communicator.rank());
+  const bool first = communicator.rank() == 0;
+  std::vector<std::int32_t> own(rows_of_a_rank + (first ? 1 : 0));
+  expect_ok(communicator.reducescatter(values.data(), rows, 1, HVD_INT32, HVD_SUM, own.data(), {}));
+  const std::size_t begin = rows_of_a_rank * to_size(communicator.rank()) + (first ? 0 : 1);
+  for (std::size_t i = 0; i < own.size(); ++i)
+    ASSERT_EQ(own[i], size * (size - 1) / 2 + size * static_cast<int>(begin + i));
+}
+
+void exchange(Communicator& communicator, std::size_t rows_for_a_rank) {
+  const std::size_t ranks = to_size(communicator.size());
+  const auto own = static_cast<std::int32_t>(communicator.rank());
+  std::vector<std::int32_t> values(rows_for_a_rank * ranks);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = own * 10'000 + static_cast<std::int32_t>(i / rows_for_a_rank);
+  std::vector<std::int32_t> got(values.size());
+  expect_ok(communicator.alltoall(values.data(), nullptr, values.size(), 1, HVD_INT32, got.data(),
+                                  got.size(), nullptr, {}));
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_EQ(got[i], static_cast<std::int32_t>(i / rows_for_a_rank) * 10'000 + own);
+}
+
+// As many rows for the last rank as there are, and none for the others: more than it has room for
+// is an error on all ranks.
+void overfill_the_last(Communicator& communicator) {
+  const std::size_t ranks = to_size(communicator.size());
+  std::vector<std::size_t> splits(ranks, 0);
+  splits.back() = 2;
+  const std::int32_t rows[2] = {communicator.rank(), 1};
+  std::vector<std::int32_t> got(2 * ranks);
+  const bool last = communicator.rank() + 1 == communicator.size();
+  const Outcome done = communicator.alltoall(rows, splits.data(), 2, 1, HVD_INT32, got.data(),
+                                             last ? 2 * ranks - 1 : 0, nullptr, {});
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().status, HVD_ERROR_INVALID_ARGUMENT) << done.error().message;
+  expect_ok(communicator.alltoall(rows, splits.data(), 2, 1, HVD_INT32, got.data(),
+                                  last ? 2 * ranks : 0, nullptr, {}));
+  EXPECT_EQ(got[2 * (ranks - 1)], last ? communicator.rank() : 0);
+}
+
+// Those in which a rank shows something for each other one, and no more than it takes.
+void do_each_collective(Communicator& communicator) {
+  reduce(communicator, 1);
+  reduce(communicator, 2100);
+  broadcast(communicator, 100);
+  gather(communicator);
+  scatter(communicator, 1);
+  exchange(communicator, 1);
+}
+
+void do_all_collectives(Communicator& communicator) {
+  for (const std::size_t count : {1u, 5u, 1500u, 9000u}) reduce(communicator, count);
+  broadcast(communicator, 1);
+  broadcast(communicator, 40'000);
+  gather(communicator);
+  scatter(communicator, 1);
+  scatter(communicator, 3);
+  scatter(communicator, 40);
+  exchange(communicator, 1);
+  exchange(communicator, 20);
+  if (communicator.size() > 1) overfill_the_last(communicator);
+  expect_ok(communicator.barrier({}));
+}
+
+// 1026 is the first number at which a cache line for each is more than an area holds.
+TEST(Many, RanksOfOneHost) {
+  std::vector<int> sizes{1, 2, 1025, 1026};
+  if (soak()) sizes.insert(sizes.end(), {2048, 4096});
+  for (const int size : sizes) {
+    SCOPED_TRACE(size);
+    const bool few = size < 1000;
+    run_ranks_in(SegmentShape(size, 1), few || soak() ? do_all_collectives : do_each_collective);
+  }
+}
+
+std::vector<int> dealt_to(int hosts, int ranks) {
+  std::vector<int> of_rank;
+  for (int rank = 0; rank < ranks; ++rank) of_rank.push_back(rank % hosts);
+  return of_rank;
+}
+
+// Areas as small as those of thousands of ranks, in which there is a line for each of 16 ranks.
+TEST(Many, RanksOfSeveralHostsHaveSmallAreas) {
+  for (const int size : {2, 3, 17, 18, 40}) {
+    for (const bool streams : {true, false}) {
+      SCOPED_TRACE(std::to_string(size) + (streams ? " ranks" : " ranks without streams"));
+      SegmentShape shape(size);
+      shape.chunk = kLeastChunkBytes;
+      shape.has_results = false;
+      run_ranks_on(dealt_to(2, size), shape, streams, do_all_collectives);
+    }
+  }
+  if (soak()) {
+    constexpr int kRanks = 4096;
+    run_ranks_on(dealt_to(8, kRanks), SegmentShape::across_hosts(kRanks, 1), false,
+                 do_all_collectives);
+  }
+}
+
+// A sum has the same bits whatever the size of the areas is.
+TEST(Many, SmallAreasGiveTheSameBits) {
+  constexpr int kRanks = 6;
+  for (const std::size_t count : {7u, 700u, 3000u, 20'000u}) {
+    std::vector<std::vector<float>> sums;
+    for (const std::size_t chunk : {kChunkBytes, kLeastChunkBytes}) {
+      SegmentShape shape(kRanks);
+      shape.chunk = chunk;
+      shape.has_results = chunk == kChunkBytes;
+      std::vector<float> sum(count);
+      run_ranks_on(dealt_to(2, kRanks), shape, true, [&](Communicator& communicator) {
+        std::vector<float> values(count);
+        for (std::size_t i = 0; i < count; ++i)
+          values[i] = static_cast<float>((i * 7 + to_size(communicator.rank()) * 13) % 1000) / 3;
+        expect_ok(
+            communicator.allreduce(values.data(), values.data(), count, HVD_FLOAT32, HVD_SUM, {}));
+        if (communicator.rank() == 0) sum = values;
+      });
+      sums.push_back(std::move(sum));
+    }
+    EXPECT_EQ(sums[0], sums[1]) << count;
+  }
+}
+
+TEST(Many, SharedBuffers) {
+  const std::size_t buffers = soak() ? 10'000 : 500;
+  constexpr std::size_t kCount = 2500;  // more than 8 KiB
+  run_ranks(2, [&](Communicator& communicator) {
+    std::vector<std::int32_t*> all;
+    for (std::size_t i = 0; i < buffers; ++i) {
+      const auto memory = communicator.memory()->allocate(kCount * sizeof(std::int32_t));
+      ASSERT_TRUE(memory.ok()) << memory.error().message;
+      all.push_back(reinterpret_cast<std::int32_t*>(*memory));
+    }
+    for (int round = 0; round < 2; ++round) {
+      for (std::size_t i = 0; i < buffers; ++i) {
+        std::fill_n(all[i], kCount, static_cast<std::int32_t>(i) + communicator.rank());
+        expect_ok(communicator.allreduce(all[i], all[i], kCount, HVD_INT32, HVD_SUM, {}));
+        ASSERT_EQ(all[i][kCount - 1], 2 * static_cast<std::int32_t>(i) + 1);
+      }
+    }
+  });
+}
+
+// Makes `more` than are open now the soft limit of open files.
+void allow_open_files(std::size_t more) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ::close(next);
+  limit.rlim_cur = to_size(next) + more;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string add_and_use_sets(int sets) {
+  std::vector<int> ranks(to_size(hvd::size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const std::string name = "x";
+  for (int i = 0; i < sets; ++i) {
+    std::int32_t set = 0;
+    if (const hvd_status status = hvd_add_process_set(ranks.data(), ranks.size(), &set);
+        status != HVD_OK)
+      return text_of(status);
+    hvd_options options = named(name);
+    options.process_set = set;
+    std::vector<float> values(5000, 1);
+    if (const hvd_status status = hvd_allreduce(values.data(), values.data(), values.size(),
+                                                HVD_FLOAT32, HVD_SUM, &options);
+        status != HVD_OK)
+      return text_of(status);
+    if (values.back() != static_cast<float>(hvd::size())) return "a wrong sum";
+  }
+  return "ok";
+}
+
+// They have files of their own, more than the program may have open as it was started.
+TEST(Many, ProcessSets) {
+  const int sets = soak() ? 300 : 10;
+  for (const std::vector<int>& hosts : {std::vector{0, 0}, std::vector{0, 1}}) {
+    Job job(hosts, telling([&] {
+              allow_open_files(24);
+              hvd::init();
+              const std::string text = add_and_use_sets(sets);
+              hvd::shutdown();
+              return text;
+            }));
+    expect_from_all(job, "ok");
+  }
+}
+
+TEST(Many, OpenFilesOfTheProgram) {
+  constexpr std::size_t kFiles = 5000;
+  Job job(std::vector{0, 1, 1}, telling([] {
+            allow_open_files(kFiles + 16);
+            for (std::size_t i = 0; i < kFiles; ++i) {
+              if (::open("/dev/null", O_RDONLY | O_CLOEXEC) < 0)
+                return std::string("the test cannot open its files");
+            }
+            hvd::init();
+            const std::string text = add_and_use_sets(1);
+            hvd::shutdown();
+            return text;
+          }));
+  expect_from_all(job, "ok");
+}
+
+// Whoever may open no more files says so at once, and does not wait for connections that it cannot
+// take.
+TEST(Many, OpenFilesAreTooManyForAConnection) {
+  Child child([](const Child::Tell& tell) {
+    const auto addresses = resolve("127.0.0.1");
+    auto listener = listen_on(addresses->front().with_port(0));
+    const Address address = *local_address(*listener);
+    const auto client = connect_to(address, Deadline(std::chrono::seconds(60)));
+    if (!client.ok()) return tell(client.error().message);
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max = to_size(client->get()) + 1;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    std::vector<Fd> listeners;
+    listeners.push_back(std::move(*listener));
+    Admission admission(std::move(listeners), JobSecret{"test", {1, 2, 3}, 2});
+    const auto guest = admission.next(Deadline(std::chrono::hours(1)));
+    tell(guest.ok() ? "no error" : guest.error().message);
+  });
+  const std::string said = child.line().value_or("nothing");
+  EXPECT_NE(said.find("Too many open files"), std::string::npos) << said;
+  EXPECT_NE(said.find("ulimit -n"), std::string::npos) << said;
+}
+
+}  // namespace
+}  // namespace libhvd::test

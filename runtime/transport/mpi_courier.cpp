@@ -131,10 +131,14 @@ bool MpiCourier::progress() {
 // MPI's word on a link: the first error is its last.
 void MpiCourier::check(Link& link, int error) {
   if (error == 0 || link.lost) return;
-  link.lost = true;
   char text[256] = "";
   mpi_.describe(error, text, sizeof text);
-  std::fprintf(stderr, "hvd: MPI has lost rank %d: %s\n", link.end.number, text);
+  lose(link, text);
+}
+
+void MpiCourier::lose(Link& link, const std::string& why) {
+  link.lost = true;
+  std::fprintf(stderr, "hvd: MPI has lost rank %d: %s\n", link.end.number, why.c_str());
   const std::lock_guard lock(mutex_);
   link.news.lost = news_ = true;
   changed_.notify_one();
@@ -173,6 +177,11 @@ bool MpiCourier::find_some(Link& link) {
     int bytes = 0;
     check(link, mpi_.find(link.end.number, link.end.tag, &found, &bytes));
     if (link.lost || found == nullptr) break;
+    if (bytes < 0 || static_cast<std::size_t>(bytes) > MpiMessage::kMostBytes) {
+      lose(link, "it has sent " + std::to_string(bytes) + " bytes in one message");
+      mpi_.abandon();  // it holds a message that nobody takes
+      break;
+    }
     MpiMessage& taken = link.in.emplace_back(message());
     taken.bytes = static_cast<std::size_t>(bytes);
     check(link, mpi_.receive(found, taken.memory.get(), bytes, &taken.request));

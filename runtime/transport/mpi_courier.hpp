@@ -85,6 +85,7 @@ class MpiCourier {
   bool take_some(Link& link);
   bool is_done(Link& link, MpiMessage& message);
   void check(Link& link, int error);
+  void lose(Link& link, const std::string& why);
   void end();
 
   const hvd_mpi_plugin& mpi_;

@@ -160,18 +160,39 @@ void Session::end_turn() {
   page_.clear_background(false);  // that it was completed is told of the call itself
 }
 
+std::uint64_t Session::rounds_in_background() const {
+  const std::lock_guard lock(engines_);
+  std::uint64_t rounds = engine_ ? engine_->rounds() : 0;
+  for (const auto& [number, set] : process_sets_) {
+    if (set->engine()) rounds += set->engine()->rounds();
+  }
+  return rounds;
+}
+
 // Of the calls in the program's order; the engines watch their own.
 void Session::watch_for_stalls() {
-  const auto look = [this, watch = StallWatch(surroundings_.engine, listener(0)), said = false](
+  const auto look = [this, watch = StallWatch(surroundings_.engine, listener(0)), said = false,
+                     rounds = std::uint64_t{0}, quiet_since = std::uint64_t{0}](
                         const std::string& what, std::uint64_t waited_ns) mutable {
+    const std::uint64_t now = monotonic_ns();
+    if (const std::uint64_t done = rounds_in_background(); done != rounds) {
+      rounds = done;
+      quiet_since = now;
+    }
     const bool due = watch.due(waited_ns);
     said = said && due;
     if (!due && !watch.over(waited_ns) && !watch.shows(waited_ns)) return;
     const std::vector<int> missing = communicator_.absent();
     if (some_ranks_ && turn_shown_ && watch.shows(waited_ns)) show_missing(missing);
-    const std::vector<int> waiting = communicator_.waiting();
-    if (missing.empty() || waiting.empty() || waiting.front() != communicator_.rank()) return;
-    if (due && !std::exchange(said, true))
+    std::vector<int> waiting = communicator_.waiting();
+    if (waiting.empty()) {  // all that have come have joined: the others may be busy elsewhere
+      for (int rank = 0; rank < communicator_.size(); ++rank) {
+        if (!std::binary_search(missing.begin(), missing.end(), rank)) waiting.push_back(rank);
+      }
+      waited_ns = std::min(waited_ns, now - quiet_since);
+    }
+    if (missing.empty() || waiting.front() != communicator_.rank()) return;
+    if (watch.due(waited_ns) && !std::exchange(said, true))
       watch.say({{what, numbers_of(communicator_, missing)}}, waited_ns);
     if (watch.over(waited_ns)) communicator_.condemn(FailureKind::stalled, missing.front());
   };

@@ -104,6 +104,7 @@ class Session {
     return "rank " + std::to_string(communicator_.number(static_cast<int>(rank)));
   }
   void watch_for_stalls();
+  std::uint64_t rounds_in_background() const;
   void show_missing(const std::vector<int>& missing);
   StallListener listener(std::int32_t process_set);
   EngineOptions engine_options(std::int32_t process_set);

@@ -4,6 +4,8 @@
 #include <future>
 #include <mutex>
 
+#include <hvd/hvd.hpp>
+
 namespace libhvd::test {
 namespace {
 
@@ -98,6 +100,57 @@ TEST(Stall, AfterTheSecondTimeItIsAnErrorOnAllRanks) {
       EXPECT_NE(message.find("has kept others waiting too long"), std::string::npos) << message;
     }
   });
+}
+
+// Those that wait have submitted it and then joined: they wait nevertheless.
+TEST(Stall, OfWhatWasSubmittedBeforeJoiningIsSaidToo) {
+  Said said;
+  run_ranks(3, [&](Communicator& communicator) {
+    const auto engine = Engine::start(communicator.second(),
+                                      {.settings = impatient(20, 40), .listener = said.listener()});
+    ASSERT_TRUE(engine.ok());
+    const Rank rank{**engine, communicator, communicator.rank(), 3};
+    std::vector<float> values(4, 1);
+    if (rank.rank == 1) {
+      said.first.get_future().wait();
+      while (communicator.barrier({}).ok()) {
+      }
+    } else {
+      const auto handle = submit(rank, sum_of("x", values));
+      (*engine)->join();
+      const std::string message = message_of(rank.engine.wait(handle));
+      EXPECT_NE(message.find("has kept others waiting too long"), std::string::npos) << message;
+    }
+  });
+  ASSERT_FALSE(said.lines.empty());
+  EXPECT_NE(said.lines[0].find("allreduce \"x\" has waited 0 s for rank 1"), std::string::npos)
+      << said.lines[0];
+}
+
+// All that have come have joined, and wait for one that does nothing at all.
+TEST(Stall, OfAJoinIsAnErrorOnAllRanks) {
+  Signal over;
+  Job job(3,
+          [&](int rank, const Child::Tell& tell) {
+            hvd::init();
+            if (rank == 1) {
+              over.await();
+              float value = 1;
+              tell(hvd_allreduce(&value, &value, 1, HVD_FLOAT32, HVD_SUM, nullptr) == HVD_OK
+                       ? "ok"
+                       : hvd_last_error());
+              return;
+            }
+            tell(hvd_join(nullptr) == HVD_OK ? "ok" : hvd_last_error());
+          },
+          {{"HVD_STALL_CHECK_TIME_SECONDS", "0.05"}, {"HVD_STALL_SHUTDOWN_TIME_SECONDS", "0.1"}});
+  for (const int rank : {0, 2}) {
+    const std::string said = job.rank(rank).line().value_or("nothing");
+    EXPECT_NE(said.find("rank 1 (pid"), std::string::npos) << said;
+    EXPECT_NE(said.find("has kept others waiting too long"), std::string::npos) << said;
+  }
+  over.give();
+  EXPECT_NE(job.rank(1).line().value_or("nothing"), "ok");
 }
 
 TEST(Stall, NothingIsSaidWhenItIsSwitchedOff) {

@@ -285,8 +285,10 @@ void HostAgents::on_beat() {
   const auto seconds = std::chrono::duration<double>(remote_.host_timeout).count();
   for (auto& agent : agents_) {
     if (!agent.silence || agent.link_closed) continue;
-    const bool quiet = agent.silence->grow(now) > remote_.host_timeout;
+    const auto silent = agent.silence->grow(now);
+    const bool quiet = silent > remote_.host_timeout;
     agent.silent = quiet && !agent.carrier->host_answers(remote_.host_timeout);
+    if (agent.silent && !agent.host_heard) agent.host_heard = now - silent;
     if (agent.silent)
       give_up(agent,
               fmt::format("the host has not answered for {:.3g} s (--host-timeout)", seconds));
@@ -324,6 +326,9 @@ void HostAgents::consider_gone(AgentState& agent) {
   agent.gone = true;
   if (agent.failure.empty() && !agent.done)
     agent.failure = agent.greeted ? agent.carrier->connection_failure() : agent.carrier->failure();
+  if (agent.greeted && !agent.done && !agent.host_heard &&
+      !agent.carrier->connection_failure().empty())
+    agent.host_heard = Silence::Clock::now() - remote_.host_timeout;
   if (!agent.greeted) agent.failure += say_login_text(agent);
   start_more();
   events_.on_gone(agent);

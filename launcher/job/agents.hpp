@@ -54,7 +54,9 @@ struct AgentState {
   bool dismissed = false;     // no rank is for its host
   bool link_closed = false;   // it says no more
   bool gone = false;          // and what carried it has ended
-  std::string failure;        // why it was lost, where that is known; without the host's name
+  // When its host was last heard, of one whose host was given up.
+  std::optional<Silence::Clock::time_point> host_heard;
+  std::string failure;  // why it was lost, where that is known; without the host's name
 
   void send(FrameType type, std::string_view payload = {}) {
     if (link) link->send(type, static_cast<std::uint32_t>(host_index), payload);

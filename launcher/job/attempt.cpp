@@ -320,17 +320,27 @@ void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
 
 void Attempt::on_agent_gone(AgentState& agent) {
   if (exchange_ && !agent.dismissed) exchange_->host_lost(agent.host_index);
-  if (!agent.done && !agent.dismissed && !stopping()) {
-    if (launched_)
-      stop({EndKind::agent_lost,
-            fmt::format("the agent on {} was lost{}", agent.host.name,
-                        agent.failure.empty() ? "" : ": " + agent.failure),
-            kExitLauncher});
+  if (!agent.done && !agent.dismissed) {
+    StopCause lost{EndKind::agent_lost,
+                   fmt::format("the agent on {} was lost{}", agent.host.name,
+                               agent.failure.empty() ? "" : ": " + agent.failure),
+                   kExitLauncher};
+    if (stopping())
+      note_lost_host(agent, std::move(lost));
+    else if (launched_)
+      stop(std::move(lost));
     else
       on_unreached(agent);
   }
   consider_pausing();
   if (agents_->all_gone()) parts_.loop.stop();
+}
+
+void Attempt::note_lost_host(const AgentState& agent, StopCause cause) {
+  if (!agent.host_heard || !launched_) return;
+  const std::chrono::duration<double> heard = *agent.host_heard - begun_;
+  if (!lost_host_ || heard.count() < lost_host_->last_heard)
+    lost_host_ = LostHost{heard.count(), std::move(cause)};
 }
 
 // Waits a little for what is wrong with other hosts.
@@ -458,7 +468,7 @@ AttemptEnd Attempt::finish() {
       book_.ranks().size() > 1 && hosts_of_strangers_ == placement().hosts.size();
   count_unfinished_collectives(states_at_stop_, book_.ranks());
   report.waits = find_waits(states_at_stop_, book_.ranks());
-  auto verdict = judge_end(cause_, book_.ranks(), book_.end_order());
+  auto verdict = judge_end(cause_, lost_host_, book_.ranks(), book_.end_order());
   end.kind = verdict.kind;
   report.exit_code = verdict.exit_code;
   report.reason = std::move(verdict.reason);

@@ -9,6 +9,7 @@
 #include "base/result.hpp"
 #include "control/messages.hpp"
 #include "job/agents.hpp"
+#include "job/blame.hpp"
 #include "job/context.hpp"
 #include "job/exchange.hpp"
 #include "job/input_relay.hpp"
@@ -92,6 +93,7 @@ class Attempt {
   void on_stalls(const StallsMessage& message);
   void on_done(AgentState& agent, const DoneMessage& done);
   void on_agent_gone(AgentState& agent);
+  void note_lost_host(const AgentState& agent, StopCause cause);
 
   // What the clock says.
   void on_start_timeout();
@@ -124,6 +126,7 @@ class Attempt {
   StateAnswers stall_answers_;
   EventLoop::Clock::time_point begun_;
   std::optional<StopCause> cause_;
+  std::optional<LostHost> lost_host_;
   std::vector<Unreached> unreached_;
   std::vector<std::string> leftovers_;
   std::vector<HostGpus> gpus_;

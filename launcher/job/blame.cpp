@@ -72,19 +72,24 @@ std::string describe_unexplained(const RankReport& rank) {
 
 }  // namespace
 
-Verdict judge_end(const std::optional<StopCause>& cause, const std::vector<RankReport>& ranks,
-                  const std::vector<std::size_t>& order) {
+Verdict judge_end(const std::optional<StopCause>& cause, const std::optional<LostHost>& lost_host,
+                  const std::vector<RankReport>& ranks, const std::vector<std::size_t>& order) {
   const auto odd = std::find_if_not(ranks.begin(), ranks.end(), succeeded);
   const bool all_succeeded = odd == ranks.end() && !ranks.empty();
   if (all_succeeded && (!cause || came_too_late(*cause))) return {};
   Verdict verdict;
-  if (cause && cause->exit_code) {
-    verdict.kind = cause->kind;
-    verdict.reason = cause->reason;
-    verdict.exit_code = *cause->exit_code != kExitOk ? *cause->exit_code : kExitLauncher;
+  const auto blame = [&verdict](const StopCause& its) {
+    verdict.kind = its.kind;
+    verdict.reason = its.reason;
+    const int code = its.exit_code.value_or(kExitLauncher);
+    verdict.exit_code = code != kExitOk ? code : kExitLauncher;
     return verdict;
-  }
-  verdict.culprit = find_culprit(ranks, order);
+  };
+  if (cause && cause->exit_code) return blame(*cause);
+  const auto culprit = find_culprit(ranks, order);
+  if (lost_host && (!culprit || ranks[*culprit].failed_after >= lost_host->last_heard))
+    return blame(lost_host->cause);
+  verdict.culprit = culprit;
   verdict.kind = cause ? cause->kind : EndKind::rank_failed;
   if (verdict.culprit) {
     verdict.exit_code = exit_code_of(ranks[*verdict.culprit]);

@@ -40,8 +40,14 @@ struct Verdict {
   std::string reason;                  // empty: it went well, or a rank is to blame
   std::optional<std::size_t> culprit;  // an index into the ranks
 };
-Verdict judge_end(const std::optional<StopCause>& cause, const std::vector<RankReport>& ranks,
-                  const std::vector<std::size_t>& order);
+// A host that was found lost while the job was being stopped. Ranks that meet in collectives notice
+// that before the launcher may be sure: what failed since is a consequence.
+struct LostHost {
+  double last_heard = 0;  // seconds, on the clock of RankReport::failed_after
+  StopCause cause;
+};
+Verdict judge_end(const std::optional<StopCause>& cause, const std::optional<LostHost>& lost_host,
+                  const std::vector<RankReport>& ranks, const std::vector<std::size_t>& order);
 
 // What hvdrun ends with because of that rank: its own code, or 128 + signal; never 0.
 int exit_code_of(const RankReport& rank);

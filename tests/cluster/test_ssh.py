@@ -304,6 +304,19 @@ def test_a_host_loses_power(jobs: Jobs) -> None:
     jobs.cluster.power_on("n2")
 
 
+def test_a_lost_host_is_not_the_fault_of_a_rank_that_notices_first(jobs: Jobs) -> None:
+    """libhvd gives a silent host up before hvdrun does, and ends its ranks with an error."""
+    job = jobs.start("-np", 2, "-H", "n1:1,n2:1", "--max-restarts", 1, BUILD / "bin/examples/digits", "--epochs", 1000000)
+    wait_until(lambda: "digits" in jobs.cluster.output("ps", "-eo", "comm=", on="n2", user="root"), "the ranks run")
+    wait_until(lambda: "epoch 3 " in job.stdout.readline(), "they train")
+    jobs.cluster.cut("n2")
+    wait_until(lambda: "restart 1 of 1" in (line := job.stderr.readline()) and "the agent on n2 was lost" in line, "a restart without n2")
+    job.send_signal(signal.SIGINT)
+    finish(job)
+    jobs.cluster.join("n2")
+    wait_until(lambda: not jobs.left(), "the agent on n2 has given up by itself", 120)
+
+
 def test_a_machine_stands_still(jobs: Jobs) -> None:
     """As a virtual machine that is frozen: neither its processes nor its kernel answer."""
     job = start_sleepers(jobs, "--host-timeout", 2)

@@ -107,5 +107,53 @@ TEST(Blame, TheExitCodeIsTheRanksOwnAndNeverZero) {
   EXPECT_EQ(exit_code_of(aborted), 7);
 }
 
+// --- the end of a try ----------------------------------------------------------------------------
+
+const StopCause kAgentLost{EndKind::agent_lost, "the agent on n2 was lost", kExitLauncher};
+
+TEST(JudgeEnd, IsWellOnlyWhereEveryRankHasExitedWith0ByItself) {
+  EXPECT_EQ(judge_end({}, {}, {exited(0), exited(0)}, {0, 1}).exit_code, 0);
+  EXPECT_EQ(judge_end({}, {}, {exited(0), exited(3)}, {0, 1}).exit_code, 3);
+  EXPECT_EQ(judge_end({}, {}, {}, {}).exit_code, kExitLauncher);
+}
+
+TEST(JudgeEnd, AnAgentThatEndedItsRanksIsNoSuccess) {
+  const auto verdict = judge_end({}, {}, {exited(0), stopped(killed(SIGTERM))}, {0, 1});
+  EXPECT_EQ(verdict.exit_code, kExitLauncher);
+  EXPECT_EQ(verdict.kind, EndKind::agent_lost);
+  EXPECT_NE(verdict.reason.find("was stopped by its agent"), std::string::npos) << verdict.reason;
+}
+
+TEST(JudgeEnd, ARankThatNothingIsKnownOfIsNoSuccess) {
+  const auto verdict = judge_end({}, {}, {exited(0), RankReport{}}, {0});
+  EXPECT_EQ(verdict.exit_code, kExitLauncher);
+  EXPECT_NE(verdict.reason.find("has not told how it ended"), std::string::npos) << verdict.reason;
+}
+
+TEST(JudgeEnd, WhatComesAfterEveryRankHasSucceededChangesNothing) {
+  const std::vector<RankReport> ranks{exited(0), exited(0)};
+  for (const auto kind : {EndKind::interrupted, EndKind::exit_timeout, EndKind::start_timeout})
+    EXPECT_EQ(judge_end(StopCause{kind, "x", 1}, {}, ranks, {0, 1}).exit_code, 0);
+  EXPECT_EQ(judge_end(kAgentLost, {}, ranks, {0, 1}).exit_code, kExitLauncher)
+      << "its output may be missing";
+}
+
+TEST(JudgeEnd, ACauseWithoutACodeIsAFailureAllTheSame) {
+  EXPECT_EQ(judge_end(StopCause{EndKind::refused, "x", 0}, {}, {exited(1)}, {0}).exit_code,
+            kExitLauncher);
+}
+
+TEST(JudgeEnd, RanksThatNoticedALostHostAreNotToBlame) {
+  std::vector<RankReport> ranks{exited(1), RankReport{}};
+  ranks[0].failed_after = 14;
+  const auto verdict = judge_end(StopCause{}, LostHost{10, kAgentLost}, ranks, {0});
+  EXPECT_EQ(verdict.reason, "the agent on n2 was lost");
+  EXPECT_EQ(verdict.kind, EndKind::agent_lost);
+  EXPECT_FALSE(verdict.culprit);
+  ranks[0].failed_after = 9;
+  EXPECT_EQ(judge_end(StopCause{}, LostHost{10, kAgentLost}, ranks, {0}).culprit, 0u)
+      << "it failed while the host was there";
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -70,15 +70,17 @@ struct Rank {
   bool alive = false;
   bool signalled = false;  // by a part of hvdrun, before its end
   bool aborted = false;
-  bool reaped = false;  // the agent has told of its end
+  bool lost_a_peer = false;  // it failed since the host of another one was gone
+  bool reaped = false;       // the agent has told of its end
   int wait_status = 0;
 
   bool failed_by_itself() const {
-    return aborted || (started && !alive && !signalled &&
+    return aborted || (!lost_a_peer && started && !alive && !signalled &&
                        (wait_status != 0 || fate == Fate::leaves_without_finalize));
   }
   bool succeeded() const {
-    return started && !alive && !signalled && wait_status == 0 && !failed_by_itself();
+    return started && !alive && !signalled && !lost_a_peer && wait_status == 0 &&
+           !failed_by_itself();
   }
 };
 
@@ -257,6 +259,7 @@ struct SimulatedAgent : std::enable_shared_from_this<SimulatedAgent> {
   std::string host;
   bool alive = true;
   bool cut = false;
+  std::optional<Clock::time_point> cut_at;
   bool closing = false;  // the launcher is about to see the link's end
   bool stopping = false;
   bool released = false;
@@ -333,8 +336,10 @@ class SimulatedAgents final : public Agents {
     state.reached = true;
     events_.on_frame(state, Frame{type, kToLauncher, payload});
   }
-  void deliver_end(AgentState& state, const std::string& failure) {
+  void deliver_end(AgentState& state, const std::string& failure,
+                   std::optional<Clock::time_point> host_heard) {
     if (state.gone) return;
+    if (!state.done) state.host_heard = host_heard;
     if (state.failure.empty()) state.failure = failure;
     state.link_closed = state.gone = true;
     events_.on_gone(state);
@@ -406,7 +411,8 @@ void SimulatedAgent::close_link(std::string failure, Millis delay) {
   if (std::exchange(closing, true)) return;
   last_up = std::max(last_up, world.now() + delay);
   world.at_the_launcher(last_up, [self = shared_from_this(), failure = std::move(failure)] {
-    if (self->owner != nullptr) self->owner->deliver_end(*self->state, failure);
+    if (self->owner != nullptr)
+      self->owner->deliver_end(*self->state, failure, self->cut ? self->cut_at : std::nullopt);
   });
 }
 
@@ -571,8 +577,19 @@ void SimulatedAgent::die() {
 // The launcher gives the host up after --host-timeout, the agent the launcher after 15 of them.
 void SimulatedAgent::cut_link() {
   cut = true;
+  cut_at = world.now();
   close_link("the host has not answered for 5 s (--host-timeout)", Millis(5000));
   world.in(Millis(75000), [self = shared_from_this()] { self->die(); });
+  // Ranks that meet theirs in collectives find out before the launcher is sure.
+  if (numbers.empty() || !world.chance(0.5)) return;
+  for (const auto& other : world.agents)
+    for (const int number : other->numbers)
+      world.in(world.between(3000, 4900), [other, number] {
+        Rank& its = other->rank(number);
+        if (other->cut || !other->alive || !its.alive || its.signalled) return;
+        its.lost_a_peer = true;
+        other->end_rank(number, 1 << 8);
+      });
 }
 
 // --- one history and what must be true of it -----------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 
 from cluster import wait_until
 from harness import BUILD, HVDRUN_WORD, SOAK
-from test_ssh import HVDRUN, Jobs, finish, jobs  # noqa: F401, the fixture
+from test_ssh import HVDRUN, PAUSES, Jobs, finish, jobs, pause, wait_for_go  # noqa: F401, the fixture
 
 WHERE = 'echo $HVD_RANK $(hostname) $HVD_LOCAL_RANK $HVD_NODE_RANK $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $SLURM_NTASKS'
 
@@ -131,6 +131,19 @@ def test_a_host_loses_power(jobs: Jobs) -> None:  # noqa: F811
     code, _, err = finish(job, 60)
     assert code == 125 and "the agent on n2 was lost" in err, err
     jobs.cluster.power_on("n2")
+
+
+@pytest.mark.parametrize("seconds", [8, 30] if SOAK else [3])
+@pytest.mark.parametrize("victim,is_noticed", [*PAUSES, ("hvdrun-link", True)])
+def test_a_pause_is_not_a_failure(jobs: Jobs, shared: Path, victim: str, is_noticed: bool, seconds: float) -> None:  # noqa: F811
+    """Longer than the time after which a host is lost. hvdrun is stopped on the login host, the others on n2."""
+    timeout_s = 1 if seconds < 10 else 5  # agents wait 15 times as long for hvdrun
+    job = jobs.cluster.start("salloc", "-Q", "-N2", "-n2", HVDRUN, "--host-timeout", timeout_s, "sh", "-c", wait_for_go(shared), text=True,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pause(jobs, shared, victim, seconds)
+    code, out, err = finish(job)
+    assert code == 0 and out.count("complete") == 2, (code, out, err)
+    assert (f"n2: the agent has not answered for {timeout_s} s, but its host does; waiting for it" in err) == is_noticed, err
 
 
 def test_scancel_reaches_the_ranks_before_they_are_killed(jobs: Jobs, shared: Path) -> None:  # noqa: F811

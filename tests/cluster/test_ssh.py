@@ -330,25 +330,36 @@ def test_a_machine_stands_still(jobs: Jobs) -> None:
 
 
 # What stands still, and whether hvdrun says so: guard and ranks are silent anyway, and hvdrun itself knows nothing of it.
-PAUSES = pytest.mark.parametrize("victim,is_noticed", [("hvdrun-agent", True), ("hvdrun-guard", False), ("rank", False), ("hvdrun", False)])
+PAUSES = [("hvdrun-agent", True), ("hvdrun-guard", False), ("rank", False), ("hvdrun", False)]
 
 
-@CLIENTS
-@PAUSES
-def test_a_pause_is_not_a_failure(jobs: Jobs, shared: Path, client: str, victim: str, is_noticed: bool) -> None:
-    """Longer than the time after which a host is lost. hvdrun is stopped on the login host, the others on n2."""
-    job = jobs.start("-np", 2, "-H", "n1:1,n2:1", "--host-timeout", 1, "--ssh-client", client, "sh", "-c",
-                     f"echo $$ > {shared}/pid.$HVD_RANK; while [ ! -e {shared}/go ]; do sleep 0.1; done; echo complete")
+def wait_for_go(shared: Path) -> str:
+    """A rank that ends when the file is there."""
+    return f"echo $$ > {shared}/pid.$HVD_RANK; while [ ! -e {shared}/go ]; do sleep 0.1; done; echo complete"
+
+
+def pause(jobs: Jobs, shared: Path, victim: str, seconds: float) -> None:
+    """Of a job of two such ranks, the second on n2."""
     wait_until(lambda: jobs.cluster.output("ls", shared).count("pid.") == 2, "both ranks run")
     host = "login" if victim == "hvdrun" else "n2"
     pid = jobs.cluster.output("cat", shared / "pid.1").strip() if victim == "rank" else jobs.pid_of(host, victim)
     jobs.cluster.output("kill", "-STOP", pid, on=host, user="root")
-    time.sleep(3)  # nothing tells that something has not happened
+    time.sleep(seconds)  # nothing tells that something has not happened
     jobs.cluster.output("kill", "-CONT", pid, on=host, user="root")
     jobs.cluster.output("touch", shared / "go")
+
+
+@CLIENTS
+@pytest.mark.parametrize("seconds", [8, 30] if SOAK else [3])
+@pytest.mark.parametrize("victim,is_noticed", PAUSES)
+def test_a_pause_is_not_a_failure(jobs: Jobs, shared: Path, client: str, victim: str, is_noticed: bool, seconds: float) -> None:
+    """Longer than the time after which a host is lost. hvdrun is stopped on the login host, the others on n2."""
+    timeout_s = 1 if seconds < 10 else 5  # agents wait 15 times as long for hvdrun
+    job = jobs.start("-np", 2, "-H", "n1:1,n2:1", "--host-timeout", timeout_s, "--ssh-client", client, "sh", "-c", wait_for_go(shared))
+    pause(jobs, shared, victim, seconds)
     code, out, err = finish(job)
     assert code == 0 and out.count("complete") == 2, (code, out, err)
-    assert ("n2: the agent has not answered for 1 s, but its host does; waiting for it" in err) == is_noticed, err
+    assert (f"n2: the agent has not answered for {timeout_s} s, but its host does; waiting for it" in err) == is_noticed, err
     assert ("n2: the agent answers again" in err) == is_noticed, err
 
 

@@ -6,11 +6,12 @@ import os
 import re
 import shlex
 import signal
+import time
 
 import pexpect
 import pytest
 
-from harness import HVDRUN, TIME_LIMIT, Sandbox, alive, process_state, program, wait_until
+from harness import HVDRUN, SOAK, TIME_LIMIT, Sandbox, alive, process_state, program, wait_until
 
 
 def terminal(sandbox: Sandbox, *arguments: object) -> pexpect.spawn:
@@ -174,3 +175,20 @@ def test_a_long_start_says_how_far_it_is(sandbox: Sandbox) -> None:
     assert "starting" not in child.read().decode().rpartition("\x1b[K")[2]
     child.close()
     assert child.exitstatus == 0
+
+
+# ---- a pause is not a failure, whoever makes it
+
+@pytest.mark.parametrize("seconds", [1, 8, 30] if SOAK else [0.5])
+@pytest.mark.parametrize("victim", ["hvdrun", "hvdrun-guard", "hvdrun-agent", "a rank"])
+def test_what_stands_still_for_a_while_goes_on(sandbox: Sandbox, victim: str, seconds: float) -> None:
+    running = sandbox.start("-np", 2, "sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.05; done; echo complete")
+    wait_until(lambda: running.out.count(b"up") == 2, "both ranks run")
+    pid = {"hvdrun": lambda: running.pid, "a rank": lambda: sandbox.ranks()[1]}.get(victim, lambda: running.helper(victim))()
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(seconds)  # nothing tells that something has not happened
+    (sandbox.files / "go").touch()
+    if victim != "hvdrun-guard":  # which the agent wakes when it leaves
+        os.kill(pid, signal.SIGCONT)
+    done = running.wait().expect(0)
+    assert done.out.count(b"complete") == 2, done

@@ -1,5 +1,7 @@
 #include "job/blame.hpp"
 
+#include "base/result.hpp"
+
 #include <csignal>
 
 #include <gtest/gtest.h>

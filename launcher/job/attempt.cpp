@@ -185,7 +185,10 @@ Result<void> Attempt::handle(AgentState& agent, const Frame& frame) {
       return {};
     case FrameType::failed: {
       HVD_TRY(const auto failed, parse<FailedMessage>(frame.payload));
-      stop(agent_failure({failed.text, failed.exit_code}));
+      const bool names_host =
+          agents_->size() == 1 || failed.text.find(agent.host.name) != std::string::npos;
+      stop(agent_failure(
+          {names_host ? failed.text : agent.host.name + ": " + failed.text, failed.exit_code}));
       return {};
     }
     case FrameType::done: {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import time
@@ -304,17 +305,30 @@ def test_a_host_loses_power(jobs: Jobs) -> None:
     jobs.cluster.power_on("n2")
 
 
-def test_a_lost_host_is_not_the_fault_of_a_rank_that_notices_first(jobs: Jobs) -> None:
+def test_a_program_that_is_missing_on_one_host_is_told_with_its_name(jobs: Jobs) -> None:
+    for host in ("login", "n1"):
+        jobs.cluster.output("sh", "-c", "mkdir /tmp/here && cp /bin/true /tmp/here/train", on=host)
+    done = jobs.run("-np", 2, "-H", "n1:1,n2:1", "/tmp/here/train")
+    for host in ("login", "n1"):
+        jobs.cluster.output("rm", "-r", "/tmp/here", on=host)
+    assert done.returncode == 127 and "n2: cannot run /tmp/here/train: No such file or directory" in done.stderr, done.stderr
+
+
+def test_a_lost_host_is_not_the_fault_of_a_rank_that_notices_first(jobs: Jobs, shared: Path) -> None:
     """libhvd gives a silent host up before hvdrun does, and ends its ranks with an error."""
-    job = jobs.start("-np", 2, "-H", "n1:1,n2:1", "--max-restarts", 1, BUILD / "bin/examples/digits", "--epochs", 1000000)
-    wait_until(lambda: "digits" in jobs.cluster.output("ps", "-eo", "comm=", on="n2", user="root"), "the ranks run")
-    wait_until(lambda: "epoch 3 " in job.stdout.readline(), "they train")
+    words = f"exec {HVDRUN_WORD} -np 2 -H n1:2,n2:2 --map-by node --max-restarts 1 --grace 1 {shlex.quote(str(BUILD))}/bin/examples/digits " \
+            f"--epochs 1000000 2> {shared}/err | sed -u -n '/epoch 3 /w {shared}/trains'"
+    job = jobs.cluster.start("sh", "-c", words, stdin=subprocess.DEVNULL)
+    wait_until(lambda: jobs.cluster.run("cat", shared / "trains").stdout, "the ranks train")
     jobs.cluster.cut("n2")
-    wait_until(lambda: "restart 1 of 1" in (line := job.stderr.readline()) and "the agent on n2 was lost" in line, "a restart without n2")
-    job.send_signal(signal.SIGINT)
-    finish(job)
+    wait_until(lambda: "restart 1 of 1" in jobs.cluster.output("cat", shared / "err"), "a restart")
+    err = jobs.cluster.output("cat", shared / "err")
+    jobs.cluster.output("pkill", "-INT", "-x", "hvdrun", user="root")
+    job.wait(30)
     jobs.cluster.join("n2")
     wait_until(lambda: not jobs.left(), "the agent on n2 has given up by itself", 120)
+    assert "the agent on n2 was lost: the host has not answered for 5 s" in err, err
+
 
 
 def test_a_machine_stands_still(jobs: Jobs) -> None:

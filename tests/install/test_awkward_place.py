@@ -55,7 +55,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def built(checkout: Path) -> Path:
     """Another copy, beside what is built already: programs that run from there."""
     place = checkout.parent / "built"
-    shutil.copytree(checkout, place / "hvdrun")
+    shutil.copytree(checkout, place / "hvdrun", ignore=shutil.ignore_patterns("build"))
     for folder in ("bin", "lib"):
         shutil.copytree(BUILD / folder, place / "hvdrun/build" / folder, symlinks=True, copy_function=link,
                         ignore=shutil.ignore_patterns("*.a"))

@@ -32,6 +32,8 @@ class Jobs:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+        # What SLURM has ended with KILL, all at once, could not clear away its folders: an earlier test's.
+        self.earlier = {host: set(self.files(host)) for host in HOSTS}
 
     def run(self, *words: object, **options: object) -> subprocess.CompletedProcess:
         return self.cluster.run(HVDRUN, *words, **options)
@@ -50,7 +52,7 @@ class Jobs:
         return [path for path in paths if JOB_FILES.match(path)]
 
     def left(self, hosts: tuple[str, ...] = HOSTS) -> dict[str, list[str]]:
-        found = {host: self.processes(host) + self.files(host) for host in hosts}
+        found = {host: self.processes(host) + [file for file in self.files(host) if file not in self.earlier[host]] for host in hosts}
         return {host: lines for host, lines in found.items() if lines}
 
     def wait_for_ranks(self, host: str, count: int) -> None:

@@ -47,7 +47,7 @@ class Silence {
 
   // Both sides send a sign of life `interval` after the last.
   static std::chrono::milliseconds interval(std::chrono::milliseconds timeout) {
-    return timeout / 5;
+    return std::max(timeout / 5, std::chrono::milliseconds(1));
   }
 
   Silence(std::chrono::milliseconds timeout, Clock::time_point now)

@@ -240,7 +240,6 @@ struct SimulatedAgent : std::enable_shared_from_this<SimulatedAgent> {
 
   Rank& rank(int number) { return world.tries[try_index].ranks[static_cast<std::size_t>(number)]; }
   void disturb() { world.tries[try_index].disturbed = true; }
-  const std::string& name() const { return host; }
   // As soon as the agent runs.
   void when_it_runs(Millis delay, std::function<void()> event) {
     world.in(delay, [self = shared_from_this(), event = std::move(event)] {
@@ -783,7 +782,8 @@ std::uint64_t fresh_seed() {
   return seed;
 }
 
-// Histories that failed once.
+// Seeds that failed once. A history changes with what the model draws, so what it has shown stands
+// as a case of JudgeEnd too.
 TEST_F(Supervisor, ToldSomethingWrongOnceOfTheseHistories) {
   for (const std::uint64_t seed :
        std::vector<std::uint64_t>{232752267853815176, 12042840843594051199U})

@@ -61,6 +61,7 @@ Result<void> HostAgents::start(Start start) {
     auto here = options_;
     here.agent = agent.number;
     here.local_ranks = ranks_[agent.number];
+    here.ignores_signals = true;
     HVD_TRY(agent.carrier, start_local_agent(here, carrier_events(agent)));
   }
   const auto others =

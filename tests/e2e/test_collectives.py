@@ -98,7 +98,8 @@ SOON = ("--stall-check-warning-time-seconds", "0.2")
 
 @pytest.mark.core
 def test_a_stall_is_told_once_with_who_waits_for_whom(sandbox: Sandbox) -> None:
-    job = Stalled(sandbox, 4, 2, *SOON)
+    # Long enough for three ranks to meet on a busy machine.
+    job = Stalled(sandbox, 4, 2, "--stall-check-warning-time-seconds", "2")
     job.wait_for_line("has waited")
     late = sandbox.ranks()[2]
     done = job.go().expect(0)

@@ -11,7 +11,7 @@ import time
 import pexpect
 import pytest
 
-from harness import HVDRUN, SOAK, TIME_LIMIT, Sandbox, alive, process_state, program, wait_until
+from harness import HVDRUN, SOAK, TIME_LIMIT, Sandbox, alive, process_state, program, read_bytes, wait_until
 
 
 def terminal(sandbox: Sandbox, *arguments: object) -> pexpect.spawn:
@@ -142,6 +142,26 @@ def test_a_stopped_job_can_be_terminated(sandbox: Sandbox) -> None:
     running.signal(signal.SIGTERM)
     running.signal(signal.SIGCONT)
     running.wait().expect(143)
+
+
+def test_term_to_all_processes_of_a_job_leaves_ranks_their_grace(sandbox: Sandbox) -> None:
+    """As SLURM and systemd send it, here to hvdrun last."""
+    running = sandbox.start("-np", 2, "--grace", "1000", "sh", "-c",
+                            'trap "echo got it; exit 0" TERM; echo ready; while :; do sleep 0.01; done')
+    wait_until(lambda: running.out.count(b"ready") == 2, "both ranks")
+    os.kill(running.pid, signal.SIGSTOP)
+    agent = running.helper("hvdrun-agent")
+    for pid in [running.helper("hvdrun-guard"), agent]:
+        os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: pending_signals(agent) == 0, "the agent to take the signal")
+    running.signal(signal.SIGTERM)
+    running.signal(signal.SIGCONT)
+    done = running.wait().expect(143)
+    assert done.out.count(b"got it") == 2 and "the agent" not in done.err_text, done
+
+
+def pending_signals(pid: int) -> int:
+    return int(re.search(rb"ShdPnd:\t(\w+)", read_bytes(f"/proc/{pid}/status"))[1], 16)
 
 
 def test_ctrl_z_and_fg_in_a_shell(sandbox: Sandbox) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import signal
@@ -237,21 +238,36 @@ def test_a_second_interrupt_in_a_later_try_kills_at_once_and_the_report_is_told(
     assert "with 1 restart: interrupted; exit code 130\n" in done.err_text and "first start: rank " in done.err_text
 
 
+# <sys/ptrace.h>, <sys/wait.h>
+PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
+WAIT_FOR_ANY_THREAD = 0x40000000
+
+
+def trace(request: int, pid: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.ptrace(request, pid, None, None) != 0:
+        raise OSError(ctypes.get_errno(), f"ptrace({request:#x}) of process {pid}")
+
+
 class Between:
-    """A job whose agent is gone and whose guard is held: hvdrun waits between two tries."""
+    """A job whose agent is gone and whose guard is held: hvdrun waits between two tries.
+
+    hvdrun sends SIGCONT to a guard that it waits for, so the guard is held by ptrace(2)."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.running = sandbox.start("-np", 2, "--max-restarts", 1, "sh", "-c",
                                      READY + f'[ "$HVD_RESTART_COUNT" = 1 ] || {WAIT}')
         ranks_of(sandbox, 0, 2)
         self.guard = self.running.helper("hvdrun-guard")
-        os.kill(self.guard, signal.SIGSTOP)
+        trace(PTRACE_SEIZE, self.guard)
+        trace(PTRACE_INTERRUPT, self.guard)
+        os.waitpid(self.guard, WAIT_FOR_ANY_THREAD)
         os.kill(self.running.helper("hvdrun-agent"), signal.SIGKILL)
         wait_until(lambda: read_bytes(f"/proc/{self.running.pid}/syscall").split(b" ")[0] == NUMBER_OF_WAIT4,
                    "hvdrun waiting for the guard")
 
     def let_go(self) -> None:
-        os.kill(self.guard, signal.SIGCONT)
+        trace(PTRACE_DETACH, self.guard)
 
 
 @pytest.mark.core

@@ -1,8 +1,10 @@
 #include "agent/status_pages.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <ctime>
 #include <tuple>
@@ -10,38 +12,12 @@
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 
 namespace hvdrun {
 namespace {
 
-template <class T>
-T load(const T& field, std::memory_order order = std::memory_order_relaxed) {
-  return std::atomic_ref<T>(const_cast<T&>(field)).load(order);
-}
-
-// What stands under a seqlock, as `read` has it; empty when the rank keeps writing it. It is read
-// one atomic at a time, so that a torn copy is only wrong, never undefined, and then thrown away.
-template <class Read>
-auto read_guarded(const std::uint32_t& sequence, const Read& read) -> decltype(read()) {
-  for (int attempt = 0; attempt < 8; ++attempt) {
-    const auto before = load(sequence, std::memory_order_acquire);
-    if (before % 2 != 0) continue;
-    auto copy = read();
-    if (load(sequence) == before) return copy;
-  }
-  return {};
-}
-
-// Acquire: before the second look at the sequence.
 std::string read_text(const char* text, std::size_t capacity) {
-  std::string copy;
-  for (std::size_t i = 0; i < capacity; ++i) {
-    const char c = load(text[i], std::memory_order_acquire);
-    if (c == '\0') break;
-    copy += c;
-  }
-  return copy;
+  return {text, ::strnlen(text, capacity)};
 }
 
 std::uint64_t monotonic_ns() {
@@ -51,16 +27,15 @@ std::uint64_t monotonic_ns() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-CollectiveStatus read_collective(const std::uint32_t& active, const char* name,
-                                 const std::uint64_t& start_ns, const std::uint64_t& completed) {
+CollectiveStatus read_collective(std::uint32_t active, const char* name, std::uint64_t start_ns,
+                                 std::uint64_t completed) {
   CollectiveStatus status;
-  status.completed = load(completed, std::memory_order_acquire);
-  if (load(active, std::memory_order_acquire) == 0) return status;
+  status.completed = completed;
+  if (active == 0) return status;
   status.name = read_text(name, HVD_STATUS_NAME_SIZE);
-  status.start_ns = load(start_ns, std::memory_order_acquire);
+  status.start_ns = start_ns;
   const auto now = monotonic_ns();
-  if (status.start_ns != 0 && status.start_ns < now)
-    status.seconds = static_cast<double>(now - status.start_ns) / 1e9;
+  if (start_ns != 0 && start_ns < now) status.seconds = static_cast<double>(now - start_ns) / 1e9;
   return status;
 }
 
@@ -70,13 +45,11 @@ double seconds_of(std::uint64_t nanoseconds) {
 
 // How many are over, and the latest of them.
 std::pair<std::uint64_t, std::vector<EpochCounts>> read_epochs(const hvd_status_page& page) {
-  const auto over = load(page.epochs_over, std::memory_order_acquire);
+  const auto over = page.epochs_over;
   std::vector<EpochCounts> epochs;
   for (auto i = over - std::min<std::uint64_t>(over, HVD_STATUS_EPOCHS); i < over; ++i) {
     const auto& epoch = page.epochs[i % HVD_STATUS_EPOCHS];
-    epochs.push_back({load(epoch.epoch, std::memory_order_acquire),
-                      seconds_of(load(epoch.duration_ns, std::memory_order_acquire)),
-                      load(epoch.samples, std::memory_order_acquire)});
+    epochs.push_back({epoch.epoch, seconds_of(epoch.duration_ns), epoch.samples});
   }
   return {over, std::move(epochs)};
 }
@@ -86,9 +59,13 @@ std::vector<MetricValue> read_metrics(const hvd_status_page& page) {
   for (const auto& metric : page.metrics) {
     auto name = read_text(metric.name, HVD_STATUS_METRIC_NAME_SIZE);
     if (name.empty()) break;
-    metrics.push_back({std::move(name), load(metric.value, std::memory_order_acquire)});
+    metrics.push_back({std::move(name), metric.value});
   }
   return metrics;
+}
+
+off_t offset_of(std::size_t index) {
+  return static_cast<off_t>(index * HVD_STATUS_DISTANCE);
 }
 
 // For the heads. posix_fallocate, so that a full /dev/shm is an error here and not a SIGBUS later.
@@ -97,8 +74,7 @@ Result<void> make_room(const Fd& file, std::size_t count, const std::filesystem:
       ::ftruncate(file.get(), static_cast<off_t>(count * HVD_STATUS_DISTANCE)) == 0 ? 0 : errno;
   for (std::size_t i = 0; i < count && error == 0; ++i) {
     do {
-      error = ::posix_fallocate(file.get(), static_cast<off_t>(i * HVD_STATUS_DISTANCE),
-                                HVD_STATUS_HEAD_SIZE);
+      error = ::posix_fallocate(file.get(), offset_of(i), HVD_STATUS_HEAD_SIZE);
     } while (error == EINTR);
   }
   if (error != 0)
@@ -112,55 +88,72 @@ Result<StatusPages> StatusPages::create(const std::filesystem::path& folder, std
                                         std::uint32_t duties) {
   StatusPages pages;
   pages.path_ = folder / "status";
-  pages.size_ = count * HVD_STATUS_DISTANCE;
-  const Fd file(::open(pages.path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file) return fail_errno("cannot make " + pages.path_.string(), errno);
-  HVD_CHECK(make_room(file, count, pages.path_));
-  void* mapping = ::mmap(nullptr, pages.size_, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (mapping == MAP_FAILED) return fail_errno("cannot map " + pages.path_.string(), errno);
-  pages.mapping_ = static_cast<char*>(mapping);
+  pages.file_.reset(::open(pages.path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!pages.file_) return fail_errno("cannot make " + pages.path_.string(), errno);
+  HVD_CHECK(make_room(pages.file_, count, pages.path_));
+  hvd_status_page page{};
+  page.magic = HVD_STATUS_MAGIC;
+  page.version = HVD_STATUS_VERSION;
+  page.page_size = HVD_STATUS_PAGE_SIZE;
+  page.launcher_duties = duties;
   for (std::size_t i = 0; i < count; ++i) {
-    auto* page = pages.page(i);
-    page->magic = HVD_STATUS_MAGIC;
-    page->version = HVD_STATUS_VERSION;
-    page->page_size = HVD_STATUS_PAGE_SIZE;
-    page->launcher_duties = duties;
+    if (::pwrite(pages.file_.get(), &page, sizeof page, offset_of(i)) != sizeof page)
+      return fail_errno("cannot write " + pages.path_.string(), errno);
     pages.notice_fds_.emplace_back(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!pages.notice_fds_.back()) return fail_errno("cannot make an eventfd for a rank", errno);
   }
   return pages;
 }
 
-StatusPages::StatusPages(StatusPages&& other) noexcept
-    : path_(std::move(other.path_)),
-      mapping_(std::exchange(other.mapping_, nullptr)),
-      size_(other.size_),
-      notice_fds_(std::move(other.notice_fds_)),
-      stop_ns_(other.stop_ns_) {}
-
-StatusPages::~StatusPages() {
-  if (mapping_ != nullptr) ::munmap(mapping_, size_);
-}
-
-hvd_status_page* StatusPages::page(std::size_t index) const {
-  return reinterpret_cast<hvd_status_page*>(mapping_ + index * HVD_STATUS_DISTANCE);
-}
-
 std::string StatusPages::location(std::size_t index) const {
-  return path_.string() + "@" + std::to_string(index * HVD_STATUS_DISTANCE);
+  return path_.string() + "@" + std::to_string(offset_of(index));
+}
+
+// A file that the rank has cut off has no page: what cannot be read is 0, as before libhvd's init.
+void StatusPages::read_at(std::size_t index, std::size_t offset, void* into,
+                          std::size_t size) const {
+  const auto got = ::pread(file_.get(), into, size, offset_of(index) + static_cast<off_t>(offset));
+  const auto whole = static_cast<std::size_t>(std::max<ssize_t>(got, 0));
+  std::memset(static_cast<char*>(into) + whole, 0, size - whole);
+}
+
+hvd_status_page StatusPages::copy(std::size_t index) const {
+  hvd_status_page page;
+  read_at(index, 0, &page, sizeof page);
+  return page;
+}
+
+template <class Read>
+auto StatusPages::read_guarded(std::size_t index, std::size_t sequence_offset,
+                               const Read& read) const -> decltype(read(copy(index))) {
+  const auto sequence = [&] {
+    std::uint32_t number = 0;
+    read_at(index, sequence_offset, &number, sizeof number);
+    return number;
+  };
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    const auto before = sequence();
+    if (before % 2 != 0) continue;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    auto value = read(copy(index));
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (sequence() == before) return value;
+  }
+  return {};
 }
 
 RankStatus StatusPages::read(std::size_t index) const {
-  const auto& from = *page(index);
+  const auto page = copy(index);
   RankStatus status;
-  status.step = load(from.step);
-  status.epoch = load(from.epoch);
-  status.blocking = read_guarded(from.collective_sequence, [&] {
-    return read_collective(from.collective_active, from.collective_name, from.collective_start_ns,
-                           from.collectives);
-  });
-  std::tie(status.background, status.background_missing) =
-      read_guarded(from.background_sequence, [&] {
+  status.step = page.step;
+  status.epoch = page.epoch;
+  status.blocking = read_guarded(
+      index, offsetof(hvd_status_page, collective_sequence), [](const hvd_status_page& from) {
+        return read_collective(from.collective_active, from.collective_name,
+                               from.collective_start_ns, from.collectives);
+      });
+  std::tie(status.background, status.background_missing) = read_guarded(
+      index, offsetof(hvd_status_page, background_sequence), [](const hvd_status_page& from) {
         auto collective = read_collective(from.background_active, from.background_name,
                                           from.background_start_ns, from.backgrounds);
         auto missing = collective.name.empty()
@@ -168,53 +161,59 @@ RankStatus StatusPages::read(std::size_t index) const {
                            : read_text(from.background_missing, HVD_STATUS_NAME_SIZE);
         return std::pair(std::move(collective), std::move(missing));
       });
-  status.last_error = read_guarded(
-      from.error_sequence, [&] { return read_text(from.error_text, HVD_STATUS_ERROR_SIZE); });
+  status.last_error = read_guarded(index, offsetof(hvd_status_page, error_sequence),
+                                   [](const hvd_status_page& from) {
+                                     return read_text(from.error_text, HVD_STATUS_ERROR_SIZE);
+                                   });
   return status;
 }
 
 RankCounters StatusPages::counters(std::size_t index) const {
-  const auto& from = *page(index);
+  const auto page = copy(index);
   RankCounters counters;
-  counters.joined = load(from.attached) != 0;
-  counters.steps = load(from.step);
-  counters.samples = load(from.samples);
-  counters.collective_seconds = seconds_of(load(from.collective_ns));
-  counters.waiting_seconds = seconds_of(load(from.waiting_ns));
+  counters.joined = page.attached != 0;
+  counters.steps = page.step;
+  counters.samples = page.samples;
+  counters.collective_seconds = seconds_of(page.collective_ns);
+  counters.waiting_seconds = seconds_of(page.waiting_ns);
+  counters.had_to_stop = page.had_to_stop != 0;
   std::tie(counters.epochs_over, counters.epochs) =
-      read_guarded(from.epochs_sequence, [&] { return read_epochs(from); });
-  counters.had_to_stop = load(from.had_to_stop) != 0;
-  counters.metrics = read_guarded(from.metrics_sequence, [&] { return read_metrics(from); });
+      read_guarded(index, offsetof(hvd_status_page, epochs_sequence), read_epochs);
+  counters.metrics = read_guarded(index, offsetof(hvd_status_page, metrics_sequence), read_metrics);
   return counters;
 }
 
 RankFailure StatusPages::failure(std::size_t index) const {
-  auto& from = *page(index);
-  return read_guarded(from.failure_sequence, [&] {
-    RankFailure failure;
-    // Without a text there may be no memory where it would be.
-    if (load(from.failure_length, std::memory_order_acquire) == 0) return failure;
-    failure.text = read_text(hvd_status_failure_text(&from), HVD_STATUS_FAILURE_SIZE);
-    failure.because_of_peer = load(from.failure_because_of_peer, std::memory_order_acquire) != 0;
-    const auto told_ns = load(from.failure_ns, std::memory_order_acquire);
-    failure.before_stop = told_ns < stop_ns_;
-    if (const auto now = monotonic_ns(); told_ns < now)
-      failure.seconds_ago = seconds_of(now - told_ns);
-    return failure;
-  });
+  return read_guarded(index, offsetof(hvd_status_page, failure_sequence),
+                      [&](const hvd_status_page& from) {
+                        RankFailure failure;
+                        if (from.failure_length == 0) return failure;
+                        std::array<char, HVD_STATUS_FAILURE_SIZE> text;
+                        read_at(index, HVD_STATUS_HEAD_SIZE, text.data(), text.size());
+                        failure.text = read_text(text.data(), text.size());
+                        failure.because_of_peer = from.failure_because_of_peer != 0;
+                        failure.before_stop = from.failure_ns < stop_ns_;
+                        if (const auto now = monotonic_ns(); from.failure_ns < now)
+                          failure.seconds_ago = seconds_of(now - from.failure_ns);
+                        return failure;
+                      });
+}
+
+void StatusPages::write_at(std::size_t index, std::size_t offset, std::uint32_t value) {
+  [[maybe_unused]] const auto written =
+      ::pwrite(file_.get(), &value, sizeof value, offset_of(index) + static_cast<off_t>(offset));
 }
 
 void StatusPages::set_pid(std::size_t index, int pid) {
-  std::atomic_ref(page(index)->rank_pid)
-      .store(static_cast<std::uint32_t>(pid), std::memory_order_relaxed);
+  write_at(index, offsetof(hvd_status_page, rank_pid), static_cast<std::uint32_t>(pid));
 }
 
 void StatusPages::ask_to_stop() {
   stop_ns_ = std::min(stop_ns_, monotonic_ns());
+  ++notices_;
   for (std::size_t i = 0; i < notice_fds_.size(); ++i) {
-    auto* to = page(i);
-    std::atomic_ref(to->notices).fetch_or(HVD_NOTICE_STOP, std::memory_order_relaxed);
-    std::atomic_ref(to->notice_sequence).fetch_add(1, std::memory_order_release);
+    write_at(i, offsetof(hvd_status_page, notices), HVD_NOTICE_STOP);
+    write_at(i, offsetof(hvd_status_page, notice_sequence), notices_);
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(notice_fds_[i].get(), &one, sizeof one);
   }

@@ -1,7 +1,8 @@
-// The status pages of one agent's ranks (hvd_contract/status_page.h), in one shared mapping.
+// The status pages of one agent's ranks (hvd_contract/status_page.h), in one file that ranks map.
 //
 // Owned by the agent. Reading never waits for a rank: what is being written at that moment is left
-// out.
+// out. The agent itself maps nothing: a rank may truncate the file, and a load from a mapping would
+// be a SIGBUS then.
 #pragma once
 
 #include "base/fd.hpp"
@@ -41,11 +42,6 @@ class StatusPages {
   // does: `duties`, HVD_LAUNCHER_ bits.
   static Result<StatusPages> create(const std::filesystem::path& folder, std::size_t count,
                                     std::uint32_t duties = 0);
-  StatusPages(StatusPages&& other) noexcept;
-  StatusPages& operator=(StatusPages&&) = delete;
-  StatusPages(const StatusPages&) = delete;
-  StatusPages& operator=(const StatusPages&) = delete;
-  ~StatusPages();
 
   // The value of HVD_STATUS for the rank at `index`.
   std::string location(std::size_t index) const;
@@ -69,12 +65,20 @@ class StatusPages {
 
  private:
   StatusPages() = default;
-  hvd_status_page* page(std::size_t index) const;
+  hvd_status_page copy(std::size_t index) const;
+  void read_at(std::size_t index, std::size_t offset, void* into, std::size_t size) const;
+  void write_at(std::size_t index, std::size_t offset, std::uint32_t value);
+
+  // What `read` makes of a copy of the page that was taken while nothing was written under the
+  // seqlock at that offset; empty when the rank keeps writing it.
+  template <class Read>
+  auto read_guarded(std::size_t index, std::size_t sequence_offset, const Read& read) const
+      -> decltype(read(copy(index)));
 
   std::filesystem::path path_;
-  char* mapping_ = nullptr;
-  std::size_t size_ = 0;
+  Fd file_;
   std::vector<Fd> notice_fds_;
+  std::uint32_t notices_ = 0;                                          // given so far
   std::uint64_t stop_ns_ = std::numeric_limits<std::uint64_t>::max();  // by CLOCK_MONOTONIC
 };
 

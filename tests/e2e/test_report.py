@@ -144,6 +144,19 @@ def test_the_status_page_is_read_after_its_rank_was_killed(sandbox: Sandbox) -> 
     assert blamed["in_collective"] == "allreduce layer7.weight"
 
 
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_rank_that_truncates_the_status_file_harms_only_what_is_told(sandbox: Sandbox, code: int) -> None:
+    script = (f'if [ "$HVD_RANK" = 1 ]; then : > "${{HVD_STATUS%@*}}"; echo truncated; fi; '
+              f'until [ -e "{sandbox.files}/go" ]; do sleep 0.01; done; [ "$HVD_RANK" = 0 ] || exit {code}')
+    running = sandbox.start("-np", 2, "--grace", "0.3", "sh", "-c", script)
+    running.wait_for(b"truncated")
+    running.signal(signal.SIGQUIT)  # the agent looks at all pages, and answers with a table
+    running.wait_for(b"state\n", "err")
+    (sandbox.files / "go").touch()
+    done = running.wait().expect(code)
+    assert done.report["ranks"][1]["exit_code"] == code and done.report["ranks"][1]["ended"] == "exit", done
+
+
 def test_what_a_rank_says_of_itself_does_nothing_to_the_terminal(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "--grace", "0.3", program("status_writer"), "--hostile").expect(3)
     ours = [line for line in done.err.split(b"\n") if line.startswith(b"hvdrun:")]

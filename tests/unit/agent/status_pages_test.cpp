@@ -128,5 +128,28 @@ TEST(StatusPages, LeaveOutWhatIsBeingWritten) {
   EXPECT_EQ(counters.steps, 3u);
 }
 
+TEST(StatusPages, AreEmptyOnceARankHasTruncatedTheFile) {
+  const TemporaryFolder folder;
+  auto pages = StatusPages::create(folder.path(), 2);
+  ASSERT_TRUE(pages) << pages.error().message;
+  {
+    RanksPage page(*pages, 1);
+    page->step = 7;
+    page->error_length = 3;
+    std::strcpy(page->error_text, "bad");
+    page->failure_length = 1;
+  }
+  const auto file = folder.path() / "status";
+  for (const off_t size : {off_t{HVD_STATUS_DISTANCE + 100}, off_t{0}}) {
+    ASSERT_EQ(::truncate(file.c_str(), size), 0);
+    EXPECT_EQ(pages->read(1).last_error, "");
+    EXPECT_EQ(pages->counters(1).samples, 0u);
+    EXPECT_EQ(pages->failure(1).text, "");
+    pages->set_pid(1, 4711);
+    pages->ask_to_stop();
+  }
+  EXPECT_EQ(pages->read(0).step, 0u);
+}
+
 }  // namespace
 }  // namespace hvdrun

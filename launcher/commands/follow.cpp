@@ -5,6 +5,7 @@
 #include "commands/words.hpp"
 
 #include <csignal>
+#include <utility>
 
 namespace hvdrun {
 namespace {
@@ -23,7 +24,8 @@ See also: hvdrun jobs, hvdrun cancel JOB
 
 }  // namespace
 
-Result<int> follow_job(const JobId& id, FollowOutput output, const Environment& environment) {
+Result<int> follow_job(const JobId& id, std::optional<JobOutput> output,
+                       const Environment& environment) {
   if (id.kind == JobId::Kind::array_tasks)
     return fail("one task of an array is followed at a time: hvdrun follow " +
                     std::to_string(id.number) + "_N; or all of them: hvdrun follow " +
@@ -31,7 +33,7 @@ Result<int> follow_job(const JobId& id, FollowOutput output, const Environment& 
                 kExitUsage);
   block_signals(not_ignored({SIGINT, SIGTERM, SIGHUP}));
   std::signal(SIGPIPE, SIG_IGN);
-  return Follower(id, environment, output == FollowOutput::shown).run();
+  return Follower(id, environment, std::move(output)).run();
 }
 
 Result<int> run_follow(const std::vector<std::string>& args, const Environment& environment) {
@@ -45,7 +47,7 @@ Result<int> run_follow(const std::vector<std::string>& args, const Environment& 
                                  : "hvdrun follow takes one job",
                 kExitUsage);
   HVD_TRY(const JobId id, parse_job_id(operands.front()));
-  return follow_job(id, no_output ? FollowOutput::left_out : FollowOutput::shown, environment);
+  return follow_job(id, no_output ? std::nullopt : std::optional(JobOutput()), environment);
 }
 
 }  // namespace hvdrun

@@ -45,13 +45,14 @@ Follower::Place::Place(const EventLoop& loop, int fd, const char* name, Follower
     : sink(fd, name),
       writable(loop, sink.wait_fd(), FdEvent::writable, [this, &owner] { owner.pump(*this); }) {}
 
-Follower::Follower(const JobId& id, const Environment& environment, bool with_output)
+Follower::Follower(const JobId& id, const Environment& environment, std::optional<JobOutput> output)
     : id_(id),
       environment_(query_environment(environment)),
-      with_output_(with_output),
+      with_output_(output.has_value()),
       signals_(loop_, not_ignored(kSignals), [this](int signal) { interrupted(signal); }),
       out_(loop_, STDOUT_FILENO, "hvdrun's stdout", *this),
       watch_(id),
+      output_(std::move(output).value_or(JobOutput())),
       ask_timer_(loop_, [this] { ask(); }),
       look_timer_(loop_, [this] { look(); }),
       look_pause_(kShortestLook) {

@@ -23,7 +23,9 @@ namespace hvdrun {
 class Follower {
  public:
   // SIGINT, SIGTERM and SIGHUP must be blocked where they are not ignored, and SIGPIPE ignored.
-  Follower(const JobId& id, const Environment& environment, bool with_output);
+  // `output`: with what is known of the job's files from before it was submitted. None: it is not
+  // shown.
+  Follower(const JobId& id, const Environment& environment, std::optional<JobOutput> output);
 
   // Until the end. The value is hvdrun's exit code (docs/exit-codes.md).
   Result<int> run();

@@ -21,6 +21,8 @@ void JobOutput::take(const JobRecord& job) {
   job_ = "job " + job.id;
   const auto paths = output_paths(job);
   if (paths.out.empty()) return;
+  // Once it has run, what stands there is its own.
+  if (phase_of(job.state) == JobPhase::pending && job.restarts > 0) return;
   if (phase_of(job.state) == JobPhase::pending) {
     marks_.clear();
     for (const auto& path : {paths.out, paths.err})
@@ -38,6 +40,7 @@ void JobOutput::take(const JobRecord& job) {
 
 std::optional<FileMark> JobOutput::before(const std::string& path, const JobRecord& job) const {
   if (const auto known = marks_.find(path); known != marks_.end()) return known->second;
+  if (job.restarts > 0) return std::nullopt;
   auto mark = mark_of(path);
   const bool is_older =
       mark && job.start && mark->changed_ns < *job.start * std::int64_t{1'000'000'000} - kOlderNs;

@@ -16,8 +16,8 @@ namespace hvdrun {
 
 class JobOutput {
  public:
-  // What SLURM says of the job now. While it waits its files are looked at, so that those of an
-  // earlier job are known as such.
+  // What SLURM says of the job now. While it waits for its first run its files are looked at, so
+  // that those of an earlier job are known as such.
   void take(const JobRecord& job);
 
   struct File {

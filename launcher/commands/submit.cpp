@@ -7,7 +7,10 @@
 #include "slurm/queue/slurm_command.hpp"
 
 #include <csignal>
+#include <filesystem>
+#include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -82,6 +85,27 @@ Error refused(const ProgramEnd& end) {
   return {"sbatch refuses: " + words + (advice.empty() ? "" : "; " + advice), kExitUsage};
 }
 
+// What stands now in the files that the job will write. It may have begun to write them when SLURM
+// is first asked how it stands. Names with the job's number in them are nobody else's.
+JobOutput output_before(const BatchScript& script) {
+  JobRecord job;
+  job.state = "PENDING";
+  job.is_batch = true;
+  const std::pair<std::string_view, std::string*> fields[] = {{"--output=", &job.std_out},
+                                                              {"--error=", &job.std_err},
+                                                              {"--chdir=", &job.work_dir},
+                                                              {"--job-name=", &job.name}};
+  for (const auto& directive : script.directives)
+    for (const auto& [option, field] : fields)
+      if (directive.starts_with(option)) *field = directive.substr(option.size());
+  std::error_code ignored;
+  const auto here = std::filesystem::current_path(ignored);
+  job.work_dir = job.work_dir.empty() ? here : here / job.work_dir;
+  JobOutput output;
+  output.take(job);
+  return output;
+}
+
 Result<int> test_script(const BatchScript& script, const Environment& environment) {
   HVD_TRY(const auto end, run_sbatch(sbatch(script, environment, "--test-only")));
   if (end.code != 0) return tl::unexpected(refused(end));
@@ -105,6 +129,8 @@ Result<int> submit_script(const BatchScript& script, const BatchSpec& batch,
                           const Environment& environment) {
   std::signal(SIGPIPE, SIG_IGN);  // of an sbatch that ends before it has read the script
   if (batch.test_only) return test_script(script, environment);
+  std::optional<JobOutput> output;
+  if (batch.follow) output = output_before(script);
   HVD_TRY(const auto end, run_sbatch(sbatch(script, environment, "--parsable")));
   if (end.code != 0) return tl::unexpected(refused(end));
   if (!end.err.empty()) say_note(complaint(end));  // a site's plugin has something to say
@@ -117,7 +143,7 @@ Result<int> submit_script(const BatchScript& script, const BatchSpec& batch,
     return print_text(text + "\n");
   }
   say_note("submitted job " + text);
-  return follow_job(id, batch.follow ? FollowOutput::shown : FollowOutput::left_out, environment);
+  return follow_job(id, std::move(output), environment);
 }
 
 }  // namespace hvdrun

@@ -1,5 +1,6 @@
 #include "slurm/queue/output_tail.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -10,9 +11,25 @@
 namespace hvdrun {
 namespace {
 
-FileMark mark_from(const struct stat& state) {
-  return {state.st_dev, state.st_ino, state.st_size,
-          std::int64_t{state.st_mtim.tv_sec} * 1'000'000'000 + state.st_mtim.tv_nsec};
+// Of a mark. Job output that is rewritten from its start hardly has the same bytes there again.
+constexpr std::int64_t kEnding = 4096;
+
+std::int64_t changed_ns(const struct stat& state) {
+  return std::int64_t{state.st_mtim.tv_sec} * 1'000'000'000 + state.st_mtim.tv_nsec;
+}
+
+// The last bytes of the first `size` of a file; fewer where they cannot be read.
+std::string read_ending(const Fd& file, std::int64_t size) {
+  std::string ending(static_cast<std::size_t>(std::min(size, kEnding)), '\0');
+  const auto got = ::pread(file.get(), ending.data(), ending.size(),
+                           size - static_cast<std::int64_t>(ending.size()));
+  ending.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return ending;
+}
+
+// Not blocking: it might be a pipe that nobody writes.
+Fd open_to_read(const std::string& path) {
+  return Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 }
 
 std::string error_text(int number) {
@@ -25,7 +42,10 @@ std::string error_text(int number) {
 std::optional<FileMark> mark_of(const std::string& path) {
   struct stat state {};
   if (::stat(path.c_str(), &state) != 0) return std::nullopt;
-  return mark_from(state);
+  FileMark mark{state.st_dev, state.st_ino, state.st_size, changed_ns(state), {}};
+  if (!S_ISREG(state.st_mode)) return mark;
+  if (const Fd file = open_to_read(path)) mark.ending = read_ending(file, state.st_size);
+  return mark;
 }
 
 OutputTail::Look OutputTail::look(std::size_t most) {
@@ -33,10 +53,11 @@ OutputTail::Look OutputTail::look(std::size_t most) {
   Fd named = open_named(look.news);
   struct stat state {};
   const bool is_there = named && ::fstat(named.get(), &state) == 0;
-  if (is_there && before_ && !has_appeared_ && mark_from(state) == *before_) return look;
+  if (is_there && !has_appeared_ && is_unchanged(state)) return look;
   if (is_there && !has_appeared_) {
     look.news = News::appeared;
     hold(std::move(named), state);
+    if (has_grown(state)) position_ = before_->size;
     has_appeared_ = true;
   } else if (is_there && is_held(state)) {
     held_ = std::move(named);
@@ -63,8 +84,7 @@ OutputTail::Look OutputTail::look(std::size_t most) {
 }
 
 Fd OutputTail::open_named(News& news) {
-  // Not blocking: it might be a pipe that nobody writes.
-  Fd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  Fd file = open_to_read(path_);
   const int error = errno;
   is_gone_ = !file && (error == ENOENT || error == ENOTDIR || error == ESTALE);
   struct stat state {};
@@ -89,6 +109,18 @@ void OutputTail::hold(Fd file, const struct stat& state) {
   inode_ = state.st_ino;
   position_ = 0;
   was_removed_ = false;
+}
+
+bool OutputTail::is_unchanged(const struct stat& state) const {
+  return before_ && before_->device == state.st_dev && before_->inode == state.st_ino &&
+         before_->size == state.st_size && before_->changed_ns == changed_ns(state);
+}
+
+// The file that is held: since `before_`, which it still begins with.
+bool OutputTail::has_grown(const struct stat& named) const {
+  return before_ && before_->device == named.st_dev && before_->inode == named.st_ino &&
+         before_->size < named.st_size && !before_->ending.empty() &&
+         read_ending(held_, before_->size) == before_->ending;
 }
 
 void OutputTail::read_held(Look& look, std::size_t most) {

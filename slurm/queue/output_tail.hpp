@@ -17,13 +17,14 @@
 
 namespace hvdrun {
 
-// Enough of a file's state to see that it has been written since.
+// Enough of a file's state to see that it has been written since, and whether what it had is still
+// there.
 struct FileMark {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
   std::int64_t size = 0;
   std::int64_t changed_ns = 0;  // st_mtim
-  friend bool operator==(const FileMark&, const FileMark&) = default;
+  std::string ending;           // its last bytes
 };
 
 // None: there is no such file.
@@ -46,7 +47,8 @@ class OutputTail {
   };
 
   // `before`: as the file was before the job began. As long as it is so, it counts as not there:
-  // it is what an earlier job has left.
+  // it is what an earlier job has left. Of a file that has only grown since (sbatch's
+  // --open-mode=append) that part is passed over.
   explicit OutputTail(std::string path, std::optional<FileMark> before = std::nullopt)
       : path_(std::move(path)), before_(before) {}
 
@@ -62,6 +64,8 @@ class OutputTail {
   Fd open_named(News& news);
   bool is_held(const struct stat& named) const;
   void hold(Fd file, const struct stat& state);
+  bool is_unchanged(const struct stat& state) const;
+  bool has_grown(const struct stat& named) const;
   void read_held(Look& look, std::size_t most);
 
   std::string path_;

@@ -187,6 +187,13 @@ def test_a_job_goes_through_the_queue_again_and_on_from_its_checkpoint(cluster: 
     assert losses(text()) == losses(whole)
 
 
+def test_what_an_earlier_job_has_appended_is_not_shown(cluster: Cluster, shared: Path) -> None:
+    for word in ("first", "second"):
+        done = hvdrun(cluster, shared, "sbatch", "-np", 1, "--requeue", "--output", "train.log", "--follow", "--", "echo", word)
+        assert done.returncode == 0 and done.stdout.splitlines()[0] == word, done.stdout + done.stderr
+    assert done.stdout.count("ended well") == 1, done.stdout
+
+
 # SLURM looks at time limits once a minute, so this is part of the soak.
 if SOAK:
     def test_the_time_limit_sends_a_job_through_the_queue(cluster: Cluster, shared: Path) -> None:

@@ -32,7 +32,9 @@ class JobOutputTest : public testing::Test {
     job.start = std::time(nullptr);
     output.take(job);
   }
-  void write(const std::string& text) const { std::ofstream(folder.path() / "out.txt") << text; }
+  void write(const std::string& text, std::ios::openmode mode = std::ios::trunc) const {
+    std::ofstream(folder.path() / "out.txt", mode) << text;
+  }
   std::string shown() { return output.files().at(0).tail.look(1000).bytes; }
 
   TemporaryFolder folder;
@@ -59,6 +61,37 @@ TEST_F(JobOutputTest, AnEarlierJobsFileIsKnownBySeeingItBefore) {
   EXPECT_EQ(shown(), "");
   write("new\n");
   EXPECT_EQ(shown(), "new\n");
+}
+
+TEST_F(JobOutputTest, OfAFileThatIsAppendedToTheNewPartIsItsOwn) {
+  write("old\n");
+  be("PENDING");
+  be("RUNNING");
+  EXPECT_EQ(shown(), "");
+  write("new\n", std::ios::app);
+  EXPECT_EQ(shown(), "new\n");
+  write("newer\n", std::ios::app);
+  EXPECT_EQ(shown(), "newer\n");
+}
+
+TEST_F(JobOutputTest, AFileThatIsRewrittenLongerIsItsOwnFromItsStart) {
+  write("old\n");
+  be("PENDING");
+  be("RUNNING");
+  write("a new one\n");
+  EXPECT_EQ(shown(), "a new one\n");
+}
+
+TEST_F(JobOutputTest, WhatEarlierRunsOfAJobThatWaitsOnceMoreHaveLeftIsItsOwn) {
+  job.restarts = 1;
+  write("first run\n");
+  const auto hour_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  std::filesystem::last_write_time(folder.path() / "out.txt", hour_ago);
+  JobOutput late;
+  late.take(job);
+  be("RUNNING");
+  late.take(job);
+  EXPECT_EQ(late.files().at(0).tail.look(1000).bytes, "first run\n");
 }
 
 TEST_F(JobOutputTest, OrByItsAge) {

@@ -101,7 +101,9 @@ Result<int> run(const JobSpec& spec, const JobContext& context) {
   if (is_final(plan.placement))
     for (const auto& line : plan_lines(spec, plan)) say(line);
   if (!spec.report_file.empty()) HVD_CHECK(check_report_file(spec.report_file));
-  HVD_TRY(const Report report, run_job(spec, std::move(plan), context));
+  HVD_TRY(Report report, run_job(spec, std::move(plan), context));
+  const auto requeue = plan_requeue(spec, report, context.environment);
+  report.exit_code = requeue.exit_code;
   int code = report.exit_code;
   const auto check = [&code](const Result<void>& done) {
     if (done) return;
@@ -109,9 +111,7 @@ Result<int> run(const JobSpec& spec, const JobContext& context) {
     if (code == kExitOk) code = kExitLauncher;
   };
   if (!spec.report_file.empty()) check(write_report(report, spec.report_file));
-  const auto requeue = plan_requeue(spec, report, context.environment);
   if (!requeue.note.empty()) say(requeue.note);
-  if (code == kExitOk) code = requeue.exit_code;
   if (!requeue.job.empty()) check(requeue_job(requeue.job, context.environment));
   return code;
 }

@@ -475,6 +475,7 @@ AttemptEnd Attempt::finish() {
   end.kind = verdict.kind;
   report.exit_code = verdict.exit_code;
   report.reason = std::move(verdict.reason);
+  report.stopped_early = verdict.kind == EndKind::stopped_early;
   if (verdict.culprit) report.culprit = static_cast<int>(*verdict.culprit);
   report.ranks = std::move(book_.ranks());
   return end;

@@ -76,8 +76,16 @@ Verdict judge_end(const std::optional<StopCause>& cause, const std::optional<Los
                   const std::vector<RankReport>& ranks, const std::vector<std::size_t>& order) {
   const auto odd = std::find_if_not(ranks.begin(), ranks.end(), succeeded);
   const bool all_succeeded = odd == ranks.end() && !ranks.empty();
-  if (all_succeeded && (!cause || came_too_late(*cause))) return {};
   Verdict verdict;
+  if (all_succeeded && (!cause || came_too_late(*cause))) {
+    const bool is_early = std::any_of(ranks.begin(), ranks.end(), [](const RankReport& rank) {
+      return rank.counters.had_to_stop;
+    });
+    if (is_early)
+      verdict = {EndKind::stopped_early, kExitTimeout, "the program stopped before its end",
+                 std::nullopt};
+    return verdict;
+  }
   const auto blame = [&verdict](const StopCause& its) {
     verdict.kind = its.kind;
     verdict.reason = its.reason;

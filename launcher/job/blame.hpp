@@ -31,9 +31,10 @@ std::optional<std::size_t> find_culprit(const std::vector<RankReport>& ranks,
 // Whether the rank ended by its own exit(0), before any part of hvdrun had sent it a signal to end.
 bool succeeded(const RankReport& rank);
 
-// The end of a try. Exit code 0 and "well" have one meaning: every rank succeeded, and nothing that
-// could say otherwise was lost on the way. `cause`: why the launcher stopped it, if it did. A user
-// or a time-out that would stop what has succeeded already changes nothing.
+// The end of a try. Exit code 0 and "well" have one meaning: every rank succeeded, at the program's
+// own end, and nothing that could say otherwise was lost on the way. `cause`: why the launcher
+// stopped it, if it did. A user or a time-out that would stop what has succeeded already changes
+// nothing.
 struct Verdict {
   EndKind kind = EndKind::well;
   int exit_code = 0;

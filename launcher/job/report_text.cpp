@@ -153,8 +153,11 @@ std::string cost(const Report& report) {
 
 std::vector<std::string> lines_of_success(const Report& report) {
   const auto size = report.ranks.size();
-  std::vector<std::string> lines{fmt::format("{} rank{} ended well in {} ({})", size,
-                                             size == 1 ? "" : "s", how_long(report), cost(report))};
+  std::vector<std::string> lines{
+      fmt::format("{} {} {} ({})", counted(size, "rank"),
+                  report.stopped_early ? "stopped in good order before the program's end, after"
+                                       : "ended well in",
+                  how_long(report), cost(report))};
   append(other_failures(report), lines);
   add_earlier(report, lines);
   add_hosts(report, lines);
@@ -212,7 +215,8 @@ std::string format_bytes(std::uint64_t bytes) {
 }
 
 std::vector<std::string> report_lines(const Report& report) {
-  auto lines = report.exit_code == 0 ? lines_of_success(report) : lines_of_failure(report);
+  const bool has_succeeded = report.exit_code == 0 || report.stopped_early;
+  auto lines = has_succeeded ? lines_of_success(report) : lines_of_failure(report);
   for (const auto& leftover : report.leftovers)
     lines.push_back("could not be ended and is left: " + leftover);
   return lines;

@@ -2,7 +2,6 @@
 
 #include "slurm/queue/slurm_command.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <utility>
@@ -11,12 +10,6 @@
 
 namespace hvdrun {
 namespace {
-
-bool had_to_stop(const Report& report) {
-  return report.exit_code == kExitOk &&
-         std::any_of(report.ranks.begin(), report.ranks.end(),
-                     [](const RankReport& rank) { return rank.counters.had_to_stop; });
-}
 
 // An array's task by its place in the array: one of them has the array's own number, which stands
 // for all. Empty: in no job.
@@ -37,8 +30,15 @@ int number_of(const std::string* text) {
 }  // namespace
 
 Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environment& environment) {
-  if (spec.max_requeues == 0 || !had_to_stop(report)) return {};
+  if (!report.stopped_early) return {{}, {}, report.exit_code};
   const auto job = job_of(environment);
+  if (spec.max_requeues == 0)
+    return {{},
+            fmt::format("the program stopped before its end; exit code {}{}", kExitTimeout,
+                        job.empty() ? ""
+                                    : "; with --max-requeues N (hvdrun sbatch --requeue) such a "
+                                      "job goes back into the queue"),
+            kExitTimeout};
   if (job.empty())
     return {{},
             "the program stopped before its end; this is no SLURM job that could go back into the "

@@ -13,12 +13,13 @@ namespace hvdrun {
 struct Requeue {
   std::string job;          // SLURM's id; empty: the job is not to go back
   std::string note;         // for the user, one line; empty: there is nothing to say
-  int exit_code = kExitOk;  // kExitTimeout: it is to go on, and will not by itself
+  int exit_code = kExitOk;  // of hvdrun, by what becomes of the job
 };
 
 // Whether a job that ended so goes back into the queue: all its ranks ended well, and those that
 // use libhvd had agreed to stop (hvd_agree_stop) on a signal, the launcher's notice, or because the
-// time was nearly up. A pure function. SLURM_RESTART_COUNT says how often it has been back.
+// time was nearly up. It ends with 0 when it does, and with 124 when it is to go on and will not by
+// itself. A pure function. SLURM_RESTART_COUNT says how often it has been back.
 Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environment& environment);
 
 // scontrol requeue, blocking. SLURM ends the job's processes then, this one among them. Error:

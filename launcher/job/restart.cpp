@@ -13,6 +13,7 @@ bool is_worth_a_restart(EndKind kind) {
     case EndKind::start_timeout:
       return true;
     case EndKind::well:
+    case EndKind::stopped_early:
     case EndKind::exit_timeout:
     case EndKind::interrupted:
     case EndKind::output_failed:

@@ -11,6 +11,7 @@ namespace hvdrun {
 
 enum class EndKind {
   well,           // every rank ended with 0
+  stopped_early,  // likewise, but they had agreed to stop before the program's end
   rank_failed,    // by itself: a signal, a code, an abort, no finalize
   agent_lost,     // an agent or its guard was killed, its link broke, or it could not go on
   start_timeout,  // --start-timeout

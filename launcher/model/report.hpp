@@ -67,7 +67,9 @@ struct AttemptReport {
 // How the job ended. With restarts: how its last try did, whose culprit and ranks these are.
 struct Report {
   int exit_code = 0;
-  std::string reason;          // one line; empty when all went well or a rank is to blame
+  std::string reason;  // one line; empty when all went well or a rank is to blame
+  bool stopped_early =
+      false;  // every rank succeeded, as they had agreed to before the program's end
   std::optional<int> culprit;  // the rank that failed first
   double wall_seconds = 0;     // of all tries
   std::vector<RankReport> ranks;

@@ -187,6 +187,20 @@ def test_a_job_goes_through_the_queue_again_and_on_from_its_checkpoint(cluster: 
     assert losses(text()) == losses(whole)
 
 
+def test_a_job_that_stops_before_its_end_does_not_count_as_done(cluster: Cluster, shared: Path) -> None:
+    job = hvdrun(cluster, shared, "sbatch", "-np", 2, "--nodes", 2, "--gpus-per-node", 0, "--output", "out", "--submit", "--", DIGITS,
+                 "--epochs", 10**6, "--checkpoint-dir", "ck").stdout.strip()
+    after = hvdrun(cluster, shared, "sbatch", "-np", 1, "--dependency", f"afterok:{job}", "--submit", "--", "true").stdout.strip()
+    out = cluster.root_of("login") / str(shared / "out").lstrip("/")
+    wait_until(lambda: out.exists() and "epoch 1 " in out.read_text(), "the first epoch is over")
+    cluster.output("scancel", "--batch", "--signal=USR1", job)
+    done = hvdrun(cluster, shared, "follow", "--no-output", job)
+    assert done.returncode == 124 and "failed with exit code 124" in done.stderr, done.stderr + out.read_text()
+    assert "hvdrun: the program stopped before its end; exit code 124; with --max-requeues" in out.read_text()
+    wait_until(lambda: "DependencyNeverSatisfied" in cluster.output("squeue", "-h", "-j", after, "-o", "%T %r"), "the job after it is not started")
+    assert hvdrun(cluster, shared, "cancel", after).returncode == 0
+
+
 def test_what_an_earlier_job_has_appended_is_not_shown(cluster: Cluster, shared: Path) -> None:
     for word in ("first", "second"):
         done = hvdrun(cluster, shared, "sbatch", "-np", 1, "--requeue", "--output", "train.log", "--follow", "--", "echo", word)

@@ -42,6 +42,7 @@ class Module:
     cases: tuple[str, ...]
     python: str
     environment: tuple[tuple[str, str], ...]
+    exit_code: int  # of its jobs
 
     @property
     def name(self) -> str:
@@ -54,10 +55,10 @@ def read_module(path: Path) -> Module:
     constants = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            if node.targets[0].id in ("SIZES", "FRAMEWORK", "ENVIRONMENT"):
+            if node.targets[0].id in ("SIZES", "FRAMEWORK", "ENVIRONMENT", "EXIT_CODE"):
                 constants[node.targets[0].id] = ast.literal_eval(node.value)
     return Module(path, tuple(constants.get("SIZES", (1, 2, 3))), tuple(cases), PYTHONS[constants.get("FRAMEWORK", "")],
-                  tuple(constants.get("ENVIRONMENT", {}).items()))
+                  tuple(constants.get("ENVIRONMENT", {}).items()), constants.get("EXIT_CODE", 0))
 
 
 def modules() -> list[Module]:
@@ -89,7 +90,7 @@ def run_module(module: Module, size: int, sandbox: Sandbox) -> Results:
     job = sandbox.start("-np", size, "--bind-to", "none", "-H", f"localhost:{size}", module.python, RUNNER, module.path,
                        folder, env=python_environment(variables))
     try:
-        job.wait(JOB_LIMIT).expect(0)
+        job.wait(JOB_LIMIT).expect(module.exit_code)
         job_fault = ""
     except AssertionError as error:  # for every case that it leaves without a result
         job_fault = str(error)

@@ -51,7 +51,7 @@ def test_the_example_stops_at_one_step_when_one_rank_gets_sigterm(sandbox: Sandb
     job = sandbox.start(*arguments, env=environment)
     job.wait_for(b"epoch 1 ")
     os.kill(sandbox.ranks()[1], signal.SIGTERM)
-    done = job.wait().expect(0)
+    done = job.wait().expect(124)
     stopped = re.search(r"stopped after step (\d+): signal 15 \(SIGTERM\)", done.out_text)
     assert stopped, done
     again = run(sandbox, 1, EXAMPLE, "--checkpoints", "run", "--epochs", 1)

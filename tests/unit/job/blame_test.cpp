@@ -140,6 +140,18 @@ TEST(JudgeEnd, WhatComesAfterEveryRankHasSucceededChangesNothing) {
       << "its output may be missing";
 }
 
+TEST(JudgeEnd, AProgramThatStoppedBeforeItsEndHasNotSucceeded) {
+  std::vector<RankReport> ranks{exited(0), exited(0)};
+  ranks[1].counters.had_to_stop = true;
+  const auto verdict = judge_end({}, {}, ranks, {0, 1});
+  EXPECT_EQ(verdict.kind, EndKind::stopped_early);
+  EXPECT_EQ(verdict.exit_code, kExitTimeout);
+  EXPECT_EQ(verdict.reason, "the program stopped before its end");
+  EXPECT_FALSE(verdict.culprit);
+  ranks[0] = exited(3);
+  EXPECT_EQ(judge_end({}, {}, ranks, {0, 1}).exit_code, 3) << "a failure decides";
+}
+
 TEST(JudgeEnd, ACauseWithoutACodeIsAFailureAllTheSame) {
   EXPECT_EQ(judge_end(StopCause{EndKind::refused, "x", 0}, {}, {exited(1)}, {0}).exit_code,
             kExitLauncher);

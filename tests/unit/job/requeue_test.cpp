@@ -9,6 +9,8 @@ Report stopped_report() {
   Report report;
   report.ranks.resize(2);
   report.ranks[1].counters.had_to_stop = true;
+  report.exit_code = kExitTimeout;
+  report.stopped_early = true;
   return report;
 }
 
@@ -26,6 +28,7 @@ TEST(PlanRequeue, AJobThatHadToStopGoesBack) {
   const auto third = plan_requeue(spec_of(3), stopped_report(),
                                   {{"SLURM_JOB_ID", "12"}, {"SLURM_RESTART_COUNT", "2"}});
   EXPECT_EQ(third.job, "12");
+  EXPECT_EQ(third.exit_code, kExitOk);
 }
 
 // One of an array's tasks has the array's own number, which would stand for all of them.
@@ -46,18 +49,30 @@ TEST(PlanRequeue, NotMoreOftenThanAllowed) {
       over.note,
       "the program stopped before its end; job 12 has been back in the queue 3 times, as often "
       "as --max-requeues allows");
-  EXPECT_EQ(plan_requeue(spec_of(0), stopped_report(), {{"SLURM_JOB_ID", "12"}}).note, "");
+  EXPECT_EQ(over.exit_code, kExitTimeout);
 }
 
-TEST(PlanRequeue, OnlyWhenItEndedWellAndHadTo) {
-  auto failed = stopped_report();
-  failed.exit_code = 3;
-  EXPECT_EQ(plan_requeue(spec_of(3), failed, {{"SLURM_JOB_ID", "12"}}).job, "");
-  auto finished = stopped_report();
-  finished.ranks[1].counters.had_to_stop = false;
-  const auto requeue = plan_requeue(spec_of(3), finished, {{"SLURM_JOB_ID", "12"}});
-  EXPECT_EQ(requeue.job + requeue.note, "");
-  EXPECT_EQ(requeue.exit_code, kExitOk);
+TEST(PlanRequeue, AJobThatIsNotToGoBackIsNotDoneEither) {
+  const auto in_job = plan_requeue(spec_of(0), stopped_report(), {{"SLURM_JOB_ID", "12"}});
+  EXPECT_EQ(in_job.job, "");
+  EXPECT_EQ(in_job.exit_code, kExitTimeout);
+  EXPECT_EQ(in_job.note,
+            "the program stopped before its end; exit code 124; with --max-requeues N (hvdrun "
+            "sbatch --requeue) such a job goes back into the queue");
+  const auto elsewhere = plan_requeue(spec_of(0), stopped_report(), {});
+  EXPECT_EQ(elsewhere.exit_code, kExitTimeout);
+  EXPECT_EQ(elsewhere.note, "the program stopped before its end; exit code 124");
+}
+
+TEST(PlanRequeue, OnlyWhenItHadToStop) {
+  for (const int code : {0, 3}) {
+    Report report;
+    report.ranks.resize(2);
+    report.exit_code = code;
+    const auto requeue = plan_requeue(spec_of(3), report, {{"SLURM_JOB_ID", "12"}});
+    EXPECT_EQ(requeue.job + requeue.note, "");
+    EXPECT_EQ(requeue.exit_code, code);
+  }
 }
 
 TEST(PlanRequeue, NeedsASlurmJob) {

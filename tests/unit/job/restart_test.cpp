@@ -11,10 +11,11 @@ namespace {
 
 TEST(Restart, FollowsFailuresThatNobodyAskedFor) {
   const std::pair<EndKind, bool> table[] = {
-      {EndKind::well, false},          {EndKind::rank_failed, true},
-      {EndKind::agent_lost, true},     {EndKind::start_timeout, true},
-      {EndKind::exit_timeout, false},  {EndKind::interrupted, false},
-      {EndKind::output_failed, false}, {EndKind::refused, false},
+      {EndKind::stopped_early, false}, {EndKind::well, false},
+      {EndKind::rank_failed, true},    {EndKind::agent_lost, true},
+      {EndKind::start_timeout, true},  {EndKind::exit_timeout, false},
+      {EndKind::interrupted, false},   {EndKind::output_failed, false},
+      {EndKind::refused, false},
   };
   for (const auto& [kind, restarted] : table)
     EXPECT_EQ(is_worth_a_restart(kind), restarted) << static_cast<int>(kind);

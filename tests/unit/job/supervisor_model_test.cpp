@@ -653,16 +653,26 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
   const bool says_well = report_lines(report).front().find("ended well") != std::string::npos;
   EXPECT_EQ(says_well, report.exit_code == 0);
 
+  // What had to stop before its end is not complete.
+  const bool had_to_stop = std::any_of(last.ranks.begin(), last.ranks.end(),
+                                       [](const Rank& rank) { return rank.had_to_stop; });
+  if (report.stopped_early) {
+    EXPECT_TRUE(had_to_stop && last.ranks_succeeded());
+    EXPECT_EQ(report.exit_code, kExitTimeout);
+    const auto requeue = plan_requeue(spec, report, context().environment);
+    EXPECT_TRUE(!requeue.job.empty() || requeue.exit_code != 0);
+  }
+
   // Exit code 0 has one meaning.
   if (report.exit_code == 0) {
-    EXPECT_TRUE(last.ranks_succeeded());
+    EXPECT_TRUE(last.ranks_succeeded() && !had_to_stop);
     EXPECT_FALSE(report.culprit);
     EXPECT_EQ(report.reason, "");
   } else {
     EXPECT_TRUE(report.culprit || !report.reason.empty()) << "it says nothing of why";
   }
   if (last.ranks_succeeded() && !last.disturbed && !world.interrupted) {
-    EXPECT_EQ(report.exit_code, 0) << report.reason;
+    EXPECT_EQ(report.exit_code, had_to_stop ? kExitTimeout : 0) << report.reason;
   }
 
   // Who is said to have failed did, and by itself.
@@ -706,17 +716,9 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
 
   // An interrupt is the exit code where nothing had gone wrong before it.
   if (world.interrupted && !last.disturbed && !any_failed && report.exit_code != 0 &&
-      !spec.stop.exit_timeout && world.tries.size() == 1) {
+      !report.stopped_early && !spec.stop.exit_timeout && world.tries.size() == 1) {
     const int signal = code_of_signal(report.exit_code);
     EXPECT_TRUE(signal == SIGINT || signal == SIGTERM || signal == SIGHUP) << report.exit_code;
-  }
-
-  // What had to stop before its end is not complete.
-  const bool had_to_stop = std::any_of(last.ranks.begin(), last.ranks.end(),
-                                       [](const Rank& rank) { return rank.had_to_stop; });
-  if (report.exit_code == 0 && had_to_stop && spec.max_requeues > 0) {
-    const auto requeue = plan_requeue(spec, report, context().environment);
-    EXPECT_TRUE(!requeue.job.empty() || requeue.exit_code != 0);
   }
 
   // hvdrun has returned: nothing lives but what it cannot reach.

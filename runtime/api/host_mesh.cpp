@@ -12,7 +12,7 @@
 namespace libhvd {
 namespace {
 
-using Sockets = std::vector<Fd>;
+using Sockets = std::vector<Connection>;
 
 constexpr std::chrono::milliseconds kAttemptPatience{5000};
 constexpr std::chrono::milliseconds kPause{100};
@@ -36,7 +36,7 @@ JobSecret secret_of_door(const JobSecret& secret, const HostEntry& host) {
   return own;
 }
 
-Result<Fd> reach(const Visit& visit, const JobSecret& secret, const Deadline& deadline) {
+Result<Connection> reach(const Visit& visit, const JobSecret& secret, const Deadline& deadline) {
   std::vector<Address> addresses = visit.peer.addresses;
   sort_by_nearness(addresses);
   std::string refusal;
@@ -61,7 +61,7 @@ Result<Sockets> reach_all(const std::vector<Visit>& visits, const JobSecret& sec
                           const Deadline& deadline) {
   Sockets sockets;
   for (const Visit& visit : visits) {
-    HVD_TRY(Fd socket, reach(visit, secret, deadline));
+    HVD_TRY(Connection socket, reach(visit, secret, deadline));
     sockets.push_back(std::move(socket));
   }
   return sockets;
@@ -85,7 +85,7 @@ Result<Sockets> admit_all(std::vector<Fd> listeners, const HostEntry& own,
                           const Deadline& deadline) {
   Admission admission(std::move(listeners), secret_of_door(secret, own));
   Sockets arrived(visits.size());
-  const auto missing = [](const Fd& socket) { return !socket; };
+  const auto missing = [](const Connection& socket) { return !socket; };
   while (std::any_of(arrived.begin(), arrived.end(), missing)) {
     HVD_TRY(auto guest, admission.next(deadline));
     if (!guest) {
@@ -94,7 +94,8 @@ Result<Sockets> admit_all(std::vector<Fd> listeners, const HostEntry& own,
                                          describe(own.addresses) + kAdvice);
     }
     for (std::size_t i = 0; i < visits.size(); ++i) {
-      if (visits[i].number == guest->rank) arrived[i] = std::move(guest->connection.socket);
+      if (visits[i].number == guest->rank && guest->connection.socket)
+        arrived[i] = std::move(guest->connection.socket);
     }
   }
   return arrived;
@@ -130,9 +131,10 @@ std::vector<Address> HostDoor::addresses() const {
 }
 
 // Admits and seeks admission at the same time, so that no rank waits for another's turn.
-Result<std::vector<Fd>> make_visits(HostDoor door, const HostEntry& own,
-                                    const std::vector<Visit>& out, const std::vector<Visit>& in,
-                                    const JobSecret& secret, std::chrono::milliseconds patience) {
+Result<std::vector<Connection>> make_visits(HostDoor door, const HostEntry& own,
+                                            const std::vector<Visit>& out,
+                                            const std::vector<Visit>& in, const JobSecret& secret,
+                                            std::chrono::milliseconds patience) {
   const Deadline deadline(patience);
   Result<Sockets> admitted = Sockets();
   std::thread doorkeeper;
@@ -148,7 +150,7 @@ Result<std::vector<Fd>> make_visits(HostDoor door, const HostEntry& own,
   doorkeeper.join();
   if (!sockets.ok()) return sockets;
   if (!admitted.ok()) return admitted;
-  for (Fd& socket : *admitted) sockets->push_back(std::move(socket));
+  for (Connection& socket : *admitted) sockets->push_back(std::move(socket));
   return sockets;
 }
 

@@ -1,6 +1,6 @@
 // Connections between ranks on different hosts: those of the bridges, each host's leader with each
 // other's, and those of the data (stream_mesh.hpp). The later host connects to the earlier one;
-// both prove the job's secret.
+// both prove the job's secret. With JobSecret::encrypted they are over TLS.
 #pragma once
 
 #include "base/result.hpp"
@@ -39,10 +39,11 @@ class HostDoor {
   std::vector<Address> addresses() const;
 
  private:
-  friend Result<std::vector<Fd>> make_visits(HostDoor door, const HostEntry& own,
-                                             const std::vector<Visit>& out,
-                                             const std::vector<Visit>& in, const JobSecret& secret,
-                                             std::chrono::milliseconds patience);
+  friend Result<std::vector<Connection>> make_visits(HostDoor door, const HostEntry& own,
+                                                     const std::vector<Visit>& out,
+                                                     const std::vector<Visit>& in,
+                                                     const JobSecret& secret,
+                                                     std::chrono::milliseconds patience);
 
   std::vector<Fd> listeners_;
 };
@@ -50,9 +51,10 @@ class HostDoor {
 // When all have opened their door: visits those in `out`, in that order, and lets in those in `in`
 // at the same time. Returns the connections, of `out` first. The secret's size is more than all
 // numbers. Error (HVD_ERROR_TIMEOUT): which rank did not come or cannot be reached, where, and why.
-Result<std::vector<Fd>> make_visits(HostDoor door, const HostEntry& own,
-                                    const std::vector<Visit>& out, const std::vector<Visit>& in,
-                                    const JobSecret& secret, std::chrono::milliseconds patience);
+Result<std::vector<Connection>> make_visits(HostDoor door, const HostEntry& own,
+                                            const std::vector<Visit>& out,
+                                            const std::vector<Visit>& in, const JobSecret& secret,
+                                            std::chrono::milliseconds patience);
 
 // On the leader of each host, with make_visits(). `own`: this host's index.
 Result<std::vector<HostSocket>> join_hosts(HostDoor door, const std::vector<HostEntry>& hosts,

@@ -14,7 +14,7 @@ namespace {
 
 // What must be the same on all hosts for their areas to be the same.
 std::string layout() {
-  return "6 " + std::to_string(kChunkBytes) + " " + std::to_string(sizeof(FrameHead)) +
+  return "7 " + std::to_string(kChunkBytes) + " " + std::to_string(sizeof(FrameHead)) +
          (std::endian::native == std::endian::little ? " little" : " big");
 }
 
@@ -75,12 +75,13 @@ std::string encode(const Introduction& introduction) {
   return join_blobs({layout(), encode_rank_info(introduction.info), introduction.host,
                      introduction.boot, std::to_string(introduction.pid), introduction.file,
                      to_hex(introduction.nonce), transport_name(introduction.transport),
-                     introduction.secret, encode(introduction.trouble)});
+                     introduction.encrypted ? "1" : "0", introduction.secret,
+                     encode(introduction.trouble)});
 }
 
 Result<Introduction> decode_introduction(const std::string& blob) {
   HVD_TRY(const auto fields, split_blobs(blob));
-  if (fields.size() != 10 || fields[0] != layout()) return other_version();
+  if (fields.size() != 11 || fields[0] != layout()) return other_version();
   Introduction introduction;
   const auto nonce = from_hex(fields[6]);
   if (!nonce || nonce->size() != sizeof(Nonce) || !read_number(fields[4], introduction.pid)) {
@@ -93,8 +94,9 @@ Result<Introduction> decode_introduction(const std::string& blob) {
   if (introduction.file.find('/') != std::string::npos) return other_version();
   std::copy(nonce->begin(), nonce->end(), introduction.nonce.begin());
   if (fields[7] == transport_name(Transport::mpi)) introduction.transport = Transport::mpi;
-  introduction.secret = fields[8];
-  introduction.trouble = decode_error(fields[9]);
+  introduction.encrypted = fields[8] == "1";
+  introduction.secret = fields[9];
+  introduction.trouble = decode_error(fields[10]);
   return introduction;
 }
 

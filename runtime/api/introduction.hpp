@@ -22,6 +22,7 @@ struct Introduction {
   std::string file;  // the name without the folder, which each rank knows for itself
   Nonce nonce{};
   Transport transport = Transport::tcp;
+  bool encrypted = false;     // HVD_DATA_TLS
   std::string secret;         // of rank 0: what connections between hosts prove, mixed with the key
   Error trouble{HVD_OK, {}};  // why there is no file
 };

@@ -78,6 +78,7 @@ class Attendant {
   Outcome lead(Claim& own);
   Result<HostDoor> open_door() const;
   Outcome check_transports() const;
+  Outcome check_encryptions() const;
   Outcome open_mpi(Claim& own);
   Outcome check_claims() const;
   Outcome enter();
@@ -142,7 +143,8 @@ Outcome Attendant::introduce() {
     const Error& trouble = introductions_[rank].trouble;
     if (trouble.status != HVD_OK) return blame(rank, trouble);
   }
-  return check_transports();
+  HVD_CHECK(check_transports());
+  return check_encryptions();
 }
 
 Outcome Attendant::check_transports() const {
@@ -158,8 +160,22 @@ Outcome Attendant::check_transports() const {
   return Done{};
 }
 
+Outcome Attendant::check_encryptions() const {
+  for (std::size_t rank = 1; rank < introductions_.size(); ++rank) {
+    if (introductions_[rank].encrypted == introductions_[0].encrypted) continue;
+    return introductions_[0].encrypted ? other_encryption(name_of(0), name_of(rank))
+                                       : other_encryption(name_of(rank), name_of(0));
+  }
+  return Done{};
+}
+
 Outcome Attendant::prepare(Introduction& own) {
   HVD_TRY(own.transport, read_transport(environment_));
+  HVD_TRY(own.encrypted, read_data_tls(environment_));
+  if (own.encrypted && own.transport != Transport::tcp)
+    return fail(HVD_ERROR_UNSUPPORTED,
+                std::string(HVD_ENV_DATA_TLS "=1 and " HVD_ENV_TRANSPORT "=") +
+                    transport_name(own.transport) + ": what goes over MPI cannot be encrypted");
   HVD_TRY(file_, SegmentFile::create(directory_, safe_job_id(environment_)));
   own.file = file_.name().path.substr(directory_.size() + 1);
   own.nonce = file_.name().nonce;
@@ -203,6 +219,7 @@ bool Attendant::sees_all() const {
 Outcome Attendant::prepare(Claim& own) {
   if (leads()) HVD_CHECK(lead(own));
   if (sees_all()) return Done{};
+  if (introductions_[0].encrypted) HVD_CHECK(check_encryption(environment_));
   if (introductions_[0].transport == Transport::mpi) return open_mpi(own);
   HVD_TRY(HostDoor door, open_door());
   own.streams = door.addresses();
@@ -351,7 +368,9 @@ Result<JobSecret> Attendant::secret(const std::string& purpose) const {
       hmac_sha256(key, {reinterpret_cast<const std::uint8_t*>(drawn.data()), drawn.size()});
   return JobSecret{purpose + " " + to_hex(introductions_[0].nonce),
                    {mixed.begin(), mixed.end()},
-                   bootstrap_.info().size};
+                   bootstrap_.info().size,
+                   {},
+                   introductions_[0].encrypted};
 }
 
 // All ranks started, and in one MPI, before any of them waits for the others in it.
@@ -429,6 +448,7 @@ Result<Meeting> Attendant::attend() {
 
 Result<Meeting> meet_alone(const RankInfo& info, const Environment& environment, int lanes) {
   HVD_CHECK(read_transport(environment));
+  HVD_CHECK(read_data_tls(environment));
   Meeting meeting;
   HVD_TRY(meeting.topology, make_topology(std::span(&info, 1), 0));
   HVD_TRY(Segment segment, Segment::anonymous(SegmentShape(1, lanes)));

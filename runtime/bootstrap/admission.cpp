@@ -12,6 +12,13 @@ namespace {
 
 constexpr std::chrono::milliseconds kHandshakePatience{5000};
 
+// The guest's end, after its proof.
+Result<Connection> secure_guest(Fd socket, const JobSecret& secret, const Digest& key,
+                                const Deadline& deadline) {
+  if (!secret.encrypted) return Connection(std::move(socket));
+  return secure(std::move(socket), Tls::Side::client, key, deadline);
+}
+
 }  // namespace
 
 // One connection until it has proven itself.
@@ -20,10 +27,11 @@ class Admission::Stranger {
   Stranger(Fd socket, const HandshakeNonce& nonce)
       : socket_(std::move(socket)), nonce_(nonce), deadline_(kHandshakePatience) {}
 
-  enum class State { waiting, welcome, refused };
+  enum class State { waiting, welcome, refused, other_encryption };
 
   // Takes what has come and answers it.
   State advance(const JobSecret& secret) {
+    if (tls_) return go_on_with_tls();
     const auto buffer =
         hello_read_ ? std::span<std::uint8_t>(proof_) : std::span<std::uint8_t>(hello_);
     const auto count = receive_some(socket_, buffer.subspan(have_));
@@ -39,7 +47,7 @@ class Admission::Stranger {
   // It has sent a Hello that holds.
   bool greeted() const { return hello_read_; }
   Proven take(const JobSecret& secret) {
-    return {std::move(socket_), session_keys(secret, hello_, nonce_)};
+    return {Connection(std::move(socket_), std::move(tls_)), session_keys(secret, hello_, nonce_)};
   }
 
  private:
@@ -52,8 +60,9 @@ class Admission::Stranger {
     const auto own = local_address(socket_);
     const Verdict verdict = judge(hello_, *hello, secret, own ? own->port() : 0);
     const bool sent = answer(make_challenge(secret, hello_, verdict, nonce_));
-    if (!sent || verdict != Verdict::go_on) return State::refused;
     rank_ = hello->rank;
+    if (verdict == Verdict::other_encryption) return State::other_encryption;
+    if (!sent || verdict != Verdict::go_on) return State::refused;
     hello_read_ = true;
     have_ = 0;
     return State::waiting;
@@ -61,10 +70,26 @@ class Admission::Stranger {
 
   State check_proof(const JobSecret& secret) {
     if (!proof_holds(secret, hello_, nonce_, proof_)) return State::refused;
-    return answer(make_welcome()) ? State::welcome : State::refused;
+    if (!secret.encrypted) return answer(make_welcome()) ? State::welcome : State::refused;
+    auto tls =
+        Tls::start(socket_.get(), Tls::Side::server, session_keys(secret, hello_, nonce_).tls);
+    if (!tls.ok()) return State::refused;
+    tls_ = std::move(*tls);
+    return go_on_with_tls();
+  }
+
+  State go_on_with_tls() {
+    const auto awaited = tls_->handshake();
+    if (!awaited.ok()) return State::refused;
+    if (*awaited != 0) return State::waiting;
+    const WelcomeBytes welcome = make_welcome();
+    const bool sent =
+        tls_->send(welcome.data(), welcome.size()) == static_cast<ssize_t>(welcome.size());
+    return sent ? State::welcome : State::refused;
   }
 
   Fd socket_;
+  std::unique_ptr<Tls> tls_;  // since the proof, with HVD_DATA_TLS
   HandshakeNonce nonce_;
   Deadline deadline_;
   HelloBytes hello_{};
@@ -114,7 +139,7 @@ Outcome Admission::take_connections(const Fd& listener) {
     HVD_TRY(const HandshakeNonce nonce, random_bytes<sizeof(HandshakeNonce)>());
     strangers_.emplace_back(std::move(socket), nonce);
     // Its first message is here already: a place is for those who have more to say.
-    if (strangers_.back().advance(secret_) == Stranger::State::refused)
+    if (settle(strangers_.back()))
       strangers_.pop_back();
     else if (strangers_.size() > kMostStrangers)
       make_room();
@@ -127,16 +152,20 @@ void Admission::make_room() {
   strangers_.erase(idle != strangers_.end() ? idle : strangers_.begin());
 }
 
+// Takes what has come from it. True: it is a stranger no more.
+bool Admission::settle(Stranger& stranger) {
+  const auto state = stranger.advance(secret_);
+  if (state == Stranger::State::welcome)
+    guests_.push_back({stranger.rank(), stranger.take(secret_)});
+  if (state == Stranger::State::other_encryption) guests_.push_back({stranger.rank(), {}, true});
+  return state != Stranger::State::waiting;
+}
+
 // `entries` holds the strangers in order.
 void Admission::advance_strangers(std::span<const pollfd> entries) {
   auto entry = entries.begin();
   for (auto stranger = strangers_.begin(); stranger != strangers_.end(); ++entry) {
-    auto state = Stranger::State::waiting;
-    if (entry->revents != 0) state = stranger->advance(secret_);
-    if (state == Stranger::State::welcome) {
-      guests_.push_back({stranger->rank(), stranger->take(secret_)});
-    }
-    const bool done = state != Stranger::State::waiting || stranger->late();
+    const bool done = (entry->revents != 0 && settle(*stranger)) || stranger->late();
     stranger = done ? strangers_.erase(stranger) : std::next(stranger);
   }
 }
@@ -152,13 +181,15 @@ Result<Proven> seek_admission(const Address& address, const JobSecret& secret, i
   const Answer answer = answer_challenge(secret, hello, challenge);
   if (!answer.proof) {
     if (!answer.refusal.empty()) refusal = address.text() + ": " + answer.refusal;
-    return fail(HVD_ERROR_PEER, answer.refusal);
+    return fail(answer.other_encryption ? HVD_ERROR_MISMATCH : HVD_ERROR_PEER, answer.refusal);
   }
   HVD_CHECK(send_all(socket, *answer.proof, deadline));
+  HVD_TRY(Connection connection,
+          secure_guest(std::move(socket), secret, answer.keys.tls, deadline));
   WelcomeBytes welcome{};
-  HVD_CHECK(receive_all(socket, welcome, deadline));
+  HVD_CHECK(receive_all(connection, welcome, deadline));
   if (welcome != make_welcome()) return fail(HVD_ERROR_PEER, "not of this job");
-  return Proven{std::move(socket), answer.keys};
+  return Proven{std::move(connection), answer.keys};
 }
 
 }  // namespace libhvd

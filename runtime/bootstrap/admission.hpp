@@ -18,13 +18,14 @@ namespace libhvd {
 
 // A connection whose two ends have proven themselves to each other.
 struct Proven {
-  Fd socket;
+  Connection socket;
   SessionKeys keys;
 };
 
 struct Admitted {
   int rank;
   Proven connection;
+  bool other_encryption = false;  // it is of this job, but there is no connection: see HVD_DATA_TLS
 };
 
 // One thread. A connection that does not speak the handshake, is of another job or does not hold
@@ -50,6 +51,7 @@ class Admission {
   Outcome take_connections(const Fd& listener);
   void make_room();
   void advance_strangers(std::span<const pollfd> entries);
+  bool settle(Stranger& stranger);
 
   std::vector<Fd> listeners_;
   JobSecret secret_;
@@ -58,6 +60,8 @@ class Admission {
 };
 
 // One attempt. What answers may tell why it refuses, in words; then `refusal` is set.
+// HVD_ERROR_MISMATCH: it is who was looked for, but HVD_DATA_TLS differs there; no other attempt
+// will end otherwise.
 Result<Proven> seek_admission(const Address& address, const JobSecret& secret, int rank,
                               const Deadline& deadline, std::string& refusal);
 

@@ -102,6 +102,8 @@ Result<JobSecret> read_secret(const Environment& environment, int size, const Ch
     if (has(environment, name)) secret.job_id = *environment(name);
   }
   HVD_TRY(secret.key, read_job_key(environment));
+  HVD_TRY(secret.encrypted, read_data_tls(environment));
+  if (secret.encrypted) HVD_CHECK(check_encryption(environment));
   return secret;
 }
 

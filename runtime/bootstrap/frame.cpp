@@ -48,7 +48,7 @@ Payload::Payload(std::string payload)
     : text(std::move(payload)), digest(sha256(bytes_of(std::as_const(text)))) {}
 
 // In one piece: two small ones would wait for an acknowledgement between them.
-Outcome send_frame(const Fd& socket, FrameKey& key, const Payload& payload,
+Outcome send_frame(const Connection& socket, FrameKey& key, const Payload& payload,
                    const Deadline& deadline) {
   const Length length = write_length(payload.text.size());
   const Digest proof = key.authenticate(payload.text.size(), payload.digest);
@@ -58,17 +58,17 @@ Outcome send_frame(const Fd& socket, FrameKey& key, const Payload& payload,
   return send_all(socket, bytes_of(std::as_const(frame)), deadline);
 }
 
-Result<std::string> receive_frame(const Fd& socket, FrameKey& key, std::size_t most_bytes,
+Result<std::string> receive_frame(const Connection& socket, FrameKey& key, std::size_t most_bytes,
                                   const Deadline& deadline) {
   FrameReader reader(most_bytes);
   while (true) {
     HVD_TRY(const bool complete, reader.feed(socket, key));
     if (complete) return reader.take();
-    HVD_CHECK(wait_for_data(socket, deadline));
+    HVD_CHECK(wait_for_data(socket.socket(), deadline));
   }
 }
 
-Result<bool> FrameReader::feed(const Fd& socket, FrameKey& key) {
+Result<bool> FrameReader::feed(const Connection& socket, FrameKey& key) {
   while (true) {
     const auto wanted = in_payload_ ? bytes_of(payload_) : std::span<std::uint8_t>(head_);
     if (have_ < wanted.size()) {

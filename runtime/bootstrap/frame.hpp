@@ -35,11 +35,11 @@ struct Payload {
   Digest digest;
 };
 
-Outcome send_frame(const Fd& socket, FrameKey& key, const Payload& payload,
+Outcome send_frame(const Connection& socket, FrameKey& key, const Payload& payload,
                    const Deadline& deadline);
 
 // Error (HVD_ERROR_PEER) also when the frame is longer than `most_bytes`, or not what was sent.
-Result<std::string> receive_frame(const Fd& socket, FrameKey& key, std::size_t most_bytes,
+Result<std::string> receive_frame(const Connection& socket, FrameKey& key, std::size_t most_bytes,
                                   const Deadline& deadline);
 
 // A frame that comes in pieces from one of many sockets.
@@ -48,7 +48,7 @@ class FrameReader {
   explicit FrameReader(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
   // Takes what is there now. True: the frame is complete, and it is what was sent.
-  Result<bool> feed(const Fd& socket, FrameKey& key);
+  Result<bool> feed(const Connection& socket, FrameKey& key);
   std::string take() { return std::move(payload_); }
 
  private:

@@ -6,7 +6,7 @@
 namespace libhvd {
 namespace {
 
-constexpr std::string_view kHelloMagic = "hvdhail3";
+constexpr std::string_view kHelloMagic = "hvdhail4";
 constexpr std::string_view kChallengeMagic = "hvdhost2";
 constexpr std::string_view kWelcomeMagic = "hvdjoin1";
 
@@ -67,6 +67,8 @@ Digest prove(const JobSecret& secret, std::string_view side, const HelloBytes& h
 constexpr std::string_view kHelloLabel = "hvd rendezvous hello";
 constexpr std::string_view kKeyToHost = "hvd key to host";
 constexpr std::string_view kKeyToGuest = "hvd key to guest";
+constexpr std::string_view kKeyOfTls = "hvd key of tls";
+constexpr std::string_view kHostDiffers = "hvd rendezvous host encrypts otherwise";
 constexpr std::string_view kHostSide = "hvd rendezvous host";
 constexpr std::string_view kGuestSide = "hvd rendezvous guest";
 
@@ -97,6 +99,8 @@ std::string refusal(Verdict verdict) {
       return kOtherSecret;
     case Verdict::other_port:
       return "it listens on another port; somebody else has taken this one and relays";
+    case Verdict::other_encryption:
+      return "its HVD_DATA_TLS differs from this rank's";
   }
   return "it refuses without a known reason";
 }
@@ -111,6 +115,7 @@ std::optional<HelloView> read_hello(const HelloBytes& hello) {
   view.size = static_cast<int>(read_number(Bytes(hello).subspan(76)));
   view.ranks = digest_at(hello, 80);
   view.port = static_cast<std::uint16_t>((hello[112] << 8) | hello[113]);
+  view.encrypted = hello[114] != 0;
   return view;
 }
 
@@ -123,20 +128,23 @@ Verdict judge(const HelloBytes& hello, const HelloView& view, const JobSecret& s
   if (view.size != secret.size) return Verdict::other_size;
   if (view.rank <= 0 || view.rank >= secret.size) return Verdict::no_such_rank;
   if (view.port != port) return Verdict::other_port;
+  if (view.encrypted != secret.encrypted) return Verdict::other_encryption;
   return Verdict::go_on;
 }
 
 SessionKeys session_keys(const JobSecret& secret, const HelloBytes& hello,
                          const HandshakeNonce& host_nonce) {
   return {prove(secret, kKeyToHost, hello, host_nonce),
-          prove(secret, kKeyToGuest, hello, host_nonce)};
+          prove(secret, kKeyToGuest, hello, host_nonce),
+          prove(secret, kKeyOfTls, hello, host_nonce)};
 }
 
 ChallengeBytes make_challenge(const JobSecret& secret, const HelloBytes& hello, Verdict verdict,
                               const HandshakeNonce& nonce) {
   ChallengeBytes challenge{};
-  const Digest proof =
-      verdict == Verdict::go_on ? prove(secret, kHostSide, hello, nonce) : Digest{};
+  Digest proof{};
+  if (verdict == Verdict::go_on) proof = prove(secret, kHostSide, hello, nonce);
+  if (verdict == Verdict::other_encryption) proof = prove(secret, kHostDiffers, hello, nonce);
   const auto code = static_cast<std::uint8_t>(verdict);
   Writer(challenge).text(kChallengeMagic).bytes({&code, 1}).bytes(nonce).bytes(proof);
   return challenge;
@@ -163,7 +171,8 @@ HelloBytes make_hello(const JobSecret& secret, int rank, std::uint16_t port,
       .number(static_cast<std::uint32_t>(rank))
       .number(static_cast<std::uint32_t>(secret.size))
       .bytes(hash_text(secret.ranks))
-      .bytes(std::array{static_cast<std::uint8_t>(port >> 8), static_cast<std::uint8_t>(port)});
+      .bytes(std::array{static_cast<std::uint8_t>(port >> 8), static_cast<std::uint8_t>(port),
+                        static_cast<std::uint8_t>(secret.encrypted ? 1 : 0)});
   const Digest proof = prove_hello(secret, hello);
   std::copy(proof.begin(), proof.end(), hello.begin() + kHelloFields);
   return hello;
@@ -173,9 +182,15 @@ Answer answer_challenge(const JobSecret& secret, const HelloBytes& hello,
                         const ChallengeBytes& challenge) {
   if (!starts_with(challenge, kChallengeMagic)) return {};
   const auto verdict = static_cast<Verdict>(challenge[8]);
-  if (verdict != Verdict::go_on) return {std::nullopt, refusal(verdict)};
   HandshakeNonce nonce{};
   std::copy_n(challenge.begin() + 9, nonce.size(), nonce.begin());
+  if (verdict != Verdict::go_on) {
+    Answer refused{std::nullopt, refusal(verdict)};
+    refused.other_encryption =
+        verdict == Verdict::other_encryption &&
+        equal_digests(digest_at(challenge, 41), prove(secret, kHostDiffers, hello, nonce));
+    return refused;
+  }
   if (!equal_digests(digest_at(challenge, 41), prove(secret, kHostSide, hello, nonce))) {
     return {std::nullopt, kOtherSecret};
   }

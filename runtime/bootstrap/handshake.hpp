@@ -3,12 +3,15 @@
 //
 //   guest -> host   Hello      magic, SHA-256 of the job's id, nonce, rank, size, SHA-256 of the
 //                              list of ranks that meet, the port that the guest has connected to,
-//                              HMAC(key, "…hello" + all of this)
+//                              whether it encrypts (HVD_DATA_TLS), HMAC(key, "…hello" + all of
+//                              this)
 //   host  -> guest  Challenge  magic, verdict, nonce, HMAC(key, "…host" + Hello + nonce)
 //   guest -> host   Proof      HMAC(key, "…guest" + Hello + nonce)
-//   host  -> guest  Welcome    magic
+//   with HVD_DATA_TLS: from here on over TLS, with a key of this connection; the guest is its
+//   client host  -> guest  Welcome    magic
 //
-// The host says in the verdict why it refuses, before it proves anything. All messages have a fixed
+// The host says in the verdict why it refuses, before it proves anything; only that one of the two
+// encrypts and the other does not it proves, as then all must be told. All messages have a fixed
 // length, so nothing is allocated for a stranger. Without a secret the key is empty: then only the
 // job's id is known to match.
 //
@@ -30,7 +33,7 @@ namespace libhvd {
 
 using HandshakeNonce = std::array<std::uint8_t, 32>;
 
-inline constexpr std::size_t kHelloBytes = 8 + 32 + 32 + 4 + 4 + 32 + 2 + 32;
+inline constexpr std::size_t kHelloBytes = 8 + 32 + 32 + 4 + 4 + 32 + 2 + 1 + 32;
 inline constexpr std::size_t kChallengeBytes = 8 + 1 + 32 + 32;
 inline constexpr std::size_t kProofBytes = 32;
 inline constexpr std::size_t kWelcomeBytes = 8;
@@ -46,7 +49,8 @@ enum class Verdict : std::uint8_t {
   no_such_rank = 3,
   other_ranks = 4,
   other_secret = 5,
-  other_port = 6
+  other_port = 6,
+  other_encryption = 7
 };
 
 // What both sides know of the job beforehand.
@@ -55,6 +59,7 @@ struct JobSecret {
   std::vector<std::uint8_t> key;
   int size = 1;
   std::string ranks = {};  // which of the job's meet, as text; "": all
+  bool encrypted = false;  // HVD_DATA_TLS
 };
 
 // The host's side.
@@ -64,12 +69,15 @@ struct HelloView {
   int size = 0;
   Digest ranks{};
   std::uint16_t port = 0;
+  bool encrypted = false;
 };
 
-// Of one connection, a key for each direction. Only who holds the secret can derive them.
+// Of one connection, a key for each direction, and one for TLS. Only who holds the secret can
+// derive them.
 struct SessionKeys {
   Digest to_host{};
   Digest to_guest{};
+  Digest tls{};
 };
 SessionKeys session_keys(const JobSecret& secret, const HelloBytes& hello,
                          const HandshakeNonce& host_nonce);
@@ -94,6 +102,7 @@ struct Answer {
   std::optional<Digest> proof;
   std::string refusal;
   SessionKeys keys = {};
+  bool other_encryption = false;  // the refusal is for that, and proven
 };
 Answer answer_challenge(const JobSecret& secret, const HelloBytes& hello,
                         const ChallengeBytes& challenge);

@@ -2,6 +2,7 @@
 #include "bootstrap/admission.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/frame.hpp"
+#include "bootstrap/job_key.hpp"
 #include "bootstrap/rendezvous.hpp"
 
 #include <poll.h>
@@ -22,12 +23,15 @@ class Guest final : public Rendezvous {
   // Goes over the ports until one is rank 0's.
   Outcome find_host();
   Result<std::vector<std::string>> exchange(const std::string& own) override;
-  std::optional<Address> own_address() const override { return local_address(host_.socket); }
+  std::optional<Address> own_address() const override {
+    return local_address(host_.socket.socket());
+  }
 
  private:
   std::string host_name() const { return "rank " + std::to_string(number_among(spec_.chosen, 0)); }
   Error not_found() const;
-  bool try_ports(const std::vector<Address>& addresses, const Deadline& deadline);
+  Error refuse_encryption() const;
+  Result<bool> try_ports(const std::vector<Address>& addresses, const Deadline& deadline);
 
   RendezvousSpec spec_;
   Proven host_;
@@ -40,13 +44,14 @@ Outcome Guest::find_host() {
   const Deadline deadline(spec_.patience);
   HVD_TRY(const auto addresses, resolve(spec_.address));
   auto pause = kFirstPause;
-  while (!try_ports(addresses, deadline)) {
+  while (true) {
+    HVD_TRY(const bool found, try_ports(addresses, deadline));
+    if (found) return Done{};
     if (deadline.over()) return not_found();
     // Nothing tells when a port on another host is listened on: ask again.
     ::poll(nullptr, 0, deadline.at_most(pause).poll_ms());
     pause = std::min(2 * pause, kLongestPause);
   }
-  return Done{};
 }
 
 Error Guest::not_found() const {
@@ -61,12 +66,19 @@ Error Guest::not_found() const {
   return fail(HVD_ERROR_TIMEOUT, text);
 }
 
-bool Guest::try_ports(const std::vector<Address>& addresses, const Deadline& deadline) {
+Error Guest::refuse_encryption() const {
+  const std::string own = "rank " + std::to_string(number_among(spec_.chosen, spec_.rank));
+  return spec_.secret.encrypted ? other_encryption(own, host_name())
+                                : other_encryption(host_name(), own);
+}
+
+Result<bool> Guest::try_ports(const std::vector<Address>& addresses, const Deadline& deadline) {
   for (const std::uint16_t port : spec_.ports) {
     for (const Address& address : addresses) {
       if (deadline.over()) return false;
       auto host = seek_admission(address.with_port(port), spec_.secret, spec_.rank,
                                  deadline.at_most(kAttemptPatience), refusal_);
+      if (!host.ok() && host.error().status == HVD_ERROR_MISMATCH) return refuse_encryption();
       if (!host.ok()) continue;
       host_ = std::move(*host);
       to_host_ = FrameKey(host_.keys.to_host);

@@ -5,6 +5,7 @@
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/frame.hpp"
 #include "bootstrap/interfaces.hpp"
+#include "bootstrap/job_key.hpp"
 #include "bootstrap/rendezvous.hpp"
 
 #include <algorithm>
@@ -75,6 +76,7 @@ class Host final : public Rendezvous {
  private:
   Result<std::vector<Fd>> listen() const;
   std::vector<int> missing() const;
+  std::optional<Error> other_encryption_of() const;
   std::string own_name() const { return name_of(0); }
   std::string name_of(int rank) const {
     return "rank " + std::to_string(number_among(spec_.chosen, rank));
@@ -85,9 +87,10 @@ class Host final : public Rendezvous {
 
   RendezvousSpec spec_;
   struct Guest {
-    Fd socket;
+    Connection socket;
     FrameKey to = {};
     FrameKey from = {};
+    bool other_encryption = false;  // then it has been told, and is gone
   };
   std::vector<Guest> guests_;  // by rank; the first is empty
 };
@@ -130,9 +133,21 @@ Result<std::vector<Fd>> Host::listen() const {
 std::vector<int> Host::missing() const {
   std::vector<int> ranks;
   for (std::size_t rank = 1; rank < guests_.size(); ++rank) {
-    if (!guests_[rank].socket) ranks.push_back(static_cast<int>(rank));
+    if (!guests_[rank].socket && !guests_[rank].other_encryption)
+      ranks.push_back(static_cast<int>(rank));
   }
   return ranks;
+}
+
+// Those that have met hear of it in the first exchange.
+std::optional<Error> Host::other_encryption_of() const {
+  std::vector<int> others;
+  for (std::size_t rank = 1; rank < guests_.size(); ++rank) {
+    if (guests_[rank].other_encryption) others.push_back(static_cast<int>(rank));
+  }
+  if (others.empty()) return std::nullopt;
+  return spec_.secret.encrypted ? other_encryption(own_name(), describe(others))
+                                : other_encryption(describe(others), own_name());
 }
 
 std::string Host::describe(std::vector<int> ranks) const {
@@ -147,6 +162,7 @@ Outcome Host::gather_guests() {
   const Deadline deadline(spec_.patience);
   while (!missing().empty()) {
     HVD_TRY(auto guest, admission.next(deadline));
+    if (!guest && other_encryption_of()) return Done{};
     if (!guest) {
       return fail(HVD_ERROR_TIMEOUT,
                   describe(missing()) + " did not come to " + own_name() + " within " +
@@ -154,7 +170,8 @@ Outcome Host::gather_guests() {
     }
     auto& [socket, keys] = guest->connection;
     guests_[static_cast<std::size_t>(guest->rank)] = {std::move(socket), FrameKey(keys.to_guest),
-                                                      FrameKey(keys.to_host)};
+                                                      FrameKey(keys.to_host),
+                                                      guest->other_encryption};
   }
   return Done{};
 }
@@ -164,7 +181,7 @@ std::optional<Address> Host::own_address() const {
   std::optional<Address> any;
   for (const Guest& guest : guests_) {
     if (!guest.socket) continue;
-    any = local_address(guest.socket);
+    any = local_address(guest.socket.socket());
     if (any && !any->is_loopback()) break;
   }
   return any;
@@ -173,6 +190,7 @@ std::optional<Address> Host::own_address() const {
 Result<std::vector<std::string>> Host::exchange(const std::string& own) {
   const Deadline deadline(spec_.patience);
   auto blobs = collect(own, deadline);
+  if (const auto differ = other_encryption_of()) blobs = *differ;
   // The first byte says whether it went well; else the text follows.
   if (blobs.ok()) {
     send_to_all(Payload('+' + join_blobs(*blobs)), deadline);
@@ -194,8 +212,11 @@ Result<std::vector<std::string>> Host::collect(const std::string& own, const Dea
   blobs[0] = own;
   std::vector<FrameReader> readers(guests_.size(), FrameReader(kMostBlobBytes));
   std::vector<int> open = {};
-  for (std::size_t rank = 1; rank < guests_.size(); ++rank) open.push_back(static_cast<int>(rank));
-  while (!open.empty()) {
+  for (std::size_t rank = 1; rank < guests_.size(); ++rank) {
+    if (guests_[rank].socket) open.push_back(static_cast<int>(rank));
+  }
+  // Over TLS more may have come with what was read before, which poll(2) does not tell.
+  for (bool first = true; !open.empty(); first = false) {
     if (deadline.over()) {
       return fail(HVD_ERROR_TIMEOUT,
                   describe(open) + " sent nothing to " + own_name() + " in time");
@@ -204,11 +225,12 @@ Result<std::vector<std::string>> Host::collect(const std::string& own, const Dea
     for (const int rank : open) {
       entries.push_back({guests_[static_cast<std::size_t>(rank)].socket.get(), POLLIN, 0});
     }
-    if (::poll(entries.data(), entries.size(), deadline.poll_ms()) < 0 && errno != EINTR) {
+    const int patience_ms = first ? 0 : deadline.poll_ms();
+    if (::poll(entries.data(), entries.size(), patience_ms) < 0 && errno != EINTR) {
       return fail_errno(own_name() + " cannot wait for the others", errno);
     }
     for (std::size_t i = entries.size(); i-- > 0;) {
-      if (entries[i].revents == 0) continue;
+      if (entries[i].revents == 0 && !first) continue;
       const auto rank = static_cast<std::size_t>(open[i]);
       const auto complete = readers[rank].feed(guests_[rank].socket, guests_[rank].from);
       if (!complete.ok()) {

@@ -188,9 +188,12 @@ Result<Fd> connect_to(const Address& address, const Deadline& deadline) {
   return socket;
 }
 
-Outcome send_all(const Fd& socket, Bytes data, const Deadline& deadline) {
+namespace {
+
+template <class Send>
+Outcome send_all_by(const Fd& socket, Bytes data, const Deadline& deadline, Send send) {
   while (!data.empty()) {
-    const ssize_t sent = ::send(socket.get(), data.data(), data.size(), MSG_NOSIGNAL);
+    const ssize_t sent = send(data);
     if (sent >= 0) {
       data = data.subspan(static_cast<std::size_t>(sent));
     } else if (would_block(errno)) {
@@ -202,24 +205,69 @@ Outcome send_all(const Fd& socket, Bytes data, const Deadline& deadline) {
   return Done{};
 }
 
-Outcome wait_for_data(const Fd& socket, const Deadline& deadline) {
-  return wait_until(socket, POLLIN, deadline);
-}
-
-Outcome receive_all(const Fd& socket, std::span<std::uint8_t> data, const Deadline& deadline) {
+template <class Receive>
+Outcome receive_all_by(const Fd& socket, std::span<std::uint8_t> data, const Deadline& deadline,
+                       Receive receive) {
   while (!data.empty()) {
-    HVD_TRY(const std::size_t count, receive_some(socket, data));
+    HVD_TRY(const std::size_t count, receive(data));
     data = data.subspan(count);
     if (count == 0) HVD_CHECK(wait_until(socket, POLLIN, deadline));
   }
   return Done{};
 }
 
-Result<std::size_t> receive_some(const Fd& socket, std::span<std::uint8_t> data) {
-  const ssize_t count = ::recv(socket.get(), data.data(), data.size(), 0);
+Result<std::size_t> received(ssize_t count) {
   if (count > 0) return static_cast<std::size_t>(count);
   if (count < 0 && would_block(errno)) return std::size_t{0};
+  if (count < 0 && errno == EBADMSG)
+    return fail(HVD_ERROR_PEER, "what it sent was changed on its way");
   return closed();
+}
+
+}  // namespace
+
+Outcome send_all(const Fd& socket, Bytes data, const Deadline& deadline) {
+  return send_all_by(socket, data, deadline, [&](Bytes rest) {
+    return ::send(socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+  });
+}
+
+Outcome send_all(const Connection& connection, Bytes data, const Deadline& deadline) {
+  return send_all_by(connection.socket(), data, deadline,
+                     [&](Bytes rest) { return connection.send(rest.data(), rest.size()); });
+}
+
+Outcome wait_for_data(const Fd& socket, const Deadline& deadline) {
+  return wait_until(socket, POLLIN, deadline);
+}
+
+Outcome receive_all(const Fd& socket, std::span<std::uint8_t> data, const Deadline& deadline) {
+  return receive_all_by(socket, data, deadline,
+                        [&](std::span<std::uint8_t> rest) { return receive_some(socket, rest); });
+}
+
+Outcome receive_all(const Connection& connection, std::span<std::uint8_t> data,
+                    const Deadline& deadline) {
+  return receive_all_by(connection.socket(), data, deadline, [&](std::span<std::uint8_t> rest) {
+    return receive_some(connection, rest);
+  });
+}
+
+Result<std::size_t> receive_some(const Fd& socket, std::span<std::uint8_t> data) {
+  return received(::recv(socket.get(), data.data(), data.size(), 0));
+}
+
+Result<std::size_t> receive_some(const Connection& connection, std::span<std::uint8_t> data) {
+  return received(connection.receive(data.data(), data.size()));
+}
+
+Result<Connection> secure(Fd socket, Tls::Side side, const Digest& key, const Deadline& deadline) {
+  HVD_TRY(auto tls, Tls::start(socket.get(), side, key));
+  while (true) {
+    HVD_TRY(const short awaited, tls->handshake());
+    if (awaited == 0) return Connection(std::move(socket), std::move(tls));
+    HVD_CHECK(wait_until(socket, awaited, deadline));
+  }
 }
 
 }  // namespace libhvd

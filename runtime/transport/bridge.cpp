@@ -59,6 +59,8 @@ void Bridge::close_in_child() {
 
 void Bridge::run() {
   last_turn_ns_ = monotonic_ns();
+  // With the handshake of TLS more may have come, which poll(2) does not tell.
+  for (BridgeLink& link : links_) receive(link);
   while (true) {
     const std::uint64_t now = monotonic_ns();
     notice_own_stop(now);

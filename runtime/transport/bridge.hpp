@@ -44,7 +44,7 @@ namespace libhvd {
 // A connection to the bridge of another host, which has proven itself.
 struct HostSocket {
   int host;  // its index
-  Fd socket;
+  Connection socket;
 };
 
 class Bridge {

@@ -6,8 +6,6 @@
 #include <cerrno>
 #include <span>
 
-#include <sys/socket.h>
-
 namespace libhvd {
 namespace {
 
@@ -58,7 +56,7 @@ FrameHead make_head(FrameKind kind, int rank, std::uint32_t step) {
 
 }  // namespace
 
-BridgeLink::BridgeLink(std::shared_ptr<Segment> segment, int host, Fd socket)
+BridgeLink::BridgeLink(std::shared_ptr<Segment> segment, int host, Connection socket)
     : segment_(std::move(segment)),
       host_(host),
       socket_(std::move(socket)),
@@ -145,10 +143,7 @@ void BridgeLink::send() {
       if (!head) return;
       begin(*head);
     }
-    msghdr message{};
-    message.msg_iov = out_.data();
-    message.msg_iovlen = out_.size();
-    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+    const ssize_t sent = socket_.send(out_);
     if (sent >= 0) {
       skip(out_, static_cast<std::size_t>(sent));
       pending_ -= static_cast<std::size_t>(sent);
@@ -172,10 +167,7 @@ std::optional<LinkEnd> BridgeLink::receive() {
       }
       continue;
     }
-    msghdr message{};
-    message.msg_iov = in_.data();
-    message.msg_iovlen = in_.size();
-    const ssize_t count = ::recvmsg(socket_.get(), &message, 0);
+    const ssize_t count = socket_.receive(in_);
     if (count > 0) {
       heard_ns_ = monotonic_ns();
       skip(in_, static_cast<std::size_t>(count));
@@ -184,6 +176,8 @@ std::optional<LinkEnd> BridgeLink::receive() {
       return LinkEnd::closed;
     } else if (would_block(errno)) {
       return std::nullopt;
+    } else if (errno == EBADMSG) {
+      return LinkEnd::garbled;
     } else {
       return LinkEnd::silent;
     }

@@ -9,7 +9,7 @@
 // The bridge's thread only. Nothing here waits.
 #pragma once
 
-#include "base/fd.hpp"
+#include "base/connection.hpp"
 #include "base/result.hpp"
 #include "transport/segment.hpp"
 
@@ -46,8 +46,8 @@ enum class LinkEnd {
 
 class BridgeLink {
  public:
-  // `host`: the index of the other one. The socket is connected, proven and non-blocking.
-  BridgeLink(std::shared_ptr<Segment> segment, int host, Fd socket);
+  // `host`: the index of the other one, which has proven itself.
+  BridgeLink(std::shared_ptr<Segment> segment, int host, Connection socket);
   BridgeLink(const BridgeLink&) = delete;  // it points into itself
 
   // Sends what there is to send, as far as the connection takes it now.
@@ -69,7 +69,7 @@ class BridgeLink {
   void send_goodbye() { leaving_ = true; }
 
   bool open() const { return static_cast<bool>(socket_); }
-  void close() { socket_.reset(); }
+  void close() { socket_.close(); }
   int socket() const { return socket_.get(); }
   int host() const { return host_; }
 
@@ -96,7 +96,7 @@ class BridgeLink {
 
   std::shared_ptr<Segment> segment_;
   int host_;
-  Fd socket_;
+  Connection socket_;
   std::uint64_t heard_ns_;
 
   // Out.

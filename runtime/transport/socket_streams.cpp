@@ -4,7 +4,6 @@
 #include <cerrno>
 
 #include <poll.h>
-#include <sys/socket.h>
 
 namespace libhvd {
 namespace {
@@ -64,7 +63,7 @@ bool SocketStreams::send_some(Link& link) {
   bool moved = false;
   while (!link.out.empty() && link.writable && !link.lost) {
     const iovec part = link.out.front();
-    const ssize_t count = ::send(link.end.socket.get(), part.iov_base, part.iov_len, MSG_NOSIGNAL);
+    const ssize_t count = link.end.socket.send(part.iov_base, part.iov_len);
     if (count < 0) {
       link.writable = false;
       link.lost = !would_block(errno);
@@ -82,7 +81,7 @@ bool SocketStreams::receive_some(Link& link) {
   bool moved = false;
   while (!link.in.empty() && link.readable && !link.lost) {
     const iovec part = link.in.front();
-    const ssize_t count = ::recv(link.end.socket.get(), part.iov_base, part.iov_len, 0);
+    const ssize_t count = link.end.socket.receive(part.iov_base, part.iov_len);
     if (count <= 0) {
       link.readable = false;
       link.lost = count == 0 || !would_block(errno);

@@ -1,8 +1,8 @@
-// Streams over connections of our own. The sockets are non-blocking; a forked child must close what
-// it has inherited of them, or a dead rank's connections would stay open.
+// Streams over connections of our own. A forked child must close what it has inherited of them, or
+// a dead rank's connections would stay open.
 #pragma once
 
-#include "base/fd.hpp"
+#include "base/connection.hpp"
 #include "transport/streams.hpp"
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct StreamEnd {
   int channel;
   int host;
   int rank;
-  Fd socket;
+  Connection socket;
 };
 
 class SocketStreams final : public Streams {
@@ -33,7 +33,9 @@ class SocketStreams final : public Streams {
   void mark() override;
   void call_due() override;
   Lockstep::Turn turn(int most_ms) override;
-  void close_in_child() override { links_.clear(); }
+  void close_in_child() override {
+    for (Link& link : links_) link.end.socket.close();
+  }
 
  private:
   struct Link {

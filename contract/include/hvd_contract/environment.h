@@ -45,6 +45,10 @@
  * on all ranks. */
 #define HVD_ENV_TRANSPORT "HVD_TRANSPORT"
 
+/* "1": what libhvd sends from host to host is encrypted (TLS 1.3 with a key made of HVD_JOB_KEY);
+ * "0" (the default). The same on all ranks. */
+#define HVD_ENV_DATA_TLS "HVD_DATA_TLS"
+
 /* libhvd's plugin for MPI, by path or soname (default: libhvd_mpi.so beside libhvd.so, else the
  * loader's). */
 #define HVD_ENV_MPI_LIBRARY "HVD_MPI_LIBRARY"

@@ -5,17 +5,17 @@
 #include "collective/communicator.hpp"
 #include "support.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
 namespace libhvd {
 namespace {
 
 // Ranks 0 and 2 are here, on a; rank 1 is on b.
-class BridgeTest : public testing::Test {
+class BridgeTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     auto made = Segment::anonymous(3);
@@ -26,11 +26,10 @@ class BridgeTest : public testing::Test {
   }
 
   void start(std::chrono::milliseconds silence = {}) {
-    int ends[2];
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
-    other_.reset(ends[1]);
+    test::ConnectionPair ends = test::connect_pair(GetParam());
+    other_ = std::move(ends[1]);
     std::vector<HostSocket> sockets;
-    sockets.push_back({1, Fd(ends[0])});
+    sockets.push_back({1, std::move(ends[0])});
     auto started = Bridge::start(segment_, std::move(sockets), silence);
     ASSERT_TRUE(started.ok());
     bridge_ = std::move(*started);
@@ -66,7 +65,7 @@ class BridgeTest : public testing::Test {
   }
 
   std::shared_ptr<Segment> segment_;
-  Fd other_;
+  Connection other_;
   std::unique_ptr<Bridge> bridge_;
 };
 
@@ -79,7 +78,7 @@ FrameHead head_of(FrameKind kind, std::uint32_t rank, std::uint32_t step, Used u
   return head;
 }
 
-TEST_F(BridgeTest, SendsOnlyWhatIsUsed) {
+TEST_P(BridgeTest, SendsOnlyWhatIsUsed) {
   start();
   const Area area = segment_->area(2, 1);
   std::memset(area.input, 'i', 100);
@@ -90,12 +89,12 @@ TEST_F(BridgeTest, SendsOnlyWhatIsUsed) {
   EXPECT_EQ(head.kind, FrameKind::step);
   EXPECT_EQ(head.rank, 2u);
   EXPECT_EQ(head.step, 1u);
-  std::vector<std::uint8_t> wanted(100, 'i');
-  wanted.insert(wanted.end(), 7, 'r');
+  std::vector<std::uint8_t> wanted(107, 'i');
+  std::fill(wanted.begin() + 100, wanted.end(), 'r');
   EXPECT_EQ(hear(107), wanted);
 }
 
-TEST_F(BridgeTest, TellsThatARankHasLeftAfterItsLastStep) {
+TEST_P(BridgeTest, TellsThatARankHasLeftAfterItsLastStep) {
   segment_->publish(2, 1);
   segment_->set_left(2);
   start();
@@ -105,44 +104,44 @@ TEST_F(BridgeTest, TellsThatARankHasLeftAfterItsLastStep) {
   EXPECT_EQ(head.rank, 2u);
 }
 
-TEST_F(BridgeTest, SaysGoodbyeLastOfAll) {
+TEST_P(BridgeTest, SaysGoodbyeLastOfAll) {
   start();
   segment_->set_failure(FailureKind::died, 2);
   std::thread leaving([&] { bridge_.reset(); });
   EXPECT_EQ(hear_head().kind, FrameKind::failure);
   EXPECT_EQ(hear_head().kind, FrameKind::goodbye);
-  other_.reset();  // it has been heard
+  other_.close();  // it has been heard
   leaving.join();
 }
 
-TEST_F(BridgeTest, TakesTheFailureThatAnotherHostHasFound) {
+TEST_P(BridgeTest, TakesTheFailureThatAnotherHostHasFound) {
   start();
   say(head_of(FrameKind::failure, 2, static_cast<std::uint32_t>(FailureKind::died)));
   EXPECT_NE(failure_of_rank_0().find("rank 2 (pid 12 on a) has died"), std::string::npos);
 }
 
-TEST_F(BridgeTest, FindsAHostSilent) {
+TEST_P(BridgeTest, FindsAHostSilent) {
   start(std::chrono::milliseconds(50));
   EXPECT_NE(failure_of_rank_0().find("host b (rank 1) does not answer"), std::string::npos);
 }
 
-TEST_F(BridgeTest, TakesAConnectionThatEndsForADeadRank) {
+TEST_P(BridgeTest, TakesAConnectionThatEndsForADeadRank) {
   start();
-  other_.reset();
+  other_.close();
   EXPECT_NE(failure_of_rank_0().find("rank 1 (pid 11 on b) has died"), std::string::npos);
 }
 
-TEST_F(BridgeTest, BlamesTheLeaverAndNotWhoEndsBecauseOfIt) {
+TEST_P(BridgeTest, BlamesTheLeaverAndNotWhoEndsBecauseOfIt) {
   start();
   say(head_of(FrameKind::step, 1, 1));  // rank 1 waits for rank 2, which has left
   segment_->set_left(2);
-  other_.reset();
+  other_.close();
   segment_->publish(0, 1);
   EXPECT_NE(failure_of_rank_0().find("rank 2 (pid 12 on a) has left"), std::string::npos);
 }
 
 // Whatever a connection brings: an end with a reason, and nothing written outside the area.
-TEST_F(BridgeTest, RefusesWhatMakesNoSense) {
+TEST_P(BridgeTest, RefusesWhatMakesNoSense) {
   constexpr auto kMost = static_cast<std::uint32_t>(kChunkBytes);
   const auto kRoom = static_cast<std::uint32_t>(SegmentLayout(SegmentShape(3)).wide_bytes());
   const std::vector<FrameHead> nonsense{
@@ -171,6 +170,24 @@ TEST_F(BridgeTest, RefusesWhatMakesNoSense) {
     bridge_.reset();
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Connections, BridgeTest, testing::Bool(), [](const auto& encrypted) {
+  return encrypted.param ? "OverTls" : "InTheClear";
+});
+
+class BridgeOverTlsTest : public BridgeTest {};
+
+TEST_P(BridgeOverTlsTest, RefusesWhatIsNotEncrypted) {
+  start();
+  const FrameHead head =
+      head_of(FrameKind::failure, 2, static_cast<std::uint32_t>(FailureKind::died));
+  const Bytes bytes(reinterpret_cast<const std::uint8_t*>(&head), sizeof head);
+  ASSERT_TRUE(send_all(other_.socket(), bytes, Deadline(std::chrono::minutes(1))).ok());
+  EXPECT_NE(failure_of_rank_0().find("host b (rank 1) has sent what makes no sense"),
+            std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Connections, BridgeOverTlsTest, testing::Values(true));
 
 }  // namespace
 }  // namespace libhvd

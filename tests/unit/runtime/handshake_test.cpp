@@ -34,7 +34,11 @@ TEST(Handshake, BothSidesDeriveTheSameKeys) {
   const Answer guest = meet(kSecret, kSecret, 3);
   EXPECT_EQ(host.to_host, guest.keys.to_host);
   EXPECT_EQ(host.to_guest, guest.keys.to_guest);
+  EXPECT_EQ(host.tls, guest.keys.tls);
   EXPECT_NE(host.to_host, host.to_guest);
+  EXPECT_NE(host.tls, host.to_host);
+  EXPECT_NE(host.tls, host.to_guest);
+  EXPECT_NE(host.tls, session_keys(kSecret, hello, HandshakeNonce{9}).tls);
   JobSecret other = kSecret;
   other.key[0] ^= 1;
   EXPECT_NE(host.to_host, session_keys(other, hello, kHostNonce).to_host);
@@ -86,6 +90,27 @@ TEST(Handshake, TheHostSaysWhyItRefuses) {
   other_size.size = 5;
   EXPECT_EQ(meet(kSecret, other_size, 1).refusal, "it was started with another size");
   EXPECT_EQ(meet(kSecret, kSecret, 0).refusal, "it says that there is no such rank");
+}
+
+TEST(Handshake, TheHostProvesThatOneOfTheTwoEncryptsAndTheOtherDoesNot) {
+  JobSecret encrypted = kSecret;
+  encrypted.encrypted = true;
+  EXPECT_TRUE(meet(encrypted, encrypted, 1).proof);
+  for (const auto& [host, guest] : {std::pair(kSecret, encrypted), std::pair(encrypted, kSecret)}) {
+    const Answer answer = meet(host, guest, 1);
+    EXPECT_FALSE(answer.proof);
+    EXPECT_TRUE(answer.other_encryption);
+    EXPECT_NE(answer.refusal.find("HVD_DATA_TLS"), std::string::npos) << answer.refusal;
+    // Not for who lacks the secret: neither to say so, nor to make the guest pass for another.
+    const HelloBytes hello = make_hello(guest, 1, kPort, kGuestNonce);
+    JobSecret foreign = host;
+    foreign.key[0] ^= 1;
+    const auto forged = make_challenge(foreign, hello, Verdict::other_encryption, kHostNonce);
+    EXPECT_FALSE(answer_challenge(guest, hello, forged).other_encryption);
+    HelloBytes changed = hello;
+    changed[114] ^= 1;
+    EXPECT_EQ(judge(changed, *read_hello(changed), guest, kPort), Verdict::other_secret);
+  }
 }
 
 TEST(Handshake, GarbageIsNotAHello) {

@@ -4,6 +4,7 @@
 #include "bootstrap/admission.hpp"
 #include "support.hpp"
 
+#include <array>
 #include <functional>
 #include <future>
 #include <thread>
@@ -100,6 +101,29 @@ TEST(JoinHosts, ConnectsEachWithEachAmongStrangers) {
   const auto joined = join_all(
       mesh, [](int) { return make_secret(); }, std::chrono::minutes(1));
   expect_connected(joined);
+}
+
+TEST(JoinHosts, ConnectsEachWithEachOverTls) {
+  Mesh mesh = make_mesh();
+  const auto joined = join_all(
+      mesh,
+      [](int) {
+        JobSecret secret = make_secret();
+        secret.encrypted = true;
+        return secret;
+      },
+      std::chrono::minutes(1));
+  expect_connected(joined);
+  // What comes without TLS is told from what was sent.
+  const std::vector<std::uint8_t> clear(100, 'x');
+  const Deadline deadline(std::chrono::minutes(1));
+  const Connection& from = (*joined[0])[0].socket;  // to host 1
+  const Connection& to = (*joined[1])[0].socket;    // to host 0
+  ASSERT_TRUE(send_all(from.socket(), clear, deadline).ok());
+  std::array<std::uint8_t, 100> heard{};
+  const auto received = receive_all(to, heard, deadline);
+  ASSERT_FALSE(received.ok());
+  EXPECT_EQ(received.error().message, "what it sent was changed on its way");
 }
 
 // A foreign process that knows all but the secret, and comes first.

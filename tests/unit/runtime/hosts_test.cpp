@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <map>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -80,31 +81,49 @@ std::string compute(const Hosts& hosts) {
   return "right";
 }
 
-TEST(SeveralHosts, ComputeTheSameBits) {
+// In the clear, and encrypted.
+class OnHosts : public testing::TestWithParam<const char*> {
+ protected:
+  static Job job_on(const Hosts& hosts, const Job::Body& body,
+                    std::map<std::string, std::string> variables = {}) {
+    variables["HVD_DATA_TLS"] = GetParam();
+    return Job(hosts, body, variables);
+  }
+};
+
+std::string encryption(const testing::TestParamInfo<const char*>& info) {
+  return std::string(info.param) == "1" ? "OverTls" : "InTheClear";
+}
+
+using SeveralHosts = OnHosts;
+INSTANTIATE_TEST_SUITE_P(Connections, SeveralHosts, testing::Values("0", "1"), encryption);
+
+TEST_P(SeveralHosts, ComputeTheSameBits) {
   for (const Hosts& hosts : {Hosts{0, 1}, kUneven, kInTurn}) {
-    Job job(hosts, telling([&](int) {
-              hvd::init();
-              std::string text = compute(hosts);
-              hvd::shutdown();
-              return text;
-            }));
+    Job job = job_on(hosts, telling([&](int) {
+                       hvd::init();
+                       std::string text = compute(hosts);
+                       hvd::shutdown();
+                       return text;
+                     }));
     expect_from(job, all_of(job), "right");
     for (const int host : {0, 1}) EXPECT_TRUE(job.memory(host).entries().empty());
   }
 }
 
-TEST(SeveralHosts, AreNumberedByTheirFirstRanks) {
-  Job job(kUneven, telling([](int) {
-            hvd::init();
-            std::string text;
-            for (const int number : {hvd::local_rank(), hvd::local_size(), hvd::cross_rank(),
-                                     hvd::cross_size(), hvd::node_rank(), hvd::node_count()}) {
-              text += std::to_string(number);
-            }
-            text += hvd::is_homogeneous() ? " even" : " uneven";
-            hvd::shutdown();
-            return text;
-          }));
+TEST_P(SeveralHosts, AreNumberedByTheirFirstRanks) {
+  Job job =
+      job_on(kUneven, telling([](int) {
+               hvd::init();
+               std::string text;
+               for (const int number : {hvd::local_rank(), hvd::local_size(), hvd::cross_rank(),
+                                        hvd::cross_size(), hvd::node_rank(), hvd::node_count()}) {
+                 text += std::to_string(number);
+               }
+               text += hvd::is_homogeneous() ? " even" : " uneven";
+               hvd::shutdown();
+               return text;
+             }));
   const std::vector<std::string> wanted{"030303", "130203", "230103", "021313", "121213", "012323"};
   for (int rank = 0; rank < job.size(); ++rank) {
     EXPECT_EQ(job.rank(rank).line(), wanted[static_cast<std::size_t>(rank)] + " uneven");
@@ -116,41 +135,42 @@ std::string entries_in(const char* folder) {
   return std::to_string(std::distance(begin(range), end(range)));
 }
 
-TEST(SeveralHosts, ComeAndGo) {
-  Job job(Hosts{0, 0, 1}, telling([](int) {
-            std::string before;
-            for (int round = 0; round < 20; ++round) {
-              hvd::init();
-              const int sum = hvd::allreduce(round, hvd::Op::sum);
-              hvd::shutdown();
-              if (sum != 3 * round) return std::string("wrong sum");
-              const std::string now = entries_in("/proc/self/fd") + " files, " +
-                                      entries_in("/proc/self/task") + " threads";
-              if (round > 0 && now != before) return before + " became " + now;
-              before = now;
-            }
-            return std::string("done");
-          }));
+TEST_P(SeveralHosts, ComeAndGo) {
+  Job job = job_on(Hosts{0, 0, 1}, telling([](int) {
+                     std::string before;
+                     for (int round = 0; round < 20; ++round) {
+                       hvd::init();
+                       const int sum = hvd::allreduce(round, hvd::Op::sum);
+                       hvd::shutdown();
+                       if (sum != 3 * round) return std::string("wrong sum");
+                       const std::string now = entries_in("/proc/self/fd") + " files, " +
+                                               entries_in("/proc/self/task") + " threads";
+                       if (round > 0 && now != before) return before + " became " + now;
+                       before = now;
+                     }
+                     return std::string("done");
+                   }));
   expect_from(job, all_of(job), "done");
 }
 
-TEST(SeveralHosts, MayLeaveWhileOthersStillReadTheLastResult) {
+TEST_P(SeveralHosts, MayLeaveWhileOthersStillReadTheLastResult) {
   for (int round = 0; round < 10; ++round) {
-    Job job(kInTurn, telling([](int) {
-              hvd::init();
-              std::vector<float> values(100000, 1);
-              const hvd_status status = hvd_allreduce(values.data(), values.data(), values.size(),
-                                                      HVD_FLOAT32, HVD_SUM, nullptr);
-              const std::string text = last_error_of(status);
-              hvd::shutdown();
-              return text;
-            }));
+    Job job = job_on(kInTurn, telling([](int) {
+                       hvd::init();
+                       std::vector<float> values(100000, 1);
+                       const hvd_status status =
+                           hvd_allreduce(values.data(), values.data(), values.size(), HVD_FLOAT32,
+                                         HVD_SUM, nullptr);
+                       const std::string text = last_error_of(status);
+                       hvd::shutdown();
+                       return text;
+                     }));
     expect_from(job, all_of(job), "success");
   }
 }
 
 // The victims wait until they are killed or stopped; the others call, and are told.
-class LossTest : public testing::Test {
+class LossTest : public OnHosts {
  protected:
   Job start(const Hosts& hosts, std::vector<int> victims) {
     victims_ = std::move(victims);
@@ -163,7 +183,7 @@ class LossTest : public testing::Test {
       tell(last_error_of(hvd_barrier(nullptr)));  // at once, from what is known
       tell(last_error_of(hvd_shutdown()));
     };
-    return Job(hosts, body, {{"HVD_HOST_TIMEOUT", "2"}});
+    return job_on(hosts, body, {{"HVD_HOST_TIMEOUT", "2"}});
   }
 
   void expect_from_others(Job& job, const std::string& text) {
@@ -177,7 +197,9 @@ class LossTest : public testing::Test {
   std::vector<int> victims_;
 };
 
-TEST_F(LossTest, OfARankOnAnotherHostIsToldToAll) {
+INSTANTIATE_TEST_SUITE_P(Connections, LossTest, testing::Values("0", "1"), encryption);
+
+TEST_P(LossTest, OfARankOnAnotherHostIsToldToAll) {
   Job job = start(kUneven, {4});
   expect_from(job, all_of(job), "ready");
   job.rank(4).kill();
@@ -185,7 +207,7 @@ TEST_F(LossTest, OfARankOnAnotherHostIsToldToAll) {
       job, "4 barrier: rank 4 (pid " + std::to_string(job.rank(4).pid()) + " on b) has died");
 }
 
-TEST_F(LossTest, OfTheRankWithTheBridgeIsToldToAll) {
+TEST_P(LossTest, OfTheRankWithTheBridgeIsToldToAll) {
   Job job = start(kUneven, {3});
   expect_from(job, all_of(job), "ready");
   job.rank(3).kill();
@@ -193,7 +215,7 @@ TEST_F(LossTest, OfTheRankWithTheBridgeIsToldToAll) {
       job, "4 barrier: rank 3 (pid " + std::to_string(job.rank(3).pid()) + " on b) has died");
 }
 
-TEST_F(LossTest, OfAWholeHostIsToldToAll) {
+TEST_P(LossTest, OfAWholeHostIsToldToAll) {
   Job job = start(kUneven, {3, 4});
   expect_from(job, all_of(job), "ready");
   job.rank(3).kill();
@@ -202,7 +224,7 @@ TEST_F(LossTest, OfAWholeHostIsToldToAll) {
 }
 
 // Nothing is closed: as when the power or the network of the host is gone.
-TEST_F(LossTest, OfAHostThatFallsSilentIsToldToAll) {
+TEST_P(LossTest, OfAHostThatFallsSilentIsToldToAll) {
   Job job = start(kUneven, {3, 4});
   expect_from(job, all_of(job), "ready");
   job.rank(3).signal(SIGSTOP);
@@ -210,17 +232,17 @@ TEST_F(LossTest, OfAHostThatFallsSilentIsToldToAll) {
   expect_from_others(job, "4 barrier: host b (ranks 3-4) does not answer");
 }
 
-TEST(SeveralHosts, ARankThatLeavesIsNamedToAll) {
+TEST_P(SeveralHosts, ARankThatLeavesIsNamedToAll) {
   for (const int leaver : {1, 3, 4}) {  // without and with the bridge
-    Job job(kUneven, telling([=](int rank) {
-              hvd::init();
-              hvd::barrier();
-              if (rank == leaver) {
-                hvd::shutdown();
-                return std::string("gone");
-              }
-              return last_error_of(hvd_barrier(nullptr));
-            }));
+    Job job = job_on(kUneven, telling([=](int rank) {
+                       hvd::init();
+                       hvd::barrier();
+                       if (rank == leaver) {
+                         hvd::shutdown();
+                         return std::string("gone");
+                       }
+                       return last_error_of(hvd_barrier(nullptr));
+                     }));
     for (int rank = 0; rank < job.size(); ++rank) {
       expect_from(job, {rank},
                   rank == leaver ? "gone" : "4 barrier: rank " + std::to_string(leaver) + " (pid ");
@@ -229,8 +251,8 @@ TEST(SeveralHosts, ARankThatLeavesIsNamedToAll) {
 }
 
 // A data loader, say, that outlives the rank whose connections it has inherited.
-TEST(SeveralHosts, AForkedChildDoesNotKeepTheConnectionsOfADeadRank) {
-  Job job(Hosts{0, 1, 1}, [](int rank, const Tell& tell) {
+TEST_P(SeveralHosts, AForkedChildDoesNotKeepTheConnectionsOfADeadRank) {
+  Job job = job_on(Hosts{0, 1, 1}, [](int rank, const Tell& tell) {
     const bool initialised = hvd_init() == HVD_OK;
     if (rank == 1) libhvd::test::die_and_leave_a_child(tell);
     tell(initialised ? last_error_of(hvd_barrier(nullptr)) : hvd_last_error());
@@ -238,31 +260,68 @@ TEST(SeveralHosts, AForkedChildDoesNotKeepTheConnectionsOfADeadRank) {
   expect_from(job, {0, 2}, "rank 1 (pid ");  // in hvd_init or the barrier
 }
 
-TEST(SeveralHosts, AMistakeOfOneRankIsToldToAll) {
-  Job job(kInTurn, telling([](int rank) {
-            hvd::init();
-            int values[3] = {};
-            hvd_options options{};
-            options.struct_size = sizeof options;
-            options.name = "grad";
-            const std::size_t count = rank == 3 ? 3 : 2;
-            const std::string text =
-                last_error_of(hvd_allreduce(values, values, count, HVD_INT32, HVD_SUM, &options));
-            if (hvd::allreduce(1, hvd::Op::sum) != 5) return std::string("out of order");
-            hvd::shutdown();
-            return text;
-          }));
+TEST_P(SeveralHosts, AMistakeOfOneRankIsToldToAll) {
+  Job job = job_on(kInTurn, telling([](int rank) {
+                     hvd::init();
+                     int values[3] = {};
+                     hvd_options options{};
+                     options.struct_size = sizeof options;
+                     options.name = "grad";
+                     const std::size_t count = rank == 3 ? 3 : 2;
+                     const std::string text = last_error_of(
+                         hvd_allreduce(values, values, count, HVD_INT32, HVD_SUM, &options));
+                     if (hvd::allreduce(1, hvd::Op::sum) != 5) return std::string("out of order");
+                     hvd::shutdown();
+                     return text;
+                   }));
   expect_from(job, all_of(job), "the count is 2 on ranks 0-2,4 and 3 on rank 3");
 }
 
-TEST(SeveralHosts, ThatCannotListenSaySo) {
-  Job job(Hosts{0, 1}, telling([](int rank) {
-            if (rank == 1) ::setenv("HVD_INTERFACE", "nosuch0", 1);
-            return last_error_of(hvd_init());
-          }));
+TEST_P(SeveralHosts, ThatCannotListenSaySo) {
+  Job job = job_on(Hosts{0, 1}, telling([](int rank) {
+                     if (rank == 1) ::setenv("HVD_INTERFACE", "nosuch0", 1);
+                     return last_error_of(hvd_init());
+                   }));
   expect_from(job, all_of(job),
               "hvd_init: rank 1 on b: HVD_INTERFACE=\"nosuch0\" names no network interface of this "
               "host");
+}
+
+// Whichever rank it is, and whoever is on its host.
+TEST(Encryption, ThatARankHasOtherwiseIsAnErrorOnAll) {
+  for (const int other : {0, 1, 2}) {
+    for (const char* common : {"0", "1"}) {
+      const char* const its = *common == '0' ? "1" : "0";
+      Job job(Hosts{0, 0, 1}, telling([=](int rank) {
+                ::setenv("HVD_DATA_TLS", rank == other ? its : common, 1);
+                return last_error_of(hvd_init());
+              }));
+      for (const int rank : all_of(job)) {
+        const std::string line = job.rank(rank).line().value_or("nothing");
+        EXPECT_NE(line.find("HVD_DATA_TLS is 1 on rank"), std::string::npos) << line;
+        EXPECT_NE(line.find(": give all ranks the same"), std::string::npos) << line;
+      }
+    }
+  }
+}
+
+TEST(Encryption, IsRefusedToATransportThatHasNone) {
+  Job job(Hosts{0, 1}, telling([](int) { return last_error_of(hvd_init()); }),
+          {{"HVD_DATA_TLS", "1"}, {"HVD_TRANSPORT", "mpi"}});
+  expect_from(job, all_of(job),
+              "HVD_DATA_TLS=1 and HVD_TRANSPORT=mpi: what goes over MPI cannot be encrypted");
+}
+
+TEST(Encryption, NeedsTheKeyOfTheJob) {
+  Job job(Hosts{0, 1}, telling([](int) { return last_error_of(hvd_init()); }),
+          {{"HVD_DATA_TLS", "1"}, {"HVD_JOB_KEY", ""}});
+  expect_from(job, all_of(job), "HVD_DATA_TLS=1 needs the secret that HVD_JOB_KEY holds");
+}
+
+TEST(Encryption, IsOneOrZero) {
+  Job job(Hosts{0, 1}, telling([](int) { return last_error_of(hvd_init()); }),
+          {{"HVD_DATA_TLS", "yes"}});
+  expect_from(job, all_of(job), "HVD_DATA_TLS=\"yes\"");
 }
 
 }  // namespace

@@ -16,10 +16,11 @@
 namespace libhvd {
 namespace {
 
-RendezvousSpec make_spec(const test::ReservedPort& port, int rank, int size) {
+RendezvousSpec make_spec(const test::ReservedPort& port, int rank, int size,
+                         bool encrypted = false) {
   RendezvousSpec spec;
   spec.rank = rank;
-  spec.secret = {"job", std::vector<std::uint8_t>(32, 7), size};
+  spec.secret = {"job", std::vector<std::uint8_t>(32, 7), size, {}, encrypted};
   spec.address = "127.0.0.1";
   spec.ports = {static_cast<std::uint16_t>(port.number())};
   spec.patience = std::chrono::minutes(1);
@@ -50,12 +51,34 @@ void expect_exchange(const RendezvousSpec& spec) {
 
 TEST(Rendezvous, BringsAllBlobsToAll) {
   constexpr int kSize = 5;
-  const test::ReservedPort port;
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < kSize; ++rank) {
-    ranks.emplace_back([&, rank] { expect_exchange(make_spec(port, rank, kSize)); });
+  for (const bool encrypted : {false, true}) {
+    const test::ReservedPort port;
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < kSize; ++rank) {
+      ranks.emplace_back([&, rank] { expect_exchange(make_spec(port, rank, kSize, encrypted)); });
+    }
+    for (auto& rank : ranks) rank.join();
   }
-  for (auto& rank : ranks) rank.join();
+}
+
+// Rank 2 is the other way round than the two that meet.
+TEST(Rendezvous, ARankThatEncryptsOtherwiseIsAnErrorOnAll) {
+  for (const bool encrypted : {false, true}) {
+    const test::ReservedPort port;
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < 3; ++rank) {
+      ranks.emplace_back([&, rank] {
+        const bool own = rank == 2 ? !encrypted : encrypted;
+        auto rendezvous = open_rendezvous(make_spec(port, rank, 3, own));
+        ASSERT_EQ(rendezvous.ok(), rank != 2);
+        const Error error = rank == 2 ? rendezvous.error() : (*rendezvous)->exchange("me").error();
+        const std::string wanted = encrypted ? "HVD_DATA_TLS is 1 on rank 0 and 0 on rank 2"
+                                             : "HVD_DATA_TLS is 1 on rank 2 and 0 on rank 0";
+        EXPECT_EQ(error.message, wanted + ": give all ranks the same");
+      });
+    }
+    for (auto& rank : ranks) rank.join();
+  }
 }
 
 TEST(Rendezvous, TriesThePortsInOrder) {
@@ -207,6 +230,33 @@ TEST(Rendezvous, IsNotRelayedFromAnotherPort) {
   EXPECT_EQ(seen.find("first"), std::string::npos) << "the relay has seen what ranks exchange";
 }
 
+// Who carries what ranks exchange reads it in the clear, and nothing of it over TLS.
+TEST(Rendezvous, IsReadOnItsWayInTheClearOnly) {
+  for (const bool encrypted : {false, true}) {
+    const test::ReservedPort port;
+    std::string seen;
+    {
+      const Relay relay(address_of("127.0.0.2", port), address_of("127.0.0.1", port),
+                        [&](std::string& bytes, bool) { seen += bytes; });
+      std::vector<std::thread> ranks;
+      for (int rank = 0; rank < 2; ++rank) {
+        ranks.emplace_back([&, rank] {
+          RendezvousSpec spec = make_spec(port, rank, 2, encrypted);
+          if (rank == 1) spec.address = "127.0.0.2";
+          auto rendezvous = open_rendezvous(spec);
+          ASSERT_TRUE(rendezvous.ok()) << rendezvous.error().message;
+          const auto blobs = (*rendezvous)->exchange("address of rank " + std::to_string(rank));
+          ASSERT_TRUE(blobs.ok()) << blobs.error().message;
+        });
+      }
+      for (auto& rank : ranks) rank.join();
+    }
+    EXPECT_NE(seen.find("hvdhail"), std::string::npos) << "it was not carried here";
+    for (const char* marker : {"address of rank 0", "address of rank 1"})
+      EXPECT_EQ(seen.find(marker) == std::string::npos, encrypted) << marker;
+  }
+}
+
 // A port that is taken on one of the addresses would lead ranks that try this address elsewhere.
 TEST(Rendezvous, PassesOverAPortThatIsTakenOnOneAddress) {
   const test::ReservedPort first;
@@ -253,8 +303,8 @@ TEST(Rendezvous, WhatIsChangedOnItsWayIsNoticed) {
 }
 
 struct Pair {
-  Fd a;
-  Fd b;
+  Connection a;
+  Connection b;
 };
 
 Pair socket_pair() {
@@ -263,7 +313,7 @@ Pair socket_pair() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
-Result<std::string> received(const Fd& socket, FrameKey& key) {
+Result<std::string> received(const Connection& socket, FrameKey& key) {
   return receive_frame(socket, key, 1000, Deadline(std::chrono::seconds(10)));
 }
 

@@ -30,6 +30,38 @@ Environment make_environment(std::map<std::string, std::string> variables) {
 
 namespace {
 
+// So that no test passes only because a connection holds what nobody takes.
+void hold_little(const int (&ends)[2]) {
+  constexpr int kLeast = 1;  // as little as the system allows, see socket(7)
+  for (const int end : ends)
+    EXPECT_EQ(::setsockopt(end, SOL_SOCKET, SO_SNDBUF, &kLeast, sizeof kLeast), 0);
+}
+
+}  // namespace
+
+ConnectionPair connect_pair(bool encrypted, bool little, std::uint64_t records_per_key) {
+  int ends[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  if (little) hold_little(ends);
+  Fd one(ends[0]);
+  Fd two(ends[1]);
+  if (!encrypted) return {std::move(one), std::move(two)};
+  auto client = Tls::start(one.get(), Tls::Side::client, Digest{7}, records_per_key);
+  auto server = Tls::start(two.get(), Tls::Side::server, Digest{7}, records_per_key);
+  EXPECT_TRUE(client.ok() && server.ok()) << (client.ok() ? "" : client.error().message);
+  for (bool done = false; !done;) {
+    const auto first = (*client)->handshake();
+    const auto second = (*server)->handshake();
+    EXPECT_TRUE(first.ok() && second.ok());
+    if (!first.ok() || !second.ok()) break;
+    done = *first == 0 && *second == 0;
+  }
+  return {Connection(std::move(one), std::move(*client)),
+          Connection(std::move(two), std::move(*server))};
+}
+
+namespace {
+
 using SharedSegment = std::shared_ptr<Segment>;
 
 SharedSegment make_segment(const SegmentShape& shape) {
@@ -59,21 +91,14 @@ std::vector<SharedSegment> make_segments(const std::vector<int>& hosts, const Se
   return segments;
 }
 
-// So that no test passes only because a connection holds what nobody takes.
-void hold_little(const int (&ends)[2]) {
-  constexpr int kLeast = 1;  // as little as the system allows, see socket(7)
-  for (const int end : ends)
-    EXPECT_EQ(::setsockopt(end, SOL_SOCKET, SO_SNDBUF, &kLeast, sizeof kLeast), 0);
-}
-
-std::vector<std::unique_ptr<Bridge>> start_bridges(const std::vector<SharedSegment>& segments) {
+std::vector<std::unique_ptr<Bridge>> start_bridges(const std::vector<SharedSegment>& segments,
+                                                   bool encrypted) {
   std::vector<std::vector<HostSocket>> sockets(segments.size());
   for (std::size_t one = 0; one < segments.size(); ++one) {
     for (std::size_t other = 0; other < one; ++other) {
-      int ends[2];
-      EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
-      sockets[one].push_back({static_cast<int>(other), Fd(ends[0])});
-      sockets[other].push_back({static_cast<int>(one), Fd(ends[1])});
+      ConnectionPair ends = connect_pair(encrypted);
+      sockets[one].push_back({static_cast<int>(other), std::move(ends[0])});
+      sockets[other].push_back({static_cast<int>(one), std::move(ends[1])});
     }
   }
   std::vector<std::unique_ptr<Bridge>> bridges;
@@ -87,7 +112,7 @@ std::vector<std::unique_ptr<Bridge>> start_bridges(const std::vector<SharedSegme
 }
 
 // By rank.
-std::vector<StreamLanes> make_streams(const std::vector<int>& hosts) {
+std::vector<StreamLanes> make_streams(const std::vector<int>& hosts, bool encrypted) {
   const StreamPlan plan(hosts);
   std::vector<StreamLanes> streams(hosts.size());
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
@@ -95,13 +120,12 @@ std::vector<StreamLanes> make_streams(const std::vector<int>& hosts) {
     for (int channel = 0; channel < plan.channels(); ++channel) {
       for (int host = 0; host < plan.hosts(); ++host) {
         for (int other = 0; other < host; ++other) {
-          int pair[2];
-          EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
-          hold_little(pair);
+          // A key serves for a few records, so that it is replaced within a test's data.
+          ConnectionPair pair = connect_pair(encrypted, true, 3);
           const int one = plan.server(channel, host);
           const int two = plan.server(channel, other);
-          ends[static_cast<std::size_t>(one)].push_back({channel, other, two, Fd(pair[0])});
-          ends[static_cast<std::size_t>(two)].push_back({channel, host, one, Fd(pair[1])});
+          ends[static_cast<std::size_t>(one)].push_back({channel, other, two, std::move(pair[0])});
+          ends[static_cast<std::size_t>(two)].push_back({channel, host, one, std::move(pair[1])});
         }
       }
     }
@@ -149,13 +173,19 @@ void run_ranks_on(const std::vector<int>& hosts, const std::function<void(Commun
 
 void run_ranks_on(const std::vector<int>& hosts, const SegmentShape& shape, bool streams,
                   const std::function<void(Communicator&)>& body) {
+  run_ranks_on(hosts, shape, streams, false, body);
+}
+
+void run_ranks_on(const std::vector<int>& hosts, const SegmentShape& shape, bool streams,
+                  bool encrypted, const std::function<void(Communicator&)>& body) {
   const auto segments = make_segments(hosts, shape, streams);
-  auto bridges = start_bridges(segments);
+  auto bridges = start_bridges(segments, encrypted);
   const auto segment_of = [&](int rank) {
     return segments[static_cast<std::size_t>(hosts[static_cast<std::size_t>(rank)])];
   };
   run_threads(static_cast<int>(hosts.size()), segment_of,
-              streams ? make_streams(hosts) : std::vector<StreamLanes>(hosts.size()), body);
+              streams ? make_streams(hosts, encrypted) : std::vector<StreamLanes>(hosts.size()),
+              body);
   // Each waits until the others have heard that it leaves, so all leave at once.
   std::vector<std::thread> leaving;
   for (auto& bridge : bridges) leaving.emplace_back([&] { bridge.reset(); });

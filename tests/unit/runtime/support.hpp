@@ -1,10 +1,12 @@
 // Ranks for tests: as threads of this process, or as processes of their own.
 #pragma once
 
+#include "base/connection.hpp"
 #include "base/environment.hpp"
 #include "base/fd.hpp"
 #include "collective/communicator.hpp"
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <map>
@@ -32,6 +34,16 @@ void run_ranks_on(const std::vector<int>& hosts, const std::function<void(Commun
 // The same in segments of this shape. Without streams all data goes by the bridges.
 void run_ranks_on(const std::vector<int>& hosts, const SegmentShape& shape, bool streams,
                   const std::function<void(Communicator&)>& body);
+
+// The same, with whether the connections between hosts are over TLS.
+void run_ranks_on(const std::vector<int>& hosts, const SegmentShape& shape, bool streams,
+                  bool encrypted, const std::function<void(Communicator&)>& body);
+
+// Both ends of a connection within this process, which hold as little as the system allows where
+// `little`; over TLS with a new key after each `records_per_key` records.
+using ConnectionPair = std::array<Connection, 2>;
+ConnectionPair connect_pair(bool encrypted, bool little = false,
+                            std::uint64_t records_per_key = Tls::kRecordsPerKey);
 
 // On one host, then on two in turn (ranks 0, 2, … and 1, 3, …).
 void run_ranks_everywhere(int size, const std::function<void(Communicator&)>& body);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -92,10 +93,15 @@ void expect_result(Communicator& communicator, const Plan& plan, const Buffer& w
   ASSERT_EQ(result[plan.shift + wanted.size()], kGuard) << what;
 }
 
-void expect_all(const Hosts& hosts, const std::vector<Plan>& plans) {
+void run(const Hosts& hosts, bool encrypted, const std::function<void(Communicator&)>& body) {
+  const int size = static_cast<int>(hosts.size());
+  test::run_ranks_on(hosts, SegmentShape::across_hosts(size), true, encrypted, body);
+}
+
+void expect_all(const Hosts& hosts, const std::vector<Plan>& plans, bool encrypted = false) {
   std::vector<Buffer> wanted;
   for (const Plan& plan : plans) wanted.push_back(make_reference(hosts, plan));
-  test::run_ranks_on(hosts, [&](Communicator& communicator) {
+  run(hosts, encrypted, [&](Communicator& communicator) {
     for (std::size_t i = 0; i < plans.size(); ++i)
       expect_result(communicator, plans[i], wanted[i], describe(hosts, plans[i]));
   });
@@ -108,7 +114,7 @@ TEST(AllreduceBetweenHosts, GivesTheBitsOfTheReferenceForEverySize) {
   for (const Hosts& hosts : kPlacements) {
     std::vector<Plan> plans;
     for (const std::size_t count : kCounts) plans.push_back({HVD_FLOAT32, HVD_SUM, count});
-    expect_all(hosts, plans);
+    for (const bool encrypted : {false, true}) expect_all(hosts, plans, encrypted);
   }
 }
 
@@ -195,14 +201,14 @@ TEST(AllreduceBetweenHosts, TakesWhateverComesOnBothLanes) {
     for (std::size_t lane = 0; lane < 2; ++lane) {
       for (const Plan& plan : plans[lane]) wanted[lane].push_back(make_reference(hosts, plan));
     }
-    test::run_ranks_on(hosts, [&](Communicator& communicator) {
-      const auto run = [&](Communicator& own, std::size_t lane) {
+    run(hosts, seed == 3, [&](Communicator& communicator) {
+      const auto go = [&](Communicator& own, std::size_t lane) {
         for (std::size_t i = 0; i < plans[lane].size(); ++i)
           expect_result(own, plans[lane][i], wanted[lane][i], describe(hosts, plans[lane][i]));
       };
       const auto second = communicator.second();
-      std::thread other([&] { run(*second, 1); });
-      run(communicator, 0);
+      std::thread other([&] { go(*second, 1); });
+      go(communicator, 0);
       other.join();
       ASSERT_TRUE(communicator.barrier({}).ok());  // nobody leaves before all are done
     });

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -17,8 +19,24 @@ using libhvd::test::Job;
 using Tell = libhvd::test::Child::Tell;
 using Hosts = std::vector<int>;
 
+// In the clear, and encrypted.
+class LargeMessages : public testing::TestWithParam<const char*> {
+ protected:
+  static Job job_on(const Hosts& hosts, const Job::Body& body,
+                    std::map<std::string, std::string> variables = {}) {
+    variables["HVD_DATA_TLS"] = GetParam();
+    return Job(hosts, body, variables);
+  }
+  static Job start(const Hosts& hosts);
+};
+
+INSTANTIATE_TEST_SUITE_P(Connections, LargeMessages, testing::Values("0", "1"),
+                         [](const auto& tls) {
+                           return std::string(tls.param) == "1" ? "OverTls" : "InTheClear";
+                         });
+
 // All ranks call, large, until they are told why not; the connections are never idle.
-Job start(const Hosts& hosts) {
+Job LargeMessages::start(const Hosts& hosts) {
   const auto body = [](int, const Tell& tell) {
     std::vector<float> values(8 << 20, 1);
     const auto call = [&] {
@@ -33,7 +51,7 @@ Job start(const Hosts& hosts) {
     tell(std::to_string(call()));
     tell(std::to_string(hvd_shutdown()));
   };
-  return Job(hosts, body, {{"HVD_HOST_TIMEOUT", "2"}});
+  return job_on(hosts, body, {{"HVD_HOST_TIMEOUT", "2"}});
 }
 
 void expect_ready(Job& job) {
@@ -50,7 +68,7 @@ void expect_from_others(Job& job, const std::vector<int>& victims, const std::st
   }
 }
 
-TEST(LargeMessages, OfARankThatIsKilledEndForAllWithItsName) {
+TEST_P(LargeMessages, OfARankThatIsKilledEndForAllWithItsName) {
   struct Case {
     Hosts hosts;
     int victim;
@@ -68,7 +86,7 @@ TEST(LargeMessages, OfARankThatIsKilledEndForAllWithItsName) {
 }
 
 // As when the network is cut: nothing is closed, and nothing comes any more.
-TEST(LargeMessages, OfAHostThatFallsSilentEndForAll) {
+TEST_P(LargeMessages, OfAHostThatFallsSilentEndForAll) {
   Job job = start({0, 0, 1, 1});
   expect_ready(job);
   job.rank(2).signal(SIGSTOP);
@@ -77,8 +95,8 @@ TEST(LargeMessages, OfAHostThatFallsSilentEndForAll) {
 }
 
 // A data loader, say, that outlives the rank whose connections it has inherited.
-TEST(LargeMessages, OfADeadRankAreNotKeptOpenByItsForkedChild) {
-  Job job(Hosts{0, 1, 1}, [](int rank, const Tell& tell) {
+TEST_P(LargeMessages, OfADeadRankAreNotKeptOpenByItsForkedChild) {
+  Job job = job_on(Hosts{0, 1, 1}, [](int rank, const Tell& tell) {
     std::vector<float> values(1 << 20, 1);
     const auto call = [&] {
       return hvd_allreduce(values.data(), values.data(), values.size(), HVD_FLOAT32, HVD_MAX,

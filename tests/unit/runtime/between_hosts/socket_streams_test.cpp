@@ -1,23 +1,24 @@
 // Streams, over socket pairs, and waiting for what comes through them.
 #include "transport/socket_streams.hpp"
 
+#include "support.hpp"
+
 #include <numeric>
 #include <thread>
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
 namespace libhvd {
 namespace {
 
 // Ranks 0 on host a and 1 on host b; the one channel that is used joins them.
-class StreamsTest : public testing::Test {
+class StreamsTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    int ends[2];
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
-    first_ = make({0, 1, 1, Fd(ends[0])});
-    second_ = make({0, 0, 0, Fd(ends[1])});
+    constexpr std::uint64_t kRecordsPerKey = 5;
+    test::ConnectionPair ends = test::connect_pair(GetParam(), false, kRecordsPerKey);
+    first_ = make({0, 1, 1, std::move(ends[0])});
+    second_ = make({0, 0, 0, std::move(ends[1])});
   }
 
   static std::unique_ptr<SocketStreams> make(StreamEnd end) {
@@ -35,7 +36,7 @@ class StreamsTest : public testing::Test {
   std::unique_ptr<SocketStreams> second_;
 };
 
-TEST_F(StreamsTest, CarryMoreThanAConnectionHoldsBothWaysAtOnce) {
+TEST_P(StreamsTest, CarryMoreThanAConnectionHoldsBothWaysAtOnce) {
   std::vector<std::uint32_t> sent(1 << 20);
   std::iota(sent.begin(), sent.end(), 0u);
   const std::size_t bytes = sent.size() * sizeof sent[0];
@@ -54,7 +55,7 @@ TEST_F(StreamsTest, CarryMoreThanAConnectionHoldsBothWaysAtOnce) {
   there.join();
 }
 
-TEST_F(StreamsTest, WaitOnlyForWhatIsDue) {
+TEST_P(StreamsTest, WaitOnlyForWhatIsDue) {
   const std::vector<std::byte> much(std::size_t{8} << 20);
   std::byte one{7};
   first_->send(0, 1, &one, 1);
@@ -71,7 +72,7 @@ TEST_F(StreamsTest, WaitOnlyForWhatIsDue) {
   EXPECT_EQ(come, one);
 }
 
-TEST_F(StreamsTest, NameTheRankWhoseConnectionHasEndedAfterWhatItSent) {
+TEST_P(StreamsTest, NameTheRankWhoseConnectionHasEndedAfterWhatItSent) {
   std::byte byte{9};
   second_->send(0, 0, &byte, 1);
   second_.reset();
@@ -105,14 +106,14 @@ class WaitOutsideTest : public StreamsTest {
   std::byte byte_{};
 };
 
-TEST_F(WaitOutsideTest, ReturnsWhenAllHasCome) {
+TEST_P(WaitOutsideTest, ReturnsWhenAllHasCome) {
   const std::byte sent{3};
   second_->send(0, 0, &sent, 1);
   EXPECT_FALSE(wait());
   EXPECT_EQ(byte_, sent);
 }
 
-TEST_F(WaitOutsideTest, TakesAConnectionThatEndsForADeadRank) {
+TEST_P(WaitOutsideTest, TakesAConnectionThatEndsForADeadRank) {
   second_.reset();
   const auto failure = wait();
   ASSERT_TRUE(failure);
@@ -122,7 +123,7 @@ TEST_F(WaitOutsideTest, TakesAConnectionThatEndsForADeadRank) {
   EXPECT_TRUE(segment_->failed());  // so all hear of it
 }
 
-TEST_F(WaitOutsideTest, KnowsARankThatHasLeft) {
+TEST_P(WaitOutsideTest, KnowsARankThatHasLeft) {
   segment_->set_left(1);
   second_.reset();
   const auto failure = wait();
@@ -130,7 +131,7 @@ TEST_F(WaitOutsideTest, KnowsARankThatHasLeft) {
   EXPECT_EQ(failure->kind, FailureKind::left);
 }
 
-TEST_F(WaitOutsideTest, PrefersWhatTheBridgesSay) {
+TEST_P(WaitOutsideTest, PrefersWhatTheBridgesSay) {
   second_.reset();
   segment_->set_failure(FailureKind::died, 2);
   const auto failure = wait();
@@ -138,13 +139,17 @@ TEST_F(WaitOutsideTest, PrefersWhatTheBridgesSay) {
   EXPECT_EQ(failure->rank, 2);
 }
 
-TEST_F(WaitOutsideTest, IsInterrupted) {
+TEST_P(WaitOutsideTest, IsInterrupted) {
   Lockstep steps(segment_, 0);
   std::thread other([&] { steps.interrupt(); });
   EXPECT_TRUE(steps.wait_outside([&](int most_ms) { return first_->turn(most_ms); }));
   other.join();
   EXPECT_FALSE(segment_->failed());  // nobody is to blame
 }
+
+const auto kName = [](const auto& encrypted) { return encrypted.param ? "OverTls" : "InTheClear"; };
+INSTANTIATE_TEST_SUITE_P(Connections, StreamsTest, testing::Bool(), kName);
+INSTANTIATE_TEST_SUITE_P(Connections, WaitOutsideTest, testing::Bool(), kName);
 
 }  // namespace
 }  // namespace libhvd

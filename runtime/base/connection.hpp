@@ -1,0 +1,46 @@
+// A connected, non-blocking stream socket to another process: in the clear, or over TLS.
+//
+// One thread at a time.
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/tls.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+namespace libhvd {
+
+class Connection {
+ public:
+  Connection() = default;
+  Connection(Fd socket) : socket_(std::move(socket)) {}  // NOLINT(google-explicit-constructor)
+  // Over TLS, whose handshake is done.
+  Connection(Fd socket, std::unique_ptr<Tls> tls)
+      : socket_(std::move(socket)), tls_(std::move(tls)) {}
+
+  explicit operator bool() const { return static_cast<bool>(socket_); }
+  const Fd& socket() const { return socket_; }
+  int get() const { return socket_.get(); }
+
+  // Tells the other end nothing, and touches nothing but the descriptor: safe in a forked child,
+  // whatever other threads were doing.
+  void close() { socket_.reset(); }
+
+  // As send(2) with MSG_NOSIGNAL, recv(2), sendmsg(2) and recvmsg(2). Over TLS: see tls.hpp.
+  ssize_t send(const void* data, std::size_t bytes) const;
+  ssize_t receive(void* data, std::size_t bytes) const;
+  ssize_t send(std::span<iovec> parts) const;
+  ssize_t receive(std::span<iovec> parts) const;
+
+ private:
+  Fd socket_;
+  std::unique_ptr<Tls> tls_;
+};
+
+}  // namespace libhvd

@@ -415,7 +415,9 @@ void Attendant::tell_rule() const {
   const auto verbose = environment_(HVD_ENV_VERBOSE).value_or("");
   if (rank_ != 0 || hosts_.size() == 1 || verbose.empty() || verbose == "0") return;
   const StreamPlan plan(hosts_of_ranks());
-  const std::string way = mpi_ ? mpi_->functions().library() : "TCP";
+  const std::string way = mpi_                          ? mpi_->functions().library()
+                          : introductions_[0].encrypted ? "TCP with TLS"
+                                                        : "TCP";
   std::fprintf(stderr, "hvd: %s\n",
                describe_rule(bootstrap_.info().size, plan.hosts(), plan.channels(),
                              segment_->layout().shape().chunk, introductions_[0].transport, way)

@@ -18,7 +18,8 @@ struct DeviceCard {
   char trouble[160];       // why this rank cannot take part at all; "": it can
   char nccl_trouble[160];  // why it has no NCCL; "": it has
   std::int32_t nccl_version;
-  std::int32_t packs;  // 1: it has the kernel that packs small tensors
+  std::int32_t packs;      // 1: it has the kernel that packs small tensors
+  std::int32_t encrypted;  // 1: what goes to other hosts must be, see HVD_DATA_TLS
 };
 
 // The GPU at a PCI address of this host: the running kernel's own number and the address.

@@ -1,9 +1,11 @@
 #include "gpu/device_group.hpp"
 
 #include "base/text.hpp"
+#include "bootstrap/job_key.hpp"
 #include "gpu/device_cards.hpp"
 #include "hvd_contract/environment.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <utility>
@@ -109,6 +111,9 @@ Outcome DeviceGroup::introduce(Communicator& communicator) {
     copy_text(own.trouble, card.error().message);
   }
   if (!seconds.ok()) copy_text(own.trouble, seconds.error().message);
+  const auto encrypted = read_data_tls(environment);
+  if (!encrypted.ok()) copy_text(own.trouble, encrypted.error().message);
+  own.encrypted = encrypted.ok() && *encrypted ? 1 : 0;
   auto kernel = CopyKernel::load(environment);
   own.packs = kernel.ok() ? 1 : 0;
   HVD_TRY(const auto cards, exchange_cards(communicator, own));
@@ -119,6 +124,18 @@ Outcome DeviceGroup::introduce(Communicator& communicator) {
                    "hvd: %s, which NCCL cannot do: their collectives on device memory go through "
                    "host memory\n",
                    shared.c_str());
+    return Done{};
+  }
+  const bool encrypted_between_hosts =
+      !communicator.on_one_host() &&
+      std::any_of(cards.begin(), cards.end(),
+                  [](const DeviceCard& card) { return card.encrypted != 0; });
+  if (encrypted_between_hosts) {
+    if (communicator.rank() == 0)
+      std::fprintf(
+          stderr,
+          "hvd: HVD_DATA_TLS=1, and NCCL does not encrypt: collectives on device memory go "
+          "through host memory\n");
     return Done{};
   }
   HVD_CHECK(check_nccl(cards));

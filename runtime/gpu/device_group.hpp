@@ -39,7 +39,8 @@ class DeviceGroup : public Companion {
   // Why nothing works any more, if so; the other ranks have been told.
   std::optional<Error> failure() const;
 
-  // After meet(): several ranks are on one GPU, which NCCL cannot do.
+  // After meet(): several ranks are on one GPU, which NCCL cannot do, or what goes to other hosts
+  // must be encrypted, which it does not.
   bool through_host() const { return nccl_ == nullptr; }
   NcclCommunicator& nccl() { return *nccl_; }
   // What small tensors are packed with; null: not all ranks can. The buffer is made when it is

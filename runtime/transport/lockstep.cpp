@@ -139,7 +139,8 @@ std::optional<Failure> Lockstep::wait_outside(const std::function<Turn(int most_
     next_look = time + kLookNs;
     failure_ = look_outside();
     if (now.lost && !judged) judged = time + kJudgeNs;
-    if (!failure_ && judged && time >= *judged) failure_ = judge(*now.lost);
+    if (failure_ || !judged || time < *judged) continue;
+    failure_ = now.garbled ? record(FailureKind::garbled, *now.lost) : judge(*now.lost);
   }
   waited_ns_ += monotonic_ns() - start;
   return passed_on(failure_);

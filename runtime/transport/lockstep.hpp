@@ -63,10 +63,12 @@ class Lockstep {
 
   // Waits for what does not come through the segment. `turn` waits for it, for at most so many
   // milliseconds, and says whether it is there; and if it cannot come any more, as the connection
-  // to a rank has ended, that rank. Why that is so is then given some time to become known.
+  // to a rank has ended, that rank, and whether that is because what came there was changed on its
+  // way. Why it is so is then given some time to become known.
   struct Turn {
     bool over = false;
     std::optional<int> lost = {};
+    bool garbled = false;
   };
   std::optional<Failure> wait_outside(const std::function<Turn(int most_ms)>& turn);
 

@@ -67,6 +67,7 @@ bool SocketStreams::send_some(Link& link) {
     if (count < 0) {
       link.writable = false;
       link.lost = !would_block(errno);
+      link.garbled = errno == EBADMSG;
       break;
     }
     moved = true;
@@ -85,6 +86,7 @@ bool SocketStreams::receive_some(Link& link) {
     if (count <= 0) {
       link.readable = false;
       link.lost = count == 0 || !would_block(errno);
+      link.garbled = count < 0 && errno == EBADMSG;
       break;
     }
     moved = true;
@@ -98,14 +100,17 @@ Lockstep::Turn SocketStreams::turn(int most_ms) {
   bool moved = false;
   bool over = true;
   std::optional<int> lost;
+  bool garbled = false;
   for (Link& link : links_) {
     moved = send_some(link) || moved;
     moved = receive_some(link) || moved;
     over = over && link.over();
-    if (link.lost && !link.over()) lost = link.end.rank;
+    if (!link.lost || link.over()) continue;
+    lost = link.end.rank;
+    garbled = link.garbled;
   }
   if (!over && !moved) wait(most_ms);
-  return {over, lost};
+  return {over, lost, garbled};
 }
 
 // poll(2) skips a negative descriptor: that of a lost connection, which would be ready for ever.

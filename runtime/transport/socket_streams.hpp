@@ -50,6 +50,7 @@ class SocketStreams final : public Streams {
     bool writable = true;  // as far as is known
     bool readable = true;
     bool lost = false;
+    bool garbled = false;  // and that is why
 
     bool over() const { return in.empty() && sent_bytes >= due_bytes; }
   };

@@ -17,6 +17,7 @@ class StreamsTest : public testing::TestWithParam<bool> {
   void SetUp() override {
     constexpr std::uint64_t kRecordsPerKey = 5;
     test::ConnectionPair ends = test::connect_pair(GetParam(), false, kRecordsPerKey);
+    raw_.reset(::dup(ends[1].get()));
     first_ = make({0, 1, 1, std::move(ends[0])});
     second_ = make({0, 0, 0, std::move(ends[1])});
   }
@@ -27,6 +28,11 @@ class StreamsTest : public testing::TestWithParam<bool> {
     return std::make_unique<SocketStreams>(StreamPlan(std::vector<int>{0, 1}), std::move(all));
   }
 
+  void end_second() {
+    second_.reset();
+    raw_.reset();
+  }
+
   static void finish(Streams& streams) {
     while (!streams.turn(1000).over) {
     }
@@ -34,6 +40,7 @@ class StreamsTest : public testing::TestWithParam<bool> {
 
   std::unique_ptr<SocketStreams> first_;
   std::unique_ptr<SocketStreams> second_;
+  Fd raw_;  // what the second one writes to
 };
 
 TEST_P(StreamsTest, CarryMoreThanAConnectionHoldsBothWaysAtOnce) {
@@ -75,7 +82,7 @@ TEST_P(StreamsTest, WaitOnlyForWhatIsDue) {
 TEST_P(StreamsTest, NameTheRankWhoseConnectionHasEndedAfterWhatItSent) {
   std::byte byte{9};
   second_->send(0, 0, &byte, 1);
-  second_.reset();
+  end_second();
   std::byte come[2] = {};
   first_->receive(0, 1, come, 1);
   EXPECT_TRUE(first_->turn(0).over);
@@ -114,7 +121,7 @@ TEST_P(WaitOutsideTest, ReturnsWhenAllHasCome) {
 }
 
 TEST_P(WaitOutsideTest, TakesAConnectionThatEndsForADeadRank) {
-  second_.reset();
+  end_second();
   const auto failure = wait();
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->kind, FailureKind::died);
@@ -125,14 +132,14 @@ TEST_P(WaitOutsideTest, TakesAConnectionThatEndsForADeadRank) {
 
 TEST_P(WaitOutsideTest, KnowsARankThatHasLeft) {
   segment_->set_left(1);
-  second_.reset();
+  end_second();
   const auto failure = wait();
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->kind, FailureKind::left);
 }
 
 TEST_P(WaitOutsideTest, PrefersWhatTheBridgesSay) {
-  second_.reset();
+  end_second();
   segment_->set_failure(FailureKind::died, 2);
   const auto failure = wait();
   ASSERT_TRUE(failure);
@@ -150,6 +157,20 @@ TEST_P(WaitOutsideTest, IsInterrupted) {
 const auto kName = [](const auto& encrypted) { return encrypted.param ? "OverTls" : "InTheClear"; };
 INSTANTIATE_TEST_SUITE_P(Connections, StreamsTest, testing::Bool(), kName);
 INSTANTIATE_TEST_SUITE_P(Connections, WaitOutsideTest, testing::Bool(), kName);
+
+using WaitOutsideOverTlsTest = WaitOutsideTest;
+INSTANTIATE_TEST_SUITE_P(Connections, WaitOutsideOverTlsTest, testing::Values(true));
+
+// Nobody has died, and nothing of it is taken for data.
+TEST_P(WaitOutsideOverTlsTest, TellsWhatWasChangedOnItsWay) {
+  const std::string foreign(100, 'x');
+  ASSERT_EQ(::write(raw_.get(), foreign.data(), foreign.size()), 100);
+  const auto failure = wait();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->kind, FailureKind::garbled);
+  EXPECT_EQ(failure->rank, 1);
+  EXPECT_EQ(byte_, std::byte{});
+}
 
 }  // namespace
 }  // namespace libhvd

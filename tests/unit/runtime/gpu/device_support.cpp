@@ -82,7 +82,7 @@ std::vector<std::string> run_on_gpus(const GpuJob& job, const GpuBody& body) {
   auto variables = doubles();
   for (const auto& [name, value] : job.variables) variables[name] = value;
   Job processes(
-      job.size,
+      job.hosts.empty() ? std::vector<int>(static_cast<std::size_t>(job.size), 0) : job.hosts,
       [&](int rank, const Child::Tell& tell) {
         const auto own = static_cast<std::size_t>(rank);
         if (rank == job.odd_rank) {

@@ -79,6 +79,7 @@ struct GpuJob {
   // Variables of one rank.
   int odd_rank = -1;
   std::map<std::string, std::string> odd_variables = {};
+  std::vector<int> hosts = {};  // of each rank; empty: all on one
 };
 
 // Runs the body between hvd_init and hvd_shutdown in one process a rank. What it says (one line)

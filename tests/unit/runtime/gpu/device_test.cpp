@@ -249,6 +249,25 @@ TEST(Device, SeveralRanksOnOneGpuGoThroughHostMemory) {
   }
 }
 
+// NCCL does not encrypt, so nothing must go between hosts by it; on one host nothing changes.
+TEST(Device, WhatMustBeEncryptedGoesThroughHostMemory) {
+  for (const auto& hosts : {std::vector<int>{0, 0, 1}, std::vector<int>{0, 0, 0}}) {
+    const auto said = run_on_gpus({.size = 3, .variables = {{"HVD_DATA_TLS", "1"}}, .hosts = hosts},
+                                  [](int rank, Gpu& gpu) -> std::string {
+                                    testing::internal::CaptureStderr();
+                                    std::string own = check_all_allreduces(gpu, rank, 3);
+                                    if (own == "ok") own = check_moves(gpu, rank, 3);
+                                    const std::string line = testing::internal::GetCapturedStderr();
+                                    return own + line.substr(0, line.find('\n'));
+                                  });
+    EXPECT_EQ(said[0], hosts.back() == 1
+                           ? "okhvd: HVD_DATA_TLS=1, and NCCL does not encrypt: collectives on "
+                             "device memory go through host memory"
+                           : "ok");
+    for (const std::size_t rank : {1u, 2u}) EXPECT_EQ(said[rank], "ok");
+  }
+}
+
 TEST(Device, TheCallReturnsBeforeTheStreamHasCome) {
   const auto said = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
     void* const stream = gpu.new_stream();

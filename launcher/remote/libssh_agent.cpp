@@ -34,6 +34,8 @@ using std::chrono::milliseconds;
 // As of an agent that the system's ssh has started: the guard over there ends within its patience.
 constexpr milliseconds kPatience{15000};
 constexpr milliseconds kConfigPatience{10000};
+// Where the user's configuration has no ConnectTimeout. --start-timeout may be over before.
+constexpr std::chrono::seconds kLoginPatience{30};
 
 // What the thread and its owner both use. Outlives the owner where the thread hangs in a look-up
 // of a name, which nothing can interrupt.
@@ -82,11 +84,19 @@ class Login {
     if (!config)
       return hand_over(fmt::format("the system's ssh is needed for {}", config.error().message));
     now("looking up its name");
-    auto socket = connect_to_ssh(*config, task_.options.connect_timeout,
-                                 [this](int made) { note_socket(made); });
+    const auto patience = config->connect_timeout.value_or(kLoginPatience);
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    auto socket = connect_to_ssh(*config, patience, [this](int made) { note_socket(made); });
     if (!socket) return {socket.error(), false, {}, {}};
     now("logging in");
-    auto session = SshSession::log_in(*config, std::move(*socket), task_.options.connect_timeout);
+    auto session = SshSession::log_in(*config, std::move(*socket), patience);
+    // The system's ssh would wait for as long once more.
+    if (!session && std::chrono::steady_clock::now() >= deadline)
+      return {
+          {fmt::format("the login timed out after {} s (ssh's ConnectTimeout)", patience.count())},
+          false,
+          {},
+          {}};
     if (!session) return hand_over(session.error().message);
     now("starting hvdrun there");
     if (auto started = session->start(remote_command(task_.options, task_.arguments)); !started)

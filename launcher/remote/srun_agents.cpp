@@ -21,6 +21,7 @@ constexpr std::chrono::seconds kLeavePatience{15};
 // An agent that waits to connect leaves when we hang up. An srun that still waits for SLURM to
 // create its step would wait on.
 constexpr std::chrono::milliseconds kUnconnectedPatience{1000};
+constexpr std::chrono::milliseconds kUnreachedPatience{200};
 constexpr std::size_t kMaxLines = 10000;  // of what is kept to explain a failure
 
 }  // namespace
@@ -277,7 +278,8 @@ bool SrunAgents::sweep(const std::vector<std::size_t>& hosts, std::chrono::milli
                               srun_environment(job_.environment), {});
   if (!step) return false;
   (*step)->hang_up();
-  return (*step)->reap(patience) && (*step)->wait_status() == 0;
+  // A host whose slurmd is gone does not take the step, and srun would go on asking.
+  return (*step)->reap(patience, kUnreachedPatience) && (*step)->wait_status() == 0;
 }
 
 }  // namespace hvdrun

@@ -17,9 +17,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// srun itself waits for the hosts as long as slurm.conf's KillWait says, 30 s by default.
-constexpr std::chrono::seconds kKillPatience{40};
-
 int wait_for(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -137,10 +134,10 @@ bool SrunStep::wait_for_end(std::chrono::milliseconds patience) {
   return true;
 }
 
-bool SrunStep::reap(std::chrono::milliseconds patience) {
+bool SrunStep::reap(std::chrono::milliseconds patience, std::chrono::milliseconds kill_patience) {
   if (wait_for_end(patience)) return true;
   ::kill(process_.pid, SIGTERM);
-  if (!wait_for_end(kKillPatience)) {
+  if (!wait_for_end(kill_patience)) {
     ::kill(process_.pid, SIGKILL);
     wait_for_end(kKillPatience);
   }

@@ -20,6 +20,9 @@
 
 namespace hvdrun {
 
+// srun itself waits for the hosts as long as slurm.conf's KillWait says, 30 s by default.
+inline constexpr std::chrono::seconds kKillPatience{40};
+
 class SrunStep {
  public:
   struct Events {
@@ -48,8 +51,10 @@ class SrunStep {
   std::optional<int> wait_status() const { return wait_status_; }
 
   // Waits until srun has ended, blocking the loop. After `patience` srun is told to end the step,
-  // which kills what is left of it on all hosts. Returns whether it ended by itself.
-  bool reap(std::chrono::milliseconds patience);
+  // which kills what is left of it on all hosts, and after `kill_patience` is itself killed.
+  // Returns whether it ended by itself.
+  bool reap(std::chrono::milliseconds patience,
+            std::chrono::milliseconds kill_patience = kKillPatience);
 
  private:
   SrunStep(const EventLoop& loop, ChildProcess process, Fd alive, Events events);

@@ -27,7 +27,6 @@ std::vector<std::string> ssh_words(const SshTarget& target, const SshOptions& op
     words.emplace_back("-o");
     words.push_back(option);
   };
-  set("ConnectTimeout=" + std::to_string(options.connect_timeout.count()));
   if (options.host_timeout.count() > 0) {
     // ssh asks every second once it has heard nothing for a second, and ends with the question that
     // follows ServerAliveCountMax unanswered ones (ssh_config(5)).

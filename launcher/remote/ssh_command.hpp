@@ -13,7 +13,6 @@ struct SshOptions {
   std::optional<int> port;
   std::string identity;     // a private key's file; "": ssh's own choice
   bool accept_new = false;  // take a host's key that is not known yet; never one that has changed
-  std::chrono::seconds connect_timeout{30};
   // ssh ends when its server has not answered for about so long; 0: the user's configuration says.
   std::chrono::seconds host_timeout{0};
   std::string agent_path;  // hvdrun over there

@@ -107,6 +107,7 @@ class Reader {
     if (keyword == "hostname") config_.host = value;
     if (keyword == "user") config_.user = value;
     if (keyword == "port") return take_port(value);
+    if (keyword == "connecttimeout") return take_timeout(value);
     if (keyword == "identityfile") config_.identities.emplace_back(value);
     if (keyword == "userknownhostsfile")
       return take_known_hosts("UserKnownHostsFile", value, config_.known_hosts);
@@ -132,6 +133,18 @@ class Reader {
     const auto parsed = std::from_chars(value.data(), end, config_.port);
     if (parsed.ec != std::errc() || parsed.ptr != end || config_.port < 1 || config_.port > 65535)
       return fail(fmt::format("port {}", value));
+    return {};
+  }
+
+  // In seconds, or "none".
+  Result<void> take_timeout(std::string_view value) {
+    int seconds = 0;
+    const auto* end = value.data() + value.size();
+    const auto parsed = std::from_chars(value.data(), end, seconds);
+    if (parsed.ec == std::errc() && parsed.ptr == end && seconds > 0)
+      config_.connect_timeout = std::chrono::seconds(seconds);
+    else if (value != "none")
+      return fail(fmt::format("ConnectTimeout {}", value));
     return {};
   }
 

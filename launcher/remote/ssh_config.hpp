@@ -6,6 +6,8 @@
 
 #include "base/result.hpp"
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +19,8 @@ struct SshConfig {
   std::string user;
   int port = 22;
   std::vector<std::string> identities;  // files of private keys; "~" is the home folder
-  std::string known_hosts;              // the user's file, with its whole path
+  std::optional<std::chrono::seconds> connect_timeout;
+  std::string known_hosts;  // the user's file, with its whole path
   std::string global_known_hosts;
   // Further files of known hosts. libssh reads one of each kind, so these must not be there.
   std::vector<std::string> unread_known_hosts;

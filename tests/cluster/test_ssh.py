@@ -406,6 +406,20 @@ def test_hosts_that_cannot_be_reached(jobs: Jobs, client: str) -> None:
 
 
 @CLIENTS
+def test_a_server_that_says_nothing_is_given_up_after_sshs_timeout(jobs: Jobs, client: str) -> None:
+    silent = "import signal, socket; server = socket.create_server(('', 2222)); print('listening', flush=True); signal.pause()"
+    server = jobs.cluster.start("/usr/bin/python3", "-c", silent, on="n1", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout.readline() == "listening\n"
+        with ssh_config(jobs, "ConnectTimeout 1\n"):
+            done = jobs.run("--ssh-client", client, "--start-timeout", 600, "-H", "n1:1", "--ssh-port", 2222, "true")
+        assert done.returncode == 125 and "n1: it does not answer" in done.stderr, done.stderr
+    finally:
+        server.kill()
+        server.communicate()
+
+
+@CLIENTS
 def test_a_login_that_is_refused(jobs: Jobs, client: str) -> None:
     done = jobs.run("--ssh-client", client, "-H", "root@n1:1", "true")
     assert done.returncode == 125 and "n1: the login was refused" in done.stderr, done.stderr

@@ -10,8 +10,7 @@ std::string command(const SshTarget& target, const SshOptions& options) {
   return fmt::format("{}", fmt::join(ssh_command(target, options, {"--internal-agent"}), " "));
 }
 
-const std::string kBegin =
-    "ssh -T -x -a -o BatchMode=yes -o ConnectTimeout=30 -o ClearAllForwardings=yes ";
+const std::string kBegin = "ssh -T -x -a -o BatchMode=yes -o ClearAllForwardings=yes ";
 
 TEST(SshCommand, IsShortWithoutOptions) {
   SshOptions options;

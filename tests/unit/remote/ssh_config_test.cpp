@@ -39,6 +39,12 @@ TEST(SshConfig, IsWhatSshSays) {
   EXPECT_EQ(config->public_keys, "rsa-sha2-512");
 }
 
+TEST(SshConfig, TheUsersTimeoutCounts) {
+  EXPECT_FALSE(parse(kPlain + "connecttimeout none\n")->connect_timeout);
+  EXPECT_EQ(parse(kPlain + "connecttimeout 5\n")->connect_timeout, std::chrono::seconds(5));
+  EXPECT_FALSE(parse(kPlain + "connecttimeout soon\n"));
+}
+
 TEST(SshConfig, NewKeysAreTakenWhereTheUserSaysSo) {
   const auto config = parse(kPlain + "stricthostkeychecking accept-new\n");
   ASSERT_TRUE(config);

@@ -236,6 +236,15 @@ class JobReader {
     const auto per_task = find({"SLURM_GPUS_PER_TASK"});
     if (per_task) {
       HVD_TRY(job_.gpus_per_task, read(per_task, count_gpus));
+    } else if (const Variable bind = find({"SLURMD_TRES_BIND"})) {
+      // All that srun --gpus-per-task leaves in its step: "gpu:per_task:1".
+      constexpr std::string_view kPerTask = "gpu:per_task:";
+      const std::string_view text = *bind.value;
+      const auto at = text.find(kPerTask);
+      int gpus = 0;
+      if (at != std::string_view::npos)
+        std::from_chars(text.data() + at + kPerTask.size(), text.data() + text.size(), gpus);
+      if (gpus > 0) job_.gpus_per_task = gpus;
     }
     if (const auto each = find({"SLURM_GPUS_PER_NODE"})) {
       HVD_TRY(const int gpus, read(each, count_gpus));

@@ -51,6 +51,19 @@ def expected_gpus(by_host: tuple[int, ...]) -> list[str]:
     return sorted(f"{rank} n{host + 1} {','.join(map(str, range(by_host[host])))}" for rank, host in enumerate(hosts))
 
 
+def test_an_interactive_step_that_hides_gpus_is_refused_with_the_line_that_works(jobs: Jobs) -> None:  # noqa: F811
+    def shell(*options: str) -> subprocess.CompletedProcess:
+        """hvdrun at the prompt of an interactive step."""
+        return jobs.cluster.run("script", "-qec", " ".join(["srun", *options, "--pty", HVDRUN_WORD, "--label", "none", "sh", "-c", "'echo rank'"]),
+                                "/dev/null", stdin=subprocess.DEVNULL)
+
+    hidden = shell("-N1", "-n4", "--gpus-per-task=1").stdout
+    assert "--gpus-per-task hides all but 1 of them from this step" in hidden and "rank\n" not in hidden, hidden
+    line = re.search(r"#SBATCH (--nodes=1 --gpus-per-node=4 --ntasks-per-node=4)\s", hidden)
+    assert line, hidden
+    assert shell(*line[1].split()).stdout.count("rank\n") == 4
+
+
 @TOTALS
 def test_gpus_that_are_asked_for_in_all_from_a_login_host(jobs: Jobs, asked: tuple[str, ...], by_host: tuple[int, ...]) -> None:  # noqa: F811
     """SLURM spreads them as it likes, and its variables do not say how."""

@@ -189,6 +189,18 @@ TEST(SlurmHosts, RefuseGpusThatAreHiddenFromEachOther) {
             "step, and would hide the ranks' GPUs from each other, which NCCL needs; ask for them "
             "by host: #SBATCH --nodes=2 --gpus-per-node=4 --ntasks-per-node=4");
   EXPECT_TRUE(allocate(environment, made_machine(16, 4, 1, "n1")));
+  const auto by_srun = job("n1", 1,
+                           {{"SLURM_STEP_ID", "0"},
+                            {"SLURM_STEP_NODELIST", "n1"},
+                            {"SLURM_STEP_NUM_TASKS", "4"},
+                            {"SLURM_STEP_TASKS_PER_NODE", "4"},
+                            {"SLURM_PTY_PORT", "4711"},
+                            {"SLURM_GPUS_ON_NODE", "4"},
+                            {"SLURMD_TRES_BIND", "gpu:per_task:1"}});
+  const auto hidden_by_srun = allocate(by_srun, made_machine(16, 1, 1, "n1"));
+  ASSERT_FALSE(hidden_by_srun);
+  EXPECT_THAT(hidden_by_srun.error().message,
+              HasSubstr("ask for them by host: #SBATCH --nodes=1 --gpus-per-node=4"));
   JobSpec without;
   without.gpu_bind = GpuBind::none;
   EXPECT_TRUE(allocate(environment, made_machine(16, 1, 1, "n1"), without));

@@ -16,6 +16,9 @@ set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} "${HVD_AARCH64_ROOT}")
 set(ENV{PKG_CONFIG_LIBDIR} "${libraries}/pkgconfig:${HVD_AARCH64_ROOT}/usr/share/pkgconfig")
 if(HVD_AARCH64_ROOT)
+  # Headers that differ between architectures (hwloc's autogen/config.h).
+  set(CMAKE_C_FLAGS_INIT "-isystem ${HVD_AARCH64_ROOT}/usr/include/aarch64-linux-gnu")
+  set(CMAKE_CXX_FLAGS_INIT "${CMAKE_C_FLAGS_INIT}")
   # Libraries that libraries need.
   set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,-rpath-link,${libraries}:${HVD_AARCH64_ROOT}/lib/aarch64-linux-gnu")
   set(CMAKE_SHARED_LINKER_FLAGS_INIT "${CMAKE_EXE_LINKER_FLAGS_INIT}")

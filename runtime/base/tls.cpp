@@ -80,16 +80,28 @@ struct TlsCallbacks {
 
   static int write(bio_st* bio, const char* data, std::size_t bytes, std::size_t* written) {
     ssl_library().BIO_clear_flags(bio, kBioRead | kBioWrite | kBioSpecial | kBioRetry);
-    const ssize_t sent = ::send(wire(bio).socket, data, bytes, MSG_NOSIGNAL);
-    if (sent >= 0) {
-      *written = static_cast<std::size_t>(sent);
+    Tls::Wire& to = wire(bio);
+    ssize_t sent = 0;
+    while (!to.held.empty() && sent >= 0) {
+      sent = ::send(to.socket, to.held.data(), to.held.size(), MSG_NOSIGNAL);
+      if (sent > 0) to.held.erase(to.held.begin(), to.held.begin() + sent);
+    }
+    if (sent >= 0) sent = ::send(to.socket, data, bytes, MSG_NOSIGNAL);
+    if (sent < 0 && !would_block(errno)) {
+      to.error = errno;
+      return 0;
+    }
+    const std::size_t taken = sent > 0 ? static_cast<std::size_t>(sent) : 0;
+    if (to.holds) {
+      to.held.insert(to.held.end(), data + taken, data + bytes);
+      *written = bytes;
       return 1;
     }
-    if (would_block(errno)) {
-      ssl_library().BIO_set_flags(bio, kBioWrite | kBioRetry);
-    } else {
-      wire(bio).error = errno;
+    if (sent >= 0) {
+      *written = taken;
+      return 1;
     }
+    ssl_library().BIO_set_flags(bio, kBioWrite | kBioRetry);
     return 0;
   }
 
@@ -267,6 +279,18 @@ Result<short> Tls::handshake() {
   return fail(HVD_ERROR_PEER, "TLS: " + last_words(library));
 }
 
+// Called when no record waits to be sent. The word of it must not wait for room: until it is said
+// OpenSSL does not read, and where both ends say it at once neither would.
+bool Tls::replace_key() {
+  const OpensslLibrary& library = ssl_library();
+  wire_.holds = true;
+  const bool said = library.SSL_key_update(ssl_, kKeyUpdateNotRequested) == 1 &&
+                    library.SSL_do_handshake(ssl_) == 1;
+  wire_.holds = false;
+  records_ = 0;
+  return said;
+}
+
 ssize_t Tls::send(const void* data, std::size_t bytes) {
   const OpensslLibrary& library = ssl_library();
   const auto* const from = static_cast<const std::byte*>(data);
@@ -274,13 +298,9 @@ ssize_t Tls::send(const void* data, std::size_t bytes) {
   bool full = false;
   while (sent < bytes && !send_over_ && !full) {
     library.ERR_clear_error();
-    // Here no record waits to be sent; the next write tells the other end of the new key.
-    if (records_ >= records_per_key_) {
-      if (library.SSL_key_update(ssl_, kKeyUpdateNotRequested) != 1) {
-        send_over_ = EBADMSG;
-        break;
-      }
-      records_ = 0;
+    if (records_ >= records_per_key_ && !replace_key()) {
+      send_over_ = wire_.error != 0 ? wire_.error : EBADMSG;
+      break;
     }
     std::size_t count = 0;
     const int result = library.SSL_write_ex(ssl_, from + sent, bytes - sent, &count);

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -54,11 +55,14 @@ class Tls {
     int socket = -1;
     bool ended = false;  // the other end has closed
     int error = 0;       // of the last send(2) or recv(2) that failed
+    bool holds = false;  // what the socket has no room for now is taken nevertheless
+    std::vector<char> held = {};
   };
   friend struct TlsCallbacks;
 
   Tls(int socket, const Digest& key, std::uint64_t records_per_key);
   int reason(int result) const;
+  bool replace_key();
 
   Wire wire_;
   Digest key_;

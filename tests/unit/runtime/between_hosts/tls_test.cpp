@@ -144,6 +144,30 @@ TEST(TlsTest, CarriesPartsBothWaysThroughLittleRoom) {
   there.join();
 }
 
+// Nobody reads until neither end finds room any more, wherever that is between two records or keys.
+TEST(TlsTest, ReadsAlsoWhereANewKeyFindsNoRoom) {
+  for (std::size_t bytes = 1; bytes < 100; ++bytes) {
+    test::ConnectionPair ends = test::connect_pair(true, true, 1);
+    const std::vector<char> message(bytes, 'm');
+    std::array<std::size_t, 2> sent{};
+    for (const std::size_t end : {0u, 1u}) {
+      while (ends[end].send(message.data(), bytes) > 0) sent[end] += bytes;
+      ASSERT_EQ(errno, EAGAIN);
+      ASSERT_GT(sent[end], 0u);
+    }
+    for (const std::size_t end : {0u, 1u}) {
+      std::vector<char> come(sent[1 - end]);
+      ASSERT_EQ(ends[end].receive(come.data(), come.size()), static_cast<ssize_t>(come.size()))
+          << "of messages of " << bytes << " bytes";
+    }
+    // What found no room comes now.
+    ASSERT_EQ(ends[0].send(message.data(), bytes), static_cast<ssize_t>(bytes));
+    std::vector<char> come(bytes);
+    ASSERT_EQ(ends[1].receive(come.data(), bytes), static_cast<ssize_t>(bytes));
+    ASSERT_EQ(come, message);
+  }
+}
+
 TEST(TlsTest, SaysWhichPackageIsMissing) {
   const auto library = OpensslLibrary::load("libssl-that-there-is-not.so.3");
   ASSERT_FALSE(library.ok());

@@ -58,6 +58,8 @@ constexpr std::size_t kLeastPerRank = 6;
 constexpr int kLauncherPatience = 15;
 // Output that is still held open when no process of the job is left.
 constexpr milliseconds kOutputPatience{1000};
+// How long libpmix's thread may stand still before a rank is judged without it.
+constexpr milliseconds kPmixPatience{60000};
 // When to look whether ranks have connections: ever less often, as the scan takes time. They last
 // as long as what ranks do together.
 constexpr milliseconds kFirstLook{1000};
@@ -95,6 +97,7 @@ class Agent {
   // While ranks run.
   void on_child();
   void report_exit(const RankProcesses::Exit& exit);
+  void report_settled(int rank);
   void on_input(const InputMessage& input);
   void send_states(StatesPurpose purpose);
   RankStatus status_of(const RankProcess& process) const;
@@ -150,7 +153,12 @@ class Agent {
   bool released_ = false;
   bool paused_ = false;
   bool left_ = false;
+  bool swept_ = false;
   std::vector<std::string> leftovers_;
+  // Of ranks that seem to have left PMIx without finalize, until libpmix's thread has read all that
+  // they sent.
+  std::map<int, ExitedMessage> unsettled_;  // by rank
+  Timer settle_timer_;
 };
 
 Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
@@ -179,7 +187,10 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
                           [this](const std::vector<ProcessInfo>& left) { on_unkillable(left); }}),
       linger_timer_(loop_, [this] { end_leftovers(); }),
       output_timer_(loop_, [this] { output_.close_all(); }),
-      beat_(loop_, [this] { on_beat(); }) {
+      beat_(loop_, [this] { on_beat(); }),
+      settle_timer_(loop_, [this] {
+        while (!unsettled_.empty()) report_settled(unsettled_.begin()->first);
+      }) {
   guard_event_.enable();
 }
 
@@ -197,7 +208,7 @@ int Agent::run() {
   say_hello();
   start_pmix();
   if (!left_) loop_.run();
-  return kExitOk;
+  return swept_ ? kExitOk : kExitLauncher;  // then the guard sweeps
 }
 
 void Agent::start_heartbeat() {
@@ -421,8 +432,23 @@ void Agent::report_exit(const RankProcesses::Exit& exit) {
   message.in_collective = status.blocking.name;
   message.counters = within(message.seconds, pages_->counters(process.index));
   message.failure = pages_->failure(process.index);
-  link_.send(FrameType::exited, kToLauncher, pack(message));
   if (pmix_) pmix_->rank_ended(process.rank);
+  if (!message.lost_connection || message.wait_status != 0)
+    return link_.send(FrameType::exited, kToLauncher, pack(message));
+  // A rank does not wait long in PMIx_Finalize for a server that stands still.
+  if (unsettled_.empty()) settle_timer_.start(kPmixPatience);
+  const auto rank = message.rank;
+  unsettled_.emplace(rank, std::move(message));
+  pmix_->settle([this, rank] { report_settled(rank); });
+}
+
+void Agent::report_settled(int rank) {
+  auto settled = unsettled_.extract(rank);
+  if (settled.empty()) return;
+  settled.mapped().lost_connection = pmix_->left_without_finalize(rank);
+  link_.send(FrameType::exited, kToLauncher, pack(settled.mapped()));
+  if (unsettled_.empty()) settle_timer_.cancel();
+  consider_leaving();
 }
 
 void Agent::send_states(StatesPurpose purpose) {
@@ -574,7 +600,7 @@ void Agent::on_unkillable(const std::vector<ProcessInfo>& processes) {
 
 // Called whenever something has ended: leaves when nothing is left.
 void Agent::consider_leaving() {
-  if (left_ || !(job_ || stopping_) || ranks_.any_rank_alive()) return;
+  if (left_ || !(job_ || stopping_) || ranks_.any_rank_alive() || !unsettled_.empty()) return;
   if (job_ && !stopping_ && ranks_.all().size() < job_->ranks.size()) return;  // starting failed
   if (!ranks_.none_left()) {
     if (!stopping_ && !linger_timer_.pending()) linger_timer_.start(kLinger);
@@ -600,7 +626,7 @@ void Agent::leave() {
   if (::getppid() == guard_) ::kill(guard_, SIGCONT);
   link_.send(FrameType::done, kToLauncher,
              pack(DoneMessage{leftovers_, gpus_.uses(), ranks_joined()}));
-  folders_.sweep();
+  swept_ = folders_.sweep();
   link_.flush(std::chrono::seconds(5));
   loop_.stop();
 }

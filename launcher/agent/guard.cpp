@@ -3,9 +3,11 @@
 #include "agent/agent.hpp"
 #include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
+#include "base/host_name.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <utility>
 
 #include <sys/prctl.h>
@@ -50,6 +52,12 @@ int wait_for(pid_t agent) {
   }
 }
 
+// There is no agent yet that could tell the launcher.
+[[noreturn]] void give_up(const Error& error) {
+  std::fprintf(stderr, "hvdrun: %s: %s\n", host_name().c_str(), error.message.c_str());
+  ::_exit(kExitLauncher);
+}
+
 }  // namespace
 
 void become_guard(const AgentOptions& options, LinkEnd link) {
@@ -63,9 +71,9 @@ void become_guard(const AgentOptions& options, LinkEnd link) {
   ::prctl(PR_SET_PDEATHSIG, kParentGone);
 
   auto alive = make_pipe();  // its write end is open for as long as the guard lives
-  if (!alive) ::_exit(kExitLauncher);
+  if (!alive) give_up(alive.error());
   const pid_t agent = ::fork();
-  if (agent < 0) ::_exit(kExitLauncher);
+  if (agent < 0) give_up(fail_errno("cannot start the agent", errno).value());
   if (agent == 0) {
     alive->write.reset();
     ::_exit(run_agent(options, std::move(link), std::move(alive->read)));

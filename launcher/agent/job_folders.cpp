@@ -44,12 +44,15 @@ Result<std::string> JobFolders::create(bool with_temporary) {
   return made.error().message + " (TMPDIR); using " + kDefaultBase.string();
 }
 
-void JobFolders::sweep() const {
+bool JobFolders::sweep() const {
+  bool swept = true;
   // The one in /tmp may be the work of a process that could not use $TMPDIR.
   for (const auto& folder : {temporary, kDefaultBase / temporary.filename(), shared}) {
-    std::error_code ignored;  // nobody is left to tell; the next sweep tries again
-    std::filesystem::remove_all(folder, ignored);
+    std::error_code error;
+    std::filesystem::remove_all(folder, error);
+    swept = swept && !error;
   }
+  return swept;
 }
 
 }  // namespace hvdrun

@@ -25,8 +25,8 @@ struct JobFolders {
   // one is in /tmp; then the text says so. Error: no room, no right; names the folder.
   Result<std::string> create(bool with_temporary);
 
-  // Removes both with all they hold; what is not there is no error.
-  void sweep() const;
+  // Removes both with all they hold; what is not there is no error. False: something is left.
+  bool sweep() const;
 };
 
 }  // namespace hvdrun

@@ -26,6 +26,9 @@ constexpr std::array kOpenMpiSettings{"OMPI_MCA_schizo=^orte,slurm",
                                       "OMPI_MCA_hwloc_base_binding_policy=none",
                                       "OMPI_MCA_orte_externally_bound=1"};
 
+// Reading a message takes libpmix's thread a few turns: the socket, the message, its handler.
+constexpr int kRoundTrips = 16;
+
 enum class ClientState : char { away, connected, finalized };
 
 static_assert(kPmixSuccess == PMIX_SUCCESS && kPmixTimeout == PMIX_ERR_TIMEOUT &&
@@ -65,6 +68,7 @@ class PmixServer::Impl {
   Result<void> on_frame(const Frame& frame);
   void rank_ended(int rank) { modex_.rank_ended(static_cast<std::uint32_t>(rank)); }
   void drain() { mailbox_.drain(); }
+  void settle(std::function<void()> done, int round_trips);
   bool had_clients() const { return !clients_.empty(); }
   bool left_without_finalize(int rank) const {
     const auto at = clients_.find(rank);
@@ -280,6 +284,15 @@ void PmixServer::Impl::fetch(std::optional<std::uint32_t> rank, PmixAnswer answe
     (*context)(status, {});
 }
 
+// libpmix has no call that says that its sockets are read. Its thread takes them and our requests
+// in turn, so after some requests, one after the other, it has.
+void PmixServer::Impl::settle(std::function<void()> done, int round_trips) {
+  if (round_trips == 0) return done();
+  fetch(std::nullopt, [this, done = std::move(done), round_trips](std::int32_t, std::string_view) {
+    settle(done, round_trips - 1);
+  });
+}
+
 Result<void> PmixServer::Impl::on_frame(const Frame& frame) {
   switch (frame.type) {
     case FrameType::fence_result:
@@ -320,6 +333,9 @@ void PmixServer::rank_ended(int rank) {
 }
 void PmixServer::drain() {
   impl_->drain();
+}
+void PmixServer::settle(std::function<void()> done) {
+  impl_->settle(std::move(done), kRoundTrips);
 }
 bool PmixServer::had_clients() const {
   return impl_->had_clients();

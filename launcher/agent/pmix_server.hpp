@@ -57,6 +57,10 @@ class PmixServer {
   // Runs callbacks that are waiting, so that how a rank left is known before it is judged.
   void drain();
 
+  // Calls `done` when libpmix's thread has read what ranks that have ended by now had sent, however
+  // long it stands still before.
+  void settle(std::function<void()> done);
+
   // Whether any rank has opened PMIx.
   bool had_clients() const;
 

@@ -215,7 +215,11 @@ std::optional<int> Bridge::leaver_in_the_way() const {
 void Bridge::look_for_silent_hosts(std::uint64_t now) {
   if (silence_ns_ == 0) return;
   for (BridgeLink& link : links_) {
-    if (link.open() && now >= link.heard_ns() + silence_ns_) give_up(link, FailureKind::silent);
+    if (!link.open() || now < link.heard_ns() + silence_ns_) continue;
+    if (link.host_answers(silence_ns_))
+      link.count_as_heard(now - silence_ns_ + kBeatNs);  // asked again after a beat
+    else
+      give_up(link, FailureKind::silent);
   }
 }
 

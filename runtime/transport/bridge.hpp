@@ -18,8 +18,10 @@
 //  - a connection that ends without a goodbye: the process with the bridge there has died. It may
 //    have ended because of another failure, word of which is on its way: so this is said after 20
 //    ms unless another one is known by then;
-//  - a host from which nothing has come for `silence`: every bridge sends a beat a second. A bridge
-//    that was itself stopped (job control, a debugger) starts to count anew.
+//  - a host from which nothing has come for `silence`, and whose kernel has not acknowledged what
+//    was sent there: every bridge sends a beat a second. A rank that stands still (stopped, swapped
+//    out, waiting for a file system) is waited for, as on one host. A bridge that was itself
+//    stopped (job control, a debugger) starts to count anew.
 //
 // One thread, asleep in poll(2) when there is nothing to do. It takes no signals. A forked child
 // has no bridge, and must close what it has inherited of it: else a dead rank's connections would

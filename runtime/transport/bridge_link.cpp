@@ -6,6 +6,10 @@
 #include <cerrno>
 #include <span>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 namespace libhvd {
 namespace {
 
@@ -182,6 +186,17 @@ std::optional<LinkEnd> BridgeLink::receive() {
       return LinkEnd::silent;
     }
   }
+}
+
+// tcp(7), TCP_INFO. A host that is gone leaves our beats unacknowledged. One whose process does not
+// read acknowledges them until its window is full; from then on the kernel asks ever less often, so
+// that the last answer may be old while none is owed.
+bool BridgeLink::host_answers(std::uint64_t ns) const {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  const bool owed = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
+  return !owed || std::uint64_t{info.tcpi_last_ack_recv} * 1'000'000 < ns;
 }
 
 bool BridgeLink::is_theirs(std::uint32_t rank) const {

@@ -73,6 +73,10 @@ class BridgeLink {
   int socket() const { return socket_.get(); }
   int host() const { return host_; }
 
+  // Whether the other host's kernel has answered within that time, as far as there was anything to
+  // answer: the process there stands still then, but its host is there.
+  bool host_answers(std::uint64_t ns) const;
+
   // When something last came, in monotonic_ns().
   std::uint64_t heard_ns() const { return heard_ns_; }
   void count_as_heard(std::uint64_t now) { heard_ns_ = now; }

@@ -19,7 +19,7 @@ std::string describe_failure(const Failure& failure) {
              " has called a collective, which only the process that called hvd_init may do";
     case FailureKind::silent:
       return host +
-             " does not answer: it is down, cut off, or its processes are stopped "
+             " does not answer: it is down or cut off "
              "(HVD_HOST_TIMEOUT says how long to wait)";
     case FailureKind::garbled:
       return host + " has sent what makes no sense";

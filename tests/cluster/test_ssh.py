@@ -325,6 +325,7 @@ def test_a_lost_host_is_not_the_fault_of_a_rank_that_notices_first(jobs: Jobs, s
     jobs.cluster.cut("n2")
     wait_until(lambda: "restart 1 of 1" in jobs.cluster.output("cat", shared / "err"), "a restart")
     err = jobs.cluster.output("cat", shared / "err")
+    assert re.search(r"host n[12] \(ranks? [0-9, -]+\) does not answer: it is down or cut off", err), err
     jobs.cluster.output("pkill", "-INT", "-x", "hvdrun", user="root")
     job.wait(30)
     jobs.cluster.join("n2")

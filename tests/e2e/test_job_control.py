@@ -199,6 +199,21 @@ def test_a_long_start_says_how_far_it_is(sandbox: Sandbox) -> None:
 
 # ---- a pause is not a failure, whoever makes it
 
+def test_ranks_that_finalize_while_the_agent_stands_still_have_done_so(sandbox: Sandbox) -> None:
+    """PMIx_Finalize does not wait long for its server."""
+    running = sandbox.start("-np", 2, "--stall-check-warning-time-seconds", "0.1", program("latecomer"),
+                            "--until", sandbox.files / "go")
+    running.wait_for(b"has waited", "err")
+    agent = running.helper("hvdrun-agent")
+    os.kill(agent, signal.SIGSTOP)
+    pids = sandbox.ranks().values()
+    (sandbox.files / "go").touch()
+    wait_until(lambda: all(process_state(pid) == "Z" for pid in pids), "both ranks to end")
+    os.kill(agent, signal.SIGCONT)
+    running.wait().expect(0)
+
+
+
 @pytest.mark.parametrize("seconds", [1, 8, 30] if SOAK else [0.5])
 @pytest.mark.parametrize("victim", ["hvdrun", "hvdrun-guard", "hvdrun-agent", "a rank"])
 def test_what_stands_still_for_a_while_goes_on(sandbox: Sandbox, victim: str, seconds: float) -> None:

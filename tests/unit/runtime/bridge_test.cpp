@@ -28,8 +28,12 @@ class BridgeTest : public testing::TestWithParam<bool> {
   void start(std::chrono::milliseconds silence = {}) {
     test::ConnectionPair ends = test::connect_pair(GetParam());
     other_ = std::move(ends[1]);
+    start_on(std::move(ends[0]), silence);
+  }
+
+  void start_on(Connection socket, std::chrono::milliseconds silence) {
     std::vector<HostSocket> sockets;
-    sockets.push_back({1, std::move(ends[0])});
+    sockets.push_back({1, std::move(socket)});
     auto started = Bridge::start(segment_, std::move(sockets), silence);
     ASSERT_TRUE(started.ok());
     bridge_ = std::move(*started);
@@ -55,6 +59,17 @@ class BridgeTest : public testing::TestWithParam<bool> {
       std::memcpy(&head, bytes.data(), sizeof head);
     } while (head.kind == FrameKind::beat);
     return head;
+  }
+
+  static std::pair<Fd, Fd> connected_by_tcp() {
+    const Fd listener = std::move(*listen_on(resolve("127.0.0.1")->front()));
+    Fd near = std::move(*connect_to(*local_address(listener), Deadline(std::chrono::minutes(1))));
+    EXPECT_EQ(::send(near.get(), "x", 1, 0), 1);  // is accepted once it has sent something
+    Fd far;
+    while (!far) far = std::move(*accept_from(listener));
+    char byte = 0;
+    EXPECT_EQ(::recv(far.get(), &byte, 1, 0), 1);
+    return {std::move(near), std::move(far)};
   }
 
   // What rank 0 is told when it waits for the others.
@@ -123,6 +138,14 @@ TEST_P(BridgeTest, TakesTheFailureThatAnotherHostHasFound) {
 TEST_P(BridgeTest, FindsAHostSilent) {
   start(std::chrono::milliseconds(50));
   EXPECT_NE(failure_of_rank_0().find("host b (rank 1) does not answer"), std::string::npos);
+}
+
+TEST_P(BridgeTest, WaitsForAHostWhoseKernelAnswers) {
+  auto ends = connected_by_tcp();
+  other_ = std::move(ends.second);
+  start_on(std::move(ends.first), std::chrono::milliseconds(50));
+  for (int beat = 0; beat < 2; ++beat) hear(sizeof(FrameHead));  // and says nothing
+  EXPECT_FALSE(segment_->failed());
 }
 
 TEST_P(BridgeTest, TakesAConnectionThatEndsForADeadRank) {

@@ -223,13 +223,24 @@ TEST_P(LossTest, OfAWholeHostIsToldToAll) {
   expect_from_others(job, "4 barrier: rank 3 (pid ");
 }
 
-// Nothing is closed: as when the power or the network of the host is gone.
-TEST_P(LossTest, OfAHostThatFallsSilentIsToldToAll) {
-  Job job = start(kUneven, {3, 4});
-  expect_from(job, all_of(job), "ready");
-  job.rank(3).signal(SIGSTOP);
-  job.rank(4).signal(SIGSTOP);
-  expect_from_others(job, "4 barrier: host b (ranks 3-4) does not answer");
+// Their host answers for them. One that does not is cut off in tests/cluster.
+TEST_P(SeveralHosts, RanksThatStandStillAreWaitedFor) {
+  constexpr auto kLongerThanTheTimeout = std::chrono::milliseconds(3500);
+  const auto body = [](int rank, const Tell& tell) {
+    const bool initialised = hvd_init() == HVD_OK;
+    if (rank == 3 || rank == 4) {  // all of a host
+      tell(initialised ? "ready" : hvd_last_error());
+      ::raise(SIGSTOP);
+    }
+    tell(last_error_of(hvd_barrier(nullptr)));
+    tell(last_error_of(hvd_shutdown()));
+  };
+  Job job = job_on(kUneven, body, {{"HVD_HOST_TIMEOUT", "2"}});
+  expect_from(job, {3, 4}, "ready");
+  std::this_thread::sleep_for(kLongerThanTheTimeout);  // nothing tells that they have not failed
+  job.rank(3).signal(SIGCONT);
+  job.rank(4).signal(SIGCONT);
+  for (int rank = 0; rank < job.size(); ++rank) expect_from(job, {rank, rank}, "success");
 }
 
 TEST_P(SeveralHosts, ARankThatLeavesIsNamedToAll) {

@@ -1,0 +1,185 @@
+"""System calls that fail, in hvdrun, its agent, its guard and the ranks: the end is right all the same.
+
+A job is run again and again; each time one system call of one process fails, or takes 8 s (see
+tests/programs/fault_injector.cpp). Each run ends well, or fails with a line that names the error; nothing is left, and
+no checkpoint is lost. ./check has one call of each kind, the soak the first, a middle and the last of each with each
+error.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness import HVDRUN, SANITIZED, SOAK, Done, Sandbox, program, read_bytes, wait_until
+
+INJECTOR, VICTIM = program("fault_injector"), program("fault_victim")
+ROLES = ["launcher", "agent", "guard", "rank"]
+DELAY_MS = 8000
+
+# What the manual pages give for a call and can happen to us. EAGAIN is for descriptors that do not block ("+").
+ERRORS: dict[str, list[str]] = {
+    "accept": ["EINTR", "EAGAIN"],  # libpmix stops listening for want of descriptors, and its clients wait
+    "allocate": ["EINTR", "EIO", "ENOSPC"],
+    "clone": ["EAGAIN", "ENOMEM"],
+    "connect": ["EAGAIN"],
+    "epoll": ["EINTR"],
+    "eventfd": ["EMFILE", "ENFILE", "ENOMEM"],
+    "mmap": ["ENOMEM"],
+    "open": ["EINTR", "EMFILE", "ENFILE", "ENOMEM", "EIO"],
+    "pipe": ["EMFILE", "ENFILE"],
+    "poll": ["EINTR", "ENOMEM"],
+    "read": ["EINTR", "EIO"],
+    "rename": ["EIO", "ENOSPC", "ENOMEM"],
+    "socket": ["EMFILE", "ENFILE", "ENOMEM"],
+    "sync": ["EIO", "ENOSPC", "EINTR"],
+    "truncate": ["EINTR", "EIO"],
+    "write": ["EINTR", "EIO", "ENOSPC"],
+}
+# Of a disk, not of pipes, sockets and events.
+OF_FILES = {"EIO", "ENOSPC"}
+# What libpmix says, or ends its process with, where it has no words for the error; and pthread_create(3) has one error
+# for all.
+OTHER_WORDS = ["pmix_progress_thread_start failed", "input in flex scanner failed", "FD_SETSIZE on fd_set"]
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The calls of one kind that a job without a fault makes."""
+    role: str
+    call: str
+    kind: str
+    count: int
+
+    def errors(self) -> list[str]:
+        fitting = [name for name in ERRORS[self.call]
+                   if name not in OF_FILES or self.kind.rstrip("+") in ("file", "proc", "-")]
+        if self.kind.endswith("+"):
+            fitting = [name for name in fitting if name != "EINTR"]  # such a call never waits
+        return fitting + (["EAGAIN"] if self.kind.endswith("+") and "EAGAIN" not in fitting else [])
+
+    def numbers(self) -> list[int]:
+        return sorted({1, (self.count + 1) // 2, self.count})
+
+    def faults(self) -> Iterator[str]:
+        """In words of the injector: in the soak all, else one of each error."""
+        delays = [str(DELAY_MS)] if SOAK or self.call in ("read", "write") and not SANITIZED else []
+        for at, error in enumerate([*self.errors(), *delays]):
+            numbers = self.numbers()
+            for number in numbers if SOAK else [numbers[at % len(numbers)]]:
+                yield f"{self.role}:{self.call}:{self.kind}:{number}:{error}"
+
+
+class Trial:
+    """A job in a sandbox of its own, and how it has to end."""
+
+    def __init__(self, folder: Path, hosts: int) -> None:
+        self.sandbox = Sandbox(folder)
+        self.hosts = hosts
+        # A rank of each "host" has its own folder for shared memory.
+        self.rank = ["sh", "-c", 'if [ "$1" = 2 ]; then export HVD_SHM_DIR="$2/$HVD_RANK"; mkdir -p "$HVD_SHM_DIR"; fi; '
+                                 'exec "$3" "$4"', "rank", hosts, self.sandbox.files / "segments", VICTIM, self.sandbox.files]
+
+    def run(self, *options: object) -> Done:
+        """Not as the sandbox runs hvdrun: the injector comes first."""
+        report = self.sandbox.files / "report.json"
+        report.unlink(missing_ok=True)
+        running = self.sandbox.start(*options, "--", HVDRUN, "-np", 2, "--grace", 5, "--report", report, "--output-filename",
+                                     self.sandbox.files / "out", "--timeline-filename", self.sandbox.files / "timeline.json",
+                                     *self.rank, tool=INJECTOR)
+        return running.wait()
+
+    def counts(self) -> list[Calls]:
+        path = self.sandbox.files / "counts"
+        done = self.run("--counts", path).expect(0)
+        assert done.out_text.count("complete") == 2, done
+        lines = [line.split() for line in read_bytes(path).decode().splitlines()]
+        return [Calls(role, call, kind, int(count)) for role, call, kind, count in lines]
+
+    def newest(self) -> int:
+        """The step of the newest checkpoint; 0 without one."""
+        done = self.sandbox.run("-np", 2, VICTIM, self.sandbox.files, "--read").expect(0)
+        found = re.search(r"loaded (\d+)|nothing", done.out_text)
+        assert found, done
+        return int(found[1] or 0)
+
+    def fault(self, fault: str) -> str | None:
+        """Runs the job with it. Returns what was wrong with its end."""
+        before = self.newest()
+        log = self.sandbox.files / "log.fault"
+        log.unlink(missing_ok=True)
+        try:
+            done = self.run("--fault", fault, "--log", log)
+        except AssertionError as error:
+            return f"{fault}: {error}"
+        wrong = self.complaints(done, fault.rpartition(":")[2]) if log.exists() else []
+        try:
+            wait_until(lambda: not self.sandbox.leftovers(), "nothing left", 10)
+        except AssertionError:
+            wrong.append(f"left: {self.sandbox.leftovers()}")
+            self.sandbox.kill_all()
+        try:
+            after = self.newest()
+            if after != before + 3 if done.code == 0 else after < before:
+                wrong.append(f"the newest checkpoint is of step {after}, it was {before}")
+        except AssertionError as error:
+            wrong.append(f"the checkpoint: {error}")
+        happened = read_bytes(log).decode().strip() if log.exists() else "did not happen"
+        return f"{fault} ({happened}): {'; '.join(wrong)}\n{done}" if wrong else None
+
+    def complaints(self, done: Done, what: str) -> list[str]:
+        wrong = [f"survivors: {done.survivors}"] if done.survivors else []
+        if done.code == 0:
+            if done.out_text.count("complete\n") != 2 and "is lost from here on" not in done.err_text:
+                wrong.append("exit code 0, but the output is not whole")
+            return wrong
+        if what.isdigit():
+            return [*wrong, "a delay is no failure"]
+        lines = [line for line in done.err_text.splitlines() if line.startswith("hvdrun: ")]
+        words = os.strerror(getattr(errno, what))
+        meant = [words, *OTHER_WORDS, *([os.strerror(errno.EAGAIN)] if what == "ENOMEM" else [])]
+        if not any(text.lower() in done.err_text.lower() for text in meant):
+            wrong.append(f"nothing says {words!r}")
+        if not lines or ("exit code" in lines[-1] and not lines[-1].endswith(f"exit code {done.code}")):
+            wrong.append("the last line does not say the exit code")
+        return wrong
+
+
+@pytest.fixture(scope="session")
+def calls_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[Calls]]:
+    """The calls of a job without a fault, on that many hosts."""
+    @functools.cache
+    def counted(hosts: int) -> list[Calls]:
+        trial = Trial(tmp_path_factory.mktemp("faults"), hosts)
+        try:
+            return trial.counts()
+        finally:
+            trial.sandbox.close()
+
+    return counted
+
+
+@pytest.mark.parametrize("call", sorted(ERRORS))
+@pytest.mark.parametrize("hosts,role", [*[(1, role) for role in ROLES], (2, "rank")])
+def test_a_job_ends_rightly_when_a_system_call_fails(tmp_path: Path, calls_of: Callable[[int], list[Calls]], hosts: int,
+                                                     role: str, call: str) -> None:
+    faults = [fault for one in calls_of(hosts) if (one.role, one.call) == (role, call) for fault in one.faults()]
+    with ThreadPoolExecutor(8) as pool:
+        def attempt(at: int) -> str | None:
+            trial = Trial(tmp_path / str(at), hosts)
+            wrong = trial.fault(faults[at])
+            try:
+                trial.sandbox.close()
+            except AssertionError as error:
+                return wrong or f"{faults[at]}: {error}"
+            return wrong
+        wrong = [text for text in pool.map(attempt, range(len(faults))) if text]
+    assert not wrong, f"{len(wrong)} of {len(faults)}:\n" + "\n\n".join(wrong)

@@ -31,9 +31,10 @@ struct AgentOptions {
   std::chrono::milliseconds host_timeout{0};  // both sides send signs of life; see heartbeat.hpp
   std::string route;                          // of the link: "10.0.0.1:40312 > 10.0.0.2:22"
 
-  // TERM, INT and HUP are nothing to tell the launcher of. SLURM sends them to all processes of a job
-  // or step at once, as systemd does to those of a service: the launcher has its own then. Set for
-  // the launcher's own host and under srun; over ssh only the agent knows that its host shuts down.
+  // TERM, INT and HUP are nothing to tell the launcher of. SLURM sends them to all processes of a
+  // job or step at once, as systemd does to those of a service: the launcher has its own then. Set
+  // for the launcher's own host and under srun; over ssh only the agent knows that its host shuts
+  // down.
   bool ignores_signals = false;
 };
 

@@ -1,9 +1,6 @@
 #include "control/heartbeat.hpp"
 
-#include <csignal>
-#include <system_error>
-
-#include <pthread.h>
+#include "base/thread.hpp"
 
 namespace hvdrun {
 
@@ -18,19 +15,8 @@ HeartbeatSender::~HeartbeatSender() {
 
 Result<void> HeartbeatSender::start(std::chrono::milliseconds interval) {
   interval_ = interval;
-  // Signals are for the loop's thread.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  Result<void> started;
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    started = fail_errno("cannot start the thread that sends signs of life", error.code().value());
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
+  HVD_TRY(thread_, start_thread("sends signs of life", [this] { run(); }));
+  return {};
 }
 
 void HeartbeatSender::add(Link& link) {

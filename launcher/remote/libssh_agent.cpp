@@ -1,5 +1,6 @@
 #include "remote/libssh_agent.hpp"
 
+#include "base/thread.hpp"
 #include "remote/child_process.hpp"
 #include "remote/route.hpp"
 #include "remote/ssh_agent.hpp"
@@ -12,16 +13,13 @@
 #include <array>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <pthread.h>
 #include <pwd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -150,15 +148,16 @@ class LibsshAgent final : public Carrier {
         text_([this](std::string line) { events_.on_text(std::move(line)); }),
         mailbox_(loop) {
     shared_->mailbox = &mailbox_;
-    const auto old = block_everything();
-    try {
-      thread_ = std::thread(run, this, shared_, std::move(task));
-    } catch (const std::system_error& error) {
+    auto started = start_thread(
+        "logs in", [this, shared = shared_, task = std::make_shared<Task>(std::move(task))] {
+          run(this, shared, std::move(*task));
+        });
+    if (started) {
+      thread_ = std::move(*started);
+    } else {
       shared_->ended = true;
-      const std::string why = error.what();
-      mailbox_.post([this, why] { on_end({{"cannot start a thread: " + why}, false, {}, {}}); });
+      mailbox_.post([this, why = started.error().message] { on_end({{why}, false, {}, {}}); });
     }
-    ::pthread_sigmask(SIG_SETMASK, &old, nullptr);
   }
 
   ~LibsshAgent() override {
@@ -211,14 +210,6 @@ class LibsshAgent final : public Carrier {
   }
 
  private:
-  static sigset_t block_everything() {
-    sigset_t everything;
-    sigset_t old;
-    sigfillset(&everything);
-    ::pthread_sigmask(SIG_SETMASK, &everything, &old);
-    return old;
-  }
-
   // The thread. What it posts is called while the owner is there.
   static void run(LibsshAgent* owner, const std::shared_ptr<Shared>& shared, Task task) {
     const auto post = [shared](std::function<void()> call) {

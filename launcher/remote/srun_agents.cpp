@@ -1,11 +1,17 @@
 #include "remote/srun_agents.hpp"
 
+#include "base/thread.hpp"
 #include "base/version.hpp"
+#include "remote/route.hpp"
+#include "remote/tls_pump.hpp"
 
 #include <algorithm>
+#include <future>
 #include <map>
+#include <thread>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
 
@@ -13,7 +19,7 @@ namespace hvdrun {
 namespace {
 
 constexpr std::size_t kMoreGuests = 256;           // than there are agents, at one time
-constexpr std::size_t kDescriptorsPerHost = 4;     // TLS, the pump's end, the link's two
+constexpr std::size_t kDescriptorsPerHost = 5;     // TLS twice, the pump's end, the link's two
 constexpr std::chrono::seconds kProbePatience{3};  // for names that do not resolve
 constexpr std::chrono::milliseconds kSettle{200};
 // Agents whose links are cut end their ranks, kill what does not end, and sweep.
@@ -29,8 +35,7 @@ constexpr std::size_t kMaxLines = 10000;  // of what is kept to explain a failur
 struct SrunAgents::Host {
   Step* step = nullptr;
   std::optional<std::size_t> task;  // since it has connected
-  std::unique_ptr<TlsPump> pump;
-  std::string lost;
+  Fd connection;                    // another descriptor of it, while it is not cut
 };
 
 struct SrunAgents::Step {
@@ -40,6 +45,61 @@ struct SrunAgents::Step {
   std::vector<SrunTaskEnd> ends;               // not explained yet
   bool explained = false;                      // some were
   std::map<std::size_t, std::size_t> of_task;  // the host of each task that has connected
+};
+
+// The pumps, in a thread of their own: signs of life pass through them, also while our loop waits
+// for a file system. Its functions are called on the loop's thread.
+class SrunAgents::Pumps {
+ public:
+  static Result<std::unique_ptr<Pumps>> start(std::size_t hosts) {
+    std::unique_ptr<Pumps> pumps(new Pumps(hosts));
+    HVD_TRY(pumps->thread_,
+            start_thread("carries what agents say", [raw = pumps.get()] { raw->loop_.run(); }));
+    return pumps;
+  }
+
+  ~Pumps() {
+    if (!thread_.joinable()) return;
+    mailbox_.post([this] { loop_.stop(); });
+    thread_.join();
+  }
+
+  void add(std::size_t host, TlsStream stream, Fd local) {
+    struct Ends {
+      TlsStream stream;
+      Fd local;
+    };
+    auto ends = std::make_shared<Ends>(Ends{std::move(stream), std::move(local)});
+    mailbox_.post([this, host, ends] {
+      pumps_[host] = std::make_unique<TlsPump>(loop_, std::move(ends->stream),
+                                               std::move(ends->local), [this, host](auto lost) {
+                                                 lost_[host] = lost.value_or("");
+                                                 pumps_[host].reset();
+                                               });
+    });
+  }
+
+  void cut(std::size_t host) {
+    mailbox_.post([this, host] { pumps_[host].reset(); });
+  }
+
+  // To be asked once the link has ended.
+  std::string why_lost(std::size_t host) {
+    std::promise<std::string> answer;
+    mailbox_.post(
+        [&] { answer.set_value(pumps_[host] ? pumps_[host]->lost().value_or("") : lost_[host]); });
+    return answer.get_future().get();
+  }
+
+ private:
+  explicit Pumps(std::size_t hosts) : mailbox_(loop_), pumps_(hosts), lost_(hosts) {}
+
+  EventLoop loop_;
+  Mailbox mailbox_;
+  // The thread's.
+  std::vector<std::unique_ptr<TlsPump>> pumps_;
+  std::vector<std::string> lost_;
+  std::thread thread_;
 };
 
 std::size_t srun_descriptors(std::size_t hosts) {
@@ -150,14 +210,15 @@ void SrunAgents::on_guest(const Introduction& guest, TlsStream stream) {
   Host& host = hosts_[index];
   auto link = make_local_link();
   if (!link) return events_.on_trouble({{{job_.hosts[index].name}, link.error().message}});
+  if (!pumps_) {
+    auto started = Pumps::start(hosts_.size());
+    if (!started) return events_.on_trouble({{{}, started.error().message}});
+    pumps_ = std::move(*started);
+  }
   host.task = guest.task;
   host.step->of_task[guest.task] = index;
-  // One descriptor of that end serves both ways.
-  host.pump = std::make_unique<TlsPump>(loop_, std::move(stream), std::move(link->agent.in),
-                                        [&host](const std::optional<std::string>& lost) {
-                                          host.lost = lost.value_or("");
-                                          host.pump.reset();
-                                        });
+  host.connection.reset(::fcntl(stream.fd(), F_DUPFD_CLOEXEC, 0));
+  pumps_->add(index, std::move(stream), std::move(link->agent.in));  // it serves both ways
   if (missing().empty()) hang_up();
   events_.on_link(index, std::move(link->launcher));
 }
@@ -170,12 +231,13 @@ std::vector<std::size_t> SrunAgents::missing() const {
 }
 
 bool SrunAgents::host_answers(std::size_t host, std::chrono::milliseconds time) const {
-  const auto& pump = hosts_[host].pump;
-  return pump && pump->host_answers(time);
+  const Fd& connection = hosts_[host].connection;
+  return connection && has_acknowledged(connection.get(), time);
 }
 
 void SrunAgents::cut(std::size_t host) {
-  hosts_[host].pump.reset();
+  hosts_[host].connection.reset();
+  if (pumps_) pumps_->cut(host);
 }
 
 void SrunAgents::hang_up() {
@@ -240,7 +302,7 @@ std::string SrunAgents::why_lost(std::size_t host) const {
   if (status && WIFSIGNALED(*status))
     return fmt::format("srun was killed by signal {}, and SLURM has ended its step",
                        WTERMSIG(*status));
-  return hosts_[host].lost;
+  return pumps_ ? pumps_->why_lost(host) : "";
 }
 
 std::string SrunAgents::refused_note() const {
@@ -254,7 +316,8 @@ bool SrunAgents::reap(std::chrono::milliseconds patience) {
   probe_.reset();
   hang_up();
   // The loop does not run: what the links' owners have closed, the pumps could not pass on.
-  for (auto& host : hosts_) host.pump.reset();
+  pumps_.reset();
+  for (auto& host : hosts_) host.connection.reset();
   settle_.cancel();
   bool all = true;
   events_ = {[](std::size_t, const LinkEnd&) {}, [](const auto&) {},

@@ -24,7 +24,6 @@
 #include "remote/srun_failure.hpp"
 #include "remote/srun_step.hpp"
 #include "remote/tls_door.hpp"
-#include "remote/tls_pump.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -115,6 +114,7 @@ class SrunAgents {
  private:
   struct Host;
   struct Step;
+  class Pumps;
 
   SrunAgents(const EventLoop& loop, SrunJob job, Events events);
   Result<void> start_steps();
@@ -138,6 +138,7 @@ class SrunAgents {
   std::vector<std::unique_ptr<Step>> steps_;
   std::unique_ptr<RouteProbe> probe_;
   std::unique_ptr<TlsDoor> door_;
+  std::unique_ptr<Pumps> pumps_;  // since the first agent has connected
   Timer settle_;  // what a task has said may come after the news of its end
 };
 

@@ -1,7 +1,5 @@
 #include "remote/tls_pump.hpp"
 
-#include "remote/route.hpp"
-
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -50,10 +48,6 @@ TlsPump::TlsPump(const EventLoop& loop, TlsStream stream, Fd local, OnEnd on_end
   tls_readable_.enable();
   tls_writable_.enable();
   local_readable_.enable();
-}
-
-bool TlsPump::host_answers(std::chrono::milliseconds time) const {
-  return stream_ && has_acknowledged(stream_->fd(), time);
 }
 
 void TlsPump::go_on() {

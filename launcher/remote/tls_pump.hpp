@@ -5,7 +5,7 @@
 // a direction is held. The end of either side is passed on after all that came before it; then the
 // pump ends, closes both, and says so once.
 //
-// On the loop's thread. SIGPIPE must be ignored or blocked.
+// Used on its loop's thread only. SIGPIPE must be ignored or blocked.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -30,8 +30,8 @@ class TlsPump {
   TlsPump(const TlsPump&) = delete;
   TlsPump& operator=(const TlsPump&) = delete;
 
-  // Of the TLS side.
-  bool host_answers(std::chrono::milliseconds time) const;
+  // Why the connection was lost, known before the local side is told that it has ended.
+  const std::optional<std::string>& lost() const { return lost_; }
 
  private:
   // Bytes that one side has said and the other has not taken yet.

@@ -159,6 +159,18 @@ def test_a_pause_is_not_a_failure(jobs: Jobs, shared: Path, victim: str, is_noti
     assert (f"n2: the agent has not answered for {timeout_s} s, but its host does; waiting for it" in err) == is_noticed, err
 
 
+def test_a_file_system_that_stalls_under_stdout_holds_up_nothing_else(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+    """For longer than agents wait for an hvdrun from which nothing comes."""
+    timeout_s, stall_ms = 0.5, 10000  # they wait 15 times as long
+    words = f"exec {shlex.quote(str(BUILD))}/bin/tests/fault_injector --fault launcher:write:file:1:{stall_ms} --log {shared}/stalls -- " \
+            f"{HVDRUN_WORD} --host-timeout {timeout_s} sh -c 'echo up; {wait_for_go(shared)}' > {shared}/out"
+    job = jobs.cluster.start("salloc", "-Q", "-N2", "-n2", "sh", "-c", words, text=True, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_until(lambda: "system call" in jobs.cluster.run("cat", shared / "stalls").stdout, "the file system stalls")
+    jobs.cluster.output("touch", shared / "go")
+    code, _, err = finish(job, 60)
+    assert code == 0 and jobs.cluster.output("cat", shared / "out").count("complete") == 2, (code, err)
+
+
 def test_scancel_reaches_the_ranks_before_they_are_killed(jobs: Jobs, shared: Path) -> None:  # noqa: F811
     script = f"#!/bin/sh\nexec {HVDRUN_WORD} --grace 10 sh -c 'trap \"echo term > {shared}/term.$HVD_RANK; exit 0\" TERM; " \
              f"touch {shared}/up.$HVD_RANK; while :; do sleep 0.1; done'\n"

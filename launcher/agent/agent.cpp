@@ -125,6 +125,7 @@ class Agent {
   const pid_t guard_ = ::getppid();
   EventLoop loop_;
   JobFolders folders_;
+  Fd folders_held_;
   MasterPort master_port_;
   Link link_;
   OutputPump output_;
@@ -196,7 +197,9 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
 
 int Agent::run() {
   start_heartbeat();
+  sweep_orphans();
   const auto created = folders_.create(options_.pmix != PmixMode::off);
+  folders_held_ = folders_.hold();
   if (!created)
     fail_job(with_context(host_name(), created.error()));
   else if (!created->empty())

@@ -1,15 +1,23 @@
 #include "agent/job_folders.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <regex>
+#include <vector>
 
+#include <fcntl.h>
 #include <hvd_contract/environment.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
 
 const std::filesystem::path kDefaultBase = "/tmp";
+const std::filesystem::path kSharedBase = "/dev/shm";
+constexpr std::chrono::seconds kOrphanAge{60};
 
 Result<void> make_private(const std::filesystem::path& folder) {
   if (::mkdir(folder.c_str(), 0700) == 0) return {};
@@ -22,7 +30,7 @@ JobFolders JobFolders::of(const std::string& job_id, std::size_t agent) {
   const char* chosen = std::getenv("TMPDIR");
   const std::filesystem::path base = chosen != nullptr && *chosen == '/' ? chosen : kDefaultBase;
   const auto name = "hvd-" + job_id + "-" + std::to_string(agent);
-  return {base / name, std::filesystem::path("/dev/shm") / name};
+  return {base / name, kSharedBase / name};
 }
 
 std::string JobFolders::cookie() const {
@@ -44,6 +52,12 @@ Result<std::string> JobFolders::create(bool with_temporary) {
   return made.error().message + " (TMPDIR); using " + kDefaultBase.string();
 }
 
+Fd JobFolders::hold() const {
+  Fd folder(::open(shared.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder) ::flock(folder.get(), LOCK_SH);
+  return folder;
+}
+
 bool JobFolders::sweep() const {
   bool swept = true;
   // The one in /tmp may be the work of a process that could not use $TMPDIR.
@@ -53,6 +67,28 @@ bool JobFolders::sweep() const {
     swept = swept && !error;
   }
   return swept;
+}
+
+void sweep_orphans() {
+  const auto is_orphan = [](const std::filesystem::path& path) {
+    const Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat status {};
+    if (!folder || ::fstat(folder.get(), &status) != 0 || status.st_uid != ::geteuid())
+      return false;
+    const auto changed = std::chrono::system_clock::from_time_t(status.st_mtime);
+    return changed + kOrphanAge < std::chrono::system_clock::now() &&
+           ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0;
+  };
+  static const std::regex kName("hvd-([0-9a-f]{32})-([0-9]{1,9})");
+  std::error_code error;
+  std::vector<std::string> names;
+  for (std::filesystem::directory_iterator at(kSharedBase, error), end; !error && at != end;
+       at.increment(error))
+    names.push_back(at->path().filename());
+  std::smatch parts;
+  for (const auto& name : names)
+    if (std::regex_match(name, parts, kName) && is_orphan(kSharedBase / name))
+      JobFolders::of(parts[1], std::stoul(parts[2])).sweep();
 }
 
 }  // namespace hvdrun

@@ -139,7 +139,7 @@ class SrunAgents {
   std::unique_ptr<RouteProbe> probe_;
   std::unique_ptr<TlsDoor> door_;
   std::unique_ptr<Pumps> pumps_;  // since the first agent has connected
-  Timer settle_;  // what a task has said may come after the news of its end
+  Timer settle_;                  // what a task has said may come after the news of its end
 };
 
 }  // namespace hvdrun

@@ -6,9 +6,13 @@ The rows are causes times what the ranks have started: the failure table of peer
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import shutil
 import signal
+import uuid
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -167,6 +171,27 @@ def test_a_rank_that_exits_0_early_is_noted_and_the_others_run_on(sandbox: Sandb
     wait_until(lambda: len(sandbox.ranks()) == 2, "the end of rank 1")
     (sandbox.files / "go").touch()
     running.wait().expect(0)
+
+
+def test_folders_that_nobody_holds_are_removed_by_the_users_next_job(sandbox: Sandbox) -> None:
+    """As SLURM leaves them when it kills all of a step at once."""
+    memory = sandbox.shm if sandbox.isolated else Path("/dev/shm")
+    orphan, held, young = (memory / f"hvd-{uuid.uuid4().hex}-0" for _ in range(3))
+    temporary = sandbox.tmp / orphan.name
+    for folder in (orphan, held, young, temporary):
+        folder.mkdir()
+        (folder / "segment").touch()
+    for folder in (orphan, held):
+        os.utime(folder, (1, 1))
+    descriptor = os.open(held, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    try:
+        sandbox.run("-np", 1, "true").expect(0)
+        assert [folder.exists() for folder in (orphan, temporary, held, young)] == [False, False, True, True]
+    finally:
+        os.close(descriptor)
+        for folder in (held, young):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_exit_timeout_ends_a_job_that_one_rank_has_left(sandbox: Sandbox) -> None:

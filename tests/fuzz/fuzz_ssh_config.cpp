@@ -9,7 +9,8 @@
 #include <string_view>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto config = hvdrun::parse_ssh_config({reinterpret_cast<const char*>(data), size});
+  const auto config =
+      hvdrun::parse_ssh_config({reinterpret_cast<const char*>(data), size}, "/home/user");
   if (config) {
     FUZZ_EXPECT(!config->host.empty() && !config->user.empty());
     FUZZ_EXPECT(config->port >= 1 && config->port <= 65535);

@@ -85,7 +85,7 @@ class Trial:
 
     def __init__(self, folder: Path, hosts: int) -> None:
         self.sandbox = Sandbox(folder)
-        self.hosts = hosts
+        self.happened = False  # the fault, at all
         # A rank of each "host" has its own folder for shared memory.
         self.rank = ["sh", "-c", 'if [ "$1" = 2 ]; then export HVD_SHM_DIR="$2/$HVD_RANK"; mkdir -p "$HVD_SHM_DIR"; fi; '
                                  'exec "$3" "$4"', "rank", hosts, self.sandbox.files / "segments", VICTIM, self.sandbox.files]
@@ -122,7 +122,8 @@ class Trial:
             done = self.run("--fault", fault, "--log", log)
         except AssertionError as error:
             return f"{fault}: {error}"
-        wrong = self.complaints(done, fault.rpartition(":")[2]) if log.exists() else []
+        self.happened = log.exists()
+        wrong = self.complaints(done, fault.rpartition(":")[2]) if self.happened else []
         try:
             wait_until(lambda: not self.sandbox.leftovers(), "nothing left", 10)
         except AssertionError:
@@ -134,7 +135,7 @@ class Trial:
                 wrong.append(f"the newest checkpoint is of step {after}, it was {before}")
         except AssertionError as error:
             wrong.append(f"the checkpoint: {error}")
-        happened = read_bytes(log).decode().strip() if log.exists() else "did not happen"
+        happened = read_bytes(log).decode().strip() if self.happened else "did not happen"
         return f"{fault} ({happened}): {'; '.join(wrong)}\n{done}" if wrong else None
 
     def complaints(self, done: Done, what: str) -> list[str]:
@@ -174,14 +175,18 @@ def calls_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[C
 def test_a_job_ends_rightly_when_a_system_call_fails(tmp_path: Path, calls_of: Callable[[int], list[Calls]], hosts: int,
                                                      role: str, call: str) -> None:
     faults = [fault for one in calls_of(hosts) if (one.role, one.call) == (role, call) for fault in one.faults()]
+    happened: list[str] = []
     with ThreadPoolExecutor(8) as pool:
         def attempt(at: int) -> str | None:
             trial = Trial(tmp_path / str(at), hosts)
             wrong = trial.fault(faults[at])
+            if trial.happened:
+                happened.append(faults[at])
             try:
                 trial.sandbox.close()
             except AssertionError as error:
                 return wrong or f"{faults[at]}: {error}"
             return wrong
         wrong = [text for text in pool.map(attempt, range(len(faults))) if text]
+    assert happened or not faults, f"none of these has happened: {faults}"
     assert not wrong, f"{len(wrong)} of {len(faults)}:\n" + "\n\n".join(wrong)

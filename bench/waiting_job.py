@@ -13,13 +13,13 @@ from measure import HVDRUN, tool
 class WaitingJob:
     """Four ranks (or more) that have all started; rank 1 fails when told."""
 
-    def __init__(self, folder: Path, ranks: int, *failure: str) -> None:
+    def __init__(self, folder: Path, ranks: int, *failure: str, hvdrun: str = HVDRUN) -> None:
         """The folder is the same on all hosts. `failure`: options of tests/programs/crash."""
         self._go, ready = folder / "go", folder / "ready"
         self._go.unlink(missing_ok=True)
         ready.unlink(missing_ok=True)
         self._process = subprocess.Popen(
-            [HVDRUN, "-np", str(ranks), tool("crash"), "--rank", "1", *failure, "--when", self._go, "--ready", ready],
+            [hvdrun, "-np", str(ranks), tool("crash"), "--rank", "1", *failure, "--when", self._go, "--ready", ready],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while not ready.exists() or ready.read_text().count("\n") < ranks:
             if self._process.poll() is not None:

@@ -74,7 +74,7 @@ def test_lane(soak: bool) -> Iterator[Step]:
     yield Step("shellcheck", "shellcheck over the shell scripts", run_shellcheck)
     yield Step("types", "mypy over the Python package", run_types)
     yield Step("man", "mandoc's lint over the manual pages", run_man)
-    yield Step("unit", "unit tests", lambda log: run_ctest(log, "build"), needs=("build",))
+    yield Step("unit", "unit tests", lambda log: run_ctest(log, "build", soak), needs=("build",))
     yield Step("e2e", "end-to-end tests of the built programs",
                lambda log: run_pytest(log, "build", ["tests/e2e"]), needs=("build",))
     yield Step("interop", "tests with Open MPI, PMIx and torch-style programs",
@@ -91,11 +91,11 @@ def test_lane(soak: bool) -> Iterator[Step]:
                lambda log: run_pytest(log, "build", ["tests/install"]), needs=("build",))
     yield Step("bench", "the benches, a small round each", run_bench, needs=("build",))
     yield Step("dev-unit", "unit tests, address and undefined sanitizers",
-               lambda log: run_ctest(log, "build-dev"), needs=("dev-build",))
+               lambda log: run_ctest(log, "build-dev", soak), needs=("dev-build",))
     yield Step("dev-e2e", "end-to-end tests, address and undefined sanitizers",
                lambda log: run_pytest(log, "build-dev", ["tests/e2e"], SANITIZER_MARKS), needs=("dev-build",))
     yield Step("tsan-unit", "unit tests, thread sanitizer",
-               lambda log: run_ctest(log, "build-tsan"), needs=("tsan-build",))
+               lambda log: run_ctest(log, "build-tsan", soak), needs=("tsan-build",))
     yield Step("tsan-e2e", "a selection of the end-to-end tests, thread sanitizer",
                lambda log: run_pytest(log, "build-tsan", ["tests/e2e"], THREAD_MARKS), needs=("tsan-build",))
     yield Step("fuzz", f"each fuzzer for {'10 minutes' if soak else '10 seconds'}",
@@ -125,10 +125,11 @@ def made_elsewhere(folder: Path) -> bool:
     return cache.exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={TOP}\n" not in cache.read_text()
 
 
-def run_ctest(log: Log, build: str) -> Tally:
+def run_ctest(log: Log, build: str, soak: bool) -> Tally:
+    seconds = 1800 if soak else 300  # a test
     results = log.folder / "results.xml"
     log.run(["ctest", "--test-dir", TOP / build, "--output-on-failure", "--no-tests=error",
-             "--parallel", str(JOBS + 1), "--timeout", "300", "--output-junit", results],
+             "--parallel", str(JOBS + 1), "--timeout", str(seconds), "--output-junit", results],
             environment=SANITIZER_ENVIRONMENT, may_fail=True)
     return tally_of(log, results)
 

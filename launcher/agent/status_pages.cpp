@@ -137,6 +137,7 @@ void order_reads() {
 template <class Read>
 auto StatusPages::read_guarded(std::size_t index, std::size_t sequence_offset,
                                const Read& read) const -> decltype(read(copy(index))) {
+  // A section that was never written, as in every program without libhvd, costs one read.
   const auto sequence = [&] {
     std::uint32_t number = 0;
     read_at(index, sequence_offset, &number, sizeof number);
@@ -144,6 +145,7 @@ auto StatusPages::read_guarded(std::size_t index, std::size_t sequence_offset,
   };
   for (int attempt = 0; attempt < 8; ++attempt) {
     const auto before = sequence();
+    if (before == 0) break;
     if (before % 2 != 0) continue;
     order_reads();
     auto value = read(copy(index));

@@ -18,6 +18,8 @@
  * it touches it, and the agent looks there only when failure_length is not 0. Whoever touches it
  * otherwise may get a SIGBUS when memory is short.
  *
+ * A section with a seqlock counts as written once its sequence is not 0.
+ *
  * Version rule: `magic` and `version` never move. A reader refuses another version; fields may be
  * added at the end of a section's reserved space without a new version, and read 0 until written.
  */

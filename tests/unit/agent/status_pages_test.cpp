@@ -25,6 +25,8 @@ class RanksPage {
     page_ = static_cast<hvd_status_page*>(::mmap(nullptr, HVD_STATUS_PAGE_SIZE,
                                                  PROT_READ | PROT_WRITE, MAP_SHARED, file.get(),
                                                  std::stol(place.substr(at + 1))));
+    // As a rank does that has written each section once.
+    page_->epochs_sequence = page_->metrics_sequence = page_->failure_sequence = 2;
   }
   ~RanksPage() { ::munmap(page_, HVD_STATUS_PAGE_SIZE); }
   RanksPage(const RanksPage&) = delete;

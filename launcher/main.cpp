@@ -1,29 +1,27 @@
 // hvdrun: wires the parts together and turns errors into messages and exit codes.
 #include "agent/process_tree.hpp"
 #include "base/environment.hpp"
+#include "base/event_loop.hpp"
 #include "base/fd.hpp"
-#include "base/own_files.hpp"
-#include "base/quote.hpp"
+#include "base/files.hpp"
 #include "base/result.hpp"
-#include "base/signal_watch.hpp"
+#include "base/text.hpp"
 #include "base/version.hpp"
-#include "cli/check_build.hpp"
-#include "cli/command_line.hpp"
-#include "commands/allocation_session.hpp"
+#include "channels/remote_agent.hpp"
+#include "channels/srun_agent.hpp"
+#include "cli/help.hpp"
+#include "cli/parser.hpp"
 #include "commands/commands.hpp"
-#include "hosts/find_allocation.hpp"
-#include "hosts/hostfile.hpp"
-#include "hosts/inventory.hpp"
+#include "commands/salloc.hpp"
 #include "job/job.hpp"
 #include "job/plan.hpp"
-#include "job/report_json.hpp"
-#include "job/requeue.hpp"
-#include "placement/placement_json.hpp"
-#include "placement/placement_table.hpp"
-#include "remote/remote_agent.hpp"
-#include "remote/srun_agent.hpp"
-#include "remote/sweep.hpp"
-#include "slurm/queue/slurm_command.hpp"
+#include "job/restart.hpp"
+#include "report/report_json.hpp"
+#include "resources/find_allocation.hpp"
+#include "resources/hostfile.hpp"
+#include "resources/placement_text.hpp"
+#include "resources/topology.hpp"
+#include "slurm/slurm_command.hpp"
 
 #include <csignal>
 #include <cstdio>
@@ -119,8 +117,8 @@ Result<int> run(const JobSpec& spec, const JobContext& context) {
 int run_words(int argc, char** argv) {
   if (argc == 2 && argv[1] == kAgentArgument) run_remote_agent();
   if (argc == 3 && argv[1] == kAgentArgument && argv[2] == kSrunArgument) run_srun_agent();
-  if (argc > 3 && argv[1] == kAgentArgument && argv[2] == kSweepArgument)
-    return run_sweep({argv + 3, argv + argc});
+  if (argc > 3 && argv[1] == kAgentArgument && argv[2] == kCleanupArgument)
+    return run_cleanup({argv + 3, argv + argc});
   if (argc > 2 && argv[1] == kSallocArgument) return exec_salloc(argv + 2);
   if (const Command command = argc > 1 ? find_command(argv[1]) : nullptr; command != nullptr) {
     const auto code = command({argv + 2, argv + argc}, environment_from(environ));

@@ -1,6 +1,6 @@
 #include "slurm/counts.hpp"
 
-#include "base/quote.hpp"
+#include "base/text.hpp"
 #include "slurm/host_list.hpp"
 
 #include <algorithm>

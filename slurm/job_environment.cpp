@@ -1,7 +1,6 @@
 #include "slurm/job_environment.hpp"
 
-#include "base/counted.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
 #include "slurm/counts.hpp"
 #include "slurm/host_list.hpp"
 
@@ -121,12 +120,12 @@ class JobReader {
     if (list && count && job_.hosts.size() != static_cast<std::size_t>(*count))
       return refuse(fmt::format("{}={} contradicts {}={}, which names {}; {}", number.name, *count,
                                 list.name, quote_if_needed(*list.value),
-                                counted(job_.hosts.size(), "host"), kHowToSayHosts));
+                                plural(job_.hosts.size(), "host"), kHowToSayHosts));
     if (!list && count.value_or(1) > 1)
       return refuse(
           fmt::format("SLURM job {} has {} ({}), but SLURM_JOB_NODELIST does not say "
                       "which; {}",
-                      job_.id, counted(*count, "host"), number.name, kHowToSayHosts));
+                      job_.id, plural(*count, "host"), number.name, kHowToSayHosts));
     if (!list)
       job_.notes.push_back(fmt::format(
           "SLURM_JOB_ID={} is set, but not SLURM_JOB_NODELIST: only this machine is used",
@@ -198,7 +197,7 @@ class JobReader {
       return refuse(
           fmt::format("{}={} does not say how many tasks each of {} has, and "
                       "SLURM_TASKS_PER_NODE is not set; {}",
-                      total.name, *tasks, counted(hosts, "host"), kHowToSayHosts));
+                      total.name, *tasks, plural(hosts, "host"), kHowToSayHosts));
     job_.tasks.assign(hosts, hosts == 1 && tasks ? *tasks : *tasks_each);
     return {};
   }
@@ -219,7 +218,7 @@ class JobReader {
     const std::size_t hosts = std::max<std::size_t>(job_.hosts.size(), 1);
     if (counts.size() != hosts)
       return refuse(fmt::format("{}={} is for {}, but the job has {}; {}", list.name,
-                                quote_if_needed(*list.value), counted(counts.size(), "host"), hosts,
+                                quote_if_needed(*list.value), plural(counts.size(), "host"), hosts,
                                 kHowToSayHosts));
     return counts;
   }

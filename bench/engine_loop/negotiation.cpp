@@ -38,13 +38,13 @@ double now_us() {
 }
 
 void tell(Rank& rank) {
-  const std::size_t told = rank.negotiation.tell(rank.names, false, kRoom, rank.news);
+  const std::size_t told = rank.negotiation.encode(rank.names, false, kRoom, rank.news);
   if (told != rank.names.size()) std::abort();
 }
 
 void hear(Rank& rank, const std::array<Rank, 2>& all) {
   for (int from = 0; from < 2; ++from) {
-    if (!rank.negotiation.hear(from, all[static_cast<std::size_t>(from)].news)) std::abort();
+    if (!rank.negotiation.apply(from, all[static_cast<std::size_t>(from)].news)) std::abort();
   }
   rank.negotiation.end_round();
 }

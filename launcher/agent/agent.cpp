@@ -1,28 +1,20 @@
 #include "agent/agent.hpp"
 
-#include "agent/connections.hpp"
-#include "agent/descriptor_limit.hpp"
-#include "agent/final_kill.hpp"
-#include "agent/gpu_watch.hpp"
-#include "agent/input_pump.hpp"
+#include "agent/host_setup.hpp"
 #include "agent/job_folders.hpp"
-#include "agent/master_port.hpp"
-#include "agent/oom_watch.hpp"
-#include "agent/output_pump.hpp"
-#include "agent/pmix_server.hpp"
+#include "agent/monitors.hpp"
+#include "agent/pmix/pmix_server.hpp"
 #include "agent/process_tree.hpp"
 #include "agent/rank_processes.hpp"
-#include "agent/stall_watch.hpp"
 #include "agent/status_pages.hpp"
-#include "base/counted.hpp"
+#include "agent/stdio_forwarder.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
-#include "base/host_name.hpp"
-#include "base/signal_watch.hpp"
+#include "base/system.hpp"
+#include "base/text.hpp"
 #include "base/version.hpp"
-#include "control/heartbeat.hpp"
-#include "control/link.hpp"
-#include "control/messages.hpp"
+#include "protocol/link.hpp"
+#include "protocol/messages.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -128,7 +120,7 @@ class Agent {
   Fd folders_held_;
   MasterPort master_port_;
   Link link_;
-  OutputPump output_;
+  OutputForwarder output_;
   SignalWatch signals_;
   Fd guard_alive_;
   FdEvent guard_event_;
@@ -142,9 +134,9 @@ class Agent {
   Timer connections_timer_;
   bool ranks_connected_ = false;
   std::optional<LaunchMessage> job_;
-  std::map<int, InputPump> inputs_;  // by rank
+  std::map<int, StdinWriter> inputs_;  // by rank
   Timer grace_timer_;
-  FinalKill final_kill_;
+  KillLoop final_kill_;
   Timer linger_timer_;
   Timer output_timer_;
   Timer beat_;
@@ -197,7 +189,7 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
 
 int Agent::run() {
   start_heartbeat();
-  sweep_orphans();
+  clean_up_orphans();
   const auto created = folders_.create(options_.pmix != PmixMode::off);
   folders_held_ = folders_.hold();
   if (!created)
@@ -211,7 +203,7 @@ int Agent::run() {
   say_hello();
   start_pmix();
   if (!left_) loop_.run();
-  return swept_ ? kExitOk : kExitLauncher;  // then the guard sweeps
+  return swept_ ? kExitOk : kExitLauncher;  // then the guard cleans up
 }
 
 void Agent::start_heartbeat() {
@@ -336,7 +328,7 @@ Result<void> Agent::launch(LaunchMessage job) {
   if (!job_->hold_master_port) master_port_ = {};
   const auto ranks = job_->ranks.size();
   make_room_for_descriptors(kOwnDescriptors + kDescriptorsPerRank * ranks);
-  HVD_CHECK(check_descriptors(kLeastPerRank * ranks, counted(ranks, "rank")));
+  HVD_CHECK(check_descriptors(kLeastPerRank * ranks, plural(ranks, "rank")));
   HVD_CHECK(prepare());
   std::vector<RankProcesses::Start> starts;
   for (std::size_t i = 0; i < job_->ranks.size(); ++i) {
@@ -535,10 +527,10 @@ void Agent::on_beat() {
 
 // The link stays open: a launcher that does run again after so long learns what has happened.
 void Agent::on_silence() {
-  const std::chrono::duration<double> patience = kLauncherPatience * options_.host_timeout;
+  const std::chrono::duration<double> timeout = kLauncherPatience * options_.host_timeout;
   fail_job(
       {fmt::format("the agent on {} heard nothing from hvdrun for {:.3g} s and ended its ranks",
-                   host_name(), patience.count()),
+                   host_name(), timeout.count()),
        kExitLauncher});
   if (!job_) return leave();
   stop(job_->kill_signal, job_->grace);
@@ -592,7 +584,7 @@ void Agent::end_leftovers() {
 void Agent::kill_all() {
   grace_timer_.cancel();
   linger_timer_.cancel();
-  final_kill_.strike();
+  final_kill_.start();
 }
 
 void Agent::on_unkillable(const std::vector<ProcessInfo>& processes) {
@@ -629,7 +621,7 @@ void Agent::leave() {
   if (::getppid() == guard_) ::kill(guard_, SIGCONT);
   link_.send(FrameType::done, kToLauncher,
              pack(DoneMessage{leftovers_, gpus_.uses(), ranks_joined()}));
-  swept_ = folders_.sweep();
+  swept_ = folders_.clean_up();
   link_.flush(std::chrono::seconds(5));
   loop_.stop();
 }

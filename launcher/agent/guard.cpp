@@ -3,7 +3,7 @@
 #include "agent/agent.hpp"
 #include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
-#include "base/host_name.hpp"
+#include "base/system.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,7 +17,7 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kTimeout{10};
 
 void close_range_between(int first, int last) {
   if (first <= last) ::close_range(static_cast<unsigned>(first), static_cast<unsigned>(last), 0);
@@ -81,11 +81,11 @@ void become_guard(const AgentOptions& options, LinkEnd link) {
   alive->read.reset();
   link = {};
   const int code = wait_for(agent);
-  // An agent that ended well has seen to all of this itself, and looking costs milliseconds.
+  // An agent that succeeded has seen to all of this itself, and looking costs milliseconds.
   if (code != kExitOk || ::waitpid(-1, nullptr, WNOHANG) == 0) {
     const auto folders = JobFolders::of(options.job_id, options.agent);
-    kill_job_processes(::getpid(), folders.cookie(), kPatience);
-    folders.sweep();
+    kill_job_processes(::getpid(), folders.cookie(), kTimeout);
+    folders.clean_up();
   }
   ::_exit(code);
 }

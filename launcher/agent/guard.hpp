@@ -8,9 +8,9 @@
 // agent notices and ends the job. Both can be killed at once: then the launcher does the same.
 #pragma once
 
-#include "control/link.hpp"
-#include "model/allocation.hpp"
 #include "model/job_spec.hpp"
+#include "model/placement.hpp"
+#include "protocol/link.hpp"
 
 #include <chrono>
 #include <csignal>

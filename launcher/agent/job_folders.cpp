@@ -58,18 +58,18 @@ Fd JobFolders::hold() const {
   return folder;
 }
 
-bool JobFolders::sweep() const {
-  bool swept = true;
+bool JobFolders::clean_up() const {
+  bool cleaned_up = true;
   // The one in /tmp may be the work of a process that could not use $TMPDIR.
   for (const auto& folder : {temporary, kDefaultBase / temporary.filename(), shared}) {
     std::error_code error;
     std::filesystem::remove_all(folder, error);
-    swept = swept && !error;
+    cleaned_up = cleaned_up && !error;
   }
-  return swept;
+  return cleaned_up;
 }
 
-void sweep_orphans() {
+void clean_up_orphans() {
   const auto is_orphan = [](const std::filesystem::path& path) {
     const Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat status {};
@@ -88,7 +88,7 @@ void sweep_orphans() {
   std::smatch parts;
   for (const auto& name : names)
     if (std::regex_match(name, parts, kName) && is_orphan(kSharedBase / name))
-      JobFolders::of(parts[1], std::stoul(parts[2])).sweep();
+      JobFolders::of(parts[1], std::stoul(parts[2])).clean_up();
 }
 
 }  // namespace hvdrun

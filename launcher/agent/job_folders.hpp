@@ -26,15 +26,15 @@ struct JobFolders {
   // one is in /tmp; then the text says so. Error: no room, no right; names the folder.
   Result<std::string> create(bool with_temporary);
 
-  // Says, as long as the descriptor lives, that the folders are in use; see sweep_orphans().
+  // Says, as long as the descriptor lives, that the folders are in use; see clean_up_orphans().
   Fd hold() const;
 
   // Removes both with all they hold; what is not there is no error. False: something is left.
-  bool sweep() const;
+  bool clean_up() const;
 };
 
 // Removes folders of this user's jobs that nobody holds: where SLURM, say, killed agent, guard and
 // launcher at once. Leaves those of the last minute alone, which may be about to be held.
-void sweep_orphans();
+void clean_up_orphans();
 
 }  // namespace hvdrun

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -151,9 +152,9 @@ std::vector<ProcessInfo> job_processes(pid_t root, const std::string& cookie,
 }
 
 std::vector<ProcessInfo> kill_job_processes(pid_t root, const std::string& cookie,
-                                            std::chrono::milliseconds patience,
+                                            std::chrono::milliseconds timeout,
                                             const std::vector<pid_t>& spare) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (true) {
     auto found = stop_and_kill([&] { return job_processes(root, cookie, spare); });
     if (found.empty() || std::chrono::steady_clock::now() > deadline) return found;
@@ -165,6 +166,24 @@ std::vector<ProcessInfo> kill_job_processes(pid_t root, const std::string& cooki
 
 std::string to_string(const ProcessInfo& process) {
   return "pid " + std::to_string(process.pid) + " (" + process.name + ")";
+}
+
+namespace {
+
+constexpr std::chrono::milliseconds kAgain{20};
+constexpr int kMostRounds = 500;
+
+}  // namespace
+
+KillLoop::KillLoop(const EventLoop& loop, Events events)
+    : events_(std::move(events)), again_(loop, [this] { start(); }) {}
+
+void KillLoop::start() {
+  const auto find = [] { return descendants_of(::getpid(), all_processes()); };
+  if (++rounds_ > kMostRounds) return events_.on_given_up(find());
+  stop_and_kill(find);
+  again_.start(kAgain);
+  events_.on_round();
 }
 
 }  // namespace hvdrun

@@ -8,6 +8,8 @@
 // Source: proc(5), prctl(2) PR_SET_CHILD_SUBREAPER.
 #pragma once
 
+#include "base/event_loop.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -55,12 +57,33 @@ void send_signal(const ProcessInfo& process, int signal);
 std::vector<ProcessInfo> stop_and_kill(const std::function<std::vector<ProcessInfo>()>& find);
 
 // Kills job_processes() until there are none, reaping our own children among them; at most
-// `patience`. Returns what could not be ended.
+// `timeout`. Returns what could not be ended.
 std::vector<ProcessInfo> kill_job_processes(pid_t root, const std::string& cookie,
-                                            std::chrono::milliseconds patience,
+                                            std::chrono::milliseconds timeout,
                                             const std::vector<pid_t>& spare = {});
 
 // "pid 123 (python3)".
 std::string to_string(const ProcessInfo& process);
+
+// The last means of an agent: SIGKILL for every process below it, again and again, since some are
+// being born meanwhile. On the loop's thread.
+
+class KillLoop {
+ public:
+  struct Events {
+    std::function<void()> on_round;  // after each; the owner looks whether anybody is left
+    // What does not die for so long hangs in the kernel. No further round comes.
+    std::function<void(const std::vector<ProcessInfo>&)> on_given_up;
+  };
+  KillLoop(const EventLoop& loop, Events events);
+
+  // One round now, and more until nothing is left. The first sets the clock for all.
+  void start();
+
+ private:
+  Events events_;
+  Timer again_;
+  int rounds_ = 0;
+};
 
 }  // namespace hvdrun

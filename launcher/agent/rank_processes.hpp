@@ -4,9 +4,9 @@
 // die with it).
 #pragma once
 
-#include "agent/spawn_pool.hpp"
+#include "agent/spawn.hpp"
 #include "base/fd.hpp"
-#include "control/messages.hpp"
+#include "protocol/messages.hpp"
 
 #include <chrono>
 #include <initializer_list>

@@ -7,8 +7,7 @@
 
 #include "base/fd.hpp"
 #include "base/result.hpp"
-#include "model/counters.hpp"
-#include "model/rank_failure.hpp"
+#include "model/report.hpp"
 
 #include <cstdint>
 #include <filesystem>

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <utility>
 
 #include <event2/event.h>
 #include <sys/eventfd.h>
+#include <sys/signalfd.h>
 
 namespace hvdrun {
 namespace {
@@ -163,25 +165,25 @@ bool Timer::pending() const {
 
 namespace {
 
-// How often a PatienceTimer looks whether this loop still runs.
+// How often a TimeoutTimer looks whether this loop still runs.
 constexpr std::chrono::milliseconds kTick{1000};
 
 }  // namespace
 
-PatienceTimer::PatienceTimer(const EventLoop& loop, std::function<void()> callback)
+TimeoutTimer::TimeoutTimer(const EventLoop& loop, std::function<void()> callback)
     : loop_(loop), callback_(std::move(callback)), tick_(loop, [this] { on_tick(); }) {}
 
-void PatienceTimer::start(std::chrono::milliseconds delay) {
+void TimeoutTimer::start(std::chrono::milliseconds delay) {
   left_ = delay;
   wait();
 }
 
-void PatienceTimer::wait() {
+void TimeoutTimer::wait() {
   looked_ = loop_.now();
   tick_.start(std::min(std::chrono::ceil<std::chrono::milliseconds>(left_), kTick));
 }
 
-void PatienceTimer::on_tick() {
+void TimeoutTimer::on_tick() {
   left_ -= std::min<EventLoop::Clock::duration>(loop_.now() - looked_, kTick);
   if (left_ > EventLoop::Clock::duration::zero()) return wait();
   callback_();
@@ -212,6 +214,58 @@ void Mailbox::drain() {
     [[maybe_unused]] const auto got = ::read(wakeup_.get(), &count, sizeof count);
   }
   for (const auto& call : calls) call();
+}
+
+namespace {
+
+sigset_t make_set(const std::vector<int>& signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  return set;
+}
+
+Fd make_fd(const std::vector<int>& signals) {
+  const auto set = make_set(signals);
+  return Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+}  // namespace
+
+std::vector<int> not_ignored(const std::vector<int>& signals) {
+  std::vector<int> kept;
+  for (const int signal : signals) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
+      kept.push_back(signal);
+  }
+  return kept;
+}
+
+sigset_t block_signals(const std::vector<int>& signals) {
+  const auto set = make_set(signals);
+  sigset_t before;
+  ::sigprocmask(SIG_BLOCK, &set, &before);
+  return before;
+}
+
+SignalWatch::SignalWatch(const EventLoop& loop, const std::vector<int>& signals,
+                         std::function<void(int)> callback)
+    : fd_(make_fd(signals)),
+      callback_(std::move(callback)),
+      event_(loop, fd_.get(), FdEvent::readable, [this] { poll(); }) {
+  event_.enable();
+}
+
+void SignalWatch::poll() {
+  signalfd_siginfo info{};
+  while (::read(fd_.get(), &info, sizeof info) == sizeof info)
+    callback_(static_cast<int>(info.ssi_signo));
+}
+
+std::string signal_name(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? "signal " + std::to_string(signal) : std::string("SIG") + name;
 }
 
 }  // namespace hvdrun

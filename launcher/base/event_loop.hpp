@@ -7,10 +7,12 @@
 #include "base/result.hpp"
 
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 struct event;
@@ -93,9 +95,9 @@ class Timer {
 
 // A timer for how long others may take. Time in which this loop stood still (its process was
 // stopped, its machine was frozen) does not count: what the others did meanwhile is yet to be read.
-class PatienceTimer {
+class TimeoutTimer {
  public:
-  PatienceTimer(const EventLoop& loop, std::function<void()> callback);
+  TimeoutTimer(const EventLoop& loop, std::function<void()> callback);
 
   void start(std::chrono::milliseconds delay);
   void cancel() { tick_.cancel(); }
@@ -125,5 +127,33 @@ class Mailbox {
   Fd wakeup_;
   FdEvent event_;
 };
+
+// Signals as events of the loop, through signalfd(2).
+
+// Those of `signals` that are not ignored. Whoever started us with a signal ignored (nohup, a
+// shell's
+// "&") does not want it to do anything; blocked, it would be seen all the same.
+std::vector<int> not_ignored(const std::vector<int>& signals);
+
+// Blocks the signals for this thread and those it starts later; returns the mask from before.
+sigset_t block_signals(const std::vector<int>& signals);
+
+// Calls back with each signal that arrives. The signals must be blocked.
+class SignalWatch {
+ public:
+  SignalWatch(const EventLoop& loop, const std::vector<int>& signals,
+              std::function<void(int signal)> callback);
+
+  // Calls back with what has arrived by now, without the loop.
+  void poll();
+
+ private:
+  Fd fd_;
+  std::function<void(int)> callback_;
+  FdEvent event_;
+};
+
+// "SIGTERM"; "signal 40" for one without a name.
+std::string signal_name(int signal);
 
 }  // namespace hvdrun

@@ -1,10 +1,8 @@
 #include "cli/batch_command_line.hpp"
 
 #include "cli/batch_options.hpp"
-#include "cli/explain.hpp"
 #include "cli/help.hpp"
-#include "cli/settings.hpp"
-#include "cli/words.hpp"
+#include "cli/parser.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -14,12 +12,12 @@
 namespace hvdrun {
 namespace {
 
-using cli::OptionUse;
+using cli::ParsedOption;
 using cli::Setting;
 using cli::ValueKind;
 
 // Whether an option of hvdrun's own is settled here, so that the hvdrun inside must not have it.
-bool is_settled_here(const OptionUse& use, const BatchSpec& batch) {
+bool is_settled_here(const ParsedOption& use, const BatchSpec& batch) {
   const auto name = use.option->name;
   return name == "num-proc" || name == "nnodes" || name == "cpus-per-rank" ||
          (batch.requeue && (name == "max-restarts" || name == "max-requeues"));
@@ -31,7 +29,7 @@ std::string absolute(const std::string& file) {
   return error ? file : path.string();
 }
 
-std::vector<std::string> options_for_hvdrun(const std::vector<OptionUse>& uses,
+std::vector<std::string> options_for_hvdrun(const std::vector<ParsedOption>& uses,
                                             const BatchSpec& batch) {
   std::vector<std::string> words;
   for (const auto& use : uses) {
@@ -49,7 +47,7 @@ std::vector<std::string> options_for_hvdrun(const std::vector<OptionUse>& uses,
   return words;
 }
 
-Result<void> check_uses(const std::string& command, const std::vector<OptionUse>& uses) {
+Result<void> check_uses(const std::string& command, const std::vector<ParsedOption>& uses) {
   for (const auto& use : uses) {
     const auto name = use.option->name;
     if (name == "hosts" || name == "hostfile")
@@ -113,7 +111,7 @@ Result<BatchInvocation> parse_batch_command_line(const std::string& command,
                                                  const std::vector<std::string>& args,
                                                  const Environment& environment,
                                                  const FindDefaults& find_defaults,
-                                                 const Surroundings& surroundings) {
+                                                 const SystemPaths& system_paths) {
   auto split = cli::split_words(args, cli::batch_options());
   if (!split) return tl::unexpected(with_hvdruns_word(std::move(split).error()));
   auto words = std::move(*split);
@@ -127,7 +125,7 @@ Result<BatchInvocation> parse_batch_command_line(const std::string& command,
   }
   HVD_CHECK(check_uses(command, words.options));
   HVD_TRY(auto gathered,
-          cli::gather_settings(words.options, environment, surroundings.site_config_file));
+          cli::gather_settings(words.options, environment, system_paths.site_config_file));
   auto& settings = gathered.settings;
   {
     JobSpec job;

@@ -4,8 +4,7 @@
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
-#include "cli/command_line.hpp"
-#include "model/batch_spec.hpp"
+#include "cli/parser.hpp"
 #include "model/job_spec.hpp"
 
 #include <functional>
@@ -44,6 +43,6 @@ Result<BatchInvocation> parse_batch_command_line(const std::string& command,
                                                  const std::vector<std::string>& args,
                                                  const Environment& environment,
                                                  const FindDefaults& find_defaults,
-                                                 const Surroundings& surroundings = {});
+                                                 const SystemPaths& system_paths = {});
 
 }  // namespace hvdrun

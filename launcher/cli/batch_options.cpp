@@ -1,9 +1,9 @@
 #include "cli/batch_options.hpp"
 
-#include "base/quote.hpp"
+#include "base/text.hpp"
 #include "cli/values.hpp"
-#include "slurm/script/quoting.hpp"
-#include "slurm/script/script_template.hpp"
+#include "slurm/quoting.hpp"
+#include "slurm/script_template.hpp"
 
 #include <algorithm>
 

@@ -469,7 +469,7 @@ constexpr Option kOptions[] = {
      stopping,
      "TIME|none",
      "none",
-     "stop the job when ranks still run this long after the first ended well",
+     "stop the job when ranks still run this long after the first succeeded",
      apply_exit_timeout},
 
     {"verbose",

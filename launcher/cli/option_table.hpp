@@ -3,7 +3,6 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "model/batch_spec.hpp"
 #include "model/job_spec.hpp"
 
 #include <array>

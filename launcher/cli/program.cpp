@@ -1,6 +1,6 @@
 #include "cli/program.hpp"
 
-#include "base/quote.hpp"
+#include "base/text.hpp"
 
 #include <cerrno>
 #include <optional>

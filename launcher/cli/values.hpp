@@ -4,8 +4,8 @@
 // on one line whatever the text holds.
 #pragma once
 
-#include "base/quote.hpp"
 #include "base/result.hpp"
+#include "base/text.hpp"
 #include "model/job_spec.hpp"
 
 #include <chrono>

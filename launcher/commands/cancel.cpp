@@ -1,10 +1,10 @@
 #include "commands/cancel.hpp"
 
-#include "base/quote.hpp"
-#include "commands/words.hpp"
-#include "slurm/queue/job_state.hpp"
-#include "slurm/queue/queue_answer.hpp"
-#include "slurm/queue/slurm_command.hpp"
+#include "base/text.hpp"
+#include "commands/commands.hpp"
+#include "slurm/job_end.hpp"
+#include "slurm/job_record.hpp"
+#include "slurm/slurm_command.hpp"
 
 #include <algorithm>
 #include <iterator>

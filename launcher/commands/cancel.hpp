@@ -3,8 +3,7 @@
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
-#include "slurm/queue/job_id.hpp"
-#include "slurm/queue/job_record.hpp"
+#include "slurm/job_record.hpp"
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 #include "commands/scale_runs.hpp"
 
+#include "base/event_loop.hpp"
 #include "base/fd.hpp"
-#include "base/signal_watch.hpp"
 
 #include <array>
 #include <cerrno>

@@ -1,9 +1,8 @@
 #include "commands/templates.hpp"
 
-#include "base/quote.hpp"
-#include "base/text_table.hpp"
-#include "commands/words.hpp"
-#include "slurm/script/template_folders.hpp"
+#include "base/text.hpp"
+#include "commands/commands.hpp"
+#include "slurm/template_folders.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -2,16 +2,14 @@
 
 #include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
-#include "base/counted.hpp"
-#include "base/quote.hpp"
+#include "base/text.hpp"
 #include "base/version.hpp"
-#include "control/messages.hpp"
-#include "remote/child_process.hpp"
-#include "remote/libssh_agent.hpp"
-#include "remote/local_agent.hpp"
-#include "remote/remote_agent.hpp"
-#include "remote/ssh_agent.hpp"
-#include "remote/sweep.hpp"
+#include "channels/child_process.hpp"
+#include "channels/libssh_agent.hpp"
+#include "channels/local_agent.hpp"
+#include "channels/remote_agent.hpp"
+#include "channels/ssh.hpp"
+#include "protocol/messages.hpp"
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
@@ -62,7 +60,7 @@ Result<void> HostAgents::start(Start start) {
     here.agent = agent.number;
     here.local_ranks = ranks_[agent.number];
     here.ignores_signals = true;
-    HVD_TRY(agent.carrier, start_local_agent(here, carrier_events(agent)));
+    HVD_TRY(agent.channel, start_local_agent(here, channel_events(agent)));
   }
   const auto others =
       static_cast<std::size_t>(std::count_if(agents_.begin(), agents_.end(), [](const auto& agent) {
@@ -76,8 +74,8 @@ Result<void> HostAgents::start(Start start) {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   descriptors_.emplace(limit.rlim_cur + more);
-  HVD_CHECK(check_descriptors(others * kPerHost, counted(others, "agent") + " of other hosts"));
-  if (start.from == HostSource::slurm) start_by_srun(start.patience);
+  HVD_CHECK(check_descriptors(others * kPerHost, plural(others, "agent") + " of other hosts"));
+  if (start.from == HostSource::slurm) start_by_srun(start.timeout);
   HVD_CHECK(heartbeats_.start(Silence::interval(remote_.host_timeout)));
   start_more();
   beat_.start(Silence::interval(remote_.host_timeout));
@@ -89,7 +87,7 @@ Result<void> HostAgents::start(Start start) {
 namespace {
 
 // One of the agents that an srun has started. They end together, see HostAgents::reap().
-class SrunAgent final : public Carrier {
+class SrunAgent final : public AgentChannel {
  public:
   SrunAgent(const std::unique_ptr<SrunAgents>& all, std::size_t host) : all_(all), host_(host) {}
 
@@ -109,24 +107,24 @@ class SrunAgent final : public Carrier {
 
 }  // namespace
 
-void HostAgents::start_by_srun(std::chrono::seconds patience) {
+void HostAgents::start_by_srun(std::chrono::seconds timeout) {
   SrunJob job;
   if (const auto* id = find_variable(caller_, "SLURM_JOB_ID")) job.srun.job_id = *id;
   job.srun.agent_path = agent_path_;
   job.job_id = options_.job_id;
   job.interfaces = remote_.network_interface;
   job.environment = caller_;
-  job.patience = patience;
+  job.timeout = timeout;
   for (auto& agent : agents_) {
     if (agent.host.is_this_machine) continue;
-    agent.carrier = std::make_unique<SrunAgent>(srun_, by_srun_.size());
+    agent.channel = std::make_unique<SrunAgent>(srun_, by_srun_.size());
     by_srun_.push_back(&agent);
     job.hosts.push_back({agent.host.address, agent.number, agent.host.slurm.gpus});
   }
   auto started = SrunAgents::start(
       loop_, std::move(job),
       {[this](std::size_t host, LinkEnd end) { attach(*by_srun_[host], std::move(end)); },
-       [this](const std::vector<SrunTrouble>& troubles) { on_srun_trouble(troubles); },
+       [this](const std::vector<SrunFailure>& troubles) { on_srun_failure(troubles); },
        [this](std::size_t host, const std::string& text) {
          events_.on_text(*by_srun_[host], text);
        },
@@ -134,10 +132,10 @@ void HostAgents::start_by_srun(std::chrono::seconds patience) {
   if (started)
     srun_ = std::move(*started);
   else
-    on_srun_trouble({{{}, started.error().message}});
+    on_srun_failure({{{}, started.error().message}});
 }
 
-void HostAgents::on_srun_trouble(const std::vector<SrunTrouble>& troubles) {
+void HostAgents::on_srun_failure(const std::vector<SrunFailure>& troubles) {
   for (const auto& trouble : troubles) {
     std::vector<std::string> names;
     for (const auto& list : trouble.hosts)
@@ -155,10 +153,10 @@ void HostAgents::on_srun_trouble(const std::vector<SrunTrouble>& troubles) {
 
 void HostAgents::start_more() {
   auto under_way = std::count_if(agents_.begin(), agents_.end(), [](const auto& agent) {
-    return agent.carrier && !agent.greeted && !agent.gone;
+    return agent.channel && !agent.greeted && !agent.gone;
   });
   for (; next_ < agents_.size() && under_way < kMostAtOnce; ++next_) {
-    if (agents_[next_].carrier) continue;
+    if (agents_[next_].channel) continue;
     start_by_ssh(agents_[next_]);
     ++under_way;
   }
@@ -190,15 +188,15 @@ void HostAgents::start_by_ssh(AgentState& agent) {
       (client == SshClient::automatic && remote_.ssh_program == RemoteSpec{}.ssh_program);
   const SshTarget target = ssh_target(agent.host);
   const std::vector<std::string> arguments{std::string(kAgentArgument)};
-  auto carrier =
+  auto channel =
       by_libssh ? start_libssh_agent(loop_, target, ssh_options(), arguments,
-                                     client == SshClient::libssh, carrier_events(agent))
+                                     client == SshClient::libssh, channel_events(agent))
                 : start_ssh_agent(loop_, target.host, ssh_command(target, ssh_options(), arguments),
-                                  agent_path_, carrier_events(agent));
-  if (carrier)
-    agent.carrier = std::move(*carrier);
+                                  agent_path_, channel_events(agent));
+  if (channel)
+    agent.channel = std::move(*channel);
   else
-    fail(agent, carrier.error().message);
+    fail(agent, channel.error().message);
 }
 
 void HostAgents::fail(AgentState& agent, std::string why) {
@@ -207,7 +205,7 @@ void HostAgents::fail(AgentState& agent, std::string why) {
   events_.on_gone(agent);
 }
 
-Carrier::Events HostAgents::carrier_events(AgentState& agent) {
+AgentChannel::Events HostAgents::channel_events(AgentState& agent) {
   return {[this, &agent](LinkEnd end) { attach(agent, std::move(end)); },
           [this, &agent](std::string text) { events_.on_text(agent, std::move(text)); },
           [this, &agent] { consider_gone(agent); }};
@@ -221,7 +219,7 @@ void HostAgents::attach(AgentState& agent, LinkEnd end) {
                      agent.link_closed = true;
                      if (error && agent.failure.empty()) agent.failure = error->message;
                      // It does not know that nobody listens.
-                     if (error && !agent.greeted && agent.carrier) agent.carrier->kill(agent.pid);
+                     if (error && !agent.greeted && agent.channel) agent.channel->kill(agent.pid);
                      consider_gone(agent);
                    }});
   Link& remote_link = *link;
@@ -288,7 +286,7 @@ void HostAgents::on_beat() {
     if (!agent.silence || agent.link_closed) continue;
     const auto silent = agent.silence->grow(now);
     const bool quiet = silent > remote_.host_timeout;
-    agent.silent = quiet && !agent.carrier->host_answers(remote_.host_timeout);
+    agent.silent = quiet && !agent.channel->host_answers(remote_.host_timeout);
     if (agent.silent && !agent.host_heard) agent.host_heard = now - silent;
     if (agent.silent)
       give_up(agent,
@@ -304,7 +302,7 @@ void HostAgents::on_beat() {
 void HostAgents::give_up(AgentState& agent, std::string failure) {
   if (agent.gone) return;
   agent.failure = std::move(failure);
-  if (agent.carrier) agent.carrier->kill(agent.pid);
+  if (agent.channel) agent.channel->kill(agent.pid);
 }
 
 namespace {
@@ -323,12 +321,12 @@ std::string say_login_text(const AgentState& agent) {
 }  // namespace
 
 void HostAgents::consider_gone(AgentState& agent) {
-  if (agent.gone || !agent.link_closed || !agent.carrier || !agent.carrier->ended()) return;
+  if (agent.gone || !agent.link_closed || !agent.channel || !agent.channel->ended()) return;
   agent.gone = true;
   if (agent.failure.empty() && !agent.done)
-    agent.failure = agent.greeted ? agent.carrier->connection_failure() : agent.carrier->failure();
+    agent.failure = agent.greeted ? agent.channel->connection_failure() : agent.channel->failure();
   if (agent.greeted && !agent.done && !agent.host_heard &&
-      !agent.carrier->connection_failure().empty())
+      !agent.channel->connection_failure().empty())
     agent.host_heard = Silence::Clock::now() - remote_.host_timeout;
   if (!agent.greeted) agent.failure += say_login_text(agent);
   start_more();
@@ -356,16 +354,16 @@ void HostAgents::stop_starting() {
     if (!agent.link)
       agent.link_closed = agent.gone = true;
     else if (!agent.greeted && !agent.host.is_this_machine)
-      agent.carrier->kill(agent.pid);
+      agent.channel->kill(agent.pid);
   }
 }
 
 std::string HostAgents::stage(const AgentState& agent) const {
   if (agent.gone || agent.dismissed || agent.started) return {};
   if (srun_ && !agent.link) return srun_->waiting_for();
-  if (!agent.carrier) return "waiting for other hosts' logins";
+  if (!agent.channel) return "waiting for other hosts' logins";
   if (!agent.reached) {
-    const auto doing = agent.carrier->doing();
+    const auto doing = agent.channel->status();
     return "no answer: still " + (doing.empty() ? "connecting or logging in" : doing) +
            say_login_text(agent);
   }
@@ -392,7 +390,7 @@ std::vector<std::string> HostAgents::kill() {
   for (auto& agent : agents_) {
     if (agent.gone) continue;
     hosts.push_back(agent.host.name);
-    if (agent.carrier) agent.carrier->kill(agent.pid);
+    if (agent.channel) agent.channel->kill(agent.pid);
   }
   return hosts;
 }
@@ -405,7 +403,7 @@ std::vector<std::string> Agents::lost_hosts() const {
 }
 
 // Where agent and guard were killed at once nobody is left who could clear away.
-void HostAgents::sweep_others() {
+void HostAgents::clean_up_others() {
   if (srun_) srun_->reap(kSrunPatience);
   const auto has_left = [](const AgentState& agent) {
     return !agent.host.is_this_machine && agent.greeted && !agent.done && !agent.silent;
@@ -413,20 +411,20 @@ void HostAgents::sweep_others() {
   std::vector<std::size_t> by_srun;
   for (std::size_t i = 0; i < by_srun_.size(); ++i)
     if (has_left(*by_srun_[i])) by_srun.push_back(i);
-  if (!by_srun.empty()) srun_->sweep(by_srun, kLastResortPatience);
+  if (!by_srun.empty()) srun_->clean_up(by_srun, kLastResortPatience);
   std::vector<std::vector<std::string>> by_ssh;
   for (const auto& agent : agents_)
     if (!srun_ && has_left(agent))
       by_ssh.push_back(ssh_command(ssh_target(agent.host), ssh_options(),
-                                   sweep_words(options_.job_id, {agent.number})));
+                                   cleanup_arguments(options_.job_id, {agent.number})));
   run_children(by_ssh, kLastResortPatience);
 }
 
 std::vector<std::string> HostAgents::reap(const std::vector<pid_t>& spare) {
-  sweep_others();
+  clean_up_others();
   std::vector<std::string> leftovers;
   for (auto& agent : agents_) {
-    const bool ended_well = agent.carrier && agent.carrier->wait();
+    const bool ended_well = agent.channel && agent.channel->wait();
     if (!agent.host.is_this_machine || (agent.done && ended_well)) continue;
     // The guard may have been killed together with its agent, or have met what does not die: what
     // is left has come to us, being a subreaper.
@@ -434,7 +432,7 @@ std::vector<std::string> HostAgents::reap(const std::vector<pid_t>& spare) {
     for (const auto& left :
          kill_job_processes(::getpid(), folders.cookie(), kLastResortPatience, spare))
       leftovers.push_back(to_string(left));
-    folders.sweep();
+    folders.clean_up();
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
   }

@@ -1,19 +1,18 @@
-// The agents of one try of a job, one a host, each with its link.
-//
-// Owned by an attempt, on the loop's thread. What agents say goes to the owner, frame by frame.
+// What this process brings to a job: a plain value, made once by main().
 #pragma once
 
-#include "agent/descriptor_limit.hpp"
 #include "agent/guard.hpp"
+#include "agent/host_setup.hpp"
 #include "base/environment.hpp"
-#include "control/heartbeat.hpp"
-#include "control/link.hpp"
+#include "base/system.hpp"
+#include "channels/agent_channel.hpp"
+#include "channels/srun_agents.hpp"
+#include "channels/ssh.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
-#include "remote/carrier.hpp"
-#include "remote/srun_agents.hpp"
-#include "remote/ssh_command.hpp"
+#include "protocol/link.hpp"
 
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -28,6 +27,18 @@
 
 namespace hvdrun {
 
+struct JobContext {
+  Environment environment;              // the caller's
+  std::vector<ResourceLimit> limits;    // likewise
+  std::string executable;               // the path of hvdrun, as it was when this process began
+  sigset_t rank_signal_mask{};          // what ranks start with
+  std::vector<pid_t> foreign_children;  // that this process already had: not the job's
+};
+
+// The agents of one try of a job, one a host, each with its link.
+//
+// Owned by an attempt, on the loop's thread. What agents say goes to the owner, frame by frame.
+
 // Output bytes that an agent may have under way before the launcher has shown them.
 inline constexpr std::uint32_t kOutputWindow = 2u << 20;
 
@@ -38,8 +49,8 @@ struct AgentState {
   pid_t pid = 0;               // of the agent, on its host, once it has greeted
   int master_port = 0;         // held for the program there; likewise
   std::string route;           // of its link, for people; likewise
-  std::unique_ptr<Carrier> carrier;
-  std::unique_ptr<FrameSender> link;          // none before the carrier is there
+  std::unique_ptr<AgentChannel> channel;
+  std::unique_ptr<FrameSender> link;          // none before the channel is there
   std::optional<Silence> silence;             // of an agent on another host
   std::uint32_t credit_owed = kOutputWindow;  // for output that has been taken from it
   // What it has told.
@@ -68,7 +79,7 @@ class Agents {
  public:
   struct Events {
     std::function<void(AgentState&, const Frame&)> on_frame;
-    std::function<void(AgentState&, std::string)> on_text;  // what its carrier printed, by line
+    std::function<void(AgentState&, std::string)> on_text;  // what its channel printed, by line
     // After `gone` was set. Nothing of this agent comes after it.
     std::function<void(AgentState&)> on_gone;
   };
@@ -76,8 +87,8 @@ class Agents {
     std::vector<Host> hosts;
     std::vector<std::size_t> ranks;  // how many each will be asked to start; 0: not known
     HostSource from = HostSource::this_machine;
-    AgentOptions options;              // of the one on this host, and what the others are told
-    std::chrono::seconds patience{0};  // after which one that cannot reach us gives up
+    AgentOptions options;             // of the one on this host, and what the others are told
+    std::chrono::seconds timeout{0};  // after which one that cannot reach us gives up
   };
 
   explicit Agents(Events events) : events_(std::move(events)) {}
@@ -159,12 +170,12 @@ class HostAgents final : public Agents {
  private:
   void start_more();
   void start_by_ssh(AgentState& agent);
-  void start_by_srun(std::chrono::seconds patience);
-  void on_srun_trouble(const std::vector<SrunTrouble>& troubles);
+  void start_by_srun(std::chrono::seconds timeout);
+  void on_srun_failure(const std::vector<SrunFailure>& troubles);
   void fail(AgentState& agent, std::string why);
   SshOptions ssh_options() const;
-  void sweep_others();
-  Carrier::Events carrier_events(AgentState& agent);
+  void clean_up_others();
+  AgentChannel::Events channel_events(AgentState& agent);
   void attach(AgentState& agent, LinkEnd end);
   void on_frame(AgentState& agent, const Frame& frame);
   void on_beat();

@@ -1,11 +1,11 @@
 #include "job/attempt.hpp"
 
-#include "base/signal_watch.hpp"
+#include "base/event_loop.hpp"
 #include "base/version.hpp"
-#include "job/agent_table.hpp"
-#include "job/blame.hpp"
 #include "job/launch.hpp"
+#include "job/plan.hpp"
 #include "model/rank_set.hpp"
+#include "report/first_failure.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// After a rank has ended well and others run on, this long before it is said.
+// After a rank has succeeded and others run on, this long before it is said.
 constexpr milliseconds kEarlyExitNote{5000};
 // An agent ends its ranks within the grace and its own rounds of SIGKILL. One that has not ended
 // this much later hangs (in PMIx, in the kernel), and is killed.
@@ -47,14 +47,14 @@ StopCause agent_failure(const Error& error) {
 Attempt::Attempt(const JobParts& parts, const JobIdentity& identity)
     : parts_(parts),
       identity_(identity),
-      book_(Placement{}, parts.loop.now()),
+      table_(Placement{}, parts.loop.now()),
       agents_(parts.make_agents(
           {[this](AgentState& agent, const Frame& frame) { on_frame(agent, frame); },
            [this](AgentState& agent, const std::string& text) {
              if (agent.greeted) note(agent.host.name + ": " + text);
            },
            [this](AgentState& agent) { on_agent_gone(agent); }})),
-      progress_(parts.loop, *agents_, book_, parts.output),
+      progress_(parts.loop, *agents_, table_, parts.output),
       start_timer_(parts.loop, [this] { on_start_timeout(); }),
       unreached_timer_(parts.loop, [this] { give_up_starting(); }),
       note_timer_(parts.loop, [this] { on_early_exit(); }),
@@ -74,7 +74,7 @@ Result<AttemptEnd> Attempt::run() {
   for (const auto& host : start.hosts)
     start.ranks.push_back(expected_ranks(parts_.plan, host.name));
   start.from = parts_.plan.allocation.from;
-  start.patience = std::chrono::ceil<std::chrono::seconds>(parts_.spec.start_timeout);
+  start.timeout = std::chrono::ceil<std::chrono::seconds>(parts_.spec.start_timeout);
   if (is_final(placement())) HVD_CHECK(begin_ranks());
   HVD_CHECK(agents_->start(std::move(start)));
   start_timer_.start(parts_.spec.start_timeout);
@@ -108,7 +108,7 @@ Result<void> Attempt::settle_plan() {
 }
 
 Result<void> Attempt::begin_ranks() {
-  book_ = RankBook(placement(), begun_);
+  table_ = RankTable(placement(), begun_);
   return parts_.output.begin(placement());
 }
 
@@ -157,7 +157,7 @@ Result<void> Attempt::handle(AgentState& agent, const Frame& frame) {
     }
     case FrameType::aborted: {
       HVD_TRY(const auto aborted, parse<AbortedMessage>(frame.payload));
-      book_.aborted(aborted);
+      table_.aborted(aborted);
       stop({});
       return {};
     }
@@ -221,7 +221,7 @@ Result<void> Attempt::on_hello(AgentState& agent, const HelloMessage& hello) {
 
 void Attempt::on_started(AgentState& agent, const StartedMessage& started) {
   agent.started = true;
-  for (const auto& [rank, pid] : started.pids) book_.started(rank, pid);
+  for (const auto& [rank, pid] : started.pids) table_.started(rank, pid);
   if (stopping() || !agents_->all(&AgentState::started)) return;
   start_timer_.cancel();
   progress_.end();
@@ -230,7 +230,7 @@ void Attempt::on_started(AgentState& agent, const StartedMessage& started) {
 
 void Attempt::start_input() {
   const auto agent_of = [this](int rank) -> AgentState& {
-    return agents_->on_host(book_.host_index(rank));
+    return agents_->on_host(table_.host_index(rank));
   };
   parts_.input.start(input_receivers(parts_.spec.input, placement().size),
                      {[agent_of](int rank, std::string_view bytes) {
@@ -246,7 +246,7 @@ void Attempt::start_input() {
 Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
   HVD_TRY(const auto message, parse_output(frame.payload));
   const auto rank = static_cast<int>(message.header.rank);
-  if (!book_.has(rank))
+  if (!table_.has(rank))
     return fail(fmt::format("an agent sent output of rank {}, which does not exist", rank));
   const auto stream = message.header.stream == 2 ? Stream::err : Stream::out;
   if (frame.type == FrameType::output_closed) {
@@ -260,7 +260,7 @@ Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
 }
 
 Result<void> Attempt::on_exited(const ExitedMessage& message) {
-  HVD_TRY(const RankReport* rank, book_.exited(message, parts_.loop.now()));
+  HVD_TRY(const RankReport* rank, table_.exited(message, parts_.loop.now()));
   parts_.input.remove(message.rank);
   judge(*rank);
   return {};
@@ -269,11 +269,11 @@ Result<void> Attempt::on_exited(const ExitedMessage& message) {
 void Attempt::on_states(const StatesMessage& message) {
   if (message.purpose == StatesPurpose::stop) {
     for (const auto& state : message.ranks)
-      if (book_.has(state.rank)) states_at_stop_.push_back(state);
+      if (table_.has(state.rank)) states_at_stop_.push_back(state);
   } else if (message.purpose == StatesPurpose::table) {
-    for (const auto& line : states_.add(message, book_.ranks())) note(line);
-  } else if (const auto ranks = stall_answers_.add(message, book_.ranks().size())) {
-    for (const auto& line : stalls_.explain(*ranks, book_.ranks(), parts_.loop.now())) note(line);
+    for (const auto& line : states_.add(message, table_.ranks())) note(line);
+  } else if (const auto ranks = stall_answers_.add(message, table_.ranks().size())) {
+    for (const auto& line : stalls_.explain(*ranks, table_.ranks(), parts_.loop.now())) note(line);
   }
 }
 
@@ -299,16 +299,16 @@ void Attempt::judge(const RankReport& rank) {
         {EndKind::agent_lost,
          fmt::format("rank {} on {} was stopped by its agent", rank.placement.rank, rank.host),
          kExitLauncher});
-  if (failed && failed_for_a_peer(rank) && !book_.all_ended()) {
+  if (failed && failed_for_a_peer(rank) && !table_.all_ended()) {
     if (!cause_timer_.pending()) cause_timer_.start(kPeersEnd);
     return;
   }
-  if (failed || (book_.all_ended() && cause_timer_.pending())) return stop({});
-  if (book_.all_ended()) {
+  if (failed || (table_.all_ended() && cause_timer_.pending())) return stop({});
+  if (table_.all_ended()) {
     note_timer_.cancel();
     exit_timer_.cancel();
     agents_->send_all(FrameType::release);
-  } else if (book_.ended() == 1) {
+  } else if (table_.ended() == 1) {
     note_timer_.start(kEarlyExitNote);
     if (parts_.spec.stop.exit_timeout) exit_timer_.start(*parts_.spec.stop.exit_timeout);
   }
@@ -375,15 +375,15 @@ void Attempt::on_start_timeout() {
 }
 
 void Attempt::on_early_exit() {
-  const auto running = book_.running();
-  note(fmt::format("{} still run{}; the others have ended well", ranks_text(running),
+  const auto running = table_.running();
+  note(fmt::format("{} still run{}; the others have succeeded", ranks_text(running),
                    running.size() == 1 ? "s" : ""));
 }
 
 void Attempt::on_exit_timeout() {
   stop({EndKind::exit_timeout,
         fmt::format("{} still ran {} after the first had ended (--exit-timeout)",
-                    ranks_text(book_.running()), seconds_text(*parts_.spec.stop.exit_timeout)),
+                    ranks_text(table_.running()), seconds_text(*parts_.spec.stop.exit_timeout)),
         kExitTimeout});
 }
 
@@ -449,8 +449,8 @@ void Attempt::kill() {
 
 AttemptEnd Attempt::finish() {
   parts_.input.stop();
-  auto swept = agents_->reap(parts_.context.foreign_children);
-  std::move(swept.begin(), swept.end(), std::back_inserter(leftovers_));
+  auto cleaned_up = agents_->reap(parts_.context.foreign_children);
+  std::move(cleaned_up.begin(), cleaned_up.end(), std::back_inserter(leftovers_));
 
   AttemptEnd end;
   end.lost_hosts = agents_->lost_hosts();
@@ -460,7 +460,7 @@ AttemptEnd Attempt::finish() {
   if (const auto text = agents_->last_note(); !text.empty()) note(text);
   const std::chrono::duration<double> time = parts_.loop.now() - begun_;
   report.wall_seconds = time.count();
-  for (auto& rank : book_.ranks()) {
+  for (auto& rank : table_.ranks()) {
     // An agent that was lost has not closed its ranks' streams.
     for (const auto stream : {Stream::out, Stream::err})
       parts_.output.close(rank.placement.rank, stream);
@@ -468,16 +468,16 @@ AttemptEnd Attempt::finish() {
     if (!rank.exited) rank.stopped_by_us = true;
   }
   report.ranks_were_strangers =
-      book_.ranks().size() > 1 && hosts_of_strangers_ == placement().hosts.size();
-  count_unfinished_collectives(states_at_stop_, book_.ranks());
-  report.waits = find_waits(states_at_stop_, book_.ranks());
-  auto verdict = judge_end(cause_, lost_host_, book_.ranks(), book_.end_order());
+      table_.ranks().size() > 1 && hosts_of_strangers_ == placement().hosts.size();
+  count_unfinished_collectives(states_at_stop_, table_.ranks());
+  report.waits = find_waits(states_at_stop_, table_.ranks());
+  auto verdict = judge_end(cause_, lost_host_, table_.ranks(), table_.end_order());
   end.kind = verdict.kind;
   report.exit_code = verdict.exit_code;
   report.reason = std::move(verdict.reason);
   report.stopped_early = verdict.kind == EndKind::stopped_early;
-  if (verdict.culprit) report.culprit = static_cast<int>(*verdict.culprit);
-  report.ranks = std::move(book_.ranks());
+  if (verdict.first_failure) report.first_failure = static_cast<int>(*verdict.first_failure);
+  report.ranks = std::move(table_.ranks());
   return end;
 }
 

@@ -7,25 +7,21 @@
 
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
-#include "control/messages.hpp"
 #include "job/agents.hpp"
-#include "job/blame.hpp"
-#include "job/context.hpp"
-#include "job/exchange.hpp"
-#include "job/input_relay.hpp"
+#include "job/launch.hpp"
 #include "job/plan.hpp"
-#include "job/rank_book.hpp"
-#include "job/rank_environment.hpp"
+#include "job/pmix_router.hpp"
+#include "job/progress.hpp"
+#include "job/rank_table.hpp"
 #include "job/restart.hpp"
-#include "job/stall_book.hpp"
-#include "job/start_progress.hpp"
-#include "job/state_answers.hpp"
-#include "job/state_table.hpp"
-#include "job/unreached.hpp"
+#include "job/stalls.hpp"
+#include "job/stdin_forwarder.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 #include "model/report.hpp"
 #include "output/output.hpp"
+#include "protocol/messages.hpp"
+#include "report/first_failure.hpp"
 
 #include <chrono>
 #include <functional>
@@ -44,7 +40,7 @@ struct JobParts {
   const JobContext& context;
   EventLoop& loop;
   Output& output;
-  InputRelay& input;
+  StdinForwarder& input;
   Plan& plan;  // becomes final when the hosts have been asked
   const MakeAgents& make_agents;
 };
@@ -111,23 +107,23 @@ class Attempt {
 
   const JobParts parts_;
   JobIdentity identity_;
-  RankBook book_;
+  RankTable table_;
   std::unique_ptr<Agents> agents_;
   StartProgress progress_;
   std::optional<Exchange> exchange_;  // from the launch on
-  PatienceTimer start_timer_;
+  TimeoutTimer start_timer_;
   Timer unreached_timer_;
   Timer note_timer_;
   Timer exit_timer_;
-  PatienceTimer cause_timer_;
-  PatienceTimer agent_timer_;
+  TimeoutTimer cause_timer_;
+  TimeoutTimer agent_timer_;
   StateTable states_;
-  StallBook stalls_;
+  StallReporter stalls_;
   StateAnswers stall_answers_;
   EventLoop::Clock::time_point begun_;
   std::optional<StopCause> cause_;
   std::optional<LostHost> lost_host_;
-  std::vector<Unreached> unreached_;
+  std::vector<UnreachableHost> unreached_;
   std::vector<std::string> leftovers_;
   std::vector<HostGpus> gpus_;
   std::vector<RankState> states_at_stop_;

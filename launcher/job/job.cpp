@@ -1,14 +1,13 @@
 #include "job/job.hpp"
 
-#include "base/counted.hpp"
 #include "base/event_loop.hpp"
-#include "base/random.hpp"
-#include "base/signal_watch.hpp"
+#include "base/system.hpp"
+#include "base/text.hpp"
 #include "job/attempt.hpp"
-#include "job/input_relay.hpp"
-#include "job/report_text.hpp"
 #include "job/restart.hpp"
+#include "job/stdin_forwarder.hpp"
 #include "output/output.hpp"
+#include "report/report_text.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -54,7 +53,7 @@ class Job {
   MakeAgents make_agents_;
   Output::Descriptors descriptors_;
   std::unique_ptr<Output> output_;
-  InputRelay input_;
+  StdinForwarder input_;
   std::optional<SignalWatch> signals_;
   std::unique_ptr<Attempt> attempt_;  // none between two
   EventLoop::Clock::time_point begun_ = loop_.now();
@@ -136,7 +135,7 @@ Result<void> Job::move_away_from(const std::vector<std::string>& lost_hosts) {
   plan_.allocation = remaining_hosts(std::move(plan_.allocation), lost_hosts);
   if (auto placed = place_ranks(spec_, plan_); !placed)
     return tl::unexpected(with_context(
-        fmt::format("{} {} not fit on what is left", counted(plan_.placement.size, "rank"),
+        fmt::format("{} {} not fit on what is left", plural(plan_.placement.size, "rank"),
                     plan_.placement.size == 1 ? "does" : "do"),
         std::move(placed).error()));
   if (is_final(plan_.placement))
@@ -168,7 +167,7 @@ void Job::on_stop_signal(int signal) {
   if (running)
     note(fmt::format("{}: stopping {}; {} once more kills at once",
                      signal == SIGINT ? "interrupted" : signal_name(signal),
-                     plan_.size ? counted(*plan_.size, "rank") : "the start",
+                     plan_.size ? plural(*plan_.size, "rank") : "the start",
                      signal == SIGINT ? "Ctrl-C" : "the signal"));
   end({EndKind::interrupted, signal == SIGINT ? "interrupted" : "got " + signal_name(signal),
        kExitSignalBase + signal});

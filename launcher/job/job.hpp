@@ -3,8 +3,8 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "job/agents.hpp"
 #include "job/attempt.hpp"
-#include "job/context.hpp"
 #include "job/plan.hpp"
 #include "model/job_spec.hpp"
 #include "model/report.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "model/allocation.hpp"
+#include "job/agents.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 
@@ -46,5 +46,11 @@ std::string master_address(const Placement& placement, const Host& first);
 
 // The ranks that --only-rank and --stdin name must be in a job of `size` ranks. kExitUsage.
 Result<void> check_named_ranks(const JobSpec& spec, int size);
+
+// Who is linked to whom, and by what: for --verbose.
+
+// A line for each agent that has greeted, under a line that says what they show. Of many only the
+// first, and how many there are.
+std::vector<std::string> agent_table(const Agents& agents);
 
 }  // namespace hvdrun

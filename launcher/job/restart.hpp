@@ -1,32 +1,17 @@
 // Why a try of a job has ended, and whether another follows: pure functions.
 #pragma once
 
-#include "model/allocation.hpp"
+#include "base/environment.hpp"
+#include "base/result.hpp"
+#include "model/job_spec.hpp"
+#include "model/placement.hpp"
+#include "model/report.hpp"
 
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace hvdrun {
-
-enum class EndKind {
-  well,           // every rank ended with 0
-  stopped_early,  // likewise, but they had agreed to stop before the program's end
-  rank_failed,    // by itself: a signal, a code, an abort, no finalize
-  agent_lost,     // an agent or its guard was killed, its link broke, or it could not go on
-  start_timeout,  // --start-timeout
-  exit_timeout,   // --exit-timeout: some ranks had ended well
-  interrupted,    // a signal to hvdrun: the user
-  output_failed,  // nobody reads the output any more, or it cannot be written
-  refused,        // what every try would meet again: no such program or folder, another version
-};
-
-// Why a try is stopped before its end.
-struct StopCause {
-  EndKind kind = EndKind::rank_failed;
-  std::string reason;            // one line; empty when a rank is to blame
-  std::optional<int> exit_code;  // none: that of the rank to blame
-};
 
 // Whether --max-restarts is for an end of this kind: a failure, and one that the user did not ask
 // for.
@@ -38,5 +23,22 @@ EndKind kind_of_agent_failure(int exit_code);
 // The allocation without the hosts whose agents were lost. This host stays: hvdrun itself runs
 // here, so what was lost was the agent and not the machine.
 Allocation remaining_hosts(Allocation allocation, const std::vector<std::string>& lost);
+
+// Back into SLURM's queue: a job that had to stop before its program's end goes on later.
+struct Requeue {
+  std::string job;          // SLURM's id; empty: the job is not to go back
+  std::string note;         // for the user, one line; empty: there is nothing to say
+  int exit_code = kExitOk;  // of hvdrun, by what becomes of the job
+};
+
+// Whether a job that ended so goes back into the queue: all its ranks succeeded, and those that
+// use libhvd had agreed to stop (hvd_agree_stop) on a signal, the launcher's notice, or because the
+// time was nearly up. It ends with 0 when it does, and with 124 when it is to go on and will not by
+// itself. A pure function. SLURM_RESTART_COUNT says how often it has been back.
+Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environment& environment);
+
+// scontrol requeue, blocking. SLURM ends the job's processes then, this one among them. Error:
+// scontrol's words, what to do.
+Result<void> requeue_job(const std::string& job, const Environment& environment);
 
 }  // namespace hvdrun

@@ -1,9 +1,7 @@
-// How a job ended: plain values, made by job/, printed and written by job/report_*.
+// What a job, or one try of it, has come to, and what its ranks counted: plain values.
 #pragma once
 
-#include "model/counters.hpp"
 #include "model/placement.hpp"
-#include "model/rank_failure.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -11,6 +9,70 @@
 #include <vector>
 
 namespace hvdrun {
+
+// How a job, or one try of it, has ended.
+enum class EndKind {
+  well,           // every rank ended with 0
+  stopped_early,  // likewise, but they had agreed to stop before the program's end
+  rank_failed,    // by itself: a signal, a code, an abort, no finalize
+  agent_lost,     // an agent or its guard was killed, its link broke, or it could not go on
+  start_timeout,  // --start-timeout
+  exit_timeout,   // --exit-timeout: some ranks had succeeded
+  interrupted,    // a signal to hvdrun: the user
+  output_failed,  // nobody reads the output any more, or it cannot be written
+  refused,        // what every try would meet again: no such program or folder, another version
+};
+
+// Why a try is stopped before its end.
+struct StopCause {
+  EndKind kind = EndKind::rank_failed;
+  std::string reason;            // one line; empty when a rank is to blame
+  std::optional<int> exit_code;  // none: that of the rank to blame
+};
+
+struct EpochCounts {
+  std::uint64_t epoch = 0;  // its number, as the program counts
+  double seconds = 0;
+  std::uint64_t samples = 0;  // of this rank
+};
+
+struct MetricValue {
+  std::string name;
+  double value = 0;
+};
+
+// What a rank has told through libhvd (hvd_contract/status_page.h).
+struct RankCounters {
+  bool joined = false;  // the job, through libhvd; else all that follows is 0
+  std::uint64_t steps = 0;
+  std::uint64_t samples = 0;
+  double collective_seconds = 0;    // in collectives, waiting included
+  double waiting_seconds = 0;       // of that, for other ranks
+  std::uint64_t epochs_over = 0;    // how many there were
+  std::vector<EpochCounts> epochs;  // the latest of them, in order
+  std::vector<MetricValue> metrics;
+  bool had_to_stop = false;  // before the program's end, and not by its own wish
+};
+
+// One GPU of a host, as NVML has shown it every now and then while the ranks ran.
+struct GpuUse {
+  std::string uuid;
+  std::uint64_t looks = 0;              // how often; 0: the job was over before the first
+  double busy_percent = 0;              // of the time, on average
+  bool busy_is_known = false;           // MIG devices do not tell
+  std::uint64_t peak_memory_bytes = 0;  // of all that was on the GPU, by any process
+};
+
+// What a rank has told, before its end, of why it ends.
+
+struct RankFailure {
+  std::string text;              // several lines, such as a traceback; empty: it has told nothing
+  bool because_of_peer = false;  // only because another rank had died or left
+  bool before_stop = false;      // before hvdrun sent it a signal
+  double seconds_ago = 0;        // that long before its end was noticed
+};
+
+// How a job ended: plain values, made by job/, printed and written by job/report_*.
 
 struct RankReport {
   RankPlacement placement;
@@ -57,21 +119,22 @@ struct HostGpus {
 struct AttemptReport {
   int exit_code = 0;
   std::string reason;  // "rank 3 on n1 failed: …", "the agent on n1 was lost"; empty: it went well
-  std::optional<RankReport> culprit;  // the rank that failed first
-  std::vector<std::string> failures;  // lines of what its ranks told of why they ended
+  std::optional<RankReport> first_failure;  // the rank that failed first
+  std::vector<std::string> failures;        // lines of what its ranks told of why they ended
   double wall_seconds = 0;
   double cpu_seconds = 0;               // of all its ranks
   std::uint64_t peak_memory_bytes = 0;  // of its largest rank
 };
 
-// How the job ended. With restarts: how its last try did, whose culprit and ranks these are.
+// How the job ended. After restarts: how the last try ended; `ranks` and `first_failure` are those
+// of that try.
 struct Report {
   int exit_code = 0;
   std::string reason;  // one line; empty when all went well or a rank is to blame
   bool stopped_early =
       false;  // every rank succeeded, as they had agreed to before the program's end
-  std::optional<int> culprit;  // the rank that failed first
-  double wall_seconds = 0;     // of all tries
+  std::optional<int> first_failure;  // the rank that failed first
+  double wall_seconds = 0;           // of all tries
   std::vector<RankReport> ranks;
   std::vector<HostGpus> gpus;
   std::vector<CollectiveWait> waits;

@@ -7,7 +7,7 @@
 #include "model/placement.hpp"
 #include "output/label.hpp"
 #include "output/line_assembler.hpp"
-#include "output/screen.hpp"
+#include "output/terminal.hpp"
 
 #include <chrono>
 #include <cstddef>

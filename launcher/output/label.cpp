@@ -1,6 +1,6 @@
 #include "output/label.hpp"
 
-#include "output/color.hpp"
+#include "output/terminal.hpp"
 
 #include <algorithm>
 #include <array>

@@ -14,7 +14,7 @@
 #pragma once
 
 #include "output/label.hpp"
-#include "output/screen.hpp"
+#include "output/terminal.hpp"
 
 #include <chrono>
 #include <cstddef>

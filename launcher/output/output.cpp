@@ -1,11 +1,11 @@
 #include "output/output.hpp"
 
-#include "base/quote.hpp"
-#include "output/color.hpp"
+#include "base/text.hpp"
 #include "output/console.hpp"
 #include "output/last_lines.hpp"
 #include "output/rank_files.hpp"
 #include "output/sink.hpp"
+#include "output/terminal.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -54,7 +54,7 @@ class Output::Impl {
   void status(std::string_view text);
   bool congested() const { return congested_; }
   bool idle() const;
-  void flush(std::chrono::milliseconds patience);
+  void flush(std::chrono::milliseconds timeout);
   std::vector<std::string> losses() const;
   Result<void> begin(const Placement& placement);
   std::vector<std::string> last_stderr(int rank) const;
@@ -259,8 +259,8 @@ bool Output::Impl::idle() const {
   return pending() == 0 && !has_something_to_tell();
 }
 
-void Output::Impl::flush(std::chrono::milliseconds patience) {
-  const auto until = Steady::now() + patience;
+void Output::Impl::flush(std::chrono::milliseconds timeout) {
+  const auto until = Steady::now() + timeout;
   for (;;) {
     for (const auto& outgoing : sinks_) outgoing->blocked = false;
     pump_all();
@@ -325,8 +325,8 @@ bool Output::congested() const {
 bool Output::idle() const {
   return impl_->idle();
 }
-void Output::flush(std::chrono::milliseconds patience) {
-  impl_->flush(patience);
+void Output::flush(std::chrono::milliseconds timeout) {
+  impl_->flush(timeout);
 }
 std::vector<std::string> Output::losses() const {
   return impl_->losses();

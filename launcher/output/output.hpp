@@ -85,8 +85,8 @@ class Output {
   // lines count once closed.
   bool idle() const;
 
-  // Waits until idle(), at most `patience`, without running the loop. For the end of the job.
-  void flush(std::chrono::milliseconds patience);
+  // Waits until idle(), at most `timeout`, without running the loop. For the end of the job.
+  void flush(std::chrono::milliseconds timeout);
 
   // What could not be written, one line a file or stream, for the report's notes.
   std::vector<std::string> losses() const;

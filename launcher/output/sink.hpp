@@ -1,3 +1,53 @@
+// Bytes on their way to a descriptor: appended at the end, dropped from the front, always
+// contiguous so that one write(2) takes all. Owned by one sink, used on the loop's thread.
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace hvdrun {
+
+class ByteQueue {
+ public:
+  const char* data() const { return bytes_.get() + head_; }
+  std::size_t size() const { return tail_ - head_; }
+  bool empty() const { return head_ == tail_; }
+  std::string_view view() const { return {data(), size()}; }
+
+  // Room for `count` bytes behind the last; what is put there counts once added() says so. Valid
+  // until the next call of room().
+  char* room(std::size_t count) {
+    if (capacity_ - tail_ < count) make_room(count);
+    return bytes_.get() + tail_;
+  }
+  void added(std::size_t count) { tail_ += count; }
+
+  void append(std::string_view bytes) {
+    if (bytes.empty()) return;
+    std::memcpy(room(bytes.size()), bytes.data(), bytes.size());
+    added(bytes.size());
+  }
+
+  void drop(std::size_t count);
+  void clear() { drop(size()); }
+
+ private:
+  void make_room(std::size_t count);
+
+  std::unique_ptr<char[]> bytes_;
+  std::size_t capacity_ = 0;
+  std::size_t head_ = 0;
+  std::size_t tail_ = 0;
+};
+
 // hvdrun's stdout or stderr: a queue of bytes, and a descriptor that is written without waiting.
 //
 // The descriptor came from the caller, who may share it with other processes (the shell, the next
@@ -12,17 +62,6 @@
 //
 // Belongs to the loop's thread; SIGPIPE must be ignored in the process. Does no waiting itself: its
 // owner pumps, and waits for the descriptor when pump() says so.
-#pragma once
-
-#include "base/fd.hpp"
-#include "base/result.hpp"
-#include "output/byte_queue.hpp"
-
-#include <cstdint>
-#include <optional>
-#include <string>
-
-namespace hvdrun {
 
 class Sink {
  public:

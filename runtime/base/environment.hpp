@@ -28,4 +28,12 @@ Result<std::optional<std::chrono::milliseconds>> read_seconds(const Environment&
                                                               const char* name,
                                                               std::chrono::seconds maximum);
 
+// The names of the host that this process runs on.
+
+// As gethostname(2) gives it; "localhost" where it gives none.
+std::string machine_name();
+
+// As the launcher calls the host (HVD_HOSTNAME), else machine_name().
+std::string host_name(const Environment& environment);
+
 }  // namespace libhvd

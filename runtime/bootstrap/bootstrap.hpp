@@ -8,7 +8,6 @@
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
-#include "bootstrap/chosen_ranks.hpp"
 #include "bootstrap/rank_info.hpp"
 #include "bootstrap/socket.hpp"
 
@@ -34,7 +33,7 @@ class Bootstrap {
   // closed its connection (HVD_ERROR_PEER), did not come in time (HVD_ERROR_TIMEOUT), ….
   virtual Result<std::vector<std::string>> exchange(const std::string& own) = 0;
 
-  // The address of this host on the way to rank 0's, as far as this way of meeting shows it.
+  // The address of this host on the way to rank 0's, as far as this way of wireup shows it.
   virtual std::optional<Address> own_address() const { return std::nullopt; }
 
   // What must stay open when this is closed, until the process ends, or else there can be no second
@@ -44,7 +43,7 @@ class Bootstrap {
 
 struct BootstrapOptions {
   // How long to wait for the others, in all.
-  std::chrono::milliseconds patience{120'000};
+  std::chrono::milliseconds timeout{120'000};
   // Those of the job that take part, in the order in which they are counted here; none: all. Each
   // of them gives the same list.
   std::optional<std::vector<int>> ranks = std::nullopt;

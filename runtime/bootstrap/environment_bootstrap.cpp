@@ -1,7 +1,7 @@
 // A job described by variables: HVD_RANK, HVD_SIZE, …, or torch's RANK, WORLD_SIZE, ….
 #include "base/text.hpp"
 #include "bootstrap/bootstrap.hpp"
-#include "bootstrap/job_key.hpp"
+#include "bootstrap/handshake.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "hvd_contract/environment.h"
 
@@ -140,7 +140,7 @@ Result<std::unique_ptr<Bootstrap>> open_environment_bootstrap(const Environment&
     RendezvousSpec spec;
     spec.rank = info.rank;
     spec.chosen = chosen;
-    spec.patience = options.patience;
+    spec.timeout = options.timeout;
     if (!has(environment, "MASTER_ADDR")) {
       return fail(HVD_ERROR_ENVIRONMENT,
                   "with more than one rank, MASTER_ADDR must name rank 0's host; it is not set");
@@ -149,7 +149,7 @@ Result<std::unique_ptr<Bootstrap>> open_environment_bootstrap(const Environment&
     spec.interface = environment(HVD_ENV_INTERFACE).value_or("");
     HVD_TRY(spec.ports, read_ports(environment, !chosen.empty()));
     HVD_TRY(spec.secret, read_secret(environment, info.size, chosen));
-    HVD_TRY(rendezvous, info.rank == 0 ? host_rendezvous(spec) : join_rendezvous(spec));
+    HVD_TRY(rendezvous, info.rank == 0 ? serve_rendezvous(spec) : join_rendezvous(spec));
   }
   return std::unique_ptr<Bootstrap>(
       std::make_unique<EnvironmentBootstrap>(info, std::move(rendezvous)));

@@ -1,9 +1,45 @@
 #include "bootstrap/handshake.hpp"
 
+#include "base/connection.hpp"
+#include "base/text.hpp"
+#include "hvd_contract/environment.h"
+
 #include <algorithm>
 #include <string_view>
 
 namespace libhvd {
+
+Result<std::vector<std::uint8_t>> read_job_key(const Environment& environment) {
+  constexpr std::size_t kKeyBytes = 32;
+  const auto text = environment(HVD_ENV_JOB_KEY);
+  if (!text || text->empty()) return std::vector<std::uint8_t>();
+  auto key = from_hex(*text);
+  if (!key || key->size() != kKeyBytes) {
+    return fail(HVD_ERROR_ENVIRONMENT, HVD_ENV_JOB_KEY " is not 64 hexadecimal digits");
+  }
+  return std::move(*key);
+}
+
+Result<bool> read_data_tls(const Environment& environment) {
+  HVD_TRY(const auto number, read_integer(environment, HVD_ENV_DATA_TLS, 0, 1));
+  return number == 1;
+}
+
+Outcome check_encryption(const Environment& environment) {
+  HVD_TRY(const auto key, read_job_key(environment));
+  if (key.empty())
+    return fail(HVD_ERROR_ENVIRONMENT,
+                HVD_ENV_DATA_TLS "=1 needs the secret that " HVD_ENV_JOB_KEY
+                                 " holds, which hvdrun sets; without hvdrun give all ranks the "
+                                 "same 64 hexadecimal digits");
+  return Tls::check_available();
+}
+
+Error other_encryption(const std::string& with, const std::string& without) {
+  return fail(HVD_ERROR_ENVIRONMENT, HVD_ENV_DATA_TLS " is 1 on " + with + " and 0 on " + without +
+                                         ": give all ranks the same");
+}
+
 namespace {
 
 constexpr std::string_view kHelloMagic = "hvdhail4";
@@ -57,20 +93,20 @@ Digest hash_text(const std::string& text) {
 }
 
 Digest prove(const JobSecret& secret, std::string_view side, const HelloBytes& hello,
-             Bytes host_nonce) {
+             Bytes server_nonce) {
   std::vector<std::uint8_t> message(side.begin(), side.end());
   message.insert(message.end(), hello.begin(), hello.end());
-  message.insert(message.end(), host_nonce.begin(), host_nonce.end());
+  message.insert(message.end(), server_nonce.begin(), server_nonce.end());
   return hmac_sha256(secret.key, message);
 }
 
 constexpr std::string_view kHelloLabel = "hvd rendezvous hello";
-constexpr std::string_view kKeyToHost = "hvd key to host";
-constexpr std::string_view kKeyToGuest = "hvd key to guest";
+constexpr std::string_view kKeyToServer = "hvd key to host";
+constexpr std::string_view kKeyToClient = "hvd key to client";
 constexpr std::string_view kKeyOfTls = "hvd key of tls";
 constexpr std::string_view kHostDiffers = "hvd rendezvous host encrypts otherwise";
 constexpr std::string_view kHostSide = "hvd rendezvous host";
-constexpr std::string_view kGuestSide = "hvd rendezvous guest";
+constexpr std::string_view kClientSide = "hvd rendezvous client";
 
 // All of a Hello before its own proof.
 constexpr std::size_t kHelloFields = kHelloBytes - sizeof(Digest);
@@ -133,10 +169,10 @@ Verdict judge(const HelloBytes& hello, const HelloView& view, const JobSecret& s
 }
 
 SessionKeys session_keys(const JobSecret& secret, const HelloBytes& hello,
-                         const HandshakeNonce& host_nonce) {
-  return {prove(secret, kKeyToHost, hello, host_nonce),
-          prove(secret, kKeyToGuest, hello, host_nonce),
-          prove(secret, kKeyOfTls, hello, host_nonce)};
+                         const HandshakeNonce& server_nonce) {
+  return {prove(secret, kKeyToServer, hello, server_nonce),
+          prove(secret, kKeyToClient, hello, server_nonce),
+          prove(secret, kKeyOfTls, hello, server_nonce)};
 }
 
 ChallengeBytes make_challenge(const JobSecret& secret, const HelloBytes& hello, Verdict verdict,
@@ -152,7 +188,7 @@ ChallengeBytes make_challenge(const JobSecret& secret, const HelloBytes& hello, 
 
 bool proof_holds(const JobSecret& secret, const HelloBytes& hello, const HandshakeNonce& nonce,
                  const Digest& proof) {
-  return equal_digests(proof, prove(secret, kGuestSide, hello, nonce));
+  return equal_digests(proof, prove(secret, kClientSide, hello, nonce));
 }
 
 WelcomeBytes make_welcome() {
@@ -194,7 +230,7 @@ Answer answer_challenge(const JobSecret& secret, const HelloBytes& hello,
   if (!equal_digests(digest_at(challenge, 41), prove(secret, kHostSide, hello, nonce))) {
     return {std::nullopt, kOtherSecret};
   }
-  return {prove(secret, kGuestSide, hello, nonce), {}, session_keys(secret, hello, nonce)};
+  return {prove(secret, kClientSide, hello, nonce), {}, session_keys(secret, hello, nonce)};
 }
 
 }  // namespace libhvd

@@ -1,14 +1,41 @@
+// The job's secret, HVD_JOB_KEY, and whether what goes to other hosts is encrypted, HVD_DATA_TLS.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/result.hpp"
+#include "base/sha256.hpp"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace libhvd {
+
+// 32 bytes; none when the variable is unset. Error (HVD_ERROR_ENVIRONMENT): it is no key.
+Result<std::vector<std::uint8_t>> read_job_key(const Environment& environment);
+
+// Error (HVD_ERROR_ENVIRONMENT): it is neither 0 nor 1.
+Result<bool> read_data_tls(const Environment& environment);
+
+// What encryption takes: the job's key, and OpenSSL.
+Outcome check_encryption(const Environment& environment);
+
+// Where ranks differ in it, in the same words on all of them.
+Error other_encryption(const std::string& with, const std::string& without);
+
 // The handshake between rank 0 and another rank: both are of the same job, and both hold its
 // secret. Messages as values, no sockets.
 //
-//   guest -> host   Hello      magic, SHA-256 of the job's id, nonce, rank, size, SHA-256 of the
-//                              list of ranks that meet, the port that the guest has connected to,
+//   client -> host   Hello      magic, SHA-256 of the job's id, nonce, rank, size, SHA-256 of the
+//                              list of ranks that meet, the port that the client has connected to,
 //                              whether it encrypts (HVD_DATA_TLS), HMAC(key, "…hello" + all of
 //                              this)
-//   host  -> guest  Challenge  magic, verdict, nonce, HMAC(key, "…host" + Hello + nonce)
-//   guest -> host   Proof      HMAC(key, "…guest" + Hello + nonce)
-//   with HVD_DATA_TLS: from here on over TLS, with a key of this connection; the guest is its
-//   client host  -> guest  Welcome    magic
+//   host  -> client  Challenge  magic, verdict, nonce, HMAC(key, "…host" + Hello + nonce)
+//   client -> host   Proof      HMAC(key, "…client" + Hello + nonce)
+//   with HVD_DATA_TLS: from here on over TLS, with a key of this connection; the client is its
+//   client host  -> client  Welcome    magic
 //
 // The host says in the verdict why it refuses, before it proves anything; only that one of the two
 // encrypts and the other does not it proves, as then all must be told. All messages have a fixed
@@ -19,17 +46,6 @@
 // let in. The port keeps a local user from relaying between a port of theirs and rank 0's. Against
 // a relay elsewhere both ends derive keys from the secret and the nonces, which authenticate what
 // they say from then on (frame.hpp).
-#pragma once
-
-#include "base/sha256.hpp"
-
-#include <array>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-namespace libhvd {
 
 using HandshakeNonce = std::array<std::uint8_t, 32>;
 
@@ -75,12 +91,12 @@ struct HelloView {
 // Of one connection, a key for each direction, and one for TLS. Only who holds the secret can
 // derive them.
 struct SessionKeys {
-  Digest to_host{};
-  Digest to_guest{};
+  Digest to_server{};
+  Digest to_client{};
   Digest tls{};
 };
 SessionKeys session_keys(const JobSecret& secret, const HelloBytes& hello,
-                         const HandshakeNonce& host_nonce);
+                         const HandshakeNonce& server_nonce);
 
 // Nothing: these are not the first bytes of one of ours.
 std::optional<HelloView> read_hello(const HelloBytes& hello);
@@ -93,7 +109,7 @@ bool proof_holds(const JobSecret& secret, const HelloBytes& hello, const Handsha
                  const Digest& proof);
 WelcomeBytes make_welcome();
 
-// The guest's side.
+// The client's side.
 HelloBytes make_hello(const JobSecret& secret, int rank, std::uint16_t port,
                       const HandshakeNonce& nonce);
 

@@ -1,10 +1,9 @@
-// A job started by a PMIx launcher: hvdrun, mpirun (Open MPI), srun --mpi=pmix.
-#include "base/hex.hpp"
+#include "bootstrap/pmix_bootstrap.hpp"
+
 #include "base/sha256.hpp"
 #include "base/signals_blocked.hpp"
 #include "base/text.hpp"
 #include "bootstrap/bootstrap.hpp"
-#include "bootstrap/pmix_library.hpp"
 #include "hvd_contract/environment.h"
 
 #include <algorithm>
@@ -14,7 +13,36 @@
 #include <cstring>
 #include <mutex>
 
+#include <dlfcn.h>
+
 namespace libhvd {
+namespace {
+
+constexpr const char* kSoname = "libpmix.so.2";
+
+}  // namespace
+
+Result<PmixLibrary> PmixLibrary::load() {
+  void* handle = ::dlopen(kSoname, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    return fail(HVD_ERROR_UNSUPPORTED,
+                std::string("a PMIx launcher has started this process, but libpmix cannot be "
+                            "opened: ") +
+                    ::dlerror());
+  }
+  PmixLibrary library;
+#define HVD_PMIX_LOAD(name)                                                      \
+  library.name = reinterpret_cast<decltype(&::name)>(::dlsym(handle, #name));    \
+  if (library.name == nullptr) {                                                 \
+    return fail(HVD_ERROR_UNSUPPORTED, std::string(kSoname) + " has no " #name); \
+  }
+  HVD_PMIX_SYMBOLS(HVD_PMIX_LOAD)
+#undef HVD_PMIX_LOAD
+  return library;
+}
+
+// A job started by a PMIx launcher: hvdrun, mpirun (Open MPI), srun --mpi=pmix.
+
 namespace {
 
 // A list of ranks, however long, in a key.
@@ -97,7 +125,7 @@ class PmixBootstrap final : public Bootstrap {
   Outcome put(const std::string& key, const std::string& own) const;
   Outcome fence() const;
   Result<std::string> get(int rank, const std::string& key) const;
-  int seconds() const { return static_cast<int>(options_.patience.count() / 1000) + 1; }
+  int seconds() const { return static_cast<int>(options_.timeout.count() / 1000) + 1; }
   Error pmix_error(const std::string& what, pmix_status_t status) const;
 
   PmixLibrary pmix_;
@@ -229,10 +257,10 @@ Outcome PmixBootstrap::fence() const {
   (void)context.release();                                // on_fence_done owns it now
   std::unique_lock lock(state->mutex);
   // A little longer than the server's own limit, which can say more.
-  const auto patience = options_.patience + std::chrono::seconds(2);
-  if (!state->changed.wait_for(lock, patience, [&] { return state->status.has_value(); })) {
+  const auto timeout = options_.timeout + std::chrono::seconds(2);
+  if (!state->changed.wait_for(lock, timeout, [&] { return state->status.has_value(); })) {
     return fail(HVD_ERROR_TIMEOUT, what + ": not all came within " +
-                                       std::to_string(options_.patience.count() / 1000) +
+                                       std::to_string(options_.timeout.count() / 1000) +
                                        " s (HVD_START_TIMEOUT)");
   }
   if (*state->status != PMIX_SUCCESS) return pmix_error(what, *state->status);

@@ -1,7 +1,12 @@
 // A rank's place in the job, as a value.
 #pragma once
 
+#include "base/result.hpp"
+
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <vector>
 
 namespace libhvd {
 
@@ -14,6 +19,34 @@ struct RankInfo {
   std::optional<int> node_rank;
   std::optional<int> node_count;
   std::optional<int> number = std::nullopt;  // what messages call it, when that is not `rank`
+};
+
+// A start with some of the ranks of the job, which are counted anew among themselves.
+
+// The ranks of the job that start together, in the order in which they are counted then. Empty: all
+// of them, in the job's order.
+using ChosenRanks = std::vector<int>;
+
+// What a list of ranks stands for in a job of `in_job.size` ranks, for the rank that `in_job`
+// describes. Error (HVD_ERROR_INVALID_ARGUMENT): it is empty, names a rank that there is not, or
+// one twice, or not this one.
+Result<ChosenRanks> choose_ranks(const std::optional<std::vector<int>>& wanted,
+                                 const RankInfo& in_job);
+
+// The place of that rank among them.
+RankInfo place_among(const ChosenRanks& chosen, const RankInfo& in_job);
+
+// What messages call the rank in the `place`-th place among them.
+int number_among(const ChosenRanks& chosen, int place);
+
+// How often this process has started together with just these ranks, by which the same ranks know
+// each other's starts, whatever each has been in besides.
+class StartCounts {
+ public:
+  std::uint64_t next(const ChosenRanks& chosen) { return counts_[chosen]++; }
+
+ private:
+  std::map<ChosenRanks, std::uint64_t> counts_;
 };
 
 }  // namespace libhvd

@@ -1,13 +1,13 @@
-// The meeting of ranks over TCP when there is no PMIx: rank 0 is the host, the others are guests.
+// The wireup of ranks over TCP when there is no PMIx: rank 0 is the host, the others are clients.
 // Rank 0 stays in the middle for exchange(). When only some ranks of the job start together, ranks
 // are counted among these here, and are called by their rank in the job in messages.
 //
-// One thread, sockets with time limits. Strangers are dropped (admission.hpp).
+// One thread, sockets with time limits. Strangers are dropped (acceptor.hpp).
 #pragma once
 
 #include "base/result.hpp"
-#include "bootstrap/chosen_ranks.hpp"
 #include "bootstrap/handshake.hpp"
+#include "bootstrap/rank_info.hpp"
 #include "bootstrap/socket.hpp"
 
 #include <chrono>
@@ -26,7 +26,7 @@ struct RendezvousSpec {
   std::string address;               // of rank 0's host
   std::vector<std::uint16_t> ports;  // tried in this order by both sides
   std::string interface;             // HVD_INTERFACE: rank 0 listens there too; "": none
-  std::chrono::milliseconds patience{};
+  std::chrono::milliseconds timeout{};
 };
 
 class Rendezvous {
@@ -42,8 +42,8 @@ class Rendezvous {
 
 // Rank 0. Listens on the first free port, at `address` and `interface`. Where others cannot come
 // there (this host knows its own name as a loopback address, or `address` is a gateway's) it
-// listens on every interface, but only with a secret. Returns when all guests are there.
-Result<std::unique_ptr<Rendezvous>> host_rendezvous(const RendezvousSpec& spec);
+// listens on every interface, but only with a secret. Returns when all clients are there.
+Result<std::unique_ptr<Rendezvous>> serve_rendezvous(const RendezvousSpec& spec);
 
 // The others. Tries the ports again and again until one is rank 0's of just these ranks: others of
 // the job may meet at the same time.

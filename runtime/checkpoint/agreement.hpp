@@ -3,13 +3,19 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "checkpoint/format.hpp"
 #include "checkpoint/item.hpp"
 #include "collective/communicator.hpp"
 
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace libhvd::checkpoint {
 
@@ -39,5 +45,35 @@ Outcome share_bytes(Communicator& communicator, std::string& bytes);
 
 // The options of the collectives here: a name for messages.
 const CallOptions& call_options();
+
+// Waits until the ranks' parts of a checkpoint stand in the folder. There is no communication
+// between the ranks while training goes on; what shows that a part is whole is its file.
+//
+// wait() runs on one thread; timeout() may be called from others.
+
+class PartWatch {
+ public:
+  // Forgets an earlier timeout().
+  void reset();
+
+  // The manifest, once all parts are there: `manifest` with the checksums that they bring. Waits
+  // for ever, or as long as timeout() allows. Error: a part is not what it should be; timeout
+  // ended.
+  Result<Index> wait(const std::string& folder, Index manifest);
+
+  // From now on wait() lasts at most this long: the other ranks have written their parts, or it
+  // cannot be known whether they will.
+  void timeout(std::chrono::milliseconds at_most);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // Since `begin` there have been listings. False: timeout has ended.
+  bool pause(Clock::time_point begin);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Clock::time_point> end_;
+};
 
 }  // namespace libhvd::checkpoint

@@ -7,14 +7,12 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "checkpoint/agreement.hpp"
 #include "checkpoint/archive.hpp"
-#include "checkpoint/background.hpp"
 #include "checkpoint/folder.hpp"
-#include "checkpoint/folder_lock.hpp"
 #include "checkpoint/format.hpp"
 #include "checkpoint/item.hpp"
-#include "checkpoint/part_watch.hpp"
-#include "checkpoint/snapshot.hpp"
+#include "checkpoint/save.hpp"
 #include "collective/communicator.hpp"
 
 #include <cstddef>
@@ -81,7 +79,7 @@ class Checkpoints {
   Outcome finish(Communicator& communicator);
   Outcome finish_sharded(Communicator& communicator, const Outcome& written);
   void abandon();
-  std::string own_path() const;
+  std::string local_path() const;
 
   Outcome settle(Communicator& communicator);
   Outcome begin_search(hvd_which which, std::optional<Search>& search) const;

@@ -1,7 +1,6 @@
 #include "checkpoint/format.hpp"
 
 #include "base/crc32c.hpp"
-#include "checkpoint/byte_code.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,3 +1,79 @@
+// Numbers and texts as bytes, little-endian, and back with a check at each.
+#pragma once
+
+#include "base/result.hpp"
+#include "checkpoint/item.hpp"
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace libhvd::checkpoint {
+
+class ByteWriter {
+ public:
+  template <class T>
+  requires std::is_arithmetic_v<T>
+  void number(T value) {
+    char bytes[sizeof value];
+    std::memcpy(bytes, &value, sizeof value);
+    bytes_.append(bytes, sizeof value);
+  }
+  // Its length before it.
+  void text(std::string_view text) {
+    number(static_cast<std::uint32_t>(text.size()));
+    bytes_ += text;
+  }
+  void zeros(std::size_t count) { bytes_.append(count, '\0'); }
+  void raw(std::string_view bytes) { bytes_ += bytes; }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+// Past the end it gives zeros and is not ok().
+class ByteReader {
+ public:
+  explicit ByteReader(std::string_view bytes) : rest_(bytes) {}
+
+  template <class T>
+  requires std::is_arithmetic_v<T> T number() {
+    T value{};
+    const std::string_view bytes = raw(sizeof value);
+    if (ok_) std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  }
+  std::string_view text() { return raw(number<std::uint32_t>()); }
+  std::string_view raw(std::size_t count) {
+    if (count > rest_.size()) ok_ = false;
+    if (!ok_) return {};
+    const std::string_view bytes = rest_.substr(0, count);
+    rest_.remove_prefix(count);
+    return bytes;
+  }
+  // How many things of at least `size` bytes each can still come; a larger count is not ok().
+  std::uint64_t count(std::uint64_t size) {
+    const auto count = number<std::uint64_t>();
+    if (count > rest_.size() / size) ok_ = false;
+    return ok_ ? count : 0;
+  }
+  bool ok() const { return ok_; }
+  bool at_end() const { return ok_ && rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+  bool ok_ = true;
+};
+
 // The format of checkpoint files, as bytes; docs/checkpoints.md has it for readers. Pure functions.
 //
 //   header   4096 bytes: magic, version, checksum of itself; the rest is zero
@@ -8,22 +84,6 @@
 //
 // A state that several ranks have written has its data in part files, each with some of the blocks,
 // and a manifest without data. All three kinds have header, index and footer. Little-endian.
-#pragma once
-
-#include "base/result.hpp"
-#include "checkpoint/item.hpp"
-
-#include <array>
-#include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
-namespace libhvd::checkpoint {
 
 static_assert(std::endian::native == std::endian::little,
               "numbers and tensors are written as they lie in memory");

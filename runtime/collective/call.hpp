@@ -1,21 +1,40 @@
-// What a rank says about a collective that it calls, for its peers to compare with their own: a
-// brief with every call, and a record with all there is to tell once the briefs do not fit
-// together.
+// The caller's way to make room for a result (hvd_options.allocate).
 #pragma once
 
 #include "base/result.hpp"
-#include "collective/allocator.hpp"
-#include "collective/place.hpp"
+#include "collective/element.hpp"
 #include "collective/reduce.hpp"
+#include "hvd/hvd.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include <hvd/hvd.h>
+
 namespace libhvd {
+
+struct Allocator {
+  void* (*allocate)(void* context, std::size_t rows) = nullptr;  // null: there is none
+  void* context = nullptr;
+
+  explicit operator bool() const { return allocate != nullptr; }
+};
+
+// Where the buffers of a call lie.
+
+struct Place {
+  bool on_device = false;    // HVD_CUDA
+  void* stream = nullptr;    // a cudaStream_t; null: the default stream
+  std::int32_t device = -1;  // the one that was current when the call was made; -1: is now
+};
+
+// What a rank publishes about its call, for the other ranks to compare with their own: a header
+// with every call, and the details once the headers differ.
 
 enum class Collective : std::int32_t {
   allreduce = 1,
@@ -24,9 +43,9 @@ enum class Collective : std::int32_t {
   barrier,
   reducescatter,
   alltoall,
-  group,  // the beginning of several allreduces
-  join,   // of a rank that has nothing more to give
-  news    // the engine's rounds
+  group,     // the beginning of several allreduces
+  join,      // of a rank that has nothing more to give
+  proposals  // the engine's rounds
 };
 
 const char* collective_name(Collective kind);
@@ -79,7 +98,7 @@ CallFacts facts_of(const Call& call);
 
 // Lives in shared memory: no pointers. Equal on all ranks, and not faulty, when their calls fit
 // together.
-struct CallBrief {
+struct CallHeader {
   std::uint8_t kind;
   std::uint8_t type;
   std::uint8_t op;
@@ -88,17 +107,17 @@ struct CallBrief {
   std::uint64_t count;  // 0 where ranks may differ in it
   std::uint64_t row_size;
   std::uint64_t hash;  // of name, factors, shape and kind of memory; 0 without any
-  bool operator==(const CallBrief&) const = default;
+  bool operator==(const CallHeader&) const = default;
 };
 
-CallBrief make_brief(const Call& call);
+CallHeader make_call_header(const Call& call);
 
 inline constexpr std::size_t kNameBytes = 128;
 inline constexpr std::size_t kShapeBytes = 64;
 inline constexpr std::size_t kFaultBytes = 192;
 
 // Lives in shared memory, too.
-struct CallRecord {
+struct CallDetails {
   std::int32_t rank;  // for messages
   Collective kind;
   hvd_type type;
@@ -118,17 +137,101 @@ struct CallRecord {
   char fault[kFaultBytes];   // why this rank cannot take part; "" when it can
 };
 
-CallRecord make_record(const Call& call, int rank);
+CallDetails make_call_details(const Call& call, int rank);
 
 // `allreduce "grad.3"`, for messages.
-std::string describe_call(const CallRecord& record);
+std::string describe_call(const CallDetails& details);
 
-// The error that this set of calls is, one record a rank: a rank with a fault, or ranks that called
-// different things. All ranks get the same answer, as they see the same records. Nothing: they fit
-// together.
-std::optional<Error> find_disagreement(std::span<const CallRecord* const> records);
+// The error that this set of calls is, one details a rank: a rank with a fault, or ranks that
+// called different things. All ranks get the same answer, as they see the same all_details.
+// Nothing: they fit together.
+std::optional<Error> find_disagreement(std::span<const CallDetails* const> all_details);
 
 // Some of the calls are joins, not all. Nothing: the others' call goes on with zeros for those.
-std::optional<Error> find_disagreement_with_joined(std::span<const CallRecord* const> records);
+std::optional<Error> find_disagreement_with_joined(std::span<const CallDetails* const> all_details);
+
+// What can be wrong with one rank's arguments, as text for its peers; "" when nothing is.
+
+// Counts stay below this in bytes, so that no sum or product of them overflows.
+inline constexpr std::size_t kMostBytes = std::numeric_limits<std::int64_t>::max() / 4096;
+inline constexpr std::size_t kMostElements = kMostBytes / 8;
+
+inline bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  const auto first = reinterpret_cast<std::uintptr_t>(a);
+  const auto second = reinterpret_cast<std::uintptr_t>(b);
+  return first < second + b_bytes && second < first + a_bytes;
+}
+
+// Whether check_allreduce() would say "", for the small calls in which its texts show.
+inline bool allreduce_is_sound(const void* input, const void* output, std::size_t count,
+                               hvd_type type, hvd_op op) {
+  const std::size_t element = element_size(type);
+  return element != 0 && op_exists(op) && (type != HVD_BOOL || op != HVD_AVERAGE) &&
+         count <= kMostElements && (count == 0 || (input != nullptr && output != nullptr)) &&
+         (input == output || !overlap(input, count * element, output, count * element));
+}
+
+std::string check_allreduce(const void* input, const void* output, std::size_t count, hvd_type type,
+                            hvd_op op);
+std::string check_broadcast(const void* buffer, std::size_t count, hvd_type type, int root,
+                            int size);
+std::string check_allgather(const void* input, std::size_t rows, std::size_t row_size,
+                            hvd_type type, const void* output, std::size_t output_rows);
+
+std::string check_reducescatter(const void* input, std::size_t rows, std::size_t row_size,
+                                hvd_type type, hvd_op op, const void* output, std::size_t own_rows);
+// `splits`: rows for each rank; null: as many for each.
+std::string check_alltoall(const void* input, const std::size_t* splits, std::size_t rows,
+                           std::size_t row_size, hvd_type type, const void* output,
+                           std::size_t output_rows, int size);
+std::string check_scale(const Scale& scale, hvd_type type);
+
+// Where the rows of an allgather or an alltoall go: into memory that came with the call, or into
+// what the caller allocates once all ranks have said how many rows there are.
+
+// What a rank with an allocator says of its room.
+inline constexpr std::uint64_t kAnyRoom = std::numeric_limits<std::uint64_t>::max();
+
+// Of numbers that other ranks tell: the sum, or the largest there is.
+inline std::uint64_t add_rows(std::uint64_t some, std::uint64_t more) {
+  return more > std::numeric_limits<std::uint64_t>::max() - some
+             ? std::numeric_limits<std::uint64_t>::max()
+             : some + more;
+}
+// Whether there can be so many.
+inline bool makes_sense(std::uint64_t rows, std::size_t row_bytes) {
+  return row_bytes == 0 || rows <= kMostBytes / row_bytes;
+}
+
+struct Output {
+  std::byte* bytes = nullptr;  // null: this rank takes part, but writes nothing
+  Outcome outcome = Done{};    // this rank's when the call has come to its end
+};
+
+// The output given with the call, or call.needed_rows rows of the allocator's, apart from the
+// input. Called once, when all ranks' calls fit together.
+Output find_output(const Call& call, void* given, const Allocator& allocator, const void* input,
+                   std::size_t row_bytes);
+
+// Of what the allocator gave, and this rank cannot use. The others go on, so this must not read
+// like a mistake that all ranks have found.
+Output unusable_output(const Call& call, const std::string& why);
+
+// What a rank says of each collective that it calls, with what is wrong with its arguments
+// (arguments.hpp), wherever the data then goes.
+
+Call allreduce_call(const void* input, const void* output, std::size_t count, hvd_type type,
+                    hvd_op op, const CallOptions& options);
+Call broadcast_call(const void* buffer, std::size_t count, hvd_type type, int root, int size,
+                    const CallOptions& options);
+Call allgather_call(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                    const void* output, std::size_t output_rows, const CallOptions& options);
+// `own_rows`: this rank's share of the result.
+Call reducescatter_call(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                        hvd_op op, const void* output, std::size_t own_rows,
+                        const CallOptions& options);
+Call alltoall_call(const void* input, const std::size_t* splits, std::size_t rows,
+                   std::size_t row_size, hvd_type type, const void* output, std::size_t output_rows,
+                   int size, const CallOptions& options);
 
 }  // namespace libhvd

@@ -22,11 +22,11 @@
 namespace libhvd {
 
 // What stands beside a communicator or an order of calls, and ends with it.
-struct Companion {
-  Companion() = default;
-  virtual ~Companion() = default;
-  Companion(const Companion&) = delete;
-  Companion& operator=(const Companion&) = delete;
+struct DeviceState {
+  DeviceState() = default;
+  virtual ~DeviceState() = default;
+  DeviceState(const DeviceState&) = delete;
+  DeviceState& operator=(const DeviceState&) = delete;
 };
 
 // One object a rank. Any thread.
@@ -42,14 +42,14 @@ class CallOrder {
   void end(std::uint64_t number);
 
   // For the call whose turn it is.
-  std::unique_ptr<Companion>& companion() { return companion_; }
+  std::unique_ptr<DeviceState>& device_state() { return device_state_; }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t clock_ = 0;
   std::set<std::uint64_t> numbers_;  // of the calls that are not over, decided or proposed
-  std::unique_ptr<Companion> companion_;
+  std::unique_ptr<DeviceState> device_state_;
 };
 
 // A call's place in the order, from its proposal to its end.

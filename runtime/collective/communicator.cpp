@@ -1,9 +1,8 @@
 #include "collective/communicator.hpp"
 
 #include "base/text.hpp"
-#include "collective/calls.hpp"
+#include "collective/call.hpp"
 #include "collective/element.hpp"
-#include "collective/output.hpp"
 #include "collective/staging.hpp"
 
 #include <algorithm>
@@ -19,7 +18,7 @@
 namespace libhvd {
 namespace {
 
-static_assert(sizeof(CallRecord) <= kRecordBytes);
+static_assert(sizeof(CallDetails) <= kRecordBytes);
 
 constexpr std::chrono::milliseconds kLook{20};  // while a call waits for its turn
 
@@ -30,7 +29,7 @@ struct Rows {
 };
 static_assert(sizeof(Rows) <= kInlineBytes);
 
-CallOptions options_of(const CallRecord& record) {
+CallOptions options_of(const CallDetails& record) {
   CallOptions options;
   options.name = record.name_hash != 0 ? record.name : nullptr;
   options.name_hash = record.name_hash;
@@ -80,7 +79,7 @@ std::byte* Communicator::scratch() {
 }
 
 std::byte* Communicator::own_inline_data() {
-  return steps_.brief().bytes + offsetof(Shown, data);
+  return steps_.header().bytes + offsetof(Shown, data);
 }
 
 const std::byte* Communicator::inline_data(int rank) const {
@@ -89,14 +88,14 @@ const std::byte* Communicator::inline_data(int rank) const {
 
 void Communicator::on_long_wait(WhileWaiting hook) {
   steps_.on_long_wait([this, hook = std::move(hook)](std::uint64_t waited_ns) {
-    hook(describe_call(make_record(*current_, rank())), waited_ns);
+    hook(describe_call(make_call_details(*current_, rank())), waited_ns);
   });
 }
 
 Error Communicator::peer_error(const Call& call, const Failure& failure) {
   Error error = fail(HVD_ERROR_PEER, describe_failure(failure));
-  if (call.kind == Collective::news) return error;  // the engine names what was pending
-  return with_context(describe_call(make_record(call, 0)), error);
+  if (call.kind == Collective::proposals) return error;  // the engine names what was pending
+  return with_context(describe_call(make_call_details(call, 0)), error);
 }
 
 Outcome Communicator::step(const Call& call) {
@@ -107,13 +106,13 @@ Outcome Communicator::step(const Call& call) {
 
 Outcome Communicator::open_call(const Call& call) {
   facts_ = facts_of(call);
-  const CallBrief brief = make_brief(call);
-  std::memcpy(steps_.brief().bytes, &brief, sizeof brief);
+  const CallHeader header = make_call_header(call);
+  std::memcpy(steps_.header().bytes, &header, sizeof header);
   ++calls_;
   HVD_CHECK(step(call));
-  bool fits = brief.faulty == 0;
+  bool fits = header.faulty == 0;
   for (int rank = 0; rank < size(); ++rank) {
-    fits = fits && shown_in(steps_.theirs(rank)).call == brief;
+    fits = fits && shown_in(steps_.theirs(rank)).call == header;
   }
   if (!fits) return explain(call);
   return Done{};
@@ -142,15 +141,15 @@ Result<CallTurn> Communicator::agree(const Call& call) {
 // All ranks come here when one does, as all have seen the same briefs.
 Error Communicator::explain(const Call& call) {
   const Area mine = steps_.mine();
-  auto* const own = new (mine.input) CallRecord(make_record(call, number(rank())));
+  auto* const own = new (mine.input) CallDetails(make_call_details(call, number(rank())));
   if (call.root >= 0 && call.root < size()) own->root = number(call.root);
-  mine.used.input = sizeof(CallRecord);
+  mine.used.input = sizeof(CallDetails);
   if (const Outcome stepped = step(call); !stepped.ok()) return stepped.error();
-  std::vector<const CallRecord*> calls;
-  const CallRecord* caller = nullptr;
+  std::vector<const CallDetails*> calls;
+  const CallDetails* caller = nullptr;
   bool joined = false;
   for (int rank = 0; rank < size(); ++rank) {
-    calls.push_back(std::launder(reinterpret_cast<const CallRecord*>(steps_.theirs(rank).input)));
+    calls.push_back(std::launder(reinterpret_cast<const CallDetails*>(steps_.theirs(rank).input)));
     if (calls.back()->kind == Collective::join) {
       joined = true;
     } else {
@@ -201,7 +200,7 @@ std::vector<int> Communicator::waiting() const {
 }
 
 // What this rank does in a call of the others when it has joined.
-Outcome Communicator::follow(const CallRecord& theirs) {
+Outcome Communicator::follow(const CallDetails& theirs) {
   if (theirs.kind != Collective::group) return reduce_zeros(theirs);
   HVD_CHECK(open_group(theirs.count, theirs.row_size, theirs.type, theirs.op, options_of(theirs)));
   // One tensor after the other, until one is an error for the others: then they leave the group.
@@ -232,7 +231,7 @@ Result<bool> Communicator::open_group(std::size_t tensors, std::uint64_t hash_of
 }
 
 // This rank's part in an allreduce to which it has nothing to give.
-Outcome Communicator::reduce_zeros(const CallRecord& theirs) {
+Outcome Communicator::reduce_zeros(const CallDetails& theirs) {
   CallOptions options = options_of(theirs);
   const std::unique_ptr<void, decltype(&std::free)> zeros(
       std::calloc(std::max<std::size_t>(1, theirs.count), element_size(theirs.type)), &std::free);
@@ -244,15 +243,15 @@ Outcome Communicator::barrier(const CallOptions& options) {
   return open_call(make_call(Collective::barrier, options));
 }
 
-Outcome Communicator::wait_for_news(const std::function<bool()>& ready) {
+Outcome Communicator::wait_for_proposals(const std::function<bool()>& ready) {
   if (const auto failure = steps_.wait_for_anybody(ready))
     return fail(HVD_ERROR_PEER, describe_failure(*failure));
   return Done{};
 }
 
-// Few of them stand beside the brief, more in the area.
-Outcome Communicator::exchange_news(std::span<const std::byte> own, const NewsSettings& settings,
-                                    const EachNews& each) {
+// Few of them stand beside the header, more in the area.
+Outcome Communicator::exchange_proposals(std::span<const std::byte> own,
+                                         const ProposalSettings& settings, const EachNews& each) {
   struct Beside {
     std::uint32_t length;
     std::byte bytes[kInlineBytes - sizeof(std::uint32_t)];
@@ -266,7 +265,7 @@ Outcome Communicator::exchange_news(std::span<const std::byte> own, const NewsSe
     steps_.mine().used.input = mine.length;
   }
   std::memcpy(own_inline_data(), &mine, sizeof mine);
-  Call call{.kind = Collective::news};
+  Call call{.kind = Collective::proposals};
   call.count = settings.fusion_bytes;
   call.row_size = settings.cache_capacity;
   HVD_CHECK(open_call(call));
@@ -274,7 +273,8 @@ Outcome Communicator::exchange_news(std::span<const std::byte> own, const NewsSe
     Beside theirs;
     std::memcpy(&theirs, inline_data(rank), sizeof theirs);
     const bool beside = theirs.length <= sizeof theirs.bytes;
-    const bool fits = theirs.length <= most_news();  // else it makes no sense, as nothing does not
+    const bool fits =
+        theirs.length <= max_proposal_bytes();  // else it makes no sense, as nothing does not
     each(rank, {beside ? theirs.bytes : steps_.theirs(rank).input, fits ? theirs.length : 0});
   }
   return Done{};

@@ -13,10 +13,10 @@
 #include "collective/call.hpp"
 #include "collective/call_order.hpp"
 #include "collective/hosts_allreduce.hpp"
-#include "collective/reduction_order.hpp"
+#include "collective/reduce.hpp"
 #include "collective/staging.hpp"
-#include "transport/lockstep.hpp"
 #include "transport/shared_memory.hpp"
+#include "transport/step_barrier.hpp"
 #include "transport/streams.hpp"
 
 #include <cstddef>
@@ -30,8 +30,8 @@
 
 namespace libhvd {
 
-// What must be the same on all ranks for their news to mean the same.
-struct NewsSettings {
+// What must be the same on all ranks for their proposals to mean the same.
+struct ProposalSettings {
   std::uint64_t fusion_bytes;
   std::uint64_t cache_capacity;
 };
@@ -87,19 +87,20 @@ class Communicator {
   Result<CallTurn> agree(const Call& call);
   // Why they do not fit together, when all ranks have found that out after agree().
   Error disagree(const Call& call) { return explain(call); }
-  std::unique_ptr<Companion>& companion() { return companion_; }
+  std::unique_ptr<DeviceState>& device_state() { return device_state_; }
 
-  // Tells all ranks up to most_news() bytes, and calls `each` with those of all ranks in turn.
-  std::size_t most_news() const { return chunks_.bytes; }
+  // Tells all ranks up to max_proposal_bytes() bytes, and calls `each` with those of all ranks in
+  // turn.
+  std::size_t max_proposal_bytes() const { return chunks_.bytes; }
   using EachNews = std::function<void(int rank, std::span<const std::byte> bytes)>;
   // Where their settings differ, all ranks get HVD_ERROR_MISMATCH.
-  Outcome exchange_news(std::span<const std::byte> own, const NewsSettings& settings,
-                        const EachNews& each);
+  Outcome exchange_proposals(std::span<const std::byte> own, const ProposalSettings& settings,
+                             const EachNews& each);
 
-  // Waits until another rank is in the next round of exchange_news, or `ready`, which is asked
-  // again after stir().
-  Outcome wait_for_news(const std::function<bool()>& ready);
-  void stir() { steps_.stir(); }  // any thread
+  // Waits until another rank is in the next round of exchange_proposals, or `ready`, which is asked
+  // again after wake().
+  Outcome wait_for_proposals(const std::function<bool()>& ready);
+  void wake() { steps_.wake(); }  // any thread
 
   // Any thread: ends the wait in which another one is, and all later ones, with an error.
   void interrupt() { steps_.interrupt(); }
@@ -119,7 +120,7 @@ class Communicator {
   // Those that have come, but for ranks that have joined: these wait for nothing.
   std::vector<int> waiting() const;
   // Ends the job for all ranks: `rank` is to blame.
-  void condemn(FailureKind kind, int rank) { steps_.condemn(kind, rank); }
+  void abort_job(FailureKind kind, int rank) { steps_.abort_job(kind, rank); }
 
   // Of the call that was made last.
   const CallFacts& facts() const { return facts_; }
@@ -159,7 +160,7 @@ class Communicator {
   Error explain(const Call& call);
   static Error peer_error(const Call& call, const Failure& failure);
   Outcome step(const Call& call);
-  // What stands beside a rank's brief.
+  // What stands beside a rank's header.
   std::byte* own_inline_data();
   const std::byte* inline_data(int rank) const;
   bool alone() const { return size() == 1; }  // then no data moves
@@ -168,8 +169,8 @@ class Communicator {
   Outcome broadcast_on_host(const Call& call, std::byte* buffer, std::size_t bytes);
   Outcome allreduce_once(const void* input, void* output, std::size_t count, hvd_type type,
                          hvd_op op, const CallOptions& options);
-  Outcome follow(const CallRecord& theirs);
-  Outcome reduce_zeros(const CallRecord& theirs);
+  Outcome follow(const CallDetails& theirs);
+  Outcome reduce_zeros(const CallDetails& theirs);
   int last_to_join() const;
   Outcome allreduce_inline(const Call& call, const void* input, void* output);
   Outcome allreduce_small(const Call& call, const void* input, void* output);
@@ -190,7 +191,7 @@ class Communicator {
   void say(bool yes);
   int ranks_that_say_yes() const;
 
-  Lockstep steps_;
+  StepBarrier steps_;
   Chunks chunks_;  // as large as the areas
   std::shared_ptr<SharedMemory> memory_;
   CallFacts facts_;
@@ -203,8 +204,8 @@ class Communicator {
   std::uint64_t calls_ = 0;
   const Call* current_ = nullptr;  // the running one
   // The call that the others have made, and that goes on although some ranks have joined.
-  std::optional<CallRecord> goes_on_;
-  std::unique_ptr<Companion> companion_;  // last: it uses all of the above
+  std::optional<CallDetails> goes_on_;
+  std::unique_ptr<DeviceState> device_state_;  // last: it uses all of the above
 };
 
 }  // namespace libhvd

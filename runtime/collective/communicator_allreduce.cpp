@@ -1,10 +1,10 @@
 // Communicator::allreduce, in five ways by size, by where the buffers lie, and by how many hosts
 // there are.
-#include "collective/calls.hpp"
+#include "collective/call.hpp"
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
+#include "collective/hosts_allreduce.hpp"
 #include "collective/reduce.hpp"
-#include "collective/rule_between_hosts.hpp"
 #include "collective/staging.hpp"
 
 #include <algorithm>
@@ -96,7 +96,7 @@ Outcome Communicator::allreduce_once(const void* input, void* output, std::size_
   return allreduce_large(call, bytes_of(input), bytes_of(output));
 }
 
-// What fits beside the brief moves with it.
+// What fits beside the header moves with it.
 Outcome Communicator::allreduce_inline(const Call& call, const void* input, void* output) {
   const std::size_t bytes = call.fault.empty() ? call.count * element_size(call.type) : 0;
   copy_bytes(own_inline_data(), input, bytes);
@@ -137,7 +137,7 @@ Outcome Communicator::allreduce_between_hosts(const Call& call, const std::byte*
   return Done{};
 }
 
-// Beside the brief stands whether the rank's buffers can be reached by all; then its area tells
+// Beside the header stands whether the rank's buffers can be reached by all; then its area tells
 // where they are, and holds no data.
 Outcome Communicator::allreduce_large(const Call& call, const std::byte* input, std::byte* output) {
   const std::size_t bytes = call.count * element_size(call.type);

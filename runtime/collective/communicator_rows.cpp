@@ -1,9 +1,8 @@
 // Communicator's collectives in which every rank gets other rows: reducescatter and alltoall. In
 // each step a rank shows every other one the next piece of what is for that one.
-#include "collective/calls.hpp"
+#include "collective/call.hpp"
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
-#include "collective/output.hpp"
 #include "collective/staging.hpp"
 
 #include <algorithm>

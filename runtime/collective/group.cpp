@@ -1,6 +1,6 @@
 #include "collective/group.hpp"
 
-#include "collective/arguments.hpp"
+#include "collective/call.hpp"
 #include "collective/element.hpp"
 #include "collective/staging.hpp"
 

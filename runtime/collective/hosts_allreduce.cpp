@@ -30,7 +30,7 @@ std::size_t modulo(int index, std::size_t places) {
 
 }  // namespace
 
-HostsAllreduce::HostsAllreduce(Lockstep& steps, int lane, std::shared_ptr<Streams> streams)
+HostsAllreduce::HostsAllreduce(StepBarrier& steps, int lane, std::shared_ptr<Streams> streams)
     : steps_(steps),
       streams_(std::move(streams)),
       plan_(streams_->plan()),

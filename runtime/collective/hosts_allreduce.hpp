@@ -1,3 +1,118 @@
+// Which way an allreduce goes when there are several hosts.
+#pragma once
+
+#include "collective/call.hpp"
+#include "collective/reduce.hpp"
+#include "transport/failure.hpp"
+#include "transport/step_barrier.hpp"
+#include "transport/streams.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace libhvd {
+
+// Up to here the bridges bring every rank's data to all hosts, and every rank reduces all of it, in
+// one step; what is larger goes by the streams (hosts_allreduce.hpp). `area`: how much a rank shows
+// in a step, which is less when there are many ranks.
+inline std::size_t most_small_between_hosts(std::size_t area) {
+  return std::min<std::size_t>(area, 32 * 1024);
+}
+
+// Two ranks, each on a host of its own: from here on the bridges are faster again. Either way as
+// much travels; theirs has a thread at each end that only sends and receives.
+inline constexpr std::size_t kLargeBytesOfTwoRanks = 4 * 1024 * 1024;
+
+inline bool goes_by_streams(std::size_t bytes, int ranks, std::size_t area, Transport transport) {
+  const bool bridges_again =
+      transport == Transport::tcp && ranks == 2 && bytes > kLargeBytesOfTwoRanks;
+  return bytes > most_small_between_hosts(area) && !bridges_again;
+}
+
+// The same in words, for HVD_VERBOSE; `way`: what the connections go over.
+inline std::string describe_rule(int ranks, int hosts, int channels, std::size_t area,
+                                 Transport transport, const std::string& way) {
+  return std::to_string(ranks) + " ranks on " + std::to_string(hosts) +
+         " hosts: an allreduce of up to " + std::to_string(most_small_between_hosts(area) / 1024) +
+         " KiB goes by the bridges in one step, a larger one is reduced in each host first and "
+         "goes "
+         "by " +
+         std::to_string(channels) + " connections between each two hosts, over " + way +
+         (transport == Transport::tcp && ranks == 2 ? ", from 4 MiB on by the bridges again" : "");
+}
+
+// How an allreduce between hosts divides its data: into stretches, one after the other; a stretch
+// into slices, one a channel; a slice into pieces, one a host. All counts are of elements.
+
+// Bytes of a stretch at most, as its elements are held: what a host works on at a time stays in
+// caches.
+inline constexpr std::size_t kMostStretchBytes = 512 * 1024;
+
+class Stretches {
+ public:
+  struct Range {
+    std::size_t begin;
+    std::size_t count;
+  };
+
+  // `element`: bytes of one as it is held. `most_bytes`: of a stretch.
+  Stretches(std::size_t count, std::size_t element, int channels, int hosts,
+            std::size_t most_bytes = kMostStretchBytes)
+      : count_(count),
+        hosts_(static_cast<std::size_t>(hosts)),
+        pieces_(static_cast<std::size_t>(channels) * hosts_) {
+    const std::size_t most = most_bytes / element;
+    const std::size_t wanted = std::max(count / kWanted, kLeastStretchBytes / element);
+    length_ = std::min(most, std::max<std::size_t>(1, wanted));
+  }
+
+  std::size_t most_in_piece() const { return piece_of(length_); }
+  std::size_t most_in_slice() const { return std::min(length_, hosts_ * piece_of(length_)); }
+
+  int count() const { return static_cast<int>((count_ + length_ - 1) / length_); }
+
+  Range stretch(int index) const {
+    const std::size_t begin = static_cast<std::size_t>(index) * length_;
+    return {begin, std::min(length_, count_ - begin)};
+  }
+  Range slice(int index, int channel) const {
+    return pieces(index, static_cast<std::size_t>(channel) * hosts_, hosts_);
+  }
+  Range piece(int index, int channel, int host) const {
+    return pieces(index,
+                  static_cast<std::size_t>(channel) * hosts_ + static_cast<std::size_t>(host), 1);
+  }
+
+ private:
+  // Enough for the parts of the work to overlap, but not so small that each costs more than it
+  // brings.
+  static constexpr std::size_t kWanted = 4;
+  static constexpr std::size_t kLeastStretchBytes = 256 * 1024;
+  static constexpr std::size_t kUnit = 64;  // a piece begins in a cache line of its own
+
+  std::size_t piece_of(std::size_t length) const {
+    const std::size_t even = (length + pieces_ - 1) / pieces_;
+    return (even + kUnit - 1) / kUnit * kUnit;
+  }
+
+  Range pieces(int index, std::size_t first, std::size_t count) const {
+    const auto [begin, length] = stretch(index);
+    const std::size_t size = piece_of(length);
+    const std::size_t from = std::min(length, first * size);
+    return {begin + from, std::min(length - from, count * size)};
+  }
+
+  std::size_t count_;
+  std::size_t hosts_;
+  std::size_t pieces_;
+  std::size_t length_;  // of a stretch
+};
+
 // A large allreduce between hosts. The ranks of a host reduce what they have, each the slices of
 // its channels (stream_plan.hpp); of a slice, each host gets a piece from all others and reduces
 // it; the results go back the same way, and to all ranks of the host.
@@ -16,27 +131,12 @@
 // places, and the host's ranks have begun turn k+1 when k+2 is written there. Results of stretch k
 // lie in one of three: they are copied in turn k+3, and k+3's come in turn k+4. What is sent is on
 // its way at the end of the next turn.
-#pragma once
-
-#include "collective/call.hpp"
-#include "collective/reduction_order.hpp"
-#include "collective/stretches.hpp"
-#include "transport/lockstep.hpp"
-#include "transport/streams.hpp"
-
-#include <cstddef>
-#include <memory>
-#include <optional>
-#include <span>
-#include <vector>
-
-namespace libhvd {
 
 // Used by one thread at a time, as the steps and the streams are by this.
 class HostsAllreduce {
  public:
   // The segment has staging in each lane, as staging_bytes() says.
-  HostsAllreduce(Lockstep& steps, int lane, std::shared_ptr<Streams> streams);
+  HostsAllreduce(StepBarrier& steps, int lane, std::shared_ptr<Streams> streams);
 
   // In a lane of a host with so many ranks. `channels`: those of the job's StreamPlan.
   static std::size_t staging_bytes(std::size_t local_ranks, int channels);
@@ -78,7 +178,7 @@ class HostsAllreduce {
   std::byte* held_of(const Job& job, int index, std::size_t served, Range range);
   std::byte* taken_from(const Job& job, std::size_t served, int host);
 
-  Lockstep& steps_;
+  StepBarrier& steps_;
   std::shared_ptr<Streams> streams_;
   const StreamPlan& plan_;
   int host_;

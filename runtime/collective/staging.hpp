@@ -12,17 +12,17 @@
 
 namespace libhvd {
 
-inline constexpr std::size_t kInlineBytes = kBriefBytes - sizeof(CallBrief);
+inline constexpr std::size_t kInlineBytes = kBriefBytes - sizeof(CallHeader);
 
-// What a brief's bytes hold.
+// What a header's bytes hold.
 struct Shown {
-  CallBrief call;
+  CallHeader call;
   alignas(8) std::byte data[kInlineBytes];
 };
-static_assert(sizeof(Shown) == sizeof(Brief));
+static_assert(sizeof(Shown) == sizeof(StepHeader));
 
 inline const Shown& shown_in(const Area& area) {
-  return *std::launder(reinterpret_cast<const Shown*>(area.brief.bytes));
+  return *std::launder(reinterpret_cast<const Shown*>(area.header.bytes));
 }
 
 inline const std::byte* bytes_of(const void* buffer) {

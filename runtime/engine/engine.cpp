@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/signals_blocked.hpp"
+#include "base/text.hpp"
 #include "engine/fusion.hpp"
 
 #include <algorithm>
@@ -9,12 +10,13 @@
 #include <exception>
 #include <iterator>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 namespace libhvd {
 namespace {
 
-constexpr std::size_t kMostTold = 2000;  // names in a turn: they always fit into its news
+constexpr std::size_t kMostTold = 2000;  // names in a turn: they always fit into its proposals
 // After so many calls in a row that were waited for, the next ones are expected to be, too. The
 // first one that is not then lies for up to two looks.
 constexpr int kHabit = 8;
@@ -109,7 +111,7 @@ Result<std::int64_t> Engine::submit(Request request) {
 void Engine::wake_driver() {
   has_fresh_.store(true, std::memory_order_seq_cst);
   if (driven_) {
-    communicator_->stir();
+    communicator_->wake();
   } else if (!looking_) {
     work_.notify_one();
   }
@@ -156,7 +158,7 @@ Outcome Engine::wait(std::unique_lock<std::mutex>& lock, const Entry& entry) {
     }
     if (by_own_thread_) {
       hands_over_.store(true, std::memory_order_seq_cst);
-      communicator_->stir();
+      communicator_->wake();
     }
     ++waiting_;
     changed_.wait(lock);
@@ -234,7 +236,7 @@ void Engine::take_turns(const Pending* until) {
       Outcome outcome = Done{};
       if (negotiation_.ready().empty()) {
         meeting_ = false;
-        outcome = communicator_->wait_for_news([&] {
+        outcome = communicator_->wait_for_proposals([&] {
           look_for_stall();
           return has_fresh_.load(std::memory_order_seq_cst) || hands_over();
         });
@@ -246,7 +248,7 @@ void Engine::take_turns(const Pending* until) {
       if (!outcome.ok() && shown_) hide(false);
     } catch (const std::exception& exception) {
       fail_all(fail(HVD_ERROR_SYSTEM, std::string("the engine: ") + exception.what()));
-      communicator_->condemn(FailureKind::broken, communicator_->rank());
+      communicator_->abort_job(FailureKind::broken, communicator_->rank());
     }
   }
 }
@@ -266,14 +268,14 @@ bool Engine::stopping() const {
 }
 
 Outcome Engine::turn() {
-  HVD_CHECK(tell());
+  HVD_CHECK(encode());
   if (!negotiation_.ready().empty()) execute_next();
   if (negotiation_.all_joined()) end_join();
   return Done{};
 }
 
 // What has been submitted since the last turn, as far as one turn tells it.
-Outcome Engine::tell() {
+Outcome Engine::encode() {
   {
     const std::lock_guard lock(mutex_);
     names_.clear();
@@ -282,7 +284,8 @@ Outcome Engine::tell() {
       names_.push_back({entry->hash, entry->request.priority});
     }
     const bool joins = joined_ && !join_told_ && names_.size() == fresh_.size();
-    const std::size_t told = negotiation_.tell(names_, joins, communicator_->most_news(), news_);
+    const std::size_t told =
+        negotiation_.encode(names_, joins, communicator_->max_proposal_bytes(), proposals_);
     join_told_ = join_told_ || joins;
     const auto end = fresh_.begin() + static_cast<std::ptrdiff_t>(told);
     telling_.assign(std::make_move_iterator(fresh_.begin()), std::make_move_iterator(end));
@@ -290,13 +293,13 @@ Outcome Engine::tell() {
     has_fresh_.store(!fresh_.empty(), std::memory_order_seq_cst);
   }
   bool makes_sense = true;
-  const NewsSettings settings{settings_.fusion_bytes, settings_.cache_capacity};
-  HVD_CHECK(communicator_->exchange_news(
-      news_, settings, [&](int rank, std::span<const std::byte> bytes) {
-        makes_sense = makes_sense && negotiation_.hear(rank, bytes);
+  const ProposalSettings settings{settings_.fusion_bytes, settings_.cache_capacity};
+  HVD_CHECK(communicator_->exchange_proposals(
+      proposals_, settings, [&](int rank, std::span<const std::byte> bytes) {
+        makes_sense = makes_sense && negotiation_.apply(rank, bytes);
       }));
   if (!makes_sense) {
-    communicator_->condemn(FailureKind::broken, communicator_->rank());
+    communicator_->abort_job(FailureKind::broken, communicator_->rank());
     return fail(HVD_ERROR_SYSTEM, "a rank has told what makes no sense");
   }
   negotiation_.end_round();
@@ -417,6 +420,79 @@ void Engine::fail_all(const Error& error) {
     has_fresh_.store(false, std::memory_order_seq_cst);
   }
   changed_.notify_all();
+}
+
+// Engine's watch over what waits for other ranks.
+
+namespace {
+
+constexpr std::uint64_t kLookNs = 20'000'000;
+
+}  // namespace
+
+// Called over and over while the engine waits.
+void Engine::look_for_stall() {
+  const std::uint64_t now = monotonic_ns();
+  if (now < next_look_ns_) return;
+  next_look_ns_ = now + kLookNs;
+  std::vector<Waiting> waiting;
+  std::uint64_t longest = 0;
+  std::optional<int> blamed;
+  Entry oldest;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [hash, entry] : in_flight_) {
+      if (!oldest || entry->since_ns < oldest->since_ns) oldest = entry;
+      const std::uint64_t waited = now - std::min(now, entry->since_ns);
+      if (!watch_.due(waited) && !watch_.over(waited)) continue;
+      const std::vector<int> missing = missing_for(*entry);
+      if (missing.empty() || !speaks_for(*entry, missing)) continue;
+      if (watch_.over(waited)) blamed = missing.front();
+      if (!watch_.due(waited) || std::exchange(entry->said, true)) continue;
+      longest = std::max(longest, waited);
+      waiting.push_back({title_of(entry->request), numbers_of(*communicator_, missing)});
+    }
+  }
+  std::sort(waiting.begin(), waiting.end(), [](const Waiting& a, const Waiting& b) {
+    return std::tie(a.missing, a.what) < std::tie(b.missing, b.what);
+  });
+  if (!waiting.empty()) watch_.say(waiting, longest);
+  if (oldest && watch_.shows(now - std::min(now, oldest->since_ns))) show(oldest);
+  if (blamed) communicator_->abort_job(FailureKind::stalled, *blamed);
+}
+
+void Engine::show(const Entry& entry) {
+  const std::vector<int> missing = missing_for(*entry);
+  if (missing.empty() || (shown_ != nullptr && shown_ != entry)) return;
+  shown_ = entry;
+  watch_.listener().show(entry->request.kind, entry->request.name, entry->since_ns,
+                         fold_ranks(numbers_of(*communicator_, missing)));
+}
+
+void Engine::hide(bool completed) {
+  shown_.reset();
+  watch_.listener().clear(completed);
+}
+
+// Those that have not submitted it; what all have submitted waits for nobody, unless it is being
+// carried out. What the others do not know of yet waits for those that have not come to the round.
+std::vector<int> Engine::missing_for(const Pending& entry) const {
+  if (entry.told && !entry.runs) return negotiation_.missing(entry.hash);
+  return meeting_ ? communicator_->absent() : std::vector<int>();
+}
+
+// One of those that wait says so for all: the first that has submitted it. Of what the others do
+// not know of yet, the first of those that have come to the round and not joined.
+bool Engine::speaks_for(const Pending& entry, const std::vector<int>& missing) const {
+  if (entry.told && !entry.runs)
+    return negotiation_.first_to_tell(entry.hash) == communicator_->rank();
+  std::optional<int> first;
+  for (int rank = 0; rank < communicator_->size(); ++rank) {
+    if (std::find(missing.begin(), missing.end(), rank) != missing.end()) continue;
+    if (!negotiation_.has_joined(rank)) return rank == communicator_->rank();
+    if (!first) first = rank;
+  }
+  return first == communicator_->rank();  // all of them have joined
 }
 
 }  // namespace libhvd

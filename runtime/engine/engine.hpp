@@ -110,7 +110,7 @@ class Engine {
   bool may_leave(const Pending& until) const;
   bool stopping() const;
   Outcome turn();
-  Outcome tell();
+  Outcome encode();
   void execute_next();
   void follow_as_joined();
   std::vector<Entry> choose_next(bool together);
@@ -162,7 +162,7 @@ class Engine {
   Entry shown_;                     // to the listener, as what has waited longest
   std::vector<Entry> telling_;      // in the running round
   std::vector<NamedTensor> names_;  // scratch
-  std::vector<std::byte> news_;
+  std::vector<std::byte> proposals_;
   std::vector<std::byte> packed_;
 
   std::thread thread_;  // last: it uses all of the above

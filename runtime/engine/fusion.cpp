@@ -1,12 +1,13 @@
 #include "engine/fusion.hpp"
 
-#include "collective/arguments.hpp"
+#include "collective/call.hpp"
 #include "collective/element.hpp"
-#include "engine/device_fusion.hpp"
-#include "gpu/fusion_buffer.hpp"
+#include "gpu/device_collectives.hpp"
+#include "gpu/device_memory.hpp"
 
 #include <cstring>
 #include <string>
+#include <vector>
 
 namespace libhvd {
 
@@ -62,6 +63,26 @@ Outcome run_fused(Communicator& communicator, std::span<const Request* const> re
     from += bytes;
   }
   return Done{};
+}
+
+Outcome run_fused_on_device(Communicator& communicator, std::span<const Request* const> requests) {
+  std::vector<DevicePiece> pieces;
+  std::vector<DeviceCall*> calls;
+  std::string name;  // the same on two ranks only when they have packed the same
+  for (const Request* request : requests) {
+    const AllreduceArguments& own = *request->allreduce;
+    pieces.push_back({own.input, own.output, own.count});
+    calls.push_back(request->device_call.get());
+    name += request->name + ' ' + std::to_string(own.count) + ' ' + request->options.shape + '\n';
+  }
+  const AllreduceArguments& first = *requests.front()->allreduce;
+  CallOptions options = requests.front()->options;
+  options.name = name.c_str();
+  options.shape = {};  // each one's is in the name
+  return DeviceCall::run(calls, options, [&](const CallOptions& on_stream) {
+    return DeviceCollectives(communicator)
+        .allreduce_together(pieces, first.type, first.op, on_stream);
+  });
 }
 
 }  // namespace libhvd

@@ -34,4 +34,9 @@ class FusionPlan {
 Outcome run_fused(Communicator& communicator, std::span<const Request* const> requests,
                   std::vector<std::byte>& scratch);
 
+// run_fused() for requests whose buffers are in device memory.
+
+// The same, see fusion.hpp.
+Outcome run_fused_on_device(Communicator& communicator, std::span<const Request* const> requests);
+
 }  // namespace libhvd

@@ -3,18 +3,55 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace libhvd {
+
+NameTable::Value& NameTable::at(std::uint64_t name) {
+  std::size_t place = place_of(name);
+  if (places_[place].name == 0) {
+    if (2 * (used_ + 1) > places_.size()) {
+      grow();
+      place = place_of(name);
+    }
+    places_[place].name = name;
+    ++used_;
+  }
+  return places_[place].value;
+}
+
+void NameTable::grow() {
+  const std::vector<Place> old = std::exchange(places_, std::vector<Place>(2 * places_.size()));
+  for (const Place& place : old) {
+    if (place.name != 0) places_[place_of(place.name)] = place;
+  }
+}
+
+// What stands behind it and would not be found any more, beyond the hole, moves up.
+void NameTable::erase(std::uint64_t name) {
+  std::size_t hole = place_of(name);
+  if (places_[hole].name == 0) return;
+  for (std::size_t next = after(hole); places_[next].name != 0; next = after(next)) {
+    const std::size_t from_home = (next - home_of(places_[next].name)) & (places_.size() - 1);
+    const std::size_t from_hole = (next - hole) & (places_.size() - 1);
+    if (from_home < from_hole) continue;
+    places_[hole] = places_[next];
+    hole = next;
+  }
+  places_[hole] = {};
+  --used_;
+}
+
 namespace {
 
 // What a rank tells: this, then words of bits for a stretch of the table, then new names.
-struct NewsHead {
+struct ProposalHeader {
   std::uint16_t words;
   std::uint16_t names;
   std::uint32_t first_word : 31;
   std::uint32_t joins : 1;
 };
-static_assert(sizeof(NewsHead) == 8);
+static_assert(sizeof(ProposalHeader) == 8);
 
 constexpr std::size_t kWordBits = 64;
 // Slots above are told by name, so that the bits leave room for names.
@@ -35,7 +72,7 @@ Value take(std::span<const std::byte>& from) {
 }
 
 std::size_t news_bytes(std::size_t words, std::size_t names) {
-  return sizeof(NewsHead) + words * sizeof(std::uint64_t) + names * sizeof(NamedTensor);
+  return sizeof(ProposalHeader) + words * sizeof(std::uint64_t) + names * sizeof(NamedTensor);
 }
 
 }  // namespace
@@ -46,8 +83,8 @@ Negotiation::Negotiation(int ranks, std::size_t capacity)
       words_((static_cast<std::size_t>(ranks) + kWordBits - 1) / kWordBits),
       joined_(static_cast<std::size_t>(ranks), false) {}
 
-std::size_t Negotiation::tell(std::span<const NamedTensor> names, bool joins, std::size_t most,
-                              std::vector<std::byte>& news) {
+std::size_t Negotiation::encode(std::span<const NamedTensor> names, bool joins, std::size_t most,
+                                std::vector<std::byte>& proposals) {
   std::size_t first = kMostWords;  // of the words with bits, and the one behind the last
   std::size_t end = 0;
   std::size_t told = 0;
@@ -72,33 +109,33 @@ std::size_t Negotiation::tell(std::span<const NamedTensor> names, bool joins, st
   }
   if (end == 0) first = 0;
   const auto bits = std::span(bits_).subspan(first, end - first);
-  NewsHead head{};
+  ProposalHeader head{};
   head.words = static_cast<std::uint16_t>(bits.size());
   head.names = static_cast<std::uint16_t>(new_names_.size());
   head.first_word = static_cast<std::uint32_t>(first) & 0x7fffffffu;
   head.joins = joins ? 1 : 0;
-  news.resize(news_bytes(bits.size(), new_names_.size()));
-  std::byte* at = put<NewsHead>(news.data(), {&head, 1});
+  proposals.resize(news_bytes(bits.size(), new_names_.size()));
+  std::byte* at = put<ProposalHeader>(proposals.data(), {&head, 1});
   at = put<std::uint64_t>(at, bits);
   put<NamedTensor>(at, new_names_);
   std::fill(bits.begin(), bits.end(), 0);
   return told;
 }
 
-bool Negotiation::hear(int rank, std::span<const std::byte> news) {
-  if (news.size() < sizeof(NewsHead)) return false;
-  const auto head = take<NewsHead>(news);
-  if (sizeof head + news.size() != news_bytes(head.words, head.names)) return false;
+bool Negotiation::apply(int rank, std::span<const std::byte> proposals) {
+  if (proposals.size() < sizeof(ProposalHeader)) return false;
+  const auto head = take<ProposalHeader>(proposals);
+  if (sizeof head + proposals.size() != news_bytes(head.words, head.names)) return false;
   for (std::size_t word = head.first_word; word < std::size_t{head.first_word} + head.words;
        ++word) {
-    for (auto bits = take<std::uint64_t>(news); bits != 0; bits &= bits - 1) {
+    for (auto bits = take<std::uint64_t>(proposals); bits != 0; bits &= bits - 1) {
       const std::size_t index = word * kWordBits + static_cast<std::size_t>(std::countr_zero(bits));
       if (index >= slots_.size() || slots_[index].tensor.name == 0) return false;
       note(static_cast<Index>(index), rank);
     }
   }
   for (int i = 0; i < head.names; ++i) {
-    const auto tensor = take<NamedTensor>(news);
+    const auto tensor = take<NamedTensor>(proposals);
     if (tensor.name == 0) return false;
     note(slot_for(tensor), rank);
   }

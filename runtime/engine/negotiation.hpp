@@ -1,13 +1,8 @@
-// What the ranks have told each other of what they have submitted, and what follows from it.
+// Numbers by the hash of a name: what std::unordered_map would do, but with one cache line a look.
 //
-// All ranks hold the same, as all hear the same in the same order: which names are known, by which
-// ranks, and in which order those are carried out that all have submitted. What a rank tells in a
-// round is a list of names; a name that is known stands in a table, and is told by a bit. A name
-// stays in the table after it was carried out, so that a step which repeats another one is told in
-// bits; those that were used the longest time ago go when there are too many.
+// Open addressing with linear probing (Knuth, The Art of Computer Programming, volume 3, section
+// 6.4, algorithms L and R). The keys are hashes already, never 0.
 #pragma once
-
-#include "engine/name_table.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +12,49 @@
 #include <vector>
 
 namespace libhvd {
+
+class NameTable {
+ public:
+  using Value = std::uint32_t;
+  static constexpr Value kNone = ~Value{0};
+
+  // kNone: the name is not there.
+  Value find(std::uint64_t name) const { return places_[place_of(name)].value; }
+
+  // The name's value, kNone when it is new; that is for the caller to replace before the next call.
+  Value& at(std::uint64_t name);
+
+  void erase(std::uint64_t name);
+
+ private:
+  struct Place {
+    std::uint64_t name = 0;  // 0: free
+    Value value = kNone;
+  };
+
+  std::size_t home_of(std::uint64_t name) const { return name & (places_.size() - 1); }
+  std::size_t after(std::size_t place) const { return (place + 1) & (places_.size() - 1); }
+
+  // Where the name is, or would be put.
+  std::size_t place_of(std::uint64_t name) const {
+    std::size_t place = home_of(name);
+    while (places_[place].name != name && places_[place].name != 0) place = after(place);
+    return place;
+  }
+
+  void grow();
+
+  std::vector<Place> places_ = std::vector<Place>(16);  // a power of two, at most half in use
+  std::size_t used_ = 0;
+};
+
+// What the ranks have told each other of what they have submitted, and what follows from it.
+//
+// All ranks hold the same, as all hear the same in the same order: which names are known, by which
+// ranks, and in which order those are carried out that all have submitted. What a rank tells in a
+// round is a list of names; a name that is known stands in a table, and is told by a bit. A name
+// stays in the table after it was carried out, so that a step which repeats another one is told in
+// bits; those that were used the longest time ago go when there are too many.
 
 // A name, by its hash, and how soon it is to be carried out: the largest first.
 struct NamedTensor {
@@ -29,13 +67,13 @@ class Negotiation {
   // `capacity`: so many names stay in the table after they were carried out, or a few more.
   Negotiation(int ranks, std::size_t capacity);
 
-  // Into `news`, at most `most` bytes of it: that this rank joins, if so, and as many of the names
-  // as there is room for, from the front. Returns how many. `most` is at least 64.
-  std::size_t tell(std::span<const NamedTensor> names, bool joins, std::size_t most,
-                   std::vector<std::byte>& news);
+  // Into `proposals`, at most `most` bytes of it: that this rank joins, if so, and as many of the
+  // names as there is room for, from the front. Returns how many. `most` is at least 64.
+  std::size_t encode(std::span<const NamedTensor> names, bool joins, std::size_t most,
+                     std::vector<std::byte>& proposals);
 
   // What `rank` tells in this round; ranks in ascending order. False: it makes no sense.
-  bool hear(int rank, std::span<const std::byte> news);
+  bool apply(int rank, std::span<const std::byte> proposals);
   // All ranks were heard.
   void end_round();
 

@@ -1,7 +1,7 @@
 #include "gpu/copy_kernel.hpp"
 
-#include "gpu/kernels/image.hpp"
-#include "gpu/library_search.hpp"
+#include "gpu/cuda_library.hpp"
+#include "gpu/image.hpp"
 #include "hvd_contract/environment.h"
 
 #include <algorithm>

@@ -4,8 +4,8 @@
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
+#include "gpu/copy_batch.h"
 #include "gpu/cuda_library.hpp"
-#include "gpu/kernels/copy_batch.h"
 
 #include <span>
 

@@ -1,14 +1,27 @@
-// The CUDA runtime, opened at run time: libhvd is built without it, and loads it only when a call
-// says HVD_CUDA. Declared is what is used, by the CUDA Runtime API manual; what is used has been
-// the same from CUDA 11 to 13.
+// Libraries that the runtime is built without, and opens where a program uses a GPU.
 #pragma once
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
 
 #include <cstddef>
+#include <span>
 
 namespace libhvd {
+
+// The library that `variable` names, when it is set. Else one that this process already has, as two
+// of them in one process would each have their own state; else the first of `sonames`, newest
+// first, that can be opened. It is never closed: its threads do not survive that. Error
+// (HVD_ERROR_UNSUPPORTED): none can be opened, and why.
+Result<void*> open_library(const Environment& environment, const char* variable,
+                           std::span<const char* const> sonames);
+
+// dlsym(3). Error (HVD_ERROR_UNSUPPORTED): there is no such function, the library is too old.
+Result<void*> find_function(void* library, const char* name);
+
+// The CUDA runtime, opened at run time: libhvd is built without it, and loads it only when a call
+// says HVD_CUDA. Declared is what is used, by the CUDA Runtime API manual; what is used has been
+// the same from CUDA 11 to 13.
 
 using CudaStatus = int;      // cudaError_t
 using CudaStream = void*;    // cudaStream_t; null: the default stream

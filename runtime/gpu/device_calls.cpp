@@ -1,8 +1,31 @@
 #include "gpu/device_calls.hpp"
 
+#include <memory>
 #include <utility>
 
 namespace libhvd {
+
+DeviceQueue& DeviceQueue::of(CallOrder& order, const CudaLibrary& cuda) {
+  auto& device_state = order.device_state();
+  if (!device_state) device_state = std::make_unique<DeviceQueue>(cuda);
+  return static_cast<DeviceQueue&>(*device_state);
+}
+
+DeviceQueue::~DeviceQueue() {
+  if (last_ != nullptr) cuda_.cudaEventDestroy(last_);
+}
+
+Outcome DeviceQueue::come_last(CudaStream stream) {
+  if (last_ == nullptr) return Done{};
+  return cuda_.check(cuda_.cudaStreamWaitEvent(stream, last_, 0), "cudaStreamWaitEvent");
+}
+
+Outcome DeviceQueue::mark(CudaStream stream) {
+  if (last_ == nullptr)
+    HVD_CHECK(cuda_.check(cuda_.cudaEventCreateWithFlags(&last_, kCudaEventDisableTiming),
+                          "cudaEventCreateWithFlags"));
+  return cuda_.check(cuda_.cudaEventRecord(last_, stream), "cudaEventRecord");
+}
 
 Result<std::shared_ptr<BackgroundStream>> BackgroundStream::create(const Environment& environment) {
   HVD_TRY(const CudaLibrary cuda, CudaLibrary::load(environment));

@@ -9,8 +9,9 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "collective/call.hpp"
 #include "collective/communicator.hpp"
-#include "collective/output.hpp"
+#include "collective/group.hpp"
 #include "gpu/device_group.hpp"
 #include "gpu/nccl_reduction.hpp"
 
@@ -105,5 +106,10 @@ class DeviceCollectives {
   DeviceGroup& group_;
   std::optional<CallTurn> turn_;  // from open() until nothing more is put on the stream
 };
+
+// Several allreduces on device memory that are carried out as one (collective/group.hpp).
+
+Outcome allreduce_group(DeviceCollectives& device, const AllreduceGroup& group,
+                        const CallOptions& options);
 
 }  // namespace libhvd

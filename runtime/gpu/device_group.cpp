@@ -1,8 +1,8 @@
 #include "gpu/device_group.hpp"
 
 #include "base/text.hpp"
-#include "bootstrap/job_key.hpp"
-#include "gpu/device_cards.hpp"
+#include "bootstrap/handshake.hpp"
+#include "gpu/device_info.hpp"
 #include "hvd_contract/environment.h"
 
 #include <algorithm>
@@ -24,18 +24,18 @@ struct IdNote {
   char trouble[156];
 };
 
-Result<DeviceCard> make_card(const CudaLibrary& cuda, int device, const Result<NcclLibrary>& nccl) {
+Result<DeviceInfo> make_card(const CudaLibrary& cuda, int device, const Result<NcclLibrary>& nccl) {
   char address[32] = {};
   HVD_CHECK(cuda.check(cuda.cudaDeviceGetPCIBusId(address, sizeof address, device),
                        "cudaDeviceGetPCIBusId"));
-  DeviceCard card{};
-  copy_text(card.gpu, gpu_key(address));
+  DeviceInfo info{};
+  copy_text(info.gpu, gpu_key(address));
   if (nccl.ok()) {
-    card.nccl_version = nccl->version;
+    info.nccl_version = nccl->version;
   } else {
-    copy_text(card.nccl_trouble, nccl.error().message);
+    copy_text(info.nccl_trouble, nccl.error().message);
   }
-  return card;
+  return info;
 }
 
 Result<IdNote> share_id(Communicator& communicator, const NcclLibrary& nccl) {
@@ -56,10 +56,10 @@ Result<IdNote> share_id(Communicator& communicator, const NcclLibrary& nccl) {
 }  // namespace
 
 DeviceGroup& DeviceGroup::of(Communicator& communicator) {
-  auto& companion = communicator.companion();
-  if (!companion)
-    companion = std::make_unique<DeviceGroup>(CudaLibrary::load(process_environment()));
-  return static_cast<DeviceGroup&>(*companion);
+  auto& device_state = communicator.device_state();
+  if (!device_state)
+    device_state = std::make_unique<DeviceGroup>(CudaLibrary::load(process_environment()));
+  return static_cast<DeviceGroup&>(*device_state);
 }
 
 DeviceGroup::DeviceGroup(Result<CudaLibrary> cuda) : cuda_(std::move(cuda)) {
@@ -104,11 +104,11 @@ Outcome DeviceGroup::introduce(Communicator& communicator) {
   const Environment environment = process_environment();
   const auto nccl = NcclLibrary::load(environment);
   const auto seconds = read_integer(environment, HVD_ENV_NCCL_TIMEOUT, 1, kLongestPatienceS);
-  DeviceCard own{};
-  if (auto card = make_card(*cuda_, device_, nccl); card.ok()) {
-    own = *card;
+  DeviceInfo own{};
+  if (auto info = make_card(*cuda_, device_, nccl); info.ok()) {
+    own = *info;
   } else {
-    copy_text(own.trouble, card.error().message);
+    copy_text(own.trouble, info.error().message);
   }
   if (!seconds.ok()) copy_text(own.trouble, seconds.error().message);
   const auto encrypted = read_data_tls(environment);
@@ -116,9 +116,9 @@ Outcome DeviceGroup::introduce(Communicator& communicator) {
   own.encrypted = encrypted.ok() && *encrypted ? 1 : 0;
   auto kernel = CopyKernel::load(environment);
   own.packs = kernel.ok() ? 1 : 0;
-  HVD_TRY(const auto cards, exchange_cards(communicator, own));
-  HVD_CHECK(check_devices(cards));
-  if (const std::string shared = describe_shared_gpus(cards); !shared.empty()) {
+  HVD_TRY(const auto infos, gather_device_info(communicator, own));
+  HVD_CHECK(check_devices(infos));
+  if (const std::string shared = describe_shared_gpus(infos); !shared.empty()) {
     if (communicator.rank() == 0)
       std::fprintf(stderr,
                    "hvd: %s, which NCCL cannot do: their collectives on device memory go through "
@@ -128,8 +128,8 @@ Outcome DeviceGroup::introduce(Communicator& communicator) {
   }
   const bool encrypted_between_hosts =
       !communicator.on_one_host() &&
-      std::any_of(cards.begin(), cards.end(),
-                  [](const DeviceCard& card) { return card.encrypted != 0; });
+      std::any_of(infos.begin(), infos.end(),
+                  [](const DeviceInfo& info) { return info.encrypted != 0; });
   if (encrypted_between_hosts) {
     if (communicator.rank() == 0)
       std::fprintf(
@@ -138,27 +138,27 @@ Outcome DeviceGroup::introduce(Communicator& communicator) {
           "through host memory\n");
     return Done{};
   }
-  HVD_CHECK(check_nccl(cards));
-  if (all_pack(cards)) kernel_.emplace(std::move(*kernel));
+  HVD_CHECK(check_nccl(infos));
+  if (all_pack(infos)) kernel_.emplace(std::move(*kernel));
   return start_nccl(communicator, *nccl, std::chrono::seconds(seconds->value_or(kPatienceS)));
 }
 
 Outcome DeviceGroup::start_nccl(Communicator& communicator, const NcclLibrary& nccl,
-                                std::chrono::milliseconds patience) {
+                                std::chrono::milliseconds timeout) {
   HVD_TRY(const IdNote note, share_id(communicator, nccl));
   auto started = NcclCommunicator::start(
       {.nccl = nccl,
        .rank = communicator.rank(),
        .size = communicator.size(),
        .id = note.id,
-       .patience = patience,
+       .timeout = timeout,
        .find_failure = [&communicator]() -> std::optional<Error> {
          const auto failure = communicator.find_failure();
          if (!failure) return std::nullopt;
          return fail(HVD_ERROR_PEER, describe_failure(*failure));
        },
        .tell_peers =
-           [&communicator] { communicator.condemn(FailureKind::device, communicator.rank()); }});
+           [&communicator] { communicator.abort_job(FailureKind::device, communicator.rank()); }});
   const Outcome own = started.ok() ? Outcome(Done{}) : Outcome(started.error());
   HVD_CHECK(agree_on(communicator, "NCCL cannot start", own));
   nccl_ = std::move(*started);

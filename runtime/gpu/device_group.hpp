@@ -1,6 +1,6 @@
 // What a communicator's ranks have for buffers in device memory: CUDA, and NCCL between their GPUs.
 //
-// It stands beside the communicator (Communicator::companion) from the first call that says
+// It belongs to the communicator (Communicator::device_state) from the first call that says
 // HVD_CUDA until the communicator ends, and is used by the same thread.
 #pragma once
 
@@ -8,9 +8,8 @@
 #include "collective/communicator.hpp"
 #include "gpu/copy_kernel.hpp"
 #include "gpu/cuda_library.hpp"
-#include "gpu/fusion_buffer.hpp"
-#include "gpu/host_stage.hpp"
-#include "gpu/nccl_communicator.hpp"
+#include "gpu/device_memory.hpp"
+#include "gpu/nccl.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -20,7 +19,7 @@
 
 namespace libhvd {
 
-class DeviceGroup : public Companion {
+class DeviceGroup : public DeviceState {
  public:
   // The communicator's own, made when there is none.
   static DeviceGroup& of(Communicator& communicator);
@@ -57,7 +56,7 @@ class DeviceGroup : public Companion {
   Outcome choose_device(const Place& place);
   Outcome introduce(Communicator& communicator);
   Outcome start_nccl(Communicator& communicator, const NcclLibrary& nccl,
-                     std::chrono::milliseconds patience);
+                     std::chrono::milliseconds timeout);
 
   Result<CudaLibrary> cuda_;
   std::optional<HostStage> stage_;  // when there is CUDA

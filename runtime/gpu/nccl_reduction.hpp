@@ -2,7 +2,7 @@
 #pragma once
 
 #include "collective/reduce.hpp"
-#include "gpu/nccl_library.hpp"
+#include "gpu/nccl.hpp"
 #include "hvd/hvd.h"
 
 #include <cstddef>

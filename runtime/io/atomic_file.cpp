@@ -1,8 +1,7 @@
 #include "io/atomic_file.hpp"
 
-#include "base/hex.hpp"
-#include "base/host_name.hpp"
-#include "base/random.hpp"
+#include "base/environment.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <cerrno>

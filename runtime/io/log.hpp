@@ -1,14 +1,22 @@
-// A log file: each line with the time before it.
+// How something went that one rank did for all.
 #pragma once
 
 #include "base/fd.hpp"
 #include "base/result.hpp"
+#include "collective/communicator.hpp"
 
 #include <mutex>
 #include <string>
 #include <string_view>
 
 namespace libhvd {
+
+// Called by all ranks. `own` is the outcome on `root`; elsewhere it is not looked at. The answer is
+// that outcome on all ranks, a failure with "rank R: " before its text elsewhere.
+Outcome share_outcome(Communicator& communicator, const Outcome& own, int root,
+                      const CallOptions& options);
+
+// A log file: each line with the time before it.
 
 // Usable from any thread. Without a file (the ranks that do not write) it takes everything and
 // drops it.

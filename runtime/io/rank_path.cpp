@@ -1,6 +1,6 @@
 #include "io/rank_path.hpp"
 
-#include "base/host_name.hpp"
+#include "base/environment.hpp"
 #include "hvd_contract/environment.h"
 
 #include <algorithm>

@@ -1,16 +1,56 @@
-// What the collectives tell the recorder.
+// Which rank came last to each collective. When all others wait for one rank, this is the one to
+// look at.
 #pragma once
 
 #include "base/clock.hpp"
+#include "base/result.hpp"
 #include "collective/call.hpp"
+#include "collective/communicator.hpp"
 #include "trace/recorder.hpp"
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace libhvd {
+
+// When this rank came to a collective.
+struct Arrival {
+  StreamId stream;
+  std::uint32_t sequence;
+  std::int64_t at_ns;  // since the recording began, by rank 0's clock
+};
+
+struct LastArrival {
+  int rank;
+  std::int64_t at_ns;
+};
+
+class LastArrivals {
+ public:
+  // Nothing: no rank has recorded it.
+  std::optional<LastArrival> find(StreamId stream, std::uint32_t sequence) const;
+
+  // Of all ranks. Collective.
+  static Result<LastArrivals> among(Communicator& communicator, std::span<const Arrival> own);
+
+ private:
+  // A stream's part that some rank has recorded. A value tells when and who, and is the greater the
+  // later; -1: nobody.
+  struct Stretch {
+    std::uint32_t first = 0;
+    std::vector<std::int64_t> latest;
+  };
+
+  std::map<StreamId, Stretch> streams_;
+};
+
+// What the collectives tell the recorder.
 
 // The blocking collectives of a process set. All are counted, recorded or not, as their numbers
 // must be those of the other ranks. One call at a time.

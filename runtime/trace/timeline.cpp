@@ -2,12 +2,13 @@
 
 #include "base/clock.hpp"
 #include "io/atomic_file.hpp"
-#include "io/share.hpp"
-#include "trace/gather.hpp"
+#include "io/log.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -16,6 +17,41 @@
 #include <hvd_contract/environment.h>
 
 namespace libhvd {
+
+Result<std::vector<std::byte>> gather_bytes(Communicator& communicator,
+                                            std::span<const std::byte> own,
+                                            std::vector<std::size_t>* sizes) {
+  const CallOptions options{.name = "timeline"};
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  const auto size = static_cast<std::int64_t>(own.size());
+  std::vector<std::int64_t> all(ranks);
+  HVD_CHECK(communicator.allgather(&size, 1, 1, HVD_INT64, all.data(), ranks, nullptr, options));
+  std::vector<std::byte> bytes(
+      static_cast<std::size_t>(std::accumulate(all.begin(), all.end(), std::int64_t{0})));
+  if (!bytes.empty()) {
+    HVD_CHECK(communicator.allgather(own.data(), own.size(), 1, HVD_UINT8, bytes.data(),
+                                     bytes.size(), nullptr, options));
+  }
+  if (sizes != nullptr) sizes->assign(all.begin(), all.end());
+  return bytes;
+}
+
+Outcome gather_pieces(Communicator& communicator, const std::function<std::string()>& next,
+                      const std::function<void(std::string_view)>& sink) {
+  while (true) {
+    const std::string own = next();
+    std::vector<std::size_t> sizes;
+    HVD_TRY(const auto pieces, gather_bytes(communicator, std::as_bytes(std::span(own)), &sizes));
+    if (pieces.empty()) return Done{};
+    if (communicator.rank() != 0) continue;
+    std::string_view left(reinterpret_cast<const char*>(pieces.data()), pieces.size());
+    for (const std::size_t size : sizes) {
+      if (size > 0) sink(left.substr(0, size));
+      left.remove_prefix(size);
+    }
+  }
+}
+
 namespace {
 
 constexpr const char* kDynamic = "DYNAMIC";  // Horovod's word for: not yet
@@ -104,15 +140,15 @@ Outcome write_together(Communicator& communicator, const std::string& path, Trac
 }
 
 void write_alone(const std::string& path, int rank, int size, TraceText& text) {
-  const std::string own_path = path + ".rank" + std::to_string(rank);
+  const std::string local_path = path + ".rank" + std::to_string(rank);
   const auto written = [&]() -> Outcome {
-    HVD_TRY(TraceFile file, TraceFile::create(own_path, size, 0));
+    HVD_TRY(TraceFile file, TraceFile::create(local_path, size, 0));
     for (std::string events = text.next(); !events.empty(); events = text.next())
       file.write(events);
     return file.commit();
   }();
   if (written.ok()) {
-    std::fprintf(stderr, "hvd: the timeline of rank %d is in %s\n", rank, own_path.c_str());
+    std::fprintf(stderr, "hvd: the timeline of rank %d is in %s\n", rank, local_path.c_str());
   } else {
     std::fprintf(stderr, "hvd: the timeline of rank %d is lost: %s\n", rank,
                  written.error().message.c_str());

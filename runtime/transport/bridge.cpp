@@ -49,7 +49,7 @@ Bridge::Bridge(std::shared_ptr<Segment> segment, std::vector<HostSocket> sockets
 Bridge::~Bridge() {
   if (!thread_.joinable()) return;
   stop_.store(true, std::memory_order_seq_cst);
-  segment_->bell().ring();
+  segment_->doorbell().ring();
   thread_.join();
 }
 
@@ -120,7 +120,7 @@ bool Bridge::has_news() const {
 
 // Waits until there is something to do, and takes what has come.
 void Bridge::sleep(std::uint64_t now) {
-  std::vector<pollfd> entries{{segment_->bell().fd(), POLLIN, 0}};
+  std::vector<pollfd> entries{{segment_->doorbell().fd(), POLLIN, 0}};
   for (const BridgeLink& link : links_) {
     const int events = link.blocked() ? POLLIN | POLLOUT : POLLIN;
     entries.push_back(
@@ -132,7 +132,7 @@ void Bridge::sleep(std::uint64_t now) {
   const int ready = ::poll(entries.data(), entries.size(), busy ? 0 : sleep_ms(now));
   sleeps.store(0, std::memory_order_seq_cst);
   if (ready <= 0) return;
-  if (entries[0].revents != 0) segment_->bell().drain();
+  if (entries[0].revents != 0) segment_->doorbell().drain();
   for (std::size_t i = 0; i < links_.size(); ++i) {
     if ((entries[i + 1].revents & ~POLLOUT) != 0) receive(links_[i]);
   }

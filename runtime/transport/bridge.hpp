@@ -8,7 +8,7 @@
 // t+1 only after it has seen everybody's t there, so by then all bridges have passed on what was
 // written for t in full: its area may be written again. On the other side, the area of a step is
 // overwritten by that of t+2, which its rank publishes only after it has seen t+1 of all who read
-// it; and whoever has published t+1 has finished reading t. This is the rule of lockstep.hpp.
+// it; and whoever has published t+1 has finished reading t. This is the rule of step_barrier.hpp.
 //
 // What ends the job for a host goes the same way: that a rank has left, and the first failure that
 // was found, whoever found it. The rank with the bridge goes on with that failure only when the

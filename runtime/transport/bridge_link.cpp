@@ -89,7 +89,7 @@ std::optional<FrameHead> BridgeLink::pick() const {
     if (block.arrived.load(std::memory_order_seq_cst) == local.sent) continue;
     FrameHead head = make_head(FrameKind::step, local.block, local.sent + 1);
     head.used = block.areas[head.step % 2].used;
-    head.brief = block.areas[head.step % 2].brief;
+    head.header = block.areas[head.step % 2].header;
     return head;
   }
   if (leaver) return make_head(FrameKind::left, *leaver, 0);
@@ -240,7 +240,7 @@ bool BridgeLink::accept_step() {
     return false;
   RankBlock& block = segment_->block(static_cast<int>(head.rank));
   if (head.step != block.arrived.load(std::memory_order_relaxed) + 1) return false;
-  block.areas[head.step % 2].brief = head.brief;
+  block.areas[head.step % 2].header = head.header;
   const auto body = body_of(*segment_, static_cast<int>(head.rank), head.step, head.used);
   in_ = {body[0], body[1]};
   awaited_ = bytes_in(in_);

@@ -33,9 +33,9 @@ struct FrameHead {
   std::uint32_t step;  // the step's number; of a failure its kind
   Used used;           // of a step: how much of the area follows
   std::uint32_t reserved;
-  Brief brief;  // of a step
+  StepHeader header;  // of a step
 };
-static_assert(sizeof(FrameHead) == 32 + sizeof(Brief));
+static_assert(sizeof(FrameHead) == 32 + sizeof(StepHeader));
 
 enum class LinkEnd {
   goodbye,  // that bridge leaves, and has said so

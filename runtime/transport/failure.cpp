@@ -1,6 +1,9 @@
 #include "transport/failure.hpp"
 
 #include "base/text.hpp"
+#include "hvd_contract/environment.h"
+
+#include <string>
 
 namespace libhvd {
 
@@ -48,6 +51,20 @@ std::optional<PackedFailure> unpack_failure(std::uint64_t word, int size) {
     return std::nullopt;
   }
   return PackedFailure{static_cast<FailureKind>(kind), static_cast<int>(rank)};
+}
+
+const char* transport_name(Transport transport) {
+  return transport == Transport::mpi ? "mpi" : "tcp";
+}
+
+Result<Transport> read_transport(const Environment& environment) {
+  const std::string name = environment(HVD_ENV_TRANSPORT).value_or("");
+  if (name.empty()) return Transport::tcp;
+  for (const Transport transport : {Transport::tcp, Transport::mpi}) {
+    if (name == transport_name(transport)) return transport;
+  }
+  return fail(HVD_ERROR_ENVIRONMENT, std::string(HVD_ENV_TRANSPORT) + "=\"" + name +
+                                         "\" is not a transport: it is tcp (the default) or mpi");
 }
 
 }  // namespace libhvd

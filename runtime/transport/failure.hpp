@@ -1,6 +1,9 @@
 // Why the collectives of a job cannot go on.
 #pragma once
 
+#include "base/environment.hpp"
+#include "base/result.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -41,5 +44,15 @@ struct PackedFailure {
 
 // Nothing: this is no failure of a job of that size.
 std::optional<PackedFailure> unpack_failure(std::uint64_t word, int size);
+
+// What carries the data of large messages between hosts: HVD_TRANSPORT.
+
+enum class Transport { tcp, mpi };
+
+// As the variable names it.
+const char* transport_name(Transport transport);
+
+// TCP where the variable is unset or empty. Error (HVD_ERROR_ENVIRONMENT): it is neither.
+Result<Transport> read_transport(const Environment& environment);
 
 }  // namespace libhvd

@@ -1,4 +1,4 @@
-/* What libhvd asks of MPI, as libhvd_mpi.so (runtime/mpi/) offers it: libhvd itself knows nothing
+/* What libhvd asks of MPI, as libhvd_mpi.so (mpi_plugin.c) offers it: libhvd itself knows nothing
  * of MPI and is never linked to it.
  *
  * There is one MPI in a process, so there is one of these, and it has state. Of the functions,

@@ -1,11 +1,9 @@
 #include "transport/segment.hpp"
 
 #include "base/clock.hpp"
-#include "base/file_room.hpp"
-#include "base/hex.hpp"
-#include "base/random.hpp"
+#include "base/fd.hpp"
 #include "base/text.hpp"
-#include "transport/futex.hpp"
+#include "transport/doorbell.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -225,7 +223,7 @@ Result<Segment> Segment::open(const SegmentName& name, int ranks) {
                   std::move(mapping));
   if (!is_empty) segment.find_memory();
   if (segment.header().bridge != 0) {
-    HVD_TRY(segment.bell_, Bell::open(segment.bell_path()));
+    HVD_TRY(segment.doorbell_, Doorbell::open(segment.doorbell_path()));
   }
   return segment;
 }
@@ -236,7 +234,7 @@ Segment::Segment(Segment&& other) noexcept
       layout_(other.layout_),
       mapping_(std::move(other.mapping_)),
       staging_(std::move(other.staging_)),
-      bell_(std::move(other.bell_)),
+      doorbell_(std::move(other.doorbell_)),
       bell_named_(std::exchange(other.bell_named_, false)) {}
 
 Segment::~Segment() {
@@ -283,7 +281,7 @@ void Segment::release_range(std::uint64_t range, std::size_t bytes) {
 void Segment::remove_name() {
   file_.remove_name();
   memory_.remove_link();
-  if (bell_named_) ::unlink(bell_path().c_str());
+  if (bell_named_) ::unlink(doorbell_path().c_str());
   bell_named_ = false;
 }
 
@@ -317,10 +315,10 @@ bool Segment::crowded() const {
 
 Outcome Segment::add_bridge(int rank) {
   if (file_.file_) {
-    HVD_TRY(bell_, Bell::create(bell_path()));
+    HVD_TRY(doorbell_, Doorbell::create(doorbell_path()));
     bell_named_ = true;
   } else {
-    HVD_TRY(bell_, Bell::inside());
+    HVD_TRY(doorbell_, Doorbell::inside());
   }
   header().bridge = static_cast<std::uint32_t>(rank) + 1;
   return Done{};
@@ -376,7 +374,7 @@ void Segment::publish(int block_number, std::uint32_t step) {
   entry.areas[step % 2].step.store(step, std::memory_order_release);
   entry.arrived.store(step, std::memory_order_seq_cst);
   if (entry.sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(entry.arrived);
-  if (block_number >= blocks() - size()) stir();
+  if (block_number >= blocks() - size()) wake();
   ring();
 }
 
@@ -390,15 +388,15 @@ void Segment::publish_on_host(int block_number, std::uint32_t step) {
 // As with publish(): either who is about to sleep sees what was done before, or we see it here.
 void Segment::wait_idle(const std::function<bool()>& ready, long most_ns) {
   header().idle.fetch_add(1, std::memory_order_seq_cst);
-  const std::uint32_t before = header().stirred.load(std::memory_order_seq_cst);
-  if (!ready()) futex_wait(header().stirred, before, most_ns);
+  const std::uint32_t before = header().woken.load(std::memory_order_seq_cst);
+  if (!ready()) futex_wait(header().woken, before, most_ns);
   header().idle.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-void Segment::stir() {
+void Segment::wake() {
   if (header().idle.load(std::memory_order_seq_cst) == 0) return;
-  header().stirred.fetch_add(1, std::memory_order_seq_cst);
-  futex_wake_all(header().stirred);
+  header().woken.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake_all(header().woken);
 }
 
 void Segment::set_left(int rank) {
@@ -438,7 +436,7 @@ void Segment::wait_until_failure_is_told(std::uint64_t most_ns) {
 }
 
 void Segment::ring() {
-  if (header().bridge_sleeps.load(std::memory_order_seq_cst) != 0) bell_.ring();
+  if (header().bridge_sleeps.load(std::memory_order_seq_cst) != 0) doorbell_.ring();
 }
 
 std::optional<Failure> Segment::failure() const {

@@ -21,9 +21,8 @@
 #pragma once
 
 #include "base/fd.hpp"
-#include "base/mapping.hpp"
 #include "base/result.hpp"
-#include "transport/bell.hpp"
+#include "transport/doorbell.hpp"
 #include "transport/failure.hpp"
 #include "transport/memory_file.hpp"
 #include "transport/segment_layout.hpp"
@@ -150,10 +149,10 @@ class Segment {
   void publish_on_host(int block_number, std::uint32_t step);
   void set_left(int rank);
 
-  // Sleeps until somebody publishes in the second lane, stir() is called, or `most_ns` are over;
+  // Sleeps until somebody publishes in the second lane, wake() is called, or `most_ns` are over;
   // not at all when one of these, or `ready`, comes in between.
   void wait_idle(const std::function<bool()>& ready, long most_ns);
-  void stir();
+  void wake();
 
   // Keeps the failure unless there is one already, and wakes everybody. Safe in a forked child.
   void set_failure(FailureKind kind, int rank);
@@ -166,7 +165,7 @@ class Segment {
 
   // The rank here that runs the bridge; nothing when all ranks are on this host.
   std::optional<int> bridge() const;
-  const Bell& bell() const { return bell_; }
+  const Doorbell& doorbell() const { return doorbell_; }
   std::vector<int> ranks_on(int host) const;
   std::vector<int> hosts() const;  // by rank
 
@@ -179,7 +178,7 @@ class Segment {
   }
   Area area(int number, std::uint32_t step) const {
     AreaHead& head = block(number).areas[step % 2];
-    return {head.brief, head.used, mapping_.data() + layout_.input(number, step % 2),
+    return {head.header, head.used, mapping_.data() + layout_.input(number, step % 2),
             mapping_.data() + layout_.result(number, step % 2)};
   }
   // The input areas of all ranks in a lane as one, for a step in which one rank alone shows
@@ -204,7 +203,7 @@ class Segment {
   void prove_memory();
   void find_memory();
 
-  std::string bell_path() const { return name().path + ".bell"; }
+  std::string doorbell_path() const { return name().path + ".doorbell"; }
   void ring();
 
   SegmentFile file_;   // none when anonymous
@@ -212,7 +211,7 @@ class Segment {
   SegmentLayout layout_;
   Mapping mapping_;
   Mapping staging_;  // with other hosts, as what follows
-  Bell bell_;
+  Doorbell doorbell_;
   bool bell_named_ = false;
 };
 

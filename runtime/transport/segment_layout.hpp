@@ -5,7 +5,7 @@
 // lie one after the other, so that a rank that shows something alone can use the room of all.
 #pragma once
 
-#include "base/mapping.hpp"
+#include "base/fd.hpp"
 #include "base/result.hpp"
 
 #include <algorithm>
@@ -44,20 +44,20 @@ inline constexpr std::size_t kMostProcessors = 1024;
 // What peers read first of a step: with its number it fills one cache line, so that a small call
 // moves no other. The layer above gives the bytes their meaning.
 inline constexpr std::size_t kBriefBytes = 56;
-struct alignas(8) Brief {
+struct alignas(8) StepHeader {
   std::byte bytes[kBriefBytes];
 };
 
 // The beginning of what a rank writes before a step and its peers read after it.
 struct AreaHead {
   alignas(kCacheLine) std::atomic<std::uint32_t> step;  // the last one that it was published for
-  Brief brief;
+  StepHeader header;
   alignas(kCacheLine) Used used;
 };
 
 // All of it. There are result areas only where a layout has them.
 struct Area {
-  Brief& brief;
+  StepHeader& header;
   Used& used;
   std::byte* input;
   std::byte* result;
@@ -117,14 +117,14 @@ struct alignas(4096) SegmentHeader {
   std::atomic<std::uint64_t> failure;  // the first that was found, packed; 0: none
   // 1: the bridge has passed it on, as far as it can; a futex word.
   std::atomic<std::uint32_t> failure_is_told;
-  // The bridge is about to sleep: who publishes something must ring its bell.
+  // The bridge is about to sleep: who publishes something must ring its doorbell.
   alignas(kCacheLine) std::atomic<std::uint32_t> bridge_sleeps;
   // How many wait for anybody in the second lane, and what they sleep on.
   std::atomic<std::uint32_t> idle;
-  alignas(kCacheLine) std::atomic<std::uint32_t> stirred;
+  alignas(kCacheLine) std::atomic<std::uint32_t> woken;
 };
 
-static_assert(offsetof(AreaHead, brief) + sizeof(Brief) == kCacheLine);
+static_assert(offsetof(AreaHead, header) + sizeof(StepHeader) == kCacheLine);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 

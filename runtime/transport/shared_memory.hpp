@@ -10,7 +10,7 @@
 // Any thread.
 #pragma once
 
-#include "base/mapping.hpp"
+#include "base/fd.hpp"
 #include "base/result.hpp"
 #include "transport/segment.hpp"
 

@@ -96,7 +96,7 @@ bool SocketStreams::receive_some(Link& link) {
   return moved;
 }
 
-Lockstep::Turn SocketStreams::turn(int most_ms) {
+StepBarrier::Turn SocketStreams::turn(int most_ms) {
   bool moved = false;
   bool over = true;
   std::optional<int> lost;

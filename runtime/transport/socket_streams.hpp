@@ -32,7 +32,7 @@ class SocketStreams final : public Streams {
   void receive(int channel, int host, void* data, std::size_t bytes) override;
   void mark() override;
   void call_due() override;
-  Lockstep::Turn turn(int most_ms) override;
+  StepBarrier::Turn turn(int most_ms) override;
   void close_in_child() override {
     for (Link& link : links_) link.end.socket.close();
   }

@@ -1,20 +1,57 @@
+// How the data of a large message is divided between the connections of the ranks on several hosts:
+// into channels, each of which one rank of every host serves. These ranks are connected with each
+// other, channel by channel. So all ranks of a host send, and all connections carry as much.
+#pragma once
+
+#include "transport/failure.hpp"
+#include "transport/step_barrier.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace libhvd {
+
+// A value; the same on all ranks.
+class StreamPlan {
+ public:
+  // hosts[r]: the host of rank r, by its index.
+  explicit StreamPlan(std::span<const int> hosts) {
+    ranks_.resize(static_cast<std::size_t>(*std::max_element(hosts.begin(), hosts.end())) + 1);
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+      ranks_[static_cast<std::size_t>(hosts[rank])].push_back(static_cast<int>(rank));
+    for (const auto& ranks : ranks_)
+      channels_ = std::max(channels_, static_cast<int>(ranks.size()));
+  }
+
+  int hosts() const { return static_cast<int>(ranks_.size()); }
+  // As many as the host with the most ranks has of them, and a few where that are few.
+  int channels() const { return channels_; }
+
+  const std::vector<int>& ranks_on(int host) const {
+    return ranks_[static_cast<std::size_t>(host)];
+  }
+  int server(int channel, int host) const {
+    const auto& ranks = ranks_on(host);
+    return ranks[static_cast<std::size_t>(channel) % ranks.size()];
+  }
+
+ private:
+  static constexpr int kLeastChannels = 2;
+
+  std::vector<std::vector<int>> ranks_;  // by host
+  int channels_ = kLeastChannels;
+};
+
 // One rank's ways to the ranks on other hosts that serve the same channels (stream_plan.hpp): they
 // carry the data of large messages, bare, as both ends know from the call what comes when.
 //
 // One thread at a time. Nothing waits but turn(). What has ended a way is for others to find out
 // (bridge.hpp); here it is only noticed.
-#pragma once
-
-#include "transport/lockstep.hpp"
-#include "transport/stream_plan.hpp"
-#include "transport/transport.hpp"
-
-#include <array>
-#include <cstddef>
-#include <memory>
-#include <utility>
-
-namespace libhvd {
 
 class Streams {
  public:
@@ -38,7 +75,7 @@ class Streams {
 
   // Sends and takes what it can; when that is nothing, waits for at most so long. Over when all has
   // come that was to come, and all is on its way that is due.
-  virtual Lockstep::Turn turn(int most_ms) = 0;
+  virtual StepBarrier::Turn turn(int most_ms) = 0;
 
   // In a forked child, which must not keep open or touch what it has inherited.
   virtual void close_in_child() = 0;

@@ -128,7 +128,7 @@ def test_output_is_shown_as_it_grows(queue: Queue) -> None:
     queue.path("go").touch()
     assert follow.end() == 0
     assert follow.out == "one\ntwo"
-    assert f"hvdrun: job {job} ended well" in follow.err
+    assert f"hvdrun: job {job} succeeded" in follow.err
 
 
 def test_stderr_of_its_own(queue: Queue) -> None:
@@ -140,7 +140,7 @@ def test_stderr_of_its_own(queue: Queue) -> None:
 
 def test_no_output_when_only_the_state_is_asked_for(queue: Queue) -> None:
     follow = queue.follow("--no-output", queue.submit("echo out"))
-    assert follow.end() == 0 and follow.out == "" and "ended well" in follow.err
+    assert follow.end() == 0 and follow.out == "" and "succeeded" in follow.err
 
 
 def test_what_an_earlier_job_left_is_not_shown(queue: Queue) -> None:
@@ -154,7 +154,7 @@ def test_what_an_earlier_job_left_is_not_shown(queue: Queue) -> None:
 
 @pytest.mark.parametrize("script, code, words", [
     ("kill -9 $$", 137, "was ended by SIGKILL"), ("exit 77", 77, "failed with exit code 77"),
-    ("exit 0", 0, "ended well")])
+    ("exit 0", 0, "succeeded")])
 def test_the_exit_code_is_the_jobs_also_afterwards(queue: Queue, script: str, code: int, words: str) -> None:
     job = queue.submit(script)
     wait_until(lambda: queue.state(job) in ("COMPLETED", "FAILED"), "the job has ended")
@@ -324,7 +324,7 @@ def test_an_array_and_one_of_its_tasks(queue: Queue) -> None:
     assert task.end() == 0 and task.out == "task 3\n", task.err
     assert whole.end() == 1 and whole.out == ""
     assert f"job {job} is an array: for the output of one task, hvdrun follow {job}_N" in whole.err
-    assert f"job {job}, an array: 2 tasks ended well, 1 did not; the first, {job}_2, failed with exit code 1" \
+    assert f"job {job}, an array: 2 tasks succeeded, 1 did not; the first, {job}_2, failed with exit code 1" \
         in whole.err
 
 

@@ -205,7 +205,7 @@ def test_what_an_earlier_job_has_appended_is_not_shown(cluster: Cluster, shared:
     for word in ("first", "second"):
         done = hvdrun(cluster, shared, "sbatch", "-np", 1, "--requeue", "--output", "train.log", "--follow", "--", "echo", word)
         assert done.returncode == 0 and done.stdout.splitlines()[0] == word, done.stdout + done.stderr
-    assert done.stdout.count("ended well") == 1, done.stdout
+    assert done.stdout.count("succeeded") == 1, done.stdout
 
 
 # SLURM looks at time limits once a minute, so this is part of the soak.

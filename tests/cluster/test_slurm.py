@@ -198,7 +198,7 @@ def test_a_signal_for_the_batch_shell_reaches_all_ranks(jobs: Jobs, shared: Path
     wait_until(lambda: jobs.cluster.output("ls", shared).count("got.") == 4, "all ranks got the signal")
     jobs.cluster.output("scancel", "--batch", "--signal=USR2", number)
     jobs.cluster.wait_idle()
-    assert "4 ranks ended well" in jobs.cluster.output("cat", shared / "out")
+    assert "4 ranks succeeded" in jobs.cluster.output("cat", shared / "out")
 
 
 if SOAK:  # SLURM looks at its jobs' times once in half a minute

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <fstream>
 
-#include <gpu/kernels/copy_batch.h>
+#include <gpu/copy_batch.h>
 
 #define HVD_EXPORT extern "C" __attribute__((visibility("default")))
 

@@ -163,7 +163,7 @@ def test_everything_of_hvdrun_is_killed_while_it_starts(sandbox: Sandbox) -> Non
         wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
 
 
-# ---- ranks that end well while others run on
+# ---- ranks that succeed while others run on
 
 def test_a_rank_that_exits_0_early_is_noted_and_the_others_run_on(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 3, "--grace", "0.3", "sh", "-c",

@@ -1,7 +1,7 @@
 """System calls that fail, in hvdrun, its agent, its guard and the ranks: the end is right all the same.
 
 A job is run again and again; each time one system call of one process fails, or takes 8 s (see
-tests/programs/fault_injector.cpp). Each run ends well, or fails with a line that names the error; nothing is left, and
+tests/programs/fault_injector.cpp). Each run succeeds, or fails with a line that names the error; nothing is left, and
 no checkpoint is lost. ./check has one call of each kind, the soak the first, a middle and the last of each with each
 error.
 """

@@ -48,7 +48,7 @@ def test_only_the_last_20_lines_of_stderr_are_repeated(sandbox: Sandbox) -> None
 
 def test_a_good_run_ends_with_one_line(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "true").expect(0)
-    assert re.fullmatch(r"hvdrun: 2 ranks ended well in .*\n", done.err_text)
+    assert re.fullmatch(r"hvdrun: 2 ranks succeeded in .*\n", done.err_text)
 
 
 def test_a_good_run_with_libhvd_tells_of_its_host(sandbox: Sandbox) -> None:
@@ -211,8 +211,8 @@ def test_ranks_that_run_on_after_others_are_told_in_good_english(sandbox: Sandbo
     job = sandbox.start("-np", 3, "sh", "-c", f"[ $HVD_RANK -ge {running} ] || until [ -e {ready} ]; do sleep 0.1; done")
     job.wait_for(b"still run", "err")
     ready.touch()
-    words = "rank 0 still runs; the others have ended well" if running == 1 else \
-        "ranks 0-1 still run; the others have ended well"
+    words = "rank 0 still runs; the others have succeeded" if running == 1 else \
+        "ranks 0-1 still run; the others have succeeded"
     assert f"hvdrun: {words}\n" in job.wait().expect(0).err_text
 
 

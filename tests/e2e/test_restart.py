@@ -49,7 +49,7 @@ def test_the_third_try_goes_well(sandbox: Sandbox) -> None:
     for number in (1, 2):
         line = next(line for line in done.err_text.splitlines() if f"restart {number} of 2" in line)
         assert line.startswith("hvdrun: rank 1 on ") and "exit code 3" in line
-    assert "3 ranks ended well" in done.err_text and "with 2 restarts" in done.err_text
+    assert "3 ranks succeeded" in done.err_text and "with 2 restarts" in done.err_text
     assert [attempt["failed_rank"] and attempt["failed_rank"]["last_stderr"] for attempt in done.report["attempts"]] == \
         [["trouble 0"], ["trouble 1"], None]
     assert done.report["reason"] == "" and done.report["first_failure"] is None

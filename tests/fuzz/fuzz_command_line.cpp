@@ -1,6 +1,6 @@
 // Command lines: the bytes, split at NUL, are the words. An error is one line with one of hvdrun's
 // codes; a job that is accepted keeps the program's words as the last ones typed.
-#include "cli/command_line.hpp"
+#include "cli/parser.hpp"
 #include "expect.hpp"
 
 #include <algorithm>
@@ -39,8 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (names_config_file(bytes)) return 0;
   const auto words = words_of(bytes);
   const hvdrun::Environment environment = {{"PATH", "/bin"}};
-  const hvdrun::Surroundings surroundings = {"/nonexistent/config.json", "/"};
-  const auto invocation = hvdrun::parse_command_line(words, environment, surroundings);
+  const hvdrun::JobInfo job_info = {"/nonexistent/config.json", "/"};
+  const auto invocation = hvdrun::parse_command_line(words, environment, job_info);
   if (!invocation) {
     const auto& error = invocation.error();
     FUZZ_EXPECT(!error.message.empty() && error.message.find('\n') == std::string::npos);

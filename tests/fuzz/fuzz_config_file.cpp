@@ -1,6 +1,6 @@
 // Config files: any bytes give settings or an error that names the file; settings apply or are
 // refused in one line.
-#include "cli/config_file.hpp"
+#include "cli/config.hpp"
 #include "expect.hpp"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Frames and messages as they come over the link: any bytes, cut anywhere.
-#include "control/exchange_messages.hpp"
-#include "control/frame.hpp"
-#include "control/messages.hpp"
+#include "protocol/frame.hpp"
+#include "protocol/messages.hpp"
+#include "protocol/pmix_messages.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,9 +1,8 @@
 // Files of records (TFRecord framing, and fixed lengths): any bytes. And what is written is read
 // back.
 #include "base/fd.hpp"
-#include "data/record_source.hpp"
-#include "data/tfrecord.hpp"
 #include "expect.hpp"
+#include "io/record_source.hpp"
 
 #include <cstdint>
 #include <cstring>

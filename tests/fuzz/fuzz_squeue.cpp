@@ -1,10 +1,10 @@
 // What squeue and sacct print: any bytes, names and paths among them.
-#include "commands/jobs_table.hpp"
+#include "commands/jobs.hpp"
 #include "expect.hpp"
-#include "slurm/queue/job_end.hpp"
-#include "slurm/queue/job_id.hpp"
-#include "slurm/queue/job_watch.hpp"
-#include "slurm/queue/output_path.hpp"
+#include "slurm/job_end.hpp"
+#include "slurm/job_output.hpp"
+#include "slurm/job_record.hpp"
+#include "slurm/job_watch.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,6 @@
 // What srun and the programs under it print: any bytes, in pieces.
+#include "channels/srun.hpp"
 #include "expect.hpp"
-#include "remote/srun_failure.hpp"
-#include "remote/srun_output.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // What ssh -G prints: a configuration has all that a login needs, anything else is refused in a
 // line.
+#include "channels/ssh_config.hpp"
 #include "expect.hpp"
-#include "remote/ssh_config.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Templates of batch scripts: any text is a template or one line that says which of its lines is
 // wrong; a template renders with hostile values, and none of them gets out of its line.
 #include "expect.hpp"
-#include "slurm/script/render.hpp"
+#include "slurm/render.hpp"
 
 #include <algorithm>
 #include <cstddef>

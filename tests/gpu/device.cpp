@@ -1,7 +1,7 @@
 #include "device.hpp"
 
 #include "base/environment.hpp"
-#include "gpu/library_search.hpp"
+#include "gpu/cuda_library.hpp"
 
 #include <cstdio>
 #include <cstdlib>

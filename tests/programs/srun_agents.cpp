@@ -1,24 +1,23 @@
 // Starts agents on hosts of a SLURM allocation, and says what they say: for tests of SrunAgents.
 //
-//   srun_agents AGENT_PATH [--interface NAMES] [--patience SECONDS] [--rank COMMAND] [--keep-srun]
+//   srun_agents AGENT_PATH [--interface NAMES] [--timeout SECONDS] [--rank COMMAND] [--keep-srun]
 //   HOST…
 //
 // HOST is a name, or NAME:GPUS. Prints a line for each thing that happens: "job ID", "listens
 // ADDRESS PORT", "hello HOST NAME", "output HOST TEXT", "exited HOST STATUS", "done HOST", "closed
 // HOST", "text HOST TEXT", "trouble HOSTS: MESSAGE", "lost HOST WHY",
-// "swept" when agents had not said that they were done. "stop" on stdin, or TERM,
+// "cleaned up" when agents had not said that they were done. "stop" on stdin, or TERM,
 // ends the ranks with 5 s of grace, and the agents; end of file cuts all links. When they are
 // closed it says "reaped yes", or "reaped no" when SLURM had to kill, and returns. srun is let go
 // when all agents have greeted.
-#include "remote/srun_agents.hpp"
+#include "channels/srun_agents.hpp"
 
-#include "agent/descriptor_limit.hpp"
+#include "agent/host_setup.hpp"
 #include "base/event_loop.hpp"
-#include "base/random.hpp"
-#include "base/signal_watch.hpp"
+#include "base/system.hpp"
 #include "base/version.hpp"
-#include "control/link.hpp"
-#include "control/messages.hpp"
+#include "protocol/link.hpp"
+#include "protocol/messages.hpp"
 
 #include <array>
 #include <csignal>
@@ -62,7 +61,7 @@ class Driver {
     auto started =
         SrunAgents::start(loop_, job_,
                           {[this](std::size_t host, LinkEnd end) { on_link(host, std::move(end)); },
-                           [this](const auto& troubles) { on_trouble(troubles); },
+                           [this](const auto& troubles) { on_failure(troubles); },
                            [this](std::size_t host, const std::string& text) {
                              say("text " + name_of(host) + " " + text);
                            },
@@ -84,7 +83,8 @@ class Driver {
     std::vector<std::size_t> lost;
     for (std::size_t host = 0; host < links_.size(); ++host)
       if (!done_[host]) lost.push_back(host);
-    if (!lost.empty()) say(agents_->sweep(lost, std::chrono::seconds(30)) ? "swept" : "not swept");
+    if (!lost.empty())
+      say(agents_->clean_up(lost, std::chrono::seconds(30)) ? "cleaned up" : "not cleaned up");
     if (const auto note = agents_->refused_note(); !note.empty()) say("refused " + note);
     say(reaped ? "reaped yes" : "reaped no");
     return 0;
@@ -162,7 +162,7 @@ class Driver {
     if (++closed_ == links_.size()) leave();
   }
 
-  void on_trouble(const std::vector<SrunTrouble>& troubles) {
+  void on_failure(const std::vector<SrunFailure>& troubles) {
     for (const auto& trouble : troubles)
       say(fmt::format("trouble {}: {}", fmt::join(trouble.hosts, ","), trouble.message));
   }
@@ -219,7 +219,7 @@ int main(int argc, char** argv) {
   SrunJob job;
   job.environment = environment_from(environ);
   job.job_id = random_hex(16);
-  job.patience = std::chrono::seconds(30);
+  job.timeout = std::chrono::seconds(30);
   std::string rank_command;
   bool keep_srun = false;
   job.srun.agent_path = words.at(0);
@@ -227,8 +227,8 @@ int main(int argc, char** argv) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (words[i] == "--interface")
       job.interfaces = words.at(++i);
-    else if (words[i] == "--patience")
-      job.patience = std::chrono::seconds(std::stoi(words.at(++i)));
+    else if (words[i] == "--timeout")
+      job.timeout = std::chrono::seconds(std::stoi(words.at(++i)));
     else if (words[i] == "--rank")
       rank_command = words.at(++i);
     else if (words[i] == "--keep-srun")

@@ -27,7 +27,7 @@ static hvd_status_page* attach(void) {
   return page == MAP_FAILED ? NULL : page;
 }
 
-static const char kHostile[] = "red \x1b[31m bell \a line\nhvdrun: 2 ranks ended well \xc2\x9b";
+static const char kHostile[] = "red \x1b[31m bell \a line\nhvdrun: 2 ranks succeeded \xc2\x9b";
 
 static int be_hostile(hvd_status_page* page) {
   page->pid = (uint32_t)getpid();
@@ -37,7 +37,8 @@ static int be_hostile(hvd_status_page* page) {
   for (int i = 0; i < (int)HVD_STATUS_EPOCHS; i++) page->epochs[i].duration_ns = UINT64_MAX;
   page->collective_active = 1;
   page->collective_start_ns = 1;
-  page->collective_sequence = page->epochs_sequence = page->metrics_sequence = page->error_sequence = 2;
+  page->collective_sequence = page->epochs_sequence = page->metrics_sequence =
+      page->error_sequence = 2;
   memcpy(page->collective_name, kHostile, sizeof kHostile);
   memcpy(page->metrics[0].name, "\x1b[31m", 6);
   memcpy(page->error_text, kHostile, sizeof kHostile);

@@ -1,9 +1,9 @@
 #include "simulated_hosts/pmix_job_on_hosts.hpp"
 
-#include "agent/pmix_server.hpp"
-#include "base/random.hpp"
-#include "base/signal_watch.hpp"
-#include "control/messages.hpp"
+#include "agent/pmix/pmix_server.hpp"
+#include "base/event_loop.hpp"
+#include "base/system.hpp"
+#include "protocol/messages.hpp"
 #include "simulated_hosts/simulated_hosts.hpp"
 
 #include <cerrno>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "control/frame.hpp"
+#include "protocol/frame.hpp"
 
 #include <cstddef>
 #include <filesystem>

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "base/event_loop.hpp"
-#include "control/link.hpp"
-#include "job/exchange.hpp"
+#include "job/pmix_router.hpp"
+#include "protocol/link.hpp"
 
 #include <cstddef>
 #include <functional>

@@ -1,9 +1,9 @@
 #include "../temporary_folder.hpp"
+#include "agent/host_setup.hpp"
 #include "agent/job_folders.hpp"
-#include "agent/master_port.hpp"
-#include "agent/oom_watch.hpp"
+#include "agent/monitors.hpp"
 #include "agent/status_pages.hpp"
-#include "base/random.hpp"
+#include "base/system.hpp"
 
 #include <cstring>
 #include <fstream>
@@ -28,10 +28,10 @@ TEST(JobFolders, ArePrivateAndGoWithAllTheyHold) {
   std::ofstream(folders.temporary / "file") << "x";
   std::filesystem::create_directories(folders.shared / "a" / "b");
   EXPECT_FALSE(folders.create(true)) << "a folder that is there is somebody else's";
-  folders.sweep();
+  folders.clean_up();
   EXPECT_FALSE(std::filesystem::exists(folders.temporary));
   EXPECT_FALSE(std::filesystem::exists(folders.shared));
-  folders.sweep();  // once more is no error
+  folders.clean_up();  // once more is no error
 }
 
 // What a rank does with HVD_STATUS.

@@ -1,4 +1,4 @@
-#include "agent/pmix_directives.hpp"
+#include "agent/pmix/pmix_util.hpp"
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
-#include "agent/pmix_fences.hpp"
+#include "agent/pmix/pmix_fences.hpp"
 
-#include "control/exchange_messages.hpp"
+#include "protocol/pmix_messages.hpp"
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
-#include "agent/pmix_modex.hpp"
+#include "agent/pmix/pmix_modex.hpp"
 
-#include "control/exchange_messages.hpp"
+#include "protocol/pmix_messages.hpp"
 
 #include <string>
 #include <utility>

@@ -1,6 +1,5 @@
-#include "agent/input_pump.hpp"
-#include "agent/output_pump.hpp"
-#include "control/messages.hpp"
+#include "agent/stdio_forwarder.hpp"
+#include "protocol/messages.hpp"
 
 #include <csignal>
 #include <map>
@@ -11,7 +10,7 @@
 namespace hvdrun {
 namespace {
 
-class Pumps : public ::testing::Test {
+class Proxies : public ::testing::Test {
  protected:
   void SetUp() override {
     ::signal(SIGPIPE, SIG_IGN);
@@ -53,58 +52,59 @@ class Pumps : public ::testing::Test {
 };
 
 // What a rank has written at once is not cut where the credit ends: the next one waits instead.
-TEST_F(Pumps, OutputWaitsForCreditAndGoesOnWithMore) {
+TEST_F(Proxies, OutputWaitsForCreditAndGoesOnWithMore) {
   int ended = 0;
-  OutputPump pump(loop_, *agent_, [&](int) { ++ended; });
+  OutputForwarder forwarder(loop_, *agent_, [&](int) { ++ended; });
   auto one = pipe();
   auto two = pipe();
   ASSERT_EQ(::write(one.write.get(), "aaaaaaaaaa", 10), 10);
   ASSERT_EQ(::write(two.write.get(), "bbbbbbbbbb", 10), 10);
-  pump.add(0, 1, std::move(one.read));
-  pump.add(1, 2, std::move(two.read));
-  pump.add_credit(5);
+  forwarder.add(0, 1, std::move(one.read));
+  forwarder.add(1, 2, std::move(two.read));
+  forwarder.add_credit(5);
   run_until([&] { return received_[0].size() + received_[1].size() == 10; });
   EXPECT_TRUE(received_[0].empty() || received_[1].empty());
-  pump.add_credit(6);
+  forwarder.add_credit(6);
   run_until([&] { return received_[0].size() + received_[1].size() == 20; });
-  pump.add_credit(100);
+  forwarder.add_credit(100);
   one.write.reset();
   two.write.reset();
   run_until([&] { return closed_ == 2; });
   EXPECT_EQ(received_[0], "aaaaaaaaaa");
   EXPECT_EQ(received_[1], "bbbbbbbbbb");
   EXPECT_EQ(ended, 2);
-  EXPECT_TRUE(pump.empty());
+  EXPECT_TRUE(forwarder.empty());
 }
 
-TEST_F(Pumps, OutputIsDroppedOnceTheLauncherIsGone) {
+TEST_F(Proxies, OutputIsDroppedOnceTheLauncherIsGone) {
   auto one = pipe();
   ASSERT_EQ(::write(one.write.get(), "lost", 4), 4);
-  OutputPump pump(loop_, *agent_, [&](int) { loop_.stop(); });
-  pump.add(0, 1, std::move(one.read));
-  pump.discard();
+  OutputForwarder forwarder(loop_, *agent_, [&](int) { loop_.stop(); });
+  forwarder.add(0, 1, std::move(one.read));
+  forwarder.discard();
   one.write.reset();
   loop_.run();
-  EXPECT_TRUE(pump.empty());
+  EXPECT_TRUE(forwarder.empty());
   EXPECT_TRUE(received_.empty());
 }
 
-TEST_F(Pumps, AStreamThatNeverEndsCanBeGivenUp) {
+TEST_F(Proxies, AStreamThatNeverEndsCanBeGivenUp) {
   auto one = pipe();
-  OutputPump pump(loop_, *agent_, [](int) {});
-  pump.add(0, 1, std::move(one.read));
-  pump.close_all();
-  EXPECT_TRUE(pump.empty());
+  OutputForwarder forwarder(loop_, *agent_, [](int) {});
+  forwarder.add(0, 1, std::move(one.read));
+  forwarder.close_all();
+  EXPECT_TRUE(forwarder.empty());
   run_until([&] { return closed_ == 1; });
 }
 
-TEST_F(Pumps, InputReportsWhatHasBeenWrittenAndEndsAfterIt) {
+TEST_F(Proxies, InputReportsWhatHasBeenWrittenAndEndsAfterIt) {
   auto stdin_pipe = pipe();
   std::size_t written = 0;
   const std::string large(1 << 20, 'x');  // more than a pipe holds
-  InputPump pump(loop_, std::move(stdin_pipe.write), [&](std::size_t bytes) { written += bytes; });
-  pump.write(large);
-  pump.close();
+  StdinWriter forwarder(loop_, std::move(stdin_pipe.write),
+                        [&](std::size_t bytes) { written += bytes; });
+  forwarder.write(large);
+  forwarder.close();
   EXPECT_LT(written, large.size());
   std::string got;
   FdEvent reader(loop_, stdin_pipe.read.get(), FdEvent::readable, [&] {
@@ -119,13 +119,14 @@ TEST_F(Pumps, InputReportsWhatHasBeenWrittenAndEndsAfterIt) {
   EXPECT_EQ(written, large.size());
 }
 
-TEST_F(Pumps, InputToARankThatReadsNoMoreIsDropped) {
+TEST_F(Proxies, InputToARankThatReadsNoMoreIsDropped) {
   auto stdin_pipe = pipe();
   std::size_t written = 0;
-  InputPump pump(loop_, std::move(stdin_pipe.write), [&](std::size_t bytes) { written += bytes; });
+  StdinWriter forwarder(loop_, std::move(stdin_pipe.write),
+                        [&](std::size_t bytes) { written += bytes; });
   stdin_pipe.read.reset();
-  pump.write("abc");
-  pump.write("de");
+  forwarder.write("abc");
+  forwarder.write("de");
   EXPECT_EQ(written, 5u);
 }
 

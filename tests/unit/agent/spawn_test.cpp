@@ -1,8 +1,7 @@
 #include "agent/spawn.hpp"
 
 #include "../temporary_folder.hpp"
-#include "agent/descriptor_limit.hpp"
-#include "agent/spawn_pool.hpp"
+#include "agent/host_setup.hpp"
 #include "base/fd.hpp"
 
 #include <atomic>

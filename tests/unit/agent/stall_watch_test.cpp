@@ -1,4 +1,4 @@
-#include "agent/stall_watch.hpp"
+#include "agent/monitors.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,5 @@
 #include "base/event_loop.hpp"
 
-#include "base/signal_watch.hpp"
-
 #include <algorithm>
 #include <csignal>
 #include <thread>

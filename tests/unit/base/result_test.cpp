@@ -1,6 +1,6 @@
 #include "base/result.hpp"
 
-#include "base/random.hpp"
+#include "base/system.hpp"
 
 #include <cerrno>
 

@@ -19,13 +19,13 @@ Result<BatchInvocation> parse(const std::vector<std::string>& args,
                               const std::vector<DefaultSetting>& defaults = {},
                               const std::string& config = "") {
   const test::TemporaryFolder folder;
-  Surroundings surroundings;
-  surroundings.site_config_file = folder.path() / "config.json";
-  if (!config.empty()) std::ofstream(surroundings.site_config_file) << config;
+  SystemPaths system_paths;
+  system_paths.site_config_file = folder.path() / "config.json";
+  if (!config.empty()) std::ofstream(system_paths.site_config_file) << config;
   return parse_batch_command_line(
       "sbatch", args, {},
       [&](const BatchSpec&) { return Result<std::vector<DefaultSetting>>(defaults); },
-      surroundings);
+      system_paths);
 }
 
 std::string error_of(const std::vector<std::string>& args) {
@@ -116,10 +116,10 @@ TEST(BatchCommandLine, TimesAreSlurms) {
 
 TEST(BatchCommandLine, OtherCommandsPassTheirKeysOver) {
   const test::TemporaryFolder folder;
-  Surroundings surroundings;
-  surroundings.site_config_file = folder.path() / "config.json";
-  std::ofstream(surroundings.site_config_file) << "{\"partition\": \"gpu\", \"num-proc\": 2}";
-  const auto call = parse_command_line({"true"}, {{"PATH", "/bin"}}, surroundings);
+  SystemPaths system_paths;
+  system_paths.site_config_file = folder.path() / "config.json";
+  std::ofstream(system_paths.site_config_file) << "{\"partition\": \"gpu\", \"num-proc\": 2}";
+  const auto call = parse_command_line({"true"}, {{"PATH", "/bin"}}, system_paths);
   ASSERT_TRUE(call) << call.error().message;
   EXPECT_EQ(call->spec.ranks, 2);
 }

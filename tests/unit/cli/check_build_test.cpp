@@ -1,4 +1,4 @@
-#include "cli/check_build.hpp"
+#include "cli/help.hpp"
 
 #include <string>
 

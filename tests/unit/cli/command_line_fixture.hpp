@@ -2,7 +2,7 @@
 // one program in it, "prog".
 #pragma once
 
-#include "cli/command_line.hpp"
+#include "cli/parser.hpp"
 #include "temporary_folder.hpp"
 
 #include <string>
@@ -19,12 +19,12 @@ class CommandLineTest : public testing::Test {
     program_ = folder_.write_program("bin/prog");
     environment_ = {{"PATH", (folder_.path() / "bin").string()},
                     {"HOME", (folder_.path() / "home").string()}};
-    surroundings_.site_config_file = folder_.path() / "site/config.json";
-    surroundings_.working_directory = folder_.path();
+    system_paths_.site_config_file = folder_.path() / "site/config.json";
+    system_paths_.working_directory = folder_.path();
   }
 
   Result<Invocation> parse(const std::vector<std::string>& args) const {
-    return parse_command_line(args, environment_, surroundings_);
+    return parse_command_line(args, environment_, system_paths_);
   }
 
   // What the words before "prog" make of a job. Fails the test where they are refused.
@@ -45,7 +45,7 @@ class CommandLineTest : public testing::Test {
   TemporaryFolder folder_;
   std::filesystem::path program_;
   Environment environment_;
-  Surroundings surroundings_;
+  SystemPaths system_paths_;
 };
 
 }  // namespace hvdrun::test

@@ -1,5 +1,4 @@
-#include "cli/command_line.hpp"
-
+#include "cli/parser.hpp"
 #include "command_line_fixture.hpp"
 
 #include <functional>
@@ -168,7 +167,7 @@ TEST_F(CommandLine, TheProgramsErrorsHaveTheShellsCodes) {
 }
 
 TEST_F(CommandLine, ARemovedWorkingDirectoryIsAnError) {
-  surroundings_.working_directory.clear();
+  system_paths_.working_directory.clear();
   EXPECT_THAT(error({"prog"}).message, HasSubstr("current directory does not exist"));
 }
 

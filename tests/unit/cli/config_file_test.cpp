@@ -1,4 +1,4 @@
-#include "cli/config_file.hpp"
+#include "cli/config.hpp"
 
 #include <gmock/gmock.h>
 

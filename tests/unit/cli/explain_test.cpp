@@ -1,5 +1,4 @@
-#include "cli/explain.hpp"
-
+#include "cli/help.hpp"
 #include "command_line_fixture.hpp"
 
 #include <gmock/gmock.h>
@@ -23,7 +22,7 @@ class Explain : public test::CommandLineTest {
 };
 
 TEST_F(Explain, ShowsValuesSourcesAndWhatTheyOverride) {
-  const auto site = surroundings_.site_config_file.string();
+  const auto site = system_paths_.site_config_file.string();
   folder_.write("site/config.json", "{\n\"num-proc\": 2,\n\"grace\": \"9s\"}");
   const auto job = folder_.write("job.json", "{\"num-proc\": 4}").string();
   const auto out = text({"--explain", "--config-file", job, "-np", "8"});

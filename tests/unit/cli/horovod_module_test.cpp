@@ -1,5 +1,4 @@
-#include "cli/horovod_module.hpp"
-
+#include "cli/horovod.hpp"
 #include "temporary_folder.hpp"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,5 @@
-#include "cli/horovod_options.hpp"
-
-#include "cli/words.hpp"
+#include "cli/horovod.hpp"
+#include "cli/parser.hpp"
 
 #include <gmock/gmock.h>
 

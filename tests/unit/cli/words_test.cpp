@@ -1,4 +1,4 @@
-#include "cli/words.hpp"
+#include "cli/parser.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,5 @@
-#include "commands/job_output.hpp"
-
 #include "../temporary_folder.hpp"
+#include "commands/follow.hpp"
 
 #include <ctime>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "commands/jobs_table.hpp"
+#include "commands/jobs.hpp"
 
 #include <cstdlib>
 #include <ctime>

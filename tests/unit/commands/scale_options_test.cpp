@@ -1,4 +1,4 @@
-#include "commands/scale_options.hpp"
+#include "commands/scale.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "commands/words.hpp"
+#include "commands/commands.hpp"
 
 #include <gmock/gmock.h>
 

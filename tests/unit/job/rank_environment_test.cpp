@@ -1,4 +1,4 @@
-#include "job/rank_environment.hpp"
+#include "job/launch.hpp"
 
 #include <algorithm>
 #include <map>

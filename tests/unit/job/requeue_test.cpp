@@ -1,4 +1,4 @@
-#include "job/requeue.hpp"
+#include "job/restart.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "job/stall_time.hpp"
+#include "job/stalls.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "job/state_table.hpp"
+#include "job/progress.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,13 +4,13 @@
 //
 // Only the agents are simulated, by what they would send; the supervisor is the real one, its
 // frames are packed and parsed as on a real link.
-#include "base/random.hpp"
-#include "base/signal_watch.hpp"
+#include "base/event_loop.hpp"
+#include "base/system.hpp"
 #include "base/version.hpp"
-#include "control/messages.hpp"
 #include "job/job.hpp"
-#include "job/report_text.hpp"
-#include "job/requeue.hpp"
+#include "job/restart.hpp"
+#include "protocol/messages.hpp"
+#include "report/report_text.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -650,7 +650,7 @@ int code_of_signal(int code) {
 
 void check_end(const World& world, const JobSpec& spec, const Report& report) {
   const Try& last = world.tries.back();
-  const bool says_well = report_lines(report).front().find("ended well") != std::string::npos;
+  const bool says_well = report_lines(report).front().find("succeeded") != std::string::npos;
   EXPECT_EQ(says_well, report.exit_code == 0);
 
   // What had to stop before its end is not complete.
@@ -666,24 +666,24 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
   // Exit code 0 has one meaning.
   if (report.exit_code == 0) {
     EXPECT_TRUE(last.ranks_succeeded() && !had_to_stop);
-    EXPECT_FALSE(report.culprit);
+    EXPECT_FALSE(report.first_failure);
     EXPECT_EQ(report.reason, "");
   } else {
-    EXPECT_TRUE(report.culprit || !report.reason.empty()) << "it says nothing of why";
+    EXPECT_TRUE(report.first_failure || !report.reason.empty()) << "it says nothing of why";
   }
   if (last.ranks_succeeded() && !last.disturbed && !world.interrupted) {
     EXPECT_EQ(report.exit_code, had_to_stop ? kExitTimeout : 0) << report.reason;
   }
 
   // Who is said to have failed did, and by itself.
-  if (report.culprit) {
-    EXPECT_TRUE(last.ranks[static_cast<std::size_t>(*report.culprit)].failed_by_itself())
-        << "rank " << *report.culprit;
+  if (report.first_failure) {
+    EXPECT_TRUE(last.ranks[static_cast<std::size_t>(*report.first_failure)].failed_by_itself())
+        << "rank " << *report.first_failure;
   }
   const bool any_failed = std::any_of(last.ranks.begin(), last.ranks.end(),
                                       [](const Rank& rank) { return rank.failed_by_itself(); });
   if (!last.disturbed && !world.interrupted && any_failed && !spec.stop.exit_timeout) {
-    EXPECT_TRUE(report.culprit) << report.reason;
+    EXPECT_TRUE(report.first_failure) << report.reason;
   }
 
   // No rank is left untold, and what is told of each is true.
@@ -710,7 +710,7 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
   EXPECT_LE(world.tries.size(), static_cast<std::size_t>(spec.max_restarts) + 1);
   for (std::size_t i = 0; i + 1 < report.attempts.size(); ++i)
     EXPECT_NE(report.attempts[i].exit_code, 0);
-  if (report.culprit && report.not_restarted.empty()) {
+  if (report.first_failure && report.not_restarted.empty()) {
     EXPECT_EQ(world.tries.size(), static_cast<std::size_t>(spec.max_restarts) + 1);
   }
 
@@ -743,8 +743,8 @@ void run_history(std::uint64_t seed, const Chances& chances, bool tells) {
   const auto report = run_job(history.spec, history.plan, context(), &simulation);
   forget_signals();
   ASSERT_TRUE(report) << report.error().message;
-  world.say("exit code {}, culprit {}, reason \"{}\"", report->exit_code,
-            report->culprit.value_or(-1), report->reason);
+  world.say("exit code {}, first_failure {}, reason \"{}\"", report->exit_code,
+            report->first_failure.value_or(-1), report->reason);
   check_end(world, history.spec, *report);
 }
 

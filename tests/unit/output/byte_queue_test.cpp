@@ -1,4 +1,4 @@
-#include "output/byte_queue.hpp"
+#include "output/sink.hpp"
 
 #include <deque>
 #include <random>

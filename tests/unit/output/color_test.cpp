@@ -1,4 +1,4 @@
-#include "output/color.hpp"
+#include "output/terminal.hpp"
 
 #include <gtest/gtest.h>
 

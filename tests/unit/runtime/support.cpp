@@ -70,7 +70,7 @@ SharedSegment make_segment(const SegmentShape& shape) {
   return std::make_shared<Segment>(std::move(*segment));
 }
 
-// One segment a host, each with its bridge's rank and bell.
+// One segment a host, each with its bridge's rank and doorbell.
 std::vector<SharedSegment> make_segments(const std::vector<int>& hosts, const SegmentShape& shape,
                                          bool staging) {
   std::vector<RankPlace> places;

@@ -1,6 +1,5 @@
 // Two jobs on one folder.
-#include "checkpoint/folder_lock.hpp"
-
+#include "checkpoint/folder.hpp"
 #include "support.hpp"
 
 #include <fstream>

@@ -1,7 +1,6 @@
 // How rank 0 waits for the parts of the other ranks.
-#include "checkpoint/part_watch.hpp"
-
 #include "base/fd.hpp"
+#include "checkpoint/agreement.hpp"
 #include "support.hpp"
 
 #include <chrono>
@@ -45,7 +44,7 @@ TEST(PartWatch, DoesNotListTheFolderAllTheTime) {
   manifest.blocks = {.data_bytes = 4096, .block_bytes = 4096};
   manifest.part_files = {{.first = 0, .count = 1}};
   PartWatch watch;
-  watch.patience(800ms);
+  watch.timeout(800ms);
   EXPECT_FALSE(watch.wait(folder.path(), manifest).ok());
   const std::size_t listings = openings(inotify.get());
   EXPECT_GE(listings, 2u);

@@ -1,4 +1,4 @@
-#include "engine/name_table.hpp"
+#include "engine/negotiation.hpp"
 
 #include <map>
 #include <random>

@@ -21,17 +21,17 @@ class Table {
   // One round; what each rank tells. Returns how many bytes that took.
   std::size_t round(const std::vector<std::vector<NamedTensor>>& told,
                     const std::set<int>& joins = {}) {
-    std::vector<std::vector<std::byte>> news(ranks_.size());
+    std::vector<std::vector<std::byte>> proposals(ranks_.size());
     std::size_t bytes = 0;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       const bool joined = joins.count(static_cast<int>(rank)) > 0;
-      last_told_ = ranks_[rank].tell(told[rank], joined, most_, news[rank]);
-      EXPECT_LE(news[rank].size(), most_);
-      bytes += news[rank].size();
+      last_told_ = ranks_[rank].encode(told[rank], joined, most_, proposals[rank]);
+      EXPECT_LE(proposals[rank].size(), most_);
+      bytes += proposals[rank].size();
     }
     for (Negotiation& each : ranks_) {
       for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-        EXPECT_TRUE(each.hear(static_cast<int>(rank), news[rank]));
+        EXPECT_TRUE(each.apply(static_cast<int>(rank), proposals[rank]));
       each.end_round();
     }
     return bytes;
@@ -144,14 +144,14 @@ TEST(Negotiation, RefusesWhatMakesNoSense) {
   std::mt19937 random(7);
   for (int round = 0; round < 20'000; ++round) {
     Negotiation negotiation(2, 4);
-    std::vector<std::byte> news;
+    std::vector<std::byte> proposals;
     const std::vector<NamedTensor> names{{1, 0}, {2, 0}};
-    ASSERT_EQ(negotiation.tell(names, false, 1024, news), 2u);
-    ASSERT_TRUE(negotiation.hear(0, news));
-    const std::size_t at = random() % news.size();
-    news[at] ^= static_cast<std::byte>(1 + random() % 255);
-    if (round % 3 == 0) news.resize(random() % news.size());
-    negotiation.hear(1, news);  // whatever it says: no crash, and it goes on
+    ASSERT_EQ(negotiation.encode(names, false, 1024, proposals), 2u);
+    ASSERT_TRUE(negotiation.apply(0, proposals));
+    const std::size_t at = random() % proposals.size();
+    proposals[at] ^= static_cast<std::byte>(1 + random() % 255);
+    if (round % 3 == 0) proposals.resize(random() % proposals.size());
+    negotiation.apply(1, proposals);  // whatever it says: no crash, and it goes on
     negotiation.end_round();
     ASSERT_LE(negotiation.ready().size(), 2u);
   }
@@ -159,10 +159,10 @@ TEST(Negotiation, RefusesWhatMakesNoSense) {
 
 TEST(Negotiation, RefusesANameThatCannotBe) {
   Negotiation negotiation(2, 4);
-  std::vector<std::byte> news;
+  std::vector<std::byte> proposals;
   const NamedTensor nameless{0, 0};
-  ASSERT_EQ(negotiation.tell({&nameless, 1}, false, 1024, news), 1u);
-  EXPECT_FALSE(negotiation.hear(0, news));
+  ASSERT_EQ(negotiation.encode({&nameless, 1}, false, 1024, proposals), 1u);
+  EXPECT_FALSE(negotiation.apply(0, proposals));
 }
 
 // Names in random rounds, orders and priorities, many more than the table keeps.

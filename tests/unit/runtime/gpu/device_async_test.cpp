@@ -1,6 +1,6 @@
 // Collectives on device memory in the background: in any order, and in order with the stream.
 #include "device_support.hpp"
-#include "gpu/kernels/image.hpp"
+#include "gpu/image.hpp"
 
 #include <algorithm>
 #include <array>

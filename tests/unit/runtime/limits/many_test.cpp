@@ -1,5 +1,5 @@
 // Many ranks, buffers, process sets and open files. The largest numbers are part of the soak.
-#include "bootstrap/admission.hpp"
+#include "bootstrap/authenticated_acceptor.hpp"
 #include "telling.hpp"
 
 #include <cstdlib>
@@ -134,7 +134,7 @@ TEST(Many, RanksOfOneHost) {
   for (const int size : sizes) {
     SCOPED_TRACE(size);
     const bool few = size < 1000;
-    run_ranks_in(SegmentShape(size, 1), few || soak() ? do_all_collectives : do_each_collective);
+    run_ranks_in(SegmentShape(size, 1), few ? do_all_collectives : do_each_collective);
   }
 }
 
@@ -158,7 +158,7 @@ TEST(Many, RanksOfSeveralHostsHaveSmallAreas) {
   if (soak()) {
     constexpr int kRanks = 4096;
     run_ranks_on(dealt_to(8, kRanks), SegmentShape::across_hosts(kRanks, 1), false,
-                 do_all_collectives);
+                 do_each_collective);
   }
 }
 
@@ -283,9 +283,9 @@ TEST(Many, OpenFilesAreTooManyForAConnection) {
     ::setrlimit(RLIMIT_NOFILE, &limit);
     std::vector<Fd> listeners;
     listeners.push_back(std::move(*listener));
-    Admission admission(std::move(listeners), JobSecret{"test", {1, 2, 3}, 2});
-    const auto guest = admission.next(Deadline(std::chrono::hours(1)));
-    tell(guest.ok() ? "no error" : guest.error().message);
+    AuthenticatedAcceptor acceptor(std::move(listeners), JobSecret{"test", {1, 2, 3}, 2});
+    const auto accepted = acceptor.next(Deadline(std::chrono::hours(1)));
+    tell(accepted.ok() ? "no error" : accepted.error().message);
   });
   const std::string said = child.line().value_or("nothing");
   EXPECT_NE(said.find("Too many open files"), std::string::npos) << said;

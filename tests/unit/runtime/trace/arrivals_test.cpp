@@ -1,6 +1,5 @@
-#include "trace/arrivals.hpp"
-
 #include "support.hpp"
+#include "trace/call_trace.hpp"
 
 #include <gtest/gtest.h>
 

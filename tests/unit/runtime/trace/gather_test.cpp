@@ -1,7 +1,6 @@
-#include "trace/gather.hpp"
-
 #include "support.hpp"
-#include "trace/punctual.hpp"
+#include "trace/clock_sync.hpp"
+#include "trace/timeline.hpp"
 
 #include <latch>
 #include <map>
@@ -53,7 +52,7 @@ TEST(Gather, PiecesReachRankZeroWholeAndInOrder) {
 
 TEST(PunctualBarrier, IsABarrierWhenAllCome) {
   run_ranks_everywhere(3, [](Communicator& communicator) {
-    EXPECT_TRUE(punctual_barrier(communicator, std::chrono::hours(1)).ok());
+    EXPECT_TRUE(timed_barrier(communicator, std::chrono::hours(1)).ok());
     EXPECT_TRUE(communicator.barrier({}).ok());  // it goes on
   });
 }
@@ -65,7 +64,7 @@ TEST(PunctualBarrier, DoesNotWaitForARankThatDoesNotCome) {
       given_up.wait();
       return;
     }
-    const Outcome outcome = punctual_barrier(communicator, std::chrono::milliseconds(5));
+    const Outcome outcome = timed_barrier(communicator, std::chrono::milliseconds(5));
     given_up.count_down();
     ASSERT_FALSE(outcome.ok());
     EXPECT_EQ(outcome.error().status, HVD_ERROR_TIMEOUT);

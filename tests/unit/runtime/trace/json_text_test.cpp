@@ -1,5 +1,5 @@
 // Names may be any bytes; what is written is JSON all the same.
-#include "trace/json_text.hpp"
+#include "trace/trace_writer.hpp"
 
 #include <random>
 #include <string>

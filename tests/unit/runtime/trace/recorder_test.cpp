@@ -2,7 +2,7 @@
 #include "trace/recorder.hpp"
 
 #include "trace/call_trace.hpp"
-#include "trace/trace_rows.hpp"
+#include "trace/trace_writer.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,7 +1,6 @@
 // Recordings made by hand, as a viewer sees them.
-#include "trace/trace_text.hpp"
-
 #include "support.hpp"
+#include "trace/trace_writer.hpp"
 #include "trace_file.hpp"
 
 #include <string>

@@ -1,0 +1,133 @@
+#include "agent/stdio_forwarder.hpp"
+
+#include "protocol/messages.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include <fcntl.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::size_t kChunk = 64u << 10;
+// A stream that fills its pipe gets a larger one, so that writer and reader take turns less often.
+// Not all do: an ordinary user may hold 64 MB in pipes (pipe(7)).
+constexpr int kLargePipe = 256 << 10;
+
+std::uint64_t milliseconds_now() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
+}
+
+}  // namespace
+
+OutputForwarder::OutputForwarder(const EventLoop& loop, Link& link,
+                                 std::function<void(int)> on_closed)
+    : loop_(loop), link_(link), on_closed_(std::move(on_closed)) {}
+
+void OutputForwarder::add(int rank, std::uint8_t stream, Fd pipe) {
+  const auto at = streams_.insert(streams_.end(), {rank, stream, std::move(pipe), {}});
+  at->event = FdEvent(loop_, at->pipe.get(), FdEvent::readable, [this, at] { on_readable(at); });
+  if (credit_ > 0 || discarding_) at->event.enable();
+}
+
+void OutputForwarder::add_credit(std::size_t bytes) {
+  const bool was_used_up = credit_ <= 0;
+  credit_ += static_cast<std::int64_t>(bytes);
+  if (was_used_up && credit_ > 0 && !discarding_) set_enabled(true);
+}
+
+void OutputForwarder::discard() {
+  discarding_ = true;
+  set_enabled(true);
+}
+
+void OutputForwarder::close_all() {
+  while (!streams_.empty()) close(streams_.begin());
+}
+
+void OutputForwarder::set_enabled(bool enabled) {
+  for (auto& stream : streams_) enabled ? stream.event.enable() : stream.event.disable();
+}
+
+void OutputForwarder::on_readable(Position at) {
+  if (credit_ <= 0 && !discarding_) return;  // used up since the loop saw the bytes
+  const ssize_t got = relay(*at);
+  if (got > 0) return;
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  close(at);
+}
+
+ssize_t OutputForwarder::relay(StreamState& stream) {
+  if (discarding_) {
+    std::array<char, kChunk> dropped;
+    return ::read(stream.pipe.get(), dropped.data(), dropped.size());
+  }
+  const auto header = pack_output_header(
+      {static_cast<std::uint32_t>(stream.rank), stream.stream, milliseconds_now()});
+  // A read that stopped where the credit does would cut a line that the rank has written whole.
+  const ssize_t got =
+      link_.send_read(FrameType::output, kToLauncher, header, stream.pipe.get(), kChunk);
+  if (got <= 0) return got;
+  credit_ -= got;
+  if (credit_ <= 0) set_enabled(false);
+  if (!stream.enlarged && static_cast<std::size_t>(got) == kChunk) {
+    stream.enlarged = true;
+    ::fcntl(stream.pipe.get(), F_SETPIPE_SZ, kLargePipe);
+  }
+  return got;
+}
+
+void OutputForwarder::close(Position at) {
+  const int rank = at->rank;
+  const auto header = pack_output_header({static_cast<std::uint32_t>(rank), at->stream, 0});
+  link_.send(FrameType::output_closed, kToLauncher, header);
+  at->event.disable();  // while its descriptor is open
+  streams_.erase(at);
+  on_closed_(rank);
+}
+
+StdinWriter::StdinWriter(const EventLoop& loop, Fd pipe,
+                         std::function<void(std::size_t)> on_written)
+    : pipe_(std::move(pipe)),
+      event_(loop, pipe_.get(), FdEvent::writable, [this] { write_out(); }),
+      on_written_(std::move(on_written)) {}
+
+void StdinWriter::write(std::string_view bytes) {
+  if (!pipe_) return on_written_(bytes.size());  // the rank reads no more: dropped
+  waiting_ += bytes;
+  if (!event_.enabled()) write_out();
+}
+
+void StdinWriter::close() {
+  closing_ = true;
+  if (waiting_.empty()) {
+    event_.reset();
+    pipe_.reset();
+  }
+}
+
+void StdinWriter::write_out() {
+  const ssize_t put = ::write(pipe_.get(), waiting_.data(), waiting_.size());
+  if (put < 0 && (errno == EAGAIN || errno == EINTR)) return event_.enable();
+  // The rank has closed its stdin (EPIPE): what waits is dropped, as a shell's pipe would.
+  const std::size_t gone = put < 0 ? waiting_.size() : static_cast<std::size_t>(put);
+  waiting_.erase(0, gone);
+  if (!waiting_.empty()) {
+    event_.enable();
+  } else {
+    event_.disable();
+    if (put < 0 || closing_) {
+      event_.reset();
+      pipe_.reset();
+    }
+  }
+  on_written_(gone);
+}
+
+}  // namespace hvdrun

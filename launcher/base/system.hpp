@@ -1,0 +1,46 @@
+// The name of this machine.
+#pragma once
+
+#include "base/result.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sys/resource.h>
+
+namespace hvdrun {
+
+// As gethostname(2) gives it; "localhost" where it gives none.
+std::string host_name();
+
+// Unguessable names and keys, from the kernel.
+
+// `bytes` random bytes as 2 × bytes hexadecimal digits, from getrandom(2).
+std::string random_hex(std::size_t bytes);
+
+// A process's resource limits (ulimit): taking them along, and setting them.
+//
+// Source: getrlimit(2).
+
+struct ResourceLimit {
+  int resource = 0;  // RLIMIT_…
+  rlimit value{};
+};
+
+// This process's limits that ranks on other hosts are to have too: of core files, data, files,
+// descriptors, stack and address space, and those that login hosts tend to keep low and other hosts
+// not: of locked memory, processes and CPU time.
+std::vector<ResourceLimit> limits_that_travel();
+
+// Sets a limit of this process, or as much of it as it may have. Of locked memory, processes and
+// CPU time nothing is taken away. Only makes async-signal-safe calls.
+void set_limit(const ResourceLimit& limit);
+
+// Starts a thread that takes no signals: they are for the loop's. Error: "cannot start the thread
+// that {does}: …".
+Result<std::thread> start_thread(const std::string& does, std::function<void()> body);
+
+}  // namespace hvdrun

@@ -1,0 +1,102 @@
+#include "channels/child_process.hpp"
+
+#include "base/subprocess.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::size_t kMostOutput = 1u << 20;
+
+}  // namespace
+
+Result<ChildProcess> start_child(const std::vector<std::string>& command,
+                                 const ChildOptions& options) {
+  Pipe input;
+  Pipe output;
+  HVD_TRY(Pipe errors, make_pipe());
+  if (options.stream < 0) {
+    HVD_TRY(input, make_pipe());
+    if (!options.errors_only) {
+      HVD_TRY(output, make_pipe());
+    }
+  }
+  SpawnStreams streams{options.stream, options.stream, errors.write.get()};
+  if (options.stream < 0) {
+    streams.in = input.read.get();
+    streams.out = (options.errors_only ? errors.write : output.write).get();
+  }
+  ChildProcess process;
+  auto started = spawn(command, streams, options.environment);
+  if (!started) return fail(started.error().message, kExitUsage);
+  process.pid = *started;
+  process.link = {std::move(output.read), std::move(input.write)};
+  process.errors = std::move(errors.read);
+  for (const int fd : {process.link.in.get(), process.link.out.get(), process.errors.get()})
+    if (fd >= 0) HVD_CHECK(set_nonblocking(fd));
+  return process;
+}
+
+Result<std::string> output_of(const std::vector<std::string>& command,
+                              std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  HVD_TRY(ChildProcess child, start_child(command));
+  child.link.out.reset();
+  std::string text;
+  bool whole = false;
+  while (!whole && text.size() < kMostOutput) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    pollfd waiting{child.link.in.get(), POLLIN, 0};
+    if (left.count() <= 0 || ::poll(&waiting, 1, static_cast<int>(left.count())) == 0) break;
+    std::array<char, 4096> bytes;  // NOLINT: filled by read
+    const ssize_t got = ::read(child.link.in.get(), bytes.data(), bytes.size());
+    if (got > 0) text.append(bytes.data(), static_cast<std::size_t>(got));
+    whole = got == 0;
+  }
+  if (!whole) {
+    ::kill(child.pid, SIGKILL);
+    text.clear();
+  }
+  while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return text;
+}
+
+void run_children(const std::vector<std::vector<std::string>>& commands,
+                  std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  std::vector<ChildProcess> running;
+  for (const auto& command : commands) {
+    auto child = start_child(command, {std::nullopt, true});
+    if (!child) continue;
+    child->link = {};
+    running.push_back(std::move(*child));
+  }
+  for (auto& child : running) {
+    // Its stderr closes when it ends, unless it has left somebody behind.
+    pollfd waiting{child.errors.get(), POLLIN, 0};
+    std::array<char, 4096> ignored;  // NOLINT: filled by read
+    const auto left = [&] {
+      return std::chrono::duration_cast<std::chrono::milliseconds>(
+          deadline - std::chrono::steady_clock::now());
+    };
+    while (left().count() > 0) {
+      if (::poll(&waiting, 1, static_cast<int>(left().count())) <= 0) continue;
+      if (::read(child.errors.get(), ignored.data(), ignored.size()) == 0) break;
+    }
+    if (left().count() <= 0) ::kill(child.pid, SIGKILL);
+    while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+}
+
+}  // namespace hvdrun

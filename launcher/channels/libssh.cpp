@@ -1,0 +1,348 @@
+#include "channels/libssh.hpp"
+
+#include "base/shared_library.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace hvdrun {
+namespace {
+
+Result<SshLibrary> load() {
+  HVD_TRY(const auto opened, SharedLibrary::open("libssh.so.4"));
+  SshLibrary library;
+#define HVDRUN_SSH_LOAD(name) HVD_CHECK(opened.find(#name, library.name));
+  HVDRUN_SSH_SYMBOLS(HVDRUN_SSH_LOAD)
+#undef HVDRUN_SSH_LOAD
+  return library;
+}
+
+const Result<SshLibrary>& the_library() {
+  static const Result<SshLibrary> library = load();
+  return library;
+}
+
+}  // namespace
+
+Result<void> open_libssh() {
+  if (!the_library()) return tl::unexpected(the_library().error());
+  return {};
+}
+
+const SshLibrary& libssh() {
+  return *the_library();
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kBufferSize = 64u << 10;
+constexpr int kLost = kExitSignalBase + 9;
+
+struct FreeSession {
+  void operator()(ssh_session session) const { libssh().ssh_free(session); }
+};
+struct FreeChannel {
+  void operator()(ssh_channel channel) const { libssh().ssh_channel_free(channel); }
+};
+using Session = std::unique_ptr<ssh_session_struct, FreeSession>;
+using Channel = std::unique_ptr<ssh_channel_struct, FreeChannel>;
+
+// --- connecting ----------------------------------------------------------------------------------
+
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
+};
+
+// 0, or the errno of what was met.
+int connect_until(int socket, const addrinfo& address, Clock::time_point deadline) {
+  if (::connect(socket, address.ai_addr, address.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  pollfd waiting{socket, POLLOUT, 0};
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  if (left <= 0 || ::poll(&waiting, 1, static_cast<int>(left)) <= 0) return ETIMEDOUT;
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+}  // namespace
+
+Result<Fd> connect_to_ssh(const SshConfig& config, std::chrono::seconds timeout,
+                          const std::function<void(int)>& made) {
+  const auto deadline = Clock::now() + timeout;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_ADDRCONFIG;
+  addrinfo* found = nullptr;
+  const int code =
+      ::getaddrinfo(config.host.c_str(), std::to_string(config.port).c_str(), &hints, &found);
+  if (code != 0)
+    return fail(
+        fmt::format("Could not resolve hostname {}: {}", config.host, ::gai_strerror(code)));
+  const std::unique_ptr<addrinfo, FreeAddresses> addresses(found);
+  int error = EHOSTUNREACH;
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    Fd socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                       address->ai_protocol));
+    if (!socket) {
+      error = errno;
+      continue;
+    }
+    made(socket.get());
+    error = connect_until(socket.get(), *address, deadline);
+    if (error == 0) {
+      const int on = 1;
+      ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      return socket;
+    }
+  }
+  return fail_errno(fmt::format("connect to host {} port {}", config.host, config.port), error);
+}
+
+// --- logging in ----------------------------------------------------------------------------------
+
+namespace {
+
+// Threads that take new keys write them into one file.
+std::mutex known_hosts_mutex;
+
+// libssh tries these by itself; given once more, a key would be offered twice, and servers count.
+bool is_tried_anyway(std::string_view file) {
+  constexpr std::array<std::string_view, 4> kFiles{"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa",
+                                                   "~/.ssh/id_rsa", "~/.ssh/id_dsa"};
+  return std::find(kFiles.begin(), kFiles.end(), file) != kFiles.end();
+}
+
+Result<void> set(ssh_session session, ssh_options_e option, const void* value) {
+  if (libssh().ssh_options_set(session, option, value) == SSH_OK) return {};
+  return fail(libssh().ssh_get_error(session));
+}
+
+Result<void> configure(ssh_session session, const SshConfig& config, int socket, long timeout) {
+  const bool no_config = false;
+  HVD_CHECK(set(session, SSH_OPTIONS_PROCESS_CONFIG, &no_config));
+  HVD_CHECK(set(session, SSH_OPTIONS_HOST, config.host.c_str()));
+  HVD_CHECK(set(session, SSH_OPTIONS_USER, config.user.c_str()));
+  HVD_CHECK(set(session, SSH_OPTIONS_PORT, &config.port));
+  HVD_CHECK(set(session, SSH_OPTIONS_FD, &socket));
+  HVD_CHECK(set(session, SSH_OPTIONS_TIMEOUT, &timeout));
+  // Each goes before those that are there: libssh's own, which ssh would try as well.
+  for (auto file = config.identities.rbegin(); file != config.identities.rend(); ++file)
+    if (!is_tried_anyway(*file)) HVD_CHECK(set(session, SSH_OPTIONS_ADD_IDENTITY, file->c_str()));
+  const std::array lists{
+      std::pair{SSH_OPTIONS_KNOWNHOSTS, &config.known_hosts},
+      std::pair{SSH_OPTIONS_GLOBAL_KNOWNHOSTS, &config.global_known_hosts},
+      std::pair{SSH_OPTIONS_CIPHERS_C_S, &config.ciphers},
+      std::pair{SSH_OPTIONS_CIPHERS_S_C, &config.ciphers},
+      std::pair{SSH_OPTIONS_HMAC_C_S, &config.macs},
+      std::pair{SSH_OPTIONS_HMAC_S_C, &config.macs},
+      std::pair{SSH_OPTIONS_KEY_EXCHANGE, &config.key_exchanges},
+      std::pair{SSH_OPTIONS_HOSTKEYS, &config.host_keys},
+      std::pair{SSH_OPTIONS_PUBLICKEY_ACCEPTED_TYPES, &config.public_keys},
+  };
+  for (const auto& [option, value] : lists)
+    if (!value->empty()) HVD_CHECK(set(session, option, value->c_str()));
+  return {};
+}
+
+Result<void> check_key(ssh_session session, bool accepts_new) {
+  switch (libssh().ssh_session_is_known_server(session)) {
+    case SSH_KNOWN_HOSTS_OK:
+      return {};
+    case SSH_KNOWN_HOSTS_NOT_FOUND:
+    case SSH_KNOWN_HOSTS_UNKNOWN: {
+      if (!accepts_new) return fail("Host key verification failed: it is not known");
+      const std::lock_guard lock(known_hosts_mutex);
+      if (libssh().ssh_session_update_known_hosts(session) == SSH_OK) return {};
+      return fail(fmt::format("cannot note its key: {}", libssh().ssh_get_error(session)));
+    }
+    case SSH_KNOWN_HOSTS_CHANGED:
+    case SSH_KNOWN_HOSTS_OTHER:
+      return fail("Host key verification failed: it has changed");
+    default:
+      return fail(fmt::format("Host key verification failed: {}", libssh().ssh_get_error(session)));
+  }
+}
+
+Result<void> authenticate(ssh_session session) {
+  // Tells the methods that the server offers; some let in whom they know without any.
+  if (libssh().ssh_userauth_none(session, nullptr) == SSH_AUTH_SUCCESS) return {};
+  switch (libssh().ssh_userauth_publickey_auto(session, nullptr, nullptr)) {
+    case SSH_AUTH_SUCCESS:
+      return {};
+    case SSH_AUTH_DENIED:
+    case SSH_AUTH_PARTIAL:
+      return fail("Permission denied");
+    default:
+      return fail(libssh().ssh_get_error(session));
+  }
+}
+
+}  // namespace
+
+// --- the command ---------------------------------------------------------------------------------
+
+class SshSession::Impl {
+ public:
+  explicit Impl(Session session) : session_(std::move(session)), buffer_(kBufferSize) {}
+  ~Impl() {
+    channel_.reset();
+    if (session_) libssh().ssh_disconnect(session_.get());
+  }
+
+  Result<void> log_in(bool accepts_new_keys) {
+    HVD_CHECK(check_key(session_.get(), accepts_new_keys));
+    return authenticate(session_.get());
+  }
+  Result<void> start(const std::string& command);
+  int proxy(int local, const std::function<void(std::string_view)>& on_text);
+
+ private:
+  enum class Going { on, over };
+
+  // Each does what can be done now without waiting; `moved_` tells whether that was anything.
+  Going take_from_host(int local);
+  void take_errors(const std::function<void(std::string_view)>& on_text);
+  Going take_from_local(int local);
+  bool wait(int local);
+  bool has_ended();
+
+  Session session_;
+  Channel channel_;
+  std::vector<char> buffer_;
+  std::size_t begin_ = 0;  // of what is in the buffer for the local end
+  std::size_t end_ = 0;
+  bool local_open_ = true;
+  bool moved_ = false;
+};
+
+Result<void> SshSession::Impl::start(const std::string& command) {
+  channel_.reset(libssh().ssh_channel_new(session_.get()));
+  if (!channel_ || libssh().ssh_channel_open_session(channel_.get()) != SSH_OK ||
+      libssh().ssh_channel_request_exec(channel_.get(), command.c_str()) != SSH_OK)
+    return fail(
+        fmt::format("no command can be started: {}", libssh().ssh_get_error(session_.get())));
+  return {};
+}
+
+int SshSession::Impl::proxy(int local, const std::function<void(std::string_view)>& on_text) {
+  while (true) {
+    moved_ = false;
+    if (take_from_host(local) == Going::over) break;
+    take_errors(on_text);
+    if (take_from_local(local) == Going::over) break;
+    if (moved_) continue;
+    if (has_ended() || !wait(local)) break;
+  }
+  const int code = libssh().ssh_channel_get_exit_status(channel_.get());
+  return code >= 0 ? code : kLost;
+}
+
+SshSession::Impl::Going SshSession::Impl::take_from_host(int local) {
+  if (begin_ == end_) {
+    const int got = libssh().ssh_channel_read_nonblocking(
+        channel_.get(), buffer_.data(), static_cast<std::uint32_t>(buffer_.size()), 0);
+    if (got == SSH_ERROR) return Going::over;
+    begin_ = 0;
+    end_ = got > 0 ? static_cast<std::size_t>(got) : 0;
+  }
+  if (begin_ == end_) return Going::on;
+  const ssize_t sent = ::send(local, buffer_.data() + begin_, end_ - begin_, MSG_NOSIGNAL);
+  if (sent < 0) return errno == EAGAIN || errno == EINTR ? Going::on : Going::over;
+  begin_ += static_cast<std::size_t>(sent);
+  moved_ = true;
+  return Going::on;
+}
+
+void SshSession::Impl::take_errors(const std::function<void(std::string_view)>& on_text) {
+  std::array<char, 4096> text;  // NOLINT: filled by the call
+  const int got =
+      libssh().ssh_channel_read_nonblocking(channel_.get(), text.data(), text.size(), 1);
+  if (got <= 0) return;
+  on_text({text.data(), static_cast<std::size_t>(got)});
+  moved_ = true;
+}
+
+SshSession::Impl::Going SshSession::Impl::take_from_local(int local) {
+  const auto window = libssh().ssh_channel_window_size(channel_.get());
+  if (!local_open_ || window == 0) return Going::on;
+  std::array<char, kBufferSize / 2> bytes;  // NOLINT: filled by recv
+  const ssize_t got = ::recv(local, bytes.data(), std::min<std::size_t>(bytes.size(), window), 0);
+  if (got < 0) return errno == EAGAIN || errno == EINTR ? Going::on : Going::over;
+  moved_ = true;
+  if (got == 0) {
+    local_open_ = false;
+    return libssh().ssh_channel_send_eof(channel_.get()) == SSH_OK ? Going::on : Going::over;
+  }
+  const auto size = static_cast<std::uint32_t>(got);
+  const int sent = libssh().ssh_channel_write(channel_.get(), bytes.data(), size);
+  return sent == static_cast<int>(size) ? Going::on : Going::over;
+}
+
+bool SshSession::Impl::has_ended() {
+  return begin_ == end_ && libssh().ssh_channel_is_eof(channel_.get()) != 0 &&
+         libssh().ssh_channel_poll(channel_.get(), 0) <= 0 &&
+         libssh().ssh_channel_poll(channel_.get(), 1) <= 0;
+}
+
+// False: the connection is lost.
+bool SshSession::Impl::wait(int local) {
+  const bool has_window = libssh().ssh_channel_window_size(channel_.get()) > 0;
+  short host_events = POLLIN;
+  if ((libssh().ssh_get_poll_flags(session_.get()) & SSH_WRITE_PENDING) != 0)
+    host_events |= POLLOUT;
+  short local_events = 0;
+  if (local_open_ && has_window) local_events |= POLLIN;
+  if (begin_ != end_) local_events |= POLLOUT;
+  std::array waiting{pollfd{libssh().ssh_get_fd(session_.get()), host_events, 0},
+                     pollfd{local_events != 0 ? local : -1, local_events, 0}};
+  while (::poll(waiting.data(), waiting.size(), -1) < 0 && errno == EINTR) {
+  }
+  // Cut, while the local end takes nothing: libssh would find out when it reads.
+  if ((waiting[0].revents & (POLLHUP | POLLERR)) != 0 && begin_ != end_) return false;
+  return libssh().ssh_is_connected(session_.get()) != 0;
+}
+
+SshSession::SshSession(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+SshSession::~SshSession() = default;
+SshSession::SshSession(SshSession&&) noexcept = default;
+SshSession& SshSession::operator=(SshSession&&) noexcept = default;
+
+Result<SshSession> SshSession::log_in(const SshConfig& config, Fd socket,
+                                      std::chrono::seconds timeout) {
+  Session session(libssh().ssh_new());
+  if (!session) return fail("out of memory");
+  HVD_CHECK(configure(session.get(), config, socket.get(), timeout.count()));
+  socket.release();  // the session closes it
+  if (libssh().ssh_connect(session.get()) != SSH_OK)
+    return fail(libssh().ssh_get_error(session.get()));
+  auto impl = std::make_unique<Impl>(std::move(session));
+  HVD_CHECK(impl->log_in(config.accepts_new_keys));
+  return SshSession(std::move(impl));
+}
+
+Result<void> SshSession::start(const std::string& command) {
+  return impl_->start(command);
+}
+
+int SshSession::proxy(int local, const std::function<void(std::string_view)>& on_text) {
+  return impl_->proxy(local, on_text);
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,92 @@
+// libssh, opened at run time.
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+#include "channels/ssh_config.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <libssh/libssh.h>
+
+// The functions that a login calls; X(name).
+#define HVDRUN_SSH_SYMBOLS(X)       \
+  X(ssh_channel_free)               \
+  X(ssh_channel_get_exit_status)    \
+  X(ssh_channel_is_eof)             \
+  X(ssh_channel_new)                \
+  X(ssh_channel_open_session)       \
+  X(ssh_channel_poll)               \
+  X(ssh_channel_read_nonblocking)   \
+  X(ssh_channel_request_exec)       \
+  X(ssh_channel_send_eof)           \
+  X(ssh_channel_window_size)        \
+  X(ssh_channel_write)              \
+  X(ssh_connect)                    \
+  X(ssh_disconnect)                 \
+  X(ssh_free)                       \
+  X(ssh_get_error)                  \
+  X(ssh_get_fd)                     \
+  X(ssh_get_poll_flags)             \
+  X(ssh_is_connected)               \
+  X(ssh_new)                        \
+  X(ssh_options_set)                \
+  X(ssh_session_is_known_server)    \
+  X(ssh_session_update_known_hosts) \
+  X(ssh_userauth_none)              \
+  X(ssh_userauth_publickey_auto)
+
+namespace hvdrun {
+
+struct SshLibrary {
+#define HVDRUN_SSH_MEMBER(name) decltype(&::name) name = nullptr;
+  HVDRUN_SSH_SYMBOLS(HVDRUN_SSH_MEMBER)
+#undef HVDRUN_SSH_MEMBER
+};
+
+// Opened by the first who asks; from any thread. Error: not installed, or too old.
+Result<void> open_libssh();
+
+// Once open_libssh() has succeeded.
+const SshLibrary& libssh();
+
+// A login on another host through libssh, and one command there whose streams are carried.
+//
+// Blocks: each session has a thread to itself. What must not wait for it cuts its connection with
+// shutdown(2), and all calls return.
+//
+// Source: libssh's API documentation (api.libssh.org), RFC 4252 to 4254.
+
+// A TCP connection to one of the host's addresses; `made` is called with each socket before it is
+// connected. Error: in the words of explain_ssh_failure().
+Result<Fd> connect_to_ssh(const SshConfig& config, std::chrono::seconds timeout,
+                          const std::function<void(int)>& made);
+
+class SshSession {
+ public:
+  // Checks the host's key and logs in with the user's keys or agent. Error: why not.
+  static Result<SshSession> log_in(const SshConfig& config, Fd socket,
+                                   std::chrono::seconds timeout);
+  ~SshSession();
+  SshSession(SshSession&&) noexcept;
+  SshSession& operator=(SshSession&&) noexcept;
+
+  // Starts the command with a shell of the user's there, as ssh does.
+  Result<void> start(const std::string& command);
+
+  // Carries between `local`, a socket, and the command's stdin and stdout until either ends; what
+  // it prints on stderr goes to `on_text`. Returns its exit code; 128 + 9 when the connection was
+  // lost before it had one.
+  int proxy(int local, const std::function<void(std::string_view)>& on_text);
+
+ private:
+  class Impl;
+  explicit SshSession(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hvdrun

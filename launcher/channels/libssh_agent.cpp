@@ -1,0 +1,284 @@
+#include "channels/libssh_agent.hpp"
+
+#include "base/system.hpp"
+#include "channels/child_process.hpp"
+#include "channels/libssh.hpp"
+#include "channels/local_addresses.hpp"
+#include "channels/ssh.hpp"
+#include "channels/ssh_config.hpp"
+#include "channels/text_lines.hpp"
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pwd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::milliseconds;
+
+// As of an agent that the system's ssh has started: the guard over there ends within its timeout.
+constexpr milliseconds kTimeout{15000};
+constexpr milliseconds kConfigPatience{10000};
+// Where the user's configuration has no ConnectTimeout. --start-timeout may be over before.
+constexpr std::chrono::seconds kLoginPatience{30};
+
+// What the thread and its owner both use. Outlives the owner where the thread hangs in a look-up
+// of a name, which nothing can interrupt.
+struct Shared {
+  std::mutex mutex;
+  std::condition_variable has_ended;
+  Mailbox* mailbox = nullptr;  // null: the owner has gone
+  Fd socket;                   // of the connection, while there is one
+  std::string doing = "reading the ssh configuration";
+  bool cut = false;  // the owner wants it to end
+  bool ended = false;
+};
+
+struct Task {
+  SshTarget target;
+  SshOptions options;
+  std::vector<std::string> arguments;
+  Fd stream;  // the agent's end of the link
+};
+
+// What the thread tells the loop at its end.
+struct End {
+  Error error;                   // why there was no agent, without an exit code of its own
+  bool may_help = false;         // the system's ssh may get further
+  std::optional<int> exit_code;  // of the command
+  Fd stream;                     // unused, where the system's ssh may help
+};
+
+// As ssh and libssh find it: not by $HOME.
+std::string home_folder() {
+  std::array<char, 4096> buffer;
+  passwd entry{};
+  passwd* found = nullptr;
+  ::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found);
+  return found != nullptr ? found->pw_dir : "";
+}
+
+class Login {
+ public:
+  Login(std::shared_ptr<Shared> shared, Task task, std::function<void(std::string)> on_text)
+      : shared_(std::move(shared)), task_(std::move(task)), on_text_(std::move(on_text)) {}
+
+  End run() {
+    if (auto opened = open_libssh(); !opened) return hand_over(opened.error().message);
+    auto config = configuration();
+    if (!config)
+      return hand_over(fmt::format("the system's ssh is needed for {}", config.error().message));
+    now("looking up its name");
+    const auto timeout = config->connect_timeout.value_or(kLoginPatience);
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    auto socket = connect_to_ssh(*config, timeout, [this](int made) { note_socket(made); });
+    if (!socket) return {socket.error(), false, {}, {}};
+    now("logging in");
+    auto session = SshSession::log_in(*config, std::move(*socket), timeout);
+    // The system's ssh would wait for as long once more.
+    if (!session && std::chrono::steady_clock::now() >= deadline)
+      return {
+          {fmt::format("the login timed out after {} s (ssh's ConnectTimeout)", timeout.count())},
+          false,
+          {},
+          {}};
+    if (!session) return hand_over(session.error().message);
+    now("starting hvdrun there");
+    if (auto started = session->start(remote_command(task_.options, task_.arguments)); !started)
+      return hand_over(started.error().message);
+    End end;
+    end.exit_code = session->proxy(task_.stream.get(),
+                                   [this](std::string_view text) { on_text_(std::string(text)); });
+    return end;
+  }
+
+ private:
+  Result<SshConfig> configuration() {
+    HVD_TRY(const auto text,
+            output_of(ssh_config_command(task_.target, task_.options), kConfigPatience));
+    HVD_TRY(auto config, parse_ssh_config(text, home_folder()));
+    HVD_CHECK(check_known_hosts(config));
+    return config;
+  }
+
+  void now(std::string doing) {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->doing = std::move(doing);
+  }
+
+  End hand_over(const std::string& why) {
+    return {{"libssh: " + why}, true, {}, std::move(task_.stream)};
+  }
+
+  // From here on cut() reaches it; whoever owns it may close it.
+  void note_socket(int socket) {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->doing = "connecting";
+    shared_->socket.reset(::fcntl(socket, F_DUPFD_CLOEXEC, 0));
+    if (shared_->cut) ::shutdown(shared_->socket.get(), SHUT_RDWR);
+  }
+
+  const std::shared_ptr<Shared> shared_;
+  Task task_;
+  const std::function<void(std::string)> on_text_;
+};
+
+class LibsshAgent final : public AgentChannel {
+ public:
+  LibsshAgent(const EventLoop& loop, Task task, bool alone, Events events)
+      : loop_(loop),
+        target_(task.target),
+        options_(task.options),
+        arguments_(task.arguments),
+        alone_(alone),
+        events_(std::move(events)),
+        text_([this](std::string line) { events_.on_text(std::move(line)); }),
+        mailbox_(loop) {
+    shared_->mailbox = &mailbox_;
+    auto started = start_thread(
+        "logs in", [this, shared = shared_, task = std::make_shared<Task>(std::move(task))] {
+          run(this, shared, std::move(*task));
+        });
+    if (started) {
+      thread_ = std::move(*started);
+    } else {
+      shared_->ended = true;
+      mailbox_.post([this, why = started.error().message] { on_end({{why}, false, {}, {}}); });
+    }
+  }
+
+  ~LibsshAgent() override {
+    cut();
+    std::unique_lock lock(shared_->mutex);
+    shared_->mailbox = nullptr;
+    const bool joins =
+        shared_->has_ended.wait_for(lock, milliseconds(1000), [this] { return shared_->ended; });
+    lock.unlock();
+    if (thread_.joinable()) joins ? thread_.join() : thread_.detach();
+  }
+
+  std::string_view name() const override { return fallback_ ? fallback_->name() : "libssh"; }
+  bool ended() const override { return fallback_ ? fallback_->ended() : end_.has_value(); }
+  bool host_answers(milliseconds time) const override {
+    if (fallback_) return fallback_->host_answers(time);
+    const std::lock_guard lock(shared_->mutex);
+    return has_acknowledged(shared_->socket.get(), time);
+  }
+  void kill(pid_t agent) override { fallback_ ? fallback_->kill(agent) : cut(); }
+
+  std::string status() const override {
+    if (fallback_) return fallback_->status();
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->doing;
+  }
+
+  std::string failure() const override {
+    if (fallback_) return fallback_->failure();
+    if (!end_) return {};
+    if (end_->exit_code)
+      return explain_agent_end(*end_->exit_code, text_.beginning(), options_.agent_path);
+    return explain_login_failure("libssh", end_->error.message, target_.host);
+  }
+
+  std::string connection_failure() const override {
+    return fallback_ ? fallback_->connection_failure() : std::string();
+  }
+
+  bool wait() override {
+    if (fallback_) return fallback_->wait();
+    {
+      std::unique_lock lock(shared_->mutex);
+      shared_->has_ended.wait_for(lock, kTimeout, [this] { return shared_->ended; });
+    }
+    cut();
+    mailbox_.drain();
+    if (fallback_) return fallback_->wait();
+    return end_ && end_->exit_code == kExitOk;
+  }
+
+ private:
+  // The thread. What it posts is called while the owner is there.
+  static void run(LibsshAgent* owner, const std::shared_ptr<Shared>& shared, Task task) {
+    const auto post = [shared](std::function<void()> call) {
+      const std::lock_guard lock(shared->mutex);
+      if (shared->mailbox != nullptr) shared->mailbox->post(std::move(call));
+    };
+    Login login(shared, std::move(task), [owner, post](const std::string& text) {
+      post([owner, text] { owner->text_.add(text); });
+    });
+    auto end = std::make_shared<End>(login.run());
+    post([owner, end] { owner->on_end(std::move(*end)); });
+    const std::lock_guard lock(shared->mutex);
+    shared->socket.reset();
+    shared->ended = true;
+    shared->has_ended.notify_all();
+  }
+
+  void cut() {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->cut = true;
+    ::shutdown(shared_->socket.get(), SHUT_RDWR);
+  }
+
+  void on_end(End end) {
+    if (end.may_help && !alone_ && !was_cut()) {
+      auto fallback =
+          start_ssh_agent(loop_, target_.host, ssh_command(target_, options_, arguments_),
+                          options_.agent_path, events_, std::move(end.stream));
+      if (fallback) {
+        fallback_ = std::move(*fallback);
+        return;
+      }
+    }
+    end.stream.reset();
+    end_ = std::move(end);
+    text_.end();
+    events_.on_end();
+  }
+
+  bool was_cut() {
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->cut;
+  }
+
+  const EventLoop& loop_;
+  const SshTarget target_;
+  const SshOptions options_;
+  const std::vector<std::string> arguments_;
+  const bool alone_;
+  const Events events_;
+  TextLines text_;  // what the command has printed on stderr
+  Mailbox mailbox_;
+  const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  std::optional<End> end_;
+  std::unique_ptr<AgentChannel> fallback_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<AgentChannel>> start_libssh_agent(const EventLoop& loop, SshTarget target,
+                                                         SshOptions options,
+                                                         std::vector<std::string> arguments,
+                                                         bool alone,
+                                                         const AgentChannel::Events& events) {
+  HVD_TRY(LinkPair link, make_local_link());
+  Task task{std::move(target), std::move(options), std::move(arguments), std::move(link.agent.in)};
+  auto agent = std::make_unique<LibsshAgent>(loop, std::move(task), alone, events);
+  link.launcher.text_first = true;
+  events.on_link(std::move(link.launcher));
+  return agent;
+}
+
+}  // namespace hvdrun

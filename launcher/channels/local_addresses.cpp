@@ -1,0 +1,243 @@
+#include "channels/local_addresses.hpp"
+
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <memory>
+#include <sstream>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+namespace hvdrun {
+namespace {
+
+// So many hosts, spread evenly over all, stand for the others.
+constexpr std::size_t kProbed = 8;
+// Any port: nothing is sent.
+constexpr const char* kPort = "9";
+
+// In numbers; empty: not an IP address, or one that this host alone can use.
+std::string text_of(const sockaddr* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address == nullptr) return {};
+  if (address->sa_family == AF_INET) {
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
+    ::inet_ntop(AF_INET, &v4->sin_addr, text.data(), text.size());
+  } else if (address->sa_family == AF_INET6) {
+    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
+    if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) return {};
+    ::inet_ntop(AF_INET6, &v6->sin6_addr, text.data(), text.size());
+  }
+  return text.data();
+}
+
+void add_once(std::vector<std::string>& list, std::string text) {
+  if (!text.empty() && std::find(list.begin(), list.end(), text) == list.end())
+    list.push_back(std::move(text));
+}
+
+// Our end of a connection to there; empty: no route.
+std::string own_end_towards(const addrinfo& peer) {
+  const Fd socket(::socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  if (!socket || ::connect(socket.get(), peer.ai_addr, peer.ai_addrlen) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0)
+    return {};
+  return text_of(reinterpret_cast<sockaddr*>(&own));
+}
+
+std::vector<std::string> some_of(const std::vector<std::string>& hosts) {
+  if (hosts.size() <= kProbed) return hosts;
+  std::vector<std::string> some;
+  for (std::size_t i = 0; i < kProbed; ++i)
+    some.push_back(hosts[i * (hosts.size() - 1) / (kProbed - 1)]);
+  return some;
+}
+
+// The child's whole life: an address a line, each as soon as it is known.
+[[noreturn]] void probe(const std::vector<std::string>& hosts, int answers) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (const auto& host : some_of(hosts)) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_DGRAM;
+    addrinfo* found = nullptr;
+    if (::getaddrinfo(host.c_str(), kPort, &hints, &found) != 0) continue;
+    std::string lines;
+    for (const addrinfo* peer = found; peer != nullptr; peer = peer->ai_next)
+      if (const auto own = own_end_towards(*peer); !own.empty()) lines += own + "\n";
+    ::freeaddrinfo(found);
+    if (::write(answers, lines.data(), lines.size()) < 0) break;
+  }
+  ::_exit(0);
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  for (auto newline = text.find('\n'); newline != std::string_view::npos;
+       newline = text.find('\n')) {
+    add_once(lines, std::string(text.substr(0, newline)));
+    text.remove_prefix(newline + 1);
+  }
+  return lines;
+}
+
+}  // namespace
+
+Result<std::vector<InterfaceAddress>> interface_addresses() {
+  ifaddrs* found = nullptr;
+  if (::getifaddrs(&found) != 0)
+    return fail_errno("cannot list this host's network interfaces", errno);
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> keep(found, ::freeifaddrs);
+  std::vector<InterfaceAddress> all;
+  for (const ifaddrs* entry = found; entry != nullptr; entry = entry->ifa_next)
+    if (auto address = text_of(entry->ifa_addr);
+        !address.empty() && (entry->ifa_flags & IFF_UP) != 0)
+      all.push_back({entry->ifa_name, std::move(address)});
+  return all;
+}
+
+Result<std::vector<std::string>> addresses_of_interfaces(const std::vector<InterfaceAddress>& all,
+                                                         std::string_view names) {
+  std::vector<std::string> addresses;
+  while (true) {
+    const auto comma = names.find(',');
+    const auto name = names.substr(0, comma);
+    const auto before = addresses.size();
+    for (const auto& entry : all)
+      if (entry.interface == name) add_once(addresses, entry.address);
+    if (addresses.size() == before) {
+      std::vector<std::string> known;
+      for (const auto& entry : all) add_once(known, entry.interface);
+      return fail(fmt::format("--network-interface: {} is no interface of this host with an "
+                              "address; there are: {}",
+                              quote_if_needed(name), fmt::join(known, ", ")),
+                  kExitUsage);
+    }
+    if (comma == std::string_view::npos) return addresses;
+    names.remove_prefix(comma + 1);
+  }
+}
+
+bool is_loopback(std::string_view address) {
+  return address == "::1" || address.substr(0, 4) == "127.";
+}
+
+std::vector<std::string> without_loopback(const std::vector<std::string>& addresses) {
+  std::vector<std::string> kept;
+  for (const auto& address : addresses)
+    if (!is_loopback(address)) add_once(kept, address);
+  return kept.empty() ? addresses : kept;
+}
+
+std::vector<std::string> all_addresses(const std::vector<InterfaceAddress>& all) {
+  std::vector<std::string> addresses;
+  for (const bool loopback : {false, true})
+    for (const auto& entry : all)
+      if (is_loopback(entry.address) == loopback) add_once(addresses, entry.address);
+  return addresses;
+}
+
+Result<std::unique_ptr<RouteProbe>> RouteProbe::start(const EventLoop& loop,
+                                                      const std::vector<std::string>& hosts,
+                                                      std::chrono::milliseconds timeout,
+                                                      OnFound on_found) {
+  HVD_TRY(Pipe answers, make_pipe());
+  HVD_CHECK(set_nonblocking(answers.read.get()));
+  const pid_t child = ::fork();
+  if (child < 0) return fail_errno("cannot start a process that looks for the hosts", errno);
+  if (child == 0) probe(hosts, answers.write.get());
+  std::unique_ptr<RouteProbe> made(
+      new RouteProbe(loop, std::move(answers.read), child, std::move(on_found)));
+  made->timer_.start(timeout);
+  return made;
+}
+
+RouteProbe::RouteProbe(const EventLoop& loop, Fd answers, pid_t child, OnFound on_found)
+    : answers_(std::move(answers)),
+      child_(child),
+      on_found_(std::move(on_found)),
+      readable_(loop, answers_.get(), FdEvent::readable, [this] { on_readable(); }),
+      timer_(loop, [this] { finish(); }) {
+  readable_.enable();
+}
+
+RouteProbe::~RouteProbe() {
+  if (child_ <= 0) return;
+  ::kill(child_, SIGKILL);
+  while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void RouteProbe::on_readable() {
+  std::array<char, 4096> buffer;  // NOLINT: filled by read
+  const ssize_t got = ::read(answers_.get(), buffer.data(), buffer.size());
+  if (got > 0) text_.append(buffer.data(), static_cast<std::size_t>(got));
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) finish();
+}
+
+void RouteProbe::finish() {
+  readable_.disable();
+  timer_.cancel();
+  const auto on_found = std::move(on_found_);
+  on_found(without_loopback(lines_of(text_)));  // may destroy this
+}
+
+namespace {
+
+std::string end_text(const std::string& address, const std::string& port) {
+  return address.find(':') == std::string::npos ? fmt::format("{}:{}", address, port)
+                                                : fmt::format("[{}]:{}", address, port);
+}
+
+// `get` is getsockname or getpeername.
+std::string end_of(int socket, int (*get)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (get(socket, generic, &size) != 0 ||
+      ::getnameinfo(generic, size, host.data(), host.size(), port.data(), port.size(),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return "?";
+  return end_text(host.data(), port.data());
+}
+
+}  // namespace
+
+std::string route_of_ssh(const char* connection) {
+  std::istringstream words(connection == nullptr ? "" : connection);
+  std::array<std::string, 4> ends;
+  for (auto& word : ends)
+    if (!(words >> word)) return {};
+  return fmt::format("{} > {}", end_text(ends[0], ends[1]), end_text(ends[2], ends[3]));
+}
+
+std::string route_of_socket(int socket) {
+  return fmt::format("{} < {}", end_of(socket, ::getpeername), end_of(socket, ::getsockname));
+}
+
+bool has_acknowledged(int socket, std::chrono::milliseconds time) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
+  // None is owed where the window there is full: the kernel asks ever less often then.
+  const bool owed = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
+  return !owed || std::chrono::milliseconds(info.tcpi_last_ack_recv) <= time;
+}
+
+}  // namespace hvdrun

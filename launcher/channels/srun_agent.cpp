@@ -1,0 +1,361 @@
+#include "channels/srun_agent.hpp"
+
+#include "agent/agent.hpp"
+#include "agent/process_tree.hpp"
+#include "base/event_loop.hpp"
+#include "channels/local_addresses.hpp"
+#include "channels/remote_agent.hpp"
+#include "channels/tls_proxy.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::chrono::seconds kInvitationPatience{60};
+
+// SLURM's names for where we are (srun(1), output environment variables).
+Result<AgentHello> introduce_ourselves() {
+  const char* host = std::getenv("SLURMD_NODENAME");
+  const char* task = std::getenv("SLURM_PROCID");
+  AgentHello hello;
+  const std::string_view digits = task == nullptr ? "" : task;
+  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), hello.task);
+  if (host == nullptr || parsed.ec != std::errc())
+    return fail(
+        "SLURMD_NODENAME and SLURM_PROCID are not set: this is hvdrun's agent, which only "
+        "hvdrun can start");
+  hello.host = host;
+  return hello;
+}
+
+// What libraries print goes to stderr, and nobody reads the credentials again.
+Result<void> close_standard_streams() {
+  const Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!nothing || ::dup2(nothing.get(), STDIN_FILENO) < 0 ||
+      ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+    return fail_errno("cannot open /dev/null", errno);
+  return {};
+}
+
+// The task's life beside the guard; see the header.
+class LinkProcess {
+ public:
+  // `agents_end` is the other end of `local`, which the agent has too.
+  LinkProcess(TlsStream stream, Fd local, LinkEnd agents_end, pid_t guard,
+              std::function<void()> clean_up)
+      : guard_(guard),
+        agents_end_(std::move(agents_end)),
+        sweep_(std::move(clean_up)),
+        signals_(loop_, {SIGCHLD}, [this](int) { on_child(); }),
+        proxy_(loop_, std::move(stream), std::move(local), [this](const auto&) {
+          link_over_ = true;
+          consider_leaving();
+        }) {}
+
+  // Returns the guard's wait status.
+  int run() {
+    on_child();  // it may have ended before we watched
+    if (!left_) loop_.run();
+    return guard_status_.value_or(0);
+  }
+
+ private:
+  void on_child() {
+    int status = 0;
+    pid_t pid = 0;
+    // Orphans of a guard that was killed are ours: we are a subreaper too.
+    while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0)
+      if (pid == guard_) guard_status_ = status;
+    // An agent whose guard was killed ends the job in good order by itself.
+    if (guard_status_ && !closed_ && (!WIFSIGNALED(*guard_status_) || !has_agent())) close_link();
+  }
+
+  static bool has_agent() {
+    const auto ours = descendants_of(::getpid(), all_processes());
+    return std::any_of(ours.begin(), ours.end(),
+                       [](const auto& process) { return process.name == kAgentProcess; });
+  }
+
+  void close_link() {
+    closed_ = true;
+    if (WIFSIGNALED(*guard_status_)) sweep_();
+    agents_end_ = {};
+    consider_leaving();
+  }
+
+  void consider_leaving() {
+    if (!link_over_ || !closed_) return;
+    left_ = true;
+    loop_.stop();
+  }
+
+  EventLoop loop_;
+  pid_t guard_;
+  LinkEnd agents_end_;
+  std::function<void()> sweep_;
+  std::optional<int> guard_status_;
+  bool closed_ = false;  // the guard's work is done, by it or by us
+  bool link_over_ = false;
+  bool left_ = false;
+  SignalWatch signals_;
+  TlsProxy proxy_;
+};
+
+int exit_code_of(int wait_status) {
+  return WIFSIGNALED(wait_status) ? kExitSignalBase + WTERMSIG(wait_status)
+                                  : WEXITSTATUS(wait_status);
+}
+
+Result<int> live(const AgentCredentials& credentials, const AgentHello& hello) {
+  const std::string& job_id = credentials.key.identity;
+  if (!is_job_id(job_id)) return fail("the launcher's job id is not one");
+  HVD_TRY(Connection connection, connect_to_launcher(credentials, hello, STDIN_FILENO));
+  HVD_CHECK(close_standard_streams());
+  HVD_TRY(LinkPair pair, make_local_link());
+  const pid_t guard = ::fork();
+  if (guard < 0) return fail_errno("cannot start the agent", errno);
+  if (guard == 0) {
+    const auto route = route_of_socket(connection.stream.fd());
+    ::close(connection.stream.fd());  // the link ends with its one owner
+    pair.launcher = {};
+    run_agent_on(std::move(pair.agent), route, true);
+  }
+  ::prctl(PR_SET_NAME, "hvdrun-link");
+  Fd local = std::move(pair.launcher.in);
+  pair.launcher = {};
+  LinkProcess process(std::move(connection.stream), std::move(local), std::move(pair.agent), guard,
+                      [&] { clean_up(job_id, connection.agent); });
+  return exit_code_of(process.run());
+}
+
+Result<int> be_agent() {
+  HVD_TRY(const AgentHello hello, introduce_ourselves());
+  HVD_TRY(const AgentCredentials credentials,
+          receive_credentials(STDIN_FILENO, kInvitationPatience));
+  return live(credentials, hello);
+}
+
+}  // namespace
+
+void run_srun_agent() {
+  sigset_t everything;
+  sigfillset(&everything);
+  ::sigprocmask(SIG_SETMASK, &everything, nullptr);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const auto code = be_agent();
+  if (!code) std::fprintf(stderr, "hvdrun: %s\n", code.error().message.c_str());
+  ::_exit(code ? *code : code.error().exit_code);
+}
+
+// How the agent that srun has started finds its launcher.
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using Status = TlsStream::Status;
+
+// For one address; a launcher that is busy with thousands of agents needs a while.
+constexpr milliseconds kAttempt{10000};
+constexpr milliseconds kFirstPause{20};
+constexpr milliseconds kLongestPause{1000};
+
+milliseconds left_until(Clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+  return std::max(left, milliseconds(0));
+}
+
+bool is_end_of_file(int fd) {
+  std::array<char, 256> ignored;  // NOLINT: nobody looks at it
+  const ssize_t got = ::read(fd, ignored.data(), ignored.size());
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+class Caller {
+ public:
+  Caller(const AgentCredentials& credentials, const AgentHello& hello, int lifeline)
+      : hello_(pack_agent_hello(hello)),
+        lifeline_(lifeline),
+        deadline_(Clock::now() + credentials.timeout) {}
+
+  bool in_time() const { return Clock::now() < deadline_; }
+  bool abandoned() const { return abandoned_; }
+
+  void pause(milliseconds time) {
+    attempt_deadline_ = std::min(deadline_, Clock::now() + time);
+    introduced_ = false;
+    static_cast<void>(wait(-1, 0));
+  }
+
+  // Error: what was met there.
+  Result<Connection> call(const TlsContext& context, const LinkAddress& address) {
+    attempt_deadline_ = std::min(deadline_, Clock::now() + kAttempt);
+    introduced_ = false;
+    auto connection = try_to(context, address);
+    if (connection) return connection;
+    return tl::unexpected(
+        with_context(fmt::format("{} port {}", address.address, address.port), connection.error()));
+  }
+
+ private:
+  // Error: the time is over, or the launcher has hung up.
+  Result<void> wait(int fd, short events) {
+    while (true) {
+      std::array<pollfd, 2> waiting{pollfd{fd, events, 0},
+                                    pollfd{introduced_ ? -1 : lifeline_, POLLIN, 0}};
+      const int ready = ::poll(waiting.data(), waiting.size(),
+                               static_cast<int>(left_until(attempt_deadline_).count()));
+      if (waiting[1].revents != 0 && is_end_of_file(lifeline_)) {
+        abandoned_ = true;
+        return fail("the launcher has hung up");
+      }
+      if (waiting[0].revents != 0) return {};
+      if (ready == 0) return fail("no answer");
+    }
+  }
+
+  Result<Fd> connect(const LinkAddress& to) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof(sockaddr_in);
+    auto* v4 = reinterpret_cast<sockaddr_in*>(&address);
+    auto* v6 = reinterpret_cast<sockaddr_in6*>(&address);
+    if (::inet_pton(AF_INET, to.address.c_str(), &v4->sin_addr) == 1) {
+      v4->sin_family = AF_INET;
+      v4->sin_port = htons(to.port);
+    } else if (::inet_pton(AF_INET6, to.address.c_str(), &v6->sin6_addr) == 1) {
+      v6->sin6_family = AF_INET6;
+      v6->sin6_port = htons(to.port);
+      size = sizeof *v6;
+    } else {
+      return fail("is no IP address");
+    }
+    Fd socket(::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket) return fail_errno("cannot open a socket", errno);
+    if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), size) == 0) return socket;
+    if (errno != EINPROGRESS) return fail_errno("cannot connect", errno);
+    HVD_CHECK(wait(socket.get(), POLLOUT));
+    int error = 0;
+    socklen_t error_size = sizeof error;
+    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &error_size);
+    if (error != 0) return fail_errno("cannot connect", error);
+    return socket;
+  }
+
+  // Until `operation` is done.
+  template <class Operation>
+  Result<void> drive(TlsStream& stream, Operation operation) {
+    while (true) {
+      switch (operation()) {
+        case Status::done:
+          return {};
+        case Status::want_read:
+          HVD_CHECK(wait(stream.fd(), POLLIN));
+          break;
+        case Status::want_write:
+          HVD_CHECK(wait(stream.fd(), POLLOUT));
+          break;
+        case Status::closed:
+          return fail("the launcher has closed the connection");
+        case Status::failed:
+          return fail(stream.error());
+      }
+    }
+  }
+
+  Result<Connection> try_to(const TlsContext& context, const LinkAddress& address) {
+    HVD_TRY(Fd socket, connect(address));
+    const int on = 1;
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    HVD_TRY(TlsStream stream, context.wrap(std::move(socket)));
+    HVD_CHECK(drive(stream, [&] { return stream.handshake(); }));
+    // It is short and the first: it goes whole.
+    HVD_CHECK(drive(stream, [&] { return stream.write(hello_.data(), hello_.size()).status; }));
+    // Who has taken all agents in hangs up, and srun may bring that before the welcome comes.
+    introduced_ = true;
+    // It is one record, and what follows waits for our word.
+    std::array<char, kAgentAcceptSize> answer{};
+    std::size_t size = 0;
+    HVD_CHECK(drive(stream, [&] {
+      const auto got = stream.read(answer.data(), answer.size());
+      size = got.bytes;
+      return got.status;
+    }));
+    HVD_TRY(const auto agent, parse_agent_accept({answer.data(), size}));
+    return Connection{std::move(stream), agent};
+  }
+
+  std::string hello_;
+  int lifeline_;
+  Clock::time_point deadline_;
+  Clock::time_point attempt_deadline_;
+  bool introduced_ = false;  // on this connection
+  bool abandoned_ = false;
+};
+
+}  // namespace
+
+Result<AgentCredentials> receive_credentials(int input, milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  std::string text;
+  std::array<char, 1024> buffer;  // NOLINT: filled by read
+  while (!is_whole_credentials(text)) {
+    pollfd waiting{input, POLLIN, 0};
+    const int ready = ::poll(&waiting, 1, static_cast<int>(left_until(deadline).count()));
+    if (ready == 0) return fail("srun has brought no word from the launcher in time");
+    if (ready < 0) continue;  // EINTR
+    const ssize_t got = ::read(input, buffer.data(), buffer.size());
+    if (got == 0)
+      return fail(text.empty() ? "the launcher has hung up before it said anything"
+                               : "the launcher has hung up");
+    if (got < 0 && errno != EAGAIN && errno != EINTR) return fail_errno("cannot read stdin", errno);
+    if (got > 0) text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  return parse_credentials(text);
+}
+
+Result<Connection> connect_to_launcher(const AgentCredentials& credentials, const AgentHello& hello,
+                                       int lifeline) {
+  HVD_TRY(const TlsContext context, TlsContext::make(TlsContext::Side::client, credentials.key));
+  HVD_CHECK(set_nonblocking(lifeline));
+  Caller caller(credentials, hello, lifeline);
+  Error last;
+  for (milliseconds pause = kFirstPause; caller.in_time(); pause *= 2) {
+    for (const auto& address : credentials.addresses) {
+      auto connection = caller.call(context, address);
+      if (connection) return connection;
+      last = connection.error();
+      if (caller.abandoned()) return tl::unexpected(last);
+    }
+    caller.pause(std::min(pause, kLongestPause));
+  }
+  return fail(
+      fmt::format("cannot reach the launcher ({}); --network-interface says which of its "
+                  "interfaces this host can reach",
+                  last.message));
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,300 @@
+#include "channels/ssh.hpp"
+
+#include "base/result.hpp"
+#include "channels/child_process.hpp"
+#include "channels/text_lines.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvdrun {
+
+std::string shell_quote(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string remote_command(const SshOptions& options, const std::vector<std::string>& arguments) {
+  return fmt::format("exec {} {}", shell_quote(options.agent_path), fmt::join(arguments, " "));
+}
+
+namespace {
+
+// All but the command.
+std::vector<std::string> ssh_words(const SshTarget& target, const SshOptions& options) {
+  std::vector<std::string> words{options.program, "-T", "-x", "-a", "-o", "BatchMode=yes"};
+  const auto set = [&](const std::string& option) {
+    words.emplace_back("-o");
+    words.push_back(option);
+  };
+  if (options.host_timeout.count() > 0) {
+    // ssh asks every second once it has heard nothing for a second, and ends with the question that
+    // follows ServerAliveCountMax unanswered ones (ssh_config(5)).
+    set("ServerAliveInterval=1");
+    set(fmt::format("ServerAliveCountMax={}",
+                    std::max<std::int64_t>(options.host_timeout.count() - 1, 1)));
+  }
+  set("ClearAllForwardings=yes");
+  if (options.accept_new) set("StrictHostKeyChecking=accept-new");
+  if (!options.identity.empty()) {
+    words.emplace_back("-i");
+    words.push_back(options.identity);
+  }
+  if (const auto port = target.port ? target.port : options.port) {
+    words.emplace_back("-p");
+    words.push_back(std::to_string(*port));
+  }
+  if (!target.user.empty()) {
+    words.emplace_back("-l");
+    words.push_back(target.user);
+  }
+  words.emplace_back("--");
+  words.push_back(target.host);
+  return words;
+}
+
+}  // namespace
+
+std::vector<std::string> ssh_config_command(const SshTarget& target, const SshOptions& options) {
+  auto words = ssh_words(target, options);
+  words.insert(words.begin() + 1, "-G");
+  return words;
+}
+
+std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& options,
+                                     const std::vector<std::string>& arguments) {
+  auto words = ssh_words(target, options);
+  words.push_back(remote_command(options, arguments));
+  return words;
+}
+
+namespace {
+
+// ssh(1): "exits with the exit status of the remote command or with 255 if an error occurred".
+constexpr int kSshFailed = 255;
+
+struct Trouble {
+  std::string_view words;  // in ssh's message
+  std::string_view advice;
+};
+
+constexpr std::array kTroubles{
+    Trouble{"Host key verification failed",
+            "its key is not known here, or has changed; compare it and log in once with ssh, or "
+            "take new ones with --ssh-accept-new"},
+    Trouble{"Permission denied",
+            "the login was refused; `ssh HOST true` must work without a "
+            "password: put a key there, or give one with -i"},
+    Trouble{"Could not resolve hostname", "there is no such name; check -H or the hostfile"},
+    Trouble{"Connection refused", "no ssh server answers there; check the host and the port (-p)"},
+    Trouble{"timed out", "it does not answer"},
+    Trouble{"No route to host", "it cannot be reached from here"},
+    Trouble{"Too many authentication failures",
+            "ssh offered too many keys; name the right one "
+            "with -i"},
+};
+
+std::string_view last_line(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
+  const auto newline = text.find_last_of('\n');
+  return newline == std::string_view::npos ? text : text.substr(newline + 1);
+}
+
+// The line of `text` that holds `words`; empty without one.
+std::string_view line_with(std::string_view text, std::string_view words) {
+  const auto at = text.find(words);
+  if (at == std::string_view::npos) return {};
+  const auto before = text.rfind('\n', at);
+  const auto begin = before == std::string_view::npos ? 0 : before + 1;
+  return last_line(text.substr(begin, text.find('\n', at) - begin));
+}
+
+// ssh's line with HOST for the host's name, where that stands as a word: the same for all hosts.
+std::string without_name(std::string_view line, std::string_view host) {
+  const auto is_part = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+  };
+  std::string text;
+  while (!line.empty()) {
+    const auto at = host.empty() ? std::string_view::npos : line.find(host);
+    if (at == std::string_view::npos) break;
+    const auto end = at + host.size();
+    const bool is_word =
+        (at == 0 || !is_part(line[at - 1])) && (end == line.size() || !is_part(line[end]));
+    text += line.substr(0, at);
+    text += is_word ? "HOST" : host;
+    line.remove_prefix(end);
+  }
+  return text.append(line);
+}
+
+}  // namespace
+
+std::string explain_agent_end(int code, std::string_view errors, const std::string& agent_path) {
+  if (const auto line = line_with(errors, "error while loading shared libraries"); !line.empty())
+    return fmt::format("a library of hvdrun is missing there: {}", line);
+  if (code == kExitNotFound)
+    return fmt::format(
+        "hvdrun not found at {}; install the same version there, or say where it is "
+        "with --agent-path",
+        agent_path);
+  if (code == kExitNotExecutable)
+    return fmt::format("{} cannot be executed there: {}", agent_path, last_line(errors));
+  if (!errors.empty()) return std::string(last_line(errors));
+  return fmt::format("hvdrun ended there with exit code {} and no word", code);
+}
+
+std::string explain_login_failure(std::string_view who, std::string_view errors,
+                                  std::string_view host) {
+  for (const auto& trouble : kTroubles)
+    if (const auto line = line_with(errors, trouble.words); !line.empty())
+      return fmt::format("{} ({})", trouble.advice, without_name(line, host));
+  return errors.empty() ? fmt::format("{} failed without a word", who)
+                        : without_name(last_line(errors), host);
+}
+
+std::string explain_lost_connection(int wait_status, std::string_view errors) {
+  if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != kSshFailed || errors.empty())
+    return {};
+  return fmt::format("ssh: {}", last_line(errors));
+}
+
+std::string explain_ssh_failure(int wait_status, std::string_view errors, std::string_view host,
+                                const std::string& agent_path) {
+  if (WIFSIGNALED(wait_status))
+    return fmt::format("ssh was killed by signal {}", WTERMSIG(wait_status));
+  const int code = WEXITSTATUS(wait_status);
+  if (code != kSshFailed) return explain_agent_end(code, errors, agent_path);
+  return explain_login_failure("ssh", errors, host);
+}
+
+namespace {
+
+// The guard over there ends within its own timeout; an ssh that takes longer hangs.
+constexpr std::chrono::milliseconds kTimeout{15000};
+
+class SshAgent final : public AgentChannel {
+ public:
+  SshAgent(const EventLoop& loop, std::string host, ChildProcess process, Fd watched,
+           std::string agent_path, Events events)
+      : host_(std::move(host)),
+        pid_(process.pid),
+        errors_(std::move(process.errors)),
+        watched_(std::move(watched)),
+        agent_path_(std::move(agent_path)),
+        events_(std::move(events)),
+        errors_event_(loop, errors_.get(), FdEvent::readable, [this] { read_errors(); }),
+        end_event_(loop, watched_.get(), FdEvent::readable, [this] { on_end(); }),
+        text_([this](std::string line) { events_.on_text(std::move(line)); }) {
+    errors_event_.enable();
+    end_event_.enable();
+  }
+
+  ~SshAgent() override {
+    if (ended_) return;
+    ::kill(pid_, SIGKILL);
+    reap();
+  }
+
+  std::string_view name() const override { return "ssh"; }
+  bool host_answers(std::chrono::milliseconds) const override { return true; }  // see ssh_command()
+  void kill(pid_t) override {
+    if (!ended_) ::kill(pid_, SIGKILL);
+  }
+  bool ended() const override { return ended_; }
+  std::string failure() const override {
+    return explain_ssh_failure(status_, text_.beginning(), host_, agent_path_);
+  }
+
+  std::string connection_failure() const override {
+    return ended_ ? explain_lost_connection(status_, text_.beginning()) : std::string();
+  }
+
+  bool wait() override {
+    if (!ended_) {
+      pollfd waiting{watched_.get(), POLLIN, 0};
+      while (::poll(&waiting, 1, static_cast<int>(kTimeout.count())) < 0 && errno == EINTR) {
+      }
+      if (waiting.revents == 0) ::kill(pid_, SIGKILL);
+      reap();
+    }
+    return WIFEXITED(status_) && WEXITSTATUS(status_) == 0;
+  }
+
+ private:
+  void reap() {
+    while (::waitpid(pid_, &status_, 0) < 0 && errno == EINTR) {
+    }
+    ended_ = true;
+    errors_event_.disable();
+    end_event_.disable();
+  }
+
+  void on_end() {
+    reap();
+    read_errors();
+    text_.end();
+    events_.on_end();
+  }
+
+  // Until there is no more for now. A background master of ssh may keep the pipe open for hours, so
+  // its end says nothing.
+  void read_errors() {
+    char buffer[4096];
+    ssize_t got = 0;
+    while ((got = ::read(errors_.get(), buffer, sizeof buffer)) > 0)
+      text_.add({buffer, static_cast<std::size_t>(got)});
+    if (got == 0) errors_event_.disable();
+  }
+
+  const std::string host_;
+  const pid_t pid_;  // our child
+  Fd errors_;        // its stderr
+  Fd watched_;       // a descriptor of the process: pidfd_open(2)
+  const std::string agent_path_;
+  const Events events_;
+  FdEvent errors_event_;
+  FdEvent end_event_;
+  TextLines text_;  // what it has printed
+  bool ended_ = false;
+  int status_ = 0;  // as of wait(2)
+};
+
+}  // namespace
+
+Result<std::unique_ptr<AgentChannel>> start_ssh_agent(
+    const EventLoop& loop, const std::string& host, const std::vector<std::string>& command,
+    const std::string& agent_path, const AgentChannel::Events& events, Fd stream) {
+  ChildOptions options;
+  options.stream = stream.get();
+  HVD_TRY(ChildProcess process, start_child(command, options));
+  Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  if (!watched) {
+    const int error = errno;
+    ::kill(process.pid, SIGKILL);
+    ::waitpid(process.pid, nullptr, 0);
+    return fail_errno("cannot watch ssh", error);
+  }
+  LinkEnd link = std::move(process.link);
+  link.text_first = true;
+  auto agent = std::make_unique<SshAgent>(loop, host, std::move(process), std::move(watched),
+                                          agent_path, events);
+  if (!stream) events.on_link(std::move(link));
+  return agent;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,194 @@
+#include "channels/tls_proxy.hpp"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+namespace hvdrun {
+namespace {
+
+// Records moved before the loop's other events have their turn.
+constexpr int kTurns = 16;
+// How long the other side may take to close, once the local side has and nothing moves any more.
+// Closing at once would make the kernel drop what it has not read yet.
+constexpr std::chrono::seconds kLinger{3};
+
+using Status = TlsStream::Status;
+
+bool would_block() {
+  return errno == EAGAIN || errno == EINTR;
+}
+
+}  // namespace
+
+void TlsProxy::Held::take(std::size_t size) {
+  begin_ += size;
+  if (!empty()) return;
+  begin_ = 0;
+  bytes_ = {};  // an idle proxy holds no memory
+}
+
+TlsProxy::TlsProxy(const EventLoop& loop, TlsStream stream, Fd local, OnEnd on_end)
+    : loop_(loop),
+      stream_(std::move(stream)),
+      local_(std::move(local)),
+      on_end_(std::move(on_end)),
+      tls_readable_(loop_, stream_->fd(), FdEvent::readable, [this] { go_on(); }),
+      tls_writable_(loop_, stream_->fd(), FdEvent::writable, [this] { go_on(); }),
+      local_readable_(loop_, local_.get(), FdEvent::readable, [this] { go_on(); }),
+      local_writable_(loop_, local_.get(), FdEvent::writable, [this] { go_on(); }),
+      linger_(loop_, [this] { consider_waiting(); }) {
+  // The handshake may have read more than itself: its bytes wait inside the stream.
+  tls_readable_.enable();
+  tls_writable_.enable();
+  local_readable_.enable();
+}
+
+void TlsProxy::go_on() {
+  if (ended_) return;
+  read_wants_write_ = false;
+  bool more = true;
+  for (int turn = 0; more && turn < kTurns; ++turn) {
+    const bool more_from_tls = flush_to_local() && from_tls();
+    const bool more_from_local = flush_to_tls() && from_local();
+    more = more_from_tls || more_from_local;
+  }
+  if (finished()) return end();
+  update_waiting();
+}
+
+bool TlsProxy::from_tls() {
+  if (tls_closed_) return false;
+  std::array<char, TlsStream::kMaxRecord> record;  // NOLINT: filled by read
+  const auto got = stream_->read(record.data(), record.size());
+  switch (got.status) {
+    case Status::done:
+      to_local_.put(record.data(), got.bytes);
+      return true;
+    case Status::want_write:
+      read_wants_write_ = true;
+      return false;
+    case Status::want_read:
+      return false;
+    case Status::closed:
+      tls_closed_ = true;
+      return true;
+    case Status::failed:
+      // Who has said all and closed may be gone before we have read that: no loss.
+      if (local_closed_ && to_tls_.empty())
+        tls_closed_ = true;
+      else
+        lose(stream_->error());
+      return true;
+  }
+  return false;
+}
+
+bool TlsProxy::from_local() {
+  if (local_closed_ || tls_closed_) return false;
+  std::array<char, TlsStream::kMaxRecord> record;  // NOLINT: filled by read
+  const ssize_t got = ::read(local_.get(), record.data(), record.size());
+  if (got > 0) {
+    to_tls_.put(record.data(), static_cast<std::size_t>(got));
+    return true;
+  }
+  if (got < 0 && would_block()) return false;
+  local_closed_ = true;
+  unsent_ = SIZE_MAX;
+  linger_.start(kLinger);
+  return true;
+}
+
+bool TlsProxy::flush_to_local() {
+  if (local_deaf_) to_local_.take(to_local_.size());
+  while (!to_local_.empty()) {
+    const ssize_t sent = ::send(local_.get(), to_local_.data(), to_local_.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      to_local_.take(static_cast<std::size_t>(sent));
+    } else if (would_block()) {
+      return false;
+    } else {
+      local_deaf_ = true;
+      to_local_.take(to_local_.size());
+    }
+  }
+  if (tls_closed_ && !said_end_to_local_) {
+    said_end_to_local_ = true;
+    ::shutdown(local_.get(), SHUT_WR);
+  }
+  return true;
+}
+
+bool TlsProxy::flush_to_tls() {
+  if (tls_closed_) to_tls_.take(to_tls_.size());
+  while (!to_tls_.empty()) {
+    const auto sent = stream_->write(to_tls_.data(), to_tls_.size());
+    if (sent.status == Status::failed || sent.status == Status::closed) {
+      lose(stream_->error());
+      return false;
+    }
+    if (sent.status != Status::done) return false;
+    to_tls_.take(sent.bytes);
+  }
+  if (local_closed_ && !said_end_to_tls_ && !tls_closed_) {
+    said_end_to_tls_ = true;
+    stream_->end_writing();
+  }
+  return true;
+}
+
+// What it has said before still goes to the local side.
+void TlsProxy::lose(const std::string& why) {
+  lost_ = why;
+  tls_closed_ = true;
+  to_tls_.take(to_tls_.size());
+}
+
+void TlsProxy::update_waiting() {
+  const auto wait_for = [](FdEvent& event, bool wanted) {
+    if (wanted == event.enabled()) return;
+    wanted ? event.enable() : event.disable();
+  };
+  wait_for(tls_readable_, !tls_closed_ && to_local_.empty() && !read_wants_write_);
+  wait_for(tls_writable_, !tls_closed_ && (!to_tls_.empty() || read_wants_write_));
+  wait_for(local_readable_, !tls_closed_ && !local_closed_ && to_tls_.empty());
+  wait_for(local_writable_, !to_local_.empty());
+}
+
+// The local side has closed, and the other side has not yet: as long as it takes what is under way,
+// we wait.
+void TlsProxy::consider_waiting() {
+  int queued = 0;
+  ::ioctl(stream_->fd(), SIOCOUTQ, &queued);
+  const std::size_t unsent = to_tls_.size() + static_cast<std::size_t>(queued);
+  if (unsent == 0 || unsent >= unsent_) return end();
+  unsent_ = unsent;
+  linger_.start(kLinger);
+}
+
+// Once TLS is closed nothing can be said there, so what the local side says is of no use.
+bool TlsProxy::finished() const {
+  return tls_closed_ && to_local_.empty();
+}
+
+void TlsProxy::end() {
+  if (ended_) return;
+  ended_ = true;
+  for (FdEvent* event : {&tls_readable_, &tls_writable_, &local_readable_, &local_writable_})
+    event->reset();
+  linger_.cancel();
+  if (!tls_closed_) lost_ = lost_.value_or("the other side does not close the connection");
+  if (!said_end_to_tls_ && !lost_) stream_->end_writing();
+  stream_.reset();
+  local_.reset();
+  const auto on_end = std::move(on_end_);
+  on_end(lost_);  // may destroy this
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,111 @@
+#include "cli/horovod.hpp"
+
+#include "base/files.hpp"
+
+#include <system_error>
+
+namespace hvdrun::cli {
+namespace {
+
+constexpr std::string_view kTuning = "it tunes Horovod's engine, which hvdrun does not use";
+constexpr std::string_view kController = "hvdrun brings the ranks together itself";
+constexpr std::string_view kLogging = "it is about Horovod's own messages; see --verbose";
+constexpr std::string_view kCache = "hvdrun caches nothing between jobs";
+constexpr std::string_view kCycle =
+    "there is no cycle: collectives begin when the ranks have submitted them";
+constexpr std::string_view kBinding = "see --bind-to and --cpus-per-rank";
+
+constexpr HorovodOption flag_without_effect(std::string_view spelling, std::string_view reason) {
+  return {{spelling, ""}, false, true, reason};
+}
+
+constexpr HorovodOption value_without_effect(std::string_view spelling, std::string_view reason) {
+  return {{spelling, ""}, true, true, reason};
+}
+
+constexpr HorovodOption refused(std::string_view spelling, std::string_view instead = "",
+                                std::string_view other_spelling = "") {
+  return {{spelling, other_spelling}, false, false, instead};
+}
+
+constexpr HorovodOption kOptions[] = {
+    flag_without_effect("--disable-cache", kCache),
+    flag_without_effect("--gloo", kController),
+    flag_without_effect("--mpi", kController),
+
+    value_without_effect("--cycle-time-ms", kCycle),
+    flag_without_effect("--hierarchical-allreduce", kTuning),
+    flag_without_effect("--no-hierarchical-allreduce", kTuning),
+    flag_without_effect("--hierarchical-allgather", kTuning),
+    flag_without_effect("--no-hierarchical-allgather", kTuning),
+    flag_without_effect("--torus-allreduce", kTuning),
+    flag_without_effect("--no-torus-allreduce", kTuning),
+    flag_without_effect("--autotune", kTuning),
+    flag_without_effect("--no-autotune", kTuning),
+    value_without_effect("--autotune-warmup-samples", kTuning),
+    value_without_effect("--autotune-steps-per-sample", kTuning),
+    value_without_effect("--autotune-bayes-opt-max-samples", kTuning),
+    value_without_effect("--autotune-gaussian-process-noise", kTuning),
+    value_without_effect("--num-nccl-streams", kTuning),
+    flag_without_effect("--mpi-threads-disable", kTuning),
+    flag_without_effect("--no-mpi-threads-disable", kTuning),
+    value_without_effect("--gloo-timeout-seconds", kTuning),
+    flag_without_effect("--timeline-mark-cycles", kTuning),
+    flag_without_effect("--no-timeline-mark-cycles", kTuning),
+    value_without_effect("--log-level", kLogging),
+    flag_without_effect("--log-with-timestamp", kLogging),
+    flag_without_effect("--log-without-timestamp", kLogging),
+    flag_without_effect("--log-hide-timestamp", kLogging),
+    flag_without_effect("--no-log-hide-timestamp", kLogging),
+
+    refused("--host-discovery-script"),
+    refused("--min-np", "", "--min-num-proc"),
+    refused("--max-np", "", "--max-num-proc"),
+    refused("--slots-per-host", "see --ranks-per-host"),
+    refused("--elastic-timeout"),
+    refused("--reset-limit", "see --max-restarts"),
+    refused("--blacklist-cooldown-range"),
+    refused("--autotune-log-file"),
+    refused("--mpi-args"),
+    refused("--tcp", "to keep NCCL off InfiniBand: -x NCCL_IB_DISABLE=1"),
+    refused("--binding-args", kBinding),
+    refused("--thread-affinity", kBinding),
+    refused("--jsrun"),
+};
+
+}  // namespace
+
+std::span<const HorovodOption> horovod_options() {
+  return kOptions;
+}
+
+const HorovodOption* find_horovod_option(std::string_view spelling) {
+  if (spelling.empty()) return nullptr;
+  for (const auto& option : kOptions)
+    for (const auto known : option.spellings)
+      if (known == spelling) return &option;
+  return nullptr;
+}
+
+namespace fs = std::filesystem;
+
+Result<PythonFolders> find_horovod_module(const fs::path& share, const fs::path& source) {
+  constexpr const char* kModule = "horovod/__init__.py";
+  const auto installed = share / "hvdrun/horovod";
+  const auto checkout = source / "hvd-horovod/src";
+  std::error_code error;
+  if (fs::exists(installed / kModule, error)) {
+    auto hvd = share / "hvd/python";
+    return PythonFolders{installed, fs::is_directory(hvd, error) ? std::move(hvd) : fs::path()};
+  }
+  if (fs::exists(checkout / kModule, error)) return PythonFolders{checkout, source};
+  return fail("--horovod: the module horovod is neither in " + installed.string() + " nor in " +
+                  checkout.string() + "; install hvdrun again",
+              kExitLauncher);
+}
+
+Result<PythonFolders> find_horovod_module() {
+  return find_horovod_module(own_share_folder(), HVDRUN_SOURCE_PYTHON);
+}
+
+}  // namespace hvdrun::cli

@@ -1,0 +1,78 @@
+// The launcher's part in PMIx over several hosts: gathers the hosts' parts of each fence, and
+// carries modex requests and answers from agent to agent.
+//
+// A value without descriptors or clock, on the thread of its owner. Nothing hangs on an agent that
+// was lost: fences that wait for it fail for all who wait, and requests to it are answered with an
+// error. Memory: what hosts have sent to fences that are not complete.
+#pragma once
+
+#include "base/result.hpp"
+#include "protocol/frame.hpp"
+#include "protocol/link.hpp"
+#include "protocol/pmix_messages.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hvdrun {
+
+class Exchange {
+ public:
+  // To the agent of a host that was not lost.
+  using Send =
+      std::function<void(std::size_t host_index, FrameType type, const SharedPayload& payload)>;
+
+  Exchange(std::size_t host_count, Send send) : lost_(host_count, false), send_(std::move(send)) {}
+
+  // Whether frames of this type are for take().
+  static bool is_for(FrameType type);
+
+  // A frame that the agent of this host sent. Error: it breaks the protocol, or a fence carries
+  // more than a frame can hold; the job cannot go on.
+  Result<void> take(std::size_t host_index, const Frame& frame);
+
+  // Nothing more comes from this host, and nothing is to be sent to it.
+  void host_lost(std::size_t host_index);
+
+ private:
+  struct Part {
+    std::uint32_t host = 0;
+    bool came = false;
+    std::string data;
+  };
+  // Made by the first part. Once it has failed, it stands until all its hosts have come, or were
+  // lost, and are told: their numbers of fences stay the same that way.
+  struct Fence {
+    std::vector<Part> parts;  // by host index
+    std::int32_t status = kPmixSuccess;
+    std::size_t bytes = 0;  // of all data that has come
+  };
+  using Fences = std::map<std::string, Fence, std::less<>>;
+  using Request = std::pair<std::uint32_t, std::uint32_t>;  // who asks, for which rank
+
+  Result<void> on_fence(std::uint32_t host, const FenceMessage& message);
+  void on_fence_expired(std::string_view key);
+  Result<void> on_modex_request(std::uint32_t host, const Frame& frame);
+  Result<void> on_modex_answer(std::uint32_t host, const Frame& frame);
+
+  Result<Fences::iterator> find_or_begin(const FenceMessage& message);
+  bool all_came_or_lost(const Fence& fence) const;
+  void fail_fence(Fences::iterator at, std::int32_t status);
+  Result<void> complete(Fences::iterator at);
+  void send_to_those_who_came(const Fence& fence, const SharedPayload& result) const;
+  void refuse(const ModexRequest& request, std::int32_t status) const;
+  bool reachable(std::size_t host) const { return host < lost_.size() && !lost_[host]; }
+
+  std::vector<bool> lost_;  // by host index
+  Send send_;
+  Fences fences_;                          // by key
+  std::map<Request, std::uint32_t> open_;  // modex requests, with the host that was asked
+};
+
+}  // namespace hvdrun

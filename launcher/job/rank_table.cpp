@@ -1,0 +1,77 @@
+#include "job/rank_table.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+namespace hvdrun {
+
+RankTable::RankTable(const Placement& placement, Clock::time_point begun)
+    : ranks_(static_cast<std::size_t>(placement.size)),
+      host_indices_(static_cast<std::size_t>(placement.size)),
+      begun_(begun) {
+  for (std::size_t host = 0; host < placement.hosts.size(); ++host) {
+    for (const auto& placed : placement.hosts[host].ranks) {
+      const auto rank = static_cast<std::size_t>(placed.rank);
+      ranks_[rank].placement = placed;
+      ranks_[rank].host = placement.hosts[host].host;
+      host_indices_[rank] = host;
+    }
+  }
+}
+
+std::size_t RankTable::host_index(int rank) const {
+  return host_indices_[static_cast<std::size_t>(rank)];
+}
+
+bool RankTable::has(int rank) const {
+  return rank >= 0 && static_cast<std::size_t>(rank) < ranks_.size();
+}
+
+void RankTable::started(int rank, int pid) {
+  if (has(rank)) ranks_[static_cast<std::size_t>(rank)].pid = pid;
+}
+
+void RankTable::aborted(const AbortedMessage& message) {
+  if (!has(message.rank)) return;
+  auto& rank = ranks_[static_cast<std::size_t>(message.rank)];
+  rank.abort_code = message.code;
+  rank.abort_message = message.text;
+}
+
+Result<const RankReport*> RankTable::exited(const ExitedMessage& message, Clock::time_point now) {
+  if (!has(message.rank) || ranks_[static_cast<std::size_t>(message.rank)].exited)
+    return fail(
+        fmt::format("an agent reports the end of rank {}, which does not run", message.rank));
+  auto& rank = ranks_[static_cast<std::size_t>(message.rank)];
+  rank.exited = true;
+  if (WIFSIGNALED(message.wait_status)) {
+    rank.signal = WTERMSIG(message.wait_status);
+    rank.core_dumped = WCOREDUMP(message.wait_status);
+  } else {
+    rank.exit_code = WEXITSTATUS(message.wait_status);
+  }
+  rank.stopped_by_us = !message.before_stop;
+  rank.lost_connection = message.lost_connection;
+  rank.out_of_memory = message.out_of_memory;
+  rank.seconds = message.seconds;
+  rank.user_seconds = message.user_seconds;
+  rank.system_seconds = message.system_seconds;
+  rank.peak_memory_bytes = message.peak_memory_bytes;
+  rank.last_error = message.last_error;
+  rank.in_collective = message.in_collective;
+  rank.counters = message.counters;
+  rank.failure = message.failure;
+  const std::chrono::duration<double> since_begin = now - begun_;
+  rank.failed_after = since_begin.count() - message.failure.seconds_ago;
+  end_order_.push_back(static_cast<std::size_t>(message.rank));
+  return &rank;
+}
+
+std::vector<int> RankTable::running() const {
+  std::vector<int> running;
+  for (const auto& rank : ranks_)
+    if (!rank.exited) running.push_back(rank.placement.rank);
+  return running;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,51 @@
+// Carries hvdrun's own stdin to the ranks that are to have it.
+//
+// Owned by the job, on its loop's thread; lasts over the job's tries: the ranks of a later try get
+// what has not been read yet, and no end of file is read twice. What is under way to a rank is
+// bounded: stdin is read only while every receiver has room, so an endless stdin costs no memory.
+// In the background a terminal is not read (it would stop us): on_foreground() looks again.
+#pragma once
+
+#include "base/event_loop.hpp"
+
+#include <functional>
+#include <map>
+#include <string_view>
+#include <vector>
+
+namespace hvdrun {
+
+class StdinForwarder {
+ public:
+  struct Events {
+    std::function<void(int rank, std::string_view bytes)> send;
+    std::function<void(int rank)> close;
+  };
+
+  explicit StdinForwarder(const EventLoop& loop);
+
+  // The ranks of a try are there.
+  void start(const std::vector<int>& receivers, Events events);
+  void stop();  // they have all ended
+
+  void add_credit(int rank, std::size_t bytes);
+  void remove(int rank);  // the rank has ended
+  void on_foreground();
+
+ private:
+  void on_readable();
+  void resume();
+  void pause();
+  void close_all();
+  bool may_read() const;
+  std::size_t room() const;
+
+  Events events_;
+  std::map<int, std::size_t> under_way_;  // by rank
+  bool always_ready_ = false;             // a regular file: epoll(7) does not take it
+  bool at_end_ = false;                   // of stdin
+  FdEvent event_;
+  Timer next_read_;  // for what is always ready
+};
+
+}  // namespace hvdrun

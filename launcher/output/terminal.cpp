@@ -1,0 +1,169 @@
+#include "output/terminal.hpp"
+
+#include <array>
+#include <cstdlib>
+
+namespace hvdrun {
+
+namespace {
+// xterm's 256 colours: each has a contrast of about 3:1 or better with both black and white.
+constexpr std::array<std::string_view, 8> kMany = {
+    "\x1b[38;5;32m",  "\x1b[38;5;166m", "\x1b[38;5;34m",  "\x1b[38;5;133m",
+    "\x1b[38;5;136m", "\x1b[38;5;37m",  "\x1b[38;5;161m", "\x1b[38;5;99m"};
+// The first sixteen are the user's own theme; yellow and white are left out, unreadable on white.
+constexpr std::array<std::string_view, 5> kFew = {"\x1b[36m", "\x1b[35m", "\x1b[32m", "\x1b[34m",
+                                                  "\x1b[31m"};
+}  // namespace
+
+TerminalEnvironment TerminalEnvironment::of_process() {
+  return {std::getenv("TERM"), std::getenv("NO_COLOR"), std::getenv("COLORTERM")};
+}
+
+bool TerminalEnvironment::has_escapes() const {
+  return term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+}
+
+bool TerminalEnvironment::has_256_colors() const {
+  if (colorterm != nullptr && *colorterm != '\0') return true;
+  return term != nullptr && std::string_view(term).find("256color") != std::string_view::npos;
+}
+
+bool wants_color(ColorMode mode, bool is_terminal, const TerminalEnvironment& environment) {
+  if (mode != ColorMode::automatic) return mode == ColorMode::always;
+  const bool refused = environment.no_color != nullptr && *environment.no_color != '\0';
+  return is_terminal && environment.has_escapes() && !refused;
+}
+
+std::string_view label_color(int rank, bool has_256_colors) {
+  const auto index = static_cast<std::size_t>(rank);
+  return has_256_colors ? kMany[index % kMany.size()] : kFew[index % kFew.size()];
+}
+
+namespace {
+// Back to the line's first column, and everything behind the cursor erased.
+constexpr std::string_view kErase = "\r\x1b[K";
+
+bool only_ends_line(std::string_view head, std::string_view tail) {
+  return head.empty() && tail.find_first_not_of("\r\n") == std::string_view::npos;
+}
+}  // namespace
+
+void Screen::whole_lines(std::string_view label, std::string_view lines) {
+  if (open_ != Open::none) make_way(kLauncher);
+  if (label.empty()) {
+    queue_.append(lines);
+    return;
+  }
+  // The one loop through which all fast output goes: a search and two copies a line.
+  const char* from = lines.data();
+  const char* const end = from + lines.size();
+  while (from != end) {
+    const auto* newline =
+        static_cast<const char*>(std::memchr(from, '\n', static_cast<std::size_t>(end - from)));
+    const auto length = static_cast<std::size_t>(newline + 1 - from);
+    char* to = queue_.room(label.size() + length);
+    std::memcpy(to, label.data(), label.size());
+    std::memcpy(to + label.size(), from, length);
+    queue_.added(label.size() + length);
+    from += length;
+  }
+}
+
+void Screen::labelled(std::string_view label, std::string_view head, std::string_view tail) {
+  queue_.append(label);
+  queue_.append(head);
+  queue_.append(tail);
+}
+
+void Screen::make_way(Owner owner) {
+  const bool erase =
+      erasable_ && (open_ == Open::progress || (open_ == Open::partial && owner == owner_));
+  if (open_ != Open::none) queue_.append(erase ? kErase : "\n");
+  open_ = Open::none;
+}
+
+void Screen::line(Owner owner, std::string_view label, std::string_view head,
+                  std::string_view tail) {
+  make_way(owner);
+  labelled(label, head, tail);
+}
+
+void Screen::rest(Owner owner, std::string_view label, std::string_view head,
+                  std::string_view tail) {
+  if (is_open_for(owner)) {
+    labelled({}, head, tail);
+    open_ = Open::none;
+    return;
+  }
+  // The newline that made way for another line has ended this one already.
+  if (only_ends_line(head, tail)) return;
+  make_way(kLauncher);
+  labelled(label, head, tail);
+}
+
+void Screen::partial(Owner owner, std::string_view label, std::string_view text) {
+  if (is_open_for(owner)) {
+    queue_.append(text);
+    erasable_ = false;
+    return;
+  }
+  make_way(owner);
+  erasable_ = can_redraw(label, text);
+  labelled(label, text, {});
+  open_ = Open::partial;
+  owner_ = owner;
+}
+
+bool Screen::progress(Owner owner, std::string_view label, std::string_view text) {
+  make_way(owner);
+  if (!can_redraw(label, text)) {
+    labelled(label, text, "\n");
+    return false;
+  }
+  labelled(label, text, {});
+  open_ = Open::progress;
+  owner_ = owner;
+  erasable_ = true;
+  return true;
+}
+
+bool Screen::can_redraw(std::string_view label, std::string_view text) const {
+  if (!columns_) return false;
+  const int columns = columns_();
+  // So many bytes for so few columns would be colours above all: not worth measuring.
+  if (columns <= 0 || label.size() + text.size() > static_cast<std::size_t>(columns) * 8)
+    return false;
+  return display_columns(label) + display_columns(text) < columns;
+}
+
+void Screen::note(std::string_view text) {
+  make_way(kLauncher);
+  labelled({}, text, "\n");
+}
+
+void Screen::status(std::string_view text) {
+  const bool stands = open_ == Open::progress && owner_ == kLauncher;
+  if (text.empty() ? !stands : !can_redraw({}, text)) return;
+  make_way(kLauncher);
+  if (!text.empty()) progress(kLauncher, {}, text);
+}
+
+int display_columns(std::string_view text) {
+  int columns = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte == 0x1b && i + 1 < text.size() && text[i + 1] == '[') {
+      // A control sequence ends with a byte from '@' to '~' (ECMA-48, 5.4).
+      i += 2;
+      while (i < text.size() && (text[i] < '@' || text[i] > '~')) ++i;
+    } else if (byte == '\t') {
+      columns += 8;
+    } else if ((byte & 0xc0) != 0x80) {
+      // From U+3000 on (first byte 0xe3 and up) most characters are wide; all beyond U+FFFF may be.
+      columns += byte >= 0xe3 ? 2 : 1;
+    }
+  }
+  return columns;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,207 @@
+#include "protocol/link.hpp"
+
+#include "base/system.hpp"
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <event2/buffer.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace hvdrun {
+
+HeartbeatSender::~HeartbeatSender() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+Result<void> HeartbeatSender::start(std::chrono::milliseconds interval) {
+  interval_ = interval;
+  HVD_TRY(thread_, start_thread("sends signs of life", [this] { run(); }));
+  return {};
+}
+
+void HeartbeatSender::add(Link& link) {
+  const std::lock_guard lock(mutex_);
+  links_.push_back(&link);
+}
+
+void HeartbeatSender::run() {
+  std::unique_lock lock(mutex_);
+  while (!ended_) {
+    for (Link* const link : links_) link->send_alive();
+    changed_.wait_for(lock, interval_, [this] { return ended_; });
+  }
+}
+
+Link::Link(const EventLoop& loop, LinkEnd end, Events events)
+    : end_(std::move(end)),
+      events_(std::move(events)),
+      reader_(end_.text_first),
+      pending_(evbuffer_new()),
+      readable_(loop, end_.in.get(), FdEvent::readable, [this] { on_readable(); }),
+      writable_(loop, end_.out.get(), FdEvent::writable, [this] { write_out(); }) {
+  readable_.enable();
+}
+
+Link::~Link() {
+  evbuffer_free(pending_);
+}
+
+void Link::send(FrameType type, std::uint32_t destination, std::string_view payload) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return;
+  char header[kFrameHeaderSize];
+  encode_frame_header(header, type, destination, payload.size());
+  evbuffer_add(pending_, header, sizeof header);
+  evbuffer_add(pending_, payload.data(), payload.size());
+  if (!writable_.enabled()) write_pending();
+}
+
+void Link::send_shared(FrameType type, std::uint32_t destination, const SharedPayload& payload) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return;
+  char header[kFrameHeaderSize];
+  encode_frame_header(header, type, destination, payload->size());
+  evbuffer_add(pending_, header, sizeof header);
+  auto owner = std::make_unique<SharedPayload>(payload);
+  // Given up by libevent when the bytes are in the kernel's hands, or the buffer is freed.
+  const auto give_up = [](const void*, std::size_t, void* context) {
+    delete static_cast<SharedPayload*>(context);
+  };
+  if (evbuffer_add_reference(pending_, payload->data(), payload->size(), give_up, owner.get()) == 0)
+    static_cast<void>(owner.release());
+  if (!writable_.enabled()) write_pending();
+}
+
+void Link::send_alive() {
+  const std::lock_guard lock(mutex_);
+  if (closed_ || evbuffer_get_length(pending_) > 0) return;
+  char header[kFrameHeaderSize];
+  encode_frame_header(header, FrameType::alive, kToLauncher, 0);
+  const ssize_t sent = ::write(end_.out.get(), header, sizeof header);
+  // Pipes and socket pairs take so little whole or not at all; if not, the next frame brings the
+  // rest.
+  if (sent > 0)
+    evbuffer_add(pending_, header + sent, sizeof header - static_cast<std::size_t>(sent));
+}
+
+ssize_t Link::send_read(FrameType type, std::uint32_t destination, std::string_view prefix, int fd,
+                        std::size_t limit) {
+  evbuffer_iovec space;
+  const std::size_t before = kFrameHeaderSize + prefix.size();
+  const std::lock_guard lock(mutex_);
+  if (evbuffer_reserve_space(pending_, static_cast<ev_ssize_t>(before + limit), &space, 1) < 1) {
+    errno = ENOMEM;
+    return -1;
+  }
+  auto* base = static_cast<char*>(space.iov_base);
+  const ssize_t got = ::read(fd, base + before, limit);
+  if (got <= 0) return got;
+  char header[kFrameHeaderSize];
+  encode_frame_header(header, type, destination, prefix.size() + static_cast<std::size_t>(got));
+  std::copy(std::begin(header), std::end(header), base);
+  std::copy(prefix.begin(), prefix.end(), base + kFrameHeaderSize);
+  space.iov_len = before + static_cast<std::size_t>(got);
+  evbuffer_commit_space(pending_, &space, 1);
+  if (!writable_.enabled()) write_pending();
+  return got;
+}
+
+void Link::flush(std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const std::lock_guard lock(mutex_);
+  while (!closed_ && evbuffer_get_length(pending_) > 0) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return;
+    pollfd waiting{end_.out.get(), POLLOUT, 0};
+    ::poll(&waiting, 1, static_cast<int>(left.count()));
+    write_pending();
+  }
+}
+
+void Link::on_readable() {
+  const auto room = reader_.room();
+  const ssize_t got = ::read(end_.in.get(), room.data, room.size);
+  if (got < 0) {
+    if (errno == EAGAIN || errno == EINTR) return;
+    if (errno == ECONNRESET) return close(std::nullopt);
+    return close(fail_errno("cannot read from the link", errno).value());
+  }
+  if (got == 0) return close(std::nullopt);
+  reader_.filled(static_cast<std::size_t>(got));
+  deliver();
+}
+
+void Link::deliver() {
+  Frame frame{};
+  while (!closed_) {
+    const auto status = reader_.next(frame);
+    if (!status) return close(status.error());
+    if (*status == FrameReader::Status::need_more) return;
+    events_.on_frame(frame);
+  }
+}
+
+void Link::write_out() {
+  const std::lock_guard lock(mutex_);
+  write_pending();
+}
+
+void Link::write_pending() {
+  while (!closed_ && evbuffer_get_length(pending_) > 0) {
+    if (evbuffer_write(pending_, end_.out.get()) >= 0) continue;
+    if (errno == EAGAIN || errno == EINTR) {
+      writable_.enable();
+      return;
+    }
+    // What the other side still had to say may wait in the socket: reading finds the end.
+    evbuffer_drain(pending_, evbuffer_get_length(pending_));
+    break;
+  }
+  writable_.disable();
+}
+
+void Link::close(std::optional<Error> error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(closed_, true)) return;
+  }
+  readable_.disable();
+  writable_.disable();
+  events_.on_close(std::move(error));
+}
+
+namespace {
+
+Result<LinkEnd> both_ways(Fd socket) {
+  Fd twin(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+  if (!twin) return fail_errno("cannot make a socket pair for the agent", errno);
+  return LinkEnd{std::move(socket), std::move(twin)};
+}
+
+}  // namespace
+
+Result<LinkPair> make_local_link() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
+    return fail_errno("cannot make a socket pair for the agent", errno);
+  // Room for a few frames of output, so that the two processes take turns less often. A smaller
+  // limit of the system is kept without a word.
+  const int bytes = 512 << 10;
+  for (const int end : ends) ::setsockopt(end, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+  LinkPair pair;
+  HVD_TRY(pair.launcher, both_ways(Fd(ends[0])));
+  HVD_TRY(pair.agent, both_ways(Fd(ends[1])));
+  return pair;
+}
+
+}  // namespace hvdrun

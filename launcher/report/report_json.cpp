@@ -1,0 +1,163 @@
+#include "report/report_json.hpp"
+
+#include "base/event_loop.hpp"
+#include "base/files.hpp"
+#include "report/host_table.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace hvdrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+std::string how_it_ended(const RankReport& rank) {
+  if (rank.pid == 0) return "never started";
+  if (rank.abort_code) return "aborted";
+  if (!rank.exited) return "unknown";
+  if (rank.stopped_by_us) return "stopped by hvdrun";
+  if (rank.signal != 0) return "signal";
+  return rank.lost_connection ? "left without finalize" : "exit";
+}
+
+Json counters_json(const RankCounters& counters) {
+  if (!counters.joined) return {};
+  Json epochs = Json::array();
+  for (const auto& epoch : counters.epochs)
+    epochs.push_back(
+        {{"epoch", epoch.epoch}, {"seconds", epoch.seconds}, {"samples", epoch.samples}});
+  Json metrics = Json::object();
+  for (const auto& metric : counters.metrics) metrics[metric.name] = metric.value;
+  return {{"steps", counters.steps},
+          {"samples", counters.samples},
+          {"collective_seconds", counters.collective_seconds},
+          {"waiting_seconds", counters.waiting_seconds},
+          {"epochs_over", counters.epochs_over},
+          {"epochs", std::move(epochs)},
+          {"metrics", std::move(metrics)},
+          {"had_to_stop", counters.had_to_stop}};
+}
+
+Json gpu_json(const GpuUse& gpu) {
+  return {{"uuid", gpu.uuid},
+          {"busy_percent", gpu.busy_is_known ? Json(gpu.busy_percent) : Json()},
+          {"peak_memory_bytes", gpu.peak_memory_bytes}};
+}
+
+Json host_json(const HostUse& host) {
+  Json gpus = Json::array();
+  for (const auto& gpu : host.gpus) gpus.push_back(gpu_json(gpu));
+  const auto if_joined = [&](double seconds) { return host.joined > 0 ? Json(seconds) : Json(); };
+  return {{"host", host.host},
+          {"ranks", host.ranks},
+          {"seconds", host.seconds},
+          {"cpu_seconds", host.cpu_seconds},
+          {"cpu_cores", host.cores()},
+          {"peak_memory_bytes", host.peak_memory_bytes},
+          {"collective_seconds", if_joined(host.collective_seconds)},
+          {"waiting_seconds", if_joined(host.waiting_seconds)},
+          {"gpus", std::move(gpus)}};
+}
+
+Json stragglers_json(const std::vector<RankReport>& ranks) {
+  const auto stragglers = find_stragglers(ranks);
+  if (!stragglers) return {};
+  return {{"ranks", stragglers->ranks},
+          {"waiting_seconds", stragglers->waiting_seconds},
+          {"others_waiting_seconds", stragglers->others_waiting_seconds}};
+}
+
+Json waits_json(const std::vector<CollectiveWait>& waits) {
+  Json json = Json::array();
+  for (const auto& wait : waits)
+    json.push_back({{"collective", wait.collective},
+                    {"seconds", wait.seconds},
+                    {"waiting", wait.waiting},
+                    {"missing", wait.missing}});
+  return json;
+}
+
+Json failure_json(const RankFailure& failure) {
+  if (failure.text.empty()) return {};
+  return {{"text", failure.text}, {"because_of_peer", failure.because_of_peer}};
+}
+
+Json rank_json(const RankReport& rank) {
+  return {{"rank", rank.placement.rank},
+          {"host", rank.host},
+          {"local_rank", rank.placement.local_rank},
+          {"pid", rank.pid},
+          {"gpu", rank.placement.device_name.empty() ? Json() : Json(rank.placement.device_name)},
+          {"cpus", rank.placement.cpus},
+          {"ended", how_it_ended(rank)},
+          {"exit_code", rank.exited && rank.signal == 0 ? Json(rank.exit_code) : Json()},
+          {"signal", rank.signal == 0 ? Json() : Json(signal_name(rank.signal))},
+          {"abort_code", or_null(rank.abort_code)},
+          {"core_dumped", rank.core_dumped},
+          {"out_of_memory", rank.out_of_memory},
+          {"seconds", rank.seconds},
+          {"user_seconds", rank.user_seconds},
+          {"system_seconds", rank.system_seconds},
+          {"peak_memory_bytes", rank.peak_memory_bytes},
+          {"counters", counters_json(rank.counters)},
+          {"failure", failure_json(rank.failure)},
+          {"last_error", rank.last_error},
+          {"in_collective", rank.in_collective},
+          {"last_stderr", rank.last_stderr}};
+}
+
+Json attempt_json(const AttemptReport& attempt) {
+  return {{"exit_code", attempt.exit_code},
+          {"reason", attempt.reason},
+          {"failed_rank", attempt.first_failure ? rank_json(*attempt.first_failure) : Json()},
+          {"wall_seconds", attempt.wall_seconds},
+          {"cpu_seconds", attempt.cpu_seconds},
+          {"peak_memory_bytes", attempt.peak_memory_bytes}};
+}
+
+Result<NewFile> create_report(const std::filesystem::path& file) {
+  return NewFile::create(file, "cannot write the report to " + file.string(), kExitUsage);
+}
+
+}  // namespace
+
+std::string report_json(const Report& report) {
+  Json ranks = Json::array();
+  for (const auto& rank : report.ranks) ranks.push_back(rank_json(rank));
+  Json hosts = Json::array();
+  for (const auto& host : use_of_hosts(report)) hosts.push_back(host_json(host));
+  Json attempts = Json::array();
+  for (const auto& attempt : report.attempts) attempts.push_back(attempt_json(attempt));
+  const Json json{{"version", 1},
+                  {"exit_code", report.exit_code},
+                  {"reason", report.reason},
+                  {"first_failure", or_null(report.first_failure)},
+                  {"wall_seconds", report.wall_seconds},
+                  {"not_restarted", report.not_restarted},
+                  {"attempts", std::move(attempts)},
+                  {"notes", report.notes},
+                  {"leftovers", report.leftovers},
+                  {"hosts", std::move(hosts)},
+                  {"stragglers", stragglers_json(report.ranks)},
+                  {"waits", waits_json(report.waits)},
+                  {"ranks", std::move(ranks)}};
+  // What ranks print need not be UTF-8, and JSON must be.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<void> check_report_file(const std::filesystem::path& file) {
+  HVD_CHECK(create_report(file));
+  return {};
+}
+
+Result<void> write_report(const Report& report, const std::filesystem::path& file) {
+  HVD_TRY(NewFile made, create_report(file));
+  return made.commit(report_json(report));
+}
+
+}  // namespace hvdrun

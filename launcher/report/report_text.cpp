@@ -1,0 +1,339 @@
+#include "report/report_text.hpp"
+
+#include "base/event_loop.hpp"
+#include "base/text.hpp"
+#include "model/rank_set.hpp"
+#include "report/first_failure.hpp"
+#include "report/host_table.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <iterator>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::size_t kMostOthers = 8;   // lines
+constexpr std::size_t kMostBytes = 300;  // of an exception's line
+constexpr std::string_view kHeader = "Traceback (most recent call last):";
+constexpr std::string_view kGroupHeader = "  + Exception Group Traceback (most recent call last):";
+constexpr std::string_view kGroupMargin = "  | ";
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    auto line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.push_back(line);
+  }
+  while (!lines.empty() && lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+std::string clipped(std::string_view line) {
+  if (line.size() <= kMostBytes) return std::string(line);
+  auto end = kMostBytes;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0U) == 0x80U) --end;
+  return std::string(line.substr(0, end)) + " …";
+}
+
+std::string name_ranks(const std::vector<int>& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fold_ranks(ranks));
+}
+
+}  // namespace
+
+std::string exception_line(std::string_view text) {
+  const auto lines = lines_of(text);
+  if (lines.empty()) return {};
+  // The last traceback of a chain; behind its frames, which are indented, comes the exception.
+  const auto header = std::find_if(lines.rbegin(), lines.rend(), [](std::string_view line) {
+    return line == kHeader || line == kGroupHeader;
+  });
+  if (header == lines.rend()) return clipped(lines.back());
+  const auto margin = *header == kGroupHeader ? kGroupMargin : std::string_view();
+  for (auto at = header.base(); at != lines.end(); ++at) {
+    if (!at->starts_with(margin)) continue;
+    const auto line = at->substr(margin.size());
+    if (!line.empty() && line.front() != ' ') return clipped(line);
+  }
+  return clipped(lines.back());
+}
+
+std::vector<std::string> failure_lines(const RankReport& rank) {
+  std::vector<std::string> quoted;
+  for (const auto line : lines_of(rank.failure.text)) quoted.push_back("  | " + std::string(line));
+  return quoted;
+}
+
+bool is_told_of_as_failure(const RankReport& rank) {
+  return !rank.failure.text.empty() && !(failed_for_a_peer(rank) && rank.stopped_by_us);
+}
+
+std::vector<std::string> other_failures(const Report& report) {
+  std::string_view known;
+  if (report.first_failure)
+    known = report.ranks[static_cast<std::size_t>(*report.first_failure)].failure.text;
+  std::vector<int> same;
+  std::vector<std::pair<std::string, std::vector<int>>> by_exception;
+  for (const auto& rank : report.ranks) {
+    const int number = rank.placement.rank;
+    if (report.first_failure == number || !is_told_of_as_failure(rank)) continue;
+    if (rank.failure.text == known) {
+      same.push_back(number);
+      continue;
+    }
+    auto exception = exception_line(rank.failure.text);
+    const auto at = std::find_if(by_exception.begin(), by_exception.end(),
+                                 [&](const auto& entry) { return entry.first == exception; });
+    if (at == by_exception.end())
+      by_exception.emplace_back(std::move(exception), std::vector<int>{number});
+    else
+      at->second.push_back(number);
+  }
+  std::vector<std::string> lines;
+  if (!same.empty()) lines.push_back(name_ranks(same) + " raised the same");
+  std::vector<int> untold;
+  for (const auto& [exception, ranks] : by_exception) {
+    if (lines.size() < kMostOthers)
+      lines.push_back(fmt::format("{}: {}", name_ranks(ranks), exception));
+    else
+      untold.insert(untold.end(), ranks.begin(), ranks.end());
+  }
+  std::sort(untold.begin(), untold.end());
+  if (!untold.empty()) lines.push_back(name_ranks(untold) + ": other failures");
+  return lines;
+}
+
+namespace {
+
+constexpr std::size_t kMostWaits = 4;
+// A job that was over so soon has not trained, and looked at its ranks' connections too seldom.
+constexpr double kLeastTraining = 5;
+
+const RankReport& culprit_of(const Report& report) {
+  return report.ranks[static_cast<std::size_t>(*report.first_failure)];
+}
+
+std::string describe_culprit(const RankReport& rank) {
+  const auto& device = rank.placement.device_name;
+  return fmt::format("rank {} on {} failed: {} (pid {}{}{}, after {})", rank.placement.rank,
+                     rank.host, describe_end(rank), rank.pid, device.empty() ? "" : ", ", device,
+                     format_duration(rank.seconds));
+}
+
+std::span<const AttemptReport> attempts_before_last(const Report& report) {
+  const std::span attempts(report.attempts);
+  return attempts.empty() ? attempts : attempts.first(attempts.size() - 1);
+}
+
+// "2.60 s", "2.60 s with 1 restart".
+std::string how_long(const Report& report) {
+  const auto restarts = attempts_before_last(report).size();
+  auto text = format_duration(report.wall_seconds);
+  if (restarts > 0) text += fmt::format(" with {} restart{}", restarts, restarts == 1 ? "" : "s");
+  return text;
+}
+
+void add_earlier(const Report& report, std::vector<std::string>& lines) {
+  int restart = 0;
+  for (const auto& attempt : attempts_before_last(report)) {
+    const auto which = restart == 0 ? "first start" : fmt::format("restart {}", restart);
+    lines.push_back(fmt::format("  {}: {}", which, attempt.reason));
+    ++restart;
+  }
+}
+
+void append(std::vector<std::string> more, std::vector<std::string>& lines) {
+  std::move(more.begin(), more.end(), std::back_inserter(lines));
+}
+
+// What it said of the cause comes last: a traceback through a framework may fill the screen.
+void add_culprit(const Report& report, std::vector<std::string>& lines) {
+  const auto& rank = culprit_of(report);
+  lines.push_back(describe_culprit(rank));
+  if (!rank.in_collective.empty())
+    lines.push_back(fmt::format("  it was in {}", rank.in_collective));
+  const auto& failure = rank.failure.text;
+  if (!failure.empty()) {
+    append(failure_lines(rank), lines);
+  } else if (!rank.last_stderr.empty()) {
+    lines.push_back("  its last lines on stderr:");
+    for (const auto& line : rank.last_stderr) lines.push_back("  | " + line);
+  }
+  if (!rank.last_error.empty() && failure.find(rank.last_error) == std::string::npos)
+    lines.push_back(fmt::format("  it said: {}", rank.last_error));
+}
+
+// "ranks 0-1,3 stopped by hvdrun", and the others that failed too, folded by what they told or how
+// they ended.
+void add_others(const Report& report, std::vector<std::string>& lines) {
+  append(other_failures(report), lines);
+  std::vector<int> stopped;
+  std::vector<int> killed;
+  std::vector<int> never_started;
+  std::vector<std::pair<std::string, std::vector<int>>> by_end;
+  for (const auto& rank : report.ranks) {
+    const int number = rank.placement.rank;
+    if (report.first_failure == number || is_told_of_as_failure(rank)) continue;
+    if (rank.pid == 0) {
+      never_started.push_back(number);
+    } else if (rank.stopped_by_us) {
+      (rank.signal == SIGKILL ? killed : stopped).push_back(number);
+    } else {
+      const auto end = describe_end(rank);
+      auto at = std::find_if(by_end.begin(), by_end.end(),
+                             [&](const auto& entry) { return entry.first == end; });
+      if (at == by_end.end()) at = by_end.insert(at, {end, {}});
+      at->second.push_back(number);
+    }
+  }
+  const auto add = [&](const std::vector<int>& ranks, const std::string& what) {
+    if (!ranks.empty())
+      lines.push_back(
+          fmt::format("rank{} {}: {}", ranks.size() == 1 ? "" : "s", fold_ranks(ranks), what));
+  };
+  for (const auto& [end, ranks] : by_end) add(ranks, end);
+  add(stopped, "stopped by hvdrun");
+  add(killed, "killed by hvdrun (SIGKILL)");
+  add(never_started, "never started");
+}
+
+void add_hosts(const Report& report, std::vector<std::string>& lines) {
+  for (auto& line : host_table(report)) lines.push_back(std::move(line));
+  if (const auto stragglers = find_stragglers(report.ranks))
+    lines.push_back("  " + describe_stragglers(*stragglers, report.ranks));
+}
+
+// Of a job that failed by itself the first failure says more.
+void add_waits(const Report& report, std::vector<std::string>& lines) {
+  if (report.first_failure) return;
+  for (std::size_t i = 0; i < report.waits.size() && i < kMostWaits; ++i)
+    lines.push_back(report.waits[i].text);
+  if (report.waits.size() > kMostWaits)
+    lines.push_back(fmt::format("and ranks had waited in {} (--report FILE has all)",
+                                plural(report.waits.size() - kMostWaits, "other collective")));
+}
+
+struct Cost {
+  double cpu_seconds = 0;
+  std::uint64_t peak_memory_bytes = 0;
+};
+
+Cost cost_of_ranks(const Report& report) {
+  Cost cost;
+  for (const auto& rank : report.ranks) {
+    cost.cpu_seconds += rank.user_seconds + rank.system_seconds;
+    cost.peak_memory_bytes = std::max(cost.peak_memory_bytes, rank.peak_memory_bytes);
+  }
+  return cost;
+}
+
+std::string cost(const Report& report) {
+  auto [cpu, memory] = cost_of_ranks(report);
+  for (const auto& attempt : attempts_before_last(report)) {
+    cpu += attempt.cpu_seconds;
+    memory = std::max(memory, attempt.peak_memory_bytes);
+  }
+  return fmt::format("CPU {}, peak memory of a rank {}", format_duration(cpu),
+                     format_bytes(memory));
+}
+
+std::vector<std::string> lines_of_success(const Report& report) {
+  const auto size = report.ranks.size();
+  std::vector<std::string> lines{
+      fmt::format("{} {} {} ({})", plural(size, "rank"),
+                  report.stopped_early ? "stopped in good order before the program's end, after"
+                                       : "succeeded in",
+                  how_long(report), cost(report))};
+  append(other_failures(report), lines);
+  add_earlier(report, lines);
+  add_hosts(report, lines);
+  if (report.ranks_were_strangers && report.wall_seconds >= kLeastTraining)
+    lines.push_back(fmt::format(
+        "  no rank joined the others (by hvd.init, MPI_Init, torch.distributed or any connection): "
+        "these were {} separate runs of the program",
+        size));
+  return lines;
+}
+
+std::vector<std::string> lines_of_failure(const Report& report) {
+  std::vector<std::string> lines;
+  if (report.first_failure) add_culprit(report, lines);
+  add_others(report, lines);
+  add_waits(report, lines);
+  add_hosts(report, lines);
+  if (!report.not_restarted.empty()) lines.push_back("not started again: " + report.not_restarted);
+  lines.push_back(fmt::format("job stopped after {}{}{}; exit code {}", how_long(report),
+                              report.reason.empty() ? "" : ": ", report.reason, report.exit_code));
+  add_earlier(report, lines);
+  return lines;
+}
+
+}  // namespace
+
+std::string describe_end(const RankReport& rank) {
+  if (rank.abort_code) {
+    auto text = fmt::format("called MPI_Abort or PMIx_Abort with code {}", *rank.abort_code);
+    if (!rank.abort_message.empty()) text += ": " + rank.abort_message;
+    return text;
+  }
+  if (rank.stopped_by_us && failed_by_itself(rank)) return "stopped by hvdrun before its own end";
+  if (rank.signal != 0)
+    return fmt::format("killed by {}{}{}", signal_name(rank.signal),
+                       rank.out_of_memory ? ", out of memory (the kernel's OOM killer)" : "",
+                       rank.core_dumped ? ", core dumped" : "");
+  auto text = fmt::format("exit code {}", rank.exit_code);
+  if (rank.lost_connection) text += " without finalize (MPI_Finalize, PMIx_Finalize)";
+  return text;
+}
+
+std::string format_duration(double seconds) {
+  if (seconds < 60) return fmt::format("{:.2f} s", seconds);
+  const auto whole = std::llround(seconds);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string format_bytes(std::uint64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (value < 1e6) return fmt::format("{:.0f} kB", value / 1e3);
+  if (value < 1e9) return fmt::format("{:.0f} MB", value / 1e6);
+  return fmt::format("{:.1f} GB", value / 1e9);
+}
+
+std::vector<std::string> report_lines(const Report& report) {
+  const bool has_succeeded = report.exit_code == 0 || report.stopped_early;
+  auto lines = has_succeeded ? lines_of_success(report) : lines_of_failure(report);
+  for (const auto& leftover : report.leftovers)
+    lines.push_back("could not be ended and is left: " + leftover);
+  return lines;
+}
+
+AttemptReport in_short(const Report& report) {
+  AttemptReport attempt;
+  attempt.exit_code = report.exit_code;
+  attempt.reason = report.reason;
+  if (report.first_failure) {
+    attempt.first_failure = culprit_of(report);
+    attempt.reason = describe_culprit(*attempt.first_failure);
+  } else if (report.exit_code != 0 && report.reason.empty()) {
+    attempt.reason = "nobody was found to blame";
+  }
+  if (attempt.first_failure) attempt.failures = failure_lines(*attempt.first_failure);
+  append(other_failures(report), attempt.failures);
+  attempt.wall_seconds = report.wall_seconds;
+  const auto cost = cost_of_ranks(report);
+  attempt.cpu_seconds = cost.cpu_seconds;
+  attempt.peak_memory_bytes = cost.peak_memory_bytes;
+  return attempt;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,221 @@
+#include "resources/place.hpp"
+
+#include "base/text.hpp"
+#include "resources/bind_cores.hpp"
+#include "resources/placement_text.hpp"
+#include "resources/rank_counts.hpp"
+#include "slurm/host_list.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+// --- one host ------------------------------------------------------------------------------------
+
+std::string name_gpu(const Gpu& gpu, int index) {
+  if (!gpu.name.empty()) return fmt::format("GPU {} ({}, {})", index, gpu.name, gpu.pci_address);
+  if (gpu.visible != std::to_string(index)) return fmt::format("GPU {} ({})", index, gpu.visible);
+  return fmt::format("GPU {}", index);
+}
+
+bool has_mig(const HostInventory& inventory) {
+  return std::any_of(inventory.gpus.begin(), inventory.gpus.end(),
+                     [](const Gpu& gpu) { return gpu.visible.starts_with("MIG-"); });
+}
+
+std::string list_visible(const HostInventory& inventory) {
+  std::string list;
+  for (const auto& gpu : inventory.gpus) list += (list.empty() ? "" : ",") + gpu.visible;
+  return list;
+}
+
+// Before anybody has looked, a GPU is no more than its number.
+void give_expected_gpus(const JobSpec& spec, int gpus, HostPlacement& placed) {
+  for (auto& rank : placed.ranks) {
+    const int index = rank.local_rank % gpus;
+    rank.gpu = index;
+    rank.device = spec.gpu_bind == GpuBind::single ? 0 : index;
+    rank.device_name = fmt::format("GPU {}", index);
+  }
+}
+
+void give_gpus(const JobSpec& spec, const HostInventory& inventory, HostPlacement& placed) {
+  const auto& gpus = inventory.gpus;
+  const bool single = spec.gpu_bind == GpuBind::single || has_mig(inventory);
+  const std::string list = inventory.gpus_need_list ? list_visible(inventory) : "";
+  for (auto& rank : placed.ranks) {
+    const int index = rank.local_rank % static_cast<int>(gpus.size());
+    const Gpu& gpu = gpus[static_cast<std::size_t>(index)];
+    rank.gpu = index;
+    rank.device = single ? 0 : index;
+    if (single)
+      rank.visible_devices = gpu.visible;
+    else if (!list.empty())
+      rank.visible_devices = list;
+    rank.device_name = name_gpu(gpu, index);
+  }
+}
+
+std::vector<std::optional<int>> nodes_of_gpus(const HostInventory& inventory,
+                                              const HostPlacement& placed) {
+  std::vector<std::optional<int>> near;
+  near.reserve(placed.ranks.size());
+  for (const auto& rank : placed.ranks)
+    near.push_back(rank.gpu ? inventory.gpus[static_cast<std::size_t>(*rank.gpu)].numa_node
+                            : std::nullopt);
+  return near;
+}
+
+std::size_t count_nodes(const HostInventory& inventory) {
+  std::set<int> nodes;
+  for (const auto& core : inventory.cores) nodes.insert(core.numa_node);
+  return nodes.size();
+}
+
+void bind_to_cores(const HostInventory& inventory, const std::vector<int>& cores, std::size_t nodes,
+                   RankPlacement& rank) {
+  std::set<int> own_nodes;
+  for (const int position : cores) {
+    const Core& core = inventory.cores[static_cast<std::size_t>(position)];
+    rank.cpus.insert(rank.cpus.end(), core.pus.begin(), core.pus.end());
+    own_nodes.insert(core.numa_node);
+  }
+  std::sort(rank.cpus.begin(), rank.cpus.end());
+  if (own_nodes.size() < nodes) rank.numa_nodes.assign(own_nodes.begin(), own_nodes.end());
+}
+
+Result<void> give_cores(const JobSpec& spec, const Host& host, HostPlacement& placed,
+                        HostNotes& notes) {
+  const HostInventory& inventory = *host.inventory;
+  HVD_TRY(const CoreBinding binding,
+          bind_cores(inventory, host.name, nodes_of_gpus(inventory, placed), spec.bind_to,
+                     spec.cpus_per_rank));
+  const std::size_t nodes = count_nodes(inventory);
+  for (std::size_t i = 0; i < placed.ranks.size(); ++i)
+    if (!binding.cores[i].empty())
+      bind_to_cores(inventory, binding.cores[i], nodes, placed.ranks[i]);
+  for (const auto& note : binding.notes) notes.add(host.name, "", ": " + note);
+  return {};
+}
+
+void add_sharing_notes(const JobSpec& spec, const Host& host, std::size_t ranks, HostNotes& notes) {
+  const auto on = fmt::format("{} on ", plural(ranks, "rank"));
+  const auto gpus = static_cast<std::size_t>(count_gpus(host));
+  if (gpus_count(spec, host) && ranks > gpus)
+    notes.add(host.name, on, " share " + plural(gpus, "GPU"));
+  const std::size_t cores = host.inventory ? host.inventory->cores.size() : 0;
+  if (ranks > cores && cores > 0)
+    notes.add(host.name, on, " share " + plural(cores, "core"));
+  else if (!gpus_count(spec, host) && !spec.cpus_per_rank && host.slots &&
+           ranks > static_cast<std::size_t>(*host.slots))
+    notes.add(host.name, on,
+              fmt::format(" for its {} ({})", plural(*host.slots, "slot"), host.slots_source));
+}
+
+void add_notes(const JobSpec& spec, const Host& host, std::size_t ranks, HostNotes& notes) {
+  if (host.inventory)
+    for (const auto& note : host.inventory->notes) notes.add(host.name, "", ": " + note);
+  add_slurm_notes(spec, host, ranks, notes);
+  add_sharing_notes(spec, host, ranks, notes);
+  if (host.inventory && host.inventory->gpus.empty() && spec.gpu_bind == GpuBind::single)
+    notes.add_plural(host.name, " has no GPU to bind a rank to (--gpu-bind single)",
+                     " have no GPU to bind a rank to (--gpu-bind single)");
+  if (host.inventory && gpus_count(spec, host) && has_mig(*host.inventory))
+    notes.add(host.name, "",
+              ": CUDA shows a process one MIG device, so each rank sees only its own");
+}
+
+Result<HostPlacement> place_on_host(const JobSpec& spec, const Host& host, int count,
+                                    HostNotes& notes) {
+  HostPlacement placed;
+  placed.host = host.name;
+  placed.is_provisional = !host.inventory;
+  placed.ranks.resize(static_cast<std::size_t>(count));
+  for (int local = 0; local < count; ++local)
+    placed.ranks[static_cast<std::size_t>(local)].local_rank = local;
+  add_notes(spec, host, placed.ranks.size(), notes);
+  if (!host.inventory) {
+    if (gpus_count(spec, host)) give_expected_gpus(spec, count_gpus(host), placed);
+    return placed;
+  }
+  if (gpus_count(spec, host)) give_gpus(spec, *host.inventory, placed);
+  HVD_CHECK(give_cores(spec, host, placed, notes));
+  return placed;
+}
+
+// --- all hosts -----------------------------------------------------------------------------------
+
+void number_by_slot(Placement& placement) {
+  int next = 0;
+  for (auto& host : placement.hosts)
+    for (auto& rank : host.ranks) rank.rank = next++;
+}
+
+// The first rank of each host, then the second of each that has one, and so on.
+void number_by_node(Placement& placement) {
+  std::vector<HostPlacement*> open;
+  for (auto& host : placement.hosts) open.push_back(&host);
+  int next = 0;
+  for (std::size_t local = 0; !open.empty(); ++local) {
+    for (auto* host : open) host->ranks[local].rank = next++;
+    std::erase_if(open, [&](const auto* host) { return host->ranks.size() == local + 1; });
+  }
+}
+
+void number_across_hosts(Placement& placement) {
+  std::vector<int> seen;  // by local rank: how many hosts have it
+  for (auto& host : placement.hosts) {
+    seen.resize(std::max(seen.size(), host.ranks.size()), 0);
+    for (std::size_t local = 0; local < host.ranks.size(); ++local)
+      host.ranks[local].cross_rank = seen[local]++;
+  }
+  for (auto& host : placement.hosts)
+    for (std::size_t local = 0; local < host.ranks.size(); ++local)
+      host.ranks[local].cross_size = seen[local];
+}
+
+std::string say_to_ask(const std::vector<std::string>& hosts) {
+  return fmt::format(
+      "how many slots {} {} is not known before {} asked; --ranks-per-host, or a "
+      "number behind each host ({}:4), would decide it now",
+      fold_hosts(hosts), hosts.size() == 1 ? "has" : "have",
+      hosts.size() == 1 ? "it is" : "they are", hosts.front());
+}
+
+}  // namespace
+
+Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
+  HVD_TRY(auto counts, count_ranks(spec, allocation));
+  Placement placement;
+  placement.notes = allocation.notes;
+  placement.to_ask = std::move(counts.to_ask);
+  if (!placement.to_ask.empty()) {
+    placement.notes.push_back(say_to_ask(placement.to_ask));
+    return placement;
+  }
+  HostNotes notes;
+  for (std::size_t i = 0; i < counts.by_host.size(); ++i) {
+    const Host& host = allocation.hosts[i];
+    if (counts.by_host[i] == 0) {
+      notes.add_plural(host.name, " gets no rank", " get no rank");
+      continue;
+    }
+    HVD_TRY(HostPlacement placed, place_on_host(spec, host, counts.by_host[i], notes));
+    placement.hosts.push_back(std::move(placed));
+    placement.size += counts.by_host[i];
+  }
+  spec.map_by == MapBy::node ? number_by_node(placement) : number_by_slot(placement);
+  number_across_hosts(placement);
+  auto lines = notes.lines();
+  std::move(lines.begin(), lines.end(), std::back_inserter(placement.notes));
+  return placement;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,157 @@
+#include "c_api/c_api.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+namespace libhvd {
+namespace {
+
+thread_local std::string last_error;
+thread_local bool root_body = false;
+
+// The latest messages of HVD_ERROR_PEER. Never destroyed, like Process.
+class PeerErrors {
+ public:
+  void add(const std::string& message) {
+    const std::lock_guard lock(mutex_);
+    if (std::find(messages_.begin(), messages_.end(), message) != messages_.end()) return;
+    messages_[next_] = message;
+    next_ = (next_ + 1) % messages_.size();
+  }
+  bool any_in(std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(messages_.begin(), messages_.end(), [&](const std::string& message) {
+      return !message.empty() && text.find(message) != std::string_view::npos;
+    });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::array<std::string, 8> messages_;
+  std::size_t next_ = 0;
+};
+
+PeerErrors& peer_errors() {
+  static auto* const only = new PeerErrors;
+  return *only;
+}
+
+void read_place(const hvd_options& options, CallOptions& read) {
+  read.place.on_device = options.memory == HVD_CUDA;
+  read.place.stream = options.stream;
+  if (options.memory != HVD_HOST && options.memory != HVD_CUDA)
+    read.fault = "the memory " + std::to_string(options.memory) + " is none of HVD_HOST, HVD_CUDA";
+  if (options.stream != nullptr && options.memory == HVD_HOST)
+    read.fault = "a stream is for HVD_CUDA only";
+  if (options.reserved != 0)
+    read.fault = "hvd_options asks for what this version of libhvd cannot do";
+}
+
+}  // namespace
+
+Process& process() {
+  static auto* const only = new Process;
+  return *only;
+}
+
+hvd_status report(const Error& error) {
+  last_error = error.message;
+  if (error.status == HVD_ERROR_PEER && !process().forked) peer_errors().add(last_error);
+  const SessionReader session;
+  if (session.get() != nullptr && !process().forked) session.get()->page().set_error(last_error);
+  return error.status;
+}
+
+bool tells_of_a_peer(std::string_view text) {
+  return peer_errors().any_in(text);
+}
+
+Error not_initialized(const char* what) {
+  return fail(HVD_ERROR_NOT_INITIALIZED,
+              std::string(what) + ": called before hvd_init or after hvd_shutdown");
+}
+
+Error in_forked_child(const char* what) {
+  return fail(HVD_ERROR_FORKED, std::string(what) +
+                                    ": called in a process that was forked after hvd_init; only "
+                                    "the process that called hvd_init may");
+}
+
+hvd_status refuse_in_child(const char* what) {
+  Communicator& communicator = process().session->communicator();
+  communicator.abort_job(FailureKind::forked, communicator.rank());
+  return report(in_forked_child(what));
+}
+
+RootBody::RootBody() : outer_(std::exchange(root_body, true)) {}
+
+RootBody::~RootBody() {
+  root_body = outer_;
+}
+
+bool RootBody::running() {
+  return root_body;
+}
+
+Error inside_root_body(const char* what) {
+  return fail(HVD_ERROR_INVALID_ARGUMENT,
+              std::string(what) +
+                  ": called in what one rank runs for all; the other ranks wait for that, not for "
+                  "this");
+}
+
+ShownWait::ShownWait(const Engine& engine, std::int64_t handle) {
+  const SessionReader reader;
+  Session* const session = reader.get();
+  if (session == nullptr || !session->page() || !session->take_page()) return;
+  session_ = session;
+  start_ns_ = session->clock().now_ns();
+  const auto [kind, name] = engine.titles(handle);
+  session->page().begin_collective(kind, name.empty() ? nullptr : name.c_str(), start_ns_);
+}
+
+ShownWait::~ShownWait() {
+  const SessionReader reader;
+  Session* const session = reader.get();
+  if (session == nullptr || session != session_) return;
+  const std::uint64_t waited = session->clock().now_ns() - start_ns_;
+  session->page().end_collective(completed_, waited, waited);
+  session->give_page();
+}
+
+CallOptions read_options(const hvd_options* options, MayAllocate may_allocate) {
+  CallOptions read;
+  if (options == nullptr) return read;
+  const std::size_t size = options->struct_size;
+  if (size < sizeof(std::size_t) || size > 4096) {
+    read.fault =
+        "hvd_options.struct_size is " + std::to_string(size) + "; it must be sizeof(hvd_options)";
+    return read;
+  }
+  const auto* bytes = reinterpret_cast<const unsigned char*>(options);
+  for (std::size_t i = sizeof(hvd_options); i < size; ++i) {
+    if (bytes[i] != 0) read.fault = "hvd_options asks for what this version of libhvd cannot do";
+  }
+  hvd_options known{};  // what an older caller's struct lacks is zero
+  std::memcpy(&known, options, std::min(size, sizeof known));
+  read.name = known.name;
+  if (known.prescale != 0) read.scale.before = known.prescale;
+  if (known.postscale != 0) read.scale.after = known.postscale;
+  read.process_set = known.process_set;
+  read.priority = known.priority;
+  read_place(known, read);
+  if (known.shape != nullptr) read.shape = known.shape;
+  read.allocator = {known.allocate, known.allocate_context};
+  if (read.allocator && may_allocate == MayAllocate::no)
+    read.fault = "hvd_options.allocate is for allgather and alltoall only";
+  return read;
+}
+
+}  // namespace libhvd
+
+const char* hvd_last_error(void) {
+  return libhvd::last_error.c_str();
+}

@@ -1,0 +1,389 @@
+// The C ABI of hvd.h: the collectives, each blocking and in the background.
+//
+// A blocking call without a name, of all ranks, goes through the session's communicator in the
+// program's order. All others go through the engine of their process set.
+#include "c_api/c_api.hpp"
+#include "collective/group.hpp"
+#include "gpu/device_collectives.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace {
+
+using libhvd::AllreduceArguments;
+using libhvd::AllreduceGroup;
+using libhvd::CallOptions;
+using libhvd::Communicator;
+using libhvd::DeviceCall;
+using libhvd::DeviceCalls;
+using libhvd::DeviceCollectives;
+using libhvd::Done;
+using libhvd::Engine;
+using libhvd::fail;
+using libhvd::guard;
+using libhvd::MayAllocate;
+using libhvd::Outcome;
+using libhvd::report;
+using libhvd::Request;
+using libhvd::Result;
+using libhvd::Session;
+
+// A handle is the process set's number and, below it, the engine's.
+constexpr int kSetShift = 40;
+
+std::int32_t set_of(hvd_handle handle) {
+  return static_cast<std::int32_t>(handle >> kSetShift);
+}
+std::int64_t number_of(hvd_handle handle) {
+  return handle & ((std::int64_t{1} << kSetShift) - 1);
+}
+
+// What a session has for calls that the ranks negotiate.
+struct Background {
+  std::shared_ptr<Engine> engine;  // of the process set; null: there is none, the status says why
+  std::shared_ptr<DeviceCalls> device_calls;
+};
+
+Background find_background(const char* what, std::int32_t set, hvd_status& status) {
+  Background background;
+  status = libhvd::with_session(what, [&](Session& session) -> Outcome {
+    auto found = session.engine(set);
+    if (!found.ok()) return libhvd::with_context(what, found.error());
+    background.engine = std::move(*found);
+    background.device_calls = session.device_calls();
+    return Done{};
+  });
+  return background;
+}
+
+// "hvd_allreduce_async" -> "allreduce".
+std::string kind_of(std::string_view what) {
+  what.remove_prefix(std::strlen("hvd_"));
+  constexpr std::string_view kSuffix = "_async";
+  if (what.ends_with(kSuffix)) what.remove_suffix(kSuffix.size());
+  return std::string(what);
+}
+
+// On device memory: the same collective, ordered with the caller's stream. What goes wrong here is
+// told to all ranks.
+template <class Run>
+void put_on_device(Request& request, DeviceCalls& calls, const Run& run) {
+  auto begun = calls.begin(request.options.place, request.options.process_set);
+  if (!begun.ok()) {
+    if (request.options.fault.empty()) request.options.fault = begun.error().message;
+    return;
+  }
+  const std::shared_ptr<DeviceCall> call = *begun;
+  request.options.place.device = call->device();
+  request.run = [run, call](Communicator& communicator, const CallOptions& read) {
+    DeviceCall* const only[] = {call.get()};
+    return DeviceCall::run(only, read, [&](const CallOptions& on_stream) {
+      return libhvd::run_where_buffers_lie(communicator, on_stream, run);
+    });
+  };
+  request.device_call = call;
+}
+
+// `run`: see run_where_buffers_lie().
+template <class Run>
+Request make_request(const char* what, const CallOptions& options, const Background& background,
+                     Run run, const std::optional<AllreduceArguments>& allreduce) {
+  Request request;
+  request.kind = kind_of(what);
+  request.options = options;
+  if (options.name != nullptr) request.name = options.name;
+  request.options.name = nullptr;  // the caller's may go
+  request.priority = options.priority;
+  request.allreduce = allreduce;
+  request.run = [run](Communicator& communicator, const CallOptions& read) {
+    return libhvd::run_where_buffers_lie(communicator, read, run);
+  };
+  if (options.place.on_device) put_on_device(request, *background.device_calls, run);
+  return request;
+}
+
+Result<hvd_handle> submit_to(const Background& background, std::int32_t set, Request request) {
+  const auto device_call = request.device_call;
+  HVD_TRY(const std::int64_t number, background.engine->submit(std::move(request)));
+  const hvd_handle handle = (std::int64_t{set} << kSetShift) + number;
+  if (device_call) background.device_calls->keep(handle, device_call);
+  return handle;
+}
+
+hvd_status wait_for(const Background& background, hvd_handle handle) {
+  Engine& engine = *background.engine;
+  libhvd::ShownWait shown(engine, number_of(handle));
+  const Outcome outcome = background.device_calls->finish(handle, engine.wait(number_of(handle)));
+  shown.set_completed(outcome.ok());
+  return report(outcome);
+}
+
+// Waits for it, unless there is a place for the handle.
+template <class Run>
+hvd_status negotiate(const char* what, const CallOptions& options, Run run,
+                     const std::optional<AllreduceArguments>& allreduce,
+                     hvd_handle* place) noexcept {
+  return guard(what, [&]() -> hvd_status {
+    if (libhvd::process().forked) return libhvd::refuse_in_child(what);
+    if (libhvd::RootBody::running()) return report(libhvd::inside_root_body(what));
+    hvd_status status = HVD_OK;
+    const Background background = find_background(what, options.process_set, status);
+    if (!background.engine) return status;
+    const auto handle =
+        submit_to(background, options.process_set,
+                  make_request(what, options, background, std::move(run), allreduce));
+    if (!handle.ok()) return report(handle.error());
+    if (place == nullptr) return wait_for(background, *handle);
+    *place = *handle;
+    return HVD_OK;
+  });
+}
+
+template <class Run>
+hvd_status submit(const char* what, const hvd_options* options, hvd_handle* handle, Run run,
+                  const std::optional<AllreduceArguments>& allreduce = {},
+                  MayAllocate may_allocate = MayAllocate::no) noexcept {
+  if (handle == nullptr)
+    return guard(what, [&] {
+      return report(fail(HVD_ERROR_INVALID_ARGUMENT, std::string(what) + ": handle is null"));
+    });
+  *handle = 0;
+  return negotiate(what, libhvd::read_options(options, may_allocate), std::move(run), allreduce,
+                   handle);
+}
+
+template <class Run>
+hvd_status call(const char* what, const hvd_options* options, Run run,
+                const std::optional<AllreduceArguments>& allreduce = {},
+                MayAllocate may_allocate = MayAllocate::no) noexcept {
+  const CallOptions read = libhvd::read_options(options, may_allocate);
+  if (read.name != nullptr || read.process_set != 0)
+    return negotiate(what, read, std::move(run), allreduce, nullptr);
+  return libhvd::collective(what, read, run);
+}
+
+// What each collective does, for both of its functions.
+
+auto do_allreduce(const AllreduceArguments& own) {
+  return [=](auto& communicator, const CallOptions& read) {
+    return communicator.allreduce(own.input, own.output, own.count, own.type, own.op, read);
+  };
+}
+
+struct GroupedAllreduce {
+  AllreduceGroup group;
+  std::string fault = {};  // what is wrong with its lists
+
+  Outcome operator()(Communicator& communicator, const CallOptions& read) const {
+    return allreduce_group(communicator, group, with_fault(read));
+  }
+  Outcome operator()(DeviceCollectives& device, const CallOptions& read) const {
+    return allreduce_group(device, group, with_fault(read));
+  }
+
+ private:
+  CallOptions with_fault(CallOptions options) const {
+    if (options.fault.empty()) options.fault = fault;
+    return options;
+  }
+};
+
+auto do_grouped_allreduce(std::size_t tensors, const void* const* inputs, void* const* outputs,
+                          const std::size_t* counts, hvd_type type, hvd_op op) {
+  GroupedAllreduce call;
+  call.group.type = type;
+  call.group.op = op;
+  if (tensors > 0 && (inputs == nullptr || outputs == nullptr || counts == nullptr)) {
+    call.fault = "a list is null";
+    return call;
+  }
+  call.group.inputs.assign(inputs, inputs + tensors);
+  call.group.outputs.assign(outputs, outputs + tensors);
+  call.group.counts.assign(counts, counts + tensors);
+  return call;
+}
+
+// A broadcast's root, which is a rank of all, in the process set of the call.
+struct Root {
+  int place;
+  std::string fault = {};  // why it has none there
+};
+
+Root find_root(const hvd_options* options, int root) {
+  if (libhvd::process().forked) return {root};  // the call itself says so
+  const std::int32_t set = libhvd::read_options(options).process_set;
+  const libhvd::SessionReader reader;
+  Session* const session = reader.get();
+  if (set == 0 || session == nullptr || root < 0 || root >= session->topology().size) return {root};
+  const auto ranks = session->ranks_of(set);
+  if (!ranks.ok()) return {root};  // the call itself says so
+  const auto found = std::find(ranks->begin(), ranks->end(), root);
+  if (found != ranks->end()) return {static_cast<int>(found - ranks->begin())};
+  return {root, "the root, rank " + std::to_string(session->communicator().number(root)) +
+                    ", is not in the process set"};
+}
+
+auto do_broadcast(void* buffer, std::size_t count, hvd_type type, Root root) {
+  return [=](auto& communicator, const CallOptions& read) {
+    CallOptions options = read;
+    if (options.fault.empty()) options.fault = root.fault;
+    return communicator.broadcast(buffer, count, type, root.place, options);
+  };
+}
+
+auto do_allgather(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                  void* output, std::size_t output_rows, std::size_t* rows_by_rank) {
+  return [=](auto& communicator, const CallOptions& read) {
+    return communicator.allgather(input, rows, row_size, type, output, output_rows, rows_by_rank,
+                                  read);
+  };
+}
+
+auto do_reducescatter(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                      hvd_op op, void* output) {
+  return [=](auto& communicator, const CallOptions& read) {
+    return communicator.reducescatter(input, rows, row_size, type, op, output, read);
+  };
+}
+
+auto do_alltoall(const void* input, const std::size_t* splits, std::size_t rows,
+                 std::size_t row_size, hvd_type type, void* output, std::size_t output_rows,
+                 std::size_t* received) {
+  return [=](auto& communicator, const CallOptions& read) {
+    return communicator.alltoall(input, splits, rows, row_size, type, output, output_rows, received,
+                                 read);
+  };
+}
+
+auto do_barrier() {
+  return [](auto& communicator, const CallOptions& read) { return communicator.barrier(read); };
+}
+
+}  // namespace
+
+hvd_status hvd_allreduce(const void* input, void* output, size_t count, hvd_type type, hvd_op op,
+                         const hvd_options* options) {
+  const AllreduceArguments own{input, output, count, type, op};
+  return call("hvd_allreduce", options, do_allreduce(own), own);
+}
+
+hvd_status hvd_allreduce_async(const void* input, void* output, size_t count, hvd_type type,
+                               hvd_op op, const hvd_options* options, hvd_handle* handle) {
+  const AllreduceArguments own{input, output, count, type, op};
+  return submit("hvd_allreduce_async", options, handle, do_allreduce(own), own);
+}
+
+hvd_status hvd_grouped_allreduce(size_t tensors, const void* const* inputs, void* const* outputs,
+                                 const size_t* counts, hvd_type type, hvd_op op,
+                                 const hvd_options* options) {
+  const char* const what = "hvd_grouped_allreduce";
+  return guard(what, [&]() -> hvd_status {
+    return call(what, options, do_grouped_allreduce(tensors, inputs, outputs, counts, type, op));
+  });
+}
+
+hvd_status hvd_grouped_allreduce_async(size_t tensors, const void* const* inputs,
+                                       void* const* outputs, const size_t* counts, hvd_type type,
+                                       hvd_op op, const hvd_options* options, hvd_handle* handle) {
+  const char* const what = "hvd_grouped_allreduce_async";
+  return guard(what, [&]() -> hvd_status {
+    return submit(what, options, handle,
+                  do_grouped_allreduce(tensors, inputs, outputs, counts, type, op));
+  });
+}
+
+hvd_status hvd_broadcast(void* buffer, size_t count, hvd_type type, int root,
+                         const hvd_options* options) {
+  const char* const what = "hvd_broadcast";
+  return guard(what, [&] {
+    return call(what, options, do_broadcast(buffer, count, type, find_root(options, root)));
+  });
+}
+
+hvd_status hvd_broadcast_async(void* buffer, size_t count, hvd_type type, int root,
+                               const hvd_options* options, hvd_handle* handle) {
+  const char* const what = "hvd_broadcast_async";
+  return guard(what, [&] {
+    return submit(what, options, handle,
+                  do_broadcast(buffer, count, type, find_root(options, root)));
+  });
+}
+
+hvd_status hvd_allgather(const void* input, size_t rows, size_t row_size, hvd_type type,
+                         void* output, size_t output_rows, size_t* rows_by_rank,
+                         const hvd_options* options) {
+  return call("hvd_allgather", options,
+              do_allgather(input, rows, row_size, type, output, output_rows, rows_by_rank), {},
+              MayAllocate::yes);
+}
+
+hvd_status hvd_allgather_async(const void* input, size_t rows, size_t row_size, hvd_type type,
+                               void* output, size_t output_rows, size_t* rows_by_rank,
+                               const hvd_options* options, hvd_handle* handle) {
+  return submit("hvd_allgather_async", options, handle,
+                do_allgather(input, rows, row_size, type, output, output_rows, rows_by_rank), {},
+                MayAllocate::yes);
+}
+
+hvd_status hvd_reducescatter(const void* input, size_t rows, size_t row_size, hvd_type type,
+                             hvd_op op, void* output, const hvd_options* options) {
+  return call("hvd_reducescatter", options,
+              do_reducescatter(input, rows, row_size, type, op, output));
+}
+
+hvd_status hvd_reducescatter_async(const void* input, size_t rows, size_t row_size, hvd_type type,
+                                   hvd_op op, void* output, const hvd_options* options,
+                                   hvd_handle* handle) {
+  return submit("hvd_reducescatter_async", options, handle,
+                do_reducescatter(input, rows, row_size, type, op, output));
+}
+
+hvd_status hvd_alltoall(const void* input, const size_t* splits, size_t rows, size_t row_size,
+                        hvd_type type, void* output, size_t output_rows, size_t* received,
+                        const hvd_options* options) {
+  return call("hvd_alltoall", options,
+              do_alltoall(input, splits, rows, row_size, type, output, output_rows, received), {},
+              MayAllocate::yes);
+}
+
+hvd_status hvd_alltoall_async(const void* input, const size_t* splits, size_t rows, size_t row_size,
+                              hvd_type type, void* output, size_t output_rows, size_t* received,
+                              const hvd_options* options, hvd_handle* handle) {
+  return submit("hvd_alltoall_async", options, handle,
+                do_alltoall(input, splits, rows, row_size, type, output, output_rows, received), {},
+                MayAllocate::yes);
+}
+
+hvd_status hvd_barrier(const hvd_options* options) {
+  return call("hvd_barrier", options, do_barrier());
+}
+
+hvd_status hvd_barrier_async(const hvd_options* options, hvd_handle* handle) {
+  return submit("hvd_barrier_async", options, handle, do_barrier());
+}
+
+hvd_status hvd_poll(hvd_handle handle, int* done) {
+  return guard("hvd_poll", [=]() -> hvd_status {
+    hvd_status status = HVD_OK;
+    const auto engine = find_background("hvd_poll", set_of(handle), status).engine;
+    if (!engine) return status;
+    const auto answer = engine->done(number_of(handle));
+    if (!answer.ok()) return report(libhvd::with_context("hvd_poll", answer.error()));
+    if (done != nullptr) *done = *answer ? 1 : 0;
+    return HVD_OK;
+  });
+}
+
+hvd_status hvd_wait(hvd_handle handle) {
+  return guard("hvd_wait", [=]() -> hvd_status {
+    hvd_status status = HVD_OK;
+    const Background background = find_background("hvd_wait", set_of(handle), status);
+    return background.engine ? wait_for(background, handle) : status;
+  });
+}

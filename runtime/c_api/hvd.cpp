@@ -1,0 +1,327 @@
+#include "c_api/hvd.hpp"
+
+#include "base/clock.hpp"
+#include "c_api/c_api.hpp"
+#include "c_api/timeline.hpp"
+#include "hvd/hvd.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <pthread.h>
+
+namespace libhvd {
+namespace {
+
+constexpr std::size_t kMostBytes = 4096;
+
+Error wrong(const std::string& why) {
+  return fail(HVD_ERROR_INVALID_ARGUMENT, why);
+}
+
+// What an older caller's struct lacks is zero.
+Result<hvd_init_options> read_known(const hvd_init_options& options) {
+  const std::size_t size = options.struct_size;
+  if (size < sizeof(std::size_t) || size > kMostBytes)
+    return wrong("hvd_init_options.struct_size is " + std::to_string(size) +
+                 "; it must be sizeof(hvd_init_options)");
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&options);
+  for (std::size_t i = sizeof options; i < size; ++i) {
+    if (bytes[i] != 0)
+      return wrong("hvd_init_options asks for what this version of libhvd cannot do");
+  }
+  hvd_init_options known{};
+  std::memcpy(&known, &options, std::min(size, sizeof known));
+  return known;
+}
+
+void read_process_sets(const hvd_init_options& options, StartOptions& read) {
+  if (options.process_sets == nullptr && options.process_set_count > 0)
+    read.fault = "the list of process sets is null";
+  for (std::size_t i = 0; read.fault.empty() && i < options.process_set_count; ++i) {
+    const hvd_rank_list& set = options.process_sets[i];
+    if (set.ranks == nullptr && set.count > 0) {
+      read.fault = "the ranks of process set " + std::to_string(i + 1) + " are null";
+    } else {
+      read.process_sets.emplace_back(set.ranks, set.ranks + set.count);
+      std::sort(read.process_sets.back().begin(), read.process_sets.back().end());
+    }
+  }
+}
+
+}  // namespace
+
+Result<StartOptions> read_start_options(const hvd_init_options* options) {
+  StartOptions read;
+  if (options == nullptr) return read;
+  HVD_TRY(const hvd_init_options known, read_known(*options));
+  if (known.ranks == nullptr && known.rank_count > 0) return wrong("the list of ranks is null");
+  if (known.ranks != nullptr) read.ranks.emplace(known.ranks, known.ranks + known.rank_count);
+  read_process_sets(known, read);
+  return read;
+}
+
+}  // namespace libhvd
+
+// The C ABI of hvd.h: the job, shared buffers, and what goes to and from the launcher.
+
+namespace {
+
+using libhvd::Done;
+using libhvd::EventKind;
+using libhvd::guard;
+using libhvd::not_initialized;
+using libhvd::Notice;
+using libhvd::Outcome;
+using libhvd::process;
+using libhvd::report;
+using libhvd::Session;
+using libhvd::SessionReader;
+using libhvd::StartOptions;
+using libhvd::with_session;
+
+// Ends the session, if there is one. The caller holds `calls`.
+bool close_session() {
+  std::unique_ptr<Session> session;
+  {
+    const std::lock_guard lock(process().state);
+    session = std::move(process().session);
+  }
+  return session != nullptr;
+}
+
+hvd_status find_shared_memory(const char* what, std::shared_ptr<libhvd::SharedMemory>& memory) {
+  return with_session(what, [&](Session& session) -> Outcome {
+    memory = session.communicator().memory();
+    return Done{};
+  });
+}
+
+// For a program that exits without hvd_shutdown. When another thread is inside a collective it
+// cannot be had: then the end of the process is what the peers see.
+void at_exit() {
+  if (process().forked) return;
+  const std::unique_lock lock(process().calls, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  close_session();
+  process().lasting.reset();
+}
+
+void in_child_after_fork() {
+  process().forked = process().session != nullptr;
+  if (process().forked) process().session->close_in_child();
+}
+
+void set_handlers() {
+  if (process().handlers_set) return;
+  process().handlers_set = true;
+  std::atexit(at_exit);
+  pthread_atfork(nullptr, nullptr, in_child_after_fork);
+}
+
+hvd_status init(const char* what, const StartOptions& wanted) {
+  if (process().forked) return report(libhvd::in_forked_child(what));
+  const std::lock_guard lock(process().calls);
+  if (process().session != nullptr) {
+    return report(
+        libhvd::fail(HVD_ERROR_INVALID_ARGUMENT,
+                     std::string(what) + ": already initialised; call hvd_shutdown first"));
+  }
+  ++process().generation;
+  auto session =
+      Session::open(libhvd::process_environment(), wanted, process().starts, process().lasting);
+  set_handlers();  // also when it failed: what lasts must be closed
+  if (!session.ok()) return report(libhvd::with_context(what, session.error()));
+  const std::lock_guard state(process().state);
+  process().session = std::move(*session);
+  return HVD_OK;
+}
+
+// body: (const Session&) -> int, at least 0.
+template <class Body>
+int query(const char* what, Body body) {
+  const auto read = [&]() -> int {
+    const SessionReader session;
+    return session.get() == nullptr ? -1 : body(*session.get());
+  };
+  const int number = read();
+  return number >= 0 ? number : -report(not_initialized(what));
+}
+
+template <class Body>
+hvd_status with_page(const char* what, Body body) noexcept {
+  return with_session(what, [&](Session& session) -> Outcome {
+    body(session.page());
+    return Done{};
+  });
+}
+
+}  // namespace
+
+const char* hvd_version(void) {
+  return HVD_VERSION_TEXT;
+}
+
+hvd_status hvd_init(void) {
+  return guard("hvd_init", [] { return init("hvd_init", StartOptions()); });
+}
+
+hvd_status hvd_init_with(const hvd_init_options* options) {
+  return guard("hvd_init_with", [=]() -> hvd_status {
+    const auto wanted = libhvd::read_start_options(options);
+    if (!wanted.ok()) return report(libhvd::with_context("hvd_init_with", wanted.error()));
+    return init("hvd_init_with", *wanted);
+  });
+}
+
+hvd_status hvd_shutdown(void) {
+  return guard("hvd_shutdown", []() -> hvd_status {
+    if (process().forked) return report(libhvd::in_forked_child("hvd_shutdown"));
+    const std::lock_guard lock(process().calls);
+    if (Session* const session = process().session.get()) libhvd::end_timeline(*session);
+    return close_session() ? HVD_OK : report(not_initialized("hvd_shutdown"));
+  });
+}
+
+int hvd_initialized(void) {
+  return SessionReader().get() != nullptr ? 1 : 0;
+}
+
+int hvd_rank(void) {
+  return query("hvd_rank", [](const Session& session) { return session.topology().rank; });
+}
+int hvd_size(void) {
+  return query("hvd_size", [](const Session& session) { return session.topology().size; });
+}
+int hvd_local_rank(void) {
+  return query("hvd_local_rank",
+               [](const Session& session) { return session.topology().local_rank; });
+}
+int hvd_local_size(void) {
+  return query("hvd_local_size",
+               [](const Session& session) { return session.topology().local_size; });
+}
+int hvd_cross_rank(void) {
+  return query("hvd_cross_rank",
+               [](const Session& session) { return session.topology().cross_rank; });
+}
+int hvd_cross_size(void) {
+  return query("hvd_cross_size",
+               [](const Session& session) { return session.topology().cross_size; });
+}
+int hvd_node_rank(void) {
+  return query("hvd_node_rank",
+               [](const Session& session) { return session.topology().node_rank; });
+}
+int hvd_node_count(void) {
+  return query("hvd_node_count",
+               [](const Session& session) { return session.topology().node_count; });
+}
+int hvd_restart_count(void) {
+  return query("hvd_restart_count", [](const Session& session) { return session.restart_count(); });
+}
+int hvd_is_homogeneous(void) {
+  return query("hvd_is_homogeneous",
+               [](const Session& session) { return session.topology().is_homogeneous ? 1 : 0; });
+}
+
+hvd_status hvd_alloc(size_t bytes, void** memory) {
+  std::shared_ptr<libhvd::SharedMemory> shared;
+  const hvd_status found = find_shared_memory("hvd_alloc", shared);
+  if (found != HVD_OK) return found;
+  return guard(
+      "hvd_alloc", [&]() -> hvd_status {  // not under the session's lock, as this may take long
+        if (memory == nullptr)
+          return report(libhvd::fail(HVD_ERROR_INVALID_ARGUMENT, "hvd_alloc: memory is null"));
+        const auto allocated = process().buffers.allocate(shared, bytes);
+        if (!allocated.ok()) return report(libhvd::with_context("hvd_alloc", allocated.error()));
+        *memory = *allocated;
+        return HVD_OK;
+      });
+}
+
+hvd_status hvd_free(void* memory) {
+  return guard("hvd_free", [=]() -> hvd_status {
+    if (memory == nullptr || process().forked) return HVD_OK;
+    const Outcome freed = process().buffers.free(memory);
+    return freed.ok() ? HVD_OK : report(libhvd::with_context("hvd_free", freed.error()));
+  });
+}
+
+hvd_status hvd_register(void* memory, size_t bytes) {
+  std::shared_ptr<libhvd::SharedMemory> shared;
+  const hvd_status found = find_shared_memory("hvd_register", shared);
+  if (found != HVD_OK) return found;
+  return guard("hvd_register", [&]() -> hvd_status {
+    const Outcome added = process().buffers.add(shared, memory, bytes);
+    return added.ok() ? HVD_OK : report(libhvd::with_context("hvd_register", added.error()));
+  });
+}
+
+hvd_status hvd_unregister(void* memory) {
+  return guard("hvd_unregister", [=]() -> hvd_status {
+    if (memory == nullptr || process().forked) return HVD_OK;
+    const Outcome removed = process().buffers.remove(memory);
+    return removed.ok() ? HVD_OK : report(libhvd::with_context("hvd_unregister", removed.error()));
+  });
+}
+
+hvd_status hvd_set_step(uint64_t step) {
+  return with_session("hvd_set_step", [=](Session& session) -> Outcome {
+    session.page().set_step(step);
+    session.timeline().recorder()->mark(EventKind::step, step);
+    return Done{};
+  });
+}
+hvd_status hvd_set_epoch(uint64_t epoch) {
+  return with_session("hvd_set_epoch", [=](Session& session) -> Outcome {
+    session.page().set_epoch(epoch, libhvd::monotonic_ns());
+    session.timeline().recorder()->mark(EventKind::epoch, epoch);
+    return Done{};
+  });
+}
+hvd_status hvd_add_samples(uint64_t samples) {
+  return with_page("hvd_add_samples", [=](auto& page) { page.add_samples(samples); });
+}
+hvd_status hvd_set_metric(const char* name, double value) {
+  return with_session("hvd_set_metric", [=](Session& session) -> Outcome {
+    const Outcome set = session.page().set_metric(name == nullptr ? "" : name, value);
+    if (!set.ok()) return libhvd::with_context("hvd_set_metric", set.error());
+    return Done{};
+  });
+}
+
+hvd_status hvd_report_failure(const char* text) {
+  constexpr const char* what = "hvd_report_failure";
+  return guard(what, [=]() -> hvd_status {
+    if (process().forked) return report(libhvd::in_forked_child(what));
+    if (text == nullptr || *text == '\0')
+      return report(libhvd::fail(HVD_ERROR_INVALID_ARGUMENT, std::string(what) + ": no text"));
+    // A page of its own: it works when there is no session, and the session's stays as it is.
+    auto page = libhvd::StatusPage::attach_for_failure(libhvd::process_environment());
+    if (!page.ok()) return report(libhvd::with_context(what, page.error()));
+    const std::lock_guard lock(process().failure);
+    page->set_failure(text, libhvd::tells_of_a_peer(text), libhvd::monotonic_ns());
+    return HVD_OK;
+  });
+}
+
+hvd_status hvd_notice(uint32_t* bits, uint64_t* stop_at_step) {
+  return with_page("hvd_notice", [=](auto& page) {
+    const Notice notice = page.notice();
+    if (bits != nullptr) *bits = notice.bits;
+    if (stop_at_step != nullptr) *stop_at_step = notice.stop_at_step;
+  });
+}
+
+hvd_status hvd_time_left(double* seconds) {
+  return with_session("hvd_time_left", [=](Session& session) -> Outcome {
+    if (seconds != nullptr) *seconds = session.seconds_left();
+    return Done{};
+  });
+}

@@ -1,0 +1,126 @@
+// The C ABI of hvd/io.h.
+#include "c_api/c_api.hpp"
+#include "io/atomic_file.hpp"
+#include "io/log.hpp"
+#include "io/rank_path.hpp"
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include <hvd/io.h>
+
+using libhvd::CallOptions;
+using libhvd::Communicator;
+using libhvd::Done;
+using libhvd::fail;
+using libhvd::Outcome;
+
+struct hvd_log {
+  libhvd::Log log;
+};
+
+namespace {
+
+libhvd::Error null_pointer(const char* what) {
+  return fail(HVD_ERROR_INVALID_ARGUMENT, std::string(what) + ": a null pointer");
+}
+
+}  // namespace
+
+struct hvd_file {
+  libhvd::AtomicFile file;
+};
+
+hvd_status hvd_on_root(hvd_body body, void* argument, int root, const hvd_options* options) {
+  return libhvd::guard("hvd_on_root", [=]() -> hvd_status {
+    Outcome own = Done{};
+    if (body != nullptr && hvd_rank() == root) {
+      const libhvd::RootBody inside;
+      const char* text = "";
+      const hvd_status status = body(argument, &text);
+      if (status != HVD_OK) own = fail(status, text == nullptr ? "" : text);
+    }
+    return libhvd::collective("hvd_on_root", libhvd::read_options(options),
+                              [&](Communicator& communicator, CallOptions read) {
+                                if (body == nullptr) read.fault = "hvd_on_root: a null pointer";
+                                return libhvd::share_outcome(communicator, own, root, read);
+                              });
+  });
+}
+
+hvd_status hvd_log_open(const char* path, hvd_log** log, const hvd_options* options) {
+  return libhvd::collective("hvd_log_open", libhvd::read_options(options),
+                            [=](Communicator& communicator, CallOptions read) -> Outcome {
+                              if (path == nullptr || log == nullptr)
+                                read.fault = "hvd_log_open: a null pointer";
+                              auto opened = std::make_unique<hvd_log>();
+                              Outcome outcome = Done{};
+                              if (communicator.rank() == 0 && read.fault.empty()) {
+                                auto file = libhvd::Log::open(path);
+                                if (file.ok()) {
+                                  opened.reset(new hvd_log{std::move(*file)});
+                                } else {
+                                  outcome = file.error();
+                                }
+                              }
+                              HVD_CHECK(libhvd::share_outcome(communicator, outcome, 0, read));
+                              *log = opened.release();
+                              return Done{};
+                            });
+}
+
+hvd_status hvd_log_write(hvd_log* log, const char* text, size_t bytes) {
+  return libhvd::guard("hvd_log_write", [=] {
+    if (log == nullptr || (text == nullptr && bytes > 0))
+      return libhvd::report(null_pointer("hvd_log_write"));
+    return libhvd::report(log->log.write({text, bytes}));
+  });
+}
+
+void hvd_log_close(hvd_log* log) {
+  delete log;
+}
+
+hvd_status hvd_rank_path(const char* pattern, char* path, size_t size) {
+  return libhvd::with_session("hvd_rank_path", [=](libhvd::Session& session) -> Outcome {
+    if (pattern == nullptr || path == nullptr) return null_pointer("hvd_rank_path");
+    HVD_TRY(const std::string expanded,
+            libhvd::rank_path(pattern, session.topology(), libhvd::process_environment()));
+    if (expanded.size() >= size)
+      return fail(HVD_ERROR_INVALID_ARGUMENT, "hvd_rank_path: \"" + expanded + "\" needs " +
+                                                  std::to_string(expanded.size() + 1) + " bytes");
+    std::memcpy(path, expanded.c_str(), expanded.size() + 1);
+    return Done{};
+  });
+}
+
+hvd_status hvd_file_create(const char* path, hvd_file** file) {
+  return libhvd::guard("hvd_file_create", [=]() -> hvd_status {
+    if (path == nullptr || file == nullptr) return libhvd::report(null_pointer("hvd_file_create"));
+    auto created = libhvd::AtomicFile::create(path);
+    if (!created.ok()) return libhvd::report(created.error());
+    *file = new hvd_file{std::move(*created)};
+    return HVD_OK;
+  });
+}
+
+hvd_status hvd_file_write(hvd_file* file, const void* data, size_t bytes) {
+  return libhvd::guard("hvd_file_write", [=] {
+    if (file == nullptr || (data == nullptr && bytes > 0))
+      return libhvd::report(null_pointer("hvd_file_write"));
+    return libhvd::report(file->file.write(data, bytes));
+  });
+}
+
+hvd_status hvd_file_commit(hvd_file* file) {
+  return libhvd::guard("hvd_file_commit", [=] {
+    if (file == nullptr) return libhvd::report(null_pointer("hvd_file_commit"));
+    const std::unique_ptr<hvd_file> last(file);
+    return libhvd::report(last->file.commit());
+  });
+}
+
+void hvd_file_discard(hvd_file* file) {
+  delete file;
+}

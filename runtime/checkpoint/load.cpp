@@ -1,0 +1,255 @@
+#include "checkpoint/load.hpp"
+
+#include "checkpoint/agreement.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace libhvd::checkpoint {
+
+std::byte* BlockMap::direct(std::uint64_t block) const {
+  const std::size_t part = first_part(block);
+  const std::uint64_t begin = index_.blocks.begin(block);
+  const Part& first = index_.parts[part];
+  const bool inside =
+      first.offset <= begin && begin + length(block) <= first.offset + first.description.bytes;
+  return inside ? destinations_[part] + (begin - first.offset) : nullptr;
+}
+
+void BlockMap::scatter(std::uint64_t block, const std::byte* bytes) const {
+  const std::uint64_t begin = index_.blocks.begin(block);
+  const std::uint64_t end = begin + length(block);
+  for (std::size_t i = first_part(block); i < index_.parts.size(); ++i) {
+    const Part& part = index_.parts[i];
+    if (part.offset >= end) break;
+    const std::uint64_t from = std::max(begin, part.offset);
+    const std::uint64_t to = std::min(end, part.offset + part.description.bytes);
+    if (from < to)
+      std::memcpy(destinations_[i] + (from - part.offset), bytes + (from - begin), to - from);
+  }
+}
+
+// The first part that ends after the block's begin. A block has at least a byte of some part: the
+// data ends with one.
+std::size_t BlockMap::first_part(std::uint64_t block) const {
+  const std::uint64_t begin = index_.blocks.begin(block);
+  const auto found = std::ranges::partition_point(index_.parts, [begin](const Part& part) {
+    return part.offset + part.description.bytes <= begin;
+  });
+  return static_cast<std::size_t>(found - index_.parts.begin());
+}
+
+namespace {
+
+// The file as this rank sees it; nothing when it sees none, or another one: in a container, say.
+std::optional<CheckpointFile> open_same(const Found& found) {
+  const std::size_t slash = found.path.rfind('/');
+  const auto name = FileName::parse(found.path.substr(slash + 1));
+  if (!name) return std::nullopt;
+  auto file = CheckpointFile::open(found.path.substr(0, slash), *name);
+  if (!file.ok() || encode_index(file->index()) != encode_index(found.index)) return std::nullopt;
+  return std::move(*file);
+}
+
+Outcome read_all(const CheckpointFile& file, const BlockMap& map) {
+  try {
+    std::vector<std::byte> room;  // for blocks that do not lie in one part
+    for (std::uint64_t block = 0; block < map.blocks(); ++block) {
+      std::byte* const direct = map.direct(block);
+      if (direct == nullptr) room.resize(map.length(block));
+      HVD_CHECK(file.read_block(block, direct != nullptr ? direct : room.data()));
+      if (direct == nullptr) map.scatter(block, room.data());
+    }
+  } catch (const std::exception& exception) {
+    return fail(HVD_ERROR_SYSTEM, exception.what());
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Result<std::optional<std::string>> load_data(Communicator& communicator, const Found& found,
+                                             const CheckpointFile* file,
+                                             const Destinations& destinations) {
+  if (communicator.on_one_host()) {
+    const std::optional<CheckpointFile> opened = file == nullptr ? open_same(found) : std::nullopt;
+    const CheckpointFile* const own = opened ? &*opened : file;
+    HVD_TRY(const bool all, true_everywhere(communicator, own != nullptr));
+    if (all) {
+      HVD_TRY(const auto failed,
+              first_failure(communicator, read_all(*own, BlockMap(found.index, destinations))));
+      return failed ? std::optional(failed->message) : std::nullopt;
+    }
+  }
+  return stream_data(communicator, found.index, file, destinations);
+}
+
+namespace {
+
+// How far the reader may be ahead. Its blocks should still be in the processor's cache when they
+// are broadcast.
+constexpr std::uint64_t kAhead = 6;
+
+constexpr std::int64_t kDamaged = -1;
+
+// Reads and checks blocks in order, on a thread of its own, up to kAhead before they are used.
+class Reader {
+ public:
+  Reader(const CheckpointFile& file, const BlockMap& map, std::uint64_t blocks)
+      : file_(file), map_(map), blocks_(blocks) {
+    rooms_.resize(kAhead);
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& error) {
+      failure_ = std::string("cannot start a thread that reads it: ") + error.what();
+    }
+  }
+  ~Reader() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  // Waits until blocks after the first `done` are ready, or none will be, and says up to which.
+  std::uint64_t ready_after(std::uint64_t done) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return ready_ > done || failure_; });
+    return ready_;
+  }
+
+  // The first `used` blocks are needed no more.
+  void release(std::uint64_t used) {
+    {
+      const std::lock_guard lock(mutex_);
+      used_ = used;
+    }
+    changed_.notify_all();
+  }
+
+  // Where a block that is ready lies.
+  std::byte* block(std::uint64_t number) {
+    std::byte* const direct = map_.direct(number);
+    return direct != nullptr ? direct : room(number);
+  }
+
+  // Once ready_after() has given no more.
+  const std::string& failure() const { return *failure_; }
+
+ private:
+  std::byte* room(std::uint64_t number) { return rooms_[number % kAhead].data(); }
+
+  void run() {
+    for (std::uint64_t number = 0; number < blocks_; ++number) {
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return number < used_ + kAhead || stop_; });
+        if (stop_) return;
+      }
+      const Outcome outcome = read(number);
+      {
+        const std::lock_guard lock(mutex_);
+        if (outcome.ok()) {
+          ready_ = number + 1;
+        } else {
+          failure_ = outcome.error().message;
+        }
+      }
+      changed_.notify_all();
+      if (!outcome.ok()) return;
+    }
+  }
+
+  Outcome read(std::uint64_t number) {
+    try {
+      std::byte* to = map_.direct(number);
+      if (to == nullptr) {
+        rooms_[number % kAhead].resize(map_.length(number));
+        to = room(number);
+      }
+      return file_.read_block(number, to);
+    } catch (const std::exception& exception) {
+      return fail(HVD_ERROR_SYSTEM, exception.what());
+    }
+  }
+
+  const CheckpointFile& file_;
+  const BlockMap& map_;
+  const std::uint64_t blocks_;
+  std::vector<std::vector<std::byte>> rooms_;  // for blocks that do not lie in one part
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::uint64_t ready_ = 0;
+  std::uint64_t used_ = 0;
+  std::optional<std::string> failure_;
+  bool stop_ = false;
+
+  std::thread thread_;
+};
+
+Outcome broadcast_block(Communicator& communicator, std::byte* block, std::uint64_t bytes) {
+  return communicator.broadcast(block, bytes, HVD_UINT8, 0, call_options());
+}
+
+Result<std::optional<std::string>> send(Communicator& communicator, const BlockMap& map,
+                                        std::uint64_t blocks, const CheckpointFile& file) {
+  Reader reader(file, map, blocks);
+  for (std::uint64_t done = 0; done < blocks;) {
+    const std::uint64_t ready = reader.ready_after(done);
+    const auto count = ready > done ? static_cast<std::int64_t>(ready - done) : kDamaged;
+    HVD_TRY([[maybe_unused]] const auto told,
+            share_number(communicator, static_cast<std::uint64_t>(count)));
+    if (count == kDamaged) return std::optional(reader.failure());
+    for (; done < ready; ++done) {
+      std::byte* const block = reader.block(done);
+      HVD_CHECK(broadcast_block(communicator, block, map.length(done)));
+      if (map.direct(done) == nullptr) map.scatter(done, block);
+      reader.release(done + 1);
+    }
+  }
+  return std::optional<std::string>();
+}
+
+Result<std::optional<std::string>> receive(Communicator& communicator, const BlockMap& map,
+                                           std::uint64_t blocks) {
+  std::vector<std::byte> room;
+  for (std::uint64_t done = 0; done < blocks;) {
+    HVD_TRY(const std::uint64_t number, share_number(communicator, 0));
+    const auto count = static_cast<std::int64_t>(number);
+    if (count == kDamaged) return std::optional<std::string>("");
+    for (const std::uint64_t ready = done + number; done < ready; ++done) {
+      std::byte* const direct = map.direct(done);
+      if (direct == nullptr) room.resize(map.length(done));
+      HVD_CHECK(broadcast_block(communicator, direct != nullptr ? direct : room.data(),
+                                map.length(done)));
+      if (direct == nullptr) map.scatter(done, room.data());
+    }
+  }
+  return std::optional<std::string>();
+}
+
+}  // namespace
+
+Result<std::optional<std::string>> stream_data(Communicator& communicator, const Index& index,
+                                               const CheckpointFile* file,
+                                               const Destinations& destinations) {
+  const BlockMap map(index, destinations);
+  const std::uint64_t blocks = index.blocks.count();
+  return file != nullptr ? send(communicator, map, blocks, *file)
+                         : receive(communicator, map, blocks);
+}
+
+}  // namespace libhvd::checkpoint

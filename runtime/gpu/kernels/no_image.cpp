@@ -1,9 +1,0 @@
-#include "gpu/kernels/image.hpp"
-
-namespace libhvd {
-
-const void* kernel_image() {
-  return nullptr;
-}
-
-}  // namespace libhvd

@@ -1,0 +1,166 @@
+#include "session/process_sets.hpp"
+
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <sstream>
+#include <utility>
+
+namespace libhvd {
+namespace {
+
+constexpr const char* kWhat = "hvd_add_process_set";
+
+// How the ranks of a set meet: what one tells goes to all ranks of the job, through the collectives
+// that these have, and the members pick theirs. All go from exchange to exchange until all members
+// have said that they need no more.
+class SubsetBootstrap : public Bootstrap {
+ public:
+  SubsetBootstrap(Communicator& all, const std::vector<int>& members, std::optional<int> own)
+      : all_(all), members_(members) {
+    if (!own) return;
+    info_.rank = *own;
+    info_.size = static_cast<int>(members.size());
+    info_.number = all.number(all.rank());
+  }
+
+  const RankInfo& info() const override { return info_; }
+
+  Result<std::vector<std::string>> exchange(const std::string& own) override {
+    HVD_TRY(auto told, turn('+' + own));
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      if (told[i].front() != '+')
+        return fail(HVD_ERROR_PEER,
+                    "rank " + std::to_string(all_.number(members_[i])) + " has given up");
+      told[i].erase(0, 1);
+    }
+    return told;
+  }
+
+  // The rest of the exchanges, in which this rank tells nothing.
+  Outcome finish() {
+    while (true) {
+      HVD_TRY(const auto told, turn("-"));
+      const bool over = std::all_of(told.begin(), told.end(),
+                                    [](const std::string& text) { return text == "-"; });
+      if (over) return Done{};
+    }
+  }
+
+ private:
+  Result<std::vector<std::string>> turn(const std::string& own) {
+    HVD_TRY(auto texts, exchange_texts(all_, own, {.name = kWhat}));
+    std::vector<std::string> told;
+    for (const int member : members_) {
+      told.push_back(std::move(texts[static_cast<std::size_t>(member)]));
+      if (told.back().empty()) return fail(HVD_ERROR_SYSTEM, "a rank has told what makes no sense");
+    }
+    return told;
+  }
+
+  Communicator& all_;
+  const std::vector<int>& members_;
+  RankInfo info_;
+};
+
+}  // namespace
+
+Result<std::vector<std::string>> exchange_texts(Communicator& all, const std::string& own,
+                                                const CallOptions& options) {
+  const auto ranks = static_cast<std::size_t>(all.size());
+  const std::uint64_t length = own.size();
+  std::vector<std::uint64_t> lengths(ranks);
+  HVD_CHECK(all.allgather(&length, sizeof length, 1, HVD_UINT8, lengths.data(),
+                          ranks * sizeof length, nullptr, options));
+  std::string joined(std::accumulate(lengths.begin(), lengths.end(), std::size_t{0}), '\0');
+  HVD_CHECK(all.allgather(own.data(), own.size(), 1, HVD_UINT8, joined.data(), joined.size(),
+                          nullptr, options));
+  std::vector<std::string> texts;
+  std::size_t at = 0;
+  for (const std::uint64_t bytes : lengths) {
+    texts.push_back(joined.substr(at, bytes));
+    at += bytes;
+  }
+  return texts;
+}
+
+std::string encode_ranks(const std::vector<int>& ranks) {
+  std::string text;
+  for (const int rank : ranks) text += (text.empty() ? "" : ",") + std::to_string(rank);
+  return text;
+}
+
+std::optional<Error> check_process_set(const std::vector<std::string>& wanted,
+                                       const Communicator& all) {
+  for (std::size_t rank = 1; rank < wanted.size(); ++rank) {
+    if (wanted[rank] == wanted[0]) continue;
+    return fail(HVD_ERROR_MISMATCH, std::string(kWhat) + ": the ranks do not agree: the set is " +
+                                        wanted[0] + " on rank " + std::to_string(all.number(0)) +
+                                        " and " + wanted[rank] + " on rank " +
+                                        std::to_string(all.number(static_cast<int>(rank))));
+  }
+  const auto wrong = [&](const std::string& why) {
+    return fail(HVD_ERROR_INVALID_ARGUMENT, std::string(kWhat) + ": " + why);
+  };
+  if (wanted[0].empty()) return wrong("a set needs at least one rank");
+  std::istringstream numbers(wanted[0]);
+  std::vector<int> seen;
+  for (std::string number; std::getline(numbers, number, ',');) {
+    const int rank = std::stoi(number);
+    if (rank < 0 || rank >= all.size())
+      return wrong("rank " + number + " is not one of the job's " + std::to_string(all.size()));
+    if (std::find(seen.begin(), seen.end(), rank) != seen.end())
+      return wrong("rank " + number + " stands twice in it");
+    seen.push_back(rank);
+  }
+  return std::nullopt;
+}
+
+Result<std::shared_ptr<ProcessSet>> ProcessSet::make(std::vector<int> ranks, Communicator& all,
+                                                     const Environment& environment,
+                                                     const WireupOptions& options,
+                                                     std::int32_t number, EngineOptions engine) {
+  std::sort(ranks.begin(), ranks.end());
+  std::shared_ptr<ProcessSet> set(new ProcessSet(std::move(ranks)));
+  const auto own = set->rank_of(all.rank());
+  SubsetBootstrap bootstrap(all, set->ranks_, own);
+  if (!own) {
+    HVD_CHECK(bootstrap.finish());
+    return set;
+  }
+  WireupOptions with_one_lane = options;
+  with_one_lane.lanes = 1;
+  auto wireup = wire_up(bootstrap, environment, with_one_lane);
+  HVD_CHECK(bootstrap.finish());
+  if (!wireup.ok()) return with_context(kWhat, wireup.error());
+  set->own_ = *own;
+  set->segment_ = wireup->segment;
+  auto communicator =
+      std::make_unique<Communicator>(wireup->segment, *own, wireup->streams, all, number);
+  set->streams_ = std::move(wireup->streams);
+  set->bridge_ = std::move(wireup->bridge);
+  HVD_TRY(set->engine_, Engine::start(std::move(communicator), std::move(engine)));
+  return set;
+}
+
+ProcessSet::~ProcessSet() {
+  if (engine_) engine_->stop();
+  if (segment_) segment_->set_left(own_);
+}
+
+std::optional<int> ProcessSet::rank_of(int rank) const {
+  const auto found = std::lower_bound(ranks_.begin(), ranks_.end(), rank);
+  if (found == ranks_.end() || *found != rank) return std::nullopt;
+  return static_cast<int>(found - ranks_.begin());
+}
+
+void ProcessSet::close_in_child() {
+  if (bridge_) bridge_->close_in_child();
+  for (const auto& streams : streams_) {
+    if (streams) streams->close_in_child();
+  }
+}
+
+}  // namespace libhvd

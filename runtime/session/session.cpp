@@ -1,0 +1,354 @@
+#include "session/session.hpp"
+
+#include "base/clock.hpp"
+#include "base/environment.hpp"
+#include "base/text.hpp"
+#include "bootstrap/wireup_messages.hpp"
+#include "hvd_contract/environment.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace libhvd {
+namespace {
+
+constexpr std::int64_t kLongestPatienceS = 24 * 60 * 60;
+
+Result<StatusPage> attach_page(const Environment& environment) {
+  auto page = StatusPage::attach(environment);
+  if (page.ok() || page.error().status == HVD_ERROR_ENVIRONMENT) return page;
+  // Only the launcher's view of this rank is lost.
+  std::fprintf(stderr, "hvd: going on without a status page: %s\n", page.error().message.c_str());
+  return StatusPage();
+}
+
+// Of variables that others set. What is not a number there is not the user's mistake, and is as
+// good as nothing.
+std::int64_t foreign_number(const Environment& environment, const char* name,
+                            std::int64_t otherwise) {
+  auto number = read_integer(environment, name, 0, INT64_MAX);
+  return number.ok() ? number->value_or(otherwise) : otherwise;
+}
+
+Result<JobInfo> read_surroundings(const Environment& environment) {
+  constexpr std::int64_t kMostRestarts = 1'000'000;
+  JobInfo read;
+  HVD_TRY(const auto restarts, read_integer(environment, HVD_ENV_RESTART_COUNT, 0, kMostRestarts));
+  const std::int64_t by_launcher =
+      restarts ? *restarts : foreign_number(environment, "TORCHELASTIC_RESTART_COUNT", 0);
+  // sbatch(1), output environment variables.
+  const std::int64_t by_slurm = foreign_number(environment, "SLURM_RESTART_COUNT", 0);
+  read.restart_count = static_cast<int>(std::min(by_launcher + by_slurm, kMostRestarts));
+  const std::int64_t end_time = foreign_number(environment, "SLURM_JOB_END_TIME", 0);
+  if (end_time > 0) read.end_time = end_time;
+  read.host = host_name(environment);
+  return read;
+}
+
+Result<std::chrono::milliseconds> read_host_timeout(const Environment& environment,
+                                                    std::chrono::milliseconds otherwise) {
+  constexpr std::int64_t kLeastS = 2;  // a bridge is heard once a second
+  HVD_TRY(const auto seconds,
+          read_integer(environment, HVD_ENV_HOST_TIMEOUT, 0, kLongestPatienceS));
+  if (!seconds) return otherwise;
+  return std::chrono::milliseconds(
+      std::chrono::seconds(*seconds == 0 ? 0 : std::max(*seconds, kLeastS)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
+                                               const StartOptions& wanted,
+                                               const std::shared_ptr<StartCounts>& starts,
+                                               std::shared_ptr<void>& lasting) {
+  BootstrapOptions options;
+  options.ranks = wanted.ranks;
+  options.starts = starts;
+  HVD_TRY(const auto seconds,
+          read_integer(environment, HVD_ENV_START_TIMEOUT, 1, kLongestPatienceS));
+  if (seconds) options.timeout = std::chrono::seconds(*seconds);
+  HVD_TRY(JobInfo job_info, read_surroundings(environment));
+  HVD_TRY(job_info.engine, read_engine_settings(environment));
+  WireupOptions& meeting_options = job_info.wireup;
+  meeting_options.timeout = options.timeout / 2;
+  HVD_TRY(meeting_options.silence, read_host_timeout(environment, meeting_options.silence));
+  HVD_TRY(const TimelineOptions timeline, read_timeline_options(environment));
+  HVD_TRY(StatusPage page, attach_page(environment));
+  // Seen by the launcher: a rank that does not come lets the others wait here. With some ranks only
+  // it would take those that are not to come for missing.
+  if (!wanted.ranks) page.begin_collective("hvd_init", nullptr, monotonic_ns());
+  HVD_TRY(auto bootstrap, open_bootstrap(environment, options));
+  lasting = bootstrap->lasting();
+  HVD_TRY(Wireup wireup, wire_up(*bootstrap, environment, meeting_options));
+  if (!wanted.ranks) page.end_collective(false, 0, 0);
+  std::unique_ptr<Session> session(new Session(environment, std::move(bootstrap), std::move(wireup),
+                                               std::move(page), job_info, timeline));
+  session->some_ranks_ = wanted.ranks.has_value();
+  if (!timeline.path.empty())
+    HVD_CHECK(session->timeline_.start(session->communicator_, timeline.path));
+  HVD_CHECK(session->add_first_process_sets(wanted));
+  return session;
+}
+
+Session::Session(const Environment& environment, std::unique_ptr<Bootstrap> bootstrap,
+                 Wireup wireup, StatusPage page, JobInfo job_info, const TimelineOptions& timeline)
+    : environment_(environment),
+      bootstrap_(std::move(bootstrap)),
+      topology_(wireup.topology),
+      communicator_(wireup.segment, topology_.rank, wireup.streams),
+      timeline_(topology_.node_rank, job_info.host, timeline.bytes),
+      call_trace_(*timeline_.recorder()),
+      bridge_(std::move(wireup.bridge)),
+      streams_(std::move(wireup.streams)),
+      mpi_(wireup.mpi),
+      page_(std::move(page)),
+      job_info_(std::move(job_info)) {
+  watch_for_stalls();
+}
+
+EngineOptions Session::engine_options(std::int32_t process_set) {
+  EngineOptions options{.settings = job_info_.engine, .listener = listener(process_set)};
+  if (process_set <= kMostProcessSets) {  // later ones are not in the timeline
+    options.recorder = timeline_.recorder();
+    options.process_set = static_cast<std::uint16_t>(process_set);
+  }
+  return options;
+}
+
+// Where the launcher tells of long waits, nobody else needs to.
+StallListener Session::listener(std::int32_t process_set) {
+  StallListener listener;
+  if (page_.launcher_tells_stalls()) listener.say = [](const std::string&) {};
+  if (!page_) return listener;
+  listener.show = [this, process_set](const std::string& kind, const std::string& name,
+                                      std::uint64_t since_ns, const std::string& missing) {
+    const std::lock_guard lock(background_);
+    if (showing_ && showing_ != process_set) return;
+    showing_ = process_set;
+    page_.set_background(kind, name.c_str(), since_ns, missing);
+  };
+  listener.clear = [this, process_set](bool completed) {
+    const std::lock_guard lock(background_);
+    if (showing_ != process_set) return;
+    showing_.reset();
+    page_.clear_background(completed);
+  };
+  return listener;
+}
+
+// A launcher takes the ranks that a blocking call waits for to be those of the job that are not in
+// it, which is wrong when some have not started with us.
+void Session::show_missing(const std::vector<int>& missing) {
+  const std::lock_guard lock(background_);
+  if (showing_ && showing_ != kProgramsOrder) return;
+  showing_ = kProgramsOrder;
+  page_.set_missing(fold_ranks(numbers_of(communicator_, missing)));
+}
+
+void Session::end_turn() {
+  turn_shown_ = false;
+  if (!some_ranks_) return;
+  const std::lock_guard lock(background_);
+  if (showing_ != kProgramsOrder) return;
+  showing_.reset();
+  page_.clear_background(false);  // that it was completed is told of the call itself
+}
+
+std::uint64_t Session::rounds_in_background() const {
+  const std::lock_guard lock(engines_);
+  std::uint64_t rounds = engine_ ? engine_->rounds() : 0;
+  for (const auto& [number, set] : process_sets_) {
+    if (set->engine()) rounds += set->engine()->rounds();
+  }
+  return rounds;
+}
+
+// Of the calls in the program's order; the engines watch their own.
+void Session::watch_for_stalls() {
+  const auto look = [this, watch = StallWatch(job_info_.engine, listener(0)), said = false,
+                     rounds = std::uint64_t{0}, quiet_since = std::uint64_t{0}](
+                        const std::string& what, std::uint64_t waited_ns) mutable {
+    const std::uint64_t now = monotonic_ns();
+    if (const std::uint64_t done = rounds_in_background(); done != rounds) {
+      rounds = done;
+      quiet_since = now;
+    }
+    const bool due = watch.due(waited_ns);
+    said = said && due;
+    if (!due && !watch.over(waited_ns) && !watch.shows(waited_ns)) return;
+    const std::vector<int> missing = communicator_.absent();
+    if (some_ranks_ && turn_shown_ && watch.shows(waited_ns)) show_missing(missing);
+    std::vector<int> waiting = communicator_.waiting();
+    if (waiting.empty()) {  // all that have come have joined: the others may be busy elsewhere
+      for (int rank = 0; rank < communicator_.size(); ++rank) {
+        if (!std::binary_search(missing.begin(), missing.end(), rank)) waiting.push_back(rank);
+      }
+      waited_ns = std::min(waited_ns, now - quiet_since);
+    }
+    if (missing.empty() || waiting.front() != communicator_.rank()) return;
+    if (watch.due(waited_ns) && !std::exchange(said, true))
+      watch.say({{what, numbers_of(communicator_, missing)}}, waited_ns);
+    if (watch.over(waited_ns)) communicator_.abort_job(FailureKind::stalled, missing.front());
+  };
+  communicator_.on_long_wait(look);
+}
+
+void Session::close_in_child() {
+  if (bridge_) bridge_->close_in_child();
+  for (const auto& streams : streams_) {
+    if (streams) streams->close_in_child();
+  }
+  for (const auto& [number, set] : process_sets_) set->close_in_child();
+}
+
+double Session::seconds_left() const {
+  const double said = page_.notice().seconds_left;
+  if (!job_info_.end_time) return said;
+  const auto now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch());
+  return std::min(said, static_cast<double>(*job_info_.end_time) - now.count());
+}
+
+Result<std::shared_ptr<Engine>> Session::engine(std::int32_t process_set) {
+  if (process_set != 0) {
+    HVD_TRY(const auto set, find_process_set(process_set));
+    if (set->engine() == nullptr)
+      return fail(HVD_ERROR_INVALID_ARGUMENT, name_of(static_cast<std::size_t>(topology_.rank)) +
+                                                  " is not in process set " +
+                                                  std::to_string(process_set));
+    return set->engine();
+  }
+  const std::lock_guard lock(engines_);
+  if (!engine_) {
+    HVD_TRY(engine_, Engine::start(communicator_.second(), engine_options(0)));
+  }
+  return engine_;
+}
+
+Result<std::shared_ptr<ProcessSet>> Session::find_process_set(std::int32_t process_set) const {
+  const std::lock_guard lock(engines_);
+  const auto found = process_sets_.find(process_set);
+  const bool removed = process_set > 0 && process_set <= last_process_set_;
+  if (found == process_sets_.end() && removed)
+    return fail(HVD_ERROR_NOT_INITIALIZED,
+                "process set " + std::to_string(process_set) + " was removed");
+  if (found == process_sets_.end())
+    return fail(HVD_ERROR_INVALID_ARGUMENT,
+                "there is no process set " + std::to_string(process_set));
+  return found->second;
+}
+
+// That ranks want different sets, or one has got it wrong, is an error on all, before any is made.
+Outcome Session::add_first_process_sets(const StartOptions& wanted) {
+  std::string own;
+  for (const std::vector<int>& ranks : wanted.process_sets) own += '{' + encode_ranks(ranks) + '}';
+  if (!wanted.fault.empty()) own = '!' + wanted.fault;
+  HVD_TRY(const auto told, exchange_texts(communicator_, own, {.name = "hvd_init"}));
+  for (std::size_t rank = 0; rank < told.size(); ++rank) {
+    if (told[rank].starts_with('!'))
+      return fail(HVD_ERROR_INVALID_ARGUMENT, name_of(rank) + ": " + told[rank].substr(1));
+  }
+  const auto show = [&](std::size_t rank) {
+    return (told[rank].empty() ? "none" : told[rank]) + " on " + name_of(rank);
+  };
+  for (std::size_t rank = 1; rank < told.size(); ++rank) {
+    if (told[rank] != told[0])
+      return fail(HVD_ERROR_MISMATCH, "the process sets to start with differ: they are " + show(0) +
+                                          " and " + show(rank));
+  }
+  for (const std::vector<int>& ranks : wanted.process_sets) HVD_CHECK(add_process_set(ranks));
+  return Done{};
+}
+
+// What one of the ranks got wrong, or could not do, is an error on all.
+Result<std::int32_t> Session::add_process_set(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  HVD_TRY(const auto wanted,
+          exchange_texts(communicator_, encode_ranks(ranks), {.name = "hvd_add_process_set"}));
+  if (const auto wrong = check_process_set(wanted, communicator_)) return *wrong;
+  const std::int32_t number = last_process_set_ + 1;
+  auto set = ProcessSet::make(ranks, communicator_, environment_, job_info_.wireup, number,
+                              engine_options(number));
+  HVD_TRY(const auto told,
+          exchange_texts(communicator_, encode(set.ok() ? Error{HVD_OK, {}} : set.error()),
+                         {.name = "hvd_add_process_set"}));
+  for (std::size_t rank = 0; rank < told.size(); ++rank) {
+    const Error error = decode_error(told[rank]);
+    if (error.status != HVD_OK) return with_context(name_of(rank), error);
+  }
+  const std::lock_guard lock(engines_);
+  process_sets_.emplace(++last_process_set_, std::move(*set));
+  return last_process_set_;
+}
+
+Outcome Session::remove_process_set(std::int32_t process_set) {
+  HVD_TRY(const auto wanted, exchange_texts(communicator_, std::to_string(process_set),
+                                            {.name = "hvd_remove_process_set"}));
+  for (std::size_t rank = 1; rank < wanted.size(); ++rank) {
+    if (wanted[rank] != wanted[0])
+      return fail(HVD_ERROR_MISMATCH, "hvd_remove_process_set: the ranks do not agree: it is " +
+                                          wanted[0] + " on " + name_of(0) + " and " + wanted[rank] +
+                                          " on " + name_of(rank));
+  }
+  HVD_TRY(const auto set, find_process_set(process_set));
+  if (set->engine()) set->engine()->stop();
+  HVD_CHECK(communicator_.barrier({.name = "hvd_remove_process_set"}));  // all have stopped
+  device_calls_->forget(process_set);
+  const std::lock_guard lock(engines_);
+  process_sets_.erase(process_set);
+  return Done{};
+}
+
+Result<std::vector<int>> Session::ranks_of(std::int32_t process_set) const {
+  if (process_set != 0) {
+    HVD_TRY(const auto set, find_process_set(process_set));
+    return set->ranks();
+  }
+  std::vector<int> all(static_cast<std::size_t>(topology_.size));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+std::vector<std::int32_t> Session::process_set_numbers() const {
+  std::vector<std::int32_t> numbers{0};
+  const std::lock_guard lock(engines_);
+  for (const auto& [number, set] : process_sets_) numbers.push_back(number);
+  return numbers;
+}
+
+// Until all have joined, calls in the program's order are served here, the engines' by their
+// threads.
+Result<int> Session::join() {
+  HVD_TRY(const auto all, engine(0));
+  std::vector<std::shared_ptr<Engine>> engines{all};
+  {
+    const std::lock_guard lock(engines_);
+    for (const auto& [number, set] : process_sets_) {
+      if (set->engine()) engines.push_back(set->engine());
+    }
+  }
+  const std::uint64_t calls = communicator_.calls() + all->submitted();
+  for (const auto& each : engines) each->join();
+  std::optional<int> last;
+  while (!last) {
+    HVD_TRY(last, communicator_.join(calls));
+  }
+  for (const auto& each : engines) HVD_CHECK(each->wait_joined());
+  return *last;
+}
+
+Session::~Session() {
+  process_sets_.clear();
+  if (engine_) engine_->stop();
+  timeline_.abandon();
+  if (mpi_ && communicator_.find_failure()) mpi_->functions().abandon();
+  communicator_.leave();
+  bridge_.reset();
+  page_.set_left(monotonic_ns());
+}
+
+}  // namespace libhvd

@@ -1,0 +1,302 @@
+#include "session/status_page.hpp"
+
+#include "base/clock.hpp"
+#include "base/fd.hpp"
+#include "base/text.hpp"
+#include "hvd_contract/environment.h"
+
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <span>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace libhvd {
+namespace {
+
+// One store. Release, so that what a seqlock guards is never seen before its odd number (a fence
+// would do as well, but the thread sanitizer does not know fences).
+template <class T>
+void put(T& field, T value) {
+  std::atomic_ref(field).store(value, std::memory_order_release);
+}
+
+template <class T>
+T take(T& field) {
+  return std::atomic_ref(field).load(std::memory_order_relaxed);
+}
+
+template <class T>
+void add(T& field, T value) {
+  put(field, static_cast<T>(take(field) + value));  // we are the only writer
+}
+
+// Text byte by byte, so that a reader in the same process (a test) is no data race. Returns what is
+// left of the field, from the text's end on.
+std::span<char> put_text(std::span<char> field, std::string_view text) {
+  const std::size_t length = std::min(text.size(), field.size() - 1);
+  for (std::size_t i = 0; i < length; ++i) put(field[i], text[i]);
+  put(field[length], '\0');
+  return field.subspan(length);
+}
+
+// "allreduce grad.3"
+void put_title(std::span<char> field, std::string_view kind, const char* name) {
+  const std::span<char> rest = put_text(field, kind);
+  if (name != nullptr) put_text(put_text(rest, " "), name);
+}
+
+// The writer's side of a seqlock: the number is odd while we are inside.
+class Writing {
+ public:
+  explicit Writing(std::uint32_t& sequence) : sequence_(sequence) {
+    put(sequence_, take(sequence_) + 1);
+  }
+  ~Writing() { put(sequence_, take(sequence_) + 1); }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+
+ private:
+  std::uint32_t& sequence_;
+};
+
+struct Place {
+  std::string path;
+  std::uint64_t offset = 0;
+};
+
+Result<Place> parse_place(const std::string& text) {
+  const std::size_t at = text.rfind('@');
+  Place place;
+  if (at != std::string::npos && at > 0) {
+    place.path = text.substr(0, at);
+    const char* end = text.data() + text.size();
+    const auto [stop, code] = std::from_chars(text.data() + at + 1, end, place.offset);
+    if (code == std::errc() && stop == end && place.offset % HVD_STATUS_HEAD_SIZE == 0) {
+      return place;
+    }
+  }
+  return fail(HVD_ERROR_ENVIRONMENT, HVD_ENV_STATUS "=\"" + text +
+                                         "\" is not PATH@OFFSET with an offset that is a multiple "
+                                         "of " +
+                                         std::to_string(HVD_STATUS_HEAD_SIZE));
+}
+
+Result<Fd> open_file(const Place& place) {
+  Fd file(::open(place.path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file) return fail_errno("cannot open the status page " + place.path, errno);
+  return file;
+}
+
+Result<Mapping> map_page(const Place& place, const Fd& file) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return fail_errno("cannot stat " + place.path, errno);
+  // A page past the end of the file would be a SIGBUS at the first store.
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (size < HVD_STATUS_PAGE_SIZE || place.offset > size - HVD_STATUS_PAGE_SIZE) {
+    return fail(HVD_ERROR_UNSUPPORTED,
+                place.path + " is too short for a status page at " + std::to_string(place.offset));
+  }
+  void* address = ::mmap(nullptr, HVD_STATUS_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+                         file.get(), static_cast<off_t>(place.offset));
+  if (address == MAP_FAILED) return fail_errno("cannot map the status page " + place.path, errno);
+  Mapping mapping(address, HVD_STATUS_PAGE_SIZE);
+  const auto& page = *reinterpret_cast<const hvd_status_page*>(mapping.data());
+  if (page.magic != HVD_STATUS_MAGIC || page.version != HVD_STATUS_VERSION) {
+    return fail(HVD_ERROR_UNSUPPORTED, place.path + " holds no status page of version " +
+                                           std::to_string(HVD_STATUS_VERSION) +
+                                           ": launcher and libhvd do not match");
+  }
+  return mapping;
+}
+
+// Whether this is the process that the launcher has started, or that has joined the job: what
+// another one says is not what ends the rank.
+bool stands_for_the_rank(hvd_status_page& page) {
+  const auto own = static_cast<std::uint32_t>(::getpid());
+  if (take(page.pid) == own) return true;
+  // Until the agent has said whom it has started: ranks lead sessions.
+  const std::uint32_t started = take(page.rank_pid);
+  return started != 0 ? started == own : ::getsid(0) == ::getpid();
+}
+
+}  // namespace
+
+Result<StatusPage> StatusPage::attach(const Environment& environment) {
+  const auto text = environment(HVD_ENV_STATUS);
+  if (!text || text->empty()) return StatusPage();
+  HVD_TRY(const Place place, parse_place(*text));
+  HVD_TRY(const Fd file, open_file(place));
+  HVD_TRY(Mapping mapping, map_page(place, file));
+  StatusPage status(std::move(mapping));
+  put(status.page()->pid, static_cast<std::uint32_t>(::getpid()));
+  put(status.page()->attached, 1u);
+  return status;
+}
+
+Result<StatusPage> StatusPage::attach_for_failure(const Environment& environment) {
+  const auto text = environment(HVD_ENV_STATUS);
+  if (!text || text->empty())
+    return fail(HVD_ERROR_UNSUPPORTED, "there is no launcher that would show it");
+  HVD_TRY(const Place place, parse_place(*text));
+  HVD_TRY(const Fd file, open_file(place));
+  HVD_TRY(Mapping mapping, map_page(place, file));
+  StatusPage status(std::move(mapping));
+  if (!stands_for_the_rank(*status.page()))
+    return fail(HVD_ERROR_FORKED,
+                "this is a child of the process that the launcher has started; only that one may");
+  // Else a store could be a SIGBUS where memory is short.
+  if (const int error =
+          reserve_in_file(file.get(), place.offset + HVD_STATUS_HEAD_SIZE, HVD_STATUS_FAILURE_SIZE))
+    return fail_errno("no room for it in " + place.path, error);
+  return status;
+}
+
+void StatusPage::begin_collective(std::string_view kind, const char* name, std::uint64_t now_ns) {
+  if (page() == nullptr) return;
+  const Writing writing(page()->collective_sequence);
+  put_title(page()->collective_name, kind, name);
+  put(page()->collective_start_ns, now_ns);
+  put(page()->collective_active, 1u);
+}
+
+void StatusPage::end_collective(bool completed, std::uint64_t duration_ns,
+                                std::uint64_t waiting_ns) {
+  if (page() == nullptr) return;
+  const Writing writing(page()->collective_sequence);
+  put(page()->collective_active, 0u);
+  add(page()->collectives, std::uint64_t{completed});
+  add(page()->collective_ns, duration_ns);
+  add(page()->waiting_ns, waiting_ns);
+}
+
+void StatusPage::set_background(std::string_view kind, const char* name, std::uint64_t start_ns,
+                                std::string_view missing) {
+  if (page() == nullptr) return;
+  const Writing writing(page()->background_sequence);
+  put_title(page()->background_name, kind, name);
+  put_text(page()->background_missing, missing);
+  put(page()->background_start_ns, start_ns);
+  put(page()->background_active, 1u);
+}
+
+void StatusPage::clear_background(bool completed) {
+  if (page() == nullptr || take(page()->background_active) == 0) return;
+  const Writing writing(page()->background_sequence);
+  put(page()->background_active, 0u);
+  add(page()->backgrounds, std::uint64_t{completed});
+}
+
+void StatusPage::set_missing(std::string_view missing) {
+  if (page() == nullptr) return;
+  const Writing writing(page()->background_sequence);
+  put_text(page()->background_name, field_text(page()->collective_name));
+  put_text(page()->background_missing, missing);
+  put(page()->background_start_ns, take(page()->collective_start_ns));
+  put(page()->background_active, 1u);
+}
+
+void StatusPage::set_step(std::uint64_t step) {
+  if (page() != nullptr) put(page()->step, step);
+}
+
+void StatusPage::set_epoch(std::uint64_t epoch, std::uint64_t now_ns) {
+  if (page() == nullptr || (epoch_ && take(page()->epoch) == epoch)) return;
+  if (epoch_) close_epoch(now_ns);
+  put(page()->epoch, epoch);
+  epoch_ = Epoch{now_ns, take(page()->step), take(page()->samples)};
+}
+
+void StatusPage::close_epoch(std::uint64_t now_ns) {
+  const std::uint64_t over = take(page()->epochs_over);
+  const Writing writing(page()->epochs_sequence);
+  hvd_status_epoch& place = page()->epochs[over % HVD_STATUS_EPOCHS];
+  put(place.epoch, take(page()->epoch));
+  put(place.duration_ns, now_ns - epoch_->start_ns);
+  put(place.samples, take(page()->samples) - epoch_->samples);
+  put(page()->epochs_over, over + 1);
+  epoch_.reset();
+}
+
+void StatusPage::add_samples(std::uint64_t samples) {
+  if (page() != nullptr) add(page()->samples, samples);
+}
+
+Outcome StatusPage::set_metric(std::string_view name, double value) {
+  if (name.empty()) return fail(HVD_ERROR_INVALID_ARGUMENT, "a metric needs a name");
+  if (name.size() >= HVD_STATUS_METRIC_NAME_SIZE) {
+    return fail(HVD_ERROR_INVALID_ARGUMENT,
+                "the metric's name \"" + std::string(name) + "\" is longer than " +
+                    std::to_string(HVD_STATUS_METRIC_NAME_SIZE - 1) + " bytes");
+  }
+  if (page() == nullptr) return Done{};
+  for (hvd_status_metric& metric : page()->metrics) {
+    const std::string_view known = field_text(metric.name);
+    if (!known.empty() && known != name) continue;
+    const Writing writing(page()->metrics_sequence);
+    put(metric.value, value);
+    if (known.empty()) put_text(metric.name, name);
+    return Done{};
+  }
+  return fail(HVD_ERROR_INVALID_ARGUMENT, "no room for the metric \"" + std::string(name) +
+                                              "\": there are " +
+                                              std::to_string(HVD_STATUS_METRICS) + " others");
+}
+
+void StatusPage::set_error(std::string_view text) {
+  if (page() == nullptr) return;
+  const Writing writing(page()->error_sequence);
+  put_text(page()->error_text, text);
+  const std::size_t most = HVD_STATUS_ERROR_SIZE - 1;
+  put(page()->error_length, static_cast<std::uint32_t>(std::min(text.size(), most)));
+}
+
+void StatusPage::set_failure(std::string_view text, bool because_of_peer, std::uint64_t now_ns) {
+  if (page() == nullptr) return;
+  const std::string whole = without_middle(text, HVD_STATUS_FAILURE_SIZE - 1);
+  const Writing writing(page()->failure_sequence);
+  put_text(std::span(hvd_status_failure_text(page()), HVD_STATUS_FAILURE_SIZE), whole);
+  put(page()->failure_because_of_peer, std::uint32_t{because_of_peer});
+  put(page()->failure_ns, now_ns);
+  put(page()->failure_length, static_cast<std::uint32_t>(whole.size()));
+}
+
+void StatusPage::set_had_to_stop() {
+  if (page() != nullptr) put(page()->had_to_stop, 1U);
+}
+
+// A program that goes on to an epoch after its last one has no such epoch.
+void StatusPage::set_left(std::uint64_t now_ns) {
+  if (page() == nullptr) return;
+  const std::uint64_t steps = take(page()->step);
+  const std::uint64_t samples = take(page()->samples);
+  const bool tells_progress = steps > 0 || samples > 0;
+  if (epoch_ && (!tells_progress || steps != epoch_->step || samples != epoch_->samples))
+    close_epoch(now_ns);
+  epoch_.reset();
+  put(page()->attached, 2u);
+}
+
+Notice StatusPage::notice() const {
+  Notice notice;
+  if (page() == nullptr) return notice;
+  // The agent sets the bits last.
+  notice.bits = std::atomic_ref(page()->notices).load(std::memory_order_acquire);
+  if ((notice.bits & HVD_NOTICE_STOP) != 0) notice.stop_at_step = take(page()->stop_at_step);
+  const std::uint64_t deadline = take(page()->deadline_ns);
+  if ((notice.bits & HVD_NOTICE_TIME_LEFT) != 0 && deadline != 0) {
+    notice.seconds_left =
+        static_cast<double>(static_cast<std::int64_t>(deadline - monotonic_ns())) / 1e9;
+  }
+  return notice;
+}
+
+bool StatusPage::launcher_tells_stalls() const {
+  return page() != nullptr && (take(page()->launcher_duties) & HVD_LAUNCHER_TELLS_STALLS) != 0;
+}
+
+}  // namespace libhvd

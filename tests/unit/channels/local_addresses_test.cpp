@@ -1,0 +1,85 @@
+#include "channels/local_addresses.hpp"
+
+#include "tls_fixture.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+using Addresses = std::vector<std::string>;
+
+const std::vector<InterfaceAddress> kMachine{{"lo", "127.0.0.1"},   {"lo", "::1"},
+                                             {"eth0", "10.0.0.5"},  {"eth0", "fd00::5"},
+                                             {"ib0", "172.16.0.5"}, {"eth0", "10.0.0.5"}};
+
+TEST(OwnAddresses, AreThoseOfTheInterfacesInTheirOrder) {
+  EXPECT_EQ(addresses_of_interfaces(kMachine, "ib0,eth0"),
+            (Addresses{"172.16.0.5", "10.0.0.5", "fd00::5"}));
+  EXPECT_EQ(addresses_of_interfaces(kMachine, "lo"), (Addresses{"127.0.0.1", "::1"}));
+}
+
+TEST(OwnAddresses, SayWhichInterfacesThereAre) {
+  for (const std::string names : {"eth1", "eth0,eth1", "eth0,", ""}) {
+    const auto addresses = addresses_of_interfaces(kMachine, names);
+    ASSERT_FALSE(addresses) << names;
+    EXPECT_NE(addresses.error().message.find("there are: lo, eth0, ib0"), std::string::npos)
+        << addresses.error().message;
+    EXPECT_EQ(addresses.error().exit_code, kExitUsage);
+  }
+}
+
+TEST(OwnAddresses, HaveLoopbackLast) {
+  EXPECT_EQ(all_addresses(kMachine),
+            (Addresses{"10.0.0.5", "fd00::5", "172.16.0.5", "127.0.0.1", "::1"}));
+}
+
+TEST(OwnAddresses, AreOfLoopbackOnlyWithoutOthers) {
+  EXPECT_EQ(without_loopback({"127.0.1.1", "10.0.0.5", "::1", "10.0.0.5"}), Addresses{"10.0.0.5"});
+  EXPECT_EQ(without_loopback({"127.0.1.1", "::1"}), (Addresses{"127.0.1.1", "::1"}));
+  EXPECT_TRUE(without_loopback({}).empty());
+}
+
+TEST(OwnAddresses, OfThisMachineHaveLoopback) {
+  const auto all = interface_addresses();
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_TRUE(std::any_of(all->begin(), all->end(),
+                          [](const auto& entry) { return entry.address == "127.0.0.1"; }));
+}
+
+std::optional<Addresses> probe(const Addresses& hosts, std::chrono::milliseconds timeout) {
+  EventLoop loop;
+  std::optional<Addresses> found;
+  auto started = RouteProbe::start(loop, hosts, timeout,
+                                   [&](const Addresses& addresses) { found = addresses; });
+  EXPECT_TRUE(started) << started.error().message;
+  run_until(
+      loop, [&] { return found.has_value(); }, "an answer");
+  return found;
+}
+
+TEST(RouteProbe, FindsOurEndOfTheRoute) {
+  EXPECT_EQ(probe({"127.0.0.1"}, std::chrono::seconds(60)), Addresses{"127.0.0.1"});
+  EXPECT_EQ(probe({"::1"}, std::chrono::seconds(60)), Addresses{"::1"});
+}
+
+TEST(RouteProbe, DoesWithoutWhatItCannotResolve) {
+  EXPECT_EQ(probe({"no such name", "127.0.0.1"}, std::chrono::seconds(60)), Addresses{"127.0.0.1"});
+}
+
+TEST(RouteProbe, CanBeGivenUp) {
+  EventLoop loop;
+  auto started = RouteProbe::start(loop, {"127.0.0.1"}, std::chrono::seconds(60),
+                                   [](const Addresses&) { FAIL() << "nobody asks any more"; });
+  ASSERT_TRUE(started);
+  started->reset();
+  loop.run();  // nothing is left that could happen
+}
+
+}  // namespace
+}  // namespace hvdrun

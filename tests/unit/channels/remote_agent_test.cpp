@@ -1,0 +1,163 @@
+// The agent that ssh starts: this build's hvdrun with pipes as its standard streams.
+#include "channels/remote_agent.hpp"
+
+#include "base/event_loop.hpp"
+#include "base/system.hpp"
+#include "base/version.hpp"
+#include "channels/child_process.hpp"
+
+#include <cerrno>
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+ConfigureMessage configuration() {
+  ConfigureMessage message;
+  message.version = kVersion;
+  message.job_id = random_hex(16);
+  message.pmix = PmixMode::off;
+  return message;
+}
+
+struct Bad {
+  ConfigureMessage message;
+  const char* error;
+};
+
+TEST(AgentOptions, RefusesWhatIsNotOurs) {
+  auto other_version = configuration();
+  other_version.version = "0.0.1";
+  auto other_protocol = configuration();
+  other_protocol.protocol = 99;
+  auto path = configuration();
+  path.job_id = "../../../../etc/abcdefghijklmnop";
+  auto pmix = configuration();
+  pmix.pmix = static_cast<PmixMode>(7);
+  for (const auto& [message, error] :
+       {Bad{other_version, "the launcher's is 0.0.1"}, Bad{other_protocol, "install the same"},
+        Bad{path, "job id"}, Bad{pmix, "PMIx"}}) {
+    const auto options = agent_options(message);
+    ASSERT_FALSE(options) << error;
+    EXPECT_NE(options.error().message.find(error), std::string::npos) << options.error().message;
+  }
+  EXPECT_TRUE(agent_options(configuration()));
+}
+
+std::string read_all(int fd) {
+  std::string text;
+  char buffer[4096];
+  while (true) {
+    pollfd waiting{fd, POLLIN, 0};
+    ::poll(&waiting, 1, -1);
+    const ssize_t got = ::read(fd, buffer, sizeof buffer);
+    if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return text;
+  }
+}
+
+ChildProcess start_agent() {
+  auto process = start_child({HVDRUN_PROGRAM, std::string(kAgentArgument)});
+  EXPECT_TRUE(process) << process.error().message;
+  return std::move(*process);
+}
+
+int wait_for(const ChildProcess& process) {
+  int status = 0;
+  EXPECT_EQ(::waitpid(process.pid, &status, 0), process.pid);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// From the first frame to a rank's end, over two pipes.
+TEST(RemoteAgent, RunsARankAndLeaves) {
+  ChildProcess process = start_agent();
+  EventLoop loop;
+  std::optional<HelloMessage> hello;
+  std::optional<ExitedMessage> exited;
+  std::string output;
+  bool done = false;
+  std::optional<Link> link;
+  const auto on_frame = [&](const Frame& frame) {
+    switch (frame.type) {
+      case FrameType::hello: {
+        hello = *parse<HelloMessage>(frame.payload);
+        LaunchMessage job;
+        job.size = 1;
+        job.hosts = {{"here", {0}}};
+        job.program = "/bin/sh";
+        job.arguments = {"sh", "-c", "echo from $WHO; exit 3"};
+        job.working_directory = "/";
+        job.environment = {"PATH=/bin"};
+        job.ranks.resize(1);
+        job.ranks[0].environment = {{"WHO", "rank 0"}};
+        link->send(FrameType::output_credit, 0, pack_number(1 << 20));
+        link->send(FrameType::launch, 0, pack(job));
+        break;
+      }
+      case FrameType::output:
+        output += parse_output(frame.payload)->bytes;
+        break;
+      case FrameType::exited:
+        exited = *parse<ExitedMessage>(frame.payload);
+        break;
+      case FrameType::done:
+        done = true;
+        break;
+      default:
+        break;
+    }
+  };
+  link.emplace(loop, std::move(process.link),
+               Link::Events{on_frame, [&](const std::optional<Error>&) { loop.stop(); }});
+  link->send(FrameType::configure, 0, pack(configuration()));
+  loop.run();
+  ASSERT_TRUE(hello);
+  EXPECT_EQ(hello->version, kVersion);
+  EXPECT_EQ(output, "from rank 0\n");
+  ASSERT_TRUE(exited);
+  EXPECT_EQ(WEXITSTATUS(exited->wait_status), 3);
+  EXPECT_TRUE(done);
+  EXPECT_EQ(wait_for(process), 0);
+  EXPECT_EQ(read_all(process.errors.get()), "");
+}
+
+TEST(RemoteAgent, LeavesWhenTheLauncherHasGone) {
+  ChildProcess process = start_agent();
+  process.link = {};
+  EXPECT_EQ(wait_for(process), kExitLauncher);
+  EXPECT_EQ(read_all(process.errors.get()), "hvdrun: the launcher has closed the link\n");
+}
+
+TEST(RemoteAgent, SaysWhyItDoesNotStart) {
+  ChildProcess process = start_agent();
+  auto message = configuration();
+  message.version = "0.0.1";
+  char header[kFrameHeaderSize];
+  const std::string payload = pack(message);
+  encode_frame_header(header, FrameType::configure, 0, payload.size());
+  const std::string bytes = std::string(header, sizeof header) + payload;
+  ASSERT_EQ(::write(process.link.out.get(), bytes.data(), bytes.size()),
+            static_cast<ssize_t>(bytes.size()));
+  EXPECT_EQ(wait_for(process), kExitUsage);
+  EXPECT_EQ(read_all(process.errors.get()),
+            "hvdrun: hvdrun here is version " + std::string(kVersion) +
+                ", the launcher's is 0.0.1: install the same on both\n");
+}
+
+TEST(RemoteAgent, RefusesWhatIsNoFrame) {
+  ChildProcess process = start_agent();
+  const std::string text = "GET / HTTP/1.1\r\n\r\n";
+  ASSERT_EQ(::write(process.link.out.get(), text.data(), text.size()),
+            static_cast<ssize_t>(text.size()));
+  EXPECT_NE(wait_for(process), 0);
+  EXPECT_NE(read_all(process.errors.get()), "");
+}
+
+}  // namespace
+}  // namespace hvdrun

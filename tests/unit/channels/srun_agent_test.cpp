@@ -1,0 +1,334 @@
+// The agent that srun starts: this build's hvdrun, with a pipe as its stdin and a listener of the
+// test's own. And SrunAgents where no srun, or a false one, is all there is.
+#include "channels/srun_agent.hpp"
+
+#include "../temporary_folder.hpp"
+#include "agent/job_folders.hpp"
+#include "base/system.hpp"
+#include "base/version.hpp"
+#include "channels/child_process.hpp"
+#include "channels/remote_agent.hpp"
+#include "channels/srun_agents.hpp"
+#include "channels/tls_listener.hpp"
+#include "channels/tls_proxy.hpp"
+#include "protocol/link.hpp"
+#include "protocol/messages.hpp"
+#include "tls_fixture.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+std::string read_all(const Fd& from) {
+  std::string text;
+  char buffer[4096];
+  while (true) {
+    pollfd waiting{from.get(), POLLIN, 0};
+    ::poll(&waiting, 1, -1);
+    const ssize_t got = ::read(from.get(), buffer, sizeof buffer);
+    if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return text;
+  }
+}
+
+int wait_for(const ChildProcess& process) {
+  int status = 0;
+  EXPECT_EQ(::waitpid(process.pid, &status, 0), process.pid);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+class SrunAgent : public testing::Test {
+ protected:
+  SrunAgent() { ::signal(SIGPIPE, SIG_IGN); }
+
+  void start_agent() {
+    ChildOptions options;
+    options.environment = {"PATH=/usr/bin:/bin", "SLURMD_NODENAME=n1", "SLURM_PROCID=0"};
+    auto started = start_child(
+        {HVDRUN_PROGRAM, std::string(kAgentArgument), std::string(kSrunArgument)}, options);
+    ASSERT_TRUE(started) << started.error().message;
+    agent_ = std::move(*started);
+  }
+
+  void open_listener() {
+    auto listener = TlsListener::open(
+        loop_, key_, {"127.0.0.1"}, {},
+        {[](const auto& agent) {
+           return agent.host == "n1" ? std::optional<std::uint32_t>(3) : std::nullopt;
+         },
+         [this](const auto&, TlsStream stream) { take(std::move(stream)); }});
+    ASSERT_TRUE(listener) << listener.error().message;
+    listener_ = std::move(*listener);
+  }
+
+  void take(TlsStream stream) {
+    auto pair = make_local_link();
+    proxy_ = std::make_unique<TlsProxy>(loop_, std::move(stream), std::move(pair->agent.in),
+                                        [this](const auto& lost) { lost_ = lost; });
+    link_ = std::make_unique<Link>(
+        loop_, std::move(pair->launcher),
+        Link::Events{[this](const Frame& frame) { on_frame(frame); },
+                     [this](const std::optional<Error>&) { closed_ = true; }});
+  }
+
+  void on_frame(const Frame& frame) {
+    if (frame.type == FrameType::hello) hello_ = *parse<HelloMessage>(frame.payload);
+    if (frame.type == FrameType::done) done_ = true;
+  }
+
+  void say(const std::string& text) {
+    ASSERT_EQ(::write(agent_.link.out.get(), text.data(), text.size()),
+              static_cast<ssize_t>(text.size()));
+  }
+
+  void invite() {
+    say(pack_credentials({kVersion, key_, std::chrono::seconds(30), listener_->addresses()}));
+  }
+
+  void configure() {
+    ConfigureMessage message;
+    message.version = kVersion;
+    message.job_id = key_.identity;
+    message.agent = 3;
+    message.pmix = PmixMode::off;
+    link_->send(FrameType::configure, 0, pack(message));
+  }
+
+  void start_with_hello() {
+    open_listener();
+    start_agent();
+    invite();
+    run_until(
+        loop_, [&] { return link_ != nullptr; }, "the link");
+    configure();
+    run_until(
+        loop_, [&] { return hello_.has_value(); }, "hello");
+  }
+
+  EventLoop loop_;
+  LinkKey key_ = make_link_key(random_hex(16));
+  ChildProcess agent_;
+  std::unique_ptr<TlsListener> listener_;
+  std::unique_ptr<TlsProxy> proxy_;
+  std::unique_ptr<Link> link_;
+  std::optional<HelloMessage> hello_;
+  std::optional<std::string> lost_;
+  bool done_ = false;
+  bool closed_ = false;
+};
+
+TEST_F(SrunAgent, GreetsAndLeavesInGoodOrder) {
+  start_with_hello();
+  EXPECT_EQ(hello_->version, kVersion);
+  StopMessage stop;
+  stop.signal = SIGTERM;
+  link_->send(FrameType::stop, 0, pack(stop));
+  run_until(
+      loop_, [&] { return closed_; }, "the end of the link");
+  EXPECT_TRUE(done_);
+  link_.reset();
+  EXPECT_EQ(wait_for(agent_), 0);
+  EXPECT_EQ(read_all(agent_.errors), "");
+  EXPECT_EQ(lost_, std::nullopt);
+}
+
+// SLURM's TERM goes to all processes of a step; the launcher decides.
+TEST_F(SrunAgent, IsNotEndedBySignals) {
+  start_with_hello();
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2})
+    ASSERT_EQ(::kill(agent_.pid, signal), 0);
+  link_->send(FrameType::stop, 0, pack(StopMessage{SIGTERM, std::chrono::milliseconds(0)}));
+  run_until(
+      loop_, [&] { return closed_; }, "the end of the link");
+  EXPECT_TRUE(done_);
+  link_.reset();
+  EXPECT_EQ(wait_for(agent_), 0);
+}
+
+TEST_F(SrunAgent, EndsWhenTheLauncherIsGone) {
+  start_with_hello();
+  link_.reset();
+  proxy_.reset();
+  EXPECT_EQ(wait_for(agent_), 0);
+}
+
+// The task is killed: the launcher sees that at once, and the agent ends by itself.
+TEST_F(SrunAgent, IsGoneWithItsTask) {
+  start_with_hello();
+  ASSERT_EQ(::kill(agent_.pid, SIGKILL), 0);
+  run_until(
+      loop_, [&] { return closed_; }, "the end of the link");
+  EXPECT_FALSE(done_);
+  EXPECT_EQ(wait_for(agent_), -1);
+  EXPECT_EQ(read_all(agent_.errors), "");  // its end: the agent and its guard have left too
+}
+
+TEST_F(SrunAgent, LeavesWhenTheLauncherHangsUpBeforeInviting) {
+  start_agent();
+  agent_.link = {};
+  EXPECT_EQ(wait_for(agent_), kExitLauncher);
+  EXPECT_EQ(read_all(agent_.errors), "hvdrun: the launcher has hung up before it said anything\n");
+}
+
+TEST_F(SrunAgent, LeavesWhenTheLauncherHangsUpWhileItConnects) {
+  start_agent();
+  open_listener();
+  const auto nobody = listener_->addresses();
+  listener_.reset();
+  say(pack_credentials({kVersion, key_, std::chrono::seconds(3000), nobody}));
+  agent_.link = {};
+  EXPECT_EQ(wait_for(agent_), kExitLauncher);
+  EXPECT_NE(read_all(agent_.errors).find("the launcher has hung up"), std::string::npos);
+}
+
+TEST_F(SrunAgent, SaysThatItCannotReachTheLauncher) {
+  start_agent();
+  open_listener();
+  const auto nobody = listener_->addresses();
+  listener_.reset();
+  say(pack_credentials({kVersion, key_, std::chrono::seconds(1), nobody}));
+  EXPECT_EQ(wait_for(agent_), kExitLauncher);
+  EXPECT_EQ(read_all(agent_.errors),
+            "hvdrun: cannot reach the launcher (127.0.0.1 port " +
+                std::to_string(nobody.front().port) +
+                ": cannot connect: Connection refused); --network-interface says which of its "
+                "interfaces this host can reach\n");
+}
+
+TEST_F(SrunAgent, RefusesWhatIsNoInvitation) {
+  start_agent();
+  say("exec evil\n");
+  EXPECT_EQ(wait_for(agent_), kExitLauncher);
+  EXPECT_EQ(read_all(agent_.errors),
+            "hvdrun: this is hvdrun's agent, which only hvdrun can start\n");
+}
+
+// A launcher with another key is none.
+TEST_F(SrunAgent, DoesNotServeAnotherLauncher) {
+  open_listener();
+  start_agent();
+  say(pack_credentials(
+      {kVersion, make_link_key(key_.identity), std::chrono::seconds(1), listener_->addresses()}));
+  run_until(
+      loop_, [&] { return listener_->refused() > 0; }, "a refusal");
+  agent_.link = {};
+  EXPECT_EQ(wait_for(agent_), kExitLauncher);
+  EXPECT_EQ(link_, nullptr);
+}
+
+TEST(Sweep, RemovesAnAgentsFolders) {
+  const std::string job = random_hex(16);
+  auto folders = JobFolders::of(job, 3);
+  auto others = JobFolders::of(job, 4);
+  ASSERT_TRUE(folders.create(true));
+  ASSERT_TRUE(others.create(true));
+  EXPECT_EQ(run_cleanup({job, "2", "3"}), kExitOk);
+  EXPECT_FALSE(std::filesystem::exists(folders.temporary));
+  EXPECT_FALSE(std::filesystem::exists(folders.shared));
+  EXPECT_TRUE(std::filesystem::exists(others.shared));
+  others.clean_up();
+}
+
+TEST(Sweep, TouchesNothingElse) {
+  for (const char* id : {"", "../../etc", "abc", "0123456789abcdef0123456789abcde/"})
+    EXPECT_EQ(run_cleanup({id, "0"}), kExitUsage) << id;
+  for (const char* number : {"", "-1", "1/..", "99999999999999999999999"})
+    EXPECT_EQ(run_cleanup({random_hex(16), number}), kExitUsage) << number;
+  EXPECT_EQ(run_cleanup({}), kExitUsage);
+}
+
+class FalseSrun : public testing::Test {
+ protected:
+  FalseSrun() { ::signal(SIGPIPE, SIG_IGN); }
+
+  std::string script(const std::string& text) {
+    const auto path = folder_.path() / "srun";
+    std::ofstream(path) << "#!/bin/sh\n" << text;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  }
+
+  Result<std::unique_ptr<SrunAgents>> start(const std::string& program) {
+    SrunJob job;
+    job.srun.program = program;
+    job.srun.job_id = "1";
+    job.srun.agent_path = HVDRUN_PROGRAM;
+    job.hosts = {{"n1", 0, {}}, {"n2", 1, {}}};
+    job.job_id = random_hex(16);
+    job.interfaces = "lo";
+    job.environment = {{"PATH", "/usr/bin:/bin"}};
+    job.timeout = std::chrono::seconds(30);
+    return SrunAgents::start(
+        loop_, job,
+        {[this](std::size_t host, LinkEnd end) {
+           linked_.push_back(host);
+           ends_.push_back(std::move(end));
+         },
+         [this](const std::vector<SrunFailure>& troubles) {
+           for (const auto& trouble : troubles) troubles_.push_back(trouble);
+         },
+         [](std::size_t, const std::string&) {}, [](const std::vector<LinkAddress>&) {}});
+  }
+
+  TemporaryFolder folder_;
+  EventLoop loop_;
+  std::vector<std::size_t> linked_;
+  std::vector<LinkEnd> ends_;
+  std::vector<SrunFailure> troubles_;
+};
+
+TEST_F(FalseSrun, IsMissing) {
+  const auto agents = start("/nowhere/srun");
+  ASSERT_FALSE(agents);
+  EXPECT_EQ(agents.error().message, "cannot start /nowhere/srun: No such file or directory");
+}
+
+TEST_F(FalseSrun, EndsAtOnce) {
+  auto agents = start(script("echo 'srun: error: Node failure on n2' >&2; exit 1\n"));
+  ASSERT_TRUE(agents) << agents.error().message;
+  run_until(
+      loop_, [&] { return !troubles_.empty(); }, "a word of it");
+  EXPECT_EQ(troubles_[0].hosts, std::vector<std::string>{"n2"});
+  EXPECT_TRUE((*agents)->reap(std::chrono::seconds(60)));
+}
+
+// One agent comes, of the other there is only news; srun itself goes on.
+TEST_F(FalseSrun, BringsOneOfTwo) {
+  auto agents =
+      start(script("echo 'srun: error: n2: task 1: Exited with exit code 2' >&2\n"
+                   "echo '1: hvdrun: no room' >&2\n"
+                   "export SLURMD_NODENAME=n1 SLURM_PROCID=0\n"
+                   "exec " HVDRUN_PROGRAM " --internal-agent srun\n"));
+  ASSERT_TRUE(agents) << agents.error().message;
+  run_until(
+      loop_, [&] { return !troubles_.empty() && !linked_.empty(); }, "both");
+  EXPECT_EQ(linked_, std::vector<std::size_t>{0});
+  EXPECT_EQ((*agents)->missing(), std::vector<std::size_t>{1});
+  EXPECT_EQ(troubles_[0].hosts, std::vector<std::string>{"n2"});
+  EXPECT_EQ(troubles_[0].message, "no room");
+  (*agents)->hang_up();
+  ends_.clear();
+  agents->reset();  // cuts the link: the agent leaves, and with it this srun
+}
+
+TEST_F(FalseSrun, IsEndedWithItsOwner) {
+  auto agents = start(script("exec sleep 1000\n"));
+  ASSERT_TRUE(agents) << agents.error().message;
+  EXPECT_EQ((*agents)->waiting_for(), "srun was started, and the agent has not connected");
+  EXPECT_FALSE((*agents)->reap(std::chrono::milliseconds(0)));
+}
+
+}  // namespace
+}  // namespace hvdrun

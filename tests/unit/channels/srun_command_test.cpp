@@ -1,0 +1,72 @@
+#include "channels/srun.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+SrunOptions options() {
+  SrunOptions made;
+  made.job_id = "123";
+  made.agent_path = "/opt/hvd/bin/hvdrun";
+  return made;
+}
+
+std::string command(const std::vector<std::string>& hosts, std::optional<int> gpus) {
+  return fmt::format("{}", fmt::join(srun_command(options(), hosts, gpus), " "));
+}
+
+TEST(SrunCommand, StartsOneAgentAHost) {
+  EXPECT_EQ(command({"n1", "n3"}, {}),
+            "srun --jobid=123 --job-name=hvdrun --nodelist=n1,n3 --nodes=2 --ntasks=2 "
+            "--ntasks-per-node=1 --overlap --mem=0 --cpu-bind=none --mpi=none --kill-on-bad-exit=0 "
+            "--wait=0 --chdir=/ --export=ALL --label /opt/hvd/bin/hvdrun --internal-agent srun");
+}
+
+TEST(SrunCommand, AsksForTheGpusThatTheJobHas) {
+  EXPECT_NE(command({"n1", "n2"}, 4).find(" --gres=gpu:4 /opt/"), std::string::npos);
+  EXPECT_NE(command({"n1"}, 4).find(" --gpus=4 /opt/"), std::string::npos);
+  EXPECT_NE(command({"n1"}, 0).find(" --gres=none /opt/"), std::string::npos);
+}
+
+TEST(SrunCommand, SweepsWithoutGpus) {
+  const auto words = srun_cleanup_command(options(), {"n1", "n3"}, "abc", {0, 2});
+  EXPECT_NE(fmt::format("{}", fmt::join(words, " "))
+                .find(" --gres=none /opt/hvd/bin/hvdrun --internal-agent cleanup abc 0 2"),
+            std::string::npos);
+}
+
+TEST(SrunEnvironment, LeavesOutWhatWouldBeOptionsOfTheStep) {
+  const Environment caller{{"HOME", "/home/ann"},
+                           {"PATH", "/usr/bin"},
+                           {"LD_LIBRARY_PATH", "/opt/lib"},
+                           {"SLURM_CONF", "/etc/slurm.conf"},
+                           {"SLURM_JOB_ID", "123"},
+                           {"SLURM_JWT", "token"},
+                           {"SLURM_WORKING_CLUSTER", "two:ctl:6817:9728"},
+                           {"SLURM_GPUS_PER_TASK", "1"},
+                           {"SLURM_NTASKS", "8"},
+                           {"SLURM_PROCID", "0"},
+                           {"SLURM_STEP_ID", "4"},
+                           {"SLURM_EXPORT_ENV", "NONE"},
+                           {"SLURM_CPU_BIND", "cores"},
+                           {"SLURMD_NODENAME", "n1"},
+                           {"SRUN_CPUS_PER_TASK", "2"},
+                           {"SLURMX", "kept"},
+                           {"PMI_RANK", "0"},
+                           {"PMIX_RANK", "0"},
+                           {"OMPI_COMM_WORLD_RANK", "0"}};
+  EXPECT_EQ(
+      srun_environment(caller),
+      (std::vector<std::string>{"HOME=/home/ann", "LD_LIBRARY_PATH=/opt/lib", "PATH=/usr/bin",
+                                "SLURMX=kept", "SLURM_CONF=/etc/slurm.conf", "SLURM_JOB_ID=123",
+                                "SLURM_JWT=token", "SLURM_WORKING_CLUSTER=two:ctl:6817:9728"}));
+}
+
+}  // namespace
+}  // namespace hvdrun

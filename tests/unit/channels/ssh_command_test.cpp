@@ -1,0 +1,50 @@
+#include "channels/ssh.hpp"
+
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+std::string command(const SshTarget& target, const SshOptions& options) {
+  return fmt::format("{}", fmt::join(ssh_command(target, options, {"--internal-agent"}), " "));
+}
+
+const std::string kBegin = "ssh -T -x -a -o BatchMode=yes -o ClearAllForwardings=yes ";
+
+TEST(SshCommand, IsShortWithoutOptions) {
+  SshOptions options;
+  options.agent_path = "/opt/hvd/bin/hvdrun";
+  EXPECT_EQ(command({"n3", "", {}}, options),
+            kBegin + "-- n3 exec '/opt/hvd/bin/hvdrun' --internal-agent");
+}
+
+TEST(SshCommand, SaysWhatTheUserSaid) {
+  SshOptions options;
+  options.agent_path = "/opt/hvd/bin/hvdrun";
+  options.port = 2222;
+  options.identity = "/home/ann/key";
+  options.accept_new = true;
+  EXPECT_EQ(command({"n3", "ann", {}}, options),
+            kBegin +
+                "-o StrictHostKeyChecking=accept-new -i /home/ann/key -p 2222 -l ann -- n3 "
+                "exec '/opt/hvd/bin/hvdrun' --internal-agent");
+  EXPECT_EQ(command({"n3", "", 22}, options),
+            kBegin +
+                "-o StrictHostKeyChecking=accept-new -i /home/ann/key -p 22 -- n3 "
+                "exec '/opt/hvd/bin/hvdrun' --internal-agent");
+}
+
+// A host's name that looks like an option stays a name, and a path stays one word over there.
+TEST(SshCommand, CannotBeMadeToSayMore) {
+  SshOptions options;
+  options.agent_path = "/a b/$(reboot)/it's";
+  const auto words =
+      ssh_command({"-oProxyCommand=reboot", "", {}}, options, {"--internal-agent", "x"});
+  ASSERT_GE(words.size(), 3u);
+  EXPECT_EQ(words[words.size() - 3], "--");
+  EXPECT_EQ(words.back(), "exec '/a b/$(reboot)/it'\\''s' --internal-agent x");
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,227 @@
+// Who gets in, and what the others cost. Agents are the real ones' code, each in a thread.
+#include "channels/tls_listener.hpp"
+
+#include "channels/srun_agent.hpp"
+#include "tls_fixture.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::chrono::milliseconds kTimeout{30000};  // no test waits so long
+
+class Door : public testing::Test {
+ protected:
+  // libssl writes with write(2), as its users know.
+  Door() { ::signal(SIGPIPE, SIG_IGN); }
+
+  ~Door() override {
+    lifelines_.clear();
+    for (auto& agent : agents_) agent.join();
+  }
+
+  void open(TlsListener::Limits limits, const std::vector<std::string>& addresses = {"127.0.0.1"}) {
+    auto listener = TlsListener::open(
+        loop_, key_, addresses, limits,
+        {[this](const auto& agent) {
+           ++asked_;
+           return expected_.contains(agent.host) ? std::optional<std::uint32_t>(7) : std::nullopt;
+         },
+         [this](const auto& agent, TlsStream stream) {
+           expected_.erase(agent.host);
+           guests_.emplace(agent.host);
+           streams_.push_back(std::move(stream));
+         }});
+    ASSERT_TRUE(listener) << listener.error().message;
+    listener_ = std::move(*listener);
+  }
+
+  void start_agent(const std::string& host, const LinkKey& key,
+                   std::chrono::seconds timeout = std::chrono::seconds(30)) {
+    AgentCredentials credentials{"", key, timeout, listener_->addresses()};
+    auto lifeline = make_pipe();
+    ASSERT_TRUE(lifeline) << lifeline.error().message;
+    lifelines_.push_back(std::move(lifeline->write));
+    agents_.emplace_back([this, credentials, host, alive = std::move(lifeline->read)] {
+      const auto stream = connect_to_launcher(credentials, {host, 0}, alive.get());
+      mailbox_.post(
+          [this, came_in = stream.has_value()] { ++(came_in ? welcomed_ : turned_away_); });
+    });
+  }
+
+  // A connection that sends the beginning of a TLS handshake.
+  Fd begin_to_talk() const {
+    Fd socket = connect_to("127.0.0.1", port());
+    EXPECT_EQ(::send(socket.get(), "\x16\x03", 2, MSG_NOSIGNAL), 2);
+    return socket;
+  }
+  int port() const { return listener_->addresses().front().port; }
+
+  EventLoop loop_;
+  Mailbox mailbox_{loop_};  // from the agents' threads
+  LinkKey key_ = make_link_key("job");
+  std::set<std::string> expected_{"n1"};
+  std::set<std::string> guests_;
+  std::vector<TlsStream> streams_;
+  std::unique_ptr<TlsListener> listener_;
+  std::vector<std::thread> agents_;
+  std::vector<Fd> lifelines_;  // an agent gives up when its is closed
+  int asked_ = 0;              // whether one is waited for
+  int welcomed_ = 0;
+  int turned_away_ = 0;
+};
+
+TEST_F(Door, LetsAnAgentIn) {
+  open({8, kTimeout});
+  start_agent("n1", key_);
+  run_until(
+      loop_, [&] { return welcomed_ == 1; }, "an agent that is welcome");
+  EXPECT_EQ(guests_, std::set<std::string>{"n1"});
+  EXPECT_EQ(listener_->refused(), 0u);
+}
+
+TEST_F(Door, SpeaksIpv6) {
+  open({8, kTimeout}, {"::1"});
+  start_agent("n1", key_);
+  run_until(
+      loop_, [&] { return welcomed_ == 1; }, "an agent that is welcome");
+}
+
+TEST_F(Door, LeavesOutAddressesThatAreNotThisHosts) {
+  open({8, kTimeout}, {"192.0.2.1", "127.0.0.1"});
+  ASSERT_EQ(listener_->addresses().size(), 1u);
+  EXPECT_EQ(listener_->addresses().front().address, "127.0.0.1");
+  EXPECT_FALSE(TlsListener::open(loop_, key_, {"192.0.2.1"}, {}, {}));
+  EXPECT_FALSE(TlsListener::open(loop_, key_, {}, {}, {}));
+}
+
+TEST_F(Door, CountsWhoHasNotTheKey) {
+  open({8, kTimeout});
+  start_agent("n1", make_link_key("job"), std::chrono::seconds(1));
+  // Each try is one: how many there are depends on the time.
+  run_until(
+      loop_, [&] { return turned_away_ == 1; }, "an agent that gives up");
+  EXPECT_TRUE(guests_.empty());
+  EXPECT_GT(listener_->refused(), 0u);
+}
+
+TEST_F(Door, SendsAwayWhomNobodyWaitsFor) {
+  open({8, kTimeout});
+  start_agent("n7", key_);
+  run_until(
+      loop_, [&] { return asked_ == 2; }, "an agent that tries again");
+  EXPECT_TRUE(guests_.empty());
+  EXPECT_EQ(listener_->refused(), 0u);  // it has the key
+}
+
+TEST_F(Door, DropsWhatIsNotTls) {
+  open({8, kTimeout});
+  const Fd browser = connect_to("127.0.0.1", port());
+  ASSERT_EQ(::send(browser.get(), "GET / HTTP/1.1\r\n\r\n", 18, 0), 18);
+  const Fd scanner = connect_to("127.0.0.1", port());
+  ASSERT_EQ(::shutdown(scanner.get(), SHUT_RDWR), 0);
+  run_until(
+      loop_, [&] { return listener_->refused() == 2; }, "two refusals");
+  char byte = 0;
+  EXPECT_LE(::recv(browser.get(), &byte, 1, 0), 0);  // not a word
+}
+
+// A byte now and then does not buy time.
+TEST_F(Door, DropsTheSlow) {
+  open({8, std::chrono::milliseconds(300)});
+  const Fd slow = connect_to("127.0.0.1", port());
+  const std::string hello("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
+  std::size_t said = 0;
+  Timer next(loop_, [&] {
+    ::send(slow.get(), &hello[said % hello.size()], 1, MSG_NOSIGNAL);
+    if (++said < hello.size()) next.start(std::chrono::milliseconds(50));
+  });
+  next.start(std::chrono::milliseconds(1));
+  run_until(
+      loop_, [&] { return listener_->refused() == 1; }, "a refusal");
+  EXPECT_EQ(listener_->waiting(), 0u);
+}
+
+TEST_F(Door, TheOldestGivesWay) {
+  open({2, kTimeout});
+  std::vector<Fd> idle;
+  for (int i = 0; i < 5; ++i) idle.push_back(begin_to_talk());
+  run_until(
+      loop_, [&] { return listener_->refused() == 3; }, "three refusals");
+  EXPECT_EQ(listener_->waiting(), 2u);
+  char byte = 0;
+  EXPECT_LE(::recv(idle[0].get(), &byte, 1, 0), 0);
+  EXPECT_EQ(::recv(idle[4].get(), &byte, 1, MSG_DONTWAIT), -1);
+}
+
+TEST_F(Door, StaysClosedOnceClosed) {
+  open({8, kTimeout});
+  const Fd idle = begin_to_talk();
+  run_until(
+      loop_, [&] { return listener_->waiting() == 1; }, "the idle one");
+  listener_->close();
+  EXPECT_EQ(listener_->refused(), 1u);
+  const auto listening = TlsListener::open(loop_, key_, {"127.0.0.1"}, {}, {});
+  ASSERT_TRUE(listening);  // the loop is still fine; the old port is nobody's
+  char byte = 0;
+  EXPECT_LE(::recv(idle.get(), &byte, 1, 0), 0);
+}
+
+// An agent whose first message is here, and strangers who begin and do not go on.
+TEST_F(Door, WhoHasTheKeyIsNotPushedOut) {
+  open({4, kTimeout});
+  const auto context = TlsContext::make(TlsContext::Side::client, key_);
+  ASSERT_TRUE(context) << context.error().message;
+  Fd socket = connect_to("127.0.0.1", port());
+  ASSERT_EQ(::fcntl(socket.get(), F_SETFL, O_NONBLOCK), 0);
+  auto agent = context->wrap(std::move(socket));
+  ASSERT_TRUE(agent) << agent.error().message;
+  ASSERT_EQ(agent->handshake(), TlsStream::Status::want_read);
+  run_until(
+      loop_, [&] { return listener_->waiting() == 1; }, "the agent's first message");
+  std::vector<Fd> strangers;
+  for (int i = 0; i < 20; ++i) strangers.push_back(begin_to_talk());
+  run_until(
+      loop_, [&] { return listener_->refused() >= 17; }, "strangers who gave way");
+  run_until(
+      loop_, [&] { return agent->handshake() == TlsStream::Status::done; }, "the handshake");
+}
+
+// 200 that say nothing and 200 that say nonsense, while agents come.
+TEST_F(Door, AgentsGetInThroughACrowd) {
+  open({64, kTimeout});
+  std::vector<Fd> idle;
+  for (int i = 0; i < 200; ++i) {
+    idle.push_back(connect_to("127.0.0.1", port()));  // the kernel keeps it
+    const Fd noise = connect_to("127.0.0.1", port());
+    const std::string nonsense = i % 2 == 0 ? std::string(2000, static_cast<char>(i))
+                                            : "\x16\x03\x01" + std::string(500, '\xff');
+    ::send(noise.get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL);
+    if (i % 50 == 25) {
+      const std::string host = "m" + std::to_string(i);
+      expected_.insert(host);
+      start_agent(host, key_);
+    }
+    loop_.run_once();
+  }
+  run_until(
+      loop_, [&] { return welcomed_ == 4; }, "all four agents");
+  EXPECT_EQ(turned_away_, 0);
+  run_until(
+      loop_, [&] { return listener_->refused() + listener_->waiting() >= 200; }, "the noise");
+  EXPECT_LE(listener_->waiting(), 64u);
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,231 @@
+#include "channels/tls_proxy.hpp"
+
+#include "protocol/link.hpp"
+#include "tls_fixture.hpp"
+
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+namespace hvdrun {
+namespace {
+
+struct LocalPair {
+  Fd ours;     // the test's
+  Fd proxies;  // the proxy's
+};
+
+LocalPair local_pair() {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+// ours(a) ══ proxy(a) ══ TLS ══ proxy(b) ══ ours(b), all on one loop.
+class TlsPumps : public testing::Test {
+ protected:
+  struct End {
+    Fd ours;
+    std::unique_ptr<TlsProxy> proxy;
+    bool ended = false;
+    std::optional<std::string> lost;
+  };
+
+  TlsPumps() {
+    const LinkKey key = make_link_key("job");
+    TlsPair pair = tls_pair(key, key);
+    EXPECT_EQ(shake_hands(pair).server, TlsStream::Status::done);
+    tcp_of_b_ = Fd(::fcntl(pair.server.fd(), F_DUPFD_CLOEXEC, 0));
+    start(a_, std::move(pair.client));
+    start(b_, std::move(pair.server));
+  }
+
+  void start(End& end, TlsStream stream) {
+    LocalPair local = local_pair();
+    end.ours = std::move(local.ours);
+    end.proxy = std::make_unique<TlsProxy>(loop_, std::move(stream), std::move(local.proxies),
+                                           [&end](const std::optional<std::string>& lost) {
+                                             end.ended = true;
+                                             end.lost = lost;
+                                             end.proxy.reset();
+                                           });
+  }
+
+  // Hands over what the kernel takes; returns how much that was.
+  static std::size_t offer(const Fd& to, std::string_view bytes) {
+    const ssize_t sent = ::send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    return sent > 0 ? static_cast<std::size_t>(sent) : 0;
+  }
+
+  // What is there, appended to `text`; returns false at the end of file.
+  static bool take(const Fd& from, std::string& text) {
+    std::array<char, 65536> buffer;
+    while (true) {
+      const ssize_t got = ::read(from.get(), buffer.data(), buffer.size());
+      if (got == 0) return false;
+      if (got < 0) return errno == EAGAIN;
+      text.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+  }
+
+  EventLoop loop_;
+  End a_;
+  End b_;
+  Fd tcp_of_b_;  // to pull the cable
+};
+
+std::string pattern(std::size_t size, unsigned seed) {
+  std::string text(size, '\0');
+  for (char& byte : text) byte = static_cast<char>((seed = seed * 1664525 + 1013904223) >> 24);
+  return text;
+}
+
+TEST_F(TlsPumps, CarryMuchBothWaysAtOnce) {
+  const std::string to_b = pattern(6u << 20, 1);
+  const std::string to_a = pattern(5u << 20, 2);
+  std::size_t sent_to_b = 0;
+  std::size_t sent_to_a = 0;
+  std::string at_a;
+  std::string at_b;
+  run_until(
+      loop_,
+      [&] {
+        sent_to_b += offer(a_.ours, std::string_view(to_b).substr(sent_to_b));
+        sent_to_a += offer(b_.ours, std::string_view(to_a).substr(sent_to_a));
+        take(a_.ours, at_a);
+        take(b_.ours, at_b);
+        return at_a.size() == to_a.size() && at_b.size() == to_b.size();
+      },
+      "all bytes");
+  EXPECT_TRUE(at_b == to_b);
+  EXPECT_TRUE(at_a == to_a);
+}
+
+// A side that does not read stops the other in the end, and nothing is lost.
+TEST_F(TlsPumps, HoldLittle) {
+  const std::string chunk = pattern(1u << 20, 3);
+  std::size_t sent = 0;
+  bool moved = true;
+  Timer quiet(loop_, [&] { moved = false; });
+  const auto fill = [&] {
+    const auto taken = offer(a_.ours, std::string_view(chunk).substr(sent % chunk.size()));
+    sent += taken;
+    if (taken > 0 || !quiet.pending()) quiet.start(std::chrono::milliseconds(300));
+    return !moved || sent > (64u << 20);
+  };
+  run_until(loop_, fill, "a stop");
+  EXPECT_LT(sent, 64u << 20);  // what the kernel's socket buffers hold, at most some MB each
+  std::string got;
+  run_until(
+      loop_,
+      [&] {
+        take(b_.ours, got);
+        return got.size() == sent;
+      },
+      "what was under way");
+  std::string expected;
+  while (expected.size() < sent) expected += chunk;
+  expected.resize(sent);
+  EXPECT_TRUE(got == expected);
+}
+
+TEST_F(TlsPumps, PassTheEndOnAfterAllBytes) {
+  const std::string words = pattern(300000, 4);
+  std::size_t sent = 0;
+  std::string got;
+  bool open = true;
+  run_until(
+      loop_,
+      [&] {
+        if (sent < words.size()) sent += offer(a_.ours, std::string_view(words).substr(sent));
+        if (sent == words.size()) a_.ours.reset();
+        if (open) open = take(b_.ours, got);
+        if (!open) b_.ours.reset();
+        return a_.ended && b_.ended;
+      },
+      "both ends");
+  EXPECT_TRUE(got == words);
+  EXPECT_EQ(a_.lost, std::nullopt);
+  EXPECT_EQ(b_.lost, std::nullopt);
+}
+
+// The agent's last frames: said, and closed at once, while the other side still speaks.
+TEST_F(TlsPumps, LoseNothingWhenOneSideClosesWhileTheOtherSpeaks) {
+  const std::string words = pattern(200000, 5);
+  ASSERT_EQ(offer(a_.ours, words), words.size());
+  a_.ours.reset();
+  std::string got;
+  bool open = true;
+  run_until(
+      loop_,
+      [&] {
+        if (open) offer(b_.ours, "much that nobody will read");
+        if (open) open = take(b_.ours, got);
+        if (!open) b_.ours.reset();
+        return a_.ended && b_.ended;
+      },
+      "both ends");
+  EXPECT_TRUE(got == words);
+  EXPECT_EQ(a_.lost, std::nullopt);
+}
+
+TEST_F(TlsPumps, SayWhenTheConnectionIsCut) {
+  ASSERT_EQ(::shutdown(tcp_of_b_.get(), SHUT_RDWR), 0);
+  run_until(
+      loop_, [&] { return a_.ended && b_.ended; }, "both ends");
+  EXPECT_EQ(a_.lost, "the connection was cut");
+  EXPECT_TRUE(b_.lost);
+  std::string nothing;
+  EXPECT_FALSE(take(a_.ours, nothing));
+  EXPECT_EQ(nothing, "");
+}
+
+// Over there is nobody any more who reads or closes.
+TEST_F(TlsPumps, DoNotWaitForADeadPeer) {
+  b_.proxy.reset();  // tcp_of_b_ keeps the connection open
+  ASSERT_EQ(offer(a_.ours, "last words"), 10u);
+  a_.ours.reset();
+  run_until(
+      loop_, [&] { return a_.ended; }, "its end");
+  EXPECT_EQ(a_.lost, "the other side does not close the connection");
+}
+
+LinkEnd link_end(Fd socket) {
+  LinkEnd end;
+  end.out = Fd(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+  end.in = std::move(socket);
+  return end;
+}
+
+TEST_F(TlsPumps, CarryFrames) {
+  const std::string payload = pattern(3u << 20, 6);
+  std::string got;
+  bool closed = false;
+  std::optional<Link> one;
+  std::optional<Link> other;
+  one.emplace(loop_, link_end(std::move(a_.ours)),
+              Link::Events{[](const Frame&) {}, [](const auto&) {}});
+  other.emplace(loop_, link_end(std::move(b_.ours)),
+                Link::Events{[&](const Frame& frame) { got = frame.payload; },
+                             [&](const std::optional<Error>& error) {
+                               EXPECT_FALSE(error);
+                               closed = true;
+                             }});
+  one->send(FrameType::launch, 7, payload);
+  run_until(
+      loop_, [&] { return !got.empty(); }, "the frame");
+  EXPECT_TRUE(got == payload);
+  one.reset();
+  run_until(
+      loop_, [&] { return closed; }, "the end of the link");
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,215 @@
+#include "job/stalls.hpp"
+
+#include <gmock/gmock.h>
+
+namespace hvdrun {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr StallReporter::Clock::time_point kNow{std::chrono::seconds(1000)};
+
+// Ranks 0 and 1 on n1, 2 and 3 on n2, and so on; none is in anything.
+struct MadeJob {
+  explicit MadeJob(int size) : reports(static_cast<std::size_t>(size)) {
+    for (int rank = 0; rank < size; ++rank) {
+      reports[static_cast<std::size_t>(rank)].host = "n" + std::to_string(rank / 2 + 1);
+      RankState state;
+      state.rank = rank;
+      state.pid = 100 + rank;
+      state.state = "S";
+      states.push_back(state);
+    }
+  }
+
+  RankState& rank(int number) { return states[static_cast<std::size_t>(number)]; }
+  void put(int number, const std::string& collective, double seconds) {
+    rank(number).collective = collective;
+    rank(number).collective_seconds = seconds;
+  }
+  void put_background(int number, const std::string& collective, double seconds,
+                      const std::string& missing) {
+    rank(number).background = collective;
+    rank(number).background_seconds = seconds;
+    rank(number).background_missing = missing;
+  }
+
+  std::vector<RankReport> reports;
+  std::vector<RankState> states;
+};
+
+StallsMessage began(int rank, const std::string& collective) {
+  return {{{rank, collective, false}}, {}};
+}
+
+StallsMessage ended(int rank, const std::string& collective, bool completed = true) {
+  return {{}, {{rank, collective, completed}}};
+}
+
+TEST(StallReporter, SaysOnceWhoWaitsForWhom) {
+  MadeJob job(4);
+  job.put(0, "allreduce grad.3", 60.2);
+  job.put(1, "allreduce grad.3", 59.9);
+  job.put(3, "allreduce grad.3", 0.5);
+  StallReporter table;
+  EXPECT_FALSE(table.asks());
+  EXPECT_THAT(table.take(began(0, "allreduce grad.3"), kNow), IsEmpty());
+  EXPECT_THAT(table.take(began(1, "allreduce grad.3"), kNow), IsEmpty());
+  EXPECT_TRUE(table.asks());
+  EXPECT_THAT(table.explain(job.states, job.reports, kNow),
+              ElementsAre("allreduce \"grad.3\" has waited 60 s for rank 2 on n2 (pid 102); ranks "
+                          "0-1,3 wait"));
+  EXPECT_FALSE(table.asks());
+  EXPECT_THAT(table.take(began(3, "allreduce grad.3"), kNow), IsEmpty());
+  EXPECT_FALSE(table.asks()) << "it has been told";
+}
+
+TEST(StallReporter, SaysOnceThatItGoesOn) {
+  MadeJob job(2);
+  job.put(0, "barrier", 60);
+  StallReporter table;
+  EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
+  EXPECT_THAT(table.explain(job.states, job.reports, kNow),
+              ElementsAre("barrier has waited 60 s for rank 1 on n1 (pid 101); rank 0 waits"));
+  EXPECT_THAT(table.take(ended(0, "barrier"), kNow + std::chrono::seconds(15)),
+              ElementsAre("barrier goes on after 75 s"));
+  EXPECT_THAT(table.take(ended(1, "barrier"), kNow), IsEmpty());
+  EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
+  EXPECT_EQ(table.explain(job.states, job.reports, kNow).size(), 1u) << "the next one is told, too";
+}
+
+TEST(StallReporter, WhatFailsDoesNotGoOn) {
+  MadeJob job(2);
+  job.put(0, "barrier", 60);
+  StallReporter table;
+  EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
+  EXPECT_EQ(table.explain(job.states, job.reports, kNow).size(), 1u);
+  EXPECT_THAT(table.take(ended(0, "barrier", false), kNow), IsEmpty());
+}
+
+TEST(StallReporter, WhatIsOverBeforeItIsExplainedIsNotTold) {
+  MadeJob job(2);
+  StallReporter table;
+  EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
+  EXPECT_THAT(table.explain(job.states, job.reports, kNow), IsEmpty()) << "nobody waits any more";
+  EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
+  EXPECT_THAT(table.take(ended(0, "barrier"), kNow), IsEmpty());
+  EXPECT_FALSE(table.asks());
+}
+
+TEST(StallReporter, WithAllRanksInItItIsOnlySlow) {
+  MadeJob job(2);
+  job.put(0, "allreduce g", 60);
+  job.put(1, "allreduce g", 61);
+  StallReporter table;
+  EXPECT_THAT(table.take(began(0, "allreduce g"), kNow), IsEmpty());
+  EXPECT_THAT(table.explain(job.states, job.reports, kNow), IsEmpty());
+}
+
+TEST(StallReporter, SaysWhatTheMissingAreDoing) {
+  MadeJob job(3);
+  job.put(0, "allreduce g", 0.34);
+  job.put(1, "broadcast w", 0.3);
+  job.rank(2).state = "ended";
+  StallReporter table;
+  EXPECT_THAT(table.take(began(0, "allreduce g"), kNow), IsEmpty());
+  EXPECT_THAT(
+      table.explain(job.states, job.reports, kNow),
+      ElementsAre("allreduce \"g\" has waited 0.3 s for rank 1 on n1 (pid 101, in broadcast "
+                  "\"w\"), rank 2 on n2 (pid 102, which has ended); rank 0 waits"));
+}
+
+TEST(StallReporter, FoldsManyRanks) {
+  MadeJob job(64);
+  for (int rank = 0; rank < 4; ++rank) job.put(rank, "allreduce g", 60);
+  StallReporter table;
+  EXPECT_THAT(table.take(began(0, "allreduce g"), kNow), IsEmpty());
+  EXPECT_THAT(
+      table.explain(job.states, job.reports, kNow),
+      ElementsAre("allreduce \"g\" has waited 60 s for ranks 4-63 on n[3-32]; ranks 0-3 wait"));
+}
+
+// In the background a rank may wait for much at a time, and tells of the oldest alone; but it knows
+// who is missing.
+TEST(StallReporter, InTheBackgroundTheRanksKnowWhoIsMissing) {
+  MadeJob job(4);
+  job.put_background(0, "allreduce a", 61, "2");
+  job.put_background(1, "allreduce b", 61, "2");
+  job.put_background(3, "allreduce a", 61, "2");
+  StallReporter table;
+  EXPECT_THAT(table.take(began(0, "allreduce a"), kNow), IsEmpty());
+  EXPECT_THAT(table.explain(job.states, job.reports, kNow),
+              ElementsAre("allreduce \"a\" has waited 61 s for rank 2 on n2 (pid 102); ranks 0-1,3 "
+                          "wait"));
+}
+
+TEST(StallReporter, WhatARankSaysOfOthersMayBeNonsense) {
+  MadeJob job(2);
+  job.put_background(0, "allreduce a", 61, "x,999999999999");
+  StallReporter table;
+  EXPECT_THAT(table.take(began(0, "allreduce a"), kNow), IsEmpty());
+  EXPECT_THAT(
+      table.explain(job.states, job.reports, kNow),
+      ElementsAre("allreduce \"a\" has waited 61 s for rank 1 on n1 (pid 101); rank 0 waits"));
+}
+
+TEST(StallReporter, NamesAreMadeFitForALine) {
+  MadeJob job(2);
+  job.put(0, "allreduce a\nb", 60);
+  StallReporter table;
+  EXPECT_THAT(table.take(began(0, "allreduce a\nb"), kNow), IsEmpty());
+  EXPECT_THAT(
+      table.explain(job.states, job.reports, kNow),
+      ElementsAre("allreduce \"a\\nb\" has waited 60 s for rank 1 on n1 (pid 101); rank 0 waits"));
+}
+
+TEST(StallReporter, ManyStallsAreFewLines) {
+  MadeJob job(8);
+  StallsMessage stalls;
+  for (int rank = 0; rank < 8; ++rank) {
+    job.put(rank, "allreduce of rank " + std::to_string(rank), 60);
+    stalls.begun.push_back({rank, job.rank(rank).collective, false});
+  }
+  StallReporter table;
+  EXPECT_THAT(table.take(stalls, kNow), IsEmpty());
+  const auto lines = table.explain(job.states, job.reports, kNow);
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines.back(), "and 4 other collectives wait, too");
+}
+
+TEST(FindWaits, TellsWhoHadWaitedForWhom) {
+  MadeJob job(4);
+  job.put(0, "allreduce grad", 14.2);
+  job.put(2, "allreduce grad", 12);
+  job.put(3, "broadcast w", 30);
+  const auto waits = find_waits(job.states, job.reports);
+  ASSERT_EQ(waits.size(), 2u);
+  EXPECT_EQ(waits[0].collective, "broadcast w");
+  EXPECT_EQ(waits[0].text,
+            "rank 3 had waited 30 s in broadcast \"w\" for rank 0 on n1 (pid 100, in allreduce "
+            "\"grad\"), rank 1 on n1 (pid 101), rank 2 on n2 (pid 102, in allreduce \"grad\")");
+  EXPECT_EQ(waits[1].seconds, 14.2);
+  EXPECT_THAT(waits[1].waiting, ElementsAre(0, 2));
+  EXPECT_THAT(waits[1].missing, ElementsAre(1, 3));
+}
+
+TEST(FindWaits, LeavesOutWhatHasOnlyBegunAndWhatIsOnlySlow) {
+  MadeJob job(3);
+  EXPECT_THAT(find_waits(job.states, job.reports), IsEmpty());
+  job.put(0, "allreduce a", 0.9);
+  EXPECT_THAT(find_waits(job.states, job.reports), IsEmpty());
+  for (int rank = 0; rank < 3; ++rank) job.put(rank, "allreduce b", 20);
+  EXPECT_THAT(find_waits(job.states, job.reports), IsEmpty());
+}
+
+TEST(FindWaits, KnowsWhatWaitsInTheBackground) {
+  MadeJob job(3);
+  job.put_background(0, "allreduce grad", 5, "2");
+  const auto waits = find_waits(job.states, job.reports);
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_THAT(waits[0].missing, ElementsAre(2));
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,147 @@
+#include "protocol/frame.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+struct Sent {
+  FrameType type;
+  std::uint32_t destination;
+  std::string payload;
+};
+
+std::string encode(const std::vector<Sent>& frames) {
+  std::string bytes;
+  for (const auto& frame : frames) {
+    char header[kFrameHeaderSize];
+    encode_frame_header(header, frame.type, frame.destination, frame.payload.size());
+    bytes.append(header, sizeof header);
+    bytes += frame.payload;
+  }
+  return bytes;
+}
+
+// Feeds `bytes` in pieces of at most `piece` and collects what comes out.
+Result<std::vector<Sent>> decode(const std::string& bytes, std::size_t piece) {
+  FrameReader reader;
+  std::vector<Sent> frames;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto room = reader.room();
+    const auto count = std::min({piece, room.size, bytes.size() - at});
+    std::memcpy(room.data, bytes.data() + at, count);
+    reader.filled(count);
+    at += count;
+    Frame frame{};
+    while (true) {
+      HVD_TRY(const auto status, reader.next(frame));
+      if (status == FrameReader::Status::need_more) break;
+      frames.push_back({frame.type, frame.destination, std::string(frame.payload)});
+    }
+  }
+  return frames;
+}
+
+TEST(FrameReader, GivesTheSameFramesHoweverTheBytesAreCut) {
+  const std::vector<Sent> sent{{FrameType::hello, 0, "abc"},
+                               {FrameType::output, kToLauncher, ""},
+                               {FrameType::launch, 7, std::string(1000, 'x')}};
+  const auto bytes = encode(sent);
+  for (std::size_t piece = 1; piece <= bytes.size(); ++piece) {
+    const auto got = decode(bytes, piece);
+    ASSERT_TRUE(got) << got.error().message;
+    ASSERT_EQ(got->size(), sent.size()) << "cut into pieces of " << piece;
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      EXPECT_EQ((*got)[i].type, sent[i].type);
+      EXPECT_EQ((*got)[i].destination, sent[i].destination);
+      EXPECT_EQ((*got)[i].payload, sent[i].payload);
+    }
+  }
+}
+
+TEST(FrameReader, TakesFramesLargerThanItsBuffer) {
+  std::mt19937 random(1);
+  std::vector<Sent> sent;
+  for (int i = 0; i < 20; ++i)
+    sent.push_back({FrameType::output, static_cast<std::uint32_t>(i),
+                    std::string(random() % 700'000, static_cast<char>('a' + i))});
+  const auto got = decode(encode(sent), 100'000);
+  ASSERT_TRUE(got) << got.error().message;
+  ASSERT_EQ(got->size(), sent.size());
+  for (std::size_t i = 0; i < sent.size(); ++i) EXPECT_EQ((*got)[i].payload, sent[i].payload);
+}
+
+TEST(FrameReader, RefusesAFrameThatIsTooLong) {
+  char header[kFrameHeaderSize];
+  encode_frame_header(header, FrameType::hello, 0, kMaxPayload + 1);
+  const auto got = decode(std::string(header, sizeof header), 12);
+  ASSERT_FALSE(got);
+  EXPECT_NE(got.error().message.find("67108865 bytes"), std::string::npos) << got.error().message;
+}
+
+TEST(FrameReader, WaitsForTheRestOfACutFrame) {
+  auto bytes = encode({{FrameType::hello, 0, "abc"}});
+  bytes.pop_back();
+  const auto got = decode(bytes, bytes.size());
+  ASSERT_TRUE(got);
+  EXPECT_TRUE(got->empty());
+}
+
+// --- what a login shell prints before the first frame
+// ---------------------------------------------
+
+// The types of the frames in `bytes`, which come in pieces of at most `piece`.
+Result<std::vector<FrameType>> types_after_text(const std::string& bytes, std::size_t piece,
+                                                std::string& text) {
+  FrameReader reader(true);
+  std::vector<FrameType> types;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto room = reader.room();
+    const auto count = std::min({piece, room.size, bytes.size() - at});
+    std::memcpy(room.data, bytes.data() + at, count);
+    reader.filled(count);
+    at += count;
+    for (Frame frame{};;) {
+      const auto status = reader.next(frame);
+      if (!status) return tl::unexpected(status.error());
+      if (*status == FrameReader::Status::need_more) break;
+      types.push_back(frame.type);
+    }
+  }
+  text = reader.text();
+  return types;
+}
+
+TEST(FrameReader, SkipsTextBeforeTheFirstFrame) {
+  const auto frames = encode({{FrameType::alive, kToLauncher, ""}, {FrameType::hello, 0, "x"}});
+  // The last ones look like the beginning of a frame, or of the first one.
+  for (const std::string& before :
+       {std::string(), std::string("hello from bashrc\nno newline"), std::string(500, 'x'),
+        std::string(11, '\0'), std::string("\0\0\0\0\x80", 5)})
+    for (const std::size_t piece : {1u, 7u, 12u, 13u, 1u << 16}) {
+      std::string text;
+      const auto types = types_after_text(before + frames, piece, text);
+      ASSERT_TRUE(types) << types.error().message;
+      EXPECT_EQ(*types, (std::vector{FrameType::alive, FrameType::hello}))
+          << before << " in pieces of " << piece;
+      EXPECT_EQ(text, before);
+    }
+}
+
+TEST(FrameReader, KeepsTextThatNoFrameFollows) {
+  std::string text;
+  EXPECT_TRUE(types_after_text("This account is currently not available.\n", 5, text)->empty());
+  EXPECT_EQ(text, "This account is currently not available.\n");
+  const auto endless = types_after_text(std::string(2u << 20, 'y'), 4096, text);
+  ASSERT_FALSE(endless);
+  EXPECT_EQ(endless.error().message, "the login prints more than 1 MB before hvdrun can start");
+}
+
+}  // namespace
+}  // namespace hvdrun

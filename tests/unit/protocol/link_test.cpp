@@ -1,0 +1,128 @@
+#include "protocol/link.hpp"
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+class LinkTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto pair = make_local_link();
+    ASSERT_TRUE(pair) << pair.error().message;
+    ends_ = std::move(*pair);
+  }
+
+  EventLoop loop_;
+  LinkPair ends_;
+};
+
+TEST_F(LinkTest, CarriesManyFramesBothWaysInOrder) {
+  constexpr int kFrames = 20'000;
+  int at_launcher = 0;
+  int at_agent = 0;
+  const auto count = [&](int& counter) {
+    return [&](const Frame& frame) {
+      ASSERT_EQ(frame.payload, std::to_string(counter));
+      if (++counter == kFrames && at_launcher + at_agent == 2 * kFrames) loop_.stop();
+    };
+  };
+  Link launcher(loop_, std::move(ends_.launcher), {count(at_launcher), [](auto) {}});
+  Link agent(loop_, std::move(ends_.agent), {count(at_agent), [](auto) {}});
+  for (int i = 0; i < kFrames; ++i) {
+    launcher.send(FrameType::input, 0, std::to_string(i));
+    agent.send(FrameType::output, kToLauncher, std::to_string(i));
+  }
+  loop_.run();
+  EXPECT_EQ(at_launcher, kFrames);
+  EXPECT_EQ(at_agent, kFrames);
+}
+
+TEST_F(LinkTest, SaysOnceThatTheOtherSideHasGoneAfterWhatItSent) {
+  int frames = 0;
+  int closed = 0;
+  Link launcher(loop_, std::move(ends_.launcher),
+                {[&](const Frame&) {
+                   ++frames;
+                   EXPECT_EQ(closed, 0);
+                 },
+                 [&](const std::optional<Error>& error) {
+                   EXPECT_FALSE(error);
+                   ++closed;
+                   loop_.stop();
+                 }});
+  {
+    Link agent(loop_, std::move(ends_.agent), {[](const Frame&) {}, [](auto) {}});
+    for (int i = 0; i < 100; ++i) agent.send(FrameType::done, kToLauncher, "x");
+    agent.flush(std::chrono::seconds(10));
+  }
+  loop_.run();
+  EXPECT_EQ(frames, 100);
+  EXPECT_EQ(closed, 1);
+  EXPECT_TRUE(launcher.closed());
+  launcher.send(FrameType::stop, 0, "into the void");  // harmless
+}
+
+TEST_F(LinkTest, ABadFrameEndsTheLinkWithAnError) {
+  std::optional<Error> error;
+  Link launcher(loop_, std::move(ends_.launcher),
+                {[](const Frame&) { FAIL() << "no frame was sent"; },
+                 [&](const std::optional<Error>& reason) {
+                   error = reason;
+                   loop_.stop();
+                 }});
+  const std::string garbage(64, '\xff');
+  ASSERT_EQ(::write(ends_.agent.out.get(), garbage.data(), garbage.size()), 64);
+  loop_.run();
+  ASSERT_TRUE(error);
+  EXPECT_NE(error->message.find("protocol"), std::string::npos) << error->message;
+}
+
+TEST_F(LinkTest, SendsOnePayloadManyTimesWithoutCopies) {
+  constexpr int kFrames = 50;
+  const auto payload = std::make_shared<const std::string>(300'000, 'x');
+  int frames = 0;
+  Link launcher(loop_, std::move(ends_.launcher), {[](const Frame&) {}, [](auto) {}});
+  Link agent(loop_, std::move(ends_.agent),
+             {[&](const Frame& frame) {
+                EXPECT_EQ(frame.payload, *payload);
+                if (++frames == kFrames) loop_.stop();
+              },
+              [](auto) {}});
+  for (int i = 0; i < kFrames; ++i) launcher.send_shared(FrameType::fence_result, 0, payload);
+  EXPECT_GT(payload.use_count(), 1);
+  loop_.run();
+  EXPECT_EQ(frames, kFrames);
+  EXPECT_EQ(payload.use_count(), 1) << "given up once it was sent";
+  {
+    auto pair = make_local_link();
+    ASSERT_TRUE(pair);
+    Link unread(loop_, std::move(pair->launcher), {[](const Frame&) {}, [](auto) {}});
+    for (int i = 0; i < kFrames; ++i) unread.send_shared(FrameType::fence_result, 0, payload);
+    EXPECT_GT(payload.use_count(), 1);
+  }
+  EXPECT_EQ(payload.use_count(), 1) << "given up with the link";
+}
+
+TEST_F(LinkTest, ReadsAPipeStraightIntoAFrame) {
+  auto pipe = make_pipe();
+  ASSERT_TRUE(pipe);
+  ASSERT_EQ(::write(pipe->write.get(), "hello world", 11), 11);
+  std::string got;
+  Link launcher(loop_, std::move(ends_.launcher),
+                {[&](const Frame& frame) {
+                   got = frame.payload;
+                   loop_.stop();
+                 },
+                 [](auto) {}});
+  Link agent(loop_, std::move(ends_.agent), {[](const Frame&) {}, [](auto) {}});
+  EXPECT_EQ(agent.send_read(FrameType::output, kToLauncher, "<", pipe->read.get(), 5), 5);
+  loop_.run();
+  EXPECT_EQ(got, "<hello");
+  pipe->write.reset();
+  EXPECT_EQ(agent.send_read(FrameType::output, kToLauncher, "<", pipe->read.get(), 100), 6);
+  EXPECT_EQ(agent.send_read(FrameType::output, kToLauncher, "<", pipe->read.get(), 100), 0);
+}
+
+}  // namespace
+}  // namespace hvdrun

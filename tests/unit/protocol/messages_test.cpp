@@ -1,0 +1,190 @@
+#include "protocol/messages.hpp"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+LaunchMessage example_launch() {
+  LaunchMessage m;
+  m.size = 3;
+  m.host_index = 1;
+  m.hosts = {{"n1", {0, 1}}, {"n2", {2}}};
+  m.pmix_namespace = "hvd-0123";
+  m.program = "/bin/train";
+  m.arguments = {"train", "--name", "bytes \xff\n that are no UTF-8"};
+  m.working_directory = "/home/\xe9";
+  m.environment = {"A=1", "B=two\nlines", std::string("C=") + std::string(128 << 10, 'x')};
+  LaunchRank rank;
+  rank.rank = 2;
+  rank.wants_input = true;
+  rank.environment = {{"HVD_RANK", "2"}};
+  rank.cpus = {4, 5};
+  rank.numa_nodes = {1};
+  m.ranks = {rank};
+  m.gpus = {"GPU-1", "MIG-2"};
+  m.limits = {{RLIMIT_CORE, {0, RLIM_INFINITY}}};
+  m.hold_master_port = true;
+  m.kill_signal = 15;
+  m.grace = std::chrono::milliseconds(250);
+  m.stall_time = std::chrono::milliseconds(60'001);
+  return m;
+}
+
+TEST(Messages, LaunchComesThroughUnchanged) {
+  const auto sent = example_launch();
+  const auto got = parse<LaunchMessage>(pack(sent));
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->size, 3);
+  EXPECT_EQ(got->host_index, 1);
+  ASSERT_EQ(got->hosts.size(), 2u);
+  EXPECT_EQ(got->hosts[0].ranks, (std::vector{0, 1}));
+  EXPECT_EQ(got->pmix_namespace, sent.pmix_namespace);
+  EXPECT_EQ(got->arguments, sent.arguments);
+  EXPECT_EQ(got->working_directory, sent.working_directory);
+  EXPECT_EQ(got->environment, sent.environment);
+  ASSERT_EQ(got->limits.size(), 1u);
+  EXPECT_EQ(got->limits[0].resource, RLIMIT_CORE);
+  EXPECT_EQ(got->limits[0].value.rlim_cur, 0u);
+  EXPECT_EQ(got->limits[0].value.rlim_max, RLIM_INFINITY);
+  ASSERT_EQ(got->ranks.size(), 1u);
+  EXPECT_EQ(got->ranks[0].environment, sent.ranks[0].environment);
+  EXPECT_EQ(got->ranks[0].cpus, sent.ranks[0].cpus);
+  EXPECT_EQ(got->ranks[0].numa_nodes, sent.ranks[0].numa_nodes);
+  EXPECT_TRUE(got->ranks[0].wants_input);
+  EXPECT_EQ(got->gpus, sent.gpus);
+  EXPECT_TRUE(got->hold_master_port);
+  EXPECT_EQ(got->kill_signal, 15);
+  EXPECT_EQ(got->grace.count(), 250);
+  EXPECT_EQ(got->stall_time.count(), 60'001);
+}
+
+TEST(Messages, TheOthersComeThroughUnchanged) {
+  HelloMessage greeting{1, "0.1", "n1", 7, 29500, "a > b", {}};
+  auto hello = parse<HelloMessage>(pack(greeting));
+  ASSERT_TRUE(hello) << hello.error().message;
+  EXPECT_EQ(hello->master_port, 29500);
+  EXPECT_EQ(hello->host, "n1");
+  EXPECT_EQ(hello->route, "a > b");
+  EXPECT_FALSE(hello->inventory);
+  greeting.inventory.emplace();
+  greeting.inventory->cores = {{1, 2, {3, 7}}};
+  greeting.inventory->gpus = {{"0", "GPU-1", "0000:3b:00.0", "NVIDIA H200", 1ull << 37, 1},
+                              {"1", "", "", "", 0, {}}};
+  greeting.inventory->notes = {"a note"};
+  hello = parse<HelloMessage>(pack(greeting));
+  ASSERT_TRUE(hello && hello->inventory);
+  EXPECT_EQ(hello->inventory->cores[0].pus, (std::vector{3, 7}));
+  EXPECT_EQ(hello->inventory->cores[0].numa_node, 2);
+  EXPECT_EQ(hello->inventory->gpus[0].memory_bytes, 1ull << 37);
+  EXPECT_EQ(hello->inventory->gpus[0].numa_node, 1);
+  EXPECT_FALSE(hello->inventory->gpus[1].numa_node);
+  EXPECT_EQ(hello->inventory->notes, greeting.inventory->notes);
+
+  const auto started = parse<StartedMessage>(pack(StartedMessage{{{0, 10}, {1, 11}}}));
+  ASSERT_TRUE(started);
+  EXPECT_EQ(started->pids, (std::vector<std::pair<int, int>>{{0, 10}, {1, 11}}));
+
+  ExitedMessage exited;
+  exited.rank = 4;
+  exited.wait_status = 9;
+  exited.before_stop = true;
+  exited.peak_memory_bytes = 1ull << 40;
+  exited.last_error = "rank 1 has left";
+  exited.counters = {true, 5, 640, 2.5, 1.5, 12, {{11, 0.25, 64}}, {{"loss", std::nan("")}}};
+  exited.failure = {"Traceback\nValueError: \xff", true, true, 0.5};
+  const auto got = parse<ExitedMessage>(pack(exited));
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->wait_status, 9);
+  EXPECT_TRUE(got->before_stop);
+  EXPECT_EQ(got->peak_memory_bytes, 1ull << 40);
+  EXPECT_EQ(got->last_error, "rank 1 has left");
+  EXPECT_EQ(got->failure.text, "Traceback\nValueError: \xff");
+  EXPECT_TRUE(got->failure.because_of_peer);
+  EXPECT_TRUE(got->failure.before_stop);
+  EXPECT_EQ(got->failure.seconds_ago, 0.5);
+  EXPECT_TRUE(got->counters.joined);
+  EXPECT_EQ(got->counters.steps, 5u);
+  EXPECT_EQ(got->counters.samples, 640u);
+  EXPECT_EQ(got->counters.collective_seconds, 2.5);
+  EXPECT_EQ(got->counters.waiting_seconds, 1.5);
+  EXPECT_EQ(got->counters.epochs_over, 12u);
+  ASSERT_EQ(got->counters.epochs.size(), 1u);
+  EXPECT_EQ(got->counters.epochs[0].epoch, 11u);
+  EXPECT_EQ(got->counters.epochs[0].seconds, 0.25);
+  EXPECT_EQ(got->counters.epochs[0].samples, 64u);
+  ASSERT_EQ(got->counters.metrics.size(), 1u);
+  EXPECT_EQ(got->counters.metrics[0].name, "loss");
+  EXPECT_TRUE(std::isnan(got->counters.metrics[0].value));
+
+  EXPECT_EQ(parse<AbortedMessage>(pack(AbortedMessage{1, -7, "why"}))->code, -7);
+  EXPECT_EQ(parse<FailedMessage>(pack(FailedMessage{"no", 127}))->exit_code, 127);
+  EXPECT_EQ(parse<StopMessage>(pack(StopMessage{15, std::chrono::seconds(5)}))->grace.count(),
+            5000);
+  const auto done =
+      parse<DoneMessage>(pack(DoneMessage{{"pid 1 (x)"}, {{"GPU-1", 7, 62.5, true, 1ull << 36}}}));
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->leftovers.size(), 1u);
+  ASSERT_EQ(done->gpus.size(), 1u);
+  EXPECT_EQ(done->gpus[0].uuid, "GPU-1");
+  EXPECT_EQ(done->gpus[0].looks, 7u);
+  EXPECT_EQ(done->gpus[0].busy_percent, 62.5);
+  EXPECT_TRUE(done->gpus[0].busy_is_known);
+  EXPECT_EQ(done->gpus[0].peak_memory_bytes, 1ull << 36);
+  const auto states = parse<StatesMessage>(pack(StatesMessage{
+      {{3, 30, "R", 5, 1, "allreduce", 2.5, "broadcast w", 7.5, "1-2"}}, StatesPurpose::stalls}));
+  ASSERT_TRUE(states);
+  EXPECT_EQ(states->purpose, StatesPurpose::stalls);
+  EXPECT_EQ(states->ranks[0].background, "broadcast w");
+  EXPECT_EQ(states->ranks[0].background_seconds, 7.5);
+  EXPECT_EQ(states->ranks[0].background_missing, "1-2");
+  EXPECT_EQ(states->ranks[0].step, 5u);
+  EXPECT_EQ(states->ranks[0].collective, "allreduce");
+  const auto stalls = parse<StallsMessage>(pack(StallsMessage{
+      {{3, "allreduce \xff", false}, {4, "barrier", false}}, {{5, "broadcast w", true}}}));
+  ASSERT_TRUE(stalls);
+  ASSERT_EQ(stalls->begun.size(), 2u);
+  EXPECT_EQ(stalls->begun[0].rank, 3);
+  EXPECT_EQ(stalls->begun[0].collective, "allreduce \xff");
+  ASSERT_EQ(stalls->over.size(), 1u);
+  EXPECT_EQ(stalls->over[0].collective, "broadcast w");
+  EXPECT_TRUE(stalls->over[0].completed);
+}
+
+TEST(Messages, EveryPrefixOfAMessageIsRefused) {
+  auto launch = example_launch();
+  launch.environment.pop_back();  // keep the prefixes few
+  const auto payload = pack(launch);
+  for (std::size_t size = 0; size < payload.size(); ++size)
+    ASSERT_FALSE(parse<LaunchMessage>(payload.substr(0, size))) << "prefix of " << size;
+}
+
+TEST(Messages, AMessageOfAnotherKindIsRefused) {
+  EXPECT_FALSE(parse<LaunchMessage>(pack(StopMessage{15, std::chrono::seconds(1)})));
+  EXPECT_FALSE(parse<StopMessage>("not CBOR at all"));
+}
+
+TEST(Messages, PackedByHand) {
+  auto payload = pack_output_header({7, 2, 1234567890123});
+  ASSERT_EQ(payload.size(), kOutputHeaderSize);
+  payload += "text";
+  const auto output = parse_output(payload);
+  ASSERT_TRUE(output);
+  EXPECT_EQ(output->header.rank, 7u);
+  EXPECT_EQ(output->header.stream, 2);
+  EXPECT_EQ(output->header.milliseconds, 1234567890123u);
+  EXPECT_EQ(output->bytes, "text");
+  EXPECT_FALSE(parse_output("short"));
+
+  EXPECT_EQ(parse_input(pack_input(3, "abc"))->bytes, "abc");
+  EXPECT_FALSE(parse_input("abc"));
+  EXPECT_EQ(*parse_number(pack_number(0xdeadbeef)), 0xdeadbeefu);
+  EXPECT_FALSE(parse_number("12345"));
+  EXPECT_EQ(parse_input_credit(pack_input_credit({1, 2}))->bytes, 2u);
+  EXPECT_FALSE(parse_input_credit("1234"));
+}
+
+}  // namespace
+}  // namespace hvdrun

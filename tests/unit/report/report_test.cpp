@@ -1,0 +1,460 @@
+#include "../temporary_folder.hpp"
+#include "report/host_table.hpp"
+#include "report/report_json.hpp"
+#include "report/report_text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace hvdrun {
+namespace {
+
+RankReport rank_report(int rank) {
+  RankReport report;
+  report.placement.rank = rank;
+  report.host = "n1";
+  report.pid = 100 + rank;
+  report.exited = true;
+  report.seconds = 2.5;
+  return report;
+}
+
+Report failed_job() {
+  Report report;
+  for (int rank = 0; rank < 4; ++rank) report.ranks.push_back(rank_report(rank));
+  for (const int other : {0, 1, 3}) {
+    report.ranks[static_cast<std::size_t>(other)].stopped_by_us = true;
+    report.ranks[static_cast<std::size_t>(other)].signal = SIGTERM;
+  }
+  auto& first_failure = report.ranks[2];
+  first_failure.exit_code = 3;
+  first_failure.placement.device_name = "GPU 2 (NVIDIA V100)";
+  first_failure.last_stderr = {"Traceback", "ValueError: \xff"};
+  first_failure.in_collective = "allreduce grad.3";
+  report.first_failure = 2;
+  report.exit_code = 3;
+  report.wall_seconds = 2.6;
+  return report;
+}
+
+TEST(ReportText, NamesTheCulpritWithItsLastWordsAndFoldsTheOthers) {
+  EXPECT_EQ(report_lines(failed_job()),
+            (std::vector<std::string>{
+                "rank 2 on n1 failed: exit code 3 (pid 102, GPU 2 (NVIDIA V100), after 2.50 s)",
+                "  it was in allreduce grad.3", "  its last lines on stderr:", "  | Traceback",
+                "  | ValueError: \xff", "ranks 0-1,3: stopped by hvdrun",
+                "job stopped after 2.60 s; exit code 3"}));
+}
+
+TEST(ReportText, HasTheCauseBelowALongTraceback) {
+  auto report = failed_job();
+  report.ranks[2].failure.text =
+      "Traceback\n" + std::string(100, '\n') + "InternalError: in a graph";
+  report.ranks[2].last_error = "rank 1 has left";
+  const auto lines = report_lines(report);
+  const auto at = std::find(lines.begin(), lines.end(), "  | InternalError: in a graph");
+  ASSERT_NE(at, lines.end());
+  EXPECT_EQ(*(at + 1), "  it said: rank 1 has left");
+}
+
+constexpr const char* kTraceback =
+    "Traceback (most recent call last):\n"
+    "  File \"train.py\", line 3, in <module>\n"
+    "ValueError: bad batch\n";
+
+TEST(ReportText, QuotesWhatTheCulpritToldAndFoldsTheOthers) {
+  auto report = failed_job();
+  report.ranks[2].failure.text = kTraceback;
+  report.ranks[2].last_error = "bad batch";  // stands in the text
+  report.ranks[0] = rank_report(0);
+  report.ranks[0].failure.text = kTraceback;
+  report.ranks[1].failure = {"Error: rank 2 has left", true, true, 0};
+  report.ranks[3] = rank_report(3);
+  report.ranks[3].failure.text = "Traceback (most recent call last):\n  File\nKeyError: 'a\nb'\n";
+  EXPECT_EQ(report_lines(report),
+            (std::vector<std::string>{
+                "rank 2 on n1 failed: exit code 3 (pid 102, GPU 2 (NVIDIA V100), after 2.50 s)",
+                "  it was in allreduce grad.3", "  | Traceback (most recent call last):",
+                "  |   File \"train.py\", line 3, in <module>", "  | ValueError: bad batch",
+                "rank 0 raised the same", "rank 3: KeyError: 'a", "rank 1: stopped by hvdrun",
+                "job stopped after 2.60 s; exit code 3"}));
+  const auto json = nlohmann::json::parse(report_json(report))["ranks"];
+  EXPECT_EQ(json[2]["failure"]["text"], kTraceback);
+  EXPECT_EQ(json[1]["failure"]["because_of_peer"], true);
+  EXPECT_EQ(
+      in_short(report).failures,
+      (std::vector<std::string>{
+          "  | Traceback (most recent call last):", "  |   File \"train.py\", line 3, in <module>",
+          "  | ValueError: bad batch", "rank 0 raised the same", "rank 3: KeyError: 'a"}));
+}
+
+TEST(ReportText, TellsOfSomeExceptionsAndCountsTheRest) {
+  Report report;
+  for (int rank = 0; rank < 12; ++rank) {
+    report.ranks.push_back(rank_report(rank));
+    report.ranks.back().exit_code = 1;
+    report.ranks.back().failure.text = "E: " + std::to_string(rank);
+  }
+  report.first_failure = 0;
+  report.exit_code = 1;
+  const auto lines = report_lines(report);
+  ASSERT_EQ(lines.size(), 12u);
+  EXPECT_EQ(lines[1], "  | E: 0");
+  EXPECT_EQ(lines[2], "rank 1: E: 1");
+  EXPECT_EQ(lines[9], "rank 8: E: 8");
+  EXPECT_EQ(lines[10], "ranks 9-11: other failures");
+}
+
+TEST(ExceptionLine, IsTheExceptionOfTheLastTracebackOfAChain) {
+  EXPECT_EQ(exception_line(kTraceback), "ValueError: bad batch");
+  EXPECT_EQ(exception_line("Traceback (most recent call last):\n  File\nOSError: disk\n\n"
+                           "During handling of the above exception, another exception occurred:\n\n"
+                           "Traceback (most recent call last):\n  File\n"
+                           "  [... 7 lines, 300 bytes left out ...]\n"
+                           "ValueError: two\nlines\n"),
+            "ValueError: two");
+  EXPECT_EQ(exception_line("  + Exception Group Traceback (most recent call last):\n"
+                           "  |   File \"x\", line 1, in <module>\n"
+                           "  | ExceptionGroup: several (2 sub-exceptions)\n"
+                           "  +-+---------------- 1 ----------------\n"
+                           "    | ValueError: 1\n    +------------------------------------\n"),
+            "ExceptionGroup: several (2 sub-exceptions)");
+  EXPECT_EQ(exception_line("no room\nfor the model\n\n"), "for the model");
+  EXPECT_EQ(exception_line(std::string(298, 'x') + "\xe2\x82\xac and more"),
+            std::string(298, 'x') + " …");
+  EXPECT_EQ(exception_line(""), "");
+}
+
+TEST(ReportText, IsOneLineWhenAllWentWell) {
+  Report report;
+  report.ranks = {rank_report(0), rank_report(1)};
+  report.ranks[1].peak_memory_bytes = 45'000'000;
+  report.ranks[1].user_seconds = 1.5;
+  report.wall_seconds = 1.83;
+  EXPECT_EQ(report_lines(report),
+            std::vector<std::string>{
+                "2 ranks succeeded in 1.83 s (CPU 1.50 s, peak memory of a rank 45 MB)"});
+}
+
+// The report of a job as Job makes it of its tries' reports.
+Report with_tries(const std::vector<Report>& tries) {
+  Report report = tries.back();
+  report.wall_seconds = 0;
+  for (const auto& each : tries) {
+    report.attempts.push_back(in_short(each));
+    report.wall_seconds += each.wall_seconds;
+  }
+  return report;
+}
+
+Report good_job() {
+  Report report;
+  report.ranks = {rank_report(0), rank_report(1)};
+  report.ranks[1].user_seconds = 1.5;
+  report.wall_seconds = 1.83;
+  return report;
+}
+
+Report lost_agent() {
+  Report report;
+  report.ranks = {rank_report(0)};
+  report.ranks[0].stopped_by_us = true;
+  report.ranks[0].peak_memory_bytes = 45'000'000;
+  report.ranks[0].system_seconds = 0.25;
+  report.reason = "the agent on n1 was lost";
+  report.exit_code = 125;
+  report.wall_seconds = 1;
+  return report;
+}
+
+constexpr const char* kFirstFailure =
+    "rank 2 on n1 failed: exit code 3 (pid 102, GPU 2 (NVIDIA V100), after 2.50 s)";
+
+TEST(ReportText, TellsOfRestartsWhenAllWentWellInTheEnd) {
+  EXPECT_EQ(report_lines(with_tries({failed_job(), lost_agent(), good_job()})),
+            (std::vector<std::string>{
+                "2 ranks succeeded in 5.43 s with 2 restarts (CPU 1.75 s, peak memory of a rank "
+                "45 MB)",
+                std::string("  first start: ") + kFirstFailure,
+                "  restart 1: the agent on n1 was lost"}));
+}
+
+TEST(ReportText, TellsOfEarlierTriesAfterTheLastOnesFailure) {
+  EXPECT_EQ(report_lines(with_tries({failed_job(), lost_agent()})),
+            (std::vector<std::string>{
+                "rank 0: stopped by hvdrun",
+                "job stopped after 3.60 s with 1 restart: the agent on n1 was lost; exit code 125",
+                std::string("  first start: ") + kFirstFailure}));
+}
+
+TEST(ReportText, SaysWhyThereWasNoFurtherTry) {
+  auto report = with_tries({failed_job()});
+  report.not_restarted = "interrupted";
+  report.exit_code = 130;
+  const auto lines = report_lines(report);
+  ASSERT_GE(lines.size(), 2u);
+  EXPECT_EQ(lines.front(), kFirstFailure);
+  EXPECT_EQ(lines[lines.size() - 2], "not started again: interrupted");
+  EXPECT_EQ(lines.back(), "job stopped after 2.60 s; exit code 130");
+}
+
+Report on_hosts(int hosts) {
+  Report report;
+  for (int rank = 0; rank < 2 * hosts; ++rank) {
+    report.ranks.push_back(rank_report(rank));
+    report.ranks.back().host = "n" + std::to_string(rank / 2 + 1);
+    report.ranks.back().seconds = 60.0 * rank;
+    report.ranks.back().user_seconds = rank;
+    report.ranks.back().peak_memory_bytes = 1'000'000u * static_cast<unsigned>(rank);
+  }
+  report.wall_seconds = 200;
+  return report;
+}
+
+TEST(ReportText, HasATableOfTheHosts) {
+  const auto lines = report_lines(on_hosts(2));
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[1], "  HOST  RANKS  TIME       CPU     CORES  MEMORY");
+  EXPECT_EQ(lines[2], "  n1    0-1    1 min 0 s  1.00 s  0.0    1 MB");
+  EXPECT_EQ(lines[3], "  n2    2-3    3 min 0 s  5.00 s  0.0    3 MB");
+}
+
+// As libhvd's ranks tell it.
+void let_wait(RankReport& rank, double seconds) {
+  rank.counters.joined = true;
+  rank.counters.waiting_seconds = seconds;
+  rank.counters.collective_seconds = 2 * seconds;
+}
+
+TEST(ReportText, HasColumnsForWhatLibhvdAndNvmlTell) {
+  auto report = on_hosts(2);
+  for (auto& rank : report.ranks) rank.seconds = 100;
+  let_wait(report.ranks[0], 20);
+  let_wait(report.ranks[1], 30);
+  report.gpus = {
+      {"n1", {{"GPU-1", 5, 80, true, 2'000'000'000}, {"GPU-2", 5, 90, true, 31'000'000'000}}}};
+  const auto lines = report_lines(report);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(
+      lines[1],
+      "  HOST  RANKS  TIME        CPU     CORES  MEMORY  COLLECTIVES  WAITING  GPU   GPU MEMORY");
+  EXPECT_EQ(
+      lines[2],
+      "  n1    0-1    1 min 40 s  1.00 s  0.0    1 MB    50 %         25 %     85 %  31.0 GB");
+  EXPECT_EQ(lines[3],
+            "  n2    2-3    1 min 40 s  5.00 s  0.1    3 MB    -            -        -     -");
+}
+
+TEST(ReportText, HasALineForOneHostWithLibhvd) {
+  auto report = on_hosts(1);
+  for (auto& rank : report.ranks) rank.seconds = 10;
+  let_wait(report.ranks[0], 1);
+  let_wait(report.ranks[1], 0.5);
+  report.gpus = {{"n1", {{"MIG-1", 5, 0, false, 2'000'000'000}}}};
+  const auto lines = report_lines(report);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1],
+            "  on n1: 0.1 cores busy, 15 % of the time in collectives, 8 % waiting for the slowest "
+            "rank, 1 GPU, peak memory of one 2.0 GB");
+}
+
+TEST(Stragglers, AreTheRanksThatTheOthersWaitFor) {
+  auto report = on_hosts(2);
+  for (auto& rank : report.ranks) rank.seconds = 100;
+  for (const std::size_t rank : {0u, 1u, 3u}) let_wait(report.ranks[rank], 30);
+  let_wait(report.ranks[2], 0.2);
+  const auto found = find_stragglers(report.ranks);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->ranks, std::vector{2});
+  EXPECT_EQ(describe_stragglers(*found, report.ranks),
+            "rank 2 on n2 is slow: others have waited 30.00 s in collectives (30 % of their time), "
+            "it 0.20 s");
+  EXPECT_EQ(report_lines(report).back(), "  " + describe_stragglers(*found, report.ranks));
+}
+
+TEST(Stragglers, MayBeAllRanksOfAHost) {
+  auto report = on_hosts(2);
+  for (auto& rank : report.ranks) rank.seconds = 100;
+  for (const std::size_t rank : {0u, 1u}) let_wait(report.ranks[rank], 30);
+  for (const std::size_t rank : {2u, 3u}) let_wait(report.ranks[rank], 1);
+  const auto found = find_stragglers(report.ranks);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(describe_stragglers(*found, report.ranks),
+            "ranks 2-3 on n2 are slow: others have waited 30.00 s in collectives (30 % of their "
+            "time), they at most 1.00 s");
+}
+
+struct NoStragglers {
+  const char* why;
+  double seconds;
+  std::vector<double> waiting;
+};
+
+TEST(Stragglers, AreNotCalledOutLightly) {
+  for (const auto& [why, seconds, waiting] : std::vector<NoStragglers>{
+           {"one rank", 100, {30}},
+           {"nobody waits", 100, {0, 0, 0}},
+           {"all wait alike", 100, {30, 28, 31}},
+           {"in turn", 100, {30, 12, 31}},
+           {"less than a second", 3, {0.9, 0, 0.9}},
+           {"less than a tenth", 100, {9, 0, 9}},
+       }) {
+    std::vector<RankReport> ranks;
+    for (const double each : waiting) {
+      ranks.push_back(rank_report(static_cast<int>(ranks.size())));
+      ranks.back().seconds = seconds;
+      let_wait(ranks.back(), each);
+    }
+    EXPECT_FALSE(find_stragglers(ranks)) << why;
+  }
+}
+
+TEST(Stragglers, AreOnlyRanksThatUseLibhvd) {
+  std::vector<RankReport> ranks{rank_report(0), rank_report(1), rank_report(2)};
+  for (auto& rank : ranks) rank.seconds = 100;
+  let_wait(ranks[1], 30);
+  let_wait(ranks[2], 0);
+  const auto found = find_stragglers(ranks);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->ranks, std::vector{2});
+}
+
+TEST(ReportText, HasDashesForAHostThatWasLost) {
+  auto report = on_hosts(2);
+  report.ranks[2].exited = report.ranks[3].exited = false;
+  const auto lines = report_lines(report);
+  EXPECT_NE(std::find(lines.begin(), lines.end(), "  n2    2-3    -          -       -      -"),
+            lines.end())
+      << lines[2];
+}
+
+TEST(ReportText, NamesOfManyHostsTheFirst) {
+  const auto lines = report_lines(on_hosts(40));
+  ASSERT_EQ(lines.size(), 19u);
+  EXPECT_EQ(lines.back(), "  and 24 more hosts (--report FILE has all)");
+}
+
+TEST(ReportText, HasNoTableWhereNoRankHasStarted) {
+  auto report = on_hosts(2);
+  for (auto& rank : report.ranks) rank.pid = 0;
+  report.exit_code = 125;
+  EXPECT_EQ(report_lines(report),
+            (std::vector<std::string>{"ranks 0-3: never started",
+                                      "job stopped after 3 min 20 s; exit code 125"}));
+}
+
+TEST(ReportText, SaysHowARankEnded) {
+  auto rank = rank_report(0);
+  rank.signal = SIGKILL;
+  rank.out_of_memory = true;
+  EXPECT_EQ(describe_end(rank), "killed by SIGKILL, out of memory (the kernel's OOM killer)");
+  rank = rank_report(0);
+  rank.signal = SIGSEGV;
+  rank.core_dumped = true;
+  EXPECT_EQ(describe_end(rank), "killed by SIGSEGV, core dumped");
+  rank = rank_report(0);
+  rank.abort_code = 7;
+  EXPECT_EQ(describe_end(rank), "called MPI_Abort or PMIx_Abort with code 7");
+  rank = rank_report(0);
+  rank.lost_connection = true;
+  EXPECT_EQ(describe_end(rank), "exit code 0 without finalize (MPI_Finalize, PMIx_Finalize)");
+}
+
+TEST(ReportText, WritesDurationsAndSizesForPeople) {
+  EXPECT_EQ(format_duration(0.126), "0.13 s");
+  EXPECT_EQ(format_duration(125), "2 min 5 s");
+  EXPECT_EQ(format_duration(3725), "1 h 2 min");
+  EXPECT_EQ(format_bytes(0), "0 kB");
+  EXPECT_EQ(format_bytes(45'400'000), "45 MB");
+  EXPECT_EQ(format_bytes(139'500'000'000), "139.5 GB");
+}
+
+TEST(ReportJson, HoldsAllOfItAndIsValidWhateverRanksPrint) {
+  const auto json = nlohmann::json::parse(report_json(failed_job()));
+  EXPECT_EQ(json["version"], 1);
+  EXPECT_EQ(json["exit_code"], 3);
+  EXPECT_EQ(json["first_failure"], 2);
+  ASSERT_EQ(json["ranks"].size(), 4u);
+  EXPECT_EQ(json["ranks"][2]["ended"], "exit");
+  EXPECT_EQ(json["ranks"][2]["exit_code"], 3);
+  EXPECT_EQ(json["ranks"][2]["signal"], nullptr);
+  EXPECT_EQ(json["ranks"][2]["last_stderr"][0], "Traceback");
+  EXPECT_EQ(json["ranks"][0]["ended"], "stopped by hvdrun");
+  EXPECT_EQ(json["ranks"][0]["signal"], "SIGTERM");
+  EXPECT_EQ(json["ranks"][0]["gpu"], nullptr);
+}
+
+TEST(ReportJson, HoldsWhatRanksHaveCounted) {
+  auto report = good_job();
+  report.ranks[1].counters = {
+      true, 5, 640, 0.5, 0.25, 12, {{11, 0.5, 64}}, {{"loss", 0.5}, {"x", std::nan("")}}};
+  report.gpus = {{"n1", {{"GPU-1", 3, 60, true, 1000}, {"MIG-1", 3, 0, false, 2000}}}};
+  const auto json = nlohmann::json::parse(report_json(report));
+  EXPECT_EQ(json["ranks"][0]["counters"], nullptr);
+  const auto& counters = json["ranks"][1]["counters"];
+  EXPECT_EQ(counters["steps"], 5);
+  EXPECT_EQ(counters["samples"], 640);
+  EXPECT_EQ(counters["epochs_over"], 12);
+  EXPECT_EQ(counters["epochs"][0]["seconds"], 0.5);
+  EXPECT_EQ(counters["metrics"]["loss"], 0.5);
+  EXPECT_EQ(counters["metrics"]["x"], nullptr) << "JSON has no NaN";
+  const auto& host = json["hosts"][0];
+  EXPECT_EQ(host["host"], "n1");
+  EXPECT_EQ(host["cpu_cores"], 0.6);
+  EXPECT_EQ(host["waiting_seconds"], 0.25) << "of those that have told";
+  EXPECT_EQ(host["gpus"][0]["busy_percent"], 60);
+  EXPECT_EQ(host["gpus"][1]["busy_percent"], nullptr);
+  EXPECT_EQ(host["gpus"][1]["peak_memory_bytes"], 2000);
+  EXPECT_EQ(json["stragglers"], nullptr);
+}
+
+TEST(ReportJson, HoldsEveryTry) {
+  const auto json =
+      nlohmann::json::parse(report_json(with_tries({failed_job(), lost_agent(), good_job()})));
+  EXPECT_EQ(json["exit_code"], 0);
+  EXPECT_EQ(json["first_failure"], nullptr);
+  EXPECT_EQ(json["not_restarted"], "");
+  const auto& attempts = json["attempts"];
+  ASSERT_EQ(attempts.size(), 3u);
+  EXPECT_EQ(attempts[0]["exit_code"], 3);
+  EXPECT_EQ(attempts[0]["reason"], kFirstFailure);
+  EXPECT_EQ(attempts[0]["failed_rank"]["rank"], 2);
+  EXPECT_EQ(attempts[0]["failed_rank"]["last_stderr"][0], "Traceback");
+  EXPECT_EQ(attempts[1]["exit_code"], 125);
+  EXPECT_EQ(attempts[1]["failed_rank"], nullptr);
+  EXPECT_EQ(attempts[1]["cpu_seconds"], 0.25);
+  EXPECT_EQ(attempts[1]["peak_memory_bytes"], 45'000'000);
+  EXPECT_EQ(attempts[2]["reason"], "");
+}
+
+TEST(ReportFile, IsWrittenWholeWithNothingBesideIt) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "report.json";
+  ASSERT_TRUE(write_report(failed_job(), file));
+  std::ifstream stream(file);
+  EXPECT_EQ(nlohmann::json::parse(stream)["exit_code"], 3);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(ReportFile, ThatCannotBeWrittenIsFoundBeforeTheJobStarts) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(check_report_file(folder.path() / "report.json"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  EXPECT_EQ(check_report_file(folder.path()).error().exit_code, kExitUsage);
+  EXPECT_EQ(check_report_file("/nonexistent/report.json").error().exit_code, kExitUsage);
+}
+
+TEST(ReportFile, ThatCannotBeWrittenIsNamed) {
+  const TemporaryFolder folder;
+  const auto written = write_report(failed_job(), folder.path() / "missing" / "report.json");
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.error().message.find("missing/report.json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,127 @@
+// Which GPU, cores and memory each rank gets.
+#include "made_jobs.hpp"
+#include "model/rank_set.hpp"
+#include "resources/place.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+// "device/CUDA_VISIBLE_DEVICES" of each rank.
+std::string devices(const JobSpec& spec, const Host& host) {
+  const auto placement = place(spec, allocation_with(host));
+  if (!placement) return placement.error().message;
+  std::string text;
+  for (const auto& rank : placement->hosts[0].ranks)
+    text += fmt::format("{}{}/{}", text.empty() ? "" : " ",
+                        rank.device ? std::to_string(*rank.device) : "-",
+                        rank.visible_devices.value_or("-"));
+  return text;
+}
+
+TEST(Place, GivesDevices) {
+  Host host = make_host(gpu_host({0, 1}));
+  JobSpec spec;
+  EXPECT_EQ(devices(spec, host), "0/- 1/-");
+  spec.gpu_bind = GpuBind::single;
+  EXPECT_EQ(devices(spec, host), "0/0 0/1");
+  spec.gpu_bind = GpuBind::none;
+  EXPECT_EQ(devices(spec, host), "-/- -/-");
+}
+
+TEST(Place, SharesDevicesWhenOversubscribed) {
+  const Host host = make_host(gpu_host({0, 1}));
+  JobSpec spec = job(4);
+  spec.oversubscribe = true;
+  EXPECT_EQ(devices(spec, host), "0/- 1/- 0/- 1/-");
+  spec.gpu_bind = GpuBind::single;
+  EXPECT_EQ(devices(spec, host), "0/0 0/1 0/0 0/1");
+  EXPECT_EQ(place(spec, allocation_with(host))->notes,
+            std::vector<std::string>{"4 ranks on n1 share 2 GPUs"});
+}
+
+TEST(Place, NarrowsToTheEntryThatTheCallerHas) {
+  Host host = make_host(gpu_host({0, 1}));
+  host.inventory->gpus[0].visible = "GPU-bb";
+  host.inventory->gpus[1].visible = "GPU-aa";
+  JobSpec spec;
+  spec.gpu_bind = GpuBind::single;
+  EXPECT_EQ(devices(spec, host), "0/GPU-bb 0/GPU-aa");
+}
+
+TEST(Place, ListsGpusWhoseOrderIsNotKnown) {
+  Host host = make_host(gpu_host({0, 1}));
+  host.inventory->gpus[0].visible = "GPU-bb";
+  host.inventory->gpus[1].visible = "GPU-aa";
+  host.inventory->gpus_need_list = true;
+  JobSpec spec;
+  EXPECT_EQ(devices(spec, host), "0/GPU-bb,GPU-aa 1/GPU-bb,GPU-aa");
+  spec.gpu_bind = GpuBind::none;
+  EXPECT_EQ(devices(spec, host), "-/- -/-");
+}
+
+TEST(Place, GivesMigDevicesOneByOne) {
+  Host host = make_host(gpu_host({0, 1}));
+  host.inventory->gpus[0].visible = "MIG-1";
+  host.inventory->gpus[1].visible = "MIG-2";
+  EXPECT_EQ(devices({}, host), "0/MIG-1 0/MIG-2");
+}
+
+TEST(Place, DoesNotLimitAProgramWithoutGpusByGpus) {
+  const Host host = make_host(gpu_host({0, 1}));
+  JobSpec spec = job(3);
+  spec.gpu_bind = GpuBind::none;
+  EXPECT_EQ(devices(spec, host), "-/- -/- -/-");
+}
+
+TEST(Place, NamesTheGpuForPeople) {
+  Host host = make_host(gpu_host({0, 1, 1}));
+  host.inventory->gpus[0].name = "NVIDIA H200";
+  host.inventory->gpus[0].pci_address = "0000:3b:00.0";
+  host.inventory->gpus[1].visible = "5";
+  const auto placement = place({}, allocation_with(host));
+  ASSERT_TRUE(placement);
+  const auto& ranks = placement->hosts[0].ranks;
+  EXPECT_EQ(ranks[0].device_name, "GPU 0 (NVIDIA H200, 0000:3b:00.0)");
+  EXPECT_EQ(ranks[1].device_name, "GPU 1 (5)");
+  EXPECT_EQ(ranks[2].device_name, "GPU 2");
+  EXPECT_EQ(ranks[2].gpu, 2);
+}
+
+// "CPUs@NUMA nodes" of each rank.
+std::string bindings(const JobSpec& spec, const MadeHost& made) {
+  const auto placement = place(spec, allocation_of({made}));
+  if (!placement) return placement.error().message;
+  std::string text;
+  for (const auto& rank : placement->hosts[0].ranks)
+    text += fmt::format("{}{}@{}", text.empty() ? "" : " ", fold_ranks(rank.cpus),
+                        fold_ranks(rank.numa_nodes));
+  return text;
+}
+
+TEST(Place, BindsAllThreadsOfACoreAndTheMemoryOfItsNode) {
+  MadeHost made = gpu_host({0, 1});
+  made.cores_per_node = 2;
+  made.threads = 2;
+  EXPECT_EQ(bindings({}, made), "0-1,4-5@0 2-3,6-7@1");
+}
+
+TEST(Place, BindsMemoryOnlyWhereThatNarrowsIt) {
+  MadeHost made = gpu_host({0, 0});
+  made.cores_per_node = 4;
+  EXPECT_EQ(bindings({}, made), "0-1,4-5@ 2-3,6-7@");  // on both nodes
+  EXPECT_EQ(bindings({}, cpu_host(2)), "0@ 1@");       // there is one node
+  EXPECT_EQ(bindings(job(1), made), "@");
+}
+
+TEST(Place, IgnoresTheGpusNodesWhenTheProgramUsesNone) {
+  JobSpec spec;
+  spec.gpu_bind = GpuBind::none;
+  MadeHost made = gpu_host({1, 1});
+  made.cores_per_node = 2;
+  EXPECT_EQ(bindings(spec, made), "0-1@0 2-3@1");
+}
+}  // namespace
+}  // namespace hvdrun

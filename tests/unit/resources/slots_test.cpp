@@ -1,0 +1,131 @@
+#include "made_machine.hpp"
+#include "resources/find_allocation.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+std::string brief(const Host& host) {
+  return fmt::format("{} ({})", host.slots ? std::to_string(*host.slots) : "?", host.slots_source);
+}
+
+struct Case {
+  const char* what;
+  SlurmShare slurm;
+  std::optional<int> cpus_per_rank;
+  const char* before;  // anybody has looked
+  LocalMachine answer;
+  const char* after;
+};
+
+SlurmShare share(std::optional<int> tasks, std::optional<int> cpus_per_task,
+                 std::optional<int> cpus, std::optional<int> gpus) {
+  return {tasks, "SLURM_NTASKS", cpus_per_task, cpus, gpus, "SLURM_GPUS_PER_NODE"};
+}
+
+TEST(Slots, AreSettledAgainWhenTheHostHasAnswered) {
+  const std::string unknown = "? (not known before it is asked)";
+  const Case cases[] = {
+      {"nothing is known",
+       share({}, {}, {}, {}),
+       {},
+       unknown.c_str(),
+       made_machine(4),
+       "4 (4 cores)"},
+      {"GPUs come as a surprise",
+       share({}, {}, {}, {}),
+       {},
+       unknown.c_str(),
+       made_machine(4, 2),
+       "2 (2 GPUs)"},
+      {"SLURM says the GPUs",
+       share(1, {}, 16, 4),
+       {},
+       "4 (4 GPUs, SLURM_GPUS_PER_NODE)",
+       made_machine(16, 4),
+       "4 (4 GPUs)"},
+      {"there are fewer than SLURM said",
+       share(1, {}, 16, 4),
+       {},
+       "4 (4 GPUs, SLURM_GPUS_PER_NODE)",
+       made_machine(16, 3),
+       "3 (3 GPUs)"},
+      {"tasks, and no GPU",
+       share(3, {}, 16, 0),
+       {},
+       "3 (SLURM_NTASKS)",
+       made_machine(16),
+       "3 (SLURM_NTASKS)"},
+      {"tasks, and GPUs are not known",
+       share(1, {}, 16, {}),
+       {},
+       "1 (SLURM_NTASKS; its GPUs are not known yet)",
+       made_machine(16, 4),
+       "4 (4 GPUs)"},
+      {"CPUs a task",
+       share({}, 4, 16, 0),
+       {},
+       "4 (16 CPUs, SLURM_CPUS_PER_TASK=4)",
+       made_machine(8, 0, 2),
+       "4 (16 CPUs, SLURM_CPUS_PER_TASK=4)"},
+      {"CPUs a task, and GPUs are not known",
+       share({}, 4, 16, {}),
+       {},
+       unknown.c_str(),
+       made_machine(8, 0, 2),
+       "4 (16 CPUs, SLURM_CPUS_PER_TASK=4)"},
+      {"cores a rank", share({}, 4, 16, 0), 2, unknown.c_str(), made_machine(8, 0, 2),
+       "4 (8 cores, 2 a rank)"},
+      {"CPUs without CPUs a task",
+       share({}, {}, 16, 0),
+       {},
+       unknown.c_str(),
+       made_machine(8, 0, 2),
+       "8 (8 cores)"},
+      {"fewer CPUs than the host has, to which SLURM does not bind",
+       share({}, {}, 4, 0),
+       {},
+       unknown.c_str(),
+       made_machine(8, 0, 2),
+       "2 (2 cores of 4 CPUs that SLURM gives the job)"},
+      {"one CPU of a host with two threads a core",
+       share({}, {}, 1, {}),
+       {},
+       unknown.c_str(),
+       made_machine(8, 0, 2),
+       "1 (1 core of 1 CPU that SLURM gives the job)"},
+      {"more a task than there are",
+       share({}, 64, 16, 0),
+       {},
+       "1 (16 CPUs, SLURM_CPUS_PER_TASK=64)",
+       made_machine(8, 0, 2),
+       "1 (16 CPUs, SLURM_CPUS_PER_TASK=64)"},
+  };
+  for (const auto& test : cases) {
+    JobSpec spec;
+    spec.cpus_per_rank = test.cpus_per_rank;
+    Host host;
+    host.slurm = test.slurm;
+    settle_slots(spec, host);
+    EXPECT_EQ(brief(host), test.before) << test.what;
+    take_inventory(spec, test.answer.inventory, host);
+    EXPECT_EQ(brief(host), test.after) << test.what;
+    EXPECT_TRUE(host.inventory) << test.what;
+  }
+}
+
+TEST(Slots, ThatTheUserSaidStayAsTheyAre) {
+  Host host;
+  host.slots = 3;
+  host.slots_source = "-H";
+  host.slots_fixed = true;
+  settle_slots({}, host);
+  EXPECT_EQ(brief(host), "3 (-H)");
+  take_inventory({}, made_machine(8, 8).inventory, host);
+  EXPECT_EQ(brief(host), "3 (-H)");
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,182 @@
+// TLS between two ends within this process.
+#include "base/connection.hpp"
+#include "base/openssl_library.hpp"
+#include "support.hpp"
+
+#include <cerrno>
+#include <numeric>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+namespace libhvd {
+namespace {
+
+struct Sockets {
+  Sockets() {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    one.reset(ends[0]);
+    two.reset(ends[1]);
+  }
+  Fd one;
+  Fd two;
+};
+
+// What the two ends say in the end: 0 when all is well.
+std::pair<Result<short>, Result<short>> shake_hands(Tls& client, Tls& server) {
+  Result<short> first = short{1};
+  Result<short> second = short{1};
+  for (int turn = 0; turn < 10; ++turn) {
+    if (first.ok() && *first != 0) first = client.handshake();
+    if (second.ok() && *second != 0) second = server.handshake();
+  }
+  return {first, second};
+}
+
+TEST(TlsTest, RefusesWhoHasAnotherKey) {
+  const Sockets sockets;
+  auto client = Tls::start(sockets.one.get(), Tls::Side::client, Digest{1});
+  auto server = Tls::start(sockets.two.get(), Tls::Side::server, Digest{2});
+  ASSERT_TRUE(client.ok() && server.ok());
+  const auto [first, second] = shake_hands(**client, **server);
+  EXPECT_FALSE(first.ok());
+  EXPECT_FALSE(second.ok());
+}
+
+TEST(TlsTest, TellsWhatWasChangedOnItsWay) {
+  const Sockets near;
+  const Sockets far;
+  auto client = Tls::start(near.one.get(), Tls::Side::client, Digest{1});
+  auto server = Tls::start(far.two.get(), Tls::Side::server, Digest{1});
+  ASSERT_TRUE(client.ok() && server.ok());
+  std::vector<std::uint8_t> bytes(4096);
+  bool change = false;
+  const auto carry = [&](const Fd& from, const Fd& to) {
+    const ssize_t count = ::recv(from.get(), bytes.data(), bytes.size(), 0);
+    if (count <= 0) return;
+    if (change) bytes[static_cast<std::size_t>(count) / 2] ^= 1;
+    ASSERT_EQ(::send(to.get(), bytes.data(), static_cast<std::size_t>(count), 0), count);
+  };
+  Result<short> first = short{1};
+  Result<short> second = short{1};
+  while (*first != 0 || *second != 0) {
+    if (*first != 0) first = (*client)->handshake();
+    carry(near.two, far.one);
+    if (*second != 0) second = (*server)->handshake();
+    carry(far.one, near.two);
+    ASSERT_TRUE(first.ok() && second.ok());
+  }
+  const std::string text = "gradients of layer 1";
+  std::string come(text.size(), ' ');
+  ASSERT_EQ((*client)->send(text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  carry(near.two, far.one);
+  ASSERT_EQ((*server)->receive(come.data(), come.size()), static_cast<ssize_t>(text.size()));
+  EXPECT_EQ(come, text);
+  ASSERT_EQ((*client)->send(text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  change = true;
+  carry(near.two, far.one);
+  EXPECT_EQ((*server)->receive(come.data(), come.size()), -1);
+  EXPECT_EQ(errno, EBADMSG);
+  EXPECT_EQ((*server)->receive(come.data(), come.size()), -1) << "and nothing after it";
+  EXPECT_EQ(errno, EBADMSG);
+}
+
+// What was sent before the end comes first; then it is an end as of any connection.
+TEST(TlsTest, EndsLikeAConnectionInTheClear) {
+  for (const bool encrypted : {false, true}) {
+    test::ConnectionPair ends = test::connect_pair(encrypted);
+    ASSERT_EQ(ends[0].send("last", 4), 4);
+    ends[0].close();
+    char come[5] = "";
+    EXPECT_EQ(ends[1].receive(come, 4), 4);
+    EXPECT_STREQ(come, "last");
+    EXPECT_EQ(ends[1].receive(come, 4), 0);
+    EXPECT_EQ(ends[1].send("late", 4), -1);
+    EXPECT_EQ(errno, EPIPE);
+  }
+}
+
+// Parts that are taken in pieces, and new keys all the time, while both ends write.
+TEST(TlsTest, CarriesPartsBothWaysThroughLittleRoom) {
+  test::ConnectionPair ends = test::connect_pair(true, true, 2);
+  std::vector<std::uint32_t> sent(300'000);
+  std::iota(sent.begin(), sent.end(), 0u);
+  const auto exchange = [&](const Connection& end) {
+    std::vector<std::uint32_t> come(sent.size());
+    const auto parts_of = [](std::vector<std::uint32_t>& values) {
+      constexpr std::size_t kFirst = 25;
+      constexpr std::size_t kSecond = 3000;
+      return std::array{
+          iovec{values.data(), kFirst * 4}, iovec{values.data() + kFirst, kSecond * 4},
+          iovec{values.data() + kFirst + kSecond, (values.size() - kFirst - kSecond) * 4}};
+    };
+    const auto left = [](const auto& parts) {
+      std::size_t bytes = 0;
+      for (const iovec& part : parts) bytes += part.iov_len;
+      return bytes;
+    };
+    const auto skip = [](auto& parts, ssize_t count) {
+      if (count < 0) {
+        EXPECT_EQ(errno, EAGAIN);
+        return;
+      }
+      auto bytes = static_cast<std::size_t>(count);
+      for (iovec& part : parts) {
+        const std::size_t taken = std::min(bytes, part.iov_len);
+        part.iov_base = static_cast<std::byte*>(part.iov_base) + taken;
+        part.iov_len -= taken;
+        bytes -= taken;
+      }
+    };
+    auto out = parts_of(sent);
+    auto in = parts_of(come);
+    while (left(out) > 0 || left(in) > 0) {
+      if (left(out) > 0) skip(out, end.send(out));
+      if (left(in) > 0) skip(in, end.receive(in));
+    }
+    EXPECT_EQ(come, sent);
+  };
+  std::thread there([&] { exchange(ends[1]); });
+  exchange(ends[0]);
+  there.join();
+}
+
+// Nobody reads until neither end finds room any more, wherever that is between two records or keys.
+TEST(TlsTest, ReadsAlsoWhereANewKeyFindsNoRoom) {
+  for (std::size_t bytes = 1; bytes < 100; ++bytes) {
+    test::ConnectionPair ends = test::connect_pair(true, true, 1);
+    const std::vector<char> message(bytes, 'm');
+    std::array<std::size_t, 2> sent{};
+    for (const std::size_t end : {0u, 1u}) {
+      while (ends[end].send(message.data(), bytes) > 0) sent[end] += bytes;
+      ASSERT_EQ(errno, EAGAIN);
+      ASSERT_GT(sent[end], 0u);
+    }
+    for (const std::size_t end : {0u, 1u}) {
+      std::vector<char> come(sent[1 - end]);
+      ASSERT_EQ(ends[end].receive(come.data(), come.size()), static_cast<ssize_t>(come.size()))
+          << "of messages of " << bytes << " bytes";
+    }
+    // What found no room comes now.
+    ASSERT_EQ(ends[0].send(message.data(), bytes), static_cast<ssize_t>(bytes));
+    std::vector<char> come(bytes);
+    ASSERT_EQ(ends[1].receive(come.data(), bytes), static_cast<ssize_t>(bytes));
+    ASSERT_EQ(come, message);
+  }
+}
+
+TEST(TlsTest, SaysWhichPackageIsMissing) {
+  const auto library = OpensslLibrary::load("libssl-that-there-is-not.so.3");
+  ASSERT_FALSE(library.ok());
+  EXPECT_EQ(library.error().status, HVD_ERROR_UNSUPPORTED);
+  EXPECT_NE(library.error().message.find("package libssl3"), std::string::npos)
+      << library.error().message;
+  const auto other = OpensslLibrary::load("libm.so.6");
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.error().message.find("BIO_"), std::string::npos) << other.error().message;
+}
+
+}  // namespace
+}  // namespace libhvd

@@ -1,0 +1,381 @@
+// The rendezvous over real sockets, ranks as threads.
+#include "bootstrap/rendezvous.hpp"
+
+#include "bootstrap/authenticated_acceptor.hpp"
+#include "bootstrap/frame.hpp"
+#include "support.hpp"
+
+#include <array>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+namespace libhvd {
+namespace {
+
+RendezvousSpec make_spec(const test::ReservedPort& port, int rank, int size,
+                         bool encrypted = false) {
+  RendezvousSpec spec;
+  spec.rank = rank;
+  spec.secret = {"job", std::vector<std::uint8_t>(32, 7), size, {}, encrypted};
+  spec.address = "127.0.0.1";
+  spec.ports = {static_cast<std::uint16_t>(port.number())};
+  spec.timeout = std::chrono::minutes(1);
+  return spec;
+}
+
+Result<std::unique_ptr<Rendezvous>> open_rendezvous(const RendezvousSpec& spec) {
+  return spec.rank == 0 ? serve_rendezvous(spec) : join_rendezvous(spec);
+}
+
+// Every rank exchanges twice; what it gets must be everyone's.
+void expect_exchange(const RendezvousSpec& spec) {
+  auto rendezvous = open_rendezvous(spec);
+  ASSERT_TRUE(rendezvous.ok()) << rendezvous.error().message;
+  for (const std::string round : {"first", "second"}) {
+    // Lengths from nothing to much more than a socket takes at once.
+    const auto blob = [&](int rank) {
+      return std::string(static_cast<std::size_t>(rank) * 15000, 'x') + round;
+    };
+    const auto blobs = (*rendezvous)->exchange(blob(spec.rank));
+    ASSERT_TRUE(blobs.ok()) << blobs.error().message;
+    ASSERT_EQ(blobs->size(), static_cast<std::size_t>(spec.secret.size));
+    for (int rank = 0; rank < spec.secret.size; ++rank) {
+      EXPECT_EQ((*blobs)[static_cast<std::size_t>(rank)], blob(rank));
+    }
+  }
+}
+
+TEST(Rendezvous, BringsAllBlobsToAll) {
+  constexpr int kSize = 5;
+  for (const bool encrypted : {false, true}) {
+    const test::ReservedPort port;
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < kSize; ++rank) {
+      ranks.emplace_back([&, rank] { expect_exchange(make_spec(port, rank, kSize, encrypted)); });
+    }
+    for (auto& rank : ranks) rank.join();
+  }
+}
+
+// Rank 2 is the other way round than the two that meet.
+TEST(Rendezvous, ARankThatEncryptsOtherwiseIsAnErrorOnAll) {
+  for (const bool encrypted : {false, true}) {
+    const test::ReservedPort port;
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < 3; ++rank) {
+      ranks.emplace_back([&, rank] {
+        const bool own = rank == 2 ? !encrypted : encrypted;
+        auto rendezvous = open_rendezvous(make_spec(port, rank, 3, own));
+        ASSERT_EQ(rendezvous.ok(), rank != 2);
+        const Error error = rank == 2 ? rendezvous.error() : (*rendezvous)->exchange("me").error();
+        const std::string wanted = encrypted ? "HVD_DATA_TLS is 1 on rank 0 and 0 on rank 2"
+                                             : "HVD_DATA_TLS is 1 on rank 2 and 0 on rank 0";
+        EXPECT_EQ(error.message, wanted + ": give all ranks the same");
+      });
+    }
+    for (auto& rank : ranks) rank.join();
+  }
+}
+
+TEST(Rendezvous, TriesThePortsInOrder) {
+  const test::ReservedPort taken;
+  const test::ReservedPort port;
+  // Somebody else's service, which accepts by its backlog and says nothing.
+  const auto address =
+      resolve("127.0.0.1")->front().with_port(static_cast<std::uint16_t>(taken.number()));
+  const auto foreign = listen_on(address);
+  ASSERT_TRUE(foreign.ok()) << foreign.error().message;
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      RendezvousSpec spec = make_spec(port, rank, 2);
+      spec.ports.insert(spec.ports.begin(), static_cast<std::uint16_t>(taken.number()));
+      expect_exchange(spec);
+    });
+  }
+  for (auto& rank : ranks) rank.join();
+}
+
+// Connections that send garbage, send half a message, or nothing at all.
+TEST(Rendezvous, StrangersHoldNobodyUp) {
+  const test::ReservedPort port;
+  std::thread host([&] { expect_exchange(make_spec(port, 0, 2)); });
+  const auto address =
+      resolve("127.0.0.1")->front().with_port(static_cast<std::uint16_t>(port.number()));
+  const Deadline deadline(std::chrono::minutes(1));
+  std::vector<Fd> strangers;
+  while (strangers.size() < 30) {
+    auto stranger = connect_to(address, deadline);
+    if (!stranger.ok()) continue;  // rank 0 does not listen yet
+    const std::vector<std::uint8_t> garbage(strangers.size() * 10, 0xee);
+    (void)send_all(*stranger, garbage, deadline).ok();
+    strangers.push_back(std::move(*stranger));
+  }
+  expect_exchange(make_spec(port, 1, 2));
+  host.join();
+}
+
+TEST(Rendezvous, ARankWithAnotherKeyIsLeftOutAndIsToldWhy) {
+  const test::ReservedPort port;
+  std::thread host([&] {
+    RendezvousSpec spec = make_spec(port, 0, 2);
+    spec.timeout = std::chrono::seconds(2);
+    const auto rendezvous = serve_rendezvous(spec);
+    ASSERT_FALSE(rendezvous.ok());
+    EXPECT_EQ(rendezvous.error().status, HVD_ERROR_TIMEOUT);
+    EXPECT_NE(rendezvous.error().message.find("rank 1 did not come"), std::string::npos);
+  });
+  RendezvousSpec spec = make_spec(port, 1, 2);
+  spec.secret.key[0] ^= 1;
+  spec.timeout = std::chrono::seconds(1);
+  const auto rendezvous = join_rendezvous(spec);
+  ASSERT_FALSE(rendezvous.ok());
+  EXPECT_NE(rendezvous.error().message.find("does not hold the same secret"), std::string::npos)
+      << rendezvous.error().message;
+  host.join();
+}
+
+TEST(Rendezvous, ARankThatEndsIsNamedToAll) {
+  constexpr int kSize = 4;
+  const test::ReservedPort port;
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < kSize; ++rank) {
+    ranks.emplace_back([&, rank] {
+      auto rendezvous = open_rendezvous(make_spec(port, rank, kSize));
+      ASSERT_TRUE(rendezvous.ok()) << rendezvous.error().message;
+      if (rank == 2) return;  // its connection ends
+      const auto blobs = (*rendezvous)->exchange("me");
+      ASSERT_FALSE(blobs.ok());
+      EXPECT_EQ(blobs.error().status, HVD_ERROR_PEER);
+      EXPECT_NE(blobs.error().message.find("rank 2 is gone"), std::string::npos)
+          << blobs.error().message;
+    });
+  }
+  for (auto& rank : ranks) rank.join();
+}
+
+// --- in between ----------------------------------------------------------------------------------
+
+Address address_of(const std::string& host, const test::ReservedPort& port) {
+  return resolve(host)->front().with_port(static_cast<std::uint16_t>(port.number()));
+}
+
+// Listens at one address and carries what comes to another one and back, until it is destroyed.
+class Relay {
+ public:
+  using Change = std::function<void(std::string& bytes, bool to_server)>;
+
+  Relay(const Address& here, const Address& there, Change change)
+      : listener_(std::move(*listen_on(here))), there_(there), change_(std::move(change)) {
+    thread_ = std::thread([this] {
+      while (!stop_) {
+        pollfd entry{listener_.get(), POLLIN, 0};
+        if (::poll(&entry, 1, 10) <= 0) continue;
+        const Fd client = std::move(*accept_from(listener_));
+        if (client) carry(client);
+      }
+    });
+  }
+  ~Relay() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  void carry(const Fd& client) {
+    auto host = connect_to(there_, Deadline(std::chrono::seconds(1)));
+    while (host.ok() && !stop_)
+      if (!pass(client, *host, true) || !pass(*host, client, false)) return;
+  }
+  bool pass(const Fd& from, const Fd& to, bool to_server) {
+    pollfd entry{from.get(), POLLIN, 0};
+    if (::poll(&entry, 1, 1) <= 0) return true;
+    std::array<std::uint8_t, 65536> buffer;
+    const auto count = receive_some(from, buffer);
+    if (!count.ok()) return false;
+    std::string bytes(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(*count));
+    change_(bytes, to_server);
+    return send_all(to, {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()},
+                    Deadline(std::chrono::seconds(10)))
+        .ok();
+  }
+
+  Fd listener_;
+  Address there_;
+  Change change_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+// Somebody has taken the first port, and relays to the second, to which rank 0 has moved on.
+TEST(Rendezvous, IsNotRelayedFromAnotherPort) {
+  const test::ReservedPort first;
+  const test::ReservedPort second;
+  std::string seen;
+  const Relay relay(address_of("127.0.0.1", first), address_of("127.0.0.1", second),
+                    [&](std::string& bytes, bool) { seen += bytes; });
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      RendezvousSpec spec = make_spec(second, rank, 2);
+      spec.ports.insert(spec.ports.begin(), static_cast<std::uint16_t>(first.number()));
+      expect_exchange(spec);
+    });
+  }
+  for (auto& rank : ranks) rank.join();
+  EXPECT_EQ(seen.find("first"), std::string::npos) << "the relay has seen what ranks exchange";
+}
+
+// Who carries what ranks exchange reads it in the clear, and nothing of it over TLS.
+TEST(Rendezvous, IsReadOnItsWayInTheClearOnly) {
+  for (const bool encrypted : {false, true}) {
+    const test::ReservedPort port;
+    std::string seen;
+    {
+      const Relay relay(address_of("127.0.0.2", port), address_of("127.0.0.1", port),
+                        [&](std::string& bytes, bool) { seen += bytes; });
+      std::vector<std::thread> ranks;
+      for (int rank = 0; rank < 2; ++rank) {
+        ranks.emplace_back([&, rank] {
+          RendezvousSpec spec = make_spec(port, rank, 2, encrypted);
+          if (rank == 1) spec.address = "127.0.0.2";
+          auto rendezvous = open_rendezvous(spec);
+          ASSERT_TRUE(rendezvous.ok()) << rendezvous.error().message;
+          const auto blobs = (*rendezvous)->exchange("address of rank " + std::to_string(rank));
+          ASSERT_TRUE(blobs.ok()) << blobs.error().message;
+        });
+      }
+      for (auto& rank : ranks) rank.join();
+    }
+    EXPECT_NE(seen.find("hvdhail"), std::string::npos) << "it was not carried here";
+    for (const char* marker : {"address of rank 0", "address of rank 1"})
+      EXPECT_EQ(seen.find(marker) == std::string::npos, encrypted) << marker;
+  }
+}
+
+// A port that is taken on one of the addresses would lead ranks that try this address elsewhere.
+TEST(Rendezvous, PassesOverAPortThatIsTakenOnOneAddress) {
+  const test::ReservedPort first;
+  const test::ReservedPort second;
+  const auto foreign = listen_on(address_of("127.0.0.2", first));
+  ASSERT_TRUE(foreign.ok()) << foreign.error().message;
+  std::thread host([&] {
+    RendezvousSpec spec = make_spec(second, 0, 2);
+    spec.interface = "lo";
+    spec.address = "127.0.0.2";
+    spec.ports.insert(spec.ports.begin(), static_cast<std::uint16_t>(first.number()));
+    expect_exchange(spec);
+  });
+  RendezvousSpec spec = make_spec(second, 1, 2);
+  expect_exchange(spec);
+  host.join();
+}
+
+// Where the port is the same, as between two machines, what is changed on the way is noticed.
+TEST(Rendezvous, WhatIsChangedOnItsWayIsNoticed) {
+  for (const bool to_server : {true, false}) {
+    const test::ReservedPort port;
+    const Relay relay(address_of("127.0.0.2", port), address_of("127.0.0.1", port),
+                      [&](std::string& bytes, bool direction) {
+                        const auto at = bytes.find("address of rank");
+                        if (direction == to_server && at != std::string::npos) bytes[at + 16] ^= 1;
+                      });
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < 2; ++rank) {
+      ranks.emplace_back([&, rank] {
+        RendezvousSpec spec = make_spec(port, rank, 2);
+        if (rank == 1) spec.address = "127.0.0.2";
+        auto rendezvous = open_rendezvous(spec);
+        ASSERT_TRUE(rendezvous.ok()) << rendezvous.error().message;
+        const auto blobs = (*rendezvous)->exchange("address of rank " + std::to_string(rank));
+        if (rank == 0 && !to_server) return;  // its own reply is changed
+        ASSERT_FALSE(blobs.ok()) << "rank " << rank << " has taken what was changed";
+        EXPECT_NE(blobs.error().message.find("changed on its way"), std::string::npos)
+            << blobs.error().message;
+      });
+    }
+    for (auto& rank : ranks) rank.join();
+  }
+}
+
+struct Pair {
+  Connection a;
+  Connection b;
+};
+
+Pair socket_pair() {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+Result<std::string> received(const Connection& socket, FrameKey& key) {
+  return receive_frame(socket, key, 1000, Deadline(std::chrono::seconds(10)));
+}
+
+TEST(Frames, AreTakenOnceAndInOrder) {
+  const Deadline deadline(std::chrono::seconds(10));
+  const FrameKey key(Digest{7});
+  for (const std::string fault : {"none", "repeated", "left out", "of the other direction"}) {
+    const Pair pair = socket_pair();
+    FrameKey sender = key;
+    FrameKey receiver = fault == "of the other direction" ? FrameKey(Digest{8}) : key;
+    FrameKey again = key;
+    if (fault == "left out") (void)sender.authenticate(1, {});
+    ASSERT_TRUE(send_frame(pair.a, sender, Payload("one"), deadline).ok());
+    ASSERT_TRUE(
+        send_frame(pair.a, fault == "repeated" ? again : sender, Payload("two"), deadline).ok());
+    const auto first = received(pair.b, receiver);
+    EXPECT_EQ(first.ok(), fault == "none" || fault == "repeated") << fault;
+    if (!first.ok()) continue;
+    EXPECT_EQ(*first, "one");
+    EXPECT_EQ(received(pair.b, receiver).ok(), fault == "none") << fault;
+  }
+}
+
+// More than the places there are, each of which begins and does not go on. Those who hold the
+// secret keep theirs.
+TEST(AuthenticatedAcceptor, WhoHoldsTheSecretIsNotPushedOut) {
+  const test::ReservedPort port;
+  const Address address = address_of("127.0.0.1", port);
+  const JobSecret secret{"job", std::vector<std::uint8_t>(32, 7), 3};
+  const Deadline deadline(std::chrono::minutes(1));
+  std::vector<Fd> listeners;
+  listeners.push_back(std::move(*listen_on(address)));
+  AuthenticatedAcceptor acceptor(std::move(listeners), secret);
+  const auto turn = [&] { return acceptor.next(Deadline(std::chrono::milliseconds(50))); };
+
+  auto slow = connect_to(address, deadline);
+  ASSERT_TRUE(slow.ok());
+  const HelloBytes hello =
+      make_hello(secret, 1, static_cast<std::uint16_t>(port.number()), HandshakeNonce{1});
+  ASSERT_TRUE(send_all(*slow, hello, deadline).ok());
+  ASSERT_TRUE(turn().ok());
+
+  std::vector<Fd> strangers;
+  const std::vector<std::uint8_t> beginning(10, 0x68);
+  for (int i = 0; i < 600; ++i) {
+    auto stranger = connect_to(address, deadline);
+    ASSERT_TRUE(stranger.ok());
+    if (i % 2 == 0) (void)send_all(*stranger, beginning, deadline).ok();
+    strangers.push_back(std::move(*stranger));
+    if (i % 100 == 99) {
+      ASSERT_TRUE(turn().ok());
+    }
+  }
+  ChallengeBytes challenge{};
+  ASSERT_TRUE(receive_all(*slow, challenge, deadline).ok());
+  const Answer answer = answer_challenge(secret, hello, challenge);
+  ASSERT_TRUE(answer.proof) << answer.refusal;
+  ASSERT_TRUE(send_all(*slow, *answer.proof, deadline).ok());
+  const auto client = acceptor.next(deadline);
+  ASSERT_TRUE(client.ok() && *client) << "it was pushed out";
+  EXPECT_EQ((*client)->rank, 1);
+}
+
+}  // namespace
+}  // namespace libhvd

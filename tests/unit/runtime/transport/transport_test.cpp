@@ -1,0 +1,46 @@
+// Which transport the environment asks for, and what goes over it.
+#include "collective/hosts_allreduce.hpp"
+#include "support.hpp"
+#include "transport/failure.hpp"
+
+#include <gtest/gtest.h>
+
+namespace libhvd {
+namespace {
+
+Result<Transport> read(const std::string& value) {
+  return read_transport(test::make_environment({{"HVD_TRANSPORT", value}}));
+}
+
+TEST(Transport, IsTcpUnlessTheEnvironmentNamesAnother) {
+  EXPECT_EQ(*read_transport(test::make_environment({})), Transport::tcp);
+  EXPECT_EQ(*read(""), Transport::tcp);
+  EXPECT_EQ(*read("tcp"), Transport::tcp);
+  EXPECT_EQ(*read("mpi"), Transport::mpi);
+}
+
+TEST(Transport, ThatThereIsNotIsAnErrorThatNamesTheVariableAndItsValues) {
+  for (const std::string name : {"MPI", "ucx", "mpi ", "0"}) {
+    const auto transport = read(name);
+    ASSERT_FALSE(transport.ok()) << name;
+    EXPECT_EQ(transport.error().status, HVD_ERROR_ENVIRONMENT);
+    EXPECT_EQ(transport.error().message, "HVD_TRANSPORT=\"" + name +
+                                             "\" is not a transport: it is tcp (the default) or "
+                                             "mpi");
+  }
+}
+
+TEST(Transport, OfTwoRanksCarriesTheLargestMessagesUnlessItIsTcp) {
+  for (const Transport transport : {Transport::tcp, Transport::mpi}) {
+    EXPECT_FALSE(goes_by_streams(32 * 1024, 2, kChunkBytes, transport));
+    EXPECT_TRUE(goes_by_streams(kLargeBytesOfTwoRanks, 2, kChunkBytes, transport));
+    EXPECT_TRUE(goes_by_streams(kLargeBytesOfTwoRanks + 1, 3, kChunkBytes, transport));
+  }
+  EXPECT_FALSE(goes_by_streams(kLargeBytesOfTwoRanks + 1, 2, kChunkBytes, Transport::tcp));
+  EXPECT_TRUE(goes_by_streams(kLargeBytesOfTwoRanks + 1, 2, kChunkBytes, Transport::mpi));
+  EXPECT_FALSE(goes_by_streams(2048, 2000, 2048, Transport::tcp));
+  EXPECT_TRUE(goes_by_streams(2049, 2000, 2048, Transport::tcp)) << "more than a rank shows";
+}
+
+}  // namespace
+}  // namespace libhvd

@@ -1,0 +1,240 @@
+#include "slurm/job_watch.hpp"
+
+#include <cstdlib>
+#include <ctime>
+
+#include <gmock/gmock.h>
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::time_t kNow = 1795343136;  // 10:25:36 in UTC
+
+JobRecord record(const std::string& id, const std::string& state) {
+  JobRecord job;
+  job.id = id;
+  job.number = 12;
+  job.state = state;
+  job.reason = "None";
+  job.elapsed = seconds(0);
+  if (state != "PENDING") {
+    job.hosts = "n[1-2]";
+    job.start = kNow;
+    job.elapsed = seconds(65);
+  }
+  return job;
+}
+
+JobRecord pending(const std::string& reason, std::time_t expected = 0) {
+  auto job = record("12", "PENDING");
+  job.reason = reason;
+  if (expected != 0) job.start = expected;
+  return job;
+}
+
+JobRecord ended(const std::string& state, ExitStatus exit, const std::string& id = "12") {
+  auto job = record(id, state);
+  job.exit = exit;
+  return job;
+}
+
+class JobWatchTest : public testing::Test {
+ protected:
+  JobWatchTest() {
+    ::setenv("TZ", "UTC", 1);
+    ::tzset();
+  }
+  JobWatch::Lines jobs(std::vector<JobRecord> records) {
+    return watch.take({QueueAnswer::Kind::jobs, std::move(records), {}}, {kNow, clock});
+  }
+  JobWatch::Lines forgotten() {
+    return watch.take({QueueAnswer::Kind::no_such_job, {}, {}}, {kNow, clock});
+  }
+  JobWatch::Lines away() {
+    return watch.take({QueueAnswer::Kind::no_answer, {}, "cannot connect"}, {kNow, clock});
+  }
+
+  JobWatch watch{{"12", 12, JobId::Kind::job}};
+  JobWatch::Steady clock{};
+};
+
+TEST_F(JobWatchTest, FromTheQueueToTheEnd) {
+  EXPECT_THAT(jobs({pending("Priority", kNow + 7500)}),
+              ElementsAre("job 12 is pending (Priority): others come first; SLURM expects it to "
+                          "start at 12:30:36, in 2:05:00"));
+  EXPECT_THAT(jobs({pending("Priority", kNow + 7510)}), IsEmpty());
+  EXPECT_THAT(jobs({pending("Resources", kNow + 7510)}), ElementsAre(HasSubstr("(Resources)")));
+  EXPECT_FALSE(watch.has_started());
+  auto running = record("12", "RUNNING");
+  running.limit = seconds(3600);
+  EXPECT_THAT(jobs({running}),
+              ElementsAre("job 12 runs on n[1-2] since 10:25:36, at most 1:00:00"));
+  EXPECT_TRUE(watch.has_started());
+  EXPECT_THAT(jobs({running}), IsEmpty());
+  EXPECT_THAT(jobs({record("12", "COMPLETING")}), IsEmpty());
+  EXPECT_FALSE(watch.end());
+  EXPECT_THAT(jobs({ended("FAILED", {3, 0})}), IsEmpty());
+  ASSERT_TRUE(watch.end());
+  EXPECT_EQ(watch.end()->exit_code, 3);
+  EXPECT_EQ(watch.end()->text, "job 12 failed with exit code 3 after 1:05");
+}
+
+TEST_F(JobWatchTest, AnExpectedStartIsToldWhenItMoves) {
+  jobs({pending("Resources")});
+  EXPECT_THAT(jobs({pending("Resources", kNow + 1000)}), ElementsAre(HasSubstr("in 16:40")));
+  EXPECT_THAT(jobs({pending("Resources", kNow + 1050)}), IsEmpty());
+  EXPECT_THAT(jobs({pending("Resources", kNow + 1200)}), ElementsAre(HasSubstr("in 20:00")));
+  EXPECT_THAT(jobs({pending("Resources", kNow - 5)}), IsEmpty());
+  EXPECT_THAT(jobs({pending("Priority", kNow + 365 * 86400)}),
+              ElementsAre("job 12 is pending (Priority): others come first"));
+}
+
+TEST_F(JobWatchTest, AJobThatIsPutBackIsFollowedAgain) {
+  jobs({record("12", "RUNNING")});
+  auto again = pending("BeginTime");
+  again.restarts = 1;
+  EXPECT_THAT(jobs({again}), ElementsAre("job 12 was put back into the queue, to be started again",
+                                         HasSubstr("is pending (BeginTime)")));
+  EXPECT_THAT(jobs({record("12", "RUNNING")}), ElementsAre(HasSubstr("runs on n[1-2]")));
+  jobs({ended("COMPLETED", {0, 0})});
+  EXPECT_EQ(watch.end()->exit_code, 0);
+}
+
+TEST_F(JobWatchTest, OneThatIsSeenOnlyAfterItsEnd) {
+  EXPECT_THAT(jobs({ended("COMPLETED", {0, 0})}),
+              ElementsAre("job 12 ran on n[1-2] from 10:25:36"));
+  EXPECT_EQ(watch.end()->text, "job 12 succeeded after 1:05");
+}
+
+TEST_F(JobWatchTest, SlurmIsAwayForAWhile) {
+  jobs({record("12", "RUNNING")});
+  EXPECT_THAT(away(), ElementsAre(HasSubstr("SLURM does not answer (cannot connect)")));
+  EXPECT_THAT(away(), IsEmpty());
+  EXPECT_THAT(jobs({record("12", "RUNNING")}), ElementsAre("SLURM answers again"));
+  EXPECT_FALSE(watch.end());
+}
+
+TEST_F(JobWatchTest, WhatTheQueueHasForgottenIsAskedOfTheAccounting) {
+  jobs({record("12", "RUNNING")});
+  forgotten();
+  EXPECT_TRUE(watch.wants_accounting());
+  watch.take_accounting(parse_accounting("12|TIMEOUT|0:15|01:00:03\n"));
+  EXPECT_FALSE(watch.wants_accounting());
+  EXPECT_EQ(watch.end()->exit_code, 124);
+  EXPECT_EQ(watch.end()->text, "job 12 reached its time limit and was ended after 1:00:03");
+}
+
+TEST_F(JobWatchTest, NobodyKnowsHowItEnded) {
+  jobs({record("12", "RUNNING")});
+  forgotten();
+  watch.take_accounting({});
+  EXPECT_TRUE(watch.end()->known);
+  EXPECT_EQ(watch.end()->exit_code, 125);
+  EXPECT_THAT(watch.end()->text, HasSubstr("SLURM no longer knows how"));
+}
+
+TEST_F(JobWatchTest, ThereNeverWasSuchAJob) {
+  forgotten();
+  watch.take_accounting({});
+  EXPECT_FALSE(watch.end()->known);
+}
+
+TEST_F(JobWatchTest, IsAskedForLessAndLessOften) {
+  jobs({pending("Resources")});
+  EXPECT_EQ(watch.pause(clock), milliseconds(500));
+  EXPECT_EQ(watch.pause(clock + seconds(20)), seconds(2));
+  EXPECT_EQ(watch.pause(clock + seconds(1000)), seconds(5));
+  clock += seconds(1000);
+  jobs({record("12", "RUNNING")});
+  EXPECT_EQ(watch.pause(clock), milliseconds(500));
+}
+
+TEST_F(JobWatchTest, AHeterogeneousJobIsItsFirstPart) {
+  EXPECT_THAT(jobs({record("12+1", "PENDING"), record("12+0", "RUNNING")}),
+              ElementsAre(HasSubstr("runs on")));
+  EXPECT_FALSE(watch.is_array());
+}
+
+TEST_F(JobWatchTest, AnArrayAsAWhole) {
+  auto rest = record("12_[3-5%2]", "PENDING");
+  rest.reason = "JobArrayTaskLimit";
+  EXPECT_THAT(jobs({rest, record("12_1", "RUNNING"), record("12_2", "RUNNING")}),
+              ElementsAre("job 12: 3 tasks wait (JobArrayTaskLimit), 2 tasks run",
+                          HasSubstr("hvdrun follow 12_N")));
+  EXPECT_TRUE(watch.is_array());
+  rest.id = "12_[5]";
+  EXPECT_THAT(jobs({rest, ended("FAILED", {7, 0}, "12_2"), ended("COMPLETED", {0, 0}, "12_1"),
+                    record("12_3", "RUNNING"), record("12_4", "RUNNING")}),
+              ElementsAre("job 12: 1 task waits (JobArrayTaskLimit), 2 tasks run, 2 tasks have "
+                          "ended"));
+  // SLURM has forgotten 12_1 and, before its end was seen, 12_4; 12_5 was cancelled.
+  jobs({ended("CANCELLED", {0, 0}, "12_[5]"), ended("COMPLETED", {0, 0}, "12_3")});
+  ASSERT_TRUE(watch.end());
+  EXPECT_EQ(watch.end()->exit_code, 7);
+  EXPECT_EQ(watch.end()->text,
+            "job 12, an array: 2 tasks succeeded, 1 never ran, 2 did not; the first, 12_2, failed "
+            "with exit code 7 after 1:05");
+}
+
+TEST(JobEnd, ExitCodesAndWords) {
+  const struct {
+    const char* state;
+    std::optional<ExitStatus> exit;
+    int code;
+    const char* words;
+  } cases[] = {
+      {"COMPLETED", ExitStatus{0, 0}, 0, "succeeded"},
+      {"FAILED", ExitStatus{3, 0}, 3, "failed with exit code 3"},
+      {"FAILED", ExitStatus{0, 9}, 137, "was ended by SIGKILL"},
+      {"FAILED", ExitStatus{0, 53}, 125, "could not open its output file"},
+      {"FAILED", ExitStatus{0, 0}, 125, "its script may not have started"},
+      {"FAILED", std::nullopt, 125, "its script may not have started"},
+      {"CANCELLED", ExitStatus{0, 15}, 143, "was cancelled"},
+      {"CANCELLED", ExitStatus{0, 0}, 143, "was cancelled"},
+      {"CANCELLED", ExitStatus{0, 9}, 137, "was cancelled"},
+      {"TIMEOUT", ExitStatus{0, 15}, 124, "reached its time limit"},
+      {"DEADLINE", ExitStatus{0, 15}, 124, "reached its deadline"},
+      {"NODE_FAIL", ExitStatus{0, 0}, 125, "one of its hosts failed"},
+      {"BOOT_FAIL", ExitStatus{0, 0}, 125, "did not boot"},
+      {"PREEMPTED", ExitStatus{0, 15}, 143, "make room for another job"},
+      {"OUT_OF_MEMORY", ExitStatus{0, 125}, 137, "its memory was used up"},
+      {"", std::nullopt, 125, "SLURM no longer knows how"},
+  };
+  for (const auto& each : cases) {
+    const JobEnd end{"12", each.state, each.exit, {}};
+    EXPECT_EQ(exit_code_of(end), each.code) << each.state;
+    EXPECT_THAT(end_text(end), HasSubstr(each.words)) << each.state;
+  }
+}
+
+TEST(JobEnd, OfSacct) {
+  const auto ends = parse_accounting(
+      "12_1|COMPLETED|0:0|00:00:03\n12_[3-4]|PENDING|0:0|00:00:00\n12_2|CANCELLED by 1000|0:15|"
+      "1-00:00:01\nnonsense\n|||\n");
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(ends[1].id, "12_2");
+  EXPECT_EQ(ends[1].state, "CANCELLED");
+  EXPECT_EQ(ends[1].exit, (ExitStatus{0, 15}));
+  EXPECT_EQ(ends[1].elapsed, seconds(86401));
+}
+
+TEST(QueueAnswer, TellsAnUnknownJobFromASlurmThatIsAway) {
+  using Kind = QueueAnswer::Kind;
+  EXPECT_EQ(read_answer({1, false, "", "slurm_load_jobs error: Invalid job id specified\n"}).kind,
+            Kind::no_such_job);
+  EXPECT_EQ(read_answer({0, false, "", ""}).kind, Kind::no_such_job);
+  for (const char* said :
+       {"slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n",
+        "slurm_load_jobs error: Socket timed out on send/recv operation\n", ""})
+    EXPECT_EQ(read_answer({1, false, "", said}).kind, Kind::no_answer) << said;
+  EXPECT_EQ(read_answer({137, true, "", ""}).complaint, "no answer in time");
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,100 @@
+#include "slurm/render.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kRun = "exec {{#command}}{{.}} {{/command}}\n";
+
+ScriptTemplate script_of(const std::string& front, const std::string& body) {
+  return parse_template("---\nabout: a test\n" + front + "---\n#!/bin/bash\n" + body, "t",
+                        "t.sbatch")
+      .value();
+}
+
+std::string rendered(const std::string& body, const TemplateValues& values) {
+  const auto text = render_script(script_of("", body + kRun), values);
+  if (!text) return text.error().message;
+  const auto end = text->find("exec");
+  return text->substr(12, end == std::string::npos ? end : end - 12);
+}
+
+TEST(RenderScript, QuotesByTheLine) {
+  const TemplateValues values{{"chdir", std::string("a b\\c")}};
+  EXPECT_EQ(rendered("cd {{chdir}}\n", values), "cd 'a b\\c'\n");
+  EXPECT_EQ(rendered("#SBATCH -D {{chdir}}\n", values), "#SBATCH -D \"a b\\\\c\"\n");
+  EXPECT_EQ(rendered("# in {{chdir}}\n", values), "# in a b\\c\n");
+  EXPECT_EQ(rendered("{{chdir}} # {{chdir}}\n", values), "'a b\\c' # 'a b\\c'\n");
+}
+
+TEST(RenderScript, ControlCharactersStayInTheirLine) {
+  const TemplateValues values{{"chdir", std::string("a\n#SBATCH --x")}};
+  EXPECT_EQ(rendered("cd {{chdir}}\n", values), "cd $'a\\n#SBATCH --x'\n");
+  EXPECT_EQ(rendered("# {{chdir}}\n", values), "# a #SBATCH --x\n");
+  EXPECT_EQ(rendered("#SBATCH -D {{chdir}}\n", values),
+            "template t: a #SBATCH line cannot hold \"a\\n#SBATCH --x\": it has a line's end or "
+            "another control character");
+}
+
+// The letters that stand around values while the library renders.
+TEST(RenderScript, MarksInsideValuesAreText) {
+  const TemplateValues values{{"chdir", std::string("a\x01"
+                                                    "b\x02\x03"
+                                                    "c")}};
+  EXPECT_EQ(rendered("cd {{chdir}}\n", values), "cd $'a\\001b\\002\\003c'\n");
+}
+
+TEST(RenderScript, ShowsListsFlagsAndWhatIsUnset) {
+  const TemplateValues values{
+      {"modules", std::vector<std::string>{"gcc/8", "a b"}}, {"requeue", true}, {"conda", false}};
+  EXPECT_EQ(rendered("load {{#modules}}{{.}} {{/modules}}\n", values), "load gcc/8 'a b'\n");
+  EXPECT_EQ(rendered("{{#requeue}}\nyes\n{{/requeue}}\n{{^requeue}}\nno\n{{/requeue}}\n", values),
+            "yes\n");
+  EXPECT_EQ(rendered("{{#conda}}\nactivate {{conda}}\n{{/conda}}\n", values), "");
+  EXPECT_EQ(rendered("{{#venv}}{{venv}}{{/venv}}x{{time}}y\n", values), "xy\n");
+}
+
+TEST(RenderScript, AValueThatLooksLikeATagIsText) {
+  EXPECT_EQ(rendered("cd {{chdir}}\n", {{"chdir", std::string("{{time}}")}}), "cd '{{time}}'\n");
+}
+
+TEST(RenderScript, EndsWithOneNewlineAndLeavesNoBlanksAtLineEnds) {
+  const auto text = render_script(script_of("", kRun + "\n\n"),
+                                  {{"command", std::vector<std::string>{"a", "b"}}});
+  EXPECT_EQ(*text, "#!/bin/bash\nexec a b\n");
+}
+
+TEST(OwnValues, TakesSettingsAndDefaults) {
+  const auto script = script_of(
+      "a: word = x | first\nb: flag = false | second\nc: list = p, q | third\nd: word = | fourth\n",
+      kRun);
+  const auto values = own_values(script, {{"a", "y"}, {"b", "true"}, {"a", "z"}});
+  ASSERT_TRUE(values) << values.error().message;
+  EXPECT_EQ(std::get<std::string>(values->at("a")), "z");
+  EXPECT_TRUE(std::get<bool>(values->at("b")));
+  EXPECT_EQ(std::get<std::vector<std::string>>(values->at("c")).size(), 2u);
+  EXPECT_FALSE(std::get<bool>(values->at("d")));
+}
+
+TEST(OwnValues, RefusesWhatTheTemplateDoesNotHave) {
+  const auto script = script_of("threads: number = 1 | x\nproject: word | who pays\n", kRun);
+  EXPECT_EQ(own_values(script, {{"thread", "2"}}).error().message,
+            "--set thread: t.sbatch:1: the template t has no variable of that name; did you mean "
+            "\"threads\"?");
+  EXPECT_EQ(own_values(script, {{"quux", "2"}}).error().message,
+            "--set quux: t.sbatch:1: the template t has no variable of that name; hvdrun templates "
+            "show t lists them");
+  EXPECT_EQ(own_values(script, {{"time", "2"}}).error().message,
+            "--set time: hvdrun fills time in itself, from --time");
+  EXPECT_EQ(own_values(script, {{"threads", "two"}}).error().message,
+            "t.sbatch:3: --set threads: must be a whole number, not \"two\"");
+  EXPECT_EQ(own_values(script, {}).error().message,
+            "t.sbatch:4: the template t needs --set project=…: who pays");
+}
+
+}  // namespace
+}  // namespace hvdrun

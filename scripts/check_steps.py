@@ -71,6 +71,7 @@ def build_lane(soak: bool) -> Iterator[Step]:
 
 def test_lane(soak: bool) -> Iterator[Step]:
     yield Step("format", "clang-format over the C and C++ sources", run_format)
+    yield Step("layout", "folders, includes and lengths of files against ARCHITECTURE.md", run_layout)
     yield Step("shellcheck", "shellcheck over the shell scripts", run_shellcheck)
     yield Step("types", "mypy over the Python package", run_types)
     yield Step("man", "mandoc's lint over the manual pages", run_man)
@@ -225,6 +226,11 @@ def run_format(log: Log) -> Tally:
     if code != 0:
         files = sorted(set(re.findall(r"^(.+?):\d+:\d+: error", findings.read_text(), re.MULTILINE)))
         raise StepFailed(f"clang-format -i {shlex.join(files)}" if files else f"see {findings}")
+    return Tally(passed=1)
+
+
+def run_layout(log: Log) -> Tally:
+    log.run([TOP / "scripts/code_layout", "--check"])
     return Tally(passed=1)
 
 

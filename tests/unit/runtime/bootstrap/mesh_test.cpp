@@ -144,8 +144,7 @@ TEST(JoinHosts, LetsNobodyInWithoutTheSecret) {
   const auto joined = join_all(
       mesh,
       [&](int host) {
-        if (host == kHosts - 1)
-          refused.get_future().wait();  // until then the listeners stay open
+        if (host == kHosts - 1) refused.get_future().wait();  // until then the listeners stay open
         return make_secret();
       },
       std::chrono::minutes(1));

@@ -69,7 +69,7 @@ class LinkProcess {
               std::function<void()> clean_up)
       : guard_(guard),
         agents_end_(std::move(agents_end)),
-        sweep_(std::move(clean_up)),
+        clean_up_(std::move(clean_up)),
         signals_(loop_, {SIGCHLD}, [this](int) { on_child(); }),
         proxy_(loop_, std::move(stream), std::move(local), [this](const auto&) {
           link_over_ = true;
@@ -102,7 +102,7 @@ class LinkProcess {
 
   void close_link() {
     closed_ = true;
-    if (WIFSIGNALED(*guard_status_)) sweep_();
+    if (WIFSIGNALED(*guard_status_)) clean_up_();
     agents_end_ = {};
     consider_leaving();
   }
@@ -116,7 +116,7 @@ class LinkProcess {
   EventLoop loop_;
   pid_t guard_;
   LinkEnd agents_end_;
-  std::function<void()> sweep_;
+  std::function<void()> clean_up_;
   std::optional<int> guard_status_;
   bool closed_ = false;  // the guard's work is done, by it or by us
   bool link_over_ = false;

@@ -100,6 +100,7 @@ hvd_status hvd_agree_stop(uint64_t step, double seconds_needed, int wish, hvd_st
         signs.time = signs.seconds_left < seconds_needed;
         signs.wish = wish != 0;
         HVD_TRY(*stop, libhvd::agree_stop(session.communicator(), signs, read));
+        session.signals().agreed(stop->signum);
         // By its own wish a program stops at what is its end.
         if ((stop->reasons & ~HVD_STOP_WISH) != 0) session.page().set_had_to_stop();
         return Done{};

@@ -55,6 +55,14 @@ Outcome SignalWatch::watch(int signum) {
   return Done{};
 }
 
+void SignalWatch::agreed(int signum) {
+  const std::lock_guard lock(mutex_);
+  const auto before = before_.find(signum);
+  if (signum == SIGINT || before == before_.end()) return;
+  if (before->second.sa_handler == SIG_DFL)  // NOLINT: a union, by POSIX
+    before->second.sa_handler = SIG_IGN;     // NOLINT: likewise
+}
+
 int SignalWatch::came() {
   for (std::size_t signum = arrived.size() - 1; signum > 0; --signum) {
     if (arrived[signum]) return static_cast<int>(signum);

@@ -16,10 +16,16 @@ class SignalWatch {
   SignalWatch() = default;
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
-  ~SignalWatch();  // puts back what was before
+  // Restores the handlers that were there before.
+  ~SignalWatch();
 
   // Error: a signal that cannot be caught, that is a crash, or that does not exist.
   Outcome watch(int signum);
+
+  // The ranks have agreed to stop on this signal. It may reach some of them only after that, when
+  // they no longer watch: where it would end the process then, it is ignored. A second Ctrl-C still
+  // does.
+  void agreed(int signum);
 
   // The highest watched signal that has come; 0: none.
   static int came();

@@ -215,8 +215,8 @@ def test_one_of_our_processes_is_killed(cluster: Cluster, started: list[Agents],
     agents.wait()
     assert len(agents.said("closed")) == 4
     assert agents.lines[-1] == "reaped yes", agents.lines
-    # SLURM kills what is left of a step on a host when its task is dead: n3 is swept afterwards.
-    assert ("swept" in agents.lines) == (name != "hvdrun-guard")
+    # SLURM kills what is left of a step on a host when its task is dead: n3 is cleaned up afterwards.
+    assert ("cleaned up" in agents.lines) == (name != "hvdrun-guard")
     assert_nothing_left(cluster, agents.job)
 
 
@@ -240,7 +240,7 @@ def test_a_killed_srun_ends_the_job(cluster: Cluster, started: list[Agents]) -> 
     agents.wait()
     assert len(agents.said("closed")) == 4
     assert agents.said("lost")[0] == "lost n1 srun was killed by signal 9, and SLURM has ended its step"
-    assert "swept" in agents.lines
+    assert "cleaned up" in agents.lines
     assert_nothing_left(cluster, agents.job)
 
 

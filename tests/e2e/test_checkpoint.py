@@ -58,7 +58,7 @@ class Kills:
             time.sleep(self._chance.uniform(0, 0.03))  # the moment
             self._kill(job)
         done = job.wait()
-        wait_until(lambda: not self._sandbox.leftovers(), "what was killed is swept")
+        wait_until(lambda: not self._sandbox.leftovers(), "what was killed is cleaned up")
         # Whole and consistent (the program looks), and no older than what was known to be written. What the ranks have
         # printed may have gone with hvdrun.
         [step] = set(map(int, ready.read_text().split())) if ready.exists() else {loaded(done)}
@@ -68,7 +68,7 @@ class Kills:
         self._durable = max([step, *(number - 1 for number in saved(done.out))])
 
     def _kill(self, job: Running) -> None:
-        """One rank, or all of them and hvdrun; who sweeps after hvdrun is left."""
+        """One rank, or all of them and hvdrun; who cleans up after hvdrun is left."""
         ranks = self._sandbox.ranks()
         one = self._chance.choice((0, 1)) if self._chance.random() < 0.5 else None
         for pid in [job.pid, *ranks.values()] if one is None else [ranks[one]] if one in ranks else []:

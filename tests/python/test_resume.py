@@ -69,7 +69,7 @@ def test_a_rank_killed_while_saving_leaves_a_whole_checkpoint(sandbox: Sandbox, 
         done = job.wait()
         assert done.code != 0 and not done.survivors, done
         durable = max(int(step) for step in re.findall(r"durable (\d+)\n", done.out_text))
-        wait_until(lambda: not sandbox.leftovers(), "what was killed is swept")
+        wait_until(lambda: not sandbox.leftovers(), "what was killed is cleaned up")
         loaded = run(sandbox, 1, SAVER, "folder", "check").expect(0)
         step = int(re.search(r"loaded (\d+)", loaded.out_text)[1])
         assert step >= durable, f"{step} was loaded, but {durable} was durable"

@@ -54,10 +54,12 @@ HVD_API hvd_status hvd_early_stopping_update(hvd_early_stopping* state, double m
 /* ---- Stopping in good order --------------------------------------------------------------- */
 
 /* From now on `signum` does not end this process but is remembered for hvd_agree_stop. SIGINT only
- * once: a second Ctrl-C ends it. hvd_shutdown puts back what was before. Not a collective; between
- * hvd_init and hvd_shutdown. Error: SIGKILL, SIGSTOP, the signals of a crash, a number that is no
- * signal. Under hvdrun, SIGUSR1, SIGUSR2 and what stops the job (SIGTERM, SIGINT) reach every rank;
- * the time between that and SIGKILL is `hvdrun --grace`. */
+ * once: a second Ctrl-C ends it. hvd_shutdown restores the handler that was there before. If the
+ * ranks have stopped on this signal, and it would end the process, hvd_shutdown ignores it instead
+ * (SIGINT excepted): it may reach some ranks only then. Not a collective; between hvd_init and
+ * hvd_shutdown. Error: SIGKILL, SIGSTOP, the signals of a crash, a number that is no signal. Under
+ * hvdrun, SIGUSR1, SIGUSR2 and what stops the job (SIGTERM, SIGINT) reach every rank; the time
+ * between that and SIGKILL is `hvdrun --grace`. */
 HVD_API hvd_status hvd_watch_signal(int signum);
 
 /* Bits of hvd_stop.reasons. */

@@ -20,6 +20,12 @@ TOP = Path(__file__).resolve().parent.parent
 PYTHON = "/usr/bin/python3"
 JOBS = os.cpu_count() or 2
 
+AARCH64_ROOT = TOP / "build-aarch64/root"
+# Unit tests of the runtime that cannot work in qemu-user, and why.
+QEMU_CANNOT = {
+    "Join.NoMemoryForTheZerosOfAGroupIsAnErrorOnAll": "qemu's setrlimit leaves RLIMIT_DATA alone",
+}
+
 FAULT_LINES = 40  # of what one failed test said
 
 # Tests that measure memory or speed say nothing of a sanitizer's build; under the thread sanitizer
@@ -64,8 +70,8 @@ def build_lane(soak: bool) -> Iterator[Step]:
     yield build("fuzz-build", "fuzz", "build of the fuzzers with clang",
                 targets=tuple(source.stem for source in sorted((TOP / "tests/fuzz").glob("fuzz_*.cpp"))))
     if soak:
-        yield Step("aarch64", "cross build of libhvd for aarch64, and its tests of IO there in qemu-user", run_aarch64,
-                   lane="builds")
+        yield Step("aarch64-build", "cross build of hvdrun, libhvd and its unit tests for aarch64", build_aarch64,
+                   lane="builds", always=True)
     yield Step("tidy", "clang-tidy over the C and C++ sources", check_tidy.run, needs=("build",), lane="builds")
 
 
@@ -99,6 +105,9 @@ def test_lane(soak: bool) -> Iterator[Step]:
                lambda log: run_ctest(log, "build-tsan", soak), needs=("tsan-build",))
     yield Step("tsan-e2e", "a selection of the end-to-end tests, thread sanitizer",
                lambda log: run_pytest(log, "build-tsan", ["tests/e2e"], THREAD_MARKS), needs=("tsan-build",))
+    if soak:
+        yield Step("aarch64-unit", "hvdrun and the unit tests of libhvd for aarch64, in qemu-user", run_aarch64,
+                   needs=("aarch64-build",))
     yield Step("fuzz", f"each fuzzer for {'10 minutes' if soak else '10 seconds'}",
                lambda log: run_fuzzers(log, 600 if soak else 10), needs=("fuzz-build",))
 
@@ -112,12 +121,23 @@ def run_build(log: Log, preset: str, options: tuple[str, ...], targets: tuple[st
     return Tally(passed=1)
 
 
+def build_aarch64(log: Log) -> Tally:
+    log.run([TOP / "scripts/aarch64_root", AARCH64_ROOT])
+    return run_build(log, "aarch64", (), ("hvdrun", "hvd", "digits", "tests/unit/runtime/all"))
+
+
 def run_aarch64(log: Log) -> Tally:
-    root = TOP / "build-aarch64/root"
-    log.run([TOP / "scripts/aarch64_root", root])
-    tally = run_build(log, "aarch64", ("-DHVD_BUILD_LAUNCHER=OFF",), ("hvd", "runtime_io_test"))
-    log.run(["qemu-aarch64-static", "-L", root, TOP / "build-aarch64/bin/runtime_io_test"])
-    return tally
+    emulator = ["qemu-aarch64-static", "-L", AARCH64_ROOT]
+    programs = TOP / "build-aarch64/bin"
+    hvdrun = ["timeout", "300", *emulator, programs / "hvdrun"]
+    runs = [["--version"], ["--help"], ["-np", "2", *emulator, programs / "examples/digits", "--epochs", "1"]]
+    for arguments in runs:
+        log.run([*hvdrun, *arguments])
+    cannot = "|".join(re.escape(name) for name in QEMU_CANNOT)
+    # A soak's counts would take hours there.
+    tests = run_ctest(log, "build-aarch64/tests/unit/runtime", False, "--exclude-regex", f"^({cannot})$",
+                      environment={"HVD_SOAK": "0"})
+    return tests + Tally(passed=len(runs), skipped=len(QEMU_CANNOT))
 
 
 def made_elsewhere(folder: Path) -> bool:
@@ -126,12 +146,12 @@ def made_elsewhere(folder: Path) -> bool:
     return cache.exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={TOP}\n" not in cache.read_text()
 
 
-def run_ctest(log: Log, build: str, soak: bool) -> Tally:
+def run_ctest(log: Log, build: str, soak: bool, *options: str, environment: dict[str, str] | None = None) -> Tally:
     seconds = 1800 if soak else 300  # a test
     results = log.folder / "results.xml"
     log.run(["ctest", "--test-dir", TOP / build, "--output-on-failure", "--no-tests=error",
-             "--parallel", str(JOBS + 1), "--timeout", str(seconds), "--output-junit", results],
-            environment=SANITIZER_ENVIRONMENT, may_fail=True)
+             "--parallel", str(JOBS + 1), "--timeout", str(seconds), "--output-junit", results, *options],
+            environment={**SANITIZER_ENVIRONMENT, **(environment or {})}, may_fail=True)
     return tally_of(log, results)
 
 

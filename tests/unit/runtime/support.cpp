@@ -28,6 +28,20 @@ Environment make_environment(std::map<std::string, std::string> variables) {
   };
 }
 
+std::size_t entries_in(const char* folder) {
+  const auto range = std::filesystem::directory_iterator(folder);
+  return static_cast<std::size_t>(std::distance(begin(range), end(range)));
+}
+
+std::size_t count_threads(std::size_t most) {
+  std::size_t now = entries_in("/proc/self/task");
+  for (int look = 0; look < 5000 && now > most; ++look) {
+    ::poll(nullptr, 0, 1);
+    now = entries_in("/proc/self/task");
+  }
+  return now;
+}
+
 namespace {
 
 // So that no test passes only because a connection holds what nobody takes.

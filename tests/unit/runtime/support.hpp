@@ -9,6 +9,7 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +22,13 @@ namespace libhvd::test {
 
 // An environment that holds just these variables.
 Environment make_environment(std::map<std::string, std::string> variables);
+
+// The number of entries in a folder, such as /proc/self/fd.
+std::size_t entries_in(const char* folder);
+
+// The threads of this process. A joined one stays in /proc for a moment, until the kernel (or qemu)
+// has done with it: this looks until there are at most so many, for 5 s at the longest.
+std::size_t count_threads(std::size_t most = std::numeric_limits<std::size_t>::max());
 
 // Runs body on `size` threads, each with a communicator of one anonymous segment. They leave when
 // the body ends.

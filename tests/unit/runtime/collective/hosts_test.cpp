@@ -4,7 +4,6 @@
 #include "support.hpp"
 
 #include <csignal>
-#include <filesystem>
 #include <map>
 #include <numeric>
 
@@ -16,6 +15,8 @@
 
 namespace {
 
+using libhvd::test::count_threads;
+using libhvd::test::entries_in;
 using libhvd::test::Job;
 using Tell = libhvd::test::Child::Tell;
 using Hosts = std::vector<int>;
@@ -130,23 +131,25 @@ TEST_P(SeveralHosts, AreNumberedByTheirFirstRanks) {
   }
 }
 
-std::string entries_in(const char* folder) {
-  const auto range = std::filesystem::directory_iterator(folder);
-  return std::to_string(std::distance(begin(range), end(range)));
-}
-
 TEST_P(SeveralHosts, ComeAndGo) {
   Job job = job_on(Hosts{0, 0, 1}, telling([](int) {
-                     std::string before;
+                     std::size_t files = 0, threads = 0;
                      for (int round = 0; round < 20; ++round) {
                        hvd::init();
                        const int sum = hvd::allreduce(round, hvd::Op::sum);
                        hvd::shutdown();
                        if (sum != 3 * round) return std::string("wrong sum");
-                       const std::string now = entries_in("/proc/self/fd") + " files, " +
-                                               entries_in("/proc/self/task") + " threads";
-                       if (round > 0 && now != before) return before + " became " + now;
-                       before = now;
+                       if (round == 0) {
+                         files = entries_in("/proc/self/fd");
+                         threads = count_threads();
+                         continue;
+                       }
+                       const std::size_t threads_now = count_threads(threads);
+                       const std::size_t files_now = entries_in("/proc/self/fd");
+                       if (files_now != files || threads_now > threads)
+                         return std::to_string(files) + " files, " + std::to_string(threads) +
+                                " threads became " + std::to_string(files_now) + ", " +
+                                std::to_string(threads_now);
                      }
                      return std::string("done");
                    }));

@@ -8,7 +8,6 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <random>
 #include <sstream>
@@ -24,26 +23,6 @@ namespace {
 int rounds() {
   const char* soak = std::getenv("HVD_SOAK");
   return soak != nullptr && std::strcmp(soak, "1") == 0 ? 500 : 20;
-}
-
-std::size_t entries_in(const char* folder) {
-  const auto range = std::filesystem::directory_iterator(folder);
-  return static_cast<std::size_t>(std::distance(begin(range), end(range)));
-}
-
-std::string holdings() {
-  return std::to_string(entries_in("/proc/self/fd")) + " descriptors and " +
-         std::to_string(entries_in("/proc/self/task")) + " threads";
-}
-
-// A joined thread stays in /proc for a moment, until the kernel has done with it.
-std::string settled_holdings(const std::string& wanted) {
-  std::string now = holdings();
-  for (int look = 0; look < 5000 && now != wanted; ++look) {
-    ::poll(nullptr, 0, 1);
-    now = holdings();
-  }
-  return now;
 }
 
 // What one collective works on. Lives until nobody can be in the middle of it any more.
@@ -104,7 +83,8 @@ hvd_status run_in_background(std::mt19937& random, std::mt19937& own,
 // Until it fails. A rank tells that it is on its way, what ended it, and what it has left.
 void run_until_failure(unsigned round, int rank, const Child::Tell& tell) {
   std::thread([] {}).join();  // With the first thread the thread sanitizer starts one of its own.
-  const std::string before = holdings();
+  const std::size_t files = entries_in("/proc/self/fd");
+  const std::size_t threads = count_threads();
   if (hvd_init() != HVD_OK) return tell(hvd_last_error());
   std::mt19937 random(round), own(round * 100 + static_cast<unsigned>(rank));
   std::vector<Buffers> buffers(9);
@@ -118,8 +98,13 @@ void run_until_failure(unsigned round, int rank, const Child::Tell& tell) {
   const hvd_status again = hvd_barrier(nullptr);
   tell(again == HVD_ERROR_PEER ? "still" : std::to_string(again));
   if (hvd_shutdown() != HVD_OK) return tell(hvd_last_error());
-  const std::string after = settled_holdings(before);
-  tell(before == after ? "clean" : before + " became " + after);
+  const std::size_t threads_now = count_threads(threads);
+  const std::size_t files_now = entries_in("/proc/self/fd");
+  const bool clean = files_now == files && threads_now <= threads;
+  tell(clean ? "clean"
+             : std::to_string(files) + " descriptors and " + std::to_string(threads) +
+                   " threads became " + std::to_string(files_now) + " and " +
+                   std::to_string(threads_now));
 }
 
 // One round: kills `victim` after a moment of chance, and hears what the others say.

@@ -130,11 +130,12 @@ def run_aarch64(log: Log) -> Tally:
     emulator = ["qemu-aarch64-static", "-L", AARCH64_ROOT]
     programs = TOP / "build-aarch64/bin"
     hvdrun = ["timeout", "300", *emulator, programs / "hvdrun"]
-    runs = [["--version"], ["--help"], ["-np", "2", *emulator, programs / "examples/digits", "--epochs", "1"]]
+    runs: list[list[object]] = [["--version"], ["--help"],
+                                ["-np", "2", *emulator, programs / "examples/digits", "--epochs", "1"]]
     for arguments in runs:
         log.run([*hvdrun, *arguments])
     cannot = "|".join(re.escape(name) for name in QEMU_CANNOT)
-    # A soak's counts would take hours there.
+    # A soak's counts are for the processor itself: sudden deaths alone would take half an hour here.
     tests = run_ctest(log, "build-aarch64/tests/unit/runtime", False, "--exclude-regex", f"^({cannot})$",
                       environment={"HVD_SOAK": "0"})
     return tests + Tally(passed=len(runs), skipped=len(QEMU_CANNOT))

@@ -39,8 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (names_config_file(bytes)) return 0;
   const auto words = words_of(bytes);
   const hvdrun::Environment environment = {{"PATH", "/bin"}};
-  const hvdrun::JobInfo job_info = {"/nonexistent/config.json", "/"};
-  const auto invocation = hvdrun::parse_command_line(words, environment, job_info);
+  const hvdrun::SystemPaths system_paths = {"/nonexistent/config.json", "/"};
+  const auto invocation = hvdrun::parse_command_line(words, environment, system_paths);
   if (!invocation) {
     const auto& error = invocation.error();
     FUZZ_EXPECT(!error.message.empty() && error.message.find('\n') == std::string::npos);

@@ -1,5 +1,5 @@
 // Many copies from device to device as one launch: what small tensors cost is the launches.
-#include "gpu/copy_batch.h"
+#include "copy_batch.h"
 
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// What clients and host say to each other after the handshake: frames of a length, an HMAC and
+// What clients and server say to each other after the handshake: frames of a length, an HMAC and
 // bytes. The HMAC is over the frame's number, its length and the bytes' SHA-256, with a key of the
 // direction and connection: nothing can be changed, left out, repeated or sent back.
 #pragma once

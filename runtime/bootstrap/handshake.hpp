@@ -34,8 +34,9 @@ Error other_encryption(const std::string& with, const std::string& without);
 //                              this)
 //   host  -> client  Challenge  magic, verdict, nonce, HMAC(key, "…host" + Hello + nonce)
 //   client -> host   Proof      HMAC(key, "…client" + Hello + nonce)
-//   with HVD_DATA_TLS: from here on over TLS, with a key of this connection; the client is its
-//   client host  -> client  Welcome    magic
+//   with HVD_DATA_TLS: TLS from here on, with a key of this connection; the client is its client
+//
+//   host  -> client  Welcome    magic
 //
 // The host says in the verdict why it refuses, before it proves anything; only that one of the two
 // encrypts and the other does not it proves, as then all must be told. All messages have a fixed

@@ -143,7 +143,7 @@ CallDetails make_call_details(const Call& call, int rank);
 std::string describe_call(const CallDetails& details);
 
 // The error that this set of calls is, one details a rank: a rank with a fault, or ranks that
-// called different things. All ranks get the same answer, as they see the same all_details.
+// called different things. All ranks get the same answer, as they see the same details.
 // Nothing: they fit together.
 std::optional<Error> find_disagreement(std::span<const CallDetails* const> all_details);
 

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from check_run import Log, StepFailed, tell
+from check_run import Log, StepFailed, say
 
 TOP = Path(__file__).resolve().parent.parent
 PYTHON = "/usr/bin/python3"
@@ -43,7 +43,7 @@ def ensure(log: Log, environment: Environment) -> Path:
     wanted = "\n".join(environment.requirements) + "\n"
     if stamp.exists() and stamp.read_text() == wanted:
         return environment.python
-    tell(f"   {environment.name}: downloading {environment.download} into {environment.folder.relative_to(TOP)}, once")
+    say(f"   {environment.name}: downloading {environment.download} into {environment.folder.relative_to(TOP)}, once")
     shutil.rmtree(environment.folder, ignore_errors=True)
     wheels = environment.folder / "wheels"
     log.run([PYTHON, "-m", "venv", environment.folder])
@@ -53,7 +53,7 @@ def ensure(log: Log, environment: Environment) -> Path:
     log.run([*pip, "install", "--no-index", "--find-links", wheels, *environment.requirements])
     shutil.rmtree(wheels)
     stamp.write_text(wanted)
-    tell(f"   {environment.name}: {size / 1e6:.0f} MB downloaded")
+    say(f"   {environment.name}: {size / 1e6:.0f} MB downloaded")
     return environment.python
 
 

@@ -1,4 +1,7 @@
-"""What a step of ./check runs with: a log, commands that end with it, a tally of results."""
+"""What a step of ./check runs with: a log, commands that end with it, a tally of results.
+
+One step runs at a time, on a thread of its own; the main thread waits for it and handles Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 # In the environment of everything that this check starts, however far it has gone its own way since; tests name their
 # folders in shared memory by it, too.
@@ -22,6 +26,10 @@ MARK = "HVD_CHECK"
 
 class StepFailed(Exception):
     """A step could not do its work; its text says why."""
+
+
+class StepTookTooLong(StepFailed):
+    """A command of the step ran beyond the step's time limit, and was ended."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +44,26 @@ class Tally:
     def __str__(self) -> str:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
 
-    @property
-    def total(self) -> int:
-        return self.passed + self.failed + self.skipped
+
+@dataclass(frozen=True)
+class Failure:
+    """A test, or a step without tests, and what it printed, the most telling line first."""
+
+    name: str
+    lines: list[str]
 
 
-def tell(text: str) -> None:
-    """One line, or several that belong together, on the screen: never inside another thread's."""
+@dataclass(frozen=True)
+class Result:
+    """What came of a step: failures fail the check, flaky tests are only named."""
+
+    tally: Tally
+    failures: list[Failure] = field(default_factory=list)
+    flaky: list[Failure] = field(default_factory=list)
+
+
+def say(text: str) -> None:
+    """Prints one line, or several that belong together, never inside another thread's."""
     with _SCREEN:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
@@ -51,8 +72,8 @@ def tell(text: str) -> None:
 _SCREEN = threading.Lock()
 
 
-def tell_process(how: Callable[[int, int], None], pid: int, number: int) -> None:
-    """os.kill or os.killpg, of a process that may have ended."""
+def signal_process(how: Callable[[int, int], None], pid: int, number: int) -> None:
+    """Calls os.kill or os.killpg for a process that may have ended."""
     try:
         how(pid, number)
     except ProcessLookupError:
@@ -69,7 +90,8 @@ class Processes:
         self._shared_memory = shared_memory
         self._mark = uuid.uuid4().hex
 
-    def run(self, command: list[str], **options: object) -> int:
+    def run(self, command: list[str], deadline: float | None = None, **options: Any) -> int:
+        """Returns the exit code. Raises StepTookTooLong when the clock passes `deadline` (time.monotonic)."""
         with self._lock:
             if self._ended:
                 raise StepFailed("interrupted")
@@ -79,24 +101,32 @@ class Processes:
                                        **options)
             self._running.add(process)
         try:
-            return process.wait()
+            return process.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self._end_all(15.0)
+            raise StepTookTooLong(f"{command[0]} was ended: the step's time limit had passed") from None
         finally:
             with self._lock:
                 self._running.discard(process)
 
     def end(self, patience: float = 15.0) -> None:
-        """Ends all commands and what they have started: the commands may tidy up for `patience` seconds, what has left
-        them is told, too, then all that is left is killed."""
+        """Ends all commands and what they have started; nothing starts any more."""
         with self._lock:
             self._ended = True
+        self._end_all(patience)
+        for folder in self._shared_memory.glob(f"hvdtest-{self._mark}*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _end_all(self, patience: float) -> None:
+        """The commands may tidy up for `patience` seconds. Then what has left them gets SIGTERM too, and whatever remains
+        is killed."""
+        with self._lock:
             for process in self._running:
-                tell_process(os.killpg, process.pid, signal.SIGTERM)
+                signal_process(os.killpg, process.pid, signal.SIGTERM)
         self._await_none(patience)
         self._signal_all(signal.SIGTERM)
         self._await_none(patience / 3)
         self._await_none(5.0, lambda: self._signal_all(signal.SIGKILL))
-        for folder in self._shared_memory.glob(f"hvdtest-{self._mark}*"):
-            shutil.rmtree(folder, ignore_errors=True)
 
     def _await_none(self, limit: float, meanwhile: Callable[[], None] = lambda: None) -> None:
         deadline = time.monotonic() + limit
@@ -106,7 +136,7 @@ class Processes:
 
     def _signal_all(self, number: int) -> None:
         for pid in self.marked():
-            tell_process(os.kill, pid, number)
+            signal_process(os.kill, pid, number)
 
     def marked(self) -> list[int]:
         """What this check has started and still runs."""
@@ -125,12 +155,13 @@ PROCESSES = Processes()
 
 
 class Log:
-    """One step's folder of logs. Used on that step's thread; run() and say() also on its helpers'."""
+    """One step's folder of logs. A step may call run() and say() on several threads."""
 
-    def __init__(self, folder: Path, top: Path) -> None:
+    def __init__(self, folder: Path, top: Path, deadline: float | None = None) -> None:
         self.folder = folder
         self.path = folder / "log.txt"
         self._top = top
+        self._deadline = deadline  # of the step's commands, by time.monotonic
         self._file = open(self.path, "ab", buffering=0)
 
     def say(self, text: str) -> None:
@@ -139,13 +170,13 @@ class Log:
     def run(self, command: list[object], environment: dict[str, str] | None = None, may_fail: bool = False,
             output: Path | None = None) -> int:
         """Runs a command in the checkout's folder; what it prints goes to the log, or to `output`.
-        Returns its exit code. Error: the code is not 0 and that is not expected (may_fail)."""
+        Returns its exit code. Raises StepFailed when the code is not 0 and may_fail is not set."""
         words = [str(word) for word in command]
         shown = shlex.join(words)
         self.say(f"$ {shown if len(shown) < 400 else shown[:400] + ' ...'}")
         sink = open(output, "wb") if output else self._file
         try:
-            code = PROCESSES.run(words, cwd=self._top, stdout=sink, stderr=subprocess.STDOUT,
+            code = PROCESSES.run(words, self._deadline, cwd=self._top, stdout=sink, stderr=subprocess.STDOUT,
                                  env={**os.environ, **(environment or {})})
         except OSError as error:
             raise StepFailed(f"cannot run {words[0]}: {error.strerror}") from error

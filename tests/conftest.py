@@ -13,11 +13,16 @@ from harness import HVDRUN, Sandbox
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "core: runs under the thread sanitizer too")
+    for mark in ("core: runs in the sanitizers' builds too",
+                 "measures: looks at memory or speed, which a sanitizer changes",
+                 "slow: random, long or heavy; ./check --all runs it",
+                 "timing: its outcome depends on how fast the machine is; ./check --all runs it",
+                 "tensorflow: needs TensorFlow, which is not a package of Debian; ./check --all runs it",
+                 "gate: of the tests on a cluster, those that ./check runs"):
+        config.addinivalue_line("markers", mark)
     # As Ctrl-C does: the running test's place is tidied up.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-    config.addinivalue_line("markers", "measures: looks at memory or speed, which a sanitizer changes")
 
 
 @pytest.fixture

@@ -87,7 +87,6 @@ void OutputForwarder::close(Position at) {
   const int rank = at->rank;
   const auto header = pack_output_header({static_cast<std::uint32_t>(rank), at->stream, 0});
   link_.send(FrameType::output_closed, kToLauncher, header);
-  at->event.disable();  // while its descriptor is open
   streams_.erase(at);
   on_closed_(rank);
 }

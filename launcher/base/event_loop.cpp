@@ -22,6 +22,8 @@ using EventPointer = std::unique_ptr<event, EventDeleter>;
 event_base* make_base() {
   event_config* config = event_config_new();
   event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+  // $EVENT_EPOLL_USE_CHANGELIST would put off what FdEvent promises to do at once.
+  event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV);
   event_base* base = event_base_new_with_config(config);
   event_config_free(config);
   if (base == nullptr) std::abort();  // out of memory or descriptors before anything has begun
@@ -69,7 +71,8 @@ EventLoop::Clock::time_point EventLoop::now() const {
   return simulation_ ? simulation_->time.now() : Clock::now();
 }
 
-// Shared, because a callback may destroy its own owner while it runs.
+// Shared, because a callback may destroy its own owner while it runs. The event is removed before
+// that: only its memory waits for the callback.
 struct FdEvent::State : std::enable_shared_from_this<FdEvent::State> {
   std::function<void()> callback;
   EventPointer event;
@@ -92,6 +95,10 @@ void FdEvent::enable() {
 }
 void FdEvent::disable() {
   event_del(state_->event.get());
+}
+void FdEvent::reset() {
+  if (state_) disable();
+  state_.reset();
 }
 bool FdEvent::enabled() const {
   return event_pending(state_->event.get(), EV_READ | EV_WRITE, nullptr) != 0;

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 struct event;
@@ -60,30 +61,47 @@ class EventLoop {
 
 // Calls back while a descriptor is readable or writable. Starts disabled; the descriptor is not
 // owned and must outlive it.
+//
+// reset(), the destructor and moving another into it end it at once, also within its own callback:
+// the loop does not touch the descriptor again, which may then be closed or given to another
+// thread. The callback itself lives until it returns.
 class FdEvent {
  public:
   enum Interest : short { readable = 0x02, writable = 0x04 };  // EV_READ, EV_WRITE
 
   FdEvent() = default;
   FdEvent(const EventLoop& loop, int fd, Interest interest, std::function<void()> callback);
+  FdEvent(FdEvent&&) noexcept = default;
+  FdEvent& operator=(FdEvent&& other) noexcept {
+    if (this != &other) {
+      reset();
+      state_ = std::move(other.state_);
+    }
+    return *this;
+  }
+  ~FdEvent() { reset(); }
 
   void enable();
   void disable();
   bool enabled() const;
   explicit operator bool() const { return state_ != nullptr; }
-  void reset() { state_.reset(); }
+  void reset();
 
  private:
   struct State;
   std::shared_ptr<State> state_;
 };
 
-// Calls back once, `delay` after start(). start() again moves it.
+// Calls back once, `delay` after start(). start() again moves it. May be destroyed within its own
+// callback.
 class Timer {
  public:
   struct State;
 
   Timer(const EventLoop& loop, std::function<void()> callback);
+  ~Timer() { cancel(); }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
 
   void start(std::chrono::milliseconds delay);
   void cancel();
@@ -114,7 +132,7 @@ class TimeoutTimer {
   Timer tick_;
 };
 
-// Carries calls from other threads into the loop, in order.
+// Carries calls from other threads into the loop, in order. The last of them may destroy it.
 class Mailbox {
  public:
   explicit Mailbox(const EventLoop& loop);
@@ -143,6 +161,8 @@ class SignalWatch {
  public:
   SignalWatch(const EventLoop& loop, const std::vector<int>& signals,
               std::function<void(int signal)> callback);
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
 
   // Calls back with what has arrived by now, without the loop.
   void poll();

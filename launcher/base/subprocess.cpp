@@ -153,10 +153,8 @@ Result<void> ProgramRun::watch(const EventLoop& loop, Pipe in, Pipe out, Pipe er
   return {};
 }
 
-// The event first: the loop must not know a descriptor whose number others may get. reset() alone
-// would keep it as long as its callback runs, which is what calls us.
+// The event first: the loop must not know a descriptor whose number others may get.
 void ProgramRun::Source::close() {
-  if (event) event.disable();
   event.reset();
   fd.reset();
 }

@@ -109,10 +109,11 @@ Result<void> TlsListener::listen_on(const std::string& text) {
       ::listen(socket.get(), kBacklog) != 0)
     return fail_errno("cannot listen on " + text, errno);
   addresses_.push_back({text, port_of(socket.get())});
-  const int fd = socket.get();
-  listeners_.push_back(std::make_unique<Listener>(Listener{
-      std::move(socket), FdEvent(loop_, fd, FdEvent::readable, [this, fd] { accept_some(fd); })}));
-  listeners_.back()->readable.enable();
+  const auto& made = listeners_.emplace_back(std::make_shared<Listener>());
+  made->readable = FdEvent(loop_, socket.get(), FdEvent::readable,
+                           [this, listener = std::weak_ptr(made)] { accept_some(listener); });
+  made->readable.enable();
+  made->socket = std::move(socket);
   return {};
 }
 
@@ -123,9 +124,11 @@ void TlsListener::close() {
   while (!pending_.empty()) drop(*pending_.front());
 }
 
-void TlsListener::accept_some(int listener) {
-  for (int i = 0; i < kAcceptedAtOnce; ++i) {
-    Fd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+// Whom it admits may be the last agent: then nobody listens any more, and this may be gone.
+void TlsListener::accept_some(const std::weak_ptr<const Listener>& listener) {
+  for (int i = 0; i < kAcceptedAtOnce && !listener.expired(); ++i) {
+    Fd socket(
+        ::accept4(listener.lock()->socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) {
       admit(std::move(socket));
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {

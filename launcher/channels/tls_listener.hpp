@@ -68,7 +68,7 @@ class TlsListener {
 
   TlsListener(const EventLoop& loop, TlsContext context, Limits limits, Events events);
   Result<void> listen_on(const std::string& address);
-  void accept_some(int listener);
+  void accept_some(const std::weak_ptr<const Listener>& listener);
   bool make_room();
   void admit(Fd socket);
   void go_on(PendingConnection& pending);
@@ -83,7 +83,7 @@ class TlsListener {
   TlsContext context_;
   Limits limits_;
   Events events_;
-  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::vector<std::shared_ptr<Listener>> listeners_;
   std::vector<LinkAddress> addresses_;
   PendingConnections pending_;
   std::size_t refused_ = 0;

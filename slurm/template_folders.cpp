@@ -40,10 +40,7 @@ std::vector<fs::path> template_folders(const std::vector<fs::path>& command_line
 }
 
 fs::path own_template_folder() {
-  std::error_code error;
-  auto installed = own_share_folder() / "hvdrun/templates";
-  if (fs::is_directory(installed, error)) return installed;
-  return HVDRUN_SOURCE_TEMPLATES;
+  return own_share_folder() / "hvdrun/templates";
 }
 
 std::vector<FoundTemplate> find_templates(const std::vector<fs::path>& folders) {

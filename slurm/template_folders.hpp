@@ -15,13 +15,13 @@ inline constexpr std::string_view kTemplateEnding = ".sbatch";
 
 // The folders, in the order in which they count: those of the command line; those that
 // HVD_TEMPLATE_PATH names ("a:b"); hvdrun/templates in the user's configuration folder
-// (XDG_CONFIG_HOME, else ~/.config); hvdrun's own, beside where it is installed or built.
+// (XDG_CONFIG_HOME, else ~/.config); hvdrun's own.
 std::vector<std::filesystem::path> template_folders(
     const std::vector<std::filesystem::path>& command_line, const Environment& environment,
     const std::filesystem::path& own_folder);
 
-// Where this hvdrun's own templates are: ../share/hvdrun/templates from its executable, or, where
-// it was not installed, the source folder that it was built from.
+// Where this hvdrun's own templates are: ../share/hvdrun/templates from the folder of its
+// executable. The build and the installation put them there.
 std::filesystem::path own_template_folder();
 
 struct FoundTemplate {

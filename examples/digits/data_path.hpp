@@ -5,7 +5,7 @@
 
 namespace digits {
 
-// Beside an installed example, else in the source tree that this one was built from.
+// In the folder share of where this program was installed or built.
 std::string default_data_path();
 
 }  // namespace digits

@@ -57,7 +57,7 @@ class NewFile {
 std::filesystem::path own_executable();
 
 // The folder share beside that of its executable, wherever that was put: /usr/share for
-// /usr/bin/hvdrun. Nothing says that it is there: hvdrun may be run from where it was built.
+// /usr/bin/hvdrun, build/share for build/bin/hvdrun. Nothing says that it is there.
 std::filesystem::path own_share_folder();
 
 }  // namespace hvdrun

@@ -89,23 +89,20 @@ const HorovodOption* find_horovod_option(std::string_view spelling) {
 
 namespace fs = std::filesystem;
 
-Result<PythonFolders> find_horovod_module(const fs::path& share, const fs::path& source) {
-  constexpr const char* kModule = "horovod/__init__.py";
-  const auto installed = share / "hvdrun/horovod";
-  const auto checkout = source / "hvd-horovod/src";
+Result<PythonFolders> find_horovod_module(const fs::path& share) {
+  auto horovod = share / "hvdrun/horovod";
+  auto hvd = share / "hvd/python";
   std::error_code error;
-  if (fs::exists(installed / kModule, error)) {
-    auto hvd = share / "hvd/python";
-    return PythonFolders{installed, fs::is_directory(hvd, error) ? std::move(hvd) : fs::path()};
-  }
-  if (fs::exists(checkout / kModule, error)) return PythonFolders{checkout, source};
-  return fail("--horovod: the module horovod is neither in " + installed.string() + " nor in " +
-                  checkout.string() + "; install hvdrun again",
-              kExitLauncher);
+  if (!fs::exists(horovod / "horovod/__init__.py", error))
+    return fail("--horovod: the module horovod is not in " + horovod.string() +
+                    "; build or install hvdrun again",
+                kExitLauncher);
+  return PythonFolders{std::move(horovod),
+                       fs::is_directory(hvd, error) ? std::move(hvd) : fs::path()};
 }
 
 Result<PythonFolders> find_horovod_module() {
-  return find_horovod_module(own_share_folder(), HVDRUN_SOURCE_PYTHON);
+  return find_horovod_module(own_share_folder());
 }
 
 }  // namespace hvdrun::cli

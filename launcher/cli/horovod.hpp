@@ -35,11 +35,9 @@ struct PythonFolders {
   std::filesystem::path hvd;      // has the package hvd; empty where Python has it by itself
 };
 
-// In `share` (own_share_folder()), where they are installed, or in `source`, the folder python/ of
-// the checkout that hvdrun was built from. pip puts hvd among Python's own packages.
-// Error (kExitLauncher): in neither.
-Result<PythonFolders> find_horovod_module(const std::filesystem::path& share,
-                                          const std::filesystem::path& source);
+// In `share` (own_share_folder()), where the build and the installation put them. pip puts hvd
+// among Python's own packages. Error (kExitLauncher): horovod is not there.
+Result<PythonFolders> find_horovod_module(const std::filesystem::path& share);
 
 // The same for this hvdrun.
 Result<PythonFolders> find_horovod_module();

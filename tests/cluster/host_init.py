@@ -83,6 +83,8 @@ def make_mounts(host: Host, layout: Layout, shown: list[Path]) -> None:
     for name in ETC_FOLDERS:
         kernel.bind(str(layout.etc / name), f"/etc/{name}")
     bind_fd(own["keys"], "/etc/ssh/keys")
+    if Path("/etc/hvdrun").is_dir():  # this machine's settings for hvdrun
+        kernel.mount("tmpfs", "/etc/hvdrun", "tmpfs")
     make_dev(terminals)
     bind_fd(own["home"], "/home")
     bind_fd(own["root"], "/root")

@@ -1,4 +1,4 @@
-"""The checkout builds, installs and passes tests of its own wherever a newcomer has put it.
+"""The checkout builds, installs and runs jobs wherever a newcomer has put it.
 
 A copy of it stands in a folder whose path holds what paths of people's folders hold: spaces, a quote, parentheses, letters
 of other alphabets, "hvdrun", and more of it than a socket's address has room for. CMake refuses some characters itself
@@ -11,14 +11,14 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from harness import BUILD, PYTHON, SANITIZED, TOP
 
-pytestmark = [pytest.mark.xdist_group("awkward place"),
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("awkward place"),
               pytest.mark.skipif(SANITIZED, reason="once, with the release build")]
 
 PLACE = "it's hvdrun – größe 漢字 (1) & a name as long as one that a notebook's folder kept in step with other machines may have"
@@ -53,41 +53,41 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def built(checkout: Path) -> Path:
-    """Another copy, beside what is built already: programs that run from there."""
-    place = checkout.parent / "built"
-    shutil.copytree(checkout, place / "hvdrun", ignore=shutil.ignore_patterns("build"))
-    for folder in ("bin", "lib"):
-        shutil.copytree(BUILD / folder, place / "hvdrun/build" / folder, symlinks=True, copy_function=link,
-                        ignore=shutil.ignore_patterns("*.a"))
-    shutil.copy2(BUILD / "CMakeCache.txt", place / "hvdrun/build")
-    return place / "hvdrun"
-
-
-def link(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system
-        shutil.copy2(source, target)
-
-
-def test_quickstart_builds_and_installs(checkout: Path, tmp_path: Path) -> None:
+    """The build folder of the copy, after quickstart."""
     # With the warnings of the build under test, ccache has most of it.
     run("cmake", "--preset", "release", f"-DHVD_WERROR={cached('HVD_WERROR')}", "-DHVD_BUILD_TESTS=OFF",
         "-DHVD_BUILD_BENCH=OFF", cwd=checkout, CCACHE_BASEDIR=str(checkout), CCACHE_NOHASHDIR="1")
-    shown = run("nice", checkout / "quickstart", cwd=tmp_path, CCACHE_BASEDIR=str(checkout))
+    shown = run("nice", checkout / "quickstart", cwd=checkout.parent, CCACHE_BASEDIR=str(checkout))
     assert "test accuracy: 98" in shown, shown
+    return checkout / "build"
+
+
+@pytest.fixture(scope="module")
+def on_cluster(checkout: Path, built: Path) -> Iterator[Callable[..., str]]:
+    """Runs a command on the login host of the copy's own cluster."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may make a cluster")
+    scripts = checkout / "tests/cluster"
+    environment = {"HVD_BUILD": str(built), "PYTHONDONTWRITEBYTECODE": "1"}
+    run(PYTHON, scripts / "up", "--name", "awkward", "--hosts", 2, "--owner", os.getpid(), cwd=checkout, **environment)
+    try:
+        yield lambda *words: run(PYTHON, scripts / "run", "--name", "awkward", "--", *words, cwd=checkout, **environment)
+    finally:
+        run(PYTHON, scripts / "down", "--name", "awkward", cwd=checkout, **environment)
+
+
+def test_it_installs(built: Path, tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"
-    run("cmake", "--install", "build", "--prefix", prefix, cwd=checkout)
+    run("cmake", "--install", built, "--prefix", prefix, cwd=tmp_path)
     assert run(prefix / "bin/hvdrun", "-np", 2, "--label", "none", "echo", "x", cwd=tmp_path) == "x\nx\n"
 
 
-@pytest.mark.parametrize("tests", [
-    ["tests/e2e/test_launch.py", "tests/e2e/test_check.py"],
-    ["tests/python/test_cases.py", "-k", "io-2 or checkpoint-2"],
-    ["tests/cluster/test_ssh.py", "-k", "know_where or failed_first or limits_are or mpi_and"],
-    ["tests/cluster/test_slurm.py", "tests/cluster/test_sbatch.py", "-k", "a_batch_script or to_its_result or printed"],
-], ids=["e2e", "python", "ssh", "slurm"])
-def test_its_own_tests_pass_there(built: Path, tests: list[str], tmp_path: Path) -> None:
-    shown = run(PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={tmp_path / 'inner'}", *tests,
-                cwd=built, HVD_BUILD=str(built / "build"), PYTHONDONTWRITEBYTECODE="1")
-    assert re.search(r"\d passed", shown), shown
+def test_a_job_over_ssh(built: Path, on_cluster: Callable[..., str]) -> None:
+    shown = on_cluster(built / "bin/hvdrun", "-np", 2, "-H", "n[1-2]:1", built / "bin/examples/digits", "--epochs", 1)
+    assert "test accuracy" in shown, shown
+
+
+def test_a_job_by_sbatch(built: Path, on_cluster: Callable[..., str]) -> None:
+    shown = on_cluster(built / "bin/hvdrun", "sbatch", "-np", 2, "--nodes", 2, "--gpus-per-node", 0, "--follow", "--",
+                       built / "bin/examples/digits", "--epochs", 1)
+    assert "test accuracy" in shown, shown

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from harness import BUILD, PYTHON, Sandbox
+from harness import BUILD, PYTHON, TOP, Sandbox
 
 PROGRAM = """\
 #include <cstdio>
@@ -90,6 +91,26 @@ def test_the_templates_are_installed_and_found_where_they_stand(prefix: Path, sa
     assert len(listed) == 5 and all(f" {prefix}/share/hvdrun/templates/" in line for line in listed), listed
     script = sandbox.run("sbatch", "-np", 1, "--gpus-per-node", 0, "--", "true", tool=prefix / "bin/hvdrun").expect(0)
     assert script.out_lines[-1] == f"exec '{prefix}/bin/hvdrun' -np 1 -- true", script
+
+
+def test_what_is_built_works_where_its_folder_is_put(sandbox: Sandbox) -> None:
+    """Without the checkout, and without the folder that it was built in."""
+    moved = sandbox.files / "elsewhere"
+    moved.mkdir()
+    for name in ("bin/hvdrun", "bin/examples", "lib/libhvd.so*", "share"):
+        for source in BUILD.glob(name):
+            run("cp", "-a", "--parents", source.relative_to(BUILD), moved, cwd=BUILD)
+    if sandbox.isolated:
+        sandbox.mounts += [f"mount -t tmpfs tmpfs {shlex.quote(str(folder))}" for folder in (BUILD, TOP)]
+    hvdrun = moved / "bin/hvdrun"
+    trained = sandbox.run("-np", 2, moved / "bin/examples/digits", "--epochs", 1, tool=hvdrun).expect(0)
+    assert "test accuracy" in trained.out_text, trained
+    listed = sandbox.run("templates", tool=hvdrun).expect(0).out_lines[1:]
+    assert len(listed) == 5 and all(f" {moved}/share/hvdrun/templates/" in line for line in listed), listed
+    code = "import horovod, hvd; from hvd import _library; print(horovod.__file__, hvd.__file__, _library.path, sep='\\n')"
+    found = sandbox.run("--horovod", "-np", 1, PYTHON, "-B", "-c", code, tool=hvdrun).expect(0).out_lines
+    package = moved / "share/hvd/python/hvd"
+    assert found == [f"{moved}/share/hvdrun/horovod/horovod/__init__.py", f"{package}/__init__.py", f"{package}/lib/libhvd.so.0"]
 
 
 def test_the_python_package_finds_the_library_wherever_the_tree_is_put(prefix: Path, sandbox: Sandbox) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from harness import BUILD, PYTHON, TOP, Done, Sandbox
 
-pytestmark = pytest.mark.xdist_group("python install")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("python install")]
 
 BUILD_FOLDER = TOP / "build-wheel"
 

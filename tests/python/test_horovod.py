@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import PYTHON, TOP, Done, Sandbox
+from harness import BUILD, PYTHON, TOP, Done, Sandbox
 from rank_cases import PYTHONS, python_environment
 
 MODULES = TOP / "python/hvd-horovod/src"
@@ -46,10 +46,11 @@ def test_a_torch_program_trains(sandbox: Sandbox, ranks: int) -> None:
 
 
 def test_folders_of_horovod_stand_around_the_users(sandbox: Sandbox) -> None:
+    share = BUILD / "share"
     code = "import os; print(os.environ['PYTHONPATH'])"
     for changes, users in (({}, ""), ({"PYTHONPATH": "/mine"}, "/mine:")):
         done = sandbox.run("--horovod", "-np", 1, PYTHON, "-c", code, env=environment(**changes)).expect(0)
-        assert done.out_lines == [f"{MODULES}:{users}{TOP}/python"]
+        assert done.out_lines == [f"{share}/hvdrun/horovod:{users}{share}/hvd/python"]
     code = "import os; print(os.environ.get('PYTHONPATH'))"
     done = sandbox.run("--horovod", "--no-horovod", "-np", 1, PYTHON, "-c", code, env=environment()).expect(0)
     assert done.out_lines == ["None"]

@@ -8,23 +8,13 @@ namespace {
 
 class FindHorovodModule : public testing::Test {
  protected:
-  Result<PythonFolders> find() const { return find_horovod_module(share_, source_); }
+  Result<PythonFolders> find() const { return find_horovod_module(share_); }
 
   test::TemporaryFolder folder_;
   std::filesystem::path share_ = folder_.path() / "prefix/share";
-  std::filesystem::path source_ = folder_.path() / "checkout/python";
 };
 
-TEST_F(FindHorovodModule, TakesTheCheckoutsWhereNothingIsInstalled) {
-  folder_.write("checkout/python/hvd-horovod/src/horovod/__init__.py", "");
-  const auto found = find();
-  ASSERT_TRUE(found) << found.error().message;
-  EXPECT_EQ(found->horovod, source_ / "hvd-horovod/src");
-  EXPECT_EQ(found->hvd, source_);
-}
-
-TEST_F(FindHorovodModule, TakesWhatIsInstalledBeforeTheCheckouts) {
-  folder_.write("checkout/python/hvd-horovod/src/horovod/__init__.py", "");
+TEST_F(FindHorovodModule, TakesWhatIsInstalled) {
   folder_.write("prefix/share/hvdrun/horovod/horovod/__init__.py", "");
   folder_.write("prefix/share/hvd/python/hvd/__init__.py", "");
   const auto found = find();
@@ -44,9 +34,9 @@ TEST_F(FindHorovodModule, SaysWhereItIsMissing) {
   const auto found = find();
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().exit_code, kExitLauncher);
-  EXPECT_EQ(found.error().message,
-            "--horovod: the module horovod is neither in " + (share_ / "hvdrun/horovod").string() +
-                " nor in " + (source_ / "hvd-horovod/src").string() + "; install hvdrun again");
+  EXPECT_EQ(found.error().message, "--horovod: the module horovod is not in " +
+                                       (share_ / "hvdrun/horovod").string() +
+                                       "; build or install hvdrun again");
 }
 
 }  // namespace

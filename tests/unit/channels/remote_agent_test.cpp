@@ -1,6 +1,7 @@
 // The agent that ssh starts: this build's hvdrun with pipes as its standard streams.
 #include "channels/remote_agent.hpp"
 
+#include "agent_process.hpp"
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
 #include "base/version.hpp"
@@ -50,28 +51,10 @@ TEST(AgentOptions, RefusesWhatIsNotOurs) {
   EXPECT_TRUE(agent_options(configuration()));
 }
 
-std::string read_all(int fd) {
-  std::string text;
-  char buffer[4096];
-  while (true) {
-    pollfd waiting{fd, POLLIN, 0};
-    ::poll(&waiting, 1, -1);
-    const ssize_t got = ::read(fd, buffer, sizeof buffer);
-    if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return text;
-  }
-}
-
 ChildProcess start_agent() {
   auto process = start_child({HVDRUN_PROGRAM, std::string(kAgentArgument)});
   EXPECT_TRUE(process) << process.error().message;
   return std::move(*process);
-}
-
-int wait_for(const ChildProcess& process) {
-  int status = 0;
-  EXPECT_EQ(::waitpid(process.pid, &status, 0), process.pid);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 // From the first frame to a rank's end, over two pipes.
@@ -124,14 +107,14 @@ TEST(RemoteAgent, RunsARankAndLeaves) {
   EXPECT_EQ(WEXITSTATUS(exited->wait_status), 3);
   EXPECT_TRUE(done);
   EXPECT_EQ(wait_for(process), 0);
-  EXPECT_EQ(read_all(process.errors.get()), "");
+  EXPECT_EQ(read_all(process.errors), "");
 }
 
 TEST(RemoteAgent, LeavesWhenTheLauncherHasGone) {
   ChildProcess process = start_agent();
   process.link = {};
   EXPECT_EQ(wait_for(process), kExitLauncher);
-  EXPECT_EQ(read_all(process.errors.get()), "hvdrun: the launcher has closed the link\n");
+  EXPECT_EQ(read_all(process.errors), "hvdrun: the launcher has closed the link\n");
 }
 
 TEST(RemoteAgent, SaysWhyItDoesNotStart) {
@@ -145,9 +128,8 @@ TEST(RemoteAgent, SaysWhyItDoesNotStart) {
   ASSERT_EQ(::write(process.link.out.get(), bytes.data(), bytes.size()),
             static_cast<ssize_t>(bytes.size()));
   EXPECT_EQ(wait_for(process), kExitUsage);
-  EXPECT_EQ(read_all(process.errors.get()),
-            "hvdrun: hvdrun here is version " + std::string(kVersion) +
-                ", the launcher's is 0.0.1: install the same on both\n");
+  EXPECT_EQ(read_all(process.errors), "hvdrun: hvdrun here is version " + std::string(kVersion) +
+                                          ", the launcher's is 0.0.1: install the same on both\n");
 }
 
 TEST(RemoteAgent, RefusesWhatIsNoFrame) {
@@ -156,7 +138,7 @@ TEST(RemoteAgent, RefusesWhatIsNoFrame) {
   ASSERT_EQ(::write(process.link.out.get(), text.data(), text.size()),
             static_cast<ssize_t>(text.size()));
   EXPECT_NE(wait_for(process), 0);
-  EXPECT_NE(read_all(process.errors.get()), "");
+  EXPECT_NE(read_all(process.errors), "");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "../temporary_folder.hpp"
 #include "agent/job_folders.hpp"
+#include "agent_process.hpp"
 #include "base/system.hpp"
 #include "base/version.hpp"
 #include "channels/child_process.hpp"
@@ -30,24 +31,6 @@
 
 namespace hvdrun {
 namespace {
-
-std::string read_all(const Fd& from) {
-  std::string text;
-  char buffer[4096];
-  while (true) {
-    pollfd waiting{from.get(), POLLIN, 0};
-    ::poll(&waiting, 1, -1);
-    const ssize_t got = ::read(from.get(), buffer, sizeof buffer);
-    if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return text;
-  }
-}
-
-int wait_for(const ChildProcess& process) {
-  int status = 0;
-  EXPECT_EQ(::waitpid(process.pid, &status, 0), process.pid);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 class SrunAgent : public testing::Test {
  protected:

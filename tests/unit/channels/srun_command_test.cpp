@@ -17,21 +17,21 @@ SrunOptions options() {
   return made;
 }
 
-std::string command(const std::vector<std::string>& hosts, std::optional<int> gpus) {
+std::string srun_line(const std::vector<std::string>& hosts, std::optional<int> gpus) {
   return fmt::format("{}", fmt::join(srun_command(options(), hosts, gpus), " "));
 }
 
 TEST(SrunCommand, StartsOneAgentAHost) {
-  EXPECT_EQ(command({"n1", "n3"}, {}),
+  EXPECT_EQ(srun_line({"n1", "n3"}, {}),
             "srun --jobid=123 --job-name=hvdrun --nodelist=n1,n3 --nodes=2 --ntasks=2 "
             "--ntasks-per-node=1 --overlap --mem=0 --cpu-bind=none --mpi=none --kill-on-bad-exit=0 "
             "--wait=0 --chdir=/ --export=ALL --label /opt/hvd/bin/hvdrun --internal-agent srun");
 }
 
 TEST(SrunCommand, AsksForTheGpusThatTheJobHas) {
-  EXPECT_NE(command({"n1", "n2"}, 4).find(" --gres=gpu:4 /opt/"), std::string::npos);
-  EXPECT_NE(command({"n1"}, 4).find(" --gpus=4 /opt/"), std::string::npos);
-  EXPECT_NE(command({"n1"}, 0).find(" --gres=none /opt/"), std::string::npos);
+  EXPECT_NE(srun_line({"n1", "n2"}, 4).find(" --gres=gpu:4 /opt/"), std::string::npos);
+  EXPECT_NE(srun_line({"n1"}, 4).find(" --gpus=4 /opt/"), std::string::npos);
+  EXPECT_NE(srun_line({"n1"}, 0).find(" --gres=none /opt/"), std::string::npos);
 }
 
 TEST(SrunCommand, SweepsWithoutGpus) {

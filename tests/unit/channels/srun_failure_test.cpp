@@ -1,4 +1,5 @@
 #include "channels/srun.hpp"
+#include "wait_status.hpp"
 
 #include <csignal>
 #include <string>
@@ -9,10 +10,6 @@
 
 namespace hvdrun {
 namespace {
-
-constexpr int exited(int code) {
-  return code << 8;
-}
 
 std::string told(const std::vector<SrunFailure>& troubles) {
   std::string text;
@@ -33,12 +30,12 @@ std::string explain(const std::vector<std::string>& printed) {
   return told(explain_task_ends(ends, lines, "/opt/hvdrun"));
 }
 
-struct Case {
+struct TaskCase {
   std::vector<std::string> printed;
   const char* expected;
 };
 
-class TaskEnds : public testing::TestWithParam<Case> {};
+class TaskEnds : public testing::TestWithParam<TaskCase> {};
 
 TEST_P(TaskEnds, AreExplained) {
   EXPECT_EQ(explain(GetParam().printed), GetParam().expected);
@@ -47,38 +44,42 @@ TEST_P(TaskEnds, AreExplained) {
 INSTANTIATE_TEST_SUITE_P(
     Srun, TaskEnds,
     testing::Values(
-        Case{{"srun: error: n4: task 3: Exited with exit code 2",
-              "srun: error: n2: task 1: Exited with exit code 2",
-              "3: slurmstepd: error: execve(): /opt/hvdrun: No such file or directory",
-              "1: slurmstepd-n2: error: execve(): /opt/hvdrun: No such file or directory"},
-             "n4,n2: hvdrun not found at /opt/hvdrun; install the same version there, or say where "
-             "it is with --agent-path\n"},
-        Case{{"0: slurmstepd: error: execve(): /opt/hvdrun: Permission denied",
-              "srun: error: n[1-2]: tasks 0-1: Exited with exit code 13",
-              "1: slurmstepd: error: execve(): /opt/hvdrun: Permission denied"},
-             "n[1-2]: /opt/hvdrun cannot be executed there: Permission denied\n"},
-        Case{{"srun: error: n1: task 0: Exited with exit code 8",
-              "0: slurmstepd: error: execve(): /opt/hvdrun: Exec format error"},
-             "n1: hvdrun there is built for another kind of processor (slurmstepd: error: execve():"
-             " /opt/hvdrun: Exec format error)\n"},
-        Case{{"srun: error: n1: task 0: Exited with exit code 127",
-              "0: /opt/hvdrun: error while loading shared libraries: libfmt.so.9: cannot open"},
-             "n1: a library of hvdrun is missing there (/opt/hvdrun: error while loading shared "
-             "libraries: libfmt.so.9: cannot open)\n"},
-        Case{{"srun: error: n1: task 0: Exited with exit code 2",
-              "0: hvdrun: unknown option --internal-agent"},
-             "n1: hvdrun there is another version; install the same on both (hvdrun: unknown "
-             "option --internal-agent)\n"},
-        Case{{"0: hvdrun: hvdrun here is version 0.0.1, the launcher's is 0.1.0: install the same "
-              "on both",
-              "srun: error: n1: task 0: Exited with exit code 2"},
-             "n1: hvdrun here is version 0.0.1, the launcher's is 0.1.0: install the same on "
-             "both\n"},
-        Case{{"1: hvdrun: cannot reach the launcher (10.0.0.1 port 4: no answer)",
-              "srun: error: n2: task 1: Exited with exit code 125",
-              "srun: error: n3: task 2: Killed"},
-             "n2: cannot reach the launcher (10.0.0.1 port 4: no answer)\n"
-             "n3: the agent ended before it had connected, without a word (Killed)\n"}));
+        TaskCase{
+            {"srun: error: n4: task 3: Exited with exit code 2",
+             "srun: error: n2: task 1: Exited with exit code 2",
+             "3: slurmstepd: error: execve(): /opt/hvdrun: No such file or directory",
+             "1: slurmstepd-n2: error: execve(): /opt/hvdrun: No such file or directory"},
+            "n4,n2: hvdrun not found at /opt/hvdrun; install the same version there, or say where "
+            "it is with --agent-path\n"},
+        TaskCase{{"0: slurmstepd: error: execve(): /opt/hvdrun: Permission denied",
+                  "srun: error: n[1-2]: tasks 0-1: Exited with exit code 13",
+                  "1: slurmstepd: error: execve(): /opt/hvdrun: Permission denied"},
+                 "n[1-2]: /opt/hvdrun cannot be executed there: Permission denied\n"},
+        TaskCase{
+            {"srun: error: n1: task 0: Exited with exit code 8",
+             "0: slurmstepd: error: execve(): /opt/hvdrun: Exec format error"},
+            "n1: hvdrun there is built for another kind of processor (slurmstepd: error: execve():"
+            " /opt/hvdrun: Exec format error)\n"},
+        TaskCase{
+            {"srun: error: n1: task 0: Exited with exit code 127",
+             "0: /opt/hvdrun: error while loading shared libraries: libfmt.so.9: cannot open"},
+            "n1: a library of hvdrun is missing there (/opt/hvdrun: error while loading shared "
+            "libraries: libfmt.so.9: cannot open)\n"},
+        TaskCase{{"srun: error: n1: task 0: Exited with exit code 2",
+                  "0: hvdrun: unknown option --internal-agent"},
+                 "n1: hvdrun there is another version; install the same on both (hvdrun: unknown "
+                 "option --internal-agent)\n"},
+        TaskCase{
+            {"0: hvdrun: hvdrun here is version 0.0.1, the launcher's is 0.1.0: install the same "
+             "on both",
+             "srun: error: n1: task 0: Exited with exit code 2"},
+            "n1: hvdrun here is version 0.0.1, the launcher's is 0.1.0: install the same on "
+            "both\n"},
+        TaskCase{{"1: hvdrun: cannot reach the launcher (10.0.0.1 port 4: no answer)",
+                  "srun: error: n2: task 1: Exited with exit code 125",
+                  "srun: error: n3: task 2: Killed"},
+                 "n2: cannot reach the launcher (10.0.0.1 port 4: no answer)\n"
+                 "n3: the agent ended before it had connected, without a word (Killed)\n"}));
 
 struct StepCase {
   int wait_status;

@@ -6,7 +6,7 @@
 namespace hvdrun {
 namespace {
 
-std::string command(const SshTarget& target, const SshOptions& options) {
+std::string ssh_line(const SshTarget& target, const SshOptions& options) {
   return fmt::format("{}", fmt::join(ssh_command(target, options, {"--internal-agent"}), " "));
 }
 
@@ -15,7 +15,7 @@ const std::string kBegin = "ssh -T -x -a -o BatchMode=yes -o ClearAllForwardings
 TEST(SshCommand, IsShortWithoutOptions) {
   SshOptions options;
   options.agent_path = "/opt/hvd/bin/hvdrun";
-  EXPECT_EQ(command({"n3", "", {}}, options),
+  EXPECT_EQ(ssh_line({"n3", "", {}}, options),
             kBegin + "-- n3 exec '/opt/hvd/bin/hvdrun' --internal-agent");
 }
 
@@ -25,11 +25,11 @@ TEST(SshCommand, SaysWhatTheUserSaid) {
   options.port = 2222;
   options.identity = "/home/ann/key";
   options.accept_new = true;
-  EXPECT_EQ(command({"n3", "ann", {}}, options),
+  EXPECT_EQ(ssh_line({"n3", "ann", {}}, options),
             kBegin +
                 "-o StrictHostKeyChecking=accept-new -i /home/ann/key -p 2222 -l ann -- n3 "
                 "exec '/opt/hvd/bin/hvdrun' --internal-agent");
-  EXPECT_EQ(command({"n3", "", 22}, options),
+  EXPECT_EQ(ssh_line({"n3", "", 22}, options),
             kBegin +
                 "-o StrictHostKeyChecking=accept-new -i /home/ann/key -p 22 -- n3 "
                 "exec '/opt/hvd/bin/hvdrun' --internal-agent");

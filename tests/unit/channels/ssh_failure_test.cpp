@@ -1,4 +1,5 @@
 #include "channels/ssh.hpp"
+#include "wait_status.hpp"
 
 #include <csignal>
 
@@ -8,17 +9,13 @@ namespace hvdrun {
 namespace {
 
 // Of a host "n3".
-struct Case {
+struct SshEnd {
   int wait_status;
   const char* errors;
   const char* expected;
 };
 
-constexpr int exited(int code) {
-  return code << 8;
-}
-
-class SshFailure : public testing::TestWithParam<Case> {};
+class SshFailure : public testing::TestWithParam<SshEnd> {};
 
 TEST_P(SshFailure, IsExplained) {
   EXPECT_EQ(explain_ssh_failure(GetParam().wait_status, GetParam().errors, "n3", "/opt/hvdrun"),
@@ -28,34 +25,37 @@ TEST_P(SshFailure, IsExplained) {
 INSTANTIATE_TEST_SUITE_P(
     Ends, SshFailure,
     testing::Values(
-        Case{exited(255), "No ED25519 host key is known.\r\nHost key verification failed.\r\n",
-             "its key is not known here, or has changed; compare it and log in once with ssh, or "
-             "take new ones with --ssh-accept-new (Host key verification failed.)"},
-        Case{exited(255), "ann@n3: Permission denied (publickey).\r\n",
-             "the login was refused; `ssh HOST true` must work without a password: put a key "
-             "there, or give one with -i (ann@HOST: Permission denied (publickey).)"},
-        Case{exited(255), "ssh: Could not resolve hostname n9: Name or service not known\r\n",
-             "there is no such name; check -H or the hostfile (ssh: Could not resolve hostname n9: "
-             "Name or service not known)"},
-        Case{exited(255), "ssh: connect to host n3 port 22: Connection refused\r\n",
-             "no ssh server answers there; check the host and the port (-p) (ssh: connect to host "
-             "HOST port 22: Connection refused)"},
-        Case{exited(255), "n30 and n3-x are not n3\n", "n30 and n3-x are not HOST"},
-        Case{exited(255), "", "ssh failed without a word"},
-        Case{exited(255), "kex_exchange_identification: read: reset\n",
-             "kex_exchange_identification: read: reset"},
-        Case{exited(127), "sh: 1: exec: /opt/hvdrun: not found\n",
-             "hvdrun not found at /opt/hvdrun; install the same version there, or say where it is "
-             "with --agent-path"},
-        Case{exited(127),
-             "/opt/hvdrun: error while loading shared libraries: libfmt.so.9: cannot open\n",
-             "a library of hvdrun is missing there: /opt/hvdrun: error while loading shared "
-             "libraries: libfmt.so.9: cannot open"},
-        Case{exited(126), "sh: 1: exec: /opt/hvdrun: Permission denied\n",
-             "/opt/hvdrun cannot be executed there: sh: 1: exec: /opt/hvdrun: Permission denied"},
-        Case{exited(2), "motd\nhvdrun: here is version 0.0\n", "hvdrun: here is version 0.0"},
-        Case{exited(1), "", "hvdrun ended there with exit code 1 and no word"},
-        Case{SIGKILL, "", "ssh was killed by signal 9"}));
+        SshEnd{exited(255), "No ED25519 host key is known.\r\nHost key verification failed.\r\n",
+               "its key is not known here, or has changed; compare it and log in once with ssh, or "
+               "take new ones with --ssh-accept-new (Host key verification failed.)"},
+        SshEnd{exited(255), "ann@n3: Permission denied (publickey).\r\n",
+               "the login was refused; `ssh HOST true` must work without a password: put a key "
+               "there, or give one with -i (ann@HOST: Permission denied (publickey).)"},
+        SshEnd{
+            exited(255), "ssh: Could not resolve hostname n9: Name or service not known\r\n",
+            "there is no such name; check -H or the hostfile (ssh: Could not resolve hostname n9: "
+            "Name or service not known)"},
+        SshEnd{
+            exited(255), "ssh: connect to host n3 port 22: Connection refused\r\n",
+            "no ssh server answers there; check the host and the port (-p) (ssh: connect to host "
+            "HOST port 22: Connection refused)"},
+        SshEnd{exited(255), "n30 and n3-x are not n3\n", "n30 and n3-x are not HOST"},
+        SshEnd{exited(255), "", "ssh failed without a word"},
+        SshEnd{exited(255), "kex_exchange_identification: read: reset\n",
+               "kex_exchange_identification: read: reset"},
+        SshEnd{
+            exited(127), "sh: 1: exec: /opt/hvdrun: not found\n",
+            "hvdrun not found at /opt/hvdrun; install the same version there, or say where it is "
+            "with --agent-path"},
+        SshEnd{exited(127),
+               "/opt/hvdrun: error while loading shared libraries: libfmt.so.9: cannot open\n",
+               "a library of hvdrun is missing there: /opt/hvdrun: error while loading shared "
+               "libraries: libfmt.so.9: cannot open"},
+        SshEnd{exited(126), "sh: 1: exec: /opt/hvdrun: Permission denied\n",
+               "/opt/hvdrun cannot be executed there: sh: 1: exec: /opt/hvdrun: Permission denied"},
+        SshEnd{exited(2), "motd\nhvdrun: here is version 0.0\n", "hvdrun: here is version 0.0"},
+        SshEnd{exited(1), "", "hvdrun ended there with exit code 1 and no word"},
+        SshEnd{SIGKILL, "", "ssh was killed by signal 9"}));
 
 }  // namespace
 }  // namespace hvdrun

@@ -28,7 +28,7 @@ Result<BatchInvocation> parse(const std::vector<std::string>& args,
       system_paths);
 }
 
-std::string error_of(const std::vector<std::string>& args) {
+std::string batch_error(const std::vector<std::string>& args) {
   const auto parsed = parse(args);
   return parsed ? "no error" : parsed.error().message;
 }
@@ -94,24 +94,24 @@ TEST(BatchCommandLine, ReadsMailAndVariables) {
 }
 
 TEST(BatchCommandLine, RefusesNonsense) {
-  EXPECT_EQ(error_of({"--time", "2h", "x"}),
+  EXPECT_EQ(batch_error({"--time", "2h", "x"}),
             "--time needs SLURM's kind of time, such as 90 (minutes), 1:30:00 or 2-12:00:00, not "
             "\"2h\"");
-  EXPECT_EQ(error_of({"--job-name", "a\nb", "x"}),
+  EXPECT_EQ(batch_error({"--job-name", "a\nb", "x"}),
             "--job-name must be one line of text, not \"a\\nb\"");
-  EXPECT_EQ(error_of({"--module", "-f", "x"}), "--module needs names of modules, not \"-f\"");
-  EXPECT_EQ(error_of({"--set", "x", "p"}), "--set needs NAME=VALUE, not \"x\"");
-  EXPECT_EQ(error_of({"--sbatch-arg", "v100", "x"}),
+  EXPECT_EQ(batch_error({"--module", "-f", "x"}), "--module needs names of modules, not \"-f\"");
+  EXPECT_EQ(batch_error({"--set", "x", "p"}), "--set needs NAME=VALUE, not \"x\"");
+  EXPECT_EQ(batch_error({"--sbatch-arg", "v100", "x"}),
             "--sbatch-arg needs an option of sbatch, such as --constraint=v100, not \"v100\"");
-  EXPECT_THAT(error_of({"-H", "n1", "x"}), HasSubstr("-H: SLURM chooses the hosts"));
-  EXPECT_EQ(error_of({"--tiem", "3", "x"}), "unknown option --tiem; did you mean --time?");
+  EXPECT_THAT(batch_error({"-H", "n1", "x"}), HasSubstr("-H: SLURM chooses the hosts"));
+  EXPECT_EQ(batch_error({"--tiem", "3", "x"}), "unknown option --tiem; did you mean --time?");
 }
 
 TEST(BatchCommandLine, TimesAreSlurms) {
   for (const auto* time : {"90", "1:30", "1:30:00", "2-12", "2-12:30", "2-12:30:00", "UNLIMITED"})
-    EXPECT_EQ(error_of({"--time", time, "x"}), "no error") << time;
+    EXPECT_EQ(batch_error({"--time", time, "x"}), "no error") << time;
   for (const auto* time : {"", "1:2:3:4", "-1", "1-", "1:", ":1", "1d", "1-2-3", "1000000000"})
-    EXPECT_NE(error_of({"--time", time, "x"}), "no error") << time;
+    EXPECT_NE(batch_error({"--time", time, "x"}), "no error") << time;
 }
 
 TEST(BatchCommandLine, OtherCommandsPassTheirKeysOver) {

@@ -22,7 +22,7 @@ std::vector<std::string> settings_in(const std::string& text) {
   return texts;
 }
 
-std::string error_of(const std::string& text) {
+std::string file_error(const std::string& text) {
   const auto config = parse_config(text, "f");
   EXPECT_FALSE(config) << text;
   if (config) return {};
@@ -57,11 +57,11 @@ TEST(ParseConfig, TakesVariablesAsObjectOrArray) {
   EXPECT_THAT(settings_in("{\"x\": {\"A\": \"1=2\",\n\"B\": null,\n\"C\": \"\"}}"),
               ElementsAre("x=A=1=2 f:1", "x=B f:2", "x=C= f:3"));
   EXPECT_THAT(settings_in(R"({"x": ["A=1", "B"]})"), ElementsAre("x=A=1 f:1", "x=B f:1"));
-  EXPECT_EQ(error_of(R"({"x": {"A=B": "1"}})"), "f:1: \"A=B\" cannot be the name of a variable");
-  EXPECT_THAT(error_of("{\"x\": {\"A\":\n 1}}"),
+  EXPECT_EQ(file_error(R"({"x": {"A=B": "1"}})"), "f:1: \"A=B\" cannot be the name of a variable");
+  EXPECT_THAT(file_error("{\"x\": {\"A\":\n 1}}"),
               StartsWith("f:2: \"x\" must be an object such as"));
-  EXPECT_THAT(error_of(R"({"x": "A=1"})"), StartsWith("f:1: \"x\" must be an object"));
-  EXPECT_THAT(error_of(R"({"x": [null]})"), StartsWith("f:1: \"x\" must be an object"));
+  EXPECT_THAT(file_error(R"({"x": "A=1"})"), StartsWith("f:1: \"x\" must be an object"));
+  EXPECT_THAT(file_error(R"({"x": [null]})"), StartsWith("f:1: \"x\" must be an object"));
 }
 
 TEST(ParseConfig, TakesCommentsAndAnEmptyObject) {
@@ -71,22 +71,22 @@ TEST(ParseConfig, TakesCommentsAndAnEmptyObject) {
 }
 
 TEST(ParseConfig, SyntaxErrorsHaveLineAndColumn) {
-  EXPECT_THAT(error_of("{\n  \"num-proc\": ]\n}"),
+  EXPECT_THAT(file_error("{\n  \"num-proc\": ]\n}"),
               StartsWith("f:2:15: not valid JSON: unexpected ']'"));
-  EXPECT_THAT(error_of("{\"num-proc\": 4"), StartsWith("f:1:15: not valid JSON: unexpected end"));
-  EXPECT_THAT(error_of("{} x"), StartsWith("f:1:4: not valid JSON: "));
-  EXPECT_THAT(error_of("num-proc: 4"), StartsWith("f:1:3: not valid JSON: "));
-  EXPECT_THAT(error_of("{\"a\n\": 1}"), StartsWith("f:1:4: not valid JSON: "));
-  EXPECT_THAT(error_of("{\"label\": \"\xff\"}"), HasSubstr("not valid JSON: "));
-  EXPECT_EQ(error_of(" \n"), "f: is empty; it must hold an object, such as {\"num-proc\": 4}");
+  EXPECT_THAT(file_error("{\"num-proc\": 4"), StartsWith("f:1:15: not valid JSON: unexpected end"));
+  EXPECT_THAT(file_error("{} x"), StartsWith("f:1:4: not valid JSON: "));
+  EXPECT_THAT(file_error("num-proc: 4"), StartsWith("f:1:3: not valid JSON: "));
+  EXPECT_THAT(file_error("{\"a\n\": 1}"), StartsWith("f:1:4: not valid JSON: "));
+  EXPECT_THAT(file_error("{\"label\": \"\xff\"}"), HasSubstr("not valid JSON: "));
+  EXPECT_EQ(file_error(" \n"), "f: is empty; it must hold an object, such as {\"num-proc\": 4}");
 }
 
 TEST(ParseConfig, RefusesOtherShapes) {
-  EXPECT_EQ(error_of("[1]"), "f:1: must be an object, such as {\"num-proc\": 4}");
-  EXPECT_EQ(error_of("\n4"), "f:2: must be an object, such as {\"num-proc\": 4}");
-  EXPECT_EQ(error_of("{\"x\": {\n\"A\": [1]}}"), "f:2: \"x\" is nested too deep");
-  EXPECT_EQ(error_of("{\"grace\": 1,\n\"grace\": 2}"), "f:2: has \"grace\" twice");
-  EXPECT_EQ(error_of("{\"x\": {\"A\": null, \"A\": null}}"), "f:1: has \"A\" twice");
+  EXPECT_EQ(file_error("[1]"), "f:1: must be an object, such as {\"num-proc\": 4}");
+  EXPECT_EQ(file_error("\n4"), "f:2: must be an object, such as {\"num-proc\": 4}");
+  EXPECT_EQ(file_error("{\"x\": {\n\"A\": [1]}}"), "f:2: \"x\" is nested too deep");
+  EXPECT_EQ(file_error("{\"grace\": 1,\n\"grace\": 2}"), "f:2: has \"grace\" twice");
+  EXPECT_EQ(file_error("{\"x\": {\"A\": null, \"A\": null}}"), "f:1: has \"A\" twice");
 }
 
 TEST(ParseConfig, RefusesWrongTypes) {
@@ -103,15 +103,15 @@ TEST(ParseConfig, RefusesWrongTypes) {
       {R"({"grace": true})",
        "f:1: \"grace\" must be a number of seconds, or a string such as \"500ms\""},
   };
-  for (const auto& [text, message] : cases) EXPECT_EQ(error_of(text), message) << text;
+  for (const auto& [text, message] : cases) EXPECT_EQ(file_error(text), message) << text;
 }
 
 TEST(ParseConfig, RefusesUnknownKeysWithTheNearest) {
-  EXPECT_EQ(error_of("{\n\"num-procs\": 4}"),
+  EXPECT_EQ(file_error("{\n\"num-procs\": 4}"),
             "f:2: unknown key \"num-procs\"; did you mean \"num-proc\"?");
-  EXPECT_EQ(error_of(R"({"quux": {"a": 1}})"), "f:1: unknown key \"quux\"");
-  EXPECT_EQ(error_of(R"({"help": true})"), "f:1: \"help\" cannot stand in a config file");
-  EXPECT_EQ(error_of(R"({"config-file": "g"})"),
+  EXPECT_EQ(file_error(R"({"quux": {"a": 1}})"), "f:1: unknown key \"quux\"");
+  EXPECT_EQ(file_error(R"({"help": true})"), "f:1: \"help\" cannot stand in a config file");
+  EXPECT_EQ(file_error(R"({"config-file": "g"})"),
             "f:1: \"config-file\" cannot stand in a config file");
 }
 
@@ -120,12 +120,12 @@ TEST(ParseConfig, KnowsHorovodsOptions) {
   EXPECT_THAT(config->settings, IsEmpty());
   EXPECT_THAT(config->notes, ElementsAre(HasSubstr("f:2: \"cycle-time-ms\" has no effect: ")));
   EXPECT_EQ(
-      error_of(R"({"host-discovery-script": "t"})"),
+      file_error(R"({"host-discovery-script": "t"})"),
       "f:1: \"host-discovery-script\" is an option of horovodrun that is not in this version");
 }
 
 TEST(ParseConfig, DeepNestingIsAnErrorNotACrash) {
-  EXPECT_EQ(error_of("{\"x\": " + std::string(100000, '[')), "f:1: \"x\" is nested too deep");
+  EXPECT_EQ(file_error("{\"x\": " + std::string(100000, '[')), "f:1: \"x\" is nested too deep");
 }
 
 TEST(ConfigSources, AreInOrder) {

@@ -28,7 +28,7 @@ std::string brief(const CoreBinding& binding) {
   return text;
 }
 
-struct Case {
+struct BindingCase {
   const char* what;
   int nodes;
   int cores_per_node;
@@ -46,7 +46,7 @@ TEST(BindCores, GivesEachRankItsPart) {
   const auto automatic = BindTo::automatic;
   const auto core = BindTo::core;
   const auto numa = BindTo::numa;
-  const Case cases[] = {
+  const BindingCase cases[] = {
       {"none", 2, 8, kFourAndFour, BindTo::none, {}, "- - - - - - - -"},
       {"a host's only rank", 2, 8, {0}, automatic, {}, "-"},
       {"a host's only rank, core", 2, 8, {0}, core, {}, "-"},

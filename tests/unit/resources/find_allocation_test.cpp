@@ -33,7 +33,7 @@ Environment slurm(Environment more = {}) {
   return more;
 }
 
-struct SlotsCase {
+struct MachineCase {
   const char* what;
   Environment environment;
   LocalMachine machine;
@@ -44,7 +44,7 @@ struct SlotsCase {
 };
 
 TEST(FindAllocation, CountsSlots) {
-  const SlotsCase cases[] = {
+  const MachineCase cases[] = {
       {"cores", {}, made_machine(4), {}, 4, "4 cores", "this machine"},
       {"one core", {}, made_machine(1), {}, 1, "1 core", "this machine"},
       {"cores by cores a rank", {}, made_machine(9), 4, 2, "9 cores, 4 a rank", "this machine"},

@@ -29,7 +29,7 @@ std::string left(const JobSpec& spec) {
   return text;
 }
 
-struct Case {
+struct SelectionCase {
   const char* what;
   std::vector<std::string> include;
   std::vector<std::string> exclude;
@@ -38,7 +38,7 @@ struct Case {
 };
 
 TEST(SelectHosts, LeavesSomeOutAndSaysSo) {
-  const Case cases[] = {
+  const SelectionCase cases[] = {
       {"nothing asked", {}, {}, {}, "n1.cluster,n[2-5]"},
       {"include", {"n4", "n2"}, {}, {}, "n[2,4]; --include: all but these are left out: n[2,4]"},
       {"include by other names",

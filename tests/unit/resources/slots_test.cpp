@@ -11,7 +11,7 @@ std::string brief(const Host& host) {
   return fmt::format("{} ({})", host.slots ? std::to_string(*host.slots) : "?", host.slots_source);
 }
 
-struct Case {
+struct SlotsCase {
   const char* what;
   SlurmShare slurm;
   std::optional<int> cpus_per_rank;
@@ -27,7 +27,7 @@ SlurmShare share(std::optional<int> tasks, std::optional<int> cpus_per_task,
 
 TEST(Slots, AreSettledAgainWhenTheHostHasAnswered) {
   const std::string unknown = "? (not known before it is asked)";
-  const Case cases[] = {
+  const SlotsCase cases[] = {
       {"nothing is known",
        share({}, {}, {}, {}),
        {},

@@ -43,7 +43,7 @@ std::string brief(const Allocation& allocation) {
   return text;
 }
 
-struct Case {
+struct SlurmCase {
   const char* what;
   Environment environment;
   LocalMachine machine;
@@ -53,7 +53,7 @@ struct Case {
 TEST(SlurmHosts, OfEveryShapeOfJob) {
   const auto n1 = [](int cores, int gpus) { return made_machine(cores, gpus, 1, "n1"); };
   const auto login = made_machine(4, 0, 1, "login");
-  const Case cases[] = {
+  const SlurmCase cases[] = {
       {"batch script, GPUs a node, one task a node",
        job("n[1-2]", 2,
            {{"SLURM_GPUS_PER_NODE", "4"},

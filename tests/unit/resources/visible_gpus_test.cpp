@@ -51,14 +51,14 @@ std::string brief(const GpuList& list) {
   return text;
 }
 
-struct Case {
+struct VisibleCase {
   const char* value;
   const char* expected;
   bool note = false;
 };
 
 TEST(VisibleGpus, VariableDecidesAndNvmlDescribes) {
-  const Case cases[] = {
+  const VisibleCase cases[] = {
       {"0,1,2", "0=17 1=2a 2=3d"},
       {"2,0", "2=3d 0=17"},
       {" 1 , 0 ", "1=2a 0=17"},

@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::string kRun = "exec {{#command}}{{.}} {{/command}}\n";
+const std::string kCommandLine = "exec {{#command}}{{.}} {{/command}}\n";
 
 ScriptTemplate script_of(const std::string& front, const std::string& body) {
   return parse_template("---\nabout: a test\n" + front + "---\n#!/bin/bash\n" + body, "t",
@@ -17,7 +17,7 @@ ScriptTemplate script_of(const std::string& front, const std::string& body) {
 }
 
 std::string rendered(const std::string& body, const TemplateValues& values) {
-  const auto text = render_script(script_of("", body + kRun), values);
+  const auto text = render_script(script_of("", body + kCommandLine), values);
   if (!text) return text.error().message;
   const auto end = text->find("exec");
   return text->substr(12, end == std::string::npos ? end : end - 12);
@@ -63,7 +63,7 @@ TEST(RenderScript, AValueThatLooksLikeATagIsText) {
 }
 
 TEST(RenderScript, EndsWithOneNewlineAndLeavesNoBlanksAtLineEnds) {
-  const auto text = render_script(script_of("", kRun + "\n\n"),
+  const auto text = render_script(script_of("", kCommandLine + "\n\n"),
                                   {{"command", std::vector<std::string>{"a", "b"}}});
   EXPECT_EQ(*text, "#!/bin/bash\nexec a b\n");
 }
@@ -71,7 +71,7 @@ TEST(RenderScript, EndsWithOneNewlineAndLeavesNoBlanksAtLineEnds) {
 TEST(OwnValues, TakesSettingsAndDefaults) {
   const auto script = script_of(
       "a: word = x | first\nb: flag = false | second\nc: list = p, q | third\nd: word = | fourth\n",
-      kRun);
+      kCommandLine);
   const auto values = own_values(script, {{"a", "y"}, {"b", "true"}, {"a", "z"}});
   ASSERT_TRUE(values) << values.error().message;
   EXPECT_EQ(std::get<std::string>(values->at("a")), "z");
@@ -81,7 +81,8 @@ TEST(OwnValues, TakesSettingsAndDefaults) {
 }
 
 TEST(OwnValues, RefusesWhatTheTemplateDoesNotHave) {
-  const auto script = script_of("threads: number = 1 | x\nproject: word | who pays\n", kRun);
+  const auto script =
+      script_of("threads: number = 1 | x\nproject: word | who pays\n", kCommandLine);
   EXPECT_EQ(own_values(script, {{"thread", "2"}}).error().message,
             "--set thread: t.sbatch:1: the template t has no variable of that name; did you mean "
             "\"threads\"?");

@@ -11,8 +11,8 @@
 namespace libhvd::checkpoint {
 namespace {
 
-using test::Child;
-using test::TemporaryFolder;
+using libhvd::test::Child;
+using libhvd::test::TemporaryFolder;
 
 std::string try_in_child(const std::string& folder) {
   Child child([&](const Child::Tell& tell) {

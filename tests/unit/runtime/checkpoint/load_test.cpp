@@ -13,7 +13,7 @@
 namespace libhvd::checkpoint::test {
 namespace {
 
-void save(const std::string& folder, std::int64_t seed, std::uint64_t step) {
+void save_model(const std::string& folder, std::int64_t seed, std::uint64_t step) {
   run_ranks(1, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder);
     Model model;
@@ -50,22 +50,22 @@ std::string newest_in(const TemporaryFolder& folder) {
 
 TEST(LoadFromOwnView, OneThatSeesNothing) {
   const TemporaryFolder folder, empty;
-  save(folder.path(), 7, 1);
+  save_model(folder.path(), 7, 1);
   EXPECT_EQ(load_from({folder.path(), folder.path(), empty.path()}),
             std::vector<std::int64_t>(3, 7));
 }
 
 TEST(LoadFromOwnView, OneThatSeesAnotherCheckpointOfThatName) {
   const TemporaryFolder folder, other;
-  save(folder.path(), 7, 1);
-  save(other.path(), 8, 1);
+  save_model(folder.path(), 7, 1);
+  save_model(other.path(), 8, 1);
   EXPECT_EQ(load_from({folder.path(), other.path()}), std::vector<std::int64_t>(2, 7));
 }
 
 TEST(LoadFromOwnView, WhatRankZeroSeesIsDamaged) {
   const TemporaryFolder folder, empty;
-  save(folder.path(), 7, 1);
-  save(folder.path(), 8, 2);
+  save_model(folder.path(), 7, 1);
+  save_model(folder.path(), 8, 2);
   flip_a_byte(newest_in(folder));
   EXPECT_EQ(load_from({folder.path(), empty.path()}), std::vector<std::int64_t>(2, 7));
 }
@@ -73,8 +73,8 @@ TEST(LoadFromOwnView, WhatRankZeroSeesIsDamaged) {
 // Whose view is the true one is not known: the file is not used.
 TEST(LoadFromOwnView, OnlyWhatAnotherRankSeesIsDamaged) {
   const TemporaryFolder folder, copy;
-  save(folder.path(), 7, 1);
-  save(folder.path(), 8, 2);
+  save_model(folder.path(), 7, 1);
+  save_model(folder.path(), 8, 2);
   std::filesystem::copy(folder.path(), copy.path(), std::filesystem::copy_options::recursive);
   flip_a_byte(newest_in(copy));
   testing::internal::CaptureStderr();

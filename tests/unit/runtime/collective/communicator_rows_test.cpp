@@ -20,13 +20,13 @@ namespace {
 
 using Values = std::vector<double>;
 
-double value_of(int rank, std::size_t i) {
+double element_of(int rank, std::size_t i) {
   return std::sin(static_cast<double>(i) + 1) * (rank + 1);
 }
 
-Values make_values(int rank, std::size_t count) {
+Values make_rows(int rank, std::size_t count) {
   Values values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = value_of(rank, i);
+  for (std::size_t i = 0; i < count; ++i) values[i] = element_of(rank, i);
   return values;
 }
 
@@ -40,14 +40,14 @@ TEST(Reducescatter, GivesEachRankItsShareOfTheSum) {
         const std::size_t share = rows / ranks + (own < rows % ranks ? 1 : 0);
         const std::size_t first = rows / ranks * own + std::min(own, rows % ranks);
         const auto hosts = test::hosts_of(communicator);
-        const Values input = make_values(communicator.rank(), rows * kRow);
+        const Values input = make_rows(communicator.rank(), rows * kRow);
         Values output(share * kRow + 1, -1);
         const Outcome done = communicator.reducescatter(input.data(), rows, kRow, HVD_FLOAT64,
                                                         HVD_SUM, output.data(), {});
         ASSERT_TRUE(done.ok()) << done.error().message;
         for (std::size_t i = 0; i < share * kRow; ++i) {
-          const double sum =
-              test::sum_in_order(hosts, [=](int rank) { return value_of(rank, first * kRow + i); });
+          const double sum = test::sum_in_order(
+              hosts, [=](int rank) { return element_of(rank, first * kRow + i); });
           ASSERT_EQ(output[i], sum) << size << " ranks, " << rows << " rows, at " << i;
         }
         ASSERT_EQ(output.back(), -1) << "nothing is written behind the share";
@@ -62,7 +62,7 @@ TEST(Reducescatter, HasTheBitsOfAnAllreduceAlsoFromAnOddAddress) {
     std::vector<char> bytes(kRows * sizeof(float) + 1);
     char* const odd = bytes.data() + 1;
     for (std::size_t i = 0; i < kRows; ++i) {
-      const auto value = static_cast<float>(value_of(communicator.rank(), i));
+      const auto value = static_cast<float>(element_of(communicator.rank(), i));
       std::memcpy(odd + i * sizeof value, &value, sizeof value);
     }
     std::vector<float> all(kRows), share(kRows / 3);

@@ -11,7 +11,7 @@
 namespace libhvd {
 namespace {
 
-constexpr int kSize = 4;
+constexpr int kRanks = 4;
 
 using Call = std::function<Outcome(Communicator&)>;
 
@@ -20,7 +20,7 @@ using Call = std::function<Outcome(Communicator&)>;
 std::string error_of(hvd_status status, const Call& call) {
   std::mutex mutex;
   std::set<std::string> messages;
-  test::run_ranks_everywhere(kSize, [&](Communicator& communicator) {
+  test::run_ranks_everywhere(kRanks, [&](Communicator& communicator) {
     const Outcome outcome = call(communicator);
     EXPECT_FALSE(outcome.ok());
     if (outcome.ok()) return;
@@ -31,7 +31,7 @@ std::string error_of(hvd_status status, const Call& call) {
     }
     int value = 1;
     EXPECT_TRUE(communicator.allreduce(&value, &value, 1, HVD_INT32, HVD_SUM, {}).ok());
-    EXPECT_EQ(value, kSize);
+    EXPECT_EQ(value, kRanks);
   });
   EXPECT_EQ(messages.size(), 1u);
   return messages.empty() ? "" : *messages.begin();
@@ -91,7 +91,7 @@ TEST(Disagreement, LongNamesThatDifferOnlyAtTheEndDiffer) {
 }
 
 TEST(Disagreement, NothingIsWrittenThen) {
-  test::run_ranks_everywhere(kSize, [&](Communicator& communicator) {
+  test::run_ranks_everywhere(kRanks, [&](Communicator& communicator) {
     std::vector<int> values(communicator.rank() == 0 ? 9 : 10, 7);
     EXPECT_FALSE(
         communicator.allreduce(values.data(), values.data(), values.size(), HVD_INT32, HVD_SUM, {})
@@ -172,7 +172,7 @@ TEST(Mistake, ARootThatIsNoRank) {
   EXPECT_NE(error_of(HVD_ERROR_INVALID_ARGUMENT,
                      [](Communicator& communicator) {
                        int value = 0;
-                       return communicator.broadcast(&value, 1, HVD_INT32, kSize, {"w", {}});
+                       return communicator.broadcast(&value, 1, HVD_INT32, kRanks, {"w", {}});
                      })
                 .find("the root 4 is not a rank of 0 to 3"),
             std::string::npos);
@@ -184,7 +184,7 @@ TEST(Mistake, AnOutputThatIsTooSmallLeavesTheRowsKnown) {
                        const auto own = static_cast<std::size_t>(communicator.rank());
                        const std::vector<int> input(own + 1);
                        std::vector<int> output(10);
-                       std::vector<std::size_t> rows(kSize);
+                       std::vector<std::size_t> rows(kRanks);
                        auto outcome =
                            communicator.allgather(input.data(), own, 1, HVD_INT32, output.data(),
                                                   own == 1 ? 5 : 6, rows.data(), {"r", {}});

@@ -108,12 +108,12 @@ void expect_all(const Hosts& hosts, const std::vector<Plan>& plans, bool encrypt
 }
 
 // Beside the header; in one step; in one stretch, in several, and with a rest.
-const std::vector<std::size_t> kCounts{1, 3, 1000, 8193, 12345, 70001, 250003};
+const std::vector<std::size_t> kLengths{1, 3, 1000, 8193, 12345, 70001, 250003};
 
 TEST(AllreduceBetweenHosts, GivesTheBitsOfTheReferenceForEverySize) {
   for (const Hosts& hosts : kPlacements) {
     std::vector<Plan> plans;
-    for (const std::size_t count : kCounts) plans.push_back({HVD_FLOAT32, HVD_SUM, count});
+    for (const std::size_t count : kLengths) plans.push_back({HVD_FLOAT32, HVD_SUM, count});
     for (const bool encrypted : {false, true}) expect_all(hosts, plans, encrypted);
   }
 }

@@ -43,11 +43,11 @@ struct Allocated {
 
 // What a rank gives to another one: rows that say from whom and to whom.
 constexpr std::size_t kRow = 2;
-std::size_t rows_between(int from, int to, std::size_t unit) {
+std::size_t rows_from_to(int from, int to, std::size_t unit) {
   return unit * static_cast<std::size_t>((from + 2 * to) % 3);
 }
 void append(std::vector<double>& values, int from, int to, std::size_t unit) {
-  values.insert(values.end(), rows_between(from, to, unit) * kRow, from * 100 + to);
+  values.insert(values.end(), rows_from_to(from, to, unit) * kRow, from * 100 + to);
 }
 
 // One of the two collectives, with what a rank puts in and what must come.
@@ -61,9 +61,9 @@ struct Rows {
   Rows(bool to_each, int own, int size, std::size_t unit) {
     for (int peer = 0; peer < size; ++peer) {
       if (to_each) append(input, own, peer, unit);
-      splits.push_back(rows_between(own, peer, unit));
+      splits.push_back(rows_from_to(own, peer, unit));
       append(wanted, peer, to_each ? own : 0, unit);
-      wanted_counts.push_back(rows_between(peer, to_each ? own : 0, unit));
+      wanted_counts.push_back(rows_from_to(peer, to_each ? own : 0, unit));
     }
     if (!to_each) append(input, own, 0, unit);
     counts.resize(wanted_counts.size());
@@ -268,7 +268,7 @@ void expect_from_all(Job& job, const std::vector<std::string>& lines) {
   }
 }
 
-const std::vector<std::vector<int>> kPlacements{{0, 0, 0}, {0, 1, 1}};
+const std::vector<std::vector<int>> kOneHostAndTwo{{0, 0, 0}, {0, 1, 1}};
 
 // Rank r gives r rows, to all or, one each, to the ranks below it.
 std::string gather(const hvd_options& options, Allocated& result) {
@@ -281,7 +281,7 @@ std::string gather(const hvd_options& options, Allocated& result) {
 }
 
 TEST(AllocatedOutputAbi, BlockingInTheBackgroundAndOnProcessSets) {
-  for (const auto& hosts : kPlacements) {
+  for (const auto& hosts : kOneHostAndTwo) {
     Job job(hosts, [](int rank, const Child::Tell& tell) {
       hvd::init();
       Allocated result;
@@ -317,7 +317,7 @@ TEST(AllocatedOutputAbi, BlockingInTheBackgroundAndOnProcessSets) {
 
 // Several that are ready together: the error is one rank's own, and all stay in step.
 TEST(AllocatedOutputAbi, NoMemoryOnOneRankInTheBackground) {
-  for (const auto& hosts : kPlacements) {
+  for (const auto& hosts : kOneHostAndTwo) {
     Job job(hosts, [](int rank, const Child::Tell& tell) {
       hvd::init();
       std::vector<Allocated> results(6);

@@ -26,7 +26,7 @@ std::vector<T> apply(const Hosts& hosts, hvd_op op, hvd_type type,
   return output;
 }
 
-double value_of(std::size_t rank, std::size_t i) {
+double addend_of(std::size_t rank, std::size_t i) {
   return std::sin(static_cast<double>(i) + 1) * static_cast<double>(rank + 1) + 0.1;
 }
 
@@ -38,7 +38,7 @@ TEST(ReductionOrder, AddsTheRanksOfAHostFirstAndThenTheHosts) {
     constexpr std::size_t kCount = 1500;  // several stretches
     std::vector<std::vector<double>> inputs(hosts.size(), std::vector<double>(kCount));
     for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-      for (std::size_t i = 0; i < kCount; ++i) inputs[rank][i] = value_of(rank, i);
+      for (std::size_t i = 0; i < kCount; ++i) inputs[rank][i] = addend_of(rank, i);
     }
     const auto output = apply(hosts, HVD_SUM, HVD_FLOAT64, inputs);
     for (std::size_t i = 0; i < kCount; ++i) {

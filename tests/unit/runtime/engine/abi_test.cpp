@@ -1,4 +1,5 @@
 // The C ABI of collectives in the background, between processes.
+#include "status_text.hpp"
 #include "support.hpp"
 
 #include <array>
@@ -18,10 +19,6 @@ hvd_options named(const char* name) {
   options.struct_size = sizeof options;
   options.name = name;
   return options;
-}
-
-std::string text_of(hvd_status status) {
-  return status == HVD_OK ? "ok" : hvd_last_error();
 }
 
 TEST(AsyncAbi, EveryKindInTwoOrders) {

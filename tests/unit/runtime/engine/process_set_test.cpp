@@ -1,4 +1,5 @@
 // Some of the ranks, with collectives of their own.
+#include "status_text.hpp"
 #include "support.hpp"
 
 #include <string>
@@ -17,10 +18,6 @@ hvd_options on(std::int32_t set, const char* name = nullptr) {
   options.name = name;
   options.process_set = set;
   return options;
-}
-
-std::string text_of(hvd_status status) {
-  return status == HVD_OK ? "ok" : hvd_last_error();
 }
 
 std::int32_t add(const std::vector<int>& ranks) {

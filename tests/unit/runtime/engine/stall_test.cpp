@@ -1,6 +1,9 @@
 // Ranks that wait too long for others: a line that says for whom, then an error.
 #include "submit.hpp"
 
+#include <algorithm>
+#include <array>
+#include <condition_variable>
 #include <future>
 #include <mutex>
 
@@ -23,17 +26,29 @@ TEST(DescribeStall, GroupsByWhomIsWaitedFor) {
 
 struct Said {
   std::mutex mutex;
+  std::condition_variable more;
   std::vector<std::string> lines;
-  std::promise<void> first;
 
   StallListener listener() {
     StallListener listener;
     listener.say = [this](const std::string& text) {
       const std::lock_guard lock(mutex);
-      if (lines.empty()) first.set_value();
       lines.push_back(text);
+      more.notify_all();
     };
     return listener;
+  }
+
+  // Returns the first line with this text.
+  std::string await(const std::string& text) {
+    std::unique_lock lock(mutex);
+    const auto has_text = [&](const std::string& line) { return line.find(text) != line.npos; };
+    auto found = lines.end();
+    more.wait(lock, [&] {
+      found = std::find_if(lines.begin(), lines.end(), has_text);
+      return found != lines.end();
+    });
+    return *found;
   }
 };
 
@@ -44,11 +59,16 @@ EngineSettings impatient(int warning_ms, int error_ms = 0) {
   return settings;
 }
 
+EngineSettings patient() {
+  EngineSettings settings;
+  settings.stall_check = false;
+  return settings;
+}
+
 // The late rank has submitted nothing; then something else.
 TEST(Stall, OneRankSaysForWhomAllWait) {
   for (const bool other_first : {false, true}) {
     Said said;
-    auto come = said.first.get_future().share();
     run_ranks(3, [&](Communicator& communicator) {
       const auto engine = Engine::start(communicator.second(),
                                         {.settings = impatient(30), .listener = said.listener()});
@@ -58,7 +78,7 @@ TEST(Stall, OneRankSaysForWhomAllWait) {
       const bool late = rank.rank == 1;
       std::int64_t side = 0;
       if (other_first) side = submit(rank, sum_of(late ? "early" : "other", first));
-      if (late) come.wait();
+      if (late) said.await("allreduce \"x\"");
       const auto handle = submit(rank, sum_of("x", values));
       if (other_first) {
         const auto counterpart = submit(rank, sum_of(late ? "other" : "early", second));
@@ -70,70 +90,76 @@ TEST(Stall, OneRankSaysForWhomAllWait) {
       ASSERT_TRUE(communicator.barrier({}).ok());
       (*engine)->stop();
     });
-    ASSERT_FALSE(said.lines.empty());
-    bool names_x = false;
-    for (const std::string& line : said.lines) {
-      names_x = names_x || line.find("allreduce \"x\"") != std::string::npos;
+    for (const std::string& line : said.lines)
       EXPECT_NE(line.find(" s for rank"), std::string::npos) << line;
-    }
-    EXPECT_TRUE(names_x) << said.lines[0];
   }
+}
+
+// Rank 0 is late. Of those that wait, rank 1 alone loses patience.
+void run_with_rank_0_late(Said& said, const std::function<void(const Rank&)>& wait) {
+  run_ranks(3, [&](Communicator& communicator) {
+    const bool watches = communicator.rank() == 1;
+    const auto engine = Engine::start(
+        communicator.second(),
+        {.settings = watches ? impatient(20, 40) : patient(), .listener = said.listener()});
+    ASSERT_TRUE(engine.ok());
+    const Rank rank{**engine, communicator, communicator.rank(), 3};
+    if (rank.rank == 0) {
+      said.await("");
+      while (communicator.barrier({}).ok()) {
+      }
+    } else {
+      wait(rank);
+    }
+  });
 }
 
 TEST(Stall, AfterTheSecondTimeItIsAnErrorOnAllRanks) {
   Said said;
-  run_ranks(3, [&](Communicator& communicator) {
-    const auto engine = Engine::start(communicator.second(),
-                                      {.settings = impatient(20, 40), .listener = said.listener()});
-    ASSERT_TRUE(engine.ok());
-    const Rank rank{**engine, communicator, communicator.rank(), 3};
+  std::promise<void> rank_2_waits;
+  run_with_rank_0_late(said, [&](const Rank& rank) {
     std::vector<float> values(4, 1);
-    if (rank.rank == 1) {
-      said.first.get_future().wait();
-      while (communicator.barrier({}).ok()) {
-      }
-    } else {
-      const auto handle = submit(rank, sum_of("x", values));
-      const std::string message = message_of(rank.engine.wait(handle));
-      EXPECT_NE(message.find("allreduce \"x\": "), std::string::npos) << message;
-      EXPECT_NE(message.find("rank 1 (pid"), std::string::npos) << message;
-      EXPECT_NE(message.find("has kept others waiting too long"), std::string::npos) << message;
-    }
+    if (rank.rank == 1) rank_2_waits.get_future().wait();
+    const auto handle = submit(rank, sum_of("x", values));
+    if (rank.rank == 2) rank_2_waits.set_value();
+    const std::string message = message_of(rank.engine.wait(handle));
+    EXPECT_NE(message.find("allreduce \"x\": "), std::string::npos) << message;
+    EXPECT_NE(message.find("rank 0 (pid"), std::string::npos) << message;
+    EXPECT_NE(message.find("has kept others waiting too long"), std::string::npos) << message;
   });
 }
 
 // Those that wait have submitted it and then joined: they wait nevertheless.
 TEST(Stall, OfWhatWasSubmittedBeforeJoiningIsSaidToo) {
   Said said;
-  run_ranks(3, [&](Communicator& communicator) {
-    const auto engine = Engine::start(communicator.second(),
-                                      {.settings = impatient(20, 40), .listener = said.listener()});
-    ASSERT_TRUE(engine.ok());
-    const Rank rank{**engine, communicator, communicator.rank(), 3};
+  std::promise<void> rank_2_waits;
+  run_with_rank_0_late(said, [&](const Rank& rank) {
     std::vector<float> values(4, 1);
-    if (rank.rank == 1) {
-      said.first.get_future().wait();
-      while (communicator.barrier({}).ok()) {
-      }
-    } else {
-      const auto handle = submit(rank, sum_of("x", values));
-      (*engine)->join();
-      const std::string message = message_of(rank.engine.wait(handle));
-      EXPECT_NE(message.find("has kept others waiting too long"), std::string::npos) << message;
-    }
+    if (rank.rank == 1) rank_2_waits.get_future().wait();
+    const auto handle = submit(rank, sum_of("x", values));
+    rank.engine.join();
+    if (rank.rank == 2) rank_2_waits.set_value();
+    const std::string message = message_of(rank.engine.wait(handle));
+    EXPECT_NE(message.find("has kept others waiting too long"), std::string::npos) << message;
   });
-  ASSERT_FALSE(said.lines.empty());
-  EXPECT_NE(said.lines[0].find("allreduce \"x\" has waited 0 s for rank 1"), std::string::npos)
-      << said.lines[0];
+  // Rank 2 is named too where it has not told that it waits.
+  const std::string line = said.await("allreduce \"x\" has waited ");
+  EXPECT_TRUE(line.find(" s for rank 0") != line.npos || line.find(" s for ranks 0,2") != line.npos)
+      << line;
 }
 
-// All that have come have joined, and wait for one that does nothing at all.
+// All that have come have joined, and wait for one that does nothing at all. Rank 0 is the first of
+// those that have not come, whoever else is late. The others start to wait when all have begun.
 TEST(Stall, OfAJoinIsAnErrorOnAllRanks) {
   Signal over;
+  std::array<Signal, 3> begun;
   Job job(3,
           [&](int rank, const Child::Tell& tell) {
             hvd::init();
-            if (rank == 1) {
+            const auto number = static_cast<std::size_t>(rank);
+            for (int other = 0; other < 3; ++other) begun[number].give();
+            for (Signal& other : begun) other.await();
+            if (rank == 0) {
               over.await();
               float value = 1;
               tell(hvd_allreduce(&value, &value, 1, HVD_FLOAT32, HVD_SUM, nullptr) == HVD_OK
@@ -144,13 +170,13 @@ TEST(Stall, OfAJoinIsAnErrorOnAllRanks) {
             tell(hvd_join(nullptr) == HVD_OK ? "ok" : hvd_last_error());
           },
           {{"HVD_STALL_CHECK_TIME_SECONDS", "0.05"}, {"HVD_STALL_SHUTDOWN_TIME_SECONDS", "0.1"}});
-  for (const int rank : {0, 2}) {
+  for (const int rank : {1, 2}) {
     const std::string said = job.rank(rank).line().value_or("nothing");
-    EXPECT_NE(said.find("rank 1 (pid"), std::string::npos) << said;
+    EXPECT_NE(said.find("rank 0 (pid"), std::string::npos) << said;
     EXPECT_NE(said.find("has kept others waiting too long"), std::string::npos) << said;
   }
   over.give();
-  EXPECT_NE(job.rank(1).line().value_or("nothing"), "ok");
+  EXPECT_NE(job.rank(0).line().value_or("nothing"), "ok");
 }
 
 TEST(Stall, NothingIsSaidWhenItIsSwitchedOff) {

@@ -2,12 +2,11 @@
 // background. The others must hear of it from whatever they wait for, name it, and have nothing
 // left when they have shut down.
 //
-// Each round is made from its number alone, but for the moment of the death.
+// Each round is made from its seed alone. How far the others are at that moment is chance.
+#include "seeds.hpp"
 #include "support.hpp"
 
 #include <array>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <random>
 #include <sstream>
@@ -21,8 +20,8 @@ namespace libhvd::test {
 namespace {
 
 int rounds() {
-  const char* soak = std::getenv("HVD_SOAK");
-  return soak != nullptr && std::strcmp(soak, "1") == 0 ? 500 : 20;
+  if (seeds::soak()) return 500;
+  return seeds::are_new() ? 20 : 3;
 }
 
 // What one collective works on. Lives until nobody can be in the middle of it any more.
@@ -81,12 +80,12 @@ hvd_status run_in_background(std::mt19937& random, std::mt19937& own,
 }
 
 // Until it fails. A rank tells that it is on its way, what ended it, and what it has left.
-void run_until_failure(unsigned round, int rank, const Child::Tell& tell) {
+void run_until_failure(std::uint64_t seed, int rank, const Child::Tell& tell) {
   std::thread([] {}).join();  // With the first thread the thread sanitizer starts one of its own.
   const std::size_t files = entries_in("/proc/self/fd");
   const std::size_t threads = count_threads();
   if (hvd_init() != HVD_OK) return tell(hvd_last_error());
-  std::mt19937 random(round), own(round * 100 + static_cast<unsigned>(rank));
+  std::mt19937 random(seed), own(seed * 100 + static_cast<unsigned>(rank));
   std::vector<Buffers> buffers(9);
   hvd_status status = HVD_OK;
   for (int call = 0; status == HVD_OK; ++call) {
@@ -107,10 +106,11 @@ void run_until_failure(unsigned round, int rank, const Child::Tell& tell) {
                    std::to_string(threads_now));
 }
 
-// One round: kills `victim` after a moment of chance, and hears what the others say.
-void kill_one(const std::vector<int>& hosts, unsigned round, std::mt19937& chance) {
-  SCOPED_TRACE("round " + std::to_string(round));
-  Job job(hosts, [&](int rank, const Child::Tell& tell) { run_until_failure(round, rank, tell); });
+// One round: kills a rank at a moment of chance, and hears what the others say.
+void kill_one(const std::vector<int>& hosts, std::uint64_t seed) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 chance(seed);
+  Job job(hosts, [&](int rank, const Child::Tell& tell) { run_until_failure(seed, rank, tell); });
   for (int rank = 0; rank < job.size(); ++rank)
     ASSERT_EQ(job.rank(rank).line().value_or("nothing"), "on its way");
   const int victim = static_cast<int>(chance() % hosts.size());
@@ -131,9 +131,8 @@ void kill_one(const std::vector<int>& hosts, unsigned round, std::mt19937& chanc
 }
 
 void kill_again_and_again(const std::vector<int>& hosts) {
-  std::mt19937 chance(std::random_device{}());
   for (int round = 0; round < rounds() && !testing::Test::HasFailure(); ++round)
-    kill_one(hosts, static_cast<unsigned>(round), chance);
+    kill_one(hosts, seeds::seed(static_cast<std::uint64_t>(round)));
 }
 
 TEST(SuddenDeath, OnOneHost) {

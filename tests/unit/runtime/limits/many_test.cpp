@@ -1,9 +1,8 @@
 // Many ranks, buffers, process sets and open files. The largest numbers are part of the soak.
 #include "bootstrap/authenticated_acceptor.hpp"
+#include "seeds.hpp"
 #include "telling.hpp"
 
-#include <cstdlib>
-#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -12,11 +11,6 @@
 
 namespace libhvd::test {
 namespace {
-
-bool soak() {
-  const char* const value = std::getenv("HVD_SOAK");
-  return value != nullptr && std::strcmp(value, "1") == 0;
-}
 
 std::size_t to_size(int number) {
   return static_cast<std::size_t>(number);
@@ -129,7 +123,7 @@ TEST(Many, RanksOfOneHost) {
   const std::vector<int> sizes{1, 2, 65};  // a thousand threads would take minutes
 #else
   std::vector<int> sizes{1, 2, 1025, 1026};
-  if (soak()) sizes.insert(sizes.end(), {2048, 4096});
+  if (seeds::soak()) sizes.insert(sizes.end(), {2048, 4096});
 #endif
   for (const int size : sizes) {
     SCOPED_TRACE(size);
@@ -155,7 +149,7 @@ TEST(Many, RanksOfSeveralHostsHaveSmallAreas) {
       run_ranks_on(dealt_to(2, size), shape, streams, do_all_collectives);
     }
   }
-  if (soak()) {
+  if (seeds::soak()) {
     constexpr int kRanks = 4096;
     run_ranks_on(dealt_to(8, kRanks), SegmentShape::across_hosts(kRanks, 1), false,
                  do_each_collective);
@@ -187,7 +181,7 @@ TEST(Many, SmallAreasGiveTheSameBits) {
 }
 
 TEST(Many, SharedBuffers) {
-  const std::size_t buffers = soak() ? 10'000 : 500;
+  const std::size_t buffers = seeds::soak() ? 10'000 : 500;
   constexpr std::size_t kCount = 2500;  // more than 8 KiB
   run_ranks(2, [&](Communicator& communicator) {
     std::vector<std::int32_t*> all;
@@ -239,7 +233,7 @@ std::string add_and_use_sets(int sets) {
 
 // They have files of their own, more than the program may have open as it was started.
 TEST(Many, ProcessSets) {
-  const int sets = soak() ? 300 : 10;
+  const int sets = seeds::soak() ? 300 : 10;
   for (const std::vector<int>& hosts : {std::vector{0, 0}, std::vector{0, 1}}) {
     Job job(hosts, telling([&] {
               allow_open_files(24);

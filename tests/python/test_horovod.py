@@ -38,7 +38,7 @@ def error_of(sandbox: Sandbox, code: str) -> str:
     return run_code(sandbox, code).expect(1).err_text.splitlines()[-1]
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_torch_program_trains(sandbox: Sandbox, ranks: int) -> None:
     done = run_ranks(sandbox, PROGRAMS / "horovod_torch.py", ranks=ranks).expect(0)
     [line] = done.out_lines
@@ -95,6 +95,7 @@ def test_every_public_name_of_hvd_torch_is_there(sandbox: Sandbox) -> None:
         assert DistributedOptimizer is hvd.torch.DistributedOptimizer and allreduce is hvd.torch.allreduce""").expect(0)
 
 
+@pytest.mark.tensorflow
 def test_every_public_name_of_tensorflow_and_keras_is_there(sandbox: Sandbox) -> None:
     code = """if True:
         import sys

@@ -211,6 +211,7 @@ def test_ctrl_c_while_one_has_not_started_tells_who_waited_for_it(sandbox: Sandb
     assert re.search(r"^hvdrun: rank 0 had waited \d+\.\d s in hvd_init for rank 1 on ", done.err_text, re.MULTILINE), done
 
 
+@pytest.mark.slow  # it is said after five seconds
 @pytest.mark.parametrize("running", [1, 2])
 def test_ranks_that_run_on_after_others_are_told_in_good_english(sandbox: Sandbox, running: int) -> None:
     ready = sandbox.files / "go"

@@ -117,13 +117,14 @@ def test_early_stopping_is_at_the_same_epoch_at_every_size(sandbox: Sandbox) -> 
     assert len(set(ends)) == 1 and ends[0] < 400, ends
 
 
-@pytest.mark.parametrize("rule", ["linear", "sqrt", "two-thirds"])
+@pytest.mark.parametrize("rule", ["linear", pytest.param("sqrt", marks=pytest.mark.slow), "two-thirds"])
 def test_a_batch_that_grows_with_the_ranks_still_learns(sandbox: Sandbox, rule: str) -> None:
     done = sandbox.run("-np", 3, DIGITS, "--scale", rule, "--warmup", 3).expect(0)
     accuracy = re.search(r"test accuracy: ([0-9.]+) %", done.out_text)
     assert accuracy and float(accuracy[1]) >= 95.0, done
 
 
+@pytest.mark.slow
 @pytest.mark.core
 def test_the_cnn_reaches_98_percent_at_one_and_two_ranks_alike(sandbox: Sandbox) -> None:
     reached = []

@@ -2,9 +2,9 @@
 
 A module of cases/ has functions case_NAME() without arguments, which every rank of a job calls, one after the other,
 after hvd.init(). hvdrun starts one job for a module and a number of ranks (SIZES of the module, else 1, 2 and 3), as
-starting takes longer than a case; pytest shows each case at each size as a test of its own. ./check has the cases at one
-size (GATE_SIZE of the module, else 2), and the other sizes are marked slow. A case fails when it raises
-on any rank. What ends a job (a rank's death) needs a job of its own, and is no case.
+starting takes longer than a case; pytest shows each case at each size as a test of its own. The gate has the cases at one
+size (GATE_SIZE of the module, else 2; 0 for none); other sizes are marked slow. A case fails when it raises on any rank.
+What ends a job (a rank's death) needs a job of its own, and is no case.
 """
 
 from __future__ import annotations

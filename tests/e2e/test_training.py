@@ -58,7 +58,7 @@ def test_a_job_with_a_killed_rank_starts_again_and_gives_the_same_losses(
     assert_same(losses(done), uninterrupted)
 
 
-@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_killed_job_goes_on_at_another_number_of_ranks(
         sandbox: Sandbox, uninterrupted: dict[int, float], size: int) -> None:
     first = start_long(sandbox, 2)
@@ -73,7 +73,7 @@ def test_a_killed_job_goes_on_at_another_number_of_ranks(
     assert_same(found, {epoch: uninterrupted[epoch] for epoch in found})
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGUSR1, marks=pytest.mark.slow)])
 def test_a_signal_is_heard_by_all_at_one_step_and_the_work_is_saved(
         sandbox: Sandbox, uninterrupted: dict[int, float], number: signal.Signals) -> None:
     first = start_long(sandbox, 2)

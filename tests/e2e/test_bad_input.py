@@ -1,4 +1,7 @@
-"""Bad input: one clear error, nothing started."""
+"""Bad input: one clear error, nothing started.
+
+The unit tests of the command line have each value; here the gate has one of each table.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,11 @@ import pytest
 from harness import Done, HVDRUN, Sandbox, program
 
 
+def one_in_gate(*rows: tuple[object, ...]) -> list[object]:
+    """The rows of a table of arguments; all but the first are marked slow."""
+    return [pytest.param(*row, marks=pytest.mark.slow if at else ()) for at, row in enumerate(rows)]
+
+
 def refused(sandbox: Sandbox, *arguments: object, code: int = 2, **more: object) -> Done:
     """hvdrun says no, briefly, and starts nothing."""
     marker = sandbox.files / "started"
@@ -21,39 +29,43 @@ def refused(sandbox: Sandbox, *arguments: object, code: int = 2, **more: object)
     return done
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "abc", "10000000", "", "2.5", "99999999999999999999", "1e3", " 2"])
+@pytest.mark.parametrize("value", one_in_gate(
+    ("0",), ("-1",), ("abc",), ("10000000",), ("",), ("2.5",), ("99999999999999999999",), ("1e3",), (" 2",)))
 def test_a_number_of_ranks_that_cannot_be(sandbox: Sandbox, value: str) -> None:
     assert "-np" in refused(sandbox, "-np", value).err_text
 
 
+@pytest.mark.slow
 def test_an_option_without_its_value(sandbox: Sandbox) -> None:
     done = sandbox.run("-np").expect(2)
     assert "-np" in done.err_text
 
 
+@pytest.mark.slow
 def test_no_program(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2).expect(2)
     assert "program" in done.err_text
 
 
-@pytest.mark.parametrize("wrong, nearest", [("--output-filenam", "--output-filename"), ("--gpu-bnid", "--gpu-bind"),
-                                            ("--lable", "--label")])
+@pytest.mark.parametrize("wrong, nearest", one_in_gate(
+    ("--output-filenam", "--output-filename"), ("--gpu-bnid", "--gpu-bind"), ("--lable", "--label")))
 def test_an_unknown_option_gets_the_nearest_one(sandbox: Sandbox, wrong: str, nearest: str) -> None:
     done = refused(sandbox, "-np", 2, wrong, "x")
     assert wrong in done.err_text and nearest in done.err_text
 
 
-@pytest.mark.parametrize("option, value", [
+@pytest.mark.parametrize("option, value", one_in_gate(
     ("--bind-to", "socket"), ("--gpu-bind", "some"), ("--pmix", "maybe"), ("--stdin", "everyone"),
     ("--only-rank", "3-1"), ("--only-rank", "x"), ("--kill-signal", "SIGNOTHING"), ("--grace", "-1"),
     ("--grace", "soon"), ("--exit-timeout", "x"), ("--start-timeout", "0"), ("-x", "=value"),
     ("-H", "localhost:0"), ("-H", "localhost:x"), ("--label", "{nothing}"), ("--cpus-per-rank", "0"),
-])
+))
 def test_a_value_that_an_option_cannot_take(sandbox: Sandbox, option: str, value: str) -> None:
     done = refused(sandbox, "-np", 2, option, value)
     assert option in done.err_text and value in done.err_text
 
 
+@pytest.mark.slow
 def test_ranks_that_are_not_in_the_job(sandbox: Sandbox) -> None:
     assert "--only-rank" in refused(sandbox, "-np", 2, "--only-rank", "0,7").err_text
 
@@ -67,23 +79,25 @@ def test_more_ranks_than_the_hosts_slots(sandbox: Sandbox) -> None:
     refused(sandbox, "-np", 3, "-H", "localhost:2")
 
 
-@pytest.mark.parametrize("text, line", [
+@pytest.mark.parametrize("text, line", one_in_gate(
     ('{\n  "num-proc": 2,\n  oops\n}\n', 3),
     ('{\n  "num-proc": "two"\n}\n', 2),
     ('{\n  "num-proc": 2,\n  "colour": "never"\n}\n', 3),
     ("[1, 2]\n", 1),
     ('{"num-proc": 2, "num-proc": 3}\n', 1),
-])
+))
 def test_a_broken_config_file_is_named_with_the_line(sandbox: Sandbox, text: str, line: int) -> None:
     path = sandbox.files / "job.json"
     path.write_text(text)
     assert f"{path}:{line}" in refused(sandbox, "--config-file", path).err_text
 
 
+@pytest.mark.slow
 def test_a_config_file_that_is_not_there(sandbox: Sandbox) -> None:
     assert "missing.json" in refused(sandbox, "--config-file", "missing.json").err_text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["directory", "empty"])
 def test_a_config_file_that_cannot_be_read(sandbox: Sandbox, kind: str) -> None:
     path = sandbox.files / "job.json"
@@ -98,6 +112,7 @@ def test_a_config_file_is_used_and_the_command_line_wins(sandbox: Sandbox) -> No
     assert done.out == b"x\nx\n"
 
 
+@pytest.mark.slow
 def test_explain_prints_where_each_setting_comes_from(sandbox: Sandbox) -> None:
     path = sandbox.files / "job.json"
     path.write_text(json.dumps({"num-proc": 3, "grace": 1}))
@@ -115,15 +130,17 @@ def test_an_output_folder_that_cannot_be_made(sandbox: Sandbox) -> None:
 
 
 def test_version_and_help_and_check_build(sandbox: Sandbox) -> None:
-    for option, text in (("-v", b"0."), ("--version", b"0."), ("--help", b"-np"), ("--check-build", b"PMIx")):
+    for option, text in (("-v", b"0."), ("--help", b"-np"), ("--check-build", b"PMIx")):
         done = sandbox.run(option).expect(0)
         assert text in done.out and done.err == b""
 
 
+@pytest.mark.slow
 def test_help_fits_a_terminal(sandbox: Sandbox) -> None:
     assert max(len(line) for line in sandbox.run("--help").expect(0).out_lines) <= 100
 
 
+@pytest.mark.slow
 def test_without_any_argument_the_usage_is_shown(sandbox: Sandbox) -> None:
     link = sandbox.files / "hvdrun"
     link.symlink_to(HVDRUN)

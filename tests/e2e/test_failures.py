@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import SOAK, Running, Sandbox, alive, describe, program, wait_until
+from harness import SOAK, TIME_LIMIT, Running, Sandbox, alive, describe, program, wait_until
 
 RANKS = 4
 BLAMED = 1
@@ -31,6 +31,30 @@ KINDS: dict[str, list[str]] = {
     "daemons": ["--daemons", "1"],
     "daemons ignoring TERM without environment": ["--daemons", "1", "--ignore-term", "--clear-env"],
 }
+
+
+# Of causes times kinds the gate has two kinds a cause, and each kind twice at least; thread sanitizers have the first.
+IN_GATE: dict[str, tuple[str, str]] = {
+    "exit(3)": ("plain", "setsid"),
+    "SIGKILL": ("children", "daemons ignoring TERM without environment"),
+    "SIGINT": ("ignoring TERM", "daemons"),
+    "SIGTERM": ("children ignoring TERM", "plain"),
+    "SIGHUP": ("setsid", "children"),
+    "agent killed": ("daemons", "ignoring TERM"),
+    "guard killed": ("daemons ignoring TERM without environment", "children ignoring TERM"),
+    "launcher killed": ("setsid", "daemons ignoring TERM without environment"),
+}
+
+
+def kinds_for(*causes: str) -> list[object]:
+    """Each cause with each kind; what the gate leaves out is marked slow."""
+    found = []
+    for cause in causes:
+        for kind in KINDS:
+            marks = [pytest.mark.slow] if kind not in IN_GATE[cause] else []
+            marks += [pytest.mark.core] if kind == IN_GATE[cause][0] else []
+            found.append(pytest.param(cause, kind, id=f"{cause}-{kind}", marks=marks))
+    return found
 
 
 class Job:
@@ -75,9 +99,7 @@ FAILURES: dict[str, tuple[tuple[str, ...], int]] = {
 }
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("failure", ["exit(3)", "SIGKILL"])
+@pytest.mark.parametrize("failure, kind", kinds_for("exit(3)", "SIGKILL"))
 def test_a_rank_fails(sandbox: Sandbox, failure: str, kind: str) -> None:
     options, code = FAILURES[failure]
     job = Job(sandbox, kind, options)
@@ -123,9 +145,7 @@ ENDINGS: dict[str, tuple[Callable[[Running], None], int]] = {
 }
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending, kind", kinds_for(*ENDINGS))
 def test_the_job_is_ended_from_outside(sandbox: Sandbox, ending: str, kind: str) -> None:
     act, code = ENDINGS[ending]
     job = Job(sandbox, kind, ())
@@ -133,12 +153,11 @@ def test_the_job_is_ended_from_outside(sandbox: Sandbox, ending: str, kind: str)
     job.expect(code)
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_launcher_is_killed(sandbox: Sandbox, kind: str) -> None:
+@pytest.mark.parametrize("cause, kind", kinds_for("launcher killed"))
+def test_the_launcher_is_killed(sandbox: Sandbox, cause: str, kind: str) -> None:
     job = Job(sandbox, kind, ())
     job.running.signal(signal.SIGKILL)
-    assert job.running.process.wait(60) == -signal.SIGKILL
+    assert job.running.process.wait(TIME_LIMIT) == -signal.SIGKILL
     wait_until(lambda: not any(alive(pid) for pid in job.pids()), "the end of every rank and child")
     wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
 
@@ -153,6 +172,7 @@ def test_agent_and_guard_are_killed_together(sandbox: Sandbox, helpers: tuple[st
     job.expect(125)
 
 
+@pytest.mark.slow
 def test_everything_of_hvdrun_is_killed_while_it_starts(sandbox: Sandbox) -> None:
     """At whatever moment the launcher dies, nothing is left."""
     for attempt in range(100 if SOAK else 15):
@@ -240,7 +260,7 @@ def test_a_second_interrupt_kills_at_once(sandbox: Sandbox) -> None:
 
 @pytest.mark.core
 def test_many_jobs_in_a_row_all_end(sandbox: Sandbox) -> None:
-    for _ in range(200 if SOAK else 20):
+    for _ in range(200 if SOAK else 5):
         sandbox.run("-np", 8, "sh", "-c", "exit $((HVD_RANK == 5 ? 6 : 0))").expect(6)
 
 

@@ -2,8 +2,8 @@
 
 A job is run again and again; each time one system call of one process fails, or takes 8 s (see
 tests/programs/fault_injector.cpp). Each run succeeds, or fails with a line that names the error; nothing is left, and
-no checkpoint is lost. ./check has one call of each kind, the soak the first, a middle and the last of each with each
-error.
+no checkpoint is lost. ./check has the cells of IN_GATE, ./check --all one call of each kind, the soak the first, a
+middle and the last of each with each error.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from harness import HVDRUN, SANITIZED, SOAK, Done, Sandbox, program, read_bytes,
 INJECTOR, VICTIM = program("fault_injector"), program("fault_victim")
 ROLES = ["launcher", "agent", "guard", "rank"]
 DELAY_MS = 8000
+JOBS_AT_ONCE = 2  # of seven processes each
 
 # What the manual pages give for a call and can happen to us. EAGAIN is for descriptors that do not block ("+").
 ERRORS: dict[str, list[str]] = {
@@ -46,11 +47,17 @@ ERRORS: dict[str, list[str]] = {
 }
 # What a sanitizer's runtime calls itself tells nothing of ours.
 CALLS = sorted(set(ERRORS) - ({"clone", "mmap", "pipe"} if SANITIZED else set()))
+# On how many hosts, who, and which call: one of each role at least, and none with more than a few faults.
+IN_GATE = {(1, "launcher", "clone"), (1, "launcher", "socket"), (1, "agent", "clone"), (1, "agent", "eventfd"),
+           (1, "guard", "pipe"), (1, "rank", "rename"), (1, "rank", "sync"), (2, "rank", "connect")}
 # Of a disk, not of pipes, sockets and events.
 OF_FILES = {"EIO", "ENOSPC"}
 # What libpmix says, or ends its process with, where it has no words for the error; and pthread_create(3) has one error
 # for all.
 OTHER_WORDS = ["pmix_progress_thread_start failed", "input in flex scanner failed", "FD_SETSIZE on fd_set"]
+
+# One worker runs them all, so that they do not pile up.
+pytestmark = pytest.mark.xdist_group("faults")
 
 
 @dataclass(frozen=True)
@@ -73,11 +80,19 @@ class Calls:
 
     def faults(self) -> Iterator[str]:
         """In words of the injector: in the soak all, else one of each error."""
-        delays = [str(DELAY_MS)] if SOAK or self.call in ("read", "write") and not SANITIZED else []
-        for at, error in enumerate([*self.errors(), *delays]):
+        for at, error in enumerate(self.errors()):
             numbers = self.numbers()
             for number in numbers if SOAK else [numbers[at % len(numbers)]]:
-                yield f"{self.role}:{self.call}:{self.kind}:{number}:{error}"
+                yield self.fault(number, error)
+
+    def delays(self) -> Iterator[str]:
+        """In words of the injector, too."""
+        numbers = self.numbers()
+        for number in numbers if SOAK else [numbers[len(self.errors()) % len(numbers)]]:
+            yield self.fault(number, str(DELAY_MS))
+
+    def fault(self, number: int, what: str) -> str:
+        return f"{self.role}:{self.call}:{self.kind}:{number}:{what}"
 
 
 class Trial:
@@ -125,7 +140,7 @@ class Trial:
         self.happened = log.exists()
         wrong = self.complaints(done, fault.rpartition(":")[2]) if self.happened else []
         try:
-            wait_until(lambda: not self.sandbox.leftovers(), "nothing left", 10)
+            wait_until(lambda: not self.sandbox.leftovers(), "nothing left")
         except AssertionError:
             wrong.append(f"left: {self.sandbox.leftovers()}")
             self.sandbox.kill_all()
@@ -170,15 +185,12 @@ def calls_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[C
     return counted
 
 
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("hosts,role", [*[(1, role) for role in ROLES], (2, "rank")])
-def test_a_job_ends_rightly_when_a_system_call_fails(tmp_path: Path, calls_of: Callable[[int], list[Calls]], hosts: int,
-                                                     role: str, call: str) -> None:
-    faults = [fault for one in calls_of(hosts) if (one.role, one.call) == (role, call) for fault in one.faults()]
+def check_ends(folder: Path, hosts: int, faults: list[str], at_once: int) -> None:
+    """Runs the job once for each fault. At least one of them has to happen: which call is the last depends on time."""
     happened: list[str] = []
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         def attempt(at: int) -> str | None:
-            trial = Trial(tmp_path / str(at), hosts)
+            trial = Trial(folder / str(at), hosts)
             wrong = trial.fault(faults[at])
             if trial.happened:
                 happened.append(faults[at])
@@ -188,5 +200,28 @@ def test_a_job_ends_rightly_when_a_system_call_fails(tmp_path: Path, calls_of: C
                 return wrong or f"{faults[at]}: {error}"
             return wrong
         wrong = [text for text in pool.map(attempt, range(len(faults))) if text]
-    assert happened or not faults, f"none of these has happened: {faults}"
     assert not wrong, f"{len(wrong)} of {len(faults)}:\n" + "\n\n".join(wrong)
+    assert happened or not faults, f"none of these has happened: {faults}"
+
+
+CELLS = [*((1, role) for role in ROLES), (2, "rank")]
+
+
+@pytest.mark.parametrize("hosts, role, call", [
+    pytest.param(hosts, role, call, id=f"{hosts}-{role}-{call}",
+                 marks=() if (hosts, role, call) in IN_GATE else pytest.mark.slow)
+    for hosts, role in CELLS for call in CALLS])
+def test_a_job_ends_rightly_when_a_system_call_fails(tmp_path: Path, calls_of: Callable[[int], list[Calls]], hosts: int,
+                                                     role: str, call: str) -> None:
+    faults = [fault for one in calls_of(hosts) if (one.role, one.call) == (role, call) for fault in one.faults()]
+    check_ends(tmp_path, hosts, faults, JOBS_AT_ONCE)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(SANITIZED, reason="takes too long")
+@pytest.mark.parametrize("call", CALLS if SOAK else ["read", "write"])
+@pytest.mark.parametrize("hosts, role", CELLS)
+def test_a_job_waits_for_a_system_call_that_takes_long(tmp_path: Path, calls_of: Callable[[int], list[Calls]],
+                                                       hosts: int, role: str, call: str) -> None:
+    faults = [fault for one in calls_of(hosts) if (one.role, one.call) == (role, call) for fault in one.delays()]
+    check_ends(tmp_path, hosts, faults, 2 * JOBS_AT_ONCE)  # jobs that mostly wait

@@ -206,6 +206,7 @@ def test_a_script_whose_interpreter_is_missing_is_told_apart(sandbox: Sandbox) -
     assert str(script) in done.err_text and "interpreter" in done.err_text
 
 
+@pytest.mark.slow
 @pytest.mark.measures
 def test_many_ranks(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 128, "sh", "-c", "echo $HVD_RANK").expect(0)

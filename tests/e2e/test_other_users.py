@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import HVDRUN, TOP, Running, Sandbox, all_pids, environment_of, program, read_bytes, wait_until
+from harness import HVDRUN, TIME_LIMIT, TOP, Running, Sandbox, all_pids, environment_of, program, read_bytes, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
@@ -45,7 +46,7 @@ def started(sandbox: Sandbox, size: int) -> Running:
 
 
 def intrude(nspace: str, ports: list[str]) -> bool:
-    done = subprocess.run([program("pmix_intruder"), nspace, *ports], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([program("pmix_intruder"), nspace, *ports], capture_output=True, text=True, timeout=TIME_LIMIT)
     assert done.returncode in (0, 1), done
     return done.returncode == 0 and "joined" in done.stdout
 
@@ -77,7 +78,7 @@ def test_another_user_cannot_join_through_pmix(sandbox: Sandbox) -> None:
 
 
 # From 33 ranks on, libpmix keeps what ranks have put in files.
-@pytest.mark.parametrize("size", [2, pytest.param(33, marks=pytest.mark.measures)])
+@pytest.mark.parametrize("size", [2, pytest.param(33, marks=[pytest.mark.measures, pytest.mark.slow])])
 def test_the_pmix_namespace_stands_in_no_public_name(sandbox: Sandbox, size: int) -> None:
     job = started(sandbox, size)
     nspace = environment_of(sandbox.ranks()[0])["PMIX_NAMESPACE"]
@@ -103,11 +104,10 @@ def test_a_job_on_one_host_listens_for_pmix_only(sandbox: Sandbox) -> None:
     job.wait().expect(0)
 
 
-# Listens on the first of two ports and relays to the second; prints what it has carried when its input ends.
+# Takes guests at the socket of a number and relays them to a port; prints what it has carried when its input ends.
 RELAY = """
 import select, socket, sys
-door = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-print("listening", flush=True)
+door = socket.socket(fileno=int(sys.argv[1]))
 ways, carried = {}, b""
 while True:
     ready, _, _ = select.select([0, door, *ways], [], [])
@@ -138,32 +138,34 @@ sys.stdout.buffer.write(carried)
 """
 
 
-def two_free_ports() -> int:
-    """The first of two ports in a row, both free."""
+@contextlib.contextmanager
+def two_ports() -> Iterator[tuple[socket.socket, int]]:
+    """A socket that listens, and its port. Nobody else is given the next port, but who asks for it may have it."""
     while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
+        with socket.create_server(("127.0.0.1", 0)) as door, socket.socket() as next_one:
+            port = door.getsockname()[1]
+            next_one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
+                next_one.bind(("", port + 1))
+            except (OSError, OverflowError):
                 continue
-            return port
+            yield door, port
+            return
 
 
 def test_another_user_cannot_relay_what_ranks_exchange(sandbox: Sandbox) -> None:
     """Without PMIx, with the first of the rendezvous' ports taken: rank 0 listens on the next one."""
-    port = two_free_ports()
-    relay = subprocess.Popen(["/usr/bin/python3", "-c", RELAY, str(port), str(port + 1)], stdin=subprocess.PIPE,
-                             stdout=subprocess.PIPE, user=65534, group=65534, extra_groups=[])
-    try:
-        assert relay.stdout.readline() == b"listening\n"
-        done = sandbox.run("-np", 3, "--pmix", "off", "-x", "MASTER_ADDR=127.0.0.1", "-x", f"MASTER_PORT={port - 1}",
-                           program("../examples/hello"))
-        carried, _ = relay.communicate(timeout=30)
-    finally:
-        relay.kill()
-        relay.wait()
+    with two_ports() as (door, port):
+        relay = subprocess.Popen(["/usr/bin/python3", "-c", RELAY, str(door.fileno()), str(port + 1)],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=65534, group=65534,
+                                 extra_groups=[], pass_fds=[door.fileno()])
+        try:
+            done = sandbox.run("-np", 3, "--pmix", "off", "-x", "MASTER_ADDR=127.0.0.1", "-x",
+                               f"MASTER_PORT={port - 1}", program("../examples/hello"))
+            carried, _ = relay.communicate(timeout=TIME_LIMIT)
+        finally:
+            relay.kill()
+            relay.wait()
     done.expect(0)
     assert b"hvdhail" in carried, "no rank has tried the relay's port"
     assert b"/hvd-" not in carried and socket.gethostname().encode() not in carried, carried

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from harness import HOSTNAME, HVDRUN, PYTHON, SOAK, Sandbox, program, read_bytes, wait_until
+from harness import HOSTNAME, HVDRUN, PYTHON, SOAK, TIME_LIMIT, Sandbox, program, read_bytes, wait_until
 
 
 def shell(text: str) -> tuple[str, str, str]:
@@ -143,6 +143,7 @@ def test_colour_only_where_asked(sandbox: Sandbox) -> None:
     assert len({line[:8] for line in colours}) == 2, "each rank has its own colour"
 
 
+@pytest.mark.slow
 @pytest.mark.measures
 def test_a_slow_reader_slows_the_ranks_and_memory_stays_bounded(sandbox: Sandbox) -> None:
     megabytes, progress = 200, sandbox.files / "progress"
@@ -244,7 +245,7 @@ def test_a_terminal_shows_lines_as_they_come(sandbox: Sandbox) -> None:
     import pexpect
 
     words = sandbox.command([HVDRUN, "-np", 2, "sh", "-c", f"echo first; until [ -e {sandbox.files}/go ]; do sleep 0.01; done"])
-    child = pexpect.spawn(words[0], words[1:], env=sandbox.environment(), cwd=str(sandbox.files), timeout=30)
+    child = pexpect.spawn(words[0], words[1:], env=sandbox.environment(), cwd=str(sandbox.files), timeout=TIME_LIMIT)
     child.expect("first")
     child.expect("first")
     (sandbox.files / "go").touch()
@@ -262,6 +263,6 @@ def test_a_python_traceback_arrives_whole_and_in_order(sandbox: Sandbox) -> None
 
 def test_head_gets_its_line_from_a_shell(sandbox: Sandbox) -> None:
     words = sandbox.command(["sh", "-c", '"$0" -np 2 yes 2>/dev/null | head -1', HVDRUN])
-    done = subprocess.run(words, env=sandbox.environment(), stdout=subprocess.PIPE, timeout=60, check=False)
+    done = subprocess.run(words, env=sandbox.environment(), stdout=subprocess.PIPE, timeout=TIME_LIMIT, check=False)
     assert done.stdout in (b"[0] y\n", b"[1] y\n")
     wait_until(lambda: not sandbox.processes(), "the end of the job")

@@ -12,13 +12,14 @@ CLIENT = program("pmix_client")
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("size", [1, 2, 4, 8])
+@pytest.mark.parametrize("size", [1, 2, 4, pytest.param(8, marks=pytest.mark.slow)])
 def test_a_client_finds_its_rank_and_reads_what_others_put(sandbox: Sandbox, size: int) -> None:
     done = sandbox.run("-np", size, "--label", "none", CLIENT).expect(0)
     expected = [f"rank {rank} of {size}: sum {size * (size - 1) // 2}" for rank in range(size)]
     assert sorted(done.out_lines) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.measures
 def test_many_clients(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 64, CLIENT).expect(0)

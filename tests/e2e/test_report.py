@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections.abc import Callable
 
 import pytest
@@ -91,9 +92,13 @@ GPU = "GPU-00000000-0000-0000-0000-000000000001,0000:17:00.0,NVIDIA H200,1507548
 
 
 def test_the_use_of_gpus_is_in_the_report(sandbox: Sandbox) -> None:
-    """NVML is looked at after a second, so the rank runs until its report would have something."""
-    environment = {"LD_LIBRARY_PATH": str(BUILD / "lib/doubles"), "HVD_FAKE_NVML": GPU}
-    done = sandbox.run("-np", 1, "sleep", "1.6", env=environment).expect(0)
+    """NVML is asked every second, so the rank runs until the second time: then the first answer has been kept."""
+    asked, go = sandbox.files / "asked", sandbox.files / "go"
+    environment = {"LD_LIBRARY_PATH": str(BUILD / "lib/doubles"), "HVD_FAKE_NVML": GPU, "HVD_FAKE_NVML_LOG": str(asked)}
+    job = sandbox.start("-np", 1, "sh", "-c", f"until [ -e {go} ]; do sleep 0.01; done", env=environment)
+    wait_until(lambda: read_bytes(asked).count(b"\n") >= 2 or job.process.poll() is not None, "NVML to be asked twice")
+    go.touch()
+    done = job.wait().expect(0)
     assert re.search(r"hvdrun:   on \S+: 1 GPU 75 % busy, peak memory of one 31\.0 GB", done.err_text), done
     gpu, = done.report["hosts"][0]["gpus"]
     assert gpu == {"uuid": GPU.split(",")[0], "busy_percent": 75, "peak_memory_bytes": 31_000_000_000}
@@ -120,6 +125,7 @@ def test_the_json_of_a_good_run(sandbox: Sandbox) -> None:
         assert 0 < rank["seconds"] <= report["wall_seconds"]
 
 
+@pytest.mark.slow
 @pytest.mark.measures
 def test_times_and_memory_of_each_rank(sandbox: Sandbox) -> None:
     script = f'if [ "$HVD_RANK" = 0 ]; then exec "{program("memory_hog")}" --megabytes 200; else exec "{program("busy")}" --seconds 0.5; fi'
@@ -181,7 +187,7 @@ def test_ctrl_c_in_a_hang_tells_who_waited_for_whom(sandbox: Sandbox) -> None:
     assert re.search(rf'^hvdrun: rank 0 had waited \d+\.\d s in allreduce "grad" for rank 1 on \S+ \(pid {late}\)$',
                      done.err_text, re.MULTILINE), done
     share = re.search(r"^hvdrun:   on \S+: .*, (\d+) % waiting for the slowest rank$", done.err_text, re.MULTILINE)
-    assert share and int(share[1]) > 10, done
+    assert share and int(share[1]) > 0, done
     assert re.search(r"rank 1 on \S+ is slow: others have waited", done.err_text), done
     wait, = done.report["waits"]
     assert (wait["collective"], wait["waiting"], wait["missing"]) == ("allreduce grad", [0], [1]) and wait["seconds"] > 1
@@ -205,6 +211,7 @@ def test_ctrl_c_while_one_has_not_started_tells_who_waited_for_it(sandbox: Sandb
     assert re.search(r"^hvdrun: rank 0 had waited \d+\.\d s in hvd_init for rank 1 on ", done.err_text, re.MULTILINE), done
 
 
+@pytest.mark.slow  # it is said after five seconds
 @pytest.mark.parametrize("running", [1, 2])
 def test_ranks_that_run_on_after_others_are_told_in_good_english(sandbox: Sandbox, running: int) -> None:
     ready = sandbox.files / "go"
@@ -216,27 +223,39 @@ def test_ranks_that_run_on_after_others_are_told_in_good_english(sandbox: Sandbo
     assert f"hvdrun: {words}\n" in job.wait().expect(0).err_text
 
 
-CONNECTED = """\
+# Runs until the second file is there; with the third word "connected" the ranks are connected first, by the first one.
+RANKS = """\
 import os, socket, sys, time
-place = sys.argv[1]
-if os.environ["HVD_RANK"] == "0":
-    server = socket.create_server(("127.0.0.1", 0))
-    print(server.getsockname()[1], file=open(place + ".new", "w"), flush=True)
-    os.rename(place + ".new", place)
-    peer, _ = server.accept()
-else:
-    while not os.path.exists(place):
-        time.sleep(0.01)
-    peer = socket.create_connection(("127.0.0.1", int(open(place).read())))
-time.sleep(5.2)
+place, go = sys.argv[1:3]
+if "connected" in sys.argv:
+    if os.environ["HVD_RANK"] == "0":
+        server = socket.create_server(("127.0.0.1", 0))
+        print(server.getsockname()[1], file=open(place + ".new", "w"), flush=True)
+        os.rename(place + ".new", place)
+        peer, _ = server.accept()
+    else:
+        while not os.path.exists(place):
+            time.sleep(0.01)
+        peer = socket.create_connection(("127.0.0.1", int(open(place).read())))
+print("up", flush=True)
+while not os.path.exists(go):
+    time.sleep(0.01)
 """
 
 
+@pytest.mark.slow
 def test_ranks_that_have_nothing_to_do_with_each_other_are_told(sandbox: Sandbox) -> None:
     """A training that was not made for several ranks does all of its work in each of them."""
-    strangers = sandbox.start("-np", 2, "sleep", "5.2")
-    connected = sandbox.start("-np", 2, PYTHON, "-c", CONNECTED, sandbox.files / "port")
-    alone = sandbox.start("-np", 1, "sleep", "5.2")
+    begun, go = time.monotonic(), sandbox.files / "go"
+    words = (PYTHON, "-c", RANKS, sandbox.files / "port", go)
+    strangers = sandbox.start("-np", 2, *words)
+    connected = sandbox.start("-np", 2, *words, "connected")
+    alone = sandbox.start("-np", 1, *words)
+    for job, ranks in ((strangers, 2), (connected, 2), (alone, 1)):
+        wait_until(lambda job=job, ranks=ranks: job.out.count(b"up") == ranks or job.process.poll() is not None, "the ranks")
+    # It is said of jobs of five seconds and more. Connections are looked for at least whenever a quarter more has passed.
+    time.sleep(max(5.2, time.monotonic() - begun))
+    go.touch()
     assert re.search(r"^hvdrun:   no rank joined the others .*: these were 2 separate runs of the program$",
                      strangers.wait().expect(0).err_text, re.MULTILINE), strangers.err
     for job in (connected, alone):
@@ -280,6 +299,7 @@ def memory_group(sandbox: Sandbox) -> str | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.measures
 def test_a_rank_killed_for_memory_is_told_apart(sandbox: Sandbox) -> None:
     if not (group := memory_group(sandbox)):

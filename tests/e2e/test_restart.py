@@ -140,7 +140,9 @@ def test_a_start_that_takes_too_long_is_tried_again(sandbox: Sandbox) -> None:
 
 @pytest.mark.core
 def test_many_restarts_leave_nothing_open(sandbox: Sandbox) -> None:
-    """Each try counts hvdrun's descriptors, threads and children (the dead, too), and its agent's descriptors."""
+    """Each try counts hvdrun's descriptors, threads and children (the dead, too), and its agent's descriptors.
+
+    Each of these may be there for a moment more; what a try leaves open, every later one has."""
     restarts = 200 if SOAK else 20
     parent = "awk '{print $4}' /proc/%s/stat"
     done = sandbox.run("-np", 1, "--max-restarts", restarts, "sh", "-c",
@@ -151,11 +153,9 @@ def test_many_restarts_leave_nothing_open(sandbox: Sandbox) -> None:
     assert codes(done) == [6] * (restarts + 1)
     counts = [tuple(map(int, words)) for words in sandbox.lines_of("open")]
     assert len(counts) == restarts + 1
-    assert len({count[:3] for count in counts}) == 1, counts
-    # An agent may still have had the pipes open that it starts a rank with; what it leaks, every later one has.
-    of_agents = [count[3] for count in counts]
-    assert min(of_agents[:10]) == min(of_agents[-10:]), counts
-    assert sandbox.lines_of("open")[0][2] == "1", "the guard is the only child"
+    least_first, least_last = ([min(column) for column in zip(*part)] for part in (counts[:10], counts[-10:]))
+    assert least_first == least_last, counts
+    assert least_last[2] == 1, f"the guard is the only child: {counts}"
 
 
 # ---- what is not

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from harness import Sandbox, wait_until
+from harness import TIME_LIMIT, Sandbox, wait_until
 
 COPY = ("sh", "-c", "cat; echo end of $HVD_RANK")
 
@@ -77,7 +77,8 @@ def test_stdin_of_a_terminal_in_the_background_is_not_read(sandbox: Sandbox) -> 
     from harness import HVDRUN_WORD
 
     words = sandbox.command(["bash", "--norc", "-i"])
-    shell = pexpect.spawn(words[0], words[1:], env={**sandbox.environment(), "PS1": "$ "}, cwd=str(sandbox.files), timeout=30)
+    shell = pexpect.spawn(words[0], words[1:], env={**sandbox.environment(), "PS1": "$ "}, cwd=str(sandbox.files),
+                          timeout=TIME_LIMIT)
     shell.sendline(f"{HVDRUN_WORD} -np 2 sh -c 'touch started.$HVD_RANK; until [ -e go ]; do sleep 0.01; done' & echo in background")
     wait_until(lambda: len(list(sandbox.files.glob("started.*"))) == 2, "both ranks")
     (sandbox.files / "go").touch()

@@ -16,6 +16,10 @@ from harness import BUILD, Sandbox
 DIGITS = BUILD / "bin/examples/digits"
 
 
+# Microseconds that the clocks of two processes may be apart on one host. It is far less than between their starts.
+CLOCKS_APART = 100
+
+
 def read(path: Path) -> list[dict]:
     """The events of a timeline, after what a viewer relies on was checked."""
     events = json.loads(path.read_text())["traceEvents"]
@@ -59,10 +63,11 @@ def test_all_ranks_are_in_one_file(sandbox: Sandbox, size: int) -> None:
         assert len(gradients) == len(steps)
         assert {event["args"]["type"] for event in gradients} == {"float64"}
         assert all(re.fullmatch(r"rank \d", event["args"]["last"]) for event in gradients)
-    # A collective ends nowhere before it has begun everywhere.
+    # A collective ends nowhere before it has begun everywhere, as far as the clocks are said to agree.
+    stated = json.loads((sandbox.files / "run.json").read_text())["otherData"]["clocks agree within us"]
     for calls in zip(*(named(events, "allreduce gradients", rank) for rank in range(size))):
         begun = max(call["ts"] for call in calls)
-        assert all(call["ts"] + call["dur"] + 5 >= begun for call in calls), calls
+        assert all(call["ts"] + call["dur"] + 2 * float(stated) + CLOCKS_APART >= begun for call in calls), calls
 
 
 def test_the_users_variable_does_the_same(sandbox: Sandbox) -> None:

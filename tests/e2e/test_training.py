@@ -58,7 +58,7 @@ def test_a_job_with_a_killed_rank_starts_again_and_gives_the_same_losses(
     assert_same(losses(done), uninterrupted)
 
 
-@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_killed_job_goes_on_at_another_number_of_ranks(
         sandbox: Sandbox, uninterrupted: dict[int, float], size: int) -> None:
     first = start_long(sandbox, 2)
@@ -73,7 +73,7 @@ def test_a_killed_job_goes_on_at_another_number_of_ranks(
     assert_same(found, {epoch: uninterrupted[epoch] for epoch in found})
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGUSR1, marks=pytest.mark.slow)])
 def test_a_signal_is_heard_by_all_at_one_step_and_the_work_is_saved(
         sandbox: Sandbox, uninterrupted: dict[int, float], number: signal.Signals) -> None:
     first = start_long(sandbox, 2)
@@ -117,13 +117,14 @@ def test_early_stopping_is_at_the_same_epoch_at_every_size(sandbox: Sandbox) -> 
     assert len(set(ends)) == 1 and ends[0] < 400, ends
 
 
-@pytest.mark.parametrize("rule", ["linear", "sqrt", "two-thirds"])
+@pytest.mark.parametrize("rule", ["linear", pytest.param("sqrt", marks=pytest.mark.slow), "two-thirds"])
 def test_a_batch_that_grows_with_the_ranks_still_learns(sandbox: Sandbox, rule: str) -> None:
     done = sandbox.run("-np", 3, DIGITS, "--scale", rule, "--warmup", 3).expect(0)
     accuracy = re.search(r"test accuracy: ([0-9.]+) %", done.out_text)
     assert accuracy and float(accuracy[1]) >= 95.0, done
 
 
+@pytest.mark.slow
 @pytest.mark.core
 def test_the_cnn_reaches_98_percent_at_one_and_two_ranks_alike(sandbox: Sandbox) -> None:
     reached = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 
 import pytest
 
@@ -62,30 +63,23 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
     return result
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [2, 4])
 def test_digits_trains_the_same_under_mpirun(sandbox: Sandbox, alone: list[float], size: int) -> None:
     done = sandbox.run(*MPIRUN_OPTIONS, "-np", size, DIGITS, "--epochs", 3, tool=MPIRUN)
     assert done.code == 0, done
     assert losses(done) == pytest.approx(alone, rel=1e-5)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
-def test_digits_trains_the_same_under_hvdrun(sandbox: Sandbox, alone: list[float], size: int) -> None:
-    assert losses(sandbox.run("-np", size, DIGITS, "--epochs", 3).expect(0)) == pytest.approx(alone, rel=1e-5)
-
-
 @pytest.mark.parametrize("size", [2, 3])
 def test_digits_trains_the_same_with_the_torch_variables_alone(sandbox: Sandbox, alone: list[float], size: int) -> None:
     """As under torchrun: no PMIx, no variable of ours."""
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    shared = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "GROUP_RANK": "0", "MASTER_ADDR": "127.0.0.1",
-              "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RUN_ID": sandbox.cookie}
-    running = [sandbox.start("--epochs", 3, tool=DIGITS, env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
-               for rank in range(size)]
-    first, *others = [job.wait() for job in running]
+    with socket.socket() as master:  # as torchrun holds it; libhvd takes one of the next
+        master.bind(("127.0.0.1", 0))
+        shared = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "GROUP_RANK": "0",
+                  "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(master.getsockname()[1]),
+                  "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RUN_ID": sandbox.cookie}
+        running = [sandbox.start("--epochs", 3, tool=DIGITS, env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+                   for rank in range(size)]
+        first, *others = [job.wait() for job in running]
     assert [first.code, *(other.code for other in others)] == [0] * size, first
     assert losses(first) == pytest.approx(alone, rel=1e-5)

@@ -42,6 +42,7 @@ int run(const std::string& folder, bool only_read) {
   }
   if (only_read) return hvd::shutdown(), 0;
   hvd::Log log(folder + "/log");
+  std::string fault_of_log;
   hvd::Buffer<float> shared(kElements);
   for (int round = 0; round < 3; ++round) {
     for (float& value : shared) value = 1;
@@ -54,8 +55,12 @@ int run(const std::string& folder, bool only_read) {
     for (std::size_t i = 0; i < kElements; ++i) weights[i] = expected(step, i);
     checkpoints.save(state, step, 1.0);
     log << "step " << step << std::endl;
+    if (!log && fault_of_log.empty()) fault_of_log = hvd_last_error();
   }
-  if (!log) return std::cerr << "fault_victim: the log is not whole" << std::endl, 2;
+  if (!log) {
+    std::cerr << "fault_victim: the log is not whole: " << fault_of_log << std::endl;
+    return 2;
+  }
   checkpoints.wait();
   checkpoints.close();
   hvd::shutdown();

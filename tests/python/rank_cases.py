@@ -2,8 +2,9 @@
 
 A module of cases/ has functions case_NAME() without arguments, which every rank of a job calls, one after the other,
 after hvd.init(). hvdrun starts one job for a module and a number of ranks (SIZES of the module, else 1, 2 and 3), as
-starting takes longer than a case; pytest shows each case at each size as a test of its own. A case fails when it raises
-on any rank. What ends a job (a rank's death) needs a job of its own, and is no case.
+starting takes longer than a case; pytest shows each case at each size as a test of its own. The gate has the cases at one
+size (GATE_SIZE of the module, else 2; 0 for none); other sizes are marked slow. A case fails when it raises on any rank.
+What ends a job (a rank's death) needs a job of its own, and is no case.
 """
 
 from __future__ import annotations
@@ -40,13 +41,18 @@ class Module:
     path: Path
     sizes: tuple[int, ...]
     cases: tuple[str, ...]
-    python: str
+    gate_size: int
+    framework: str
     environment: tuple[tuple[str, str], ...]
     exit_code: int  # of its jobs
 
     @property
     def name(self) -> str:
         return self.path.stem
+
+    @property
+    def python(self) -> str:
+        return PYTHONS[self.framework]
 
 
 def read_module(path: Path) -> Module:
@@ -55,10 +61,10 @@ def read_module(path: Path) -> Module:
     constants = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            if node.targets[0].id in ("SIZES", "FRAMEWORK", "ENVIRONMENT", "EXIT_CODE"):
+            if node.targets[0].id in ("SIZES", "GATE_SIZE", "FRAMEWORK", "ENVIRONMENT", "EXIT_CODE"):
                 constants[node.targets[0].id] = ast.literal_eval(node.value)
-    return Module(path, tuple(constants.get("SIZES", (1, 2, 3))), tuple(cases), PYTHONS[constants.get("FRAMEWORK", "")],
-                  tuple(constants.get("ENVIRONMENT", {}).items()), constants.get("EXIT_CODE", 0))
+    return Module(path, tuple(constants.get("SIZES", (1, 2, 3))), tuple(cases), constants.get("GATE_SIZE", 2),
+                  constants.get("FRAMEWORK", ""), tuple(constants.get("ENVIRONMENT", {}).items()), constants.get("EXIT_CODE", 0))
 
 
 def modules() -> list[Module]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from harness import Sandbox
@@ -11,10 +10,17 @@ from rank_cases import Module, Results, modules, run_module
 _results: dict[tuple[str, int], Results] = {}
 
 
+def marks_of(module: Module, size: int) -> list[pytest.MarkDecorator]:
+    """One worker runs all cases of a job, as the first one starts it."""
+    marks = [pytest.mark.xdist_group(f"{module.name}-{size}")]
+    marks += [pytest.mark.tensorflow] if module.framework == "tensorflow" else []
+    return marks + ([pytest.mark.slow] if size != module.gate_size else [])
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("module, size, case", [
         pytest.param(module, size, case, id=f"{module.name}-{size}-{case.removeprefix('case_')}",
-                     marks=pytest.mark.xdist_group(f"{module.name}-{size}"))
+                     marks=marks_of(module, size))
         for module in modules() for size in module.sizes for case in module.cases])
 
 

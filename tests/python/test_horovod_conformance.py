@@ -76,7 +76,7 @@ def faults(theirs: Lines, ours: Lines) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("ranks", SIZES)
+@pytest.mark.parametrize("ranks", [pytest.param(size, marks=() if size == 2 else pytest.mark.slow) for size in SIZES])
 def test_hvd_gives_what_horovod_gives(sandbox: Sandbox, ranks: int) -> None:
     if INSTALLED:
         theirs = run_horovod(sandbox, INSTALLED, ranks)

@@ -34,6 +34,7 @@ def epochs(done: Done) -> dict[int, list[float]]:
             for epoch, *values in re.findall(rf"epoch (\d+) {numbers}", done.out_text)}
 
 
+@pytest.mark.slow
 def test_the_example_goes_on_at_another_number_of_ranks(sandbox: Sandbox) -> None:
     whole = epochs(run(sandbox, 1, EXAMPLE, "--checkpoints", "whole", "--epochs", 4).expect(0))
     assert list(whole) == [1, 2, 3, 4]
@@ -46,6 +47,7 @@ def test_the_example_goes_on_at_another_number_of_ranks(sandbox: Sandbox) -> Non
         assert parts[epoch] == pytest.approx(values, rel=1e-3), f"epoch {epoch} differs"
 
 
+@pytest.mark.slow
 def test_the_example_stops_at_one_step_when_one_rank_gets_sigterm(sandbox: Sandbox) -> None:
     arguments, environment = python(2, EXAMPLE, "--checkpoints", "run", "--epochs", 100_000, "--patience", 0)
     job = sandbox.start(*arguments, env=environment)
@@ -58,7 +60,7 @@ def test_the_example_stops_at_one_step_when_one_rank_gets_sigterm(sandbox: Sandb
     assert f"going on from step {stopped[1]}" in again.expect(0).out_text
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_a_rank_killed_while_saving_leaves_a_whole_checkpoint(sandbox: Sandbox, victim: int) -> None:
     durable = 0
     for size in (2, 3):

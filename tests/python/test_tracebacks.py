@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from harness import BUILD, PYTHON, TOP, Done, Running, Sandbox, wait_until
+from harness import BUILD, PYTHON, TIME_LIMIT, TOP, Done, Running, Sandbox, wait_until
 
 # What the package does on import, by hand: the library, and the hook for exceptions.
 PRELUDE = f"""
@@ -89,12 +89,11 @@ def test_all_raise_the_same(sandbox: Sandbox) -> None:
 def test_other_exceptions_take_a_line_each(sandbox: Sandbox) -> None:
     done = run(sandbox, """
 def fail():
-    if rank == 1: time.sleep(0.3)
     if rank == 3: raise KeyError("lr")
+    wait_for("told3" if rank == 1 else "told1")
     try:
         raise OSError("disk")
     except OSError as error:
-        if rank != 1: time.sleep(0.6)
         raise ValueError("bad on rank 1" if rank == 1 else "bad elsewhere") from error
 """ + TELL_TOGETHER + "fail()\n").expect(1)
     assert done.report["first_failure"] == 3, "it was the first to raise"
@@ -104,7 +103,8 @@ def fail():
     assert "direct cause" in done.report["ranks"][1]["failure"]["text"], "the report has it whole, with its cause"
 
 
-@pytest.mark.parametrize("seconds", [0, 0.4, 3], ids=["at once", "slowly", "too slowly"])
+@pytest.mark.parametrize("seconds", [0, pytest.param(0.4, marks=pytest.mark.timing), pytest.param(3, marks=pytest.mark.timing)],
+                         ids=["at once", "slowly", "too slowly"])
 def test_who_raised_is_to_blame_and_not_who_missed_it(sandbox: Sandbox, seconds: float) -> None:
     """The others' ends come sooner than that of the rank whose exception is the cause."""
     done = run(sandbox, f"""
@@ -194,7 +194,7 @@ def test_one_rank_is_interrupted(sandbox: Sandbox) -> None:
 def alone(sandbox: Sandbox, script: str) -> subprocess.CompletedProcess:
     file = sandbox.files / "train.py"
     file.write_text(PRELUDE + script)
-    return subprocess.run([PYTHON, file], env=sandbox.environment(), capture_output=True, text=True, timeout=60)
+    return subprocess.run([PYTHON, file], env=sandbox.environment(), capture_output=True, text=True, timeout=TIME_LIMIT)
 
 
 def test_without_hvdrun_python_prints(sandbox: Sandbox) -> None:

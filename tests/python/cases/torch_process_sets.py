@@ -10,6 +10,8 @@ import torch
 import hvd.torch as hvd
 from _expect import raises
 
+GATE_SIZE = 3  # with two ranks a set is all of them or one
+
 
 @contextmanager
 def a_set(*ranks: int) -> Iterator[hvd.ProcessSet]:

@@ -140,7 +140,9 @@ Subsystem sftp /usr/lib/openssh/sftp-server
 
 def slurm_conf(hosts: list[Host], cluster: str) -> str:
     """Slurm 22.05. The hosts claim more CPUs than there are (config_overrides with task/none), and no
-    accounting daemon runs. A host that comes back is used again at once (ReturnToService)."""
+    accounting daemon runs. A host that comes back is used again at once (ReturnToService). The main
+    scheduler looks at the whole queue each second (sched_interval): by default it waits for 60 s when it
+    has missed an event."""
     login = next(host for host in hosts if host.is_login)
     nodes = "\n".join(
         f"NodeName={host.name} NodeAddr={host.address} CPUs={CPUS_PER_HOST} Sockets=2 "
@@ -170,7 +172,7 @@ MailProg=/bin/true
 SwitchType=switch/none
 LaunchParameters=use_interactive_step
 SchedulerType=sched/backfill
-SchedulerParameters=bf_interval=1,sched_min_interval=0,batch_sched_delay=0
+SchedulerParameters=sched_interval=1,sched_min_interval=0,bf_interval=1,batch_sched_delay=0
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 GresTypes=gpu

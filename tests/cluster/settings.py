@@ -5,12 +5,16 @@ All values and pure functions; nothing here touches the machine.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 LOGIN = "login"
 CPUS_PER_HOST = 16
 GPUS_PER_HOST = 4
 MEMORY_MB_PER_HOST = 16000
+
+# Nothing takes this long: what does hangs. HVD_TEST_SLOWNESS says how many times slower this machine is than most.
+TIME_LIMIT_S = 60.0 * float(os.environ.get("HVD_TEST_SLOWNESS", "1"))
 
 SSH_PORT = 22
 SLURMCTLD_PORT = 6817

@@ -287,9 +287,12 @@ class Cluster:
         return not jobs and states == {name: "idle" for name in self.hosts}
 
     def _queue(self) -> tuple[dict[str, str], set[str]]:
-        """What Slurm calls each compute host, and the numbers of the jobs that have not ended."""
-        said = self.output("sh", "-c", "sinfo -h -N -o '%N %T' && squeue -h -o 'job %A'", user="root")
-        lines = [line.split() for line in said.splitlines()]
+        """What Slurm calls each compute host, and the numbers of the jobs that have not ended. No hosts: slurmctld
+        does not answer."""
+        done = self.run("sh", "-c", "sinfo -h -N -o '%N %T' && squeue -h -o 'job %A'", user="root")
+        if done.returncode != 0:
+            return {}, set()
+        lines = [line.split() for line in done.stdout.splitlines()]
         return {name: state for name, state in lines if name != "job"}, {number for name, number in lines if name == "job"}
 
     def _switch(self, verb: str, host: str, rate: str = "") -> None:

@@ -13,8 +13,8 @@ import pexpect
 import pytest
 
 from cluster import Cluster, wait_until
-from settings import TIME_LIMIT_S
 from harness import BUILD, HVDRUN_WORD, SOAK
+from settings import TIME_LIMIT_S
 
 HVDRUN = BUILD / "bin/hvdrun"
 
@@ -190,6 +190,7 @@ def test_a_job_that_is_cancelled_before_it_ran(queue: Queue) -> None:
     assert follow.err.splitlines()[-1] == f"hvdrun: job {job} was cancelled" and "output of" not in follow.err
 
 
+@pytest.mark.gate
 def test_a_host_that_fails(queue: Queue) -> None:
     job = queue.submit("echo one; exec sleep 7777", "-w", "n2")
     follow = queue.follow(job)
@@ -294,6 +295,7 @@ def test_slurmctld_is_away_for_a_while(queue: Queue) -> None:
     assert follow.end() == 6
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_job_goes_on_when_follow_is_ended(queue: Queue, number: signal.Signals) -> None:
     job = queue.submit("echo one; exec sleep 7777")
@@ -371,6 +373,7 @@ def test_one_call_for_ten_thousand_jobs(queue: Queue) -> None:
     assert queue.path("log").read_text() == "call\n"
 
 
+@pytest.mark.gate
 def test_a_narrow_terminal(queue: Queue) -> None:
     queue.submit("sleep 7777", "--comment=hvdrun: " + "x" * 300)
     words = queue.cluster.command([HVDRUN, "jobs"], tty=True)

@@ -13,8 +13,8 @@ import pexpect
 import pytest
 
 from cluster import Cluster, wait_until
-from settings import TIME_LIMIT_S
 from harness import BUILD, HVDRUN_WORD, SOAK
+from settings import TIME_LIMIT_S
 
 HVDRUN = BUILD / "bin/hvdrun"
 

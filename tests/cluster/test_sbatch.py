@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from cluster import Cluster, wait_until
-from settings import TIME_LIMIT_S
 from harness import BUILD, SOAK
+from settings import TIME_LIMIT_S
 
 HVDRUN = BUILD / "bin/hvdrun"
 DIGITS = BUILD / "bin/examples/digits"

@@ -137,8 +137,8 @@ def test_agents_listen_to_nobody_and_the_launcher_to_one_address(cluster: Cluste
     address = agents.wait_for("listens").split()[1]
     assert address == "10.80.0.1"  # where the hosts' names lead from here
     agents.wait_for("hello", 4)
-    sockets = cluster.output("ss", "-Hltn", on="login", user="root")
-    assert f"{agents.said('listens')[0].split()[2]} " not in sockets  # closed once all are here
+    port = agents.said("listens")[0].split()[2]
+    wait_until(lambda: f":{port} " not in cluster.output("ss", "-Hltn", on="login", user="root"), "it listens no more")
     agents.say("stop")
     agents.wait()
 

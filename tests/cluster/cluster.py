@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from settings import LOGIN, USER, USERS
+from host_processes import processes_of
+from settings import LOGIN, TIME_LIMIT_S, USER, USERS
 from warden import control_path, warden_path
 
 HERE = Path(__file__).resolve().parent
@@ -25,8 +26,7 @@ TOP = HERE.parent.parent
 PYTHON = "/usr/bin/python3"
 DEFAULT_NAME = "main"
 
-DOWN_LIMIT_S = 30.0
-IDLE_LIMIT_S = 90.0
+DOWN_LIMIT_S = TIME_LIMIT_S / 2
 
 
 class ClusterFailed(Exception):
@@ -46,10 +46,10 @@ def ask(folder: Path, request: dict[str, str]) -> tuple[dict, list[int]]:
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(str(control_path(folder)))
+            connection.sendall(f"{json.dumps(request)}\n".encode())
+            text, fds, _, _ = socket.recv_fds(connection, 65536, 4)
         except OSError as error:
             raise ClusterFailed(f"the cluster is not up ({error.strerror}); tests/cluster/up starts it") from error
-        connection.sendall(f"{json.dumps(request)}\n".encode())
-        text, fds, _, _ = socket.recv_fds(connection, 65536, 4)
     answer = json.loads(text or b'{"error": "the cluster ended"}')
     if "error" in answer:
         raise ClusterFailed(answer["error"])
@@ -139,6 +139,13 @@ class Cluster:
     def down(self) -> bool:
         return take_down(self.folder)
 
+    def is_up(self) -> bool:
+        try:
+            self.status()
+            return True
+        except ClusterFailed:
+            return False
+
     def status(self) -> dict:
         return ask(self.folder, {"do": "status"})[0]
 
@@ -161,7 +168,7 @@ class Cluster:
         return subprocess.Popen(self.command(words, on, user, folder, environment, tty), **options)
 
     def run(self, *words: object, on: str = LOGIN, user: str = USER.name, folder: object = "",
-            environment: dict[str, str] | None = None, timeout: float = 60.0, **options: object,
+            environment: dict[str, str] | None = None, timeout: float = TIME_LIMIT_S, **options: object,
             ) -> subprocess.CompletedProcess:
         """Runs the command to its end; streams are text, and caught."""
         streams: dict[str, object] = {"capture_output": True, "text": True, **options}
@@ -185,6 +192,26 @@ class Cluster:
             os.close(pidfd)
         return Path(f"/proc/{pid}/root")
 
+    def processes(self, host: str) -> list[str]:
+        """A line for each process of the host that has not ended: pid, state, name, arguments. Nothing is
+        started there for that; the pids are those of this machine."""
+        lines = []
+        for pid in processes_of(int(self.root_of(host).parent.name)):
+            try:
+                name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            except OSError:
+                continue  # it has ended meanwhile
+            if (state := rest.split()[0]) not in "ZX":
+                lines.append(f"{pid} {state} {name} {words}")
+        return lines
+
+    def report(self) -> str:
+        """What Slurm says of its hosts and jobs, and the end of slurmctld's log."""
+        words = "sinfo -N -o '%N %T %E'; squeue -o '%A %j %T %r %N'; tail -n 20 /var/log/slurmctld.log"
+        done = self.run("timeout", "10", "sh", "-c", words, user="root")
+        return done.stdout + done.stderr
+
     def cut(self, host: str) -> None:
         """No packet in or out from now on, and no connection is closed."""
         self._switch("cut", host)
@@ -206,6 +233,10 @@ class Cluster:
     def kill(self, host: str) -> None:
         """Power off: all processes are gone, its peers are told nothing, its /tmp and /run are lost."""
         self._switch("kill", host)
+
+    def clear(self, host: str) -> None:
+        """Kills all processes of ordinary users there."""
+        self._switch("clear", host)
 
     def kill_at_once(self, host: str, pids: list[str]) -> None:
         """KILL to all of them. A later one may have gone by then because of an earlier one."""
@@ -231,31 +262,48 @@ class Cluster:
         hosts = self.status()["hosts"]
         for host in hosts:
             self._switch("heal", host)
-        if jobs := self.output("squeue", "-h", "-o", "%A", user="root").split():
-            self.run("scancel", "--quiet", *jobs, user="root")  # some may be gone already
+        cancelled: set[str] = set()
 
         def is_idle() -> bool:
             for host in hosts:
-                self._switch("clear", host)  # again: a job may have started since, and ignore TERM
-            return self._is_idle()
+                self.clear(host)  # again: a job may have started since, and ignore TERM
+            states, jobs = self._queue()
+            if new := jobs - cancelled:
+                self.run("scancel", "--quiet", *new, user="root")  # some may be gone already
+                cancelled.update(new)
+            return not jobs and states == {name: "idle" for name in hosts if name != LOGIN}
 
-        wait_until(is_idle, "all hosts are idle", IDLE_LIMIT_S)
+        try:
+            wait_until(is_idle, "all hosts are idle")
+        except AssertionError as error:
+            raise ClusterFailed(f"{error}\n{self.report()}") from error
 
     def wait_idle(self) -> None:
         """Returns when Slurm calls all compute hosts idle and no job is left."""
-        wait_until(self._is_idle, "all hosts are idle", IDLE_LIMIT_S)
+        wait_until(self._is_idle, "all hosts are idle")
 
     def _is_idle(self) -> bool:
-        said = self.output("sh", "-c", "sinfo -h -N -o '%N %T' && squeue -h", user="root").splitlines()
-        return said == [f"{name} idle" for name in self.hosts]
+        states, jobs = self._queue()
+        return not jobs and states == {name: "idle" for name in self.hosts}
+
+    def _queue(self) -> tuple[dict[str, str], set[str]]:
+        """What Slurm calls each compute host, and the numbers of the jobs that have not ended. No hosts: slurmctld
+        does not answer."""
+        done = self.run("sh", "-c", "sinfo -h -N -o '%N %T' && squeue -h -o 'job %A'", user="root")
+        if done.returncode != 0:
+            return {}, set()
+        lines = [line.split() for line in done.stdout.splitlines()]
+        return {name: state for name, state in lines if name != "job"}, {number for name, number in lines if name == "job"}
 
     def _switch(self, verb: str, host: str, rate: str = "") -> None:
         ask(self.folder, {"do": verb, "host": host, "rate": rate})
 
 
-def wait_until(condition: Callable[[], object], what: str, limit_s: float = 60.0) -> None:
+def wait_until(condition: Callable[[], object], what: str, limit_s: float = TIME_LIMIT_S) -> None:
     """Returns as soon as the condition holds. Error: AssertionError, naming `what`, when it never does."""
     deadline = time.monotonic() + limit_s
+    pause_s = 0.005
     while not condition():
         assert time.monotonic() < deadline, f"waited {limit_s:.0f} s in vain: {what}"
-        time.sleep(0.01)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, 0.1)  # each look costs processor time, which the awaited needs

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from cluster import Cluster
 from harness import BUILD
+from settings import USER
 
 
 @pytest.fixture(scope="session")
@@ -20,22 +22,47 @@ def session_cluster() -> Iterator[Cluster]:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "only")
     cluster = Cluster(f"test-{worker}-{os.getpid()}")
     try:
-        cluster.up(owner=os.getpid(), shown=[BUILD])
+        bring_up(cluster)
         yield cluster
     finally:
         cluster.down()
 
 
+def bring_up(cluster: Cluster) -> None:
+    cluster.up(owner=os.getpid(), shown=[BUILD])
+
+
 @pytest.fixture
 def cluster(session_cluster: Cluster) -> Iterator[Cluster]:
-    """All hosts idle, connected and at full speed, before each test and after it."""
+    """All hosts idle, connected and at full speed, before each test and after it. A cluster that does not
+    heal is replaced by a new one: only the test that left it so fails."""
+    if not session_cluster.is_up():
+        bring_up(session_cluster)
     yield session_cluster
-    session_cluster.heal()
+    try:
+        session_cluster.heal()
+    except Exception:
+        session_cluster.down()
+        bring_up(session_cluster)
+        raise
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Generator[None, object, None]:
+    """Adds to the report of a failed test what its cluster says of itself."""
+    outcome = yield
+    report = outcome.get_result()
+    cluster = getattr(item, "funcargs", {}).get("cluster")
+    if report.when == "call" and report.failed and cluster is not None:
+        with contextlib.suppress(Exception):
+            report.sections.append(("the cluster", cluster.report()))
 
 
 @pytest.fixture
 def shared(cluster: Cluster, request: pytest.FixtureRequest) -> Path:
     """The test's own folder in the ordinary user's home: a path inside, the same on all hosts."""
     folder = Path("/home/user", request.node.name.translate(str.maketrans("[]/ ", "____")))
-    cluster.output("mkdir", folder)
+    seen_from_here = cluster.root_of("login") / str(folder).lstrip("/")
+    seen_from_here.mkdir()
+    os.chown(seen_from_here, USER.uid, USER.uid)
     return folder

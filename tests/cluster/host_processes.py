@@ -12,6 +12,8 @@ import signal
 import time
 from pathlib import Path
 
+from settings import TIME_LIMIT_S
+
 FIRST_USER_UID = 1000
 
 _STOP_BIT = 1 << (signal.SIGSTOP - 1)
@@ -30,7 +32,7 @@ def processes_of(init: int) -> dict[int, int]:
     return found
 
 
-def freeze(init: int, limit_s: float = 5.0) -> set[int]:
+def freeze(init: int, limit_s: float = TIME_LIMIT_S / 3) -> set[int]:
     """Returns the processes that it stopped, once all of the host's stand still.
     Raises TimeoutError: one does not; those that were stopped are continued."""
     stopped: set[int] = set()

@@ -26,10 +26,10 @@ import host_processes
 import kernel
 from host_init import SERVICE_ENVIRONMENT, Layout, live, reap
 from provision import provision
-from settings import Host
+from settings import TIME_LIMIT_S, Host
 
-START_LIMIT_S = 60.0
-STOP_LIMIT_S = 20.0
+START_LIMIT_S = TIME_LIMIT_S
+STOP_LIMIT_S = TIME_LIMIT_S / 3
 BRIDGE = "switch"
 
 
@@ -258,7 +258,8 @@ class Keeper:
         """As it was at first: on, connected, at full speed, its services running, no user's process left."""
         if machine.pid != 0:
             self.thaw(machine)
-            self.join(machine)
+            if machine.cut:
+                self.join(machine)
             self.slow(machine, "off")
             self.clear(machine)
             if not machine.listens():

@@ -17,11 +17,13 @@ from harness import BUILD
 HOSTS = ["n1", "n2", "n3", "n4"]
 
 
+@pytest.mark.gate
 def test_slurm_has_four_idle_hosts(cluster: Cluster) -> None:
     lines = cluster.output("sinfo", "-h", "-N", "-o", "%N %T %c %G").splitlines()
     assert lines == [f"{name} idle 16 gpu:4" for name in HOSTS]
 
 
+@pytest.mark.gate
 def test_a_step_runs_on_all_hosts(cluster: Cluster) -> None:
     assert sorted(cluster.output("srun", "-N4", "hostname").split()) == HOSTS
 
@@ -32,6 +34,7 @@ def test_ssh_needs_no_prompt(cluster: Cluster, user: str) -> None:
     assert said.split() == ["n3", user]
 
 
+@pytest.mark.gate
 def test_ssh_goes_from_host_to_host_and_over_ipv6(cluster: Cluster) -> None:
     assert cluster.output("ssh", "n2", "ssh n4-v6 hostname").strip() == "n4"
 

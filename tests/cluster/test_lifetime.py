@@ -162,13 +162,22 @@ def test_a_cluster_ends_with_its_owner(own: Cluster) -> None:
     assert_no_trace(own, before)
 
 
-def test_a_killed_warden_takes_all_with_it(own: Cluster) -> None:
+@pytest.mark.parametrize("victims", ["warden", "keeper", "warden and keeper"])
+def test_a_killed_warden_takes_all_with_it(own: Cluster, victims: str) -> None:
+    """In the middle of a job, and the next cluster of that name comes up at once."""
     before = traces(own)
     own.up(hosts=1)
     members = processes_with(str(own.folder))
-    os.kill(warden_of(own)[0], signal.SIGKILL)
-    wait_until(lambda: not processes_with(str(own.folder)), f"{members} are gone")
+    [warden] = warden_of(own)
+    [keeper] = map(int, Path(f"/proc/{warden}/task/{warden}/children").read_text().split())
+    job = own.start("srun", "sh", "-c", "echo runs; exec sleep 7777", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert job.stdout.readline() == "runs\n"
+    for name, pid in (("warden", warden), ("keeper", keeper)):
+        if name in victims:
+            os.kill(pid, signal.SIGKILL)
     own.up(hosts=1)
+    job.communicate()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in members), f"{members} are gone")
     assert own.output("srun", "hostname") == "n1\n", "what was left of the old one is in nobody's way"
     own.down()
     assert_no_trace(own, before)

@@ -14,9 +14,9 @@ import pytest
 
 from cluster import Cluster, wait_until
 from harness import BUILD, HVDRUN_WORD, SOAK
+from settings import TIME_LIMIT_S
 
 HVDRUN = BUILD / "bin/hvdrun"
-LIMIT_S = 60.0
 
 
 class Follow:
@@ -42,7 +42,7 @@ class Follow:
 
     def end(self) -> int:
         try:
-            return self.process.wait(LIMIT_S)
+            return self.process.wait(TIME_LIMIT_S)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"follow does not end: {self.out}{self.err}") from None
         finally:
@@ -108,6 +108,7 @@ def gate(name: str) -> str:
     return f"while [ ! -e {name} ]; do sleep 0.02; done"
 
 
+@pytest.mark.gate
 def test_a_job_is_followed_from_the_queue_to_its_end(queue: Queue) -> None:
     with queue.full():
         job = queue.submit(f"echo one; echo two >&2; echo '\033[32m[3]\033[0m three'; {gate('go')}; exit 3", "-t10")
@@ -121,6 +122,7 @@ def test_a_job_is_followed_from_the_queue_to_its_end(queue: Queue) -> None:
     assert f"hvdrun: job {job} failed with exit code 3 after 0:0" in follow.err.splitlines()[-1]
 
 
+@pytest.mark.gate
 def test_output_is_shown_as_it_grows(queue: Queue) -> None:
     job = queue.submit(f"echo one; {gate('go')}; printf two", "--output=a %x-%j.txt", "--job-name=odd name = 'x'")
     follow = queue.follow(job)
@@ -131,6 +133,7 @@ def test_output_is_shown_as_it_grows(queue: Queue) -> None:
     assert f"hvdrun: job {job} succeeded" in follow.err
 
 
+@pytest.mark.gate
 def test_stderr_of_its_own(queue: Queue) -> None:
     job = queue.submit("echo out; echo err >&2", "--error=err-%j.txt")
     follow = queue.follow(job)
@@ -138,11 +141,13 @@ def test_stderr_of_its_own(queue: Queue) -> None:
     assert follow.out == "out\n" and "\nerr\n" in follow.err
 
 
+@pytest.mark.gate
 def test_no_output_when_only_the_state_is_asked_for(queue: Queue) -> None:
     follow = queue.follow("--no-output", queue.submit("echo out"))
     assert follow.end() == 0 and follow.out == "" and "succeeded" in follow.err
 
 
+@pytest.mark.gate
 def test_what_an_earlier_job_left_is_not_shown(queue: Queue) -> None:
     queue.cluster.output("tee", queue.shared / "out.txt", input="of an earlier job\n" * 100)
     with queue.full():
@@ -152,6 +157,7 @@ def test_what_an_earlier_job_left_is_not_shown(queue: Queue) -> None:
     assert follow.end() == 0 and follow.out == "new\n"
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("script, code, words", [
     ("kill -9 $$", 137, "was ended by SIGKILL"), ("exit 77", 77, "failed with exit code 77"),
     ("exit 0", 0, "succeeded")])
@@ -163,6 +169,7 @@ def test_the_exit_code_is_the_jobs_also_afterwards(queue: Queue, script: str, co
     assert f"hvdrun: job {job} ran on n1 from " in follow.err and f"hvdrun: job {job} {words}" in follow.err
 
 
+@pytest.mark.gate
 def test_a_cancelled_job(queue: Queue) -> None:
     job = queue.submit("echo one; exec sleep 7777")
     follow = queue.follow(job)
@@ -172,6 +179,7 @@ def test_a_cancelled_job(queue: Queue) -> None:
     assert follow.end() == 143 and f"job {job} was cancelled after" in follow.err
 
 
+@pytest.mark.gate
 def test_a_job_that_is_cancelled_before_it_ran(queue: Queue) -> None:
     with queue.full():
         job = queue.submit("true")
@@ -182,6 +190,7 @@ def test_a_job_that_is_cancelled_before_it_ran(queue: Queue) -> None:
     assert follow.err.splitlines()[-1] == f"hvdrun: job {job} was cancelled" and "output of" not in follow.err
 
 
+@pytest.mark.gate
 def test_a_host_that_fails(queue: Queue) -> None:
     job = queue.submit("echo one; exec sleep 7777", "-w", "n2")
     follow = queue.follow(job)
@@ -243,6 +252,7 @@ def test_the_output_file_is_truncated(queue: Queue) -> None:
     assert follow.end() == 0 and f"{queue.shared}/out.txt was cut short" in follow.err
 
 
+@pytest.mark.gate
 def test_the_output_file_is_on_another_host(queue: Queue) -> None:
     job = queue.submit("echo one; exit 4", "-w", "n3", "--output=/tmp/job.txt")
     follow = queue.follow(job)
@@ -257,9 +267,10 @@ def test_an_output_that_is_no_file(queue: Queue) -> None:
     assert follow.end() == 0 and "cannot read /dev/null: it is no regular file" in follow.err
 
 
+@pytest.mark.gate
 def test_a_job_without_a_script(queue: Queue) -> None:
     salloc = queue.cluster.start("salloc", "-Q", "-N1", "--no-shell", stdin=subprocess.DEVNULL)
-    assert salloc.wait(LIMIT_S) == 0
+    assert salloc.wait(TIME_LIMIT_S) == 0
     job = queue.cluster.output("squeue", "-h", "--me", "-o", "%A").strip()
     follow = queue.follow(job)
     follow.wait_for(f"job {job} runs on n1")
@@ -284,6 +295,7 @@ def test_slurmctld_is_away_for_a_while(queue: Queue) -> None:
     assert follow.end() == 6
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_job_goes_on_when_follow_is_ended(queue: Queue, number: signal.Signals) -> None:
     job = queue.submit("echo one; exec sleep 7777")
@@ -296,10 +308,11 @@ def test_the_job_goes_on_when_follow_is_ended(queue: Queue, number: signal.Signa
     assert queue.state(job) == "RUNNING"
 
 
+@pytest.mark.gate
 def test_ctrl_c_on_a_terminal(queue: Queue) -> None:
     job = queue.submit("printf 'no newline'; exec sleep 7777")
     words = queue.cluster.command([HVDRUN, "follow", job], tty=True)
-    terminal = pexpect.spawn(words[0], words[1:], timeout=LIMIT_S)
+    terminal = pexpect.spawn(words[0], words[1:], timeout=TIME_LIMIT_S)
     terminal.expect("no newline")
     terminal.sendintr()
     terminal.expect(f"\r\nhvdrun: job {job} goes on; to come back: hvdrun follow {job};")
@@ -314,10 +327,11 @@ def test_a_reader_who_goes_away_ends_follow_and_not_the_job(queue: Queue) -> Non
     follow = queue.cluster.start("sh", "-c", f"{HVDRUN_WORD} follow {job} | head -1", stdout=subprocess.PIPE, text=True)
     assert follow.stdout.readline() == "y\n"
     queue.path("go").touch()
-    assert follow.wait(LIMIT_S) == 0
+    assert follow.wait(TIME_LIMIT_S) == 0
     assert queue.state(job) == "RUNNING"
 
 
+@pytest.mark.gate
 def test_an_array_and_one_of_its_tasks(queue: Queue) -> None:
     job = queue.submit("echo task $SLURM_ARRAY_TASK_ID; [ $SLURM_ARRAY_TASK_ID != 2 ]", "--array=1-3%1")
     task, whole = queue.follow(f"{job}_3"), queue.follow(job)
@@ -328,6 +342,7 @@ def test_an_array_and_one_of_its_tasks(queue: Queue) -> None:
         in whole.err
 
 
+@pytest.mark.gate
 def test_jobs_lists_ones_own(queue: Queue) -> None:
     queue.submit("sleep 7777", user="other")
     running = queue.submit("sleep 7777", "-t5", "-w", "n2", "--comment=hvdrun: ./train --lr 0.1")
@@ -358,21 +373,24 @@ def test_one_call_for_ten_thousand_jobs(queue: Queue) -> None:
     assert queue.path("log").read_text() == "call\n"
 
 
+@pytest.mark.gate
 def test_a_narrow_terminal(queue: Queue) -> None:
     queue.submit("sleep 7777", "--comment=hvdrun: " + "x" * 300)
     words = queue.cluster.command([HVDRUN, "jobs"], tty=True)
-    terminal = pexpect.spawn(words[0], words[1:], timeout=LIMIT_S, dimensions=(24, 80), encoding="utf-8")
+    terminal = pexpect.spawn(words[0], words[1:], timeout=TIME_LIMIT_S, dimensions=(24, 80), encoding="utf-8")
     terminal.expect(pexpect.EOF)
     lines = terminal.before.split("\r\n")
     assert [len(line) for line in lines if line.endswith("x…")] == [80], lines
 
 
+@pytest.mark.gate
 def test_no_jobs(queue: Queue) -> None:
     done = queue.hvdrun("jobs")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "hvdrun: you have no jobs in the queue\n")
     assert queue.hvdrun("jobs", "--json").stdout == "[]\n"
 
 
+@pytest.mark.gate
 def test_cancel_takes_ones_own_only(queue: Queue) -> None:
     others = queue.submit("sleep 7777", user="other")
     ended = queue.submit("true")
@@ -388,6 +406,7 @@ def test_cancel_takes_ones_own_only(queue: Queue) -> None:
     assert sorted(left) == sorted([others, f"{two}_1"])
 
 
+@pytest.mark.gate
 def test_somebody_elses_job_is_not_followed(queue: Queue) -> None:
     job = queue.submit("sleep 7777", user="other")
     done = queue.hvdrun("follow", job)
@@ -395,35 +414,46 @@ def test_somebody_elses_job_is_not_followed(queue: Queue) -> None:
     assert queue.hvdrun("follow", "999999").returncode == 2
 
 
-@pytest.mark.parametrize("words", [("jobs",), ("follow", "1"), ("cancel", "1")])
-def test_without_slurm(queue: Queue, words: tuple[str, ...]) -> None:
-    done = queue.hvdrun(*words, environment={"PATH": "/nowhere"})
-    assert done.returncode == 127 and done.stderr.startswith("hvdrun: there is no SLURM on this machine: squeue is not")
+@pytest.mark.gate
+def test_without_slurm(queue: Queue) -> None:
+    for words in (("jobs",), ("follow", "1"), ("cancel", "1")):
+        done = queue.hvdrun(*words, environment={"PATH": "/nowhere"})
+        assert done.returncode == 127, f"{words}: {done}"
+        assert done.stderr.startswith("hvdrun: there is no SLURM on this machine: squeue is not"), f"{words}: {done}"
 
 
-@pytest.mark.parametrize("words, said", [
+CANNOT_WORK = [
     (("follow",), "hvdrun follow needs a job's number"), (("follow", "train"), '"train" is no job id'),
     (("follow", "1", "2"), "hvdrun follow takes one job"), (("follow", "--no-outptu", "1"), "did you mean --no-output?"),
     (("cancel",), "hvdrun cancel needs the numbers of jobs"), (("cancel", "1", "x"), '"x" is no job id'),
-    (("jobs", "1"), "to see one: hvdrun follow 1"), (("jobs", "--jsno"), "did you mean --json?")])
-def test_words_that_cannot_work(queue: Queue, words: tuple[str, ...], said: str) -> None:
-    done = queue.hvdrun(*words)
-    assert done.returncode == 2 and said in done.stderr
+    (("jobs", "1"), "to see one: hvdrun follow 1"), (("jobs", "--jsno"), "did you mean --json?")]
 
 
-@pytest.mark.parametrize("command", ["jobs", "follow", "cancel"])
-def test_help(queue: Queue, command: str) -> None:
-    done = queue.hvdrun(command, "--help")
-    assert done.returncode == 0 and done.stdout.startswith(f"usage: hvdrun {command}") and not done.stderr
+@pytest.mark.gate
+def test_words_that_cannot_work(queue: Queue) -> None:
+    for words, said in CANNOT_WORK:
+        done = queue.hvdrun(*words)
+        assert done.returncode == 2 and said in done.stderr, f"{words}: {done}"
 
 
-@pytest.mark.parametrize("words", ["follow 12", "jobs", "cancel 12", "sbatch -np 1 --submit -- true", "salloc -np 1 -- true"])
-def test_a_host_of_no_cluster_says_so(cluster: Cluster, words: str) -> None:
+@pytest.mark.gate
+def test_help(queue: Queue) -> None:
+    for command in ("jobs", "follow", "cancel"):
+        done = queue.hvdrun(command, "--help")
+        assert done.returncode == 0 and done.stdout.startswith(f"usage: hvdrun {command}") and not done.stderr, done
+
+
+@pytest.mark.gate
+def test_a_host_of_no_cluster_says_so(cluster: Cluster) -> None:
     """SLURM's commands are there, and there is no slurm.conf."""
-    done = cluster.run("unshare", "--mount", "sh", "-c", f"mount -t tmpfs none /etc/slurm && exec {HVDRUN} {words}", user="root")
-    assert done.returncode != 0 and "this machine has SLURM's commands, but belongs to no cluster (no slurm.conf)" in done.stderr, done.stderr
+    for words in ("follow 12", "jobs", "cancel 12", "sbatch -np 1 --submit -- true", "salloc -np 1 -- true"):
+        done = cluster.run("unshare", "--mount", "sh", "-c", f"mount -t tmpfs none /etc/slurm && exec {HVDRUN_WORD} {words}",
+                           user="root")
+        assert done.returncode != 0, f"{words}: {done}"
+        assert "this machine has SLURM's commands, but belongs to no cluster (no slurm.conf)" in done.stderr, f"{words}: {done}"
 
 
+@pytest.mark.gate
 def test_more_nodes_than_the_partition_has_are_refused(cluster: Cluster) -> None:
     for command in ("sbatch", "salloc"):
         done = cluster.run(HVDRUN, command, "-np", 99, "--", "true")

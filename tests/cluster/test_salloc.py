@@ -14,15 +14,15 @@ import pytest
 
 from cluster import Cluster, wait_until
 from harness import BUILD, HVDRUN_WORD, SOAK
+from settings import TIME_LIMIT_S
 
 HVDRUN = BUILD / "bin/hvdrun"
-LIMIT_S = 60
 
 
 @contextmanager
 def terminal(cluster: Cluster, folder: Path, *words: object, environment: dict[str, str] | None = None) -> Iterator[pexpect.spawn]:
     command = cluster.command(words, folder=folder, tty=True, environment={"TERM": "dumb", **(environment or {})})
-    child = pexpect.spawn(command[0], command[1:], encoding="utf-8", timeout=LIMIT_S, dimensions=(40, 200))
+    child = pexpect.spawn(command[0], command[1:], encoding="utf-8", timeout=TIME_LIMIT_S, dimensions=(40, 200))
     try:
         yield child
     finally:
@@ -50,6 +50,7 @@ def own_jobs(cluster: Cluster) -> list[str]:
     return cluster.output("squeue", "-h", "-o", "%A %T").splitlines()
 
 
+@pytest.mark.gate
 def test_a_program_over_an_allocation(cluster: Cluster, shared: Path) -> None:
     done = cluster.run(HVDRUN, "salloc", "-np", 4, "--nodes", 2, "--label", "none", "--", "sh", "-c", "echo $HVD_RANK $(hostname)",
                        folder=shared)
@@ -62,6 +63,7 @@ def test_a_program_over_an_allocation(cluster: Cluster, shared: Path) -> None:
     wait_until(lambda: own_jobs(cluster) == [], "the allocation is given back")
 
 
+@pytest.mark.gate
 def test_a_shell_in_which_hvdrun_uses_all_of_it(cluster: Cluster, shared: Path) -> None:
     """As a person types it: the shell has the terminal and job control, and its end gives all back."""
     with terminal(cluster, shared, HVDRUN, "salloc", "-np", 8, "--gpus-per-node", 4,
@@ -100,11 +102,12 @@ def test_a_signal_while_it_waits_withdraws_the_request(cluster: Cluster, shared:
                                 stderr=subprocess.STDOUT, text=True)
         wait_until(lambda: any("PENDING" in line for line in own_jobs(cluster)), "the request is in the queue")
         process.send_signal(number)
-        said, _ = process.communicate(timeout=LIMIT_S)
+        said, _ = process.communicate(timeout=TIME_LIMIT_S)
         assert process.returncode == 128 + number and "the request is withdrawn" in said, said
         wait_until(lambda: not any("PENDING" in line for line in own_jobs(cluster)), "the request is gone")
 
 
+@pytest.mark.gate
 def test_a_request_that_is_granted_later(cluster: Cluster, shared: Path) -> None:
     with full(cluster, shared), terminal(cluster, shared, HVDRUN, "salloc", "-np", 2, "--label", "none", "--", "echo", "ran") as child:
         child.expect("is pending")
@@ -142,7 +145,7 @@ def test_a_job_whose_hvdrun_is_killed_is_no_success(cluster: Cluster, shared: Pa
     """salloc's own exit code is 0 then."""
     with running(cluster, shared) as process:
         cluster.output("kill", "-9", pid_over_it(cluster), user="root")
-        _, said = process.communicate(timeout=LIMIT_S)
+        _, said = process.communicate(timeout=TIME_LIMIT_S)
         assert process.returncode == 125 and "hvdrun: the hvdrun that ran over the allocation was killed before" in said, said
     assert_nothing_left(cluster)
 
@@ -153,7 +156,7 @@ def test_a_signal_to_hvdrun_alone_stops_the_ranks(cluster: Cluster, shared: Path
     """timeout passes a signal on to hvdrun, and then to hvdrun's whole process group."""
     with running(cluster, shared, *through) as process:
         process.send_signal(number)
-        out, said = process.communicate(timeout=LIMIT_S)
+        out, said = process.communicate(timeout=TIME_LIMIT_S)
         assert process.returncode == 128 + number and out.count("asked") == 2, out + said
     assert_nothing_left(cluster)
 
@@ -161,7 +164,7 @@ def test_a_signal_to_hvdrun_alone_stops_the_ranks(cluster: Cluster, shared: Path
 def test_kill_9_of_hvdrun_ends_the_job(cluster: Cluster, shared: Path) -> None:
     with running(cluster, shared) as process:
         process.kill()
-        process.communicate(timeout=LIMIT_S)
+        process.communicate(timeout=TIME_LIMIT_S)
     assert_nothing_left(cluster)
 
 
@@ -180,7 +183,7 @@ def test_scancel_ends_the_program_and_says_so(cluster: Cluster, shared: Path) ->
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None and "started" in process.stdout.readline()
     cluster.output("scancel", own_jobs(cluster)[0].split()[0])
-    _, said = process.communicate(timeout=LIMIT_S)
+    _, said = process.communicate(timeout=TIME_LIMIT_S)
     assert re.search(r"hvdrun: the allocation was lost: job \d+ was cancelled", said), said
     assert process.returncode not in (0, 2), said
 
@@ -202,6 +205,7 @@ if SOAK:
         assert "time limit" in done.stderr.splitlines()[-1] and done.returncode == 124, done.stderr
 
 
+@pytest.mark.gate
 def test_what_is_refused(cluster: Cluster, shared: Path) -> None:
     inside = cluster.run(HVDRUN, "salloc", "-np", 1, "--", "true", environment={"SLURM_JOB_ID": "7"})
     assert inside.returncode == 2 and "inside SLURM job 7 already: hvdrun -np N program uses it" in inside.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cluster import PYTHON, Cluster, wait_until
-from harness import HVDRUN, HVDRUN_WORD, program
+from harness import HVDRUN, HVDRUN_WORD, program, read_bytes
 
 HOSTS = ["n1", "n2", "n3", "n4"]
 # A rank that takes its time when it is asked to stop.
@@ -89,14 +91,17 @@ def leftovers(cluster: Cluster, job: str) -> list[str]:
     """What is left on any host: processes of ours, or with the job's cookie; folders."""
     found = []
     for host in ["login", *cluster.hosts]:
-        script = (f"pgrep -l 'hvdrun|srun'; grep -lz HVD_JOB_ID={job} /proc/[0-9]*/environ 2>/dev/null; "
-                  f"ls -d /tmp/*{job}* /dev/shm/*{job}* 2>/dev/null; true")
-        found += [f"{host}: {line}" for line in cluster.output("sh", "-c", script, on=host, user="root").splitlines()]
+        for line in cluster.processes(host):
+            pid, _, name, *_ = line.split()
+            if re.search("hvdrun|srun", name) or f"HVD_JOB_ID={job}".encode() in read_bytes(f"/proc/{pid}/environ"):
+                found.append(f"{host}: {line}")
+        root = cluster.root_of(host)
+        found += [f"{host}: /{folder}/{name}" for folder in ("tmp", "dev/shm") for name in os.listdir(root / folder) if job in name]
     return found
 
 
-def assert_nothing_left(cluster: Cluster, job: str, limit_s: float = 10.0) -> None:
-    wait_until(lambda: not leftovers(cluster, job), "nothing is left", limit_s)
+def assert_nothing_left(cluster: Cluster, job: str) -> None:
+    wait_until(lambda: not leftovers(cluster, job), "nothing is left")
 
 
 @pytest.mark.parametrize("user", ["user", "root"])
@@ -113,6 +118,7 @@ def test_an_agent_on_each_host_greets_and_leaves(cluster: Cluster, started: list
     assert_nothing_left(cluster, agents.job)
 
 
+@pytest.mark.gate
 def test_srun_is_let_go_when_all_have_greeted(cluster: Cluster, started: list[Agents]) -> None:
     agents = Agents(cluster, "--rank", SLOW_RANK, *HOSTS)
     started.append(agents)
@@ -124,14 +130,15 @@ def test_srun_is_let_go_when_all_have_greeted(cluster: Cluster, started: list[Ag
     assert_nothing_left(cluster, agents.job)
 
 
+@pytest.mark.gate
 def test_agents_listen_to_nobody_and_the_launcher_to_one_address(cluster: Cluster, started: list[Agents]) -> None:
     agents = Agents(cluster, *HOSTS)
     started.append(agents)
     address = agents.wait_for("listens").split()[1]
     assert address == "10.80.0.1"  # where the hosts' names lead from here
     agents.wait_for("hello", 4)
-    sockets = cluster.output("ss", "-Hltn", on="login", user="root")
-    assert f"{agents.said('listens')[0].split()[2]} " not in sockets  # closed once all are here
+    port = agents.said("listens")[0].split()[2]
+    wait_until(lambda: f":{port} " not in cluster.output("ss", "-Hltn", on="login", user="root"), "it listens no more")
     agents.say("stop")
     agents.wait()
 
@@ -182,6 +189,7 @@ def test_a_crowd_at_the_door_changes_nothing(cluster: Cluster, started: list[Age
     assert len(agents.said("done")) == 4
 
 
+@pytest.mark.gate
 def test_a_killed_launcher_leaves_nothing(cluster: Cluster, started: list[Agents]) -> None:
     agents = Agents(cluster, "--rank", SLOW_RANK, *HOSTS)
     started.append(agents)
@@ -220,6 +228,7 @@ def test_one_of_our_processes_is_killed(cluster: Cluster, started: list[Agents],
     assert_nothing_left(cluster, agents.job)
 
 
+@pytest.mark.gate
 def test_guard_and_agent_are_killed_at_once(cluster: Cluster, started: list[Agents]) -> None:
     agents = Agents(cluster, "--rank", SLOW_RANK, *HOSTS)
     started.append(agents)
@@ -265,6 +274,7 @@ def test_scancel_leaves_ranks_their_grace(cluster: Cluster, shared: Path) -> Non
     assert_nothing_left(cluster, job)
 
 
+@pytest.mark.gate
 def test_a_program_that_is_missing_on_one_host_is_named(cluster: Cluster, started: list[Agents]) -> None:
     for host in ["n1", "n2", "n4"]:
         cluster.output("cp", HVDRUN, "/tmp/hvdrun-copy", on=host)
@@ -295,6 +305,7 @@ def test_what_slurm_refuses_is_explained(cluster: Cluster, started: list[Agents]
     agents.wait()
 
 
+@pytest.mark.gate
 def test_an_allocation_that_is_gone_is_explained(cluster: Cluster, started: list[Agents]) -> None:
     agents = Agents(cluster, "n1", allocation=None, environment={"SLURM_JOB_ID": "99999"})
     started.append(agents)

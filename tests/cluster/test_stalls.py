@@ -11,7 +11,7 @@ from test_ssh import Jobs, jobs  # noqa: F401, the fixture
 
 def test_a_stall_is_told_with_rank_and_host(jobs: Jobs, shared: Path) -> None:  # noqa: F811
     """Two agents tell of their waiting ranks, and one line comes of it."""
-    job = jobs.start("-H", "n1:2,n2:1,n3:1", "--stall-check-warning-time-seconds", "0.3", program("latecomer"), "--late", 2,
+    job = jobs.start("-H", "n1:2,n2:1,n3:1", "--stall-check-warning-time-seconds", 2, program("latecomer"), "--late", 2,
                      "--until", shared / "go")
     said = ""
     while "has waited" not in said:

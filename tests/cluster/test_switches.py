@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 from cluster import HERE, PYTHON, Cluster, wait_until
+from settings import TIME_LIMIT_S
 
-# Connects to a host's listener and says what becomes of the connection.
+# What is sent to it comes back.
 LISTENER = """
 import socket
 server = socket.create_server(("", 4000))
@@ -18,11 +19,12 @@ while data := connection.recv(65536):
     connection.sendall(data)
 """
 
+# Connects to a host's listener and says what becomes of the connection. Each line says how long to wait for an echo.
 TALKER = """
 import socket, sys
 connection = socket.create_connection((sys.argv[1], 4000))
-connection.settimeout(1)
 for line in sys.stdin:
+    connection.settimeout(float(line))
     try:
         connection.sendall(line.encode())
         print("echo" if connection.recv(100) else "closed", flush=True)
@@ -41,7 +43,7 @@ class Conversation:
         self._listener = self._start(cluster, LISTENER, on=host)
         assert self._listener.stdout.readline() == "ready\n"
         self._talker = self._start(cluster, TALKER, host)
-        assert self.say() == "echo"
+        assert self.say(TIME_LIMIT_S) == "echo"
 
     def _start(self, cluster: Cluster, program: str, *arguments: str, on: str = "login") -> subprocess.Popen:
         process = cluster.start(PYTHON, "-c", program, *arguments, on=on, text=True, stdin=subprocess.PIPE,
@@ -49,9 +51,9 @@ class Conversation:
         self._ends.append(process)
         return process
 
-    def say(self) -> str:
+    def say(self, limit_s: float = 1.0) -> str:
         """What came back: echo, silence, closed or reset."""
-        self._talker.stdin.write("hello\n")
+        self._talker.stdin.write(f"{limit_s}\n")
         self._talker.stdin.flush()
         return self._talker.stdout.readline().strip()
 

@@ -69,8 +69,16 @@ def live(plan: Plan, report: int, release: int) -> NoReturn:
     finally:
         os.kill(keeper, signal.SIGKILL)
         os.waitpid(keeper, 0)  # returns when all its namespace is gone
-        shutil.rmtree(plan.folder)
+        if is_file_at(lock.fileno(), warden_path(plan.folder)):  # else the folder is a later warden's
+            shutil.rmtree(plan.folder)
         os._exit(0)
+
+
+def is_file_at(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def catch_signals() -> int:

@@ -195,8 +195,9 @@ NSSWITCH = "passwd: files\ngroup: files\nshadow: files\nhosts: files\nprotocols:
 
 def plain_names(folder: Path) -> list[str]:
     """Shell commands for a sandbox's mounts, with files in the folder. Names of hosts are then looked up without DNS; what
-    was set up on this machine for hvdrun and ssh is not seen."""
-    texts = {"/etc/nsswitch.conf": NSSWITCH}
+    was set up on this machine for hvdrun, SLURM and ssh is not seen."""
+    # Programs of SLURM ask a DNS server all the same. Here none answers, at once.
+    texts = {"/etc/nsswitch.conf": NSSWITCH, "/etc/resolv.conf": "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"}
     hosts = read_bytes("/etc/hosts").decode()
     if HOSTNAME not in hosts.split():
         texts["/etc/hosts"] = f"{hosts.rstrip()}\n127.0.1.1 {HOSTNAME}\n"
@@ -206,8 +207,9 @@ def plain_names(folder: Path) -> list[str]:
         file.write_text(texts[path])
         file.chmod(0o644)
         commands.append(f"mount --bind {shlex.quote(str(file))} {path}")
-    for path in filter(os.path.isdir, ("/etc/hvdrun", f"{pwd.getpwuid(os.geteuid()).pw_dir}/.ssh")):
-        commands.append(f"mount -t tmpfs tmpfs {shlex.quote(path)}")
+    for path in ("/etc/hvdrun", "/etc/slurm", f"{pwd.getpwuid(os.geteuid()).pw_dir}/.ssh"):
+        if os.path.isdir(path) and os.listdir(path):
+            commands.append(f"mount -t tmpfs tmpfs {shlex.quote(path)}")
     return commands
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -34,8 +33,9 @@ target_link_libraries(first PRIVATE hvd::hvd)
 
 
 def run(*words: object, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
-    done = subprocess.run([str(word) for word in words], cwd=cwd, env={**os.environ, **(env or {})},
-                          capture_output=True, text=True, timeout=600)
+    plain = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
+    done = subprocess.run([str(word) for word in words], cwd=cwd, env={**plain, **(env or {})}, capture_output=True,
+                          text=True, timeout=600)
     assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -293,6 +293,10 @@ class Cluster:
         if done.returncode != 0:
             return {}, set()
         lines = [line.split() for line in done.stdout.splitlines()]
+        if any(state.endswith("*") for _, state in lines):
+            # A host that was away: slurmctld asks it again each 100 s, and at once when it reads its configuration.
+            self.run("scontrol", "reconfigure", user="root")
+            time.sleep(0.5)
         return {name: state for name, state in lines if name != "job"}, {number for name, number in lines if name == "job"}
 
     def _switch(self, verb: str, host: str, rate: str = "") -> None:

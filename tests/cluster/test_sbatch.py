@@ -179,6 +179,7 @@ def losses(text: str) -> dict[str, str]:
 def signal_in_a_pause(cluster: Cluster, host: str, name: str, number: signal.Signals, send: Callable[[], object]) -> None:
     """The host's processes of this name stand still, from now until they have the signal that `send` makes SLURM send."""
     pids = [int(line.split()[0]) for line in cluster.processes(host) if line.split()[2] == name]
+    assert pids, f"no {name} runs on {host}"
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
 
@@ -210,7 +211,7 @@ def test_a_job_goes_through_the_queue_again_and_on_from_its_checkpoint(cluster: 
         signal_in_a_pause(cluster, "n1", "digits", signal.SIGUSR1,
                           lambda: cluster.output("scancel", "--batch", "--signal=USR1", job))
         wait_until(lambda: f"job {job} goes back into the queue ({number} of 10)" in text(), f"requeue {number}: {text()[-500:]}")
-        # SLURM holds it back for two minutes.
+        # SLURM may hold it back for two minutes.
         wait_until(lambda: text().count("going on from") == number, f"run {number + 1} has begun", 120 + TIME_LIMIT_S)
     wait_until(lambda: "test accuracy" in text(), "the job has come to its end")
     assert losses(text()) == losses(whole)

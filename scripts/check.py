@@ -1,4 +1,4 @@
-"""./check: builds and tests everything, with a line on each step and a tally at the end.
+"""./check: builds and tests, with a line on each step and a tally at the end.
 
 The steps stand in check_steps.py. Two lanes run side by side: builds, and the tests of what is
 built. A step that passed on exactly these files, packages and kernel is not repeated, unless
@@ -158,14 +158,15 @@ def inputs_digest() -> str | None:
 
 
 def parse_arguments(known: list[Step]) -> argparse.Namespace:
-    listing = "\n".join(f"  {step.name:<12}{step.about}" for step in known)
+    listing = "\n".join(f"{'*' if step.short else ' '} {step.name:<12}{step.about}" for step in known)
     parser = argparse.ArgumentParser(
         prog="./check", formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Installs what is missing, then builds and tests everything.",
-        epilog=f"steps:\n{listing}\n\nLogs are in build/check-logs/STEP/.")
+        description="Installs what is missing, then builds and tests.",
+        epilog=f"steps (* without --all):\n{listing}\n\nLogs are in build/check-logs/STEP/.")
     parser.add_argument("steps", nargs="*", metavar="STEP", help="run only these, and the builds that they need")
+    parser.add_argument("--all", action="store_true", help="the steps that take longer, too (without *)")
     parser.add_argument("--soak", action="store_true",
-                        help="large counts and long fuzzing; the result goes to docs/soak.txt")
+                        help="--all with large counts and long fuzzing; the result goes to docs/soak.txt")
     parser.add_argument("--again", action="store_true", help="repeat also what passed and has not changed")
     arguments = parser.parse_args()
     if unknown := set(arguments.steps) - {step.name for step in known}:
@@ -173,9 +174,9 @@ def parse_arguments(known: list[Step]) -> argparse.Namespace:
     return arguments
 
 
-def choose(known: list[Step], names: list[str]) -> list[Step]:
+def choose(known: list[Step], names: list[str], everything: bool) -> list[Step]:
     if not names:
-        return known
+        return [step for step in known if step.short or everything]
     wanted = set(names).union(*(step.needs for step in known if step.name in names))
     return [step for step in known if step.name in wanted]
 
@@ -200,8 +201,9 @@ class SoakResult:
         self._commit = (described.stdout.strip() or "unknown") + ("-dirty" if changed.returncode == 1 else "")
 
     def add(self, outcome: Outcome) -> None:
+        injected = f"; {outcome.tally.injected} system calls failed or delayed" if outcome.tally.injected else ""
         self._lines[outcome.step.name] = (f"{outcome.step.name:<12}{time.strftime('%Y-%m-%d')}  {self._commit}  {JOBS} cores  "
-                                          f"{outcome.words}")
+                                          f"{outcome.words}{injected}")
         lines = [self._lines[name] for name in self._order if name in self._lines]
         SOAK_RESULT.write_text("\n".join([self.HEAD, "", *lines, ""]))
 
@@ -230,7 +232,8 @@ def main() -> int:
     if alone is None:
         print("check: another one is running in this folder", file=sys.stderr)
         return 2
-    check = Check(choose(steps(soak), arguments.steps), None if repeat else inputs_digest(),
+    chosen = choose(steps(soak), arguments.steps, arguments.all or soak)
+    check = Check(chosen, None if repeat else inputs_digest(),
                   SoakResult(steps(soak)).add if soak else None)
     try:
         outcomes = check.run()
@@ -244,6 +247,8 @@ def main() -> int:
     for outcome in outcomes:
         if not outcome.ok:
             tell(f"{outcome.step.name} failed: build/check-logs/{outcome.step.name}/")
+    if not arguments.steps and (left_out := [step.name for step in steps(soak) if not (step.short or arguments.all or soak)]):
+        tell(f"not run: {', '.join(left_out)} (./check --all)")
     tell(str(total))
     return 0 if all(outcome.ok for outcome in outcomes) else 1
 

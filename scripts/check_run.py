@@ -29,9 +29,11 @@ class Tally:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    injected: int = 0  # faults that tests put into system calls, and that happened
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+        return Tally(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped,
+                     self.injected + other.injected)
 
     def __str__(self) -> str:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"

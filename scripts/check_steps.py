@@ -9,7 +9,7 @@ import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import check_python
@@ -51,7 +51,8 @@ class Step:
     # while the tests of the build before mostly wait.
     lane: str = "tests"
     # Never left out because nothing changed: it is quick then anyway, and others stand on it.
-    always: bool = field(default=False)
+    always: bool = False
+    short: bool = False  # ./check runs it without --all, too
 
 
 def steps(soak: bool) -> list[Step]:
@@ -61,7 +62,8 @@ def steps(soak: bool) -> list[Step]:
 
 def build_lane(soak: bool) -> Iterator[Step]:
     def build(name: str, preset: str, about: str, *options: str, targets: tuple[str, ...] = ("all",)) -> Step:
-        return Step(name, about, lambda log: run_build(log, preset, options, targets), lane="builds", always=True)
+        return Step(name, about, lambda log: run_build(log, preset, options, targets), lane="builds", always=True,
+                    short=preset == "release")
 
     yield build("build", "release", "release build in build/, warnings as errors",
                 "-DHVD_WERROR=ON", "-DHVD_BUILD_TESTS=ON", "-DHVD_BUILD_BENCH=ON")
@@ -76,21 +78,27 @@ def build_lane(soak: bool) -> Iterator[Step]:
 
 
 def test_lane(soak: bool) -> Iterator[Step]:
-    yield Step("format", "clang-format over the C and C++ sources", run_format)
-    yield Step("layout", "folders, includes and lengths of files against ARCHITECTURE.md", run_layout)
-    yield Step("shellcheck", "shellcheck over the shell scripts", run_shellcheck)
-    yield Step("types", "mypy over the Python package", run_types)
-    yield Step("man", "mandoc's lint over the manual pages", run_man)
-    yield Step("unit", "unit tests", lambda log: run_ctest(log, "build", soak), needs=("build",))
+    yield Step("format", "clang-format over the C and C++ sources", run_format, short=True)
+    yield Step("layout", "folders, includes and lengths of files against ARCHITECTURE.md", run_layout, short=True)
+    yield Step("shellcheck", "shellcheck over the shell scripts", run_shellcheck, short=True)
+    yield Step("types", "mypy over the Python package", run_types, short=True)
+    yield Step("man", "mandoc's lint over the manual pages", run_man, short=True)
+    yield Step("unit", "unit tests", lambda log: run_ctest(log, "build", soak), needs=("build",), short=True)
     yield Step("e2e", "end-to-end tests of the built programs",
-               lambda log: run_pytest(log, "build", ["tests/e2e"]), needs=("build",))
+               lambda log: run_pytest(log, "build", ["tests/e2e"]), needs=("build",), short=True)
     yield Step("interop", "tests with Open MPI, PMIx and torch-style programs",
-               lambda log: run_pytest(log, "build", ["tests/interop"]), needs=("build",))
-    yield Step("python", "tests of the Python package, with PyTorch and TensorFlow",
-               lambda log: run_python(log, check_python.TENSORFLOW), needs=("build",))
+               lambda log: run_pytest(log, "build", ["tests/interop"]), needs=("build",), short=True)
+    yield Step("python", "tests of the Python package, with PyTorch", lambda log: run_python(log, "not tensorflow"),
+               needs=("build",), short=True)
+    yield Step("tensorflow", "tests of the Python package, with TensorFlow",
+               lambda log: run_python(log, "tensorflow", check_python.TENSORFLOW), needs=("build",))
     if soak:
-        yield Step("python-2", "the same with a current PyTorch and TensorFlow 2.15",
-                   lambda log: run_python(log, check_python.TENSORFLOW_2_15, check_python.TORCH), needs=("build",))
+        yield Step("python-2", "both with a current PyTorch and TensorFlow 2.15",
+                   lambda log: run_python(log, "", check_python.TENSORFLOW_2_15, check_python.TORCH), needs=("build",))
+    yield Step("frameworks", "unmodified programs of PyTorch, JAX, TensorFlow and mpi4py", run_frameworks, needs=("build",))
+    if soak:
+        yield Step("frameworks-2", "the same with a current PyTorch, FSDP, Lightning and Accelerate",
+                   lambda log: run_frameworks(log, check_python.TORCH_LOOPS), needs=("build",))
     # Each worker brings up a cluster of its own, so there are fewer of them.
     yield Step("cluster", "tests on a Slurm cluster of this machine's own",
                lambda log: run_pytest(log, "build", ["tests/cluster"], workers=JOBS), needs=("build",))
@@ -166,12 +174,23 @@ def run_pytest(log: Log, build: str, paths: list[str], marks: str = "", workers:
     return tally_of(log, results)
 
 
-def run_python(log: Log, tensorflow: check_python.Environment,
+def run_python(log: Log, marks: str, tensorflow: check_python.Environment | None = None,
                torch: check_python.Environment | None = None) -> Tally:
     """With Debian's torch, unless there is another one."""
-    pythons = {"HVD_TEST_TENSORFLOW": str(check_python.ensure(log, tensorflow)),
-               "HVD_TEST_TORCH": str(check_python.ensure(log, torch)) if torch else PYTHON}
-    return run_pytest(log, "build", ["tests/python"], environment=pythons, workers=JOBS)
+    pythons = {"HVD_TEST_TORCH": str(check_python.ensure(log, torch)) if torch else PYTHON}
+    if tensorflow:
+        pythons["HVD_TEST_TENSORFLOW"] = str(check_python.ensure(log, tensorflow))
+    return run_pytest(log, "build", ["tests/python"], marks, environment=pythons, workers=JOBS)
+
+
+def run_frameworks(log: Log, torch: check_python.Environment | None = None) -> Tally:
+    """With Debian's torch, and without what needs a current one; unless there is one."""
+    current = str(check_python.ensure(log, torch)) if torch else ""
+    pythons = {"HVD_TEST_TORCH": current or PYTHON, "HVD_TEST_TORCH_LOOPS": current,
+               "HVD_TEST_JAX": str(check_python.ensure(log, check_python.JAX)),
+               "HVD_TEST_TENSORFLOW": str(check_python.ensure(log, check_python.TENSORFLOW))}
+    marks = "" if torch else "not torch_loops"
+    return run_pytest(log, "build", ["tests/frameworks"], marks, environment=pythons, workers=JOBS)
 
 
 def run_types(log: Log) -> Tally:
@@ -195,6 +214,7 @@ def tally_of(log: Log, results: Path) -> Tally:
             tally += Tally(skipped=1)
         else:
             tally += Tally(passed=1)
+        tally += Tally(injected=sum(int(one.get("value", "0")) for one in case.iter("property") if one.get("name") == "injected"))
     if tally.total == 0:
         raise StepFailed("the test runner ran no test")
     return tally

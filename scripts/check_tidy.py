@@ -17,7 +17,8 @@ from check_run import Log, StepFailed, Tally
 TOP = Path(__file__).resolve().parent.parent
 BUILD = TOP / "build"
 STAMPS = TOP / ".cache/tidy"
-FOLDERS = ("launcher", "slurm", "runtime", "contract", "examples", "bench")
+DATABASE = BUILD / "tidy"  # its compile_commands.json
+FOLDERS = ("common", "launcher", "slurm", "runtime", "examples", "bench")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def run(log: Log) -> Tally:
 def check(log: Log, unit: Unit) -> bool:
     relative = unit.source.relative_to(TOP)
     output = log.folder / (str(relative).replace("/", "-") + ".txt")
-    code = log.run(["nice", "-n", "10", "clang-tidy", "--quiet", "-p", BUILD,
+    code = log.run(["nice", "-n", "10", "clang-tidy", "--quiet", "-p", DATABASE,
                     "--extra-arg=-Wno-unknown-warning-option", unit.source],
                    may_fail=True, output=output)
     if code != 0:
@@ -56,15 +57,26 @@ def find_units() -> list[Unit]:
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
     settings = (TOP / ".clang-tidy").read_bytes()
     units: dict[Path, Unit] = {}
+    entries = []
     for entry in commands:
         source = Path(entry["file"])
-        if not any(source.is_relative_to(TOP / folder) for folder in FOLDERS):
+        if source in units or not any(source.is_relative_to(TOP / folder) for folder in FOLDERS):
             continue
+        entries.append(entry | {"command": without_precompiled(entry["command"])})
         digest = hashlib.sha256(version + settings + entry["command"].encode())
         for path in sorted({source, *headers.get(object_of(entry["command"]), [])}):
             digest.update(hashlib.sha256(path.read_bytes()).digest())
-        units.setdefault(source, Unit(source, STAMPS / digest.hexdigest()))
+        units[source] = Unit(source, STAMPS / digest.hexdigest())
+    DATABASE.mkdir(parents=True, exist_ok=True)
+    (DATABASE / "compile_commands.json").write_text(json.dumps(entries))
     return list(units.values())
+
+
+def without_precompiled(command: str) -> str:
+    """clang cannot read the precompiled headers of GCC."""
+    words = shlex.split(command)
+    at = [i for i, word in enumerate(words) if word.endswith("/cmake_pch.hxx")]
+    return shlex.join(word for i, word in enumerate(words) if i not in at and i + 1 not in at)
 
 
 def object_of(command: str) -> str:

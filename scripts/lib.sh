@@ -10,6 +10,8 @@ unset LANGUAGE
 [ -w "${TMPDIR:-/tmp}" ] || unset TMPDIR
 # Clones in different folders share the user's ccache.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$top} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-1}
+# ccache's manual, "Precompiled headers".
+export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
 
 say() { printf '%s\n' "== $*"; }
 

@@ -18,6 +18,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     config.addinivalue_line("markers", "measures: looks at memory or speed, which a sanitizer changes")
+    config.addinivalue_line("markers", "tensorflow: needs the TensorFlow of ./check --all")
+    config.addinivalue_line("markers", "torch_loops: needs the current PyTorch, Lightning and Accelerate of ./check --soak")
 
 
 @pytest.fixture

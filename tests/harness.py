@@ -29,8 +29,17 @@ PYTHON = "/usr/bin/python3"
 SOAK = os.environ.get("HVD_SOAK") == "1"
 HOSTNAME = socket.gethostname()
 
-_CACHE = BUILD / "CMakeCache.txt"
-SANITIZED = bool(_CACHE.exists() and re.search(r"^HVD_SANITIZE:\w+=\w", _CACHE.read_text(), re.MULTILINE))
+
+def _cached(name: str) -> str:
+    """A variable of the build's CMake; empty where there is none."""
+    cache = BUILD / "CMakeCache.txt"
+    found = re.search(rf"^{name}:\w+=(.*)$", cache.read_text(), re.MULTILINE) if cache.exists() else None
+    return found[1] if found else ""
+
+
+SANITIZED = _cached("HVD_SANITIZE") != ""
+# Of this checkout, but where programs were copied to another one: hvdrun finds its templates there.
+BUILT_FROM = Path(_cached("CMAKE_HOME_DIRECTORY") or TOP)
 
 # Started in the background (nohup, &), these would be ignored, and so by all that the tests start.
 for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cluster import Cluster
-from harness import BUILD
+from harness import BUILD, BUILT_FROM
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,7 @@ def session_cluster() -> Iterator[Cluster]:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "only")
     cluster = Cluster(f"test-{worker}-{os.getpid()}")
     try:
-        cluster.up(owner=os.getpid(), shown=[BUILD])
+        cluster.up(owner=os.getpid(), shown=[BUILT_FROM / "templates", BUILD])
         yield cluster
     finally:
         cluster.down()

@@ -29,6 +29,7 @@ DELAY_MS = 8000
 ERRORS: dict[str, list[str]] = {
     "accept": ["EINTR", "EAGAIN"],  # libpmix stops listening for want of descriptors, and its clients wait
     "allocate": ["EINTR", "EIO", "ENOSPC"],
+    "chdir": ["EIO", "ENOMEM"],
     "clone": ["EAGAIN", "ENOMEM"],
     "connect": ["EAGAIN"],
     "epoll": ["EINTR"],
@@ -173,7 +174,8 @@ def calls_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[C
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("hosts,role", [*[(1, role) for role in ROLES], (2, "rank")])
 def test_a_job_ends_rightly_when_a_system_call_fails(tmp_path: Path, calls_of: Callable[[int], list[Calls]], hosts: int,
-                                                     role: str, call: str) -> None:
+                                                     role: str, call: str,
+                                                     record_property: Callable[[str, object], None]) -> None:
     faults = [fault for one in calls_of(hosts) if (one.role, one.call) == (role, call) for fault in one.faults()]
     happened: list[str] = []
     with ThreadPoolExecutor(8) as pool:
@@ -188,5 +190,6 @@ def test_a_job_ends_rightly_when_a_system_call_fails(tmp_path: Path, calls_of: C
                 return wrong or f"{faults[at]}: {error}"
             return wrong
         wrong = [text for text in pool.map(attempt, range(len(faults))) if text]
+    record_property("injected", len(happened))  # for docs/soak.txt
     assert happened or not faults, f"none of these has happened: {faults}"
     assert not wrong, f"{len(wrong)} of {len(faults)}:\n" + "\n\n".join(wrong)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -216,6 +217,16 @@ def test_ranks_that_run_on_after_others_are_told_in_good_english(sandbox: Sandbo
     assert f"hvdrun: {words}\n" in job.wait().expect(0).err_text
 
 
+def test_a_program_that_drives_all_gpus_by_itself_is_told_how_to_be_started(sandbox: Sandbox) -> None:
+    """MirroredStrategy and its like compute on every GPU from each of the ranks."""
+    pids = sandbox.files / "pids"
+    gpus = ";".join(f"GPU-{number},0000:1{number}:00.0,NVIDIA H200,150754820096" for number in range(2))
+    environment = {"LD_LIBRARY_PATH": str(BUILD / "lib/doubles"), "HVD_FAKE_NVML": gpus, "HVD_FAKE_NVML_PIDS": str(pids)}
+    done = sandbox.run("-np", 2, "sh", "-c", f"echo $$ >> {pids}; exec sleep 5.2", env=environment).expect(0)
+    assert "these were 2 separate runs of the program; a rank used all GPUs of its host by itself, so start it with " \
+        "--ranks-per-host 1\n" in done.err_text, done
+
+
 CONNECTED = """\
 import os, socket, sys, time
 place = sys.argv[1]
@@ -232,15 +243,44 @@ time.sleep(5.2)
 """
 
 
+# Too short to be seen while it lasts: a process that ends at once, as rank 0's store does.
+BRIEF = """\
+import os, socket, time
+address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+time.sleep(5.2)
+if os.environ["HVD_RANK"] == "0":
+    server = socket.create_server(address)
+    server.accept()
+else:
+    while True:
+        try:
+            socket.create_connection(address)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.01)
+"""
+
+
 def test_ranks_that_have_nothing_to_do_with_each_other_are_told(sandbox: Sandbox) -> None:
     """A training that was not made for several ranks does all of its work in each of them."""
     strangers = sandbox.start("-np", 2, "sleep", "5.2")
+    # The kernel offers a port again while it still knows of a connection that was closed from the other end.
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        client = socket.create_connection(("127.0.0.1", port))
+        accepted, _ = server.accept()
+        client.close()
+        accepted.close()
+    at_used_port = sandbox.start("-np", 2, "-x", f"MASTER_PORT={port}", "sleep", "5.2")
     connected = sandbox.start("-np", 2, PYTHON, "-c", CONNECTED, sandbox.files / "port")
+    brief = sandbox.start("-np", 2, PYTHON, "-c", BRIEF)
     alone = sandbox.start("-np", 1, "sleep", "5.2")
-    assert re.search(r"^hvdrun:   no rank joined the others .*: these were 2 separate runs of the program$",
-                     strangers.wait().expect(0).err_text, re.MULTILINE), strangers.err
-    for job in (connected, alone):
-        assert "separate runs" not in job.wait().expect(0).err_text
+    for name, job in {"strangers": strangers, "at_used_port": at_used_port}.items():
+        said = job.wait().expect(0)
+        assert re.search(r"^hvdrun:   no rank joined the others .*: these were 2 separate runs of the program; see FRAMEWORKS in hvdrun\(1\)$",
+                         said.err_text, re.MULTILINE), (name, said)
+    for name, job in {"connected": connected, "brief": brief, "alone": alone}.items():
+        assert "separate runs" not in job.wait().expect(0).err_text, name
 
 
 def test_a_rank_that_had_to_be_killed_is_told(sandbox: Sandbox) -> None:

@@ -43,6 +43,7 @@ class Module:
     python: str
     environment: tuple[tuple[str, str], ...]
     exit_code: int  # of its jobs
+    framework: str  # "torch", "tensorflow" or none: ""
 
     @property
     def name(self) -> str:
@@ -58,7 +59,8 @@ def read_module(path: Path) -> Module:
             if node.targets[0].id in ("SIZES", "FRAMEWORK", "ENVIRONMENT", "EXIT_CODE"):
                 constants[node.targets[0].id] = ast.literal_eval(node.value)
     return Module(path, tuple(constants.get("SIZES", (1, 2, 3))), tuple(cases), PYTHONS[constants.get("FRAMEWORK", "")],
-                  tuple(constants.get("ENVIRONMENT", {}).items()), constants.get("EXIT_CODE", 0))
+                  tuple(constants.get("ENVIRONMENT", {}).items()), constants.get("EXIT_CODE", 0),
+                  constants.get("FRAMEWORK", ""))
 
 
 def modules() -> list[Module]:

@@ -14,7 +14,8 @@ _results: dict[tuple[str, int], Results] = {}
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("module, size, case", [
         pytest.param(module, size, case, id=f"{module.name}-{size}-{case.removeprefix('case_')}",
-                     marks=pytest.mark.xdist_group(f"{module.name}-{size}"))
+                     marks=[pytest.mark.xdist_group(f"{module.name}-{size}"),
+                            *([pytest.mark.tensorflow] if module.framework == "tensorflow" else [])])
         for module in modules() for size in module.sizes for case in module.cases])
 
 

@@ -74,6 +74,7 @@ def test_torch_cnn_goes_on_from_its_checkpoint(sandbox: Sandbox) -> None:
     assert after < before, f"the loss {after} after {before}"
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("way", ["generator", "shard"])
 def test_keras_cnn_learns_the_same_at_every_size(way: str, sandbox: Sandbox) -> None:
     checkpoints = sandbox.files / "checkpoints"
@@ -82,6 +83,7 @@ def test_keras_cnn_learns_the_same_at_every_size(way: str, sandbox: Sandbox) -> 
     assert sorted(path.name for path in checkpoints.iterdir()) == [f"epoch-00{n + 1}.keras" for n in range(EPOCHS)]
 
 
+@pytest.mark.tensorflow
 def test_resnet50_prints_the_time_of_epochs_and_images_a_second(sandbox: Sandbox) -> None:
     done = run_example(sandbox, 2, PYTHONS["tensorflow"], "resnet50.py", "--epochs", 2, "--batch_size", 2,
                        "--model_name", "resnet50", "--image_size", 32, "--steps", 4)

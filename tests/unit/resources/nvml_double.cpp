@@ -9,10 +9,12 @@
 //                        fifth field "lost" has no handle. Unset: no GPU.
 //                        "busy PERCENT USED" in the fifth field: how busy it is, and the memory in
 //                        use; without, idle with none. MIG devices do not tell how busy they are.
+//   HVD_FAKE_NVML_PIDS   file with the pids, one a line, that compute on each GPU; unset: none do.
 //   HVD_FAKE_NVML_ERROR  nvmlInit_v2 fails with this number.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -59,6 +61,13 @@ struct Memory {
 struct Utilization {
   unsigned gpu;
   unsigned memory;
+};
+
+struct Process {
+  unsigned pid;
+  unsigned long long used_memory;
+  unsigned gpu_instance;
+  unsigned compute_instance;
 };
 
 std::vector<Device> devices;
@@ -158,6 +167,19 @@ HVD_EXPORT int nvmlDeviceGetHandleByUUID(const char* uuid, Device** found) {
 HVD_EXPORT int nvmlDeviceGetUtilizationRates(Device* device, Utilization* utilization) {
   if (device->uuid.rfind("MIG-", 0) == 0) return kNotSupported;
   *utilization = {device->busy, 0};
+  return kSuccess;
+}
+
+HVD_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(Device*, unsigned* count,
+                                                       Process* processes) {
+  const char* const name = std::getenv("HVD_FAKE_NVML_PIDS");
+  std::ifstream file(name == nullptr ? "" : name);
+  unsigned found = 0;
+  for (unsigned pid = 0; file >> pid; ++found) {
+    if (found == *count) return kInsufficientSize;
+    processes[found] = {pid, 0, 0, 0};
+  }
+  *count = found;
   return kSuccess;
 }
 

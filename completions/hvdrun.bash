@@ -1,4 +1,4 @@
-# bash completion for hvdrun(1).
+# bash completion for hvdrun(1) and horovodrun, which has no subcommands.
 #
 # Completes subcommands, the options and their values up to the program's name, the program's name,
 # and hands what follows to the completion of the program itself where bash-completion is loaded.
@@ -6,11 +6,11 @@
 
 _hvdrun_commands='run sbatch salloc templates jobs follow cancel scale'
 
-_hvdrun_flags='--oversubscribe --horovod --ssh-accept-new --stall-check --no-stall-check --report-bindings --dry-run --json -prefix-timestamp
+_hvdrun_flags='--oversubscribe --horovod --ssh-accept-new --stall-check --no-stall-check --report-bindings --dry-run --print-env --json -prefix-timestamp
 --prefix-output-with-timestamp --verbose --explain -cb --check-build -v --version -h --help'
 
 _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude
---nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --pmix --start-timeout
+--nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --for --pmix --start-timeout
 --max-restarts --max-requeues -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces
 --agent-path --host-timeout --fusion-threshold-mb --cache-capacity
 --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --stdin --label --color --only-rank --output-filename --on-output-error --report
@@ -43,6 +43,7 @@ _hvdrun_values() {
     --map-by) words='slot node' ;;
     --gpu-bind) words='all single none' ;;
     --pmix) words='auto on off' ;;
+    --for) words='accelerate jax mlx tensorflow torchrun' ;;
     --stdin) words='none all 0' ;;
     --ssh-client) words='auto libssh openssh' ;;
     --label) words='none rank rank@host' ;;
@@ -94,7 +95,7 @@ _hvdrun() {
   local at=1 option current=${COMP_WORDS[COMP_CWORD]}
   local flags=$_hvdrun_flags with_value=$_hvdrun_options_with_value
   COMPREPLY=()
-  if [[ $COMP_CWORD -gt 1 ]]; then
+  if [[ $COMP_CWORD -gt 1 && ${1##*/} != horovodrun ]]; then
     case ${COMP_WORDS[1]} in
       run) at=2 ;;
       sbatch | salloc)
@@ -143,7 +144,7 @@ _hvdrun() {
     mapfile -t COMPREPLY < <(compgen -W "$flags $with_value" -- "$current")
   else
     local commands=
-    [[ $at -eq 1 && $COMP_CWORD -eq 1 ]] && commands=$_hvdrun_commands
+    [[ $at -eq 1 && $COMP_CWORD -eq 1 && ${1##*/} != horovodrun ]] && commands=$_hvdrun_commands
     # Programs may have the names of hvdrun's own words, or be in several folders of PATH.
     mapfile -t COMPREPLY < <({
       compgen -W "$commands" -- "$current"
@@ -153,4 +154,4 @@ _hvdrun() {
   fi
 }
 
-complete -o filenames -F _hvdrun hvdrun
+complete -o filenames -F _hvdrun hvdrun horovodrun

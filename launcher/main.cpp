@@ -2,10 +2,8 @@
 #include "agent/process_tree.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
-#include "base/fd.hpp"
 #include "base/files.hpp"
 #include "base/result.hpp"
-#include "base/text.hpp"
 #include "base/version.hpp"
 #include "channels/remote_agent.hpp"
 #include "channels/srun_agent.hpp"
@@ -13,7 +11,10 @@
 #include "cli/parser.hpp"
 #include "commands/commands.hpp"
 #include "commands/salloc.hpp"
+#include "common/fd.hpp"
+#include "common/text.hpp"
 #include "job/job.hpp"
+#include "job/launch.hpp"
 #include "job/plan.hpp"
 #include "job/restart.hpp"
 #include "report/report_json.hpp"
@@ -26,6 +27,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -96,6 +98,10 @@ Result<int> run(const JobSpec& spec, const JobContext& context) {
   if (spec.dry_run)
     return print(spec.json ? placement_json(plan.allocation, plan.placement)
                            : placement_table(plan.allocation, plan.placement));
+  if (spec.print_env) {
+    HVD_TRY(const auto text, environment_text(spec, plan, context.environment));
+    return print(text);
+  }
   if (is_final(plan.placement))
     for (const auto& line : plan_lines(spec, plan)) say(line);
   if (!spec.report_file.empty()) HVD_CHECK(check_report_file(spec.report_file));
@@ -120,7 +126,10 @@ int run_words(int argc, char** argv) {
   if (argc > 3 && argv[1] == kAgentArgument && argv[2] == kCleanupArgument)
     return run_cleanup({argv + 3, argv + argc});
   if (argc > 2 && argv[1] == kSallocArgument) return exec_salloc(argv + 2);
-  if (const Command command = argc > 1 ? find_command(argv[1]) : nullptr; command != nullptr) {
+  const std::string called = std::filesystem::path(argc > 0 ? argv[0] : "").filename();
+  const bool has_commands = called != kHorovodrun;
+  if (const Command command = has_commands && argc > 1 ? find_command(argv[1]) : nullptr;
+      command != nullptr) {
     const auto code = command({argv + 2, argv + argc}, environment_from(environ));
     return code ? *code : end_with(code.error());
   }
@@ -133,7 +142,7 @@ int run_words(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 
-  auto invocation = parse_command_line({argv + 1, argv + argc}, context.environment);
+  auto invocation = parse_command_line({argv + 1, argv + argc}, context.environment, {}, called);
   if (!invocation) return end_with(invocation.error());
   for (const auto& line : invocation->notes) say(line);
   switch (invocation->action) {

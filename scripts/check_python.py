@@ -33,6 +33,9 @@ class Environment:
 # The versions are pinned so that a test that fails has our change for its cause.
 TENSORFLOW = Environment("tensorflow", ("tensorflow-cpu==2.21.0", "pillow==13.0.0"), "about 350 MB")
 TENSORFLOW_2_15 = Environment("tensorflow-2.15", ("tensorflow-cpu==2.15.1", "pillow==13.0.0"), "about 300 MB")
+JAX = Environment("jax", ("jax[cpu]==0.10.2",), "about 150 MB")
+TORCH_LOOPS = Environment("torch-loops", ("accelerate==0.34.2", "lightning==2.2.5", "torch==2.15.0", "numpy"),
+                          "about 3 GB, as the index has torch for CUDA only")
 TORCH = Environment("torch", ("torch==2.15.0", "numpy", "pillow==13.0.0"),
                     "about 3 GB, as the index has torch for CUDA only")
 

@@ -30,7 +30,8 @@ GATE, ALL, SOAK = "gate", "all", "soak"
 DEPTHS = (GATE, ALL, SOAK)  # each includes the steps of the ones before
 # Nothing that is built or tested depends on these; `layout` looks at them all.
 PROSE = ("docs/status.md", "docs/check-all.txt", "docs/soak.txt", "docs/decisions/", "CHANGELOG.md", "ARCHITECTURE.md")
-SUITES = ("tests/e2e/", "tests/interop/", "tests/python/", "tests/cluster/", "tests/install/", "tests/fuzz/")
+SUITES = ("tests/e2e/", "tests/interop/", "tests/python/", "tests/cluster/", "tests/install/", "tests/frameworks/",
+          "tests/fuzz/")
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,10 @@ def all_steps(options: Options) -> Iterator[Step]:
     yield Step("python-2", "the Python package with a current PyTorch and TensorFlow 2.15",
                lambda log: run_tensorflow(log, options, check_python.TENSORFLOW_2_15, check_python.TORCH), SOAK, needs=("build",),
                minutes=60)
+    yield Step("frameworks", "unmodified programs of PyTorch, JAX, TensorFlow and mpi4py",
+               lambda log: run_frameworks(log, options), ALL, needs=("build",))
+    yield Step("frameworks-2", "the same with a current PyTorch, FSDP, Lightning and Accelerate",
+               lambda log: run_frameworks(log, options, check_python.TORCH_LOOPS), SOAK, needs=("build",), minutes=60)
     yield Step("bench", "the benches, a small round each", run_bench, ALL, needs=("build",))
     for name, about in (("dev", "address and undefined sanitizers"), ("tsan", "thread sanitizer")):
         yield build_step(f"{name}-build", name, f"build with the {about}", ALL)
@@ -181,6 +186,15 @@ def run_tensorflow(log: Log, options: Options, tensorflow: check_python.Environm
     if torch:
         pythons["HVD_TEST_TORCH"] = str(check_python.ensure(log, torch))
     return run_pytest(log, options, "tests/python", "" if torch else "tensorflow", environment=pythons)
+
+
+def run_frameworks(log: Log, options: Options, torch: check_python.Environment | None = None) -> Result:
+    """With Debian's torch, and without what needs a current one; unless there is one."""
+    current = str(check_python.ensure(log, torch)) if torch else ""
+    pythons = {"HVD_TEST_TORCH": current or PYTHON, "HVD_TEST_TORCH_LOOPS": current,
+               "HVD_TEST_JAX": str(check_python.ensure(log, check_python.JAX)),
+               "HVD_TEST_TENSORFLOW": str(check_python.ensure(log, check_python.TENSORFLOW))}
+    return run_pytest(log, options, "tests/frameworks", "" if torch else "not torch_loops", environment=pythons)
 
 
 def run_types(log: Log) -> Result:

@@ -17,7 +17,7 @@ from check_run import Log, Result, StepFailed, Tally
 TOP = Path(__file__).resolve().parent.parent
 BUILD = TOP / "build"
 STAMPS = TOP / ".cache/tidy"
-FOLDERS = ("launcher", "slurm", "runtime", "contract", "examples", "bench")
+FOLDERS = ("common", "launcher", "slurm", "runtime", "examples", "bench")
 
 
 @dataclass(frozen=True)

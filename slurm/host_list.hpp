@@ -1,3 +1,16 @@
+// SLURM's lists: hosts, and numbers for each host. Pure functions.
+#pragma once
+
+#include "base/result.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvdrun {
+
 // Lists of hosts in SLURM's notation: "n[01-16,20],login". Pure functions.
 //
 // An entry is a name in which numbers in brackets stand for several; entries are separated by
@@ -8,16 +21,6 @@
 // Taken besides, which scontrol refuses: text behind the last bracket (n[1-4].cluster). Refused,
 // which scontrol lets pass: entries that are empty or have no end ("n[1-", "n[1,"), since these are
 // what is left of a list that was cut short, and names that are no host's.
-#pragma once
-
-#include "base/result.hpp"
-
-#include <cstddef>
-#include <string>
-#include <string_view>
-#include <vector>
-
-namespace hvdrun {
 
 // No list may have more, and it is known before any memory is taken. SLURM's own limit for one
 // range (MAX_RANGE).
@@ -40,5 +43,26 @@ Result<std::vector<std::string>> expand_host_list(std::string_view text);
 // The other way round, for people: "n[1-4],login". Names that differ in one number only come
 // together, the numbers in order; the kinds of names come in the order of their first.
 std::string fold_hosts(const std::vector<std::string>& hosts);
+
+// The numbers in SLURM's variables that are more than a number. Pure functions; errors (kExitUsage)
+// are one line that quotes what is wrong.
+
+// One number a host, as in SLURM_TASKS_PER_NODE and SLURM_JOB_CPUS_PER_NODE: "4(x2),3" is 4, 4, 3.
+// All are 1 or more; there are at most kMaxHosts, known before memory is taken.
+Result<std::vector<int>> expand_counts(std::string_view text);
+
+// A number of GPUs as --gpus and its kin take it, with or without kinds: "4", "a100:4",
+// "gpu:a100:4", "a100:2,v100:2". May be 0.
+Result<int> count_gpus(std::string_view text);
+
+// The same of generic resources as SLURM prints them:
+// "gpu:a100:4(IDX:0-3),gpu:v100:1(S:0,2),nvme:1". 0 of "(null)"; none where a count cannot be read.
+std::optional<int> count_gpus_of_gres(std::string_view gres);
+
+// How many GPUs a job has on each of `hosts`, from what `scontrol show job -d` prints of it:
+// "Nodes=n[1-2] CPU_IDs=0-7 Mem=0 GRES=gpu:a100:4(IDX:0-3)". Error: a host is not in there, or the
+// line has no GRES.
+Result<std::vector<int>> count_gpus_by_host(std::string_view description,
+                                            const std::vector<std::string>& hosts);
 
 }  // namespace hvdrun

@@ -1,7 +1,6 @@
 #include "slurm/job_environment.hpp"
 
-#include "base/text.hpp"
-#include "slurm/counts.hpp"
+#include "common/text.hpp"
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
@@ -24,7 +23,7 @@ constexpr std::string_view kHowToSayHosts = "say which hosts to use, such as -H 
 // SLURM_EXTERN_CONT): their processes see the whole job.
 constexpr std::string_view kStepsOfTheJob[] = {"4294967290", "4294967291", "4294967292"};
 
-tl::unexpected<Error> refuse(std::string message) {
+Error refuse(std::string message) {
   return fail(std::move(message), kExitUsage);
 }
 

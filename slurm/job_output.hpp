@@ -1,7 +1,7 @@
 // Which file a batch job's output goes to. Pure functions.
 #pragma once
 
-#include "base/fd.hpp"
+#include "common/fd.hpp"
 #include "slurm/job_record.hpp"
 
 #include <cstddef>

@@ -1,7 +1,6 @@
 #include "slurm/job_watch.hpp"
 
-#include "base/text.hpp"
-#include "slurm/job_end.hpp"
+#include "common/text.hpp"
 #include "slurm/job_record.hpp"
 
 #include <algorithm>

@@ -4,7 +4,6 @@
 // table has to remember.
 #pragma once
 
-#include "slurm/job_end.hpp"
 #include "slurm/job_record.hpp"
 
 #include <chrono>

@@ -1,7 +1,6 @@
 #include "slurm/render.hpp"
 
-#include "base/text.hpp"
-#include "slurm/quoting.hpp"
+#include "common/text.hpp"
 #include "slurm/script_template.hpp"
 
 #include <algorithm>
@@ -13,9 +12,23 @@
 #include <kainjow/mustache.hpp>
 
 namespace hvdrun {
+
 namespace {
 
 constexpr std::string_view kDirective = "#SBATCH";
+
+// Stand before and behind each value while the library renders: how a value is to be quoted depends
+// on how its line begins, which the library does not tell to its escape function.
+constexpr char kValueBegins = '\x01';
+constexpr char kValueEnds = '\x02';
+constexpr char kEscape = '\x03';  // stands before one of the three inside a value
+// Stands before the text of an ExpandedText, and of another that begins so.
+constexpr char kExpanded = '\x05';
+constexpr char kLiteral = '\x06';
+
+// All of them: a template that held one would pass for a value.
+constexpr std::string_view kMarks = "\x01\x02\x03\x04\x05\x06";
+static_assert(kMarks.find(kEmptyLine) != std::string_view::npos);
 
 // The word that ends the here-document which a line begins; empty: it begins none.
 std::string here_document_of(std::string_view line) {
@@ -92,23 +105,22 @@ class TagFinder {
  public:
   TagFinder(std::string_view body, int first_line) : body_(body), first_line_(first_line) {}
 
-  tl::expected<Tags, TagFault> run() {
+  common::Result<Tags, TagFault> run() {
     while (true) {
       const auto begin = body_.find("{{", at_);
       walk_text(body_.substr(at_, begin == std::string_view::npos ? begin : begin - at_));
-      if (fault_) return tl::unexpected(std::move(*fault_));
+      if (fault_) return std::move(*fault_);
       if (begin == std::string_view::npos) break;
       at_ = begin + 2;
       const auto end = body_.find("}}", at_);
       if (end == std::string_view::npos) return fault("the tag {{ has no end: }}");
       take(body_.substr(at_, end - at_));
-      if (fault_) return tl::unexpected(std::move(*fault_));
+      if (fault_) return std::move(*fault_);
       at_ = end + 2;
     }
     if (!open_.empty())
-      return tl::unexpected(TagFault{open_.back().line, "the section " + quote(open_.back().name) +
-                                                            " has no end: {{/" + open_.back().name +
-                                                            "}}"});
+      return TagFault{open_.back().line, "the section " + quote(open_.back().name) +
+                                             " has no end: {{/" + open_.back().name + "}}"};
     return std::move(tags_);
   }
 
@@ -117,7 +129,11 @@ class TagFinder {
   void walk_text(std::string_view text) {
     while (!text.empty()) {
       const auto end = text.find('\n');
-      scan_.walk(text.substr(0, end));
+      const auto line = text.substr(0, end);
+      if (const auto at = line.find_first_of(kMarks); at != std::string_view::npos)
+        return refuse(fmt::format("the control character 0x{:02x} cannot stand in a template",
+                                  int{line[at]}));
+      scan_.walk(line);
       if (scan_.is_in_directive() && scan_.first_command() >= 0)
         return refuse("a #SBATCH line behind the first command (line " +
                       std::to_string(first_line_ + scan_.first_command()) +
@@ -175,9 +191,7 @@ class TagFinder {
 
   void refuse(std::string message) { fault_ = TagFault{line(), std::move(message)}; }
 
-  tl::unexpected<TagFault> fault(std::string message) const {
-    return tl::unexpected(TagFault{line(), std::move(message)});
-  }
+  TagFault fault(std::string message) const { return TagFault{line(), std::move(message)}; }
 
   std::string_view body_;
   std::size_t at_ = 0;
@@ -209,22 +223,13 @@ std::string without_lines_of_tags(std::string_view body) {
   return text;
 }
 
-tl::expected<Tags, TagFault> find_tags(std::string_view body, int first_line) {
+common::Result<Tags, TagFault> find_tags(std::string_view body, int first_line) {
   return TagFinder(body, first_line).run();
 }
 
 namespace {
 
 namespace mustache = kainjow::mustache;
-
-// Stand before and behind each value while the library renders: how a value is to be quoted depends
-// on how its line begins, which the library does not tell to its escape function.
-constexpr char kValueBegins = '\x01';
-constexpr char kValueEnds = '\x02';
-constexpr char kEscape = '\x03';  // stands before one of the three inside a value
-// Stands before the text of an ExpandedText, and of another that begins so.
-constexpr char kExpanded = '\x05';
-constexpr char kLiteral = '\x06';
 
 std::string mark(const std::string& value) {
   std::string marked(1, kValueBegins);
@@ -352,18 +357,18 @@ Result<TemplateValues> own_values(const ScriptTemplate& script,
   TemplateValues values;
   for (const auto& setting : settings) {
     const auto* variable = script.find(setting.name);
-    if (variable == nullptr) return tl::unexpected(unknown_variable(script, setting));
+    if (variable == nullptr) return unknown_variable(script, setting);
     if (auto checked = check_value(variable->type, setting.value); !checked)
-      return tl::unexpected(at_declaration(
-          script, *variable, fmt::format("--set {}: {}", setting.name, checked.error().message)));
+      return at_declaration(script, *variable,
+                            fmt::format("--set {}: {}", setting.name, checked.error().message));
     values[setting.name] = value_of(*variable, setting.value);
   }
   for (const auto& variable : script.variables) {
     if (values.count(variable.name) != 0) continue;
     if (!variable.default_value)
-      return tl::unexpected(at_declaration(script, variable,
-                                           fmt::format("the template {} needs --set {}=…: {}",
-                                                       script.name, variable.name, variable.help)));
+      return at_declaration(script, variable,
+                            fmt::format("the template {} needs --set {}=…: {}", script.name,
+                                        variable.name, variable.help));
     values[variable.name] = value_of(variable, *variable.default_value);
   }
   return values;
@@ -377,9 +382,124 @@ Result<std::string> render_script(const ScriptTemplate& script, const TemplateVa
     return fail(fmt::format("{}: {}", script.file, body.error_message()), kExitUsage);
   body.set_custom_escape(mark);
   auto text = Quoter().run(body.render(data));
-  if (!text)
-    return tl::unexpected(
-        with_context(fmt::format("template {}", script.name), std::move(text).error()));
+  if (!text) return with_context(fmt::format("template {}", script.name), std::move(text).error());
+  return text;
+}
+
+namespace {
+
+bool is_control(char letter) {
+  return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f;
+}
+
+bool holds_only(std::string_view text, std::string_view others) {
+  return std::all_of(text.begin(), text.end(), [&](char letter) {
+    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+           (letter >= '0' && letter <= '9') || others.find(letter) != std::string_view::npos;
+  });
+}
+
+// $'…' of bash: C's escapes.
+std::string quote_with_escapes(std::string_view value) {
+  std::string quoted = "$'";
+  for (const char letter : value) {
+    if (letter == '\n') {
+      quoted += "\\n";
+    } else if (letter == '\t') {
+      quoted += "\\t";
+    } else if (is_control(letter)) {
+      // Three octal digits at most, so that a digit behind it is not part of it.
+      quoted += fmt::format("\\{:03o}", static_cast<unsigned char>(letter));
+    } else {
+      if (letter == '\'' || letter == '\\') quoted += '\\';
+      quoted += letter;
+    }
+  }
+  return quoted + "'";
+}
+
+// The name in $NAME or ${NAME} at the beginning of the text, and its length there. Empty: there is
+// none.
+std::pair<std::string_view, std::size_t> variable_at(std::string_view text) {
+  const bool braces = text.substr(0, 2) == "${";
+  const std::size_t begin = braces ? 2 : 1;
+  const auto rest = text.substr(std::min(begin, text.size()));
+  std::size_t size = 0;
+  while (size < rest.size() && holds_only(rest.substr(size, 1), "_")) ++size;
+  const auto name = rest.substr(0, size);
+  if (name.empty() || (name.front() >= '0' && name.front() <= '9')) return {};
+  if (!braces) return {name, begin + size};
+  if (rest.substr(size, 1) != "}") return {};
+  return {name, begin + size + 1};
+}
+
+}  // namespace
+
+bool is_expandable(std::string_view value) {
+  for (auto at = value.find('$'); at != std::string_view::npos; at = value.find('$')) {
+    value.remove_prefix(at);
+    const auto [name, length] = variable_at(value);
+    if (name.empty()) return false;
+    value.remove_prefix(length);
+  }
+  return true;
+}
+
+std::string quote_for_shell_expanding(std::string_view value) {
+  std::string quoted;
+  while (!value.empty()) {
+    const auto literal = value.substr(0, value.find('$'));
+    if (!literal.empty()) quoted += quote_for_shell(literal);
+    value.remove_prefix(literal.size());
+    if (value.empty()) break;
+    const auto [name, length] = variable_at(value);
+    quoted += name.empty() ? "'$'" : fmt::format("\"${{{}:?}}\"", name);
+    value.remove_prefix(name.empty() ? 1 : length);
+  }
+  return quoted;
+}
+
+std::string quote_for_shell(std::string_view value) {
+  if (!value.empty() && holds_only(value, "_@%+=:,./-")) return std::string(value);
+  if (std::any_of(value.begin(), value.end(), is_control)) return quote_with_escapes(value);
+  std::string quoted = "'";
+  for (const char letter : value) {
+    if (letter == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += letter;
+    }
+  }
+  return quoted + "'";
+}
+
+std::string quote_for_directive(std::string_view argument) {
+  if (argument.substr(0, 2) == "--") {
+    const auto equals = argument.find('=');
+    if (equals != std::string_view::npos && holds_only(argument.substr(0, equals), "-")) {
+      const auto value = argument.substr(equals + 1);
+      return std::string(argument.substr(0, equals + 1)) +
+             (value.empty() ? "" : quote_for_directive(value));
+    }
+  }
+  if (!argument.empty() && holds_only(argument, "_@%+=:,./-*[]{}()!?;&|<>^~$")) {
+    return std::string(argument);
+  }
+  std::string quoted = "\"";
+  for (const char letter : argument) {
+    if (letter == '"' || letter == '\\') quoted += '\\';
+    quoted += letter;
+  }
+  return quoted + "\"";
+}
+
+bool fits_directive(std::string_view value) {
+  return std::none_of(value.begin(), value.end(), is_control);
+}
+
+std::string quote_for_comment(std::string_view value) {
+  std::string text(value);
+  std::replace_if(text.begin(), text.end(), is_control, ' ');
   return text;
 }
 

@@ -1,6 +1,4 @@
-// Where in a shell script one is: in a comment, a #SBATCH line, quotes, a here-document. Enough of
-// bash(1)'s grammar to tell where a value must not be put, and of sbatch's to tell where its
-// options end; not a parser.
+// From a template of a batch script and values to the script: scanning, tags, rendering, quoting.
 #pragma once
 
 #include "base/result.hpp"
@@ -12,10 +10,11 @@
 #include <variant>
 #include <vector>
 
-#include <tl/expected.hpp>
-
 namespace hvdrun {
 
+// Where in a shell script one is: in a comment, a #SBATCH line, quotes, a here-document. Enough of
+// bash(1)'s grammar to tell where a value must not be put, and of sbatch's to tell where its
+// options end; not a parser.
 class ScriptScan {
  public:
   void walk(std::string_view text);
@@ -53,8 +52,9 @@ struct TagFault {
 
 // The tags of a body whose first line is number `first_line` of its file. Faults: a tag that is not
 // closed, or of a kind that is refused (script_template.hpp); sections that are not closed, or in
-// another order; {{.}} outside of a section; a value inside of quotes.
-tl::expected<std::vector<TemplateTag>, TagFault> find_tags(std::string_view body, int first_line);
+// another order; {{.}} outside of a section; a value inside of quotes; a control character 0x01 to
+// 0x06, with which render_script marks the values.
+common::Result<std::vector<TemplateTag>, TagFault> find_tags(std::string_view body, int first_line);
 
 // The body without the lines' ends and indentation where a line holds nothing but the tag of a
 // section or comment, as mustache(5) has it: such a line shows nothing. (The library leaves an
@@ -82,9 +82,34 @@ using TemplateValues = std::map<std::string, TemplateValue, std::less<>>;
 Result<TemplateValues> own_values(const ScriptTemplate& script,
                                   const std::vector<VariableSetting>& settings);
 
-// The script. Each value stands there so that it arrives as it is (quoting.hpp); a variable that
-// has no value shows nothing, and its section is left out. Error (kExitUsage), with the line: a
-// value in a #SBATCH line that holds control characters.
+// The script. Values are quoted so that they arrive as they are; a variable that has no value shows
+// nothing, and its section is left out. Error (kExitUsage), with the line: a value in a #SBATCH
+// line that holds control characters.
 Result<std::string> render_script(const ScriptTemplate& script, const TemplateValues& values);
+
+// Values in a batch script: quoted so that they arrive as they are, whatever they hold.
+
+// One word of a shell command (bash(1), QUOTING): as it is where that is safe, in single quotes
+// otherwise, and where it holds control characters in $'…', so that it stays on its line.
+std::string quote_for_shell(std::string_view value);
+
+// The same of a text with $NAME or ${NAME} in it, which the shell expands: where the variable is
+// empty or unset the script ends with an error that names it.
+std::string quote_for_shell_expanding(std::string_view value);
+
+// Whether each $ in it begins such a name.
+bool is_expandable(std::string_view value);
+
+// One argument of a #SBATCH line. sbatch has a grammar of its own for them (sbatch(1) says nothing
+// of it): blanks end an argument, # the line; "…" and '…' keep both, and a backslash takes the next
+// character as it is, inside of quotes as well. Of --name=value only the value is quoted. A value
+// with a line's end in it cannot be written: see fits_directive.
+std::string quote_for_directive(std::string_view argument);
+
+// Whether the value can stand in a #SBATCH line: it holds no control characters.
+bool fits_directive(std::string_view value);
+
+// In a comment: control characters are blanks, so that it does not end before its line does.
+std::string quote_for_comment(std::string_view value);
 
 }  // namespace hvdrun

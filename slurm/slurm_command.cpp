@@ -1,7 +1,7 @@
 #include "slurm/slurm_command.hpp"
 
-#include "base/text.hpp"
-#include "slurm/counts.hpp"
+#include "common/text.hpp"
+#include "slurm/host_list.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -58,7 +58,7 @@ Error explain_start_failure(const std::string& program, Error error) {
 Result<ProgramEnd> run_slurm(ProgramRequest request) {
   const std::string program = request.command.front();
   auto end = run_program(std::move(request));
-  if (!end) return tl::unexpected(explain_start_failure(program, std::move(end).error()));
+  if (!end) return explain_start_failure(program, std::move(end).error());
   return end;
 }
 

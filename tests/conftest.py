@@ -18,6 +18,7 @@ def pytest_configure(config: pytest.Config) -> None:
                  "slow: random, long or heavy; ./check --all runs it",
                  "timing: its outcome depends on how fast the machine is; ./check --all runs it",
                  "tensorflow: needs TensorFlow, which is not a package of Debian; ./check --all runs it",
+                 "torch_loops: needs a current PyTorch, Lightning and Accelerate; ./check --soak runs it",
                  "gate: of the tests on a cluster, those that ./check runs"):
         config.addinivalue_line("markers", mark)
     # As Ctrl-C does: the running test's place is tidied up.

@@ -5,7 +5,7 @@
 //                                                   with what their ranks would have brought
 //   fence_bench clients AGENTS RANKS PROGRAM        with PMIx servers, and RANKS real PMIx clients
 //                                                   (tests/programs/pmix_exchange, which does 30)
-#include "agent/pmix/pmix_fences.hpp"
+#include "agent/pmix_fences.hpp"
 #include "simulated_hosts/pmix_job_on_hosts.hpp"
 #include "simulated_hosts/simulated_hosts.hpp"
 

@@ -4,7 +4,8 @@
 //   output_lines [megabytes a rank, 100]
 //
 // Prints MB of the ranks' bytes a second, the best of five runs.
-#include "base/fd.hpp"
+#include "base/system.hpp"
+#include "common/fd.hpp"
 #include "output/output.hpp"
 
 #include <algorithm>

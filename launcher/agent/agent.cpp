@@ -3,7 +3,7 @@
 #include "agent/host_setup.hpp"
 #include "agent/job_folders.hpp"
 #include "agent/monitors.hpp"
-#include "agent/pmix/pmix_server.hpp"
+#include "agent/pmix_server.hpp"
 #include "agent/process_tree.hpp"
 #include "agent/rank_processes.hpp"
 #include "agent/status_pages.hpp"
@@ -11,14 +11,18 @@
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
-#include "base/text.hpp"
 #include "base/version.hpp"
+#include "common/system.hpp"
+#include "common/text.hpp"
+#include "common/variables.h"
 #include "protocol/link.hpp"
 #include "protocol/messages.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,7 +30,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <hvd_contract/environment.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,22 +55,6 @@ constexpr int kLauncherPatience = 15;
 constexpr milliseconds kOutputPatience{1000};
 // How long libpmix's thread may stand still before a rank is judged without it.
 constexpr milliseconds kPmixPatience{60000};
-// When to look whether ranks have connections: ever less often, as the scan takes time. They last
-// as long as what ranks do together.
-constexpr milliseconds kFirstLook{1000};
-constexpr milliseconds kRarestLook{10000};
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-// A rank can write anything into its page, but nothing has taken it longer than it ran.
-RankCounters within(double seconds, RankCounters counters) {
-  counters.collective_seconds = std::min(counters.collective_seconds, seconds);
-  counters.waiting_seconds = std::min(counters.waiting_seconds, counters.collective_seconds);
-  for (auto& epoch : counters.epochs) epoch.seconds = std::min(epoch.seconds, seconds);
-  return counters;
-}
 
 class Agent {
  public:
@@ -81,10 +68,12 @@ class Agent {
   void start_pmix();
   void on_frame(const Frame& frame);
   Result<void> handle(const Frame& frame);
+  Result<void> hold(const HoldPortsMessage& wanted);
   Result<void> launch(LaunchMessage job);
   Result<void> prepare();
   void connect(int rank, RankPipes pipes);
   Result<std::vector<std::string>> environment_of(std::size_t index) const;
+  std::filesystem::path mlx_hostfile() const { return folders_.shared / "mlx_hosts.json"; }
 
   // While ranks run.
   void on_child();
@@ -92,7 +81,6 @@ class Agent {
   void report_settled(int rank);
   void on_input(const InputMessage& input);
   void send_states(StatesPurpose purpose);
-  RankStatus status_of(const RankProcess& process) const;
   void look_for_stalls();
   void look_for_connections();
   bool ranks_joined() const;
@@ -118,7 +106,7 @@ class Agent {
   EventLoop loop_;
   JobFolders folders_;
   Fd folders_held_;
-  MasterPort master_port_;
+  std::vector<HeldPort> ports_;
   Link link_;
   OutputForwarder output_;
   SignalWatch signals_;
@@ -132,7 +120,7 @@ class Agent {
   std::optional<StallWatch> stalls_;
   Timer stall_timer_;
   Timer connections_timer_;
-  bool ranks_connected_ = false;
+  ConnectionWatch connections_;
   std::optional<LaunchMessage> job_;
   std::map<int, StdinWriter> inputs_;  // by rank
   Timer grace_timer_;
@@ -161,18 +149,18 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
             {[this](const Frame& frame) { on_frame(frame); },
              [this](const std::optional<Error>&) { on_launcher_gone(); }}),
       output_(loop_, link_, [this](int) { consider_leaving(); }),
-      signals_(loop_, {SIGCHLD, SIGTERM, SIGINT, SIGHUP},
-               [this](int signal) {
-                 if (signal == SIGCHLD) return on_child();
-                 if (options_.ignores_signals) return;
-                 fail_job({fmt::format("the agent on {} got {}", host_name(), signal_name(signal)),
-                           kExitLauncher});
-               }),
+      signals_(
+          loop_, {SIGCHLD, SIGTERM, SIGINT, SIGHUP},
+          [this](int signal) {
+            if (signal == SIGCHLD) return on_child();
+            if (options_.ignores_signals) return;
+            fail_job({fmt::format("the agent on {} got {}", local_host_name(), signal_name(signal)),
+                      kExitLauncher});
+          }),
       guard_alive_(std::move(guard_alive)),
       guard_event_(loop_, guard_alive_.get(), FdEvent::readable, [this] { on_guard_gone(); }),
-      ranks_(
-          options.rank_signal_mask,
-          make_room_for_descriptors(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
+      ranks_(options.rank_signal_mask,
+             raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
       stall_timer_(loop_, [this] { look_for_stalls(); }),
       connections_timer_(loop_, [this] { look_for_connections(); }),
       grace_timer_(loop_, [this] { kill_all(); }),
@@ -193,13 +181,9 @@ int Agent::run() {
   const auto created = folders_.create(options_.pmix != PmixMode::off);
   folders_held_ = folders_.hold();
   if (!created)
-    fail_job(with_context(host_name(), created.error()));
+    fail_job(with_context(local_host_name(), created.error()));
   else if (!created->empty())
-    link_.send(FrameType::note, kToLauncher, host_name() + ": " + *created);
-  if (auto port = hold_master_port())
-    master_port_ = std::move(*port);
-  else
-    fail_job(with_context(host_name(), port.error()));
+    link_.send(FrameType::note, kToLauncher, local_host_name() + ": " + *created);
   say_hello();
   start_pmix();
   if (!left_) loop_.run();
@@ -210,7 +194,7 @@ void Agent::start_heartbeat() {
   if (options_.host_timeout.count() == 0) return;
   const auto interval = Silence::interval(options_.host_timeout);
   if (auto started = heartbeats_.start(interval); !started)
-    fail_job(with_context(host_name(), started.error()));
+    fail_job(with_context(local_host_name(), started.error()));
   heartbeats_.add(link_);
   silence_.emplace(options_.host_timeout, Silence::Clock::now());
   beat_.start(interval);
@@ -219,9 +203,8 @@ void Agent::start_heartbeat() {
 void Agent::say_hello() {
   HelloMessage hello;
   hello.version = kVersion;
-  hello.host = host_name();
+  hello.host = local_host_name();
   hello.pid = ::getpid();
-  hello.master_port = master_port_.number;
   hello.route = options_.route;
   hello.inventory = options_.inventory;
   link_.send(FrameType::hello, kToLauncher, pack(hello));
@@ -261,6 +244,10 @@ void Agent::on_frame(const Frame& frame) {
 
 Result<void> Agent::handle(const Frame& frame) {
   switch (frame.type) {
+    case FrameType::hold_ports: {
+      HVD_TRY(const auto wanted, parse<HoldPortsMessage>(frame.payload));
+      return hold(wanted);
+    }
     case FrameType::launch: {
       HVD_TRY(LaunchMessage job, parse<LaunchMessage>(frame.payload));
       return launch(std::move(job));
@@ -316,8 +303,18 @@ Result<void> Agent::handle(const Frame& frame) {
       return pmix_ ? pmix_->on_frame(frame) : Result<void>{};
     default:
       return fail(fmt::format("the agent on {} got a frame of type {} that it does not know",
-                              host_name(), static_cast<int>(frame.type)));
+                              local_host_name(), static_cast<int>(frame.type)));
   }
+}
+
+Result<void> Agent::hold(const HoldPortsMessage& wanted) {
+  auto ports = hold_ports(wanted.count, wanted.master_port);
+  if (!ports) return with_context(local_host_name(), ports.error());
+  ports_ = std::move(*ports);
+  PortsMessage answer;
+  for (const auto& port : ports_) answer.ports.push_back(port.number);
+  link_.send(FrameType::ports, kToLauncher, pack(answer));
+  return {};
 }
 
 Result<void> Agent::launch(LaunchMessage job) {
@@ -325,9 +322,8 @@ Result<void> Agent::launch(LaunchMessage job) {
     if (const char* value = ::getenv(name.c_str())) job.environment.push_back(name + "=" + value);
   job_ = std::move(job);
   if (stopping_) return {};
-  if (!job_->hold_master_port) master_port_ = {};
   const auto ranks = job_->ranks.size();
-  make_room_for_descriptors(kOwnDescriptors + kDescriptorsPerRank * ranks);
+  raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * ranks);
   HVD_CHECK(check_descriptors(kLeastPerRank * ranks, plural(ranks, "rank")));
   HVD_CHECK(prepare());
   std::vector<RankProcesses::Start> starts;
@@ -346,7 +342,10 @@ Result<void> Agent::launch(LaunchMessage job) {
   }
   link_.send(FrameType::started, kToLauncher, pack(started));
   if (stalls_) look_for_stalls();
-  if (job_->size > 1) connections_timer_.start(kFirstLook);
+  if (job_->size > 1) {
+    connections_.start(ports_of_ranks(*job_, ports_));
+    connections_timer_.start(ConnectionWatch::interval(0));
+  }
   gpus_.start(job_->gpus);
   return result;
 }
@@ -354,20 +353,18 @@ Result<void> Agent::launch(LaunchMessage job) {
 Result<void> Agent::prepare() {
   if (::chdir(job_->working_directory.c_str()) != 0)
     return fail_errno(fmt::format("cannot enter the working directory {} on {}",
-                                  job_->working_directory, host_name()),
+                                  job_->working_directory, local_host_name()),
                       errno, kExitUsage);
+  if (const auto file = mlx_hostfile(); !job_->mlx_hosts.empty())
+    if (!(std::ofstream(file) << job_->mlx_hosts << std::flush))
+      return fail("cannot write " + file.string() + " on " + local_host_name());
   const bool tells_stalls = job_->stall_time.count() > 0;
   HVD_TRY(StatusPages pages, StatusPages::create(folders_.shared, job_->ranks.size(),
                                                  tells_stalls ? HVD_LAUNCHER_TELLS_STALLS : 0));
   pages_.emplace(std::move(pages));
   if (tells_stalls) stalls_.emplace(job_->stall_time);
   if (!pmix_) return {};
-  PmixJob job;
-  job.nspace = job_->pmix_namespace;
-  job.size = job_->size;
-  job.host_index = job_->host_index;
-  for (const auto& host : job_->hosts) job.hosts.push_back({host.name, host.ranks});
-  return pmix_->register_job(job);
+  return pmix_->register_job(PmixJob::of(*job_));
 }
 
 Result<std::vector<std::string>> Agent::environment_of(std::size_t index) const {
@@ -380,6 +377,7 @@ Result<std::vector<std::string>> Agent::environment_of(std::size_t index) const 
   changes.push_back(HVD_ENV_STATUS "=" + pages_->location(index));
   changes.push_back(HVD_ENV_NOTICE_FD "=" + std::to_string(pages_->notice_fd(index)));
   changes.push_back(HVD_ENV_SHM_DIR "=" + folders_.shared.string());
+  if (!job_->mlx_hosts.empty()) changes.push_back("MLX_HOSTFILE=" + mlx_hostfile().string());
   // Two agents on hosts of the same name would share Open MPI's segments otherwise.
   changes.push_back("OMPI_MCA_btl_vader_backing_directory=" + folders_.shared.string());
   return merge_environment(job_->environment, std::move(changes));
@@ -411,22 +409,10 @@ void Agent::on_child() {
 
 void Agent::report_exit(const RankProcesses::Exit& exit) {
   const RankProcess& process = ranks_.all()[exit.index];
-  const RankStatus status = pages_->read(process.index);
-  ExitedMessage message;
-  message.rank = process.rank;
-  message.wait_status = process.wait_status;
-  message.before_stop = process.died_before_stop;
+  ExitedMessage message = exited_message(*pages_, process, exit);
   message.lost_connection = pmix_ && pmix_->left_without_finalize(process.rank);
   message.out_of_memory = WIFSIGNALED(process.wait_status) &&
                           WTERMSIG(process.wait_status) == SIGKILL && oom_.happened();
-  message.seconds = seconds_since(process.started);
-  message.user_seconds = exit.user_seconds;
-  message.system_seconds = exit.system_seconds;
-  message.peak_memory_bytes = exit.peak_memory_bytes;
-  message.last_error = status.last_error;
-  message.in_collective = status.blocking.name;
-  message.counters = within(message.seconds, pages_->counters(process.index));
-  message.failure = pages_->failure(process.index);
   if (pmix_) pmix_->rank_ended(process.rank);
   if (!message.lost_connection || message.wait_status != 0)
     return link_.send(FrameType::exited, kToLauncher, pack(message));
@@ -447,64 +433,29 @@ void Agent::report_settled(int rank) {
 }
 
 void Agent::send_states(StatesPurpose purpose) {
-  std::map<pid_t, char> kernel_states;
-  if (purpose == StatesPurpose::table)
-    for (const auto& process : all_processes()) kernel_states[process.pid] = process.state;
-  StatesMessage message;
-  message.purpose = purpose;
-  for (const RankProcess& process : ranks_.all()) {
-    const RankStatus status = status_of(process);
-    RankState state;
-    state.rank = process.rank;
-    state.pid = process.pid;
-    state.state = process.alive ? std::string(1, kernel_states[process.pid]) : "ended";
-    state.step = status.step;
-    state.epoch = status.epoch;
-    state.collective = status.blocking.name;
-    state.collective_seconds = status.blocking.seconds;
-    state.background = status.background.name;
-    state.background_seconds = status.background.seconds;
-    state.background_missing = status.background_missing;
-    message.ranks.push_back(std::move(state));
-  }
-  link_.send(FrameType::states, kToLauncher, pack(message));
-}
-
-// A rank that has ended is in no collective, whatever its page says, and none has been in one for
-// longer than it runs.
-RankStatus Agent::status_of(const RankProcess& process) const {
-  RankStatus status = pages_->read(process.index);
-  for (CollectiveStatus* const collective : {&status.blocking, &status.background}) {
-    collective->seconds = std::min(collective->seconds, seconds_since(process.started));
-    if (process.alive) continue;
-    collective->name.clear();
-    collective->start_ns = 0;
-  }
-  return status;
+  link_.send(FrameType::states, kToLauncher, pack(states_of(*pages_, ranks_.all(), purpose)));
 }
 
 void Agent::look_for_stalls() {
   if (stopping_) return;
   stall_timer_.start(stalls_->interval());
   if (paused_) return;
-  for (const RankProcess& process : ranks_.all()) stalls_->look(process.rank, status_of(process));
+  for (const RankProcess& process : ranks_.all())
+    stalls_->look(process.rank, status_of(*pages_, process));
   const StallsMessage changes = stalls_->take();
   if (!changes.begun.empty() || !changes.over.empty())
     link_.send(FrameType::stalls, kToLauncher, pack(changes));
 }
 
-// Until one has been seen.
 void Agent::look_for_connections() {
-  for (const auto& process : descendants_of(::getpid(), all_processes()))
-    ranks_connected_ = ranks_connected_ || has_tcp_socket(process.pid);
-  if (ranks_joined() || stopping_) return;
-  const std::chrono::duration<double> time(seconds_since(ranks_.all().front().started) / 4);
-  connections_timer_.start(
-      std::clamp(std::chrono::duration_cast<milliseconds>(time), kFirstLook, kRarestLook));
+  connections_.look();
+  if (!ranks_joined() && !stopping_)
+    connections_timer_.start(
+        ConnectionWatch::interval(seconds_since(ranks_.all().front().started)));
 }
 
 bool Agent::ranks_joined() const {
-  if (ranks_connected_ || !pages_ || (pmix_ && pmix_->had_clients())) return true;
+  if (!pages_ || (pmix_ && pmix_->had_clients()) || connections_.seen()) return true;
   const auto& all = ranks_.all();
   return std::any_of(all.begin(), all.end(), [this](const RankProcess& process) {
     return pages_->counters(process.index).joined;
@@ -530,7 +481,7 @@ void Agent::on_silence() {
   const std::chrono::duration<double> timeout = kLauncherPatience * options_.host_timeout;
   fail_job(
       {fmt::format("the agent on {} heard nothing from hvdrun for {:.3g} s and ended its ranks",
-                   host_name(), timeout.count()),
+                   local_host_name(), timeout.count()),
        kExitLauncher});
   if (!job_) return leave();
   stop(job_->kill_signal, job_->grace);
@@ -546,7 +497,8 @@ void Agent::on_launcher_gone() {
 
 void Agent::on_guard_gone() {
   guard_event_.disable();
-  fail_job({fmt::format("the guard of the agent on {} was killed", host_name()), kExitLauncher});
+  fail_job(
+      {fmt::format("the guard of the agent on {} was killed", local_host_name()), kExitLauncher});
 }
 
 // What ranks do now they do not do any more once they have the signal.
@@ -576,7 +528,7 @@ void Agent::end_leftovers() {
     names.push_back(to_string(process));
   if (!names.empty())
     link_.send(FrameType::note, kToLauncher,
-               fmt::format("ranks on {} have left {} behind; ending {}", host_name(),
+               fmt::format("ranks on {} have left {} behind; ending {}", local_host_name(),
                            fmt::join(names, ", "), names.size() == 1 ? "it" : "them"));
   stop(job_->kill_signal, job_->grace);
 }
@@ -589,7 +541,7 @@ void Agent::kill_all() {
 
 void Agent::on_unkillable(const std::vector<ProcessInfo>& processes) {
   for (const auto& process : processes)
-    leftovers_.push_back(to_string(process) + " on " + host_name());
+    leftovers_.push_back(to_string(process) + " on " + local_host_name());
   leave();
 }
 
@@ -620,7 +572,8 @@ void Agent::leave() {
   // Somebody may have stopped the guard, which ends after us.
   if (::getppid() == guard_) ::kill(guard_, SIGCONT);
   link_.send(FrameType::done, kToLauncher,
-             pack(DoneMessage{leftovers_, gpus_.uses(), ranks_joined()}));
+             pack(DoneMessage{leftovers_, gpus_.uses(), ranks_joined(),
+                              gpus_.one_used_all(ranks_.all())}));
   swept_ = folders_.clean_up();
   link_.flush(std::chrono::seconds(5));
   loop_.stop();

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "agent/guard.hpp"
-#include "base/fd.hpp"
+#include "common/fd.hpp"
 
 namespace hvdrun {
 

@@ -4,6 +4,7 @@
 #include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
 #include "base/system.hpp"
+#include "common/system.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -54,7 +55,7 @@ int wait_for(pid_t agent) {
 
 // There is no agent yet that could tell the launcher.
 [[noreturn]] void give_up(const Error& error) {
-  std::fprintf(stderr, "hvdrun: %s: %s\n", host_name().c_str(), error.message.c_str());
+  std::fprintf(stderr, "hvdrun: %s: %s\n", local_host_name().c_str(), error.message.c_str());
   ::_exit(kExitLauncher);
 }
 
@@ -73,7 +74,7 @@ void become_guard(const AgentOptions& options, LinkEnd link) {
   auto alive = make_pipe();  // its write end is open for as long as the guard lives
   if (!alive) give_up(alive.error());
   const pid_t agent = ::fork();
-  if (agent < 0) give_up(fail_errno("cannot start the agent", errno).value());
+  if (agent < 0) give_up(fail_errno("cannot start the agent", errno));
   if (agent == 0) {
     alive->write.reset();
     ::_exit(run_agent(options, std::move(link), std::move(alive->read)));

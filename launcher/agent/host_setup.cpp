@@ -1,9 +1,11 @@
 #include "agent/host_setup.hpp"
 
 #include "base/system.hpp"
+#include "common/system.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -12,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -21,7 +24,7 @@
 
 namespace hvdrun {
 
-rlimit make_room_for_descriptors(std::size_t wanted) {
+rlimit raise_descriptor_limit(std::size_t wanted) {
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
   rlimit raised = before;
@@ -45,14 +48,16 @@ Result<void> check_descriptors(std::size_t more, const std::string& who) {
       fmt::format(
           "{} on {} take {} open files, and the limit is {}: raise ulimit -n, the hard limit "
           "of open files (limits.conf(5), LimitNOFILE= of a service)",
-          who, host_name(), needed, limit.rlim_cur),
+          who, local_host_name(), needed, limit.rlim_cur),
       kExitUsage);
 }
 
-Result<MasterPort> hold_master_port() {
-  MasterPort port;
+namespace {
+
+Result<HeldPort> hold_port() {
+  HeldPort port;
   port.socket = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!port.socket) return fail_errno("cannot make a socket for MASTER_PORT", errno);
+  if (!port.socket) return fail_errno("cannot make a socket to hold a port", errno);
   const int on = 1;
   ::setsockopt(port.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in address{};
@@ -62,9 +67,23 @@ Result<MasterPort> hold_master_port() {
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   if (::bind(port.socket.get(), generic, size) != 0 ||
       ::getsockname(port.socket.get(), generic, &size) != 0)
-    return fail_errno("cannot find a free port for MASTER_PORT", errno);
+    return fail_errno("cannot find a free port", errno);
   port.number = ntohs(address.sin_port);
   return port;
+}
+
+}  // namespace
+
+Result<std::vector<HeldPort>> hold_ports(int count, int master_port) {
+  std::vector<HeldPort> ports;
+  std::vector<HeldPort> too_near;  // kept for now, or the kernel could offer them again
+  while (static_cast<int>(ports.size()) < count) {
+    HVD_TRY(auto port, hold_port());
+    if (ports.empty() && master_port == 0) master_port = port.number;
+    const bool near = std::abs(port.number - master_port) <= kPortsLeftToProgram;
+    (near && !ports.empty() ? too_near : ports).push_back(std::move(port));
+  }
+  return ports;
 }
 
 namespace {
@@ -102,6 +121,32 @@ bool has_tcp_socket(pid_t pid) {
     }
   }
   return false;
+}
+
+std::set<std::string> connections_at(const std::set<int>& ports) {
+  std::set<std::string> found;
+  constexpr std::string_view kListening = "0A";
+  const auto port_of = [](const std::string& address) {
+    const auto colon = address.rfind(':');
+    return colon == std::string::npos ? 0 : std::strtol(address.c_str() + colon + 1, nullptr, 16);
+  };
+  for (const char* const table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+    std::ifstream lines(table);
+    std::string line;
+    std::getline(lines, line);  // the title
+    while (std::getline(lines, line)) {
+      std::istringstream words(line);
+      std::string number;
+      std::string local;
+      std::string remote;
+      std::string state;
+      words >> number >> local >> remote >> state;
+      if (state != kListening && (ports.contains(static_cast<int>(port_of(local))) ||
+                                  ports.contains(static_cast<int>(port_of(remote)))))
+        found.insert(local + " " + remote);
+    }
+  }
+  return found;
 }
 
 }  // namespace hvdrun

@@ -1,5 +1,7 @@
 #include "agent/job_folders.hpp"
 
+#include "common/variables.h"
+
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <hvd_contract/environment.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -47,7 +48,7 @@ Result<std::string> JobFolders::create(bool with_temporary) {
   auto made = make_private(temporary);
   if (made) return {};
   const auto elsewhere = kDefaultBase / temporary.filename();
-  if (elsewhere == temporary || !make_private(elsewhere)) return tl::unexpected(made.error());
+  if (elsewhere == temporary || !make_private(elsewhere)) return made.error();
   temporary = elsewhere;
   return made.error().message + " (TMPDIR); using " + kDefaultBase.string();
 }

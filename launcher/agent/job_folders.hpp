@@ -1,8 +1,8 @@
 // The folders of an agent's job, both named after job and agent, and removed after it.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
 
 #include <cstddef>
 #include <filesystem>

@@ -1,15 +1,19 @@
 #include "agent/monitors.hpp"
 
+#include "agent/process_tree.hpp"
 #include "resources/nvml.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -51,6 +55,43 @@ std::vector<GpuUse> GpuWatch::uses() const {
   if (shared_ == nullptr) return {};
   const std::lock_guard lock(shared_->mutex);
   return shared_->uses;
+}
+
+bool GpuWatch::one_used_all(const std::vector<RankProcess>& ranks) const {
+  const auto gpus = uses();
+  return gpus.size() > 1 && std::any_of(ranks.begin(), ranks.end(), [&](const RankProcess& rank) {
+           return std::all_of(gpus.begin(), gpus.end(),
+                              [&](const GpuUse& gpu) { return gpu.pids.contains(rank.pid); });
+         });
+}
+
+std::set<int> ports_of_ranks(const LaunchMessage& job, const std::vector<HeldPort>& held) {
+  std::set<int> ports;
+  for (const auto& port : held) ports.insert(port.number);
+  for (const auto& [name, value] : job.ranks.front().environment)
+    if (name == "MASTER_PORT") ports.insert(std::atoi(value.c_str()));
+  return ports;
+}
+
+std::chrono::milliseconds ConnectionWatch::interval(double seconds) {
+  using std::chrono::milliseconds;
+  return std::clamp(milliseconds(static_cast<std::int64_t>(seconds * 250)), milliseconds(1000),
+                    milliseconds(10000));
+}
+
+void ConnectionWatch::start(std::set<int> ports) {
+  ports_ = std::move(ports);
+  earlier_ = connections_at(ports_);
+}
+
+void ConnectionWatch::look() {
+  for (const auto& process : descendants_of(::getpid(), all_processes()))
+    seen_ = seen_ || has_tcp_socket(process.pid);
+}
+
+bool ConnectionWatch::seen() const {
+  const auto now = connections_at(ports_);
+  return seen_ || !std::includes(earlier_.begin(), earlier_.end(), now.begin(), now.end());
 }
 
 namespace {
@@ -130,6 +171,72 @@ void StallWatch::look(int rank, bool background, const CollectiveStatus& now) {
 
 StallsMessage StallWatch::take() {
   return std::exchange(changes_, {});
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+RankStatus status_of(const StatusPages& pages, const RankProcess& process) {
+  RankStatus status = pages.read(process.index);
+  for (CollectiveStatus* const collective : {&status.blocking, &status.background}) {
+    collective->seconds = std::min(collective->seconds, seconds_since(process.started));
+    if (process.alive) continue;
+    collective->name.clear();
+    collective->start_ns = 0;
+  }
+  return status;
+}
+
+namespace {
+
+RankState state_of(const RankStatus& status) {
+  RankState state;
+  state.step = status.step;
+  state.epoch = status.epoch;
+  state.collective = status.blocking.name;
+  state.collective_seconds = status.blocking.seconds;
+  state.background = status.background.name;
+  state.background_seconds = status.background.seconds;
+  state.background_missing = status.background_missing;
+  return state;
+}
+
+}  // namespace
+
+ExitedMessage exited_message(const StatusPages& pages, const RankProcess& process,
+                             const RankProcesses::Exit& exit) {
+  const RankStatus status = pages.read(process.index);
+  ExitedMessage message;
+  message.rank = process.rank;
+  message.wait_status = process.wait_status;
+  message.before_stop = process.died_before_stop;
+  message.seconds = seconds_since(process.started);
+  message.user_seconds = exit.user_seconds;
+  message.system_seconds = exit.system_seconds;
+  message.peak_memory_bytes = exit.peak_memory_bytes;
+  message.last_error = status.last_error;
+  message.in_collective = status.blocking.name;
+  message.counters = within(message.seconds, pages.counters(process.index));
+  message.failure = pages.failure(process.index);
+  return message;
+}
+
+StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>& ranks,
+                        StatesPurpose purpose) {
+  std::map<pid_t, char> kernel_states;
+  if (purpose == StatesPurpose::table)
+    for (const auto& process : all_processes()) kernel_states[process.pid] = process.state;
+  StatesMessage message;
+  message.purpose = purpose;
+  for (const RankProcess& process : ranks) {
+    RankState state = state_of(status_of(pages, process));
+    state.rank = process.rank;
+    state.pid = process.pid;
+    state.state = process.alive ? std::string(1, kernel_states[process.pid]) : "ended";
+    message.ranks.push_back(std::move(state));
+  }
+  return message;
 }
 
 }  // namespace hvdrun

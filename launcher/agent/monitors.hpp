@@ -5,6 +5,8 @@
 // the process.
 #pragma once
 
+#include "agent/host_setup.hpp"
+#include "agent/rank_processes.hpp"
 #include "agent/status_pages.hpp"
 #include "model/report.hpp"
 #include "protocol/messages.hpp"
@@ -15,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,9 +33,40 @@ class GpuWatch {
   // What was seen so far; nothing where there is no NVML.
   std::vector<GpuUse> uses() const;
 
+  // Whether one of the ranks was seen to compute on each of several devices. Not known where NVML
+  // counts processes otherwise: in a container with a PID namespace of its own.
+  bool one_used_all(const std::vector<RankProcess>& ranks) const;
+
  private:
   struct Shared;
   std::shared_ptr<Shared> shared_;  // with the thread; null before start()
+};
+
+// The ports at which an agent's ranks may meet: those that it holds, and MASTER_PORT, which another
+// host holds or the user has chosen.
+std::set<int> ports_of_ranks(const LaunchMessage& job, const std::vector<HeldPort>& held);
+
+// Whether the ranks of this host were seen to have connections. Owned by the agent, and asked by
+// its timer until one has been seen: ever less often, as the scan takes time. Connections last as
+// long as what ranks do together.
+class ConnectionWatch {
+ public:
+  // When to look next, for ranks that have run for so many seconds.
+  static std::chrono::milliseconds interval(double seconds);
+
+  // These are the ranks' ports. What the kernel knows of them now was not the ranks'.
+  void start(std::set<int> ports);
+
+  // Looks at the processes below this one.
+  void look();
+
+  // Whether one was seen, or the kernel knows of one at the ports that was too short to be seen.
+  bool seen() const;
+
+ private:
+  std::set<int> ports_;
+  std::set<std::string> earlier_;
+  bool seen_ = false;
 };
 
 // Whether the kernel has killed for memory in our control group since the last question.
@@ -83,5 +117,20 @@ class StallWatch {
   std::map<std::pair<int, bool>, CollectiveStatus> told_;  // by rank, and whether in the background
   StallsMessage changes_;
 };
+
+double seconds_since(std::chrono::steady_clock::time_point begin);
+
+// What a rank says of itself, as far as that can be: one that has ended is in no collective,
+// whatever its page says, and none has been in one for longer than it runs.
+RankStatus status_of(const StatusPages& pages, const RankProcess& process);
+
+// The same of all ranks, for the launcher; for a table with the states of their processes.
+StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>& ranks,
+                        StatesPurpose purpose);
+
+// What a rank's process and its page say of its end. What its host knows beside that is left out:
+// lost_connection and out_of_memory.
+ExitedMessage exited_message(const StatusPages& pages, const RankProcess& process,
+                             const RankProcesses::Exit& exit);
 
 }  // namespace hvdrun

@@ -1,6 +1,6 @@
 #include "agent/process_tree.hpp"
 
-#include "base/fd.hpp"
+#include "common/fd.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,7 @@
 #include "agent/rank_processes.hpp"
 
 #include "agent/process_tree.hpp"
+#include "base/system.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -77,7 +78,7 @@ Result<void> RankProcesses::start(const LaunchMessage& job, const std::vector<St
   Result<void> outcome;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i]) {
-      if (outcome) outcome = tl::unexpected(results[i].error());
+      if (outcome) outcome = results[i].error();
       continue;
     }
     RankProcess process;

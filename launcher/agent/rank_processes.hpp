@@ -5,7 +5,7 @@
 #pragma once
 
 #include "agent/spawn.hpp"
-#include "base/fd.hpp"
+#include "common/fd.hpp"
 #include "protocol/messages.hpp"
 
 #include <chrono>

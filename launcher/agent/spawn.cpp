@@ -1,6 +1,6 @@
 #include "agent/spawn.hpp"
 
-#include "base/fd.hpp"
+#include "common/fd.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -123,7 +123,7 @@ std::string interpreter_of(const std::string& program) {
   return line.substr(begin, line.find_first_of(" \t\r", begin) - begin);
 }
 
-tl::unexpected<Error> exec_error(const std::string& program, int error) {
+Error exec_error(const std::string& program, int error) {
   if (error == ENOENT) {
     const auto interpreter = interpreter_of(program);
     if (!interpreter.empty())

@@ -232,4 +232,11 @@ void StatusPages::ask_to_stop() {
   }
 }
 
+RankCounters within(double seconds, RankCounters counters) {
+  counters.collective_seconds = std::min(counters.collective_seconds, seconds);
+  counters.waiting_seconds = std::min(counters.waiting_seconds, counters.collective_seconds);
+  for (auto& epoch : counters.epochs) epoch.seconds = std::min(epoch.seconds, seconds);
+  return counters;
+}
+
 }  // namespace hvdrun

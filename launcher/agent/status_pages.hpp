@@ -1,12 +1,13 @@
-// The status pages of one agent's ranks (hvd_contract/status_page.h), in one file that ranks map.
+// The status pages of one agent's ranks (common/status_page.h), in one file that ranks map.
 //
 // Owned by the agent. Reading never waits for a rank: what is being written at that moment is left
 // out. The agent itself maps nothing: a rank may truncate the file, and a load from a mapping would
 // be a SIGBUS then.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
+#include "common/status_page.h"
 #include "model/report.hpp"
 
 #include <cstdint>
@@ -14,8 +15,6 @@
 #include <limits>
 #include <string>
 #include <vector>
-
-#include <hvd_contract/status_page.h>
 
 namespace hvdrun {
 
@@ -80,5 +79,8 @@ class StatusPages {
   std::uint32_t notices_ = 0;                                          // given so far
   std::uint64_t stop_ns_ = std::numeric_limits<std::uint64_t>::max();  // by CLOCK_MONOTONIC
 };
+
+// A rank can write anything into its page, but nothing has taken it longer than it ran.
+RankCounters within(double seconds, RankCounters counters);
 
 }  // namespace hvdrun

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/event_loop.hpp"
-#include "base/fd.hpp"
+#include "common/fd.hpp"
 #include "protocol/link.hpp"
 
 #include <cstdint>

@@ -3,8 +3,8 @@
 // Everything here belongs to the thread that runs the loop, but for Mailbox::post.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
 
 #include <chrono>
 #include <csignal>

@@ -1,7 +1,7 @@
 #include "base/files.hpp"
 
-#include "base/fd.hpp"
 #include "base/system.hpp"
+#include "common/fd.hpp"
 
 #include <array>
 #include <cerrno>
@@ -69,7 +69,7 @@ NewFile::~NewFile() {
   if (!part_.empty()) ::unlink(part_.c_str());
 }
 
-tl::unexpected<Error> NewFile::cannot_write(int error) const {
+Error NewFile::cannot_write(int error) const {
   return fail_errno(cannot_, error, exit_code_);
 }
 

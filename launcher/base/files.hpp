@@ -1,8 +1,8 @@
 // Whole files of text that a user names.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
 
 #include <cstddef>
 #include <filesystem>
@@ -42,7 +42,7 @@ class NewFile {
 
  private:
   NewFile(std::filesystem::path file, std::string cannot, int exit_code);
-  tl::unexpected<Error> cannot_write(int error) const;
+  Error cannot_write(int error) const;
 
   std::filesystem::path file_;
   std::string cannot_;

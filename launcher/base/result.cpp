@@ -7,7 +7,7 @@
 
 namespace hvdrun {
 
-tl::unexpected<Error> fail_errno(std::string what, int errno_value, int exit_code) {
+Error fail_errno(std::string what, int errno_value, int exit_code) {
   char text[256];
   what += ": ";
   what += strerror_r(errno_value, text, sizeof text);

@@ -1,10 +1,10 @@
-// Errors as values. A function that can fail returns Result<T>; HVD_TRY hands an error on.
+// The launcher's errors as values: what went wrong, and the exit code that it gives.
 #pragma once
+
+#include "common/result.hpp"
 
 #include <string>
 #include <utility>
-
-#include <tl/expected.hpp>
 
 namespace hvdrun {
 
@@ -28,33 +28,16 @@ struct Error {
 };
 
 template <class T>
-using Result = tl::expected<T, Error>;
+using Result = common::Result<T, Error>;
 
-inline tl::unexpected<Error> fail(std::string message, int exit_code = kExitLauncher) {
-  return tl::unexpected<Error>(Error{std::move(message), exit_code});
+inline Error fail(std::string message, int exit_code = kExitLauncher) {
+  return {std::move(message), exit_code};
 }
 
 // An error that names the system call's errno: "cannot open X: Permission denied".
-tl::unexpected<Error> fail_errno(std::string what, int errno_value, int exit_code = kExitLauncher);
+Error fail_errno(std::string what, int errno_value, int exit_code = kExitLauncher);
 
 // Prefixes an error's message with where it happened: "config.json: …".
 Error with_context(std::string context, Error error);
 
 }  // namespace hvdrun
-
-#define HVD_CONCAT_INNER(a, b) a##b
-#define HVD_CONCAT(a, b) HVD_CONCAT_INNER(a, b)
-
-// HVD_TRY(auto value, expression): declares value, or returns the expression's error.
-#define HVD_TRY(declaration, expression)                                      \
-  auto HVD_CONCAT(hvd_try_, __LINE__) = (expression);                         \
-  if (!HVD_CONCAT(hvd_try_, __LINE__))                                        \
-    return tl::unexpected(std::move(HVD_CONCAT(hvd_try_, __LINE__)).error()); \
-  declaration = std::move(*HVD_CONCAT(hvd_try_, __LINE__))
-
-// HVD_CHECK(expression): returns the expression's error, if any, and drops its value.
-#define HVD_CHECK(expression)                                     \
-  do {                                                            \
-    if (auto hvd_check_result = (expression); !hvd_check_result)  \
-      return tl::unexpected(std::move(hvd_check_result).error()); \
-  } while (false)

@@ -1,6 +1,7 @@
 #include "base/subprocess.hpp"
 
-#include "base/fd.hpp"
+#include "base/system.hpp"
+#include "common/fd.hpp"
 
 #include <array>
 #include <cerrno>

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "base/event_loop.hpp"
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "base/system.hpp"
+#include "common/fd.hpp"
 
 #include <chrono>
 #include <functional>

@@ -1,32 +1,40 @@
 #include "base/system.hpp"
 
+#include "common/system.hpp"
+#include "common/text.hpp"
+
 #include <algorithm>
 #include <array>
-#include <climits>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fcntl.h>
 #include <pthread.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 namespace hvdrun {
 
-std::string host_name() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  return name.data();
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("cannot make a pipe", errno);
+  return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+Result<void> set_nonblocking(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
+    return fail_errno("cannot make a descriptor non-blocking", errno);
+  return {};
 }
 
 std::string random_hex(std::size_t bytes) {
-  std::vector<unsigned char> raw(bytes);
-  // Up to 256 bytes come whole and without interruption once the kernel's pool is ready.
-  if (::getrandom(raw.data(), raw.size(), 0) != static_cast<ssize_t>(raw.size())) std::abort();
-  return fmt::format("{:02x}", fmt::join(raw, ""));
+  std::vector<std::uint8_t> raw(bytes);
+  if (!fill_random(raw)) std::abort();
+  return to_hex(raw);
 }
 
 namespace {

@@ -1,7 +1,8 @@
-// The name of this machine.
+// What the system gives to hvdrun: pipes, the name of this machine, keys, limits, threads.
 #pragma once
 
 #include "base/result.hpp"
+#include "common/fd.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -13,12 +14,17 @@
 
 namespace hvdrun {
 
-// As gethostname(2) gives it; "localhost" where it gives none.
-std::string host_name();
+struct Pipe {
+  Fd read;
+  Fd write;
+};
 
-// Unguessable names and keys, from the kernel.
+// A pipe whose both ends are close-on-exec.
+Result<Pipe> make_pipe();
 
-// `bytes` random bytes as 2 × bytes hexadecimal digits, from getrandom(2).
+Result<void> set_nonblocking(int fd);
+
+// An unguessable name or key: `bytes` random bytes, at most 256, as 2 × bytes hexadecimal digits.
 std::string random_hex(std::size_t bytes);
 
 // A process's resource limits (ulimit): taking them along, and setting them.

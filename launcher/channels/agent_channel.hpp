@@ -4,10 +4,13 @@
 // is left.
 #pragma once
 
+#include "agent/guard.hpp"
+#include "base/result.hpp"
 #include "protocol/link.hpp"
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -54,5 +57,11 @@ class AgentChannel {
   // Blocks until it has ended, for seconds at most. Whether its host has said that nothing is left.
   virtual bool wait() = 0;
 };
+
+// The agent on this host: forked, not executed, so that it starts in a fraction of a millisecond.
+// Must be called while this process has one thread. The agent starts with a copy of our memory and
+// none of our descriptors but 0, 1, 2. on_link is called before this returns.
+Result<std::unique_ptr<AgentChannel>> start_local_agent(const AgentOptions& options,
+                                                        const AgentChannel::Events& events);
 
 }  // namespace hvdrun

@@ -1,7 +1,7 @@
 #include "channels/agent_hello.hpp"
 
-#include "base/text.hpp"
 #include "base/version.hpp"
+#include "common/text.hpp"
 #include "protocol/messages.hpp"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ bool is_complete(const AgentCredentials& credentials) {
          credentials.timeout.count() > 0;
 }
 
-tl::unexpected<Error> not_one() {
+Error not_one() {
   return fail("this is hvdrun's agent, which only hvdrun can start");
 }
 

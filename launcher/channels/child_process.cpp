@@ -1,6 +1,7 @@
 #include "channels/child_process.hpp"
 
 #include "base/subprocess.hpp"
+#include "base/system.hpp"
 
 #include <array>
 #include <cerrno>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 namespace hvdrun {
+
 namespace {
 
 constexpr std::size_t kMostOutput = 1u << 20;
@@ -97,6 +99,21 @@ void run_children(const std::vector<std::vector<std::string>>& commands,
     while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
+}
+
+void TextLines::add(std::string_view text) {
+  if (beginning_.size() < kMost) beginning_.append(text.substr(0, kMost - beginning_.size()));
+  for (const char c : text) {
+    if (c == '\r') continue;
+    if (c == '\n')
+      end();
+    else if (line_.size() < kMost)
+      line_ += c;
+  }
+}
+
+void TextLines::end() {
+  if (!line_.empty()) on_line_(std::exchange(line_, {}));
 }
 
 }  // namespace hvdrun

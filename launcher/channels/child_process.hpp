@@ -1,13 +1,16 @@
 // A program that we start with pipes as its standard streams: ssh, srun.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
 #include "protocol/link.hpp"
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -39,5 +42,25 @@ Result<std::string> output_of(const std::vector<std::string>& command,
 // blocking. Those that have not after `timeout` are killed. What they print is lost.
 void run_children(const std::vector<std::vector<std::string>>& commands,
                   std::chrono::milliseconds timeout);
+
+// What somebody prints on stderr, cut into lines as it comes, and kept for an explanation.
+
+class TextLines {
+ public:
+  // Called with each line that is not empty, without its end.
+  explicit TextLines(std::function<void(std::string)> on_line) : on_line_(std::move(on_line)) {}
+
+  void add(std::string_view text);
+  void end();  // a last line without newline is one, too
+
+  const std::string& beginning() const { return beginning_; }  // 16 KB at most
+
+ private:
+  static constexpr std::size_t kMost = 16u << 10;
+
+  std::function<void(std::string)> on_line_;
+  std::string beginning_;
+  std::string line_;  // that is not complete yet
+};
 
 }  // namespace hvdrun

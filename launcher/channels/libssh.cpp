@@ -1,6 +1,6 @@
 #include "channels/libssh.hpp"
 
-#include "base/shared_library.hpp"
+#include "common/shared_library.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,9 +21,11 @@ namespace hvdrun {
 namespace {
 
 Result<SshLibrary> load() {
-  HVD_TRY(const auto opened, SharedLibrary::open("libssh.so.4"));
+  const auto opened = SharedLibrary::open("libssh.so.4");
+  if (!opened) return fail(opened.error());
   SshLibrary library;
-#define HVDRUN_SSH_LOAD(name) HVD_CHECK(opened.find(#name, library.name));
+#define HVDRUN_SSH_LOAD(name) \
+  if (!opened->find(#name, library.name)) return fail("libssh.so.4 has no " #name);
   HVDRUN_SSH_SYMBOLS(HVDRUN_SSH_LOAD)
 #undef HVDRUN_SSH_LOAD
   return library;
@@ -37,7 +39,7 @@ const Result<SshLibrary>& the_library() {
 }  // namespace
 
 Result<void> open_libssh() {
-  if (!the_library()) return tl::unexpected(the_library().error());
+  if (!the_library()) return the_library().error();
   return {};
 }
 

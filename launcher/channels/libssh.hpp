@@ -1,9 +1,9 @@
 // libssh, opened at run time.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
 #include "channels/ssh_config.hpp"
+#include "common/fd.hpp"
 
 #include <chrono>
 #include <functional>

@@ -6,7 +6,6 @@
 #include "channels/local_addresses.hpp"
 #include "channels/ssh.hpp"
 #include "channels/ssh_config.hpp"
-#include "channels/text_lines.hpp"
 
 #include <array>
 #include <chrono>

@@ -1,6 +1,8 @@
 #include "channels/local_addresses.hpp"
 
-#include "base/text.hpp"
+#include "base/system.hpp"
+#include "common/interfaces.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,8 +14,6 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -29,18 +29,10 @@ constexpr std::size_t kProbed = 8;
 // Any port: nothing is sent.
 constexpr const char* kPort = "9";
 
-// In numbers; empty: not an IP address, or one that this host alone can use.
-std::string text_of(const sockaddr* address) {
+// In numbers: "10.0.0.1", "fd00::2".
+std::string text_of(const sockaddr_storage& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address == nullptr) return {};
-  if (address->sa_family == AF_INET) {
-    const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
-    ::inet_ntop(AF_INET, &v4->sin_addr, text.data(), text.size());
-  } else if (address->sa_family == AF_INET6) {
-    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
-    if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) return {};
-    ::inet_ntop(AF_INET6, &v6->sin6_addr, text.data(), text.size());
-  }
+  ::inet_ntop(address.ss_family, address_bytes(address).data(), text.data(), text.size());
   return text.data();
 }
 
@@ -49,7 +41,7 @@ void add_once(std::vector<std::string>& list, std::string text) {
     list.push_back(std::move(text));
 }
 
-// Our end of a connection to there; empty: no route.
+// Our end of a connection to there; empty: no route, or one that this host alone can use.
 std::string own_end_towards(const addrinfo& peer) {
   const Fd socket(::socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage own{};
@@ -57,7 +49,9 @@ std::string own_end_towards(const addrinfo& peer) {
   if (!socket || ::connect(socket.get(), peer.ai_addr, peer.ai_addrlen) != 0 ||
       ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0)
     return {};
-  return text_of(reinterpret_cast<sockaddr*>(&own));
+  const auto* const v6 = reinterpret_cast<const sockaddr_in6*>(&own);
+  if (own.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) return {};
+  return text_of(own);
 }
 
 std::vector<std::string> some_of(const std::vector<std::string>& hosts) {
@@ -97,20 +91,15 @@ std::vector<std::string> lines_of(std::string_view text) {
 
 }  // namespace
 
-Result<std::vector<InterfaceAddress>> interface_addresses() {
-  ifaddrs* found = nullptr;
-  if (::getifaddrs(&found) != 0)
-    return fail_errno("cannot list this host's network interfaces", errno);
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> keep(found, ::freeifaddrs);
-  std::vector<InterfaceAddress> all;
-  for (const ifaddrs* entry = found; entry != nullptr; entry = entry->ifa_next)
-    if (auto address = text_of(entry->ifa_addr);
-        !address.empty() && (entry->ifa_flags & IFF_UP) != 0)
-      all.push_back({entry->ifa_name, std::move(address)});
+Result<std::vector<NamedAddress>> named_addresses() {
+  const auto found = common::interface_addresses();
+  if (!found) return fail_errno("cannot list this host's network interfaces", found.error());
+  std::vector<NamedAddress> all;
+  for (const auto& entry : *found) all.push_back({entry.interface, text_of(entry.address)});
   return all;
 }
 
-Result<std::vector<std::string>> addresses_of_interfaces(const std::vector<InterfaceAddress>& all,
+Result<std::vector<std::string>> addresses_of_interfaces(const std::vector<NamedAddress>& all,
                                                          std::string_view names) {
   std::vector<std::string> addresses;
   while (true) {
@@ -143,7 +132,7 @@ std::vector<std::string> without_loopback(const std::vector<std::string>& addres
   return kept.empty() ? addresses : kept;
 }
 
-std::vector<std::string> all_addresses(const std::vector<InterfaceAddress>& all) {
+std::vector<std::string> all_addresses(const std::vector<NamedAddress>& all) {
   std::vector<std::string> addresses;
   for (const bool loopback : {false, true})
     for (const auto& entry : all)

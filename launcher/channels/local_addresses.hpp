@@ -11,8 +11,8 @@
 #pragma once
 
 #include "base/event_loop.hpp"
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
 
 #include <chrono>
 #include <functional>
@@ -25,21 +25,21 @@
 
 namespace hvdrun {
 
-struct InterfaceAddress {
+struct NamedAddress {
   std::string interface;  // "eth0"
   std::string address;    // in numbers
 };
 
 // Of this host, interfaces that are up; in the kernel's order.
-Result<std::vector<InterfaceAddress>> interface_addresses();
+Result<std::vector<NamedAddress>> named_addresses();
 
 // Rule 1; `names` as the user wrote them: "ib0,eth0". Error: no such interface, or it has no
 // address; says which there are.
-Result<std::vector<std::string>> addresses_of_interfaces(const std::vector<InterfaceAddress>& all,
+Result<std::vector<std::string>> addresses_of_interfaces(const std::vector<NamedAddress>& all,
                                                          std::string_view names);
 
 // Rule 3.
-std::vector<std::string> all_addresses(const std::vector<InterfaceAddress>& all);
+std::vector<std::string> all_addresses(const std::vector<NamedAddress>& all);
 
 bool is_loopback(std::string_view address);
 

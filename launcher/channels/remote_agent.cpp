@@ -4,6 +4,7 @@
 #include "agent/process_tree.hpp"
 #include "base/environment.hpp"
 #include "base/result.hpp"
+#include "base/system.hpp"
 #include "base/version.hpp"
 #include "channels/local_addresses.hpp"
 #include "resources/topology.hpp"

@@ -3,6 +3,7 @@
 #include "agent/agent.hpp"
 #include "agent/process_tree.hpp"
 #include "base/event_loop.hpp"
+#include "base/system.hpp"
 #include "channels/local_addresses.hpp"
 #include "channels/remote_agent.hpp"
 #include "channels/tls_proxy.hpp"
@@ -217,8 +218,8 @@ class Caller {
     introduced_ = false;
     auto connection = try_to(context, address);
     if (connection) return connection;
-    return tl::unexpected(
-        with_context(fmt::format("{} port {}", address.address, address.port), connection.error()));
+    return with_context(fmt::format("{} port {}", address.address, address.port),
+                        connection.error());
   }
 
  private:
@@ -348,7 +349,7 @@ Result<Connection> connect_to_launcher(const AgentCredentials& credentials, cons
       auto connection = caller.call(context, address);
       if (connection) return connection;
       last = connection.error();
-      if (caller.abandoned()) return tl::unexpected(last);
+      if (caller.abandoned()) return last;
     }
     caller.pause(std::min(pause, kLongestPause));
   }

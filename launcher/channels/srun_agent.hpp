@@ -14,10 +14,10 @@
 // signals wait for ever: it is for the launcher to say how the ranks end.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
 #include "channels/agent_hello.hpp"
 #include "channels/tls_stream.hpp"
+#include "common/fd.hpp"
 
 #include <chrono>
 #include <string>

@@ -2,7 +2,6 @@
 
 #include "base/result.hpp"
 #include "channels/child_process.hpp"
-#include "channels/text_lines.hpp"
 
 #include <algorithm>
 #include <array>
@@ -93,6 +92,8 @@ struct Trouble {
 };
 
 constexpr std::array kTroubles{
+    Trouble{"was revoked",
+            "its key has been revoked: a file of known hosts has a @revoked line for it"},
     Trouble{"Host key verification failed",
             "its key is not known here, or has changed; compare it and log in once with ssh, or "
             "take new ones with --ssh-accept-new"},

@@ -84,7 +84,7 @@ Result<std::unique_ptr<TlsListener>> TlsListener::open(const EventLoop& loop, co
   Error last{"this host has no address at which agents could reach it", kExitLauncher};
   for (const auto& address : addresses)
     if (auto listening = listener->listen_on(address); !listening) last = listening.error();
-  if (listener->listeners_.empty()) return tl::unexpected(std::move(last));
+  if (listener->listeners_.empty()) return last;
   return listener;
 }
 

@@ -10,10 +10,10 @@
 #pragma once
 
 #include "base/event_loop.hpp"
-#include "base/fd.hpp"
 #include "base/result.hpp"
 #include "channels/agent_hello.hpp"
 #include "channels/tls_stream.hpp"
+#include "common/fd.hpp"
 
 #include <chrono>
 #include <cstddef>

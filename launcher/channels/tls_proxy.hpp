@@ -9,8 +9,8 @@
 #pragma once
 
 #include "base/event_loop.hpp"
-#include "base/fd.hpp"
 #include "channels/tls_stream.hpp"
+#include "common/fd.hpp"
 
 #include <functional>
 #include <optional>

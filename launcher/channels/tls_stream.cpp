@@ -1,6 +1,6 @@
 #include "channels/tls_stream.hpp"
 
-#include "base/shared_library.hpp"
+#include "common/shared_library.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -15,9 +15,11 @@ namespace hvdrun {
 namespace {
 
 Result<TlsLibrary> load() {
-  HVD_TRY(const auto opened, SharedLibrary::open("libssl.so.3"));
+  const auto opened = SharedLibrary::open("libssl.so.3");
+  if (!opened) return fail(opened.error());
   TlsLibrary library;
-#define HVDRUN_TLS_LOAD(name) HVD_CHECK(opened.find(#name, library.name));
+#define HVDRUN_TLS_LOAD(name) \
+  if (!opened->find(#name, library.name)) return fail("libssl.so.3 has no " #name);
   HVDRUN_TLS_SYMBOLS(HVDRUN_TLS_LOAD)
 #undef HVDRUN_TLS_LOAD
   return library;
@@ -31,7 +33,7 @@ const Result<TlsLibrary>& the_library() {
 }  // namespace
 
 Result<void> open_openssl() {
-  if (!the_library()) return tl::unexpected(the_library().error());
+  if (!the_library()) return the_library().error();
   return {};
 }
 

@@ -1,8 +1,8 @@
 // OpenSSL, opened at run time.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
 
 #include <array>
 #include <cstddef>

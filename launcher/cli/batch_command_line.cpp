@@ -113,7 +113,7 @@ Result<BatchInvocation> parse_batch_command_line(const std::string& command,
                                                  const FindDefaults& find_defaults,
                                                  const SystemPaths& system_paths) {
   auto split = cli::split_words(args, cli::batch_options());
-  if (!split) return tl::unexpected(with_hvdruns_word(std::move(split).error()));
+  if (!split) return with_hvdruns_word(std::move(split).error());
   auto words = std::move(*split);
   BatchInvocation invocation;
   const bool explains = words.action != nullptr && words.action->name == "explain";

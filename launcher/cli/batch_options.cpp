@@ -1,8 +1,8 @@
 #include "cli/batch_options.hpp"
 
-#include "base/text.hpp"
 #include "cli/values.hpp"
-#include "slurm/quoting.hpp"
+#include "common/text.hpp"
+#include "slurm/render.hpp"
 #include "slurm/script_template.hpp"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ Result<std::string> parse_expanded(Value value) {
 
 // Keeps an option for SLURM; a later one takes the place of an earlier.
 Result<void> keep(BatchSpec& batch, std::string name, Result<std::string> value) {
-  if (!value) return tl::unexpected(std::move(value).error());
+  if (!value) return std::move(value).error();
   auto& options = batch.slurm_options;
   const auto at = std::find_if(options.begin(), options.end(),
                                [&](const auto& known) { return known.name == name; });

@@ -1,8 +1,8 @@
 #include "cli/config.hpp"
 
 #include "base/files.hpp"
-#include "base/text.hpp"
 #include "cli/horovod.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -18,6 +18,7 @@ std::string override_key(const Setting& setting) {
   std::string key(setting.option->name);
   if (setting.option->kind == ValueKind::environment)
     key += " " + setting.value.substr(0, setting.value.find('='));
+  if (key == "for") key += " " + setting.value;  // each adds to those before it
   return key;
 }
 
@@ -125,14 +126,16 @@ class EntryReader {
     const auto line_start = before.rfind('\n');
     const auto column =
         line_start == std::string_view::npos ? before.size() + 1 : before.size() - line_start;
+    const bool may_be_yaml = text_.find_first_of("{[") == std::string_view::npos;
     error_ = Error{name_ + ":" + std::to_string(line) + ":" + std::to_string(column) +
-                       ": not valid JSON: " + reason_of(error.what()),
+                       ": not valid JSON: " + reason_of(error.what()) +
+                       (may_be_yaml ? "; a YAML file of horovodrun's has to end in .yaml" : ""),
                    kExitUsage};
     return false;
   }
 
   Result<std::vector<JsonEntry>> take() {
-    if (error_) return tl::unexpected(std::move(*error_));
+    if (error_) return std::move(*error_);
     return std::move(entries_);
   }
 
@@ -211,7 +214,8 @@ std::filesystem::path user_config_file(const Environment& environment) {
 Result<std::optional<std::string>> read_text(const ConfigSource& source) {
   const std::string cannot = "cannot read the config file " + source.file.string();
   if (!source.must_exist) return read_file_if_there(source.file, kLargestFile, cannot);
-  return read_file(source.file, kLargestFile, cannot);
+  HVD_TRY(auto text, read_file(source.file, kLargestFile, cannot));
+  return text;
 }
 
 std::string_view wanted_type(ValueKind kind) {
@@ -322,9 +326,7 @@ class ConfigReader {
                               " has no effect: " + std::string(horovods->reason));
       return {};
     }
-    if (horovods != nullptr)
-      return refuse(entry.line,
-                    quote(entry.key) + " is an option of horovodrun that is not in this version");
+    if (horovods != nullptr) return refuse(entry.line, refusal_of(*horovods, quote(entry.key)));
     std::vector<std::string_view> known;
     for (const auto table : all_options())
       for (const auto& option : table)
@@ -378,10 +380,17 @@ Result<ConfigSettings> read_config_source(ConfigSource& source) {
 }
 
 Result<ConfigSettings> parse_config(std::string_view text, const std::string& name) {
-  HVD_TRY(const auto entries, read_config_json(text, name));
+  HorovodConfig config;
+  if (is_horovod_config(name)) {
+    HVD_TRY(config, read_horovod_config(text, name));
+  } else {
+    HVD_TRY(config.entries, read_config_json(text, name));
+  }
   ConfigReader reader(name);
-  for (const auto& entry : entries) HVD_CHECK(reader.take(entry));
-  return reader.finish();
+  for (const auto& entry : config.entries) HVD_CHECK(reader.take(entry));
+  auto settings = reader.finish();
+  std::move(config.notes.begin(), config.notes.end(), std::back_inserter(settings.notes));
+  return settings;
 }
 
 }  // namespace hvdrun::cli

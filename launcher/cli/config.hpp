@@ -52,6 +52,23 @@ struct JsonEntry {
 // `name` stands for the file in errors: "NAME:line:column: not valid JSON: …", "NAME:line: …".
 Result<std::vector<JsonEntry>> read_config_json(std::string_view text, const std::string& name);
 
+// The config files of horovodrun, which are YAML.
+//
+// Of YAML only what they have is read: sections, and below them lines of "key: value" with plain or
+// quoted scalars, and comments. A parser of all YAML would be one more library to load at every
+// start. Whatever is not of this form is an error, so nothing is read as something else.
+
+struct HorovodConfig {
+  std::vector<JsonEntry> entries;  // keys are names of horovodrun's options
+  std::vector<std::string> notes;  // keys that horovodrun ignores, too
+};
+
+// Whether a file of that name is one: it ends in .yaml or .yml.
+bool is_horovod_config(std::string_view name);
+
+// Errors: "NAME:line: …".
+Result<HorovodConfig> read_horovod_config(std::string_view text, const std::string& name);
+
 // Config files: which are read, and what their keys set.
 //
 // docs/config.md is the text for users. The order, a later one overriding an earlier one key by
@@ -78,7 +95,8 @@ struct ConfigSettings {
 // Errors name the file and, where there is one, the line.
 Result<ConfigSettings> read_config_source(ConfigSource& source);
 
-// Reads the text of a config file that errors call `name`. Values are not judged yet.
+// Reads the text of a config file that errors call `name`: JSON, or Horovod's YAML where the name
+// says so. Values are not judged yet.
 Result<ConfigSettings> parse_config(std::string_view text, const std::string& name);
 
 }  // namespace hvdrun::cli

@@ -1,8 +1,9 @@
 #include "cli/help.hpp"
 
-#include "base/text.hpp"
 #include "cli/batch_options.hpp"
 #include "cli/option_table.hpp"
+#include "common/shared_library.hpp"
+#include "common/text.hpp"
 #include "model/host_request.hpp"
 
 #include <algorithm>
@@ -10,7 +11,6 @@
 #include <optional>
 #include <string_view>
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 namespace hvdrun::cli {
@@ -42,7 +42,8 @@ A TIME is in seconds, decimals allowed, or has a unit: 500ms, 30s, 2m.
 --no-NAME takes an option without value back that a config file has set.
 Options end at the program's name; all that follows belongs to the program.
 horovodrun's other options are known: those that make no difference here are
-accepted with a note, the others are refused.
+accepted with a note, the others are refused. horovodrun, a link to hvdrun, is
+hvdrun --horovod without the subcommands.
 
 Config files (JSON), each overriding the ones before it, the command line last:
 /etc/hvdrun/config.json, ~/.config/hvdrun/config.json, $HVDRUN_CONFIG,
@@ -280,9 +281,7 @@ std::string line(bool is_there, std::string_view text) {
 }  // namespace
 
 bool library_opens(const char* soname) {
-  void* const library = ::dlopen(soname, RTLD_LAZY | RTLD_LOCAL);
-  if (library != nullptr) ::dlclose(library);
-  return library != nullptr;
+  return SharedLibrary::open(soname, RTLD_LAZY | RTLD_LOCAL).ok();
 }
 
 std::string check_build_text(const std::function<bool(const char* soname)>& opens) {

@@ -13,7 +13,10 @@ constexpr std::string_view kLogging = "it is about Horovod's own messages; see -
 constexpr std::string_view kCache = "hvdrun caches nothing between jobs";
 constexpr std::string_view kCycle =
     "there is no cycle: collectives begin when the ranks have submitted them";
-constexpr std::string_view kBinding = "see --bind-to and --cpus-per-rank";
+constexpr std::string_view kElastic =
+    "the number of ranks of a job is fixed; --max-restarts N starts a job again that has failed";
+constexpr std::string_view kBinding =
+    "hvdrun binds ranks to cores by itself; --bind-to and --cpus-per-rank say how";
 
 constexpr HorovodOption flag_without_effect(std::string_view spelling, std::string_view reason) {
   return {{spelling, ""}, false, true, reason};
@@ -23,9 +26,9 @@ constexpr HorovodOption value_without_effect(std::string_view spelling, std::str
   return {{spelling, ""}, true, true, reason};
 }
 
-constexpr HorovodOption refused(std::string_view spelling, std::string_view instead = "",
+constexpr HorovodOption refused(std::string_view spelling, std::string_view reason,
                                 std::string_view other_spelling = "") {
-  return {{spelling, other_spelling}, false, false, instead};
+  return {{spelling, other_spelling}, false, false, reason};
 }
 
 constexpr HorovodOption kOptions[] = {
@@ -42,6 +45,7 @@ constexpr HorovodOption kOptions[] = {
     flag_without_effect("--no-torus-allreduce", kTuning),
     flag_without_effect("--autotune", kTuning),
     flag_without_effect("--no-autotune", kTuning),
+    value_without_effect("--autotune-log-file", kTuning),
     value_without_effect("--autotune-warmup-samples", kTuning),
     value_without_effect("--autotune-steps-per-sample", kTuning),
     value_without_effect("--autotune-bayes-opt-max-samples", kTuning),
@@ -58,19 +62,22 @@ constexpr HorovodOption kOptions[] = {
     flag_without_effect("--log-hide-timestamp", kLogging),
     flag_without_effect("--no-log-hide-timestamp", kLogging),
 
-    refused("--host-discovery-script"),
-    refused("--min-np", "", "--min-num-proc"),
-    refused("--max-np", "", "--max-num-proc"),
-    refused("--slots-per-host", "see --ranks-per-host"),
-    refused("--elastic-timeout"),
-    refused("--reset-limit", "see --max-restarts"),
-    refused("--blacklist-cooldown-range"),
-    refused("--autotune-log-file"),
-    refused("--mpi-args"),
-    refused("--tcp", "to keep NCCL off InfiniBand: -x NCCL_IB_DISABLE=1"),
+    refused("--host-discovery-script", kElastic),
+    refused("--min-np", kElastic, "--min-num-proc"),
+    refused("--max-np", kElastic, "--max-num-proc"),
+    refused("--slots-per-host", "--ranks-per-host K takes its place"),
+    refused("--elastic-timeout", kElastic),
+    refused("--reset-limit", kElastic),
+    refused("--blacklist-cooldown-range", kElastic),
+    refused("--mpi-args",
+            "hvdrun calls no mpirun; Open MPI reads the variables OMPI_MCA_*, which reach the "
+            "ranks: -x OMPI_MCA_NAME=VALUE for --mca NAME VALUE"),
+    refused("--tcp", "hvdrun calls no mpirun; to keep NCCL off InfiniBand: -x NCCL_IB_DISABLE=1"),
     refused("--binding-args", kBinding),
     refused("--thread-affinity", kBinding),
-    refused("--jsrun"),
+    refused("--jsrun",
+            "hvdrun starts the ranks itself: through ssh on the hosts of -H or --hostfile, or in a "
+            "SLURM job"),
 };
 
 }  // namespace
@@ -85,6 +92,11 @@ const HorovodOption* find_horovod_option(std::string_view spelling) {
     for (const auto known : option.spellings)
       if (known == spelling) return &option;
   return nullptr;
+}
+
+std::string refusal_of(const HorovodOption& option, const std::string& named) {
+  return named +
+         " is an option of horovodrun that hvdrun does not have: " + std::string(option.reason);
 }
 
 namespace fs = std::filesystem;

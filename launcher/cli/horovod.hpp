@@ -1,7 +1,7 @@
 // horovodrun's options that hvdrun does not have, known by name so that none is silently ignored.
 //
 // The rule: what only tunes Horovod's own speed, talk or way to other hosts is accepted with a
-// note; what promises a file, a check, a host or another number of ranks is refused.
+// note; what promises a host, a place on it or another number of ranks is refused.
 // Source: horovodrun 0.28.1, horovod/runner/launch.py.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <array>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace hvdrun::cli {
@@ -18,7 +19,7 @@ struct HorovodOption {
   std::array<std::string_view, 2> spellings;  // as typed; the second may be empty
   bool takes_value = false;
   bool accepted = false;  // without effect
-  // Accepted: why it makes no difference. Refused: what to do instead; empty when nothing does it.
+  // Accepted: why it makes no difference. Refused: why, and what to use in its place.
   std::string_view reason;
 };
 
@@ -26,6 +27,10 @@ std::span<const HorovodOption> horovod_options();
 
 // The option that is typed so, or null.
 const HorovodOption* find_horovod_option(std::string_view spelling);
+
+// "--mpi-args is an option of horovodrun that hvdrun does not have: hvdrun calls no mpirun; …".
+// `named`: the option as it was typed, or the key of a config file.
+std::string refusal_of(const HorovodOption& option, const std::string& named);
 
 // The Python module `horovod` that is hvd (--horovod), and where it is.
 

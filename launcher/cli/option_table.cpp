@@ -2,6 +2,7 @@
 
 #include "cli/batch_options.hpp"
 #include "cli/values.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 
@@ -189,6 +190,24 @@ constexpr Option kOptions[] = {
      "",
      "set NAME in the environment of the ranks, or pass it on; may be repeated",
      apply_environment},
+    {"for",
+     {"--for"},
+     list,
+     start,
+     "FRAMEWORK,...",
+     "",
+     "set the variables that accelerate, jax, mlx, tensorflow or torchrun need beside torch's; may "
+     "be repeated",
+     [](JobSpec& job, Value v) { return add_frameworks(v, job.frameworks); }},
+    {"print-env",
+     {"--print-env"},
+     flag,
+     start,
+     "",
+     "false",
+     "print what rank 0, or that of --only-rank, gets in its environment and why, and start "
+     "nothing",
+     [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.print_env); }},
     {"horovod",
      {"--horovod"},
      flag,
@@ -486,7 +505,7 @@ constexpr Option kOptions[] = {
      information,
      "FILE",
      "",
-     "take settings from a JSON file; the command line overrides them"},
+     "take settings from a JSON file, or horovodrun's YAML; the command line overrides them"},
     {"explain",
      {"--explain"},
      action,

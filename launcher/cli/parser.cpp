@@ -1,10 +1,12 @@
 #include "cli/parser.hpp"
 
-#include "base/text.hpp"
+#include "base/files.hpp"
+#include "cli/accelerate.hpp"
 #include "cli/config.hpp"
 #include "cli/help.hpp"
 #include "cli/horovod.hpp"
 #include "cli/program.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -114,11 +116,7 @@ class Walk {
   Result<void> take_horovods(const HorovodOption& option, std::string_view spelling,
                              std::optional<std::string_view> attached) {
     const std::string name(spelling);
-    if (!option.accepted) {
-      const std::string hint = option.reason.empty() ? "" : "; " + std::string(option.reason);
-      return fail(name + " is an option of horovodrun that is not in this version" + hint,
-                  kExitUsage);
-    }
+    if (!option.accepted) return fail(refusal_of(option, name), kExitUsage);
     if (option.takes_value) {
       HVD_CHECK(value_for(spelling, "value", attached));
     } else if (attached) {
@@ -276,6 +274,34 @@ std::string explain_program(const std::vector<std::string>& command, const Envir
   return found ? found->string() : found.error().message;
 }
 
+// horovodrun -np N without hosts: N ranks on this machine, however many cores and GPUs it has. In a
+// SLURM job they go to the job's hosts.
+void add_horovodruns_hosts(const Environment& environment, std::vector<cli::Setting>& settings) {
+  if (find_variable(environment, "SLURM_JOB_ID") != nullptr) return;
+  const cli::Setting* ranks = nullptr;
+  for (const auto& setting : settings) {
+    const auto name = setting.option->name;
+    if (name == "hosts" || name == "hostfile") return;
+    if (name == "num-proc") ranks = &setting;
+  }
+  if (ranks == nullptr) return;
+  settings.push_back({cli::find_option_by_name("hosts"), "localhost:" + ranks->value,
+                      std::string(kHorovodrun), ranks->named});
+}
+
+// Without the file nothing has been chosen, and accelerate has its defaults.
+Result<Environment> read_accelerate_config(const Environment& environment) {
+  constexpr std::size_t kLargest = 1u << 20;
+  const auto file = cli::accelerate_config(environment);
+  if (file.empty()) return Environment();
+  HVD_TRY(const auto text,
+          read_file_if_there(file, kLargest, "--for accelerate: cannot read " + file.string()));
+  if (!text) return Environment();
+  auto variables = cli::accelerate_variables(*text);
+  if (!variables) return with_context("--for accelerate: " + file.string(), variables.error());
+  return variables;
+}
+
 }  // namespace
 
 std::filesystem::path SystemPaths::current_directory() {
@@ -285,13 +311,17 @@ std::filesystem::path SystemPaths::current_directory() {
 
 Result<Invocation> parse_command_line(const std::vector<std::string>& args,
                                       const Environment& environment,
-                                      const SystemPaths& system_paths) {
-  HVD_TRY(auto words, cli::split_words(args));
+                                      const SystemPaths& system_paths, std::string_view called) {
+  std::vector<std::string> given = args;
+  const bool is_horovodrun = called == kHorovodrun;
+  if (is_horovodrun) given.insert(given.begin(), "--horovod");
+  HVD_TRY(auto words, cli::split_words(given));
   const bool explains = words.action != nullptr && words.action->name == "explain";
   if (words.action != nullptr && !explains) return plain_action(words.action->name);
 
   HVD_TRY(auto gathered,
           cli::gather_settings(words.options, environment, system_paths.site_config_file));
+  if (is_horovodrun) add_horovodruns_hosts(environment, gathered.settings);
   Invocation invocation;
   auto& spec = invocation.spec;
   HVD_CHECK(cli::apply_settings(gathered.settings, spec));
@@ -312,10 +342,13 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   HVD_TRY(spec.program,
           cli::find_program(words.command.front(), environment, system_paths.working_directory));
   spec.command = std::move(words.command);
-  if (spec.horovod) {
-    HVD_TRY(auto folders, cli::find_horovod_module());
-    spec.horovod_folder = std::move(folders.horovod);
-    spec.hvd_folder = std::move(folders.hvd);
+  auto folders = cli::find_horovod_module();
+  if (spec.horovod && !folders) return std::move(folders).error();
+  if (folders) spec.hvd_folder = std::move(folders->hvd);
+  if (spec.horovod) spec.horovod_folder = std::move(folders->horovod);
+  if (spec.frameworks.contains(Framework::accelerate)) {
+    HVD_TRY(auto variables, read_accelerate_config(environment));
+    spec.accelerate = {variables.begin(), variables.end()};
   }
   return invocation;
 }

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hvdrun::cli {
@@ -60,6 +61,9 @@ namespace hvdrun {
 
 // hvdrun's command line: the module's one way in.
 
+// The link beside hvdrun that takes horovodrun's command lines as they are.
+inline constexpr std::string_view kHorovodrun = "horovodrun";
+
 // What the user wants done.
 struct Invocation {
   enum class Action { run, help, version, check_build, explain };
@@ -83,11 +87,16 @@ struct SystemPaths {
 // else. Errors are one line without "hvdrun: " before it: kExitUsage for the command line and
 // config files, kExitNotFound and kExitNotExecutable for the program.
 //
+// `called`: the name that hvdrun was started by. As horovodrun it turns --horovod on, has no
+// subcommands, and places -np N ranks on this machine where neither hosts nor a SLURM job are
+// given.
+//
 // --explain wins over a program that is missing or cannot be run: it says so in its text.
 // What depends on the number of ranks is left to check_named_ranks (job/plan.hpp), a template's
 // fields to output/, --check-build's text to cli/check_build.hpp.
 Result<Invocation> parse_command_line(const std::vector<std::string>& args,
                                       const Environment& environment,
-                                      const SystemPaths& system_paths = {});
+                                      const SystemPaths& system_paths = {},
+                                      std::string_view called = "hvdrun");
 
 }  // namespace hvdrun

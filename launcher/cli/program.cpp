@@ -1,6 +1,6 @@
 #include "cli/program.hpp"
 
-#include "base/text.hpp"
+#include "common/text.hpp"
 
 #include <cerrno>
 #include <optional>

@@ -20,7 +20,7 @@ constexpr std::pair<std::string_view, int> kSignals[] = {
     {"TRAP", SIGTRAP}, {"XFSZ", SIGXFSZ},
 };
 
-tl::unexpected<Error> refuse(std::string message) {
+Error refuse(std::string message) {
   return fail(std::move(message), kExitUsage);
 }
 
@@ -149,6 +149,25 @@ Error unknown_choice(std::string_view text, const std::vector<std::string_view>&
     message += names[i];
   }
   return Error{message + ", not " + quote(text), kExitUsage};
+}
+
+Result<void> add_frameworks(std::string_view value, std::set<Framework>& frameworks) {
+  if (value == "none") {
+    frameworks.clear();
+    return {};
+  }
+  do {
+    const auto comma = std::min(value.find(','), value.size());
+    HVD_TRY(const auto framework,
+            parse_choice<Framework>(value.substr(0, comma), {{"accelerate", Framework::accelerate},
+                                                             {"jax", Framework::jax},
+                                                             {"mlx", Framework::mlx},
+                                                             {"tensorflow", Framework::tensorflow},
+                                                             {"torchrun", Framework::torchrun}}));
+    frameworks.insert(framework);
+    value.remove_prefix(std::min(comma + 1, value.size()));
+  } while (!value.empty());
+  return {};
 }
 
 }  // namespace hvdrun::cli

@@ -5,13 +5,14 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "base/text.hpp"
+#include "common/text.hpp"
 #include "model/job_spec.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,6 +51,9 @@ Result<std::string> parse_label(std::string_view text);
 // none, all, or a rank.
 Result<InputSpec> parse_input(std::string_view text);
 
+// The frameworks of --for, "jax,mlx": adds them to those that are there; `none` takes all back.
+Result<void> add_frameworks(std::string_view value, std::set<Framework>& frameworks);
+
 // 1 to 65535.
 Result<int> parse_port(std::string_view text);
 
@@ -59,7 +63,7 @@ Result<std::string> parse_path(std::string_view text);
 // Keeps a value that was read well in its field.
 template <class T, class Field>
 Result<void> store(Result<T> value, Field& field) {
-  if (!value) return tl::unexpected(std::move(value).error());
+  if (!value) return std::move(value).error();
   field = std::move(*value);
   return {};
 }
@@ -75,7 +79,7 @@ Result<T> parse_choice(std::string_view text,
     if (name == text) return value;
     names.push_back(name);
   }
-  return tl::unexpected(unknown_choice(text, names));
+  return unknown_choice(text, names);
 }
 
 }  // namespace hvdrun::cli

@@ -1,8 +1,7 @@
 #include "commands/batch_script.hpp"
 
-#include "base/text.hpp"
+#include "common/text.hpp"
 #include "slurm/job_record.hpp"
-#include "slurm/quoting.hpp"
 #include "slurm/render.hpp"
 
 #include <algorithm>

@@ -42,4 +42,10 @@ using Command = Result<int> (*)(const std::vector<std::string>& args,
 // Null: no subcommand is called so.
 Command find_command(std::string_view name);
 
+// hvdrun templates: which templates of batch scripts there are, and what is in one.
+
+// `args` are the words behind "templates": nothing, or show NAME. Prints; returns the exit code.
+// Errors (kExitUsage): other words, no such template, a template that is wrong.
+Result<int> run_templates(const std::vector<std::string>& args, const Environment& environment);
+
 }  // namespace hvdrun

@@ -2,9 +2,9 @@
 
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
-#include "base/text.hpp"
 #include "commands/commands.hpp"
-#include "slurm/job_end.hpp"
+#include "common/system.hpp"
+#include "common/text.hpp"
 #include "slurm/job_record.hpp"
 #include "slurm/slurm_command.hpp"
 
@@ -77,7 +77,7 @@ std::vector<std::string> JobOutput::missing() const {
     lines.push_back((file.is_stderr ? "the stderr of " : "the output of ") + job_ + " goes to " +
                     quote_if_needed(file.tail.path()) +
                     (host_.empty() ? "" : " on " + escape(host_)) +
-                    ", which is not to be seen on this host (" + host_name() + ")");
+                    ", which is not to be seen on this host (" + local_host_name() + ")");
   }
   return lines;
 }
@@ -161,7 +161,7 @@ void Follower::ask() {
   if (call) {
     call_ = std::move(*call);
   } else if (is_not_installed(call.error())) {
-    stop(tl::unexpected(explain_start_failure("squeue", std::move(call).error())));
+    stop(explain_start_failure("squeue", std::move(call).error()));
   } else {
     take_answer({kExitLauncher, false, {}, call.error().message});
   }

@@ -2,9 +2,10 @@
 
 #include "agent/process_tree.hpp"
 #include "base/subprocess.hpp"
-#include "base/text.hpp"
+#include "base/system.hpp"
 #include "commands/commands.hpp"
 #include "commands/sbatch.hpp"
+#include "common/text.hpp"
 #include "slurm/job_record.hpp"
 #include "slurm/slurm_command.hpp"
 
@@ -231,8 +232,7 @@ Result<int> AllocationSession::finish() {
     return kExitSignalBase + interrupted_;
   }
   if (!is_granted_) {
-    if (code == kExitNotFound)
-      return tl::unexpected(explain_start_failure("salloc", {"", kExitNotFound}));
+    if (code == kExitNotFound) return explain_start_failure("salloc", {"", kExitNotFound});
     if (!job_) return kExitUsage;  // refused: salloc has said why
     const auto how = how_it_was_lost(code);
     say_note(how);

@@ -4,9 +4,9 @@
 
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
-#include "base/fd.hpp"
 #include "base/result.hpp"
 #include "base/subprocess.hpp"
+#include "common/fd.hpp"
 #include "slurm/job_watch.hpp"
 
 #include <chrono>

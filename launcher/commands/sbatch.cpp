@@ -1,13 +1,13 @@
 #include "commands/sbatch.hpp"
 
-#include "base/text.hpp"
 #include "cli/parser.hpp"
 #include "commands/batch_script.hpp"
 #include "commands/commands.hpp"
 #include "commands/follow.hpp"
+#include "common/text.hpp"
 #include "slurm/job_record.hpp"
+#include "slurm/script_template.hpp"
 #include "slurm/slurm_command.hpp"
-#include "slurm/template_folders.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -204,7 +204,7 @@ JobOutput output_before(const BatchScript& script) {
 
 Result<int> test_script(const BatchScript& script, const Environment& environment) {
   HVD_TRY(const auto end, run_sbatch(sbatch(script, environment, "--test-only")));
-  if (end.code != 0) return tl::unexpected(refused(end));
+  if (end.code != 0) return refused(end);
   // "sbatch: Job 12 to start at 2026-01-01T00:00:00 using 4 processors on nodes n1 in partition p"
   std::string words = complaint(end);
   if (const auto to_start = words.find(" to start at "); to_start != std::string::npos)
@@ -228,7 +228,7 @@ Result<int> submit_script(const BatchScript& script, const BatchSpec& batch,
   std::optional<JobOutput> output;
   if (batch.follow) output = output_before(script);
   HVD_TRY(const auto end, run_sbatch(sbatch(script, environment, "--parsable")));
-  if (end.code != 0) return tl::unexpected(refused(end));
+  if (end.code != 0) return refused(end);
   if (!end.err.empty()) say_note(complaint(end));  // a site's plugin has something to say
   // "12" or "12;cluster" (sbatch(1), --parsable).
   const auto text = end.out.substr(0, end.out.find_first_of(";\n"));

@@ -1,6 +1,5 @@
 #include "commands/scale.hpp"
 
-#include "base/text.hpp"
 #include "cli/horovod.hpp"
 #include "cli/option_table.hpp"
 #include "cli/values.hpp"
@@ -8,6 +7,7 @@
 #include "commands/scale_plot.hpp"
 #include "commands/scale_runs.hpp"
 #include "commands/scale_study.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -34,8 +34,7 @@ Result<std::vector<int>> parse_sizes(Value text) {
   for (;;) {
     const auto comma = text.find(',');
     auto size = cli::parse_whole(text.substr(0, comma), 1);
-    if (!size)
-      return tl::unexpected(with_context("needs numbers of ranks such as 1,2,4", size.error()));
+    if (!size) return with_context("needs numbers of ranks such as 1,2,4", size.error());
     sizes.push_back(*size);
     if (comma == Value::npos) break;
     text.remove_prefix(comma + 1);
@@ -344,7 +343,7 @@ class StudyMaker {
         if (runs_.stop_signal()) return kExitOk;  // and nothing is run
         if (!job) {
           cancel_left();
-          return tl::unexpected(with_context(plural(size, "rank"), std::move(job).error()));
+          return with_context(plural(size, "rank"), std::move(job).error());
         }
         say(fmt::format("run {}, {}: job {}\n", jobs_.size() + 1, plural(size, "rank"), *job));
         jobs_[{repeat, size}] = std::move(*job);

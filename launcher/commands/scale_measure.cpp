@@ -1,6 +1,6 @@
 #include "commands/scale_measure.hpp"
 
-#include "base/text.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,7 +1,7 @@
 #include "commands/scale_page.hpp"
 
-#include "base/text.hpp"
 #include "commands/scale_plot.hpp"
+#include "common/text.hpp"
 
 #include <cstddef>
 

@@ -1,7 +1,7 @@
 #include "commands/scale_runs.hpp"
 
 #include "base/event_loop.hpp"
-#include "base/fd.hpp"
+#include "common/fd.hpp"
 
 #include <array>
 #include <cerrno>

@@ -1,9 +1,9 @@
 #include "commands/scale_study.hpp"
 
 #include "base/files.hpp"
-#include "base/text.hpp"
 #include "commands/scale_page.hpp"
 #include "commands/scale_plot.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 #include <cmath>

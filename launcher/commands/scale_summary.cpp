@@ -1,7 +1,7 @@
 #include "commands/scale_summary.hpp"
 
-#include "base/text.hpp"
 #include "commands/scale_plot.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,13 +2,12 @@
 
 #include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
-#include "base/text.hpp"
 #include "base/version.hpp"
 #include "channels/child_process.hpp"
 #include "channels/libssh_agent.hpp"
-#include "channels/local_agent.hpp"
 #include "channels/remote_agent.hpp"
 #include "channels/ssh.hpp"
+#include "common/text.hpp"
 #include "protocol/messages.hpp"
 #include "slurm/host_list.hpp"
 

@@ -47,8 +47,8 @@ struct AgentState {
   std::size_t host_index = 0;  // in the placement, once there is one; it addresses frames
   Host host;                   // with what it offers, once it has greeted
   pid_t pid = 0;               // of the agent, on its host, once it has greeted
-  int master_port = 0;         // held for the program there; likewise
   std::string route;           // of its link, for people; likewise
+  std::vector<int> ports;      // held for the ranks there, once it has been asked for them
   std::unique_ptr<AgentChannel> channel;
   std::unique_ptr<FrameSender> link;          // none before the channel is there
   std::optional<Silence> silence;             // of an agent on another host

@@ -2,6 +2,7 @@
 
 #include "base/event_loop.hpp"
 #include "base/version.hpp"
+#include "common/text.hpp"
 #include "job/launch.hpp"
 #include "job/plan.hpp"
 #include "model/rank_set.hpp"
@@ -90,7 +91,7 @@ void Attempt::consider_launching() {
   if (launched_ || stopping() || !unreached_.empty() || !agents_->all(&AgentState::greeted)) return;
   if (auto settled = settle_plan(); !settled) return stop(agent_failure(settled.error()));
   launched_ = true;
-  launch();
+  ask_for_ports();
 }
 
 Result<void> Attempt::settle_plan() {
@@ -112,11 +113,37 @@ Result<void> Attempt::begin_ranks() {
   return parts_.output.begin(placement());
 }
 
+// Which ports are free only the hosts know.
+void Attempt::ask_for_ports() {
+  for (std::size_t host = 0; host < agents_->size(); ++host)
+    if (const auto wanted = ports_to_hold(parts_.spec, placement(), host); wanted.count > 0)
+      agents_->on_host(host).send(FrameType::hold_ports, pack(wanted));
+}
+
+Result<void> Attempt::on_ports(AgentState& agent, PortsMessage ports) {
+  if (stopping() || agent.dismissed || exchange_) return {};
+  const auto wanted = [this](std::size_t host) {
+    return static_cast<std::size_t>(ports_to_hold(parts_.spec, placement(), host).count);
+  };
+  if (ports.ports.size() != wanted(agent.host_index))
+    return fail(fmt::format("the agent on {} holds {}, not {}", agent.host.name,
+                            plural(ports.ports.size(), "port"), wanted(agent.host_index)));
+  agent.ports = std::move(ports.ports);
+  for (std::size_t host = 0; host < agents_->size(); ++host)
+    if (agents_->on_host(host).ports.size() != wanted(host)) return {};
+  launch();
+  return {};
+}
+
 void Attempt::launch() {
-  const auto& first = agents_->on_host(0);
-  identity_.master_port = std::to_string(first.master_port);
-  identity_.master_address = master_address(placement(), first.host);
-  identity_ = with_master_of_user(std::move(identity_), parts_.spec);
+  RankPorts ports;
+  for (std::size_t host = 0; host < agents_->size(); ++host) {
+    const auto& agent = agents_->on_host(host);
+    ports.addresses.push_back(host_address(placement(), agent.host));
+    auto& held = ports.ports.emplace_back();
+    for (const int port : agent.ports) held.push_back(std::to_string(port));
+  }
+  identity_ = with_ports(std::move(identity_), std::move(ports), parts_.spec);
   if (!parts_.output.congested()) agents_->return_credit();
   if (parts_.spec.verbosity > 0)
     for (const auto& line : agent_table(*agents_)) note(line);
@@ -145,6 +172,10 @@ Result<void> Attempt::handle(AgentState& agent, const Frame& frame) {
     case FrameType::hello: {
       HVD_TRY(const auto hello, parse<HelloMessage>(frame.payload));
       return on_hello(agent, hello);
+    }
+    case FrameType::ports: {
+      HVD_TRY(auto ports, parse<PortsMessage>(frame.payload));
+      return on_ports(agent, std::move(ports));
     }
     case FrameType::started: {
       HVD_TRY(const auto started, parse<StartedMessage>(frame.payload));
@@ -212,7 +243,6 @@ Result<void> Attempt::on_hello(AgentState& agent, const HelloMessage& hello) {
   }
   agent.greeted = true;
   agent.pid = hello.pid;
-  agent.master_port = hello.master_port;
   agent.route = hello.route;
   if (hello.inventory) agent.host.inventory = hello.inventory;
   consider_launching();
@@ -319,6 +349,7 @@ void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
   std::copy(done.leftovers.begin(), done.leftovers.end(), std::back_inserter(leftovers_));
   if (!done.gpus.empty()) gpus_.push_back({agent.host.name, done.gpus});
   if (!agent.dismissed && !done.ranks_joined) ++hosts_of_strangers_;
+  rank_drove_all_gpus_ |= done.rank_drove_all_gpus;
 }
 
 void Attempt::on_agent_gone(AgentState& agent) {
@@ -469,6 +500,7 @@ AttemptEnd Attempt::finish() {
   }
   report.ranks_were_strangers =
       table_.ranks().size() > 1 && hosts_of_strangers_ == placement().hosts.size();
+  report.rank_drove_all_gpus = rank_drove_all_gpus_;
   count_unfinished_collectives(states_at_stop_, table_.ranks());
   report.waits = find_waits(states_at_stop_, table_.ranks());
   auto verdict = judge_end(cause_, lost_host_, table_.ranks(), table_.end_order());

@@ -73,6 +73,7 @@ class Attempt {
   void consider_launching();
   Result<void> settle_plan();
   Result<void> begin_ranks();
+  void ask_for_ports();
   void launch();
   void start_input();
   void on_unreached(const AgentState& agent);
@@ -82,6 +83,7 @@ class Attempt {
   void on_frame(AgentState& agent, const Frame& frame);
   Result<void> handle(AgentState& agent, const Frame& frame);
   Result<void> on_hello(AgentState& agent, const HelloMessage& hello);
+  Result<void> on_ports(AgentState& agent, PortsMessage ports);
   void on_started(AgentState& agent, const StartedMessage& started);
   Result<void> on_output(AgentState& agent, const Frame& frame);
   Result<void> on_exited(const ExitedMessage& message);
@@ -128,6 +130,7 @@ class Attempt {
   std::vector<HostGpus> gpus_;
   std::vector<RankState> states_at_stop_;
   std::size_t hosts_of_strangers_ = 0;  // whose ranks have had nothing to do with any other
+  bool rank_drove_all_gpus_ = false;
   bool launched_ = false;
   bool pausing_ = false;  // the user said so, and not all ranks are known to be stopped
 };

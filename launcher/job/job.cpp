@@ -2,7 +2,7 @@
 
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
-#include "base/text.hpp"
+#include "common/text.hpp"
 #include "job/attempt.hpp"
 #include "job/restart.hpp"
 #include "job/stdin_forwarder.hpp"
@@ -134,10 +134,10 @@ Result<void> Job::move_away_from(const std::vector<std::string>& lost_hosts) {
   if (lost_hosts.empty()) return {};
   plan_.allocation = remaining_hosts(std::move(plan_.allocation), lost_hosts);
   if (auto placed = place_ranks(spec_, plan_); !placed)
-    return tl::unexpected(with_context(
+    return with_context(
         fmt::format("{} {} not fit on what is left", plural(plan_.placement.size, "rank"),
                     plan_.placement.size == 1 ? "does" : "do"),
-        std::move(placed).error()));
+        std::move(placed).error());
   if (is_final(plan_.placement))
     for (const auto& line : plan_.placement.notes) note(line);
   return {};
@@ -188,6 +188,7 @@ Report Job::finish(Report report) {
   report.wall_seconds = std::chrono::duration<double>(loop_.now() - begun_).count();
   report.attempts = std::move(attempts_);
   for (const auto& line : report_lines(report)) note(line);
+  for (const auto& line : module_advice(report, spec_)) note(line);
   over_ = true;
   while (!output_->idle() && !output_abandoned_) loop_.run_once();
   output_->flush(kLastWords);

@@ -1,15 +1,21 @@
 #include "job/launch.hpp"
 
+#include "common/text.hpp"
+#include "common/variables.h"
 #include "job/stalls.hpp"
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
+#include <initializer_list>
+#include <iterator>
+#include <map>
 #include <numeric>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
-#include <hvd_contract/environment.h>
 
 namespace hvdrun {
 namespace {
@@ -20,7 +26,7 @@ constexpr std::array<std::string_view, 12> kForeignPrefixes{
     "PMIX_", "PMI_",          "OMPI_COMM_",  "OMPI_MCA_orte_", "OMPI_MCA_ess", "ORTE_",
     "PRTE_", "OMPI_UNIVERSE", "SLURM_STEP_", "SLURM_CPU_BIND", "SLURM_SRUN_",  "SLURM_MPI_",
 };
-constexpr std::array<std::string_view, 22> kForeignNames{
+constexpr std::array<std::string_view, 31> kForeignNames{
     "SLURM_STEPID",
     "SLURM_PROCID",
     "SLURM_LOCALID",
@@ -31,6 +37,15 @@ constexpr std::array<std::string_view, 22> kForeignNames{
     "SLURM_DISTRIBUTION",
     "SLURM_NTASKS",
     "SLURM_NPROCS",
+    "SLURM_NTASKS_PER_NODE",
+    "SLURM_NTASKS_PER_CORE",
+    "SLURM_NTASKS_PER_GPU",
+    "SLURM_NTASKS_PER_SOCKET",
+    "SLURM_TASKS_PER_NODE",
+    "SLURM_NNODES",
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_NODELIST",
+    "SLURM_JOB_NODELIST",
     HVD_ENV_STATUS,
     HVD_ENV_NOTICE_FD,
     HVD_ENV_SHM_DIR,
@@ -108,42 +123,55 @@ std::string python_path(const JobSpec& spec, const std::string* users) {
   return path;
 }
 
-using Variables = std::vector<std::pair<std::string, std::string>>;
-
-void add_slurm(const Environment& caller, const Placement& placement, std::size_t host_index,
-               const RankPlacement& rank, Variables& variables) {
-  if (find_variable(caller, "SLURM_JOB_ID") == nullptr) return;
-  const auto size = std::to_string(placement.size);
-  variables.emplace_back("SLURM_PROCID", std::to_string(rank.rank));
-  variables.emplace_back("SLURM_LOCALID", std::to_string(rank.local_rank));
-  variables.emplace_back("SLURM_NODEID", std::to_string(host_index));
-  variables.emplace_back("SLURM_NTASKS", size);
-  variables.emplace_back("SLURM_NPROCS", size);
+// What all ranks share, by name: the caller's, without a reason, and over it what has one.
+std::map<std::string, RankVariable> shared_variables(const Environment& caller,
+                                                     const JobSpec& spec) {
+  std::map<std::string, RankVariable> shared;
+  const auto set = [&](const std::string& name, const std::string& value, std::string_view reason) {
+    shared[name] = {name, value, reason};
+  };
+  const auto set_if_missing = [&](const std::string& name, const std::string& value,
+                                  std::string_view reason) {
+    if (!shared.contains(name)) set(name, value, reason);
+  };
+  for (const auto& [name, value] : caller)
+    if (!is_foreign(name)) set(name, value, "");
+  set_if_missing("PYTHONUNBUFFERED", "1", "Python prints each line at once");
+  // Names that oneCCL alone reads. It takes PMIX_RANK for a sign of mpirun, and asks that for more
+  // (oneCCL, src/common/env/env_parser.cpp).
+  set_if_missing("CCL_PROCESS_LAUNCHER", "torchrun",
+                 "oneCCL reads LOCAL_RANK and LOCAL_WORLD_SIZE");
+  set_if_missing("CCL_ATL_TRANSPORT", "ofi", "oneCCL's ranks do not meet by MPI");
+  if (const auto& network = spec.remote.network_interface; !network.empty())
+    for (const char* name : kNetworkVariables) set_if_missing(name, network, "--network-interface");
+  Environment collectives;
+  add_collectives(spec.collectives, collectives);
+  for (const auto& [name, value] : collectives) set(name, value, "an option for collectives");
+  if (!spec.timeline_file.empty())
+    set(HVD_ENV_TIMELINE, (spec.working_directory / spec.timeline_file).string(),
+        "--timeline-filename");
+  for (const auto& [name, value] : spec.accelerate)
+    set(name, value, "what accelerate config has chosen (--for accelerate)");
+  for (const auto& change : spec.environment) {
+    if (change.value)
+      set(change.name, *change.value, "-x");
+    else if (const auto* value = find_variable(caller, change.name))
+      set(change.name, *value, "-x passes it on");
+  }
+  if (!spec.horovod_folder.empty()) {
+    const auto users = shared.find("PYTHONPATH");
+    set("PYTHONPATH", python_path(spec, users == shared.end() ? nullptr : &users->second.value),
+        "--horovod");
+  }
+  return shared;
 }
 
 }  // namespace
 
 std::vector<std::string> job_environment(const Environment& caller, const JobSpec& spec) {
-  Environment shared;
-  for (const auto& [name, value] : caller)
-    if (!is_foreign(name)) shared.emplace(name, value);
-  shared.try_emplace("PYTHONUNBUFFERED", "1");
-  if (const auto& network = spec.remote.network_interface; !network.empty())
-    for (const char* name : kNetworkVariables) shared.try_emplace(name, network);
-  add_collectives(spec.collectives, shared);
-  if (!spec.timeline_file.empty())
-    shared[HVD_ENV_TIMELINE] = (spec.working_directory / spec.timeline_file).string();
-  for (const auto& change : spec.environment) {
-    if (change.value)
-      shared[change.name] = *change.value;
-    else if (const auto* value = find_variable(caller, change.name))
-      shared[change.name] = *value;
-  }
-  if (!spec.horovod_folder.empty())
-    shared["PYTHONPATH"] = python_path(spec, find_variable(shared, "PYTHONPATH"));
   std::vector<std::string> variables;
-  variables.reserve(shared.size());
-  for (const auto& [name, value] : shared) variables.push_back(name + "=" + value);
+  for (const auto& [name, variable] : shared_variables(caller, spec))
+    variables.push_back(name + "=" + variable.value);
   return variables;
 }
 
@@ -161,62 +189,151 @@ std::vector<std::string> leave_host_variables(const JobSpec& spec,
   return names;
 }
 
-JobIdentity with_master_of_user(JobIdentity identity, const JobSpec& spec) {
-  for (const auto& change : spec.environment) {
-    if (change.value && change.name == "MASTER_ADDR") identity.master_address = *change.value;
-    if (change.value && change.name == "MASTER_PORT") identity.master_port = *change.value;
-  }
+namespace {
+
+const std::string* value_of_user(const JobSpec& spec, std::string_view name) {
+  for (const auto& change : spec.environment)
+    if (change.value && change.name == name) return &*change.value;
+  return nullptr;
+}
+
+}  // namespace
+
+HoldPortsMessage ports_to_hold(const JobSpec& spec, const Placement& placement,
+                               std::size_t host_index) {
+  HoldPortsMessage wanted;
+  wanted.count = static_cast<int>(count_ports(spec, placement, host_index));
+  if (const auto* port = value_of_user(spec, "MASTER_PORT"))
+    std::from_chars(port->data(), port->data() + port->size(), wanted.master_port);
+  return wanted;
+}
+
+JobIdentity with_ports(JobIdentity identity, RankPorts ports, const JobSpec& spec) {
+  const auto choose = [&](std::string_view name, const std::string& ours) {
+    const auto* users = value_of_user(spec, name);
+    return users != nullptr ? *users : ours;
+  };
+  identity.master_address = choose("MASTER_ADDR", ports.addresses[0]);
+  identity.master_port = choose("MASTER_PORT", ports.ports[0][kMasterPort]);
+  identity.rendezvous_port = choose(HVD_ENV_PORT, ports.ports[0][kRendezvousPort]);
+  identity.ports = std::move(ports);
   return identity;
 }
 
-Variables rank_environment(const Environment& caller, const JobIdentity& job,
-                           const Placement& placement, std::size_t host_index,
-                           const RankPlacement& rank) {
+std::vector<RankVariable> rank_environment(const Environment& caller, const JobSpec& spec,
+                                           const JobIdentity& job, const Placement& placement,
+                                           std::size_t host_index, const RankPlacement& rank) {
   const auto& host = placement.hosts[host_index];
-  const auto number = [](auto value) { return std::to_string(value); };
-  const auto global = number(rank.rank);
-  const auto size = number(placement.size);
-  const auto local = number(rank.local_rank);
-  const auto local_size = number(host.ranks.size());
-  const auto node = number(host_index);
-  const auto nodes = number(placement.hosts.size());
-  Variables variables{
-      {HVD_ENV_RANK, global},
-      {HVD_ENV_SIZE, size},
-      {HVD_ENV_LOCAL_RANK, local},
-      {HVD_ENV_LOCAL_SIZE, local_size},
-      {HVD_ENV_NODE_RANK, node},
-      {HVD_ENV_NODE_COUNT, nodes},
-      {HVD_ENV_HOSTNAME, host.host},
-      {HVD_ENV_JOB_ID, job.id},
-      {HVD_ENV_JOB_KEY, job.key},
-      {HVD_ENV_RESTART_COUNT, number(job.restart_count)},
-      // torch.distributed, "env://" and torchrun's documentation.
-      {"RANK", global},
-      {"WORLD_SIZE", size},
-      {"LOCAL_RANK", local},
-      {"LOCAL_WORLD_SIZE", local_size},
-      {"GROUP_RANK", node},
-      {"GROUP_WORLD_SIZE", nodes},
-      {"MASTER_ADDR", job.master_address},
-      {"MASTER_PORT", job.master_port},
-      {"HOROVOD_RANK", global},
-      {"HOROVOD_SIZE", size},
-      {"HOROVOD_LOCAL_RANK", local},
-      {"HOROVOD_LOCAL_SIZE", local_size},
-      {"HOROVOD_CROSS_RANK", number(rank.cross_rank)},
-      {"HOROVOD_CROSS_SIZE", number(rank.cross_size)},
-      {"HOROVOD_HOSTNAME", host.host},
-      {"OMPI_COMM_WORLD_RANK", global},
-      {"OMPI_COMM_WORLD_SIZE", size},
-      {"OMPI_COMM_WORLD_LOCAL_RANK", local},
-      {"OMPI_COMM_WORLD_LOCAL_SIZE", local_size},
-      {"OMPI_COMM_WORLD_NODE_RANK", local},  // the rank among processes on the node
+  std::vector<RankVariable> variables;
+  const auto add = [&](std::initializer_list<const char*> names, const std::string& value,
+                       std::string_view reason) {
+    for (const char* name : names) variables.push_back({name, value, reason});
   };
-  if (rank.device) variables.emplace_back(HVD_ENV_LOCAL_DEVICE, number(*rank.device));
-  if (rank.visible_devices) variables.emplace_back("CUDA_VISIBLE_DEVICES", *rank.visible_devices);
-  add_slurm(caller, placement, host_index, rank, variables);
+  // RANK and its kin: torch.distributed, "env://", and torchrun. NODE_RANK: Lightning and many
+  // scripts. LOCAL_SIZE: DeepSpeed's collectives in shared memory. OMPI_COMM_WORLD_NODE_RANK: Open
+  // MPI's node rank is the rank among the processes of its node.
+  add({HVD_ENV_RANK, "RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK"}, std::to_string(rank.rank),
+      "this rank");
+  add({HVD_ENV_SIZE, "WORLD_SIZE", "HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE"},
+      std::to_string(placement.size), "number of ranks");
+  add({HVD_ENV_LOCAL_RANK, "LOCAL_RANK", "HOROVOD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+       "OMPI_COMM_WORLD_NODE_RANK"},
+      std::to_string(rank.local_rank), "rank among those of this host");
+  add({HVD_ENV_LOCAL_SIZE, "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "HOROVOD_LOCAL_SIZE",
+       "OMPI_COMM_WORLD_LOCAL_SIZE"},
+      std::to_string(host.ranks.size()), "number of ranks of this host");
+  add({HVD_ENV_NODE_RANK, "GROUP_RANK", "NODE_RANK"}, std::to_string(host_index),
+      "index of this host");
+  add({HVD_ENV_NODE_COUNT, "GROUP_WORLD_SIZE"}, std::to_string(placement.hosts.size()),
+      "number of hosts");
+  add({"HOROVOD_CROSS_RANK"}, std::to_string(rank.cross_rank),
+      "index of this host among those that have this local rank");
+  add({"HOROVOD_CROSS_SIZE"}, std::to_string(rank.cross_size), "number of those hosts");
+  add({HVD_ENV_HOSTNAME, "HOROVOD_HOSTNAME"}, host.host, "this host");
+  add({HVD_ENV_JOB_ID}, job.id, "the job, the same over its restarts");
+  add({HVD_ENV_JOB_KEY}, job.key, "the secret that connections between ranks prove");
+  add({HVD_ENV_RESTART_COUNT}, std::to_string(job.restart_count), "restarts before this start");
+  add({"MASTER_ADDR"}, job.master_address, "rank 0's host, where torch's ranks meet");
+  add({"MASTER_PORT"}, job.master_port, "a port that is held there for the program");
+  add({HVD_ENV_PORT}, job.rendezvous_port, "another one, for libhvd without PMIx");
+  if (rank.device)
+    add({HVD_ENV_LOCAL_DEVICE}, std::to_string(*rank.device), "the GPU for this rank");
+  if (rank.visible_devices)
+    add({"CUDA_VISIBLE_DEVICES"}, *rank.visible_devices, "the GPUs that this rank sees");
+  auto others = framework_variables(spec, job.ports, job.id, job.restart_count, placement, rank);
+  if (find_variable(caller, "SLURM_JOB_ID") != nullptr)
+    std::ranges::move(slurm_variables(placement, host_index, rank), std::back_inserter(others));
+  for (auto& variable : others)
+    if (value_of_user(spec, variable.name) == nullptr) variables.push_back(std::move(variable));
   return variables;
+}
+
+namespace {
+
+void append_variable(std::string& text, const RankVariable& variable) {
+  text += fmt::format("{}={}  # {}\n", variable.name, printable(variable.value), variable.reason);
+}
+
+// What only the agent knows, and puts over all else.
+std::vector<RankVariable> variables_of_agent(const JobSpec& spec) {
+  std::vector<RankVariable> variables{
+      {HVD_ENV_STATUS, "<file>@<offset>", "the rank's status page"},
+      {HVD_ENV_NOTICE_FD, "<number>", "the descriptor that tells of notices in it"},
+      {HVD_ENV_SHM_DIR, "<folder>", "a folder in shared memory, removed after the job"}};
+  if (spec.frameworks.contains(Framework::mlx))
+    variables.push_back({"MLX_HOSTFILE", "<file>", "the addresses of MLX's ring (--for mlx)"});
+  if (spec.pmix != PmixMode::off)
+    for (const char* name : {"PMIX_*", "OMPI_MCA_*"})
+      variables.push_back({name, "<...>", "how PMIx and Open MPI find the agent's PMIx server"});
+  return variables;
+}
+
+RankPorts ports_to_show(const JobSpec& spec, const Plan& plan) {
+  RankPorts ports;
+  const auto& placement = plan.placement;
+  for (std::size_t index = 0; index < placement.hosts.size(); ++index) {
+    const auto& hosts = plan.allocation.hosts;
+    const auto host = std::ranges::find(hosts, placement.hosts[index].host, &Host::name);
+    ports.addresses.push_back(host_address(placement, *host));
+    ports.ports.emplace_back(count_ports(spec, placement, index), "<port>");
+  }
+  return ports;
+}
+
+}  // namespace
+
+Result<std::string> environment_text(const JobSpec& spec, const Plan& plan,
+                                     const Environment& caller) {
+  if (!plan.placement.to_ask.empty())
+    return fail(
+        "--print-env: where ranks go depends on how many slots the hosts have, and they are not "
+        "asked; say -H host:slots",
+        kExitUsage);
+  const auto& only = spec.output.only_ranks;
+  const int wanted = only && !only->empty() ? only->lowest() : 0;
+  const JobIdentity identity = with_ports({"<new for each job>", "<new for each start>", {}, {}},
+                                          ports_to_show(spec, plan), spec);
+  std::string text;
+  std::vector<RankVariable> own;
+  for (std::size_t host = 0; host < plan.placement.hosts.size(); ++host)
+    for (const auto& rank : plan.placement.hosts[host].ranks)
+      if (rank.rank == wanted) {
+        text = fmt::format("# rank {} on {}: the caller's environment, and this\n", wanted,
+                           plan.placement.hosts[host].host);
+        own = rank_environment(caller, spec, identity, plan.placement, host, rank);
+      }
+  std::ranges::move(variables_of_agent(spec), std::back_inserter(own));
+  const auto shared = shared_variables(caller, spec);
+  const auto is_own = [&](const std::string& name) {
+    return std::ranges::find(own, name, &RankVariable::name) != own.end();
+  };
+  for (const auto& variable : own) append_variable(text, variable);
+  for (const auto& [name, variable] : shared)
+    if (!variable.reason.empty() && !is_own(name)) append_variable(text, variable);
+  for (const auto& [name, value] : caller)
+    if (!shared.contains(name) && !is_own(name))
+      text += fmt::format("# {} is removed: it tells of the process that called hvdrun\n", name);
+  return text;
 }
 
 std::vector<int> input_receivers(const InputSpec& input, int size) {
@@ -295,6 +412,7 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
     message.host_variables = leave_host_variables(spec, message.environment);
     message.limits = context.limits;
   }
+  message.mlx_hosts = mlx_hosts(spec, identity.ports, placement);
   message.gpus = gpus_to_watch(spec, plan, placement.hosts[host_index]);
   message.kill_signal = spec.stop.signal;
   message.grace = spec.stop.grace;
@@ -305,10 +423,11 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
     rank.local_rank = placed.local_rank;
     rank.wants_input =
         std::find(receivers.begin(), receivers.end(), placed.rank) != receivers.end();
-    rank.environment = rank_environment(caller, identity, placement, host_index, placed);
+    for (auto& [name, value, reason] :
+         rank_environment(caller, spec, identity, placement, host_index, placed))
+      rank.environment.emplace_back(std::move(name), std::move(value));
     rank.cpus = placed.cpus;
     rank.numa_nodes = placed.numa_nodes;
-    message.hold_master_port |= placed.rank == 0;
     message.ranks.push_back(std::move(rank));
   }
   return message;

@@ -3,6 +3,7 @@
 
 #include "base/environment.hpp"
 #include "job/agents.hpp"
+#include "job/frameworks.hpp"
 #include "job/plan.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
@@ -25,10 +26,15 @@ struct JobIdentity {
   std::string folder_id = {};
   // New in each try. The id cannot serve: it stands in names of files that every user can list.
   std::string pmix_namespace = {};
+  std::string rendezvous_port = {};  // HVD_PORT
+  RankPorts ports = {};
 };
 
-// The MASTER_ADDR and MASTER_PORT that the user chose with -x, over ours.
-JobIdentity with_master_of_user(JobIdentity identity, const JobSpec& spec);
+HoldPortsMessage ports_to_hold(const JobSpec& spec, const Placement& placement,
+                               std::size_t host_index);
+
+// With MASTER_ADDR and the ports; those that the user chose with -x win.
+JobIdentity with_ports(JobIdentity identity, RankPorts ports, const JobSpec& spec);
 
 // What all ranks share, "NAME=VALUE" each: the caller's environment, less what an outer launcher
 // said about its own process, with PYTHONUNBUFFERED=1 unless it is set, over it the options of
@@ -43,12 +49,15 @@ std::vector<std::string> leave_host_variables(const JobSpec& spec,
                                               std::vector<std::string>& variables);
 
 // What is one rank's own. `caller` is asked for whether the job runs under SLURM, whose variables
-// then say the truth for the rank.
-std::vector<std::pair<std::string, std::string>> rank_environment(const Environment& caller,
-                                                                  const JobIdentity& job,
-                                                                  const Placement& placement,
-                                                                  std::size_t host_index,
-                                                                  const RankPlacement& rank);
+// then say the truth for the rank. Of SLURM's and those of --for the user's -x wins.
+std::vector<RankVariable> rank_environment(const Environment& caller, const JobSpec& spec,
+                                           const JobIdentity& job, const Placement& placement,
+                                           std::size_t host_index, const RankPlacement& rank);
+
+// --print-env: what a rank of the plan gets that is not the caller's, a line each with its reason,
+// and what of the caller's it does not get. Error (kExitUsage): where the rank runs is not known.
+Result<std::string> environment_text(const JobSpec& spec, const Plan& plan,
+                                     const Environment& caller);
 
 // What each agent is told to start: pure functions of the job and its placement.
 

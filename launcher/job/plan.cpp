@@ -1,6 +1,6 @@
 #include "job/plan.hpp"
 
-#include "base/text.hpp"
+#include "common/text.hpp"
 #include "resources/find_allocation.hpp"
 #include "resources/place.hpp"
 #include "resources/placement_text.hpp"
@@ -75,9 +75,9 @@ std::vector<std::string> plan_lines(const JobSpec& spec, const Plan& plan) {
   return lines;
 }
 
-std::string master_address(const Placement& placement, const Host& first) {
+std::string host_address(const Placement& placement, const Host& host) {
   if (placement.hosts.size() == 1) return "127.0.0.1";
-  return first.is_this_machine ? first.name : first.address;
+  return host.is_this_machine ? host.name : host.address;
 }
 
 Result<void> check_named_ranks(const JobSpec& spec, int size) {

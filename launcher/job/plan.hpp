@@ -41,8 +41,8 @@ Result<void> place_ranks(const JobSpec& spec, Plan& plan);
 // with --report-bindings who is bound where.
 std::vector<std::string> plan_lines(const JobSpec& spec, const Plan& plan);
 
-// MASTER_ADDR: where the ranks of all hosts find rank 0's.
-std::string master_address(const Placement& placement, const Host& first);
+// Where the ranks of all hosts find those of a host; that of rank 0 is MASTER_ADDR.
+std::string host_address(const Placement& placement, const Host& host);
 
 // The ranks that --only-rank and --stdin name must be in a job of `size` ranks. kExitUsage.
 Result<void> check_named_ranks(const JobSpec& spec, int size);

@@ -9,7 +9,7 @@
 namespace hvdrun {
 namespace {
 
-tl::unexpected<Error> too_much(std::size_t bytes) {
+Error too_much(std::size_t bytes) {
   return fail(
       fmt::format("what the ranks exchange in one PMIx fence is {} bytes or more, and hvdrun "
                   "carries at most {}: let ranks put less, or fence without collecting data",

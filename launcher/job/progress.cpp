@@ -1,6 +1,6 @@
 #include "job/progress.hpp"
 
-#include "base/text.hpp"
+#include "common/text.hpp"
 #include "report/report_text.hpp"
 #include "slurm/host_list.hpp"
 

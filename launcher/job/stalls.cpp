@@ -1,6 +1,7 @@
 #include "job/stalls.hpp"
 
-#include "base/text.hpp"
+#include "common/text.hpp"
+#include "common/variables.h"
 #include "model/rank_set.hpp"
 #include "slurm/host_list.hpp"
 
@@ -13,7 +14,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <hvd_contract/environment.h>
 
 namespace hvdrun {
 namespace {

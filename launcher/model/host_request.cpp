@@ -1,6 +1,6 @@
 #include "model/host_request.hpp"
 
-#include "base/text.hpp"
+#include "common/text.hpp"
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto npos = std::string_view::npos;
 
-tl::unexpected<Error> refuse(std::string message) {
+Error refuse(std::string message) {
   return fail(std::move(message), kExitUsage);
 }
 

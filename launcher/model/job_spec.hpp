@@ -9,7 +9,9 @@
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,9 @@ enum class PmixMode {
   on,         // an error where it is not
   off,        // none
 };
+
+// Frameworks whose variables change what a program does by being there (--for).
+enum class Framework { accelerate, jax, mlx, tensorflow, torchrun };
 
 // One -x: NAME alone passes the caller's value on, NAME=VALUE sets it.
 struct EnvironmentChange {
@@ -104,10 +109,12 @@ struct JobSpec {
   std::vector<std::string> command;  // as typed; command[0] is the program
   std::filesystem::path program;     // what will be executed
   std::filesystem::path working_directory;
-  std::vector<EnvironmentChange> environment;  // -x in order
-  bool horovod = false;                        // --horovod, which puts on PYTHONPATH:
-  std::filesystem::path horovod_folder;        // what has the module horovod, before all else
-  std::filesystem::path hvd_folder;            // what has the package hvd, behind; empty: nothing
+  std::vector<EnvironmentChange> environment;     // -x in order
+  std::set<Framework> frameworks;                 // --for
+  std::map<std::string, std::string> accelerate;  // what accelerate config has chosen
+  bool horovod = false;                           // --horovod, which puts on PYTHONPATH:
+  std::filesystem::path horovod_folder;           // what has the module horovod, before all else
+  std::filesystem::path hvd_folder;  // and what has the package hvd, behind; empty: pip's
 
   PmixMode pmix = PmixMode::automatic;
   StopSpec stop;
@@ -124,6 +131,7 @@ struct JobSpec {
   int verbosity = 0;
   bool report_bindings = false;
   bool dry_run = false;
+  bool print_env = false;
   bool json = false;
 };
 

@@ -64,10 +64,4 @@ std::string RankSet::to_string() const {
   return text;
 }
 
-std::string fold_ranks(const std::vector<int>& ranks) {
-  RankSet set;
-  for (const int rank : ranks) set.add(rank, rank);
-  return set.to_string();
-}
-
 }  // namespace hvdrun

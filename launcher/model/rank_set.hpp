@@ -18,7 +18,8 @@ class RankSet {
   void add(int first, int last);
   bool contains(int rank) const;
   bool empty() const { return ranges_.empty(); }
-  int highest() const { return ranges_.back().second; }  // of a set that is not empty
+  int lowest() const { return ranges_.front().first; }   // of a set that is not empty
+  int highest() const { return ranges_.back().second; }  // likewise
 
   // The shortest form: "0-1,3".
   std::string to_string() const;
@@ -26,8 +27,5 @@ class RankSet {
  private:
   std::vector<std::pair<int, int>> ranges_;  // sorted, disjoint, not adjacent; inclusive
 };
-
-// "0-1,3" for ranks in any order.
-std::string fold_ranks(const std::vector<int>& ranks);
 
 }  // namespace hvdrun

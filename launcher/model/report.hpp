@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,7 @@ struct MetricValue {
   double value = 0;
 };
 
-// What a rank has told through libhvd (hvd_contract/status_page.h).
+// What a rank has told through libhvd (common/status_page.h).
 struct RankCounters {
   bool joined = false;  // the job, through libhvd; else all that follows is 0
   std::uint64_t steps = 0;
@@ -61,6 +62,7 @@ struct GpuUse {
   double busy_percent = 0;              // of the time, on average
   bool busy_is_known = false;           // MIG devices do not tell
   std::uint64_t peak_memory_bytes = 0;  // of all that was on the GPU, by any process
+  std::set<int> pids = {};  // of those that were seen to compute on it; on its host only
 };
 
 // What a rank has told, before its end, of why it ends.
@@ -140,6 +142,8 @@ struct Report {
   std::vector<CollectiveWait> waits;
   // No rank has had anything to do with another one: no libhvd, no PMIx, no TCP connection.
   bool ranks_were_strangers = false;
+  // One rank was seen to compute on all GPUs of its host, of which there are several.
+  bool rank_drove_all_gpus = false;
   std::vector<std::string> notes;      // "stderr of rank 2 could not be written: …"
   std::vector<std::string> leftovers;  // what could not be ended: "pid 123 (python) on n1"
 

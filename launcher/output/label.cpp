@@ -1,5 +1,6 @@
 #include "output/label.hpp"
 
+#include "common/text.hpp"
 #include "output/terminal.hpp"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ std::optional<LabelField> field_named(std::string_view name) {
   return std::nullopt;
 }
 
-tl::unexpected<Error> bad_label(std::string_view text, std::string_view why) {
+Error bad_label(std::string_view text, std::string_view why) {
   return fail(
       fmt::format("--label '{}': {}; known are {{rank}}, {{host}}, {{local_rank}}, {{size}}, "
                   "{{time}} and {{stream}}, and '{{{{' stands for a brace",
@@ -36,31 +37,20 @@ tl::unexpected<Error> bad_label(std::string_view text, std::string_view why) {
 }
 
 Result<std::vector<LabelPiece>> parse_pieces(std::string_view text) {
+  if (text.find_first_of("\n\r") != std::string_view::npos)
+    return bad_label(text, "a label stands on one line");
+  auto parts = parse_pattern(text);
+  if (!parts)
+    return bad_label(text, parts.error() == PatternError::unclosed_brace
+                               ? "a '{' has no '}' after it"
+                               : "a '}' has no '{' before it");
   std::vector<LabelPiece> pieces;
-  std::string literal;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '\n' || c == '\r') return bad_label(text, "a label stands on one line");
-    if (c != '{' && c != '}') {
-      literal += c;
-      continue;
-    }
-    if (i + 1 < text.size() && text[i + 1] == c) {
-      literal += c;
-      ++i;
-      continue;
-    }
-    if (c == '}') return bad_label(text, "a '}' has no '{' before it");
-    const std::size_t end = text.find('}', i);
-    if (end == std::string_view::npos) return bad_label(text, "a '{' has no '}' after it");
-    const std::string_view name = text.substr(i + 1, end - i - 1);
-    const auto field = field_named(name);
-    if (!field) return bad_label(text, fmt::format("{{{}}} is not known", name));
-    if (!literal.empty()) pieces.push_back({std::exchange(literal, {}), std::nullopt});
-    pieces.push_back({{}, field});
-    i = end;
+  for (PatternPart& part : *parts) {
+    const auto field = part.is_name ? field_named(part.text) : std::nullopt;
+    if (part.is_name && !field)
+      return bad_label(text, fmt::format("{{{}}} is not known", part.text));
+    pieces.push_back({field ? std::string() : std::move(part.text), field});
   }
-  if (!literal.empty()) pieces.push_back({std::move(literal), std::nullopt});
   return pieces;
 }
 

@@ -1,8 +1,8 @@
 #include "output/output.hpp"
 
-#include "base/text.hpp"
+#include "common/text.hpp"
 #include "output/console.hpp"
-#include "output/last_lines.hpp"
+#include "output/line_assembler.hpp"
 #include "output/rank_files.hpp"
 #include "output/sink.hpp"
 #include "output/terminal.hpp"

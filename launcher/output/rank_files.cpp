@@ -125,8 +125,8 @@ void RankFiles::give_up(std::size_t index, int errno_value) {
   }
   if (error_) return;
   auto failure = fail_errno(fmt::format("cannot write '{}'", path_of(index).string()), errno_value);
-  failure.value().message += "; what the rank prints is missing there from here on";
-  error_ = std::move(failure).value();
+  failure.message += "; what the rank prints is missing there from here on";
+  error_ = std::move(failure);
 }
 
 std::vector<std::string> RankFiles::losses() const {

@@ -6,8 +6,8 @@
 // is closed, and opened again, at its end, when its rank prints more. Belongs to the loop's thread.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
 #include "output/output.hpp"
 
 #include <cstddef>

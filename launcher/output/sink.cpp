@@ -137,8 +137,8 @@ void Sink::give_up(int errno_value) {
     return;
   }
   auto failure = fail_errno(fmt::format("cannot write {}", name_), errno_value);
-  failure.value().message += "; what the ranks print there is lost from here on";
-  error_ = std::move(failure).value();
+  failure.message += "; what the ranks print there is lost from here on";
+  error_ = std::move(failure);
 }
 
 int Sink::columns() const {

@@ -2,8 +2,8 @@
 // contiguous so that one write(2) takes all. Owned by one sink, used on the loop's thread.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
 
 #include <cstddef>
 #include <cstdint>

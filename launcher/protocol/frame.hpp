@@ -33,6 +33,7 @@ enum class FrameType : std::uint16_t {
   fence,  // a host's part in a PMIx fence; see exchange_messages.hpp for these
   fence_expired,
   stalls,  // of its ranks' collectives
+  ports,   // the answer to hold_ports
   // launcher → agent
   launch = 64,
   output_credit,
@@ -46,7 +47,8 @@ enum class FrameType : std::uint16_t {
   query_states,
   configure,
   fence_result,
-  release,  // all ranks of the job have ended
+  release,     // all ranks of the job have ended
+  hold_ports,  // comes before launch
   // both ways, without payload: a sign of life
   alive = 128,
   // an agent → another one, through the launcher
@@ -54,7 +56,7 @@ enum class FrameType : std::uint16_t {
   modex_answer,
 };
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 inline constexpr std::size_t kFrameHeaderSize = 12;
 inline constexpr std::size_t kMaxPayload = 64u << 20;  // an environment at ARG_MAX fits many times
 inline constexpr std::uint32_t kToLauncher = 0xffffffffu;

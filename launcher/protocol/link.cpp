@@ -134,7 +134,7 @@ void Link::on_readable() {
   if (got < 0) {
     if (errno == EAGAIN || errno == EINTR) return;
     if (errno == ECONNRESET) return close(std::nullopt);
-    return close(fail_errno("cannot read from the link", errno).value());
+    return close(fail_errno("cannot read from the link", errno));
   }
   if (got == 0) return close(std::nullopt);
   reader_.filled(static_cast<std::size_t>(got));

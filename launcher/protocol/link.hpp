@@ -6,8 +6,8 @@
 #pragma once
 
 #include "base/event_loop.hpp"
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
 #include "protocol/frame.hpp"
 
 #include <algorithm>

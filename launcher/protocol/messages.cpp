@@ -128,7 +128,6 @@ static void read(const Json& json, HelloMessage& m) {
   m.version = text_of(json.at("version"));
   m.host = text_of(json.at("host"));
   json.at("pid").get_to(m.pid);
-  json.at("master_port").get_to(m.master_port);
   m.route = text_of(json.at("route"));
   if (const auto& inventory = json.at("inventory"); !inventory.is_null())
     m.inventory = inventory_of(inventory);
@@ -139,9 +138,25 @@ std::string pack(const HelloMessage& m) {
                      {"version", bytes(m.version)},
                      {"host", bytes(m.host)},
                      {"pid", m.pid},
-                     {"master_port", m.master_port},
                      {"route", bytes(m.route)},
                      {"inventory", m.inventory ? inventory_json(*m.inventory) : Json()}});
+}
+
+static void read(const Json& json, HoldPortsMessage& m) {
+  json.at("count").get_to(m.count);
+  json.at("master_port").get_to(m.master_port);
+}
+
+std::string pack(const HoldPortsMessage& m) {
+  return to_payload({{"count", m.count}, {"master_port", m.master_port}});
+}
+
+static void read(const Json& json, PortsMessage& m) {
+  json.at("ports").get_to(m.ports);
+}
+
+std::string pack(const PortsMessage& m) {
+  return to_payload({{"ports", m.ports}});
 }
 
 static Json rank_json(const LaunchRank& rank) {
@@ -217,8 +232,8 @@ static void read(const Json& json, LaunchMessage& m) {
     m.limits.push_back(
         {limit.at(0).get<int>(), {limit.at(1).get<rlim_t>(), limit.at(2).get<rlim_t>()}});
   for (const auto& rank : json.at("ranks")) m.ranks.push_back(rank_of(rank));
+  m.mlx_hosts = text_of(json.at("mlx_hosts"));
   m.gpus = text_list(json.at("gpus"));
-  json.at("hold_master_port").get_to(m.hold_master_port);
   json.at("kill_signal").get_to(m.kill_signal);
   m.grace = std::chrono::milliseconds(json.at("grace_ms").get<std::int64_t>());
   m.stall_time = std::chrono::milliseconds(json.at("stall_time_ms").get<std::int64_t>());
@@ -244,8 +259,8 @@ std::string pack(const LaunchMessage& m) {
                      {"host_variables", bytes_list(m.host_variables)},
                      {"limits", std::move(limits)},
                      {"ranks", std::move(ranks)},
+                     {"mlx_hosts", bytes(m.mlx_hosts)},
                      {"gpus", bytes_list(m.gpus)},
-                     {"hold_master_port", m.hold_master_port},
                      {"kill_signal", m.kill_signal},
                      {"grace_ms", m.grace.count()},
                      {"stall_time_ms", m.stall_time.count()}});
@@ -399,6 +414,7 @@ std::string pack(const StallsMessage& m) {
 static void read(const Json& json, DoneMessage& m) {
   m.leftovers = text_list(json.at("leftovers"));
   json.at("ranks_joined").get_to(m.ranks_joined);
+  json.at("rank_drove_all_gpus").get_to(m.rank_drove_all_gpus);
   for (const auto& gpu : json.at("gpus"))
     m.gpus.push_back({text_of(gpu.at(0)), gpu.at(1).get<std::uint64_t>(), gpu.at(2).get<double>(),
                       gpu.at(3).get<bool>(), gpu.at(4).get<std::uint64_t>()});
@@ -411,7 +427,8 @@ std::string pack(const DoneMessage& m) {
         {bytes(gpu.uuid), gpu.looks, gpu.busy_percent, gpu.busy_is_known, gpu.peak_memory_bytes});
   return to_payload({{"leftovers", bytes_list(m.leftovers)},
                      {"gpus", std::move(gpus)},
-                     {"ranks_joined", m.ranks_joined}});
+                     {"ranks_joined", m.ranks_joined},
+                     {"rank_drove_all_gpus", m.rank_drove_all_gpus}});
 }
 
 template <class T>
@@ -428,6 +445,8 @@ Result<T> parse(std::string_view payload) {
 
 template Result<ConfigureMessage> parse(std::string_view);
 template Result<HelloMessage> parse(std::string_view);
+template Result<HoldPortsMessage> parse(std::string_view);
+template Result<PortsMessage> parse(std::string_view);
 template Result<LaunchMessage> parse(std::string_view);
 template Result<StartedMessage> parse(std::string_view);
 template Result<ExitedMessage> parse(std::string_view);

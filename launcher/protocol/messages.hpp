@@ -74,9 +74,21 @@ struct HelloMessage {
   std::string version;                     // of hvdrun
   std::string host;                        // as the agent's kernel names it
   int pid = 0;                             // the agent's
-  int master_port = 0;                     // held for the program on this host
   std::string route;                       // of the link, for people
   std::optional<HostInventory> inventory;  // of another host than the launcher's
+};
+
+// launcher → agent: hold this many TCP ports for the ranks, from the launch to the job's end.
+struct HoldPortsMessage {
+  int count = 0;
+  // MASTER_PORT: all ports but the first stay out of its reach (host_setup.hpp). 0: it is the first
+  // of these ports.
+  int master_port = 0;
+};
+
+// agent → launcher: the ports that it holds.
+struct PortsMessage {
+  std::vector<int> ports;
 };
 
 struct LaunchRank {
@@ -106,8 +118,8 @@ struct LaunchMessage {
   std::vector<std::string> host_variables;  // names whose values the agent has, not the launcher
   std::vector<ResourceLimit> limits;        // the launcher's; none: they are the agent's own
   std::vector<LaunchRank> ranks;            // of this agent
+  std::string mlx_hosts;                    // what MLX_HOSTFILE is to hold; empty: no such file
   std::vector<std::string> gpus;            // NVML's names of those to look at; see GpuUse
-  bool hold_master_port = false;            // rank 0 is here
   std::chrono::milliseconds stall_time{0};  // tell waits in collectives after so long; 0: never
   // How to stop when the launcher is gone and cannot say.
   int kill_signal = 0;
@@ -187,10 +199,15 @@ struct DoneMessage {
   std::vector<GpuUse> gpus = {};
   // Whether one of its ranks was seen to join others, or may have: libhvd, PMIx, TCP.
   bool ranks_joined = true;
+  // Whether one of its ranks was seen to compute on all GPUs of the host, of which there are
+  // several.
+  bool rank_drove_all_gpus = false;
 };
 
 std::string pack(const ConfigureMessage&);
 std::string pack(const HelloMessage&);
+std::string pack(const HoldPortsMessage&);
+std::string pack(const PortsMessage&);
 std::string pack(const LaunchMessage&);
 std::string pack(const StartedMessage&);
 std::string pack(const ExitedMessage&);

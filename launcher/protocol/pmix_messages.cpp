@@ -61,7 +61,7 @@ bool ascending(const std::vector<std::uint32_t>& values) {
   return std::adjacent_find(values.begin(), values.end(), std::greater_equal<>()) == values.end();
 }
 
-tl::unexpected<Error> misfit(const char* what) {
+Error misfit(const char* what) {
   return fail(std::string(what) + " on the link does not fit its form");
 }
 

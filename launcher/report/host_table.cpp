@@ -1,6 +1,6 @@
 #include "report/host_table.hpp"
 
-#include "base/text.hpp"
+#include "common/text.hpp"
 #include "model/rank_set.hpp"
 #include "report/report_text.hpp"
 

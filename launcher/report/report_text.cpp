@@ -1,7 +1,7 @@
 #include "report/report_text.hpp"
 
 #include "base/event_loop.hpp"
-#include "base/text.hpp"
+#include "common/text.hpp"
 #include "model/rank_set.hpp"
 #include "report/first_failure.hpp"
 #include "report/host_table.hpp"
@@ -259,8 +259,11 @@ std::vector<std::string> lines_of_success(const Report& report) {
   if (report.ranks_were_strangers && report.wall_seconds >= kLeastTraining)
     lines.push_back(fmt::format(
         "  no rank joined the others (by hvd.init, MPI_Init, torch.distributed or any connection): "
-        "these were {} separate runs of the program",
-        size));
+        "these were {} separate runs of the program; {}",
+        size,
+        report.rank_drove_all_gpus
+            ? "a rank used all GPUs of its host by itself, so start it with --ranks-per-host 1"
+            : "see FRAMEWORKS in hvdrun(1)"));
   return lines;
 }
 
@@ -315,6 +318,39 @@ std::vector<std::string> report_lines(const Report& report) {
   for (const auto& leftover : report.leftovers)
     lines.push_back("could not be ended and is left: " + leftover);
   return lines;
+}
+
+std::vector<std::string> module_advice(const Report& report, const JobSpec& spec) {
+  if (!report.first_failure) return {};
+  const auto& rank = culprit_of(report);
+  const auto is_missing = [&rank](std::string_view module) {
+    const auto message = fmt::format("No module named '{}'", module);
+    const auto says_so = [&](const std::string& text) {
+      return text.find(message) != std::string::npos;
+    };
+    return says_so(rank.failure.text) ||
+           std::any_of(rank.last_stderr.begin(), rank.last_stderr.end(), says_so);
+  };
+  const bool lacks_horovod = is_missing("horovod");
+  if (!lacks_horovod && !is_missing("hvd")) return {};
+  std::string command;
+  for (const auto& word : spec.command) command += " " + quote_if_needed(word);
+  command = fmt::format("hvdrun {}-np {}{}", lacks_horovod || spec.horovod ? "--horovod " : "",
+                        report.ranks.size(), clipped(command));
+  if (lacks_horovod && !spec.horovod)
+    return {"the module horovod is missing; hvdrun brings one, on hvd: " + command};
+  const auto& folder = lacks_horovod ? spec.horovod_folder : spec.hvd_folder;
+  if (lacks_horovod || spec.horovod)
+    return {
+        fmt::format("this Python has not looked into {}, which --horovod has put on its "
+                    "PYTHONPATH: was that changed, or Python started with -E or -I?",
+                    quote_if_needed(folder.string()))};
+  if (folder.empty())
+    return {
+        "the package hvd is missing in this Python; start the ranks with the Python for which "
+        "pip has installed hvdrun"};
+  return {fmt::format("the package hvd is in {}: PYTHONPATH={} {}",
+                      quote_if_needed(folder.string()), quote_if_needed(folder.string()), command)};
 }
 
 AttemptReport in_short(const Report& report) {

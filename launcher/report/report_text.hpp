@@ -2,6 +2,7 @@
 // Pure functions.
 #pragma once
 
+#include "model/job_spec.hpp"
 #include "model/report.hpp"
 
 #include <string>
@@ -28,6 +29,10 @@ bool is_told_of_as_failure(const RankReport& rank);
 // The report for people: a few lines when all went well, the true reason when not.
 
 std::vector<std::string> report_lines(const Report& report);
+
+// What to type instead, where the first failure is that Python has not found the module horovod or
+// hvd; empty elsewhere.
+std::vector<std::string> module_advice(const Report& report, const JobSpec& spec);
 
 // The report of a single try in short. Its reason is one line: "rank 3 on n1 failed: exit code 3
 // (pid 12, after 0.21 s)", or hvdrun's own.

@@ -8,6 +8,7 @@
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 #include "resources/topology.hpp"
+#include "slurm/job_environment.hpp"
 
 #include <functional>
 #include <string>
@@ -57,13 +58,27 @@ using DescribeJob = std::function<Result<std::string>(const std::string& job)>;
 // spec.hostfile (read_hostfile); it counts only where that is set. `describe` is called only for a
 // SLURM job whose variables do not say on which host its GPUs are.
 //
-// What other hosts offer is not known here, see Host. Slots: slots.hpp.
+// What other hosts offer is not known here, see Host.
 //
-// Errors (kExitUsage) are those of requested_hosts.hpp, slurm/job_environment.hpp, slurm_hosts.hpp
-// and select_hosts.hpp; and the cores come from HVD_TOPOLOGY, which is another machine, but the
-// ranks are to start and be bound.
+// Errors (kExitUsage): the hosts that were asked for are not there, a SLURM variable cannot be read
+// (slurm/job_environment.hpp), or the cores come from HVD_TOPOLOGY, which is another machine, but
+// the ranks are to start and be bound.
 Result<Allocation> find_allocation(const JobSpec& spec, const std::vector<HostRequest>& hostfile,
                                    const Environment& environment, const LocalMachine& machine,
                                    const DescribeJob& describe);
+
+// The hosts of a SLURM job: a pure function of what its variables say.
+
+// All hosts of the job, or of the step where hvdrun was started in one. Whatever a user means by
+// --ntasks-per-node, there is one rank for each GPU.
+//
+// This machine, where it is one of them, has been looked at. But a command of salloc is not
+// confined to the job: where it does not see which GPUs are the job's, its machine is asked like
+// any other, through an agent that srun starts.
+//
+// Error (kExitUsage): --gpus-per-task hides GPUs of this host from the step that hvdrun runs in,
+// and so from the ranks; the message has the sbatch line that does not.
+Result<Allocation> slurm_hosts(const JobSpec& spec, const SlurmJob& job,
+                               const Environment& environment, const LocalMachine& machine);
 
 }  // namespace hvdrun

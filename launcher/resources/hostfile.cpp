@@ -1,7 +1,7 @@
 #include "resources/hostfile.hpp"
 
 #include "base/files.hpp"
-#include "base/text.hpp"
+#include "common/text.hpp"
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
@@ -100,7 +100,7 @@ constexpr auto npos = std::string_view::npos;
 // 65536 hosts with long names; a bound against reading a data file, or /dev/zero.
 constexpr std::size_t kLargestFile = 32 << 20;
 
-tl::unexpected<Error> refuse(std::string message) {
+Error refuse(std::string message) {
   return fail(std::move(message), kExitUsage);
 }
 

@@ -1,43 +1,38 @@
 #include "resources/nvml.hpp"
 
+#include "common/shared_library.hpp"
+
 #include <algorithm>
 #include <array>
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 namespace hvdrun {
 
 NvmlLibrary::~NvmlLibrary() {
   if (started_) nvmlShutdown();
-  if (handle_ != nullptr) ::dlclose(handle_);
-}
-
-template <class Function>
-bool NvmlLibrary::find(Function*& function, const char* name) {
-  function = reinterpret_cast<Function*>(::dlsym(handle_, name));
-  return function != nullptr;
+  library_.close();
 }
 
 const char* NvmlLibrary::find_functions() {
   const char* missing = nullptr;
 #define HVD_NVML_FIND(result, name, parameters) \
-  if (!find(name, #name) && missing == nullptr) missing = #name;
+  if (!library_.find(#name, name) && missing == nullptr) missing = #name;
   HVD_NVML_REQUIRED(HVD_NVML_FIND)
 #undef HVD_NVML_FIND
-#define HVD_NVML_FIND(result, name, parameters) find(name, #name);
+#define HVD_NVML_FIND(result, name, parameters) static_cast<void>(library_.find(#name, name));
   HVD_NVML_OPTIONAL(HVD_NVML_FIND)
 #undef HVD_NVML_FIND
   return missing;
 }
 
 std::unique_ptr<NvmlLibrary> NvmlLibrary::open(const std::string& path, NvmlScan& scan) {
-  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
+  const auto opened = SharedLibrary::open(path);
+  if (!opened) {
     scan.problem = fmt::format("no NVIDIA driver ({} was not found)", path);
     return nullptr;
   }
-  std::unique_ptr<NvmlLibrary> library(new NvmlLibrary(handle));
+  std::unique_ptr<NvmlLibrary> library(new NvmlLibrary(*opened));
   if (const char* missing = library->find_functions()) {
     scan.problem = fmt::format("{} lacks {}: the NVIDIA driver is too old", path, missing);
     scan.broken = true;
@@ -158,6 +153,12 @@ void NvmlWatch::look() {
     use.busy_is_known = ask != nullptr && ask(devices_[i], &utilization) == kNvmlSuccess;
     if (use.busy_is_known)
       use.busy_percent += (utilization.gpu - use.busy_percent) / static_cast<double>(use.looks);
+    std::array<NvmlProcess, 256> processes{};
+    auto count = static_cast<unsigned>(processes.size());
+    const auto list = library_->nvmlDeviceGetComputeRunningProcesses_v3;
+    if (list == nullptr || list(devices_[i], &count, processes.data()) != kNvmlSuccess) continue;
+    for (unsigned each = 0; each < count; ++each)
+      use.pids.insert(static_cast<int>(processes[each].pid));
   }
 }
 

@@ -5,6 +5,7 @@
 // resident (persistence mode), more where it is not.
 #pragma once
 
+#include "common/shared_library.hpp"
 #include "model/report.hpp"
 
 #include <cstdint>
@@ -76,6 +77,13 @@ struct NvmlMemory {
   unsigned long long used;
 };
 
+struct NvmlProcess {
+  unsigned pid;
+  unsigned long long used_memory;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+
 // X(result, name, parameters)
 #define HVD_NVML_REQUIRED(X)                                            \
   X(NvmlReturn, nvmlInit_v2, (void))                                    \
@@ -88,12 +96,13 @@ struct NvmlMemory {
   X(NvmlReturn, nvmlDeviceGetMemoryInfo, (NvmlDevice, NvmlMemory*))     \
   X(NvmlReturn, nvmlDeviceGetPciInfo_v3, (NvmlDevice, NvmlPciInfo*))
 
-// May be absent, the last three before driver 450; null then.
-#define HVD_NVML_OPTIONAL(X)                                                   \
-  X(NvmlReturn, nvmlDeviceGetHandleByUUID, (const char*, NvmlDevice*))         \
-  X(NvmlReturn, nvmlDeviceGetUtilizationRates, (NvmlDevice, NvmlUtilization*)) \
-  X(NvmlReturn, nvmlDeviceGetMigMode, (NvmlDevice, unsigned*, unsigned*))      \
-  X(NvmlReturn, nvmlDeviceGetMaxMigDeviceCount, (NvmlDevice, unsigned*))       \
+// May be absent, the MIG functions before driver 450, that for processes before 510; null then.
+#define HVD_NVML_OPTIONAL(X)                                                                    \
+  X(NvmlReturn, nvmlDeviceGetHandleByUUID, (const char*, NvmlDevice*))                          \
+  X(NvmlReturn, nvmlDeviceGetUtilizationRates, (NvmlDevice, NvmlUtilization*))                  \
+  X(NvmlReturn, nvmlDeviceGetComputeRunningProcesses_v3, (NvmlDevice, unsigned*, NvmlProcess*)) \
+  X(NvmlReturn, nvmlDeviceGetMigMode, (NvmlDevice, unsigned*, unsigned*))                       \
+  X(NvmlReturn, nvmlDeviceGetMaxMigDeviceCount, (NvmlDevice, unsigned*))                        \
   X(NvmlReturn, nvmlDeviceGetMigDeviceHandleByIndex, (NvmlDevice, unsigned, NvmlDevice*))
 
 // The open library with its functions; shuts NVML down and closes it at the end of its life.
@@ -113,15 +122,12 @@ class NvmlLibrary {
   NvmlLibrary& operator=(const NvmlLibrary&) = delete;
 
  private:
-  explicit NvmlLibrary(void* handle) : handle_(handle) {}
-
-  template <class Function>
-  bool find(Function*& function, const char* name);
+  explicit NvmlLibrary(const SharedLibrary& library) : library_(library) {}
 
   // The name of a function that the library lacks; null when it has all that is required.
   const char* find_functions();
 
-  void* handle_;
+  SharedLibrary library_;
   bool started_ = false;
 };
 

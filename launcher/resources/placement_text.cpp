@@ -1,6 +1,6 @@
 #include "resources/placement_text.hpp"
 
-#include "base/text.hpp"
+#include "common/text.hpp"
 #include "model/rank_set.hpp"
 #include "slurm/host_list.hpp"
 
@@ -249,8 +249,8 @@ std::string describe_cores(const HostInventory& inventory, const std::vector<int
     nodes.insert(core.numa_node);
   }
   return fmt::format("{}, package {}, NUMA {}", plural(cores, "core"),
-                     fold_ranks({packages.begin(), packages.end()}),
-                     fold_ranks({nodes.begin(), nodes.end()}));
+                     fold_ranks(std::vector<int>(packages.begin(), packages.end())),
+                     fold_ranks(std::vector<int>(nodes.begin(), nodes.end())));
 }
 
 std::string say_binding(const Host& host, const RankPlacement& rank) {

@@ -17,6 +17,7 @@ from .errors import Error
 from .io import on_rank0, on_root, print0, rank_path
 from .job import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_rank, local_size, node_count,
                   node_rank, rank, report_failure, restart_count, shutdown, size, version)
+from .launch import RunError, run
 from .objects import allgather_object, broadcast_object
 from .process_sets import (ProcessSet, add_process_set, get_process_set_ids_and_ranks, global_process_set,
                            process_set_ids, remove_process_set)
@@ -31,11 +32,11 @@ _tracebacks.install(report_failure)
 
 __all__ = [
     "Adasum", "Average", "DataType", "EarlyStopping", "Error", "Handle", "Max", "Min", "ProcessSet", "Product",
-    "ReduceOp", "Sum", "add_process_set", "add_samples", "agree", "agree_stop", "allgather_object", "average_metrics",
-    "broadcast_object", "checkpoint", "cross_rank", "cross_size", "data", "errors", "get_process_set_ids_and_ranks",
-    "global_process_set", "init", "io", "is_homogeneous", "is_initialized", "local_batch", "local_rank", "local_size",
-    "node_count", "node_rank", "notice", "on_rank0", "on_root", "print0", "process_set_ids", "rank", "rank_path",
-    "rates", "remove_process_set", "report_failure", "restart_count", "scale_rate", "set_epoch", "set_metric",
-    "set_step", "shutdown", "size", "span", "start_timeline", "status", "stop_timeline", "time_left", "timeline",
-    "version", "warmup", "watch_signal",
+    "ReduceOp", "RunError", "Sum", "add_process_set", "add_samples", "agree", "agree_stop", "allgather_object",
+    "average_metrics", "broadcast_object", "checkpoint", "cross_rank", "cross_size", "data", "errors",
+    "get_process_set_ids_and_ranks", "global_process_set", "init", "io", "is_homogeneous", "is_initialized",
+    "local_batch", "local_rank", "local_size", "node_count", "node_rank", "notice", "on_rank0", "on_root", "print0",
+    "process_set_ids", "rank", "rank_path", "rates", "remove_process_set", "report_failure", "restart_count", "run",
+    "scale_rate", "set_epoch", "set_metric", "set_step", "shutdown", "size", "span", "start_timeline", "status",
+    "stop_timeline", "time_left", "timeline", "version", "warmup", "watch_signal",
 ]

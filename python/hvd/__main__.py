@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Optional
 
 import hvd
-from hvd import _library, capabilities
+from hvd import _library, capabilities, launch
 
 # Modules, and the distributions that bring them.
 _FRAMEWORKS = {
@@ -76,13 +76,11 @@ def _mapped_path(soname: str) -> Optional[str]:
 
 
 def find_hvdrun() -> Part:
-    """That of PATH, else that which was installed or built together with this Python or libhvd."""
-    beside = [Path(sys.executable).parent, Path(_library.path).resolve().parent.parent / "bin"]
-    program = shutil.which("hvdrun")
-    note = None if program else "not on PATH"
-    program = program or shutil.which("hvdrun", path=os.pathsep.join(map(str, beside)))
+    """Where hvd.run() finds it, and its version."""
+    program = launch.find_hvdrun()
     if program is None:
         return Part(False)
+    note = None if shutil.which("hvdrun") else "not on PATH"
     try:
         done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -14,7 +14,6 @@ from typing import Any, Generic, Optional, TypeVar
 
 from . import errors
 from ._library import ALLOCATE, OPTIONS_SIZE, Options, check, last_error, lib
-from .types import ReduceOp
 
 Result = TypeVar("Result")
 
@@ -85,7 +84,6 @@ def forget_all() -> None:
 def allreduce(input: int, output: int, count: int, type: int, op: int, options: Options) -> int:
     """The handle's number. All below likewise. Errors, at once: NotInitializedError; ForkedError, which is PeerError on
     all ranks; InvalidArgumentError for a name that this rank has in flight, whose first call then fails on all."""
-    refuse_adasum(op)
     handle = c_int64()
     check(lib.hvd_allreduce_async(input, output, count, type, op, byref(options), byref(handle)))
     return handle.value
@@ -94,7 +92,6 @@ def allreduce(input: int, output: int, count: int, type: int, op: int, options: 
 def grouped_allreduce(inputs: Sequence[int], outputs: Sequence[int], counts: Sequence[int], type: int, op: int,
                       options: Options) -> int:
     """Several tensors of one type, carried out as one."""
-    refuse_adasum(op)
     handle = c_int64()
     count = len(inputs)
     addresses = c_void_p * count
@@ -112,16 +109,9 @@ def broadcast(buffer: int, count: int, type: int, root: int, options: Options) -
 
 def reducescatter(input: int, rows: int, row_size: int, type: int, op: int, output: int, options: Options) -> int:
     """`output` has room for this rank's share_of_rows()."""
-    refuse_adasum(op)
     handle = c_int64()
     check(lib.hvd_reducescatter_async(input, rows, row_size, type, op, output, byref(options), byref(handle)))
     return handle.value
-
-
-def refuse_adasum(op: int) -> None:
-    """UnsupportedError for the one of Horovod's reductions that there is not."""
-    if op == ReduceOp.Adasum:
-        raise errors.UnsupportedError("hvd: there is no Adasum; hvd.Average and hvd.Sum are what takes its place")
 
 
 def share_of_rows(rows: int, rank: int, size: int) -> int:
@@ -212,6 +202,6 @@ def check_splits(splits: Optional[Sequence[int]], size: int) -> None:
     if splits is None:
         return
     if len(splits) != size:
-        raise ValueError(f"hvd: {len(splits)} splits for an alltoall between {size} ranks")
+        raise errors.InvalidArgumentError(f"hvd: {len(splits)} splits for an alltoall between {size} ranks")
     if any(count < 0 for count in splits):
-        raise ValueError(f"hvd: a negative split: {list(splits)}")
+        raise errors.InvalidArgumentError(f"hvd: a negative split: {list(splits)}")

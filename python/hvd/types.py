@@ -25,12 +25,13 @@ class ReduceOp(enum.IntEnum):
     """hvd_op: how an allreduce or a reducescatter puts the ranks' elements together.
 
     Integers wrap in Sum and Product; their Average is the exact sum divided by the number of ranks, truncated towards
-    zero. Of bool, Sum and Max are "or", Product and Min are "and".
+    zero. Of bool, Sum and Max are "or", Product and Min are "and". Adasum is for floating point tensors, on a number of
+    ranks that is a power of two: S. Maleki et al., "Scaling Distributed Training with Adaptive Summation".
     """
 
     Average = 0
     Sum = 1
-    Adasum = 2  # Horovod has it; every call says that we do not
+    Adasum = 2
     Min = 3
     Max = 4
     Product = 5

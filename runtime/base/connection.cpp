@@ -1,6 +1,7 @@
 #include "base/connection.hpp"
 
 #include "base/openssl_library.hpp"
+#include "common/shared_library.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +10,6 @@
 #include <string>
 #include <string_view>
 
-#include <dlfcn.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,20 +17,15 @@
 namespace libhvd {
 
 Result<OpensslLibrary> OpensslLibrary::load(const char* soname) {
-  const auto refuse = [] {
+  const auto refuse = [](const std::string& why) {
     return fail(HVD_ERROR_UNSUPPORTED,
-                std::string("HVD_DATA_TLS=1 needs OpenSSL 3, package libssl3 "
-                            "or openssl-libs (") +
-                    ::dlerror() + ")");
+                "HVD_DATA_TLS=1 needs OpenSSL 3, package libssl3 or openssl-libs (" + why + ")");
   };
-  void* const library = ::dlopen(soname, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return refuse();
+  const auto library = SharedLibrary::open(soname);
+  if (!library) return refuse(library.error());
   OpensslLibrary opened;
-  void* found = nullptr;
 #define HVD_OPENSSL_LOAD(name, result, parameters) \
-  found = ::dlsym(library, #name);                 \
-  if (found == nullptr) return refuse();           \
-  opened.name = reinterpret_cast<decltype(opened.name)>(found);
+  if (!library->find(#name, opened.name)) return refuse(std::string(soname) + " has no " #name);
   HVD_OPENSSL_FUNCTIONS(HVD_OPENSSL_LOAD)
 #undef HVD_OPENSSL_LOAD
   return opened;
@@ -213,9 +208,9 @@ const Result<Shared>& shared() {
 
 }  // namespace
 
-Outcome Tls::check_available() {
+Result<void> Tls::check_available() {
   if (!shared().ok()) return shared().error();
-  return Done{};
+  return {};
 }
 
 Tls::Tls(int socket, const Digest& key, std::uint64_t records_per_key)

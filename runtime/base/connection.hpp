@@ -7,9 +7,9 @@
 // One thread at a time; nothing waits, nothing raises SIGPIPE.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
-#include "base/sha256.hpp"
+#include "common/fd.hpp"
+#include "common/sha256.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +31,7 @@ class Tls {
   enum class Side { client, server };
 
   // Whether OpenSSL 3 is there. Error (HVD_ERROR_UNSUPPORTED): it is not, and which package has it.
-  static Outcome check_available();
+  static Result<void> check_available();
 
   // `socket`: non-blocking; stays the caller's, and open until this has gone. A sending key is
   // replaced after so many records (a test takes fewer): AES-GCM is good for about 2^24.5 of full

@@ -1,13 +1,10 @@
 #include "base/environment.hpp"
 
-#include <array>
+#include "common/variables.h"
+
 #include <charconv>
-#include <climits>
 #include <cmath>
 #include <cstdlib>
-
-#include <hvd_contract/environment.h>
-#include <unistd.h>
 
 namespace libhvd {
 
@@ -51,15 +48,9 @@ Result<std::optional<std::chrono::milliseconds>> read_seconds(const Environment&
   return std::optional(std::chrono::milliseconds(std::llround(std::ceil(value * 1000))));
 }
 
-std::string machine_name() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
-  return name.data();
-}
-
 std::string host_name(const Environment& environment) {
   if (auto given = environment(HVD_ENV_HOSTNAME); given && !given->empty()) return *given;
-  return machine_name();
+  return local_host_name();
 }
 
 }  // namespace libhvd

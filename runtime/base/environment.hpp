@@ -1,9 +1,15 @@
-// The process's environment as a value, so that tests can hand in another one.
+// What the process gets from outside: its environment as a value, so that tests can hand in another
+// one, its host's name, random bytes.
 #pragma once
 
+#include "base/environment.hpp"
 #include "base/result.hpp"
+#include "common/system.hpp"
 
+#include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -28,12 +34,15 @@ Result<std::optional<std::chrono::milliseconds>> read_seconds(const Environment&
                                                               const char* name,
                                                               std::chrono::seconds maximum);
 
-// The names of the host that this process runs on.
-
-// As gethostname(2) gives it; "localhost" where it gives none.
-std::string machine_name();
-
-// As the launcher calls the host (HVD_HOSTNAME), else machine_name().
+// This host as the launcher calls it (HVD_HOSTNAME), else local_host_name().
 std::string host_name(const Environment& environment);
+
+// Bytes that nobody can guess.
+template <std::size_t kCount>
+requires(kCount <= 256) Result<std::array<std::uint8_t, kCount>> random_bytes() {
+  std::array<std::uint8_t, kCount> bytes{};
+  if (!fill_random(bytes)) return fail_errno("cannot get random bytes", errno);
+  return bytes;
+}
 
 }  // namespace libhvd

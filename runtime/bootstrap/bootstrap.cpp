@@ -1,6 +1,6 @@
 #include "bootstrap/bootstrap.hpp"
 
-#include "hvd_contract/environment.h"
+#include "common/variables.h"
 
 namespace libhvd {
 namespace {

@@ -1,9 +1,9 @@
 // A job described by variables: HVD_RANK, HVD_SIZE, …, or torch's RANK, WORLD_SIZE, ….
-#include "base/text.hpp"
+#include "bootstrap/authenticated_acceptor.hpp"
 #include "bootstrap/bootstrap.hpp"
-#include "bootstrap/handshake.hpp"
 #include "bootstrap/rendezvous.hpp"
-#include "hvd_contract/environment.h"
+#include "common/text.hpp"
+#include "common/variables.h"
 
 #include <algorithm>
 #include <limits>
@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::int64_t kMost = 1 << 20;  // ranks
 constexpr std::int64_t kLastPort = 65535;
-constexpr std::int64_t kPortsToTry = 64;
+constexpr std::int64_t kMorePorts = 64;
+constexpr std::int64_t kPortsLeftToProgram = 64;  // after MASTER_PORT
 
 struct Names {
   const char* rank;
@@ -35,8 +36,9 @@ bool has(const Environment& environment, const char* name) {
 }
 
 // Reads a pair "index of count"; either may be missing. Error: index >= count.
-Outcome read_pair(const Environment& environment, const char* index_name, const char* count_name,
-                  std::optional<int>& index, std::optional<int>& count) {
+Result<void> read_pair(const Environment& environment, const char* index_name,
+                       const char* count_name, std::optional<int>& index,
+                       std::optional<int>& count) {
   HVD_TRY(const auto first, read_integer(environment, index_name, 0, kMost));
   HVD_TRY(const auto second, read_integer(environment, count_name, 1, kMost));
   if (first && second && *first >= *second) {
@@ -46,7 +48,7 @@ Outcome read_pair(const Environment& environment, const char* index_name, const 
   }
   if (first) index = static_cast<int>(*first);
   if (second) count = static_cast<int>(*second);
-  return Done{};
+  return {};
 }
 
 Result<RankInfo> read_rank_info(const Environment& environment) {
@@ -72,26 +74,28 @@ Result<RankInfo> read_rank_info(const Environment& environment) {
   return info;
 }
 
-std::vector<std::uint16_t> ports_after(std::int64_t port) {
+// The port that is meant for this comes first; others may have it.
+std::vector<std::uint16_t> ports_from(std::int64_t port) {
   std::vector<std::uint16_t> ports;
-  const std::int64_t last = std::min(kLastPort, port + kPortsToTry);
-  while (port < last) ports.push_back(static_cast<std::uint16_t>(++port));
+  const std::int64_t last = std::min(kLastPort, port + kMorePorts);
+  while (port <= last) ports.push_back(static_cast<std::uint16_t>(port++));
   return ports;
 }
 
-// Some of the ranks leave HVD_PORT to the start of all, which may be under way: the one waits for
-// ranks that are still in the other.
-Result<std::vector<std::uint16_t>> read_ports(const Environment& environment, bool some) {
-  HVD_TRY(const auto own, read_integer(environment, HVD_ENV_PORT, 1, kLastPort - 1));
-  if (own && some) return ports_after(*own);
-  if (own) return std::vector<std::uint16_t>{static_cast<std::uint16_t>(*own)};
-  HVD_TRY(const auto master, read_integer(environment, "MASTER_PORT", 1, kLastPort - 1));
+// Ranks that start in groups (hvd_init_with) may look for each other in the same ports at the same
+// time: who answers says which ranks it waits for.
+Result<std::vector<std::uint16_t>> read_ports(const Environment& environment) {
+  HVD_TRY(const auto own, read_integer(environment, HVD_ENV_PORT, 1, kLastPort));
+  if (own) return ports_from(*own);
+  HVD_TRY(const auto master, read_integer(environment, "MASTER_PORT", 1, kLastPort));
   if (!master) {
     return fail(HVD_ERROR_ENVIRONMENT,
                 "with more than one rank, MASTER_PORT (or HVD_PORT) must say where rank 0 is "
                 "found; it is not set");
   }
-  return ports_after(*master);  // MASTER_PORT itself belongs to the program
+  // MASTER_PORT and the ports after it belong to the program.
+  const std::int64_t above = *master + kPortsLeftToProgram + 1;
+  return ports_from(above + kMorePorts <= kLastPort ? above : *master - kMorePorts - 1);
 }
 
 Result<JobSecret> read_secret(const Environment& environment, int size, const ChosenRanks& chosen) {
@@ -147,7 +151,7 @@ Result<std::unique_ptr<Bootstrap>> open_environment_bootstrap(const Environment&
     }
     spec.address = *environment("MASTER_ADDR");
     spec.interface = environment(HVD_ENV_INTERFACE).value_or("");
-    HVD_TRY(spec.ports, read_ports(environment, !chosen.empty()));
+    HVD_TRY(spec.ports, read_ports(environment));
     HVD_TRY(spec.secret, read_secret(environment, info.size, chosen));
     HVD_TRY(rendezvous, info.rank == 0 ? serve_rendezvous(spec) : join_rendezvous(spec));
   }

@@ -48,8 +48,8 @@ Payload::Payload(std::string payload)
     : text(std::move(payload)), digest(sha256(bytes_of(std::as_const(text)))) {}
 
 // In one piece: two small ones would wait for an acknowledgement between them.
-Outcome send_frame(const Connection& socket, FrameKey& key, const Payload& payload,
-                   const Deadline& deadline) {
+Result<void> send_frame(const Connection& socket, FrameKey& key, const Payload& payload,
+                        const Deadline& deadline) {
   const Length length = write_length(payload.text.size());
   const Digest proof = key.authenticate(payload.text.size(), payload.digest);
   std::string frame(length.begin(), length.end());

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "base/sha256.hpp"
 #include "bootstrap/socket.hpp"
+#include "common/sha256.hpp"
 
 #include <array>
 #include <cstdint>
@@ -35,8 +35,8 @@ struct Payload {
   Digest digest;
 };
 
-Outcome send_frame(const Connection& socket, FrameKey& key, const Payload& payload,
-                   const Deadline& deadline);
+Result<void> send_frame(const Connection& socket, FrameKey& key, const Payload& payload,
+                        const Deadline& deadline);
 
 // Error (HVD_ERROR_PEER) also when the frame is longer than `most_bytes`, or not what was sent.
 Result<std::string> receive_frame(const Connection& socket, FrameKey& key, std::size_t most_bytes,

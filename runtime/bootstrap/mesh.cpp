@@ -1,8 +1,8 @@
 #include "bootstrap/mesh.hpp"
 
-#include "base/signals_blocked.hpp"
 #include "bootstrap/authenticated_acceptor.hpp"
-#include "bootstrap/interfaces.hpp"
+#include "bootstrap/reachable_addresses.hpp"
+#include "common/system.hpp"
 #include "transport/mpi_streams.hpp"
 #include "transport/socket_streams.hpp"
 

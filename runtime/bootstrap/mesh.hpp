@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "bootstrap/handshake.hpp"
+#include "bootstrap/authenticated_acceptor.hpp"
 #include "bootstrap/socket.hpp"
 #include "transport/bridge.hpp"
 #include "transport/mpi_library.hpp"

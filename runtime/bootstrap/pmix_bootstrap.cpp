@@ -1,10 +1,11 @@
 #include "bootstrap/pmix_bootstrap.hpp"
 
-#include "base/sha256.hpp"
-#include "base/signals_blocked.hpp"
-#include "base/text.hpp"
 #include "bootstrap/bootstrap.hpp"
-#include "hvd_contract/environment.h"
+#include "common/sha256.hpp"
+#include "common/shared_library.hpp"
+#include "common/system.hpp"
+#include "common/text.hpp"
+#include "common/variables.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,8 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-
-#include <dlfcn.h>
 
 namespace libhvd {
 namespace {
@@ -23,19 +22,16 @@ constexpr const char* kSoname = "libpmix.so.2";
 }  // namespace
 
 Result<PmixLibrary> PmixLibrary::load() {
-  void* handle = ::dlopen(kSoname, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
+  const auto opened = SharedLibrary::open(kSoname);
+  if (!opened) {
     return fail(HVD_ERROR_UNSUPPORTED,
-                std::string("a PMIx launcher has started this process, but libpmix cannot be "
-                            "opened: ") +
-                    ::dlerror());
+                "a PMIx launcher has started this process, but libpmix cannot be opened: " +
+                    opened.error());
   }
   PmixLibrary library;
-#define HVD_PMIX_LOAD(name)                                                      \
-  library.name = reinterpret_cast<decltype(&::name)>(::dlsym(handle, #name));    \
-  if (library.name == nullptr) {                                                 \
-    return fail(HVD_ERROR_UNSUPPORTED, std::string(kSoname) + " has no " #name); \
-  }
+#define HVD_PMIX_LOAD(name)               \
+  if (!opened->find(#name, library.name)) \
+    return fail(HVD_ERROR_UNSUPPORTED, std::string(kSoname) + " has no " #name);
   HVD_PMIX_SYMBOLS(HVD_PMIX_LOAD)
 #undef HVD_PMIX_LOAD
   return library;
@@ -113,17 +109,17 @@ class PmixBootstrap final : public Bootstrap {
         options_(options) {}
 
   std::shared_ptr<void> lasting() override { return membership_; }
-  Outcome read_job(const Environment& environment);
+  Result<void> read_job(const Environment& environment);
   const RankInfo& info() const override { return info_; }
   Result<std::vector<std::string>> exchange(const std::string& own) override;
 
  private:
-  Outcome choose(const RankInfo& in_job);
+  Result<void> choose(const RankInfo& in_job);
   std::vector<pmix_proc_t> procs() const;
   int number(int rank) const { return number_among(chosen_, rank); }
   std::optional<int> job_number(pmix_rank_t of, const char* key) const;
-  Outcome put(const std::string& key, const std::string& own) const;
-  Outcome fence() const;
+  Result<void> put(const std::string& key, const std::string& own) const;
+  Result<void> fence() const;
   Result<std::string> get(int rank, const std::string& key) const;
   int seconds() const { return static_cast<int>(options_.timeout.count() / 1000) + 1; }
   Error pmix_error(const std::string& what, pmix_status_t status) const;
@@ -165,7 +161,7 @@ std::optional<int> PmixBootstrap::job_number(pmix_rank_t of, const char* key) co
   return number;
 }
 
-Outcome PmixBootstrap::read_job(const Environment& environment) {
+Result<void> PmixBootstrap::read_job(const Environment& environment) {
   const auto size = job_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE);
   if (!size) return fail(HVD_ERROR_SYSTEM, "the PMIx server does not say how many ranks there are");
   RankInfo in_job;
@@ -184,11 +180,11 @@ Outcome PmixBootstrap::read_job(const Environment& environment) {
 }
 
 // PMIx keeps what was put: no key is used twice.
-Outcome PmixBootstrap::choose(const RankInfo& in_job) {
+Result<void> PmixBootstrap::choose(const RankInfo& in_job) {
   HVD_TRY(chosen_, choose_ranks(options_.ranks, in_job));
   info_ = place_among(chosen_, in_job);
   keys_ = "hvd." + short_name(chosen_) + "." + std::to_string(options_.starts->next(chosen_)) + ".";
-  return Done{};
+  return {};
 }
 
 // Those who meet, in ascending order: a fence is known by them.
@@ -219,7 +215,7 @@ Result<std::vector<std::string>> PmixBootstrap::exchange(const std::string& own)
   return blobs;
 }
 
-Outcome PmixBootstrap::put(const std::string& key, const std::string& own) const {
+Result<void> PmixBootstrap::put(const std::string& key, const std::string& own) const {
   std::string bytes = own;
   pmix_value_t value;
   std::memset(&value, 0, sizeof value);
@@ -233,10 +229,10 @@ Outcome PmixBootstrap::put(const std::string& key, const std::string& own) const
   if (const auto status = pmix_.PMIx_Commit(); status != PMIX_SUCCESS) {
     return pmix_error("rank " + std::to_string(self_.rank) + " cannot publish its data", status);
   }
-  return Done{};
+  return {};
 }
 
-Outcome PmixBootstrap::fence() const {
+Result<void> PmixBootstrap::fence() const {
   const std::vector<pmix_proc_t> everyone = procs();
   pmix_info_t infos[2];
   const bool yes = true;
@@ -253,8 +249,8 @@ Outcome PmixBootstrap::fence() const {
   if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED) {
     return pmix_error(what, status);
   }
-  if (status == PMIX_OPERATION_SUCCEEDED) return Done{};  // there will be no call back
-  (void)context.release();                                // on_fence_done owns it now
+  if (status == PMIX_OPERATION_SUCCEEDED) return {};  // there will be no call back
+  (void)context.release();                            // on_fence_done owns it now
   std::unique_lock lock(state->mutex);
   // A little longer than the server's own limit, which can say more.
   const auto timeout = options_.timeout + std::chrono::seconds(2);
@@ -264,7 +260,7 @@ Outcome PmixBootstrap::fence() const {
                                        " s (HVD_START_TIMEOUT)");
   }
   if (*state->status != PMIX_SUCCESS) return pmix_error(what, *state->status);
-  return Done{};
+  return {};
 }
 
 Result<std::string> PmixBootstrap::get(int rank, const std::string& key) const {

@@ -1,13 +1,12 @@
 // Rank 0's side of the rendezvous.
 #include "bootstrap/rendezvous.hpp"
 
-#include "base/fd.hpp"
-#include "base/text.hpp"
 #include "bootstrap/authenticated_acceptor.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/frame.hpp"
-#include "bootstrap/handshake.hpp"
-#include "bootstrap/interfaces.hpp"
+#include "bootstrap/reachable_addresses.hpp"
+#include "common/fd.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -70,7 +69,7 @@ class Host final : public Rendezvous {
   explicit Host(const RendezvousSpec& spec)
       : spec_(spec), clients_(static_cast<std::size_t>(spec.secret.size)) {}
 
-  Outcome gather_guests();
+  Result<void> gather_guests();
   Result<std::vector<std::string>> exchange(const std::string& own) override;
   std::optional<Address> own_address() const override;
 
@@ -101,7 +100,7 @@ class Host final : public Rendezvous {
 Result<std::vector<Fd>> Host::listen() const {
   const bool secret = !spec_.secret.key.empty();
   HVD_TRY(const auto named, resolve(spec_.address));
-  HVD_TRY(auto addresses, interface_addresses(spec_.interface));
+  HVD_TRY(auto addresses, addresses_named(spec_.interface));
   const auto loopback = [](const Address& address) { return address.is_loopback(); };
   const bool reached = !addresses.empty() || means_loopback(spec_.address) ||
                        std::none_of(named.begin(), named.end(), loopback);
@@ -156,14 +155,14 @@ std::string Host::describe(std::vector<int> ranks) const {
   return describe_ranks(ranks);
 }
 
-Outcome Host::gather_guests() {
+Result<void> Host::gather_guests() {
   make_room_for_descriptors(clients_.size() + AuthenticatedAcceptor::kMostStrangers);
   HVD_TRY(auto listeners, listen());
   AuthenticatedAcceptor acceptor(std::move(listeners), spec_.secret);
   const Deadline deadline(spec_.timeout);
   while (!missing().empty()) {
     HVD_TRY(auto client, acceptor.next(deadline));
-    if (!client && other_encryption_of()) return Done{};
+    if (!client && other_encryption_of()) return {};
     if (!client) {
       return fail(HVD_ERROR_TIMEOUT, describe(missing()) + " did not come to " + own_name() +
                                          " within " + std::to_string(spec_.timeout.count() / 1000) +
@@ -174,7 +173,7 @@ Outcome Host::gather_guests() {
                                                         FrameKey(keys.to_server),
                                                         client->other_encryption};
   }
-  return Done{};
+  return {};
 }
 
 // The one that ranks on other hosts have reached.
@@ -268,7 +267,7 @@ class RendezvousClient final : public Rendezvous {
   explicit RendezvousClient(const RendezvousSpec& spec) : spec_(spec) {}
 
   // Goes over the ports until one is rank 0's.
-  Outcome find_host();
+  Result<void> find_host();
   Result<std::vector<std::string>> exchange(const std::string& own) override;
   std::optional<Address> own_address() const override {
     return local_address(host_.socket.socket());
@@ -287,13 +286,13 @@ class RendezvousClient final : public Rendezvous {
   std::string refusal_;  // the most telling reason so far
 };
 
-Outcome RendezvousClient::find_host() {
+Result<void> RendezvousClient::find_host() {
   const Deadline deadline(spec_.timeout);
   HVD_TRY(const auto addresses, resolve(spec_.address));
   auto pause = kFirstPause;
   while (true) {
     HVD_TRY(const bool found, try_ports(addresses, deadline));
-    if (found) return Done{};
+    if (found) return {};
     if (deadline.over()) return not_found();
     // Nothing tells when a port on another host is listened on: ask again.
     ::poll(nullptr, 0, deadline.at_most(pause).poll_ms());

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "bootstrap/handshake.hpp"
+#include "bootstrap/authenticated_acceptor.hpp"
 #include "bootstrap/rank_info.hpp"
 #include "bootstrap/socket.hpp"
 

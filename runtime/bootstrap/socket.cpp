@@ -25,11 +25,11 @@ const sockaddr_in6& v6(const Address& address) {
   return reinterpret_cast<const sockaddr_in6&>(address.storage);
 }
 
-Outcome wait_until(const Fd& socket, short events, const Deadline& deadline) {
+Result<void> wait_until(const Fd& socket, short events, const Deadline& deadline) {
   while (true) {
     pollfd entry{socket.get(), events, 0};
     const int ready = ::poll(&entry, 1, deadline.poll_ms());
-    if (ready > 0) return Done{};
+    if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return fail_errno("cannot wait for a connection", errno);
     if (deadline.over()) return fail(HVD_ERROR_TIMEOUT, "no answer in time");
   }
@@ -191,7 +191,7 @@ Result<Fd> connect_to(const Address& address, const Deadline& deadline) {
 namespace {
 
 template <class Send>
-Outcome send_all_by(const Fd& socket, Bytes data, const Deadline& deadline, Send send) {
+Result<void> send_all_by(const Fd& socket, Bytes data, const Deadline& deadline, Send send) {
   while (!data.empty()) {
     const ssize_t sent = send(data);
     if (sent >= 0) {
@@ -202,18 +202,18 @@ Outcome send_all_by(const Fd& socket, Bytes data, const Deadline& deadline, Send
       return closed();
     }
   }
-  return Done{};
+  return {};
 }
 
 template <class Receive>
-Outcome receive_all_by(const Fd& socket, std::span<std::uint8_t> data, const Deadline& deadline,
-                       Receive receive) {
+Result<void> receive_all_by(const Fd& socket, std::span<std::uint8_t> data,
+                            const Deadline& deadline, Receive receive) {
   while (!data.empty()) {
     HVD_TRY(const std::size_t count, receive(data));
     data = data.subspan(count);
     if (count == 0) HVD_CHECK(wait_until(socket, POLLIN, deadline));
   }
-  return Done{};
+  return {};
 }
 
 Result<std::size_t> received(ssize_t count) {
@@ -226,28 +226,28 @@ Result<std::size_t> received(ssize_t count) {
 
 }  // namespace
 
-Outcome send_all(const Fd& socket, Bytes data, const Deadline& deadline) {
+Result<void> send_all(const Fd& socket, Bytes data, const Deadline& deadline) {
   return send_all_by(socket, data, deadline, [&](Bytes rest) {
     return ::send(socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
   });
 }
 
-Outcome send_all(const Connection& connection, Bytes data, const Deadline& deadline) {
+Result<void> send_all(const Connection& connection, Bytes data, const Deadline& deadline) {
   return send_all_by(connection.socket(), data, deadline,
                      [&](Bytes rest) { return connection.send(rest.data(), rest.size()); });
 }
 
-Outcome wait_for_data(const Fd& socket, const Deadline& deadline) {
+Result<void> wait_for_data(const Fd& socket, const Deadline& deadline) {
   return wait_until(socket, POLLIN, deadline);
 }
 
-Outcome receive_all(const Fd& socket, std::span<std::uint8_t> data, const Deadline& deadline) {
+Result<void> receive_all(const Fd& socket, std::span<std::uint8_t> data, const Deadline& deadline) {
   return receive_all_by(socket, data, deadline,
                         [&](std::span<std::uint8_t> rest) { return receive_some(socket, rest); });
 }
 
-Outcome receive_all(const Connection& connection, std::span<std::uint8_t> data,
-                    const Deadline& deadline) {
+Result<void> receive_all(const Connection& connection, std::span<std::uint8_t> data,
+                         const Deadline& deadline) {
   return receive_all_by(connection.socket(), data, deadline, [&](std::span<std::uint8_t> rest) {
     return receive_some(connection, rest);
   });

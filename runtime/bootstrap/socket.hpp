@@ -1,11 +1,11 @@
 // TCP with time limits. Every socket is non-blocking and close-on-exec.
 #pragma once
 
-#include "base/clock.hpp"
 #include "base/connection.hpp"
-#include "base/fd.hpp"
 #include "base/result.hpp"
-#include "base/sha256.hpp"
+#include "common/clock.hpp"
+#include "common/fd.hpp"
+#include "common/sha256.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -49,14 +49,14 @@ Result<Fd> accept_from(const Fd& listener);
 Result<Fd> connect_to(const Address& address, const Deadline& deadline);
 
 // All of it, or an error: HVD_ERROR_TIMEOUT, or HVD_ERROR_PEER when the other side has closed.
-Outcome send_all(const Fd& socket, Bytes data, const Deadline& deadline);
-Outcome send_all(const Connection& connection, Bytes data, const Deadline& deadline);
-Outcome receive_all(const Fd& socket, std::span<std::uint8_t> data, const Deadline& deadline);
-Outcome receive_all(const Connection& connection, std::span<std::uint8_t> data,
-                    const Deadline& deadline);
+Result<void> send_all(const Fd& socket, Bytes data, const Deadline& deadline);
+Result<void> send_all(const Connection& connection, Bytes data, const Deadline& deadline);
+Result<void> receive_all(const Fd& socket, std::span<std::uint8_t> data, const Deadline& deadline);
+Result<void> receive_all(const Connection& connection, std::span<std::uint8_t> data,
+                         const Deadline& deadline);
 
 // Returns when there is something to receive, or the other side has closed. HVD_ERROR_TIMEOUT.
-Outcome wait_for_data(const Fd& socket, const Deadline& deadline);
+Result<void> wait_for_data(const Fd& socket, const Deadline& deadline);
 
 // What is there now, without waiting: bytes received (0: nothing yet). HVD_ERROR_PEER: closed.
 Result<std::size_t> receive_some(const Fd& socket, std::span<std::uint8_t> data);

@@ -1,14 +1,13 @@
 #include "bootstrap/wireup.hpp"
 
 #include "base/environment.hpp"
-#include "base/fd.hpp"
-#include "base/text.hpp"
 #include "bootstrap/authenticated_acceptor.hpp"
-#include "bootstrap/handshake.hpp"
 #include "bootstrap/mesh.hpp"
 #include "bootstrap/wireup_messages.hpp"
 #include "collective/hosts_allreduce.hpp"
-#include "hvd_contract/environment.h"
+#include "common/fd.hpp"
+#include "common/text.hpp"
+#include "common/variables.h"
 
 #include <algorithm>
 #include <cctype>
@@ -61,26 +60,26 @@ class WireupRank {
   Result<Wireup> attend();
 
  private:
-  Outcome introduce();
-  Outcome endpoint_record();
-  Outcome take_places();
-  Outcome agree(const Outcome& own);
-  Outcome start_mpi();
+  Result<void> introduce();
+  Result<void> endpoint_record();
+  Result<void> take_places();
+  Result<void> agree(const Result<void>& own);
+  Result<void> start_mpi();
   void tell_rule() const;
   Result<Wireup> conclude();
 
-  Outcome prepare(RankRecord& own);
-  Outcome prepare(EndpointRecord& own);
-  Outcome lead(EndpointRecord& own);
+  Result<void> prepare(RankRecord& own);
+  Result<void> prepare(EndpointRecord& own);
+  Result<void> lead(EndpointRecord& own);
   Result<HostListener> open_door() const;
-  Outcome check_transports() const;
-  Outcome check_encryptions() const;
-  Outcome open_mpi(EndpointRecord& own);
-  Outcome check_endpoints() const;
-  Outcome enter();
+  Result<void> check_transports() const;
+  Result<void> check_encryptions() const;
+  Result<void> open_mpi(EndpointRecord& own);
+  Result<void> check_endpoints() const;
+  Result<void> enter();
   void make_room_for_connections() const;
-  Outcome join();
-  Outcome join_streams();
+  Result<void> join();
+  Result<void> join_streams();
   std::vector<int> hosts_of_ranks() const;
   std::vector<int> numbers() const;
   Result<JobSecret> secret(const std::string& purpose) const;
@@ -123,7 +122,7 @@ class WireupRank {
 };
 
 // Round 1.
-Outcome WireupRank::introduce() {
+Result<void> WireupRank::introduce() {
   RankRecord own;
   own.info = bootstrap_.info();
   own.host = host_name(environment_);
@@ -143,7 +142,7 @@ Outcome WireupRank::introduce() {
   return check_encryptions();
 }
 
-Outcome WireupRank::check_transports() const {
+Result<void> WireupRank::check_transports() const {
   const Transport first = rank_records_[0].transport;
   for (std::size_t rank = 1; rank < rank_records_.size(); ++rank) {
     const Transport other = rank_records_[rank].transport;
@@ -153,19 +152,19 @@ Outcome WireupRank::check_transports() const {
                                            transport_name(other) + " on " + name_of(rank) +
                                            ": give all ranks the same");
   }
-  return Done{};
+  return {};
 }
 
-Outcome WireupRank::check_encryptions() const {
+Result<void> WireupRank::check_encryptions() const {
   for (std::size_t rank = 1; rank < rank_records_.size(); ++rank) {
     if (rank_records_[rank].encrypted == rank_records_[0].encrypted) continue;
     return rank_records_[0].encrypted ? other_encryption(name_of(0), name_of(rank))
                                       : other_encryption(name_of(rank), name_of(0));
   }
-  return Done{};
+  return {};
 }
 
-Outcome WireupRank::prepare(RankRecord& own) {
+Result<void> WireupRank::prepare(RankRecord& own) {
   HVD_TRY(own.transport, read_transport(environment_));
   HVD_TRY(own.encrypted, read_data_tls(environment_));
   if (own.encrypted && own.transport != Transport::tcp)
@@ -179,7 +178,7 @@ Outcome WireupRank::prepare(RankRecord& own) {
     HVD_TRY(const auto secret, random_bytes<kSecretBytes>());
     own.secret = to_hex(secret);
   }
-  return Done{};
+  return {};
 }
 
 bool WireupRank::sees(std::size_t rank) const {
@@ -189,7 +188,7 @@ bool WireupRank::sees(std::size_t rank) const {
 }
 
 // Round 2. The leader makes the segment before the others can look for it.
-Outcome WireupRank::endpoint_record() {
+Result<void> WireupRank::endpoint_record() {
   while (!sees(static_cast<std::size_t>(leader_))) ++leader_;
   EndpointRecord own;
   own.leader = leader_;
@@ -212,18 +211,18 @@ bool WireupRank::sees_all() const {
   return true;
 }
 
-Outcome WireupRank::prepare(EndpointRecord& own) {
+Result<void> WireupRank::prepare(EndpointRecord& own) {
   if (leads()) HVD_CHECK(lead(own));
-  if (sees_all()) return Done{};
+  if (sees_all()) return {};
   if (rank_records_[0].encrypted) HVD_CHECK(check_encryption(environment_));
   if (rank_records_[0].transport == Transport::mpi) return open_mpi(own);
   HVD_TRY(HostListener host_listener, open_door());
   own.streams = host_listener.addresses();
   streams_door_.emplace(std::move(host_listener));
-  return Done{};
+  return {};
 }
 
-Outcome WireupRank::lead(EndpointRecord& own) {
+Result<void> WireupRank::lead(EndpointRecord& own) {
   const int ranks = bootstrap_.info().size;
   HVD_TRY(Segment made,
           Segment::create(std::move(file_),
@@ -231,17 +230,17 @@ Outcome WireupRank::lead(EndpointRecord& own) {
                                      : SegmentShape::across_hosts(ranks, options_.lanes)));
   segment_.emplace(std::move(made));
   segment_->set_numbers(numbers());
-  if (sees_all()) return Done{};
+  if (sees_all()) return {};
   HVD_CHECK(segment_->add_bridge(rank_));
   HVD_TRY(HostListener host_listener, open_door());
   own.addresses = host_listener.addresses();
   host_listener_.emplace(std::move(host_listener));
-  return Done{};
+  return {};
 }
 
 // What can be known before MPI makes all ranks wait for each other. The ranks of a process set are
 // in it already.
-Outcome WireupRank::open_mpi(EndpointRecord& own) {
+Result<void> WireupRank::open_mpi(EndpointRecord& own) {
   HVD_TRY(mpi_, MpiLibrary::open(environment_));
   const RankInfo& info = bootstrap_.info();
   if (!info.number) HVD_CHECK(mpi_->check(info.rank, info.size));
@@ -250,7 +249,7 @@ Outcome WireupRank::open_mpi(EndpointRecord& own) {
                 "HVD_TRANSPORT=mpi: all ranks of the job must have started with it, before some of "
                 "them do by themselves");
   own.first_tag = mpi_->functions().first_tag();
-  return Done{};
+  return {};
 }
 
 Result<HostListener> WireupRank::open_door() const {
@@ -258,7 +257,7 @@ Result<HostListener> WireupRank::open_door() const {
 }
 
 // The same answer on all ranks.
-Outcome WireupRank::check_endpoints() const {
+Result<void> WireupRank::check_endpoints() const {
   for (std::size_t rank = 0; rank < endpoint_records_.size(); ++rank) {
     const auto leader =
         static_cast<std::size_t>(endpoint_records_[rank].leader);  // checked when it was decoded
@@ -270,7 +269,7 @@ Outcome WireupRank::check_endpoints() const {
                     ", which is not seen the other way round. Give all ranks of a host the same "
                     "HVD_SHM_DIR");
   }
-  return Done{};
+  return {};
 }
 
 int WireupRank::host_of(std::size_t rank) const {
@@ -281,17 +280,17 @@ int WireupRank::host_of(std::size_t rank) const {
 }
 
 // Between the rounds: into the segment, and the leaders to each other.
-Outcome WireupRank::take_places() {
+Result<void> WireupRank::take_places() {
   for (std::size_t rank = 0; rank < endpoint_records_.size(); ++rank) {
     if (endpoint_records_[rank].leader != static_cast<int>(rank)) continue;
     hosts_.push_back({static_cast<int>(rank), rank_records_[rank].host,
                       endpoint_records_[rank].addresses, number(rank)});
   }
   HVD_CHECK(enter());
-  if (hosts_.size() == 1) return Done{};
+  if (hosts_.size() == 1) return {};
   make_room_for_connections();
   if (leads()) HVD_CHECK(join());
-  return mpi_ ? Done{} : join_streams();
+  return mpi_ ? Result<void>() : join_streams();
 }
 
 void WireupRank::make_room_for_connections() const {
@@ -305,7 +304,7 @@ void WireupRank::make_room_for_connections() const {
   make_room_for_descriptors(to_each_host * hosts_.size() + AuthenticatedAcceptor::kMostStrangers);
 }
 
-Outcome WireupRank::enter() {
+Result<void> WireupRank::enter() {
   const auto leader = static_cast<std::size_t>(leader_);
   if (!leads()) {
     file_.remove_name();
@@ -316,7 +315,7 @@ Outcome WireupRank::enter() {
   return segment_->announce(rank_);
 }
 
-Outcome WireupRank::join() {
+Result<void> WireupRank::join() {
   if (!host_listener_) return fail(HVD_ERROR_SYSTEM, "the other hosts came without a word");
   std::vector<RankPlace> places;
   for (std::size_t rank = 0; rank < endpoint_records_.size(); ++rank) {
@@ -329,7 +328,7 @@ Outcome WireupRank::join() {
       HostsAllreduce::staging_bytes(plan.ranks_on(own).size(), plan.channels())));
   HVD_TRY(const JobSecret proven, secret("bridges"));
   HVD_TRY(sockets_, join_hosts(std::move(*host_listener_), hosts_, own, proven, options_.timeout));
-  return Done{};
+  return {};
 }
 
 // Those in the job.
@@ -346,7 +345,7 @@ std::vector<int> WireupRank::hosts_of_ranks() const {
   return hosts;
 }
 
-Outcome WireupRank::join_streams() {
+Result<void> WireupRank::join_streams() {
   if (!streams_door_) return fail(HVD_ERROR_SYSTEM, "the other hosts came without a word");
   std::vector<HostEntry> ranks;
   for (std::size_t rank = 0; rank < endpoint_records_.size(); ++rank)
@@ -355,7 +354,7 @@ Outcome WireupRank::join_streams() {
   HVD_TRY(const JobSecret proven, secret("streams"));
   HVD_TRY(streams_, libhvd::join_streams(std::move(*streams_door_), ranks, hosts_of_ranks(), rank_,
                                          proven, options_.lanes, options_.timeout));
-  return Done{};
+  return {};
 }
 
 // What rank 0 has drawn for this wireup, which came the bootstrap's way, together with the job's
@@ -373,7 +372,7 @@ Result<JobSecret> WireupRank::secret(const std::string& purpose) const {
 }
 
 // All ranks started, and in one MPI, before any of them waits for the others in it.
-Outcome WireupRank::start_mpi() {
+Result<void> WireupRank::start_mpi() {
   const RankInfo& info = bootstrap_.info();
   if (!info.number) {
     HVD_CHECK(agree(mpi_->start(info.rank, info.size)));
@@ -384,18 +383,18 @@ Outcome WireupRank::start_mpi() {
     first_tag = std::max(first_tag, endpoint_record.first_tag);
   HVD_TRY(streams_,
           make_mpi_streams(*mpi_, hosts_of_ranks(), numbers(), rank_, options_.lanes, first_tag));
-  return Done{};
+  return {};
 }
 
 // Round 3, and one more over MPI: what has failed on one rank is an error on all.
-Outcome WireupRank::agree(const Outcome& own) {
+Result<void> WireupRank::agree(const Result<void>& own) {
   HVD_TRY(const auto reports,
           bootstrap_.exchange(encode(own.ok() ? Error{HVD_OK, {}} : own.error())));
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     const Error error = decode_error(reports[rank]);
     if (error.status != HVD_OK) return blame(rank, error);
   }
-  return Done{};
+  return {};
 }
 
 // Where launchers do not say which host a rank is on, we know.

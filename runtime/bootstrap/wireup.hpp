@@ -5,7 +5,7 @@
 #include "base/environment.hpp"
 #include "base/result.hpp"
 #include "bootstrap/bootstrap.hpp"
-#include "bootstrap/topology.hpp"
+#include "bootstrap/rank_info.hpp"
 #include "transport/bridge.hpp"
 #include "transport/mpi_library.hpp"
 #include "transport/segment.hpp"

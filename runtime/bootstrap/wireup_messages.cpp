@@ -1,8 +1,8 @@
 #include "bootstrap/wireup_messages.hpp"
 
-#include "base/text.hpp"
 #include "bootstrap/frame.hpp"
-#include "bootstrap/topology.hpp"
+#include "bootstrap/rank_info.hpp"
+#include "common/text.hpp"
 #include "transport/bridge_link.hpp"
 
 #include <algorithm>

@@ -22,12 +22,22 @@ namespace libhvd {
 hvd_status report(const Error& error);
 // Whether the text holds the message of an HVD_ERROR_PEER that this process was given.
 bool tells_of_a_peer(std::string_view text);
-inline hvd_status report(const Outcome& outcome) {
+inline hvd_status report(const Result<void>& outcome) {
   return outcome.ok() ? HVD_OK : report(outcome.error());
 }
 
 // A collective in a forked child, for which the other ranks would wait in vain: they are told.
 hvd_status refuse_in_child(const char* what);
+
+// hvd_init_options as a value; null: all defaults. What is wrong with the process sets is told to
+// the other ranks later. Error: what is wrong with the rest, without which it is not known who
+// these are.
+Result<StartOptions> read_start_options(const hvd_init_options* options);
+
+// At hvd_shutdown: writes the timeline, if one runs, with all ranks that come within a time; else
+// this rank's own part. Trouble is told on stderr only: the program has done its work. The caller
+// holds Process::calls.
+void end_timeline(Session& session);
 
 Error not_initialized(const char* what);
 Error in_forked_child(const char* what);
@@ -97,8 +107,8 @@ class PageTurn {
 
 // Runs a collective, and keeps the status page and the timeline. The caller holds Process::calls.
 template <class Body>
-Outcome run_collective(Session& session, const char* what, const CallOptions& options,
-                       const Body& body) {
+Result<void> run_collective(Session& session, const char* what, const CallOptions& options,
+                            const Body& body) {
   StatusPage& page = session.page();
   CallTrace& trace = session.call_trace();
   const char* const kind = what + std::strlen("hvd_");
@@ -109,7 +119,7 @@ Outcome run_collective(Session& session, const char* what, const CallOptions& op
   const std::uint64_t start = turn.shown() ? session.clock().now_ns() : 0;
   const std::uint64_t waited = communicator.waited_ns();
   if (turn.shown()) page.begin_collective(kind, options.name, start);
-  Outcome outcome = body();
+  Result<void> outcome = body();
   if (turn.shown())
     page.end_collective(outcome.ok(), session.clock().now_ns() - start,
                         communicator.waited_ns() - waited);
@@ -129,9 +139,9 @@ hvd_status guard(const char* what, Body body) noexcept {
   }
 }
 
-// For what the ranks do together in the program's order. body: (Session&) -> Outcome; it may make
-// many calls on the communicator, no other thread's call comes between them. An exception in the
-// middle of them leaves the ranks out of step, so it ends the job's collectives. `what` is the
+// For what the ranks do together in the program's order. body: (Session&) -> Result<void>; it may
+// make many calls on the communicator, no other thread's call comes between them. An exception in
+// the middle of them leaves the ranks out of step, so it ends the job's collectives. `what` is the
 // function's name, "hvd_allreduce".
 template <class Body>
 hvd_status in_program_order(const char* what, Body body) noexcept {
@@ -152,7 +162,7 @@ hvd_status in_program_order(const char* what, Body body) noexcept {
 }
 
 // The same for a collective, which the status page and the timeline show. body: (Session&, const
-// CallOptions&) -> Outcome.
+// CallOptions&) -> Result<void>.
 template <class Body>
 hvd_status collective_of_session(const char* what, const CallOptions& options, Body body) noexcept {
   return in_program_order(what, [&](Session& session) {
@@ -168,12 +178,13 @@ hvd_status collective(const char* what, const CallOptions& options, Body body) n
   });
 }
 
-// For what one rank does by itself. body: (Session&) -> Outcome, short: init and shutdown wait.
+// For what one rank does by itself. body: (Session&) -> Result<void>, short: init and shutdown
+// wait.
 template <class Body>
 hvd_status with_session(const char* what, Body body) noexcept {
   return guard(what, [&]() -> hvd_status {
     if (process().forked) return report(in_forked_child(what));
-    Outcome outcome = not_initialized(what);
+    Result<void> outcome = not_initialized(what);
     {
       const SessionReader session;
       if (session.get() != nullptr) outcome = body(*session.get());

@@ -3,7 +3,7 @@
 #include "c_api/c_api.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/checkpoints.hpp"
-#include "hvd_contract/environment.h"
+#include "common/variables.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -18,9 +18,8 @@
 
 using libhvd::CallOptions;
 using libhvd::Communicator;
-using libhvd::Done;
 using libhvd::fail;
-using libhvd::Outcome;
+using libhvd::Result;
 using libhvd::checkpoint::agree;
 using libhvd::checkpoint::Checkpoints;
 using libhvd::checkpoint::Found;
@@ -55,7 +54,7 @@ void finish_at_exit() {
   const std::lock_guard lock(handles().mutex);
   for (hvd_checkpoints* handle : handles().open) {
     if (handle->pid != ::getpid()) continue;
-    if (const Outcome outcome = handle->checkpoints->close(); !outcome.ok())
+    if (const Result<void> outcome = handle->checkpoints->close(); !outcome.ok())
       std::fprintf(stderr, "hvd: %s\n", outcome.error().message.c_str());
   }
 }
@@ -122,30 +121,30 @@ libhvd::Result<std::vector<Item>> read_items(const hvd_item* items, std::size_t 
 }
 
 // A handle that this session can use. The caller is inside a collective.
-Outcome check_handle(const hvd_checkpoints* handle) {
+Result<void> check_handle(const hvd_checkpoints* handle) {
   if (handle == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "the checkpoints handle is null");
   if (handle->generation != libhvd::process().generation)
     return fail(HVD_ERROR_INVALID_ARGUMENT,
                 "the checkpoints were opened before hvd_shutdown; open them again");
-  return Done{};
+  return {};
 }
 
-// A collective on a handle. body: (Communicator&) -> Outcome. `own`: what is wrong with this rank's
-// other arguments.
+// A collective on a handle. body: (Communicator&) -> Result<void>. `own`: what is wrong with this
+// rank's other arguments.
 template <class Body>
-hvd_status call(const char* what, hvd_checkpoints* handle, const Outcome& own, Body body) {
-  return libhvd::collective(what, {},
-                            [&](Communicator& communicator, const CallOptions&) -> Outcome {
-                              const Outcome usable = check_handle(handle);
-                              Outcome outcome = agree(communicator, usable.ok() ? own : usable);
-                              if (outcome.ok()) outcome = body(communicator);
-                              if (outcome.ok()) return outcome;
-                              return libhvd::with_context(what, outcome.error());
-                            });
+hvd_status call(const char* what, hvd_checkpoints* handle, const Result<void>& own, Body body) {
+  return libhvd::collective(
+      what, {}, [&](Communicator& communicator, const CallOptions&) -> Result<void> {
+        const Result<void> usable = check_handle(handle);
+        Result<void> outcome = agree(communicator, usable.ok() ? own : usable);
+        if (outcome.ok()) outcome = body(communicator);
+        if (outcome.ok()) return outcome;
+        return libhvd::with_context(what, outcome.error());
+      });
 }
 
-Outcome check_answer(const hvd_checkpoint* checkpoint) {
-  if (checkpoint == nullptr || checkpoint->struct_size == sizeof(hvd_checkpoint)) return Done{};
+Result<void> check_answer(const hvd_checkpoint* checkpoint) {
+  if (checkpoint == nullptr || checkpoint->struct_size == sizeof(hvd_checkpoint)) return {};
   return fail(HVD_ERROR_INVALID_ARGUMENT, "hvd_checkpoint.struct_size is " +
                                               std::to_string(checkpoint->struct_size) +
                                               "; it must be sizeof(hvd_checkpoint)");
@@ -168,27 +167,30 @@ void answer(const std::optional<Found>& found, hvd_checkpoint* checkpoint) {
 
 hvd_status hvd_checkpoints_open(const char* folder, const hvd_checkpoints_options* options,
                                 hvd_checkpoints** checkpoints) {
-  return libhvd::collective(
-      "hvd_checkpoints_open", {}, [=](Communicator& communicator, const CallOptions&) -> Outcome {
-        Options read = read_options(folder, options);
-        if (checkpoints == nullptr) read.fault = "hvd_checkpoints_open: a null pointer";
-        auto opened = Checkpoints::open(communicator, folder == nullptr ? "" : folder, read);
-        if (!opened.ok()) return libhvd::with_context("hvd_checkpoints_open", opened.error());
-        auto handle = std::make_unique<hvd_checkpoints>();
-        handle->checkpoints = std::move(*opened);
-        handle->generation = libhvd::process().generation;
-        handle->pid = ::getpid();
-        remember(handle.get());
-        *checkpoints = handle.release();
-        return Done{};
-      });
+  return libhvd::collective("hvd_checkpoints_open", {},
+                            [=](Communicator& communicator, const CallOptions&) -> Result<void> {
+                              Options read = read_options(folder, options);
+                              if (checkpoints == nullptr)
+                                read.fault = "hvd_checkpoints_open: a null pointer";
+                              auto opened = Checkpoints::open(
+                                  communicator, folder == nullptr ? "" : folder, read);
+                              if (!opened.ok())
+                                return libhvd::with_context("hvd_checkpoints_open", opened.error());
+                              auto handle = std::make_unique<hvd_checkpoints>();
+                              handle->checkpoints = std::move(*opened);
+                              handle->generation = libhvd::process().generation;
+                              handle->pid = ::getpid();
+                              remember(handle.get());
+                              *checkpoints = handle.release();
+                              return {};
+                            });
 }
 
 hvd_status hvd_checkpoints_save(hvd_checkpoints* checkpoints, const hvd_item* items, size_t count,
                                 uint64_t step, const double* metric) {
   return libhvd::guard("hvd_checkpoints_save", [=] {
     const auto read = read_items(items, count);
-    const Outcome own = read.ok() ? Outcome(Done{}) : Outcome(read.error());
+    const Result<void> own = read.ok() ? Result<void>() : Result<void>(read.error());
     return call("hvd_checkpoints_save", checkpoints, own, [&](Communicator& communicator) {
       return checkpoints->checkpoints->save(
           communicator, *read, step,
@@ -198,7 +200,7 @@ hvd_status hvd_checkpoints_save(hvd_checkpoints* checkpoints, const hvd_item* it
 }
 
 hvd_status hvd_checkpoints_wait(hvd_checkpoints* checkpoints) {
-  return call("hvd_checkpoints_wait", checkpoints, Done{}, [=](Communicator& communicator) {
+  return call("hvd_checkpoints_wait", checkpoints, Result<void>(), [=](Communicator& communicator) {
     return checkpoints->checkpoints->wait(communicator);
   });
 }
@@ -207,13 +209,13 @@ hvd_status hvd_checkpoints_load(hvd_checkpoints* checkpoints, const hvd_item* it
                                 hvd_which which, hvd_checkpoint* checkpoint) {
   return libhvd::guard("hvd_checkpoints_load", [=] {
     const auto read = read_items(items, count);
-    Outcome own = check_answer(checkpoint);
+    Result<void> own = check_answer(checkpoint);
     if (!read.ok()) own = read.error();
     return call(
-        "hvd_checkpoints_load", checkpoints, own, [&](Communicator& communicator) -> Outcome {
+        "hvd_checkpoints_load", checkpoints, own, [&](Communicator& communicator) -> Result<void> {
           HVD_TRY(checkpoints->found, checkpoints->checkpoints->load(communicator, *read, which));
           answer(checkpoints->found, checkpoint);
-          return Done{};
+          return {};
         });
   });
 }
@@ -222,10 +224,10 @@ hvd_status hvd_checkpoints_find(hvd_checkpoints* checkpoints, hvd_which which,
                                 hvd_checkpoint* checkpoint) {
   return libhvd::guard("hvd_checkpoints_find", [=] {
     return call("hvd_checkpoints_find", checkpoints, check_answer(checkpoint),
-                [=](Communicator& communicator) -> Outcome {
+                [=](Communicator& communicator) -> Result<void> {
                   HVD_TRY(checkpoints->found, checkpoints->checkpoints->find(communicator, which));
                   answer(checkpoints->found, checkpoint);
-                  return Done{};
+                  return {};
                 });
   });
 }
@@ -258,7 +260,7 @@ hvd_status hvd_checkpoints_close(hvd_checkpoints* checkpoints) {
       return libhvd::report(libhvd::in_forked_child("hvd_checkpoints_close"));
     forget(checkpoints);
     const std::unique_ptr<hvd_checkpoints> owner(checkpoints);
-    const Outcome outcome = owner->checkpoints->close();
+    const Result<void> outcome = owner->checkpoints->close();
     if (outcome.ok()) return HVD_OK;
     return libhvd::report(libhvd::with_context("hvd_checkpoints_close", outcome.error()));
   });

@@ -23,12 +23,10 @@ using libhvd::Communicator;
 using libhvd::DeviceCall;
 using libhvd::DeviceCalls;
 using libhvd::DeviceCollectives;
-using libhvd::Done;
 using libhvd::Engine;
 using libhvd::fail;
 using libhvd::guard;
 using libhvd::MayAllocate;
-using libhvd::Outcome;
 using libhvd::report;
 using libhvd::Request;
 using libhvd::Result;
@@ -52,12 +50,12 @@ struct Background {
 
 Background find_background(const char* what, std::int32_t set, hvd_status& status) {
   Background background;
-  status = libhvd::with_session(what, [&](Session& session) -> Outcome {
+  status = libhvd::with_session(what, [&](Session& session) -> Result<void> {
     auto found = session.engine(set);
     if (!found.ok()) return libhvd::with_context(what, found.error());
     background.engine = std::move(*found);
     background.device_calls = session.device_calls();
-    return Done{};
+    return {};
   });
   return background;
 }
@@ -119,7 +117,8 @@ Result<hvd_handle> submit_to(const Background& background, std::int32_t set, Req
 hvd_status wait_for(const Background& background, hvd_handle handle) {
   Engine& engine = *background.engine;
   libhvd::ShownWait shown(engine, number_of(handle));
-  const Outcome outcome = background.device_calls->finish(handle, engine.wait(number_of(handle)));
+  const Result<void> outcome =
+      background.device_calls->finish(handle, engine.wait(number_of(handle)));
   shown.set_completed(outcome.ok());
   return report(outcome);
 }
@@ -180,10 +179,10 @@ struct GroupedAllreduce {
   AllreduceGroup group;
   std::string fault = {};  // what is wrong with its lists
 
-  Outcome operator()(Communicator& communicator, const CallOptions& read) const {
+  Result<void> operator()(Communicator& communicator, const CallOptions& read) const {
     return allreduce_group(communicator, group, with_fault(read));
   }
-  Outcome operator()(DeviceCollectives& device, const CallOptions& read) const {
+  Result<void> operator()(DeviceCollectives& device, const CallOptions& read) const {
     return allreduce_group(device, group, with_fault(read));
   }
 

@@ -1,9 +1,8 @@
 // The C ABI of hvd/data.h: sources, and writing records.
 #include "c_api/data.hpp"
 
-#include "io/folder_source.hpp"
 #include "io/reader.hpp"
-#include "io/record_source.hpp"
+#include "io/source.hpp"
 
 #include <cstdint>
 #include <new>
@@ -116,7 +115,8 @@ hvd_status hvd_record_writer_close(hvd_record_writer* writer) {
   constexpr auto kWhat = "hvd_record_writer_close";
   const std::unique_ptr<hvd_record_writer> owned(writer);
   return guard(kWhat, [&]() -> hvd_status {
-    return report(owned == nullptr ? libhvd::Outcome(null_pointer(kWhat)) : owned->writer.close());
+    return report(owned == nullptr ? libhvd::Result<void>(null_pointer(kWhat))
+                                   : owned->writer.close());
   });
 }
 
@@ -183,7 +183,7 @@ hvd_status hvd_shard_step(hvd_shard* shard, int64_t step, const int64_t** indice
   return guard(kWhat, [=]() -> hvd_status {
     if (shard == nullptr || indices == nullptr || count == nullptr)
       return report(null_pointer(kWhat));
-    const libhvd::Outcome outcome = shard->shard.indices(step, shard->indices);
+    const libhvd::Result<void> outcome = shard->shard.indices(step, shard->indices);
     if (!outcome.ok()) return report(with_context(kWhat, outcome.error()));
     *count = shard->indices.size();
     *indices = shard->indices.empty() ? nullptr : shard->indices.data();
@@ -207,7 +207,6 @@ void hvd_shard_free(hvd_shard* shard) {
 using libhvd::fail;
 using libhvd::give;
 using libhvd::guard;
-using libhvd::Outcome;
 using libhvd::Result;
 
 struct hvd_reader {
@@ -229,12 +228,12 @@ libhvd::Error no_reader() {
 // Calls the program's function and makes an Error of its failure.
 libhvd::Decode wrap(hvd_decode decode, void* context) {
   if (decode == nullptr) return nullptr;
-  return [=](const libhvd::Sample& sample, libhvd::SampleOutput& place) -> Outcome {
+  return [=](const libhvd::Sample& sample, libhvd::SampleOutput& place) -> Result<void> {
     const hvd_sample c{sample.index, sample.label, sample.data.data(), sample.data.size(),
                        sample.name.c_str()};
     hvd_output output{place, {}};
     const hvd_status status = decode(context, &c, &output);
-    if (status == HVD_OK) return libhvd::Done{};
+    if (status == HVD_OK) return libhvd::Result<void>();
     if (output.message.empty()) output.message = "decode failed with " + std::to_string(status);
     return fail(HVD_ERROR_SYSTEM, std::move(output.message));
   };
@@ -298,8 +297,8 @@ hvd_status hvd_reader_next(hvd_reader* reader, const hvd_batch** batch) {
 
 hvd_status hvd_reader_seek(hvd_reader* reader, int64_t epoch, int64_t step) {
   return guard("hvd_reader_seek", [=]() -> hvd_status {
-    const Outcome outcome =
-        reader == nullptr ? Outcome(no_reader()) : reader->reader.seek(epoch, step);
+    const Result<void> outcome =
+        reader == nullptr ? Result<void>(no_reader()) : reader->reader.seek(epoch, step);
     if (outcome.ok()) return HVD_OK;
     return libhvd::report(libhvd::with_context("hvd_reader_seek", outcome.error()));
   });

@@ -1,9 +1,7 @@
-#include "c_api/hvd.hpp"
-
-#include "base/clock.hpp"
-#include "c_api/c_api.hpp"
-#include "c_api/timeline.hpp"
 #include "hvd/hvd.h"
+
+#include "c_api/c_api.hpp"
+#include "common/clock.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -72,14 +70,13 @@ Result<StartOptions> read_start_options(const hvd_init_options* options) {
 
 namespace {
 
-using libhvd::Done;
 using libhvd::EventKind;
 using libhvd::guard;
 using libhvd::not_initialized;
 using libhvd::Notice;
-using libhvd::Outcome;
 using libhvd::process;
 using libhvd::report;
+using libhvd::Result;
 using libhvd::Session;
 using libhvd::SessionReader;
 using libhvd::StartOptions;
@@ -96,9 +93,9 @@ bool close_session() {
 }
 
 hvd_status find_shared_memory(const char* what, std::shared_ptr<libhvd::SharedMemory>& memory) {
-  return with_session(what, [&](Session& session) -> Outcome {
+  return with_session(what, [&](Session& session) -> Result<void> {
     memory = session.communicator().memory();
-    return Done{};
+    return {};
   });
 }
 
@@ -155,9 +152,9 @@ int query(const char* what, Body body) {
 
 template <class Body>
 hvd_status with_page(const char* what, Body body) noexcept {
-  return with_session(what, [&](Session& session) -> Outcome {
+  return with_session(what, [&](Session& session) -> Result<void> {
     body(session.page());
-    return Done{};
+    return {};
   });
 }
 
@@ -248,7 +245,7 @@ hvd_status hvd_alloc(size_t bytes, void** memory) {
 hvd_status hvd_free(void* memory) {
   return guard("hvd_free", [=]() -> hvd_status {
     if (memory == nullptr || process().forked) return HVD_OK;
-    const Outcome freed = process().buffers.free(memory);
+    const Result<void> freed = process().buffers.free(memory);
     return freed.ok() ? HVD_OK : report(libhvd::with_context("hvd_free", freed.error()));
   });
 }
@@ -258,7 +255,7 @@ hvd_status hvd_register(void* memory, size_t bytes) {
   const hvd_status found = find_shared_memory("hvd_register", shared);
   if (found != HVD_OK) return found;
   return guard("hvd_register", [&]() -> hvd_status {
-    const Outcome added = process().buffers.add(shared, memory, bytes);
+    const Result<void> added = process().buffers.add(shared, memory, bytes);
     return added.ok() ? HVD_OK : report(libhvd::with_context("hvd_register", added.error()));
   });
 }
@@ -266,33 +263,33 @@ hvd_status hvd_register(void* memory, size_t bytes) {
 hvd_status hvd_unregister(void* memory) {
   return guard("hvd_unregister", [=]() -> hvd_status {
     if (memory == nullptr || process().forked) return HVD_OK;
-    const Outcome removed = process().buffers.remove(memory);
+    const Result<void> removed = process().buffers.remove(memory);
     return removed.ok() ? HVD_OK : report(libhvd::with_context("hvd_unregister", removed.error()));
   });
 }
 
 hvd_status hvd_set_step(uint64_t step) {
-  return with_session("hvd_set_step", [=](Session& session) -> Outcome {
+  return with_session("hvd_set_step", [=](Session& session) -> Result<void> {
     session.page().set_step(step);
     session.timeline().recorder()->mark(EventKind::step, step);
-    return Done{};
+    return {};
   });
 }
 hvd_status hvd_set_epoch(uint64_t epoch) {
-  return with_session("hvd_set_epoch", [=](Session& session) -> Outcome {
+  return with_session("hvd_set_epoch", [=](Session& session) -> Result<void> {
     session.page().set_epoch(epoch, libhvd::monotonic_ns());
     session.timeline().recorder()->mark(EventKind::epoch, epoch);
-    return Done{};
+    return {};
   });
 }
 hvd_status hvd_add_samples(uint64_t samples) {
   return with_page("hvd_add_samples", [=](auto& page) { page.add_samples(samples); });
 }
 hvd_status hvd_set_metric(const char* name, double value) {
-  return with_session("hvd_set_metric", [=](Session& session) -> Outcome {
-    const Outcome set = session.page().set_metric(name == nullptr ? "" : name, value);
+  return with_session("hvd_set_metric", [=](Session& session) -> Result<void> {
+    const Result<void> set = session.page().set_metric(name == nullptr ? "" : name, value);
     if (!set.ok()) return libhvd::with_context("hvd_set_metric", set.error());
-    return Done{};
+    return {};
   });
 }
 
@@ -320,8 +317,8 @@ hvd_status hvd_notice(uint32_t* bits, uint64_t* stop_at_step) {
 }
 
 hvd_status hvd_time_left(double* seconds) {
-  return with_session("hvd_time_left", [=](Session& session) -> Outcome {
+  return with_session("hvd_time_left", [=](Session& session) -> Result<void> {
     if (seconds != nullptr) *seconds = session.seconds_left();
-    return Done{};
+    return {};
   });
 }

@@ -12,9 +12,8 @@
 
 using libhvd::CallOptions;
 using libhvd::Communicator;
-using libhvd::Done;
 using libhvd::fail;
-using libhvd::Outcome;
+using libhvd::Result;
 
 struct hvd_log {
   libhvd::Log log;
@@ -34,7 +33,7 @@ struct hvd_file {
 
 hvd_status hvd_on_root(hvd_body body, void* argument, int root, const hvd_options* options) {
   return libhvd::guard("hvd_on_root", [=]() -> hvd_status {
-    Outcome own = Done{};
+    Result<void> own;
     if (body != nullptr && hvd_rank() == root) {
       const libhvd::RootBody inside;
       const char* text = "";
@@ -51,11 +50,11 @@ hvd_status hvd_on_root(hvd_body body, void* argument, int root, const hvd_option
 
 hvd_status hvd_log_open(const char* path, hvd_log** log, const hvd_options* options) {
   return libhvd::collective("hvd_log_open", libhvd::read_options(options),
-                            [=](Communicator& communicator, CallOptions read) -> Outcome {
+                            [=](Communicator& communicator, CallOptions read) -> Result<void> {
                               if (path == nullptr || log == nullptr)
                                 read.fault = "hvd_log_open: a null pointer";
                               auto opened = std::make_unique<hvd_log>();
-                              Outcome outcome = Done{};
+                              Result<void> outcome;
                               if (communicator.rank() == 0 && read.fault.empty()) {
                                 auto file = libhvd::Log::open(path);
                                 if (file.ok()) {
@@ -66,7 +65,7 @@ hvd_status hvd_log_open(const char* path, hvd_log** log, const hvd_options* opti
                               }
                               HVD_CHECK(libhvd::share_outcome(communicator, outcome, 0, read));
                               *log = opened.release();
-                              return Done{};
+                              return {};
                             });
 }
 
@@ -83,7 +82,7 @@ void hvd_log_close(hvd_log* log) {
 }
 
 hvd_status hvd_rank_path(const char* pattern, char* path, size_t size) {
-  return libhvd::with_session("hvd_rank_path", [=](libhvd::Session& session) -> Outcome {
+  return libhvd::with_session("hvd_rank_path", [=](libhvd::Session& session) -> Result<void> {
     if (pattern == nullptr || path == nullptr) return null_pointer("hvd_rank_path");
     HVD_TRY(const std::string expanded,
             libhvd::rank_path(pattern, session.topology(), libhvd::process_environment()));
@@ -91,7 +90,7 @@ hvd_status hvd_rank_path(const char* pattern, char* path, size_t size) {
       return fail(HVD_ERROR_INVALID_ARGUMENT, "hvd_rank_path: \"" + expanded + "\" needs " +
                                                   std::to_string(expanded.size() + 1) + " bytes");
     std::memcpy(path, expanded.c_str(), expanded.size() + 1);
-    return Done{};
+    return {};
   });
 }
 

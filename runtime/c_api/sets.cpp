@@ -9,19 +9,18 @@
 namespace {
 
 using libhvd::CallOptions;
-using libhvd::Done;
 using libhvd::fail;
-using libhvd::Outcome;
+using libhvd::Result;
 using libhvd::Session;
 
 // body: (const std::vector<int>& ranks of the set, int our rank in the job) -> int, at least 0.
 template <class Body>
 int query_set(const char* what, std::int32_t set, Body body) {
   int answer = 0;
-  const hvd_status status = libhvd::with_session(what, [&](Session& session) -> Outcome {
+  const hvd_status status = libhvd::with_session(what, [&](Session& session) -> Result<void> {
     HVD_TRY(const auto ranks, session.ranks_of(set));
     answer = body(ranks, session.topology().rank);
-    return Done{};
+    return {};
   });
   return status == HVD_OK ? answer : -status;
 }
@@ -30,7 +29,7 @@ int query_set(const char* what, std::int32_t set, Body body) {
 
 hvd_status hvd_add_process_set(const int* ranks, size_t count, int32_t* process_set) {
   return libhvd::collective_of_session(
-      "hvd_add_process_set", {}, [=](Session& session, const CallOptions&) -> Outcome {
+      "hvd_add_process_set", {}, [=](Session& session, const CallOptions&) -> Result<void> {
         const bool sound = process_set != nullptr && (ranks != nullptr || count == 0);
         // So many are wrong in any case, and need not all be looked at to say why.
         const auto enough = static_cast<std::size_t>(session.topology().size) + 1;
@@ -38,7 +37,7 @@ hvd_status hvd_add_process_set(const int* ranks, size_t count, int32_t* process_
         HVD_TRY(const std::int32_t added, session.add_process_set(wanted));
         if (!sound) return fail(HVD_ERROR_INVALID_ARGUMENT, "hvd_add_process_set: a null pointer");
         *process_set = added;
-        return Done{};
+        return {};
       });
 }
 
@@ -88,16 +87,16 @@ int hvd_process_sets(int32_t* process_sets, size_t room) {
     if (process_sets != nullptr)
       std::copy_n(numbers.begin(), std::min(room, numbers.size()), process_sets);
     count = static_cast<int>(numbers.size());
-    return Outcome(Done{});
+    return Result<void>();
   });
   return status == HVD_OK ? count : -status;
 }
 
 // Not shown as a collective: a rank that has joined waits for nobody.
 hvd_status hvd_join(int* last_rank) {
-  return libhvd::in_program_order("hvd_join", [=](Session& session) -> Outcome {
+  return libhvd::in_program_order("hvd_join", [=](Session& session) -> Result<void> {
     HVD_TRY(const int last, session.join());
     if (last_rank != nullptr) *last_rank = last;
-    return Done{};
+    return {};
   });
 }

@@ -1,6 +1,4 @@
 // The C ABI of hvd/timeline.h.
-#include "c_api/timeline.hpp"
-
 #include "c_api/c_api.hpp"
 #include "trace/clock_sync.hpp"
 
@@ -22,7 +20,7 @@ void end_timeline(Session& session) {
   Timeline& timeline = session.timeline();
   if (!timeline.running()) return;
   Communicator& communicator = session.communicator();
-  Outcome ended = timed_barrier(communicator, kTimeout);
+  Result<void> ended = timed_barrier(communicator, kTimeout);
   if (ended.ok()) {
     ended = timeline.stop(communicator);
   } else {
@@ -35,8 +33,7 @@ void end_timeline(Session& session) {
 }  // namespace libhvd
 
 using libhvd::CallOptions;
-using libhvd::Done;
-using libhvd::Outcome;
+using libhvd::Result;
 using libhvd::Session;
 
 hvd_status hvd_start_timeline(const char* path) {
@@ -54,15 +51,15 @@ hvd_status hvd_stop_timeline(void) {
 }
 
 hvd_status hvd_timeline_begin(const char* name) {
-  return libhvd::with_session("hvd_timeline_begin", [=](Session& session) -> Outcome {
+  return libhvd::with_session("hvd_timeline_begin", [=](Session& session) -> Result<void> {
     session.timeline().recorder()->begin_span(name == nullptr ? "" : name);
-    return Done{};
+    return {};
   });
 }
 
 hvd_status hvd_timeline_end(void) {
-  return libhvd::with_session("hvd_timeline_end", [](Session& session) -> Outcome {
+  return libhvd::with_session("hvd_timeline_end", [](Session& session) -> Result<void> {
     session.timeline().recorder()->end_span();
-    return Done{};
+    return {};
   });
 }

@@ -1,9 +1,9 @@
 // The C ABI of hvd/rates.h.
 #include "session/training.hpp"
 
-#include "base/text.hpp"
 #include "c_api/c_api.hpp"
 #include "c_api/data.hpp"
+#include "common/text.hpp"
 #include "io/shard.hpp"
 
 #include <cmath>
@@ -48,9 +48,8 @@ hvd_status hvd_local_batch(int64_t batch, int32_t rank, int32_t size, int64_t* s
 
 using libhvd::CallOptions;
 using libhvd::Communicator;
-using libhvd::Done;
 using libhvd::fail;
-using libhvd::Outcome;
+using libhvd::Result;
 using libhvd::Session;
 
 hvd_status hvd_average_metrics(double* values, size_t count, double weight,
@@ -68,14 +67,14 @@ hvd_status hvd_early_stopping_update(hvd_early_stopping* state, double metric, i
                                      int* stop, const hvd_options* options) {
   return libhvd::collective(
       "hvd_early_stopping_update", libhvd::read_options(options),
-      [=](Communicator& communicator, CallOptions read) -> Outcome {
+      [=](Communicator& communicator, CallOptions read) -> Result<void> {
         hvd_early_stopping nothing{};
         if (state == nullptr) read.fault = "hvd_early_stopping_update: a null pointer";
         auto& agreed = state == nullptr ? nothing : *state;
         HVD_TRY(const bool best, libhvd::agree_early_stopping(communicator, agreed, metric, read));
         if (is_best != nullptr) *is_best = best ? 1 : 0;
         if (stop != nullptr) *stop = agreed.patience > 0 && agreed.waited >= agreed.patience;
-        return Done{};
+        return {};
       });
 }
 
@@ -88,7 +87,7 @@ hvd_status hvd_agree_stop(uint64_t step, double seconds_needed, int wish, hvd_st
                           const hvd_options* options) {
   return libhvd::collective_of_session(
       "hvd_agree_stop", libhvd::read_options(options),
-      [=](Session& session, CallOptions read) -> Outcome {
+      [=](Session& session, CallOptions read) -> Result<void> {
         if (stop == nullptr || stop->struct_size != sizeof *stop)
           read.fault = "hvd_agree_stop: struct_size must be sizeof(hvd_stop)";
         if (std::isnan(seconds_needed)) read.fault = "hvd_agree_stop: seconds_needed is NaN";
@@ -103,7 +102,7 @@ hvd_status hvd_agree_stop(uint64_t step, double seconds_needed, int wish, hvd_st
         session.signals().agreed(stop->signum);
         // By its own wish a program stops at what is its end.
         if ((stop->reasons & ~HVD_STOP_WISH) != 0) session.page().set_had_to_stop();
-        return Done{};
+        return {};
       });
 }
 

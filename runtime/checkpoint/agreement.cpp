@@ -11,7 +11,7 @@
 namespace libhvd::checkpoint {
 namespace {
 
-Outcome share_bytes_of(Communicator& communicator, std::string& bytes, int root) {
+Result<void> share_bytes_of(Communicator& communicator, std::string& bytes, int root) {
   std::uint64_t length = bytes.size();
   HVD_CHECK(communicator.broadcast(&length, sizeof length, HVD_UINT8, root, call_options()));
   bytes.resize(length);
@@ -25,7 +25,7 @@ const CallOptions& call_options() {
   return *options;
 }
 
-Result<std::optional<Error>> first_failure(Communicator& communicator, const Outcome& own) {
+Result<std::optional<Error>> first_failure(Communicator& communicator, const Result<void>& own) {
   std::int64_t failed = own.ok() ? 0 : communicator.size() - communicator.rank();
   HVD_CHECK(communicator.allreduce(&failed, &failed, 1, HVD_INT64, HVD_MAX, call_options()));
   if (failed == 0) return std::optional<Error>();
@@ -39,10 +39,10 @@ Result<std::optional<Error>> first_failure(Communicator& communicator, const Out
       fail(status, "rank " + std::to_string(communicator.number(culprit)) + ": " + text));
 }
 
-Outcome agree(Communicator& communicator, const Outcome& own) {
+Result<void> agree(Communicator& communicator, const Result<void>& own) {
   HVD_TRY(const auto failed, first_failure(communicator, own));
   if (failed) return *failed;
-  return Done{};
+  return {};
 }
 
 Result<bool> true_everywhere(Communicator& communicator, bool own) {
@@ -57,20 +57,21 @@ Result<bool> same_everywhere(Communicator& communicator, std::int64_t number) {
   return bounds[0] == ~bounds[1];
 }
 
-Outcome agree_on(Communicator& communicator, std::uint64_t number, const char* mismatch) {
+Result<void> agree_on(Communicator& communicator, std::uint64_t number, const char* mismatch) {
   HVD_TRY(const bool same, same_everywhere(communicator, static_cast<std::int64_t>(number)));
-  if (same) return Done{};
+  if (same) return {};
   return fail(HVD_ERROR_MISMATCH, mismatch);
 }
 
-Outcome agree_on_state(Communicator& communicator, std::span<const Description> parts, bool exact) {
+Result<void> agree_on_state(Communicator& communicator, std::span<const Description> parts,
+                            bool exact) {
   HVD_TRY(const bool same, same_everywhere(communicator, fingerprint(parts, exact)));
-  if (same) return Done{};
+  if (same) return {};
   std::string text = encode_descriptions(parts);
   HVD_CHECK(share_bytes(communicator, text));
   HVD_TRY(const std::vector<Description> first, decode_descriptions(text));
   const std::string differences = find_differences(first, parts, exact);
-  Outcome own = Done{};
+  Result<void> own;
   if (!differences.empty())
     own = fail(HVD_ERROR_MISMATCH, "the state is not the same as rank 0's; here: " + differences);
   HVD_CHECK(agree(communicator, own));
@@ -82,7 +83,7 @@ Result<std::uint64_t> share_number(Communicator& communicator, std::uint64_t num
   return number;
 }
 
-Outcome share_bytes(Communicator& communicator, std::string& bytes) {
+Result<void> share_bytes(Communicator& communicator, std::string& bytes) {
   return share_bytes_of(communicator, bytes, 0);
 }
 

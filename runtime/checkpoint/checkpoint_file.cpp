@@ -1,6 +1,6 @@
 #include "checkpoint/checkpoint_file.hpp"
 
-#include "base/crc32c.hpp"
+#include "common/crc32c.hpp"
 #include "io/atomic_file.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ Error bad(std::string why) {
 }
 
 // All bytes from `offset` on, or an error.
-Outcome read_fully(int fd, std::uint64_t offset, std::byte* to, std::size_t bytes) {
+Result<void> read_fully(int fd, std::uint64_t offset, std::byte* to, std::size_t bytes) {
   while (bytes > 0) {
     const ssize_t count = ::pread(fd, to, bytes, static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
@@ -29,7 +29,7 @@ Outcome read_fully(int fd, std::uint64_t offset, std::byte* to, std::size_t byte
     offset += static_cast<std::uint64_t>(count);
     bytes -= static_cast<std::size_t>(count);
   }
-  return Done{};
+  return {};
 }
 
 Result<Index> read_index(int fd) {
@@ -69,7 +69,7 @@ bool belong_together(const Index& manifest, const Index& part) {
 
 }  // namespace
 
-Outcome write_file(const std::string& path, Index index, const std::byte* data) {
+Result<void> write_file(const std::string& path, Index index, const std::byte* data) {
   HVD_TRY(AtomicFile file, AtomicFile::create(path, {.kind = kTemporaryKind, .direct = true}));
   alignas(AtomicFile::kDirectAlignment) const auto header = encode_header();
   HVD_CHECK(file.write(header.data(), header.size()));
@@ -104,13 +104,13 @@ Result<DataFile> DataFile::open(const std::string& path) {
   return DataFile(std::move(fd), std::move(index));
 }
 
-Outcome DataFile::read_block(std::uint64_t block, std::byte* to) const {
+Result<void> DataFile::read_block(std::uint64_t block, std::byte* to) const {
   const std::uint64_t before = index_.blocks.begin(block) - index_.blocks.begin(index_.range.first);
   const std::uint64_t length = index_.blocks.length(block);
   HVD_CHECK(read_fully(fd_.get(), kHeaderBytes + before, to, length));
   if (crc32c(0, to, length) != index_.checksums[block - index_.range.first])
     return bad("its data is damaged (block " + std::to_string(block) + ")");
-  return Done{};
+  return {};
 }
 
 Result<CheckpointFile> CheckpointFile::open(const std::string& folder, const FileName& name) {
@@ -138,7 +138,7 @@ Result<CheckpointFile> CheckpointFile::open(const std::string& folder, const Fil
   return file;
 }
 
-Outcome CheckpointFile::read_block(std::uint64_t block, std::byte* to) const {
+Result<void> CheckpointFile::read_block(std::uint64_t block, std::byte* to) const {
   if (index().kind == FileKind::whole) return main_.read_block(block, to);
   const auto after = std::ranges::find_if(parts_, [block](const DataFile& part) {
     return block < part.index().range.first + part.index().range.count;

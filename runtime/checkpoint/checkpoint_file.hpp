@@ -1,10 +1,10 @@
 // Checkpoint files on the disk: writing one, and reading one with all checks.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/format.hpp"
+#include "common/fd.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ inline constexpr const char* kTemporaryKind = "checkpoint";
 // Writes a file of any kind, whole and durable or not at all. `data` is what index.range stands for
 // (a manifest has none), best aligned to 4096 bytes; index.checksums is filled in, but for a
 // manifest, which brings them. Any thread.
-Outcome write_file(const std::string& path, Index index, const std::byte* data);
+Result<void> write_file(const std::string& path, Index index, const std::byte* data);
 
 // One file, open for reading. Reading changes nothing in the object: any number of threads.
 class DataFile {
@@ -30,7 +30,7 @@ class DataFile {
   const Index& index() const { return index_; }
 
   // Reads a block of index().range and checks it. `to` has room for the block.
-  Outcome read_block(std::uint64_t block, std::byte* to) const;
+  Result<void> read_block(std::uint64_t block, std::byte* to) const;
 
  private:
   DataFile(Fd fd, Index index) : fd_(std::move(fd)), index_(std::move(index)) {}
@@ -47,7 +47,7 @@ class CheckpointFile {
   static Result<CheckpointFile> open(const std::string& folder, const FileName& name);
 
   const Index& index() const { return main_.index(); }
-  Outcome read_block(std::uint64_t block, std::byte* to) const;
+  Result<void> read_block(std::uint64_t block, std::byte* to) const;
 
  private:
   explicit CheckpointFile(DataFile main) : main_(std::move(main)) {}

@@ -1,10 +1,11 @@
 #include "checkpoint/checkpoints.hpp"
 
 #include "base/environment.hpp"
-#include "base/text.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/checkpoint_file.hpp"
 #include "checkpoint/load.hpp"
+#include "common/system.hpp"
+#include "common/text.hpp"
 #include "io/atomic_file.hpp"
 
 #include <cerrno>
@@ -33,7 +34,7 @@ constexpr seconds kUntilWritten{10};
 std::string owner_line(const std::string& job, std::uint64_t writer) {
   char id[17];
   std::snprintf(id, sizeof id, "%016llx", static_cast<unsigned long long>(writer));
-  return (job.empty() ? "a job" : "job " + job) + " (host " + machine_name() + ", pid " +
+  return (job.empty() ? "a job" : "job " + job) + " (host " + local_host_name() + ", pid " +
          std::to_string(::getpid()) + ", run " + id + ")";
 }
 
@@ -62,7 +63,7 @@ Checkpoints::~Checkpoints() {
 Result<std::unique_ptr<Checkpoints>> Checkpoints::open(Communicator& communicator,
                                                        const std::string& folder,
                                                        const Options& options) {
-  Outcome own = Done{};
+  Result<void> own;
   if (!options.fault.empty()) own = fail(HVD_ERROR_INVALID_ARGUMENT, options.fault);
   HVD_CHECK(agree(communicator, own));
   const Description asked{
@@ -79,7 +80,7 @@ Result<std::unique_ptr<Checkpoints>> Checkpoints::open(Communicator& communicato
   HVD_CHECK(agree(communicator, own));
   HVD_TRY(opened->writer_, share_number(communicator, opened->writer_));
   if (communicator.rank() != 0) own = opened->prepare_as_guest();
-  const Outcome seen = agree(communicator, own);
+  const Result<void> seen = agree(communicator, own);
   if (communicator.rank() == 0) ::unlink(opened->marker_path().c_str());
   HVD_CHECK(seen);
   return opened;
@@ -94,10 +95,10 @@ std::string Checkpoints::marker_path() const {
   return folder_ + name;
 }
 
-Outcome Checkpoints::prepare_folder() {
+Result<void> Checkpoints::prepare_folder() {
   if (options_.read_only) {
     HVD_TRY([[maybe_unused]] const auto identity, FolderIdentity::of(folder_));
-    return Done{};
+    return {};
   }
   HVD_CHECK(make_folders(folder_));
   HVD_TRY(writer_, random_number());
@@ -111,17 +112,17 @@ Outcome Checkpoints::prepare_folder() {
   remove_temporary_files(folder_, kTemporaryKind, lock_.holds());
   HVD_CHECK(archive_.read());
   if (lock_.holds()) archive_.remove_stray_parts();
-  if (!options_.sharded) return Done{};
+  if (!options_.sharded) return {};
   const Fd marker(::open(marker_path().c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!marker) return fail_errno("cannot create a file in " + folder_, errno);
-  return Done{};
+  return {};
 }
 
 // A rank other than 0 that writes must see the same folder.
-Outcome Checkpoints::prepare_as_guest() {
-  if (!writes() || options_.read_only) return Done{};
+Result<void> Checkpoints::prepare_as_guest() {
+  if (!writes() || options_.read_only) return {};
   HVD_TRY(identity_, FolderIdentity::of(folder_));
-  if (::access(marker_path().c_str(), F_OK) == 0) return Done{};
+  if (::access(marker_path().c_str(), F_OK) == 0) return {};
   return fail(HVD_ERROR_INVALID_ARGUMENT,
               "the folder " + folder_ +
                   " is not the one that rank 0 sees under this name; sharded "
@@ -130,27 +131,27 @@ Outcome Checkpoints::prepare_as_guest() {
 
 // ---- Saving
 
-Outcome Checkpoints::save(Communicator& communicator, std::span<const Item> items,
-                          std::uint64_t step, std::optional<double> metric) {
+Result<void> Checkpoints::save(Communicator& communicator, std::span<const Item> items,
+                               std::uint64_t step, std::optional<double> metric) {
   HVD_CHECK(settle(communicator));
   HVD_CHECK(agree(communicator, take_snapshot(items, step, metric)));
   HVD_CHECK(agree_on(communicator, step, "the ranks save checkpoints of different steps"));
   HVD_CHECK(agree_on_state(communicator, describe(items), options_.sharded));
   HVD_TRY(index_.save, share_number(communicator, rank_ == 0 ? archive_.next_save() : 0));
-  Outcome started = agree(communicator, start_writing());
+  Result<void> started = agree(communicator, start_writing());
   if (started.ok() && options_.sharded) started = agree(communicator, start_completing());
   if (!started.ok()) {
     abandon();
     return started;
   }
   auto before = std::exchange(untold_, std::nullopt);
-  if (!before) return Done{};
+  if (!before) return {};
   before->message += " (the checkpoint of step " + std::to_string(step) + " is being written)";
   return std::move(*before);
 }
 
-Outcome Checkpoints::take_snapshot(std::span<const Item> items, std::uint64_t step,
-                                   std::optional<double> metric) {
+Result<void> Checkpoints::take_snapshot(std::span<const Item> items, std::uint64_t step,
+                                        std::optional<double> metric) {
   if (options_.read_only)
     return fail(HVD_ERROR_INVALID_ARGUMENT,
                 "the checkpoints of " + folder_ + " were opened only to be read");
@@ -167,17 +168,17 @@ Outcome Checkpoints::take_snapshot(std::span<const Item> items, std::uint64_t st
   index_.blocks = cut(index_.parts, ranks);
   index_.range =
       share_of(index_.blocks, options_.sharded ? static_cast<std::uint64_t>(rank_) : 0, ranks);
-  if (!writes()) return Done{};
+  if (!writes()) return {};
   const std::uint64_t begin = index_.blocks.begin(index_.range.first);
   return snapshot_.take(items, index_.parts, begin, begin + index_.blocks.bytes(index_.range));
 }
 
-Outcome Checkpoints::start_writing() {
+Result<void> Checkpoints::start_writing() {
   if (rank_ == 0 && index_.metric && !std::isfinite(*index_.metric))
     std::fprintf(stderr,
                  "hvd: the metric of step %llu is %g: this checkpoint can never be the best\n",
                  static_cast<unsigned long long>(index_.step), *index_.metric);
-  if (!writes()) return Done{};
+  if (!writes()) return {};
   HVD_TRY(const FolderIdentity now, FolderIdentity::of(folder_));
   if (now != *identity_)
     return fail(HVD_ERROR_SYSTEM, "the folder " + folder_ +
@@ -187,8 +188,8 @@ Outcome Checkpoints::start_writing() {
 }
 
 // Only when all ranks have begun their parts: so nothing can complete what was given up.
-Outcome Checkpoints::start_completing() {
-  if (rank_ != 0) return Done{};
+Result<void> Checkpoints::start_completing() {
+  if (rank_ != 0) return {};
   watch_.reset();
   return completing_.start([this] { return write_manifest(); });
 }
@@ -201,17 +202,17 @@ std::string Checkpoints::local_path() const {
   return folder_ + "/" + name.text();
 }
 
-Outcome Checkpoints::write_own_file() {
+Result<void> Checkpoints::write_own_file() {
   Index index = index_;
   if (options_.sharded) {
-    if (index.range.count == 0) return Done{};  // a rank without a share has no file
+    if (index.range.count == 0) return {};  // a rank without a share has no file
     index.parts.clear();
   }
   HVD_CHECK(write_file(local_path(), std::move(index), snapshot_.data()));
-  return options_.sharded ? Outcome(Done{}) : tidy();
+  return options_.sharded ? Result<void>() : tidy();
 }
 
-Outcome Checkpoints::write_manifest() {
+Result<void> Checkpoints::write_manifest() {
   Index manifest = index_;
   manifest.kind = FileKind::manifest;
   manifest.range = {0, manifest.blocks.count()};
@@ -226,31 +227,31 @@ Outcome Checkpoints::write_manifest() {
 }
 
 // The checkpoint of index_ is durable.
-Outcome Checkpoints::tidy() {
+Result<void> Checkpoints::tidy() {
   HVD_CHECK(tidying_.wait());
   auto superfluous = archive_.add({index_.step, index_.save, index_.metric});
-  if (superfluous.empty()) return Done{};
-  const auto work = [folder = folder_, superfluous = std::move(superfluous)]() -> Outcome {
+  if (superfluous.empty()) return {};
+  const auto work = [folder = folder_, superfluous = std::move(superfluous)]() -> Result<void> {
     delete_checkpoints(folder, superfluous);
-    return Done{};
+    return {};
   };
-  return tidying_.start(work).ok() ? Outcome(Done{}) : work();
+  return tidying_.start(work).ok() ? Result<void>() : work();
 }
 
 // What was being written, on all ranks.
-Outcome Checkpoints::finish(Communicator& communicator) {
+Result<void> Checkpoints::finish(Communicator& communicator) {
   const bool something = writing_.running();
-  Outcome written = agree(communicator, writing_.wait());
+  Result<void> written = agree(communicator, writing_.wait());
   if (!options_.sharded || !something) return written;
   return finish_sharded(communicator, written);
 }
 
 // Rank 0 must not wait for a part that another rank could not write. A part without a manifest is
 // only in the way.
-Outcome Checkpoints::finish_sharded(Communicator& communicator, const Outcome& written) {
+Result<void> Checkpoints::finish_sharded(Communicator& communicator, const Result<void>& written) {
   watch_.timeout(written.ok() ? kUntilSeen : seconds(0));
-  const Outcome own = completing_.wait();
-  Outcome outcome = written.ok() ? agree(communicator, own) : written;
+  const Result<void> own = completing_.wait();
+  Result<void> outcome = written.ok() ? agree(communicator, own) : written;
   if (!outcome.ok() && outcome.error().status != HVD_ERROR_PEER) ::unlink(local_path().c_str());
   return outcome;
 }
@@ -263,24 +264,24 @@ void Checkpoints::abandon() {
 
 // Before whatever needs to know that nothing is being written. How that went is told by the next
 // call that is about saving.
-Outcome Checkpoints::settle(Communicator& communicator) {
-  Outcome outcome = finish(communicator);
-  if (outcome.ok()) return Done{};
+Result<void> Checkpoints::settle(Communicator& communicator) {
+  Result<void> outcome = finish(communicator);
+  if (outcome.ok()) return {};
   if (outcome.error().status == HVD_ERROR_PEER) return outcome;
   untold_ = outcome.error();
-  return Done{};
+  return {};
 }
 
-Outcome Checkpoints::wait(Communicator& communicator) {
+Result<void> Checkpoints::wait(Communicator& communicator) {
   HVD_CHECK(settle(communicator));
   if (auto untold = std::exchange(untold_, std::nullopt)) return std::move(*untold);
-  return Done{};
+  return {};
 }
 
-Outcome Checkpoints::close() {
-  Outcome outcome = writing_.wait();
+Result<void> Checkpoints::close() {
+  Result<void> outcome = writing_.wait();
   watch_.timeout(outcome.ok() ? kUntilWritten : seconds(0));
-  const Outcome completed = completing_.wait();
+  const Result<void> completed = completing_.wait();
   static_cast<void>(tidying_.wait());  // says what it cannot do by itself
   lock_ = FolderLock();
   return outcome.ok() ? completed : outcome;
@@ -330,7 +331,7 @@ Error unfit(const std::string& path, const std::string& differences) {
 
 }  // namespace
 
-Outcome Checkpoints::begin_search(hvd_which which, std::optional<Search>& search) const {
+Result<void> Checkpoints::begin_search(hvd_which which, std::optional<Search>& search) const {
   if (which != HVD_NEWEST && which != HVD_THE_BEST)
     return fail(HVD_ERROR_INVALID_ARGUMENT,
                 "there is no hvd_which " + std::to_string(which) + " to look for");
@@ -340,9 +341,9 @@ Outcome Checkpoints::begin_search(hvd_which which, std::optional<Search>& search
         HVD_ERROR_INVALID_ARGUMENT,
         "the best checkpoint of " + folder_ +
             " was asked for, but the folder was opened without saying which metric is best");
-  if (rank_ != 0) return Done{};
+  if (rank_ != 0) return {};
   HVD_TRY(search, Search::begin(folder_, which == HVD_THE_BEST ? best : HVD_BEST_NONE));
-  return Done{};
+  return {};
 }
 
 // The next candidate of rank 0's search, on all ranks.
@@ -350,7 +351,7 @@ Result<std::optional<Found>> Checkpoints::share_next(
     Communicator& communicator, std::optional<Search>& search,
     std::optional<Search::Candidate>& candidate) const {
   candidate.reset();
-  Outcome own = Done{};
+  Result<void> own;
   if (search) {
     auto next = search->next();
     if (next.ok()) {
@@ -381,7 +382,7 @@ Result<std::optional<Found>> Checkpoints::find(Communicator& communicator, hvd_w
 Result<std::optional<Found>> Checkpoints::load(Communicator& communicator,
                                                std::span<const Item> items, hvd_which which) {
   HVD_CHECK(settle(communicator));
-  Outcome own = Done{};
+  Result<void> own;
   if (std::string fault = find_fault(items); !fault.empty())
     own = fail(HVD_ERROR_INVALID_ARGUMENT, std::move(fault));
   HVD_CHECK(agree(communicator, own));
@@ -398,7 +399,7 @@ Result<std::optional<Found>> Checkpoints::load(Communicator& communicator,
     if (const auto differences = find_differences(state, parts); !differences.empty())
       return unfit(found->path, differences);
     auto room = make_room(found->index, items);
-    own = room.ok() ? Outcome(Done{}) : Outcome(room.error());
+    own = room.ok() ? Result<void>() : Result<void>(room.error());
     HVD_CHECK(agree(communicator, own));
     HVD_TRY(const auto bad,
             load_data(communicator, *found, candidate ? &candidate->file : nullptr, *room));

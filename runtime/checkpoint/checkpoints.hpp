@@ -8,7 +8,6 @@
 
 #include "base/result.hpp"
 #include "checkpoint/agreement.hpp"
-#include "checkpoint/archive.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/format.hpp"
 #include "checkpoint/item.hpp"
@@ -49,9 +48,9 @@ class Checkpoints {
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
 
-  Outcome save(Communicator& communicator, std::span<const Item> items, std::uint64_t step,
-               std::optional<double> metric);
-  Outcome wait(Communicator& communicator);
+  Result<void> save(Communicator& communicator, std::span<const Item> items, std::uint64_t step,
+                    std::optional<double> metric);
+  Result<void> wait(Communicator& communicator);
 
   // Nothing: the folder has no checkpoint.
   Result<std::optional<Found>> load(Communicator& communicator, std::span<const Item> items,
@@ -59,30 +58,30 @@ class Checkpoints {
   Result<std::optional<Found>> find(Communicator& communicator, hvd_which which);
 
   // Not a collective: ends this rank's own writing, and unlocks. May be called again.
-  Outcome close();
+  Result<void> close();
 
  private:
   Checkpoints(std::string folder, Options options, int rank, int size);
 
-  Outcome prepare_folder();
-  Outcome prepare_as_guest();
+  Result<void> prepare_folder();
+  Result<void> prepare_as_guest();
   std::string marker_path() const;
   bool writes() const { return options_.sharded || rank_ == 0; }
 
-  Outcome take_snapshot(std::span<const Item> items, std::uint64_t step,
-                        std::optional<double> metric);
-  Outcome start_writing();
-  Outcome start_completing();
-  Outcome write_own_file();
-  Outcome write_manifest();
-  Outcome tidy();
-  Outcome finish(Communicator& communicator);
-  Outcome finish_sharded(Communicator& communicator, const Outcome& written);
+  Result<void> take_snapshot(std::span<const Item> items, std::uint64_t step,
+                             std::optional<double> metric);
+  Result<void> start_writing();
+  Result<void> start_completing();
+  Result<void> write_own_file();
+  Result<void> write_manifest();
+  Result<void> tidy();
+  Result<void> finish(Communicator& communicator);
+  Result<void> finish_sharded(Communicator& communicator, const Result<void>& written);
   void abandon();
   std::string local_path() const;
 
-  Outcome settle(Communicator& communicator);
-  Outcome begin_search(hvd_which which, std::optional<Search>& search) const;
+  Result<void> settle(Communicator& communicator);
+  Result<void> begin_search(hvd_which which, std::optional<Search>& search) const;
   Result<std::optional<Found>> share_next(Communicator& communicator, std::optional<Search>& search,
                                           std::optional<Search::Candidate>& candidate) const;
 

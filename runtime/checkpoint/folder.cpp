@@ -208,16 +208,16 @@ Result<std::vector<FileName>> list_folder(const std::string& folder) {
   return names;
 }
 
-Outcome make_folders(const std::string& folder) {
+Result<void> make_folders(const std::string& folder) {
   for (std::size_t end = folder.find('/', 1); end != std::string::npos;
        end = folder.find('/', end + 1)) {
     HVD_CHECK(make_folder(folder.substr(0, end)));  // the last one says whether it is there
   }
   HVD_TRY(const int reason, make_folder(folder));
-  if (reason == 0) return Done{};
+  if (reason == 0) return {};
   struct stat status {};
   if (reason == EEXIST && ::stat(folder.c_str(), &status) == 0) {
-    if (S_ISDIR(status.st_mode)) return Done{};
+    if (S_ISDIR(status.st_mode)) return {};
     return fail(HVD_ERROR_SYSTEM, folder + " is not a folder but a file");
   }
   return fail_errno("cannot create the folder " + folder, reason);

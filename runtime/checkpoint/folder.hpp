@@ -2,8 +2,8 @@
 // at; what is in the files is checkpoint_file.hpp's.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +39,7 @@ Result<std::vector<FileName>> list_folder(const std::string& folder);
 
 // Creates the folder and those above it where they are not there, and brings their names to the
 // disk. Error: a file has the name, ….
-Outcome make_folders(const std::string& folder);
+Result<void> make_folders(const std::string& folder);
 
 // What a folder's path leads to; to see that it is still the same.
 struct FolderIdentity {

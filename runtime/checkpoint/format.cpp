@@ -1,6 +1,6 @@
 #include "checkpoint/format.hpp"
 
-#include "base/crc32c.hpp"
+#include "common/crc32c.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -200,7 +200,7 @@ std::string encode_index(const Index& index) {
   return writer.bytes();
 }
 
-Outcome check_header(std::span<const std::byte> header) {
+Result<void> check_header(std::span<const std::byte> header) {
   const std::string_view bytes = as_text(header);
   if (!bytes.starts_with(kMagic)) return bad("it is not a checkpoint");
   if (bytes.size() < kHeaderBytes) return bad("it is cut short");
@@ -209,7 +209,7 @@ Outcome check_header(std::span<const std::byte> header) {
   if (version != kFormatVersion)
     return bad("it is of format version " + std::to_string(version) +
                "; this version of libhvd reads " + std::to_string(kFormatVersion));
-  return Done{};
+  return {};
 }
 
 Result<Footer> decode_footer(std::span<const std::byte> footer, std::uint64_t file_bytes) {

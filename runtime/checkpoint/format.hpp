@@ -166,7 +166,7 @@ std::string encode_index(const Index& index);
 std::array<std::byte, kFooterBytes> encode_footer(const Footer& footer);
 
 // Errors say what is wrong in words that go after "skipped FILE: ".
-Outcome check_header(std::span<const std::byte> header);
+Result<void> check_header(std::span<const std::byte> header);
 // `file_bytes`: the file's length, which the footer must agree with.
 Result<Footer> decode_footer(std::span<const std::byte> footer, std::uint64_t file_bytes);
 // Any bytes: what comes back is consistent in itself. decode(encode(x)) is x.

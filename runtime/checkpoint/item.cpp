@@ -1,7 +1,7 @@
 #include "checkpoint/item.hpp"
 
-#include "base/sha256.hpp"
 #include "collective/element.hpp"
+#include "common/sha256.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -59,7 +59,7 @@ std::optional<CheckpointFile> open_same(const Found& found) {
   return std::move(*file);
 }
 
-Outcome read_all(const CheckpointFile& file, const BlockMap& map) {
+Result<void> read_all(const CheckpointFile& file, const BlockMap& map) {
   try {
     std::vector<std::byte> room;  // for blocks that do not lie in one part
     for (std::uint64_t block = 0; block < map.blocks(); ++block) {
@@ -71,7 +71,7 @@ Outcome read_all(const CheckpointFile& file, const BlockMap& map) {
   } catch (const std::exception& exception) {
     return fail(HVD_ERROR_SYSTEM, exception.what());
   }
-  return Done{};
+  return {};
 }
 
 }  // namespace
@@ -158,7 +158,7 @@ class Reader {
         changed_.wait(lock, [&] { return number < used_ + kAhead || stop_; });
         if (stop_) return;
       }
-      const Outcome outcome = read(number);
+      const Result<void> outcome = read(number);
       {
         const std::lock_guard lock(mutex_);
         if (outcome.ok()) {
@@ -172,7 +172,7 @@ class Reader {
     }
   }
 
-  Outcome read(std::uint64_t number) {
+  Result<void> read(std::uint64_t number) {
     try {
       std::byte* to = map_.direct(number);
       if (to == nullptr) {
@@ -200,7 +200,7 @@ class Reader {
   std::thread thread_;
 };
 
-Outcome broadcast_block(Communicator& communicator, std::byte* block, std::uint64_t bytes) {
+Result<void> broadcast_block(Communicator& communicator, std::byte* block, std::uint64_t bytes) {
   return communicator.broadcast(block, bytes, HVD_UINT8, 0, call_options());
 }
 

@@ -1,7 +1,7 @@
 #include "collective/call.hpp"
 
-#include "base/text.hpp"
 #include "collective/element.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -319,6 +319,8 @@ std::string check_reduction(hvd_type type, hvd_op op) {
     return "the op " + std::to_string(op) + " is none of HVD_AVERAGE, HVD_SUM, …";
   }
   if (type == HVD_BOOL && op == HVD_AVERAGE) return "there is no average of bool";
+  if (op == HVD_ADASUM && !is_floating_point(type))
+    return std::string("Adasum is for floating point types, not for ") + type_name(type);
   return {};
 }
 
@@ -384,6 +386,7 @@ std::string check_reducescatter(const void* input, std::size_t rows, std::size_t
                                 hvd_type type, hvd_op op, const void* output,
                                 std::size_t own_rows) {
   if (auto fault = check_reduction(type, op); !fault.empty()) return fault;
+  if (op == HVD_ADASUM) return "Adasum is for allreduces";
   if (auto fault = check_count(row_size); !fault.empty()) return fault;
   if (auto fault = check_rows(rows, row_size, type); !fault.empty()) return fault;
   if (row_size == 0) return {};
@@ -416,15 +419,7 @@ std::string check_alltoall(const void* input, const std::size_t* splits, std::si
 std::string check_scale(const Scale& scale, hvd_type type) {
   if (!scale.any()) return {};
   if (!std::isfinite(scale.before) || !std::isfinite(scale.after)) return "a factor is not finite";
-  switch (type) {
-    case HVD_FLOAT16:
-    case HVD_BFLOAT16:
-    case HVD_FLOAT32:
-    case HVD_FLOAT64:
-      return {};
-    default:
-      return std::string("factors are for floating point types, not for ") + type_name(type);
-  }
+  return type == HVD_BOOL ? "there are no factors for bool" : "";
 }
 
 namespace {

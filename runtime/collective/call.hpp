@@ -167,7 +167,8 @@ inline bool allreduce_is_sound(const void* input, const void* output, std::size_
                                hvd_type type, hvd_op op) {
   const std::size_t element = element_size(type);
   return element != 0 && op_exists(op) && (type != HVD_BOOL || op != HVD_AVERAGE) &&
-         count <= kMostElements && (count == 0 || (input != nullptr && output != nullptr)) &&
+         (op != HVD_ADASUM || is_floating_point(type)) && count <= kMostElements &&
+         (count == 0 || (input != nullptr && output != nullptr)) &&
          (input == output || !overlap(input, count * element, output, count * element));
 }
 
@@ -205,7 +206,7 @@ inline bool makes_sense(std::uint64_t rows, std::size_t row_bytes) {
 
 struct Output {
   std::byte* bytes = nullptr;  // null: this rank takes part, but writes nothing
-  Outcome outcome = Done{};    // this rank's when the call has come to its end
+  Result<void> outcome{};      // this rank's when the call has come to its end
 };
 
 // The output given with the call, or call.needed_rows rows of the allocator's, apart from the

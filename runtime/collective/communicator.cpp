@@ -1,9 +1,9 @@
 #include "collective/communicator.hpp"
 
-#include "base/text.hpp"
 #include "collective/call.hpp"
 #include "collective/element.hpp"
 #include "collective/staging.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -98,13 +98,13 @@ Error Communicator::peer_error(const Call& call, const Failure& failure) {
   return with_context(describe_call(make_call_details(call, 0)), error);
 }
 
-Outcome Communicator::step(const Call& call) {
+Result<void> Communicator::step(const Call& call) {
   current_ = &call;
   if (const auto failure = steps_.step()) return peer_error(call, *failure);
-  return Done{};
+  return {};
 }
 
-Outcome Communicator::open_call(const Call& call) {
+Result<void> Communicator::open_call(const Call& call) {
   facts_ = facts_of(call);
   const CallHeader header = make_call_header(call);
   std::memcpy(steps_.header().bytes, &header, sizeof header);
@@ -115,7 +115,7 @@ Outcome Communicator::open_call(const Call& call) {
     fits = fits && shown_in(steps_.theirs(rank)).call == header;
   }
   if (!fits) return explain(call);
-  return Done{};
+  return {};
 }
 
 // A rank may come to a call long before the others. If it proposed a number then, calls of its
@@ -144,7 +144,7 @@ Error Communicator::explain(const Call& call) {
   auto* const own = new (mine.input) CallDetails(make_call_details(call, number(rank())));
   if (call.root >= 0 && call.root < size()) own->root = number(call.root);
   mine.used.input = sizeof(CallDetails);
-  if (const Outcome stepped = step(call); !stepped.ok()) return stepped.error();
+  if (const Result<void> stepped = step(call); !stepped.ok()) return stepped.error();
   std::vector<const CallDetails*> calls;
   const CallDetails* caller = nullptr;
   bool joined = false;
@@ -162,30 +162,16 @@ Error Communicator::explain(const Call& call) {
   return fail(HVD_ERROR_MISMATCH, describe_call(*calls[0]) + ": the ranks do not agree");
 }
 
-Result<std::optional<int>> Communicator::join(std::uint64_t calls) {
-  std::memcpy(own_inline_data(), &calls, sizeof calls);
-  const Outcome opened = open_call({.kind = Collective::join});
-  if (opened.ok()) return std::optional(last_to_join());
+Result<bool> Communicator::join() {
+  const Result<void> opened = open_call({.kind = Collective::join});
+  if (opened.ok()) return true;
   if (opened.error().status == HVD_ERROR_PEER) return opened.error();
   if (const auto theirs = std::exchange(goes_on_, std::nullopt)) {
-    if (const Outcome followed = follow(*theirs);
+    if (const Result<void> followed = follow(*theirs);
         !followed.ok() && followed.error().status == HVD_ERROR_PEER)
       return followed.error();
   }
-  return std::optional<int>();
-}
-
-int Communicator::last_to_join() const {
-  int last = 0;
-  std::uint64_t most = 0;
-  for (int rank = 0; rank < size(); ++rank) {
-    std::uint64_t calls;
-    std::memcpy(&calls, inline_data(rank), sizeof calls);
-    if (calls < most) continue;
-    most = calls;
-    last = rank;
-  }
-  return last;
+  return false;
 }
 
 std::vector<int> Communicator::waiting() const {
@@ -200,16 +186,16 @@ std::vector<int> Communicator::waiting() const {
 }
 
 // What this rank does in a call of the others when it has joined.
-Outcome Communicator::follow(const CallDetails& theirs) {
+Result<void> Communicator::follow(const CallDetails& theirs) {
   if (theirs.kind != Collective::group) return reduce_zeros(theirs);
   HVD_CHECK(open_group(theirs.count, theirs.row_size, theirs.type, theirs.op, options_of(theirs)));
   // One tensor after the other, until one is an error for the others: then they leave the group.
   for (std::uint64_t tensor = 0; tensor < theirs.count; ++tensor) {
-    const Outcome opened = open_call({.kind = Collective::join});
+    const Result<void> opened = open_call({.kind = Collective::join});
     const auto its = std::exchange(goes_on_, std::nullopt);
     HVD_CHECK(its ? reduce_zeros(*its) : opened);
   }
-  return Done{};
+  return {};
 }
 
 Result<bool> Communicator::open_group(std::size_t tensors, std::uint64_t hash_of_counts,
@@ -220,7 +206,7 @@ Result<bool> Communicator::open_group(std::size_t tensors, std::uint64_t hash_of
   call.count = tensors;
   call.row_size = hash_of_counts;
   call.on_device = options.place.on_device;
-  Outcome opened = open_call(call);
+  Result<void> opened = open_call(call);
   const bool with_joined = goes_on_.has_value();
   if (with_joined) {
     goes_on_.reset();
@@ -231,7 +217,7 @@ Result<bool> Communicator::open_group(std::size_t tensors, std::uint64_t hash_of
 }
 
 // This rank's part in an allreduce to which it has nothing to give.
-Outcome Communicator::reduce_zeros(const CallDetails& theirs) {
+Result<void> Communicator::reduce_zeros(const CallDetails& theirs) {
   CallOptions options = options_of(theirs);
   const std::unique_ptr<void, decltype(&std::free)> zeros(
       std::calloc(std::max<std::size_t>(1, theirs.count), element_size(theirs.type)), &std::free);
@@ -239,19 +225,20 @@ Outcome Communicator::reduce_zeros(const CallDetails& theirs) {
   return allreduce_once(zeros.get(), zeros.get(), theirs.count, theirs.type, theirs.op, options);
 }
 
-Outcome Communicator::barrier(const CallOptions& options) {
+Result<void> Communicator::barrier(const CallOptions& options) {
   return open_call(make_call(Collective::barrier, options));
 }
 
-Outcome Communicator::wait_for_proposals(const std::function<bool()>& ready) {
+Result<void> Communicator::wait_for_proposals(const std::function<bool()>& ready) {
   if (const auto failure = steps_.wait_for_anybody(ready))
     return fail(HVD_ERROR_PEER, describe_failure(*failure));
-  return Done{};
+  return {};
 }
 
 // Few of them stand beside the header, more in the area.
-Outcome Communicator::exchange_proposals(std::span<const std::byte> own,
-                                         const ProposalSettings& settings, const EachNews& each) {
+Result<void> Communicator::exchange_proposals(std::span<const std::byte> own,
+                                              const ProposalSettings& settings,
+                                              const EachNews& each) {
   struct Beside {
     std::uint32_t length;
     std::byte bytes[kInlineBytes - sizeof(std::uint32_t)];
@@ -277,22 +264,23 @@ Outcome Communicator::exchange_proposals(std::span<const std::byte> own,
         theirs.length <= max_proposal_bytes();  // else it makes no sense, as nothing does not
     each(rank, {beside ? theirs.bytes : steps_.theirs(rank).input, fits ? theirs.length : 0});
   }
-  return Done{};
+  return {};
 }
 
-Outcome Communicator::broadcast(void* buffer, std::size_t count, hvd_type type, int root,
-                                const CallOptions& options) {
+Result<void> Communicator::broadcast(void* buffer, std::size_t count, hvd_type type, int root,
+                                     const CallOptions& options) {
   const Call call = broadcast_call(buffer, count, type, root, size(), options);
   const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
   if (rank() == root && !alone()) chunks_.stage(steps_.mine(), bytes_of(buffer), bytes, 0);
   HVD_CHECK(open_call(call));
-  if (alone()) return Done{};
+  if (alone()) return {};
   return steps_.on_one_host() ? broadcast_on_host(call, bytes_of(buffer), bytes)
                               : broadcast_chunks(call, bytes_of(buffer), bytes);
 }
 
 // Where ranks are so many that the areas are small, a step of the root still carries much.
-Outcome Communicator::broadcast_chunks(const Call& call, std::byte* buffer, std::size_t bytes) {
+Result<void> Communicator::broadcast_chunks(const Call& call, std::byte* buffer,
+                                            std::size_t bytes) {
   const bool sends = rank() == call.root;
   const std::size_t first = chunks_.length(bytes, 0);
   if (!sends) copy_bytes(buffer, steps_.theirs(call.root).input, first);
@@ -308,12 +296,13 @@ Outcome Communicator::broadcast_chunks(const Call& call, std::byte* buffer, std:
     HVD_CHECK(step(call));
     if (!sends) std::memcpy(buffer + begin, steps_.shown_wide().data(), now);
   }
-  return Done{};
+  return {};
 }
 
 // After the first chunk a step carries as much as the areas of all ranks hold, since nobody else
 // writes into them: waiting for each other costs more than copying.
-Outcome Communicator::broadcast_on_host(const Call& call, std::byte* buffer, std::size_t bytes) {
+Result<void> Communicator::broadcast_on_host(const Call& call, std::byte* buffer,
+                                             std::size_t bytes) {
   const bool sends = rank() == call.root;
   const std::size_t stretch = 2 * chunks_.bytes * static_cast<std::size_t>(size());
   const auto show = [&](std::size_t begin) {
@@ -344,12 +333,12 @@ Outcome Communicator::broadcast_on_host(const Call& call, std::byte* buffer, std
     HVD_CHECK(step(call));
     if (!sends) take(begin);
   }
-  return Done{};
+  return {};
 }
 
-Outcome Communicator::allgather(const void* input, std::size_t rows, std::size_t row_size,
-                                hvd_type type, void* output, std::size_t output_rows,
-                                std::size_t* rows_by_rank, const CallOptions& options) {
+Result<void> Communicator::allgather(const void* input, std::size_t rows, std::size_t row_size,
+                                     hvd_type type, void* output, std::size_t output_rows,
+                                     std::size_t* rows_by_rank, const CallOptions& options) {
   Call call = allgather_call(input, rows, row_size, type, output, output_rows, options);
   const bool faulty = !call.fault.empty();
   const std::size_t row_bytes = faulty ? 0 : row_size * element_size(type);

@@ -56,30 +56,32 @@ class Communicator {
   int number(int rank) const { return steps_.segment()->number(rank); }
   bool on_one_host() const { return steps_.on_one_host(); }
 
-  Outcome allreduce(const void* input, void* output, std::size_t count, hvd_type type, hvd_op op,
-                    const CallOptions& options);
+  Result<void> allreduce(const void* input, void* output, std::size_t count, hvd_type type,
+                         hvd_op op, const CallOptions& options);
+  // The same with HVD_ADASUM, of several tensors of so many elements, one after the other.
+  Result<void> adasum(const void* input, void* output, std::span<const std::size_t> counts,
+                      hvd_type type, const CallOptions& options);
   // Before the allreduces of a group. True: some ranks have joined, and take part in each of its
   // tensors one by one.
   Result<bool> open_group(std::size_t tensors, std::uint64_t hash_of_counts, hvd_type type,
                           hvd_op op, const CallOptions& options);
-  Outcome broadcast(void* buffer, std::size_t count, hvd_type type, int root,
-                    const CallOptions& options);
-  Outcome allgather(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
-                    void* output, std::size_t output_rows, std::size_t* rows_by_rank,
-                    const CallOptions& options);
-  Outcome barrier(const CallOptions& options);
-  Outcome reducescatter(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
-                        hvd_op op, void* output, const CallOptions& options);
-  Outcome alltoall(const void* input, const std::size_t* splits, std::size_t rows,
-                   std::size_t row_size, hvd_type type, void* output, std::size_t output_rows,
-                   std::size_t* received, const CallOptions& options);
+  Result<void> broadcast(void* buffer, std::size_t count, hvd_type type, int root,
+                         const CallOptions& options);
+  Result<void> allgather(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                         void* output, std::size_t output_rows, std::size_t* rows_by_rank,
+                         const CallOptions& options);
+  Result<void> barrier(const CallOptions& options);
+  Result<void> reducescatter(const void* input, std::size_t rows, std::size_t row_size,
+                             hvd_type type, hvd_op op, void* output, const CallOptions& options);
+  Result<void> alltoall(const void* input, const std::size_t* splits, std::size_t rows,
+                        std::size_t row_size, hvd_type type, void* output, std::size_t output_rows,
+                        std::size_t* received, const CallOptions& options);
 
   // Says that this rank has nothing more to give. It takes part in one call of the others: in a sum
-  // or average with zeros, any other is an error for them. Nothing: that is done. A rank: all have
-  // joined, and this one last: the one with the largest `calls`, the number of calls that it made
-  // before it joined.
-  Result<std::optional<int>> join(std::uint64_t calls);
-  // The calls that this rank has made.
+  // or average with zeros, any other is an error for them. False: that is done. True: all have
+  // joined.
+  Result<bool> join();
+  // The calls in which this rank has taken part, those of the others that it followed too.
   std::uint64_t calls() const { return calls_; }
 
   // For collectives whose data goes another way: finds out whether all ranks call the same, and
@@ -94,12 +96,12 @@ class Communicator {
   std::size_t max_proposal_bytes() const { return chunks_.bytes; }
   using EachNews = std::function<void(int rank, std::span<const std::byte> bytes)>;
   // Where their settings differ, all ranks get HVD_ERROR_MISMATCH.
-  Outcome exchange_proposals(std::span<const std::byte> own, const ProposalSettings& settings,
-                             const EachNews& each);
+  Result<void> exchange_proposals(std::span<const std::byte> own, const ProposalSettings& settings,
+                                  const EachNews& each);
 
   // Waits until another rank is in the next round of exchange_proposals, or `ready`, which is asked
   // again after wake().
-  Outcome wait_for_proposals(const std::function<bool()>& ready);
+  Result<void> wait_for_proposals(const std::function<bool()>& ready);
   void wake() { steps_.wake(); }  // any thread
 
   // Any thread: ends the wait in which another one is, and all later ones, with an error.
@@ -156,28 +158,30 @@ class Communicator {
 
   // Shows the call to the peers and theirs to us, and finds out whether they fit together. The
   // caller has put its first chunk into steps_.mine().
-  Outcome open_call(const Call& call);
+  Result<void> open_call(const Call& call);
   Error explain(const Call& call);
   static Error peer_error(const Call& call, const Failure& failure);
-  Outcome step(const Call& call);
+  Result<void> step(const Call& call);
   // What stands beside a rank's header.
   std::byte* own_inline_data();
   const std::byte* inline_data(int rank) const;
   bool alone() const { return size() == 1; }  // then no data moves
 
-  Outcome broadcast_chunks(const Call& call, std::byte* buffer, std::size_t bytes);
-  Outcome broadcast_on_host(const Call& call, std::byte* buffer, std::size_t bytes);
-  Outcome allreduce_once(const void* input, void* output, std::size_t count, hvd_type type,
-                         hvd_op op, const CallOptions& options);
-  Outcome follow(const CallDetails& theirs);
-  Outcome reduce_zeros(const CallDetails& theirs);
-  int last_to_join() const;
-  Outcome allreduce_inline(const Call& call, const void* input, void* output);
-  Outcome allreduce_small(const Call& call, const void* input, void* output);
-  Outcome allreduce_between_hosts(const Call& call, const std::byte* input, std::byte* output);
-  Outcome allreduce_large(const Call& call, const std::byte* input, std::byte* output);
-  Outcome allreduce_sliced(const Call& call, const std::byte* input, std::byte* output);
-  Outcome allreduce_shared(const Call& call, const BufferPairs& buffers);
+  Result<void> broadcast_chunks(const Call& call, std::byte* buffer, std::size_t bytes);
+  Result<void> broadcast_on_host(const Call& call, std::byte* buffer, std::size_t bytes);
+  Result<void> allreduce_once(const void* input, void* output, std::size_t count, hvd_type type,
+                              hvd_op op, const CallOptions& options);
+  Result<void> follow(const CallDetails& theirs);
+  Result<void> reduce_zeros(const CallDetails& theirs);
+  Result<void> combine_adaptively(const void* input, void* output,
+                                  std::span<const std::size_t> counts, hvd_type type,
+                                  const CallOptions& options, std::byte* slices);
+  Result<void> allreduce_inline(const Call& call, const void* input, void* output);
+  Result<void> allreduce_small(const Call& call, const void* input, void* output);
+  Result<void> allreduce_between_hosts(const Call& call, const std::byte* input, std::byte* output);
+  Result<void> allreduce_large(const Call& call, const std::byte* input, std::byte* output);
+  Result<void> allreduce_sliced(const Call& call, const std::byte* input, std::byte* output);
+  Result<void> allreduce_shared(const Call& call, const BufferPairs& buffers);
 
   void reduce_slot(const Call& call, const Slots& slots, const std::byte* input, std::byte* result,
                    std::byte* output, std::size_t length);

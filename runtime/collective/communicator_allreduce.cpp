@@ -66,9 +66,9 @@ class Slices {
 
 }  // namespace
 
-Outcome Communicator::allreduce(const void* input, void* output, std::size_t count, hvd_type type,
-                                hvd_op op, const CallOptions& options) {
-  Outcome outcome = allreduce_once(input, output, count, type, op, options);
+Result<void> Communicator::allreduce(const void* input, void* output, std::size_t count,
+                                     hvd_type type, hvd_op op, const CallOptions& options) {
+  Result<void> outcome = allreduce_once(input, output, count, type, op, options);
   if (goes_on_) {  // again, now that who has joined knows what to give zeros for
     goes_on_.reset();
     outcome = allreduce_once(input, output, count, type, op, options);
@@ -76,14 +76,15 @@ Outcome Communicator::allreduce(const void* input, void* output, std::size_t cou
   return outcome;
 }
 
-Outcome Communicator::allreduce_once(const void* input, void* output, std::size_t count,
-                                     hvd_type type, hvd_op op, const CallOptions& options) {
+Result<void> Communicator::allreduce_once(const void* input, void* output, std::size_t count,
+                                          hvd_type type, hvd_op op, const CallOptions& options) {
+  if (op == HVD_ADASUM) return adasum(input, output, {&count, 1}, type, options);
   const Call call = allreduce_call(input, output, count, type, op, options);
   const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
   if (alone() && type != HVD_BOOL && !call.scale.any()) {  // bools become 0 or 1 even alone
     HVD_CHECK(open_call(call));
     if (input != output) copy_bytes(output, input, bytes);
-    return Done{};
+    return {};
   }
   if (bytes <= kInlineBytes) return allreduce_inline(call, input, output);
   if (between_hosts_ &&
@@ -97,21 +98,21 @@ Outcome Communicator::allreduce_once(const void* input, void* output, std::size_
 }
 
 // What fits beside the header moves with it.
-Outcome Communicator::allreduce_inline(const Call& call, const void* input, void* output) {
+Result<void> Communicator::allreduce_inline(const Call& call, const void* input, void* output) {
   const std::size_t bytes = call.fault.empty() ? call.count * element_size(call.type) : 0;
   copy_bytes(own_inline_data(), input, bytes);
   HVD_CHECK(open_call(call));
-  if (bytes == 0) return Done{};
+  if (bytes == 0) return {};
   for (int rank = 0; rank < size(); ++rank) {
     sources_[static_cast<std::size_t>(rank)] = inline_data(rank);
   }
   alignas(8) std::byte result[kInlineBytes];
   order_.reduce(call.op, call.type, sources_, result, call.count, call.scale);
   std::memcpy(output, result, bytes);
-  return Done{};
+  return {};
 }
 
-Outcome Communicator::allreduce_small(const Call& call, const void* input, void* output) {
+Result<void> Communicator::allreduce_small(const Call& call, const void* input, void* output) {
   const std::size_t bytes = call.count * element_size(call.type);
   std::byte* const result = scratch();  // the caller's buffer need not be aligned
   for (std::size_t index = 0; index < chunks_.count(bytes); ++index) {
@@ -125,21 +126,22 @@ Outcome Communicator::allreduce_small(const Call& call, const void* input, void*
                   call.scale);
     std::memcpy(bytes_of(output) + index * chunks_.bytes, result, length);
   }
-  return Done{};
+  return {};
 }
 
 // The data goes its own way, once the ranks have agreed on the call.
-Outcome Communicator::allreduce_between_hosts(const Call& call, const std::byte* input,
-                                              std::byte* output) {
+Result<void> Communicator::allreduce_between_hosts(const Call& call, const std::byte* input,
+                                                   std::byte* output) {
   HVD_CHECK(open_call(call));
   if (const auto failure = between_hosts_->run(call, input, output))
     return peer_error(call, *failure);
-  return Done{};
+  return {};
 }
 
 // Beside the header stands whether the rank's buffers can be reached by all; then its area tells
 // where they are, and holds no data.
-Outcome Communicator::allreduce_large(const Call& call, const std::byte* input, std::byte* output) {
+Result<void> Communicator::allreduce_large(const Call& call, const std::byte* input,
+                                           std::byte* output) {
   const std::size_t bytes = call.count * element_size(call.type);
   const auto shared = find_shared(call, input, output);
   const Slices slices(bytes, size(), chunks_.bytes);
@@ -205,7 +207,7 @@ int Communicator::ranks_that_say_yes() const {
 }
 
 // Each rank reduces its slice of the whole, and writes it into the outputs of all.
-Outcome Communicator::allreduce_shared(const Call& call, const BufferPairs& buffers) {
+Result<void> Communicator::allreduce_shared(const Call& call, const BufferPairs& buffers) {
   const std::size_t element = element_size(call.type);
   const std::size_t bytes = call.count * element;
   const auto border = [&](int slice) {
@@ -252,8 +254,8 @@ void Communicator::reduce_slot(const Call& call, const Slots& slots, const std::
 
 // One step shows the slices of a chunk's result and the input of the next chunk; the first chunk's
 // input has been shown.
-Outcome Communicator::allreduce_sliced(const Call& call, const std::byte* input,
-                                       std::byte* output) {
+Result<void> Communicator::allreduce_sliced(const Call& call, const std::byte* input,
+                                            std::byte* output) {
   const std::size_t element = element_size(call.type);
   const Slices slices(call.count * element, size(), chunks_.bytes);
   for (std::size_t chunk = 0; chunk < slices.chunks(); ++chunk) {
@@ -269,7 +271,7 @@ Outcome Communicator::allreduce_sliced(const Call& call, const std::byte* input,
       copy_bytes(output + at, steps_.theirs(peer).result, bytes);
     }
   }
-  return Done{};
+  return {};
 }
 
 }  // namespace libhvd

@@ -88,9 +88,9 @@ static_assert(sizeof(Verdict) <= kInlineBytes);
 
 }  // namespace
 
-Outcome Communicator::reducescatter(const void* input, std::size_t rows, std::size_t row_size,
-                                    hvd_type type, hvd_op op, void* output,
-                                    const CallOptions& options) {
+Result<void> Communicator::reducescatter(const void* input, std::size_t rows, std::size_t row_size,
+                                         hvd_type type, hvd_op op, void* output,
+                                         const CallOptions& options) {
   const auto ranks = static_cast<std::size_t>(size());
   std::vector<std::size_t> shares;
   for (std::size_t rank = 0; rank < ranks; ++rank)
@@ -110,13 +110,13 @@ Outcome Communicator::reducescatter(const void* input, std::size_t rows, std::si
                 bytes_of(output) + (piece.begin - own.begin), piece.length);
     rounds.show(steps_.mine(), parts, bytes_of(input), round + 1, rank());
   }
-  return Done{};
+  return {};
 }
 
-Outcome Communicator::alltoall(const void* input, const std::size_t* splits, std::size_t rows,
-                               std::size_t row_size, hvd_type type, void* output,
-                               std::size_t output_rows, std::size_t* received,
-                               const CallOptions& options) {
+Result<void> Communicator::alltoall(const void* input, const std::size_t* splits, std::size_t rows,
+                                    std::size_t row_size, hvd_type type, void* output,
+                                    std::size_t output_rows, std::size_t* received,
+                                    const CallOptions& options) {
   const auto ranks = static_cast<std::size_t>(size());
   Call call =
       alltoall_call(input, splits, rows, row_size, type, output, output_rows, size(), options);

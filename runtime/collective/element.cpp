@@ -37,6 +37,8 @@ const char* op_name(hvd_op op) {
       return "average";
     case HVD_SUM:
       return "sum";
+    case HVD_ADASUM:
+      return "adasum";
     case HVD_MIN:
       return "min";
     case HVD_MAX:

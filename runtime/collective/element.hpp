@@ -30,6 +30,10 @@ constexpr std::size_t element_size(hvd_type type) {
   }
 }
 
+constexpr bool is_floating_point(hvd_type type) {
+  return type == HVD_FLOAT16 || type == HVD_BFLOAT16 || type == HVD_FLOAT32 || type == HVD_FLOAT64;
+}
+
 // "float32"; "unknown" for what is none.
 const char* type_name(hvd_type type);
 
@@ -38,7 +42,7 @@ const char* op_name(hvd_op op);
 
 // Whether the reduction exists (see hvd_op), for a valid type.
 constexpr bool op_exists(hvd_op op) {
-  return op == HVD_AVERAGE || op == HVD_SUM || op == HVD_MIN || op == HVD_MAX || op == HVD_PRODUCT;
+  return op >= HVD_AVERAGE && op <= HVD_PRODUCT;
 }
 
 }  // namespace libhvd

@@ -5,6 +5,7 @@
 #include "collective/staging.hpp"
 
 #include <cstdint>
+#include <span>
 
 namespace libhvd {
 namespace {
@@ -24,22 +25,28 @@ std::uint64_t hash_counts(const std::vector<std::size_t>& counts) {
 }
 
 // Carries out tensors first ... end-1, whose bytes are packed one after the other.
-Outcome allreduce_packed(Communicator& communicator, const AllreduceGroup& group, std::size_t first,
-                         std::size_t end, const CallOptions& options) {
+Result<void> allreduce_packed(Communicator& communicator, const AllreduceGroup& group,
+                              std::size_t first, std::size_t end, const CallOptions& options) {
   const std::size_t element = element_size(group.type);
   std::vector<std::byte> packed;
   for (std::size_t i = first; i < end; ++i) {
     const std::byte* const bytes = bytes_of(group.inputs[i]);
     packed.insert(packed.end(), bytes, bytes + group.counts[i] * element);
   }
-  HVD_CHECK(communicator.allreduce(packed.data(), packed.data(), packed.size() / element,
-                                   group.type, group.op, options));
+  if (group.op == HVD_ADASUM) {
+    HVD_CHECK(communicator.adasum(packed.data(), packed.data(),
+                                  std::span(group.counts).subspan(first, end - first), group.type,
+                                  options));
+  } else {
+    HVD_CHECK(communicator.allreduce(packed.data(), packed.data(), packed.size() / element,
+                                     group.type, group.op, options));
+  }
   const std::byte* from = packed.data();
   for (std::size_t i = first; i < end; ++i) {
     copy_bytes(group.outputs[i], from, group.counts[i] * element);
     from += group.counts[i] * element;
   }
-  return Done{};
+  return {};
 }
 
 // Where the tensors end that are packed together with the first one.
@@ -67,8 +74,8 @@ Result<bool> open_allreduce_group(Communicator& communicator, const AllreduceGro
                                  group.op, first);
 }
 
-Outcome allreduce_group(Communicator& communicator, const AllreduceGroup& group,
-                        const CallOptions& options) {
+Result<void> allreduce_group(Communicator& communicator, const AllreduceGroup& group,
+                             const CallOptions& options) {
   HVD_TRY(const bool with_joined, open_allreduce_group(communicator, group, options));
   for (std::size_t i = 0; i < group.counts.size();) {
     const std::size_t end = with_joined ? i : end_of_pack(group, i);
@@ -81,7 +88,7 @@ Outcome allreduce_group(Communicator& communicator, const AllreduceGroup& group,
       ++i;
     }
   }
-  return Done{};
+  return {};
 }
 
 }  // namespace libhvd

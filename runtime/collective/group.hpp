@@ -24,8 +24,8 @@ struct AllreduceGroup {
 inline constexpr std::size_t kLargestPacked = 4 * 1024;
 inline constexpr std::size_t kPackedBytes = 64 * 1024;
 
-Outcome allreduce_group(Communicator& communicator, const AllreduceGroup& group,
-                        const CallOptions& options);
+Result<void> allreduce_group(Communicator& communicator, const AllreduceGroup& group,
+                             const CallOptions& options);
 
 // Its beginning: the ranks agree on it. True: some have joined, and take part in each of its
 // tensors one by one.

@@ -19,8 +19,10 @@ struct Scale {
 // output[i] = op over r, in ascending order, of inputs[r][i], for `count` elements, with the rules
 // of hvd_op. What an element becomes depends on its inputs only: not on where a slice begins, nor
 // on the processor. The type and op are valid together (no average of bool). An input may be the
-// output; otherwise they lie apart. All are aligned to the element. Factors are for floating point
-// types, and rounded to the type in which these are reduced.
+// output; otherwise they lie apart. All are aligned to the element. Factors of floating point types
+// are rounded to the type in which these are reduced. An integer's product with a factor is that in
+// double, truncated towards zero, or the nearest there is; of an average with factors, the sum is
+// multiplied by `after` / ranks (as in Horovod). There are none for bool.
 void reduce(hvd_op op, hvd_type type, std::span<const void* const> inputs, void* output,
             std::size_t count, const Scale& scale = {});
 

@@ -62,6 +62,19 @@ struct Exact {
   static T store(Type value) { return static_cast<T>(value); }
 };
 
+// Towards zero; what the type does not have becomes the nearest that it has, and NaN 0.
+template <class T>
+T truncate(double value) {
+  constexpr int kBits = static_cast<int>(sizeof(T)) * 8 - (std::is_signed_v<T> ? 1 : 0);
+  constexpr T kMost = static_cast<T>(~std::uint64_t{0} >> (64 - kBits));
+  constexpr T kLeast = std::is_signed_v<T> ? static_cast<T>(-kMost - 1) : T{0};
+  constexpr double kEnd = kBits == 63 ? 0x1p63 : static_cast<double>(std::uint64_t{1} << kBits);
+  if (__builtin_isnan(value)) return 0;
+  if (value >= kEnd) return kMost;
+  if (value <= static_cast<double>(kLeast)) return kLeast;
+  return static_cast<T>(value);
+}
+
 // What is computed in float and kept in 16 bits, as in hvd/float16.hpp.
 struct Float16 {
   std::uint16_t bits;
@@ -284,6 +297,7 @@ void reduce_numbers(const ReduceJob& job) {
   using Average = typename AverageHold::Type;
   const auto size = static_cast<Average>(job.divisor);
   const auto divide = [size](Average sum) { return static_cast<Average>(sum / size); };
+  const auto divisor = static_cast<double>(job.divisor);
   const auto run = [&]<class Hold>(Hold, auto combine, auto finish) {
     const auto load = [](T value) { return Hold::load(value); };
     if constexpr (std::is_floating_point_v<T>) {
@@ -294,6 +308,21 @@ void reduce_numbers(const ReduceJob& job) {
             job, [before](T value) { return value * before; }, combine,
             [after, finish](T value) { return finish(value) * after; });
       }
+    } else if (job.before != 1 || job.after != 1) {
+      const double before = job.before;
+      const double after = job.op == HVD_AVERAGE ? job.after / divisor : job.after;
+      return reduce_stage<T, Hold>(
+          job,
+          [before](T value) {
+            return Hold::load(truncate<T>(static_cast<double>(value) * before));
+          },
+          combine,
+          [after](typename Hold::Type value) {
+            if constexpr (sizeof(value) > sizeof(T))  // of an average
+              return Hold::load(truncate<T>(static_cast<double>(value) * after));
+            else
+              return Hold::load(truncate<T>(static_cast<double>(Hold::store(value)) * after));
+          });
     }
     reduce_stage<T, Hold>(job, load, combine, finish);
   };

@@ -1,8 +1,8 @@
 #include "engine/engine.hpp"
 
-#include "base/clock.hpp"
-#include "base/signals_blocked.hpp"
-#include "base/text.hpp"
+#include "common/clock.hpp"
+#include "common/system.hpp"
+#include "common/text.hpp"
 #include "engine/fusion.hpp"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ Error stopped() {
 }
 
 // What all ranks have found out together, and nothing has been written.
-bool is_mistake(const Outcome& outcome) {
+bool is_mistake(const Result<void>& outcome) {
   return !outcome.ok() && (outcome.error().status == HVD_ERROR_MISMATCH ||
                            outcome.error().status == HVD_ERROR_INVALID_ARGUMENT);
 }
@@ -117,11 +117,6 @@ void Engine::wake_driver() {
   }
 }
 
-std::uint64_t Engine::submitted() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<std::uint64_t>(last_handle_);
-}
-
 Result<bool> Engine::done(std::int64_t handle) {
   const std::lock_guard lock(mutex_);
   const auto found = handles_.find(handle);
@@ -141,7 +136,7 @@ std::pair<std::string, std::string> Engine::titles(std::int64_t handle) const {
   return {found->second->request.kind, found->second->request.name};
 }
 
-Outcome Engine::wait(std::int64_t handle) {
+Result<void> Engine::wait(std::int64_t handle) {
   std::unique_lock lock(mutex_);
   const auto found = handles_.find(handle);
   if (found == handles_.end()) return no_handle(handle);
@@ -150,7 +145,7 @@ Outcome Engine::wait(std::int64_t handle) {
   return wait(lock, entry);
 }
 
-Outcome Engine::wait(std::unique_lock<std::mutex>& lock, const Entry& entry) {
+Result<void> Engine::wait(std::unique_lock<std::mutex>& lock, const Entry& entry) {
   while (!entry->outcome) {
     if (!driven_ && !stop_) {
       drive(lock, entry.get());
@@ -197,7 +192,7 @@ void Engine::join() {
   wake_driver();
 }
 
-Outcome Engine::wait_joined() {
+Result<void> Engine::wait_joined() {
   std::unique_lock lock(mutex_);
   return wait(lock, join_);
 }
@@ -233,7 +228,7 @@ void Engine::take_turns(const Pending* until) {
       if (stop_ || broken_ || !busy() || (until != nullptr && may_leave(*until))) return;
     }
     try {
-      Outcome outcome = Done{};
+      Result<void> outcome;
       if (negotiation_.ready().empty()) {
         meeting_ = false;
         outcome = communicator_->wait_for_proposals([&] {
@@ -267,15 +262,15 @@ bool Engine::stopping() const {
   return stop_;
 }
 
-Outcome Engine::turn() {
+Result<void> Engine::turn() {
   HVD_CHECK(encode());
   if (!negotiation_.ready().empty()) execute_next();
   if (negotiation_.all_joined()) end_join();
-  return Done{};
+  return {};
 }
 
 // What has been submitted since the last turn, as far as one turn tells it.
-Outcome Engine::encode() {
+Result<void> Engine::encode() {
   {
     const std::lock_guard lock(mutex_);
     names_.clear();
@@ -306,7 +301,7 @@ Outcome Engine::encode() {
   rounds_.fetch_add(1, std::memory_order_relaxed);
   for (const Entry& entry : telling_) entry->told = true;
   telling_.clear();
-  return Done{};
+  return {};
 }
 
 // Small allreduces go together. Ranks whose calls do not fit together may see different ones fit
@@ -318,7 +313,7 @@ void Engine::execute_next() {
   const std::vector<Entry> entries = choose_next(together);
   if (entries.empty()) return follow_as_joined();
   const std::uint64_t begin = trace_.begin();
-  const Outcome outcome = execute(entries);
+  const Result<void> outcome = execute(entries);
   if (together && is_mistake(outcome)) {
     apart_ = negotiation_.ready().size();
     return;
@@ -332,7 +327,7 @@ void Engine::execute_next() {
 void Engine::follow_as_joined() {
   const std::uint64_t begin = trace_.begin();
   trace_.negotiated("join", "", 0);
-  const auto joined = communicator_->join(0);
+  const auto joined = communicator_->join();
   trace_.executed(begin, "join", "", communicator_->facts(), joined.ok());
   negotiation_.drop_ready(1);
   if (!joined.ok()) fail_all(joined.error());
@@ -358,7 +353,7 @@ std::vector<Engine::Entry> Engine::choose_next(bool together) {
   return chosen;
 }
 
-Outcome Engine::execute(const std::vector<Entry>& entries) {
+Result<void> Engine::execute(const std::vector<Entry>& entries) {
   if (entries.size() > 1) {
     std::vector<const Request*> requests;
     for (const Entry& entry : entries) requests.push_back(&entry->request);
@@ -383,7 +378,7 @@ void Engine::record(const std::vector<Entry>& entries, std::uint64_t begin, bool
   }
 }
 
-void Engine::complete(const std::vector<Entry>& entries, const Outcome& outcome) {
+void Engine::complete(const std::vector<Entry>& entries, const Result<void>& outcome) {
   if (shown_ && std::find(entries.begin(), entries.end(), shown_) != entries.end())
     hide(outcome.ok());
   {
@@ -400,7 +395,7 @@ void Engine::end_join() {
   negotiation_.forget_joined();
   {
     const std::lock_guard lock(mutex_);
-    if (!join_->outcome) join_->outcome = Done{};
+    if (!join_->outcome) join_->outcome = Result<void>();
     joined_ = false;
     unnamed_.clear();  // some ranks have made fewer calls than others
   }

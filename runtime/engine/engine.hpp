@@ -69,15 +69,13 @@ class Engine {
   // What it is: "allreduce" and its name; "" when there is no such handle.
   std::pair<std::string, std::string> titles(std::int64_t handle) const;
   // Waits for it, and says how it ended.
-  Outcome wait(std::int64_t handle);
+  Result<void> wait(std::int64_t handle);
 
   // From here on this rank has nothing to give: it takes part in the calls of the others with
   // zeros, until all ranks have joined. Once, until wait_joined() has returned.
   void join();
-  Outcome wait_joined();
+  Result<void> wait_joined();
 
-  // How many requests this rank has submitted.
-  std::uint64_t submitted() const;
   // How often its ranks have told each other something. Any thread.
   std::uint64_t rounds() const { return rounds_.load(std::memory_order_relaxed); }
 
@@ -88,12 +86,12 @@ class Engine {
   struct Pending {
     Request request;
     std::uint64_t hash = 0;
-    std::uint64_t since_ns = 0;      // when it was submitted
-    bool runs = false;               // its arguments are being used
-    bool told = false;               // all ranks know that it was submitted here
-    bool said = false;               // that it waits too long
-    std::uint64_t submitted_ns = 0;  // for the timeline
-    std::optional<Outcome> outcome;  // once it is done
+    std::uint64_t since_ns = 0;           // when it was submitted
+    bool runs = false;                    // its arguments are being used
+    bool told = false;                    // all ranks know that it was submitted here
+    bool said = false;                    // that it waits too long
+    std::uint64_t submitted_ns = 0;       // for the timeline
+    std::optional<Result<void>> outcome;  // once it is done
   };
   using Entry = std::shared_ptr<Pending>;
 
@@ -105,18 +103,18 @@ class Engine {
   void wake_driver();
   void drive(std::unique_lock<std::mutex>& lock, const Pending* until);
   void look_whether_driven(std::unique_lock<std::mutex>& lock);
-  Outcome wait(std::unique_lock<std::mutex>& lock, const Entry& entry);
+  Result<void> wait(std::unique_lock<std::mutex>& lock, const Entry& entry);
   void take_turns(const Pending* until);
   bool may_leave(const Pending& until) const;
   bool stopping() const;
-  Outcome turn();
-  Outcome encode();
+  Result<void> turn();
+  Result<void> encode();
   void execute_next();
   void follow_as_joined();
   std::vector<Entry> choose_next(bool together);
-  Outcome execute(const std::vector<Entry>& entries);
+  Result<void> execute(const std::vector<Entry>& entries);
   void record(const std::vector<Entry>& entries, std::uint64_t begin, bool completed);
-  void complete(const std::vector<Entry>& entries, const Outcome& outcome);
+  void complete(const std::vector<Entry>& entries, const Result<void>& outcome);
   void end_join();
   void fail_all(const Error& error);
 

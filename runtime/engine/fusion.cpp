@@ -17,6 +17,7 @@ bool FusionPlan::add(const Request& request) {
   if (!allreduce_is_sound(own.input, own.output, own.count, own.type, own.op)) return false;
   const bool on_device = request.device_call != nullptr;
   if (request.options.place.on_device != on_device) return false;
+  if (on_device && own.op == HVD_ADASUM) return false;  // goes through host memory, one by one
   std::size_t bytes = own.count * element_size(own.type);
   if (bytes > (on_device ? kLargestDevicePiece : kLargestFusedBytes)) return false;
   if (on_device) bytes = aligned_piece(bytes);
@@ -36,13 +37,15 @@ bool FusionPlan::add(const Request& request) {
   return true;
 }
 
-Outcome run_fused(Communicator& communicator, std::span<const Request* const> requests,
-                  std::vector<std::byte>& scratch) {
+Result<void> run_fused(Communicator& communicator, std::span<const Request* const> requests,
+                       std::vector<std::byte>& scratch) {
   if (requests.front()->device_call) return run_fused_on_device(communicator, requests);
   scratch.clear();
+  std::vector<std::size_t> counts;
   std::string name;  // the same on two ranks only when they have packed the same
   for (const Request* request : requests) {
     const AllreduceArguments& own = *request->allreduce;
+    counts.push_back(own.count);
     const auto* const bytes = static_cast<const std::byte*>(own.input);
     scratch.insert(scratch.end(), bytes, bytes + own.count * element_size(own.type));
     name += (name.empty() ? "" : ", ") + request->name + " (" + std::to_string(own.count) +
@@ -52,9 +55,13 @@ Outcome run_fused(Communicator& communicator, std::span<const Request* const> re
   CallOptions options = requests.front()->options;
   options.name = name.c_str();
   options.shape = {};  // each one's is in the name
-  HVD_CHECK(communicator.allreduce(scratch.data(), scratch.data(),
-                                   scratch.size() / element_size(first.type), first.type, first.op,
-                                   options));
+  if (first.op == HVD_ADASUM) {
+    HVD_CHECK(communicator.adasum(scratch.data(), scratch.data(), counts, first.type, options));
+  } else {
+    HVD_CHECK(communicator.allreduce(scratch.data(), scratch.data(),
+                                     scratch.size() / element_size(first.type), first.type,
+                                     first.op, options));
+  }
   const std::byte* from = scratch.data();
   for (const Request* request : requests) {
     const AllreduceArguments& own = *request->allreduce;
@@ -62,10 +69,11 @@ Outcome run_fused(Communicator& communicator, std::span<const Request* const> re
     if (bytes > 0) std::memcpy(own.output, from, bytes);
     from += bytes;
   }
-  return Done{};
+  return {};
 }
 
-Outcome run_fused_on_device(Communicator& communicator, std::span<const Request* const> requests) {
+Result<void> run_fused_on_device(Communicator& communicator,
+                                 std::span<const Request* const> requests) {
   std::vector<DevicePiece> pieces;
   std::vector<DeviceCall*> calls;
   std::string name;  // the same on two ranks only when they have packed the same

@@ -31,12 +31,13 @@ class FusionPlan {
 };
 
 // Carries out what a plan holds. Its outcome is that of each. Scratch is for the caller to keep.
-Outcome run_fused(Communicator& communicator, std::span<const Request* const> requests,
-                  std::vector<std::byte>& scratch);
+Result<void> run_fused(Communicator& communicator, std::span<const Request* const> requests,
+                       std::vector<std::byte>& scratch);
 
 // run_fused() for requests whose buffers are in device memory.
 
 // The same, see fusion.hpp.
-Outcome run_fused_on_device(Communicator& communicator, std::span<const Request* const> requests);
+Result<void> run_fused_on_device(Communicator& communicator,
+                                 std::span<const Request* const> requests);
 
 }  // namespace libhvd

@@ -28,7 +28,7 @@ struct Request {
   CallOptions options;        // its name is `name`
   std::string name;           // "": the engine gives it one, by kind and order
   std::int32_t priority = 0;  // of those that are ready, the largest first
-  std::function<Outcome(Communicator&, const CallOptions&)> run;
+  std::function<Result<void>(Communicator&, const CallOptions&)> run;
   std::optional<AllreduceArguments> allreduce;
   std::shared_ptr<DeviceCall> device_call;  // when the buffers are in device memory
 };

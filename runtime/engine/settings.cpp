@@ -1,6 +1,6 @@
 #include "engine/settings.hpp"
 
-#include "hvd_contract/environment.h"
+#include "common/variables.h"
 
 #include <cstdint>
 #include <string>
@@ -29,20 +29,20 @@ std::string name_in_use(const Environment& environment, const std::string& ours)
 
 // What the user has set, in the place of what stands in `setting`.
 template <class Number>
-Outcome read_number(const Environment& environment, const char* ours, std::int64_t maximum,
-                    Number& setting) {
+Result<void> read_number(const Environment& environment, const char* ours, std::int64_t maximum,
+                         Number& setting) {
   const std::string name = name_in_use(environment, ours);
   HVD_TRY(const auto value, read_integer(environment, name.c_str(), 0, maximum));
   if (value) setting = static_cast<Number>(*value);
-  return Done{};
+  return {};
 }
 
-Outcome read_time(const Environment& environment, const char* ours,
-                  std::chrono::milliseconds& setting) {
+Result<void> read_time(const Environment& environment, const char* ours,
+                       std::chrono::milliseconds& setting) {
   const std::string name = name_in_use(environment, ours);
   HVD_TRY(const auto value, read_seconds(environment, name.c_str(), kLongestStall));
   if (value) setting = *value;
-  return Done{};
+  return {};
 }
 
 }  // namespace

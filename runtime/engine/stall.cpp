@@ -1,6 +1,6 @@
 #include "engine/stall.hpp"
 
-#include "base/text.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,8 +1,9 @@
 #include "gpu/copy_kernel.hpp"
 
+#include "common/shared_library.hpp"
+#include "common/variables.h"
 #include "gpu/cuda_library.hpp"
 #include "gpu/image.hpp"
-#include "hvd_contract/environment.h"
 
 #include <algorithm>
 #include <string>
@@ -11,8 +12,8 @@
 namespace libhvd {
 namespace {
 
-Outcome check(int status, const char* function) {
-  if (status == 0) return Done{};
+Result<void> check(int status, const char* function) {
+  if (status == 0) return {};
   return fail(HVD_ERROR_UNSUPPORTED,
               std::string(function) + " of the CUDA driver gives " + std::to_string(status));
 }
@@ -23,14 +24,10 @@ Result<CopyKernel> CopyKernel::load(const Environment& environment) {
   if (kernel_image() == nullptr)
     return fail(HVD_ERROR_UNSUPPORTED, "libhvd was built without nvcc");
   constexpr const char* kSonames[] = {"libcuda.so.1"};
-  HVD_TRY(void* const library, open_library(environment, HVD_ENV_CUDA_DRIVER, kSonames));
+  HVD_TRY(const SharedLibrary library, open_library(environment, HVD_ENV_CUDA_DRIVER, kSonames));
   CopyKernel kernel;
-  void* found = nullptr;
-#define HVD_CUDA_DRIVER_LOAD(name, parameters)                    \
-  {                                                               \
-    HVD_TRY(found, find_function(library, #name));                \
-    kernel.name = reinterpret_cast<decltype(kernel.name)>(found); \
-  }
+#define HVD_CUDA_DRIVER_LOAD(name, parameters) \
+  if (!library.find(#name, kernel.name)) return lacks_function(#name);
   HVD_CUDA_DRIVER_FUNCTIONS(HVD_CUDA_DRIVER_LOAD)
 #undef HVD_CUDA_DRIVER_LOAD
   HVD_CHECK(check(kernel.cuModuleLoadData(&kernel.module_, kernel_image()), "cuModuleLoadData"));
@@ -51,7 +48,7 @@ CopyKernel::~CopyKernel() {
   if (module_ != nullptr) cuModuleUnload(module_);
 }
 
-Outcome CopyKernel::run(std::span<const DeviceCopy> copies, CudaStream stream) const {
+Result<void> CopyKernel::run(std::span<const DeviceCopy> copies, CudaStream stream) const {
   while (!copies.empty()) {
     CopyBatch batch{};
     std::size_t longest = 0;
@@ -68,7 +65,7 @@ Outcome CopyKernel::run(std::span<const DeviceCopy> copies, CudaStream stream) c
                       "cuLaunchKernel"));
     copies = copies.subspan(static_cast<std::size_t>(batch.count));
   }
-  return Done{};
+  return {};
 }
 
 }  // namespace libhvd

@@ -30,7 +30,7 @@ class CopyKernel {
   ~CopyKernel();
 
   // Places do not overlap.
-  Outcome run(std::span<const DeviceCopy> copies, CudaStream stream) const;
+  Result<void> run(std::span<const DeviceCopy> copies, CudaStream stream) const;
 
  private:
   CopyKernel() = default;

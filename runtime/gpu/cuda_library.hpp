@@ -3,6 +3,7 @@
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
+#include "common/shared_library.hpp"
 
 #include <cstddef>
 #include <span>
@@ -13,11 +14,11 @@ namespace libhvd {
 // of them in one process would each have their own state; else the first of `sonames`, newest
 // first, that can be opened. It is never closed: its threads do not survive that. Error
 // (HVD_ERROR_UNSUPPORTED): none can be opened, and why.
-Result<void*> open_library(const Environment& environment, const char* variable,
-                           std::span<const char* const> sonames);
+Result<SharedLibrary> open_library(const Environment& environment, const char* variable,
+                                   std::span<const char* const> sonames);
 
-// dlsym(3). Error (HVD_ERROR_UNSUPPORTED): there is no such function, the library is too old.
-Result<void*> find_function(void* library, const char* name);
+// HVD_ERROR_UNSUPPORTED: an open library has no such function, it is too old.
+Error lacks_function(const char* name);
 
 // The CUDA runtime, opened at run time: libhvd is built without it, and loads it only when a call
 // says HVD_CUDA. Declared is what is used, by the CUDA Runtime API manual; what is used has been
@@ -73,8 +74,8 @@ struct CudaLibrary {
   // there is none.
   static Result<CudaLibrary> load(const Environment& environment);
 
-  // Done, or an Error (HVD_ERROR_SYSTEM) that names the function.
-  Outcome check(CudaStatus status, const char* function) const;
+  // Success, or an Error (HVD_ERROR_SYSTEM) that names the function.
+  Result<void> check(CudaStatus status, const char* function) const;
 };
 
 // Makes a device the current one of this thread while it lives.

@@ -15,12 +15,12 @@ DeviceQueue::~DeviceQueue() {
   if (last_ != nullptr) cuda_.cudaEventDestroy(last_);
 }
 
-Outcome DeviceQueue::come_last(CudaStream stream) {
-  if (last_ == nullptr) return Done{};
+Result<void> DeviceQueue::come_last(CudaStream stream) {
+  if (last_ == nullptr) return {};
   return cuda_.check(cuda_.cudaStreamWaitEvent(stream, last_, 0), "cudaStreamWaitEvent");
 }
 
-Outcome DeviceQueue::mark(CudaStream stream) {
+Result<void> DeviceQueue::mark(CudaStream stream) {
   if (last_ == nullptr)
     HVD_CHECK(cuda_.check(cuda_.cudaEventCreateWithFlags(&last_, kCudaEventDisableTiming),
                           "cudaEventCreateWithFlags"));
@@ -46,7 +46,7 @@ DeviceCall::~DeviceCall() {
   if (done_ != nullptr) background_->cuda().cudaEventDestroy(done_);
 }
 
-Outcome DeviceCall::record(CudaStream stream) {
+Result<void> DeviceCall::record(CudaStream stream) {
   const CudaLibrary& cuda = background_->cuda();
   stream_ = stream;
   HVD_CHECK(cuda.check(cuda.cudaEventCreateWithFlags(&ready_, kCudaEventDisableTiming),
@@ -56,28 +56,28 @@ Outcome DeviceCall::record(CudaStream stream) {
   return cuda.check(cuda.cudaEventRecord(ready_, stream), "cudaEventRecord");
 }
 
-Outcome DeviceCall::run(std::span<DeviceCall* const> calls, const CallOptions& options,
-                        const std::function<Outcome(const CallOptions& options)>& body) {
+Result<void> DeviceCall::run(std::span<DeviceCall* const> calls, const CallOptions& options,
+                             const std::function<Result<void>(const CallOptions& options)>& body) {
   const BackgroundStream& background = *calls.front()->background_;
   const CudaLibrary& cuda = background.cuda();
   const CurrentDevice current(cuda, background.device());
   CallOptions on_stream = options;
   on_stream.place.stream = background.stream();
   for (const DeviceCall* call : calls) {
-    const Outcome waits = cuda.check(cuda.cudaStreamWaitEvent(background.stream(), call->ready_, 0),
-                                     "cudaStreamWaitEvent");
+    const Result<void> waits = cuda.check(
+        cuda.cudaStreamWaitEvent(background.stream(), call->ready_, 0), "cudaStreamWaitEvent");
     if (!waits.ok() && on_stream.fault.empty()) on_stream.fault = waits.error().message;
   }
-  Outcome outcome = body(on_stream);
+  Result<void> outcome = body(on_stream);
   for (const DeviceCall* call : calls) {
-    Outcome recorded =
+    Result<void> recorded =
         cuda.check(cuda.cudaEventRecord(call->done_, background.stream()), "cudaEventRecord");
     if (outcome.ok()) outcome = std::move(recorded);
   }
   return outcome;
 }
 
-Outcome DeviceCall::finish() {
+Result<void> DeviceCall::finish() {
   const CudaLibrary& cuda = background_->cuda();
   return cuda.check(cuda.cudaStreamWaitEvent(stream_, done_, 0), "cudaStreamWaitEvent");
 }
@@ -103,7 +103,7 @@ void DeviceCalls::keep(std::int64_t handle, std::shared_ptr<DeviceCall> call) {
   calls_.emplace(handle, std::move(call));
 }
 
-Outcome DeviceCalls::finish(std::int64_t handle, const Outcome& outcome) {
+Result<void> DeviceCalls::finish(std::int64_t handle, const Result<void>& outcome) {
   std::shared_ptr<DeviceCall> call;
   {
     const std::lock_guard lock(mutex_);
@@ -112,7 +112,7 @@ Outcome DeviceCalls::finish(std::int64_t handle, const Outcome& outcome) {
     call = std::move(found->second);
     calls_.erase(found);
   }
-  Outcome ordered = call->finish();
+  Result<void> ordered = call->finish();
   return outcome.ok() ? ordered : outcome;
 }
 

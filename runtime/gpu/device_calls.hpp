@@ -31,9 +31,9 @@ class DeviceQueue : public DeviceState {
   ~DeviceQueue() override;
 
   // What is put on the stream from here on runs after all that is in the queue.
-  Outcome come_last(CudaStream stream);
+  Result<void> come_last(CudaStream stream);
   // What the stream has now is in the queue.
-  Outcome mark(CudaStream stream);
+  Result<void> mark(CudaStream stream);
 
  private:
   CudaLibrary cuda_;
@@ -79,13 +79,13 @@ class DeviceCall {
   DeviceCall& operator=(const DeviceCall&) = delete;
 
   // On the caller's thread: everything that `stream` has so far comes before.
-  Outcome record(CudaStream stream);
+  Result<void> record(CudaStream stream);
   // Carries out one or several, which body does as one collective, on the library's stream.
-  static Outcome run(std::span<DeviceCall* const> calls, const CallOptions& options,
-                     const std::function<Outcome(const CallOptions& options)>& body);
+  static Result<void> run(std::span<DeviceCall* const> calls, const CallOptions& options,
+                          const std::function<Result<void>(const CallOptions& options)>& body);
   // On the caller's thread, once it has run: everything that the caller's stream gets later comes
   // after. Also when it has failed: what it has on the way may still read the buffers.
-  Outcome finish();
+  Result<void> finish();
 
   int device() const { return background_->device(); }
 
@@ -104,7 +104,7 @@ class DeviceCalls {
   void keep(std::int64_t handle, std::shared_ptr<DeviceCall> call);
   // When the engine is done with the handle; `outcome` is how it went. Nothing happens to handles
   // that were not kept.
-  Outcome finish(std::int64_t handle, const Outcome& outcome);
+  Result<void> finish(std::int64_t handle, const Result<void>& outcome);
   // Nothing more is submitted to this set.
   void forget(std::int32_t process_set);
 

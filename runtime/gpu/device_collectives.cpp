@@ -39,31 +39,31 @@ void DeviceCollectives::check_buffers(Call& call, const Transfer& transfer,
   check("output", transfer.output, transfer.output_bytes);
 }
 
-Outcome DeviceCollectives::open(const Call& call) {
+Result<void> DeviceCollectives::open(const Call& call) {
   if (const auto failure = group_.failure()) return of_call(call, *failure);
   turn_.reset();
   HVD_TRY(auto turn, communicator_.agree(call));
   turn_.emplace(std::move(turn));
-  Outcome met = group_.meet(communicator_);
+  Result<void> met = group_.meet(communicator_);
   if (!met.ok()) return of_call(call, met.error());
-  return Done{};
+  return {};
 }
 
-Outcome DeviceCollectives::enqueue(const Call& call, CudaStream stream, const OnNccl& body) {
+Result<void> DeviceCollectives::enqueue(const Call& call, CudaStream stream, const OnNccl& body) {
   const CurrentDevice current(group_.cuda(), group_.device());
   NcclCommunicator& nccl = group_.nccl();
   DeviceQueue& queue = DeviceQueue::of(turn_->order(), group_.cuda());
-  Outcome outcome = queue.come_last(stream);
+  Result<void> outcome = queue.come_last(stream);
   if (!outcome.ok()) return of_call(call, group_.give_up(outcome.error()));
   outcome = nccl.enqueue([&](NcclComm comm) { return body(nccl.nccl(), comm); });
   if (!outcome.ok()) return of_call(call, outcome.error());
   outcome = queue.mark(stream);
   if (!outcome.ok()) return of_call(call, group_.give_up(outcome.error()));
-  return Done{};
+  return {};
 }
 
-Outcome DeviceCollectives::enqueue_reduction(const Call& call, const NcclReduction& reduction,
-                                             CudaStream stream, const OnReduction& body) {
+Result<void> DeviceCollectives::enqueue_reduction(const Call& call, const NcclReduction& reduction,
+                                                  CudaStream stream, const OnReduction& body) {
   return enqueue(call, stream, [&](const NcclLibrary& nccl, NcclComm comm) {
     if (!reduction.has_factor) return body(nccl, reduction.op, comm);
     NcclOp op{};
@@ -80,8 +80,8 @@ Outcome DeviceCollectives::enqueue_reduction(const Call& call, const NcclReducti
 // What goes wrong on the way to the host is told to all ranks by the collective there. Without an
 // output the result is dropped. No other rank's GPU waits for this one's, so calls of other
 // communicators need not wait either.
-Outcome DeviceCollectives::through_host(const Transfer& transfer, const CallOptions& options,
-                                        const OnHost& body) {
+Result<void> DeviceCollectives::through_host(const Transfer& transfer, const CallOptions& options,
+                                             const OnHost& body) {
   turn_.reset();
   const CurrentDevice current(group_.cuda(), group_.device());
   CallOptions on_host = options;
@@ -90,30 +90,30 @@ Outcome DeviceCollectives::through_host(const Transfer& transfer, const CallOpti
   HostStage& stage = group_.stage();
   const bool in_place = transfer.input == transfer.output;
   const std::size_t output_at = in_place ? 0 : aligned(transfer.input_bytes);
-  Outcome fetched = stage.make_room(output_at + transfer.output_bytes + transfer.input_bytes);
+  Result<void> fetched = stage.make_room(output_at + transfer.output_bytes + transfer.input_bytes);
   if (fetched.ok())
     fetched = stage.fetch(0, transfer.input, transfer.input_bytes, options.place.stream);
   if (!fetched.ok()) on_host.fault = fetched.error().message;
   HVD_CHECK(body(stage.data(), stage.data() + output_at, on_host));
-  if (transfer.output == nullptr) return Done{};
+  if (transfer.output == nullptr) return {};
   return put_back(transfer.output, output_at, transfer.output_bytes, options.place.stream);
 }
 
-Outcome DeviceCollectives::put_back(void* device, std::size_t offset, std::size_t bytes,
-                                    CudaStream stream) {
-  Outcome stored = group_.stage().store(device, offset, bytes, stream);
+Result<void> DeviceCollectives::put_back(void* device, std::size_t offset, std::size_t bytes,
+                                         CudaStream stream) {
+  Result<void> stored = group_.stage().store(device, offset, bytes, stream);
   if (!stored.ok()) communicator_.abort_job(FailureKind::device, communicator_.rank());
   return stored;
 }
 
-Outcome DeviceCollectives::allreduce(const void* input, void* output, std::size_t count,
-                                     hvd_type type, hvd_op op, const CallOptions& options) {
+Result<void> DeviceCollectives::allreduce(const void* input, void* output, std::size_t count,
+                                          hvd_type type, hvd_op op, const CallOptions& options) {
   Call call = allreduce_call(input, output, count, type, op, options);
   const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
   const Transfer transfer{input, bytes, output, bytes};
   check_buffers(call, transfer, options);
   HVD_CHECK(open(call));
-  if (bytes == 0) return Done{};
+  if (bytes == 0) return {};
   const auto reduction = find_nccl_reduction(type, op, options.scale, communicator_.size());
   if (!reduction || group_.through_host()) {
     return through_host(transfer, options, [&](const void* in, void* out, const CallOptions& own) {
@@ -127,14 +127,14 @@ Outcome DeviceCollectives::allreduce(const void* input, void* output, std::size_
                            });
 }
 
-Outcome DeviceCollectives::broadcast(void* buffer, std::size_t count, hvd_type type, int root,
-                                     const CallOptions& options) {
+Result<void> DeviceCollectives::broadcast(void* buffer, std::size_t count, hvd_type type, int root,
+                                          const CallOptions& options) {
   Call call = broadcast_call(buffer, count, type, root, communicator_.size(), options);
   const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
   const Transfer transfer{buffer, bytes, buffer, bytes};
   check_buffers(call, transfer, options);
   HVD_CHECK(open(call));
-  if (bytes == 0) return Done{};
+  if (bytes == 0) return {};
   if (group_.through_host()) {
     return through_host(transfer, options, [&](const void*, void* out, const CallOptions& own) {
       return communicator_.broadcast(out, count, type, root, own);
@@ -200,9 +200,9 @@ Result<Sizes> DeviceCollectives::find_takers(const Output& own, bool allocated) 
   return exchange({own.outcome.ok() ? std::size_t{1} : 0});
 }
 
-Outcome DeviceCollectives::exchange_rows(const Call& call, const void* input, const Parts& sent,
-                                         std::byte* output, const Parts& coming,
-                                         CudaStream stream) {
+Result<void> DeviceCollectives::exchange_rows(const Call& call, const void* input,
+                                              const Parts& sent, std::byte* output,
+                                              const Parts& coming, CudaStream stream) {
   return enqueue(call, stream, [&](const NcclLibrary& nccl, NcclComm comm) {
     return nccl.group(sent.sizes.size(), [&](std::size_t rank) {
       const auto peer = static_cast<int>(rank);
@@ -218,9 +218,9 @@ Outcome DeviceCollectives::exchange_rows(const Call& call, const void* input, co
   });
 }
 
-Outcome DeviceCollectives::allgather(const void* input, std::size_t rows, std::size_t row_size,
-                                     hvd_type type, void* output, std::size_t output_rows,
-                                     std::size_t* rows_by_rank, const CallOptions& options) {
+Result<void> DeviceCollectives::allgather(const void* input, std::size_t rows, std::size_t row_size,
+                                          hvd_type type, void* output, std::size_t output_rows,
+                                          std::size_t* rows_by_rank, const CallOptions& options) {
   Call call = allgather_call(input, rows, row_size, type, output, output_rows, options);
   const std::size_t row_bytes = call.fault.empty() ? row_size * element_size(type) : 0;
   check_buffers(call, {input, rows * row_bytes, output, output_rows * row_bytes}, options);
@@ -240,7 +240,7 @@ Outcome DeviceCollectives::allgather(const void* input, std::size_t rows, std::s
   if (least_room < call.needed_rows) return communicator_.disagree(call);
   const Output target = find_output(call, output, input, row_bytes, options);
   const std::size_t total = sum(sizes);
-  if (total == 0) return Done{};
+  if (total == 0) return {};
   if (group_.through_host()) {
     HVD_CHECK(through_host({input, rows * row_bytes, target.bytes, total}, options,
                            [&](const void* in, void* out, const CallOptions& own) {
@@ -270,9 +270,9 @@ Outcome DeviceCollectives::allgather(const void* input, std::size_t rows, std::s
   });
 }
 
-Outcome DeviceCollectives::reducescatter(const void* input, std::size_t rows, std::size_t row_size,
-                                         hvd_type type, hvd_op op, void* output,
-                                         const CallOptions& options) {
+Result<void> DeviceCollectives::reducescatter(const void* input, std::size_t rows,
+                                              std::size_t row_size, hvd_type type, hvd_op op,
+                                              void* output, const CallOptions& options) {
   const auto ranks = static_cast<std::size_t>(communicator_.size());
   const auto self = static_cast<std::size_t>(communicator_.rank());
   Sizes shares;  // rows, then elements
@@ -285,7 +285,7 @@ Outcome DeviceCollectives::reducescatter(const void* input, std::size_t rows, st
   const Transfer transfer{input, rows * elements_a_row * element, output, shares[self] * element};
   check_buffers(call, transfer, options);
   HVD_CHECK(open(call));
-  if (transfer.input_bytes == 0) return Done{};
+  if (transfer.input_bytes == 0) return {};
   const auto reduction = find_nccl_reduction(type, op, options.scale, communicator_.size());
   if (!reduction || group_.through_host()) {
     return through_host(transfer, options, [&](const void* in, void* out, const CallOptions& own) {
@@ -308,10 +308,10 @@ Outcome DeviceCollectives::reducescatter(const void* input, std::size_t rows, st
       });
 }
 
-Outcome DeviceCollectives::alltoall(const void* input, const std::size_t* splits, std::size_t rows,
-                                    std::size_t row_size, hvd_type type, void* output,
-                                    std::size_t output_rows, std::size_t* received,
-                                    const CallOptions& options) {
+Result<void> DeviceCollectives::alltoall(const void* input, const std::size_t* splits,
+                                         std::size_t rows, std::size_t row_size, hvd_type type,
+                                         void* output, std::size_t output_rows,
+                                         std::size_t* received, const CallOptions& options) {
   const auto ranks = static_cast<std::size_t>(communicator_.size());
   const auto self = static_cast<std::size_t>(communicator_.rank());
   Call call = alltoall_call(input, splits, rows, row_size, type, output, output_rows,
@@ -380,8 +380,9 @@ std::vector<DeviceCopy> place_pieces(std::span<const DevicePiece> pieces, std::s
 
 }  // namespace
 
-Outcome DeviceCollectives::allreduce_together(std::span<const DevicePiece> pieces, hvd_type type,
-                                              hvd_op op, const CallOptions& options) {
+Result<void> DeviceCollectives::allreduce_together(std::span<const DevicePiece> pieces,
+                                                   hvd_type type, hvd_op op,
+                                                   const CallOptions& options) {
   Call call = make_call(Collective::allreduce, options);
   call.type = type;
   call.op = op;
@@ -401,15 +402,16 @@ Outcome DeviceCollectives::allreduce_together(std::span<const DevicePiece> piece
 }
 
 // As one here too, so that either all pieces are written or none.
-Outcome DeviceCollectives::reduce_on_host(const Call& call, std::span<const DevicePiece> pieces,
-                                          const CallOptions& options) {
+Result<void> DeviceCollectives::reduce_on_host(const Call& call,
+                                               std::span<const DevicePiece> pieces,
+                                               const CallOptions& options) {
   turn_.reset();
   const CurrentDevice current(group_.cuda(), group_.device());
   const std::size_t element = element_size(call.type);
   CallOptions on_host = options;
   on_host.place = {};
   HostStage& stage = group_.stage();
-  Outcome fetched = stage.make_room(call.count * element);
+  Result<void> fetched = stage.make_room(call.count * element);
   std::size_t begin = 0;
   for (const DevicePiece& piece : pieces) {
     if (fetched.ok())
@@ -425,18 +427,18 @@ Outcome DeviceCollectives::reduce_on_host(const Call& call, std::span<const Devi
     HVD_CHECK(put_back(piece.output, begin, bytes, options.place.stream));
     begin += aligned_piece(bytes);
   }
-  return Done{};
+  return {};
 }
 
-Outcome DeviceCollectives::reduce_packed(const Call& call, const NcclReduction& reduction,
-                                         const CopyKernel& kernel,
-                                         std::span<const DevicePiece> pieces,
-                                         const CallOptions& options) {
+Result<void> DeviceCollectives::reduce_packed(const Call& call, const NcclReduction& reduction,
+                                              const CopyKernel& kernel,
+                                              std::span<const DevicePiece> pieces,
+                                              const CallOptions& options) {
   const CurrentDevice current(group_.cuda(), group_.device());
   const auto buffer = group_.fusion_buffer();
   if (!buffer.ok()) return group_.give_up(buffer.error());
   std::vector<DeviceCopy> copies = place_pieces(pieces, element_size(call.type), *buffer);
-  const Outcome packed = kernel.run(copies, options.place.stream);
+  const Result<void> packed = kernel.run(copies, options.place.stream);
   if (!packed.ok()) return group_.give_up(packed.error());
   HVD_CHECK(enqueue_reduction(call, reduction, options.place.stream,
                               [&](const NcclLibrary& nccl, NcclOp op, NcclComm comm) {
@@ -446,14 +448,14 @@ Outcome DeviceCollectives::reduce_packed(const Call& call, const NcclReduction& 
                               }));
   for (std::size_t i = 0; i < pieces.size(); ++i)
     copies[i] = {pieces[i].output, copies[i].to, copies[i].bytes};
-  const Outcome unpacked = kernel.run(copies, options.place.stream);
+  const Result<void> unpacked = kernel.run(copies, options.place.stream);
   if (!unpacked.ok()) return group_.give_up(unpacked.error());
-  return Done{};
+  return {};
 }
 
-Outcome DeviceCollectives::reduce_grouped(const Call& call, const NcclReduction& reduction,
-                                          std::span<const DevicePiece> pieces,
-                                          const CallOptions& options) {
+Result<void> DeviceCollectives::reduce_grouped(const Call& call, const NcclReduction& reduction,
+                                               std::span<const DevicePiece> pieces,
+                                               const CallOptions& options) {
   return enqueue_reduction(call, reduction, options.place.stream,
                            [&](const NcclLibrary& nccl, NcclOp op, NcclComm comm) {
                              return nccl.group(pieces.size(), [&](std::size_t i) {
@@ -467,14 +469,14 @@ Outcome DeviceCollectives::reduce_grouped(const Call& call, const NcclReduction&
 }
 
 // The ranks agree on the group in host memory; then each tensor goes to the device's stream.
-Outcome allreduce_group(DeviceCollectives& device, const AllreduceGroup& group,
-                        const CallOptions& options) {
+Result<void> allreduce_group(DeviceCollectives& device, const AllreduceGroup& group,
+                             const CallOptions& options) {
   HVD_CHECK(open_allreduce_group(device.communicator(), group, options));
   for (std::size_t i = 0; i < group.counts.size(); ++i) {
     HVD_CHECK(device.allreduce(group.inputs[i], group.outputs[i], group.counts[i], group.type,
                                group.op, options));
   }
-  return Done{};
+  return {};
 }
 
 }  // namespace libhvd

@@ -38,24 +38,24 @@ class DeviceCollectives {
 
   Communicator& communicator() { return communicator_; }
 
-  Outcome allreduce(const void* input, void* output, std::size_t count, hvd_type type, hvd_op op,
-                    const CallOptions& options);
-  Outcome broadcast(void* buffer, std::size_t count, hvd_type type, int root,
-                    const CallOptions& options);
-  Outcome allgather(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
-                    void* output, std::size_t output_rows, std::size_t* rows_by_rank,
-                    const CallOptions& options);
-  Outcome reducescatter(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
-                        hvd_op op, void* output, const CallOptions& options);
-  Outcome alltoall(const void* input, const std::size_t* splits, std::size_t rows,
-                   std::size_t row_size, hvd_type type, void* output, std::size_t output_rows,
-                   std::size_t* received, const CallOptions& options);
+  Result<void> allreduce(const void* input, void* output, std::size_t count, hvd_type type,
+                         hvd_op op, const CallOptions& options);
+  Result<void> broadcast(void* buffer, std::size_t count, hvd_type type, int root,
+                         const CallOptions& options);
+  Result<void> allgather(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                         void* output, std::size_t output_rows, std::size_t* rows_by_rank,
+                         const CallOptions& options);
+  Result<void> reducescatter(const void* input, std::size_t rows, std::size_t row_size,
+                             hvd_type type, hvd_op op, void* output, const CallOptions& options);
+  Result<void> alltoall(const void* input, const std::size_t* splits, std::size_t rows,
+                        std::size_t row_size, hvd_type type, void* output, std::size_t output_rows,
+                        std::size_t* received, const CallOptions& options);
   // Allreduces of one type and operation, as one: packed into a buffer where our kernel is, else as
   // one group of NCCL's. At most kDeviceFusionBytes; each sound (allreduce_is_sound).
-  Outcome allreduce_together(std::span<const DevicePiece> pieces, hvd_type type, hvd_op op,
-                             const CallOptions& options);
+  Result<void> allreduce_together(std::span<const DevicePiece> pieces, hvd_type type, hvd_op op,
+                                  const CallOptions& options);
   // Has no buffers: the communicator's own.
-  Outcome barrier(const CallOptions& options) { return communicator_.barrier(options); }
+  Result<void> barrier(const CallOptions& options) { return communicator_.barrier(options); }
 
  private:
   // What a call reads and writes on the device, in bytes.
@@ -66,27 +66,29 @@ class DeviceCollectives {
     std::size_t output_bytes;
   };
   using OnHost =
-      std::function<Outcome(const void* input, void* output, const CallOptions& options)>;
+      std::function<Result<void>(const void* input, void* output, const CallOptions& options)>;
   using OnNccl = std::function<NcclStatus(const NcclLibrary& nccl, NcclComm comm)>;
   // The operation is valid during the call only.
   using OnReduction = std::function<NcclStatus(const NcclLibrary& nccl, NcclOp op, NcclComm comm)>;
 
   void check_buffers(Call& call, const Transfer& transfer, const CallOptions& options);
-  Outcome open(const Call& call);
+  Result<void> open(const Call& call);
   // Puts what NCCL is asked for in `body` on the stream.
-  Outcome enqueue(const Call& call, CudaStream stream, const OnNccl& body);
-  Outcome enqueue_reduction(const Call& call, const NcclReduction& reduction, CudaStream stream,
-                            const OnReduction& body);
-  Outcome reduce_on_host(const Call& call, std::span<const DevicePiece> pieces,
-                         const CallOptions& options);
-  Outcome reduce_packed(const Call& call, const NcclReduction& reduction, const CopyKernel& kernel,
-                        std::span<const DevicePiece> pieces, const CallOptions& options);
-  Outcome reduce_grouped(const Call& call, const NcclReduction& reduction,
-                         std::span<const DevicePiece> pieces, const CallOptions& options);
-  Outcome through_host(const Transfer& transfer, const CallOptions& options, const OnHost& body);
+  Result<void> enqueue(const Call& call, CudaStream stream, const OnNccl& body);
+  Result<void> enqueue_reduction(const Call& call, const NcclReduction& reduction,
+                                 CudaStream stream, const OnReduction& body);
+  Result<void> reduce_on_host(const Call& call, std::span<const DevicePiece> pieces,
+                              const CallOptions& options);
+  Result<void> reduce_packed(const Call& call, const NcclReduction& reduction,
+                             const CopyKernel& kernel, std::span<const DevicePiece> pieces,
+                             const CallOptions& options);
+  Result<void> reduce_grouped(const Call& call, const NcclReduction& reduction,
+                              std::span<const DevicePiece> pieces, const CallOptions& options);
+  Result<void> through_host(const Transfer& transfer, const CallOptions& options,
+                            const OnHost& body);
   // A result from the host's memory. Where that fails all ranks are told, as the others have theirs
   // and go on.
-  Outcome put_back(void* device, std::size_t offset, std::size_t bytes, CudaStream stream);
+  Result<void> put_back(void* device, std::size_t offset, std::size_t bytes, CudaStream stream);
   // numbers[r * own.size() + i]: number i of rank r.
   Result<std::vector<std::size_t>> exchange(const std::vector<std::size_t>& own);
   // The one that came with the call, or memory of the allocator's on the device.
@@ -99,8 +101,8 @@ class DeviceCollectives {
     std::vector<std::size_t> begins;
     std::vector<std::size_t> sizes;  // bytes, by rank
   };
-  Outcome exchange_rows(const Call& call, const void* input, const Parts& sent, std::byte* output,
-                        const Parts& coming, CudaStream stream);
+  Result<void> exchange_rows(const Call& call, const void* input, const Parts& sent,
+                             std::byte* output, const Parts& coming, CudaStream stream);
 
   Communicator& communicator_;
   DeviceGroup& group_;
@@ -109,7 +111,7 @@ class DeviceCollectives {
 
 // Several allreduces on device memory that are carried out as one (collective/group.hpp).
 
-Outcome allreduce_group(DeviceCollectives& device, const AllreduceGroup& group,
-                        const CallOptions& options);
+Result<void> allreduce_group(DeviceCollectives& device, const AllreduceGroup& group,
+                             const CallOptions& options);
 
 }  // namespace libhvd

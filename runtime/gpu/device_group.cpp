@@ -1,17 +1,23 @@
 #include "gpu/device_group.hpp"
 
-#include "base/text.hpp"
-#include "bootstrap/handshake.hpp"
-#include "gpu/device_info.hpp"
-#include "hvd_contract/environment.h"
+#include "base/environment.hpp"
+#include "bootstrap/authenticated_acceptor.hpp"
+#include "common/system.hpp"
+#include "common/text.hpp"
+#include "common/variables.h"
+#include "gpu/nccl.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
+#include <functional>
+#include <map>
 #include <utility>
 #include <vector>
 
 namespace libhvd {
+
 namespace {
 
 constexpr std::int64_t kPatienceS = 120;
@@ -70,7 +76,7 @@ std::string DeviceGroup::check_buffer(const char* what, const void* buffer, std:
                                       const Place& place) {
   if (!cuda_.ok()) return cuda_.error().message;
   if (count == 0 || buffer == nullptr) {
-    const Outcome chosen = choose_device(place);
+    const Result<void> chosen = choose_device(place);
     return chosen.ok() ? "" : chosen.error().message;
   }
   CudaPointer pointer;
@@ -85,14 +91,14 @@ std::string DeviceGroup::check_buffer(const char* what, const void* buffer, std:
          ", but this rank has used device " + std::to_string(device_) + " before";
 }
 
-Outcome DeviceGroup::choose_device(const Place& place) {
-  if (device_ >= 0) return Done{};
+Result<void> DeviceGroup::choose_device(const Place& place) {
+  if (device_ >= 0) return {};
   device_ = place.device;
-  if (device_ >= 0) return Done{};
+  if (device_ >= 0) return {};
   return cuda_->check(cuda_->cudaGetDevice(&device_), "cudaGetDevice");
 }
 
-Outcome DeviceGroup::meet(Communicator& communicator) {
+Result<void> DeviceGroup::meet(Communicator& communicator) {
   if (!met_) {
     const CurrentDevice current(*cuda_, device_);
     met_ = introduce(communicator);
@@ -100,7 +106,7 @@ Outcome DeviceGroup::meet(Communicator& communicator) {
   return *met_;
 }
 
-Outcome DeviceGroup::introduce(Communicator& communicator) {
+Result<void> DeviceGroup::introduce(Communicator& communicator) {
   const Environment environment = process_environment();
   const auto nccl = NcclLibrary::load(environment);
   const auto seconds = read_integer(environment, HVD_ENV_NCCL_TIMEOUT, 1, kLongestPatienceS);
@@ -124,7 +130,7 @@ Outcome DeviceGroup::introduce(Communicator& communicator) {
                    "hvd: %s, which NCCL cannot do: their collectives on device memory go through "
                    "host memory\n",
                    shared.c_str());
-    return Done{};
+    return {};
   }
   const bool encrypted_between_hosts =
       !communicator.on_one_host() &&
@@ -136,15 +142,15 @@ Outcome DeviceGroup::introduce(Communicator& communicator) {
           stderr,
           "hvd: HVD_DATA_TLS=1, and NCCL does not encrypt: collectives on device memory go "
           "through host memory\n");
-    return Done{};
+    return {};
   }
   HVD_CHECK(check_nccl(infos));
   if (all_pack(infos)) kernel_.emplace(std::move(*kernel));
   return start_nccl(communicator, *nccl, std::chrono::seconds(seconds->value_or(kPatienceS)));
 }
 
-Outcome DeviceGroup::start_nccl(Communicator& communicator, const NcclLibrary& nccl,
-                                std::chrono::milliseconds timeout) {
+Result<void> DeviceGroup::start_nccl(Communicator& communicator, const NcclLibrary& nccl,
+                                     std::chrono::milliseconds timeout) {
   HVD_TRY(const IdNote note, share_id(communicator, nccl));
   auto started = NcclCommunicator::start(
       {.nccl = nccl,
@@ -159,10 +165,10 @@ Outcome DeviceGroup::start_nccl(Communicator& communicator, const NcclLibrary& n
        },
        .tell_peers =
            [&communicator] { communicator.abort_job(FailureKind::device, communicator.rank()); }});
-  const Outcome own = started.ok() ? Outcome(Done{}) : Outcome(started.error());
+  const Result<void> own = started.ok() ? Result<void>() : Result<void>(started.error());
   HVD_CHECK(agree_on(communicator, "NCCL cannot start", own));
   nccl_ = std::move(*started);
-  return Done{};
+  return {};
 }
 
 Result<std::byte*> DeviceGroup::fusion_buffer() {
@@ -176,6 +182,114 @@ Result<std::byte*> DeviceGroup::fusion_buffer() {
 std::optional<Error> DeviceGroup::failure() const {
   if (!nccl_) return std::nullopt;
   return nccl_->failure();
+}
+
+namespace {
+
+// One value a rank. `each` gets what stands for the group, and its ranks.
+using Groups = std::map<std::string, std::vector<int>>;
+
+Groups group_by(std::size_t ranks, const std::function<std::string(std::size_t)>& value) {
+  Groups groups;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    groups[value(rank)].push_back(static_cast<int>(rank));
+  return groups;
+}
+
+// "rank 1: no such library; ranks 2-3: …" of what is not "".
+std::string describe_troubles(const Groups& troubles) {
+  std::string text;
+  for (const auto& [trouble, ranks] : troubles) {
+    if (trouble.empty()) continue;
+    text += (text.empty() ? "" : "; ") + describe_ranks(ranks) + ": " + trouble;
+  }
+  return text;
+}
+
+struct RankOutcome {
+  std::int32_t status;
+  char text[252];
+};
+
+template <class T>
+Result<std::vector<T>> gather(Communicator& communicator, const T& own) {
+  std::vector<T> all(static_cast<std::size_t>(communicator.size()));
+  HVD_CHECK(
+      communicator.allgather(&own, 1, sizeof own, HVD_UINT8, all.data(), all.size(), nullptr, {}));
+  return all;
+}
+
+}  // namespace
+
+std::string gpu_key(const std::string& pci_address) {
+  std::string kernel;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> kernel;
+  return (kernel.empty() ? local_host_name() : kernel) + '/' + pci_address;
+}
+
+Result<std::vector<DeviceInfo>> gather_device_info(Communicator& communicator,
+                                                   const DeviceInfo& own) {
+  return gather(communicator, own);
+}
+
+Result<void> check_devices(std::span<const DeviceInfo> infos) {
+  const std::string text = describe_troubles(group_by(infos.size(), [&](std::size_t rank) {
+    return std::string(field_text(infos[rank].trouble));
+  }));
+  if (text.empty()) return {};
+  return fail(HVD_ERROR_SYSTEM, "the device cannot be used: " + text);
+}
+
+std::string describe_shared_gpus(std::span<const DeviceInfo> infos) {
+  std::string text;
+  const Groups groups = group_by(
+      infos.size(), [&](std::size_t rank) { return std::string(field_text(infos[rank].gpu)); });
+  for (const auto& [gpu, ranks] : groups) {
+    if (ranks.size() > 1)
+      text += (text.empty() ? "" : ", ") + describe_ranks(ranks) + " share a GPU";
+  }
+  return text;
+}
+
+bool all_pack(std::span<const DeviceInfo> infos) {
+  return std::all_of(infos.begin(), infos.end(),
+                     [](const DeviceInfo& info) { return info.packs != 0; });
+}
+
+Result<void> check_nccl(std::span<const DeviceInfo> infos) {
+  const std::string text = describe_troubles(group_by(infos.size(), [&](std::size_t rank) {
+    return std::string(field_text(infos[rank].nccl_trouble));
+  }));
+  if (!text.empty())
+    return fail(HVD_ERROR_UNSUPPORTED, "NCCL, which device memory needs, is missing: " + text);
+  const Groups versions = group_by(
+      infos.size(), [&](std::size_t rank) { return nccl_version_text(infos[rank].nccl_version); });
+  if (versions.size() <= 1) return {};
+  std::string said;
+  for (const auto& [version, ranks] : versions)
+    said += (said.empty() ? "" : ", ") + version + " on " + describe_ranks(ranks);
+  return fail(HVD_ERROR_MISMATCH, "the ranks have different versions of NCCL, which would hang: " +
+                                      said + "; HVD_NCCL_LIBRARY names the one to use");
+}
+
+Result<void> agree_on(Communicator& communicator, const char* what, const Result<void>& own) {
+  RankOutcome mine{};
+  if (!own.ok()) {
+    mine.status = own.error().status;
+    copy_text(mine.text, own.error().message);
+  }
+  HVD_TRY(const auto outcomes, gather(communicator, mine));
+  hvd_status status = HVD_OK;
+  for (const RankOutcome& outcome : outcomes) {
+    // That a peer fails is what its failure looks like from elsewhere.
+    if (outcome.status != HVD_OK && (status == HVD_OK || status == HVD_ERROR_PEER))
+      status = outcome.status;
+  }
+  if (status == HVD_OK) return {};
+  return fail(status, std::string(what) + ": " +
+                          describe_troubles(group_by(outcomes.size(), [&](std::size_t rank) {
+                            return std::string(field_text(outcomes[rank].text));
+                          })));
 }
 
 }  // namespace libhvd

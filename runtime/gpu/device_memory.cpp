@@ -8,28 +8,29 @@ HostStage::~HostStage() {
   if (data_ != nullptr) cuda_.cudaFreeHost(data_);
 }
 
-Outcome HostStage::make_room(std::size_t bytes) {
-  if (bytes <= size_) return Done{};
+Result<void> HostStage::make_room(std::size_t bytes) {
+  if (bytes <= size_) return {};
   if (data_ != nullptr) cuda_.cudaFreeHost(std::exchange(data_, nullptr));
   size_ = 0;
   void* memory = nullptr;
   HVD_CHECK(cuda_.check(cuda_.cudaMallocHost(&memory, bytes), "cudaMallocHost"));
   data_ = static_cast<std::byte*>(memory);
   size_ = bytes;
-  return Done{};
+  return {};
 }
 
-Outcome HostStage::fetch(std::size_t offset, const void* device, std::size_t bytes,
-                         CudaStream stream) {
+Result<void> HostStage::fetch(std::size_t offset, const void* device, std::size_t bytes,
+                              CudaStream stream) {
   return copy(data_ + offset, device, bytes, stream);
 }
 
-Outcome HostStage::store(void* device, std::size_t offset, std::size_t bytes, CudaStream stream) {
+Result<void> HostStage::store(void* device, std::size_t offset, std::size_t bytes,
+                              CudaStream stream) {
   return copy(device, data_ + offset, bytes, stream);
 }
 
-Outcome HostStage::copy(void* to, const void* from, std::size_t bytes, CudaStream stream) {
-  if (bytes == 0) return Done{};
+Result<void> HostStage::copy(void* to, const void* from, std::size_t bytes, CudaStream stream) {
+  if (bytes == 0) return {};
   HVD_CHECK(cuda_.check(cuda_.cudaMemcpyAsync(to, from, bytes, kCudaMemcpyDefault, stream),
                         "cudaMemcpyAsync"));
   return cuda_.check(cuda_.cudaStreamSynchronize(stream), "cudaStreamSynchronize");

@@ -19,16 +19,16 @@ class HostStage {
   HostStage& operator=(const HostStage&) = delete;
 
   // Room for so many bytes; what was there before is lost. Error: there is no memory.
-  Outcome make_room(std::size_t bytes);
+  Result<void> make_room(std::size_t bytes);
   std::byte* data() const { return data_; }
 
   // What is on the device when `stream` has come so far.
-  Outcome fetch(std::size_t offset, const void* device, std::size_t bytes, CudaStream stream);
+  Result<void> fetch(std::size_t offset, const void* device, std::size_t bytes, CudaStream stream);
   // Back, ordered on the stream; it is there on return.
-  Outcome store(void* device, std::size_t offset, std::size_t bytes, CudaStream stream);
+  Result<void> store(void* device, std::size_t offset, std::size_t bytes, CudaStream stream);
 
  private:
-  Outcome copy(void* to, const void* from, std::size_t bytes, CudaStream stream);
+  Result<void> copy(void* to, const void* from, std::size_t bytes, CudaStream stream);
 
   const CudaLibrary& cuda_;
   std::byte* data_ = nullptr;

@@ -8,11 +8,11 @@
 
 namespace libhvd {
 
-// body: (Communicator& or DeviceCollectives&, const CallOptions&) -> Outcome. One that takes only a
-// Communicator& is for host memory; HVD_CUDA is then told to all ranks as a fault.
+// body: (Communicator& or DeviceCollectives&, const CallOptions&) -> Result<void>. One that takes
+// only a Communicator& is for host memory; HVD_CUDA is then told to all ranks as a fault.
 template <class Body>
-Outcome run_where_buffers_lie(Communicator& communicator, const CallOptions& options,
-                              const Body& body) {
+Result<void> run_where_buffers_lie(Communicator& communicator, const CallOptions& options,
+                                   const Body& body) {
   if (!options.place.on_device) return body(communicator, options);
   if constexpr (std::is_invocable_v<const Body&, DeviceCollectives&, const CallOptions&>) {
     DeviceCollectives device(communicator);

@@ -1,9 +1,10 @@
 #include "gpu/nccl.hpp"
 
-#include "base/clock.hpp"
-#include "base/signals_blocked.hpp"
+#include "common/clock.hpp"
+#include "common/shared_library.hpp"
+#include "common/system.hpp"
+#include "common/variables.h"
 #include "gpu/cuda_library.hpp"
-#include "hvd_contract/environment.h"
 
 #include <string>
 #include <system_error>
@@ -13,14 +14,10 @@ namespace libhvd {
 
 Result<NcclLibrary> NcclLibrary::load(const Environment& environment) {
   constexpr const char* kSonames[] = {"libnccl.so.2"};
-  HVD_TRY(void* const library, open_library(environment, HVD_ENV_NCCL_LIBRARY, kSonames));
+  HVD_TRY(const SharedLibrary library, open_library(environment, HVD_ENV_NCCL_LIBRARY, kSonames));
   NcclLibrary nccl;
-  void* found = nullptr;
-#define HVD_NCCL_LOAD(name, parameters)                       \
-  {                                                           \
-    HVD_TRY(found, find_function(library, #name));            \
-    nccl.name = reinterpret_cast<decltype(nccl.name)>(found); \
-  }
+#define HVD_NCCL_LOAD(name, parameters) \
+  if (!library.find(#name, nccl.name)) return lacks_function(#name);
   HVD_NCCL_FUNCTIONS(HVD_NCCL_LOAD)
   HVD_NCCL_LOAD(ncclGetErrorString, )
   HVD_NCCL_LOAD(ncclGetLastError, )
@@ -73,7 +70,7 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::start(Setting settin
   return communicator;
 }
 
-Outcome NcclCommunicator::join() {
+Result<void> NcclCommunicator::join() {
   std::unique_lock lock(mutex_);
   NcclConfig config;
   // Who is alone waits for nobody, and spares NCCL a thread for each call.
@@ -84,8 +81,8 @@ Outcome NcclCommunicator::join() {
 }
 
 // Waits until NCCL has done what it goes on with in the background.
-Outcome NcclCommunicator::settle(std::unique_lock<std::mutex>& lock, const char* what,
-                                 NcclStatus status, milliseconds timeout) {
+Result<void> NcclCommunicator::settle(std::unique_lock<std::mutex>& lock, const char* what,
+                                      NcclStatus status, milliseconds timeout) {
   const Deadline deadline(timeout);
   for (int polls = 0; status == NcclStatus::in_progress && comm_ != nullptr; ++polls) {
     if (polls > 0 && polls <= kEagerPolls) std::this_thread::yield();
@@ -103,25 +100,25 @@ Outcome NcclCommunicator::settle(std::unique_lock<std::mutex>& lock, const char*
     if (status == NcclStatus::success) status = now;
   }
   if (failure_) return *failure_;
-  if (status == NcclStatus::success) return Done{};
+  if (status == NcclStatus::success) return {};
   return give_up(nccl().describe(status, what, comm_));
 }
 
 // The caller holds the mutex.
-Outcome NcclCommunicator::give_up(const Error& error) {
+Result<void> NcclCommunicator::give_up(const Error& error) {
   if (failure_) return *failure_;
   failure_ = error;
   if (comm_ != nullptr) nccl().ncclCommAbort(std::exchange(comm_, nullptr));
   return error;
 }
 
-Outcome NcclCommunicator::enqueue(const std::function<NcclStatus(NcclComm)>& body) {
+Result<void> NcclCommunicator::enqueue(const std::function<NcclStatus(NcclComm)>& body) {
   std::unique_lock lock(mutex_);
   if (failure_) return *failure_;
   NcclStatus status = body(comm_);
   // Calls return before they are carried out on such a communicator.
   if (status == NcclStatus::success) status = NcclStatus::in_progress;
-  Outcome outcome = settle(lock, "NCCL", status, kCallPatience);
+  Result<void> outcome = settle(lock, "NCCL", status, kCallPatience);
   if (!outcome.ok()) setting_.tell_peers();
   return outcome;
 }

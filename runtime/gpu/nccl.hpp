@@ -158,7 +158,7 @@ class NcclCommunicator {
 
   // Calls NCCL and returns when it has enqueued what it was asked for: body: (NcclComm) ->
   // NcclStatus. An error ends the communicator, here and on the other ranks.
-  Outcome enqueue(const std::function<NcclStatus(NcclComm)>& body);
+  Result<void> enqueue(const std::function<NcclStatus(NcclComm)>& body);
 
   // Ends the communicator, here and on the other ranks, for something that failed beside NCCL.
   Error give_up_for(const Error& error);
@@ -169,10 +169,10 @@ class NcclCommunicator {
  private:
   explicit NcclCommunicator(Setting setting) : setting_(std::move(setting)) {}
 
-  Outcome join();
-  Outcome settle(std::unique_lock<std::mutex>& lock, const char* what, NcclStatus status,
-                 std::chrono::milliseconds timeout);
-  Outcome give_up(const Error& error);
+  Result<void> join();
+  Result<void> settle(std::unique_lock<std::mutex>& lock, const char* what, NcclStatus status,
+                      std::chrono::milliseconds timeout);
+  Result<void> give_up(const Error& error);
   void watch();
 
   const Setting setting_;

@@ -87,7 +87,7 @@ std::optional<NcclReduction> find_nccl_reduction(hvd_type type, hvd_op op, const
                                                  int size) {
   const auto own = nccl_type(type);
   if (!own) return std::nullopt;
-  if (op == HVD_AVERAGE && !is_floating(*own)) return std::nullopt;
+  if (op == HVD_ADASUM || (op == HVD_AVERAGE && !is_floating(*own))) return std::nullopt;
   if (!scale.any()) return NcclReduction{*own, plain_op(op)};
   if (op != HVD_SUM && op != HVD_AVERAGE) return std::nullopt;
   const double divisor = op == HVD_AVERAGE ? size : 1;

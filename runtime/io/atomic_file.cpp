@@ -1,7 +1,8 @@
 #include "io/atomic_file.hpp"
 
 #include "base/environment.hpp"
-#include "base/text.hpp"
+#include "common/system.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -23,7 +24,7 @@ constexpr std::uint64_t kWriteBackBytes = std::uint64_t{8} << 20;
 
 // As a name's part: at most 64 bytes (HOST_NAME_MAX), and no dots, which separate the parts.
 std::string host_word() {
-  std::string word = machine_name();
+  std::string word = local_host_name();
   for (char& letter : word) {
     if (letter == '.' || letter == '/') letter = '-';
   }
@@ -62,12 +63,12 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-Outcome flush_folder(const std::string& folder) {
+Result<void> flush_folder(const std::string& folder) {
   const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return fail_errno("cannot open the folder " + folder, errno);
   if (::fsync(fd.get()) != 0 && errno != EINVAL)
     return fail_errno("cannot flush the folder " + folder, errno);
-  return Done{};
+  return {};
 }
 
 Result<AtomicFile> AtomicFile::create(const std::string& path, const AtomicFileOptions& options) {
@@ -118,7 +119,7 @@ bool AtomicFile::set_direct(bool on) {
   return flags >= 0 && ::fcntl(fd_.get(), F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
 }
 
-Outcome AtomicFile::write(const void* data, std::size_t bytes) {
+Result<void> AtomicFile::write(const void* data, std::size_t bytes) {
   if (!fd_) return fail(HVD_ERROR_INVALID_ARGUMENT, path_ + ": written to after its end");
   const auto* at = static_cast<const std::byte*>(data);
   const auto fits = [&] {
@@ -134,23 +135,23 @@ Outcome AtomicFile::write(const void* data, std::size_t bytes) {
     HVD_CHECK(write_once(at, bytes));
   }
   if (!direct_) start_write_back();
-  return Done{};
+  return {};
 }
 
-Outcome AtomicFile::write_once(const std::byte*& data, std::size_t& bytes) {
+Result<void> AtomicFile::write_once(const std::byte*& data, std::size_t& bytes) {
   const ssize_t count = ::write(fd_.get(), data, bytes);
   if (count >= 0) {
     data += count;
     bytes -= static_cast<std::size_t>(count);
     size_ += static_cast<std::uint64_t>(count);
-    return Done{};
+    return {};
   }
-  if (errno == EINTR) return Done{};
+  if (errno == EINTR) return {};
   if (errno == EINVAL && direct_) {  // a file system that takes O_DIRECT, but not such pieces
     set_direct(false);
     direct_ = false;
     write_back_from_ = size_;
-    return Done{};
+    return {};
   }
   return fail_errno("cannot write " + path_, errno);
 }
@@ -163,9 +164,9 @@ void AtomicFile::start_write_back() {
   write_back_from_ = size_;
 }
 
-Outcome AtomicFile::commit() {
+Result<void> AtomicFile::commit() {
   if (!fd_) return fail(HVD_ERROR_INVALID_ARGUMENT, path_ + ": committed after its end");
-  Outcome outcome = Done{};
+  Result<void> outcome;
   if (::fsync(fd_.get()) != 0) {
     outcome = fail_errno("cannot bring " + path_ + " to the disk", errno);
   } else if (::rename(temporary_.c_str(), path_.c_str()) != 0) {

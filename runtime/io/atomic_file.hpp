@@ -9,8 +9,8 @@
 // One thread at a time. Errors (HVD_ERROR_SYSTEM) name the path and the system call's reason.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -43,19 +43,19 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   // Appends. Error: the disk is full, …; the file is then good for nothing but to be dropped.
-  Outcome write(const void* data, std::size_t bytes);
+  Result<void> write(const void* data, std::size_t bytes);
 
   // Makes it visible under its path, durably. The last call. Error: nothing has changed under the
   // path; only when the folder itself could not be brought to the disk ("cannot flush the folder")
   // the new file is there, and may or may not be after a crash of the machine.
-  Outcome commit();
+  Result<void> commit();
 
   const std::string& path() const { return path_; }
   std::uint64_t size() const { return size_; }  // bytes written
 
  private:
   AtomicFile(std::string path, std::string temporary, Fd fd, bool direct);
-  Outcome write_once(const std::byte*& data, std::size_t& bytes);
+  Result<void> write_once(const std::byte*& data, std::size_t& bytes);
   bool set_direct(bool on);
   void start_write_back();
   void discard();
@@ -73,7 +73,7 @@ class AtomicFile {
 void remove_temporary_files(const std::string& folder, std::string_view kind, bool all);
 
 // Brings a folder's entries to the disk. Fine where a file system has nothing like it (EINVAL).
-Outcome flush_folder(const std::string& folder);
+Result<void> flush_folder(const std::string& folder);
 
 // The folder that a path's last component lies in: "." without a slash.
 std::string folder_of(const std::string& path);

@@ -22,8 +22,8 @@ struct Header {
 
 }  // namespace
 
-Outcome share_outcome(Communicator& communicator, const Outcome& own, int root,
-                      const CallOptions& options) {
+Result<void> share_outcome(Communicator& communicator, const Result<void>& own, int root,
+                           const CallOptions& options) {
   const bool is_root = communicator.rank() == root;
   Header header{HVD_OK, 0};
   std::string text;
@@ -32,7 +32,7 @@ Outcome share_outcome(Communicator& communicator, const Outcome& own, int root,
     header = {own.error().status, static_cast<std::uint32_t>(text.size())};
   }
   HVD_CHECK(communicator.broadcast(&header, sizeof header, HVD_UINT8, root, options));
-  if (header.status == HVD_OK) return Done{};
+  if (header.status == HVD_OK) return {};
   text.resize(header.length);
   HVD_CHECK(communicator.broadcast(text.data(), text.size(), HVD_UINT8, root, options));
   if (is_root) return own;
@@ -65,8 +65,8 @@ Log::~Log() {
   [[maybe_unused]] const auto lost = put_line(rest_);
 }
 
-Outcome Log::write(std::string_view text) {
-  if (!file_) return Done{};
+Result<void> Log::write(std::string_view text) {
+  if (!file_) return {};
   const std::lock_guard lock(mutex_);
   rest_ += text;
   std::size_t begin = 0;
@@ -77,17 +77,17 @@ Outcome Log::write(std::string_view text) {
     return written;
   }
   rest_.erase(0, begin);
-  return Done{};
+  return {};
 }
 
-Outcome Log::put_line(std::string_view line) {
+Result<void> Log::put_line(std::string_view line) {
   const std::string whole = time_text() + " " + std::string(line) + "\n";
   for (std::string_view left = whole; !left.empty();) {
     const ssize_t count = ::write(file_.get(), left.data(), left.size());
     if (count < 0 && errno != EINTR) return fail_errno("cannot write to the log " + path_, errno);
     if (count > 0) left.remove_prefix(static_cast<std::size_t>(count));
   }
-  return Done{};
+  return {};
 }
 
 }  // namespace libhvd

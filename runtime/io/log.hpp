@@ -1,9 +1,9 @@
 // How something went that one rank did for all.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
 #include "collective/communicator.hpp"
+#include "common/fd.hpp"
 
 #include <mutex>
 #include <string>
@@ -13,8 +13,8 @@ namespace libhvd {
 
 // Called by all ranks. `own` is the outcome on `root`; elsewhere it is not looked at. The answer is
 // that outcome on all ranks, a failure with "rank R: " before its text elsewhere.
-Outcome share_outcome(Communicator& communicator, const Outcome& own, int root,
-                      const CallOptions& options);
+Result<void> share_outcome(Communicator& communicator, const Result<void>& own, int root,
+                           const CallOptions& options);
 
 // A log file: each line with the time before it.
 
@@ -33,10 +33,10 @@ class Log {
 
   // Lines, or a part of one: what follows the last "\n" is kept until the rest comes. A line goes
   // into the file in one write(2), so that several writers do not mix theirs.
-  Outcome write(std::string_view text);
+  Result<void> write(std::string_view text);
 
  private:
-  Outcome put_line(std::string_view line);
+  Result<void> put_line(std::string_view line);
 
   std::mutex mutex_;
   Fd file_;

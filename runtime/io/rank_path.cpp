@@ -1,7 +1,8 @@
 #include "io/rank_path.hpp"
 
 #include "base/environment.hpp"
-#include "hvd_contract/environment.h"
+#include "common/text.hpp"
+#include "common/variables.h"
 
 #include <algorithm>
 #include <string_view>
@@ -24,27 +25,23 @@ class Pattern {
       : text_(text), topology_(topology), environment_(environment) {}
 
   Result<std::string> expand() {
-    for (std::size_t at = 0; at < text_.size();) {
-      const std::string_view rest = std::string_view(text_).substr(at);
-      if (rest.substr(0, 2) == "{{" || rest.substr(0, 2) == "}}") {
-        path_ += rest[0];
-        at += 2;
-      } else if (rest[0] == '{') {
-        const std::size_t end = rest.find('}');
-        if (end == std::string_view::npos) return wrong("\"{\" without \"}\"");
-        HVD_TRY(const std::string value, value_of(rest.substr(1, end - 1)));
-        path_ += value;
-        at += end + 1;
-      } else if (rest[0] == '}') {
-        return wrong("\"}\" without \"{\"; a brace itself is written twice");
-      } else {
-        path_ += rest[0];
-        ++at;
+    const auto parts = parse_pattern(text_);
+    if (!parts)
+      return wrong(parts.error() == PatternError::unclosed_brace
+                       ? "\"{\" without \"}\""
+                       : "\"}\" without \"{\"; a brace itself is written twice");
+    std::string path;
+    for (const PatternPart& part : *parts) {
+      if (!part.is_name) {
+        path += part.text;
+        continue;
       }
+      HVD_TRY(const std::string value, value_of(part.text));
+      path += value;
     }
     if (topology_.size > 1 && !tells_ranks_apart())
       return wrong("all ranks would have one file; put {rank} into it");
-    return path_;
+    return path;
   }
 
  private:
@@ -84,7 +81,6 @@ class Pattern {
   const std::string& text_;
   const Topology& topology_;
   const Environment& environment_;
-  std::string path_;
   bool has_rank_ = false;
   bool has_local_rank_ = false;
   bool has_host_ = false;

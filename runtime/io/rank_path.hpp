@@ -3,7 +3,7 @@
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
-#include "bootstrap/topology.hpp"
+#include "bootstrap/rank_info.hpp"
 
 #include <string>
 

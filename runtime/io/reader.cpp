@@ -34,8 +34,8 @@ Loader::Loader(std::shared_ptr<const Source> source, bool cache, Decode decode)
   if (cache) cache_.emplace(*source_);
 }
 
-Outcome Loader::load(const Shard& shard, std::int64_t step, const std::atomic<bool>& stop,
-                     Batch& batch, ByteBuffer& scratch) {
+Result<void> Loader::load(const Shard& shard, std::int64_t step, const std::atomic<bool>& stop,
+                          Batch& batch, ByteBuffer& scratch) {
   HVD_CHECK(shard.indices(step, batch.indices));
   HVD_TRY(batch.batch_size, shard.batch_size(step));
   batch.labels.clear();
@@ -43,16 +43,16 @@ Outcome Loader::load(const Shard& shard, std::int64_t step, const std::atomic<bo
   batch.offsets.assign(1, 0);
   for (const std::int64_t sample : batch.indices) {
     if (stop) break;
-    const Outcome loaded = load_sample(sample, batch, scratch);
+    const Result<void> loaded = load_sample(sample, batch, scratch);
     if (!loaded.ok())
       return with_context(source_->name(sample) + " (sample " + std::to_string(sample) + ")",
                           loaded.error());
     batch.offsets.push_back(batch.data.size());
   }
-  return Done{};
+  return {};
 }
 
-Outcome Loader::load_sample(std::int64_t sample, Batch& batch, ByteBuffer& scratch) {
+Result<void> Loader::load_sample(std::int64_t sample, Batch& batch, ByteBuffer& scratch) {
   if (!decode_ && !cache_) {
     batch.labels.push_back(source_->label(sample));
     return source_->read(sample, batch.data);
@@ -68,10 +68,11 @@ Outcome Loader::load_sample(std::int64_t sample, Batch& batch, ByteBuffer& scrat
   if (decode_) return decode_sample(sample, data, batch);
   batch.labels.push_back(source_->label(sample));
   std::copy(data.begin(), data.end(), batch.data.append(data.size()).begin());
-  return Done{};
+  return {};
 }
 
-Outcome Loader::decode_sample(std::int64_t sample, std::span<const std::byte> data, Batch& batch) {
+Result<void> Loader::decode_sample(std::int64_t sample, std::span<const std::byte> data,
+                                   Batch& batch) {
   const Sample in{sample, source_->label(sample), data, source_->name(sample)};
   SampleOutput out(batch.data, in.label);
   try {
@@ -82,7 +83,7 @@ Outcome Loader::decode_sample(std::int64_t sample, std::span<const std::byte> da
     return fail(HVD_ERROR_SYSTEM, exception.what());
   }
   batch.labels.push_back(out.label());
-  return Done{};
+  return {};
 }
 
 namespace {
@@ -214,10 +215,10 @@ void Pipeline::fill(std::int64_t ticket, const Result<std::shared_ptr<const Shar
   slot.error.reset();
   slot.batch.epoch = epoch_of(ticket);
   slot.batch.step = step_of(ticket);
-  Outcome outcome = Done{};
+  Result<void> outcome;
   try {
     outcome = shard.ok() ? loader_.load(**shard, slot.batch.step, stopping_, slot.batch, scratch)
-                         : Outcome(shard.error());
+                         : Result<void>(shard.error());
   } catch (const std::bad_alloc&) {
     outcome = out_of_memory();
   } catch (const std::exception& exception) {
@@ -235,12 +236,12 @@ Error invalid(const std::string& message) {
   return fail(HVD_ERROR_INVALID_ARGUMENT, "reader: " + message);
 }
 
-Outcome check(const ReaderOptions& options) {
+Result<void> check(const ReaderOptions& options) {
   if (options.threads < 1 || options.threads > 1024)
     return invalid("threads is " + std::to_string(options.threads) + "; it must be 1 to 1024");
   if (options.prefetch < 1 || options.prefetch > 65536)
     return invalid("prefetch is " + std::to_string(options.prefetch) + "; it must be 1 to 65536");
-  return Done{};
+  return {};
 }
 
 Error in_child() {
@@ -282,7 +283,7 @@ Reader::~Reader() {
 }
 
 // What was before stays when this fails.
-Outcome Reader::begin(std::int64_t epoch, std::int64_t step) {
+Result<void> Reader::begin(std::int64_t epoch, std::int64_t step) {
   Pipeline::Options options{shard_options_, step, threads_, prefetch_};
   options.shard.epoch = epoch;
   HVD_TRY(Shard shard, Shard::make(options.shard));
@@ -299,10 +300,10 @@ Outcome Reader::begin(std::int64_t epoch, std::int64_t step) {
   pipeline_ = std::move(pipeline);
   steps_ = steps;
   step_ = step;
-  return Done{};
+  return {};
 }
 
-Outcome Reader::seek(std::int64_t epoch, std::int64_t step) {
+Result<void> Reader::seek(std::int64_t epoch, std::int64_t step) {
   if (owner_ != ::getpid()) return in_child();
   return begin(epoch, step);
 }

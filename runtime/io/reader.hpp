@@ -48,12 +48,12 @@ class Loader {
 
   // Fills indices, labels, data and offsets. Stops early, with whatever is there, once `stop` is
   // set. Error: names the sample. Throws std::bad_alloc.
-  Outcome load(const Shard& shard, std::int64_t step, const std::atomic<bool>& stop, Batch& batch,
-               ByteBuffer& scratch);
+  Result<void> load(const Shard& shard, std::int64_t step, const std::atomic<bool>& stop,
+                    Batch& batch, ByteBuffer& scratch);
 
  private:
-  Outcome load_sample(std::int64_t sample, Batch& batch, ByteBuffer& scratch);
-  Outcome decode_sample(std::int64_t sample, std::span<const std::byte> data, Batch& batch);
+  Result<void> load_sample(std::int64_t sample, Batch& batch, ByteBuffer& scratch);
+  Result<void> decode_sample(std::int64_t sample, std::span<const std::byte> data, Batch& batch);
 
   std::shared_ptr<const Source> source_;
   std::optional<SampleCache> cache_;
@@ -152,11 +152,11 @@ class Reader {
   // Valid until the next call; null, once, after an epoch's last step. Error: this step cannot be
   // had; the next call gives the one after it.
   Result<const Batch*> next();
-  Outcome seek(std::int64_t epoch, std::int64_t step);
+  Result<void> seek(std::int64_t epoch, std::int64_t step);
 
  private:
   Reader(std::unique_ptr<Loader> loader, const ShardOptions& shard, const ReaderOptions& options);
-  Outcome begin(std::int64_t epoch, std::int64_t step);
+  Result<void> begin(std::int64_t epoch, std::int64_t step);
 
   ShardOptions shard_options_;
   int threads_;

@@ -1,7 +1,5 @@
 #include "io/shard.hpp"
 
-#include "io/shuffle.hpp"
-
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -9,6 +7,7 @@
 #include <unistd.h>
 
 namespace libhvd {
+
 namespace {
 
 // Leaves room to pad and to add without overflow.
@@ -18,7 +17,7 @@ Error invalid(const std::string& message) {
   return fail(HVD_ERROR_INVALID_ARGUMENT, "shard: " + message);
 }
 
-Outcome check(const ShardOptions& options) {
+Result<void> check(const ShardOptions& options) {
   const auto number = [](auto value) { return std::to_string(value); };
   if (options.samples < 0 || options.samples > kMostSamples)
     return invalid("samples is " + number(options.samples) + "; it must be 0 to 2^62");
@@ -42,7 +41,7 @@ Outcome check(const ShardOptions& options) {
                    number(options.size) +
                    " ranks; with the remainders pad and drop the batch must be a multiple of the "
                    "size (uneven takes any)");
-  return Done{};
+  return {};
 }
 
 std::int64_t count_places(const ShardOptions& options) {
@@ -53,11 +52,11 @@ std::int64_t count_places(const ShardOptions& options) {
 }
 
 // Said before it is tried: Linux promises more memory than there is, and kills who uses it.
-Outcome check_memory(std::int64_t samples, std::size_t bytes_each) {
+Result<void> check_memory(std::int64_t samples, std::size_t bytes_each) {
   const auto pages = static_cast<double>(::sysconf(_SC_PHYS_PAGES));
   const double memory = pages * static_cast<double>(::sysconf(_SC_PAGESIZE));
   const double needed = static_cast<double>(samples) * static_cast<double>(bytes_each);
-  if (needed <= memory) return Done{};
+  if (needed <= memory) return {};
   const auto megabytes = [](double bytes) {
     return std::to_string(static_cast<std::int64_t>(bytes / 1e6)) + " MB";
   };
@@ -100,8 +99,8 @@ Result<Shard> Shard::make(const ShardOptions& options) {
   return shard;
 }
 
-Outcome Shard::check_step(std::int64_t step) const {
-  if (step >= 0 && step < steps_) return Done{};
+Result<void> Shard::check_step(std::int64_t step) const {
+  if (step >= 0 && step < steps_) return {};
   return invalid("there is no step " + std::to_string(step) + "; this epoch has " +
                  std::to_string(steps_) + (steps_ == 1 ? " step" : " steps"));
 }
@@ -123,7 +122,7 @@ std::int64_t Shard::sample_at(std::int64_t place) const {
   return at;
 }
 
-Outcome Shard::indices(std::int64_t step, std::vector<std::int64_t>& indices) const {
+Result<void> Shard::indices(std::int64_t step, std::vector<std::int64_t>& indices) const {
   HVD_CHECK(check_step(step));
   const std::int64_t first = step * options_.batch;
   const std::int64_t length = batch_size_of(step);
@@ -136,7 +135,7 @@ Outcome Shard::indices(std::int64_t step, std::vector<std::int64_t>& indices) co
   for (std::int64_t i = 0; i < part.count; ++i) {
     indices[static_cast<std::size_t>(i)] = sample_at(first + part.begin + i * stride);
   }
-  return Done{};
+  return {};
 }
 
 }  // namespace libhvd

@@ -1,21 +1,27 @@
-// Bytes that grow and are not cleared first: they are about to be read from a file.
+// Sources of samples: folders, files of records, and what the reader delivers of them.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
+#include "io/atomic_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace libhvd {
+
+// Bytes that grow and are not cleared first: they are about to be read from a file.
 
 // Aligned as malloc(3) does it. Throws std::bad_alloc. Keeps its memory when it shrinks.
 class ByteBuffer {
@@ -103,7 +109,7 @@ class SampleOutput {
 };
 
 // Called by several threads at the same time; may throw.
-using Decode = std::function<Outcome(const Sample&, SampleOutput&)>;
+using Decode = std::function<Result<void>(const Sample&, SampleOutput&)>;
 
 // Samples on a disk, numbered from 0: some bytes each, with a label or without.
 
@@ -120,7 +126,7 @@ class Source {
   virtual std::int64_t label(std::int64_t sample) const = 0;  // -1: none
   virtual std::string name(std::int64_t sample) const = 0;    // for messages
   // Appends the sample's bytes. Error: without the sample's name; `out` may have got some bytes.
-  virtual Outcome read(std::int64_t sample, ByteBuffer& out) const = 0;
+  virtual Result<void> read(std::int64_t sample, ByteBuffer& out) const = 0;
 
   // Of what there is, not of the samples' bytes.
   virtual std::uint32_t fingerprint() const = 0;
@@ -136,13 +142,140 @@ class InputFile {
 
   std::uint64_t size() const { return size_; }  // when it was opened
   // Fills all of `bytes`. Error: the file ends before.
-  Outcome read(std::uint64_t offset, std::span<std::byte> bytes) const;
+  Result<void> read(std::uint64_t offset, std::span<std::byte> bytes) const;
 
  private:
   InputFile(Fd fd, std::uint64_t size) : fd_(std::move(fd)), size_(size) {}
 
   Fd fd_;
   std::uint64_t size_;
+};
+
+// A folder of files with one sub-folder a class, by the rules of torchvision's ImageFolder
+// (torchvision.datasets.folder.make_dataset).
+
+// ImageFolder's own list.
+inline constexpr std::string_view kImageExtensions =
+    ".jpg,.jpeg,.png,.ppm,.bmp,.pgm,.tif,.tiff,.webp";
+
+class FolderSource final : public Source {
+ public:
+  // `extensions`: comma separated, whatever their case; "": all files.
+  static Result<std::unique_ptr<FolderSource>> open(const std::string& path,
+                                                    std::string_view extensions);
+
+  std::int64_t samples() const override { return static_cast<std::int64_t>(ends_.size()); }
+  const std::vector<std::string>& classes() const override { return classes_; }
+  std::int64_t label(std::int64_t sample) const override;
+  std::string name(std::int64_t sample) const override;
+  Result<void> read(std::int64_t sample, ByteBuffer& out) const override;
+  std::uint32_t fingerprint() const override;
+
+ private:
+  FolderSource() = default;
+  void add(std::string_view file);
+
+  std::string path_;
+  std::vector<std::string> classes_;
+  std::vector<std::size_t> class_ends_;  // samples up to and with each class
+  // All files' paths below path_ in one string: a million small strings take twice the memory.
+  std::string files_;
+  std::vector<std::size_t> ends_;
+};
+
+// TFRecord, TensorFlow's file of records (tensorflow.org/tutorials/load_data/tfrecord, "TFRecords
+// format details"). A record is
+//   uint64 length, uint32 masked CRC-32C of the length, the data, uint32 masked CRC-32C of the data
+// with all numbers little-endian. Masked: rotated right by 15 bits, plus 0xa282ead8.
+
+inline constexpr std::size_t kRecordHeader = 12;
+inline constexpr std::size_t kRecordFooter = 4;
+
+std::uint32_t masked_crc(std::span<const std::byte> bytes);
+
+std::array<std::byte, kRecordHeader> record_header(std::uint64_t length);
+std::array<std::byte, kRecordFooter> record_footer(std::span<const std::byte> data);
+
+// The length that a header says. Error: its checksum is wrong.
+Result<std::uint64_t> parse_record_header(std::span<const std::byte, kRecordHeader> header);
+// Whether the footer belongs to the data.
+bool footer_matches(std::span<const std::byte, kRecordFooter> footer,
+                    std::span<const std::byte> data);
+
+// Where each record begins, and last where the file ends. Reads the headers only (and what lies
+// within the same few kilobytes). Error: names the record.
+Result<std::vector<std::uint64_t>> index_records(const InputFile& file);
+
+// One thread. What was written becomes visible with close().
+class RecordWriter {
+ public:
+  static Result<RecordWriter> open(const std::string& path);
+
+  Result<void> write(std::span<const std::byte> data);
+  Result<void> close();  // the last call
+
+ private:
+  explicit RecordWriter(AtomicFile file) : file_(std::move(file)) {}
+  Result<void> put(std::span<const std::byte> bytes);
+  Result<void> flush();
+
+  AtomicFile file_;
+  std::vector<std::byte> buffer_;
+};
+
+// One file of records, without labels.
+
+// What the two kinds of files have in common.
+class RecordSource : public Source {
+ public:
+  const std::vector<std::string>& classes() const override { return classes_; }
+  std::int64_t label(std::int64_t) const override { return -1; }
+  std::string name(std::int64_t sample) const override {
+    return path_ + " record " + std::to_string(sample);
+  }
+  std::uint32_t fingerprint() const override;
+
+ protected:
+  RecordSource(std::string path, InputFile file) : path_(std::move(path)), file_(std::move(file)) {}
+  const InputFile& file() const { return file_; }
+
+ private:
+  std::string path_;
+  InputFile file_;
+  std::vector<std::string> classes_;
+};
+
+// See above. Its memory is 8 bytes a record.
+class TfrecordSource final : public RecordSource {
+ public:
+  static Result<std::unique_ptr<TfrecordSource>> open(const std::string& path);
+
+  std::int64_t samples() const override { return static_cast<std::int64_t>(offsets_.size()) - 1; }
+  Result<void> read(std::int64_t sample, ByteBuffer& out) const override;
+
+ private:
+  TfrecordSource(std::string path, InputFile file, std::vector<std::uint64_t> offsets)
+      : RecordSource(std::move(path), std::move(file)), offsets_(std::move(offsets)) {}
+
+  std::vector<std::uint64_t> offsets_;  // of the records; the last is the file's end
+};
+
+class FixedSource final : public RecordSource {
+ public:
+  static Result<std::unique_ptr<FixedSource>> open(const std::string& path,
+                                                   std::uint64_t record_bytes,
+                                                   std::uint64_t header_bytes);
+
+  std::int64_t samples() const override { return samples_; }
+  Result<void> read(std::int64_t sample, ByteBuffer& out) const override;
+
+ private:
+  FixedSource(std::string path, InputFile file, std::uint64_t record_bytes,
+              std::uint64_t header_bytes);
+
+  std::uint64_t record_bytes_;
+  std::uint64_t header_bytes_;
+  std::int64_t samples_;
 };
 
 }  // namespace libhvd

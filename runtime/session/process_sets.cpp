@@ -1,6 +1,6 @@
 #include "session/process_sets.hpp"
 
-#include "base/text.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -40,12 +40,12 @@ class SubsetBootstrap : public Bootstrap {
   }
 
   // The rest of the exchanges, in which this rank tells nothing.
-  Outcome finish() {
+  Result<void> finish() {
     while (true) {
       HVD_TRY(const auto told, turn("-"));
       const bool over = std::all_of(told.begin(), told.end(),
                                     [](const std::string& text) { return text == "-"; });
-      if (over) return Done{};
+      if (over) return {};
     }
   }
 

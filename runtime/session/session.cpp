@@ -1,10 +1,10 @@
 #include "session/session.hpp"
 
-#include "base/clock.hpp"
 #include "base/environment.hpp"
-#include "base/text.hpp"
 #include "bootstrap/wireup_messages.hpp"
-#include "hvd_contract/environment.h"
+#include "common/clock.hpp"
+#include "common/text.hpp"
+#include "common/variables.h"
 
 #include <algorithm>
 #include <chrono>
@@ -243,7 +243,7 @@ Result<std::shared_ptr<ProcessSet>> Session::find_process_set(std::int32_t proce
 }
 
 // That ranks want different sets, or one has got it wrong, is an error on all, before any is made.
-Outcome Session::add_first_process_sets(const StartOptions& wanted) {
+Result<void> Session::add_first_process_sets(const StartOptions& wanted) {
   std::string own;
   for (const std::vector<int>& ranks : wanted.process_sets) own += '{' + encode_ranks(ranks) + '}';
   if (!wanted.fault.empty()) own = '!' + wanted.fault;
@@ -261,7 +261,7 @@ Outcome Session::add_first_process_sets(const StartOptions& wanted) {
                                           " and " + show(rank));
   }
   for (const std::vector<int>& ranks : wanted.process_sets) HVD_CHECK(add_process_set(ranks));
-  return Done{};
+  return {};
 }
 
 // What one of the ranks got wrong, or could not do, is an error on all.
@@ -285,7 +285,7 @@ Result<std::int32_t> Session::add_process_set(std::vector<int> ranks) {
   return last_process_set_;
 }
 
-Outcome Session::remove_process_set(std::int32_t process_set) {
+Result<void> Session::remove_process_set(std::int32_t process_set) {
   HVD_TRY(const auto wanted, exchange_texts(communicator_, std::to_string(process_set),
                                             {.name = "hvd_remove_process_set"}));
   for (std::size_t rank = 1; rank < wanted.size(); ++rank) {
@@ -300,7 +300,7 @@ Outcome Session::remove_process_set(std::int32_t process_set) {
   device_calls_->forget(process_set);
   const std::lock_guard lock(engines_);
   process_sets_.erase(process_set);
-  return Done{};
+  return {};
 }
 
 Result<std::vector<int>> Session::ranks_of(std::int32_t process_set) const {
@@ -320,6 +320,19 @@ std::vector<std::int32_t> Session::process_set_numbers() const {
   return numbers;
 }
 
+namespace {
+
+// When a rank joined. How many rounds it had taken part in comes first: whoever joined after it had
+// got a result to which others gave zeros has a larger number, but clocks of two hosts are known
+// only to half the time of a message and its answer.
+struct JoinTime {
+  std::uint64_t rounds;
+  std::int64_t at_ns;                                 // by rank 0's clock
+  auto operator<=>(const JoinTime&) const = default;  // NOLINT: not a pointer
+};
+
+}  // namespace
+
 // Until all have joined, calls in the program's order are served here, the engines' by their
 // threads.
 Result<int> Session::join() {
@@ -331,14 +344,19 @@ Result<int> Session::join() {
       if (set->engine()) engines.push_back(set->engine());
     }
   }
-  const std::uint64_t calls = communicator_.calls() + all->submitted();
+  JoinTime own{communicator_.calls() + all->rounds(), static_cast<std::int64_t>(monotonic_ns())};
   for (const auto& each : engines) each->join();
-  std::optional<int> last;
-  while (!last) {
-    HVD_TRY(last, communicator_.join(calls));
+  for (bool joined = false; !joined;) {
+    HVD_TRY(joined, communicator_.join());
   }
   for (const auto& each : engines) HVD_CHECK(each->wait_joined());
-  return *last;
+  const CallOptions options{.name = "hvd_join"};
+  HVD_TRY(const auto clock, compare_clocks(communicator_, topology_.node_rank, options));
+  own.at_ns += clock.own.offset.ns;
+  std::vector<JoinTime> times(static_cast<std::size_t>(topology_.size));
+  HVD_CHECK(communicator_.allgather(&own, 1, sizeof own, HVD_UINT8, times.data(), times.size(),
+                                    nullptr, options));
+  return static_cast<int>(std::max_element(times.begin(), times.end()) - times.begin());
 }
 
 Session::~Session() {

@@ -4,11 +4,11 @@
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
-#include "base/tick_clock.hpp"
 #include "bootstrap/bootstrap.hpp"
-#include "bootstrap/topology.hpp"
+#include "bootstrap/rank_info.hpp"
 #include "bootstrap/wireup.hpp"
 #include "collective/communicator.hpp"
+#include "common/tick_clock.hpp"
 #include "engine/engine.hpp"
 #include "gpu/device_calls.hpp"
 #include "session/process_sets.hpp"
@@ -72,7 +72,7 @@ class Session {
 
   // Collective; the caller holds Process::calls.
   Result<std::int32_t> add_process_set(std::vector<int> ranks);
-  Outcome remove_process_set(std::int32_t process_set);
+  Result<void> remove_process_set(std::int32_t process_set);
   // The last rank to join.
   Result<int> join();
 
@@ -99,7 +99,7 @@ class Session {
   double seconds_left() const;
 
  private:
-  Outcome add_first_process_sets(const StartOptions& wanted);
+  Result<void> add_first_process_sets(const StartOptions& wanted);
   std::string name_of(std::size_t rank) const {
     return "rank " + std::to_string(communicator_.number(static_cast<int>(rank)));
   }

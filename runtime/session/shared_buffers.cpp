@@ -30,12 +30,12 @@ Result<void*> SharedBuffers::allocate(const std::shared_ptr<SharedMemory>& memor
   return address;
 }
 
-Outcome SharedBuffers::free(void* buffer) {
+Result<void> SharedBuffers::free(void* buffer) {
   const std::lock_guard lock(mutex_);
   HVD_TRY(const auto found, find(buffer, false));
   if (found->second.shared) found->second.shared->free(static_cast<std::byte*>(buffer));
   buffers_.erase(found);
-  return Done{};
+  return {};
 }
 
 // The caller of these two holds the mutex.
@@ -52,8 +52,8 @@ Result<SharedBuffers::Buffers::iterator> SharedBuffers::find(void* buffer, bool 
                     : "this is not memory of hvd_alloc, or was freed before");
 }
 
-Outcome SharedBuffers::add(const std::shared_ptr<SharedMemory>& memory, void* buffer,
-                           std::size_t bytes) {
+Result<void> SharedBuffers::add(const std::shared_ptr<SharedMemory>& memory, void* buffer,
+                                std::size_t bytes) {
   const std::size_t page = page_bytes();
   if (bytes == 0 || bytes % page != 0 || reinterpret_cast<std::uintptr_t>(buffer) % page != 0)
     return fail(HVD_ERROR_INVALID_ARGUMENT, "address and size must be multiples of a page (" +
@@ -62,20 +62,20 @@ Outcome SharedBuffers::add(const std::shared_ptr<SharedMemory>& memory, void* bu
     return fail_errno("there is no memory of " + std::to_string(bytes) + " bytes", errno);
   const std::lock_guard lock(mutex_);
   if (buffers_.contains(buffer)) return fail(HVD_ERROR_INVALID_ARGUMENT, "it is shared already");
-  Outcome adopted = memory->adopt(static_cast<std::byte*>(buffer), bytes);
+  Result<void> adopted = memory->adopt(static_cast<std::byte*>(buffer), bytes);
   if (!adopted.ok() && adopted.error().status == HVD_ERROR_INVALID_ARGUMENT) return adopted;
   if (!adopted.ok()) tell_why_not(adopted.error());
   buffers_.emplace(buffer, Buffer{adopted.ok() ? memory : nullptr, {}, true});
-  return Done{};
+  return {};
 }
 
-Outcome SharedBuffers::remove(void* buffer) {
+Result<void> SharedBuffers::remove(void* buffer) {
   const std::lock_guard lock(mutex_);
   HVD_TRY(const auto found, find(buffer, true));
   if (found->second.shared)
     HVD_CHECK(found->second.shared->disown(static_cast<std::byte*>(buffer)));
   buffers_.erase(found);
-  return Done{};
+  return {};
 }
 
 }  // namespace libhvd

@@ -3,8 +3,8 @@
 // was made in, and keeps that one's memory.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
 #include "session/session.hpp"
 #include "transport/shared_memory.hpp"
 
@@ -23,13 +23,13 @@ class SharedBuffers {
   // Error: there is no memory at all.
   Result<void*> allocate(const std::shared_ptr<SharedMemory>& memory, std::size_t bytes);
   // Error: it was not allocated here.
-  Outcome free(void* buffer);
+  Result<void> free(void* buffer);
 
   // The program's own memory, which stays what it is where it cannot be shared. Error: it is not
   // whole pages that are there, or is shared already.
-  Outcome add(const std::shared_ptr<SharedMemory>& memory, void* buffer, std::size_t bytes);
+  Result<void> add(const std::shared_ptr<SharedMemory>& memory, void* buffer, std::size_t bytes);
   // Error: it was not added, or there is no memory for a copy; then it stays shared.
-  Outcome remove(void* buffer);
+  Result<void> remove(void* buffer);
 
  private:
   struct Buffer {

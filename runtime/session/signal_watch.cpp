@@ -38,12 +38,12 @@ SignalWatch::~SignalWatch() {
   }
 }
 
-Outcome SignalWatch::watch(int signum) {
+Result<void> SignalWatch::watch(int signum) {
   if (!can_wait(signum))
     return fail(HVD_ERROR_INVALID_ARGUMENT,
                 "signal " + std::to_string(signum) + " cannot be watched");
   const std::lock_guard lock(mutex_);
-  if (before_.contains(signum)) return Done{};
+  if (before_.contains(signum)) return {};
   struct sigaction action {};
   action.sa_handler = remember;  // NOLINT: a union, by POSIX
   action.sa_flags = SA_RESTART;
@@ -52,7 +52,7 @@ Outcome SignalWatch::watch(int signum) {
   if (::sigaction(signum, &action, &before) != 0)
     return fail_errno("cannot watch signal " + std::to_string(signum), errno);
   before_.emplace(signum, before);
-  return Done{};
+  return {};
 }
 
 void SignalWatch::agreed(int signum) {

@@ -20,7 +20,7 @@ class SignalWatch {
   ~SignalWatch();
 
   // Error: a signal that cannot be caught, that is a crash, or that does not exist.
-  Outcome watch(int signum);
+  Result<void> watch(int signum);
 
   // The ranks have agreed to stop on this signal. It may reach some of them only after that, when
   // they no longer watch: where it would end the process then, it is ignored. A second Ctrl-C still

@@ -1,9 +1,9 @@
 #include "session/status_page.hpp"
 
-#include "base/clock.hpp"
-#include "base/fd.hpp"
-#include "base/text.hpp"
-#include "hvd_contract/environment.h"
+#include "common/clock.hpp"
+#include "common/fd.hpp"
+#include "common/text.hpp"
+#include "common/variables.h"
 
 #include <atomic>
 #include <cerrno>
@@ -226,21 +226,21 @@ void StatusPage::add_samples(std::uint64_t samples) {
   if (page() != nullptr) add(page()->samples, samples);
 }
 
-Outcome StatusPage::set_metric(std::string_view name, double value) {
+Result<void> StatusPage::set_metric(std::string_view name, double value) {
   if (name.empty()) return fail(HVD_ERROR_INVALID_ARGUMENT, "a metric needs a name");
   if (name.size() >= HVD_STATUS_METRIC_NAME_SIZE) {
     return fail(HVD_ERROR_INVALID_ARGUMENT,
                 "the metric's name \"" + std::string(name) + "\" is longer than " +
                     std::to_string(HVD_STATUS_METRIC_NAME_SIZE - 1) + " bytes");
   }
-  if (page() == nullptr) return Done{};
+  if (page() == nullptr) return {};
   for (hvd_status_metric& metric : page()->metrics) {
     const std::string_view known = field_text(metric.name);
     if (!known.empty() && known != name) continue;
     const Writing writing(page()->metrics_sequence);
     put(metric.value, value);
     if (known.empty()) put_text(metric.name, name);
-    return Done{};
+    return {};
   }
   return fail(HVD_ERROR_INVALID_ARGUMENT, "no room for the metric \"" + std::string(name) +
                                               "\": there are " +

@@ -1,13 +1,13 @@
 // The rank's side of the page that it shares with its launcher's agent. What stands in it, and who
-// may write what, is in hvd_contract/status_page.h. An object without a page does nothing.
+// may write what, is in common/status_page.h. An object without a page does nothing.
 //
 // Writers are serialised by the owner; the agent reads at any time.
 #pragma once
 
 #include "base/environment.hpp"
-#include "base/fd.hpp"
 #include "base/result.hpp"
-#include "hvd_contract/status_page.h"
+#include "common/fd.hpp"
+#include "common/status_page.h"
 
 #include <cstdint>
 #include <limits>
@@ -59,7 +59,7 @@ class StatusPage {
   void add_samples(std::uint64_t samples);
   // Error: a name that is empty or too long, or one too many. The same without a page, but that
   // there the number of names is not known.
-  Outcome set_metric(std::string_view name, double value);
+  Result<void> set_metric(std::string_view name, double value);
   void set_error(std::string_view text);
   // Only on a page of attach_for_failure(). `text` may be longer than the room.
   void set_failure(std::string_view text, bool because_of_peer, std::uint64_t now_ns);

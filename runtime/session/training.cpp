@@ -10,8 +10,8 @@
 
 namespace libhvd {
 
-Outcome average_metrics(Communicator& communicator, std::span<double> values, double weight,
-                        CallOptions options) {
+Result<void> average_metrics(Communicator& communicator, std::span<double> values, double weight,
+                             CallOptions options) {
   if (options.fault.empty() && !(weight >= 0 && std::isfinite(weight)))
     options.fault =
         "the weight is " + std::to_string(weight) + "; it must be 0 or more, and finite";
@@ -24,7 +24,7 @@ Outcome average_metrics(Communicator& communicator, std::span<double> values, do
   if (sums.back() == 0)
     return fail(HVD_ERROR_INVALID_ARGUMENT, "the weights of all ranks are 0: nothing to average");
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = sums[i] / sums.back();
-  return Done{};
+  return {};
 }
 
 bool update_early_stopping(hvd_early_stopping& state, double metric) {
@@ -117,8 +117,8 @@ Error invalid(std::string message) {
   return fail(HVD_ERROR_INVALID_ARGUMENT, std::move(message));
 }
 
-Outcome check_rate(double rate) {
-  if (std::isfinite(rate) && rate >= 0) return Done{};
+Result<void> check_rate(double rate) {
+  if (std::isfinite(rate) && rate >= 0) return {};
   return invalid("a learning rate of " + std::to_string(rate) + " makes no sense");
 }
 

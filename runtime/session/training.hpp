@@ -14,8 +14,8 @@
 
 namespace libhvd {
 
-Outcome average_metrics(Communicator& communicator, std::span<double> values, double weight,
-                        CallOptions options);
+Result<void> average_metrics(Communicator& communicator, std::span<double> values, double weight,
+                             CallOptions options);
 
 // One value's effect; true when it is the best so far. The rule alone, without the other ranks.
 bool update_early_stopping(hvd_early_stopping& state, double metric);

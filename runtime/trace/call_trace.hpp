@@ -2,10 +2,10 @@
 // look at.
 #pragma once
 
-#include "base/clock.hpp"
 #include "base/result.hpp"
 #include "collective/call.hpp"
 #include "collective/communicator.hpp"
+#include "common/clock.hpp"
 #include "trace/recorder.hpp"
 
 #include <cstdint>

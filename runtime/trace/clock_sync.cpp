@@ -1,8 +1,7 @@
 #include "trace/clock_sync.hpp"
 
-#include "base/clock.hpp"
-#include "base/signals_blocked.hpp"
-#include "trace/timeline.hpp"
+#include "common/clock.hpp"
+#include "common/system.hpp"
 
 #include <algorithm>
 #include <array>
@@ -55,10 +54,10 @@ class Alarm {
 
 }  // namespace
 
-Outcome timed_barrier(Communicator& communicator, std::chrono::milliseconds timeout) {
+Result<void> timed_barrier(Communicator& communicator, std::chrono::milliseconds timeout) {
   try {
     Alarm alarm(communicator, timeout);
-    Outcome met = communicator.barrier({.name = "timeline"});
+    Result<void> met = communicator.barrier({.name = "timeline"});
     if (!alarm.call_off()) return met;
   } catch (const std::system_error& error) {
     return fail(HVD_ERROR_SYSTEM, std::string("cannot start a thread: ") + error.what());
@@ -147,16 +146,19 @@ std::int64_t now_ns() {
 
 }  // namespace
 
-Result<ClockReading> compare_clocks(Communicator& communicator, int host) {
+Result<ClockReading> compare_clocks(Communicator& communicator, int host,
+                                    const CallOptions& options) {
   Reading own{.host = host, .steps = {}};
   if (!communicator.on_one_host()) {
     for (ClockStep& step : own.steps) {
       step.before_ns = now_ns();
-      HVD_CHECK(communicator.barrier({.name = "timeline"}));
+      HVD_CHECK(communicator.barrier(options));
       step.after_ns = now_ns();
     }
   }
-  HVD_TRY(const auto readings, gather_values<Reading>(communicator, {own}));
+  std::vector<Reading> readings(static_cast<std::size_t>(communicator.size()));
+  HVD_CHECK(communicator.allgather(&own, 1, sizeof own, HVD_UINT8, readings.data(), readings.size(),
+                                   nullptr, options));
   std::vector<RankClock> clocks;
   for (const Reading& reading : readings)
     clocks.push_back({reading.host, {reading.steps.begin(), reading.steps.end()}});

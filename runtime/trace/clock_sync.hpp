@@ -13,7 +13,7 @@ namespace libhvd {
 
 // A barrier; HVD_ERROR_TIMEOUT, and the communicator is over for this rank, when some rank has not
 // come in time. Collective.
-Outcome timed_barrier(Communicator& communicator, std::chrono::milliseconds timeout);
+Result<void> timed_barrier(Communicator& communicator, std::chrono::milliseconds timeout);
 
 // How the clocks of hosts stand to each other, worked out from steps that all ranks took together.
 //
@@ -68,11 +68,12 @@ class ClockMap {
 // The steps by which the ranks find out how their clocks stand to each other.
 
 // This rank's clock against rank 0's, now, and the largest error of any rank. `host`: the index of
-// this rank's host, whose ranks share a clock. Collective.
+// this rank's host, whose ranks share a clock. `options`: the name that errors give. Collective.
 struct ClockReading {
   ClockMap::Estimate own;
   std::int64_t largest_error_ns = 0;
 };
-Result<ClockReading> compare_clocks(Communicator& communicator, int host);
+Result<ClockReading> compare_clocks(Communicator& communicator, int host,
+                                    const CallOptions& options);
 
 }  // namespace libhvd

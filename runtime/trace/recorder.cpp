@@ -1,6 +1,6 @@
 #include "trace/recorder.hpp"
 
-#include "base/clock.hpp"
+#include "common/clock.hpp"
 
 #include <algorithm>
 #include <string>
@@ -76,6 +76,23 @@ void Lane::clear() {
   labels_ = {};
 }
 
+// Few at a time, as the thread that records waits meanwhile.
+void Lane::read_on(LaneRecording& so_far) {
+  constexpr std::size_t kMost = 4096;
+  const std::lock_guard lock(mutex_);
+  so_far.number = number_;
+  so_far.title = title_;
+  const auto add_new = [](const Names& from, std::vector<std::string>& to) {
+    for (std::size_t i = to.size(); i < from.all().size(); ++i) to.push_back(from.all()[i]);
+  };
+  add_new(names_, so_far.names);
+  add_new(labels_, so_far.labels);
+  const std::size_t count = std::min(kMost, events_.size() - std::min(so_far.read, events_.size()));
+  const auto begin = events_.begin() + static_cast<std::ptrdiff_t>(so_far.read);
+  so_far.events.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
+  so_far.read += count;
+}
+
 LaneRecording Lane::take() {
   const std::lock_guard lock(mutex_);
   LaneRecording taken{.number = number_, .title = title_, .events = {}, .names = {}, .labels = {}};
@@ -140,6 +157,21 @@ Recording Recorder::take() {
   for (const auto& lane : set_lanes_) taken.lanes.push_back(lane->take());
   drop_ended();
   return taken;
+}
+
+void Recorder::read_on(Recording& so_far) {
+  std::vector<std::shared_ptr<Lane>> lanes;
+  {
+    const std::lock_guard lock(mutex_);
+    lanes = lanes_;
+    lanes.insert(lanes.end(), set_lanes_.begin(), set_lanes_.end());
+  }
+  for (const auto& lane : lanes) {
+    auto known = std::find_if(so_far.lanes.begin(), so_far.lanes.end(),
+                              [&](const auto& other) { return other.number == lane->number(); });
+    if (known == so_far.lanes.end()) known = so_far.lanes.emplace(known);
+    lane->read_on(*known);
+  }
 }
 
 std::shared_ptr<Lane> Recorder::lane_of_engine(std::uint16_t process_set) {

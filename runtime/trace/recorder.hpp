@@ -1,8 +1,8 @@
 // Names by number, so that an event need not carry them. One thread at a time.
 #pragma once
 
-#include "base/tick_clock.hpp"
 #include "collective/call.hpp"
+#include "common/tick_clock.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -51,7 +51,9 @@ class Names {
     return known ? *known : add(name);
   }
 
-  // All, by number; afterwards there are none.
+  // All, by number.
+  const std::vector<std::string>& all() const { return names_; }
+  // The same; afterwards there are none.
   std::vector<std::string> take() {
     numbers_.clear();
     last_ = 0;
@@ -129,6 +131,7 @@ struct LaneRecording {
   std::vector<Event> events;
   std::vector<std::string> names;  // [0] is ""
   std::vector<std::string> labels;
+  std::size_t read = 0;  // by Recorder::read_on(), with these
 };
 
 struct Recording {
@@ -165,6 +168,7 @@ class Lane {
  public:
   Lane(int number, std::string title) : number_(number), title_(std::move(title)) {}
 
+  int number() const { return number_; }
   // Of the lane's clock.
   std::uint64_t now_ns() { return clock_.now_ns(); }
 
@@ -179,6 +183,8 @@ class Lane {
   void end_span(EventRoom& room);
 
   void clear();
+  // See Recorder::read_on().
+  void read_on(LaneRecording& so_far);
   // What there is; spans that are open end now.
   LaneRecording take();
 
@@ -229,6 +235,9 @@ class Recorder {
   void stop() { on_.store(false, std::memory_order_relaxed); }
   // What was recorded since start(); after stop().
   Recording take();
+  // Before take(), over and over with the same `so_far`, empty at first: which events have come
+  // since, as many as one reading gives; names are added to those that are there. Any thread.
+  void read_on(Recording& so_far);
 
   // Of the program, on the calling thread's lane.
   void begin_span(std::string_view name);

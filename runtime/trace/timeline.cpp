@@ -1,6 +1,7 @@
 #include "trace/timeline.hpp"
 
-#include "base/clock.hpp"
+#include "common/clock.hpp"
+#include "common/variables.h"
 #include "io/atomic_file.hpp"
 #include "io/log.hpp"
 
@@ -13,8 +14,6 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
-
-#include <hvd_contract/environment.h>
 
 namespace libhvd {
 
@@ -36,13 +35,13 @@ Result<std::vector<std::byte>> gather_bytes(Communicator& communicator,
   return bytes;
 }
 
-Outcome gather_pieces(Communicator& communicator, const std::function<std::string()>& next,
-                      const std::function<void(std::string_view)>& sink) {
+Result<void> gather_pieces(Communicator& communicator, const std::function<std::string()>& next,
+                           const std::function<void(std::string_view)>& sink) {
   while (true) {
     const std::string own = next();
     std::vector<std::size_t> sizes;
     HVD_TRY(const auto pieces, gather_bytes(communicator, std::as_bytes(std::span(own)), &sizes));
-    if (pieces.empty()) return Done{};
+    if (pieces.empty()) return {};
     if (communicator.rank() != 0) continue;
     std::string_view left(reinterpret_cast<const char*>(pieces.data()), pieces.size());
     for (const std::size_t size : sizes) {
@@ -101,7 +100,7 @@ class TraceFile {
     if (state_.ok()) state_ = file_.write(events.data(), events.size());
   }
 
-  Outcome commit() {
+  Result<void> commit() {
     const std::string tail = trace_tail();
     if (state_.ok()) state_ = file_.write(tail.data(), tail.size());
     if (state_.ok()) state_ = file_.commit();
@@ -112,15 +111,15 @@ class TraceFile {
   explicit TraceFile(AtomicFile file) : file_(std::move(file)) {}
 
   AtomicFile file_;
-  Outcome state_ = Done{};
+  Result<void> state_;
   bool first_ = true;
 };
 
 // Error: the ranks could not come together. Else `written` says how rank 0 fared, on all.
-Outcome write_together(Communicator& communicator, const std::string& path, TraceText& text,
-                       std::int64_t clock_error_ns, Outcome& written) {
+Result<void> write_together(Communicator& communicator, const std::string& path, TraceText& text,
+                            std::int64_t clock_error_ns, Result<void>& written) {
   std::optional<TraceFile> file;
-  Outcome own = Done{};
+  Result<void> own;
   if (communicator.rank() == 0) {
     auto created = TraceFile::create(path, communicator.size(), clock_error_ns);
     if (created.ok()) {
@@ -136,12 +135,17 @@ Outcome write_together(Communicator& communicator, const std::string& path, Trac
       }));
   if (file) own = file->commit();
   written = share_outcome(communicator, own, 0, named());
-  return Done{};
+  return {};
+}
+
+// Where a rank writes what it has recorded itself.
+std::string own_path(const std::string& path, int rank) {
+  return rank == 0 ? path : path + ".rank" + std::to_string(rank);
 }
 
 void write_alone(const std::string& path, int rank, int size, TraceText& text) {
-  const std::string local_path = path + ".rank" + std::to_string(rank);
-  const auto written = [&]() -> Outcome {
+  const std::string local_path = own_path(path, rank);
+  const auto written = [&]() -> Result<void> {
     HVD_TRY(TraceFile file, TraceFile::create(local_path, size, 0));
     for (std::string events = text.next(); !events.empty(); events = text.next())
       file.write(events);
@@ -150,13 +154,13 @@ void write_alone(const std::string& path, int rank, int size, TraceText& text) {
   if (written.ok()) {
     std::fprintf(stderr, "hvd: the timeline of rank %d is in %s\n", rank, local_path.c_str());
   } else {
-    std::fprintf(stderr, "hvd: the timeline of rank %d is lost: %s\n", rank,
+    std::fprintf(stderr, "hvd: the timeline of rank %d is not complete: %s\n", rank,
                  written.error().message.c_str());
   }
 }
 
 // On rank 0, of all ranks.
-Outcome tell_dropped(Communicator& communicator, std::uint64_t own) {
+Result<void> tell_dropped(Communicator& communicator, std::uint64_t own) {
   auto dropped = static_cast<std::int64_t>(own);
   HVD_CHECK(communicator.allreduce(&dropped, &dropped, 1, HVD_INT64, HVD_SUM, named()));
   if (dropped > 0 && communicator.rank() == 0) {
@@ -165,7 +169,7 @@ Outcome tell_dropped(Communicator& communicator, std::uint64_t own) {
                  "see " HVD_ENV_TIMELINE_MB "\n",
                  static_cast<long long>(dropped));
   }
-  return Done{};
+  return {};
 }
 
 }  // namespace
@@ -181,15 +185,22 @@ Result<TimelineOptions> read_timeline_options(const Environment& environment) {
   return options;
 }
 
-Outcome Timeline::start(Communicator& communicator, const std::string& path) {
+Result<void> Timeline::start(Communicator& communicator, const std::string& path) {
   Result<std::string> absolute = path;
   if (communicator.rank() == 0) absolute = check_path(path);
-  Outcome own = Done{};
+  Result<void> own;
   if (!absolute.ok()) own = absolute.error();
   if (running_) own = fail(HVD_ERROR_INVALID_ARGUMENT, "the timeline runs already");
+  std::unique_ptr<TraceJournal> journal;
+  const auto open_journal = [&](const std::string& at) -> Result<void> {
+    HVD_TRY(journal, TraceJournal::create(own_path(at, communicator.rank())));
+    return {};
+  };
+  if (own.ok() && communicator.rank() == 0) own = open_journal(*absolute);
   HVD_CHECK(share_outcome(communicator, own, 0, named()));
   HVD_TRY(const std::string shared_path, share_text(communicator, *absolute));
-  HVD_TRY(const ClockReading clock, compare_clocks(communicator, host_index_));
+  if (communicator.rank() != 0) static_cast<void>(open_journal(shared_path));
+  HVD_TRY(const ClockReading clock, compare_clocks(communicator, host_index_, named()));
   auto origin = static_cast<std::int64_t>(monotonic_ns());
   HVD_CHECK(communicator.broadcast(&origin, 1, HVD_INT64, 0, named()));
   RankView view;
@@ -198,33 +209,43 @@ Outcome Timeline::start(Communicator& communicator, const std::string& path) {
   view.started_ns = monotonic_ns();
   view.clock = ClockMap(clock.own);
   view.origin_ns = origin;
-  running_ =
-      Running{shared_path, communicator.size(), std::move(view), clock.own, clock.largest_error_ns};
   recorder_->start(bytes_);
-  return Done{};
+  if (journal) journal->start(recorder_, view);
+  running_.emplace(Running{shared_path, communicator.size(), std::move(view), clock.own,
+                           clock.largest_error_ns, std::move(journal)});
+  return {};
+}
+
+Timeline::Running Timeline::end() {
+  recorder_->stop();
+  Running ended = std::move(*running_);
+  running_.reset();
+  if (ended.journal) ended.journal->stop();
+  return ended;
 }
 
 // What a rank needs of the others to write its part.
 Result<LastArrivals> Timeline::meet(Communicator& communicator, Running& ended,
                                     const Recording& recording) const {
   HVD_CHECK(tell_dropped(communicator, recording.dropped));
-  HVD_TRY(const ClockReading clock, compare_clocks(communicator, host_index_));
+  HVD_TRY(const ClockReading clock, compare_clocks(communicator, host_index_, named()));
   ended.view.clock = ClockMap(ended.first, clock.own);
   ended.clock_error_ns = std::max(ended.clock_error_ns, clock.largest_error_ns);
   return LastArrivals::among(communicator, arrivals_of(recording, ended.view));
 }
 
-Outcome Timeline::stop(Communicator& communicator) {
+Result<void> Timeline::stop(Communicator& communicator) {
   if (!running_) return fail(HVD_ERROR_INVALID_ARGUMENT, "the timeline does not run");
-  recorder_->stop();
-  Running ended = *std::exchange(running_, std::nullopt);
+  Running ended = end();
   Recording recording = recorder_->take();
   auto met = meet(communicator, ended, recording);
   TraceText text(std::move(recording), ended.view, met.ok() ? std::move(*met) : LastArrivals());
-  Outcome written = Done{};
-  Outcome together =
+  Result<void> written;
+  Result<void> together =
       met.ok() ? write_together(communicator, ended.path, text, ended.clock_error_ns, written)
-               : Outcome(met.error());
+               : Result<void>(met.error());
+  if (together.ok() && written.ok() && ended.view.rank != 0 && ended.journal)
+    ended.journal->remove();
   if (together.ok()) return written;
   text.rewind();
   write_alone(ended.path, ended.view.rank, ended.size, text);
@@ -233,8 +254,7 @@ Outcome Timeline::stop(Communicator& communicator) {
 
 void Timeline::abandon() {
   if (!running_) return;
-  recorder_->stop();
-  const Running ended = *std::exchange(running_, std::nullopt);
+  const Running ended = end();
   TraceText text(recorder_->take(), ended.view, {});
   write_alone(ended.path, ended.view.rank, ended.size, text);
 }

@@ -3,9 +3,10 @@
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
-#include "bootstrap/topology.hpp"
+#include "bootstrap/rank_info.hpp"
 #include "collective/communicator.hpp"
 #include "trace/clock_sync.hpp"
+#include "trace/journal.hpp"
 #include "trace/recorder.hpp"
 #include "trace/trace_writer.hpp"
 
@@ -41,14 +42,15 @@ Result<std::vector<T>> gather_values(Communicator& communicator, const std::vect
 
 // A text of each rank to rank 0, however long. `next` gives this rank's piece by piece, at last "";
 // a piece reaches `sink`, which is called on rank 0 only, whole. Collective.
-Outcome gather_pieces(Communicator& communicator, const std::function<std::string()>& next,
-                      const std::function<void(std::string_view)>& sink);
+Result<void> gather_pieces(Communicator& communicator, const std::function<std::string()>& next,
+                           const std::function<void(std::string_view)>& sink);
 
 // The timeline of a job: what all ranks record from a start to a stop, in one file that rank 0
-// writes. Nothing of it is sent before the stop.
+// writes. Nothing of it is sent before the stop; until then each rank has a journal, rank 0 under
+// the file's name and the others in FILE.rank<R>, where their hosts have its folder.
 //
-// When the ranks cannot come together for that, because one has died, each writes what it has
-// recorded into a file of its own, FILE.rank<R>.
+// When the ranks cannot come together at the stop, because one has died, each writes what it has
+// recorded in the place of its journal. The journal of a rank that was killed stays.
 
 // What the environment asks for: HVD_TIMELINE (or HOROVOD_TIMELINE) and HVD_TIMELINE_MB.
 struct TimelineOptions {
@@ -73,11 +75,11 @@ class Timeline {
 
   // Collective. `path` and what is wrong with it are rank 0's. Error, on all ranks: it runs
   // already, rank 0 could not write the file.
-  Outcome start(Communicator& communicator, const std::string& path);
+  Result<void> start(Communicator& communicator, const std::string& path);
 
   // Collective. Error: it does not run; rank 0 could not write the file, and says so on all ranks;
   // the ranks could not come together, and what abandon() does has been done.
-  Outcome stop(Communicator& communicator);
+  Result<void> stop(Communicator& communicator);
 
   // Not collective: ends the recording, if there is one, in a file of this rank's own, and says so
   // on stderr.
@@ -90,8 +92,11 @@ class Timeline {
     RankView view;
     ClockMap::Estimate first;  // of the clock, at the start
     std::int64_t clock_error_ns;
+    std::unique_ptr<TraceJournal> journal;  // null: there can be none
   };
 
+  // Ends the recording. There is one.
+  Running end();
   Result<LastArrivals> meet(Communicator& communicator, Running& ended,
                             const Recording& recording) const;
 

@@ -100,28 +100,31 @@ void sort_for_nesting(std::vector<Event>& events) {
 
 // Each into the first row that is free when it begins.
 void lay_out(std::vector<Event> negotiations, const LaneRecording& source, std::size_t lane,
-             std::vector<TraceRow>& rows) {
+             std::vector<std::uint64_t>& busy_until, std::vector<TraceRow>& rows) {
   sort_for_nesting(negotiations);
-  std::vector<TraceRow> own;
+  std::map<std::size_t, TraceRow> own;
   for (const Event& event : negotiations) {
-    auto row = std::find_if(own.begin(), own.end(), [&](const TraceRow& candidate) {
-      return candidate.events.back().end_ns() <= event.begin_ns;
-    });
-    if (row == own.end()) {
-      if (own.size() == kMostNegotiationRows) continue;
-      const int number = first_negotiation_row(source.number) + static_cast<int>(own.size());
-      row = own.insert(
-          row,
-          {.number = number, .title = negotiation_title(source.title), .lane = lane, .events = {}});
+    auto free = std::find_if(busy_until.begin(), busy_until.end(),
+                             [&](std::uint64_t end) { return end <= event.begin_ns; });
+    if (free == busy_until.end()) {
+      if (busy_until.size() == kMostNegotiationRows) continue;
+      free = busy_until.insert(free, 0);
     }
-    row->events.push_back(event);
+    *free = event.end_ns();
+    const auto index = static_cast<std::size_t>(free - busy_until.begin());
+    TraceRow& row = own[index];
+    row.number = first_negotiation_row(source.number) + static_cast<int>(index);
+    row.title = negotiation_title(source.title);
+    row.lane = lane;
+    row.events.push_back(event);
   }
-  std::move(own.begin(), own.end(), std::back_inserter(rows));
+  for (auto& [index, row] : own) rows.push_back(std::move(row));
 }
 
 }  // namespace
 
-std::vector<TraceRow> arrange_rows(Recording& recording, std::uint64_t started_ns) {
+std::vector<TraceRow> arrange_rows(Recording& recording, std::uint64_t started_ns,
+                                   TraceProgress& progress) {
   std::vector<TraceRow> rows;
   for (std::size_t lane = 0; lane < recording.lanes.size(); ++lane) {
     LaneRecording& source = recording.lanes[lane];
@@ -132,7 +135,7 @@ std::vector<TraceRow> arrange_rows(Recording& recording, std::uint64_t started_n
     std::erase_if(events, is_negotiation);
     sort_for_nesting(events);
     if (!events.empty()) rows.push_back({source.number, source.title, lane, std::move(events)});
-    lay_out(std::move(negotiations), source, lane, rows);
+    lay_out(std::move(negotiations), source, lane, progress.busy_until[source.number], rows);
   }
   return rows;
 }
@@ -234,12 +237,13 @@ std::vector<Arrival> arrivals_of(const Recording& recording, const RankView& vie
   return arrivals;
 }
 
-TraceText::TraceText(Recording recording, RankView view, LastArrivals last)
+TraceText::TraceText(Recording recording, RankView view, LastArrivals last, TraceProgress* progress)
     : recording_(std::move(recording)),
       view_(std::move(view)),
       last_(std::move(last)),
       names_(recording_),
-      rows_(arrange_rows(recording_, view_.started_ns)) {}
+      progress_(progress == nullptr ? own_progress_ : *progress),
+      rows_(arrange_rows(recording_, view_.started_ns, progress_)) {}
 
 std::string TraceText::next() {
   std::string json;
@@ -256,20 +260,25 @@ std::string TraceText::next() {
 
 void TraceText::rewind() {
   begun_ = false;
+  progress_.named = false;
+  progress_.rows.clear();
   row_ = 0;
   event_ = 0;
 }
 
-void TraceText::append_metadata(std::string& json) const {
+void TraceText::append_metadata(std::string& json) {
   const int rank = view_.rank;
-  const std::string name = "rank " + std::to_string(rank) + " (" + view_.host + ")";
-  append_metadata_event(json, rank, 0, "process_name", name);
-  append_sort_index(json, rank, 0, "process_sort_index", rank);
+  if (!std::exchange(progress_.named, true)) {
+    const std::string name = "rank " + std::to_string(rank) + " (" + view_.host + ")";
+    append_metadata_event(json, rank, 0, "process_name", name);
+    append_sort_index(json, rank, 0, "process_sort_index", rank);
+  }
   if (recording_.dropped > 0) {
     append_metadata_event(json, rank, 0, "process_labels",
                           std::to_string(recording_.dropped) + " events dropped");
   }
   for (const TraceRow& row : rows_) {
+    if (!progress_.rows.insert(row.number).second) continue;
     append_metadata_event(json, rank, row.number, "thread_name", row.title);
     append_sort_index(json, rank, row.number, "thread_sort_index", row.number);
   }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,12 +34,20 @@ struct TraceRow {
   std::vector<Event> events;  // what encloses others stands before them
 };
 
+// What of a recording is in the file already, for one that is written in parts.
+struct TraceProgress {
+  bool named = false;                                    // the rank
+  std::set<int> rows;                                    // that have their titles
+  std::map<int, std::vector<std::uint64_t>> busy_until;  // negotiations' rows, by engine's row
+};
+
 // More negotiations at the same time are not shown. What they were stands with the operations, too.
 inline constexpr std::size_t kMostNegotiationRows = 256;
 
 // Rows of a recording, from whose lanes the events are taken. What began before `started_ns` is
 // dropped: a thread was late to see that an earlier recording had ended.
-std::vector<TraceRow> arrange_rows(Recording& recording, std::uint64_t started_ns);
+std::vector<TraceRow> arrange_rows(Recording& recording, std::uint64_t started_ns,
+                                   TraceProgress& progress);
 
 // Which tensor was which in the engines' streams.
 class NegotiatedNames {
@@ -76,7 +85,9 @@ std::vector<Arrival> arrivals_of(const Recording& recording, const RankView& vie
 
 class TraceText {
  public:
-  TraceText(Recording recording, RankView view, LastArrivals last);
+  // `progress`: when the recording is one of several parts.
+  TraceText(Recording recording, RankView view, LastArrivals last,
+            TraceProgress* progress = nullptr);
   TraceText(const TraceText&) = delete;
   TraceText& operator=(const TraceText&) = delete;
 
@@ -85,7 +96,7 @@ class TraceText {
   void rewind();
 
  private:
-  void append_metadata(std::string& json) const;
+  void append_metadata(std::string& json);
   void append_event(std::string& json, const TraceRow& row, std::size_t index) const;
   void append_title(std::string& json, const TraceRow& row, const Event& event) const;
   void append_arguments(std::string& json, const TraceRow& row, const Event& event) const;
@@ -98,6 +109,8 @@ class TraceText {
   const RankView view_;
   const LastArrivals last_;
   const NegotiatedNames names_;
+  TraceProgress own_progress_;
+  TraceProgress& progress_;
   const std::vector<TraceRow> rows_;
   bool begun_ = false;
   std::size_t row_ = 0;

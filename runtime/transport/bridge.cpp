@@ -1,7 +1,7 @@
 #include "transport/bridge.hpp"
 
-#include "base/clock.hpp"
-#include "base/signals_blocked.hpp"
+#include "common/clock.hpp"
+#include "common/system.hpp"
 
 #include <algorithm>
 #include <system_error>

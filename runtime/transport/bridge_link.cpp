@@ -1,6 +1,6 @@
 #include "transport/bridge_link.hpp"
 
-#include "base/clock.hpp"
+#include "common/clock.hpp"
 
 #include <algorithm>
 #include <cerrno>

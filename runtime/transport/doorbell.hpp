@@ -1,8 +1,8 @@
 // futex(2) on words that processes share.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
 
 #include <atomic>
 #include <climits>

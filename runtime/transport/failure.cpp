@@ -1,7 +1,7 @@
 #include "transport/failure.hpp"
 
-#include "base/text.hpp"
-#include "hvd_contract/environment.h"
+#include "common/text.hpp"
+#include "common/variables.h"
 
 #include <string>
 

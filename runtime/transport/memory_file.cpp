@@ -1,6 +1,6 @@
 #include "transport/memory_file.hpp"
 
-#include "base/fd.hpp"
+#include "common/fd.hpp"
 
 #include <cerrno>
 #include <fstream>

@@ -6,8 +6,8 @@
 // out by what stands in the file.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,8 @@
 #include "transport/mpi_library.hpp"
 
-#include "base/signals_blocked.hpp"
-#include "hvd_contract/environment.h"
+#include "common/shared_library.hpp"
+#include "common/system.hpp"
+#include "common/variables.h"
 
 #include <string>
 
@@ -32,10 +33,10 @@ std::string find_plugin(const Environment& environment) {
 
 // body: the plugin's function, which tells what is wrong.
 template <class Body>
-Outcome ask(Body body) {
+Result<void> ask(Body body) {
   const SignalsBlocked blocked;
   char why[kWhyBytes] = "";
-  if (body(why, sizeof why) == 0) return Done{};
+  if (body(why, sizeof why) == 0) return {};
   return fail(HVD_ERROR_UNSUPPORTED, std::string(HVD_ENV_TRANSPORT) + "=mpi: " + why);
 }
 
@@ -48,14 +49,15 @@ Result<MpiLibrary> MpiLibrary::open(const Environment& environment) {
   const auto refuse = [&](const std::string& why) {
     return fail(HVD_ERROR_UNSUPPORTED, std::string(HVD_ENV_TRANSPORT) + "=mpi: " + path + why);
   };
-  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (library == nullptr) {
-    return refuse(std::string(" cannot be opened (") + ::dlerror() +
+  const auto library = SharedLibrary::open(path, RTLD_NOW | RTLD_GLOBAL);
+  if (!library) {
+    return refuse(" cannot be opened (" + library.error() +
                   "). It is built where libhvd is built with Open MPI there (libopenmpi-dev), and "
                   "stands beside libhvd.so; " HVD_ENV_MPI_LIBRARY " may name it");
   }
-  const auto entry = reinterpret_cast<hvd_mpi_entry>(::dlsym(library, HVD_MPI_ENTRY));
-  if (entry == nullptr) return refuse(" is not libhvd's plugin for MPI: it has no " HVD_MPI_ENTRY);
+  const hvd_mpi_plugin* (*entry)() = nullptr;
+  if (!library->find(HVD_MPI_ENTRY, entry))
+    return refuse(" is not libhvd's plugin for MPI: it has no " HVD_MPI_ENTRY);
   const hvd_mpi_plugin* const functions = entry();
   if (functions->abi != HVD_MPI_ABI) {
     return refuse(" is of another version of libhvd (" + std::to_string(functions->abi) +
@@ -65,20 +67,20 @@ Result<MpiLibrary> MpiLibrary::open(const Environment& environment) {
   return MpiLibrary(functions);
 }
 
-Outcome MpiLibrary::check(int rank, int size) const {
+Result<void> MpiLibrary::check(int rank, int size) const {
   return ask([&](char* why, std::size_t room) { return functions_->check(rank, size, why, room); });
 }
 
-Outcome MpiLibrary::start(int rank, int size) const {
+Result<void> MpiLibrary::start(int rank, int size) const {
   return ask([&](char* why, std::size_t room) { return functions_->start(rank, size, why, room); });
 }
 
-Outcome MpiLibrary::join() const {
+Result<void> MpiLibrary::join() const {
   return ask([&](char* why, std::size_t room) { return functions_->join(why, room); });
 }
 
-Outcome MpiLibrary::reserve_tags(int first, int count) const {
-  if (functions_->reserve_tags(first, count) == 0) return Done{};
+Result<void> MpiLibrary::reserve_tags(int first, int count) const {
+  if (functions_->reserve_tags(first, count) == 0) return {};
   return fail(HVD_ERROR_UNSUPPORTED,
               "MPI has no more tags: there were too many process sets, or calls of hvd_init");
 }

@@ -20,10 +20,10 @@ class MpiLibrary {
   const hvd_mpi_plugin& functions() const { return *functions_; }
 
   // These are the plugin's, with errors as values (HVD_ERROR_UNSUPPORTED).
-  Outcome check(int rank, int size) const;
-  Outcome start(int rank, int size) const;
-  Outcome join() const;
-  Outcome reserve_tags(int first, int count) const;
+  Result<void> check(int rank, int size) const;
+  Result<void> start(int rank, int size) const;
+  Result<void> join() const;
+  Result<void> reserve_tags(int first, int count) const;
 
  private:
   explicit MpiLibrary(const hvd_mpi_plugin* functions) : functions_(functions) {}

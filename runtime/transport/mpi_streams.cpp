@@ -1,7 +1,7 @@
 #include "transport/mpi_streams.hpp"
 
-#include "base/clock.hpp"
-#include "base/signals_blocked.hpp"
+#include "common/clock.hpp"
+#include "common/system.hpp"
 
 #include <algorithm>
 #include <chrono>

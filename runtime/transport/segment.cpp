@@ -1,8 +1,9 @@
 #include "transport/segment.hpp"
 
-#include "base/clock.hpp"
-#include "base/fd.hpp"
-#include "base/text.hpp"
+#include "base/environment.hpp"
+#include "common/clock.hpp"
+#include "common/fd.hpp"
+#include "common/text.hpp"
 #include "transport/doorbell.hpp"
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 namespace libhvd {
+
 namespace {
 
 constexpr std::uint64_t kMagic = 0x314d485344564844u;  // "DHVDSHM1" in memory
@@ -285,7 +287,7 @@ void Segment::remove_name() {
   bell_named_ = false;
 }
 
-Outcome Segment::announce(int rank) {
+Result<void> Segment::announce(int rank) {
   block(rank).pid.store(static_cast<std::uint32_t>(::getpid()), std::memory_order_relaxed);
   cpu_set_t own;
   if (::sched_getaffinity(0, sizeof own, &own) == 0) {
@@ -295,25 +297,25 @@ Outcome Segment::announce(int rank) {
                                                std::memory_order_relaxed);
     }
   }
-  if (!file_.file_) return Done{};
+  if (!file_.file_) return {};
   struct flock lock = byte_of(rank);
   if (::fcntl(file_.file_.get(), F_SETLK, &lock) != 0) {
     return fail_errno("cannot lock the byte of rank " + std::to_string(rank) + " in " + name().path,
                       errno);
   }
-  return Done{};
+  return {};
 }
 
-bool Segment::crowded() const {
+int Segment::ranks_per_processor() const {
   int processors = 0;
   for (const auto& word : header().processors)
     processors += std::popcount(word.load(std::memory_order_relaxed));
   int ranks = 0;
   for (int rank = 0; rank < size(); ++rank) ranks += block(rank).host == header().host;
-  return processors > 0 && processors < ranks;
+  return processors > 0 ? (ranks + processors - 1) / processors : 1;
 }
 
-Outcome Segment::add_bridge(int rank) {
+Result<void> Segment::add_bridge(int rank) {
   if (file_.file_) {
     HVD_TRY(doorbell_, Doorbell::create(doorbell_path()));
     bell_named_ = true;
@@ -321,10 +323,10 @@ Outcome Segment::add_bridge(int rank) {
     HVD_TRY(doorbell_, Doorbell::inside());
   }
   header().bridge = static_cast<std::uint32_t>(rank) + 1;
-  return Done{};
+  return {};
 }
 
-Outcome Segment::add_staging(std::size_t bytes) {
+Result<void> Segment::add_staging(std::size_t bytes) {
   const std::size_t all = bytes * static_cast<std::size_t>(lanes());
   HVD_TRY(const std::uint64_t begin, reserve_range(all));
   header().staging = begin;
@@ -332,10 +334,10 @@ Outcome Segment::add_staging(std::size_t bytes) {
   return map_staging();
 }
 
-Outcome Segment::map_staging() {
-  if (header().staging == 0) return Done{};
+Result<void> Segment::map_staging() {
+  if (header().staging == 0) return {};
   HVD_TRY(staging_, map_range(header().staging, header().staging_bytes));
-  return Done{};
+  return {};
 }
 
 std::span<std::byte> Segment::staging(int lane) const {
@@ -466,6 +468,46 @@ std::vector<int> Segment::hosts() const {
   std::vector<int> hosts;
   for (int rank = 0; rank < size(); ++rank) hosts.push_back(static_cast<int>(block(rank).host));
   return hosts;
+}
+
+namespace {
+
+// With two lanes of two areas, all ranks of a job on several hosts share this.
+constexpr std::size_t kInputBytes = std::size_t{16} << 20;
+
+// A few ranks can reduce in slices between hosts, too, which shows results.
+constexpr int kFewRanks = 16;
+
+// Blocks of few ranks stand on pages of their own: what fetches lines ahead stops at a page's end,
+// and then does not take a line from the rank that writes it.
+constexpr std::size_t kRoomyStride = 4096;
+constexpr int kRoomyRanks = 64;
+
+std::size_t round_up(std::size_t bytes, std::size_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
+}  // namespace
+
+SegmentShape SegmentShape::across_hosts(int ranks, int lanes) {
+  SegmentShape shape(ranks, lanes);
+  const std::size_t share = kInputBytes / (2 * kLanes * static_cast<std::size_t>(ranks));
+  shape.chunk = std::clamp(share / kCacheLine * kCacheLine, kLeastChunkBytes, kChunkBytes);
+  shape.has_results = ranks <= kFewRanks;
+  return shape;
+}
+
+// An area is followed by an empty line: were the areas a power of two apart, what ranks have at the
+// same place would be in each other's way in the caches.
+SegmentLayout::SegmentLayout(const SegmentShape& shape, std::size_t page)
+    : shape_(shape),
+      page_(page),
+      block_stride_(shape.ranks <= kRoomyRanks ? kRoomyStride : sizeof(RankBlock)),
+      area_stride_(shape.chunk + kCacheLine) {
+  const std::size_t areas = area_stride_ * 2 * static_cast<std::size_t>(blocks());
+  inputs_ = round_up(block(blocks()), page);
+  results_ = inputs_ + areas;
+  bytes_ = round_up(shape.has_results ? results_ + areas : results_, page);
 }
 
 }  // namespace libhvd

@@ -23,7 +23,7 @@ void SharedMemory::free(std::byte* memory) {
   own_.erase(found);
 }
 
-Outcome SharedMemory::adopt(std::byte* memory, std::size_t bytes) {
+Result<void> SharedMemory::adopt(std::byte* memory, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   const auto after = own_.lower_bound(memory + bytes);
   if (after != own_.begin()) {
@@ -33,7 +33,7 @@ Outcome SharedMemory::adopt(std::byte* memory, std::size_t bytes) {
   }
   HVD_TRY(const std::uint64_t begin, segment_->reserve_range(bytes));
   auto mapping = segment_->map_range(begin, bytes);
-  Outcome done = Done{};
+  Result<void> done;
   if (!mapping.ok()) {
     done = mapping.error();
   } else {
@@ -48,10 +48,10 @@ Outcome SharedMemory::adopt(std::byte* memory, std::size_t bytes) {
   return done;
 }
 
-Outcome SharedMemory::disown(std::byte* memory) {
+Result<void> SharedMemory::disown(std::byte* memory) {
   const std::lock_guard lock(mutex_);
   const auto found = own_.find(memory);
-  if (found == own_.end()) return Done{};
+  if (found == own_.end()) return {};
   Range& range = found->second;
   const std::size_t bytes = range.mapping.size();
   void* const address =
@@ -64,7 +64,7 @@ Outcome SharedMemory::disown(std::byte* memory) {
   range.mapping.release();  // the copy has replaced it
   segment_->release_range(range.begin, bytes);
   own_.erase(found);
-  return Done{};
+  return {};
 }
 
 std::optional<SharedPlace> SharedMemory::find(const void* buffer, std::size_t bytes) const {

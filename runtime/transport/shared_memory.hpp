@@ -10,8 +10,8 @@
 // Any thread.
 #pragma once
 
-#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "common/fd.hpp"
 #include "transport/segment.hpp"
 
 #include <cstddef>
@@ -49,8 +49,8 @@ class SharedMemory {
 
   // Makes memory of whole pages such, where it is and with what it holds, and back again. Nobody
   // may use it meanwhile. Error: it cannot be, and is as it was; it is shared already.
-  Outcome adopt(std::byte* memory, std::size_t bytes);
-  Outcome disown(std::byte* memory);
+  Result<void> adopt(std::byte* memory, std::size_t bytes);
+  Result<void> disown(std::byte* memory);
 
   // Where these bytes lie; nothing when not all are in one allocation of ours.
   std::optional<SharedPlace> find(const void* buffer, std::size_t bytes) const;

@@ -1,7 +1,9 @@
 #include "transport/step_barrier.hpp"
 
-#include "base/clock.hpp"
+#include "common/clock.hpp"
 #include "transport/doorbell.hpp"
+
+#include <algorithm>
 
 #include <sched.h>
 
@@ -12,8 +14,15 @@ namespace {
 constexpr int kEagerSpins = 50;
 constexpr int kPauses = 100;
 constexpr std::uint64_t kYieldNs = 1'000'000;
-constexpr long kLookNs = 20'000'000;
+constexpr std::uint64_t kLookNs = 20'000'000;
+// More would keep the processor busy with looking.
+constexpr int kLookersPerProcessor = 8;
 constexpr std::uint64_t kIdleYieldNs = 50'000;
+// Of more ranks each look is at some, in turn. What a look takes grows with the ranks, and so does
+// the number of those that look: thousands would do little else. All of them together see
+// everybody.
+constexpr int kFewRanks = 64;
+constexpr int kSharesOfMany = 32;  // one is looked at each time
 // Word of why a connection has ended is on its way, by the bridges.
 constexpr std::uint64_t kJudgeNs = 200'000'000;
 // So long this rank waits for its bridge to tell of a failure: a host may take nothing.
@@ -39,7 +48,16 @@ StepBarrier::StepBarrier(std::shared_ptr<Segment> segment, int rank, int lane)
       rank_(rank),
       size_(segment_->size()),
       lane_(lane),
-      first_block_(lane * size_) {}
+      first_block_(lane * size_),
+      next_look_(rank) {
+  learn_processors();
+}
+
+void StepBarrier::learn_processors() {
+  const int sharing = segment_->ranks_per_processor();
+  crowded_ = step_ == 0 || sharing > 1;
+  look_ns_ = kLookNs * static_cast<std::uint64_t>(std::max(1, sharing / kLookersPerProcessor));
+}
 
 std::optional<Failure> StepBarrier::step() {
   if (failure_) return failure_;
@@ -51,7 +69,7 @@ std::optional<Failure> StepBarrier::step() {
     failure_ = passed_on(wait_for(rank, Among::all));
     if (failure_) return failure_;
   }
-  if (step_ == 1) crowded_ = segment_->crowded();
+  if (step_ == 1) learn_processors();
   // A death that others have found concerns the next step, as all have published this one. But the
   // rank that a forked child speaks for, whose device has failed, or which is late, lives and goes
   // on publishing.
@@ -151,12 +169,27 @@ std::optional<Failure> StepBarrier::look_outside() {
   if (interrupted_.load(std::memory_order_seq_cst))
     return Failure{FailureKind::left, rank_, 0, "", {}};
   if (auto known = segment_->failure()) return known;
+  if (!somebody_may_be_gone()) return std::nullopt;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_ || segment_->alive(rank)) continue;
     const auto& left = segment_->block(rank).left;
     if (left.load(std::memory_order_acquire) == 0) return record(FailureKind::died, rank);
   }
   return std::nullopt;
+}
+
+bool StepBarrier::is_gone(int rank) const {
+  return segment_->block(rank).left.load(std::memory_order_acquire) != 0 || !segment_->alive(rank);
+}
+
+bool StepBarrier::somebody_may_be_gone() {
+  if (size_ <= kFewRanks) return true;
+  const int looks = std::max(kFewRanks, size_ / kSharesOfMany);
+  for (int look = 0; look < looks; ++look) {
+    next_look_ = (next_look_ + 1) % size_;
+    if (next_look_ != rank_ && is_gone(next_look_)) return true;
+  }
+  return false;
 }
 
 Failure StepBarrier::judge(int lost) {
@@ -182,7 +215,7 @@ std::optional<Failure> StepBarrier::wait_for_anybody(const std::function<bool()>
       ::sched_yield();
       continue;
     }
-    segment_->wait_idle(over, kLookNs);
+    segment_->wait_idle(over, static_cast<long>(look_ns_));
     if (!over()) failure_ = find_missing();
   }
   return passed_on(failure_);
@@ -191,6 +224,7 @@ std::optional<Failure> StepBarrier::wait_for_anybody(const std::function<bool()>
 // Of those that nobody is waiting for in a step.
 std::optional<Failure> StepBarrier::find_missing() {
   if (auto known = segment_->failure()) return known;
+  if (!somebody_may_be_gone()) return std::nullopt;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
     const auto& left = segment_->block(rank).left;
@@ -217,7 +251,7 @@ std::optional<Failure> StepBarrier::find_failure() {
 void StepBarrier::sleep_on(int rank, Among among) {
   sleepers(rank, among).fetch_add(1, std::memory_order_seq_cst);
   const std::uint32_t seen = arrived(rank, among).load(std::memory_order_seq_cst);
-  if (!reached(rank, among)) futex_wait(arrived(rank, among), seen, kLookNs);
+  if (!reached(rank, among)) futex_wait(arrived(rank, among), seen, static_cast<long>(look_ns_));
   sleepers(rank, among).fetch_sub(1, std::memory_order_seq_cst);
 }
 
@@ -226,6 +260,7 @@ void StepBarrier::sleep_on(int rank, Among among) {
 // rank that runs the bridge the awaited one cannot come either, even when that rank itself has.
 std::optional<Failure> StepBarrier::diagnose(int awaited, Among among) {
   if (auto known = segment_->failure()) return known;
+  if (!is_gone(awaited) && !somebody_may_be_gone()) return std::nullopt;
   const auto bridge = segment_->bridge();
   const auto missing = [&](int rank) {
     if (among == Among::all) return !reached(rank == bridge ? awaited : rank, among);

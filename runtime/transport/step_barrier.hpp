@@ -7,9 +7,10 @@
 //
 // One thread at a time. A wait spins shortly (not where ranks share processors), then yields the
 // processor, then sleeps on a futex; asleep it looks every 20 ms whether the peers that it waits
-// for still live. The first rank to find a failure writes it into the segment, so that all name the
-// same one; the rank with the bridge returns with it when the other hosts have been told. After a
-// failure every step fails at once with it.
+// for still live, and less often where more than eight ranks share a processor. The first rank to
+// find a failure writes it into the segment, so that all name the same one; the rank with the
+// bridge returns with it when the other hosts have been told. After a failure every step fails at
+// once with it.
 #pragma once
 
 #include "transport/failure.hpp"
@@ -94,7 +95,7 @@ class StepBarrier {
   std::optional<Failure> wait_for_anybody(const std::function<bool()>& ready);
   void wake() { segment_->wake(); }  // any thread
 
-  // Any thread: the wait that another one is in, and all later ones, fail within 20 ms.
+  // Any thread: the wait that another one is in, and all later ones, fail at its next look.
   void interrupt() {
     interrupted_.store(true, std::memory_order_seq_cst);
     wake();
@@ -111,6 +112,7 @@ class StepBarrier {
   std::atomic<std::uint32_t>& arrived(int rank, Among among) const;
   std::atomic<std::uint32_t>& sleepers(int rank, Among among) const;
 
+  void learn_processors();
   std::optional<Failure> wait_for(int rank, Among among);
   bool reached(int rank, Among among) const;
   bool spin_for(int rank, Among among) const;
@@ -119,6 +121,9 @@ class StepBarrier {
   void sleep_on(int rank, Among among);
   std::optional<Failure> diagnose(int awaited, Among among);
   std::optional<Failure> look_outside();
+  bool is_gone(int rank) const;
+  // Of many ranks, looks at some that it has not looked at before; true: all are worth a look.
+  bool somebody_may_be_gone();
   Failure judge(int lost);
   Failure record(FailureKind kind, int rank);
   std::optional<Failure> passed_on(std::optional<Failure> failure);
@@ -133,7 +138,9 @@ class StepBarrier {
   std::uint32_t step_on_host_ = 0;
   StepHeader header_{};
   std::uint64_t waited_ns_ = 0;
-  bool crowded_ = true;  // until all have announced themselves
+  int next_look_;
+  bool crowded_ = true;        // until all have announced themselves
+  std::uint64_t look_ns_ = 0;  // between two looks of one that sleeps
   std::optional<Failure> failure_;
   std::function<void(std::uint64_t)> while_waiting_;
   std::atomic<bool> interrupted_{false};

@@ -32,6 +32,17 @@ def test_one_rank_for_each_task_and_slurms_variables_say_the_truth(jobs: Jobs) -
         f"{rank} n{rank // 2 + 1} {rank % 2} {rank // 2} {rank} {rank % 2} {rank // 2} 8" for rank in range(8)]
 
 
+def test_variables_tell_of_the_job_and_not_of_the_allocation(jobs: Jobs) -> None:  # noqa: F811
+    """Two of four hosts, two of four ranks on each: as srun would tell a step. Frameworks compare them with their own."""
+    names = ["SLURM_PROCID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE", "SLURM_NNODES",
+             "SLURM_JOB_NUM_NODES", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_ID"]
+    show = "echo " + " ".join(f"${{{name}-unset}}" for name in names)
+    done = salloc(jobs, "-N4", "--ntasks-per-node=4", "--", "-np", 4, "--nnodes", 2, "--label", "none", "sh", "-c", show)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [
+        f"{rank} {rank // 2} 4 2 2(x2) 2 2 n[1-2] n[1-2] 2(x2) unset" for rank in range(4)], done.stderr
+
+
 @pytest.mark.gate
 def test_one_rank_for_each_gpu(jobs: Jobs) -> None:  # noqa: F811
     """The devices are SLURM's: nobody here has a driver that could describe them."""

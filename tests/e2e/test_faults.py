@@ -30,6 +30,7 @@ JOBS_AT_ONCE = 2  # of seven processes each
 ERRORS: dict[str, list[str]] = {
     "accept": ["EINTR", "EAGAIN"],  # libpmix stops listening for want of descriptors, and its clients wait
     "allocate": ["EINTR", "EIO", "ENOSPC"],
+    "chdir": ["EIO", "ENOMEM"],
     "clone": ["EAGAIN", "ENOMEM"],
     "connect": ["EAGAIN"],
     "epoll": ["EINTR"],

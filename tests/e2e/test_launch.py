@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -61,7 +62,8 @@ def test_every_rank_gets_the_whole_contract(sandbox: Sandbox) -> None:
             "HVD_RANK": rank, "HVD_SIZE": size, "HVD_LOCAL_RANK": rank, "HVD_LOCAL_SIZE": size,
             "HVD_NODE_RANK": 0, "HVD_NODE_COUNT": 1,
             "RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": size,
-            "GROUP_RANK": 0, "GROUP_WORLD_SIZE": 1,
+            "GROUP_RANK": 0, "GROUP_WORLD_SIZE": 1, "NODE_RANK": 0, "LOCAL_SIZE": size,
+            "CCL_PROCESS_LAUNCHER": "torchrun", "CCL_ATL_TRANSPORT": "ofi",
             "HOROVOD_RANK": rank, "HOROVOD_SIZE": size, "HOROVOD_LOCAL_RANK": rank,
             "HOROVOD_LOCAL_SIZE": size, "HOROVOD_CROSS_RANK": 0, "HOROVOD_CROSS_SIZE": 1,
             "OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": size,
@@ -77,8 +79,9 @@ def test_every_rank_gets_the_whole_contract(sandbox: Sandbox) -> None:
         assert given["HVD_SHM_DIR"].startswith("/dev/shm/")
         assert given["HVD_NOTICE_FD"] in (sandbox.files / f"{rank}.fds").read_text().split()
         assert given["MASTER_ADDR"] and 0 < int(given["MASTER_PORT"]) < 65536
+        assert abs(int(given["HVD_PORT"]) - int(given["MASTER_PORT"])) > 64, "those ports are the program's"
         assert "HVD_LOCAL_DEVICE" not in given
-    same = ["HVD_JOB_ID", "HVD_JOB_KEY", "MASTER_ADDR", "MASTER_PORT", "HVD_SHM_DIR"]
+    same = ["HVD_JOB_ID", "HVD_JOB_KEY", "MASTER_ADDR", "MASTER_PORT", "HVD_PORT", "HVD_SHM_DIR"]
     assert all(given[name] == environments[0][name] for given in environments for name in same)
     assert len({given["HVD_STATUS"] for given in environments}) == size, "each rank has a page of its own"
 
@@ -123,6 +126,70 @@ def test_variables_of_a_slurm_step_or_an_mpi_launcher_around_say_the_truth_or_ar
                  if name in given and given[name] != truth.get(name) and name != "PMIX_NAMESPACE"}
         assert not wrong
         assert given["PMIX_NAMESPACE"] != SLURM_NOISE["PMIX_NAMESPACE"]
+
+
+def test_in_a_slurm_job_they_are_those_of_a_step_with_these_ranks(sandbox: Sandbox) -> None:
+    """hvdrun uses one host of an allocation of four."""
+    allocation = {"SLURM_JOB_ID": "4242", "SLURM_NNODES": "4", "SLURM_JOB_NUM_NODES": "4", "SLURM_NTASKS_PER_NODE": "8",
+                  "SLURM_JOB_NODELIST": "a[1-4]", "SLURM_NODELIST": "a[1-4]", "SLURM_TASKS_PER_NODE": "8(x4)"}
+    dump(sandbox, "-np", 2, "-H", "localhost:2", env={**SLURM_NOISE, **allocation})
+    for rank in range(2):
+        given = environment(sandbox, rank)
+        expected = {"SLURM_JOB_ID": "4242", "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), "SLURM_NODEID": "0",
+                    **{name: "2" for name in ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE",
+                                              "SLURM_TASKS_PER_NODE", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE")},
+                    **{name: "1" for name in ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES")},
+                    **{name: given["HVD_HOSTNAME"] for name in ("SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST")}}
+        assert {name: given.get(name) for name in expected} == expected
+        assert "SLURM_STEP_ID" not in given, "SLURM knows of no such step"
+
+
+def test_for_a_framework_come_variables_with_ports_of_their_own(sandbox: Sandbox) -> None:
+    dump(sandbox, "-np", 2, "--for", "tensorflow,mlx", "--for", "jax", "--for", "torchrun")
+    given = [environment(sandbox, rank) for rank in range(2)]
+    configs = [json.loads(each["TF_CONFIG"]) for each in given]
+    workers = configs[0]["cluster"]["worker"]
+    assert [config["task"] for config in configs] == [{"type": "worker", "index": rank} for rank in range(2)]
+    assert all(config["cluster"]["worker"] == workers for config in configs)
+    ports = [given[0]["MASTER_PORT"], given[0]["HVD_PORT"], given[0]["JAX_COORDINATOR_ADDRESS"].rpartition(":")[2],
+             given[0]["NCCL_PORT"], *(worker.rpartition(":")[2] for worker in workers)]
+    assert len(set(ports)) == 6, ports
+    assert [each["MLX_RANK"] for each in given] == ["0", "1"]
+    assert given[0]["TORCHELASTIC_RUN_ID"] == given[0]["HVD_JOB_ID"]
+    ring = "import json, os; print(json.load(open(os.environ['MLX_HOSTFILE'])))"
+    done = sandbox.run("-np", 2, "--for", "mlx", "--label", "none", PYTHON, "-c", ring).expect(0)
+    assert re.fullmatch(r"(\[\['127\.0\.0\.1:\d+'\], \['127\.0\.0\.1:\d+'\]\]\n)\1", done.out_text), done
+
+
+def test_for_accelerate_its_config_is_read(sandbox: Sandbox) -> None:
+    config = sandbox.files / "accelerate/default_config.yaml"
+    config.parent.mkdir()
+    config.write_text("distributed_type: FSDP\nfsdp_config:\n  fsdp_offload_params: true\nmixed_precision: bf16\n")
+    show = ("sh", "-c", "echo $ACCELERATE_MIXED_PRECISION $ACCELERATE_USE_FSDP $FSDP_OFFLOAD_PARAMS")
+    home = {"HF_HOME": str(sandbox.files)}
+    assert sandbox.run("-np", 1, "--for", "accelerate", *show, env=home).expect(0).out == b"bf16 true true\n"
+    assert sandbox.run("-np", 1, *show, env=home).expect(0).out == b"\n"
+    config.write_text("nonsense\n")
+    assert f"--for accelerate: {config}: line 1" in sandbox.run("-np", 1, "--for", "accelerate", *show, env=home).expect(2).err_text
+
+
+def test_print_env_agrees_with_what_a_rank_gets(sandbox: Sandbox) -> None:
+    options = ("-np", 2, "-x", "MINE=two words", "--for", "torchrun")
+    noise = {"SLURM_STEP_ID": "5"}
+    printed = sandbox.run(*options, "--print-env", "--only-rank", 1, "true", env=noise).expect(0).out_lines
+    dump(sandbox, *options, env=noise)
+    given = environment(sandbox, 1)
+    assert "# SLURM_STEP_ID is removed: it tells of the process that called hvdrun" in printed
+    shown = {}
+    for line in printed:
+        if not line.startswith("#"):
+            variable, _, reason = line.partition("  # ")
+            assert reason, line
+            name, _, shown[name] = variable.partition("=")
+    assert shown["RANK"] == "1" and shown["MINE"] == "two words" and shown["ROLE_RANK"] == "1"
+    differ = {name for name, value in shown.items()
+              if "<" not in value and given.get(name) != value}
+    assert not differ
 
 
 def test_arguments_arrive_as_they_were_typed(sandbox: Sandbox) -> None:

@@ -161,7 +161,7 @@ def test_another_user_cannot_relay_what_ranks_exchange(sandbox: Sandbox) -> None
                                  extra_groups=[], pass_fds=[door.fileno()])
         try:
             done = sandbox.run("-np", 3, "--pmix", "off", "-x", "MASTER_ADDR=127.0.0.1", "-x",
-                               f"MASTER_PORT={port - 1}", program("../examples/hello"))
+                               f"HVD_PORT={port}", program("../examples/hello"))
             carried, _ = relay.communicate(timeout=TIME_LIMIT)
         finally:
             relay.kill()
@@ -200,7 +200,7 @@ def test_what_a_job_leaves_open_to_others(sandbox: Sandbox, pmix: str) -> None:
 def test_the_page_on_security_names_tests_that_exist() -> None:
     page = (TOP / "docs/security.md").read_text()
     rows = [line.split("|")[5] for line in page.splitlines() if line.startswith("| ") and not line.startswith("| what |")]
+    assert len(rows) > 10 and all("`" in row for row in rows), rows
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert len(named) > 20, named
     tests = "".join(path.read_text() for pattern in ("*.py", "*.cpp") for path in (TOP / "tests").rglob(pattern))
     assert not [name for name in named if not re.search(rf"(def |, ){name}\b", tests)]

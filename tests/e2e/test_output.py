@@ -235,10 +235,13 @@ def test_a_full_disk_under_the_files(sandbox: Sandbox, choice: str) -> None:
         assert done.code == 125 and not done.survivors, done
 
 
-def test_a_full_disk_under_stdout_is_said(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("choice,code", [("continue", 0), ("stop", 125)])
+def test_a_full_disk_under_stdout_is_said(sandbox: Sandbox, choice: str, code: int) -> None:
+    """Where output counts, ranks that have all succeeded by then are no success."""
     with open("/dev/full", "wb") as full:
-        done = sandbox.start("-np", 2, *shell("echo x"), stdout=full).wait()
+        done = sandbox.start("-np", 2, "--on-output-error", choice, *shell("echo x"), stdout=full).wait().expect(code)
     assert "No space left on device" in done.err_text and not done.survivors, done
+    assert ("succeeded" in done.err_text) == (code == 0), done
 
 
 def test_a_terminal_shows_lines_as_they_come(sandbox: Sandbox) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import time
 from collections.abc import Callable
 
@@ -223,7 +224,19 @@ def test_ranks_that_run_on_after_others_are_told_in_good_english(sandbox: Sandbo
     assert f"hvdrun: {words}\n" in job.wait().expect(0).err_text
 
 
-# Runs until the second file is there; with the third word "connected" the ranks are connected first, by the first one.
+@pytest.mark.slow  # it is said after five seconds
+def test_a_program_that_drives_all_gpus_by_itself_is_told_how_to_be_started(sandbox: Sandbox) -> None:
+    """MirroredStrategy and its like compute on every GPU from each of the ranks."""
+    pids = sandbox.files / "pids"
+    gpus = ";".join(f"GPU-{number},0000:1{number}:00.0,NVIDIA H200,150754820096" for number in range(2))
+    environment = {"LD_LIBRARY_PATH": str(BUILD / "lib/doubles"), "HVD_FAKE_NVML": gpus, "HVD_FAKE_NVML_PIDS": str(pids)}
+    done = sandbox.run("-np", 2, "sh", "-c", f"echo $$ >> {pids}; exec sleep 5.2", env=environment).expect(0)
+    assert "these were 2 separate runs of the program; a rank used all GPUs of its host by itself, so start it with " \
+        "--ranks-per-host 1\n" in done.err_text, done
+
+
+# Runs until the second file is there. With the third word "connected" the ranks are connected before, by the first file.
+# With "briefly" they are connected after it, at the job's own port, too short to be seen while it lasts: as by rank 0's store.
 RANKS = """\
 import os, socket, sys, time
 place, go = sys.argv[1:3]
@@ -240,26 +253,49 @@ if "connected" in sys.argv:
 print("up", flush=True)
 while not os.path.exists(go):
     time.sleep(0.01)
+if "briefly" in sys.argv:
+    address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    if os.environ["HVD_RANK"] == "0":
+        server = socket.create_server(address)
+        server.accept()
+    else:
+        while True:
+            try:
+                socket.create_connection(address)
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.01)
 """
 
 
 @pytest.mark.slow
 def test_ranks_that_have_nothing_to_do_with_each_other_are_told(sandbox: Sandbox) -> None:
     """A training that was not made for several ranks does all of its work in each of them."""
+    # The kernel offers a port again while it still knows of a connection that was closed from the other end.
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        used_port = server.getsockname()[1]
+        client = socket.create_connection(("127.0.0.1", used_port))
+        accepted, _ = server.accept()
+        client.close()
+        accepted.close()
     begun, go = time.monotonic(), sandbox.files / "go"
     words = (PYTHON, "-c", RANKS, sandbox.files / "port", go)
     strangers = sandbox.start("-np", 2, *words)
+    at_used_port = sandbox.start("-np", 2, "-x", f"MASTER_PORT={used_port}", *words)
     connected = sandbox.start("-np", 2, *words, "connected")
+    briefly = sandbox.start("-np", 2, *words, "briefly")
     alone = sandbox.start("-np", 1, *words)
-    for job, ranks in ((strangers, 2), (connected, 2), (alone, 1)):
+    for job, ranks in ((strangers, 2), (at_used_port, 2), (connected, 2), (briefly, 2), (alone, 1)):
         wait_until(lambda job=job, ranks=ranks: job.out.count(b"up") == ranks or job.process.poll() is not None, "the ranks")
     # It is said of jobs of five seconds and more. Connections are looked for at least whenever a quarter more has passed.
     time.sleep(max(5.2, time.monotonic() - begun))
     go.touch()
-    assert re.search(r"^hvdrun:   no rank joined the others .*: these were 2 separate runs of the program$",
-                     strangers.wait().expect(0).err_text, re.MULTILINE), strangers.err
-    for job in (connected, alone):
-        assert "separate runs" not in job.wait().expect(0).err_text
+    for name, job in {"strangers": strangers, "at_used_port": at_used_port}.items():
+        said = job.wait().expect(0)
+        assert re.search(r"^hvdrun:   no rank joined the others .*: these were 2 separate runs of the program; "
+                         r"see FRAMEWORKS in hvdrun\(1\)$", said.err_text, re.MULTILINE), (name, said)
+    for name, job in {"connected": connected, "briefly": briefly, "alone": alone}.items():
+        assert "separate runs" not in job.wait().expect(0).err_text, name
 
 
 def test_a_rank_that_had_to_be_killed_is_told(sandbox: Sandbox) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import BUILD, Sandbox
+from harness import BUILD, Sandbox, read_bytes, wait_until
 
 DIGITS = BUILD / "bin/examples/digits"
 
@@ -86,10 +86,12 @@ def test_a_killed_rank_leaves_the_others_recordings(sandbox: Sandbox) -> None:
     run = sandbox.start("-np", 3, "--grace", 30, "--timeline-filename", "run.json", DIGITS, "--epochs", 100000,
                         "--checkpoint-dir", "saved")
     run.wait_for(b"epoch 2 ")
+    wait_until(lambda: b"allreduce gradients" in read_bytes(sandbox.files / "run.json.rank1"), "rank 1's recording")
     os.kill(sandbox.ranks()[1], signal.SIGKILL)
     done = run.wait().expect(128 + signal.SIGKILL)
-    assert not (sandbox.files / "run.json").exists()
     for rank in (0, 2):
-        own = sandbox.files / f"run.json.rank{rank}"
+        own = sandbox.files / (f"run.json.rank{rank}" if rank else "run.json")
         assert f"hvd: the timeline of rank {rank} is in {own}" in done.err_text, done
         assert named(read(own), "allreduce gradients", rank)
+    killed = json.loads((sandbox.files / "run.json.rank1").read_text() + "]")
+    assert named(killed, "allreduce gradients", 1), "what it has recorded is there, in an array without an end"

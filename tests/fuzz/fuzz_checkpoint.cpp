@@ -1,8 +1,8 @@
 // Checkpoint files: any bytes as a file, and any bytes as an index under right checksums, which a
 // fuzzer would not find by itself.
-#include "base/crc32c.hpp"
 #include "checkpoint/checkpoint_file.hpp"
 #include "checkpoint/format.hpp"
+#include "common/crc32c.hpp"
 #include "expect.hpp"
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Config files: any bytes give settings or an error that names the file; settings apply or are
-// refused in one line.
+// Config files, JSON and horovodrun's YAML: any bytes give settings or an error that names the
+// file; settings apply or are refused in one line.
 #include "cli/config.hpp"
 #include "expect.hpp"
 
@@ -8,20 +8,29 @@
 #include <string>
 #include <string_view>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto config = hvdrun::cli::parse_config(text, "file");
+namespace {
+
+// A file of that name with this text.
+void try_file(const std::string& name, std::string_view text) {
+  const auto is_one_line_of_the_file = [&](const std::string& message) {
+    return message.rfind(name + ":", 0) == 0 && message.find('\n') == std::string::npos;
+  };
+  const auto config = hvdrun::cli::parse_config(text, name);
   if (!config) {
-    FUZZ_EXPECT(config.error().message.rfind("file:", 0) == 0);
-    FUZZ_EXPECT(config.error().message.find('\n') == std::string::npos);
+    FUZZ_EXPECT(is_one_line_of_the_file(config.error().message));
     FUZZ_EXPECT(config.error().exit_code == hvdrun::kExitUsage);
-    return 0;
+    return;
   }
   hvdrun::JobSpec job;
   const auto applied = hvdrun::cli::apply_settings(config->settings, job);
-  if (!applied) {
-    FUZZ_EXPECT(applied.error().message.rfind("file:", 0) == 0);
-    FUZZ_EXPECT(applied.error().message.find('\n') == std::string::npos);
-  }
+  if (!applied) FUZZ_EXPECT(is_one_line_of_the_file(applied.error().message));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  try_file("file", text);
+  try_file("file.yaml", text);
   return 0;
 }

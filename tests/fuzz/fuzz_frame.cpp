@@ -14,6 +14,8 @@ namespace {
 void parse_as_everything(std::string_view payload) {
   static_cast<void>(parse<ConfigureMessage>(payload));
   static_cast<void>(parse<HelloMessage>(payload));
+  static_cast<void>(parse<HoldPortsMessage>(payload));
+  static_cast<void>(parse<PortsMessage>(payload));
   static_cast<void>(parse<LaunchMessage>(payload));
   static_cast<void>(parse<StartedMessage>(payload));
   static_cast<void>(parse<ExitedMessage>(payload));

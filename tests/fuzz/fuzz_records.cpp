@@ -1,8 +1,8 @@
 // Files of records (TFRecord framing, and fixed lengths): any bytes. And what is written is read
 // back.
-#include "base/fd.hpp"
+#include "common/fd.hpp"
 #include "expect.hpp"
-#include "io/record_source.hpp"
+#include "io/source.hpp"
 
 #include <cstdint>
 #include <cstring>

@@ -1,7 +1,6 @@
 // What squeue and sacct print: any bytes, names and paths among them.
 #include "commands/jobs.hpp"
 #include "expect.hpp"
-#include "slurm/job_end.hpp"
 #include "slurm/job_output.hpp"
 #include "slurm/job_record.hpp"
 #include "slurm/job_watch.hpp"

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <type_traits>
 #include <utility>
 
 #include <hvd/hvd.h>
@@ -20,13 +21,18 @@ T value_of(libhvd::Result<T> result, const char* what) {
   return std::move(*result);
 }
 
+void value_of(const libhvd::Result<void>& result, const char* what) {
+  if (!result.ok()) die(what, result.error().message.c_str());
+}
+
 template <class Function>
 Function cudart(const char* name) {
   const auto library =
       libhvd::open_library(libhvd::process_environment(), "HVD_CUDA_LIBRARY", kSonames);
   if (!library.ok()) return nullptr;
-  const auto function = libhvd::find_function(*library, name);
-  return function.ok() ? reinterpret_cast<Function>(*function) : nullptr;
+  std::remove_pointer_t<Function>* function = nullptr;
+  static_cast<void>(library->find(name, function));
+  return function;
 }
 
 void check_nccl(const libhvd::NcclLibrary& nccl, libhvd::NcclComm comm, libhvd::NcclStatus status,

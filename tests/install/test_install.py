@@ -129,6 +129,15 @@ def test_programs_written_for_horovod_find_it_and_hvd(prefix: Path, sandbox: San
     assert found == [f"{prefix}/share/hvdrun/horovod/horovod", f"{prefix}/share/hvd/python/hvd"]
 
 
+def test_horovodrun_is_a_link_beside_hvdrun(prefix: Path, sandbox: Sandbox) -> None:
+    place = sandbox.files / "läufer und mehr"  # a copy of the tree: the link leads to the program beside it
+    run("cp", "-a", prefix, place)
+    assert os.readlink(place / "bin/horovodrun") == "hvdrun"
+    code = "import horovod, os; print(os.path.dirname(horovod.__file__))"
+    done = sandbox.run("-np", 1, PYTHON, "-B", "-c", code, tool=place / "bin/horovodrun").expect(0)
+    assert done.out_lines == [f"{place}/share/hvdrun/horovod/horovod"]
+
+
 def test_the_manual_page_is_installed_and_tells_every_option(prefix: Path) -> None:
     [page] = prefix.rglob("hvdrun.1")
     text = re.sub(".\b", "", run("mandoc", "-T", "ascii", page))  # bold is a letter printed twice
@@ -137,12 +146,16 @@ def test_the_manual_page_is_installed_and_tells_every_option(prefix: Path) -> No
 
 
 def test_bash_completes_options_and_their_values(prefix: Path) -> None:
-    [script] = [path for path in prefix.rglob("*") if path.is_file() and "bash-completion" in str(path)]
+    script, horovodruns = (prefix / "share/bash-completion/completions" / name for name in ("hvdrun", "horovodrun"))
+    assert script.read_bytes() == horovodruns.read_bytes()  # bash loads the file of a command's name
     run("bash", "-n", script)
     assert "--label" in completions(script, "hvdrun", "--la")
     commands = completions(script, "hvdrun", "sb")  # SLURM has a program of that name, too
     assert "sbatch" in commands and len(commands) == len(set(commands)), commands
     assert {"core", "numa", "none"} <= set(completions(script, "hvdrun", "--bind-to", ""))
+    assert "follow" in completions(script, "hvdrun", "follo")
+    assert "follow" not in completions(script, "horovodrun", "follo")
+    assert "--hostfile" in completions(script, "horovodrun", "--hostf")
 
 
 def completions(script: Path, *words: str) -> list[str]:
@@ -151,5 +164,6 @@ def completions(script: Path, *words: str) -> list[str]:
     return run("bash", "--norc", "-c",
                f'. "$0"; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; COMP_LINE="${{COMP_WORDS[*]}}"; '
                f'COMP_POINT=${{#COMP_LINE}}; COMPREPLY=(); '
-               f'function=$(complete -p hvdrun | sed "s/.*-F \\([^ ]*\\).*/\\1/"); '
-               f'"$function" hvdrun "{words[-1]}" "{words[-2]}"; printf "%s\\n" "${{COMPREPLY[@]}}"', script).split()
+               f'function=$(complete -p {words[0]} | sed "s/.*-F \\([^ ]*\\).*/\\1/"); '
+               f'"$function" {words[0]} "{words[-1]}" "{words[-2]}"; '
+               f'printf "%s\\n" "${{COMPREPLY[@]}}"', script).split()

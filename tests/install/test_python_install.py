@@ -151,6 +151,11 @@ def test_the_module_horovod_as_a_distribution_of_its_own(pip: Path, wheel: Path,
         wheel, module)
     done = run_inside(sandbox, place, "python", "-c", "import horovod.common.util, hvd; print(horovod.__version__)")
     assert done.out_text == f"0.28.1+hvd.{module.name.split('-')[1]}\n"
+    done = run_inside(sandbox, place, "horovodrun", "-np", 2, "--bind-to", "none", "python", "-c",
+                      "import horovod.common.util")
+    assert not done.out_text
+    assert run_inside(sandbox, place, "python", "-c", "import horovod; print(horovod.run(len, ('ab',), np=2))"
+                      ).out_lines == ["[2, 2]"]
 
 
 def test_uninstalled_it_leaves_nothing(pip: Path, wheel: Path, tmp_path: Path) -> None:

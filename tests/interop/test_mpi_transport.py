@@ -60,12 +60,20 @@ def test_it_runs_under_mpirun(sandbox: Sandbox) -> None:
     assert results(done) == over_tcp
 
 
-def test_more_than_a_message_holds_is_carried_in_several(sandbox: Sandbox) -> None:
+def streams_pair(sandbox: Sandbox, carrier: dict[str, str], *options: str) -> Done:
     plugin = {"HVD_MPI_LIBRARY": str(BUILD / "lib/libhvd_mpi.so")}  # it stands beside libhvd, not beside the program
-    for carrier in (WITHIN, BETWEEN):
-        done = sandbox.run("--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", 2,
-                           program("mpi_streams_pair"), tool=MPIRUN, env={**plugin, **carrier})
-        assert done.code == 0, done
+    return sandbox.run("--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", 2, program("mpi_streams_pair"),
+                       *options, tool=MPIRUN, env={**plugin, **carrier})
+
+
+@pytest.mark.parametrize("carrier", [WITHIN, BETWEEN], ids=["memory", "sockets"])
+def test_more_than_a_message_holds_is_carried_in_several(sandbox: Sandbox, carrier: dict[str, str]) -> None:
+    streams_pair(sandbox, carrier).expect(0)
+
+
+def test_a_message_that_is_too_long_for_its_place_is_not_taken(sandbox: Sandbox) -> None:
+    done = streams_pair(sandbox, WITHIN, "--too-long").expect(3)
+    assert "MPI has lost rank 1: it has sent 262145 bytes in one message" in done.err_text, done
 
 
 def test_init_works_again_after_shutdown(sandbox: Sandbox) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness import PYTHON, Sandbox
+from harness import BUILD, PYTHON, Sandbox
 
 # What torch's TCPStore does: SO_REUSEADDR, bind to all interfaces, listen; others try until it is up.
 STORE = """
@@ -47,13 +47,38 @@ def test_jobs_side_by_side_have_ports_of_their_own(sandbox: Sandbox) -> None:
 def test_the_port_is_given_to_nobody_else_while_the_job_lives(sandbox: Sandbox) -> None:
     """Other programs that ask the kernel for any free port do not get it."""
     script = ("import os, socket\n"
-              "port = int(os.environ['MASTER_PORT'])\n"
-              "try:\n"
-              "    socket.socket().bind(('', port))\n"
-              "    print('free')\n"
-              "except OSError:\n"
-              "    print('held')\n")
-    assert sandbox.run("-np", 1, PYTHON, "-c", script).expect(0).out == b"held\n"
+              "for name in ('MASTER_PORT', 'HVD_PORT'):\n"
+              "    try:\n"
+              "        socket.socket().bind(('', int(os.environ[name])))\n"
+              "        print(name, 'free')\n"
+              "    except OSError:\n"
+              "        print(name, 'held')\n")
+    assert sandbox.run("-np", 1, PYTHON, "-c", script).expect(0).out == b"MASTER_PORT held\nHVD_PORT held\n"
+
+
+TAKE_PORTS = """
+import os, socket, sys
+taken = []
+for port in range(int(os.environ["MASTER_PORT"]) + 1, int(os.environ["MASTER_PORT"]) + 65):
+    server = socket.socket()
+    try:
+        server.bind(("", port))
+        server.listen()
+    except OSError:
+        continue  # somebody else's
+    server.set_inheritable(True)
+    taken.append(server)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("launcher", ["hvdrun", "torchrun"])
+def test_the_ports_after_it_belong_to_the_program(sandbox: Sandbox, launcher: str) -> None:
+    """Megatron-LM's in-process restart takes the next two. Without PMIx libhvd has a rendezvous of its own."""
+    own = ["env", "-u", "HVD_PORT"] if launcher == "torchrun" else []
+    done = sandbox.run("-np", 2, "--pmix", "off", "--label", "none", *own, PYTHON, "-c", TAKE_PORTS,
+                       BUILD / "bin/examples/hello").expect(0)
+    assert "the ranks add up to 1" in done.out_text, done
 
 
 def test_a_port_of_the_users_own_is_kept(sandbox: Sandbox) -> None:

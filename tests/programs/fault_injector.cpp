@@ -76,6 +76,7 @@ const std::vector<Call> kCalls{
     {"sync", About::descriptor, {SYS_fsync, SYS_fdatasync}},
     {"connect", About::descriptor, {SYS_connect}},
     {"accept", About::descriptor, {SYS_accept, SYS_accept4}},
+    {"chdir", About::nothing, {SYS_chdir}},
     {"socket", About::nothing, {SYS_socket, SYS_socketpair}},
     {"pipe", About::nothing, {SYS_pipe2}},
     {"eventfd", About::nothing, {SYS_eventfd2}},

@@ -1,10 +1,13 @@
-// mpi_streams_pair: two ranks of mpirun, each on a host of its own, send each other more than a
-// message holds, both at once. Exit code 1: what has come is not what was sent.
+// mpi_streams_pair [--too-long]: two ranks of mpirun, each on a host of its own, send each other
+// more than a message holds, both at once. With --too-long rank 1 sends one message of more bytes
+// than streams ever do, and rank 0 has to take it for lost. Exit code 1: what has come is not what
+// was sent; 3: rank 1 was taken for lost.
 #include "transport/mpi_streams.hpp"
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -12,7 +15,7 @@ using libhvd::MpiStreams;
 
 namespace {
 
-void must(const libhvd::Outcome& outcome) {
+void must(const libhvd::Result<void>& outcome) {
   if (outcome.ok()) return;
   std::fprintf(stderr, "%s\n", outcome.error().message.c_str());
   std::exit(1);
@@ -42,9 +45,28 @@ bool exchange(MpiStreams& streams, int own) {
   return come == numbers(other);
 }
 
+int receive_one_that_is_too_long(MpiStreams& streams) {
+  std::byte place{};
+  streams.receive(0, 1, &place, 1);
+  while (true) {
+    const auto state = streams.turn(20);
+    if (state.over) return 1;
+    if (state.lost) return 3;
+  }
+}
+
+// Rank 0 does not take it, and mpirun ends this rank when rank 0 has ended.
+[[noreturn]] void send_one_that_is_too_long(const hvd_mpi_plugin& mpi) {
+  const std::vector<std::byte> data(libhvd::MpiMessage::kMostBytes + 1);
+  hvd_mpi_request request = nullptr;
+  mpi.send(data.data(), static_cast<int>(data.size()), 0, 0, &request);
+  int done = 0;
+  while (true) mpi.test(&request, &done);
+}
+
 }  // namespace
 
-int main() {
+int main(int count, char** words) {
   const int own = std::atoi(std::getenv("OMPI_COMM_WORLD_RANK"));
   const auto mpi = libhvd::MpiLibrary::open(libhvd::process_environment());
   if (!mpi.ok()) must(mpi.error());
@@ -52,9 +74,12 @@ int main() {
   must(mpi->start(own, 2));
   must(mpi->join());
   must(mpi->reserve_tags(0, 1));
+  const bool too_long = count > 1 && std::strcmp(words[1], "--too-long") == 0;
+  if (too_long && own == 1) send_one_that_is_too_long(mpi->functions());
   const auto streams = MpiStreams::start(libhvd::StreamPlan(std::vector<int>{0, 1}), *mpi,
                                          {{0, 1 - own, 1 - own, 1 - own, 0}});
   if (!streams.ok()) must(streams.error());
+  if (too_long) return receive_one_that_is_too_long(**streams);
   for (int round = 0; round < 3; ++round) {
     if (!exchange(**streams, own)) return 1;
   }

@@ -237,7 +237,7 @@ int main(int argc, char** argv) {
       job.hosts.push_back(host_of(words[i]));
   }
   for (std::size_t host = 0; host < job.hosts.size(); ++host) job.hosts[host].agent = host;
-  make_room_for_descriptors(srun_descriptors(job.hosts.size()));
+  raise_descriptor_limit(srun_descriptors(job.hosts.size()));
   say("job " + job.job_id);
   return Driver(std::move(job), rank_command, keep_srun).run();
 }

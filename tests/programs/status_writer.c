@@ -2,8 +2,8 @@
  * error and a collective in it, then kills itself: what the agent must still be able to read. With
  * --hostile these are what no program of good will would write, some goes to stderr too, and it
  * ends with exit code 3. */
-#include "hvd_contract/environment.h"
-#include "hvd_contract/status_page.h"
+#include "common/status_page.h"
+#include "common/variables.h"
 #include "options.h"
 
 #include <fcntl.h>

@@ -42,7 +42,7 @@ class Module:
     sizes: tuple[int, ...]
     cases: tuple[str, ...]
     gate_size: int
-    framework: str
+    framework: str  # "torch", "tensorflow" or none: ""
     environment: tuple[tuple[str, str], ...]
     exit_code: int  # of its jobs
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import BUILD, PYTHON, TOP, Done, Sandbox
+from harness import BUILD, HVDRUN, PYTHON, TOP, Done, Sandbox
 from rank_cases import PYTHONS, python_environment
 
 MODULES = TOP / "python/hvd-horovod/src"
@@ -71,22 +71,62 @@ def test_the_version_says_whose_names_and_who_brings_them(sandbox: Sandbox) -> N
     assert f'version = "{ours}"' in (TOP / "python/hvd-horovod/pyproject.toml").read_text()
 
 
+# The modules of Horovod 0.28.1, without those below spark, ray, mxnet and runner, and those that are compiled.
+MODULES_OF_HOROVOD = """
+    _keras _keras.callbacks _keras.elastic common common.basics common.elastic common.exceptions common.process_sets
+    common.util data data.data_loader_base keras keras.callbacks keras.elastic mxnet ray runner runner.common.util.hosts
+    runner.driver runner.elastic runner.gloo_run runner.http.http_server runner.js_run runner.launch runner.mpi_run
+    runner.run_task runner.task runner.task_fn runner.util spark spark.torch tensorflow tensorflow.compression
+    tensorflow.data.compute_service tensorflow.elastic tensorflow.functions tensorflow.gradient_aggregation
+    tensorflow.gradient_aggregation_eager tensorflow.keras tensorflow.keras.callbacks tensorflow.keras.elastic
+    tensorflow.mpi_lib tensorflow.mpi_ops tensorflow.sync_batch_norm tensorflow.util torch torch.compression
+    torch.elastic torch.elastic.sampler torch.elastic.state torch.functions torch.mpi_lib_v2 torch.mpi_ops
+    torch.optimizer torch.sync_batch_norm""".split()
+
+
+@pytest.mark.parametrize("framework, others", [
+    ("torch", ("tensorflow", "keras")), pytest.param("tensorflow", ("torch",), marks=pytest.mark.tensorflow)])
+def test_every_module_of_horovod_is_there_or_says_what_to_use(sandbox: Sandbox, framework: str,
+                                                              others: tuple[str, ...]) -> None:
+    code = """if True:
+        import importlib, sys
+        for name in sys.argv[1:]:
+            try:
+                importlib.import_module(f"horovod.{name}")
+                print(name)
+            except ImportError as error:
+                assert f"{error.name}: hvd does not have it; " in str(error), (name, str(error))
+                assert f"horovod.{name}".startswith(error.name), (name, error.name)"""
+    asked = [name for name in MODULES_OF_HOROVOD if not name.startswith(others)]
+    done = sandbox.run("-c", code, *asked, tool=PYTHONS[framework],
+                       env=environment(PYTHONPATH=f"{MODULES}:{TOP}/python")).expect(0)
+    table = {"common", "runner", framework, *(["keras"] if framework == "tensorflow" else [])}
+    refused = re.compile(r"elastic|common\.elastic|runner\.|.*\.(data|elastic|gradient_aggregation|mpi_lib)")
+    assert done.out_lines == [name for name in asked if name.split(".")[0] in table and not refused.match(name)]
+
+
 def test_modules_that_there_are_not(sandbox: Sandbox) -> None:
-    refused = {"mxnet": "mxnet", "spark": "spark", "spark.torch": "spark", "ray": "ray", "runner": "runner",
-               "data": "data", "torch.elastic": "torch.elastic", "torch.elastic.sampler": "torch.elastic"}
+    refused = {"mxnet": "mxnet", "spark": "spark", "spark.torch": "spark", "ray": "ray", "runner.launch": "runner.launch",
+               "data": "data", "torch.elastic": "torch.elastic", "torch.elastic.sampler": "torch.elastic",
+               "_keras.callbacks": "_keras"}
     errors = errors_of(sandbox, *(f"import horovod.{module}" for module in refused))
     for (module, named), error in zip(refused.items(), errors, strict=True):
         assert re.match(rf"ImportError: horovod\.{named}: hvd does not have it; ", error), module
 
 
+def test_modules_that_horovod_does_not_have_either_are_not_found(sandbox: Sandbox) -> None:
+    assert errors_of(sandbox, "import horovod.no_such") == ["ModuleNotFoundError: No module named 'horovod.no_such'"]
+    run_code(sandbox, "import importlib.util as u; assert u.find_spec('horovod.no_such') is None").expect(0)
+
+
 def test_names_that_there_are_not(sandbox: Sandbox) -> None:
-    missing, imported, elastic, run = errors_of(
-        sandbox, "import horovod.torch as hvd; hvd.no_such_thing", "from horovod.torch import no_such_thing",
-        "import horovod.torch as hvd; hvd.elastic.run(print)", "import horovod; horovod.run(print, num_proc=2)")
+    plain, missing, imported, elastic = errors_of(
+        sandbox, "import horovod; horovod.torch", "import horovod.torch as hvd; hvd.no_such_thing",
+        "from horovod.torch import no_such_thing", "import horovod.torch as hvd; hvd.elastic.run(print)")
+    assert plain == "AttributeError: module 'horovod' has no attribute 'torch'; import horovod.torch"
     assert missing.startswith("AttributeError: horovod.torch.no_such_thing: hvd has nothing of that name")
     assert "cannot import name 'no_such_thing' from 'horovod.torch'" in imported
     assert "hvd.elastic.run" in elastic
-    assert run.startswith("NotImplementedError: horovod.run: ")
 
 
 def test_every_public_name_of_hvd_torch_is_there(sandbox: Sandbox) -> None:
@@ -94,14 +134,81 @@ def test_every_public_name_of_hvd_torch_is_there(sandbox: Sandbox) -> None:
         import hvd.torch, horovod.torch
         from horovod.torch import *
         from horovod.torch.mpi_ops import allreduce_async_, synchronize
-        from horovod.torch.compression import Compression
+        from horovod.torch.compression import Compression, Compressor, FP16Compressor, NoneCompressor
         from horovod.torch.functions import broadcast_object
         from horovod.torch.optimizer import DistributedOptimizer
         from horovod.torch.sync_batch_norm import SyncBatchNorm
         from horovod.common.process_sets import ProcessSet, global_process_set
         assert horovod.torch.__all__ == hvd.torch.__all__
         assert all(getattr(horovod.torch, name) is getattr(hvd.torch, name) for name in hvd.torch.__all__)
-        assert DistributedOptimizer is hvd.torch.DistributedOptimizer and allreduce is hvd.torch.allreduce""").expect(0)
+        assert DistributedOptimizer is hvd.torch.DistributedOptimizer
+        assert Compression is hvd.torch.Compression and issubclass(FP16Compressor, Compressor)""").expect(0)
+
+
+def test_names_that_programs_use_after_a_plain_import(sandbox: Sandbox) -> None:
+    run_code(sandbox, """if True:
+        import horovod.torch as hvd
+        assert hvd.mpi_ops.Sum == hvd.Sum and hvd.mpi_ops.allreduce is hvd.allreduce
+        assert hvd.compression.NoneCompressor is hvd.Compression.none
+        import horovod
+        assert horovod.common.util.num_rank_is_power_2(4) and horovod.runner.run is horovod.run
+        hvd.init()
+        from horovod.common.basics import HorovodBasics
+        for basics in (HorovodBasics(__name__, "mpi_lib"), hvd.mpi_ops._basics):
+            assert (basics.rank(), basics.size(), basics.is_initialized()) == (0, 1, True)
+            assert basics._get_process_set_ids_and_ranks() == {0: [0]} and basics.Average == hvd.Average
+            assert not hasattr(basics, "no_such") and basics.nccl_built() == hvd.nccl_built()
+        from horovod.common.exceptions import HorovodInternalError, HorovodVersionMismatchError
+        assert HorovodInternalError is hvd.HorovodInternalError and issubclass(HorovodVersionMismatchError, ImportError)
+        from horovod.common import rank
+        assert rank() == 0""").expect(0)
+
+
+def test_a_compressor_of_a_programs_own(sandbox: Sandbox) -> None:
+    code = """if True:
+        import torch
+        import horovod.torch as hvd
+        from horovod.torch.compression import Compressor
+        class Half(Compressor):
+            @staticmethod
+            def compress(tensor): return tensor.half(), tensor.dtype
+            @staticmethod
+            def decompress(tensor, ctx): return tensor.to(ctx)
+        hvd.init()
+        got = hvd.allreduce(torch.ones(2) * hvd.rank(), op=hvd.mpi_ops.Sum, compression=Half)
+        assert got.tolist() == [1, 1] and got.dtype == torch.float32"""
+    run_ranks(sandbox, "-c", code).expect(0)
+
+
+@pytest.mark.tensorflow
+def test_names_of_tensorflow_that_programs_use(sandbox: Sandbox) -> None:
+    code = """if True:
+        import tensorflow as tf
+        import horovod.tensorflow as hvd
+        from horovod.tensorflow.mpi_ops import _allreduce, check_num_rank_power_of_2
+        from horovod.tensorflow.compression import Compressor, FP16Compressor, NoneCompressor
+        from horovod.tensorflow.util import _cache, _executing_eagerly, _make_subgraph, refs_to_vars, vars_to_refs
+        hvd.init()
+        assert _allreduce(tf.constant([2.0]), name="a").numpy() == [4.0]
+        assert hvd.mpi_ops._allreduce(tf.constant([2.0]), op=hvd.mpi_ops.Average).numpy() == [2.0]
+        assert hvd.Compression.fp16 is FP16Compressor and issubclass(NoneCompressor, Compressor)
+        assert _executing_eagerly() and _make_subgraph(lambda x: x + 1)(tf.constant(1)).numpy() == 2
+        calls = []
+        cached = _cache(lambda n: calls.append(n) or n)
+        assert [cached(1), cached(1), cached(2)] == [1, 1, 2] and calls == [1, 2]
+        variables = [tf.Variable(1.0)]
+        assert refs_to_vars(vars_to_refs(variables))[0] is variables[0] and len({*vars_to_refs(variables)}) == 1"""
+    sandbox.run("--horovod", "-np", 2, "-H", "localhost:2", "--bind-to", "none", PYTHONS["tensorflow"], "-c", code,
+                env=environment()).expect(0)
+
+
+def test_horovodrun_is_hvdrun_with_the_module(sandbox: Sandbox) -> None:
+    code = "import horovod, os, sys; print(os.environ['HOROVOD_SIZE'], os.path.dirname(horovod.__file__), sys.argv[1:])"
+    # More ranks than cores, on this machine, as horovodrun places them; options behind the program are its own.
+    done = sandbox.run("-np", 3, "--gloo", PYTHON, "-c", code, "--verbose", tool=HVDRUN.with_name("horovodrun"),
+                       env=environment()).expect(0)
+    assert sorted(done.out_lines) == [f"[{rank}] 3 {BUILD}/share/hvdrun/horovod/horovod ['--verbose']" for rank in range(3)]
+    assert "--gloo has no effect" in done.err_text
 
 
 @pytest.mark.tensorflow
@@ -125,7 +232,22 @@ def test_every_public_name_of_tensorflow_and_keras_is_there(sandbox: Sandbox) ->
 def test_helpers_of_horovod_common_util(sandbox: Sandbox) -> None:
     run_code(sandbox, """if True:
         import os
-        from horovod.common.util import env, extension_available, is_iterable, num_rank_is_power_2, split_list
+        from horovod.common.util import (check_extension, env, extension_available, get_ext_suffix,
+                                         get_extension_full_path, get_average_backwards_compatibility_fun, is_iterable,
+                                         is_version_greater_equal_than, num_rank_is_power_2, split_list)
+        assert is_version_greater_equal_than("2.15.0rc1", "2.4.0") and not is_version_greater_equal_than("1.9", "2.0.0")
+        import hvd
+        reduction = get_average_backwards_compatibility_fun(hvd)
+        assert (reduction(None, None), reduction(hvd.Max, None)) == (hvd.Average, hvd.Max)
+        assert reduction(None, False) == hvd.Sum
+        check_extension("horovod.torch", "HOROVOD_WITH_PYTORCH", __name__)
+        assert get_ext_suffix().endswith(".so")
+        for call in (lambda: check_extension("horovod.mxnet", "", ""), lambda: get_extension_full_path("", "mpi_lib")):
+            try:
+                call()
+                raise AssertionError("no ImportError")
+            except ImportError:
+                pass
         assert split_list([1, 2, 3, 4, 5], 3) == [[1, 2], [3, 4], [5]]
         assert split_list([1], 2) == [[1], []]
         assert [size for size in range(10) if num_rank_is_power_2(size)] == [1, 2, 4, 8]

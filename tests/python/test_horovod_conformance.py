@@ -32,7 +32,6 @@ DIFFERENCES = {
     "alltoall_splits_of_fewer_rows": (ERROR, "Horovod leaves rows out"),
     "alltoall_splits_of_long_integers": (VALUE, "any integers will do"),
     "broadcast_bool": (VALUE, "a type like the others"),
-    "factors_of_integers": (ERROR, "the product need not be an integer"),
     "gradient_of_max": (ERROR, "Horovod's maximum of the gradients is no gradient"),
     "name_in_flight": (ERROR, "a mistake of one rank is an error on all"),
     "no_tensor": (VALUE, "the result for an empty list is an empty list"),

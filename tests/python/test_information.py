@@ -7,6 +7,8 @@ import os
 import re
 from pathlib import Path
 
+import pytest
+
 from harness import BUILD, HVDRUN, PYTHON, TOP, Done, Sandbox
 from rank_cases import python_environment
 
@@ -89,3 +91,15 @@ def test_place_by_other_launchers_and_none(sandbox: Sandbox) -> None:
     job = ask_json(sandbox, RANK="3", WORLD_SIZE="8")["job"]
     assert (job["rank"], job["size"], job["launcher"]) == (3, 8, "torchrun or alike")
     assert ask_json(sandbox, RANK="three", WORLD_SIZE="8")["job"] is None
+
+
+@pytest.mark.parametrize("module", ["horovod", "hvd"])
+def test_where_python_lacks_the_module_the_last_line_is_what_to_type(sandbox: Sandbox, module: str) -> None:
+    variables = {"HVD_LIBRARY": str(BUILD / "lib/libhvd.so.0"), "PATH": f"{BUILD}/bin:/usr/bin:/bin",
+                 "PYTHONDONTWRITEBYTECODE": "1"}
+    (sandbox.files / "my train.py").write_text(f"import {module}\nprint({module}.__version__)\n")
+    done = sandbox.run("-np", 2, PYTHON, "my train.py", env=variables).expect(1)
+    line = done.err_text.splitlines()[-1]
+    assert f"{module} is " in line and line.startswith("hvdrun: the "), line
+    again = sandbox.run("-c", re.sub(r".*?: (?=hvdrun --|PYTHONPATH=)", "", line), tool="/bin/sh", env=variables)
+    assert len(again.expect(0).out_lines) == 2

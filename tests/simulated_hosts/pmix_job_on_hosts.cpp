@@ -1,6 +1,6 @@
 #include "simulated_hosts/pmix_job_on_hosts.hpp"
 
-#include "agent/pmix/pmix_server.hpp"
+#include "agent/pmix_server.hpp"
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
 #include "protocol/messages.hpp"
@@ -199,7 +199,7 @@ Result<JobEnd> run_on_hosts(const JobOnHosts& job) {
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
 
   if (!failure) failure = hosts.error();
-  if (failure) return tl::unexpected(*failure);
+  if (failure) return *failure;
   if (!running.empty()) return fail("an agent ended before its ranks");
   for (std::size_t host = 0; host < job.ranks_per_host.size(); ++host)
     if (!killed.contains(host) && hosts.status_of(host) != 0)

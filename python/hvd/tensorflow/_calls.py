@@ -5,12 +5,14 @@ a thread of TensorFlow's pool, and ranks that come to their collectives in diffe
 such waits. So a call is three operations, none of which holds a thread while the ranks work:
 
     submit   (Python) gives all collectives of the call to libhvd and returns a number
-    dequeue  (TensorFlow's own, from a queue) ends when a thread of this module has put the number into the queue, which
-             it does when the collectives are done
+    wait     (TensorFlow's own) ends when the collectives are done, for which a thread of this module waits: in a
+             tf.function it takes the number from a queue. A Session's queues cannot be reached from that thread, so
+             there it is an element of a tf.data.Dataset, which is made in threads of tf.data
     finish   (Python) takes the results, or raises the error
 
-They are exempt from the program order that tf.function gives to what has side effects: a collective waits for its
-inputs and for nothing else. Arrays are TensorFlow's own memory on the host; tensors of a GPU are copied there.
+They are exempt from the program order that tf.function gives to what has side effects, but for the queue. So a
+collective waits for its inputs, and for those of its name that functions call before it: a name can be in flight once.
+Arrays are TensorFlow's own memory on the host; tensors of a GPU are copied there.
 """
 
 from __future__ import annotations
@@ -19,10 +21,9 @@ import itertools
 import queue
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Callable, Optional, Protocol
+from typing import Any, Callable, Optional, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +31,16 @@ import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
 from .. import errors
+from ._exceptions import also_tensorflows
 
 Array = npt.NDArray[Any]
 
-# For all that a tf.function may call: tf.function would otherwise rewrite the source of this package when it traces.
-as_written = tf.autograph.experimental.do_not_convert
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def as_written(function: Function) -> Function:
+    """For what programs call: tf.function would otherwise rewrite its source when it traces. Errors: of _exceptions."""
+    return tf.autograph.experimental.do_not_convert(also_tensorflows()(function))
 
 
 class Pending(Protocol):
@@ -45,21 +51,23 @@ class Pending(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """One collective: its tensors, what comes out, and how it is submitted."""
+    """One collective: its name, its tensors, what comes out, and how it is submitted."""
 
+    name: Optional[str]
     inputs: Sequence[tf.Tensor]
     outputs: Sequence[tf.TensorSpec]
     submit: Callable[[list[Array]], Pending]
 
 
 def run(requests: Sequence[Request]) -> list[list[tf.Tensor]]:
-    """Submits all, then waits for all; each one's outputs. Errors: those of hvd.errors; in a graph TensorFlow's, with
+    """Submits all, then waits for all; each one's outputs. Errors: those of _exceptions; in a graph TensorFlow's, with
     the text of these."""
     if not requests:
         return []
     if tf.executing_eagerly():
-        handles = [request.submit([np.asarray(tensor) for tensor in request.inputs]) for request in requests]
-        return [[tf.convert_to_tensor(array) for array in arrays] for arrays in _wait_for_all(handles)]
+        with also_tensorflows():
+            handles = [request.submit([np.asarray(tensor) for tensor in request.inputs]) for request in requests]
+            return [[tf.convert_to_tensor(array) for array in arrays] for arrays in _wait_for_all(handles)]
     return _in_graph(requests)
 
 
@@ -94,7 +102,7 @@ def _in_graph(requests: Sequence[Request]) -> list[list[tf.Tensor]]:
     refuse_xla()
     inputs = [tensor for request in requests for tensor in request.inputs]
     specs = [spec for request in requests for spec in request.outputs]
-    site = _Site([(len(request.inputs), request.submit) for request in requests])
+    site = _Site(requests)
     with tf.device("/CPU:0"):
         flat = site.operations(inputs, [spec.dtype for spec in specs])
     for tensor, spec in zip(flat, specs):
@@ -116,33 +124,40 @@ class _Run:
 class _Site:
     """A place in a graph where collectives are called. The graph keeps it."""
 
-    def __init__(self, submits: Sequence[tuple[int, Callable[[list[Array]], Pending]]]) -> None:
-        self._submits = submits
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self._requests = requests
         self._runs: dict[int, _Run] = {}
-        self._queue: Any = None
+        self._ended: Optional[tf.queue.QueueBase] = None  # numbers of runs that are done
 
     def operations(self, inputs: list[tf.Tensor], types: list[tf.DType]) -> list[tf.Tensor]:
-        if not in_function():
-            return _results(tf.numpy_function(self._at_once, inputs, types))
-        with tf.init_scope(), tf.device("/CPU:0"):
-            self._queue = tf.queue.FIFOQueue(1024, [tf.int64], [()])
-        number = _unordered(tf.numpy_function(self._submit, inputs, tf.int64))
+        if in_function():
+            self._ended = _queue_of(self._requests[0].name)
+        # What uses the queue is in the program's order.
+        with tf.control_dependencies([] if self._ended is None else [self._ended.size()]):
+            number = _unordered(tf.numpy_function(self._submit, inputs, tf.int64))
         number.set_shape(())
         with tf.control_dependencies([number]):
-            done = _unordered(self._queue.dequeue())
+            done = self._in_data(number) if self._ended is None else self._ended.dequeue()
         return _results(tf.numpy_function(self._finish, [number, done], types))
 
-    def _handles(self, arrays: Sequence[Any]) -> list[Pending]:
-        own = iter(arrays)
-        return [submit([np.asarray(array) for array in itertools.islice(own, count)])
-                for count, submit in self._submits]
+    def _in_data(self, number: tf.Tensor) -> tf.Tensor:
+        """The number, when its run is done."""
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        options.experimental_optimization.apply_default_optimizations = False
+        options.threading.private_threadpool_size = 1  # where Python waits
 
-    def _at_once(self, *arrays: Any) -> list[Array]:
-        # For a Session, whose devices have no queue that a thread of ours could reach.
-        return _flat(_wait_for_all(self._handles(arrays)))
+        def wait(own: np.int64) -> np.int64:
+            self._runs[int(own)].done.wait()
+            return own
+
+        data = tf.data.Dataset.from_tensors(number).map(lambda own: tf.numpy_function(wait, [own], tf.int64))
+        return data.with_options(options).get_single_element()
 
     def _submit(self, *arrays: Any) -> np.int64:
-        run = _Run(self._handles(arrays))
+        own = iter(arrays)
+        run = _Run([request.submit([np.asarray(array) for array in itertools.islice(own, len(request.inputs))])
+                    for request in self._requests])
         number = next(_numbers)
         self._runs[number] = run
         _waiters.run(lambda: self._wait(run, number))
@@ -150,12 +165,13 @@ class _Site:
 
     def _wait(self, run: _Run, number: int) -> None:
         try:
-            run.arrays = _flat(_wait_for_all(run.handles))
+            run.arrays = [array for arrays in _wait_for_all(run.handles) for array in arrays]
         except BaseException as failure:  # for the thread that finishes
             run.failure = failure
         run.done.set()
-        with tf.device("/CPU:0"):
-            self._queue.enqueue(tf.constant(number, tf.int64))
+        if self._ended is not None:
+            with tf.device("/CPU:0"):
+                self._ended.enqueue(tf.constant(number, tf.int64))
 
     def _finish(self, number: np.int64, _done: np.int64) -> list[Array]:
         run = self._runs.pop(int(number))
@@ -167,10 +183,16 @@ class _Site:
 
 
 _numbers = itertools.count(1)
+_queues: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()  # by name; sites keep them
 
 
-def _flat(arrays: list[list[Array]]) -> list[Array]:
-    return [array for entry in arrays for array in entry]
+def _queue_of(name: Optional[str]) -> tf.queue.QueueBase:
+    """One for all sites of this name."""
+    queue_of_name = _queues.get(name or "")
+    if queue_of_name is None:
+        with tf.init_scope(), tf.device("/CPU:0"):
+            _queues[name or ""] = queue_of_name = tf.queue.FIFOQueue(1024, [tf.int64], [()])
+    return queue_of_name
 
 
 def _unordered(tensor: tf.Tensor) -> tf.Tensor:
@@ -214,7 +236,7 @@ class _Waiters:
 _waiters = _Waiters()
 
 
-_names: weakref.WeakKeyDictionary[tf.Graph, Counter[str]] = weakref.WeakKeyDictionary()  # those that a graph has
+_names: weakref.WeakKeyDictionary[tf.Graph, set[str]] = weakref.WeakKeyDictionary()  # those that a graph has
 
 
 def name_of(name: Optional[str], kind: str, tensor: Any, ignore_name_scope: bool = False) -> Optional[str]:
@@ -222,12 +244,19 @@ def name_of(name: Optional[str], kind: str, tensor: Any, ignore_name_scope: bool
     has one: `name`, or one made from the tensor's, in the name scope, numbered where the graph has it already."""
     if tf.executing_eagerly():
         return name
-    graph = tf.compat.v1.get_default_graph()
-    scope = "" if ignore_name_scope else graph.get_name_scope()
-    full = f"{scope}/" * bool(scope) + (name or f"{kind}.{getattr(tensor, 'name', 'value')}")
-    names = _names.setdefault(graph, Counter())
-    names[full] += 1
-    return full if names[full] == 1 else f"{full}_{names[full] - 1}"
+    scope = "" if ignore_name_scope else tf.compat.v1.get_default_graph().get_name_scope()
+    return numbered(f"{scope}/" * bool(scope) + (name or f"{kind}.{getattr(tensor, 'name', 'value')}"))
+
+
+def numbered(name: str) -> str:
+    """The name; in a graph that has it already: with a number, so that two calls in one graph have two names."""
+    if tf.executing_eagerly():
+        return name
+    taken = _names.setdefault(tf.compat.v1.get_default_graph(), set())
+    candidates = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(1)))
+    free = next(candidate for candidate in candidates if candidate not in taken)
+    taken.add(free)
+    return free
 
 
 def empty_aligned(shape: Sequence[int], kind: np.dtype[Any]) -> Array:

@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from .. import _collectives
+from .. import _collectives, errors
 from .._collectives import Handle, options, share_of_rows
 from ..numpy import data_type
 from ..process_sets import ProcessSet, id_of
@@ -22,7 +22,7 @@ def specs_of(tensor: tf.Tensor) -> list[tf.TensorSpec]:
 
 def _check_rows(tensor: tf.Tensor, what: str) -> None:
     if tensor.shape.rank == 0:
-        raise ValueError(f"hvd: {what} needs at least one dimension, the one that ranks may differ in")
+        raise errors.InvalidArgumentError(f"hvd: {what} needs at least one dimension, the one that ranks may differ in")
 
 
 def _row_size(array: Array) -> int:
@@ -31,7 +31,6 @@ def _row_size(array: Array) -> int:
 
 def allreduce(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale: float, postscale: float,
               process_set: ProcessSet) -> Request:
-    _collectives.refuse_adasum(op)
 
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
         array, = arrays
@@ -40,13 +39,12 @@ def allreduce(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale: fl
                                         options(name, id_of(process_set), prescale, postscale, shape=array.shape))
         return Handle(number, lambda: [result], array)
 
-    return Request([tensor], specs_of(tensor), submit)
+    return Request(name, [tensor], specs_of(tensor), submit)
 
 
 def grouped_allreduce(tensors: list[tf.Tensor], name: Optional[str], op: ReduceOp, prescale: float, postscale: float,
                       process_set: ProcessSet) -> Request:
     """TypeError when they are of several types."""
-    _collectives.refuse_adasum(op)
     check_one_type(tensors)
 
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
@@ -57,7 +55,7 @@ def grouped_allreduce(tensors: list[tf.Tensor], name: Optional[str], op: ReduceO
             options(name, id_of(process_set), prescale, postscale))
         return Handle(number, lambda: results, arrays)
 
-    return Request(tensors, [spec for tensor in tensors for spec in specs_of(tensor)], submit)
+    return Request(name, tensors, [spec for tensor in tensors for spec in specs_of(tensor)], submit)
 
 
 def check_one_type(tensors: list[tf.Tensor]) -> None:
@@ -75,7 +73,7 @@ def broadcast(tensor: tf.Tensor, root: int, name: Optional[str], process_set: Pr
                                         options(name, id_of(process_set), shape=moved.shape))
         return Handle(number, lambda: [result])
 
-    return Request([tensor], specs_of(tensor), submit)
+    return Request(name, [tensor], specs_of(tensor), submit)
 
 
 def _as_signed(array: Array) -> Array:
@@ -116,7 +114,7 @@ def allgather(tensor: tf.Tensor, name: Optional[str], process_set: ProcessSet) -
             options(name, id_of(process_set), shape=array.shape[1:]),
             lambda: [output.array, _counts(rows_by_rank)], array)
 
-    return Request([tensor], [_any_rows(tensor), tf.TensorSpec([size], tf.int32)], submit)
+    return Request(name, [tensor], [_any_rows(tensor), tf.TensorSpec([size], tf.int32)], submit)
 
 
 def _any_rows(tensor: tf.Tensor) -> tf.TensorSpec:
@@ -140,12 +138,11 @@ def alltoall(tensor: tf.Tensor, splits: Optional[tf.Tensor], name: Optional[str]
             options(name, id_of(process_set), shape=array.shape[1:]), lambda: [output.array, _counts(received)], array)
 
     inputs = [tensor] if splits is None else [tensor, splits]
-    return Request(inputs, [_any_rows(tensor), tf.TensorSpec([size], tf.int32)], submit)
+    return Request(name, inputs, [_any_rows(tensor), tf.TensorSpec([size], tf.int32)], submit)
 
 
 def reducescatter(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale: float, postscale: float,
                   process_set: ProcessSet) -> Request:
-    _collectives.refuse_adasum(op)
     _check_rows(tensor, "reducescatter")
     rank, size = process_set.rank(), process_set.size()
 
@@ -162,19 +159,19 @@ def reducescatter(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale
     if shape.rank is not None:
         rows = None if shape[0] is None else share_of_rows(shape[0], rank, size)
         shape = tf.TensorShape([rows, *shape[1:]])
-    return Request([tensor], [tf.TensorSpec(shape, tensor.dtype)], submit)
+    return Request(name, [tensor], [tf.TensorSpec(shape, tensor.dtype)], submit)
 
 
 def barrier(process_set: ProcessSet) -> Request:
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
         return Handle(_collectives.barrier(options(None, id_of(process_set))), lambda: [np.array(0, np.int32)])
 
-    return Request([], [tf.TensorSpec([], tf.int32)], submit)
+    return Request(None, [], [tf.TensorSpec([], tf.int32)], submit)
 
 
 def join() -> Request:
     """Ends when all ranks have joined; the last one's number."""
-    return Request([], [tf.TensorSpec([], tf.int32)], lambda arrays: _Join())
+    return Request(None, [], [tf.TensorSpec([], tf.int32)], lambda arrays: _Join())
 
 
 class _Join:

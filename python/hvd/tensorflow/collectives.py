@@ -18,7 +18,7 @@ from .. import errors, job
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average, ReduceOp, Sum
 from . import _requests
-from ._calls import Request, as_written, name_of, run
+from ._calls import Request, as_written, name_of, numbered, run
 from .compression import Compression
 
 Dense = Any  # what tf.convert_to_tensor() takes
@@ -48,7 +48,8 @@ def _one(request: Request) -> list[tf.Tensor]:
 
 
 def _gradient_name(name: Optional[str]) -> Optional[str]:
-    return name and f"{name}.gradient"
+    # Numbered, as several gradients may go through one collective.
+    return name and numbered(f"{name}.gradient")
 
 
 def _dense(gradient: Any) -> tf.Tensor:
@@ -243,7 +244,10 @@ def _broadcast(tensor: tf.Tensor, root: int, name: Optional[str], process_set: P
     def sent(value: tf.Tensor) -> Any:
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             averaged = _allreduce(_dense(upstream), _gradient_name(name), Average, 1.0, 1.0, process_set)
-            return averaged if job.rank() == root else tf.zeros_like(averaged)
+            if job.rank() == root:
+                return averaged
+            with tf.control_dependencies([averaged]):  # the root waits for ours, and a constant would need none
+                return tf.identity(tf.zeros_like(averaged))
 
         return _one(_requests.broadcast(value, root, name, process_set))[0], gradient
 

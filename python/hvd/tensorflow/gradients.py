@@ -13,11 +13,10 @@ from typing import Any, Union
 
 import tensorflow as tf
 
-from .._collectives import refuse_adasum
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average, ReduceOp
 from . import _requests
-from ._calls import Request, as_written, name_of, run
+from ._calls import Request, as_written, name_of, numbered, run
 from .collectives import Gradient, check_device, slices_of, slices_requests
 from .compression import Compression
 
@@ -45,7 +44,6 @@ class Reduction:
     local: set[Any] = field(default_factory=set)  # key_of() those variables whose gradients stay on their rank
 
     def __post_init__(self) -> None:
-        refuse_adasum(self.op)
         if self.gradient_predivide_factor != 1.0 and self.op != Average:
             raise ValueError("hvd: gradient_predivide_factor goes with op=hvd.Average only")
         if isinstance(self.groups, int) and self.groups <= 0:
@@ -108,7 +106,8 @@ class Reduction:
             tensors_of = dict(zip(places, (tensor for result in results[len(others) :] for tensor in result)))
 
             def gradient(*upstream: tf.Tensor) -> list[tf.Tensor]:
-                return self._run([tf.convert_to_tensor(entry) for entry in upstream], groups, [], f"{base}.gradient")[0]
+                return self._run([tf.convert_to_tensor(entry) for entry in upstream], groups, [],
+                                 numbered(f"{base}.gradient"))[0]
 
             return tuple(tensors_of[place] for place in range(len(tensors))), gradient
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import types
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
@@ -78,6 +79,25 @@ class _State:
         self.reduction = reduction
         self.passes = passes
         self.checked = False
+        self.in_minimize = False
+        self.computes = False  # whether gradients come from compute_gradients(), which has reduced them
+        self.computed_since_apply = False
+
+    def computed(self, gradients: Sequence[Gradient], variables: Sequence[Any]) -> list[Gradient]:
+        """What compute_gradients() returns of these. From now on apply() takes gradients as they come."""
+        if self.in_minimize:
+            return list(gradients)  # apply() follows
+        self.computes = self.computed_since_apply = True
+        return self.reduction.reduce(gradients, variables)
+
+    def _reduce(self, gradients: Sequence[Gradient], variables: Sequence[Any]) -> list[Gradient]:
+        if self.computes and not self.in_minimize:
+            if not self.computed_since_apply:
+                warnings.warn("hvd: these gradients are applied as they are: as compute_gradients() of this optimizer "
+                              "has been called before, they are taken for its, which are reduced")
+            self.computed_since_apply = False
+            return list(gradients)
+        return self.reduction.reduce(gradients, variables)
 
     def apply(self, optimizer: Any, gradients: Sequence[Gradient], variables: list[Any],
               apply: Callable[[list[Gradient]], Any]) -> Any:
@@ -86,12 +106,12 @@ class _State:
             _refuse_inside_loss_scaling(optimizer)
             self.checked = True
         if self.passes is None:
-            return apply(self.reduction.reduce(gradients, variables))
+            return apply(self._reduce(gradients, variables))
         if self.reduction.sparse_as_dense:
             gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
         with tf.init_scope():
             iterations = optimizer.iterations
-        self.passes.add(gradients, lambda sums: apply(self.reduction.reduce(sums, variables)),
+        self.passes.add(gradients, lambda sums: apply(self._reduce(sums, variables)),
                         lambda: iterations.assign_add(1))
         return iterations
 
@@ -136,7 +156,21 @@ def _of_keras_3(base: Any) -> dict[str, Any]:
         return _state(self).apply(self, list(grads), variables,
                                   lambda reduced: base.apply(self, reduced, variables))
 
-    return {"apply": apply}
+    @as_written
+    def compute_gradients(self: Any, loss: Any, var_list: Any, tape: Optional[tf.GradientTape] = None) -> Any:
+        """Pairs of reduced gradient and variable, as of an optimizer of Keras 2. `loss`: a function, or a tensor that
+        `tape` has seen. apply_gradients() takes such gradients, clipped or not, as they are."""
+        if hasattr(self, "inner_optimizer") or self.loss_scale_factor:
+            raise errors.UnsupportedError("hvd: compute_gradients() does not scale the loss: use a tf.GradientTape, "
+                                          "scale_loss() and apply_gradients(), which reduces")
+        tape = tape or tf.GradientTape()
+        if callable(loss):
+            with tape:
+                loss = loss()
+        variables = list(var_list() if callable(var_list) else var_list)
+        return list(zip(_state(self).computed(tape.gradient(loss, variables), variables), variables))
+
+    return {"apply": apply, "compute_gradients": compute_gradients}
 
 
 def _of_keras_2(base: Any) -> dict[str, Any]:
@@ -148,7 +182,36 @@ def _of_keras_2(base: Any) -> dict[str, Any]:
             self, [gradient for gradient, _ in pairs], variables,
             lambda reduced: base.apply_gradients(self, list(zip(reduced, variables)), name=name, **kwargs))
 
-    return {"apply_gradients": apply_gradients}
+    @as_written
+    def minimize(self: Any, *args: Any, **kwargs: Any) -> Any:
+        state = _state(self)
+        state.in_minimize = True
+        try:
+            return base.minimize(self, *args, **kwargs)
+        finally:
+            state.in_minimize = False
+
+    @as_written
+    def _compute_gradients(self: Any, loss: Any, var_list: Any, grad_loss: Any = None,
+                           tape: Optional[tf.GradientTape] = None) -> list[tuple[Gradient, Any]]:
+        if hasattr(base, "_compute_gradients"):
+            pairs = base._compute_gradients(self, loss, var_list, grad_loss, tape)
+        else:
+            pairs = base.compute_gradients(self, loss, var_list, tape)
+        gradients, variables = zip(*pairs)
+        return list(zip(_state(self).computed(gradients, variables), variables))
+
+    def compute_gradients(self: Any, loss: Any, var_list: Any, tape: Optional[tf.GradientTape] = None) -> Any:
+        return self._compute_gradients(loss, var_list, None, tape)
+
+    @as_written
+    def get_gradients(self: Any, loss: Any, params: Sequence[Any]) -> list[Gradient]:
+        return _state(self).computed(base.get_gradients(self, loss, params), params)
+
+    # Horovod's have both names of the one, whatever the version of Keras; only legacy optimizers have get_gradients().
+    return {"apply_gradients": apply_gradients, "minimize": minimize, "_compute_gradients": _compute_gradients,
+            "compute_gradients": compute_gradients,
+            **({"get_gradients": get_gradients} if hasattr(base, "get_gradients") else {})}
 
 
 def _of_tensorflow_1(base: Any) -> dict[str, Any]:

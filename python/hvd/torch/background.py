@@ -21,7 +21,7 @@ import torch
 from .. import _collectives, errors
 from .._collectives import Handle, share_of_rows
 from ..process_sets import ProcessSet, global_process_set
-from ..types import Adasum, Average, ReduceOp, Sum
+from ..types import Average, ReduceOp, Sum
 from .handles import HandleGroup
 from .tensors import (Output, Rows, data_type, dense, device_of, empty_rows, one_device, options, refuse_leaf, rows_of,
                       stream_of)
@@ -47,7 +47,7 @@ def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: 
                     process_set: ProcessSet = global_process_set) -> Handle[torch.Tensor]:
     """A new tensor, the ranks' tensors reduced element by element; the same shape and type on all ranks.
 
-    op: hvd.Average when None. average: deprecated. The factors, of floating point types: each tensor is multiplied by
+    op: hvd.Average when None. average: deprecated. The factors, not for bool: each tensor is multiplied by
     prescale_factor before, the result by postscale_factor.
     """
     source = dense(tensor)
@@ -134,8 +134,6 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str], op: Reduce
     entries of all ranks, not coalesced. The handle may also be called, as Horovod's: handle() waits for the result."""
     if not (isinstance(tensor, torch.Tensor) and tensor.layout is torch.sparse_coo):
         raise errors.InvalidArgumentError("hvd: sparse_allreduce_async takes a sparse COO tensor")
-    if op == Adasum:
-        _collectives.refuse_adasum(op)
     if op not in (Average, Sum):
         raise errors.InvalidArgumentError(f"hvd: {ReduceOp(op).name} of sparse tensors: there are Average and Sum only")
     indices, values = tensor._indices(), tensor._values()

@@ -18,10 +18,9 @@ from typing import Any, Optional, Union
 
 import torch
 
-from .. import _collectives
 from ..job import size
 from ..process_sets import ProcessSet, global_process_set, id_of
-from ..types import Average, ReduceOp
+from ..types import Adasum, Average, ReduceOp
 from .background import allreduce_async_, grouped_allreduce_async_, sparse_allreduce_async
 from .compression import Compression, Compressor
 
@@ -42,7 +41,9 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name; what it makes is an ins
     each other's. Without it they are counted.
     compression: how gradients are sent, Compression.fp16 say.
     backward_passes_per_step: how often backward() is called before each step(); the gradients add up.
-    op: Average, Sum, Min, Max, Product.
+    op: Average, Sum, Min, Max, Product. Adasum, as in Horovod: each rank takes the step with its own gradients, and what
+    that changes in each parameter is reduced with Adasum; then the options of gradients are of no use, and there is
+    nothing to synchronize() before step().
     gradient_predivide_factor: of an Average, gradients are divided by it before they are added, and the sum by
     size / factor.
     groups: reduce gradients together, as one: a number of groups of about as many parameters each, or lists of
@@ -52,28 +53,31 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name; what it makes is an ins
 
     A parameter without a gradient on this rank takes part with zeros, as others may have one.
 
-    Errors: ValueError for an argument that cannot work; UnsupportedError for Adasum; NotInitializedError for a process
-    set that is not known yet.
+    Errors: ValueError for an argument that cannot work; NotInitializedError for a process set that is not known yet.
     """
-    _collectives.refuse_adasum(op)
     id_of(process_set)
-    if isinstance(optimizer, _DistributedOptimizer):
+    if isinstance(optimizer, (_DistributedOptimizer, _AdasumOptimizer)):
         raise ValueError("hvd: this optimizer is a DistributedOptimizer already")
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError(f"hvd: gradient_predivide_factor is for op=Average, not for {ReduceOp(op).name}")
     if num_groups != 0:
         warnings.warn("hvd: num_groups of DistributedOptimizer is called groups now", DeprecationWarning, stacklevel=2)
         groups = num_groups if groups is None else groups
+    if op == Adasum:
+        adasum = _unfilled(_distributed_class(_AdasumOptimizer, type(optimizer)))  # type: ignore[arg-type]
+        adasum.__dict__.update(_state_of(optimizer), _compression=compression, _process_set=process_set,
+                               backward_passes_per_step=_checked_passes(backward_passes_per_step))
+        return adasum
     reducer = _Reducer(optimizer.param_groups, named_parameters, compression, backward_passes_per_step, op,
                        gradient_predivide_factor, _checked_groups(groups), sparse_as_dense, process_set)
-    distributed = _unfilled(_distributed_class(type(optimizer)))  # type: ignore[arg-type]
+    distributed = _unfilled(_distributed_class(_DistributedOptimizer, type(optimizer)))  # type: ignore[arg-type]
     distributed.__dict__.update(_state_of(optimizer), _reducer=reducer, _synchronized=False, _should_synchronize=True)
     return distributed
 
 
 @functools.lru_cache(maxsize=None)
-def _distributed_class(base: Any) -> type:
-    return type(base.__name__, (_DistributedOptimizer, base), {"__doc__": base.__doc__})
+def _distributed_class(kind: Any, base: Any) -> type:
+    return type(base.__name__, (kind, base), {"__doc__": base.__doc__})
 
 
 _OWN_STATE = ("_reducer", "_synchronized", "_should_synchronize")
@@ -169,6 +173,44 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     def __reduce__(self) -> Any:
         """A pickle or a copy is the plain optimizer: this one belongs to the parameters of this process."""
+        return _unfilled, (type(self).__mro__[2],), self.__getstate__()
+
+
+class _AdasumOptimizer(torch.optim.Optimizer):
+    """The same for Adasum."""
+
+    backward_passes_per_step: int  # as the program says; the gradients add up
+    _compression: type[Compressor]
+    _process_set: ProcessSet
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        self.backward_passes_per_step = _checked_passes(passes)
+
+    def synchronize(self) -> None:
+        """Nothing: step() reduces what it has changed."""
+
+    def skip_synchronize(self) -> Any:
+        raise AssertionError("hvd: skip_synchronize() is not for op=hvd.Adasum, which reduces what step() changes")
+
+    def step(self, closure: Optional[Callable[[], Any]] = None, **arguments: Any) -> Any:
+        """The optimizer's step with this rank's gradients; then the parameters are where they were before it, plus
+        the ranks' changes reduced with Adasum, each parameter's for itself."""
+        if not self._process_set.included():
+            return super().step(closure, **arguments)
+        tensors = [tensor for group in self.param_groups for tensor in group["params"] if tensor.requires_grad]
+        before = [tensor.detach().clone() for tensor in tensors]
+        result = super().step(closure, **arguments)
+        with torch.no_grad():
+            sent = [self._compression.compress(tensor - old) for tensor, old in zip(tensors, before)]
+            handle = grouped_allreduce_async_([change for change, _ in sent], name="DistributedOptimizer, Adasum",
+                                              op=Adasum, process_set=self._process_set)
+            for tensor, old, change, (_, context) in zip(tensors, before, handle.wait(), sent):
+                tensor.copy_(old + self._compression.decompress(change, context))
+        return result
+
+    step.hooked = True  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> Any:
         return _unfilled, (type(self).__mro__[2],), self.__getstate__()
 
 

@@ -107,7 +107,7 @@ typedef struct hvd_init_options {
  * HVD_START_TIMEOUT seconds. Process sets that make no sense, or differ, are
  * HVD_ERROR_INVALID_ARGUMENT or HVD_ERROR_MISMATCH on all.
  *   Without PMIx ranks[0] takes the place of rank 0: it must be on the host that MASTER_ADDR names,
- * and listens on one of the 64 ports after HVD_PORT or MASTER_PORT. */
+ * and listens on a port as rank 0 does (HVD_PORT in docs/environment.md). */
 HVD_API hvd_status hvd_init_with(const hvd_init_options* options);
 
 /* Leaves the job. Does not wait for the others: a rank that still calls a collective is told that
@@ -153,9 +153,16 @@ enum {
  * truncated towards zero; it cannot overflow.
  *   Floating point: average is the sum divided by the size. Min and max of anything with a NaN is
  * a NaN.
- *   Bool: sum and max are "or", product and min are "and"; there is no average. */
+ *   Bool: sum and max are "or", product and min are "and"; there is no average.
+ *   Adasum (S. Maleki et al., "Scaling Distributed Training with Adaptive Summation",
+ * arXiv:2006.02924), of floating point types and for allreduces: the ranks' tensors are added in
+ * pairs, 0 and 1, 2 and 3, …, then the results in pairs, and so on. Of a and b that is
+ * (1 - a.b / (2 |a|^2)) a + (1 - a.b / (2 |b|^2)) b, in which the factor of a tensor of zeros is 1:
+ * the sum where they are orthogonal, the average where they are equal. Each tensor of a group
+ * counts for itself. Computed in double and rounded once. The number of ranks is a power of two;
+ * any other is HVD_ERROR_INVALID_ARGUMENT on all ranks. */
 typedef int32_t hvd_op;
-enum { HVD_AVERAGE = 0, HVD_SUM = 1, HVD_MIN = 3, HVD_MAX = 4, HVD_PRODUCT = 5 };
+enum { HVD_AVERAGE = 0, HVD_SUM = 1, HVD_ADASUM = 2, HVD_MIN = 3, HVD_MAX = 4, HVD_PRODUCT = 5 };
 
 /* Kinds of memory.
  *   HVD_CUDA: all buffers of the call are in the memory of one GPU (cudaMalloc, managed memory),
@@ -167,8 +174,8 @@ enum { HVD_AVERAGE = 0, HVD_SUM = 1, HVD_MIN = 3, HVD_MAX = 4, HVD_PRODUCT = 5 }
  *   When a rank dies, what is on the streams ends and its results are lost; the next call of the
  * library tells. NCCL does the arithmetic: sums of 16-bit floats may be rounded more than once, min
  * and max drop NaNs, the order of summation is its own. What it cannot do goes through host memory,
- * for which the CPU waits: 16-bit integers, bool, averages of integers, factors that do not go with
- * it, and several ranks on one GPU. */
+ * for which the CPU waits: 16-bit integers, bool, averages of integers, Adasum, factors that do
+ * not go with it, and several ranks on one GPU. */
 enum { HVD_HOST = 0, HVD_CUDA = 1 };
 
 /* What else a call may say. Set struct_size to sizeof(hvd_options) and everything unused to zero.
@@ -178,9 +185,9 @@ typedef struct hvd_options {
   size_t struct_size;
   const char* name; /* the tensor's name, for messages and hvdrun; must agree; null: no name.
                        The first 127 bytes are shown. */
-  /* Of allreduce and reducescatter, for floating point types: each input is multiplied by prescale
-   * before it is reduced, the result by postscale. Must agree; 0 stands for 1. Rounded to float32
-   * for types of up to 32 bits. */
+  /* Of allreduce and reducescatter, not for bool: each input is multiplied by prescale before it is
+   * reduced, the result by postscale. Must agree; 0 stands for 1. Rounded to float32 for floating
+   * point types of up to 32 bits; products of integers are computed in double and truncated. */
   double prescale;
   double postscale;
   int32_t process_set; /* the ranks that take part, see hvd_add_process_set; 0: all */
@@ -286,7 +293,8 @@ HVD_API hvd_status hvd_grouped_allreduce(size_t tensors, const void* const* inpu
  * ranks have called this. To a sum or an average (hvd_allreduce, hvd_grouped_allreduce; an average
  * is still divided by the number of all ranks) it gives zeros. Any other collective is
  * HVD_ERROR_INVALID_ARGUMENT on the ranks that call it, and names those that have joined.
- *   *last_rank (may be null) gets the rank that joined last: the one that made most calls before.
+ *   *last_rank (may be null) gets the rank that joined last in time, the same on all ranks. Between
+ * hosts whose ranks join within microseconds of each other it is one of those.
  * On other process sets that this rank is in, the same holds. While it waits, other threads of this
  * rank cannot submit anything. */
 HVD_API hvd_status hvd_join(int* last_rank);

@@ -42,6 +42,7 @@ class Error : public std::runtime_error {
 enum class Op : hvd_op {
   average = HVD_AVERAGE,
   sum = HVD_SUM,
+  adasum = HVD_ADASUM,
   min = HVD_MIN,
   max = HVD_MAX,
   product = HVD_PRODUCT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import tensorflow as tf
 
 import hvd.tensorflow.keras as hvd
 from _expect import raises
-from _keras import INPUTS, TARGETS, fit, model_of, optimizers, part, same
+from _keras import INPUTS, KERAS_3, TARGETS, fit, model_of, optimizers, part, same
 
 FRAMEWORK = "tensorflow"
 SIZES = (1, 2)
@@ -41,6 +42,85 @@ def case_options_of_the_optimizer() -> None:
         first, second = applied(**options)
         np.testing.assert_allclose(first, [mean * factor], rtol=1e-6)
         np.testing.assert_allclose(second, [[2 * mean * factor], [4 * mean * factor]], rtol=1e-6)
+
+
+def case_computed_gradients_are_reduced_and_applied_as_they_are() -> None:
+    """So that a program clips reduced gradients."""
+    rank, size = hvd.rank(), hvd.size()
+    mean = (1.0 + 2.0 * size - 1.0) / 2
+
+    def step(optimizer: Any, variable: tf.Variable, limit: float) -> tf.Tensor:
+        [(gradient, same_variable)] = optimizer.compute_gradients(lambda: variable * (1.0 + 2.0 * rank), [variable])
+        assert same_variable is variable
+        optimizer.apply_gradients([(tf.clip_by_value(gradient, -limit, limit), variable)])
+        return gradient
+
+    for base in optimizers():
+        for wrapped in (step, tf.function(step)):
+            kind = type(base)
+            optimizer = hvd.DistributedOptimizer(kind.from_config({**base.get_config(), "learning_rate": 0.5}),
+                                                 op=hvd.Sum)
+            plain = kind.from_config({**base.get_config(), "learning_rate": 0.5})
+            variable, expected = tf.Variable(2.0), tf.Variable(2.0)
+            if hasattr(optimizer, "build"):
+                optimizer.build([variable])
+            for limit in (0.5 * size, 100.0):
+                np.testing.assert_allclose(wrapped(optimizer, variable, limit), mean * size)
+                plain.apply_gradients([(tf.constant(min(limit, mean * size)), expected)])
+                np.testing.assert_allclose(variable, expected, rtol=1e-6)
+
+
+def case_computed_gradients_of_a_tape_and_of_local_variables() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    shared, local = tf.Variable([1.0]), tf.Variable([1.0])
+    optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0))
+    optimizer.build([shared, local])
+    optimizer.register_local_var(local)
+    with tf.GradientTape() as tape:
+        loss = (rank + 1.0) * (shared + local)
+    pairs = optimizer.compute_gradients(loss, [shared, local], tape=tape)
+    optimizer.apply_gradients(pairs)
+    np.testing.assert_allclose([1.0 - shared[0], 1.0 - local[0]], [(size + 1) / 2, (rank + 1) / size])
+
+
+def case_after_computed_gradients_others_are_warned_of() -> None:
+    variable = tf.Variable([1.0])
+    optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0))
+    optimizer.build([variable])
+    optimizer.apply_gradients(optimizer.compute_gradients(lambda: variable, [variable]))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        optimizer.apply_gradients([(tf.constant([float(hvd.rank())]), variable)])
+    assert any("compute_gradients()" in str(entry.message) for entry in seen)
+
+
+def case_loss_scaling_and_computed_gradients() -> None:
+    optimizer = hvd.DistributedOptimizer(tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(1.0)))
+    variable = tf.Variable([1.0])
+    optimizer.build([variable])
+    if KERAS_3:
+        with raises(hvd.errors.UnsupportedError, "scale"):
+            optimizer.compute_gradients(lambda: variable, [variable])
+        return
+    pairs = optimizer.compute_gradients(lambda: variable * (hvd.rank() + 1.0), [variable])
+    np.testing.assert_allclose(pairs[0][0], [(hvd.size() + 1) / 2])
+    optimizer.apply_gradients(pairs)
+    np.testing.assert_allclose(1.0 - variable[0], (hvd.size() + 1) / 2)
+
+
+def case_gradients_of_a_keras_graph() -> None:
+    """get_gradients() of the legacy optimizers, which Keras has in graphs."""
+    if KERAS_3:
+        return
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        variable = tf.compat.v1.get_variable("weight", initializer=tf.constant([2.0]), use_resource=True)
+        optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.legacy.SGD(1.0))
+        [gradient] = optimizer.get_gradients(tf.reduce_sum(variable * (hvd.rank() + 1.0)), [variable])
+        train = optimizer.apply_gradients([(tf.minimum(gradient, 1.0), variable)])
+        session.run(tf.compat.v1.global_variables_initializer())
+        np.testing.assert_allclose(session.run(gradient), [(hvd.size() + 1) / 2])
+        session.run(train)
+        np.testing.assert_allclose(session.run(variable), [1.0])
 
 
 def case_embeddings() -> None:

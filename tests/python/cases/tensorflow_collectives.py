@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
+
 import numpy as np
 import tensorflow as tf
 
 import hvd.tensorflow as hvd
+from _adasum import adasum
 from _expect import raises
 
 FRAMEWORK = "tensorflow"
@@ -185,13 +189,25 @@ def case_barrier_and_join() -> None:
     assert 0 <= int(hvd.join()) < hvd.size()
 
 
+def case_adasum() -> None:
+    if hvd.size() == 3:
+        with raises(ValueError, "power of two, not for 3"):
+            hvd.allreduce(mine((3,)), op=hvd.Adasum)
+        return
+    expected = adasum(of_all((4, 3)))
+    own = mine((4, 3))
+    one, twice = hvd.grouped_allreduce([own, 2 * own], op=hvd.Adasum)
+    for got in (hvd.allreduce(own, op=hvd.Adasum), one, twice / 2):
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
 def case_what_cannot_be() -> None:
     with raises(TypeError, "complex64"):
         hvd.allreduce(tf.zeros(3, tf.complex64))
     with raises(ValueError, "dimension"):
         hvd.allgather(tf.constant(1.0))
-    with raises(hvd.errors.UnsupportedError, "Adasum"):
-        hvd.allreduce(tf.zeros(3), op=hvd.Adasum)
+    with raises(ValueError, "Adasum"):
+        hvd.allreduce(tf.zeros(3, tf.int32), op=hvd.Adasum)
     with raises(hvd.errors.UnsupportedError, "device_dense", "/gpu:0"):
         hvd.allreduce(tf.zeros(3), device_dense="/gpu:0")
     with raises(RuntimeError, "broadcast_variables"):
@@ -206,3 +222,42 @@ def case_what_ranks_differ_in_is_an_error_on_all() -> None:
     with raises(hvd.errors.MismatchError, "count", "rank 0"):
         hvd.allreduce(tf.zeros(3 + hvd.rank()), name="shape")
     equal(hvd.allreduce(tf.ones(1), op=hvd.Sum), [hvd.size()])
+
+
+def case_errors_are_tensorflows_too() -> None:
+    """What a program for Horovod catches."""
+    precondition, argument = tf.errors.FailedPreconditionError, tf.errors.InvalidArgumentError
+    last = hvd.add_process_set([hvd.size() - 1])
+    fake = hvd.ProcessSet([0])
+    fake.process_set_id = 99
+    wrong: list[tuple[Callable[[], object], type[Exception], type[Exception]]] = [
+        (lambda: hvd.alltoall(tf.zeros(hvd.size()), [2] * hvd.size()), argument, hvd.errors.InvalidArgumentError),
+        (lambda: hvd.alltoall(tf.zeros(4), [1] * (hvd.size() + 1)), argument, hvd.errors.InvalidArgumentError),
+        (lambda: hvd.allgather(tf.constant(1.0)), precondition, ValueError),
+        (lambda: hvd.reducescatter(tf.constant(1.0)), argument, ValueError),
+        (lambda: hvd.broadcast(tf.zeros(2), hvd.size()), argument, hvd.errors.InvalidArgumentError),
+        (lambda: hvd.allreduce(tf.zeros(2), process_set=fake), argument, ValueError)]
+    if hvd.size() > 1:
+        wrong += [
+            (lambda: hvd.allreduce(tf.zeros(3 + hvd.rank())), precondition, hvd.errors.MismatchError),
+            (lambda: hvd.allreduce(tf.zeros(3, tf.int32 if hvd.rank() else tf.float32)), precondition, ValueError),
+            (lambda: hvd.broadcast(tf.zeros(3), hvd.rank()), precondition, hvd.Error),
+            (lambda: hvd.broadcast_variables([tf.Variable(tf.zeros(3 + hvd.rank()))], 0), precondition, RuntimeError)]
+        if hvd.rank() < hvd.size() - 1:
+            wrong += [(lambda: hvd.reducescatter(tf.zeros(3), process_set=last), argument, ValueError)]
+    for call, theirs, ours in wrong:
+        for kind in (theirs, ours):
+            with raises(kind):
+                call()
+    hvd.remove_process_set(last)
+
+
+def case_errors_can_be_pickled() -> None:
+    try:
+        hvd.broadcast(tf.zeros(2), hvd.size())
+    except hvd.Error as error:
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is type(error) and (str(again), again.status) == (str(error), error.status)
+        assert again.error_code == tf.errors.INVALID_ARGUMENT and type(error).__module__ == "hvd.errors"
+    else:
+        raise AssertionError("no error")

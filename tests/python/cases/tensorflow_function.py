@@ -1,6 +1,8 @@
-"""hvd.tensorflow in a tf.function, with one thread for TensorFlow's operations, and in the graph of a Session."""
+"""hvd.tensorflow in a tf.function, with one thread for TensorFlow's operations."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -141,6 +143,35 @@ def case_the_same_function_twice_in_another() -> None:
     np.testing.assert_array_equal(two, [2 * hvd.size()] * 2)
 
 
+def case_functions_with_the_same_names() -> None:
+    """A name can be in flight once: what is called in these, and in what calls them, is in the program's order."""
+    def factor(number: float) -> Callable[[tf.Tensor], tf.Tensor]:
+        return tf.function(lambda x: hvd.allreduce(x * number, op=hvd.Sum, name="shared"))
+
+    double, triple = factor(2.0), factor(3.0)
+
+    @tf.function
+    def step(x: tf.Tensor, flag: tf.Tensor) -> list[tf.Tensor]:
+        results = [double(x), hvd.allreduce(x, op=hvd.Sum, name="shared"), triple(x)]
+        if flag:
+            x = hvd.allreduce(4.0 * x, op=hvd.Sum, name="shared")
+        return [*results, x]
+
+    for _ in range(10):
+        np.testing.assert_array_equal(step(tf.constant(1.0), tf.constant(True)),
+                                      [hvd.size() * number for number in (2.0, 1.0, 3.0, 4.0)])
+
+
+def case_names_that_look_numbered() -> None:
+    @tf.function
+    def step(x: tf.Tensor) -> list[tf.Tensor]:
+        return [hvd.allreduce(x * number, op=hvd.Sum, name=name)
+                for number, name in enumerate(["value", "value_1", "value", "value_1"])]
+
+    for _ in range(10):
+        np.testing.assert_array_equal(step(tf.constant(1.0)), [hvd.size() * number for number in range(4)])
+
+
 def case_a_result_that_nobody_uses() -> None:
     @tf.function
     def step(x: tf.Tensor) -> tf.Tensor:
@@ -214,17 +245,3 @@ def case_xla_is_refused() -> None:
 
     with raises(Exception, "XLA cannot compile", "jit_compile"):  # tf.function puts its own around it
         step(tf.ones(2))
-
-
-def case_a_graph_of_tensorflow_1() -> None:
-    with tf.Graph().as_default():
-        variable = tf.compat.v1.get_variable("weights", initializer=tf.constant([float(hvd.rank())] * 2))
-        reduced = hvd.allreduce(variable + 1.0, op=hvd.Sum, name="session")
-        hook = hvd.BroadcastGlobalVariablesHook(hvd.size() - 1)
-        optimizer = hvd.DistributedOptimizer(tf.compat.v1.train.GradientDescentOptimizer(1.0), op=hvd.Sum)
-        train = optimizer.minimize(tf.reduce_sum(variable))
-        with tf.compat.v1.train.MonitoredTrainingSession(hooks=[hook]) as session:
-            np.testing.assert_array_equal(session.run(variable), [hvd.size() - 1.0] * 2)
-            np.testing.assert_array_equal(session.run(reduced), [hvd.size() * hvd.size()] * 2)
-            session.run(train)
-            np.testing.assert_array_equal(session.run(variable), [-1.0] * 2)

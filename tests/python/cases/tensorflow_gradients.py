@@ -63,6 +63,35 @@ def case_of_moves() -> None:
         np.testing.assert_allclose(got, weights()[:, None] * np.ones((1, 2)))
 
 
+def case_several_through_one_collective() -> None:
+    """Each goes through the collective's gradient by itself, and has a name of its own there."""
+    rank, size = hvd.rank(), hvd.size()
+    variable = tf.Variable(tf.ones((size, 2)))
+    normalize = hvd.SyncBatchNormalization()
+    normalize.build((None, 2))
+    collectives: list[Callable[[tf.Tensor], tf.Tensor]] = [
+        lambda x: hvd.allreduce(x, name="reduced"), lambda x: tf.add_n(hvd.grouped_allreduce([x, x], name="group")) / 2,
+        lambda x: hvd.allgather(x, name="gathered"), lambda x: hvd.broadcast(x, 0, name="sent") * size,
+        lambda x: hvd.alltoall(x, name="exchanged"), lambda x: hvd.reducescatter(x, name="scattered"),
+        lambda x: normalize(x * tf.random.normal(x.shape), training=True)]
+    mean = (size + 1) / 2
+    everyones = np.arange(1.0, size + 1)[:, None]
+    expected = [mean, mean, mean, mean * size * (rank == 0), everyones, everyones, None]
+
+    @tf.function
+    def step() -> list[tuple[tf.Tensor, tf.Tensor]]:
+        with tf.GradientTape(persistent=True) as tape:
+            losses = [(tf.reduce_sum(result) * (rank + 1.0), tf.reduce_sum(2.0 * result) * (rank + 1.0))
+                      for result in (collective(variable) for collective in collectives)]
+        return [(tape.gradient(first, variable), tape.gradient(second, variable)) for first, second in losses]
+
+    for _ in range(5):
+        for (first, second), value in zip(step(), expected):
+            if value is not None:
+                np.testing.assert_allclose(first, value * np.ones((size, 2)))
+                np.testing.assert_allclose(second, 2 * first)
+
+
 def case_through_compression_and_a_gather() -> None:
     def collective(value: tf.Tensor) -> tf.Tensor:
         return tf.gather(hvd.allreduce(value, op=hvd.Sum, compression=hvd.Compression.fp16, name="half"), [0, 2])
@@ -139,6 +168,23 @@ def case_a_gradient_of_a_gradient() -> None:
             loss = x * x * x
         first = hvd.DistributedGradientTape(inner).gradient(loss, x)
     np.testing.assert_allclose([first, outer.gradient(first, x)], [27.0, 18.0])
+
+
+def case_several_through_one_tape() -> None:
+    """Through the gradients that a distributed tape has reduced."""
+    x = tf.Variable(2.0)
+
+    @tf.function
+    def step() -> list[tf.Tensor]:
+        with tf.GradientTape(persistent=True) as outer:
+            with tf.GradientTape() as inner:
+                loss = x * x * x
+            first = hvd.DistributedGradientTape(inner).gradient(loss, x)
+            losses = [first * factor for factor in range(20)]
+        return [outer.gradient(entry, x) for entry in losses]
+
+    for _ in range(10):
+        np.testing.assert_allclose(step(), [12.0 * factor for factor in range(20)])
 
 
 def case_batch_normalization_over_all_ranks() -> None:

@@ -144,6 +144,8 @@ def case_factors() -> None:
     got = hvd.allreduce_(mine((3,), torch.float16), op=hvd.Average, prescale_factor=2.0)
     same(got, (2 * of_all((3,)).mean(0)).half())
     assert not hvd.allreduce(mine((3,)) + 1, op=hvd.Sum, postscale_factor=0.0).any(), "0 is a factor like any other"
+    got = hvd.allreduce(torch.tensor([3, -3]), op=hvd.Sum, prescale_factor=0.5, postscale_factor=1.5)
+    assert got.tolist() == [int(1.5 * hvd.size()), int(-1.5 * hvd.size())], "truncated before and after"
 
 
 def case_in_any_order() -> None:
@@ -323,8 +325,11 @@ def case_barrier_and_join() -> None:
     for index in range(hvd.rank() + 1):
         got = hvd.allreduce(torch.ones(2), name=f"step {index}", op=hvd.Sum)
         assert got.tolist() == [hvd.size() - index] * 2, "those that have joined give zeros"
-    last = hvd.join()
-    assert last == hvd.size() - 1
+    assert hvd.join() == hvd.size() - 1
+    for latest in range(hvd.size()):  # its own call is done when all others have joined
+        if hvd.rank() == latest:
+            hvd.allreduce(torch.ones(2), name="alone")
+        assert hvd.join() == latest
     assert 0 <= hvd.join(device=0) < hvd.size()
 
 

@@ -62,13 +62,18 @@ def case_rows_of_a_tensor_without_dimensions() -> None:
     works()
 
 
-def case_adasum() -> None:
+def case_what_adasum_is_not_for() -> None:
     tensor = torch.ones(2 * hvd.size())
-    for call in (hvd.allreduce, hvd.allreduce_, hvd.allreduce_async, hvd.reducescatter,
-                 lambda x, op: hvd.grouped_allreduce([x], op=op), lambda x, op: hvd.grouped_reducescatter([x], op=op),
+    with raises(ValueError, "Adasum is for floating point types, not for int64"):
+        hvd.allreduce(tensor.long(), op=hvd.Adasum)
+    for call in (hvd.reducescatter, lambda x, op: hvd.grouped_reducescatter([x], op=op),
                  lambda x, op: hvd.sparse_allreduce_async(x.to_sparse(), "sparse", op)):
-        with raises(hvd.HorovodInternalError, "Adasum"):
+        with raises(ValueError, "Adasum"):
             call(tensor, op=hvd.Adasum)
+    if hvd.size() == 3:
+        for call in (hvd.allreduce, hvd.allreduce_, lambda x, op: hvd.grouped_allreduce([x, x], op=op)):
+            with raises(ValueError, "power of two, not for 3"):
+                call(tensor, op=hvd.Adasum)
     works()
 
 

@@ -666,8 +666,6 @@ def case_arguments_that_cannot_be() -> None:
     def make(**options: Any) -> None:
         hvd.DistributedOptimizer(sgd(layer.parameters()), **options)
 
-    with raises(errors.UnsupportedError, "Adasum"):
-        make(op=hvd.Adasum)
     with raises(TypeError, "process_set"):
         make(process_set=0)
     with raises(errors.NotInitializedError, "not known yet"):

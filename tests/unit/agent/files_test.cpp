@@ -5,6 +5,7 @@
 #include "agent/status_pages.hpp"
 #include "base/system.hpp"
 
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
@@ -142,18 +143,59 @@ TEST(OomWatch, WithoutACounterSaysNo) {
   EXPECT_FALSE(missing.happened());
 }
 
-TEST(MasterPort, IsKeptButCanBeListenedOnByTheProgram) {
-  auto port = hold_master_port();
-  ASSERT_TRUE(port) << port.error().message;
+TEST(HeldPorts, AreKeptButCanBeListenedOnByTheProgram) {
+  const auto ports = hold_ports(1, 0);
+  ASSERT_TRUE(ports) << ports.error().message;
   const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<std::uint16_t>(port->number));
+  address.sin_port = htons(static_cast<std::uint16_t>(ports->front().number));
   EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   EXPECT_EQ(::listen(socket.get(), 1), 0);
+}
+
+TEST(ConnectionsAt, KnowOfOneThatIsOver) {
+  const auto ports = hold_ports(2, 0);
+  ASSERT_TRUE(ports) << ports.error().message;
+  const int used = (*ports)[0].number;
+  const Fd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  ::setsockopt(server.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(used));
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+  ASSERT_EQ(::bind(server.get(), generic, sizeof address), 0);
+  ASSERT_EQ(::listen(server.get(), 1), 0);
+  const auto earlier = connections_at({used});  // of other programs
+  const auto earlier_at_other = connections_at({(*ports)[1].number});
+  {
+    const Fd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(client.get(), generic, sizeof address), 0);
+    const Fd peer(::accept(server.get(), nullptr, nullptr));
+    ASSERT_TRUE(peer);
+  }
+  EXPECT_GT(connections_at({used}).size(), earlier.size()) << "the server's socket is not one";
+  EXPECT_LE(connections_at({(*ports)[1].number}).size(), earlier_at_other.size());
+}
+
+// Of so many ports a dozen would be near by chance.
+TEST(HeldPorts, LeaveThoseBehindTheMasterPortToTheProgram) {
+  constexpr int kCount = 3000;
+  raise_descriptor_limit(kCount + 200);
+  const auto first = [](int given) {
+    const auto ports = hold_ports(kCount, given);
+    EXPECT_TRUE(ports) << ports.error().message;
+    const int master = given != 0 ? given : ports->front().number;
+    for (std::size_t i = 1; i < ports->size(); ++i)
+      EXPECT_GT(std::abs((*ports)[i].number - master), kPortsLeftToProgram) << master;
+    return ports->front().number;
+  };
+  first(first(0));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "agent/pmix/pmix_util.hpp"
+#include "agent/pmix_util.hpp"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "agent/pmix/pmix_fences.hpp"
+#include "agent/pmix_fences.hpp"
 
 #include "protocol/pmix_messages.hpp"
 

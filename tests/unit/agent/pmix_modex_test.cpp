@@ -1,4 +1,4 @@
-#include "agent/pmix/pmix_modex.hpp"
+#include "agent/pmix_modex.hpp"
 
 #include "protocol/pmix_messages.hpp"
 

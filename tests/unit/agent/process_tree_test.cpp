@@ -1,7 +1,7 @@
 #include "agent/process_tree.hpp"
 
-#include "base/fd.hpp"
 #include "base/system.hpp"
+#include "common/fd.hpp"
 
 #include <algorithm>
 #include <csignal>

@@ -1,4 +1,5 @@
 #include "agent/stdio_forwarder.hpp"
+#include "base/system.hpp"
 #include "protocol/messages.hpp"
 
 #include <csignal>

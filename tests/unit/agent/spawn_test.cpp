@@ -2,7 +2,8 @@
 
 #include "../temporary_folder.hpp"
 #include "agent/host_setup.hpp"
-#include "base/fd.hpp"
+#include "base/system.hpp"
+#include "common/fd.hpp"
 
 #include <atomic>
 #include <cerrno>
@@ -130,7 +131,7 @@ TEST_F(Spawn, NoDescriptorButTheStreamsAndTheInheritedOne) {
 }
 
 TEST_F(Spawn, TheLimitOfDescriptorsIsTheOneGiven) {
-  const auto own = make_room_for_descriptors(300);
+  const auto own = raise_descriptor_limit(300);
   request_.limits = {{RLIMIT_NOFILE, {200, own.rlim_max}}};
   const auto text = run("ulimit -Sn");
   ::setrlimit(RLIMIT_NOFILE, &own);

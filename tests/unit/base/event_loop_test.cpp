@@ -1,5 +1,7 @@
 #include "base/event_loop.hpp"
 
+#include "base/system.hpp"
+
 #include <algorithm>
 #include <array>
 #include <csignal>

@@ -96,7 +96,7 @@ TEST(AgentHello, RefusesWhatDoesNotFit) {
 TEST(Welcome, IsReadAsItWasWritten) {
   const std::string bytes = pack_agent_accept(70000);
   ASSERT_EQ(bytes.size(), kAgentAcceptSize);
-  EXPECT_EQ(parse_agent_accept(bytes), 70000u);
+  EXPECT_EQ(parse_agent_accept(bytes).value(), 70000u);
   EXPECT_FALSE(parse_agent_accept(bytes.substr(1)));
   EXPECT_FALSE(parse_agent_accept("X1234"));
 }

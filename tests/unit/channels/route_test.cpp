@@ -1,5 +1,5 @@
-#include "base/fd.hpp"
 #include "channels/local_addresses.hpp"
+#include "common/fd.hpp"
 
 #include <string>
 

@@ -28,6 +28,12 @@ INSTANTIATE_TEST_SUITE_P(
         SshEnd{exited(255), "No ED25519 host key is known.\r\nHost key verification failed.\r\n",
                "its key is not known here, or has changed; compare it and log in once with ssh, or "
                "take new ones with --ssh-accept-new (Host key verification failed.)"},
+        SshEnd{
+            exited(255),
+            "ED25519 host key for n3 was revoked and you have requested strict checking.\r\n"
+            "Host key verification failed.\r\n",
+            "its key has been revoked: a file of known hosts has a @revoked line for it (ED25519 "
+            "host key for HOST was revoked and you have requested strict checking.)"},
         SshEnd{exited(255), "ann@n3: Permission denied (publickey).\r\n",
                "the login was refused; `ssh HOST true` must work without a password: put a key "
                "there, or give one with -i (ann@HOST: Permission denied (publickey).)"},

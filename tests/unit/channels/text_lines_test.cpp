@@ -1,4 +1,4 @@
-#include "channels/text_lines.hpp"
+#include "channels/child_process.hpp"
 
 #include <vector>
 

@@ -1,5 +1,7 @@
 #include "tls_fixture.hpp"
 
+#include "base/system.hpp"
+
 #include <array>
 
 #include <arpa/inet.h>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/event_loop.hpp"
-#include "base/fd.hpp"
 #include "channels/tls_stream.hpp"
+#include "common/fd.hpp"
 
 #include <chrono>
 #include <functional>

@@ -1,6 +1,7 @@
 // Who gets in, and what the others cost. Agents are the real ones' code, each in a thread.
 #include "channels/tls_listener.hpp"
 
+#include "base/system.hpp"
 #include "channels/srun_agent.hpp"
 #include "tls_fixture.hpp"
 
@@ -54,8 +55,7 @@ class Door : public testing::Test {
     lifelines_.push_back(std::move(lifeline->write));
     agents_.emplace_back([this, credentials, host, alive = std::move(lifeline->read)] {
       const auto stream = connect_to_launcher(credentials, {host, 0}, alive.get());
-      mailbox_.post(
-          [this, came_in = stream.has_value()] { ++(came_in ? welcomed_ : turned_away_); });
+      mailbox_.post([this, came_in = stream.ok()] { ++(came_in ? welcomed_ : turned_away_); });
     });
   }
 

@@ -30,6 +30,12 @@ TEST_F(CommandLine, EveryOptionReachesItsFieldOfTheJob) {
       {{"--include", "n1", "--include", "all"}, [](const auto& j) { return j.include.empty(); }},
       {{"--exclude", "n[1-2]"}, [](const auto& j) { return j.exclude.at(1) == "n2"; }},
       {{"--exclude", "n1", "--exclude", "none"}, [](const auto& j) { return j.exclude.empty(); }},
+      {{"--for", "jax,torchrun", "--for", "mlx"},
+       [](const auto& j) {
+         return j.frameworks == std::set{Framework::jax, Framework::mlx, Framework::torchrun};
+       }},
+      {{"--for", "jax", "--for", "none"}, [](const auto& j) { return j.frameworks.empty(); }},
+      {{"--print-env"}, [](const auto& j) { return j.print_env; }},
       {{"--nnodes", "3"}, [](const auto& j) { return j.nodes == 3; }},
       {{"--map-by", "node"}, [](const auto& j) { return j.map_by == MapBy::node; }},
       {{"--ranks-per-host", "1"}, [](const auto& j) { return j.ranks_per_host == 1; }},
@@ -140,6 +146,8 @@ TEST_F(CommandLine, BadValuesAreRefusedByName) {
       {{"--nnodes", "0"}, "--nnodes needs a whole number of 1 or more, not \"0\""},
       {{"--map-by", "core"}, "--map-by must be slot or node, not \"core\""},
       {{"--hostfile", ""}, "--hostfile needs a name that is not empty"},
+      {{"--for", "jax,tf"},
+       "--for must be accelerate, jax, mlx, tensorflow or torchrun, not \"tf\""},
       {{"--kill-signal", "0"},
        "--kill-signal needs a signal such as TERM, INT, USR1 or 15, not \"0\""},
   };
@@ -251,6 +259,38 @@ TEST_F(CommandLine, NotesSayWhatHasNoEffect) {
                          "hvdrun does not use",
                   "--json has no effect without --dry-run",
                   "-x NOPE has no effect: it is not set in your environment"));
+}
+
+std::vector<std::string> hosts_of(const Result<Invocation>& invocation) {
+  EXPECT_TRUE(invocation) << invocation.error().message;
+  std::vector<std::string> texts;
+  if (invocation)
+    for (const auto& host : invocation->spec.hosts)
+      texts.push_back(host.name + (host.slots ? ":" + std::to_string(*host.slots) : ""));
+  return texts;
+}
+
+TEST_F(CommandLine, AsHorovodrunItHasTheModuleAndPlacesTheRanksHere) {
+  const auto parse_as = [this](const std::vector<std::string>& args, std::string_view called) {
+    return parse_command_line(args, environment_, system_paths_, called);
+  };
+  auto invocation = parse_as({"-np", "5", "prog"}, "horovodrun");
+  EXPECT_THAT(hosts_of(invocation), ElementsAre("localhost:5"));
+  EXPECT_TRUE(invocation->spec.horovod);
+  EXPECT_FALSE(invocation->spec.horovod_folder.empty());
+  invocation = parse_as({"-np", "5", "prog"}, "hvdrun");
+  EXPECT_THAT(hosts_of(invocation), IsEmpty());
+  EXPECT_FALSE(invocation->spec.horovod);
+
+  EXPECT_THAT(hosts_of(parse_as({"-np", "5", "-H", "b:5", "prog"}, "horovodrun")),
+              ElementsAre("b:5"));
+  EXPECT_THAT(hosts_of(parse_as({"-np", "5", "--hostfile", "f", "prog"}, "horovodrun")), IsEmpty());
+  EXPECT_THAT(hosts_of(parse_as({"prog"}, "horovodrun")), IsEmpty());
+  environment_["SLURM_JOB_ID"] = "1";
+  EXPECT_THAT(hosts_of(parse_as({"-np", "5", "prog"}, "horovodrun")), IsEmpty());
+
+  folder_.write_program("bin/run");
+  EXPECT_THAT(parse_as({"run", "prog"}, "horovodrun")->spec.command, ElementsAre("run", "prog"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 namespace hvdrun::cli {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -75,7 +76,9 @@ TEST(ParseConfig, SyntaxErrorsHaveLineAndColumn) {
               StartsWith("f:2:15: not valid JSON: unexpected ']'"));
   EXPECT_THAT(file_error("{\"num-proc\": 4"), StartsWith("f:1:15: not valid JSON: unexpected end"));
   EXPECT_THAT(file_error("{} x"), StartsWith("f:1:4: not valid JSON: "));
-  EXPECT_THAT(file_error("num-proc: 4"), StartsWith("f:1:3: not valid JSON: "));
+  EXPECT_THAT(file_error("num-proc: 4"),
+              AllOf(StartsWith("f:1:3: not valid JSON: "),
+                    HasSubstr("; a YAML file of horovodrun's has to end in .yaml")));
   EXPECT_THAT(file_error("{\"a\n\": 1}"), StartsWith("f:1:4: not valid JSON: "));
   EXPECT_THAT(file_error("{\"label\": \"\xff\"}"), HasSubstr("not valid JSON: "));
   EXPECT_EQ(file_error(" \n"), "f: is empty; it must hold an object, such as {\"num-proc\": 4}");
@@ -119,9 +122,99 @@ TEST(ParseConfig, KnowsHorovodsOptions) {
   const auto config = parse_config("{\n\"cycle-time-ms\": 1}", "f");
   EXPECT_THAT(config->settings, IsEmpty());
   EXPECT_THAT(config->notes, ElementsAre(HasSubstr("f:2: \"cycle-time-ms\" has no effect: ")));
-  EXPECT_EQ(
+  EXPECT_THAT(
       file_error(R"({"host-discovery-script": "t"})"),
-      "f:1: \"host-discovery-script\" is an option of horovodrun that is not in this version");
+      StartsWith("f:1: \"host-discovery-script\" is an option of horovodrun that hvdrun does "
+                 "not have: the number of ranks of a job is fixed"));
+}
+
+// Horovod's own example, with all that its documentation has.
+constexpr const char* kHorovodsConfig = R"(---
+# What horovodrun --config-file reads.
+controller: gloo
+
+params:
+  fusion_threshold_mb: 32   # MB
+  cycle_time_ms: 10
+  cache_capacity: 2048
+  hierarchical_allreduce: true
+autotune:
+    enabled: yes
+    log_file: 'horovod # log.txt'
+    gaussian_process_noise: 0.9
+timeline:
+  filename: "a b.json"
+stall_check:
+  enabled: no
+  warning_time_seconds: 120
+  shutdown_time_seconds: ~
+library_options:
+  ccl_bgt_affinity: 1
+logging:
+)";
+
+std::vector<std::string> names_and_values(const std::vector<Setting>& settings) {
+  std::vector<std::string> texts;
+  for (const auto& setting : settings)
+    texts.push_back(std::string(setting.option->name) + "=" + setting.value + " " + setting.source);
+  return texts;
+}
+
+TEST(ParseHorovodConfig, ReadsTheYamlOfHorovodrun) {
+  for (const std::string name : {"f.yaml", "f.yml"}) {
+    const auto config = parse_config(kHorovodsConfig, name);
+    ASSERT_TRUE(config) << config.error().message;
+    EXPECT_THAT(
+        names_and_values(config->settings),
+        ElementsAre("fusion-threshold-mb=32 " + name + ":6", "cache-capacity=2048 " + name + ":8",
+                    "timeline-filename=a b.json " + name + ":15",
+                    "stall-check=false " + name + ":17",
+                    "stall-check-warning-time-seconds=120 " + name + ":18"));
+    EXPECT_THAT(
+        config->notes,
+        ElementsAre(StartsWith(name + ":3: \"gloo\" has no effect: "),
+                    StartsWith(name + ":7: \"cycle-time-ms\" has no effect: "),
+                    StartsWith(name + ":9: \"hierarchical-allreduce\" has no effect: "),
+                    StartsWith(name + ":11: \"autotune\" has no effect: "),
+                    StartsWith(name + ":12: \"autotune-log-file\" has no effect: "),
+                    StartsWith(name + ":13: \"autotune-gaussian-process-noise\" has no effect: "),
+                    name + ":21: \"ccl_bgt_affinity\" has no effect: horovodrun does not know it "
+                           "either"));
+  }
+  const auto windows = parse_config("params:\r\n  cache_capacity: 5\r\n", "f.yaml");
+  ASSERT_TRUE(windows) << windows.error().message;
+  EXPECT_THAT(names_and_values(windows->settings), ElementsAre("cache-capacity=5 f.yaml:2"));
+}
+
+TEST(ParseHorovodConfig, RefusesAllOtherYaml) {
+  for (const std::string text :
+       {"params: {cache_capacity: 5}", "params:\n- a", "params: &here\n", "- a", "text", "{}",
+        "params:\n  cache_capacity: 5\n   cycle_time_ms: 1", "  cache_capacity: 5",
+        "params:\n\tcache_capacity: 5", "timeline:\n  filename: \"a\\n\"",
+        "timeline:\n  filename: 'it''s'", "timeline:\n  filename: |\n    a",
+        "\"params\":", "timeline:\n  filename: a: b", "!!map"}) {
+    const auto config = parse_config(text, "f.yaml");
+    ASSERT_FALSE(config) << text;
+    EXPECT_EQ(config.error().exit_code, kExitUsage);
+    EXPECT_THAT(config.error().message,
+                AllOf(StartsWith("f.yaml:"), HasSubstr(": cannot read "), HasSubstr(" as JSON, ")))
+        << text;
+  }
+}
+
+TEST(ParseHorovodConfig, ValuesAreJudgedAsThoseOfOtherFiles) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"params:\n  cache_capacity: many", "f.yaml:2: \"cache-capacity\" must be a whole number"},
+      {"params:\n  cache_capacity: '5'", "f.yaml:2: \"cache-capacity\" must be a whole number"},
+      {"stall_check:\n  enabled: 1", "f.yaml:2: \"stall-check\" must be true or false"},
+      {"controller: smoke", "f.yaml:1: \"controller\" must be gloo or mpi"},
+      {"timeline:\n  filename: a\n  filename: b", "f.yaml:3: has \"timeline-filename\" twice"},
+  };
+  for (const auto& [text, message] : cases) {
+    const auto config = parse_config(text, "f.yaml");
+    ASSERT_FALSE(config) << text;
+    EXPECT_EQ(config.error().message, message);
+  }
 }
 
 TEST(ParseConfig, DeepNestingIsAnErrorNotACrash) {

@@ -1,4 +1,4 @@
-#include "commands/cancel.hpp"
+#include "commands/jobs.hpp"
 
 #include <gmock/gmock.h>
 

@@ -57,12 +57,20 @@ TEST(LaunchMessage, TellsAnAgentOfItsOwnRanksAndOfAllHosts) {
   ASSERT_EQ(first.ranks.size(), 2u);
   EXPECT_EQ(first.ranks[1].cpus, std::vector{1});
   EXPECT_FALSE(first.ranks[0].wants_input);
-  EXPECT_TRUE(first.hold_master_port) << "rank 0 is there";
 
   EXPECT_EQ(second.host_index, 1);
   ASSERT_EQ(second.ranks.size(), 1u);
   EXPECT_TRUE(second.ranks[0].wants_input);
-  EXPECT_FALSE(second.hold_master_port);
+}
+
+TEST(PortsToHold, AreThoseOfTheMasterAndOfLibhvdOnTheHostOfRank0) {
+  const auto placement = two_hosts().placement;
+  JobSpec spec;
+  EXPECT_EQ(ports_to_hold(spec, placement, 0).count, 2);
+  EXPECT_EQ(ports_to_hold(spec, placement, 0).master_port, 0);
+  EXPECT_EQ(ports_to_hold(spec, placement, 1).count, 0);
+  spec.environment = {{"MASTER_PORT", "29611"}};
+  EXPECT_EQ(ports_to_hold(spec, placement, 0).master_port, 29611) << "the user's own";
 }
 
 TEST(LaunchMessage, NamesTheGpusToLookAt) {
@@ -98,11 +106,13 @@ TEST(LaunchMessage, LeavesToAnotherHostWhatIsItsOwn) {
   EXPECT_TRUE(here.host_variables.empty());
   EXPECT_TRUE(here.limits.empty());
   EXPECT_EQ(here.environment,
-            (std::vector<std::string>{"CUDA_VISIBLE_DEVICES=0", "HOME=/h", "HOSTNAME=mine",
+            (std::vector<std::string>{"CCL_ATL_TRANSPORT=ofi", "CCL_PROCESS_LAUNCHER=torchrun",
+                                      "CUDA_VISIBLE_DEVICES=0", "HOME=/h", "HOSTNAME=mine",
                                       "PYTHONUNBUFFERED=1", "SSH_TTY=/dev/pts/1"}));
   const auto there = launch_message(spec, two_hosts(), {}, context(caller), 1);
   EXPECT_EQ(there.environment,
-            (std::vector<std::string>{"HOME=/h", "HOSTNAME=mine", "PYTHONUNBUFFERED=1"}));
+            (std::vector<std::string>{"CCL_ATL_TRANSPORT=ofi", "CCL_PROCESS_LAUNCHER=torchrun",
+                                      "HOME=/h", "HOSTNAME=mine", "PYTHONUNBUFFERED=1"}));
   EXPECT_EQ(there.limits.size(), 1u);
   const auto& own = there.host_variables;
   EXPECT_NE(std::find(own.begin(), own.end(), "CUDA_VISIBLE_DEVICES"), own.end());

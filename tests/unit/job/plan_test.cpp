@@ -82,12 +82,12 @@ TEST(MasterAddress, IsWhereAllRanksFindTheFirst) {
   auto first = host("n1.cluster", 1, 1);
   first.is_this_machine = true;
   first.address = "localhost";
-  EXPECT_EQ(master_address(placement, first), "127.0.0.1");
+  EXPECT_EQ(host_address(placement, first), "127.0.0.1");
   placement.hosts.resize(2);
-  EXPECT_EQ(master_address(placement, first), "n1.cluster");
+  EXPECT_EQ(host_address(placement, first), "n1.cluster");
   first.is_this_machine = false;
   first.address = "n1";
-  EXPECT_EQ(master_address(placement, first), "n1");
+  EXPECT_EQ(host_address(placement, first), "n1");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -30,11 +31,16 @@ Placement uneven() {
   return placement;
 }
 
-std::map<std::string, std::string> environment_of_last(const Environment& caller) {
+std::map<std::string, std::string> environment_of_last(const Environment& caller,
+                                                       const JobSpec& spec = {}) {
   const auto placement = uneven();
-  const JobIdentity job{"id", "key", "10.0.0.1", "29511", 2};
-  const auto variables = rank_environment(caller, job, placement, 1, placement.hosts[1].ranks[0]);
-  std::map<std::string, std::string> map(variables.begin(), variables.end());
+  JobIdentity job{"id", "key", "10.0.0.1", "29511", 2};
+  job.rendezvous_port = "40000";
+  job.ports = {{"10.0.0.1", "10.0.0.2"}, {{"1", "2", "3", "4", "5", "6"}, {"7", "8"}}};
+  std::map<std::string, std::string> map;
+  const auto variables =
+      rank_environment(caller, spec, job, placement, 1, placement.hosts[1].ranks[0]);
+  for (const auto& variable : variables) map.emplace(variable.name, variable.value);
   EXPECT_EQ(map.size(), variables.size()) << "a name stands there twice";
   return map;
 }
@@ -56,11 +62,14 @@ TEST(RankEnvironment, TellsARankItsPlaceInEveryonesWords) {
                                                     {"HVD_JOB_KEY", "key"},
                                                     {"HVD_LOCAL_DEVICE", "0"},
                                                     {"HVD_RESTART_COUNT", "2"},
+                                                    {"HVD_PORT", "40000"},
                                                     {"RANK", "3"},
                                                     {"WORLD_SIZE", "4"},
                                                     {"LOCAL_RANK", "0"},
                                                     {"LOCAL_WORLD_SIZE", "1"},
                                                     {"GROUP_RANK", "1"},
+                                                    {"NODE_RANK", "1"},
+                                                    {"LOCAL_SIZE", "1"},
                                                     {"GROUP_WORLD_SIZE", "2"},
                                                     {"MASTER_ADDR", "10.0.0.1"},
                                                     {"MASTER_PORT", "29511"},
@@ -88,6 +97,109 @@ TEST(RankEnvironment, UnderSlurmItsVariablesSayTheTruthForTheRank) {
   EXPECT_EQ(got.at("SLURM_NTASKS"), "4");
 }
 
+TEST(RankEnvironment, UnderSlurmTheyTellOfThisJobNotOfTheAllocation) {
+  JobSpec spec;
+  spec.environment = {{"SLURM_NODEID", "mine"}};
+  const auto got = environment_of_last({{"SLURM_JOB_ID", "9"}, {"SLURM_NNODES", "7"}}, spec);
+  for (const char* name : {"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES"})
+    EXPECT_EQ(got.at(name), "2") << name;
+  for (const char* name : {"SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"})
+    EXPECT_EQ(got.at(name), "n[1-2]") << name;
+  EXPECT_EQ(got.at("SLURM_TASKS_PER_NODE"), "3,1");
+  EXPECT_EQ(got.at("SLURM_STEP_NUM_TASKS"), "4");
+  EXPECT_FALSE(got.contains("SLURM_NTASKS_PER_NODE")) << "there is no such number";
+  EXPECT_FALSE(got.contains("SLURM_STEP_ID")) << "scontrol knows of no such step";
+  EXPECT_FALSE(got.contains("SLURM_NODEID")) << "-x has set it";
+  EXPECT_FALSE(environment_of_last({}).contains("SLURM_NNODES")) << "outside SLURM";
+}
+
+TEST(SlurmVariables, OfEqualHostsNameRank0sHostFirst) {
+  auto placement = uneven();
+  placement.hosts[0].ranks.resize(1);
+  placement.size = 2;
+  std::swap(placement.hosts[0].host, placement.hosts[1].host);
+  std::map<std::string, std::string> got;
+  for (const auto& variable : slurm_variables(placement, 0, placement.hosts[0].ranks[0]))
+    got.emplace(variable.name, variable.value);
+  EXPECT_EQ(got.at("SLURM_STEP_NODELIST"), "n2,n1");
+  EXPECT_EQ(got.at("SLURM_NTASKS_PER_NODE"), "1");
+  EXPECT_EQ(got.at("SLURM_TASKS_PER_NODE"), "1(x2)");
+}
+
+TEST(RankEnvironment, ForAFrameworkHasWhatChangesItsProgramsByBeingThere) {
+  JobSpec spec;
+  spec.frameworks = {Framework::jax, Framework::mlx, Framework::tensorflow, Framework::torchrun};
+  spec.max_restarts = 5;
+  const auto placement = uneven();
+  EXPECT_EQ(count_ports(spec, placement, 0), 3u + 2 * 3);
+  EXPECT_EQ(count_ports(spec, placement, 1), 2u);
+  spec.frameworks.erase(Framework::mlx);
+  EXPECT_EQ(count_ports(spec, placement, 0), 3u + 3);
+  const auto got = environment_of_last({}, spec);
+  EXPECT_EQ(got.at("TF_CONFIG"),
+            R"({"cluster":{"worker":["10.0.0.1:4","10.0.0.1:5","10.0.0.1:6","10.0.0.2:7"]},)"
+            R"("task":{"type":"worker","index":3}})");
+  EXPECT_EQ(got.at("JAX_COORDINATOR_ADDRESS"), "10.0.0.1:3");
+  EXPECT_EQ(got.at("OMPI_MCA_orte_hnp_uri"), "4096.0;tcp://10.0.0.1:3");
+  EXPECT_EQ(got.at("JAX_LOCAL_DEVICE_IDS"), "0");
+  EXPECT_EQ(got.at("TORCHELASTIC_RUN_ID"), "id");
+  EXPECT_EQ(got.at("TORCHELASTIC_RESTART_COUNT"), "2");
+  EXPECT_EQ(got.at("TORCHELASTIC_MAX_RESTARTS"), "5");
+  EXPECT_EQ(got.at("TORCHELASTIC_USE_AGENT_STORE"), "False") << "rank 0 listens on MASTER_PORT";
+  EXPECT_EQ(got.at("ROLE_RANK"), "3");
+  for (const char* name : {"TF_CONFIG", "JAX_COORDINATOR_ADDRESS", "TORCHELASTIC_RUN_ID"})
+    EXPECT_FALSE(environment_of_last({}).contains(name)) << name;
+  spec.environment = {{"TF_CONFIG", "mine"}};
+  EXPECT_FALSE(environment_of_last({}, spec).contains("TF_CONFIG"));
+}
+
+TEST(RankEnvironment, ForMlxListsTheRing) {
+  JobSpec spec;
+  EXPECT_EQ(mlx_hosts(spec, {}, uneven()), "");
+  spec.frameworks = {Framework::mlx};
+  const RankPorts ports{{"a", "b"}, {{"1", "2", "3", "4", "5"}, {"6"}}};
+  EXPECT_EQ(mlx_hosts(spec, ports, uneven()), R"([["a:3"],["a:4"],["a:5"],["b:6"]])");
+  const auto got = environment_of_last({}, spec);
+  EXPECT_EQ(got.at("MLX_RANK"), "3");
+  EXPECT_EQ(got.at("NCCL_HOST_IP"), "10.0.0.1");
+  EXPECT_EQ(got.at("NCCL_PORT"), "3");
+}
+
+TEST(EnvironmentText, SaysWhatARankGetsAndWhy) {
+  Plan plan;
+  plan.placement = uneven();
+  plan.allocation.hosts.resize(2);
+  plan.allocation.hosts[0].name = "n1";
+  plan.allocation.hosts[1].name = plan.allocation.hosts[1].address = "n2";
+  JobSpec spec;
+  spec.environment = {{"A", "x y"}};
+  RankSet last;
+  last.add(3, 3);
+  spec.output.only_ranks = last;
+  const Environment caller{{"HOME", "/h"}, {"SLURM_STEP_ID", "0"}};
+  const auto text = environment_text(spec, plan, caller);
+  ASSERT_TRUE(text) << text.error().message;
+  const auto lines = "\n" + *text;
+  for (const char* line :
+       {"# rank 3 on n2: the caller's environment, and this", "RANK=3  # this rank", "A=x y  # -x",
+        "MASTER_PORT=<port>  # a port that is held there for the program",
+        "# SLURM_STEP_ID is removed: it tells of the process that called hvdrun"})
+    EXPECT_NE(lines.find("\n" + std::string(line) + "\n"), std::string::npos) << line << *text;
+  EXPECT_EQ(lines.find("HOME"), std::string::npos) << "the caller's own";
+  plan.placement = {};
+  plan.placement.to_ask = {"n1"};
+  EXPECT_FALSE(environment_text(spec, plan, caller));
+}
+
+TEST(JobEnvironment, HasWhatAccelerateConfigHasChosenUnderTheUsersX) {
+  JobSpec spec;
+  spec.accelerate = {{"ACCELERATE_MIXED_PRECISION", "bf16"}, {"ACCELERATE_USE_CPU", "true"}};
+  spec.environment = {{"ACCELERATE_USE_CPU", "false"}};
+  const auto got = job_environment({{"ACCELERATE_MIXED_PRECISION", "no"}}, spec);
+  EXPECT_TRUE(has(got, "ACCELERATE_MIXED_PRECISION=bf16"));
+  EXPECT_TRUE(has(got, "ACCELERATE_USE_CPU=false"));
+}
+
 TEST(JobEnvironment, DropsWhatAnOuterLauncherSaidOfItsProcess) {
   const Environment caller{{"HOME", "/root"},        {"PMIX_RANK", "0"},
                            {"PMI_FD", "5"},          {"OMPI_COMM_WORLD_RANK", "0"},
@@ -96,7 +208,8 @@ TEST(JobEnvironment, DropsWhatAnOuterLauncherSaidOfItsProcess) {
                            {"SLURM_STEP_ID", "0"},   {"SLURM_JOB_ID", "9"},
                            {"HVD_STATUS", "/x@0"},   {"TORCHELASTIC_RUN_ID", "t"}};
   const auto got = job_environment(caller, {});
-  EXPECT_EQ(got, (std::vector<std::string>{"HOME=/root", "OMPI_MCA_btl=self", "PMIX_MCA_x=kept",
+  EXPECT_EQ(got, (std::vector<std::string>{"CCL_ATL_TRANSPORT=ofi", "CCL_PROCESS_LAUNCHER=torchrun",
+                                           "HOME=/root", "OMPI_MCA_btl=self", "PMIX_MCA_x=kept",
                                            "PYTHONUNBUFFERED=1", "SLURM_JOB_ID=9"}));
 }
 
@@ -106,15 +219,21 @@ TEST(JobEnvironment, TakesTheUsersChanges) {
   const auto got = job_environment({{"B", "b"}, {"A", "0"}}, spec);
   EXPECT_TRUE(has(got, "A=2"));
   EXPECT_TRUE(has(got, "B=b"));
-  EXPECT_EQ(got.size(), 3u);  // and PYTHONUNBUFFERED
+  EXPECT_EQ(got.size(), 5u);  // and PYTHONUNBUFFERED, and two of oneCCL
 }
 
 TEST(JobIdentity, TheUsersOwnMasterWins) {
   JobSpec spec;
+  const RankPorts ports{{"127.0.0.1"}, {{"1", "2"}}};
   spec.environment = {{"MASTER_PORT", "29611"}, {"MASTER_ADDR", std::nullopt}};
-  const auto job = with_master_of_user({"id", "key", "127.0.0.1", "1"}, spec);
+  auto job = with_ports({"id", "key", {}, {}}, ports, spec);
   EXPECT_EQ(job.master_address, "127.0.0.1");
   EXPECT_EQ(job.master_port, "29611");
+  EXPECT_EQ(job.rendezvous_port, "2");
+  spec.environment = {{"HVD_PORT", "29700"}};
+  job = with_ports({"id", "key", {}, {}}, ports, spec);
+  EXPECT_EQ(job.master_port, "1");
+  EXPECT_EQ(job.rendezvous_port, "29700");
 }
 
 TEST(JobEnvironment, NamesTheNetworkToAllWhoSpeakToOtherHosts) {

@@ -391,7 +391,6 @@ void SimulatedAgent::begin() {
     hello.version = kVersion;
     hello.host = host;
     hello.pid = 100;
-    hello.master_port = 30000;
     send(FrameType::hello, pack(hello));
   });
 }
@@ -431,6 +430,11 @@ void SimulatedAgent::handle(FrameType type, const std::string& payload) {
   if (left) return;
   world.say("{}: < frame {}", host, static_cast<int>(type));
   switch (type) {
+    case FrameType::hold_ports: {
+      PortsMessage ports;
+      ports.ports.resize(static_cast<std::size_t>(parse<HoldPortsMessage>(payload).value().count));
+      return send(FrameType::ports, pack(ports));
+    }
     case FrameType::launch:
       return launch(parse<LaunchMessage>(payload).value());
     case FrameType::stop:

@@ -1,5 +1,7 @@
 #include "model/rank_set.hpp"
 
+#include "common/text.hpp"
+
 #include <gtest/gtest.h>
 
 namespace hvdrun {
@@ -15,8 +17,6 @@ TEST(RankSet, ReadsNumbersAndRanges) {
 TEST(RankSet, WritesItsShortestForm) {
   EXPECT_EQ(RankSet::parse("7,3,4,5,0,1")->to_string(), "0-1,3-5,7");
   EXPECT_EQ(RankSet::parse("0-3,2-9,10")->to_string(), "0-10");
-  EXPECT_EQ(fold_ranks({2, 0, 1, 5}), "0-2,5");
-  EXPECT_EQ(fold_ranks({}), "");
 }
 
 TEST(RankSet, RefusesWhatIsNoSet) {

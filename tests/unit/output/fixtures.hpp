@@ -2,7 +2,8 @@
 #pragma once
 
 #include "../temporary_folder.hpp"
-#include "base/fd.hpp"
+#include "base/system.hpp"
+#include "common/fd.hpp"
 #include "output/console.hpp"
 
 #include <algorithm>

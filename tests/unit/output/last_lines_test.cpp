@@ -1,4 +1,4 @@
-#include "output/last_lines.hpp"
+#include "output/line_assembler.hpp"
 
 #include <random>
 

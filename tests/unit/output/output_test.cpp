@@ -1,6 +1,7 @@
 // The whole of output/ on real descriptors and a real event loop.
 #include "output/output.hpp"
 
+#include "base/system.hpp"
 #include "loop_fixture.hpp"
 
 #include <thread>
@@ -226,7 +227,7 @@ TEST_F(OutputTest, WhatCannotBeOpenedIsAnError) {
   bad_directory.directory = folder.path() / "file";
   for (const OutputSpec* spec : {&bad_label, &bad_directory}) {
     const auto made = Output::open(loop_.get(), *spec, {});
-    const auto begun = made ? (*made)->begin(placement_of(2)) : tl::unexpected(made.error());
+    const auto begun = made ? (*made)->begin(placement_of(2)) : made.error();
     ASSERT_FALSE(begun);
     EXPECT_EQ(begun.error().exit_code, kExitUsage);
   }

@@ -1,5 +1,6 @@
 #include "output/sink.hpp"
 
+#include "base/system.hpp"
 #include "fixtures.hpp"
 
 #include <csignal>

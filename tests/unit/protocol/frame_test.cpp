@@ -109,7 +109,7 @@ Result<std::vector<FrameType>> types_after_text(const std::string& bytes, std::s
     at += count;
     for (Frame frame{};;) {
       const auto status = reader.next(frame);
-      if (!status) return tl::unexpected(status.error());
+      if (!status) return status.error();
       if (*status == FrameReader::Status::need_more) break;
       types.push_back(frame.type);
     }

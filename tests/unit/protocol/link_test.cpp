@@ -1,5 +1,7 @@
 #include "protocol/link.hpp"
 
+#include "base/system.hpp"
+
 #include <gtest/gtest.h>
 
 namespace hvdrun {

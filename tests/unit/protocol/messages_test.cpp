@@ -26,7 +26,6 @@ LaunchMessage example_launch() {
   m.ranks = {rank};
   m.gpus = {"GPU-1", "MIG-2"};
   m.limits = {{RLIMIT_CORE, {0, RLIM_INFINITY}}};
-  m.hold_master_port = true;
   m.kill_signal = 15;
   m.grace = std::chrono::milliseconds(250);
   m.stall_time = std::chrono::milliseconds(60'001);
@@ -55,17 +54,15 @@ TEST(Messages, LaunchComesThroughUnchanged) {
   EXPECT_EQ(got->ranks[0].numa_nodes, sent.ranks[0].numa_nodes);
   EXPECT_TRUE(got->ranks[0].wants_input);
   EXPECT_EQ(got->gpus, sent.gpus);
-  EXPECT_TRUE(got->hold_master_port);
   EXPECT_EQ(got->kill_signal, 15);
   EXPECT_EQ(got->grace.count(), 250);
   EXPECT_EQ(got->stall_time.count(), 60'001);
 }
 
 TEST(Messages, TheOthersComeThroughUnchanged) {
-  HelloMessage greeting{1, "0.1", "n1", 7, 29500, "a > b", {}};
+  HelloMessage greeting{1, "0.1", "n1", 7, "a > b", {}};
   auto hello = parse<HelloMessage>(pack(greeting));
   ASSERT_TRUE(hello) << hello.error().message;
-  EXPECT_EQ(hello->master_port, 29500);
   EXPECT_EQ(hello->host, "n1");
   EXPECT_EQ(hello->route, "a > b");
   EXPECT_FALSE(hello->inventory);
@@ -82,6 +79,14 @@ TEST(Messages, TheOthersComeThroughUnchanged) {
   EXPECT_EQ(hello->inventory->gpus[0].numa_node, 1);
   EXPECT_FALSE(hello->inventory->gpus[1].numa_node);
   EXPECT_EQ(hello->inventory->notes, greeting.inventory->notes);
+
+  const auto wanted = parse<HoldPortsMessage>(pack(HoldPortsMessage{3, 29500}));
+  ASSERT_TRUE(wanted);
+  EXPECT_EQ(wanted->count, 3);
+  EXPECT_EQ(wanted->master_port, 29500);
+  const auto ports = parse<PortsMessage>(pack(PortsMessage{{29500, 40000}}));
+  ASSERT_TRUE(ports);
+  EXPECT_EQ(ports->ports, (std::vector{29500, 40000}));
 
   const auto started = parse<StartedMessage>(pack(StartedMessage{{{0, 10}, {1, 11}}}));
   ASSERT_TRUE(started);

@@ -1,5 +1,6 @@
 #include "resources/bind_cores.hpp"
 
+#include "common/text.hpp"
 #include "made_hosts.hpp"
 #include "model/rank_set.hpp"
 

@@ -2,6 +2,7 @@
 // with 2 threads, and 8 GPUs, 4 a socket. The file was made with
 //   lstopo --input "pack:2 numa:1 core:32 pu:2(indexes=…)" --of xml
 // and the GPUs were added to it.
+#include "common/text.hpp"
 #include "model/rank_set.hpp"
 #include "resources/find_allocation.hpp"
 #include "resources/place.hpp"

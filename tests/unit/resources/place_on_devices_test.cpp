@@ -1,4 +1,5 @@
 // Which GPU, cores and memory each rank gets.
+#include "common/text.hpp"
 #include "made_jobs.hpp"
 #include "model/rank_set.hpp"
 #include "resources/place.hpp"

@@ -1,7 +1,6 @@
 #include "resources/place.hpp"
 
 #include "made_jobs.hpp"
-#include "resources/rank_counts.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -10,7 +10,7 @@ namespace {
 
 Result<std::vector<Host>> hosts_of(const char* text) {
   const auto requests = parse_hostfile(text, "f");
-  if (!requests) return tl::unexpected(requests.error());
+  if (!requests) return requests.error();
   return requested_hosts({}, *requests, "f", made_machine(2));
 }
 

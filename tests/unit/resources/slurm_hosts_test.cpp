@@ -1,7 +1,6 @@
 // Every shape of SLURM job that users have, from the environment that they start hvdrun in.
-#include "resources/slurm_hosts.hpp"
-
 #include "made_machine.hpp"
+#include "resources/find_allocation.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "resources/visible_gpus.hpp"
+#include "resources/topology.hpp"
 
 #include <gtest/gtest.h>
 

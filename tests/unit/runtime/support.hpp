@@ -3,8 +3,8 @@
 
 #include "base/connection.hpp"
 #include "base/environment.hpp"
-#include "base/fd.hpp"
 #include "collective/communicator.hpp"
+#include "common/fd.hpp"
 
 #include <array>
 #include <deque>

@@ -1,5 +1,3 @@
-#include "slurm/counts.hpp"
-
 #include "slurm/host_list.hpp"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,5 @@
 #include "slurm/job_record.hpp"
 
-#include "slurm/job_end.hpp"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "slurm/quoting.hpp"
+#include "slurm/render.hpp"
 
 #include <array>
 #include <cstdio>
@@ -104,6 +104,7 @@ TEST(QuoteForShellExpanding, ExpandsVariablesAndNothingElse) {
   }
   for (const char* value : {"$", "$(date)", "a$", "$1", "${", "${A", "${A:-b}", "$$", "$A$-"})
     EXPECT_FALSE(is_expandable(value)) << value;
+  EXPECT_EQ(quote_for_shell_expanding("a$"), "a'$'");
 }
 
 }  // namespace

@@ -148,6 +148,10 @@ TEST(ParseTemplate, RefusesWhatBashOrSbatchCannotRead) {
               HasSubstr("f:4: the script must be bash's"));
   EXPECT_EQ(error_of("", "a\nb\r\n" + kRun),
             "t.sbatch:6: the line ends as on Windows (CR LF), which sbatch refuses");
+  // Found by the fuzzer: rendering such a template did not end.
+  EXPECT_EQ(error_of("", "a\n{{! \x01 }}echo \x01\x05$\x02\n" + kRun),
+            "t.sbatch:6: the control character 0x01 cannot stand in a template");
+  EXPECT_EQ(error_of("", "echo '\x1b[1m'\n" + kRun), "no error");
 }
 
 TEST(ParseTemplate, MustRunTheProgram) {

@@ -1,5 +1,4 @@
-#include "slurm/template_folders.hpp"
-
+#include "slurm/script_template.hpp"
 #include "temporary_folder.hpp"
 
 #include <fstream>

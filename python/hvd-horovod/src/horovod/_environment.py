@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 
-from ._names import NO_ELASTIC
+from ._modules import NO_ELASTIC
 
 # As Horovod reads a flag; horovod.run() sets "(None,)" for what was not given.
 _UNSET = ("", "0", "false", "(none,)")
@@ -19,7 +19,7 @@ _BINDING = "hvdrun --bind-to and --cpus-per-rank say where ranks run"
 
 # The rest of the name, or its beginning with a *; and why nothing comes of it.
 _WITHOUT_EFFECT = {
-    "ADASUM_MPI_CHUNK_SIZE": "hvd has no Adasum",
+    "ADASUM_MPI_CHUNK_SIZE": "hvd's Adasum goes in the steps of other allreduces",
     "AUTOTUNE*": _ENGINE,
     "BATCH_D2D_MEMCOPIES": _ENGINE,
     "CCL_*": "hvd does not use oneCCL",

@@ -1,7 +1,7 @@
 // TLS against OpenSSL itself, and what we declare of that against its headers.
 #include "base/connection.hpp"
-#include "base/fd.hpp"
 #include "base/openssl_library.hpp"
+#include "common/fd.hpp"
 
 #include <type_traits>
 

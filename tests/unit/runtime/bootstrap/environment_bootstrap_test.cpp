@@ -56,6 +56,26 @@ TEST(OpenBootstrap, SaysWhatIsMissingToFindRank0) {
             "HVD_JOB_KEY is not 64 hexadecimal digits");
 }
 
+// Rank 1 asks the ports where rank 0 may be, and says which.
+TEST(OpenBootstrap, MeetsAtHvdPortAndElseBehindThePortsOfTheProgram) {
+  const auto ports_in_message = [](const Variables& changes) {
+    Variables variables{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}};
+    variables.insert(changes.begin(), changes.end());
+    BootstrapOptions options;
+    options.timeout = std::chrono::milliseconds(1);
+    const auto bootstrap = open_bootstrap(test::make_environment(variables), options);
+    return bootstrap.ok() ? "no error" : bootstrap.error().message;
+  };
+  const auto expect = [&](const Variables& changes, const std::string& ports) {
+    const auto message = ports_in_message(changes);
+    EXPECT_NE(message.find("at 127.0.0.1 port " + ports + " within"), std::string::npos) << message;
+  };
+  expect({{"MASTER_PORT", "29500"}}, "29565 to 29629");
+  expect({{"MASTER_PORT", "29500"}, {"HVD_PORT", "40000"}}, "40000 to 40064");
+  expect({{"MASTER_PORT", "65500"}}, "65435 to 65499");
+  expect({{"MASTER_PORT", "29500"}, {"HVD_PORT", "65535"}}, "65535");
+}
+
 TEST(OpenBootstrap, OursWinOverTorch) {
   auto bootstrap = open_bootstrap(
       test::make_environment(

@@ -1,4 +1,4 @@
-#include "bootstrap/handshake.hpp"
+#include "bootstrap/authenticated_acceptor.hpp"
 
 #include <gtest/gtest.h>
 

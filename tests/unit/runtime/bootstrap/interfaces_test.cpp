@@ -1,4 +1,4 @@
-#include "bootstrap/interfaces.hpp"
+#include "bootstrap/reachable_addresses.hpp"
 
 #include <algorithm>
 
@@ -20,18 +20,18 @@ bool holds_loopback(const Result<std::vector<Address>>& addresses) {
 }
 
 TEST(Interfaces, AreNamedByNameOrNetworkOrAddress) {
-  EXPECT_TRUE(holds_loopback(interface_addresses("lo")));
-  EXPECT_TRUE(holds_loopback(interface_addresses("127.0.0.0/8")));
-  EXPECT_TRUE(holds_loopback(interface_addresses("127.0.0.1")));
-  EXPECT_TRUE(holds_loopback(interface_addresses("0.0.0.0/0")));
-  EXPECT_TRUE(holds_loopback(interface_addresses("nosuch0,lo")));
-  EXPECT_EQ(interface_addresses("")->size(), 0u);
+  EXPECT_TRUE(holds_loopback(addresses_named("lo")));
+  EXPECT_TRUE(holds_loopback(addresses_named("127.0.0.0/8")));
+  EXPECT_TRUE(holds_loopback(addresses_named("127.0.0.1")));
+  EXPECT_TRUE(holds_loopback(addresses_named("0.0.0.0/0")));
+  EXPECT_TRUE(holds_loopback(addresses_named("nosuch0,lo")));
+  EXPECT_EQ(addresses_named("")->size(), 0u);
 }
 
 TEST(Interfaces, ThatAreNotThereAreAnErrorThatListsTheOthers) {
   for (const std::string wanted :
        {"nosuch0", "240.0.0.0/24", "127.0.0.1/33", "127.0.0.1/", "127.0.0.1/x", "/8", "a.b.c.d"}) {
-    const auto addresses = interface_addresses(wanted);
+    const auto addresses = addresses_named(wanted);
     ASSERT_FALSE(addresses.ok()) << wanted;
     EXPECT_EQ(addresses.error().status, HVD_ERROR_ENVIRONMENT);
     EXPECT_NE(addresses.error().message.find("lo (127.0.0.1)"), std::string::npos);

@@ -1,5 +1,5 @@
 // The C ABI in jobs of several processes that find each other through the environment.
-#include "hvd_contract/status_page.h"
+#include "common/status_page.h"
 #include "support.hpp"
 
 #include <csignal>

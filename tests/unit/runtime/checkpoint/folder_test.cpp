@@ -89,7 +89,7 @@ TEST(Folder, IsMadeWithThoseAboveIt) {
   EXPECT_TRUE(make_folders(folder.path() + "/a/b/c/").ok());
   EXPECT_TRUE(FolderIdentity::of(folder.path() + "/a/b/c").ok());
   std::ofstream(folder.path() + "/file");
-  const Outcome in_the_way = make_folders(folder.path() + "/file");
+  const Result<void> in_the_way = make_folders(folder.path() + "/file");
   ASSERT_FALSE(in_the_way.ok());
   EXPECT_NE(in_the_way.error().message.find("is not a folder"), std::string::npos);
   EXPECT_FALSE(make_folders(folder.path() + "/file/below").ok());

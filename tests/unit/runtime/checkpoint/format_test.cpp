@@ -1,7 +1,7 @@
 // The format as bytes: there and back, and what it must not take.
 #include "checkpoint/format.hpp"
 
-#include "base/crc32c.hpp"
+#include "common/crc32c.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -114,7 +114,7 @@ TEST(Format, HeadersSayWhatIsWrong) {
   auto header = encode_header();
   EXPECT_TRUE(check_header(header).ok());
   const auto why = [](std::span<const std::byte> bytes) {
-    const Outcome outcome = check_header(bytes);
+    const Result<void> outcome = check_header(bytes);
     return outcome.ok() ? "" : outcome.error().message;
   };
   EXPECT_EQ(why(std::span(header).first(100)), "it is cut short");

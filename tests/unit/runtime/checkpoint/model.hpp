@@ -89,13 +89,13 @@ inline std::unique_ptr<Checkpoints> open(Communicator& communicator, const std::
   return std::move(*opened);
 }
 
-inline std::string message_of(const Outcome& outcome) {
+inline std::string message_of(const Result<void>& outcome) {
   return outcome.ok() ? "" : outcome.error().message;
 }
 
 // Saves a model filled from the step's number, and waits for it.
-inline Outcome save(Checkpoints& checkpoints, Communicator& communicator, std::uint64_t step,
-                    std::optional<double> metric = {}) {
+inline Result<void> save(Checkpoints& checkpoints, Communicator& communicator, std::uint64_t step,
+                         std::optional<double> metric = {}) {
   Model model;
   model.fill(static_cast<std::int64_t>(step));
   HVD_CHECK(checkpoints.save(communicator, model.items(), step, metric));

@@ -1,6 +1,6 @@
 // How rank 0 waits for the parts of the other ranks.
-#include "base/fd.hpp"
 #include "checkpoint/agreement.hpp"
+#include "common/fd.hpp"
 #include "support.hpp"
 
 #include <chrono>

@@ -42,8 +42,8 @@ TEST(Reducescatter, GivesEachRankItsShareOfTheSum) {
         const auto hosts = test::hosts_of(communicator);
         const Values input = make_rows(communicator.rank(), rows * kRow);
         Values output(share * kRow + 1, -1);
-        const Outcome done = communicator.reducescatter(input.data(), rows, kRow, HVD_FLOAT64,
-                                                        HVD_SUM, output.data(), {});
+        const Result<void> done = communicator.reducescatter(input.data(), rows, kRow, HVD_FLOAT64,
+                                                             HVD_SUM, output.data(), {});
         ASSERT_TRUE(done.ok()) << done.error().message;
         for (std::size_t i = 0; i < share * kRow; ++i) {
           const double sum = test::sum_in_order(
@@ -95,9 +95,9 @@ TEST(Alltoall, BringsEachRanksRowsToWhereTheyBelong) {
         }
         Values output(wanted.size() + 1, -1);
         std::vector<std::size_t> received(splits.size());
-        const Outcome done = communicator.alltoall(input.data(), splits.data(), input.size() / kRow,
-                                                   kRow, HVD_FLOAT64, output.data(),
-                                                   wanted.size() / kRow, received.data(), {});
+        const Result<void> done = communicator.alltoall(
+            input.data(), splits.data(), input.size() / kRow, kRow, HVD_FLOAT64, output.data(),
+            wanted.size() / kRow, received.data(), {});
         ASSERT_TRUE(done.ok()) << done.error().message;
         EXPECT_EQ(received, wanted_counts);
         EXPECT_EQ(output.back(), -1);
@@ -122,10 +122,10 @@ TEST(Alltoall, WithoutSplitsDividesEvenly) {
 }
 
 // The message of a call that must fail alike on all ranks; afterwards a barrier works.
-std::string message_of(int size, const std::function<Outcome(Communicator&)>& call) {
+std::string message_of(int size, const std::function<Result<void>(Communicator&)>& call) {
   std::vector<std::string> messages(static_cast<std::size_t>(size));
   test::run_ranks_everywhere(size, [&](Communicator& communicator) {
-    const Outcome done = call(communicator);
+    const Result<void> done = call(communicator);
     ASSERT_FALSE(done.ok());
     messages[static_cast<std::size_t>(communicator.rank())] = done.error().message;
     ASSERT_TRUE(communicator.barrier({}).ok());
@@ -190,6 +190,29 @@ TEST(Factors, OfHalvesAreAppliedInFloat32) {
   });
 }
 
+// In double and truncated towards zero, before the sum on each rank and after it.
+TEST(Factors, IntegersAreTruncatedBeforeAndAfter) {
+  test::run_ranks_everywhere(3, [](Communicator& communicator) {
+    const auto reduced = [&](std::int32_t value, hvd_op op, Scale scale) {
+      EXPECT_TRUE(communicator.allreduce(&value, &value, 1, HVD_INT32, op, {.scale = scale}).ok());
+      return value;
+    };
+    const int rank = communicator.rank();
+    EXPECT_EQ(reduced(2 * rank + 1, HVD_SUM, {0.5, 1}), 0 + 1 + 2);
+    EXPECT_EQ(reduced(-2 * rank - 1, HVD_SUM, {0.5, 1}), -3);
+    EXPECT_EQ(reduced(rank, HVD_SUM, {1, 0.5}), 1);
+    EXPECT_EQ(reduced(5, HVD_AVERAGE, {2, 0.5}), 5);
+    EXPECT_EQ(reduced(rank, HVD_MAX, {10, 0.25}), 5);
+    EXPECT_EQ(reduced(1 << 30, HVD_MIN, {4, 1}), std::numeric_limits<std::int32_t>::max());
+    std::vector<std::uint8_t> many(10'000, 100);
+    EXPECT_TRUE(communicator
+                    .allreduce(many.data(), many.data(), many.size(), HVD_UINT8, HVD_AVERAGE,
+                               {.scale = {2, 0.5}})
+                    .ok());
+    EXPECT_EQ(many, std::vector<std::uint8_t>(many.size(), 100));
+  });
+}
+
 TEST(Factors, WhatCannotBeIsSaidOnAllRanks) {
   const auto call = [](hvd_type type, Scale odd) {
     return [=](Communicator& communicator) {
@@ -201,8 +224,9 @@ TEST(Factors, WhatCannotBeIsSaidOnAllRanks) {
   EXPECT_EQ(message_of(2, call(HVD_FLOAT32, {0.5, 2})),
             "allreduce: the ranks do not agree: the factor after is 1.000000 on rank 0 and "
             "2.000000 on rank 1");
-  EXPECT_EQ(message_of(2, call(HVD_INT32, {1, 1})),
-            "allreduce: rank 0: factors are for floating point types, not for int32");
+  EXPECT_EQ(
+      message_of(2, call(HVD_BOOL, {0.5, 1})),
+      "allreduce: rank 0: there are no factors for bool; rank 1: there are no factors for bool");
   EXPECT_EQ(message_of(2, call(HVD_FLOAT64, {std::numeric_limits<double>::infinity(), 1})),
             "allreduce: rank 1: a factor is not finite");
 }

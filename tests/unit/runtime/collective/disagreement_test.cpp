@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kRanks = 4;
 
-using Call = std::function<Outcome(Communicator&)>;
+using Call = std::function<Result<void>(Communicator&)>;
 
 // Makes the call on all ranks; all must fail with one text, which is returned. Afterwards a sum
 // must work.
@@ -21,7 +21,7 @@ std::string error_of(hvd_status status, const Call& call) {
   std::mutex mutex;
   std::set<std::string> messages;
   test::run_ranks_everywhere(kRanks, [&](Communicator& communicator) {
-    const Outcome outcome = call(communicator);
+    const Result<void> outcome = call(communicator);
     EXPECT_FALSE(outcome.ok());
     if (outcome.ok()) return;
     EXPECT_EQ(outcome.error().status, status);
@@ -148,7 +148,7 @@ TEST(Mistake, OfOneRankIsToldToAll) {
       "allreduce \"x\": rank 2: the input is null with a count of 1");
   EXPECT_NE(error_of_allreduce(HVD_ERROR_INVALID_ARGUMENT, {.type = 99}).find("the type 99"),
             std::string::npos);
-  EXPECT_NE(error_of_allreduce(HVD_ERROR_INVALID_ARGUMENT, {.op = 2}).find("the op 2"),
+  EXPECT_NE(error_of_allreduce(HVD_ERROR_INVALID_ARGUMENT, {.op = 6}).find("the op 6"),
             std::string::npos);
   EXPECT_NE(error_of_allreduce(HVD_ERROR_INVALID_ARGUMENT, {.type = HVD_BOOL, .op = HVD_AVERAGE})
                 .find("there is no average of bool"),

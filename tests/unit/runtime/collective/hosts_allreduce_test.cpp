@@ -84,7 +84,7 @@ void expect_result(Communicator& communicator, const Plan& plan, const Buffer& w
   Buffer to = from;
   std::copy(input.begin(), input.end(), from.data() + plan.shift);
   Buffer& result = plan.in_place ? from : to;
-  const Outcome outcome =
+  const Result<void> outcome =
       communicator.allreduce(from.data() + plan.shift, result.data() + plan.shift, plan.count,
                              plan.type, plan.op, {.scale = plan.scale});
   ASSERT_TRUE(outcome.ok()) << what << ": " << outcome.error().message;
@@ -221,8 +221,8 @@ TEST(AllreduceBetweenHosts, TellsOfAMistakeBeforeAnythingIsSent) {
     std::vector<float> values(100000, 1);
     for (int round = 0; round < 3; ++round) {
       const std::size_t count = values.size() - (communicator.rank() == 2 ? 1 : 0);
-      const Outcome outcome = communicator.allreduce(values.data(), values.data(), count,
-                                                     HVD_FLOAT32, HVD_MAX, {.name = "grad"});
+      const Result<void> outcome = communicator.allreduce(values.data(), values.data(), count,
+                                                          HVD_FLOAT32, HVD_MAX, {.name = "grad"});
       ASSERT_FALSE(outcome.ok());
       EXPECT_NE(
           outcome.error().message.find("the count is 100000 on ranks 0-1 and 99999 on rank 2"),

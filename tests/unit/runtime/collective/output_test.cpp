@@ -69,8 +69,8 @@ struct Rows {
     counts.resize(wanted_counts.size());
   }
 
-  Outcome call(bool to_each, Communicator& communicator, double* output, std::size_t output_rows,
-               const CallOptions& options) {
+  Result<void> call(bool to_each, Communicator& communicator, double* output,
+                    std::size_t output_rows, const CallOptions& options) {
     const std::size_t rows = input.size() / kRow;
     if (to_each)
       return communicator.alltoall(input.data(), splits.data(), rows, kRow, HVD_FLOAT64, output,
@@ -97,7 +97,7 @@ TEST(AllocatedOutput, HoldsTheRowsOfAllRanks) {
   on_ranks({1, 2, 5}, [](Communicator& communicator, bool to_each, std::size_t unit) {
     Rows rows(to_each, communicator.rank(), communicator.size(), unit);
     Allocated result{.row_size = kRow, .watched = &rows.counts};
-    const Outcome done = rows.call(to_each, communicator, nullptr, 0, result.options());
+    const Result<void> done = rows.call(to_each, communicator, nullptr, 0, result.options());
     ASSERT_TRUE(done.ok()) << done.error().message;
     EXPECT_EQ(result.calls, 1);
     EXPECT_EQ(result.rows, rows.wanted.size() / kRow);
@@ -112,9 +112,10 @@ TEST(AllocatedOutput, OnSomeRanksOnly) {
     Allocated result{.row_size = kRow};
     const bool allocates = communicator.rank() == 1;
     if (!allocates) result.values.resize(rows.wanted.size());
-    const Outcome done = allocates ? rows.call(to_each, communicator, nullptr, 0, result.options())
-                                   : rows.call(to_each, communicator, result.values.data(),
-                                               rows.wanted.size() / kRow, {.name = "x"});
+    const Result<void> done = allocates
+                                  ? rows.call(to_each, communicator, nullptr, 0, result.options())
+                                  : rows.call(to_each, communicator, result.values.data(),
+                                              rows.wanted.size() / kRow, {.name = "x"});
     ASSERT_TRUE(done.ok()) << done.error().message;
     EXPECT_EQ(result.calls, allocates ? 1 : 0);
     EXPECT_EQ(result.values, rows.wanted);
@@ -128,7 +129,7 @@ TEST(AllocatedOutput, ARankWithoutMemoryDoesNotKeepTheOthersFromTheirs) {
     Rows rows(to_each, communicator.rank(), communicator.size(), unit);
     const bool odd = communicator.rank() == communicator.size() - 1;
     Allocated result{.row_size = kRow, .has_memory = !odd};
-    const Outcome done = rows.call(to_each, communicator, nullptr, 0, result.options());
+    const Result<void> done = rows.call(to_each, communicator, nullptr, 0, result.options());
     EXPECT_EQ(result.calls, 1);
     if (odd && !rows.wanted.empty()) {
       ASSERT_FALSE(done.ok());
@@ -164,7 +165,7 @@ TEST(AllocatedOutput, MemoryThatOverlapsWithTheInputIsAnErrorThere) {
     const CallOptions options{
         .allocator = {[](void* context, std::size_t) { return *static_cast<void**>(context); },
                       &place}};
-    const Outcome done =
+    const Result<void> done =
         communicator.allgather(input.data(), 1, 1, HVD_INT32, nullptr, 0, nullptr, options);
     if (communicator.rank() == 1) {
       ASSERT_FALSE(done.ok());
@@ -180,11 +181,11 @@ TEST(AllocatedOutput, MemoryThatOverlapsWithTheInputIsAnErrorThere) {
 }
 
 // The message of a call that fails alike on all ranks, before anything is allocated.
-std::string message_of(const std::function<Outcome(Communicator&, Allocated&)>& call) {
+std::string message_of(const std::function<Result<void>(Communicator&, Allocated&)>& call) {
   std::vector<std::string> messages(3);
   test::run_ranks_everywhere(3, [&](Communicator& communicator) {
     Allocated result;
-    const Outcome done = call(communicator, result);
+    const Result<void> done = call(communicator, result);
     ASSERT_FALSE(done.ok());
     EXPECT_EQ(done.error().status, HVD_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(result.calls, 0);

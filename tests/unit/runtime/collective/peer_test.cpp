@@ -60,12 +60,12 @@ class Peers {
   std::vector<test::Child> children_;
 };
 
-std::string text_of(const Outcome& outcome) {
+std::string text_of(const Result<void>& outcome) {
   return outcome.ok() ? "success"
                       : std::to_string(outcome.error().status) + " " + outcome.error().message;
 }
 
-Outcome sum(Communicator& communicator, const char* name) {
+Result<void> sum(Communicator& communicator, const char* name) {
   std::vector<double> values(40000, 1);
   return communicator.allreduce(values.data(), values.data(), values.size(), HVD_FLOAT64, HVD_SUM,
                                 {name, {}});
@@ -122,7 +122,7 @@ TEST(LeavingPeer, IsSaidToHaveLeft) {
 TEST(LeavingPeer, DoesNotDisturbWhatItTookPartIn) {
   for (int round = 0; round < 20; ++round) {
     Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
-      const Outcome outcome = sum(communicator, "last");
+      const Result<void> outcome = sum(communicator, "last");
       communicator.leave();
       tell(text_of(outcome));
     });

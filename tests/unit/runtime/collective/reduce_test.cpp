@@ -109,6 +109,21 @@ TEST(Reduce, IntegerAveragesAreExactAndTruncateTowardsZero) {
   EXPECT_EQ(apply<std::int64_t>(HVD_AVERAGE, {{most}, {most}, {most}})[0], most);
 }
 
+TEST(Reduce, AnIntegerBecomesTheNearestToItsProductThatThereIs) {
+  const auto scaled = [](auto value, double factor) {
+    const void* const input[] = {&value};
+    reduce(HVD_SUM, hvd::detail::find_type<decltype(value)>(), input, &value, 1, {factor, 1});
+    return value;
+  };
+  EXPECT_EQ(scaled(std::int8_t{100}, 2), 127);
+  EXPECT_EQ(scaled(std::int8_t{100}, -2), -128);
+  EXPECT_EQ(scaled(std::uint16_t{1}, -1), 0);
+  const auto most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(scaled(most, 1.5), most);
+  EXPECT_EQ(scaled(most, -1.5), -most - 1);
+  EXPECT_EQ(scaled(std::int64_t{-7}, 0.5), -3);
+}
+
 TEST(Reduce, SixteenBitFloatsAreRoundedOnce) {
   // 1 + 2^-11 would round back to 1 if each sum were rounded; twice 2^-11 makes the next value.
   const hvd::float16 one(1.0f);
@@ -168,11 +183,14 @@ TEST(Reduce, AllInstructionSetsGiveTheSameBits) {
             std::vector<const void*> inputs;
             for (std::size_t rank = 0; rank < ranks; ++rank)
               inputs.push_back(&bits[rank * kMostWords]);
-            std::vector<std::uint64_t> plain(kMostWords), vectors(kMostWords);
-            reduce_with(InstructionSet::plain, op, type, inputs, plain.data(), count);
-            reduce_with(set, op, type, inputs, vectors.data(), count);
-            ASSERT_EQ(plain, vectors) << instruction_set_name(set) << ", type " << type << ", op "
-                                      << op << ", " << ranks << " ranks, " << count;
+            for (const Scale& scale : {Scale{}, Scale{0.75, 1.5}}) {
+              if (type == HVD_BOOL && scale.any()) continue;
+              std::vector<std::uint64_t> plain(kMostWords), vectors(kMostWords);
+              reduce_with(InstructionSet::plain, op, type, inputs, plain.data(), count, scale);
+              reduce_with(set, op, type, inputs, vectors.data(), count, scale);
+              ASSERT_EQ(plain, vectors) << instruction_set_name(set) << ", type " << type << ", op "
+                                        << op << ", " << ranks << " ranks, " << count;
+            }
           }
         }
       }

@@ -238,7 +238,7 @@ TEST(Engine, ANameSubmittedTwiceIsAnErrorOnAllRanks) {
   });
 }
 
-// All is submitted while something else is being carried out.
+// All is submitted while something else is being carried out, on each rank.
 TEST(Engine, TheLargestPriorityIsCarriedOutFirst) {
   std::vector<std::string> order;
   run_ranks(2, [&](Communicator& communicator) {
@@ -247,14 +247,17 @@ TEST(Engine, TheLargestPriorityIsCarriedOutFirst) {
     const auto engine = Engine::start(communicator.second(), alone);
     ASSERT_TRUE(engine.ok());
     const Rank rank{**engine, communicator, communicator.rank(), 2};
+    std::promise<void> runs;
     std::promise<void> all;
     Request gate;
     gate.kind = "barrier";
     gate.run = [&](Communicator& own, const CallOptions& options) {
+      runs.set_value();
       all.get_future().wait();
       return own.barrier(options);
     };
     std::vector<std::int64_t> handles{submit(rank, std::move(gate))};
+    runs.get_future().wait();  // what is submitted before could be agreed upon with the gate
     std::vector<std::vector<float>> tensors(6, std::vector<float>(3, 1));
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       Request request = sum_of("t" + std::to_string(i), tensors[i]);
@@ -302,7 +305,7 @@ TEST(Engine, ARankThatLeavesFailsAllThatIsPending) {
     std::vector<float> values(5, 1);
     const Rank rank{**engine, communicator, communicator.rank(), 3};
     const auto handle = submit(rank, sum_of("x", values));
-    const Outcome outcome = (*engine)->wait(handle);
+    const Result<void> outcome = (*engine)->wait(handle);
     ASSERT_FALSE(outcome.ok());
     EXPECT_EQ(outcome.error().status, HVD_ERROR_PEER);
     EXPECT_NE(outcome.error().message.find("rank 1"), std::string::npos) << outcome.error().message;

@@ -9,6 +9,15 @@
 namespace libhvd::test {
 namespace {
 
+// Takes part in the others' calls until all have joined.
+void join_all(Communicator& communicator) {
+  for (bool joined = false; !joined;) {
+    const auto all = communicator.join();
+    ASSERT_TRUE(all.ok()) << all.error().message;
+    joined = *all;
+  }
+}
+
 // Rank r makes r + 1 calls; as soon as it has joined it gives zeros.
 TEST(Join, SumsAndAveragesGoOnWithZeros) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{100'000}}) {
@@ -25,14 +34,7 @@ TEST(Join, SumsAndAveragesGoOnWithZeros) {
           ASSERT_EQ(values, std::vector<float>(count, wanted));
         }
       }
-      std::optional<int> last;
-      const std::uint64_t calls = communicator.calls();
-      while (!last) {
-        const auto joined = communicator.join(calls);
-        ASSERT_TRUE(joined.ok()) << joined.error().message;
-        last = *joined;
-      }
-      EXPECT_EQ(*last, 2);
+      join_all(communicator);
       EXPECT_EQ(message_of(communicator.barrier({})), "");  // all are back
     });
   }
@@ -56,13 +58,7 @@ TEST(Join, WhatHasNoNeutralZerosIsAnErrorThatNamesWhoHasJoined) {
                                             communicator.rank() == 0 ? HVD_SUM : HVD_AVERAGE, {})),
           "allreduce: the ranks do not agree: the op is sum on rank 0 and average on rank 2");
     }
-    std::optional<int> last;
-    while (!last) {
-      const auto joined = communicator.join(static_cast<std::uint64_t>(communicator.rank()));
-      ASSERT_TRUE(joined.ok()) << joined.error().message;
-      last = *joined;
-    }
-    EXPECT_EQ(*last, 3);
+    join_all(communicator);
   });
 }
 
@@ -79,12 +75,7 @@ TEST(Join, AGroupGoesOn) {
       EXPECT_EQ(small, std::vector<float>(10, 2));
       EXPECT_EQ(large, std::vector<float>(5000, 4));
     }
-    std::optional<int> last;
-    while (!last) {
-      const auto joined = communicator.join(0);
-      ASSERT_TRUE(joined.ok()) << joined.error().message;
-      last = *joined;
-    }
+    join_all(communicator);
   });
 }
 
@@ -162,6 +153,43 @@ TEST(JoinAbi, BlockingAndInTheBackground) {
   EXPECT_EQ(job.rank(0).line().value_or("nothing"), "333 last 2");
   EXPECT_EQ(job.rank(1).line().value_or("nothing"), "333 222 222 last 2");
   EXPECT_EQ(job.rank(2).line().value_or("nothing"), "333 222 222 111 111 last 2");
+}
+
+// In each epoch a rank is alone in the end: its last call is done when all others have joined.
+// Their calls are as many in all epochs together.
+void expect_the_last_in_time(const std::vector<int>& hosts, const char* name) {
+  constexpr int kEpochs = 6;
+  Job job(hosts, [name](int rank, const Child::Tell& tell) {
+    hvd::init();
+    hvd_options options{};
+    options.struct_size = sizeof options;
+    options.name = name;
+    std::string said;
+    for (int epoch = 0; epoch < kEpochs; ++epoch) {
+      const int latest = (2 * epoch + 1) % hvd::size();
+      float value = 1;
+      hvd::detail::check(hvd_allreduce(&value, &value, 1, HVD_FLOAT32, HVD_SUM, &options));
+      if (rank == latest)
+        hvd::detail::check(hvd_allreduce(&value, &value, 1, HVD_FLOAT32, HVD_SUM, &options));
+      said += hvd::join() == latest ? "right " : "wrong ";
+    }
+    tell(said);
+    hvd::shutdown();
+  });
+  for (int rank = 0; rank < job.size(); ++rank) {
+    EXPECT_EQ(job.rank(rank).line().value_or("nothing"), "right right right right right right ")
+        << "rank " << rank << (name == nullptr ? ", in the program's order" : ", in the engine");
+  }
+}
+
+TEST(JoinAbi, TheLastIsTheLastInTimeInEveryEpoch) {
+  for (const char* name : {static_cast<const char*>(nullptr), "gradient"})
+    expect_the_last_in_time({0, 0, 0}, name);
+}
+
+TEST(JoinAbi, TheLastIsTheLastInTimeAlsoOnSeveralHosts) {
+  for (const char* name : {static_cast<const char*>(nullptr), "gradient"})
+    expect_the_last_in_time({0, 1, 0}, name);
 }
 
 // A sanitizer's own memory would count, too.

@@ -51,7 +51,7 @@ inline std::int64_t submit(const Rank& rank, Request request) {
   return handle.ok() ? *handle : 0;
 }
 
-inline std::string message_of(const Outcome& outcome) {
+inline std::string message_of(const Result<void>& outcome) {
   return outcome.ok() ? "" : outcome.error().message;
 }
 

@@ -1,6 +1,5 @@
 // A folder with one sub-folder a class: which files count, in which order, with which labels.
-#include "io/folder_source.hpp"
-
+#include "io/source.hpp"
 #include "support.hpp"
 
 #include <filesystem>

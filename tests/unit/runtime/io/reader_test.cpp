@@ -30,7 +30,7 @@ class MadeSource final : public Source {
   std::string name(std::int64_t sample) const override { return "made/" + std::to_string(sample); }
   std::uint32_t fingerprint() const override { return 0; }
 
-  Outcome read(std::int64_t sample, ByteBuffer& out) const override {
+  Result<void> read(std::int64_t sample, ByteBuffer& out) const override {
     {
       std::unique_lock lock(mutex_);
       ++reads_;
@@ -41,7 +41,7 @@ class MadeSource final : public Source {
     if (broken_.contains(sample)) return fail(HVD_ERROR_SYSTEM, "is broken");
     const std::string text = std::to_string(sample);
     std::memcpy(out.append(text.size()).data(), text.data(), text.size());
-    return Done{};
+    return {};
   }
 
   void break_sample(std::int64_t sample) { broken_.insert(sample); }  // before reading
@@ -179,7 +179,7 @@ TEST(Reader, ABrokenSampleIsAnErrorAtItsStepAndOnlyThere) {
 
 TEST(Reader, DecodesInItsThreads) {
   const auto caller = std::this_thread::get_id();
-  const Decode twice = [=](const Sample& sample, SampleOutput& out) -> Outcome {
+  const Decode twice = [=](const Sample& sample, SampleOutput& out) -> Result<void> {
     EXPECT_NE(std::this_thread::get_id(), caller);
     EXPECT_EQ(sample.name, "made/" + std::to_string(sample.index));
     const std::size_t bytes = sample.data.size();
@@ -187,7 +187,7 @@ TEST(Reader, DecodesInItsThreads) {
     std::byte* const all = out.resize(2 * bytes);  // what was there stays
     std::memcpy(all + bytes, sample.data.data(), bytes);
     out.set_label(sample.label + 100);
-    return Done{};
+    return {};
   };
   Reader reader =
       open(std::make_shared<MadeSource>(12), {.batch = 12, .shuffle = false}, {.decode = twice});
@@ -198,10 +198,10 @@ TEST(Reader, DecodesInItsThreads) {
 }
 
 TEST(Reader, WhatDecodeRefusesOrThrowsIsTheStepsError) {
-  const Decode picky = [](const Sample& sample, SampleOutput&) -> Outcome {
+  const Decode picky = [](const Sample& sample, SampleOutput&) -> Result<void> {
     if (sample.index == 1) return fail(HVD_ERROR_SYSTEM, "not a picture");
     if (sample.index == 2) throw std::runtime_error("thrown");
-    return Done{};
+    return {};
   };
   Reader reader =
       open(std::make_shared<MadeSource>(4), {.batch = 1, .shuffle = false}, {.decode = picky});
@@ -222,9 +222,9 @@ TEST(Reader, ACachedSampleIsReadOnce) {
 }
 
 TEST(Reader, TheCacheServesDecodeFromSeveralThreads) {
-  const Decode copy = [](const Sample& sample, SampleOutput& out) -> Outcome {
+  const Decode copy = [](const Sample& sample, SampleOutput& out) -> Result<void> {
     std::memcpy(out.resize(sample.data.size()), sample.data.data(), sample.data.size());
-    return Done{};
+    return {};
   };
   const ShardOptions shard{.samples = 20, .batch = 3};
   Reader reader = open(std::make_shared<MadeSource>(20), shard,

@@ -1,7 +1,6 @@
 // Files of records: TFRecord framing to the byte, damage, and records of a fixed length.
-#include "io/record_source.hpp"
-
-#include "base/text.hpp"
+#include "common/text.hpp"
+#include "io/source.hpp"
 #include "support.hpp"
 
 #include <fstream>
@@ -33,7 +32,7 @@ class RecordFile : public testing::Test {
 
 std::string read(const Source& source, std::int64_t sample) {
   ByteBuffer bytes;
-  const Outcome outcome = source.read(sample, bytes);
+  const Result<void> outcome = source.read(sample, bytes);
   if (!outcome.ok()) return "error: " + outcome.error().message;
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

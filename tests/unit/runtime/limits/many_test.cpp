@@ -16,7 +16,7 @@ std::size_t to_size(int number) {
   return static_cast<std::size_t>(number);
 }
 
-void expect_ok(const Outcome& outcome) {
+void expect_ok(const Result<void>& outcome) {
   EXPECT_TRUE(outcome.ok()) << outcome.error().message;
 }
 
@@ -84,8 +84,8 @@ void overfill_the_last(Communicator& communicator) {
   const std::int32_t rows[2] = {communicator.rank(), 1};
   std::vector<std::int32_t> got(2 * ranks);
   const bool last = communicator.rank() + 1 == communicator.size();
-  const Outcome done = communicator.alltoall(rows, splits.data(), 2, 1, HVD_INT32, got.data(),
-                                             last ? 2 * ranks - 1 : 0, nullptr, {});
+  const Result<void> done = communicator.alltoall(rows, splits.data(), 2, 1, HVD_INT32, got.data(),
+                                                  last ? 2 * ranks - 1 : 0, nullptr, {});
   ASSERT_FALSE(done.ok());
   EXPECT_EQ(done.error().status, HVD_ERROR_INVALID_ARGUMENT) << done.error().message;
   expect_ok(communicator.alltoall(rows, splits.data(), 2, 1, HVD_INT32, got.data(),

@@ -1,6 +1,6 @@
 #include "session/status_page.hpp"
 
-#include "base/clock.hpp"
+#include "common/clock.hpp"
 #include "support.hpp"
 
 #include <cmath>

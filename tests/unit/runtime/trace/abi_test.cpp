@@ -14,6 +14,8 @@
 #include <gtest/gtest.h>
 #include <hvd/hvd.hpp>
 #include <hvd/timeline.hpp>
+#include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 extern "C" int use_the_timeline_from_c(const char* path);
@@ -60,6 +62,22 @@ void expect_training(const std::vector<Json>& events, int rank) {
   EXPECT_NE(find_event(events, "allreduce metrics", rank)["tid"], load["tid"]) << rank;
   EXPECT_FALSE(find_event(events, "step 3", rank).is_null()) << rank;
   EXPECT_FALSE(find_event(events, "epoch 0", rank).is_null()) << rank;
+}
+
+std::string own_path(const std::string& path, int rank) {
+  return rank == 0 ? path : path + ".rank" + std::to_string(rank);
+}
+
+// An array that need not have its end.
+std::vector<Json> events_of_journal(const std::string& path) {
+  const std::string text = content_of(path);
+  const Json events = Json::parse(text + "]", nullptr, false);
+  EXPECT_TRUE(events.is_array()) << path << " is no timeline: " << text;
+  return events.is_array() ? events.get<std::vector<Json>>() : std::vector<Json>();
+}
+
+bool has_step_3(const std::vector<Json>& events) {
+  return !find_event(events, "step 3").is_null();
 }
 
 void expect_end(Job& job) {
@@ -228,7 +246,7 @@ TEST(TimelineAbi, WhenARankHasDiedTheOthersWriteTheirOwn) {
   for (const int rank : {0, 2}) {
     EXPECT_EQ(job.rank(rank).line().value_or("nothing"), "peer lost");
     EXPECT_EQ(job.rank(rank).line().value_or("nothing"), "end");
-    const std::string own = path + ".rank" + std::to_string(rank);
+    const std::string own = own_path(path, rank);
     const auto events = read_trace(own);
     expect_training(events, rank);
     const bool told = std::any_of(events.begin(), events.end(), [](const Json& event) {
@@ -240,7 +258,52 @@ TEST(TimelineAbi, WhenARankHasDiedTheOthersWriteTheirOwn) {
               std::string::npos)
         << errors;
   }
-  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+// Each of them has a file that a viewer takes, while it runs and after kill -9.
+TEST(TimelineAbi, IsWrittenWhileTheJobRuns) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/t.json";
+  const auto body = [](int, const Tell& tell) {
+    hvd::init();
+    train();
+    tell("trained");
+    ::pause();
+  };
+  Job job(2, body, {{"HVD_TIMELINE", path}});
+  for (int rank = 0; rank < 2; ++rank)
+    EXPECT_EQ(job.rank(rank).line().value_or("nothing"), "trained");
+  for (int rank = 0; rank < 2; ++rank) {
+    std::vector<Json> events;  // until all of it is there
+    while (!has_step_3(events)) events = events_of_journal(own_path(path, rank));
+    EXPECT_EQ(events_of(events, "negotiation", rank).size(), 3u) << rank;
+    EXPECT_EQ(events_of(events, "program", rank).size(), 3u) << rank;
+    EXPECT_FALSE(find_event(events, "process_name", rank).is_null()) << rank;
+    job.rank(rank).kill();
+    EXPECT_EQ(events_of_journal(own_path(path, rank)), events) << rank;
+  }
+}
+
+// As a disk that is full: what is there stays a timeline, and the program goes on.
+TEST(TimelineAbi, AFullDiskEndsTheJournalOnly) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/t.json";
+  constexpr rlim_t kRoom = 10'000;
+  Job job(1, [&](int, const Tell& tell) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = kRoom;  // setrlimit(2): past it write(2) gives EFBIG to who blocks SIGXFSZ
+    hvd::init();
+    hvd::start_timeline(path);
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    for (std::uint64_t step = 1; step <= 1'000; ++step) hvd::set_step(step);
+    while (std::filesystem::file_size(path) < kRoom / 2) ::sched_yield();
+    tell("went on");
+    ::pause();
+  });
+  EXPECT_EQ(job.rank(0).line().value_or("nothing"), "went on");
+  job.rank(0).kill();
+  EXPECT_FALSE(find_event(events_of_journal(path), "step 1").is_null());
 }
 
 // It may be the only one that ends: it does not wait.
@@ -257,7 +320,7 @@ TEST(TimelineAbi, AProgramThatExitsWithoutShutdownWritesItsOwn) {
   expect_end(job);
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(job.rank(rank).wait(), 0);
-    expect_training(read_trace(path + ".rank" + std::to_string(rank)), rank);
+    expect_training(read_trace(own_path(path, rank)), rank);
   }
 }
 

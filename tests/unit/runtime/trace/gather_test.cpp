@@ -37,7 +37,7 @@ TEST(Gather, PiecesReachRankZeroWholeAndInOrder) {
       };
       int next = 0;
       std::map<int, int> come;
-      const Outcome outcome = gather_pieces(
+      const Result<void> outcome = gather_pieces(
           communicator, [&] { return next < pieces ? piece(rank, next++) : std::string(); },
           [&](std::string_view text) {
             const int from = text.front() - '0';
@@ -64,7 +64,7 @@ TEST(PunctualBarrier, DoesNotWaitForARankThatDoesNotCome) {
       given_up.wait();
       return;
     }
-    const Outcome outcome = timed_barrier(communicator, std::chrono::milliseconds(5));
+    const Result<void> outcome = timed_barrier(communicator, std::chrono::milliseconds(5));
     given_up.count_down();
     ASSERT_FALSE(outcome.ok());
     EXPECT_EQ(outcome.error().status, HVD_ERROR_TIMEOUT);

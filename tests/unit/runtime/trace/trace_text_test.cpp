@@ -209,14 +209,16 @@ TEST(TraceRows, NegotiationsHaveAsManyRowsAsAreNeeded) {
   };
   recording.lanes[0].events = {negotiation(0, 10), negotiation(5, 15), negotiation(10, 20),
                                negotiation(12, 14), negotiation(20, 30)};
-  const auto rows = arrange_rows(recording, kStart);
+  TraceProgress progress;
+  const auto rows = arrange_rows(recording, kStart, progress);
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].events.size(), 3u);
   EXPECT_EQ(rows[1].events.size(), 1u);
   EXPECT_NE(rows[0].number, rows[1].number);
   Recording many = recording_of({});
   for (int i = 0; i < 1'000; ++i) many.lanes[0].events.push_back(negotiation(0, 10));
-  EXPECT_EQ(arrange_rows(many, kStart).size(), kMostNegotiationRows);
+  TraceProgress of_many;
+  EXPECT_EQ(arrange_rows(many, kStart, of_many).size(), kMostNegotiationRows);
 }
 
 }  // namespace

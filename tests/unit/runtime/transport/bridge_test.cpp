@@ -75,7 +75,7 @@ class BridgeTest : public testing::TestWithParam<bool> {
   // What rank 0 is told when it waits for the others.
   std::string failure_of_rank_0() {
     Communicator communicator(segment_, 0);
-    const Outcome outcome = communicator.barrier({});
+    const Result<void> outcome = communicator.barrier({});
     return outcome.ok() ? "none" : outcome.error().message;
   }
 

@@ -163,7 +163,7 @@ class Buffers {
 std::vector<float> sum(Communicator& communicator, bool shared, bool in_place, std::size_t offset,
                        std::size_t count) {
   const Buffers buffers(communicator, shared, in_place, offset, count);
-  const Outcome done =
+  const Result<void> done =
       communicator.allreduce(buffers.input, buffers.output, count, HVD_FLOAT32, HVD_SUM, {});
   EXPECT_TRUE(done.ok()) << done.error().message;
   return {buffers.output, buffers.output + count};
@@ -233,7 +233,7 @@ TEST(SharedAllreduce, AMismatchIsAnErrorAndWritesNothing) {
   test::run_ranks(3, [](Communicator& communicator) {
     const Buffers buffers(communicator, true, false, 0, 50'000);
     const std::size_t count = communicator.rank() == 1 ? 40'000 : 50'000;
-    const Outcome done =
+    const Result<void> done =
         communicator.allreduce(buffers.input, buffers.output, count, HVD_FLOAT32, HVD_SUM, {});
     ASSERT_FALSE(done.ok());
     EXPECT_EQ(done.error().status, HVD_ERROR_MISMATCH);

@@ -1,0 +1,42 @@
+// Time limits and CLOCK_MONOTONIC, the clock of the status page.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+namespace common {
+
+// std::chrono::steady_clock is CLOCK_MONOTONIC on Linux with both libstdc++ and libc++.
+inline std::uint64_t monotonic_ns() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::steady_clock::now().time_since_epoch())
+                                        .count());
+}
+
+// The moment at which a wait gives up.
+class Deadline {
+ public:
+  explicit Deadline(std::chrono::milliseconds from_now)
+      : end_(std::chrono::steady_clock::now() + from_now) {}
+
+  // Time left, at least 0, rounded up: the argument of poll(2).
+  int poll_ms() const {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end_ - std::chrono::steady_clock::now());
+    return static_cast<int>(std::max<std::int64_t>(0, left.count()));
+  }
+  bool over() const { return std::chrono::steady_clock::now() >= end_; }
+
+  // The nearer of this deadline and `from_now`.
+  Deadline at_most(std::chrono::milliseconds from_now) const {
+    Deadline nearer(from_now);
+    nearer.end_ = std::min(nearer.end_, end_);
+    return nearer;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point end_;
+};
+
+}  // namespace common

@@ -1,0 +1,29 @@
+// The network interfaces of this host.
+#pragma once
+
+#include "common/result.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <sys/socket.h>
+
+namespace common {
+
+struct InterfaceAddress {
+  std::string interface;       // "eth0"
+  sockaddr_storage address{};  // AF_INET or AF_INET6, port 0
+  int prefix = 0;              // bits of its network's mask
+};
+
+// All addresses of the interfaces that are up, in the kernel's order (getifaddrs(3)). Without
+// link-local IPv6 addresses (fe80::), which mean nothing on another host. The error is errno.
+Result<std::vector<InterfaceAddress>, int> interface_addresses();
+
+// The address's bytes in network order: 4 or 16. Valid as long as `address` is.
+std::span<const std::uint8_t> address_bytes(const sockaddr_storage& address);
+std::span<const std::uint8_t> address_bytes(sockaddr_storage&&) = delete;
+
+}  // namespace common

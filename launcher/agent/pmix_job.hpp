@@ -1,0 +1,44 @@
+// What the PMIx server of an agent knows of the job: a plain value.
+#pragma once
+
+#include "protocol/messages.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+struct PmixJob {
+  struct Host {
+    std::string name;
+    std::vector<int> ranks;
+  };
+  // Who knows it can join the job as one of its ranks: libpmix listens on 127.0.0.1 for every user
+  // of the host, and psec/native believes the user id that a client states. So it is unguessable,
+  // and stands in the ranks' environment only.
+  std::string nspace;
+  int size = 0;
+  int host_index = 0;  // this agent's
+  std::vector<Host> hosts;
+
+  static PmixJob of(const LaunchMessage& launch) {
+    PmixJob job{launch.pmix_namespace, launch.size, launch.host_index, {}};
+    for (const auto& host : launch.hosts) job.hosts.push_back({host.name, host.ranks});
+    return job;
+  }
+
+  const std::vector<int>& local_ranks() const {
+    return hosts[static_cast<std::size_t>(host_index)].ranks;
+  }
+  std::vector<std::uint32_t> host_of_ranks() const {  // by rank
+    std::vector<std::uint32_t> host_of(static_cast<std::size_t>(size));
+    for (std::size_t host = 0; host < hosts.size(); ++host)
+      for (const int rank : hosts[host].ranks)
+        host_of[static_cast<std::size_t>(rank)] = static_cast<std::uint32_t>(host);
+    return host_of;
+  }
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,344 @@
+#include "agent/pmix_server.hpp"
+
+#include "agent/pmix_job.hpp"
+#include "agent/pmix_modex.hpp"
+#include "agent/pmix_util.hpp"
+#include "protocol/pmix_messages.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+// Open MPI 4.1 takes a PMIx server that is not its own only when told that neither mpirun nor srun
+// is around; it would be "rank 0 of 1" otherwise, without a word. It must not bind: we did.
+constexpr std::array kOpenMpiSettings{"OMPI_MCA_schizo=^orte,slurm",
+                                      "OMPI_MCA_hwloc_base_binding_policy=none",
+                                      "OMPI_MCA_orte_externally_bound=1"};
+
+// Reading a message takes libpmix's thread a few turns: the socket, the message, its handler.
+constexpr int kRoundTrips = 16;
+
+enum class ClientState : char { away, connected, finalized };
+
+static_assert(kPmixSuccess == PMIX_SUCCESS && kPmixTimeout == PMIX_ERR_TIMEOUT &&
+              kPmixNotFound == PMIX_ERR_NOT_FOUND &&
+              kPmixLostConnection == PMIX_ERR_LOST_CONNECTION);
+
+// Answers what libpmix asked, from any thread. The copy of the data is libpmix's until it has read
+// it.
+PmixAnswer answer_by(pmix_modex_cbfunc_t callback, void* context) {
+  return [callback, context](std::int32_t status, std::string_view data) {
+    if (status != PMIX_SUCCESS || data.empty())
+      return callback(status, nullptr, 0, context, nullptr, nullptr);
+    auto* copy = new std::string(data);
+    callback(
+        status, copy->data(), copy->size(), context,
+        [](void* released) { delete static_cast<std::string*>(released); }, copy);
+  };
+}
+
+}  // namespace
+
+class PmixServer::Impl {
+ public:
+  Impl(const EventLoop& loop, PmixLibrary library, std::filesystem::path folder, Events events)
+      : library_(library),
+        folder_(std::move(folder)),
+        events_(std::move(events)),
+        mailbox_(loop),
+        fences_(loop, sender()),
+        modex_(loop, sender(),
+               [this](auto rank, const PmixAnswer& answer) { fetch(rank, answer); }) {}
+  ~Impl() { current = nullptr; }
+
+  Result<void> start(std::size_t local_ranks);
+  Result<void> register_job(const PmixJob& job);
+  Result<std::vector<std::string>> environment_of(int rank) const;
+  Result<void> on_frame(const Frame& frame);
+  void rank_ended(int rank) { modex_.rank_ended(static_cast<std::uint32_t>(rank)); }
+  void drain() { mailbox_.drain(); }
+  void settle(std::function<void()> done, int round_trips);
+  bool had_clients() const { return !clients_.empty(); }
+  bool left_without_finalize(int rank) const {
+    const auto at = clients_.find(rank);
+    return at != clients_.end() && at->second == ClientState::connected;
+  }
+
+ private:
+  static pmix_server_module_t make_module();
+  // What libpmix calls, on its thread. Its callbacks carry no context of ours before a client is
+  // known, hence the one static.
+  static inline std::atomic<Impl*> current{nullptr};
+  static pmix_status_t on_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t,
+                                    pmix_op_cbfunc_t, void*);
+  static pmix_status_t on_finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t, void*);
+  static pmix_status_t on_abort(const pmix_proc_t* proc, void*, int status, const char text[],
+                                pmix_proc_t[], size_t, pmix_op_cbfunc_t, void*);
+  static pmix_status_t on_fence(const pmix_proc_t procs[], size_t count, const pmix_info_t info[],
+                                size_t info_count, char* data, size_t size,
+                                pmix_modex_cbfunc_t done, void* context);
+  static pmix_status_t on_direct_modex(const pmix_proc_t* proc, const pmix_info_t info[],
+                                       size_t info_count, pmix_modex_cbfunc_t done, void* context);
+  static void on_fetched(pmix_status_t status, char* data, size_t size, void* context);
+  void post_state(pmix_rank_t rank, ClientState state) {
+    mailbox_.post([this, rank, state] { clients_[static_cast<int>(rank)] = state; });
+  }
+  void post_abort(pmix_rank_t rank, int code, std::string text) {
+    mailbox_.post([this, rank, code, text = std::move(text)]() mutable {
+      events_.on_abort(static_cast<int>(rank), code, std::move(text));
+    });
+  }
+
+  Result<void> error(const std::string& what, pmix_status_t status) const {
+    return fail(fmt::format("PMIx {}: {}", what, library_.PMIx_Error_string(status)));
+  }
+  void fetch(std::optional<std::uint32_t> rank, PmixAnswer answer);
+  PmixSend sender();
+  pmix_proc_t proc_of(pmix_rank_t rank) const;
+
+  PmixLibrary library_;
+  std::string nspace_;  // set before libpmix knows it, so before any client can call
+  std::filesystem::path folder_;
+  Events events_;
+  Mailbox mailbox_;
+  std::unordered_map<int, ClientState> clients_;
+  PmixFences fences_;
+  PmixModex modex_;
+};
+
+pmix_status_t PmixServer::Impl::on_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t,
+                                             pmix_op_cbfunc_t, void*) {
+  if (auto* server = current.load()) server->post_state(proc->rank, ClientState::connected);
+  return PMIX_OPERATION_SUCCEEDED;
+}
+
+pmix_status_t PmixServer::Impl::on_finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t,
+                                             void*) {
+  if (auto* server = current.load()) server->post_state(proc->rank, ClientState::finalized);
+  return PMIX_OPERATION_SUCCEEDED;
+}
+
+pmix_status_t PmixServer::Impl::on_abort(const pmix_proc_t* proc, void*, int status,
+                                         const char text[], pmix_proc_t[], size_t, pmix_op_cbfunc_t,
+                                         void*) {
+  if (auto* server = current.load())
+    server->post_abort(proc->rank, status, text == nullptr ? "" : text);
+  return PMIX_OPERATION_SUCCEEDED;
+}
+
+// `data` is ours to free: libpmix hands it out and keeps no pointer to it (seen in 4.2 and 5.0;
+// pmix_server.h says otherwise of all data that servers are given).
+pmix_status_t PmixServer::Impl::on_fence(const pmix_proc_t procs[], size_t count,
+                                         const pmix_info_t info[], size_t info_count, char* data,
+                                         size_t size, pmix_modex_cbfunc_t done, void* context) {
+  const std::shared_ptr<char> owned(data, &std::free);
+  auto* server = current.load();
+  if (server == nullptr) return PMIX_ERR_UNREACH;
+  auto ranks = ranks_of(procs, count, server->nspace_);
+  if (!ranks) return PMIX_ERR_NOT_SUPPORTED;
+  server->mailbox_.post(
+      [server, owned, size, ranks = std::move(*ranks), status = local_status_of(info, info_count),
+       timeout = timeout_of(info, info_count), answer = answer_by(done, context)] {
+        server->fences_.join({ranks, status, {owned.get(), size}, timeout, answer});
+      });
+  return PMIX_SUCCESS;
+}
+
+pmix_status_t PmixServer::Impl::on_direct_modex(const pmix_proc_t* proc, const pmix_info_t info[],
+                                                size_t info_count, pmix_modex_cbfunc_t done,
+                                                void* context) {
+  auto* server = current.load();
+  // Not by the callback: libpmix would then wait for the other job to be registered.
+  if (server == nullptr || server->nspace_ != proc->nspace) return PMIX_ERR_NOT_FOUND;
+  server->mailbox_.post(
+      [server, rank = proc->rank, timeout = timeout_of(info, info_count),
+       answer = answer_by(done, context)] { server->modex_.ask(rank, timeout, answer); });
+  return PMIX_SUCCESS;
+}
+
+// `context` is a new PmixAnswer, freed here.
+void PmixServer::Impl::on_fetched(pmix_status_t status, char* data, size_t size, void* context) {
+  const std::unique_ptr<PmixAnswer> answer(static_cast<PmixAnswer*>(context));
+  if (auto* server = current.load())
+    server->mailbox_.post([answer = std::move(*answer), status, bytes = std::string(data, size)] {
+      answer(status, bytes);
+    });
+}
+
+namespace {
+
+// Clients may register for events and send them: libpmix keeps the list and delivers on this host.
+pmix_status_t on_register_events(pmix_status_t*, size_t, const pmix_info_t[], size_t,
+                                 pmix_op_cbfunc_t, void*) {
+  return PMIX_OPERATION_SUCCEEDED;
+}
+pmix_status_t on_deregister_events(pmix_status_t*, size_t, pmix_op_cbfunc_t, void*) {
+  return PMIX_OPERATION_SUCCEEDED;
+}
+pmix_status_t on_notify_event(pmix_status_t, const pmix_proc_t*, pmix_data_range_t, pmix_info_t[],
+                              size_t, pmix_op_cbfunc_t, void*) {
+  return PMIX_OPERATION_SUCCEEDED;
+}
+
+}  // namespace
+
+pmix_server_module_t PmixServer::Impl::make_module() {
+  pmix_server_module_t module{};
+  module.client_connected2 = &Impl::on_connected;
+  module.client_finalized = &Impl::on_finalized;
+  module.abort = &Impl::on_abort;
+  module.fence_nb = &Impl::on_fence;
+  module.direct_modex = &Impl::on_direct_modex;
+  module.register_events = on_register_events;
+  module.deregister_events = on_deregister_events;
+  module.notify_event = on_notify_event;
+  return module;
+}
+
+Result<void> PmixServer::Impl::start(std::size_t local_ranks) {
+  prepare_pmix_environment(local_ranks);
+  PmixInfoList info;
+  info.add(PMIX_SERVER_TMPDIR, folder_.string());
+  info.add(PMIX_SYSTEM_TMPDIR, folder_.string());
+  info.add(PMIX_TCP_IF_INCLUDE, std::string("lo"));
+  if (auto* topology = quick_topology()) info.add_pointer(PMIX_TOPOLOGY, topology);
+  static pmix_server_module_t module = make_module();
+  current = this;
+  const auto status = library_.PMIx_server_init(&module, info.data(), info.size());
+  if (status != PMIX_SUCCESS) return error("cannot start its server", status);
+  return {};
+}
+
+pmix_proc_t PmixServer::Impl::proc_of(pmix_rank_t rank) const {
+  pmix_proc_t proc{};
+  nspace_.copy(proc.nspace, PMIX_MAX_NSLEN);
+  proc.rank = rank;
+  return proc;
+}
+
+Result<void> PmixServer::Impl::register_job(const PmixJob& job) {
+  const auto& here = job.local_ranks();
+  nspace_ = job.nspace;
+  fences_.set_job(job);
+  modex_.set_job(job);
+  HVD_TRY(PmixInfoList info, describe_job(library_, job, folder_));
+  const auto job_taken = wait_for_pmix(1, [&](int, pmix_op_cbfunc_t done, void* context) {
+    return library_.PMIx_server_register_nspace(nspace_.c_str(), static_cast<int>(here.size()),
+                                                info.data(), info.size(), done, context);
+  });
+  if (job_taken != PMIX_SUCCESS) return error("cannot take the job", job_taken);
+  const auto ranks_taken = wait_for_pmix(
+      static_cast<int>(here.size()), [&](int i, pmix_op_cbfunc_t done, void* context) {
+        const auto proc = proc_of(static_cast<pmix_rank_t>(here[static_cast<std::size_t>(i)]));
+        return library_.PMIx_server_register_client(&proc, ::geteuid(), ::getegid(), nullptr, done,
+                                                    context);
+      });
+  if (ranks_taken != PMIX_SUCCESS) return error("cannot take the ranks", ranks_taken);
+  return {};
+}
+
+Result<std::vector<std::string>> PmixServer::Impl::environment_of(int rank) const {
+  const auto proc = proc_of(static_cast<pmix_rank_t>(rank));
+  char** environment = nullptr;
+  const auto status = library_.PMIx_server_setup_fork(&proc, &environment);
+  std::vector<std::string> variables;
+  for (char** at = environment; at != nullptr && *at != nullptr; ++at) {
+    variables.emplace_back(*at);
+    std::free(*at);
+  }
+  std::free(environment);
+  if (status != PMIX_SUCCESS) return error("cannot admit a rank", status).error();
+  for (const char* variable : kOpenMpiSettings) variables.emplace_back(variable);
+  return variables;
+}
+
+PmixSend PmixServer::Impl::sender() {
+  return [this](FrameType type, std::uint32_t destination, std::string_view payload) {
+    if (payload.size() <= kMaxPayload) return events_.send(type, destination, payload);
+    events_.on_error(
+        {fmt::format("what ranks of one host put is {} bytes, and hvdrun carries at most "
+                     "{} between hosts: let them put less",
+                     payload.size(), kMaxPayload)});
+  };
+}
+
+// What libpmix knows of a local rank, or of the job.
+void PmixServer::Impl::fetch(std::optional<std::uint32_t> rank, PmixAnswer answer) {
+  const auto proc = proc_of(rank.value_or(PMIX_RANK_WILDCARD));
+  auto context = std::make_unique<PmixAnswer>(std::move(answer));
+  const auto status = library_.PMIx_server_dmodex_request(&proc, &Impl::on_fetched, context.get());
+  if (status == PMIX_SUCCESS)
+    static_cast<void>(context.release());  // on_fetched frees it
+  else
+    (*context)(status, {});
+}
+
+// libpmix has no call that says that its sockets are read. Its thread takes them and our requests
+// in turn, so after some requests, one after the other, it has.
+void PmixServer::Impl::settle(std::function<void()> done, int round_trips) {
+  if (round_trips == 0) return done();
+  fetch(std::nullopt, [this, done = std::move(done), round_trips](std::int32_t, std::string_view) {
+    settle(done, round_trips - 1);
+  });
+}
+
+Result<void> PmixServer::Impl::on_frame(const Frame& frame) {
+  switch (frame.type) {
+    case FrameType::fence_result:
+      return fences_.on_result(frame.payload);
+    case FrameType::modex_request:
+      return modex_.on_request(frame.payload);
+    case FrameType::modex_answer:
+      return modex_.on_answer(frame.payload);
+    default:
+      return fail(fmt::format("a frame of type {} is not for the PMIx server",
+                              static_cast<int>(frame.type)));
+  }
+}
+
+PmixServer::PmixServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+PmixServer::~PmixServer() = default;
+
+Result<std::unique_ptr<PmixServer>> PmixServer::start(const EventLoop& loop,
+                                                      const std::filesystem::path& folder,
+                                                      std::size_t local_ranks, Events events) {
+  HVD_TRY(const PmixLibrary library, PmixLibrary::open());
+  auto impl = std::make_unique<Impl>(loop, library, folder, std::move(events));
+  HVD_CHECK(impl->start(local_ranks));
+  return std::unique_ptr<PmixServer>(new PmixServer(std::move(impl)));
+}
+
+Result<void> PmixServer::register_job(const PmixJob& job) {
+  return impl_->register_job(job);
+}
+Result<std::vector<std::string>> PmixServer::environment_of(int rank) const {
+  return impl_->environment_of(rank);
+}
+Result<void> PmixServer::on_frame(const Frame& frame) {
+  return impl_->on_frame(frame);
+}
+void PmixServer::rank_ended(int rank) {
+  impl_->rank_ended(rank);
+}
+void PmixServer::drain() {
+  impl_->drain();
+}
+void PmixServer::settle(std::function<void()> done) {
+  impl_->settle(std::move(done), kRoundTrips);
+}
+bool PmixServer::had_clients() const {
+  return impl_->had_clients();
+}
+
+bool PmixServer::left_without_finalize(int rank) const {
+  return impl_->left_without_finalize(rank);
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,183 @@
+#include "job/frameworks.hpp"
+
+#include "slurm/host_list.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+namespace hvdrun {
+namespace {
+
+// SLURM's notation for a number a host: 4,4,3 is "4(x2),3".
+std::string fold_counts(const Placement& placement) {
+  std::vector<std::string> parts;
+  const auto& hosts = placement.hosts;
+  for (auto at = hosts.begin(); at != hosts.end();) {
+    const auto count = at->ranks.size();
+    const auto end =
+        std::find_if(at, hosts.end(), [&](const auto& host) { return host.ranks.size() != count; });
+    const auto times = end - at;
+    parts.push_back(times == 1 ? std::to_string(count) : fmt::format("{}(x{})", count, times));
+    at = end;
+  }
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
+// Rank 0's host comes first: JAX and Lightning take the first one for it.
+std::string host_list(const Placement& placement) {
+  std::vector<std::string> hosts;
+  for (const auto& host : placement.hosts) hosts.push_back(host.host);
+  const auto folded = fold_hosts(hosts);
+  const auto again = expand_host_list(folded);
+  return again && *again == hosts ? folded : fmt::format("{}", fmt::join(hosts, ","));
+}
+
+bool is_for(const JobSpec& spec, Framework framework) {
+  return spec.frameworks.contains(framework);
+}
+
+std::size_t ports_before_ranks(const JobSpec& spec, std::size_t host_index) {
+  if (host_index != 0) return 0;
+  return is_for(spec, Framework::jax) ? 3 : 2;
+}
+
+constexpr std::size_t kJaxPort = 2;
+
+// "host:port" of every rank, in the order of ranks; `framework`: of those that have such a list.
+std::vector<std::string> endpoints(const JobSpec& spec, const RankPorts& ports,
+                                   const Placement& placement, Framework framework) {
+  std::vector<std::string> endpoints(static_cast<std::size_t>(placement.size));
+  for (std::size_t host = 0; host < placement.hosts.size(); ++host) {
+    const auto& ranks = placement.hosts[host].ranks;
+    std::size_t port = ports_before_ranks(spec, host);
+    if (framework == Framework::mlx && is_for(spec, Framework::tensorflow)) port += ranks.size();
+    for (const auto& rank : ranks)
+      endpoints[static_cast<std::size_t>(rank.rank)] =
+          ports.addresses[host] + ":" + ports.ports[host][port++];
+  }
+  return endpoints;
+}
+
+// What torchrun sets beside what every rank has. There is no store of the launcher's: rank 0
+// listens on MASTER_PORT, as without this.
+//
+// Source: PyTorch, torch/distributed/elastic/agent/server/local_elastic_agent.py; its documentation
+// of torchrun, "Environment Variables".
+void add_torchrun(const JobSpec& spec, const std::string& job_id, int restart_count,
+                  const Placement& placement, const RankPlacement& rank,
+                  std::vector<RankVariable>& variables) {
+  const std::string_view reason = "as torchrun sets it (--for torchrun)";
+  const auto add = [&](const char* name, std::string value) {
+    variables.push_back({name, std::move(value), reason});
+  };
+  add("ROLE_NAME", "default");
+  add("ROLE_RANK", std::to_string(rank.rank));
+  add("ROLE_WORLD_SIZE", std::to_string(placement.size));
+  add("TORCHELASTIC_RUN_ID", job_id);
+  add("TORCHELASTIC_RESTART_COUNT", std::to_string(restart_count));
+  add("TORCHELASTIC_MAX_RESTARTS", std::to_string(spec.max_restarts));
+  add("TORCHELASTIC_USE_AGENT_STORE", "False");
+  add("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+}
+
+// jax.distributed.initialize() without arguments needs a cluster that it knows, for the numbers of
+// ranks have no variable of JAX's. It takes this for Open MPI's mpirun, and the coordinator's
+// address from its own variable.
+//
+// Source: JAX, jax/_src/clusters/ompi_cluster.py, jax/_src/distributed.py.
+void add_jax(const RankPorts& ports, const RankPlacement& rank,
+             std::vector<RankVariable>& variables) {
+  const std::string address = ports.addresses[0] + ":" + ports.ports[0][kJaxPort];
+  variables.push_back({"JAX_COORDINATOR_ADDRESS", address,
+                       "where JAX's processes meet, a port that is held (--for jax)"});
+  variables.push_back({"OMPI_MCA_orte_hnp_uri", "4096.0;tcp://" + address,
+                       "by it JAX takes the ranks from OMPI_COMM_WORLD_* (--for jax)"});
+  if (rank.device)
+    variables.push_back({"JAX_LOCAL_DEVICE_IDS", std::to_string(*rank.device),
+                         "the rank's device among those that it sees (--for jax)"});
+}
+
+// Source: TensorFlow, "Multi-worker training with Keras", TF_CONFIG.
+void add_tensorflow(const JobSpec& spec, const RankPorts& ports, const Placement& placement,
+                    const RankPlacement& rank, std::vector<RankVariable>& variables) {
+  const nlohmann::ordered_json config{
+      {"cluster", {{"worker", endpoints(spec, ports, placement, Framework::tensorflow)}}},
+      {"task", {{"type", "worker"}, {"index", rank.rank}}}};
+  variables.push_back(
+      {"TF_CONFIG", config.dump(), "the workers of TensorFlow's strategies (--for tensorflow)"});
+}
+
+// The ring's MLX_HOSTFILE comes from the agent, which writes mlx_hosts() there.
+//
+// Source: MLX, mlx/distributed/ring/ring.cpp, mlx/distributed/nccl/nccl.cpp.
+void add_mlx(const JobSpec& spec, const RankPorts& ports, const Placement& placement,
+             const RankPlacement& rank, std::vector<RankVariable>& variables) {
+  const auto first = endpoints(spec, ports, placement, Framework::mlx).front();
+  const auto colon = first.rfind(':');
+  const auto add = [&](const char* name, std::string value, std::string_view reason) {
+    variables.push_back({name, std::move(value), reason});
+  };
+  add("MLX_RANK", std::to_string(rank.rank), "this rank (--for mlx)");
+  add("MLX_WORLD_SIZE", std::to_string(placement.size), "number of ranks (--for mlx)");
+  add("NCCL_HOST_IP", first.substr(0, colon), "where MLX's ranks meet for NCCL (--for mlx)");
+  add("NCCL_PORT", first.substr(colon + 1), "a port that is held there (--for mlx)");
+}
+
+}  // namespace
+
+std::size_t count_ports(const JobSpec& spec, const Placement& placement, std::size_t host_index) {
+  std::size_t lists = 0;
+  for (const auto framework : {Framework::tensorflow, Framework::mlx})
+    if (is_for(spec, framework)) ++lists;
+  return ports_before_ranks(spec, host_index) + lists * placement.hosts[host_index].ranks.size();
+}
+
+std::vector<RankVariable> slurm_variables(const Placement& placement, std::size_t host_index,
+                                          const RankPlacement& rank) {
+  std::vector<RankVariable> variables;
+  const auto add = [&](std::initializer_list<const char*> names, const std::string& value,
+                       std::string_view reason) {
+    for (const char* name : names) variables.push_back({name, value, reason});
+  };
+  add({"SLURM_PROCID"}, std::to_string(rank.rank), "this rank, in SLURM's words");
+  add({"SLURM_LOCALID"}, std::to_string(rank.local_rank), "local rank, in SLURM's words");
+  add({"SLURM_NODEID"}, std::to_string(host_index), "index of this host, in SLURM's words");
+  add({"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"}, std::to_string(placement.size),
+      "number of ranks of this job, not of the allocation");
+  add({"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES"},
+      std::to_string(placement.hosts.size()), "number of hosts of this job, not of the allocation");
+  add({"SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"}, host_list(placement),
+      "hosts of this job, rank 0's first");
+  add({"SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"}, fold_counts(placement),
+      "ranks of this job on each host");
+  if (placement.homogeneous())
+    add({"SLURM_NTASKS_PER_NODE"}, std::to_string(placement.hosts[host_index].ranks.size()),
+        "ranks on every host of this job");
+  return variables;
+}
+
+std::vector<RankVariable> framework_variables(const JobSpec& spec, const RankPorts& ports,
+                                              const std::string& job_id, int restart_count,
+                                              const Placement& placement,
+                                              const RankPlacement& rank) {
+  std::vector<RankVariable> variables;
+  if (is_for(spec, Framework::torchrun))
+    add_torchrun(spec, job_id, restart_count, placement, rank, variables);
+  if (is_for(spec, Framework::jax)) add_jax(ports, rank, variables);
+  if (is_for(spec, Framework::tensorflow)) add_tensorflow(spec, ports, placement, rank, variables);
+  if (is_for(spec, Framework::mlx)) add_mlx(spec, ports, placement, rank, variables);
+  return variables;
+}
+
+std::string mlx_hosts(const JobSpec& spec, const RankPorts& ports, const Placement& placement) {
+  if (!is_for(spec, Framework::mlx)) return {};
+  nlohmann::json list = nlohmann::json::array();
+  for (auto& endpoint : endpoints(spec, ports, placement, Framework::mlx))
+    list.push_back(nlohmann::json::array({std::move(endpoint)}));
+  return list.dump();
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,165 @@
+"""What programs import from horovod.common.util, .basics and .exceptions."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import sysconfig
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable, NoReturn, Optional
+
+import hvd
+from hvd import capabilities, job, process_sets, timeline, types
+from hvd.capabilities import ccl_built, ddl_built, gloo_built, mpi_built, nccl_built
+from hvd.errors import Error as HorovodInternalError
+
+__all__ = ["HorovodBasics", "HorovodInternalError", "HorovodVersionMismatchError", "HostsUpdatedInterrupt", "ccl_built",
+           "check_extension", "check_installed_version", "ddl_built", "env", "extension_available",
+           "get_average_backwards_compatibility_fun", "get_ext_suffix", "get_extension_full_path",
+           "get_version_mismatch_message", "gloo_built", "gpu_available", "is_iterable",
+           "is_version_greater_equal_than", "mpi_built", "nccl_built", "num_rank_is_power_2", "split_list"]
+
+
+# ---- horovod.common.exceptions --------------------------------------------------------------------
+
+class HostsUpdatedInterrupt(RuntimeError):
+    """Horovod's elastic training raises it when hosts come or go. hvd never does: a job keeps its ranks."""
+
+
+class HorovodVersionMismatchError(ImportError):
+    """Horovod raises it where a framework is of another version than at its build. hvd never does: nothing of it is
+    compiled against a framework."""
+
+
+def get_version_mismatch_message(name: str, version: str, installed_version: str) -> str:
+    """What such an exception says."""
+    return f"{name} {installed_version} is installed; {version} was there at the build"
+
+
+# ---- horovod.common.util --------------------------------------------------------------------------
+
+def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
+    """Whether "torch" or "tensorflow" can be used: hvd is compiled against neither, so whether it is installed."""
+    return ext_base_name in ("torch", "tensorflow") and importlib.util.find_spec(ext_base_name) is not None
+
+
+def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: Any) -> None:
+    """ImportError when the framework of "horovod.torch" or "horovod.tensorflow" is not installed. The other arguments
+    tell of Horovod's build, and say nothing here."""
+    framework = ext_name.rpartition(".")[2]
+    if not extension_available(framework):
+        raise ImportError(f"{ext_name}: {framework} is not installed, or hvd is not for it", name=ext_name)
+
+
+def check_installed_version(name: str, version: str, exception: Optional[BaseException] = None) -> None:
+    """Does nothing: a framework may change its version after the installation."""
+
+
+def get_ext_suffix() -> str:
+    """What the names of Python's extension modules end with."""
+    return sysconfig.get_config_var("EXT_SUFFIX") or ".so"
+
+
+def get_extension_full_path(pkg_path: str, *args: Any) -> NoReturn:
+    """ImportError: Horovod's compiled libraries are not there."""
+    raise ImportError("horovod.common.util.get_extension_full_path: hvd has no compiled library of Horovod's; "
+                      "libhvd has a C interface of its own (hvd/hvd.h)")
+
+
+def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
+    """Whether "torch" or "tensorflow" sees a GPU of this machine."""
+    if not extension_available(ext_base_name):
+        return False
+    if ext_base_name == "torch":
+        import torch
+        return torch.cuda.is_available()
+    import tensorflow
+    return bool(tensorflow.config.list_physical_devices("GPU"))
+
+
+@contextlib.contextmanager
+def env(**variables: Optional[str]) -> Iterator[None]:
+    """Environment variables that hold in the block; those with None are left alone."""
+    changes = {name: value for name, value in variables.items() if value is not None}
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[Any, Optional[bool]], Any]:
+    """A function that gives the reduction for the arguments `op` and `average`, its old name. `reduce_ops` has Average
+    and Sum."""
+    def reduction(op: Any, average: Optional[bool]) -> Any:
+        if op is not None and average is not None:
+            raise ValueError("both op and average are given; average is the old name, so give op only")
+        if average is None:
+            return reduce_ops.Average if op is None else op
+        warnings.warn("average= is deprecated; op= takes its place", DeprecationWarning, stacklevel=3)
+        return reduce_ops.Average if average else reduce_ops.Sum
+    return reduction
+
+
+def is_iterable(x: Any) -> bool:
+    """Whether iter(x) works."""
+    try:
+        iter(x)
+    except TypeError:
+        return False
+    return True
+
+
+def is_version_greater_equal_than(ver: str, target: str) -> bool:
+    """Whether version `ver` ("2.15.0rc1") is `target` ("2.4.0") or a later one; what follows the numbers is ignored."""
+    def numbers(version: str) -> list[int]:
+        found = [int(number) for number in re.findall(r"\d+", version)[:3]]
+        return found + [0] * (3 - len(found))
+    return numbers(ver) >= numbers(target)
+
+
+def num_rank_is_power_2(num_rank: int) -> bool:
+    """1, 2, 4, 8, ..."""
+    return num_rank > 0 and bin(num_rank).count("1") == 1
+
+
+def split_list(l: Sequence[Any], n: int) -> list[Sequence[Any]]:
+    """n parts in order, the first ones longer by one where they cannot be equal."""
+    ends = [len(l) // n * part + min(part, len(l) % n) for part in range(n + 1)]
+    return [l[begin:end] for begin, end in zip(ends, ends[1:])]
+
+
+# ---- horovod.common.basics, and what of it stands in the modules mpi_ops ---------------------------
+
+class HorovodBasics:
+    """init(), rank(), size(), the *_built() and the other functions that need no tensor, as methods. Horovod's takes
+    the place of its compiled library, which is ignored here."""
+
+    def __init__(self, pkg_path: str = "", *args: Any) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_get_process_set_ids_and_ranks":
+            return hvd.get_process_set_ids_and_ranks
+        for module in (job, capabilities, timeline, process_sets, types):
+            if not name.startswith("_") and hasattr(module, name):
+                return getattr(module, name)
+        raise AttributeError(f"HorovodBasics.{name}: hvd has nothing of that name")
+
+
+_basics = HorovodBasics()
+handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(types)
+
+
+def check_num_rank_power_of_2(num_rank: int) -> None:
+    """ValueError when it is not 1, 2, 4, 8, ..."""
+    if not num_rank_is_power_2(num_rank):
+        raise ValueError(f"{num_rank} ranks: the number must be a power of 2")

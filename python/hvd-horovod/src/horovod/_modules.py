@@ -1,0 +1,146 @@
+"""The modules of Horovod, as a table: which modules of hvd have a module's names, or why there is no such module.
+
+`Finder` stands in sys.meta_path and makes a module when it is imported. Names are looked up when they are asked for, as
+some of them take long to import.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Optional
+
+NO_ELASTIC = ("a job keeps its number of ranks; hvdrun --max-restarts starts one that has failed again, from its last "
+              "checkpoint")
+_LAUNCHER = "hvdrun -np N starts a program on hosts and in SLURM, and horovod.run() a function"
+_KERAS = "horovod.keras and horovod.tensorflow.keras have its functions and callbacks"
+_AGGREGATION = "DistributedOptimizer(backward_passes_per_step=N) adds up the gradients of N steps"
+_COMPILED = "nothing is compiled against a framework; horovod.torch and horovod.tensorflow have the functions"
+
+# By its name after "horovod." the modules in which a name is looked up, one after the other.
+MODULES = {
+    "common": ("hvd.job",),  # empty in Horovod since 0.13; programs import init() and rank() from it
+    "common.basics": ("horovod._common",),
+    "common.exceptions": ("horovod._common",),
+    "common.process_sets": ("hvd.process_sets",),
+    "common.util": ("horovod._common",),
+    "keras": ("hvd.keras",),
+    "keras.callbacks": ("hvd.keras.callbacks",),
+    "runner": ("horovod._runner",),
+    "tensorflow": ("hvd.tensorflow", "horovod._tensorflow"),
+    "tensorflow.compression": ("hvd.tensorflow.compression",),
+    "tensorflow.functions": ("hvd.tensorflow",),
+    "tensorflow.keras": ("hvd.tensorflow.keras",),
+    "tensorflow.keras.callbacks": ("hvd.tensorflow.keras.callbacks",),
+    "tensorflow.mpi_ops": ("hvd.tensorflow", "horovod._tensorflow", "horovod._common"),
+    "tensorflow.sync_batch_norm": ("hvd.tensorflow",),
+    "tensorflow.util": ("horovod._tensorflow",),
+    "torch": ("hvd.torch",),
+    "torch.compression": ("hvd.torch.compression",),
+    "torch.functions": ("hvd.torch",),
+    "torch.mpi_ops": ("hvd.torch", "horovod._common"),
+    "torch.optimizer": ("hvd.torch", "hvd.torch.optimizer"),
+    "torch.sync_batch_norm": ("hvd.torch",),
+}
+
+# Modules that there are not, with all below them, and what takes their place.
+REFUSED = {
+    "_keras": _KERAS,
+    "common.elastic": NO_ELASTIC,
+    "data": "the loaders of PyTorch and TensorFlow take its place",
+    "keras.elastic": NO_ELASTIC,
+    "mxnet": "MXNet is retired, and hvd is for PyTorch, TensorFlow and Keras",
+    "ray": _LAUNCHER,
+    "run": _LAUNCHER,  # a package of Horovod's before 0.21
+    "runner.common": _LAUNCHER,
+    "runner.driver": _LAUNCHER,
+    "runner.elastic": NO_ELASTIC,
+    "runner.gloo_run": _LAUNCHER,
+    "runner.http": _LAUNCHER,
+    "runner.js_run": _LAUNCHER,
+    "runner.launch": _LAUNCHER,
+    "runner.mpi_run": _LAUNCHER,
+    "runner.run_task": _LAUNCHER,
+    "runner.task": _LAUNCHER,
+    "runner.task_fn": _LAUNCHER,
+    "runner.util": _LAUNCHER,
+    "spark": _LAUNCHER,
+    "tensorflow.data": "tf.data.experimental.service has what is needed",
+    "tensorflow.elastic": NO_ELASTIC,
+    "tensorflow.gradient_aggregation": _AGGREGATION,
+    "tensorflow.gradient_aggregation_eager": _AGGREGATION,
+    "tensorflow.keras.elastic": NO_ELASTIC,
+    "tensorflow.mpi_lib": _COMPILED,
+    "torch.elastic": NO_ELASTIC,
+    "torch.mpi_lib": _COMPILED,
+    "torch.mpi_lib_v2": _COMPILED,
+}
+
+
+def _attribute_of(module: str, sources: Sequence[str], name: str) -> Any:
+    """What `module.name` is: a module of the table below it, else what the first of `sources` has that has it.
+    AttributeError, with the name, for what hvd does not have."""
+    if name.startswith("__"):  # what Python itself asks of modules
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    below = f"{module}.{name}".partition(".")[2]
+    if below in MODULES:
+        return importlib.import_module(f"horovod.{below}")
+    reason = ""
+    for source in sources:
+        try:
+            return getattr(importlib.import_module(source), name)
+        except AttributeError as error:
+            reason = reason or f" ({error})"
+    if below in REFUSED:
+        raise AttributeError(f"{module}.{name}: hvd does not have it; {REFUSED[below]}{reason}")
+    raise AttributeError(f"{module}.{name}: hvd has nothing of that name{reason}")
+
+
+class _Made(Loader):
+    """Fills a module of the table."""
+
+    def __init__(self, sources: Sequence[str]) -> None:
+        self._sources = sources
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None  # Python makes it
+
+    def exec_module(self, module: ModuleType) -> None:
+        own = module.__name__
+        first = importlib.import_module(self._sources[0])  # says when there is no such framework
+        module.__doc__ = f"{' and '.join(self._sources)}, under Horovod's name."
+        if hasattr(first, "__all__"):
+            module.__all__ = first.__all__  # type: ignore[attr-defined]
+        module.__getattr__ = lambda name: _attribute_of(own, self._sources, name)  # type: ignore[assignment]
+
+
+class _Refused(Loader):
+    """ImportError for a module that there is not."""
+
+    def __init__(self, instead: str) -> None:
+        self._instead = instead
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        raise ImportError(f"{spec.name}: hvd does not have it; {self._instead}", name=spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        raise AssertionError("create_module has raised")
+
+
+class Finder(MetaPathFinder):
+    """Finds the modules of the table, before what another Horovod may have left in the folder."""
+
+    def find_spec(self, fullname: str, path: Optional[Sequence[str]],
+                  target: Optional[ModuleType] = None) -> Optional[ModuleSpec]:
+        package, _, name = fullname.partition(".")
+        if package != "horovod":
+            return None
+        if name in MODULES:
+            is_package = any(known.startswith(f"{name}.") for known in (*MODULES, *REFUSED))
+            return ModuleSpec(fullname, _Made(MODULES[name]), is_package=is_package)
+        if name in REFUSED:
+            return ModuleSpec(fullname, _Refused(REFUSED[name]))
+        return None

@@ -1,1 +1,0 @@
-"""What the frameworks of Horovod share, as far as programs import it."""

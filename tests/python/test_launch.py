@@ -1,0 +1,205 @@
+"""hvd.run() and horovod.run(): a function on ranks, from a script, a module and a notebook."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from harness import BUILD, HVDRUN, PYTHON, TOP, Done, Running, Sandbox, alive, wait_until
+from rank_cases import python_environment
+
+PATHS = f"{TOP}/python/hvd-horovod/src:{TOP}/python"
+
+
+def environment(**changes: str) -> dict[str, str]:
+    return python_environment({"PATH": f"{HVDRUN.parent}:/usr/bin:/bin", "PYTHONPATH": PATHS, **changes})
+
+
+def run_script(sandbox: Sandbox, code: str, **changes: str) -> Done:
+    (sandbox.files / "train.py").write_text(code)
+    return sandbox.run(sandbox.files / "train.py", tool=PYTHON, env=environment(**changes))
+
+
+def run_at_a_prompt(sandbox: Sandbox, code: str, **changes: str) -> Done:
+    """A program without a file, as a notebook is."""
+    return sandbox.run("-", tool=PYTHON, stdin=code.encode(), env=environment(**changes))
+
+
+def a_cloudpickle(sandbox: Sandbox) -> str:
+    """A folder with a cloudpickle that is good for functions without references: they travel as code."""
+    folder = sandbox.files / "cloudpickle"
+    folder.mkdir()
+    (folder / "cloudpickle.py").write_text("""if True:
+        import io, marshal, pickle, types
+        def make(code): return types.FunctionType(marshal.loads(code), {"__builtins__": __builtins__})
+        class Pickler(pickle.Pickler):
+            def reducer_override(self, thing):
+                if isinstance(thing, types.FunctionType) and thing.__module__ == "__main__":
+                    return make, (marshal.dumps(thing.__code__),)
+                return NotImplemented
+        def dumps(thing):
+            file = io.BytesIO()
+            Pickler(file).dump(thing)
+            return file.getvalue()
+        loads = pickle.loads""")
+    return str(folder)
+
+
+def test_results_come_back_in_the_order_of_the_ranks(sandbox: Sandbox) -> None:
+    done = run_script(sandbox, """if True:
+        import sys
+        import hvd
+        class Result:
+            def __init__(self, *values): self.values = values
+        def train(factor, more):
+            import numpy
+            import hvd.numpy
+            hvd.init()
+            print("in rank", hvd.rank())
+            print("not ended", end="")
+            total = hvd.numpy.allreduce(numpy.ones(1) * factor, op=hvd.Sum)
+            return Result(hvd.rank(), hvd.size(), float(total[0]), more, "x" * (10000 * hvd.rank()), sys.argv[1:])
+        if __name__ == "__main__":
+            results = hvd.run(train, (3,), {"more": "m"}, np=2, env={"MINE": "1"})
+            print([(result.values[:4], len(result.values[4])) for result in results])""").expect(0)
+    assert sorted(done.out_lines[:-1]) == ["[0] in rank 0", "[0] not ended", "[1] in rank 1", "[1] not ended"]
+    assert done.out_lines[-1] == "[((0, 2, 6.0, 'm'), 0), ((1, 2, 6.0, 'm'), 10000)]"
+
+
+def test_functions_of_modules_environment_and_options(sandbox: Sandbox) -> None:
+    (sandbox.files / "folder").mkdir()
+    (sandbox.files / "folder/mine.py").write_text(
+        "import os\ndef look(): return os.environ['HVD_RANK'], os.environ['MINE'], os.environ['HVD_NODE_COUNT']\n")
+    done = run_at_a_prompt(sandbox, """if True:
+        import sys
+        sys.path.append("folder")
+        import hvd, mine
+        print(hvd.run(mine.look, np=2, hosts=["localhost:2"], env={"MINE": "yes"},
+                      options=["--output-filename", "out"]))""").expect(0)
+    assert done.out_lines == ["[('0', 'yes', '1'), ('1', 'yes', '1')]"]
+    assert (sandbox.files / "out/rank.0001/stdout").exists()
+
+
+def test_another_python_keeps_its_own_modules(sandbox: Sandbox) -> None:
+    (sandbox.files / "mine.py").write_text(
+        "import sys\ndef look(): return sys.prefix, len(sys.path) == len({*sys.path})\n")
+    place = sandbox.files / "venv"
+    sandbox.run("-m", "venv", "--without-pip", place, tool=PYTHON).expect(0)
+    done = run_at_a_prompt(sandbox, f"""if True:
+        import hvd, mine
+        print(hvd.run(mine.look, np=1, executable={str(place / "bin/python")!r}))""").expect(0)
+    assert done.out_lines == [f"[('{place}', True)]"]
+
+
+def test_horovods_run_takes_its_arguments(sandbox: Sandbox) -> None:
+    code = """if True:
+        import horovod
+        def train(a, b=0):
+            import horovod.torch as hvd
+            hvd.init()
+            return hvd.rank(), hvd.size(), a, b
+        if __name__ == "__main__":
+            print(horovod.run(train, (1,), {{"b": 2}}, {arguments}))"""
+    three = "[(0, 3, 1, 2), (1, 3, 1, 2), (2, 3, 1, 2)]"
+    for arguments in ("num_proc=3, use_gloo=True, verbose=2", "np=3, hosts='localhost:3', network_interfaces=['lo']"):
+        assert run_script(sandbox, code.format(arguments=arguments)).expect(0).out_lines == [three]
+    done = run_script(sandbox, code.format(arguments="np=2, mpi_args='--mca x y'")).expect(1)
+    assert "hvd.launch.RunError: hvdrun: --mpi-args is an option of horovodrun that hvdrun does not have: " in (
+        done.err_text)
+
+
+def test_a_failed_rank_is_an_exception_with_its_traceback_and_the_report(sandbox: Sandbox) -> None:
+    done = run_script(sandbox, """if True:
+        import hvd, time
+        def train():
+            hvd.init()
+            if hvd.rank() == 1:
+                raise ValueError("bad batch")
+            hvd.broadcast_object(1, root_rank=1)
+        if __name__ == "__main__":
+            try:
+                hvd.run(train, np=2)
+            except hvd.RunError as error:
+                print(error.rank, error.exit_code, error.report["first_failure"])
+                assert error.traceback.endswith("ValueError: bad batch\\n") and "in train" in error.traceback
+                assert "rank 1 on " in str(error) and "ValueError: bad batch" in str(error)""").expect(0)
+    assert done.out_lines == ["1 1 1"]
+
+
+@pytest.mark.parametrize("code, words", [
+    ("hvd.run(lambda: 1, np=1)", "TypeError: hvd.run: cannot send the function to the ranks: "),
+    ("hvd.run(train, np=1)", "defined at a prompt or in a notebook; install cloudpickle, or put it into a module"),
+    ("hvd.run(print, np=1, options=['--nope'])", "hvdrun: unknown option --nope"),
+    ("hvd.run(os._exit, (0,), np=1)", "RunError: ranks ended without a result: all"),
+    ("hvd.run(threading.Lock, np=1)", "cannot send back what the function returned: "),
+])
+def test_what_does_not_work_says_why(sandbox: Sandbox, code: str, words: str) -> None:
+    preface = "import hvd, os, threading\ndef train(): return 1\n"
+    assert words in run_at_a_prompt(sandbox, preface + code).expect(1).err_text
+
+
+def test_without_hvdrun(sandbox: Sandbox) -> None:
+    library = sandbox.files / "libhvd.so.0"  # with no hvdrun near it
+    library.write_bytes((BUILD / "lib/libhvd.so.0").read_bytes())
+    done = run_at_a_prompt(sandbox, "import hvd, os; os.environ['PATH'] = '/nowhere'; hvd.run(print, np=1)",
+                           HVD_LIBRARY=str(library))
+    assert "hvdrun is neither on PATH nor beside Python or libhvd" in done.expect(1).err_text
+
+
+def test_cloudpickle_is_used_where_it_is_installed(sandbox: Sandbox) -> None:
+    done = run_at_a_prompt(sandbox, """if True:
+        import hvd
+        def train(): return 41 + 1
+        print(hvd.run(train, np=2), hvd.run(lambda: "l", np=1))""", PYTHONPATH=f"{PATHS}:{a_cloudpickle(sandbox)}")
+    assert done.expect(0).out_lines == ["[42, 42] ['l']"]
+
+
+def test_a_call_that_ranks_would_make_again_is_an_error(sandbox: Sandbox) -> None:
+    done = run_script(sandbox, "import hvd\ndef train(): pass\nhvd.run(train, np=1)\n").expect(1)
+    assert 'RuntimeError: hvd.run() stands in a program that a rank imports for its function: put the call under ' in (
+        done.err_text)
+
+
+WAITING = """if True:
+    import hvd, os, signal, time
+    def train():
+        print("begun", os.getpid(), flush=True)
+        signal.pause()
+    if __name__ == "__main__":
+        try:
+            hvd.run(train, np=2)
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)"""
+
+
+def ranks_of(out: bytes) -> list[int]:
+    return [int(line.split()[-1]) for line in out.decode().splitlines() if " begun " in line]
+
+
+def start_waiting(sandbox: Sandbox) -> Running:
+    script = sandbox.files / "train.py"
+    script.write_text(WAITING)
+    job = sandbox.start(script, tool=PYTHON, env=environment())
+    wait_until(lambda: len(ranks_of(job.out)) == 2, "two ranks that have begun")
+    return job
+
+
+def test_ctrl_c_ends_the_job(sandbox: Sandbox) -> None:
+    job = start_waiting(sandbox)
+    job.signal(signal.SIGINT)
+    done = job.wait().expect(0)  # nothing is left when run() has returned
+    assert done.out_lines[-1] == "interrupted" and "interrupted: stopping 2 ranks" in done.err_text
+
+
+def test_a_killed_caller_takes_the_job_with_it(sandbox: Sandbox) -> None:
+    job = start_waiting(sandbox)
+    ranks = ranks_of(job.out)
+    job.signal(signal.SIGKILL)
+    job.process.wait()
+    wait_until(lambda: not any(alive(pid) for pid in ranks), "the end of the ranks")
+    wait_until(lambda: not sandbox.processes(), "the end of hvdrun")
+    for place in sandbox.tmp.glob("hvd-run-*"):  # the caller had no chance to
+        for file in place.iterdir():
+            file.unlink()
+        place.rmdir()

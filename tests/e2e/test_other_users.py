@@ -168,7 +168,9 @@ def test_another_user_cannot_relay_what_ranks_exchange(sandbox: Sandbox) -> None
             relay.wait()
     done.expect(0)
     assert b"hvdhail" in carried, "no rank has tried the relay's port"
-    assert b"/hvd-" not in carried and socket.gethostname().encode() not in carried, carried
+    # Proofs are random bytes: a name of two letters may be among them.
+    secrets = [name for name in (b"/hvd-", socket.gethostname().encode()) if len(name) >= 5]
+    assert not [name for name in secrets if name in carried], carried
     assert len(carried) < 3 * 2 * 400, "more than handshakes"
 
 

@@ -105,11 +105,13 @@ typedef struct hvd_status_page {
    * signal, a notice, or because time is nearly up. */
   uint32_t had_to_stop;
 
-  /* Why the rank is about to end, if it has said so: text behind the head. */
+  /* That the rank ends because of a failure, and why: text after the head. libhvd reports it
+   * without a text for a program that exits without hvd_shutdown after an error: error_text is the
+   * reason. */
   uint32_t failure_sequence;        /* seqlock of the next three and the text */
   uint32_t failure_length;          /* of the text without its NUL; 0: there is none */
   uint32_t failure_because_of_peer; /* 1: only because another rank had died or left */
-  uint64_t failure_ns;              /* when it said so, CLOCK_MONOTONIC */
+  uint64_t failure_ns;              /* when the rank reported it, CLOCK_MONOTONIC; 0: it has not */
 
   char rank_reserved[36];
 

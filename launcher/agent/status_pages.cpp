@@ -200,10 +200,13 @@ RankFailure StatusPages::failure(std::size_t index) const {
   return read_guarded(index, offsetof(hvd_status_page, failure_sequence),
                       [&](const hvd_status_page& from) {
                         RankFailure failure;
-                        if (from.failure_length == 0) return failure;
-                        std::array<char, HVD_STATUS_FAILURE_SIZE> text;
-                        read_at(index, HVD_STATUS_HEAD_SIZE, text.data(), text.size());
-                        failure.text = read_text(text.data(), text.size());
+                        if (from.failure_ns == 0) return failure;
+                        failure.reported = true;
+                        if (from.failure_length != 0) {
+                          std::array<char, HVD_STATUS_FAILURE_SIZE> text;
+                          read_at(index, HVD_STATUS_HEAD_SIZE, text.data(), text.size());
+                          failure.text = read_text(text.data(), text.size());
+                        }
                         failure.because_of_peer = from.failure_because_of_peer != 0;
                         failure.before_stop = from.failure_ns < stop_ns_;
                         if (const auto now = monotonic_ns(); from.failure_ns < now)

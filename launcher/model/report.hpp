@@ -65,10 +65,10 @@ struct GpuUse {
   std::set<int> pids = {};  // of those that were seen to compute on it; on its host only
 };
 
-// What a rank has told, before its end, of why it ends.
-
+// What a rank has reported, before its end, of why it ends.
 struct RankFailure {
-  std::string text;              // several lines, such as a traceback; empty: it has told nothing
+  bool reported = false;  // false: nothing, and the rest has no meaning
+  std::string text;  // several lines, such as a traceback; empty: RankReport::last_error is all
   bool because_of_peer = false;  // only because another rank had died or left
   bool before_stop = false;      // before hvdrun sent it a signal
   double seconds_ago = 0;        // that long before its end was noticed

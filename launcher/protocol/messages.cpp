@@ -278,7 +278,8 @@ std::string pack(const StartedMessage& m) {
 }
 
 static Json failure_json(const RankFailure& failure) {
-  return {{"text", bytes(failure.text)},
+  return {{"reported", failure.reported},
+          {"text", bytes(failure.text)},
           {"because_of_peer", failure.because_of_peer},
           {"before_stop", failure.before_stop},
           {"seconds_ago", failure.seconds_ago}};
@@ -286,6 +287,7 @@ static Json failure_json(const RankFailure& failure) {
 
 static RankFailure failure_of(const Json& json) {
   RankFailure failure;
+  json.at("reported").get_to(failure.reported);
   failure.text = text_of(json.at("text"));
   json.at("because_of_peer").get_to(failure.because_of_peer);
   json.at("before_stop").get_to(failure.before_stop);

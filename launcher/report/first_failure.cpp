@@ -10,9 +10,9 @@
 namespace hvdrun {
 namespace {
 
-// It told of a failure, and hvdrun stopped the job before it had come to its end.
+// It reported a failure, and hvdrun stopped the job before it had come to its end.
 bool stopped_in_its_failure(const RankReport& rank) {
-  return rank.stopped_by_us && !rank.failure.text.empty() && rank.failure.before_stop &&
+  return rank.stopped_by_us && rank.failure.reported && rank.failure.before_stop &&
          !rank.failure.because_of_peer;
 }
 
@@ -35,7 +35,7 @@ bool failed_by_itself(const RankReport& rank) {
 }
 
 bool failed_for_a_peer(const RankReport& rank) {
-  return !rank.failure.text.empty() && rank.failure.because_of_peer;
+  return rank.failure.reported && rank.failure.because_of_peer;
 }
 
 std::optional<std::size_t> find_first_failure(const std::vector<RankReport>& ranks,
@@ -113,7 +113,7 @@ Verdict judge_end(const std::optional<StopCause>& cause, const std::optional<Los
 int exit_code_of(const RankReport& rank) {
   // Exit codes are 8 bits: 256 would come out as 0.
   if (rank.abort_code) return (*rank.abort_code & 0xff) != 0 ? *rank.abort_code & 0xff : 1;
-  if (stopped_in_its_failure(rank)) return 1;  // the signal is hvdrun's own
+  if (stopped_in_its_failure(rank) && rank.signal != 0) return 1;  // the signal is hvdrun's own
   if (rank.signal != 0) return kExitSignalBase + rank.signal;
   return rank.exit_code != 0 ? rank.exit_code : 1;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -11,6 +12,7 @@ namespace {
 
 thread_local std::string last_error;
 thread_local bool root_body = false;
+std::atomic<hvd_status> status_of_last_error{HVD_OK};
 
 // The latest messages of HVD_ERROR_PEER. Never destroyed, like Process.
 class PeerErrors {
@@ -62,7 +64,12 @@ hvd_status report(const Error& error) {
   if (error.status == HVD_ERROR_PEER && !process().forked) peer_errors().add(last_error);
   const SessionReader session;
   if (session.get() != nullptr && !process().forked) session.get()->page().set_error(last_error);
+  status_of_last_error = error.status;
   return error.status;
+}
+
+hvd_status last_status() {
+  return status_of_last_error;
 }
 
 bool tells_of_a_peer(std::string_view text) {

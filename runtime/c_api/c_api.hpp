@@ -20,6 +20,8 @@ namespace libhvd {
 
 // Keeps the error for hvd_last_error() and for the status page.
 hvd_status report(const Error& error);
+// The status of the last error that any thread of this process was given; HVD_OK: there was none.
+hvd_status last_status();
 // Whether the text holds the message of an HVD_ERROR_PEER that this process was given.
 bool tells_of_a_peer(std::string_view text);
 inline hvd_status report(const Result<void>& outcome) {

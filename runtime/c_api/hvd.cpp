@@ -100,11 +100,14 @@ hvd_status find_shared_memory(const char* what, std::shared_ptr<libhvd::SharedMe
 }
 
 // For a program that exits without hvd_shutdown. When another thread is inside a collective it
-// cannot be had: then the end of the process is what the peers see.
+// cannot be had: then the end of the process is what the peers see. An error is reported before
+// the peers learn that this rank has left: their failures must be later than this one.
 void at_exit() {
   if (process().forked) return;
   const std::unique_lock lock(process().calls, std::try_to_lock);
   if (!lock.owns_lock()) return;
+  if (const auto status = libhvd::last_status(); status != HVD_OK && process().session != nullptr)
+    process().session->page().set_failed_exit(status == HVD_ERROR_PEER, libhvd::monotonic_ns());
   close_session();
   process().lasting.reset();
 }

@@ -265,6 +265,13 @@ void StatusPage::set_failure(std::string_view text, bool because_of_peer, std::u
   put(page()->failure_length, static_cast<std::uint32_t>(whole.size()));
 }
 
+void StatusPage::set_failed_exit(bool because_of_peer, std::uint64_t now_ns) {
+  if (page() == nullptr || take(page()->failure_ns) != 0) return;
+  const Writing writing(page()->failure_sequence);
+  put(page()->failure_because_of_peer, std::uint32_t{because_of_peer});
+  put(page()->failure_ns, now_ns);
+}
+
 void StatusPage::set_had_to_stop() {
   if (page() != nullptr) put(page()->had_to_stop, 1U);
 }

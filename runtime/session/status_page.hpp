@@ -63,6 +63,8 @@ class StatusPage {
   void set_error(std::string_view text);
   // Only on a page of attach_for_failure(). `text` may be longer than the room.
   void set_failure(std::string_view text, bool because_of_peer, std::uint64_t now_ns);
+  // For a process that exits after an error, without a text; nothing if it has reported a failure.
+  void set_failed_exit(bool because_of_peer, std::uint64_t now_ns);
   void set_had_to_stop();               // the ranks have agreed to, before the program's end
   void set_left(std::uint64_t now_ns);  // a clean hvd_shutdown
 

@@ -264,6 +264,14 @@ def test_many_jobs_in_a_row_all_end(sandbox: Sandbox) -> None:
         sandbox.run("-np", 8, "sh", "-c", "exit $((HVD_RANK == 5 ? 6 : 0))").expect(6)
 
 
+def test_a_rank_that_fails_is_blamed_even_if_its_exit_lasts(sandbox: Sandbox) -> None:
+    """The other rank loses its peer, and has ended before the one that failed."""
+    done = sandbox.run("-np", 2, program("latecomer"), "--fails")
+    assert done.code == 1 and done.report and done.report["first_failure"] == 0, done
+    assert "hvdrun: rank 0 on" in done.err_text and "rank 1: exit code 1" in done.err_text, done
+    assert 'it said: hvd_set_metric' in done.err_text, done
+
+
 def test_ranks_that_do_not_start_in_time_end_the_job(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 64, "--start-timeout", "1ms", "sleep", "1000").expect(124)
     assert "--start-timeout" in done.err_text

@@ -1,7 +1,8 @@
-/* latecomer [--late RANK] [--until FILE] [--name NAME] [--killed] [--then FILE]: all ranks call an
- * allreduce of that name ("grad.3"), but the late one (default 0) only once FILE is there; with
- * --killed it is killed then. All end once the second FILE is there. Exit code 1: the allreduce has
- * failed; 99: something else has. */
+/* latecomer [--late RANK] [--until FILE] [--name NAME] [--killed] [--fails] [--then FILE]: all
+ * ranks call an allreduce of that name ("grad.3"), but the late one (default 0) only once FILE is
+ * there. With --killed it is killed then. With --fails it makes an error of its own instead and
+ * exits with code 3; its exit lasts until a signal comes. All end once the second FILE is there.
+ * Exit code 1: the allreduce has failed; 99: something else has. */
 #include "options.h"
 
 #include <hvd/hvd.h>
@@ -12,8 +13,14 @@ static void wait_for(const char* file) {
   while (file && access(file, F_OK) != 0) usleep(1000);
 }
 
+static void wait_for_a_signal(void) {
+  pause();
+}
+
 int main(int count, char** words) {
   (void)count;
+  if (flag(words, "--fails") && own_rank() == number(words, "--late", 0))
+    atexit(wait_for_a_signal); /* before hvd_init: it runs after what libhvd does at exit */
   if (hvd_init() != HVD_OK) {
     fprintf(stderr, "%s\n", hvd_last_error());
     return 99;
@@ -21,6 +28,11 @@ int main(int count, char** words) {
   if (own_rank() == number(words, "--late", 0)) {
     wait_for(option(words, "--until", NULL));
     if (flag(words, "--killed")) raise(SIGKILL);
+    if (flag(words, "--fails")) {
+      hvd_set_metric(NULL, 1);
+      fprintf(stderr, "%s\n", hvd_last_error());
+      return 3;
+    }
   }
   hvd_options options = {0};
   options.struct_size = sizeof options;

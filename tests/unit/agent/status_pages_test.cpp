@@ -58,9 +58,11 @@ TEST(StatusPages, ReadWhyARankHasEnded) {
   RanksPage page(*pages, 1);
   EXPECT_EQ(page->rank_pid, 4711u);
   std::strcpy(page.failure_text(), "Traceback\nValueError: x\n");
+  EXPECT_FALSE(pages->failure(1).reported);
+  page->failure_ns = 1;
+  EXPECT_TRUE(pages->failure(1).reported);
   EXPECT_EQ(pages->failure(1).text, "") << "it has no length yet";
   page->failure_length = 24;
-  page->failure_ns = 1;
   page->failure_because_of_peer = 1;
   const auto failure = pages->failure(1);
   EXPECT_EQ(failure.text, "Traceback\nValueError: x\n");

@@ -99,13 +99,14 @@ TEST(Messages, TheOthersComeThroughUnchanged) {
   exited.peak_memory_bytes = 1ull << 40;
   exited.last_error = "rank 1 has left";
   exited.counters = {true, 5, 640, 2.5, 1.5, 12, {{11, 0.25, 64}}, {{"loss", std::nan("")}}};
-  exited.failure = {"Traceback\nValueError: \xff", true, true, 0.5};
+  exited.failure = {true, "Traceback\nValueError: \xff", true, true, 0.5};
   const auto got = parse<ExitedMessage>(pack(exited));
   ASSERT_TRUE(got);
   EXPECT_EQ(got->wait_status, 9);
   EXPECT_TRUE(got->before_stop);
   EXPECT_EQ(got->peak_memory_bytes, 1ull << 40);
   EXPECT_EQ(got->last_error, "rank 1 has left");
+  EXPECT_TRUE(got->failure.reported);
   EXPECT_EQ(got->failure.text, "Traceback\nValueError: \xff");
   EXPECT_TRUE(got->failure.because_of_peer);
   EXPECT_TRUE(got->failure.before_stop);

@@ -25,6 +25,7 @@ RankReport killed(int signal) {
 
 RankReport raised(double after) {
   RankReport rank = exited(1);
+  rank.failure.reported = true;
   rank.failure.text = "ValueError: x";
   rank.failure.before_stop = true;
   rank.failed_after = after;
@@ -32,6 +33,7 @@ RankReport raised(double after) {
 }
 
 RankReport for_a_peer(RankReport rank) {
+  rank.failure.reported = true;
   rank.failure.text = "Error: rank 1 has left";
   rank.failure.because_of_peer = true;
   rank.failure.before_stop = true;
@@ -91,6 +93,21 @@ TEST(Blame, WhoWasStoppedAfterItHadTold) {
   EXPECT_EQ(exit_code_of(ending), 1);
   ending.failure.before_stop = false;  // a consequence of being stopped
   EXPECT_EQ(find_first_failure({for_a_peer(exited(1)), ending}, {0, 1}), 0u);
+}
+
+// libhvd reports a failed exit without a text, before the peers can learn of it.
+TEST(Blame, WhoWasStoppedWhileItExited) {
+  auto ending = stopped(killed(SIGTERM));
+  ending.failure = {true, "", false, true, 0};
+  ending.failed_after = 1;
+  auto peer = exited(2);
+  peer.failure = {true, "", true, true, 0};
+  peer.failed_after = 2;
+  EXPECT_EQ(find_first_failure({peer, ending}, {0, 1}), 1u);
+  EXPECT_EQ(exit_code_of(ending), 1);
+  ending.signal = 0;
+  ending.exit_code = 3;  // hvdrun's signal came too late to change it
+  EXPECT_EQ(exit_code_of(ending), 3);
 }
 
 TEST(Blame, LeavingWithoutFinalizeIsAFailure) {

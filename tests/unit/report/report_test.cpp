@@ -73,7 +73,7 @@ TEST(ReportText, QuotesWhatTheCulpritToldAndFoldsTheOthers) {
   report.ranks[2].last_error = "bad batch";  // stands in the text
   report.ranks[0] = rank_report(0);
   report.ranks[0].failure.text = kTraceback;
-  report.ranks[1].failure = {"Error: rank 2 has left", true, true, 0};
+  report.ranks[1].failure = {true, "Error: rank 2 has left", true, true, 0};
   report.ranks[3] = rank_report(3);
   report.ranks[3].failure.text = "Traceback (most recent call last):\n  File\nKeyError: 'a\nb'\n";
   EXPECT_EQ(report_lines(report),

@@ -101,6 +101,21 @@ TEST(StatusPage, HoldsWhyTheRankEnds) {
   EXPECT_EQ(agent.page()->failure_because_of_peer, 0u);
 }
 
+TEST(StatusPage, HoldsThatTheProgramExitsAfterAnError) {
+  AgentPage agent;
+  agent.page()->rank_pid = static_cast<std::uint32_t>(::getpid());
+  auto page = agent.attach_for_failure();
+  ASSERT_TRUE(page.ok()) << page.error().message;
+  page->set_failed_exit(true, 77);
+  EXPECT_EQ(agent.page()->failure_length, 0u);
+  EXPECT_EQ(agent.page()->failure_because_of_peer, 1u);
+  EXPECT_EQ(agent.page()->failure_ns, 77u);
+  page->set_failure("ValueError: x", false, 78);
+  page->set_failed_exit(true, 79);
+  EXPECT_EQ(agent.page()->failure_ns, 78u) << "what the program reported is the reason";
+  EXPECT_EQ(agent.page()->failure_because_of_peer, 0u);
+}
+
 TEST(StatusPage, OnlyTheRankItselfSaysWhyItEnds) {
   AgentPage agent;
   const auto own = static_cast<std::uint32_t>(::getpid());

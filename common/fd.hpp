@@ -40,6 +40,11 @@ class Fd {
   int fd_ = -1;
 };
 
+// Returns whether a call on a non-blocking descriptor that set this errno is to be tried again.
+inline bool would_block(int errno_value) {
+  return errno_value == EAGAIN || errno_value == EWOULDBLOCK || errno_value == EINTR;
+}
+
 // Memory or disk behind a range of a file before it is touched: else a mapping of it is a SIGBUS in
 // the middle of training where there is no room.
 

@@ -171,6 +171,13 @@ std::vector<std::string> table_lines(const std::vector<TableRow>& rows) {
   return lines;
 }
 
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r";
+  const auto first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
 std::string describe_ranks(std::span<const int> ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + fold_ranks(ranks);
 }

@@ -58,6 +58,9 @@ using TableRow = std::vector<std::string>;
 // blanks apart; no blanks at the ends. All rows have as many columns as the first.
 std::vector<std::string> table_lines(const std::vector<TableRow>& rows);
 
+// The text without the blanks, tabs and carriage returns at its ends.
+std::string_view trim(std::string_view text);
+
 // "0-1,3": ranks in any order, each once.
 std::string fold_ranks(std::span<const int> ranks);
 // "rank 2", "ranks 0-1,3".

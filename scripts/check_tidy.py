@@ -1,12 +1,11 @@
-"""clang-tidy over the sources of the release build, each file again only when it or a header of
-ours that it includes has changed."""
+"""clang-tidy over the sources of the product. A file is looked at again when it, its options or any header of ours has
+changed. Its options are those of a release build that compiles each source by itself."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import shlex
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 from check_run import Log, Result, StepFailed, Tally
 
 TOP = Path(__file__).resolve().parent.parent
-BUILD = TOP / "build"
+COMMANDS = TOP / "build-tidy"  # is configured, not built
 STAMPS = TOP / ".cache/tidy"
 FOLDERS = ("common", "launcher", "slurm", "runtime", "examples", "bench")
 
@@ -23,10 +22,11 @@ FOLDERS = ("common", "launcher", "slurm", "runtime", "examples", "bench")
 @dataclass(frozen=True)
 class Unit:
     source: Path
-    stamp: Path  # exists when this very content was clean
+    stamp: Path  # exists when this content was clean
 
 
 def run(log: Log) -> Result:
+    log.run(["cmake", "--preset", "release", "-B", COMMANDS, "-DHVD_UNITY=OFF", "-DHVD_BUILD_TESTS=OFF"])
     units = [unit for unit in find_units() if not unit.stamp.exists()]
     log.say(f"{len(units)} files to look at")
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
@@ -39,7 +39,7 @@ def run(log: Log) -> Result:
 def check(log: Log, unit: Unit) -> bool:
     relative = unit.source.relative_to(TOP)
     output = log.folder / (str(relative).replace("/", "-") + ".txt")
-    code = log.run(["clang-tidy", "--quiet", "-p", BUILD,
+    code = log.run(["clang-tidy", "--quiet", "-p", COMMANDS,
                     "--extra-arg=-Wno-unknown-warning-option", unit.source],
                    may_fail=True, output=output)
     if code != 0:
@@ -51,37 +51,16 @@ def check(log: Log, unit: Unit) -> bool:
 
 
 def find_units() -> list[Unit]:
-    commands = json.loads((BUILD / "compile_commands.json").read_text())
-    headers = headers_by_object()
+    commands = json.loads((COMMANDS / "compile_commands.json").read_text())
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
-    settings = (TOP / ".clang-tidy").read_bytes()
+    common = hashlib.sha256(version + (TOP / ".clang-tidy").read_bytes())
+    for header in sorted(path for folder in FOLDERS for path in (TOP / folder).rglob("*.h*")):
+        common.update(header.read_bytes())
     units: dict[Path, Unit] = {}
     for entry in commands:
         source = Path(entry["file"])
-        if not any(source.is_relative_to(TOP / folder) for folder in FOLDERS):
-            continue
-        digest = hashlib.sha256(version + settings + entry["command"].encode())
-        for path in sorted({source, *headers.get(object_of(entry["command"]), [])}):
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-        units.setdefault(source, Unit(source, STAMPS / digest.hexdigest()))
+        if any(source.is_relative_to(TOP / folder) for folder in FOLDERS):
+            digest = common.copy()
+            digest.update(entry["command"].encode() + source.read_bytes())
+            units.setdefault(source, Unit(source, STAMPS / digest.hexdigest()))
     return list(units.values())
-
-
-def object_of(command: str) -> str:
-    words = shlex.split(command)
-    return words[words.index("-o") + 1]
-
-
-def headers_by_object() -> dict[str, list[Path]]:
-    """From ninja's own record of the last build: the files of ours that each object was made from."""
-    text = subprocess.run(["ninja", "-C", BUILD, "-t", "deps"], capture_output=True, check=True, text=True).stdout
-    found: dict[str, list[Path]] = {}
-    current: list[Path] = []
-    for line in text.splitlines():
-        if line.startswith("    "):
-            path = (BUILD / line.strip()).resolve()
-            if path.is_relative_to(TOP) and not path.is_relative_to(BUILD) and path.exists():
-                current.append(path)
-        elif ": #deps" in line:
-            current = found.setdefault(line.split(":", 1)[0], [])
-    return found

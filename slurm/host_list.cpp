@@ -42,10 +42,6 @@ struct Pattern {
   std::uint64_t size = 1;
 };
 
-Error refuse(std::string message) {
-  return fail(std::move(message), kExitUsage);
-}
-
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
@@ -58,11 +54,11 @@ Result<std::uint64_t> read_number(std::string_view text, std::string_view whole)
   constexpr std::size_t kMostDigits = 18;  // what surely fits
   const bool is_number = !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
   if (!is_number)
-    return refuse(fmt::format("{} has {} in brackets where numbers such as 1-4,7 are wanted",
+    return usage_error(fmt::format("{} has {} in brackets where numbers such as 1-4,7 are wanted",
                               quote(whole), quote(text)));
   const auto zeros = std::min(text.find_first_not_of('0'), text.size());
   if (text.size() - zeros > kMostDigits || text.size() > kLongestHostName)
-    return refuse(fmt::format("{} has a number that is too long", quote(whole)));
+    return usage_error(fmt::format("{} has a number that is too long", quote(whole)));
   std::uint64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
@@ -78,7 +74,7 @@ Result<Range> read_range(std::string_view text, std::string_view whole) {
     HVD_TRY(range.last, read_number(text.substr(dash + 1), whole));
   }
   if (range.last < range.first)
-    return refuse(fmt::format("{} counts backwards at {}", quote(whole), quote(text)));
+    return usage_error(fmt::format("{} counts backwards at {}", quote(whole), quote(text)));
   return range;
 }
 
@@ -98,7 +94,7 @@ Result<Bracket> read_bracket(std::string_view before, std::string_view inside,
 }
 
 Error too_many(std::string_view text) {
-  return refuse(fmt::format("{} names more than {} hosts, the most that hvdrun takes", quote(text),
+  return usage_error(fmt::format("{} names more than {} hosts, the most that hvdrun takes", quote(text),
                             kMaxHosts));
 }
 
@@ -117,16 +113,16 @@ std::size_t longest_name(const Pattern& pattern) {
 Result<void> check_characters(std::string_view text, std::string_view whole) {
   const auto odd = std::find_if_not(text.begin(), text.end(), is_name_character);
   if (odd == text.end()) return {};
-  if (*odd == '[') return refuse(fmt::format("{} has a \"[\" without \"]\"", quote(whole)));
-  if (*odd == ']') return refuse(fmt::format("{} has a \"]\" without \"[\"", quote(whole)));
-  return refuse(fmt::format("{} has {}, which no host's name has", quote(whole),
+  if (*odd == '[') return usage_error(fmt::format("{} has a \"[\" without \"]\"", quote(whole)));
+  if (*odd == ']') return usage_error(fmt::format("{} has a \"]\" without \"[\"", quote(whole)));
+  return usage_error(fmt::format("{} has {}, which no host's name has", quote(whole),
                             quote(std::string_view(&*odd, 1))));
 }
 
 Result<Pattern> read_pattern(std::string_view text) {
-  if (text.empty()) return refuse("there is a host without a name in the list");
+  if (text.empty()) return usage_error("there is a host without a name in the list");
   if (text.front() == '-')
-    return refuse(fmt::format("{} is no host's name: it begins with \"-\"", quote(text)));
+    return usage_error(fmt::format("{} is no host's name: it begins with \"-\"", quote(text)));
   Pattern pattern;
   std::string_view rest = text;
   while (true) {
@@ -145,7 +141,7 @@ Result<Pattern> read_pattern(std::string_view text) {
   HVD_CHECK(check_characters(rest, text));
   pattern.after = rest;
   if (longest_name(pattern) > kLongestHostName)
-    return refuse(
+    return usage_error(
         fmt::format("{} makes names longer than {} characters, the most that a host's "
                     "name may have",
                     quote(text), kLongestHostName));

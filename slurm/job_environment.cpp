@@ -23,10 +23,6 @@ constexpr std::string_view kHowToSayHosts = "say which hosts to use, such as -H 
 // SLURM_EXTERN_CONT): their processes see the whole job.
 constexpr std::string_view kStepsOfTheJob[] = {"4294967290", "4294967291", "4294967292"};
 
-Error refuse(std::string message) {
-  return fail(std::move(message), kExitUsage);
-}
-
 // A variable that is set, and its value.
 struct Variable {
   std::string_view name;
@@ -50,7 +46,7 @@ template <class Read>
 auto read(const Variable& variable, Read read_value) -> decltype(read_value("")) {
   auto value = read_value(*variable.value);
   if (value) return value;
-  return refuse(fmt::format("{}: {}; correct it, unset it, or {}", variable.name,
+  return usage_error(fmt::format("{}: {}; correct it, unset it, or {}", variable.name,
                             value.error().message, kHowToSayHosts));
 }
 
@@ -59,7 +55,7 @@ Result<int> read_positive(std::string_view text) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, count);
   if (error != std::errc() || stop != end || count < 1)
-    return refuse(fmt::format("{} is no count of 1 or more", quote(text)));
+    return usage_error(fmt::format("{} is no count of 1 or more", quote(text)));
   return count;
 }
 
@@ -78,7 +74,7 @@ Result<void> refuse_heterogeneous(const Environment& environment, const std::str
     groups += (groups.empty() ? "" : ",") + *hosts;
   }
   if (groups.empty() && find_variable(environment, "SLURM_HET_SIZE") == nullptr) return {};
-  return refuse(fmt::format(
+  return usage_error(fmt::format(
       "SLURM job {} is heterogeneous (several allocations in one job), which hvdrun does not take; "
       "ask for all hosts in one request (#SBATCH --nodes=N), or name them: hvdrun -H {}",
       id, groups.empty() ? "n1:4,n2:2" : groups));
@@ -117,11 +113,11 @@ class JobReader {
         in_step ? find({"SLURM_STEP_NUM_NODES"}) : find({"SLURM_JOB_NUM_NODES", "SLURM_NNODES"});
     HVD_TRY(const auto count, read_count(number));
     if (list && count && job_.hosts.size() != static_cast<std::size_t>(*count))
-      return refuse(fmt::format("{}={} contradicts {}={}, which names {}; {}", number.name, *count,
+      return usage_error(fmt::format("{}={} contradicts {}={}, which names {}; {}", number.name, *count,
                                 list.name, quote_if_needed(*list.value),
                                 plural(job_.hosts.size(), "host"), kHowToSayHosts));
     if (!list && count.value_or(1) > 1)
-      return refuse(
+      return usage_error(
           fmt::format("SLURM job {} has {} ({}), but SLURM_JOB_NODELIST does not say "
                       "which; {}",
                       job_.id, plural(*count, "host"), number.name, kHowToSayHosts));
@@ -139,7 +135,7 @@ class JobReader {
     std::unordered_set<std::string_view> seen;
     for (const auto& host : hosts)
       if (!seen.insert(host).second)
-        return refuse(fmt::format("{} names {} twice; {}", list.name, host, kHowToSayHosts));
+        return usage_error(fmt::format("{} names {} twice; {}", list.name, host, kHowToSayHosts));
     return hosts;
   }
 
@@ -170,7 +166,7 @@ class JobReader {
   Result<void> refuse_several() const {
     HVD_TRY(const auto tasks, read_count(find({"SLURM_STEP_NUM_TASKS"})));
     if (tasks.value_or(1) == 1 || find({"SLURM_PTY_PORT"})) return {};
-    return refuse(fmt::format(
+    return usage_error(fmt::format(
         "srun has started hvdrun {} times (this is task {} of step {} of SLURM job {}), and each "
         "would start the whole job; start it once: in the batch script without srun, or with "
         "srun -N1 -n1",
@@ -193,7 +189,7 @@ class JobReader {
     if (list) return take_task_list(list, total, tasks);
     const std::size_t hosts = std::max<std::size_t>(job_.hosts.size(), 1);
     if (!tasks_each && hosts > 1)
-      return refuse(
+      return usage_error(
           fmt::format("{}={} does not say how many tasks each of {} has, and "
                       "SLURM_TASKS_PER_NODE is not set; {}",
                       total.name, *tasks, plural(hosts, "host"), kHowToSayHosts));
@@ -216,7 +212,7 @@ class JobReader {
     HVD_TRY(auto counts, read(list, expand_counts));
     const std::size_t hosts = std::max<std::size_t>(job_.hosts.size(), 1);
     if (counts.size() != hosts)
-      return refuse(fmt::format("{}={} is for {}, but the job has {}; {}", list.name,
+      return usage_error(fmt::format("{}={} is for {}, but the job has {}; {}", list.name,
                                 quote_if_needed(*list.value), plural(counts.size(), "host"), hosts,
                                 kHowToSayHosts));
     return counts;
@@ -269,7 +265,7 @@ class JobReader {
     std::vector<int> gpus = job_.tasks;
     for (int& count : gpus)
       if (__builtin_mul_overflow(count, *job_.gpus_per_task, &count))
-        return refuse(fmt::format("{}={} makes more GPUs than can be counted; {}", per_task.name,
+        return usage_error(fmt::format("{}={} makes more GPUs than can be counted; {}", per_task.name,
                                   quote_if_needed(*per_task.value), kHowToSayHosts));
     return set_gpus(std::move(gpus), per_task);
   }

@@ -58,17 +58,17 @@ bool take(std::string_view& text, char c) {
   return true;
 }
 
-struct Range {
+struct TaskRange {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
   std::uint32_t step = 1;
 };
 
 // "4", "4-9", "4-9:2"
-std::optional<Range> take_range(std::string_view& text) {
+std::optional<TaskRange> take_range(std::string_view& text) {
   const auto first = take_number(text);
   if (!first) return std::nullopt;
-  Range range{*first, *first};
+  TaskRange range{*first, *first};
   if (take(text, '-')) {
     const auto last = take_number(text);
     if (!last || *last < *first) return std::nullopt;

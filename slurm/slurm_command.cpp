@@ -92,7 +92,7 @@ std::string_view take_field(std::string_view& line) {
   return field;
 }
 
-std::optional<int> take_number(std::string_view& line) {
+std::optional<int> take_positive(std::string_view& line) {
   const auto field = take_field(line);
   int number = 0;
   const auto read = std::from_chars(field.data(), field.data() + field.size(), number);
@@ -117,8 +117,8 @@ std::vector<PartitionInfo> parse_partitions(std::string_view text) {
     offer.is_default = partition.ends_with('*');
     if (offer.is_default) partition.remove_suffix(1);
     offer.partition = std::string(partition);
-    const auto cpus = take_number(line);
-    const auto nodes = take_number(line);
+    const auto cpus = take_positive(line);
+    const auto nodes = take_positive(line);
     if (!cpus || !nodes || offer.partition.empty()) continue;
     offer.cpus = *cpus;
     offer.nodes = *nodes;

@@ -28,7 +28,7 @@ struct AgentOptions {
   sigset_t rank_signal_mask{};  // what ranks start with
   // Of an agent on another host than the launcher's:
   std::optional<HostInventory> inventory;     // what this host offers, which the launcher is told
-  std::chrono::milliseconds host_timeout{0};  // both sides send signs of life; see heartbeat.hpp
+  std::chrono::milliseconds host_timeout{0};  // both sides send signs of life; see link.hpp
   std::string route;                          // of the link: "10.0.0.1:40312 > 10.0.0.2:22"
 
   // TERM, INT and HUP are nothing to tell the launcher of. SLURM sends them to all processes of a

@@ -34,6 +34,11 @@ inline Error fail(std::string message, int exit_code = kExitLauncher) {
   return {std::move(message), exit_code};
 }
 
+// An error of the command line, a config file, the hosts or the placement.
+inline Error usage_error(std::string message) {
+  return {std::move(message), kExitUsage};
+}
+
 // An error that names the system call's errno: "cannot open X: Permission denied".
 Error fail_errno(std::string what, int errno_value, int exit_code = kExitLauncher);
 

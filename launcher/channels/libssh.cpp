@@ -20,7 +20,7 @@
 namespace hvdrun {
 namespace {
 
-Result<SshLibrary> load() {
+Result<SshLibrary> load_libssh() {
   const auto opened = SharedLibrary::open("libssh.so.4");
   if (!opened) return fail(opened.error());
   SshLibrary library;
@@ -31,20 +31,20 @@ Result<SshLibrary> load() {
   return library;
 }
 
-const Result<SshLibrary>& the_library() {
-  static const Result<SshLibrary> library = load();
+const Result<SshLibrary>& libssh_library() {
+  static const Result<SshLibrary> library = load_libssh();
   return library;
 }
 
 }  // namespace
 
 Result<void> open_libssh() {
-  if (!the_library()) return the_library().error();
+  if (!libssh_library()) return libssh_library().error();
   return {};
 }
 
 const SshLibrary& libssh() {
-  return *the_library();
+  return *libssh_library();
 }
 
 namespace {

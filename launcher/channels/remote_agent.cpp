@@ -28,7 +28,7 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::chrono::seconds kKillTimeout{10};
+constexpr std::chrono::seconds kLeftoversTimeout{10};
 
 }  // namespace
 
@@ -45,7 +45,7 @@ bool clean_up(const std::string& job_id, std::size_t agent) {
   // Who has ended in good order has removed them last of all.
   if (!std::filesystem::exists(folders.temporary) && !std::filesystem::exists(folders.shared))
     return true;
-  const auto left = kill_job_processes(::getpid(), folders.cookie(), kKillTimeout);
+  const auto left = kill_job_processes(::getpid(), folders.cookie(), kLeftoversTimeout);
   folders.clean_up();
   return left.empty();
 }

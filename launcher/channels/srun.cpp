@@ -175,45 +175,45 @@ std::vector<std::string> srun_environment(const Environment& caller) {
 
 namespace {
 
-struct Trouble {
+struct SrunHint {
   std::string_view words;  // in what srun, slurmstepd or the program's loader say
   std::string_view advice;
 };
 
 // Of srun itself; the first that fits.
 constexpr std::array kOfSrun{
-    Trouble{"revoked", "the allocation has ended (cancelled, or out of time)"},
-    Trouble{"Expired or invalid job", "the allocation has ended, or SLURM_JOB_ID names another"},
-    Trouble{"Invalid job id", "the allocation has ended, or SLURM_JOB_ID names another"},
-    Trouble{"already completing", "the allocation is ending (cancelled, or out of time)"},
-    Trouble{"generic resource", "the allocation has fewer GPUs on these hosts than were asked for"},
-    Trouble{"node configuration is not available",
+    SrunHint{"revoked", "the allocation has ended (cancelled, or out of time)"},
+    SrunHint{"Expired or invalid job", "the allocation has ended, or SLURM_JOB_ID names another"},
+    SrunHint{"Invalid job id", "the allocation has ended, or SLURM_JOB_ID names another"},
+    SrunHint{"already completing", "the allocation is ending (cancelled, or out of time)"},
+    SrunHint{"generic resource", "the allocation has fewer GPUs on these hosts than were asked for"},
+    SrunHint{"node configuration is not available",
             "SLURM cannot start a step there; is each host in the allocation, and up? "
             "(`sinfo -N -l`)"},
-    Trouble{"nvalid node name", "SLURM does not know such a host"},
-    Trouble{"nodes are busy", "other steps hold the hosts; end them, or start them with --overlap"},
-    Trouble{"step creation temporarily disabled",
+    SrunHint{"nvalid node name", "SLURM does not know such a host"},
+    SrunHint{"nodes are busy", "other steps hold the hosts; end them, or start them with --overlap"},
+    SrunHint{"step creation temporarily disabled",
             "SLURM starts no step in this allocation for now (`scontrol show job` says its state)"},
-    Trouble{"Unable to contact slurm controller",
+    SrunHint{"Unable to contact slurm controller",
             "SLURM's controller does not answer; `scontrol ping` must work here"},
-    Trouble{"configuration source",
+    SrunHint{"configuration source",
             "SLURM's configuration is not found here; is SLURM_CONF missing?"},
-    Trouble{"unge", "SLURM's authentication failed; is munged running here?"},
-    Trouble{"uthentication", "SLURM's authentication failed"},
-    Trouble{"nrecognized option",
+    SrunHint{"unge", "SLURM's authentication failed; is munged running here?"},
+    SrunHint{"uthentication", "SLURM's authentication failed"},
+    SrunHint{"nrecognized option",
             "this SLURM's srun does not know an option that hvdrun needs (20.11 or later does); "
             "-H with ssh works without srun"},
 };
 
 // Of one host: before or instead of an agent.
 constexpr std::array kOfHost{
-    Trouble{"error while loading shared libraries", "a library of hvdrun is missing there"},
-    Trouble{"Exec format error", "hvdrun there is built for another kind of processor"},
-    Trouble{"--internal-agent", "hvdrun there is another version; install the same on both"},
-    Trouble{"Communication connection failure", "SLURM's slurmd does not answer there"},
-    Trouble{"Communication shutdown failure", "SLURM's slurmd does not answer there"},
-    Trouble{"Socket timed out", "SLURM's slurmd does not answer there"},
-    Trouble{"Unable to contact slurmd", "SLURM's slurmd does not answer there"},
+    SrunHint{"error while loading shared libraries", "a library of hvdrun is missing there"},
+    SrunHint{"Exec format error", "hvdrun there is built for another kind of processor"},
+    SrunHint{"--internal-agent", "hvdrun there is another version; install the same on both"},
+    SrunHint{"Communication connection failure", "SLURM's slurmd does not answer there"},
+    SrunHint{"Communication shutdown failure", "SLURM's slurmd does not answer there"},
+    SrunHint{"Socket timed out", "SLURM's slurmd does not answer there"},
+    SrunHint{"Unable to contact slurmd", "SLURM's slurmd does not answer there"},
 };
 
 // A trouble of srun's step that names its host: "Task launch for StepId=1.0 failed on node n3: …".

@@ -86,25 +86,25 @@ namespace {
 // ssh(1): "exits with the exit status of the remote command or with 255 if an error occurred".
 constexpr int kSshFailed = 255;
 
-struct Trouble {
+struct SshHint {
   std::string_view words;  // in ssh's message
   std::string_view advice;
 };
 
 constexpr std::array kTroubles{
-    Trouble{"was revoked",
+    SshHint{"was revoked",
             "its key has been revoked: a file of known hosts has a @revoked line for it"},
-    Trouble{"Host key verification failed",
+    SshHint{"Host key verification failed",
             "its key is not known here, or has changed; compare it and log in once with ssh, or "
             "take new ones with --ssh-accept-new"},
-    Trouble{"Permission denied",
+    SshHint{"Permission denied",
             "the login was refused; `ssh HOST true` must work without a "
             "password: put a key there, or give one with -i"},
-    Trouble{"Could not resolve hostname", "there is no such name; check -H or the hostfile"},
-    Trouble{"Connection refused", "no ssh server answers there; check the host and the port (-p)"},
-    Trouble{"timed out", "it does not answer"},
-    Trouble{"No route to host", "it cannot be reached from here"},
-    Trouble{"Too many authentication failures",
+    SshHint{"Could not resolve hostname", "there is no such name; check -H or the hostfile"},
+    SshHint{"Connection refused", "no ssh server answers there; check the host and the port (-p)"},
+    SshHint{"timed out", "it does not answer"},
+    SshHint{"No route to host", "it cannot be reached from here"},
+    SshHint{"Too many authentication failures",
             "ssh offered too many keys; name the right one "
             "with -i"},
 };
@@ -186,7 +186,7 @@ std::string explain_ssh_failure(int wait_status, std::string_view errors, std::s
 namespace {
 
 // The guard over there ends within its own timeout; an ssh that takes longer hangs.
-constexpr std::chrono::milliseconds kTimeout{15000};
+constexpr std::chrono::milliseconds kConfigTimeout{15000};
 
 class SshAgent final : public AgentChannel {
  public:
@@ -228,7 +228,7 @@ class SshAgent final : public AgentChannel {
   bool wait() override {
     if (!ended_) {
       pollfd waiting{watched_.get(), POLLIN, 0};
-      while (::poll(&waiting, 1, static_cast<int>(kTimeout.count())) < 0 && errno == EINTR) {
+      while (::poll(&waiting, 1, static_cast<int>(kConfigTimeout.count())) < 0 && errno == EINTR) {
       }
       if (waiting.revents == 0) ::kill(pid_, SIGKILL);
       reap();

@@ -64,7 +64,7 @@ std::string_view next_word(std::string_view& text) {
 }
 
 // libssh 0.9 reads lines of fewer bytes.
-constexpr std::size_t kLongestLine = 8192;
+constexpr std::size_t kLongestKeyLine = 8192;
 constexpr std::size_t kLargestKnownHosts = std::size_t{64} << 20;
 
 // The types that every libssh since 0.9 knows.
@@ -92,7 +92,7 @@ std::string line_beyond_libssh(std::string_view line) {
   if (hosts.find('!') != std::string_view::npos) return "a negated pattern";
   const auto type = next_word(rest);
   if (!is_known_type(type)) return fmt::format("a key of type \"{}\"", type);
-  if (!is_base64(next_word(rest)) || line.size() >= kLongestLine) return "a key it cannot read";
+  if (!is_base64(next_word(rest)) || line.size() >= kLongestKeyLine) return "a key it cannot read";
   return {};
 }
 

@@ -14,7 +14,7 @@
 namespace hvdrun {
 namespace {
 
-Result<TlsLibrary> load() {
+Result<TlsLibrary> load_libssl() {
   const auto opened = SharedLibrary::open("libssl.so.3");
   if (!opened) return fail(opened.error());
   TlsLibrary library;
@@ -25,20 +25,20 @@ Result<TlsLibrary> load() {
   return library;
 }
 
-const Result<TlsLibrary>& the_library() {
-  static const Result<TlsLibrary> library = load();
+const Result<TlsLibrary>& libssl_library() {
+  static const Result<TlsLibrary> library = load_libssl();
   return library;
 }
 
 }  // namespace
 
 Result<void> open_openssl() {
-  if (!the_library()) return the_library().error();
+  if (!libssl_library()) return libssl_library().error();
   return {};
 }
 
 const TlsLibrary& openssl() {
-  return *the_library();
+  return *libssl_library();
 }
 
 namespace {

@@ -1,5 +1,7 @@
 #include "cli/accelerate.hpp"
 
+#include "common/text.hpp"
+
 #include <algorithm>
 #include <cctype>
 #include <string>
@@ -24,21 +26,13 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())))
-    text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
-    text.remove_suffix(1);
-  return text;
-}
-
 // A plain or quoted scalar, which is all that accelerate writes.
 std::string scalar(std::string_view text) {
   const bool quoted = text.size() >= 2 && (text.front() == '\'' || text.front() == '"') &&
                       text.front() == text.back();
   if (quoted) return std::string(text.substr(1, text.size() - 2));
   if (const auto comment = text.find(" #"); comment != std::string_view::npos)
-    text = trimmed(text.substr(0, comment));
+    text = trim(text.substr(0, comment));
   return std::string(text);
 }
 
@@ -120,7 +114,7 @@ Result<Environment> accelerate_variables(std::string_view text) {
     const auto line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     ++number;
-    const auto words = trimmed(line);
+    const auto words = trim(line);
     if (words.empty() || words.front() == '#' || words == "---") continue;
     const bool indented = std::isspace(static_cast<unsigned char>(line.front())) != 0;
     if (words.starts_with("- ") && !section.empty()) continue;  // no list becomes a variable
@@ -130,7 +124,7 @@ Result<Environment> accelerate_variables(std::string_view text) {
                       (!indented || !section.empty());
     if (!fits) return fail(fmt::format("line {} is no \"name: value\"", number), kExitUsage);
     const std::string name(words.substr(0, colon));
-    const auto value = scalar(trimmed(words.substr(colon + 1)));
+    const auto value = scalar(trim(words.substr(colon + 1)));
     if (!indented) section = value.empty() ? name : "";
     if (!value.empty()) add(section, name, value, variables);
   }

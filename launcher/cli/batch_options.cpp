@@ -185,7 +185,7 @@ Result<void> store_flag(Value value, bool& flag) {
   return store(Result<bool>(value == "true"), flag);
 }
 
-constexpr Option kOptions[] = {
+constexpr Option kBatchOptions[] = {
     {"nodes",
      {"--nodes", "-N"},
      number,
@@ -464,7 +464,7 @@ constexpr Option kOptions[] = {
 }  // namespace
 
 std::span<const Option> batch_option_table() {
-  return kOptions;
+  return kBatchOptions;
 }
 
 bool is_of_scripts(const Option& option) {

@@ -31,7 +31,7 @@ constexpr HorovodOption refused(std::string_view spelling, std::string_view reas
   return {{spelling, other_spelling}, false, false, reason};
 }
 
-constexpr HorovodOption kOptions[] = {
+constexpr HorovodOption kHorovodOptions[] = {
     flag_without_effect("--disable-cache", kCache),
     flag_without_effect("--gloo", kController),
     flag_without_effect("--mpi", kController),
@@ -83,12 +83,12 @@ constexpr HorovodOption kOptions[] = {
 }  // namespace
 
 std::span<const HorovodOption> horovod_options() {
-  return kOptions;
+  return kHorovodOptions;
 }
 
 const HorovodOption* find_horovod_option(std::string_view spelling) {
   if (spelling.empty()) return nullptr;
-  for (const auto& option : kOptions)
+  for (const auto& option : kHorovodOptions)
     for (const auto known : option.spellings)
       if (known == spelling) return &option;
   return nullptr;

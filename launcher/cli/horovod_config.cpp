@@ -45,14 +45,6 @@ constexpr Key kKeys[] = {
     {"logging", "with_timestamp", "log-with-timestamp"},
 };
 
-constexpr std::string_view kBlanks = " \t\r";
-
-std::string_view trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
-}
-
 // Up to a "#" that begins a comment: at the start, or behind a blank and outside of quotes.
 std::string_view without_comment(std::string_view line) {
   char quote_mark = '\0';
@@ -113,7 +105,7 @@ class YamlReader {
   Result<void> take(std::string_view line) {
     ++line_;
     const auto text = without_comment(line);
-    const auto words = trimmed(text);
+    const auto words = trim(text);
     if (words.empty() || (words == "---" && config_.entries.empty() && section_.empty())) return {};
     const auto indent = text.find_first_not_of(' ');
     const auto colon = words.find(':');
@@ -123,7 +115,7 @@ class YamlReader {
     const auto key = words.substr(0, colon);
     if (key.find_first_of("\"'{}[]&*!|>%@`?,# ") != std::string_view::npos || key.front() == '-')
       return refuse(quote(key));
-    const auto value = trimmed(words.substr(colon + 1));
+    const auto value = trim(words.substr(colon + 1));
     if (indent == 0) return take_top(key, value);
     if (section_.empty() || (indent_ != 0 && indent != indent_)) return refuse(quote(words));
     indent_ = indent;

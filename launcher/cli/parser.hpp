@@ -93,7 +93,7 @@ struct SystemPaths {
 //
 // --explain wins over a program that is missing or cannot be run: it says so in its text.
 // What depends on the number of ranks is left to check_named_ranks (job/plan.hpp), a template's
-// fields to output/, --check-build's text to cli/check_build.hpp.
+// fields to output/, --check-build's text to cli/help.hpp.
 Result<Invocation> parse_command_line(const std::vector<std::string>& args,
                                       const Environment& environment,
                                       const SystemPaths& system_paths = {},

@@ -20,10 +20,6 @@ constexpr std::pair<std::string_view, int> kSignals[] = {
     {"TRAP", SIGTRAP}, {"XFSZ", SIGXFSZ},
 };
 
-Error refuse(std::string message) {
-  return fail(std::move(message), kExitUsage);
-}
-
 }  // namespace
 
 Result<int> parse_whole(std::string_view text, int minimum) {
@@ -31,11 +27,11 @@ Result<int> parse_whole(std::string_view text, int minimum) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool is_number = end == text.data() + text.size() && !text.empty();
   if (is_number && error == std::errc::result_out_of_range)
-    return refuse("cannot be " + quote(text) + ": that is out of range");
+    return usage_error("cannot be " + quote(text) + ": that is out of range");
   if (!is_number || error != std::errc{} || value < minimum)
-    return refuse("needs a whole number of " + std::to_string(minimum) + " or more, not " +
+    return usage_error("needs a whole number of " + std::to_string(minimum) + " or more, not " +
                   quote(text));
-  if (value > INT_MAX) return refuse("cannot be " + quote(text) + ": that is out of range");
+  if (value > INT_MAX) return usage_error("cannot be " + quote(text) + ": that is out of range");
   return static_cast<int>(value);
 }
 
@@ -52,15 +48,15 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   const double seconds = value * scale;
   // from_chars takes "inf" and "nan" too; a comparison with nan is false.
   if (error != std::errc{} || scale == 0 || !(seconds >= 0) || std::signbit(value))
-    return refuse("needs a time such as 30, 0.5, 500ms or 2m, not " + quote(text));
-  if (seconds > kLongestSeconds) return refuse("cannot be as long as " + quote(text));
+    return usage_error("needs a time such as 30, 0.5, 500ms or 2m, not " + quote(text));
+  if (seconds > kLongestSeconds) return usage_error("cannot be as long as " + quote(text));
   const auto rounded = static_cast<long long>(std::llround(seconds * 1000));
   return std::chrono::milliseconds(seconds > 0 ? std::max(rounded, 1LL) : 0);
 }
 
 Result<std::chrono::milliseconds> parse_time_limit(std::string_view text) {
   HVD_TRY(const auto limit, parse_duration(text));
-  if (limit.count() == 0) return refuse("needs a time of more than 0, not " + quote(text));
+  if (limit.count() == 0) return usage_error("needs a time of more than 0, not " + quote(text));
   return limit;
 }
 
@@ -70,8 +66,8 @@ Result<std::int64_t> parse_megabytes(std::string_view text) {
   const auto* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, value, std::chars_format::fixed);
   if (error != std::errc{} || end != last || !(value >= 0) || std::signbit(value))
-    return refuse("needs a number of megabytes such as 64 or 0.5, not " + quote(text));
-  if (value > kMost) return refuse("cannot be as much as " + quote(text));
+    return usage_error("needs a number of megabytes such as 64 or 0.5, not " + quote(text));
+  if (value > kMost) return usage_error("cannot be as much as " + quote(text));
   return std::llround(value * 1024 * 1024);
 }
 
@@ -84,22 +80,22 @@ Result<int> parse_signal(std::string_view text) {
     if (known == name) return number;
   const auto number = parse_whole(text, 1);
   if (number && *number <= SIGRTMAX) return *number;
-  return refuse("needs a signal such as TERM, INT, USR1 or 15, not " + quote(text));
+  return usage_error("needs a signal such as TERM, INT, USR1 or 15, not " + quote(text));
 }
 
 Result<std::vector<HostRequest>> parse_hosts(std::string_view text) {
   auto hosts = parse_host_requests(text, "-H");
-  if (!hosts) return refuse("cannot take this: " + hosts.error().message);
+  if (!hosts) return usage_error("cannot take this: " + hosts.error().message);
   return hosts;
 }
 
 Result<std::vector<std::string>> parse_host_names(std::string_view text) {
   const auto hosts = parse_host_requests(text, "");
-  if (!hosts) return refuse("cannot take this: " + hosts.error().message);
+  if (!hosts) return usage_error("cannot take this: " + hosts.error().message);
   std::vector<std::string> names;
   for (const auto& host : *hosts) {
     if (host.slots || !host.user.empty())
-      return refuse("takes names of hosts only, such as n[1-4],n7, not " + quote(text));
+      return usage_error("takes names of hosts only, such as n[1-4],n7, not " + quote(text));
     names.push_back(host.name);
   }
   return names;
@@ -110,7 +106,7 @@ Result<EnvironmentChange> parse_environment_change(std::string_view text) {
   const auto name = text.substr(0, equals);
   const bool odd = std::any_of(name.begin(), name.end(),
                                [](unsigned char c) { return std::iscntrl(c) != 0 || c == ' '; });
-  if (name.empty() || odd) return refuse("needs NAME or NAME=VALUE, not " + quote(text));
+  if (name.empty() || odd) return usage_error("needs NAME or NAME=VALUE, not " + quote(text));
   if (equals == npos) return EnvironmentChange{std::string(name), std::nullopt};
   return EnvironmentChange{std::string(name), std::string(text.substr(equals + 1))};
 }
@@ -118,7 +114,7 @@ Result<EnvironmentChange> parse_environment_change(std::string_view text) {
 Result<std::string> parse_label(std::string_view text) {
   const bool is_word = text == "none" || text == "rank" || text == "rank@host";
   if (!is_word && text.find('{') == npos)
-    return refuse("must be none, rank, rank@host or a template such as \"[{rank}] \", not " +
+    return usage_error("must be none, rank, rank@host or a template such as \"[{rank}] \", not " +
                   quote(text));
   return std::string(text);
 }
@@ -127,18 +123,18 @@ Result<InputSpec> parse_input(std::string_view text) {
   if (text == "none") return InputSpec{InputSpec::To::none, 0};
   if (text == "all") return InputSpec{InputSpec::To::all, 0};
   const auto rank = parse_whole(text, 0);
-  if (!rank) return refuse("must be none, all or a rank, not " + quote(text));
+  if (!rank) return usage_error("must be none, all or a rank, not " + quote(text));
   return InputSpec{InputSpec::To::rank, *rank};
 }
 
 Result<int> parse_port(std::string_view text) {
   auto port = parse_whole(text, 1);
-  if (!port || *port > 65535) return refuse("needs a port, 1 to 65535, not " + quote(text));
+  if (!port || *port > 65535) return usage_error("needs a port, 1 to 65535, not " + quote(text));
   return port;
 }
 
 Result<std::string> parse_path(std::string_view text) {
-  if (text.empty()) return refuse("needs a name that is not empty");
+  if (text.empty()) return usage_error("needs a name that is not empty");
   return std::string(text);
 }
 

@@ -106,10 +106,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const std::vector<int> kSignals = {SIGINT, SIGTERM, SIGHUP};
+const std::vector<int> kFollowSignals = {SIGINT, SIGTERM, SIGHUP};
 
 // squeue itself gives up after some multiple of SLURM's MessageTimeout, 10 s by default.
-constexpr seconds kTimeout{120};
+constexpr seconds kQueryTimeout{120};
 
 constexpr std::size_t kLook = 256 * 1024;
 constexpr milliseconds kShortestLook{50};
@@ -137,7 +137,7 @@ Follower::Follower(const JobId& id, const Environment& environment, std::optiona
     : id_(id),
       environment_(query_environment(environment)),
       with_output_(output.has_value()),
-      signals_(loop_, not_ignored(kSignals), [this](int signal) { interrupted(signal); }),
+      signals_(loop_, not_ignored(kFollowSignals), [this](int signal) { interrupted(signal); }),
       out_(loop_, STDOUT_FILENO, "hvdrun's stdout", *this),
       watch_(id),
       output_(std::move(output).value_or(JobOutput())),
@@ -156,7 +156,7 @@ Result<int> Follower::run() {
 
 void Follower::ask() {
   asked_ = now();
-  auto call = ProgramRun::start(loop_, {squeue_for(id_), environment_, {}, kTimeout},
+  auto call = ProgramRun::start(loop_, {squeue_for(id_), environment_, {}, kQueryTimeout},
                                 [this](const ProgramEnd& end) { take_answer(end); });
   if (call) {
     call_ = std::move(*call);
@@ -187,7 +187,7 @@ void Follower::take_answer(const ProgramEnd& end) {
 }
 
 void Follower::ask_accounting() {
-  auto call = ProgramRun::start(loop_, {sacct_command(id_.text), environment_, {}, kTimeout},
+  auto call = ProgramRun::start(loop_, {sacct_command(id_.text), environment_, {}, kQueryTimeout},
                                 [this](const ProgramEnd& end) { take_accounting(end); });
   if (call) {
     call_ = std::move(*call);
@@ -322,7 +322,7 @@ void Follower::stop(Result<int> result) {
 
 namespace {
 
-constexpr std::string_view kHelp = R"(usage: hvdrun follow [--no-output] JOB
+constexpr std::string_view kFollowHelp = R"(usage: hvdrun follow [--no-output] JOB
 
 Shows how a job of yours stands in SLURM's queue, and its output as it grows, until it ends. Ctrl-C
 leaves the job running; the same command comes back to it. The exit code is the job's.
@@ -353,7 +353,7 @@ Result<int> run_follow(const std::vector<std::string>& args, const Environment& 
   bool no_output = false;
   HVD_TRY(const auto operands,
           take_flags("hvdrun follow", args, {{"--help", &help}, {"--no-output", &no_output}}));
-  if (help) return print_text(kHelp);
+  if (help) return print_text(kFollowHelp);
   if (operands.size() != 1)
     return fail(operands.empty() ? "hvdrun follow needs a job's number; hvdrun jobs lists yours"
                                  : "hvdrun follow takes one job",

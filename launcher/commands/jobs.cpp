@@ -119,7 +119,7 @@ std::string jobs_json(const std::vector<JobRecord>& jobs) {
 
 namespace {
 
-constexpr std::string_view kHelp = R"(usage: hvdrun jobs [--all] [--json]
+constexpr std::string_view kJobsHelp = R"(usage: hvdrun jobs [--all] [--json]
 
 Your jobs in SLURM's queue: how each stands, why it waits and when SLURM expects it to start, how
 long it has run and may still run, and what it runs.
@@ -145,7 +145,7 @@ Result<int> run_jobs(const std::vector<std::string>& args, const Environment& en
   bool all = false;
   HVD_TRY(const auto operands,
           take_flags("hvdrun jobs", args, {{"--help", &help}, {"--json", &json}, {"--all", &all}}));
-  if (help) return print_text(kHelp);
+  if (help) return print_text(kJobsHelp);
   if (!operands.empty())
     return fail("hvdrun jobs lists all of yours; to see one: hvdrun follow " + operands.front(),
                 kExitUsage);

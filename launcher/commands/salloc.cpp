@@ -28,7 +28,7 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::chrono::milliseconds kTimeout{30'000};
+constexpr std::chrono::milliseconds kCommandTimeout{30'000};
 // For salloc to withdraw its request.
 constexpr std::chrono::milliseconds kWithdrawal{3'000};
 // For SLURM to say how a job ended, while its hosts are cleared.
@@ -37,7 +37,7 @@ constexpr std::chrono::milliseconds kEndPatience{10'000};
 // timeout(1) signals its child, and then the process group that its child is in.
 constexpr std::chrono::milliseconds kSameSignal{200};
 
-const std::vector<int> kSignals{SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+const std::vector<int> kSessionSignals{SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 
 // The wait status as a shell's code.
 int code_of(int status) {
@@ -53,9 +53,9 @@ bool has_terminal() {
 bool wait_for(std::chrono::milliseconds pause) {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : not_ignored(kSignals)) sigaddset(&set, signal);
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(pause);
-  const timespec time{seconds.count(), std::chrono::nanoseconds(pause - seconds).count()};
+  for (const int signal : not_ignored(kSessionSignals)) sigaddset(&set, signal);
+  const auto whole = std::chrono::duration_cast<std::chrono::seconds>(pause);
+  const timespec time{whole.count(), std::chrono::nanoseconds(pause - whole).count()};
   return ::sigtimedwait(&set, nullptr, &time) < 0;
 }
 
@@ -82,7 +82,7 @@ void tell_exit_code(const char* descriptor, int code) {
 AllocationSession::AllocationSession(const Environment& environment, Fd tell)
     : environment_(environment),
       tell_(std::move(tell)),
-      signals_((block_signals(not_ignored(kSignals)), loop_), not_ignored(kSignals),
+      signals_((block_signals(not_ignored(kSessionSignals)), loop_), not_ignored(kSessionSignals),
                [this](int signal) { on_signal(signal); }),
       ask_timer_(loop_, [this] { ask(); }),
       withdrawal_(loop_, [this] { withdraw_by_force(); }) {
@@ -195,7 +195,7 @@ void AllocationSession::withdraw_by_force() {
   }
   is_cancelled_ = true;
   auto call = ProgramRun::start(
-      loop_, {{"scancel", job_->text}, query_environment(environment_), {}, kTimeout},
+      loop_, {{"scancel", job_->text}, query_environment(environment_), {}, kCommandTimeout},
       [this](const ProgramEnd&) { withdrawal_.start(kWithdrawal); });
   if (call) {
     call_ = std::move(*call);
@@ -206,7 +206,7 @@ void AllocationSession::withdraw_by_force() {
 
 void AllocationSession::ask() {
   auto call =
-      ProgramRun::start(loop_, {squeue_for(*job_), query_environment(environment_), {}, kTimeout},
+      ProgramRun::start(loop_, {squeue_for(*job_), query_environment(environment_), {}, kCommandTimeout},
                         [this](const ProgramEnd& end) { take_answer(end); });
   if (call) call_ = std::move(*call);
 }
@@ -263,7 +263,7 @@ std::string AllocationSession::how_it_was_lost(int& code) {
     ProgramRequest request;
     request.command = squeue_for(*job_);
     request.environment = query_environment(environment_);
-    request.timeout = kTimeout;
+    request.timeout = kCommandTimeout;
     const auto answered = run_slurm(std::move(request));
     if (!answered) break;
     const auto now = Clock::now();

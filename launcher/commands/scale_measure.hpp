@@ -1,5 +1,5 @@
 // A scaling study: a program run at several numbers of ranks. Plain values, made by commands/scale,
-// summed up by summary.hpp.
+// summed up by scale_summary.hpp.
 #pragma once
 
 #include "base/result.hpp"

@@ -65,7 +65,7 @@ struct Plot {
 };
 
 // Fills a box of `width` by `height` whose upper left corner is at `left`, `top`. The classes of
-// the elements are those of the style in chart.cpp.
+// the elements are those of the style in scale_plot.cpp.
 std::string draw_plot(const Plot& plot, double left, double top, double width, double height);
 
 // The picture of a study: time of an epoch, samples a second and speed-up, each beside the ideal.

@@ -22,9 +22,9 @@ constexpr const char* kSelf = "/proc/self/exe";
 constexpr timespec kGlance{0, 50'000'000};
 
 // Shows what is appended to a file.
-class Follower {
+class OutputTail {
  public:
-  explicit Follower(const std::filesystem::path& file)
+  explicit OutputTail(const std::filesystem::path& file)
       : file_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {}
 
   void show() {
@@ -124,17 +124,17 @@ Result<int> ScaleRuns::run_child(std::vector<std::string> words,
                        O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!file) return fail_errno("cannot write " + output.string(), errno);
   HVD_TRY(const pid_t child, start(words, file.get()));
-  std::optional<Follower> follower;
-  if (shows_output) follower.emplace(output);
+  std::optional<OutputTail> tail;
+  if (shows_output) tail.emplace(output);
   int status = 0;
   for (;;) {
     const pid_t ended = ::waitpid(child, &status, WNOHANG);
-    if (follower) follower->show();
+    if (tail) tail->show();
     if (ended == child) return exit_code_of(status);
     if (ended < 0 && errno != EINTR) return fail_errno("cannot wait for a run", errno);
     siginfo_t signal{};
     const int got =
-        follower ? ::sigtimedwait(&watched_, &signal, &kGlance) : ::sigwaitinfo(&watched_, &signal);
+        tail ? ::sigtimedwait(&watched_, &signal, &kGlance) : ::sigwaitinfo(&watched_, &signal);
     if (got > 0) take_signal(signal, child);
   }
 }

@@ -165,7 +165,7 @@ std::string metric_text(const Figure* figure) {
   return text + " (" + percent_text(figure->spread() / std::abs(figure->median)) + ")";
 }
 
-TableRow row_of(const Summary& summary, const SizeSummary& size) {
+TableRow table_row_of(const Summary& summary, const SizeSummary& size) {
   TableRow row{std::to_string(size.size)};
   const auto add = [&](const std::optional<Figure>& figure, std::string (*text)(double)) {
     row.push_back(figure ? text(figure->median) : "-");
@@ -202,7 +202,7 @@ std::vector<std::string> study_table(const Summary& summary) {
   title.insert(title.end(), {"SPEED-UP", "EFFICIENCY"});
   for (const auto& name : summary.metrics) title.push_back(upper(name));
   std::vector<TableRow> rows{std::move(title)};
-  for (const auto& size : summary.sizes) rows.push_back(row_of(summary, size));
+  for (const auto& size : summary.sizes) rows.push_back(table_row_of(summary, size));
   auto lines = table_lines(rows);
   for (std::size_t i = 0; i < summary.sizes.size(); ++i) {
     const auto& size = summary.sizes[i];

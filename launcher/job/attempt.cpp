@@ -35,10 +35,6 @@ std::string seconds_text(milliseconds time) {
   return fmt::format("{:.3g} s", std::chrono::duration<double>(time).count());
 }
 
-std::string ranks_text(const std::vector<int>& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fold_ranks(ranks));
-}
-
 StopCause agent_failure(const Error& error) {
   return {kind_of_agent_failure(error.exit_code), error.message, error.exit_code};
 }
@@ -407,14 +403,14 @@ void Attempt::on_start_timeout() {
 
 void Attempt::on_early_exit() {
   const auto running = table_.running();
-  note(fmt::format("{} still run{}; the others have succeeded", ranks_text(running),
+  note(fmt::format("{} still run{}; the others have succeeded", describe_ranks(running),
                    running.size() == 1 ? "s" : ""));
 }
 
 void Attempt::on_exit_timeout() {
   stop({EndKind::exit_timeout,
         fmt::format("{} still ran {} after the first had ended (--exit-timeout)",
-                    ranks_text(table_.running()), seconds_text(*parts_.spec.stop.exit_timeout)),
+                    describe_ranks(table_.running()), seconds_text(*parts_.spec.stop.exit_timeout)),
         kExitTimeout});
 }
 

@@ -137,8 +137,8 @@ std::map<std::string, RankVariable> shared_variables(const Environment& caller,
   for (const auto& [name, value] : caller)
     if (!is_foreign(name)) set(name, value, "");
   set_if_missing("PYTHONUNBUFFERED", "1", "Python prints each line at once");
-  // Names that oneCCL alone reads. It takes PMIX_RANK for a sign of mpirun, and asks that for more
-  // (oneCCL, src/common/env/env_parser.cpp).
+  // Names that oneCCL alone reads. It takes PMIX_RANK for a sign of mpirun, and asks that for more.
+  // Source: oneCCL, src/common/env/env_parser.cpp.
   set_if_missing("CCL_PROCESS_LAUNCHER", "torchrun",
                  "oneCCL reads LOCAL_RANK and LOCAL_WORLD_SIZE");
   set_if_missing("CCL_ATL_TRANSPORT", "ofi", "oneCCL's ranks do not meet by MPI");

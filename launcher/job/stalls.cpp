@@ -72,10 +72,6 @@ std::string seconds_text(double seconds) {
   return seconds < 10 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.0f} s", seconds);
 }
 
-std::string ranks_text(const std::vector<int>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + fold_ranks(ranks);
-}
-
 struct Stall {
   double seconds = 0;  // the longest wait
   std::vector<int> waiting;
@@ -132,7 +128,7 @@ std::string describe_missing(const Stall& stall, const std::vector<RankState>& s
       hosts.push_back(reports[static_cast<std::size_t>(rank)].host);
     std::sort(hosts.begin(), hosts.end());
     hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
-    return ranks_text(stall.missing) + " on " + fold_hosts(hosts);
+    return describe_ranks(stall.missing) + " on " + fold_hosts(hosts);
   }
   std::string text;
   for (const RankState& state : states) {
@@ -157,7 +153,7 @@ std::vector<CollectiveWait> find_waits(const std::vector<RankState>& states,
   for (const std::string& collective : collectives) {
     Stall stall = find_stall(states, collective);
     if (stall.waiting.empty() || stall.missing.empty()) continue;
-    auto text = fmt::format("{} had waited {} in {} for {}", ranks_text(stall.waiting),
+    auto text = fmt::format("{} had waited {} in {} for {}", describe_ranks(stall.waiting),
                             seconds_text(stall.seconds), title_of(collective),
                             describe_missing(stall, states, reports));
     waits.push_back({collective, stall.seconds, std::move(stall.waiting), std::move(stall.missing),
@@ -216,7 +212,7 @@ std::vector<std::string> StallReporter::explain(const std::vector<RankState>& st
     }
     lines.push_back(fmt::format("{} has waited {} for {}; {} {}", title_of(collective),
                                 seconds_text(stall.seconds),
-                                describe_missing(stall, states, reports), ranks_text(stall.waiting),
+                                describe_missing(stall, states, reports), describe_ranks(stall.waiting),
                                 stall.waiting.size() == 1 ? "waits" : "wait"));
     const std::chrono::duration<double> waited(stall.seconds);
     told_.emplace(collective, now - std::chrono::duration_cast<Clock::duration>(waited));

@@ -15,10 +15,6 @@ namespace {
 
 constexpr auto npos = std::string_view::npos;
 
-Error refuse(std::string message) {
-  return fail(std::move(message), kExitUsage);
-}
-
 // "::1", "fe80::1%eth0": is it an address, and not a range such as 1-4?
 bool is_ipv6_address(std::string_view text) {
   // ssh would take a "-" at the front for an option.
@@ -35,7 +31,7 @@ Result<std::string> take_user(std::string_view& rest, std::string_view whole) {
   const std::string_view user = rest.substr(0, at);
   rest.remove_prefix(at + 1);
   if (!is_host_name(user))
-    return refuse(fmt::format("{} has no user's name before the \"@\"", quote(whole)));
+    return usage_error(fmt::format("{} has no user's name before the \"@\"", quote(whole)));
   return std::string(user);
 }
 
@@ -53,13 +49,13 @@ Result<std::vector<std::string>> take_names(std::string_view& rest, std::string_
   const auto names = rest.substr(0, colon);
   rest.remove_prefix(names.size());
   if (rest.find(':', 1) != npos)
-    return refuse(
+    return usage_error(
         fmt::format("{} has more than one \":\"; an IPv6 address stands in brackets: "
                     "[::1]:4",
                     quote(whole)));
-  if (names.empty()) return refuse(fmt::format("{} has no host's name", quote(whole)));
+  if (names.empty()) return usage_error(fmt::format("{} has no host's name", quote(whole)));
   if (split_host_list(names).size() > 1)
-    return refuse(fmt::format("{} names several hosts where one is wanted", quote(whole)));
+    return usage_error(fmt::format("{} names several hosts where one is wanted", quote(whole)));
   return expand_host_list(names);
 }
 
@@ -69,7 +65,7 @@ Result<std::optional<int>> read_slots(std::string_view rest, std::string_view wh
   const char* end = rest.data() + rest.size();
   const auto [stop, error] = std::from_chars(rest.data() + 1, end, slots);
   if (rest.front() != ':' || error != std::errc() || stop != end || slots < 1)
-    return refuse(
+    return usage_error(
         fmt::format("{} needs a whole number of slots after the \":\", 1 or more", quote(whole)));
   return std::optional<int>(slots);
 }
@@ -85,7 +81,7 @@ std::string print_request(const HostRequest& request, const std::string& names) 
 
 Result<std::vector<HostRequest>> parse_host_request(std::string_view text,
                                                     std::string_view source) {
-  if (text.empty()) return refuse("there is a host without a name in the list");
+  if (text.empty()) return usage_error("there is a host without a name in the list");
   std::string_view rest = text;
   HVD_TRY(const std::string user, take_user(rest, text));
   HVD_TRY(auto names, take_names(rest, text));
@@ -104,7 +100,7 @@ Result<std::vector<HostRequest>> parse_host_requests(std::string_view text,
   for (const auto entry : split_host_list(text)) {
     HVD_TRY(auto requests, parse_host_request(entry, source));
     if (requests.size() > kMaxHosts - all.size())
-      return refuse(fmt::format("{} names more than {} hosts, the most that hvdrun takes",
+      return usage_error(fmt::format("{} names more than {} hosts, the most that hvdrun takes",
                                 quote(text), kMaxHosts));
     std::move(requests.begin(), requests.end(), std::back_inserter(all));
   }

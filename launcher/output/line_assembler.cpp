@@ -8,7 +8,7 @@ namespace hvdrun {
 namespace {
 
 constexpr std::size_t kStdioBlock = 4096;
-constexpr std::size_t kKeptCapacity = 64 * 1024;
+constexpr std::size_t kKeptOfLine = 64 * 1024;
 
 std::size_t distance(const char* from, const char* to) {
   return static_cast<std::size_t>(to - from);
@@ -149,7 +149,7 @@ void LineAssembler::close(Outlet& outlet) {
 
 void LineAssembler::drop_text(Outlet& outlet) {
   outlet.held -= text_.size();
-  if (text_.capacity() > kKeptCapacity)
+  if (text_.capacity() > kKeptOfLine)
     std::string().swap(text_);
   else
     text_.clear();

@@ -20,14 +20,14 @@ namespace hvdrun {
 namespace {
 constexpr std::size_t kFirstCapacity = 256 * 1024;
 // Memory that one very long line took is given back once it has been written.
-constexpr std::size_t kKeptCapacity = 1024 * 1024;
+constexpr std::size_t kKeptOfSink = 1024 * 1024;
 }  // namespace
 
 void ByteQueue::drop(std::size_t count) {
   head_ += count;
   if (head_ != tail_) return;
   head_ = tail_ = 0;
-  if (capacity_ > kKeptCapacity) {
+  if (capacity_ > kKeptOfSink) {
     bytes_.reset();
     capacity_ = 0;
   }

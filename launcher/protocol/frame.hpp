@@ -30,7 +30,7 @@ enum class FrameType : std::uint16_t {
   note,
   failed,
   done,
-  fence,  // a host's part in a PMIx fence; see exchange_messages.hpp for these
+  fence,  // a host's part in a PMIx fence; see pmix_messages.hpp for these
   fence_expired,
   stalls,  // of its ranks' collectives
   ports,   // the answer to hold_ports

@@ -44,10 +44,6 @@ std::string clipped(std::string_view line) {
   return std::string(line.substr(0, end)) + " …";
 }
 
-std::string name_ranks(const std::vector<int>& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fold_ranks(ranks));
-}
-
 }  // namespace
 
 std::string exception_line(std::string_view text) {
@@ -99,16 +95,16 @@ std::vector<std::string> other_failures(const Report& report) {
       at->second.push_back(number);
   }
   std::vector<std::string> lines;
-  if (!same.empty()) lines.push_back(name_ranks(same) + " raised the same");
+  if (!same.empty()) lines.push_back(describe_ranks(same) + " raised the same");
   std::vector<int> untold;
   for (const auto& [exception, ranks] : by_exception) {
     if (lines.size() < kMostOthers)
-      lines.push_back(fmt::format("{}: {}", name_ranks(ranks), exception));
+      lines.push_back(fmt::format("{}: {}", describe_ranks(ranks), exception));
     else
       untold.insert(untold.end(), ranks.begin(), ranks.end());
   }
   std::sort(untold.begin(), untold.end());
-  if (!untold.empty()) lines.push_back(name_ranks(untold) + ": other failures");
+  if (!untold.empty()) lines.push_back(describe_ranks(untold) + ": other failures");
   return lines;
 }
 
@@ -197,8 +193,7 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
   }
   const auto add = [&](const std::vector<int>& ranks, const std::string& what) {
     if (!ranks.empty())
-      lines.push_back(
-          fmt::format("rank{} {}: {}", ranks.size() == 1 ? "" : "s", fold_ranks(ranks), what));
+      lines.push_back(describe_ranks(ranks) + ": " + what);
   };
   for (const auto& [end, ranks] : by_end) add(ranks, end);
   add(stopped, "stopped by hvdrun");

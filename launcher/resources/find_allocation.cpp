@@ -94,10 +94,6 @@ void take_inventory(const JobSpec& spec, HostInventory inventory, Host& host) {
 
 namespace {
 
-Error refuse(std::string message) {
-  return fail(std::move(message), kExitUsage);
-}
-
 // A host and what was said about it so far.
 struct Named {
   Host host;
@@ -125,7 +121,7 @@ Named first_named(const HostRequest& request, const LocalMachine& machine) {
 
 // "n1 has another port in hosts.txt:7 than in hosts.txt:3"
 Error differ(const HostRequest& first, const HostRequest& again, std::string_view what) {
-  return refuse(fmt::format("{}: {} has {} here than before ({}); write the same in both places",
+  return usage_error(fmt::format("{}: {} has {} here than before ({}); write the same in both places",
                             again.source, again.name, what, first.source));
 }
 
@@ -134,13 +130,13 @@ Result<void> name_again(const HostRequest& request, Named& named) {
   if (request.user != host.user) return differ(*named.first, request, "another user");
   if (request.port != host.port) return differ(*named.first, request, "another port");
   if (request.slots.has_value() != host.slots_fixed)
-    return refuse(
+    return usage_error(
         fmt::format("{}: {} is named with a number of slots in one place and without in "
                     "another ({}); write the slots in both, or the host once",
                     request.source, request.name, named.first->source));
   ++named.times;
   if (request.slots && __builtin_add_overflow(*host.slots, *request.slots, &*host.slots))
-    return refuse(
+    return usage_error(
         fmt::format("{}: the slots of {} are too many to count", request.source, request.name));
   if (host.max_slots && request.max_slots &&
       __builtin_add_overflow(*host.max_slots, *request.max_slots, &*host.max_slots))
@@ -171,7 +167,7 @@ Result<std::vector<Host>> requested_hosts(const JobSpec& spec,
   std::unordered_map<std::string, std::size_t> known;
   for (const auto& request : requests) {
     if (request.slots.value_or(1) < 1)
-      return refuse(fmt::format("{} {}:{}: a host needs 1 slot or more", request.source,
+      return usage_error(fmt::format("{} {}:{}: a host needs 1 slot or more", request.source,
                                 request.name, *request.slots));
     Named named = first_named(request, machine);
     const auto [at, is_new] = known.emplace(lower_case(named.host.name), all.size());
@@ -211,7 +207,7 @@ Result<void> include(const JobSpec& spec, Allocation& allocation) {
   HostNames names(spec.include);
   const auto gone = leave_out(allocation.hosts, names, true);
   if (const auto unknown = names.unused(); !unknown.empty())
-    return refuse(fmt::format("--include {}: not among the hosts of {}, which are {}",
+    return usage_error(fmt::format("--include {}: not among the hosts of {}, which are {}",
                               fold_hosts(unknown), allocation.source, there));
   allocation.reasons.push_back(gone.empty() ? "--include: all hosts"
                                             : "--include: all but these are left out: " +
@@ -224,7 +220,7 @@ Result<void> exclude(const JobSpec& spec, Allocation& allocation) {
   HostNames names(spec.exclude);
   const auto gone = leave_out(allocation.hosts, names, false);
   if (allocation.hosts.empty())
-    return refuse(fmt::format("--exclude leaves no host of {}: {} {} left out", allocation.source,
+    return usage_error(fmt::format("--exclude leaves no host of {}: {} {} left out", allocation.source,
                               names_of(gone), gone.size() == 1 ? "is" : "are"));
   if (!gone.empty()) allocation.reasons.push_back("--exclude: left out: " + names_of(gone));
   return {};
@@ -235,7 +231,7 @@ Result<void> limit(const JobSpec& spec, Allocation& allocation) {
   const std::size_t there = allocation.hosts.size();
   const auto wanted = static_cast<std::size_t>(*spec.nodes);
   if (wanted > there)
-    return refuse(fmt::format("--nnodes {}: there {} only {} ({}: {})", *spec.nodes,
+    return usage_error(fmt::format("--nnodes {}: there {} only {} ({}: {})", *spec.nodes,
                               there == 1 ? "is" : "are", plural(there, "host"), allocation.source,
                               names_of(allocation.hosts)));
   allocation.hosts.resize(wanted);

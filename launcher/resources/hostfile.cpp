@@ -100,10 +100,6 @@ constexpr auto npos = std::string_view::npos;
 // 65536 hosts with long names; a bound against reading a data file, or /dev/zero.
 constexpr std::size_t kLargestFile = 32 << 20;
 
-Error refuse(std::string message) {
-  return fail(std::move(message), kExitUsage);
-}
-
 bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
@@ -136,9 +132,9 @@ Result<int> read_number(std::string_view key, std::string_view value, int most) 
   const auto [stop, error] = std::from_chars(value.data(), end, number);
   const bool is_number = stop == end && !value.empty();
   if (is_number && error == std::errc() && number == 0 && key == "slots")
-    return refuse("a host needs 1 slot or more; to leave it out, put a # before it");
+    return usage_error("a host needs 1 slot or more; to leave it out, put a # before it");
   if (!is_number || error != std::errc() || number < 1 || number > most)
-    return refuse(
+    return usage_error(
         fmt::format("{}= needs a whole number from 1 to {}, not {}", key, most, quote(value)));
   return number;
 }
@@ -146,7 +142,7 @@ Result<int> read_number(std::string_view key, std::string_view value, int most) 
 // Sets a field that may stand there once.
 template <class T>
 Result<void> set_once(std::optional<T>& field, T value, std::string_view word) {
-  if (field) return refuse(fmt::format("{} says for the second time what it is", quote(word)));
+  if (field) return usage_error(fmt::format("{} says for the second time what it is", quote(word)));
   field = std::move(value);
   return {};
 }
@@ -173,10 +169,10 @@ struct Line {
     if (key == "max_slots" || key == "max-slots") return number(max_slots, key, kMostSlots);
     if (key == "port") return number(port, "port", kMostPorts);
     if (key == "user" || key == "username") {
-      if (!is_host_name(value)) return refuse(fmt::format("{} names no user", quote(word)));
+      if (!is_host_name(value)) return usage_error(fmt::format("{} names no user", quote(word)));
       return set_once(user, std::string(value), word);
     }
-    return refuse(
+    return usage_error(
         fmt::format("{} is not known here; a line is: host, and then slots=N, port=N, "
                     "user=NAME or max_slots=N where needed",
                     quote(word)));
@@ -191,7 +187,7 @@ Result<std::vector<HostRequest>> read_line(const std::vector<std::string>& words
   if (const auto& user = requests.front().user; !user.empty()) line.user = user;
   for (std::size_t i = 1; i < words.size(); ++i) HVD_CHECK(line.take(words[i]));
   if (line.max_slots && line.slots && *line.max_slots < *line.slots)
-    return refuse(
+    return usage_error(
         fmt::format("max_slots={} is less than the {} slots", *line.max_slots, *line.slots));
   for (auto& request : requests) {
     request.slots = line.slots;
@@ -215,7 +211,7 @@ Result<std::vector<HostRequest>> parse_hostfile(std::string_view text, const std
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   if (is_binary(text))
-    return refuse(name + ": this is no hostfile: it holds bytes that no text has");
+    return usage_error(name + ": this is no hostfile: it holds bytes that no text has");
 
   std::vector<HostRequest> all;
   for (int number = 1; !text.empty(); ++number) {
@@ -225,14 +221,14 @@ Result<std::vector<HostRequest>> parse_hostfile(std::string_view text, const std
     if (words.empty()) continue;
     const auto source = fmt::format("{}:{}", name, number);
     auto requests = read_line(words, source);
-    if (!requests) return refuse(source + ": " + requests.error().message);
+    if (!requests) return usage_error(source + ": " + requests.error().message);
     if (requests->size() > kMaxHosts - all.size())
-      return refuse(fmt::format("{}: this is beyond {} hosts, the most that hvdrun takes", source,
+      return usage_error(fmt::format("{}: this is beyond {} hosts, the most that hvdrun takes", source,
                                 kMaxHosts));
     std::move(requests->begin(), requests->end(), std::back_inserter(all));
   }
   if (all.empty())
-    return refuse(name + ": there is no host in it; put one on each line: n1 slots=4");
+    return usage_error(name + ": there is no host in it; put one on each line: n1 slots=4");
   return all;
 }
 

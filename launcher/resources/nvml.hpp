@@ -45,8 +45,7 @@ NvmlScan scan_nvml(const std::string& library = kNvmlLibrary);
 
 // NVIDIA's management library, opened at run time: the functions of it that hvdrun uses.
 //
-// Source: NVML API Reference, NVIDIA. For hosts/ only: all others take the values of nvml.hpp and
-// nvml_watch.hpp.
+// Source: NVML API Reference, NVIDIA.
 
 // The few declarations that are needed of nvml.h; they have been stable since the versioned names
 // (_v2, _v3) came with driver 390.

@@ -264,10 +264,6 @@ namespace {
 
 using Counts = std::vector<int>;  // by host
 
-Error refuse(std::string message) {
-  return fail(std::move(message), kExitUsage);
-}
-
 // --- limits --------------------------------------------------------------------------------------
 
 // The most ranks that the host may have.
@@ -320,12 +316,12 @@ Error too_many(const JobSpec& spec, const Allocation& allocation, std::int64_t r
         return gpus_count(spec, host) && limit_of(spec, host) == count_gpus(host);
       });
   if (spec.oversubscribe)
-    return refuse(fmt::format("{} where {} may be at most (max_slots): {}; use -np {}",
+    return usage_error(fmt::format("{} where {} may be at most (max_slots): {}; use -np {}",
                               plural(ranks, "rank"), most, limits, most));
   if (!by_gpus)
-    return refuse(fmt::format("{} for {}: {}; use -np {}, more slots in -H, or --oversubscribe",
+    return usage_error(fmt::format("{} for {}: {}; use -np {}, more slots in -H, or --oversubscribe",
                               plural(ranks, "rank"), plural(most, "slot"), limits, most));
-  return refuse(
+  return usage_error(
       fmt::format("{} for {}: {}; use -np {} for one rank per GPU, --oversubscribe to let "
                   "ranks share GPUs, or --gpu-bind none when the program uses none",
                   plural(ranks, "rank"), plural(most, "GPU"), limits, most));
@@ -335,33 +331,33 @@ Error too_many(const JobSpec& spec, const Allocation& allocation, std::int64_t r
 
 Result<void> check_at_least_one(const JobSpec& spec) {
   if (spec.ranks && *spec.ranks < 1)
-    return refuse(fmt::format("-np {}: a job has 1 rank or more", *spec.ranks));
+    return usage_error(fmt::format("-np {}: a job has 1 rank or more", *spec.ranks));
   if (spec.ranks_per_host && *spec.ranks_per_host < 1)
-    return refuse(fmt::format("--ranks-per-host {}: must be 1 or more", *spec.ranks_per_host));
+    return usage_error(fmt::format("--ranks-per-host {}: must be 1 or more", *spec.ranks_per_host));
   if (spec.cpus_per_rank && *spec.cpus_per_rank < 1)
-    return refuse(fmt::format("--cpus-per-rank {}: must be 1 or more", *spec.cpus_per_rank));
+    return usage_error(fmt::format("--cpus-per-rank {}: must be 1 or more", *spec.cpus_per_rank));
   return {};
 }
 
 Result<void> check_numbers(const JobSpec& spec, const Allocation& allocation) {
-  if (allocation.hosts.empty()) return refuse("there is no host to start ranks on");
+  if (allocation.hosts.empty()) return usage_error("there is no host to start ranks on");
   HVD_CHECK(check_at_least_one(spec));
   const auto hosts = static_cast<std::int64_t>(allocation.hosts.size());
   if (spec.ranks && *spec.ranks > hosts * kMaxRanksPerHost)
-    return refuse(fmt::format(
+    return usage_error(fmt::format(
         "-np {}: hvdrun starts at most {} ranks on a host, and there {} {}; is "
         "the number right?",
         *spec.ranks, kMaxRanksPerHost, hosts == 1 ? "is" : "are", plural(hosts, "host")));
   if (spec.ranks_per_host && *spec.ranks_per_host > kMaxRanksPerHost)
-    return refuse(fmt::format("--ranks-per-host {}: hvdrun starts at most {} ranks on a host",
+    return usage_error(fmt::format("--ranks-per-host {}: hvdrun starts at most {} ranks on a host",
                               *spec.ranks_per_host, kMaxRanksPerHost));
   if (spec.nodes && spec.ranks && *spec.ranks < hosts)
-    return refuse(fmt::format("--nnodes {}: {} cannot be on {}; use -np {} or more, or fewer hosts",
+    return usage_error(fmt::format("--nnodes {}: {} cannot be on {}; use -np {} or more, or fewer hosts",
                               *spec.nodes, plural(*spec.ranks, "rank"), plural(hosts, "host"),
                               hosts));
   for (const auto& host : allocation.hosts)
     if (!spec.ranks && !spec.ranks_per_host && host.slots.value_or(0) > kMaxRanksPerHost)
-      return refuse(
+      return usage_error(
           fmt::format("{} has {} slots ({}), and hvdrun starts at most {} ranks on a host",
                       host.name, *host.slots, host.slots_source, kMaxRanksPerHost));
   return {};
@@ -369,7 +365,7 @@ Result<void> check_numbers(const JobSpec& spec, const Allocation& allocation) {
 
 Result<void> check_total(std::int64_t ranks) {
   if (ranks <= kMaxRanks) return {};
-  return refuse(
+  return usage_error(
       fmt::format("these are {} ranks, and hvdrun starts at most {}; use -np N", ranks, kMaxRanks));
 }
 
@@ -418,7 +414,7 @@ Result<Counts> counts_per_host(const JobSpec& spec, const Allocation& allocation
   const std::int64_t each = *spec.ranks_per_host;
   const std::int64_t ranks = spec.ranks ? *spec.ranks : each * hosts;
   if (ranks > each * hosts)
-    return refuse(fmt::format("-np {} does not fit: --ranks-per-host {} on {} makes {}", ranks,
+    return usage_error(fmt::format("-np {} does not fit: --ranks-per-host {} on {} makes {}", ranks,
                               each, plural(hosts, "host"), each * hosts));
   HVD_CHECK(check_total(ranks));
   const Counts most(allocation.hosts.size(), *spec.ranks_per_host);

@@ -21,7 +21,7 @@ namespace hvdrun {
 // after, when every host has its inventory and the placement is what will be started.
 //
 // More ranks than cores, or than SLURM's tasks, is a note, as is SLURM's number of tasks where the
-// GPUs decide (slurm_shape.hpp). Hosts that have the same to be said of share a note.
+// GPUs decide. Hosts that have the same to be said of share a note.
 //
 // Devices: local rank r uses GPU r of its host (modulo their number). `all`: the rank sees all of
 // them and its device is r. `single`: CUDA_VISIBLE_DEVICES holds its GPU only and its device is 0;

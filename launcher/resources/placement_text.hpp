@@ -66,7 +66,7 @@ class HostNotes {
 std::string placement_json(const Allocation& allocation, const Placement& placement);
 
 // A placement for people: what --dry-run and --report-bindings print. For programs there is
-// placement_json.hpp.
+// placement_json().
 
 // Several lines, the last with its newline: what was taken and why (where the hosts come from,
 // their slots, cores and GPUs), one row a rank, and the notes. Hosts of which the same is to be

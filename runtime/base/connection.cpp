@@ -45,10 +45,6 @@ constexpr int kOwnerIndex = 0;                 // SSL_set_app_data(3)
 constexpr std::size_t kMostRecord = 16384;     // RFC 8446, 5.1
 constexpr std::size_t kReadAhead = 4 * (kMostRecord + 256);
 
-bool would_block(int code) {
-  return code == EAGAIN || code == EWOULDBLOCK || code == EINTR;
-}
-
 // Of the process, and never freed: connections may outlive the exit handlers.
 struct Shared {
   OpensslLibrary library;

@@ -97,7 +97,7 @@ class Connection {
   // whatever other threads were doing.
   void close() { socket_.reset(); }
 
-  // As send(2) with MSG_NOSIGNAL, recv(2), sendmsg(2) and recvmsg(2). Over TLS: see tls.hpp.
+  // As send(2) with MSG_NOSIGNAL, recv(2), sendmsg(2) and recvmsg(2). Over TLS: as Tls has them.
   ssize_t send(const void* data, std::size_t bytes) const;
   ssize_t receive(void* data, std::size_t bytes) const;
   ssize_t send(std::span<iovec> parts) const;

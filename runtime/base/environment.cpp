@@ -16,6 +16,11 @@ Environment process_environment() {
   };
 }
 
+bool is_set(const Environment& environment, const char* name) {
+  const auto value = environment(name);
+  return value && !value->empty();
+}
+
 Result<std::optional<std::int64_t>> read_integer(const Environment& environment, const char* name,
                                                  std::int64_t minimum, std::int64_t maximum) {
   const auto text = environment(name);

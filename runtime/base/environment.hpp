@@ -23,6 +23,9 @@ using Environment = std::function<std::optional<std::string>(const char* name)>;
 // getenv(3).
 Environment process_environment();
 
+// Returns whether the variable is there and not empty.
+bool is_set(const Environment& environment, const char* name);
+
 // The variable as a decimal integer in [minimum, maximum]; nothing when it is unset or empty.
 // Error (HVD_ERROR_ENVIRONMENT): anything else, naming the variable and its value.
 Result<std::optional<std::int64_t>> read_integer(const Environment& environment, const char* name,

@@ -16,11 +16,6 @@ class SingleBootstrap final : public Bootstrap {
   RankInfo info_{0, 1, 0, 1, 0, 1};
 };
 
-bool has(const Environment& environment, const char* name) {
-  const auto value = environment(name);
-  return value && !value->empty();
-}
-
 }  // namespace
 
 std::unique_ptr<Bootstrap> open_single_bootstrap() {
@@ -29,11 +24,11 @@ std::unique_ptr<Bootstrap> open_single_bootstrap() {
 
 Result<std::unique_ptr<Bootstrap>> open_bootstrap(const Environment& environment,
                                                   const BootstrapOptions& options) {
-  if (has(environment, "PMIX_NAMESPACE") && has(environment, "PMIX_RANK")) {
+  if (is_set(environment, "PMIX_NAMESPACE") && is_set(environment, "PMIX_RANK")) {
     return open_pmix_bootstrap(environment, options);
   }
   for (const char* name : {HVD_ENV_RANK, HVD_ENV_SIZE, "RANK", "WORLD_SIZE"}) {
-    if (has(environment, name)) return open_environment_bootstrap(environment, options);
+    if (is_set(environment, name)) return open_environment_bootstrap(environment, options);
   }
   HVD_CHECK(choose_ranks(options.ranks, RankInfo()));  // a list can only be of rank 0
   return open_single_bootstrap();

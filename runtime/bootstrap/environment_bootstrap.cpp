@@ -30,11 +30,6 @@ constexpr Names kOurs{HVD_ENV_RANK,       HVD_ENV_SIZE,      HVD_ENV_LOCAL_RANK,
 constexpr Names kTorch{"RANK",       "WORLD_SIZE",      "LOCAL_RANK", "LOCAL_WORLD_SIZE",
                        "GROUP_RANK", "GROUP_WORLD_SIZE"};
 
-bool has(const Environment& environment, const char* name) {
-  const auto value = environment(name);
-  return value && !value->empty();
-}
-
 // Reads a pair "index of count"; either may be missing. Error: index >= count.
 Result<void> read_pair(const Environment& environment, const char* index_name,
                        const char* count_name, std::optional<int>& index,
@@ -52,11 +47,11 @@ Result<void> read_pair(const Environment& environment, const char* index_name,
 }
 
 Result<RankInfo> read_rank_info(const Environment& environment) {
-  const bool ours = has(environment, kOurs.rank) || has(environment, kOurs.size);
+  const bool ours = is_set(environment, kOurs.rank) || is_set(environment, kOurs.size);
   const Names& names = ours ? kOurs : kTorch;
   for (const auto& [there, missing] :
        {std::pair(names.rank, names.size), std::pair(names.size, names.rank)}) {
-    if (has(environment, there) && !has(environment, missing)) {
+    if (is_set(environment, there) && !is_set(environment, missing)) {
       return fail(HVD_ERROR_ENVIRONMENT,
                   std::string(there) + " is set, but " + missing + " is not");
     }
@@ -103,7 +98,7 @@ Result<JobSecret> read_secret(const Environment& environment, int size, const Ch
   secret.size = size;
   secret.ranks = fold_ranks(chosen);
   for (const char* name : {"TORCHELASTIC_RUN_ID", HVD_ENV_JOB_ID}) {
-    if (has(environment, name)) secret.job_id = *environment(name);
+    if (is_set(environment, name)) secret.job_id = *environment(name);
   }
   HVD_TRY(secret.key, read_job_key(environment));
   HVD_TRY(secret.encrypted, read_data_tls(environment));
@@ -145,7 +140,7 @@ Result<std::unique_ptr<Bootstrap>> open_environment_bootstrap(const Environment&
     spec.rank = info.rank;
     spec.chosen = chosen;
     spec.timeout = options.timeout;
-    if (!has(environment, "MASTER_ADDR")) {
+    if (!is_set(environment, "MASTER_ADDR")) {
       return fail(HVD_ERROR_ENVIRONMENT,
                   "with more than one rank, MASTER_ADDR must name rank 0's host; it is not set");
     }

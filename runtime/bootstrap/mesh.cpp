@@ -16,7 +16,7 @@ namespace {
 
 using Sockets = std::vector<Connection>;
 
-constexpr std::chrono::milliseconds kAttemptPatience{5000};
+constexpr std::chrono::milliseconds kConnectPatience{5000};
 constexpr std::chrono::milliseconds kPause{100};
 
 constexpr const char* kAdvice = ". HVD_INTERFACE chooses the network between hosts";
@@ -49,7 +49,7 @@ Result<Connection> reach(const MeshConnection& connection, const JobSecret& secr
     for (const Address& address : addresses) {
       auto socket =
           connect_authenticated(address, secret_of_door(secret, connection.peer), connection.number,
-                                deadline.at_most(kAttemptPatience), refusal);
+                                deadline.at_most(kConnectPatience), refusal);
       if (socket.ok()) return std::move(socket->socket);
       reason = refusal.empty() ? address.text() + ": " + socket.error().message : refusal;
     }

@@ -1,5 +1,5 @@
 // Connections between ranks on different hosts: those of the bridges, each host's leader with each
-// other's, and those of the data (stream_mesh.hpp). The later host connects to the earlier one;
+// other's, and those of the data (transport/streams.hpp). The later host connects to the earlier one;
 // both prove the job's secret. With JobSecret::encrypted they are over TLS.
 #pragma once
 

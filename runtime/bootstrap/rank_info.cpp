@@ -63,19 +63,19 @@ namespace {
 constexpr int kUnknown = -1;
 
 // What one rank was told, completed.
-struct Place {
+struct Position {
   int node = 0;
   int local_rank = 0;
 };
 
-Result<std::vector<Place>> make_places(std::span<const RankInfo> infos,
+Result<std::vector<Position>> make_places(std::span<const RankInfo> infos,
                                        std::map<int, int>& ranks_on_node) {
-  std::vector<Place> places;
+  std::vector<Position> places;
   std::map<std::pair<int, int>, int> taken;  // (node, local rank) -> rank
   for (std::size_t rank = 0; rank < infos.size(); ++rank) {
     const int node = infos[rank].node_rank.value_or(0);
     const int position = ranks_on_node[node]++;
-    const Place place{node, infos[rank].local_rank.value_or(position)};
+    const Position place{node, infos[rank].local_rank.value_or(position)};
     const auto [other, is_new] =
         taken.try_emplace({place.node, place.local_rank}, static_cast<int>(rank));
     if (!is_new) {
@@ -107,7 +107,7 @@ Result<Topology> make_topology(std::span<const RankInfo> infos, int rank) {
   std::map<int, int> ranks_on_node;
   HVD_TRY(const auto places, make_places(infos, ranks_on_node));
   const auto index = static_cast<std::size_t>(rank);
-  const Place& own = places[index];
+  const Position& own = places[index];
 
   Topology topology;
   topology.rank = rank;
@@ -119,7 +119,7 @@ Result<Topology> make_topology(std::span<const RankInfo> infos, int rank) {
   topology.local_size = infos[index].local_size.value_or(ranks_on_node[own.node]);
   topology.node_count = infos[index].node_count.value_or(static_cast<int>(ranks_on_node.size()));
   topology.cross_size = 0;
-  for (const Place& place : places) {
+  for (const Position& place : places) {
     if (place.local_rank != own.local_rank) continue;
     if (place.node < own.node) ++topology.cross_rank;
     ++topology.cross_size;

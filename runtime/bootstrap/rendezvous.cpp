@@ -258,7 +258,7 @@ namespace {
 
 // What one attempt may take: long enough for a busy rank 0, short enough to get past a foreign
 // service that says nothing.
-constexpr std::chrono::milliseconds kAttemptPatience{3000};
+constexpr std::chrono::milliseconds kPortPatience{3000};
 constexpr std::chrono::milliseconds kFirstPause{5};
 constexpr std::chrono::milliseconds kLongestPause{200};
 
@@ -324,7 +324,7 @@ Result<bool> RendezvousClient::try_ports(const std::vector<Address>& addresses,
     for (const Address& address : addresses) {
       if (deadline.over()) return false;
       auto host = connect_authenticated(address.with_port(port), spec_.secret, spec_.rank,
-                                        deadline.at_most(kAttemptPatience), refusal_);
+                                        deadline.at_most(kPortPatience), refusal_);
       if (!host.ok() && host.error().status == HVD_ERROR_MISMATCH) return refuse_encryption();
       if (!host.ok()) continue;
       host_ = std::move(*host);

@@ -2,7 +2,7 @@
 // Rank 0 stays in the middle for exchange(). When only some ranks of the job start together, ranks
 // are counted among these here, and are called by their rank in the job in messages.
 //
-// One thread, sockets with time limits. Strangers are dropped (acceptor.hpp).
+// One thread, sockets with time limits. Strangers are dropped (authenticated_acceptor.hpp).
 #pragma once
 
 #include "base/result.hpp"

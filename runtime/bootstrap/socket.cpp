@@ -45,10 +45,6 @@ void set_flag(const Fd& socket, int level, int option, int value) {
   ::setsockopt(socket.get(), level, option, &value, sizeof value);
 }
 
-bool would_block(int errno_value) {
-  return errno_value == EAGAIN || errno_value == EWOULDBLOCK || errno_value == EINTR;
-}
-
 Error closed() {
   return fail(HVD_ERROR_PEER, "the other side has closed the connection");
 }

@@ -18,6 +18,11 @@
 
 namespace libhvd {
 
+// The error of a function that was called with a null pointer.
+inline Error null_pointer(const char* function) {
+  return fail(HVD_ERROR_INVALID_ARGUMENT, std::string(function) + ": a null pointer");
+}
+
 // Keeps the error for hvd_last_error() and for the status page.
 hvd_status report(const Error& error);
 // The status of the last error that any thread of this process was given; HVD_OK: there was none.

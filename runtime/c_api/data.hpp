@@ -17,10 +17,6 @@
 
 namespace libhvd {
 
-inline Error null_pointer(const char* what) {
-  return fail(HVD_ERROR_INVALID_ARGUMENT, std::string(what) + ": a null pointer");
-}
-
 // Runs compute: () -> Result<T> and puts its value to `where`; errors get the function's name.
 template <class T, class Compute>
 hvd_status give(const char* what, T* where, Compute compute) noexcept {

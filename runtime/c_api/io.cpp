@@ -19,14 +19,6 @@ struct hvd_log {
   libhvd::Log log;
 };
 
-namespace {
-
-libhvd::Error null_pointer(const char* what) {
-  return fail(HVD_ERROR_INVALID_ARGUMENT, std::string(what) + ": a null pointer");
-}
-
-}  // namespace
-
 struct hvd_file {
   libhvd::AtomicFile file;
 };
@@ -72,7 +64,7 @@ hvd_status hvd_log_open(const char* path, hvd_log** log, const hvd_options* opti
 hvd_status hvd_log_write(hvd_log* log, const char* text, size_t bytes) {
   return libhvd::guard("hvd_log_write", [=] {
     if (log == nullptr || (text == nullptr && bytes > 0))
-      return libhvd::report(null_pointer("hvd_log_write"));
+      return libhvd::report(libhvd::null_pointer("hvd_log_write"));
     return libhvd::report(log->log.write({text, bytes}));
   });
 }
@@ -83,7 +75,7 @@ void hvd_log_close(hvd_log* log) {
 
 hvd_status hvd_rank_path(const char* pattern, char* path, size_t size) {
   return libhvd::with_session("hvd_rank_path", [=](libhvd::Session& session) -> Result<void> {
-    if (pattern == nullptr || path == nullptr) return null_pointer("hvd_rank_path");
+    if (pattern == nullptr || path == nullptr) return libhvd::null_pointer("hvd_rank_path");
     HVD_TRY(const std::string expanded,
             libhvd::rank_path(pattern, session.topology(), libhvd::process_environment()));
     if (expanded.size() >= size)
@@ -96,7 +88,7 @@ hvd_status hvd_rank_path(const char* pattern, char* path, size_t size) {
 
 hvd_status hvd_file_create(const char* path, hvd_file** file) {
   return libhvd::guard("hvd_file_create", [=]() -> hvd_status {
-    if (path == nullptr || file == nullptr) return libhvd::report(null_pointer("hvd_file_create"));
+    if (path == nullptr || file == nullptr) return libhvd::report(libhvd::null_pointer("hvd_file_create"));
     auto created = libhvd::AtomicFile::create(path);
     if (!created.ok()) return libhvd::report(created.error());
     *file = new hvd_file{std::move(*created)};
@@ -107,14 +99,14 @@ hvd_status hvd_file_create(const char* path, hvd_file** file) {
 hvd_status hvd_file_write(hvd_file* file, const void* data, size_t bytes) {
   return libhvd::guard("hvd_file_write", [=] {
     if (file == nullptr || (data == nullptr && bytes > 0))
-      return libhvd::report(null_pointer("hvd_file_write"));
+      return libhvd::report(libhvd::null_pointer("hvd_file_write"));
     return libhvd::report(file->file.write(data, bytes));
   });
 }
 
 hvd_status hvd_file_commit(hvd_file* file) {
   return libhvd::guard("hvd_file_commit", [=] {
-    if (file == nullptr) return libhvd::report(null_pointer("hvd_file_commit"));
+    if (file == nullptr) return libhvd::report(libhvd::null_pointer("hvd_file_commit"));
     const std::unique_ptr<hvd_file> last(file);
     return libhvd::report(last->file.commit());
   });

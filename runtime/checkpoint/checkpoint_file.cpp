@@ -14,7 +14,7 @@
 namespace libhvd::checkpoint {
 namespace {
 
-Error bad(std::string why) {
+Error unreadable(std::string why) {
   return fail(HVD_ERROR_SYSTEM, std::move(why));
 }
 
@@ -24,7 +24,7 @@ Result<void> read_fully(int fd, std::uint64_t offset, std::byte* to, std::size_t
     const ssize_t count = ::pread(fd, to, bytes, static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return fail_errno("it cannot be read", errno);
-    if (count == 0) return bad("it is cut short");
+    if (count == 0) return unreadable("it is cut short");
     to += count;
     offset += static_cast<std::uint64_t>(count);
     bytes -= static_cast<std::size_t>(count);
@@ -35,15 +35,15 @@ Result<void> read_fully(int fd, std::uint64_t offset, std::byte* to, std::size_t
 Result<Index> read_index(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return fail_errno("it cannot be read", errno);
-  if (!S_ISREG(status.st_mode)) return bad("it is not a file");
+  if (!S_ISREG(status.st_mode)) return unreadable("it is not a file");
   const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
-  if (file_bytes == 0) return bad("it is empty");
+  if (file_bytes == 0) return unreadable("it is empty");
 
   std::array<std::byte, kHeaderBytes> header;
   const std::size_t at_hand = std::min<std::uint64_t>(kHeaderBytes, file_bytes);
   HVD_CHECK(read_fully(fd, 0, header.data(), at_hand));
   HVD_CHECK(check_header(std::span(header).first(at_hand)));
-  if (file_bytes < kHeaderBytes + kFooterBytes) return bad("it is cut short");
+  if (file_bytes < kHeaderBytes + kFooterBytes) return unreadable("it is cut short");
 
   std::array<std::byte, kFooterBytes> end;
   HVD_CHECK(read_fully(fd, file_bytes - kFooterBytes, end.data(), end.size()));
@@ -53,11 +53,11 @@ Result<Index> read_index(int fd) {
   HVD_CHECK(
       read_fully(fd, footer.index_offset, reinterpret_cast<std::byte*>(text.data()), text.size()));
   if (crc32c(0, text.data(), text.size()) != footer.index_checksum)
-    return bad("its index is damaged");
+    return unreadable("its index is damaged");
   HVD_TRY(Index index, decode_index(text));
   const std::uint64_t data = index.kind == FileKind::manifest ? 0 : index.blocks.bytes(index.range);
   if (index.kind != footer.kind || footer.index_offset != kHeaderBytes + data)
-    return bad("its index and its end contradict each other");
+    return unreadable("its index and its end contradict each other");
   return index;
 }
 
@@ -109,7 +109,7 @@ Result<void> DataFile::read_block(std::uint64_t block, std::byte* to) const {
   const std::uint64_t length = index_.blocks.length(block);
   HVD_CHECK(read_fully(fd_.get(), kHeaderBytes + before, to, length));
   if (crc32c(0, to, length) != index_.checksums[block - index_.range.first])
-    return bad("its data is damaged (block " + std::to_string(block) + ")");
+    return unreadable("its data is damaged (block " + std::to_string(block) + ")");
   return {};
 }
 
@@ -117,9 +117,9 @@ Result<CheckpointFile> CheckpointFile::open(const std::string& folder, const Fil
   HVD_TRY(DataFile main, DataFile::open(folder + "/" + name.text()));
   CheckpointFile file(std::move(main));
   const Index& index = file.index();
-  if (index.kind == FileKind::part) return bad("it is a part of a checkpoint");
+  if (index.kind == FileKind::part) return unreadable("it is a part of a checkpoint");
   if (index.step != name.step || index.save != name.save)
-    return bad("its name is not the one that it was written under");
+    return unreadable("its name is not the one that it was written under");
   for (std::size_t number = 0; number < index.part_files.size(); ++number) {
     const BlockRange& range = index.part_files[number];
     if (range.count == 0) continue;
@@ -131,7 +131,7 @@ Result<CheckpointFile> CheckpointFile::open(const std::string& folder, const Fil
     if (!belong_together(index, part->index()) || part->index().range != range ||
         !std::ranges::equal(part->index().checksums,
                             std::span(own, static_cast<std::size_t>(range.count)))) {
-      return bad("its part " + part_name + " belongs to another checkpoint");
+      return unreadable("its part " + part_name + " belongs to another checkpoint");
     }
     file.parts_.push_back(std::move(*part));
   }
@@ -150,7 +150,7 @@ Result<std::vector<std::uint32_t>> read_part_checksums(const std::string& path,
                                                        const Index& expected) {
   HVD_TRY(const DataFile part, DataFile::open(path));
   if (!belong_together(expected, part.index()) || part.index().range != expected.range)
-    return bad(path + " belongs to another checkpoint");
+    return unreadable(path + " belongs to another checkpoint");
   return part.index().checksums;
 }
 

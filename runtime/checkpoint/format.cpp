@@ -45,7 +45,7 @@ bool seal_holds(std::string_view bytes) {
          checksum(bytes.substr(0, length));
 }
 
-Error bad(std::string why) {
+Error malformed(std::string why) {
   return fail(HVD_ERROR_SYSTEM, std::move(why));
 }
 
@@ -202,12 +202,12 @@ std::string encode_index(const Index& index) {
 
 Result<void> check_header(std::span<const std::byte> header) {
   const std::string_view bytes = as_text(header);
-  if (!bytes.starts_with(kMagic)) return bad("it is not a checkpoint");
-  if (bytes.size() < kHeaderBytes) return bad("it is cut short");
+  if (!bytes.starts_with(kMagic)) return malformed("it is not a checkpoint");
+  if (bytes.size() < kHeaderBytes) return malformed("it is cut short");
   const auto version = ByteReader(bytes.substr(kMagic.size())).number<std::uint32_t>();
-  if (!seal_holds(bytes.substr(0, kHeaderBytes))) return bad("its header is damaged");
+  if (!seal_holds(bytes.substr(0, kHeaderBytes))) return malformed("its header is damaged");
   if (version != kFormatVersion)
-    return bad("it is of format version " + std::to_string(version) +
+    return malformed("it is of format version " + std::to_string(version) +
                "; this version of libhvd reads " + std::to_string(kFormatVersion));
   return {};
 }
@@ -215,10 +215,10 @@ Result<void> check_header(std::span<const std::byte> header) {
 Result<Footer> decode_footer(std::span<const std::byte> footer, std::uint64_t file_bytes) {
   const std::string_view bytes = as_text(footer);
   if (bytes.size() != kFooterBytes || !bytes.starts_with(kEndMagic))
-    return bad("its end is missing: it was cut short");
-  if (!seal_holds(bytes)) return bad("its end is damaged");
+    return malformed("its end is missing: it was cut short");
+  if (!seal_holds(bytes)) return malformed("its end is damaged");
   ByteReader reader(bytes.substr(kEndMagic.size()));
-  if (reader.number<std::uint32_t>() != kFormatVersion) return bad("its end is of another version");
+  if (reader.number<std::uint32_t>() != kFormatVersion) return malformed("its end is of another version");
   Footer decoded;
   decoded.kind = static_cast<FileKind>(reader.number<std::uint32_t>());
   decoded.index_offset = reader.number<std::uint64_t>();
@@ -227,7 +227,7 @@ Result<Footer> decode_footer(std::span<const std::byte> footer, std::uint64_t fi
   const std::uint64_t around = decoded.index_offset + kFooterBytes;
   if (decoded.index_offset < kHeaderBytes || around < decoded.index_offset || around > file_bytes ||
       decoded.index_bytes != file_bytes - around) {
-    return bad("its length is not what its end says");
+    return malformed("its length is not what its end says");
   }
   return decoded;
 }
@@ -260,7 +260,7 @@ Result<Index> decode_index(std::string_view bytes) {
   }
   const bool plain =
       has_metric == 1 || (has_metric == 0 && std::bit_cast<std::uint64_t>(metric) == 0);
-  if (!reader.at_end() || !plain || !makes_sense(index)) return bad("its index makes no sense");
+  if (!reader.at_end() || !plain || !makes_sense(index)) return malformed("its index makes no sense");
   return index;
 }
 
@@ -278,7 +278,7 @@ Result<std::vector<Description>> decode_descriptions(std::string_view bytes) {
   for (std::uint64_t i = 0; i < count && reader.ok(); ++i) {
     descriptions.push_back(read_description(reader));
   }
-  if (!reader.at_end()) return bad("a list of items makes no sense");
+  if (!reader.at_end()) return malformed("a list of items makes no sense");
   return descriptions;
 }
 

@@ -42,7 +42,7 @@ class BlockMap {
 
 // The data of a checkpoint, into the buffers of all ranks. When all of them are on one host and see
 // the file, each reads it for itself, out of the host's page cache: one copy a rank, and nobody
-// waits for anybody. Else rank 0 reads, and its blocks are broadcast (load_stream.hpp).
+// waits for anybody. Else rank 0 reads, and its blocks are broadcast.
 
 // A collective; the same `found` on all ranks, and `file`, which is null elsewhere, is rank 0's.
 // The answer: nothing when all data has come; when a block is damaged, why the file cannot be used

@@ -218,8 +218,8 @@ Output find_output(const Call& call, void* given, const Allocator& allocator, co
 // like a mistake that all ranks have found.
 Output unusable_output(const Call& call, const std::string& why);
 
-// What a rank says of each collective that it calls, with what is wrong with its arguments
-// (arguments.hpp), wherever the data then goes.
+// What a rank says of each collective that it calls, with what is wrong with its arguments,
+// wherever the data then goes.
 
 Call allreduce_call(const void* input, const void* output, std::size_t count, hvd_type type,
                     hvd_op op, const CallOptions& options);

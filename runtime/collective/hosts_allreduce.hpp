@@ -114,7 +114,7 @@ class Stretches {
 };
 
 // A large allreduce between hosts. The ranks of a host reduce what they have, each the slices of
-// its channels (stream_plan.hpp); of a slice, each host gets a piece from all others and reduces
+// its channels (StreamPlan); of a slice, each host gets a piece from all others and reduces
 // it; the results go back the same way, and to all ranks of the host.
 //
 // It goes stretch by stretch, and the parts of the work overlap: while the pieces of a stretch are

@@ -232,15 +232,15 @@ void Pipeline::fill(std::int64_t ticket, const Result<std::shared_ptr<const Shar
 
 namespace {
 
-Error invalid(const std::string& message) {
+Error invalid_reader(const std::string& message) {
   return fail(HVD_ERROR_INVALID_ARGUMENT, "reader: " + message);
 }
 
 Result<void> check(const ReaderOptions& options) {
   if (options.threads < 1 || options.threads > 1024)
-    return invalid("threads is " + std::to_string(options.threads) + "; it must be 1 to 1024");
+    return invalid_reader("threads is " + std::to_string(options.threads) + "; it must be 1 to 1024");
   if (options.prefetch < 1 || options.prefetch > 65536)
-    return invalid("prefetch is " + std::to_string(options.prefetch) + "; it must be 1 to 65536");
+    return invalid_reader("prefetch is " + std::to_string(options.prefetch) + "; it must be 1 to 65536");
   return {};
 }
 
@@ -257,7 +257,7 @@ Result<Reader> Reader::open(std::shared_ptr<const Source> source, const ShardOpt
   HVD_CHECK(check(options));
   ShardOptions own = shard;
   if (own.samples != 0 && own.samples != source->samples())
-    return invalid("samples is " + std::to_string(own.samples) + ", but the source has " +
+    return invalid_reader("samples is " + std::to_string(own.samples) + ", but the source has " +
                    std::to_string(source->samples()) + "; leave it 0");
   own.samples = source->samples();
   auto loader = std::make_unique<Loader>(std::move(source), options.cache,
@@ -289,7 +289,7 @@ Result<void> Reader::begin(std::int64_t epoch, std::int64_t step) {
   HVD_TRY(Shard shard, Shard::make(options.shard));
   const std::int64_t steps = shard.steps();
   if (step < 0 || step > steps)
-    return invalid("there is no step " + std::to_string(step) + " to go on at; an epoch has " +
+    return invalid_reader("there is no step " + std::to_string(step) + " to go on at; an epoch has " +
                    std::to_string(steps));
   std::unique_ptr<Pipeline> pipeline;
   if (steps > 0) {

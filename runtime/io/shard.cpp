@@ -13,31 +13,31 @@ namespace {
 // Leaves room to pad and to add without overflow.
 constexpr std::int64_t kMostSamples = std::int64_t{1} << 62;
 
-Error invalid(const std::string& message) {
+Error invalid_shard(const std::string& message) {
   return fail(HVD_ERROR_INVALID_ARGUMENT, "shard: " + message);
 }
 
 Result<void> check(const ShardOptions& options) {
   const auto number = [](auto value) { return std::to_string(value); };
   if (options.samples < 0 || options.samples > kMostSamples)
-    return invalid("samples is " + number(options.samples) + "; it must be 0 to 2^62");
+    return invalid_shard("samples is " + number(options.samples) + "; it must be 0 to 2^62");
   if (options.batch < 1)
-    return invalid("batch is " + number(options.batch) +
+    return invalid_shard("batch is " + number(options.batch) +
                    "; it must be at least 1 (it counts the samples of all ranks together)");
   if (options.epoch < 0)
-    return invalid("epoch is " + number(options.epoch) + "; it must not be negative");
+    return invalid_shard("epoch is " + number(options.epoch) + "; it must not be negative");
   if (options.size < 1)
-    return invalid("size is " + number(options.size) + "; it must be at least 1");
+    return invalid_shard("size is " + number(options.size) + "; it must be at least 1");
   if (options.rank < 0 || options.rank >= options.size)
-    return invalid("rank " + number(options.rank) + " is not a rank of 0 to " +
+    return invalid_shard("rank " + number(options.rank) + " is not a rank of 0 to " +
                    number(options.size - 1));
   const bool even =
       options.remainder == HVD_REMAINDER_PAD || options.remainder == HVD_REMAINDER_DROP;
   if (!even && options.remainder != HVD_REMAINDER_UNEVEN)
-    return invalid("remainder is " + number(options.remainder) +
+    return invalid_shard("remainder is " + number(options.remainder) +
                    ", which is none of HVD_REMAINDER_…");
   if (even && options.batch % options.size != 0)
-    return invalid("a batch of " + number(options.batch) + " cannot be dealt evenly to " +
+    return invalid_shard("a batch of " + number(options.batch) + " cannot be dealt evenly to " +
                    number(options.size) +
                    " ranks; with the remainders pad and drop the batch must be a multiple of the "
                    "size (uneven takes any)");
@@ -101,7 +101,7 @@ Result<Shard> Shard::make(const ShardOptions& options) {
 
 Result<void> Shard::check_step(std::int64_t step) const {
   if (step >= 0 && step < steps_) return {};
-  return invalid("there is no step " + std::to_string(step) + "; this epoch has " +
+  return invalid_shard("there is no step " + std::to_string(step) + "; this epoch has " +
                  std::to_string(steps_) + (steps_ == 1 ? " step" : " steps"));
 }
 

@@ -64,14 +64,14 @@ class Writing {
   std::uint32_t& sequence_;
 };
 
-struct Place {
+struct PageLocation {
   std::string path;
   std::uint64_t offset = 0;
 };
 
-Result<Place> parse_place(const std::string& text) {
+Result<PageLocation> parse_location(const std::string& text) {
   const std::size_t at = text.rfind('@');
-  Place place;
+  PageLocation place;
   if (at != std::string::npos && at > 0) {
     place.path = text.substr(0, at);
     const char* end = text.data() + text.size();
@@ -86,13 +86,13 @@ Result<Place> parse_place(const std::string& text) {
                                          std::to_string(HVD_STATUS_HEAD_SIZE));
 }
 
-Result<Fd> open_file(const Place& place) {
+Result<Fd> open_file(const PageLocation& place) {
   Fd file(::open(place.path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file) return fail_errno("cannot open the status page " + place.path, errno);
   return file;
 }
 
-Result<Mapping> map_page(const Place& place, const Fd& file) {
+Result<Mapping> map_page(const PageLocation& place, const Fd& file) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return fail_errno("cannot stat " + place.path, errno);
   // A page past the end of the file would be a SIGBUS at the first store.
@@ -129,7 +129,7 @@ bool stands_for_the_rank(hvd_status_page& page) {
 Result<StatusPage> StatusPage::attach(const Environment& environment) {
   const auto text = environment(HVD_ENV_STATUS);
   if (!text || text->empty()) return StatusPage();
-  HVD_TRY(const Place place, parse_place(*text));
+  HVD_TRY(const PageLocation place, parse_location(*text));
   HVD_TRY(const Fd file, open_file(place));
   HVD_TRY(Mapping mapping, map_page(place, file));
   StatusPage status(std::move(mapping));
@@ -142,7 +142,7 @@ Result<StatusPage> StatusPage::attach_for_failure(const Environment& environment
   const auto text = environment(HVD_ENV_STATUS);
   if (!text || text->empty())
     return fail(HVD_ERROR_UNSUPPORTED, "there is no launcher that would show it");
-  HVD_TRY(const Place place, parse_place(*text));
+  HVD_TRY(const PageLocation place, parse_location(*text));
   HVD_TRY(const Fd file, open_file(place));
   HVD_TRY(Mapping mapping, map_page(place, file));
   StatusPage status(std::move(mapping));

@@ -128,7 +128,7 @@ struct RankLane {
   }
 };
 
-thread_local RankLane own;
+thread_local RankLane thread_lane;
 
 }  // namespace
 
@@ -189,12 +189,12 @@ void Recorder::drop_ended() {
 }
 
 Lane& Recorder::own_lane() {
-  if (own.recorder != id_) {
-    own.release();
-    own.lane = find_lane();
-    own.recorder = id_;
+  if (thread_lane.recorder != id_) {
+    thread_lane.release();
+    thread_lane.lane = find_lane();
+    thread_lane.recorder = id_;
   }
-  return *own.lane;
+  return *thread_lane.lane;
 }
 
 std::shared_ptr<Lane> Recorder::find_lane() {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kBeatNs = 1000 * kMs;
-constexpr std::uint64_t kLookNs = 20 * kMs;
+constexpr std::uint64_t kBridgeLookNs = 20 * kMs;
 // A turn that took longer than this was not our doing: the process was stopped.
 constexpr std::uint64_t kOwnStopNs = 1500 * kMs;
 // So long the others may take to hear our goodbye.
@@ -140,7 +140,7 @@ void Bridge::sleep(std::uint64_t now) {
 
 int Bridge::sleep_ms(std::uint64_t now) const {
   std::uint64_t until = next_beat_ns_;
-  if (somebody_waits()) until = std::min(until, now + kLookNs);
+  if (somebody_waits()) until = std::min(until, now + kBridgeLookNs);
   if (leaving_) until = std::min(until, leave_by_ns_);
   if (suspect_) until = std::min(until, suspect_->judged_ns);
   for (const BridgeLink& link : links_) {
@@ -183,7 +183,7 @@ void Bridge::give_up(BridgeLink& link, FailureKind kind) {
   if (leaving_) return;  // who leaves need not know why others do
   const int rank = segment_->ranks_on(link.host()).front();
   if (kind != FailureKind::died) return segment_->set_failure(kind, rank);
-  if (!suspect_) suspect_ = Suspect{rank, monotonic_ns() + kLookNs};
+  if (!suspect_) suspect_ = Suspect{rank, monotonic_ns() + kBridgeLookNs};
 }
 
 void Bridge::judge_suspect(std::uint64_t now) {
@@ -225,7 +225,7 @@ void Bridge::look_for_silent_hosts(std::uint64_t now) {
 
 void Bridge::look_for_dead_ranks(std::uint64_t now) {
   if (leaving_ || now < next_look_ns_ || !somebody_waits()) return;
-  next_look_ns_ = now + kLookNs;
+  next_look_ns_ = now + kBridgeLookNs;
   for (const int rank : locals_) {
     if (rank == rank_ || segment_->alive(rank)) continue;
     // Asked in this order: who leaves says so before it ends.

@@ -1,6 +1,7 @@
 #include "transport/bridge_link.hpp"
 
 #include "common/clock.hpp"
+#include "common/fd.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -44,10 +45,6 @@ bool fits(const Used& used, const SegmentLayout& layout) {
   return used.input <= (used.wide != 0 ? layout.wide_bytes() : shape.chunk) &&
          used.result_begin <= used.result_end &&
          used.result_end <= (shape.has_results ? shape.chunk : 0);
-}
-
-bool would_block(int code) {
-  return code == EAGAIN || code == EWOULDBLOCK || code == EINTR;
 }
 
 FrameHead make_head(FrameKind kind, int rank, std::uint32_t step) {

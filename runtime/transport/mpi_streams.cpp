@@ -18,7 +18,7 @@ namespace {
 
 // MPI has nothing to sleep on: who waits asks again and again, at first with the processor offered
 // to others in between.
-constexpr std::uint64_t kYieldNs = 1'000'000;
+constexpr std::uint64_t kMpiYieldNs = 1'000'000;
 constexpr std::chrono::microseconds kPause{50};
 // MPI may say of a message that it is sent, and still need to be called for it to go.
 constexpr std::chrono::milliseconds kIdlePause{2};
@@ -91,10 +91,10 @@ void MpiProgressThread::stop() {
 
 void MpiProgressThread::run() {
   std::uint64_t moved = monotonic_ns();
-  while (begin_turn(monotonic_ns() - moved > kYieldNs)) {
+  while (begin_turn(monotonic_ns() - moved > kMpiYieldNs)) {
     if (progress())
       moved = monotonic_ns();
-    else if (monotonic_ns() - moved < kYieldNs)
+    else if (monotonic_ns() - moved < kMpiYieldNs)
       ::sched_yield();
     else
       std::this_thread::sleep_for(kPause);

@@ -476,7 +476,7 @@ namespace {
 constexpr std::size_t kInputBytes = std::size_t{16} << 20;
 
 // A few ranks can reduce in slices between hosts, too, which shows results.
-constexpr int kFewRanks = 16;
+constexpr int kMostWithResults = 16;
 
 // Blocks of few ranks stand on pages of their own: what fetches lines ahead stops at a page's end,
 // and then does not take a line from the rank that writes it.
@@ -493,7 +493,7 @@ SegmentShape SegmentShape::across_hosts(int ranks, int lanes) {
   SegmentShape shape(ranks, lanes);
   const std::size_t share = kInputBytes / (2 * kLanes * static_cast<std::size_t>(ranks));
   shape.chunk = std::clamp(share / kCacheLine * kCacheLine, kLeastChunkBytes, kChunkBytes);
-  shape.has_results = ranks <= kFewRanks;
+  shape.has_results = ranks <= kMostWithResults;
   return shape;
 }
 

@@ -1,5 +1,7 @@
 #include "transport/socket_streams.hpp"
 
+#include "common/fd.hpp"
+
 #include <algorithm>
 #include <cerrno>
 
@@ -7,10 +9,6 @@
 
 namespace libhvd {
 namespace {
-
-bool would_block(int code) {
-  return code == EAGAIN || code == EWOULDBLOCK || code == EINTR;
-}
 
 // Takes `bytes` off the front.
 void skip(std::deque<iovec>& parts, std::size_t bytes) {

@@ -47,7 +47,7 @@ class StreamPlan {
   int channels_ = kLeastChannels;
 };
 
-// One rank's ways to the ranks on other hosts that serve the same channels (stream_plan.hpp): they
+// One rank's ways to the ranks on other hosts that serve the same channels (StreamPlan): they
 // carry the data of large messages, bare, as both ends know from the call what comes when.
 //
 // One thread at a time. Nothing waits but turn(). What has ended a way is for others to find out

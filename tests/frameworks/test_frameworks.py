@@ -47,7 +47,7 @@ def by_torch(case: Case) -> object:
 
 def run(sandbox: Sandbox, case: Case, *options: str, env: dict[str, str] | None = None) -> Done:
     if not case.python:
-        pytest.skip("./check and ./check --soak make the environment for it")
+        pytest.skip("./check --all and ./check --soak make the environment for it")
     home = sandbox.files / "home"
     config = home / ".cache/huggingface/accelerate/default_config.yaml"
     config.parent.mkdir(parents=True)

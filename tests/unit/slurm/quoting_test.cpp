@@ -42,7 +42,7 @@ TEST(QuoteForShell, LeavesPlainWordsAsTheyAre) {
   EXPECT_EQ(quote_for_shell("a\nb'c"), "$'a\\nb\\'c'");
 }
 
-// get_argument of sbatch, as its grammar is said in quoting.hpp: an oracle that is written the
+// get_argument of sbatch, as its grammar is said in render.hpp: an oracle that is written the
 // other way round, by states.
 std::string read_argument(const std::string& line) {
   std::string argument;

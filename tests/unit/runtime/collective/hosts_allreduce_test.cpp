@@ -1,5 +1,5 @@
 // Allreduces between hosts, ranks as threads, against one reduction of all inputs in the order of
-// reduction_order.hpp: the same bits on all ranks, whatever way a size goes.
+// hosts_allreduce.hpp: the same bits on all ranks, whatever way a size goes.
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
 #include "support.hpp"

@@ -55,7 +55,7 @@ Result<std::uint64_t> read_number(std::string_view text, std::string_view whole)
   const bool is_number = !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
   if (!is_number)
     return usage_error(fmt::format("{} has {} in brackets where numbers such as 1-4,7 are wanted",
-                              quote(whole), quote(text)));
+                                   quote(whole), quote(text)));
   const auto zeros = std::min(text.find_first_not_of('0'), text.size());
   if (text.size() - zeros > kMostDigits || text.size() > kLongestHostName)
     return usage_error(fmt::format("{} has a number that is too long", quote(whole)));
@@ -94,8 +94,8 @@ Result<Bracket> read_bracket(std::string_view before, std::string_view inside,
 }
 
 Error too_many(std::string_view text) {
-  return usage_error(fmt::format("{} names more than {} hosts, the most that hvdrun takes", quote(text),
-                            kMaxHosts));
+  return usage_error(fmt::format("{} names more than {} hosts, the most that hvdrun takes",
+                                 quote(text), kMaxHosts));
 }
 
 // The longest name that the pattern makes.
@@ -116,7 +116,7 @@ Result<void> check_characters(std::string_view text, std::string_view whole) {
   if (*odd == '[') return usage_error(fmt::format("{} has a \"[\" without \"]\"", quote(whole)));
   if (*odd == ']') return usage_error(fmt::format("{} has a \"]\" without \"[\"", quote(whole)));
   return usage_error(fmt::format("{} has {}, which no host's name has", quote(whole),
-                            quote(std::string_view(&*odd, 1))));
+                                 quote(std::string_view(&*odd, 1))));
 }
 
 Result<Pattern> read_pattern(std::string_view text) {

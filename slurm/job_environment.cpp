@@ -47,7 +47,7 @@ auto read(const Variable& variable, Read read_value) -> decltype(read_value(""))
   auto value = read_value(*variable.value);
   if (value) return value;
   return usage_error(fmt::format("{}: {}; correct it, unset it, or {}", variable.name,
-                            value.error().message, kHowToSayHosts));
+                                 value.error().message, kHowToSayHosts));
 }
 
 Result<int> read_positive(std::string_view text) {
@@ -113,9 +113,9 @@ class JobReader {
         in_step ? find({"SLURM_STEP_NUM_NODES"}) : find({"SLURM_JOB_NUM_NODES", "SLURM_NNODES"});
     HVD_TRY(const auto count, read_count(number));
     if (list && count && job_.hosts.size() != static_cast<std::size_t>(*count))
-      return usage_error(fmt::format("{}={} contradicts {}={}, which names {}; {}", number.name, *count,
-                                list.name, quote_if_needed(*list.value),
-                                plural(job_.hosts.size(), "host"), kHowToSayHosts));
+      return usage_error(fmt::format("{}={} contradicts {}={}, which names {}; {}", number.name,
+                                     *count, list.name, quote_if_needed(*list.value),
+                                     plural(job_.hosts.size(), "host"), kHowToSayHosts));
     if (!list && count.value_or(1) > 1)
       return usage_error(
           fmt::format("SLURM job {} has {} ({}), but SLURM_JOB_NODELIST does not say "
@@ -213,8 +213,8 @@ class JobReader {
     const std::size_t hosts = std::max<std::size_t>(job_.hosts.size(), 1);
     if (counts.size() != hosts)
       return usage_error(fmt::format("{}={} is for {}, but the job has {}; {}", list.name,
-                                quote_if_needed(*list.value), plural(counts.size(), "host"), hosts,
-                                kHowToSayHosts));
+                                     quote_if_needed(*list.value), plural(counts.size(), "host"),
+                                     hosts, kHowToSayHosts));
     return counts;
   }
 
@@ -265,8 +265,9 @@ class JobReader {
     std::vector<int> gpus = job_.tasks;
     for (int& count : gpus)
       if (__builtin_mul_overflow(count, *job_.gpus_per_task, &count))
-        return usage_error(fmt::format("{}={} makes more GPUs than can be counted; {}", per_task.name,
-                                  quote_if_needed(*per_task.value), kHowToSayHosts));
+        return usage_error(fmt::format("{}={} makes more GPUs than can be counted; {}",
+                                       per_task.name, quote_if_needed(*per_task.value),
+                                       kHowToSayHosts));
     return set_gpus(std::move(gpus), per_task);
   }
 

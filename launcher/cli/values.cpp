@@ -30,7 +30,7 @@ Result<int> parse_whole(std::string_view text, int minimum) {
     return usage_error("cannot be " + quote(text) + ": that is out of range");
   if (!is_number || error != std::errc{} || value < minimum)
     return usage_error("needs a whole number of " + std::to_string(minimum) + " or more, not " +
-                  quote(text));
+                       quote(text));
   if (value > INT_MAX) return usage_error("cannot be " + quote(text) + ": that is out of range");
   return static_cast<int>(value);
 }
@@ -115,7 +115,7 @@ Result<std::string> parse_label(std::string_view text) {
   const bool is_word = text == "none" || text == "rank" || text == "rank@host";
   if (!is_word && text.find('{') == npos)
     return usage_error("must be none, rank, rank@host or a template such as \"[{rank}] \", not " +
-                  quote(text));
+                       quote(text));
   return std::string(text);
 }
 

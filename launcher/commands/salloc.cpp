@@ -205,9 +205,9 @@ void AllocationSession::withdraw_by_force() {
 }
 
 void AllocationSession::ask() {
-  auto call =
-      ProgramRun::start(loop_, {squeue_for(*job_), query_environment(environment_), {}, kCommandTimeout},
-                        [this](const ProgramEnd& end) { take_answer(end); });
+  auto call = ProgramRun::start(
+      loop_, {squeue_for(*job_), query_environment(environment_), {}, kCommandTimeout},
+      [this](const ProgramEnd& end) { take_answer(end); });
   if (call) call_ = std::move(*call);
 }
 

@@ -210,10 +210,10 @@ std::vector<std::string> StallReporter::explain(const std::vector<RankState>& st
       ++more;
       continue;
     }
-    lines.push_back(fmt::format("{} has waited {} for {}; {} {}", title_of(collective),
-                                seconds_text(stall.seconds),
-                                describe_missing(stall, states, reports), describe_ranks(stall.waiting),
-                                stall.waiting.size() == 1 ? "waits" : "wait"));
+    lines.push_back(
+        fmt::format("{} has waited {} for {}; {} {}", title_of(collective),
+                    seconds_text(stall.seconds), describe_missing(stall, states, reports),
+                    describe_ranks(stall.waiting), stall.waiting.size() == 1 ? "waits" : "wait"));
     const std::chrono::duration<double> waited(stall.seconds);
     told_.emplace(collective, now - std::chrono::duration_cast<Clock::duration>(waited));
   }

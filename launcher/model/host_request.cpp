@@ -101,7 +101,7 @@ Result<std::vector<HostRequest>> parse_host_requests(std::string_view text,
     HVD_TRY(auto requests, parse_host_request(entry, source));
     if (requests.size() > kMaxHosts - all.size())
       return usage_error(fmt::format("{} names more than {} hosts, the most that hvdrun takes",
-                                quote(text), kMaxHosts));
+                                     quote(text), kMaxHosts));
     std::move(requests.begin(), requests.end(), std::back_inserter(all));
   }
   return all;

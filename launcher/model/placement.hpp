@@ -50,8 +50,8 @@ struct SlurmShare {
 };
 
 // One host. What it offers is known at once for this machine; of another one only after its agent
-// has answered (find_allocation.hpp: take_inventory). Until then its slots may be known, because the
-// user or SLURM says them, or not.
+// has answered (find_allocation.hpp: take_inventory). Until then its slots may be known, because
+// the user or SLURM says them, or not.
 struct Host {
   std::string name;         // for people and ranks: this machine's own name, else as it was given
   std::string address;      // as it was given: what ssh connects to, SLURM's name of it

@@ -192,8 +192,7 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
     }
   }
   const auto add = [&](const std::vector<int>& ranks, const std::string& what) {
-    if (!ranks.empty())
-      lines.push_back(describe_ranks(ranks) + ": " + what);
+    if (!ranks.empty()) lines.push_back(describe_ranks(ranks) + ": " + what);
   };
   for (const auto& [end, ranks] : by_end) add(ranks, end);
   add(stopped, "stopped by hvdrun");

@@ -121,8 +121,9 @@ Named first_named(const HostRequest& request, const LocalMachine& machine) {
 
 // "n1 has another port in hosts.txt:7 than in hosts.txt:3"
 Error differ(const HostRequest& first, const HostRequest& again, std::string_view what) {
-  return usage_error(fmt::format("{}: {} has {} here than before ({}); write the same in both places",
-                            again.source, again.name, what, first.source));
+  return usage_error(
+      fmt::format("{}: {} has {} here than before ({}); write the same in both places",
+                  again.source, again.name, what, first.source));
 }
 
 Result<void> name_again(const HostRequest& request, Named& named) {
@@ -168,7 +169,7 @@ Result<std::vector<Host>> requested_hosts(const JobSpec& spec,
   for (const auto& request : requests) {
     if (request.slots.value_or(1) < 1)
       return usage_error(fmt::format("{} {}:{}: a host needs 1 slot or more", request.source,
-                                request.name, *request.slots));
+                                     request.name, *request.slots));
     Named named = first_named(request, machine);
     const auto [at, is_new] = known.emplace(lower_case(named.host.name), all.size());
     if (is_new)
@@ -208,7 +209,7 @@ Result<void> include(const JobSpec& spec, Allocation& allocation) {
   const auto gone = leave_out(allocation.hosts, names, true);
   if (const auto unknown = names.unused(); !unknown.empty())
     return usage_error(fmt::format("--include {}: not among the hosts of {}, which are {}",
-                              fold_hosts(unknown), allocation.source, there));
+                                   fold_hosts(unknown), allocation.source, there));
   allocation.reasons.push_back(gone.empty() ? "--include: all hosts"
                                             : "--include: all but these are left out: " +
                                                   names_of(allocation.hosts));
@@ -220,8 +221,9 @@ Result<void> exclude(const JobSpec& spec, Allocation& allocation) {
   HostNames names(spec.exclude);
   const auto gone = leave_out(allocation.hosts, names, false);
   if (allocation.hosts.empty())
-    return usage_error(fmt::format("--exclude leaves no host of {}: {} {} left out", allocation.source,
-                              names_of(gone), gone.size() == 1 ? "is" : "are"));
+    return usage_error(fmt::format("--exclude leaves no host of {}: {} {} left out",
+                                   allocation.source, names_of(gone),
+                                   gone.size() == 1 ? "is" : "are"));
   if (!gone.empty()) allocation.reasons.push_back("--exclude: left out: " + names_of(gone));
   return {};
 }
@@ -232,8 +234,8 @@ Result<void> limit(const JobSpec& spec, Allocation& allocation) {
   const auto wanted = static_cast<std::size_t>(*spec.nodes);
   if (wanted > there)
     return usage_error(fmt::format("--nnodes {}: there {} only {} ({}: {})", *spec.nodes,
-                              there == 1 ? "is" : "are", plural(there, "host"), allocation.source,
-                              names_of(allocation.hosts)));
+                                   there == 1 ? "is" : "are", plural(there, "host"),
+                                   allocation.source, names_of(allocation.hosts)));
   allocation.hosts.resize(wanted);
   if (wanted < there)
     allocation.reasons.push_back(fmt::format("--nnodes: the first {} of {} hosts", wanted, there));

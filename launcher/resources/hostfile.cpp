@@ -223,8 +223,8 @@ Result<std::vector<HostRequest>> parse_hostfile(std::string_view text, const std
     auto requests = read_line(words, source);
     if (!requests) return usage_error(source + ": " + requests.error().message);
     if (requests->size() > kMaxHosts - all.size())
-      return usage_error(fmt::format("{}: this is beyond {} hosts, the most that hvdrun takes", source,
-                                kMaxHosts));
+      return usage_error(fmt::format("{}: this is beyond {} hosts, the most that hvdrun takes",
+                                     source, kMaxHosts));
     std::move(requests->begin(), requests->end(), std::back_inserter(all));
   }
   if (all.empty())

@@ -317,10 +317,11 @@ Error too_many(const JobSpec& spec, const Allocation& allocation, std::int64_t r
       });
   if (spec.oversubscribe)
     return usage_error(fmt::format("{} where {} may be at most (max_slots): {}; use -np {}",
-                              plural(ranks, "rank"), most, limits, most));
+                                   plural(ranks, "rank"), most, limits, most));
   if (!by_gpus)
-    return usage_error(fmt::format("{} for {}: {}; use -np {}, more slots in -H, or --oversubscribe",
-                              plural(ranks, "rank"), plural(most, "slot"), limits, most));
+    return usage_error(
+        fmt::format("{} for {}: {}; use -np {}, more slots in -H, or --oversubscribe",
+                    plural(ranks, "rank"), plural(most, "slot"), limits, most));
   return usage_error(
       fmt::format("{} for {}: {}; use -np {} for one rank per GPU, --oversubscribe to let "
                   "ranks share GPUs, or --gpu-bind none when the program uses none",
@@ -350,11 +351,11 @@ Result<void> check_numbers(const JobSpec& spec, const Allocation& allocation) {
         *spec.ranks, kMaxRanksPerHost, hosts == 1 ? "is" : "are", plural(hosts, "host")));
   if (spec.ranks_per_host && *spec.ranks_per_host > kMaxRanksPerHost)
     return usage_error(fmt::format("--ranks-per-host {}: hvdrun starts at most {} ranks on a host",
-                              *spec.ranks_per_host, kMaxRanksPerHost));
+                                   *spec.ranks_per_host, kMaxRanksPerHost));
   if (spec.nodes && spec.ranks && *spec.ranks < hosts)
-    return usage_error(fmt::format("--nnodes {}: {} cannot be on {}; use -np {} or more, or fewer hosts",
-                              *spec.nodes, plural(*spec.ranks, "rank"), plural(hosts, "host"),
-                              hosts));
+    return usage_error(
+        fmt::format("--nnodes {}: {} cannot be on {}; use -np {} or more, or fewer hosts",
+                    *spec.nodes, plural(*spec.ranks, "rank"), plural(hosts, "host"), hosts));
   for (const auto& host : allocation.hosts)
     if (!spec.ranks && !spec.ranks_per_host && host.slots.value_or(0) > kMaxRanksPerHost)
       return usage_error(
@@ -415,7 +416,7 @@ Result<Counts> counts_per_host(const JobSpec& spec, const Allocation& allocation
   const std::int64_t ranks = spec.ranks ? *spec.ranks : each * hosts;
   if (ranks > each * hosts)
     return usage_error(fmt::format("-np {} does not fit: --ranks-per-host {} on {} makes {}", ranks,
-                              each, plural(hosts, "host"), each * hosts));
+                                   each, plural(hosts, "host"), each * hosts));
   HVD_CHECK(check_total(ranks));
   const Counts most(allocation.hosts.size(), *spec.ranks_per_host);
   Counts counts(most.size(), 0);

@@ -1,6 +1,6 @@
 // Connections between ranks on different hosts: those of the bridges, each host's leader with each
-// other's, and those of the data (transport/streams.hpp). The later host connects to the earlier one;
-// both prove the job's secret. With JobSecret::encrypted they are over TLS.
+// other's, and those of the data (transport/streams.hpp). The later host connects to the earlier
+// one; both prove the job's secret. With JobSecret::encrypted they are over TLS.
 #pragma once
 
 #include "base/result.hpp"

@@ -69,7 +69,7 @@ struct Position {
 };
 
 Result<std::vector<Position>> make_places(std::span<const RankInfo> infos,
-                                       std::map<int, int>& ranks_on_node) {
+                                          std::map<int, int>& ranks_on_node) {
   std::vector<Position> places;
   std::map<std::pair<int, int>, int> taken;  // (node, local rank) -> rank
   for (std::size_t rank = 0; rank < infos.size(); ++rank) {

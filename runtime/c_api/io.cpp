@@ -88,7 +88,8 @@ hvd_status hvd_rank_path(const char* pattern, char* path, size_t size) {
 
 hvd_status hvd_file_create(const char* path, hvd_file** file) {
   return libhvd::guard("hvd_file_create", [=]() -> hvd_status {
-    if (path == nullptr || file == nullptr) return libhvd::report(libhvd::null_pointer("hvd_file_create"));
+    if (path == nullptr || file == nullptr)
+      return libhvd::report(libhvd::null_pointer("hvd_file_create"));
     auto created = libhvd::AtomicFile::create(path);
     if (!created.ok()) return libhvd::report(created.error());
     *file = new hvd_file{std::move(*created)};

@@ -208,7 +208,7 @@ Result<void> check_header(std::span<const std::byte> header) {
   if (!seal_holds(bytes.substr(0, kHeaderBytes))) return malformed("its header is damaged");
   if (version != kFormatVersion)
     return malformed("it is of format version " + std::to_string(version) +
-               "; this version of libhvd reads " + std::to_string(kFormatVersion));
+                     "; this version of libhvd reads " + std::to_string(kFormatVersion));
   return {};
 }
 
@@ -218,7 +218,8 @@ Result<Footer> decode_footer(std::span<const std::byte> footer, std::uint64_t fi
     return malformed("its end is missing: it was cut short");
   if (!seal_holds(bytes)) return malformed("its end is damaged");
   ByteReader reader(bytes.substr(kEndMagic.size()));
-  if (reader.number<std::uint32_t>() != kFormatVersion) return malformed("its end is of another version");
+  if (reader.number<std::uint32_t>() != kFormatVersion)
+    return malformed("its end is of another version");
   Footer decoded;
   decoded.kind = static_cast<FileKind>(reader.number<std::uint32_t>());
   decoded.index_offset = reader.number<std::uint64_t>();
@@ -260,7 +261,8 @@ Result<Index> decode_index(std::string_view bytes) {
   }
   const bool plain =
       has_metric == 1 || (has_metric == 0 && std::bit_cast<std::uint64_t>(metric) == 0);
-  if (!reader.at_end() || !plain || !makes_sense(index)) return malformed("its index makes no sense");
+  if (!reader.at_end() || !plain || !makes_sense(index))
+    return malformed("its index makes no sense");
   return index;
 }
 

@@ -238,9 +238,11 @@ Error invalid_reader(const std::string& message) {
 
 Result<void> check(const ReaderOptions& options) {
   if (options.threads < 1 || options.threads > 1024)
-    return invalid_reader("threads is " + std::to_string(options.threads) + "; it must be 1 to 1024");
+    return invalid_reader("threads is " + std::to_string(options.threads) +
+                          "; it must be 1 to 1024");
   if (options.prefetch < 1 || options.prefetch > 65536)
-    return invalid_reader("prefetch is " + std::to_string(options.prefetch) + "; it must be 1 to 65536");
+    return invalid_reader("prefetch is " + std::to_string(options.prefetch) +
+                          "; it must be 1 to 65536");
   return {};
 }
 
@@ -258,7 +260,7 @@ Result<Reader> Reader::open(std::shared_ptr<const Source> source, const ShardOpt
   ShardOptions own = shard;
   if (own.samples != 0 && own.samples != source->samples())
     return invalid_reader("samples is " + std::to_string(own.samples) + ", but the source has " +
-                   std::to_string(source->samples()) + "; leave it 0");
+                          std::to_string(source->samples()) + "; leave it 0");
   own.samples = source->samples();
   auto loader = std::make_unique<Loader>(std::move(source), options.cache,
                                          std::exchange(options.decode, nullptr));
@@ -289,8 +291,8 @@ Result<void> Reader::begin(std::int64_t epoch, std::int64_t step) {
   HVD_TRY(Shard shard, Shard::make(options.shard));
   const std::int64_t steps = shard.steps();
   if (step < 0 || step > steps)
-    return invalid_reader("there is no step " + std::to_string(step) + " to go on at; an epoch has " +
-                   std::to_string(steps));
+    return invalid_reader("there is no step " + std::to_string(step) +
+                          " to go on at; an epoch has " + std::to_string(steps));
   std::unique_ptr<Pipeline> pipeline;
   if (steps > 0) {
     pipeline =

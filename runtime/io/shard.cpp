@@ -23,24 +23,25 @@ Result<void> check(const ShardOptions& options) {
     return invalid_shard("samples is " + number(options.samples) + "; it must be 0 to 2^62");
   if (options.batch < 1)
     return invalid_shard("batch is " + number(options.batch) +
-                   "; it must be at least 1 (it counts the samples of all ranks together)");
+                         "; it must be at least 1 (it counts the samples of all ranks together)");
   if (options.epoch < 0)
     return invalid_shard("epoch is " + number(options.epoch) + "; it must not be negative");
   if (options.size < 1)
     return invalid_shard("size is " + number(options.size) + "; it must be at least 1");
   if (options.rank < 0 || options.rank >= options.size)
     return invalid_shard("rank " + number(options.rank) + " is not a rank of 0 to " +
-                   number(options.size - 1));
+                         number(options.size - 1));
   const bool even =
       options.remainder == HVD_REMAINDER_PAD || options.remainder == HVD_REMAINDER_DROP;
   if (!even && options.remainder != HVD_REMAINDER_UNEVEN)
     return invalid_shard("remainder is " + number(options.remainder) +
-                   ", which is none of HVD_REMAINDER_…");
+                         ", which is none of HVD_REMAINDER_…");
   if (even && options.batch % options.size != 0)
-    return invalid_shard("a batch of " + number(options.batch) + " cannot be dealt evenly to " +
-                   number(options.size) +
-                   " ranks; with the remainders pad and drop the batch must be a multiple of the "
-                   "size (uneven takes any)");
+    return invalid_shard(
+        "a batch of " + number(options.batch) + " cannot be dealt evenly to " +
+        number(options.size) +
+        " ranks; with the remainders pad and drop the batch must be a multiple of the "
+        "size (uneven takes any)");
   return {};
 }
 
@@ -102,7 +103,7 @@ Result<Shard> Shard::make(const ShardOptions& options) {
 Result<void> Shard::check_step(std::int64_t step) const {
   if (step >= 0 && step < steps_) return {};
   return invalid_shard("there is no step " + std::to_string(step) + "; this epoch has " +
-                 std::to_string(steps_) + (steps_ == 1 ? " step" : " steps"));
+                       std::to_string(steps_) + (steps_ == 1 ? " step" : " steps"));
 }
 
 std::int64_t Shard::batch_size_of(std::int64_t step) const {

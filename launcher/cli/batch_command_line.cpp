@@ -2,6 +2,7 @@
 
 #include "cli/batch_options.hpp"
 #include "cli/help.hpp"
+#include "cli/option_sets.hpp"
 #include "cli/parser.hpp"
 
 #include <algorithm>

@@ -2,8 +2,7 @@
 
 #include "cli/values.hpp"
 #include "common/text.hpp"
-#include "slurm/render.hpp"
-#include "slurm/script_template.hpp"
+#include "slurm/quoting.hpp"
 
 #include <algorithm>
 

@@ -1,16 +1,20 @@
-// The options of sbatch and salloc, beside hvdrun's own: what to ask SLURM for, and what to do with
-// the script. In docs/slurm.md, `hvdrun sbatch --help`, and, those that are settings, in config
-// files. Where SLURM has an option of the name it means the same (sbatch(1)).
+// The table of the options of sbatch and salloc, in addition to hvdrun's own: what to request from
+// SLURM, and what to do with the script. An option that SLURM has too means the same (sbatch(1)).
+// Tests compare docs/slurm.md, `hvdrun sbatch
+// --help` and docs/config.md with it.
 #pragma once
 
-#include "cli/option_table.hpp"
+#include "cli/option.hpp"
+
+#include <span>
 
 namespace hvdrun::cli {
 
-// In the order of --help: group by group.
+// Returns the options in the order of --help: group by group.
 std::span<const Option> batch_option_table();
 
-// Whether it is about a script or a job that runs one: nothing that an allocation has.
+// Returns whether the option is about a script or the job that runs it, and so has no meaning for
+// an allocation.
 bool is_of_scripts(const Option& option);
 
 }  // namespace hvdrun::cli

@@ -2,6 +2,7 @@
 
 #include "base/files.hpp"
 #include "cli/horovod.hpp"
+#include "cli/option_sets.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
-#include "cli/option_table.hpp"
+#include "cli/option.hpp"
 
 #include <filesystem>
 #include <string>

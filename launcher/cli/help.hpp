@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cli/config.hpp"
+#include "cli/option_sets.hpp"
 
 #include <functional>
 #include <string>

@@ -1,6 +1,5 @@
 #include "cli/option_table.hpp"
 
-#include "cli/batch_options.hpp"
 #include "cli/values.hpp"
 #include "common/text.hpp"
 
@@ -528,70 +527,6 @@ constexpr Option kOptions[] = {
 
 std::span<const Option> option_table() {
   return kOptions;
-}
-
-std::string_view group_title(OptionGroup group) {
-  switch (group) {
-    case placement:
-      return "Ranks, hosts and binding";
-    case start:
-      return "Start, environment and input";
-    case reach:
-      return "Other hosts";
-    case collectives:
-      return "Collectives (libhvd)";
-    case output:
-      return "Output";
-    case stopping:
-      return "Stopping";
-    case information:
-      return "Information and settings";
-    case resources:
-      return "What to ask SLURM for";
-    case script:
-      return "The script";
-    case submission:
-      return "What to do with it";
-  }
-  return {};
-}
-
-const OptionSet& run_options() {
-  static const OptionSet options{kOptions};
-  return options;
-}
-
-const OptionSet& batch_options() {
-  static const OptionSet options{batch_option_table(), kOptions};
-  return options;
-}
-
-const OptionSet& all_options() {
-  return batch_options();
-}
-
-const Option* find_option_by_spelling(std::string_view spelling, const OptionSet& options) {
-  if (spelling.empty()) return nullptr;
-  for (const auto table : options)
-    for (const auto& option : table)
-      for (const auto known : option.spellings)
-        if (known == spelling) return &option;
-  return nullptr;
-}
-
-const Option* find_option_by_name(std::string_view name, const OptionSet& options) {
-  for (const auto table : options)
-    for (const auto& option : table)
-      if (option.name == name) return &option;
-  return nullptr;
-}
-
-bool takes_value(const Option& option) {
-  return !option.value_name.empty();
-}
-
-bool is_setting(const Option& option) {
-  return option.apply != nullptr || option.apply_batch != nullptr;
 }
 
 }  // namespace hvdrun::cli

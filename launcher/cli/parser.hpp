@@ -9,7 +9,7 @@
 #include "base/environment.hpp"
 #include "base/result.hpp"
 #include "cli/config.hpp"
-#include "cli/option_table.hpp"
+#include "cli/option_sets.hpp"
 #include "model/job_spec.hpp"
 
 #include <filesystem>

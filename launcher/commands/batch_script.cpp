@@ -2,6 +2,7 @@
 
 #include "common/text.hpp"
 #include "slurm/job_record.hpp"
+#include "slurm/quoting.hpp"
 #include "slurm/render.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
-#include "commands/commands.hpp"
+#include "commands/subcommand.hpp"
 #include "common/system.hpp"
 #include "common/text.hpp"
 #include "slurm/job_record.hpp"

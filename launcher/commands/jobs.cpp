@@ -1,6 +1,6 @@
 #include "commands/jobs.hpp"
 
-#include "commands/commands.hpp"
+#include "commands/subcommand.hpp"
 #include "common/text.hpp"
 #include "slurm/job_output.hpp"
 #include "slurm/job_record.hpp"

@@ -2,12 +2,13 @@
 
 #include "cli/parser.hpp"
 #include "commands/batch_script.hpp"
-#include "commands/commands.hpp"
 #include "commands/follow.hpp"
+#include "commands/subcommand.hpp"
 #include "common/text.hpp"
 #include "slurm/job_record.hpp"
 #include "slurm/script_template.hpp"
 #include "slurm/slurm_command.hpp"
+#include "slurm/template_folders.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,9 +1,10 @@
 #include "commands/scale.hpp"
 
 #include "cli/horovod.hpp"
-#include "cli/option_table.hpp"
+#include "cli/option_sets.hpp"
 #include "cli/values.hpp"
 #include "commands/scale_measure.hpp"
+#include "commands/scale_numbers.hpp"
 #include "commands/scale_plot.hpp"
 #include "commands/scale_runs.hpp"
 #include "commands/scale_study.hpp"

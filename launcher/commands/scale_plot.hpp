@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Pictures of a scaling study as SVG: plots over the number of ranks. Pure functions.
 #pragma once
 
 #include "commands/scale_measure.hpp"
@@ -10,72 +10,30 @@
 
 namespace hvdrun::scale {
 
-// Three significant digits or more, never with an exponent where it can be done without: "0.0312",
-// "1.94", "13063". "nan" and "inf" as they are.
-std::string significant(double value);
-
-// "0.213 s".
-std::string seconds_text(double seconds);
-
-// "97 %", of a fraction.
-std::string percent_text(double fraction);
-
-// One axis of a plot: where a value lies, and which values are named.
-
-class Axis {
- public:
-  // From 0 to a round number that is not below `most`, in equal steps.
-  static Axis from_zero(double most);
-  // From `least` to `most` with room at both ends. Logarithmic where they are far apart, so that
-  // sizes of 1, 2, 4, … 64 lie evenly.
-  static Axis between(double least, double most);
-  // Logarithmic, from a round number to another one: `least` and `most`, both above 0, lie within.
-  static Axis logarithmic(double least, double most);
-
-  // Where a value lies: 0 at the axis' beginning, 1 at its end.
-  double place(double value) const;
-  const std::vector<double>& ticks() const { return ticks_; }
-
- private:
-  Axis(double begin, double end, bool logarithmic)
-      : begin_(begin), end_(end), logarithmic_(logarithmic) {}
-
-  double begin_;
-  double end_;
-  bool logarithmic_;
-  std::vector<double> ticks_;
-};
-
-// Whether sizes from `least` to `most` are told apart only on a logarithmic axis.
-bool is_wide(double least, double most);
-
-// One plot over the number of ranks, as a piece of SVG.
-
 struct Plot {
   struct Point {
     int size = 1;
     Figure figure;
   };
 
-  std::string title;                    // of the upright axis: "Time of an epoch"
-  std::string unit;                     // likewise: "seconds"
-  std::vector<Point> points;            // by size, ascending; what is not finite is left out
+  std::string title;          // of the upright axis: "Time of an epoch"
+  std::string unit;           // of the upright axis: "seconds"
+  std::vector<Point> points;  // by size, ascending; values that are not finite are left out
   std::function<double(double)> ideal;  // what perfect scaling would give at a size
-  bool grows = true;                    // with the ranks, where it is well
+  bool grows = true;                    // perfect scaling makes the values grow with the ranks
 };
 
-// Fills a box of `width` by `height` whose upper left corner is at `left`, `top`. The classes of
-// the elements are those of the style in scale_plot.cpp.
+// Draws a plot into a box of `width` by `height` with its upper left corner at `left`, `top`.
+// Returns elements of SVG. Their classes are those of the style in scale_plot.cpp.
 std::string draw_plot(const Plot& plot, double left, double top, double width, double height);
 
-// The picture of a study: time of an epoch, samples a second and speed-up, each beside the ideal.
-
-// A whole SVG file that needs nothing else, light or dark as the reader's system is. Its text can
-// be selected.
+// Returns the picture of a study as a complete SVG file: time of an epoch, samples a second and
+// speed-up, each with the ideal. It is light or dark as the reader's system is. Its text can be
+// selected.
 std::string study_svg(const Summary& summary);
 
-// The same for a page of HTML: a picture for each plot, which stand below each other where the
-// screen is narrow.
+// Returns the same for an HTML page: one picture for each plot. On a narrow screen they are below
+// each other.
 std::string study_plots(const Summary& summary);
 
 }  // namespace hvdrun::scale

@@ -1,6 +1,7 @@
 #include "commands/scale_study.hpp"
 
 #include "base/files.hpp"
+#include "commands/scale_numbers.hpp"
 #include "commands/scale_page.hpp"
 #include "commands/scale_plot.hpp"
 #include "common/text.hpp"

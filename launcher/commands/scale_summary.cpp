@@ -1,6 +1,6 @@
 #include "commands/scale_summary.hpp"
 
-#include "commands/scale_plot.hpp"
+#include "commands/scale_numbers.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>

@@ -280,7 +280,7 @@ Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
     return {};
   }
   parts_.output.write(rank, stream, message.bytes,
-                      Output::Time(milliseconds(message.header.milliseconds)));
+                      OutputTime(milliseconds(message.header.milliseconds)));
   agents_->took_output(agent, message.bytes.size(), !parts_.output.congested());
   return {};
 }

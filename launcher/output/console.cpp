@@ -43,8 +43,7 @@ LineAssembler* Console::assembler(int rank, Stream stream) {
   return &assemblers_[index * 2 + (stream == Stream::err ? 1 : 0)];
 }
 
-void Console::write(int rank, Stream stream, std::string_view bytes, Output::Time time,
-                    Steady now) {
+void Console::write(int rank, Stream stream, std::string_view bytes, OutputTime time, Steady now) {
   LineAssembler* lines = assembler(rank, stream);
   if (lines == nullptr) return;
   auto to = outlet(stream);

@@ -7,6 +7,7 @@
 #include "model/placement.hpp"
 #include "output/label.hpp"
 #include "output/line_assembler.hpp"
+#include "output/stream.hpp"
 #include "output/terminal.hpp"
 
 #include <chrono>
@@ -36,7 +37,7 @@ class Console {
   void begin(const Placement& placement);
 
   // Bytes of ranks that spec.only_ranks leaves out are dropped.
-  void write(int rank, Stream stream, std::string_view bytes, Output::Time time, Steady now);
+  void write(int rank, Stream stream, std::string_view bytes, OutputTime time, Steady now);
   void close(int rank, Stream stream);
   void note(std::string_view text) { screen(Stream::err).note(text); }
   void status(std::string_view text) { screen(Stream::err).status(text); }

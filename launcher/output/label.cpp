@@ -118,7 +118,7 @@ std::string_view default_label(int size) {
   return size > 1 ? "rank" : "none";
 }
 
-std::string_view TimeText::of(Output::Time time) {
+std::string_view TimeText::of(OutputTime time) {
   using std::chrono::milliseconds;
   const auto since = std::chrono::floor<milliseconds>(time.time_since_epoch());
   if (since == shown_) return {text_, length_};
@@ -178,7 +178,7 @@ Labels::Labels(const LabelTemplate& label, const Placement& placement, Options o
   ++times_;
 }
 
-std::string_view Labels::of(int rank, Stream stream, Output::Time time) {
+std::string_view Labels::of(int rank, Stream stream, OutputTime time) {
   const std::string* part = &parts_[slot(rank, stream) * (times_ + 1)];
   if (times_ == 0) return *part;
   const std::string_view now = time_text_.of(time);

@@ -3,7 +3,7 @@
 
 #include "base/result.hpp"
 #include "model/placement.hpp"
-#include "output/output.hpp"
+#include "output/stream.hpp"
 
 #include <chrono>
 #include <ctime>
@@ -41,7 +41,7 @@ std::string_view default_label(int size);
 // lines come in runs of the same moment.
 class TimeText {
  public:
-  std::string_view of(Output::Time time);
+  std::string_view of(OutputTime time);
 
  private:
   std::chrono::milliseconds shown_{-1};
@@ -63,7 +63,7 @@ class Labels {
   Labels(const LabelTemplate& label, const Placement& placement, Options options);
 
   // The bytes before a line that began at `time`. Valid until the next call.
-  std::string_view of(int rank, Stream stream, Output::Time time);
+  std::string_view of(int rank, Stream stream, OutputTime time);
 
  private:
   // A label is cut where times stand: times_ + 1 parts a rank and stream, one after the other.

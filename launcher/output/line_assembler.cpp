@@ -48,7 +48,7 @@ Segments split_returns(std::string_view piece) {
 
 }  // namespace
 
-void LineAssembler::feed(Outlet& outlet, std::string_view bytes, Output::Time time, Steady now) {
+void LineAssembler::feed(Outlet& outlet, std::string_view bytes, OutputTime time, Steady now) {
   if (bytes.empty()) return;
   last_byte_ = now;
   full_block_ = bytes.size() % kStdioBlock == 0;
@@ -77,7 +77,7 @@ void LineAssembler::feed(Outlet& outlet, std::string_view bytes, Output::Time ti
   }
 }
 
-void LineAssembler::extend(Outlet& outlet, std::string_view piece, Output::Time time, Steady now) {
+void LineAssembler::extend(Outlet& outlet, std::string_view piece, OutputTime time, Steady now) {
   const Segments segments = split_returns(piece);
   const bool overwrites = segments.overwrites || (after_return_ && !segments.last.empty());
   if ((overwrites || segments.ends_return) && !progress_) {
@@ -119,7 +119,7 @@ void LineAssembler::append(Outlet& outlet, std::string_view piece) {
   if (outlet.held > kMaxHeld) break_line();
 }
 
-void LineAssembler::finish(Outlet& outlet, std::string_view piece, Output::Time time) {
+void LineAssembler::finish(Outlet& outlet, std::string_view piece, OutputTime time) {
   const std::string_view body = piece.substr(0, piece.size() - 1);
   const Segments segments = split_returns(body);
   std::string_view tail = piece.substr(piece.size() - 1);

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "output/label.hpp"
+#include "output/stream.hpp"
 #include "output/terminal.hpp"
 
 #include <chrono>
@@ -50,7 +51,7 @@ class LineAssembler {
   LineAssembler(int rank, Stream stream) : rank_(rank), stream_(stream) {}
 
   // `time` is when the rank wrote (for labels), `now` when we got it (for time-outs).
-  void feed(Outlet& outlet, std::string_view bytes, Output::Time time, Steady now);
+  void feed(Outlet& outlet, std::string_view bytes, OutputTime time, Steady now);
 
   // The stream has ended: an unfinished line goes out as a line.
   void close(Outlet& outlet);
@@ -65,14 +66,14 @@ class LineAssembler {
 
  private:
   Screen::Owner owner() const { return rank_ * 2 + (stream_ == Stream::err ? 1 : 0); }
-  std::string_view label(Outlet& outlet, Output::Time time) const {
+  std::string_view label(Outlet& outlet, OutputTime time) const {
     return outlet.labels.of(rank_, stream_, time);
   }
   bool is_between_lines() const { return text_.empty() && !begun_ && !progress_; }
 
-  void extend(Outlet& outlet, std::string_view piece, Output::Time time, Steady now);
+  void extend(Outlet& outlet, std::string_view piece, OutputTime time, Steady now);
   void append(Outlet& outlet, std::string_view piece);
-  void finish(Outlet& outlet, std::string_view piece, Output::Time time);
+  void finish(Outlet& outlet, std::string_view piece, OutputTime time);
   void drop_text(Outlet& outlet);
   void reset_line(Outlet& outlet);
 
@@ -81,7 +82,7 @@ class LineAssembler {
 
   // The unfinished line: its newest text, as far as not shown.
   std::string text_;
-  Output::Time began_{};
+  OutputTime began_{};
   bool begun_ = false;         // the text's beginning has been shown; text_ goes on from there
   bool after_return_ = false;  // the last byte was "\r": what comes next overwrites text_
   bool progress_ = false;      // the line has had a "\r"

@@ -48,7 +48,7 @@ class Output::Impl {
   static Result<std::unique_ptr<Impl>> make(event_base* loop, const OutputSpec& spec, Events events,
                                             Descriptors descriptors);
 
-  void write(int rank, Stream stream, std::string_view bytes, Time time);
+  void write(int rank, Stream stream, std::string_view bytes, OutputTime time);
   void close(int rank, Stream stream);
   void note(std::string_view text);
   void status(std::string_view text);
@@ -145,7 +145,7 @@ void Output::Impl::make_events() {
   timer_.reset(event_new(loop_, -1, 0, call_timer, this));
 }
 
-void Output::Impl::write(int rank, Stream stream, std::string_view bytes, Time time) {
+void Output::Impl::write(int rank, Stream stream, std::string_view bytes, OutputTime time) {
   if (rank < 0 || static_cast<std::size_t>(rank) >= last_stderr_.size()) return;
   if (files_) files_->write(rank, stream, bytes);
   if (stream == Stream::err) last_stderr_[static_cast<std::size_t>(rank)].add(bytes);
@@ -307,7 +307,7 @@ Result<std::unique_ptr<Output>> Output::open(event_base* loop, const OutputSpec&
 Output::Output(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Output::~Output() = default;
 
-void Output::write(int rank, Stream stream, std::string_view bytes, Time time) {
+void Output::write(int rank, Stream stream, std::string_view bytes, OutputTime time) {
   impl_->write(rank, stream, bytes, time);
 }
 void Output::close(int rank, Stream stream) {

@@ -17,6 +17,7 @@
 #include "base/result.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
+#include "output/stream.hpp"
 
 #include <chrono>
 #include <functional>
@@ -30,12 +31,8 @@ struct event_base;
 
 namespace hvdrun {
 
-enum class Stream : unsigned char { out = 1, err = 2 };
-
 class Output {
  public:
-  using Time = std::chrono::system_clock::time_point;
-
   struct Events {
     std::function<void()> on_relief;  // congested() has turned false again
     // A sink failed (full disk, closed stdout). Said once a sink, with --on-output-error's choice:
@@ -65,7 +62,7 @@ class Output {
   Output& operator=(const Output&) = delete;
 
   // Bytes that `rank` wrote to `stream`, read from its pipe at `time`.
-  void write(int rank, Stream stream, std::string_view bytes, Time time);
+  void write(int rank, Stream stream, std::string_view bytes, OutputTime time);
 
   // The rank's stream has ended: a last line without newline goes out, as a line.
   void close(int rank, Stream stream);

@@ -8,7 +8,7 @@
 
 #include "base/result.hpp"
 #include "common/fd.hpp"
-#include "output/output.hpp"
+#include "output/stream.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,7 @@
 #include "protocol/messages.hpp"
 
+#include "protocol/wire.hpp"
+
 #include <nlohmann/json.hpp>
 
 namespace hvdrun {

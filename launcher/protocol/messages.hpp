@@ -1,4 +1,9 @@
-// Integers on the wire: little endian, whatever the host.
+// What launcher and agent send each other: one struct for each type of frame, and how it is packed
+// into bytes.
+//
+// Structured payloads are CBOR (RFC 8949), by nlohmann/json. Frequent ones (output, input, credits)
+// are packed by hand. Pure functions and values. parse() returns an error for any bytes that are no
+// such message, and never crashes.
 #pragma once
 
 #include "base/result.hpp"
@@ -8,11 +13,9 @@
 #include "model/report.hpp"
 #include "protocol/frame.hpp"
 
-#include <bit>
 #include <chrono>
-#include <concepts>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,38 +24,12 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-namespace hvdrun::wire {
-
-static_assert(std::endian::native == std::endian::little,
-              "hvdrun is built for little-endian hosts; a big-endian one needs swaps here");
-
-template <std::unsigned_integral T>
-void store(char* to, T value) {
-  std::memcpy(to, &value, sizeof value);
-}
-
-template <std::unsigned_integral T>
-T load(const char* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-
-}  // namespace hvdrun::wire
-
 namespace hvdrun {
 
-// What a host offers, as a part of a message.
-
+// Converts what a host offers to and from a part of a message. inventory_of throws
+// nlohmann::json::exception if the JSON is no inventory.
 nlohmann::json inventory_json(const HostInventory& inventory);
-
-// Throws nlohmann::json::exception where it is none.
 HostInventory inventory_of(const nlohmann::json& json);
-
-// What launcher and agent say to each other: one value a frame type, and how it is packed.
-//
-// Structured payloads are CBOR (RFC 8949) through nlohmann/json; what is sent often (output, input,
-// credits) is packed by hand. parse_* refuse what does not fit and never crash on any bytes.
 
 // launcher → an agent on another host, the first frame: what an agent on this host has from fork.
 struct ConfigureMessage {

@@ -1,6 +1,6 @@
 #include "protocol/pmix_messages.hpp"
 
-#include "protocol/messages.hpp"
+#include "protocol/wire.hpp"
 
 #include <algorithm>
 #include <functional>

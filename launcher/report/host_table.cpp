@@ -2,7 +2,7 @@
 
 #include "common/text.hpp"
 #include "model/rank_set.hpp"
-#include "report/report_text.hpp"
+#include "report/quantities.hpp"
 
 #include <algorithm>
 #include <map>

@@ -41,10 +41,4 @@ AttemptReport in_short(const Report& report);
 // "exit code 3", "killed by SIGKILL, for memory (OOM)", "called MPI_Abort with code 7".
 std::string describe_end(const RankReport& rank);
 
-// "1.23 s", "2 min 5 s", "1 h 2 min".
-std::string format_duration(double seconds);
-
-// "45 MB": powers of 1000.
-std::string format_bytes(std::uint64_t bytes);
-
 }  // namespace hvdrun

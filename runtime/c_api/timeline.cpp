@@ -1,6 +1,6 @@
 // The C ABI of hvd/timeline.h.
 #include "c_api/c_api.hpp"
-#include "trace/clock_sync.hpp"
+#include "trace/timed_barrier.hpp"
 
 #include <chrono>
 #include <cstdio>

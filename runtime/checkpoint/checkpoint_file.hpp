@@ -39,6 +39,12 @@ class DataFile {
   Index index_;
 };
 
+// Where a checkpoint is, and what is in it.
+struct Found {
+  std::string path;
+  Index index;
+};
+
 // A checkpoint: one file, or a manifest with its parts.
 class CheckpointFile {
  public:

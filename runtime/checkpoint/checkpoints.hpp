@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "checkpoint/agreement.hpp"
+#include "checkpoint/checkpoint_file.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/format.hpp"
 #include "checkpoint/item.hpp"
@@ -29,12 +30,6 @@ struct Options {
   bool read_only = false;
   std::string job = {};    // for the lock: who this is
   std::string fault = {};  // what the caller has found wrong with them; "": nothing
-};
-
-// A checkpoint that was found.
-struct Found {
-  std::string path;
-  Index index;
 };
 
 class Checkpoints {

@@ -3,7 +3,6 @@
 
 #include "base/result.hpp"
 #include "checkpoint/checkpoint_file.hpp"
-#include "checkpoint/checkpoints.hpp"
 #include "checkpoint/format.hpp"
 #include "collective/communicator.hpp"
 

@@ -21,7 +21,7 @@ constexpr std::string_view kHead = "[";
 
 }  // namespace
 
-// Not through a link that stands there.
+// Removes what has the name first, so that it never writes through a symbolic link.
 Result<std::unique_ptr<TraceJournal>> TraceJournal::create(const std::string& path) {
   ::unlink(path.c_str());
   Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
@@ -65,18 +65,18 @@ void TraceJournal::run() {
   }
 }
 
-// What is new, as far as one reading goes. False: there was nothing more.
+// Writes the events of one reading. Returns false if there were none.
 bool TraceJournal::write_new() {
   recorder_->read_on(read_);
-  const bool some = std::any_of(read_.lanes.begin(), read_.lanes.end(),
-                                [](const LaneRecording& lane) { return !lane.events.empty(); });
+  const bool some = std::any_of(read_.tracks.begin(), read_.tracks.end(),
+                                [](const TrackRecording& track) { return !track.events.empty(); });
   if (!some || !file_) {
     flush();
     return false;
   }
   TraceText text(read_, view_, {}, &progress_);
   for (std::string events = text.next(); !events.empty(); events = text.next()) {
-    std::string_view left = events;  // each has ",\n" before it, and no "\n" inside
+    std::string_view left = events;  // each event begins with ",\n" and has no other "\n"
     while (!left.empty()) {
       const std::size_t length = std::min(left.find(",\n", 1), left.size());
       append(left.substr(0, length));
@@ -99,7 +99,8 @@ void TraceJournal::append(std::string_view event) {
   end_ += event.size();
 }
 
-// After an error nothing more is written: what is there stays a timeline.
+// Writes page_. After an error it cuts the file to its last whole page and closes it, so that it
+// remains a timeline.
 void TraceJournal::flush() {
   const auto whole = static_cast<off_t>(end_ - page_.size());
   std::string_view left = page_;

@@ -1,17 +1,17 @@
-// What a rank has recorded so far, in a file that is a timeline at every moment: what is left when
-// the rank is killed.
+// Keeps a file with what a rank has recorded so far. The file is a timeline at every moment, so it
+// remains when the rank is killed.
 //
-// The file is an array of events that is not closed, which viewers take ("Trace Event Format",
-// Google: in the JSON Array Format the "]" is optional). A thread of its own appends to it a few
-// times a second, so that a slow or full disk costs events of the journal, not time of the program.
-// No event crosses a page and no write(2) does: the kernel can leave a killed process's write
-// unfinished between two pages only, so that the last event is whole, too.
+// The file is an array of events that is not closed; viewers accept that (Source: "Trace Event
+// Format", Google: in the JSON Array Format the "]" is optional). A thread of its own appends to
+// the file a few times a second. A slow or full disk therefore loses events of the journal, but
+// takes no time from the program. No event and no write(2) crosses a page: the kernel can leave a
+// killed process's write unfinished only between two pages, so the last event is whole.
 #pragma once
 
 #include "base/result.hpp"
 #include "common/fd.hpp"
 #include "trace/recorder.hpp"
-#include "trace/trace_writer.hpp"
+#include "trace/trace_text.hpp"
 
 #include <condition_variable>
 #include <cstdint>
@@ -25,19 +25,20 @@ namespace libhvd {
 
 class TraceJournal {
  public:
-  // A new file in the place of what is there. Error: there can be none.
+  // Creates a new file and removes an old one of that name. Error: the file cannot be created.
   static Result<std::unique_ptr<TraceJournal>> create(const std::string& path);
 
   ~TraceJournal() { stop(); }
   TraceJournal(const TraceJournal&) = delete;
   TraceJournal& operator=(const TraceJournal&) = delete;
 
-  // Begins to write what is recorded from now on. Once. Without a thread it stays empty.
+  // Writes what is recorded from now on. Call it once. If no thread can be started, the file stays
+  // empty.
   void start(std::shared_ptr<Recorder> recorder, RankView view);
-  // Writes the rest. The file stays.
+  // Writes the rest and ends the thread. The file stays.
   void stop();
 
-  // After stop(): the file is of no more use.
+  // Removes the file. Call it after stop().
   void remove();
 
  private:
@@ -49,14 +50,14 @@ class TraceJournal {
   void flush();
 
   const std::string path_;
-  Fd file_;  // none: it could not be written any more
+  Fd file_;  // closed after the first error
   std::shared_ptr<Recorder> recorder_;
   RankView view_;
-  Recording read_;  // the names so far, and the events of one reading
+  Recording read_;  // all names so far, and the events of the last reading
   TraceProgress progress_;
-  std::string page_;       // what is not written yet, of one page
-  std::uint64_t end_ = 1;  // of the file, with that; the first byte is there from the beginning
-  std::mutex mutex_;       // guards the next
+  std::string page_;       // what is not written yet, within one page
+  std::uint64_t end_ = 1;  // the length of file and page_ together; create() writes the first byte
+  std::mutex mutex_;       // guards stop_
   bool stop_ = false;
   std::condition_variable stopping_;
   std::thread thread_;

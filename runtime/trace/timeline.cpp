@@ -4,64 +4,27 @@
 #include "common/variables.h"
 #include "io/atomic_file.hpp"
 #include "io/log.hpp"
+#include "trace/clock_sync.hpp"
+#include "trace/gather.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <numeric>
-#include <optional>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 namespace libhvd {
-
-Result<std::vector<std::byte>> gather_bytes(Communicator& communicator,
-                                            std::span<const std::byte> own,
-                                            std::vector<std::size_t>* sizes) {
-  const CallOptions options{.name = "timeline"};
-  const auto ranks = static_cast<std::size_t>(communicator.size());
-  const auto size = static_cast<std::int64_t>(own.size());
-  std::vector<std::int64_t> all(ranks);
-  HVD_CHECK(communicator.allgather(&size, 1, 1, HVD_INT64, all.data(), ranks, nullptr, options));
-  std::vector<std::byte> bytes(
-      static_cast<std::size_t>(std::accumulate(all.begin(), all.end(), std::int64_t{0})));
-  if (!bytes.empty()) {
-    HVD_CHECK(communicator.allgather(own.data(), own.size(), 1, HVD_UINT8, bytes.data(),
-                                     bytes.size(), nullptr, options));
-  }
-  if (sizes != nullptr) sizes->assign(all.begin(), all.end());
-  return bytes;
-}
-
-Result<void> gather_pieces(Communicator& communicator, const std::function<std::string()>& next,
-                           const std::function<void(std::string_view)>& sink) {
-  while (true) {
-    const std::string own = next();
-    std::vector<std::size_t> sizes;
-    HVD_TRY(const auto pieces, gather_bytes(communicator, std::as_bytes(std::span(own)), &sizes));
-    if (pieces.empty()) return {};
-    if (communicator.rank() != 0) continue;
-    std::string_view left(reinterpret_cast<const char*>(pieces.data()), pieces.size());
-    for (const std::size_t size : sizes) {
-      if (size > 0) sink(left.substr(0, size));
-      left.remove_prefix(size);
-    }
-  }
-}
-
 namespace {
 
-constexpr const char* kDynamic = "DYNAMIC";  // Horovod's word for: not yet
+constexpr const char* kDynamic = "DYNAMIC";  // Horovod: the timeline starts later, by a call
 constexpr AtomicFileOptions kFileOptions{.kind = "timeline"};
 
 CallOptions named() {
   return {.name = "timeline"};
 }
 
-// That a file can be made there, before anything is recorded in vain. Only a plain file is
-// replaced: a device would be lost.
+// Returns the absolute path after checking that a file can be created there, so that nothing is
+// recorded in vain. It replaces plain files only: replacing a device would lose it.
 Result<std::string> check_path(const std::string& path) {
   if (path.empty()) return fail(HVD_ERROR_INVALID_ARGUMENT, "the timeline's path is empty");
   std::error_code error;
@@ -75,7 +38,7 @@ Result<std::string> check_path(const std::string& path) {
   return absolute.string();
 }
 
-// Rank 0's text, for all.
+// Returns rank 0's text on all ranks. Collective.
 Result<std::string> share_text(Communicator& communicator, std::string text) {
   std::uint64_t size = text.size();
   HVD_CHECK(communicator.broadcast(&size, sizeof size, HVD_UINT8, 0, named()));
@@ -84,7 +47,7 @@ Result<std::string> share_text(Communicator& communicator, std::string text) {
   return text;
 }
 
-// The file, with what stands around the events.
+// The timeline's file: head, events, tail.
 class TraceFile {
  public:
   static Result<TraceFile> create(const std::string& path, int ranks, std::int64_t clock_error_ns) {
@@ -94,7 +57,7 @@ class TraceFile {
     return TraceFile(std::move(file));
   }
 
-  // After the first error nothing more is written, and commit() says it.
+  // After the first error it writes nothing more, and commit() returns that error.
   void write(std::string_view events) {
     if (std::exchange(first_, false)) events.remove_prefix(1);  // the comma
     if (state_.ok()) state_ = file_.write(events.data(), events.size());
@@ -115,7 +78,8 @@ class TraceFile {
   bool first_ = true;
 };
 
-// Error: the ranks could not come together. Else `written` says how rank 0 fared, on all.
+// Writes the file with the events of all ranks. `written` gets rank 0's outcome, on all ranks.
+// Collective. Error: the ranks could not meet.
 Result<void> write_together(Communicator& communicator, const std::string& path, TraceText& text,
                             std::int64_t clock_error_ns, Result<void>& written) {
   std::optional<TraceFile> file;
@@ -128,7 +92,7 @@ Result<void> write_together(Communicator& communicator, const std::string& path,
       own = created.error();
     }
   }
-  HVD_CHECK(gather_pieces(
+  HVD_CHECK(gather_text(
       communicator, [&] { return text.next(); },
       [&](std::string_view events) {
         if (file) file->write(events);
@@ -138,7 +102,7 @@ Result<void> write_together(Communicator& communicator, const std::string& path,
   return {};
 }
 
-// Where a rank writes what it has recorded itself.
+// Returns the file that a rank writes by itself.
 std::string own_path(const std::string& path, int rank) {
   return rank == 0 ? path : path + ".rank" + std::to_string(rank);
 }
@@ -159,8 +123,8 @@ void write_alone(const std::string& path, int rank, int size, TraceText& text) {
   }
 }
 
-// On rank 0, of all ranks.
-Result<void> tell_dropped(Communicator& communicator, std::uint64_t own) {
+// Prints on rank 0 how many events all ranks have dropped. Collective.
+Result<void> print_dropped(Communicator& communicator, std::uint64_t own) {
   auto dropped = static_cast<std::int64_t>(own);
   HVD_CHECK(communicator.allreduce(&dropped, &dropped, 1, HVD_INT64, HVD_SUM, named()));
   if (dropped > 0 && communicator.rank() == 0) {
@@ -224,10 +188,9 @@ Timeline::Running Timeline::end() {
   return ended;
 }
 
-// What a rank needs of the others to write its part.
 Result<LastArrivals> Timeline::meet(Communicator& communicator, Running& ended,
                                     const Recording& recording) const {
-  HVD_CHECK(tell_dropped(communicator, recording.dropped));
+  HVD_CHECK(print_dropped(communicator, recording.dropped));
   HVD_TRY(const ClockReading clock, compare_clocks(communicator, host_index_, named()));
   ended.view.clock = ClockMap(ended.first, clock.own);
   ended.clock_error_ns = std::max(ended.clock_error_ns, clock.largest_error_ns);

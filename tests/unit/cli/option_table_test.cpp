@@ -1,5 +1,7 @@
 #include "cli/option_table.hpp"
 
+#include "cli/option_sets.hpp"
+
 #include <set>
 
 #include <gtest/gtest.h>

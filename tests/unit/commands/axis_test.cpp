@@ -1,4 +1,4 @@
-#include "commands/scale_plot.hpp"
+#include "commands/scale_axis.hpp"
 
 #include <gmock/gmock.h>
 

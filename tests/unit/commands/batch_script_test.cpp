@@ -1,6 +1,6 @@
 #include "commands/batch_script.hpp"
 
-#include "slurm/script_template.hpp"
+#include "slurm/template_folders.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

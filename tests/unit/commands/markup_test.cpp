@@ -1,4 +1,4 @@
-#include "commands/scale_page.hpp"
+#include "commands/markup.hpp"
 
 #include <gtest/gtest.h>
 

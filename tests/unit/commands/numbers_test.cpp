@@ -1,4 +1,4 @@
-#include "commands/scale_plot.hpp"
+#include "commands/scale_numbers.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "commands/commands.hpp"
+#include "commands/subcommand.hpp"
 
 #include <gmock/gmock.h>
 

@@ -209,9 +209,9 @@ TEST(Console, ALineIsLabelledWithTheTimeOfItsBeginning) {
   ::setenv("TZ", "UTC", 1);
   ::tzset();
   TestConsole console({.spec = {.timestamps = true}});
-  console.set_wall(Output::Time(milliseconds(1001)));
+  console.set_wall(OutputTime(milliseconds(1001)));
   console.write(0, "a\nb");
-  console.set_wall(Output::Time(milliseconds(2002)));
+  console.set_wall(OutputTime(milliseconds(2002)));
   console.write(0, "b\nc\n");
   EXPECT_EQ(console.out(),
             "1970-01-01T00:00:01.001 [0] a\n1970-01-01T00:00:01.001 [0] bb\n"

@@ -72,7 +72,7 @@ class TestConsole {
     now_ += time;
     console_->tick(now_, false);
   }
-  void set_wall(Output::Time time) { wall_ = time; }
+  void set_wall(OutputTime time) { wall_ = time; }
   bool waits() const { return console_->next_tick().has_value(); }
 
   // What has been shown since the last call.
@@ -89,7 +89,7 @@ class TestConsole {
   ByteQueue out_, err_;
   std::unique_ptr<Console> console_;
   LineAssembler::Steady now_{std::chrono::hours(1)};
-  Output::Time wall_{};
+  OutputTime wall_{};
 };
 
 std::string contents(const std::filesystem::path& path);

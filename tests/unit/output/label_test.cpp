@@ -10,17 +10,17 @@ namespace {
 
 std::string label_of(std::string_view text, int rank, const Placement& placement,
                      Labels::Options options = {}, Stream stream = Stream::out,
-                     Output::Time time = {}) {
+                     OutputTime time = {}) {
   const auto label = parse_label(text);
   if (!label) return "error: " + label.error().message;
   return std::string(Labels(*label, placement, options).of(rank, stream, time));
 }
 
 // Sets the time zone for one test; ctest runs each test in a process of its own.
-Output::Time utc(std::time_t second, int ms) {
+OutputTime utc(std::time_t second, int ms) {
   ::setenv("TZ", "UTC", 1);
   ::tzset();
-  return Output::Time(std::chrono::seconds(second) + std::chrono::milliseconds(ms));
+  return OutputTime(std::chrono::seconds(second) + std::chrono::milliseconds(ms));
 }
 
 TEST(Label, Forms) {

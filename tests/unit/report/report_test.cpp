@@ -1,5 +1,6 @@
 #include "../temporary_folder.hpp"
 #include "report/host_table.hpp"
+#include "report/quantities.hpp"
 #include "report/report_json.hpp"
 #include "report/report_text.hpp"
 

@@ -1,4 +1,4 @@
-#include "slurm/render.hpp"
+#include "slurm/quoting.hpp"
 
 #include <array>
 #include <cstdio>

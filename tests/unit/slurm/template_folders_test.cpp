@@ -1,4 +1,5 @@
-#include "slurm/script_template.hpp"
+#include "slurm/template_folders.hpp"
+
 #include "temporary_folder.hpp"
 
 #include <fstream>

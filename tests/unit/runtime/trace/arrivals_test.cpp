@@ -1,5 +1,6 @@
+#include "trace/arrivals.hpp"
+
 #include "support.hpp"
-#include "trace/call_trace.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Clocks of simulated hosts, of which the truth is known.
-#include "trace/clock_sync.hpp"
+#include "trace/clock_offsets.hpp"
 
 #include <algorithm>
 #include <cstdlib>

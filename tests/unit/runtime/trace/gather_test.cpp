@@ -1,6 +1,7 @@
+#include "trace/gather.hpp"
+
 #include "support.hpp"
-#include "trace/clock_sync.hpp"
-#include "trace/timeline.hpp"
+#include "trace/timed_barrier.hpp"
 
 #include <latch>
 #include <map>
@@ -37,7 +38,7 @@ TEST(Gather, PiecesReachRankZeroWholeAndInOrder) {
       };
       int next = 0;
       std::map<int, int> come;
-      const Result<void> outcome = gather_pieces(
+      const Result<void> outcome = gather_text(
           communicator, [&] { return next < pieces ? piece(rank, next++) : std::string(); },
           [&](std::string_view text) {
             const int from = text.front() - '0';

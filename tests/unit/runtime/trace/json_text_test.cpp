@@ -1,5 +1,5 @@
 // Names may be any bytes; what is written is JSON all the same.
-#include "trace/trace_writer.hpp"
+#include "trace/json.hpp"
 
 #include <random>
 #include <string>

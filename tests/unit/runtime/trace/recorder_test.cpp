@@ -2,7 +2,7 @@
 #include "trace/recorder.hpp"
 
 #include "trace/call_trace.hpp"
-#include "trace/trace_writer.hpp"
+#include "trace/rows.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -16,24 +16,24 @@
 namespace libhvd {
 namespace {
 
-const LaneRecording& lane_called(const Recording& recording, const std::string& title) {
-  static const LaneRecording none;
-  for (const LaneRecording& lane : recording.lanes) {
-    if (lane.title == title) return lane;
+const TrackRecording& track_called(const Recording& recording, const std::string& title) {
+  static const TrackRecording none;
+  for (const TrackRecording& track : recording.tracks) {
+    if (track.title == title) return track;
   }
-  ADD_FAILURE() << "no lane " << title;
+  ADD_FAILURE() << "no track " << title;
   return none;
 }
 
-std::vector<std::string> names_in(const LaneRecording& lane) {
+std::vector<std::string> names_in(const TrackRecording& track) {
   std::vector<std::string> names;
-  for (const Event& event : lane.events) names.push_back(lane.names[event.name]);
+  for (const Event& event : track.events) names.push_back(track.names[event.name]);
   return names;
 }
 
 std::size_t count_events(const Recording& recording) {
   std::size_t count = 0;
-  for (const LaneRecording& lane : recording.lanes) count += lane.events.size();
+  for (const TrackRecording& track : recording.tracks) count += track.events.size();
   return count;
 }
 
@@ -52,7 +52,7 @@ TEST(Recorder, KeepsWhatComesBetweenStartAndStop) {
   recorder.end_span();
   recorder.mark(EventKind::step, 8);
   const Recording recording = recorder.take();
-  const LaneRecording& program = lane_called(recording, "program");
+  const TrackRecording& program = track_called(recording, "program");
   EXPECT_EQ(names_in(program), (std::vector<std::string>{"inner", "", "outer", "open"}));
   EXPECT_EQ(program.events[1].bytes, 7u);
   EXPECT_FALSE(program.events[2].cut);
@@ -74,7 +74,7 @@ TEST(Recorder, BeginsAnew) {
   recorder.begin_span("second");
   recorder.end_span();
   recorder.stop();
-  EXPECT_EQ(names_in(lane_called(recorder.take(), "program")), std::vector<std::string>{"second"});
+  EXPECT_EQ(names_in(track_called(recorder.take(), "program")), std::vector<std::string>{"second"});
   EXPECT_EQ(count_events(recorder.take()), 0u);
 }
 
@@ -86,7 +86,7 @@ TEST(Recorder, CountsWhatItHasNoRoomFor) {
   const Recording recording = recorder.take();
   ASSERT_EQ(count_events(recording), 1'000u);
   EXPECT_EQ(recording.dropped, 4'000u);
-  EXPECT_EQ(lane_called(recording, "program").events.back().bytes, 999u);
+  EXPECT_EQ(track_called(recording, "program").events.back().bytes, 999u);
 }
 
 TEST(Recorder, NamesTakeRoomToo) {
@@ -99,7 +99,7 @@ TEST(Recorder, NamesTakeRoomToo) {
   }
   recorder.stop();
   const Recording recording = recorder.take();
-  const LaneRecording& program = lane_called(recording, "program");
+  const TrackRecording& program = track_called(recording, "program");
   EXPECT_GT(recording.dropped, 0u);
   std::size_t bytes = program.events.size() * sizeof(Event);
   for (const std::string& name : program.names) bytes += name.size();
@@ -116,7 +116,7 @@ TEST(Recorder, SpansMayBeNestedTooDeep) {
   recorder.begin_span("after");
   recorder.end_span();
   recorder.stop();
-  const auto names = names_in(lane_called(recorder.take(), "program"));
+  const auto names = names_in(track_called(recorder.take(), "program"));
   EXPECT_LT(names.size(), 1'000u);
   EXPECT_EQ(names.back(), "after");
 }
@@ -138,7 +138,7 @@ TEST(Recorder, EachThreadHasItsOwnLaneAndLeavesIt) {
   }
   recorder.stop();
   const Recording recording = recorder.take();
-  EXPECT_EQ(recording.lanes.size(), 2u + 4u);  // the engine's and the program's, too
+  EXPECT_EQ(recording.tracks.size(), 2u + 4u);  // the engine's and the program's, too
   EXPECT_EQ(count_events(recording), 12u);
 }
 
@@ -155,7 +155,7 @@ TEST(Recorder, AThreadMayUseSeveral) {
   other.stop();
   for (Recorder* recorder : {&one, &other}) {
     const Recording recording = recorder->take();
-    EXPECT_EQ(recording.lanes.size(), 2u);
+    EXPECT_EQ(recording.tracks.size(), 2u);
     EXPECT_EQ(count_events(recording), 3u);
   }
 }
@@ -182,8 +182,8 @@ TEST(Recorder, ThreadsRecordWhileItStartsAndStops) {
     recorder.stop();
     const Recording recording = recorder.take();
     seen += count_events(recording);
-    for (const LaneRecording& lane : recording.lanes) {
-      for (const Event& event : lane.events) ASSERT_LT(event.name, lane.names.size());
+    for (const TrackRecording& track : recording.tracks) {
+      for (const Event& event : track.events) ASSERT_LT(event.name, track.names.size());
     }
   }
   over = true;
@@ -209,20 +209,20 @@ TEST(CallTrace, CountsAllCallsRecordedOrNot) {
   recorder.stop();
   one_of_each();
   const Recording recording = recorder.take();
-  const LaneRecording& program = lane_called(recording, "program");
+  const TrackRecording& program = track_called(recording, "program");
   ASSERT_EQ(program.events.size(), 1u);
   EXPECT_EQ(program.events[0].sequence, 2u);
   EXPECT_EQ(program.events[0].stream, call_stream(3));
   EXPECT_EQ(program.events[0].bytes, 8u);
-  const LaneRecording& lane = lane_called(recording, "engine, process set 3");
-  ASSERT_EQ(lane.events.size(), 5u);
-  for (std::uint32_t i = 0; i < 3; ++i) EXPECT_EQ(lane.events[i].sequence, 4 + i);
-  EXPECT_TRUE(lane.events[3].fused);
-  EXPECT_EQ(lane.events[3].sequence, 4u);
-  EXPECT_FALSE(lane.events[4].fused);
-  EXPECT_EQ(lane.events[4].sequence, 6u);
-  EXPECT_TRUE(lane.events[4].failed);
-  EXPECT_EQ(lane.events[4].stream, engine_stream(3));
+  const TrackRecording& track = track_called(recording, "engine, process set 3");
+  ASSERT_EQ(track.events.size(), 5u);
+  for (std::uint32_t i = 0; i < 3; ++i) EXPECT_EQ(track.events[i].sequence, 4 + i);
+  EXPECT_TRUE(track.events[3].fused);
+  EXPECT_EQ(track.events[3].sequence, 4u);
+  EXPECT_FALSE(track.events[4].fused);
+  EXPECT_EQ(track.events[4].sequence, 6u);
+  EXPECT_TRUE(track.events[4].failed);
+  EXPECT_EQ(track.events[4].stream, engine_stream(3));
   const NegotiatedNames names(recording);
   EXPECT_EQ(names.find(engine_stream(3), 5), "b");
   EXPECT_EQ(names.find(engine_stream(3), 7), "");
@@ -237,8 +237,8 @@ TEST(EngineTrace, AProcessSetsLaneLastsUntilItWasTaken) {
     engine.negotiated("barrier", "b", engine.submission_ns());
     engine.executed(engine.begin(), "barrier", "b", {}, true);
   }
-  EXPECT_EQ(lane_called(recorder->take(), "engine, process set 2").events.size(), 2u);
-  EXPECT_EQ(recorder->take().lanes.size(), 2u);  // the program's and the engine's
+  EXPECT_EQ(track_called(recorder->take(), "engine, process set 2").events.size(), 2u);
+  EXPECT_EQ(recorder->take().tracks.size(), 2u);  // the program's and the engine's
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Recordings made by hand, as a viewer sees them.
+#include "trace/trace_text.hpp"
+
 #include "support.hpp"
-#include "trace/trace_writer.hpp"
 #include "trace_file.hpp"
 
 #include <string>
@@ -37,11 +38,11 @@ RankView view_of_rank_1() {
 
 Recording recording_of(std::vector<Event> events) {
   Recording recording;
-  recording.lanes.push_back({.number = 0,
-                             .title = "program",
-                             .events = std::move(events),
-                             .names = {"", "grad", "load \"data\"", "b"},
-                             .labels = {"", "allreduce"}});
+  recording.tracks.push_back({.number = 0,
+                              .title = "program",
+                              .events = std::move(events),
+                              .names = {"", "grad", "load \"data\"", "b"},
+                              .labels = {"", "allreduce"}});
   return recording;
 }
 
@@ -156,11 +157,11 @@ TEST(TraceText, WhatIsOlderThanTheRecordingIsLeftOut) {
 
 TEST(TraceText, FusedOperationsNameTheirTensors) {
   Recording recording = recording_of({});
-  recording.lanes[0].title = "engine";
-  auto& events = recording.lanes[0].events;
+  recording.tracks[0].title = "engine";
+  auto& events = recording.tracks[0].events;
   constexpr std::uint32_t kCount = 70;
   for (std::uint32_t i = 1; i <= kCount; ++i) {
-    recording.lanes[0].names.push_back("t" + std::to_string(i));
+    recording.tracks[0].names.push_back("t" + std::to_string(i));
     events.push_back({.begin_ns = kStart + i,
                       .duration_ns = 1'000,
                       .name = i + 3,
@@ -207,8 +208,8 @@ TEST(TraceRows, NegotiationsHaveAsManyRowsAsAreNeeded) {
     return Event{
         .begin_ns = kStart + begin, .duration_ns = end - begin, .kind = EventKind::negotiation};
   };
-  recording.lanes[0].events = {negotiation(0, 10), negotiation(5, 15), negotiation(10, 20),
-                               negotiation(12, 14), negotiation(20, 30)};
+  recording.tracks[0].events = {negotiation(0, 10), negotiation(5, 15), negotiation(10, 20),
+                                negotiation(12, 14), negotiation(20, 30)};
   TraceProgress progress;
   const auto rows = arrange_rows(recording, kStart, progress);
   ASSERT_EQ(rows.size(), 3u);
@@ -216,7 +217,7 @@ TEST(TraceRows, NegotiationsHaveAsManyRowsAsAreNeeded) {
   EXPECT_EQ(rows[1].events.size(), 1u);
   EXPECT_NE(rows[0].number, rows[1].number);
   Recording many = recording_of({});
-  for (int i = 0; i < 1'000; ++i) many.lanes[0].events.push_back(negotiation(0, 10));
+  for (int i = 0; i < 1'000; ++i) many.tracks[0].events.push_back(negotiation(0, 10));
   TraceProgress of_many;
   EXPECT_EQ(arrange_rows(many, kStart, of_many).size(), kMostNegotiationRows);
 }

@@ -1,0 +1,37 @@
+// Quotes values for the three places of a batch script where they can be: a shell command, a
+// #SBATCH line and a comment. Pure functions, for any thread. They cannot fail: what a place cannot
+// hold at all, fits_directive and is_expandable find first.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace hvdrun {
+
+// Returns the value as one word of a shell command (bash(1), QUOTING): unchanged where that is
+// safe, otherwise in single quotes. A value with control characters is written as $'…', so that it
+// stays on its line.
+std::string quote_for_shell(std::string_view value);
+
+// Like quote_for_shell, but the shell expands $NAME and ${NAME} in the value. If such a variable is
+// empty or unset, the script ends with an error that names it.
+std::string quote_for_shell_expanding(std::string_view value);
+
+// Returns whether each $ in the value begins a $NAME or ${NAME}.
+bool is_expandable(std::string_view value);
+
+// Returns one argument of a #SBATCH line. Of --name=value only the value is quoted.
+//
+// sbatch has a grammar of its own here, which sbatch(1) does not describe. A blank ends an argument
+// and # ends the line. "…" and '…' keep both. A backslash takes the next character as it is, also
+// inside quotes. No quoting can hold a line's end: see fits_directive.
+std::string quote_for_directive(std::string_view argument);
+
+// Returns whether a #SBATCH line can hold the value: it has no control characters.
+bool fits_directive(std::string_view value);
+
+// Returns the value for a comment, with a blank for each control character. So the comment ends
+// only with its line.
+std::string quote_for_comment(std::string_view value);
+
+}  // namespace hvdrun

@@ -24,6 +24,7 @@
 #include "resources/topology.hpp"
 #include "slurm/slurm_command.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -61,6 +62,22 @@ int print(const std::string& text) {
 void open_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+}
+
+// Undoes what our parent has done to signals: none is blocked, and SIGCHLD is not ignored, which
+// would hide the end of children. Those with which a user or a shell ends, stops or asks a program
+// stay ignored where they are (nohup, a shell's "&").
+void take_over_signals() {
+  auto kept = job_signals();
+  kept.insert(kept.end(), {SIGTTIN, SIGTTOU});
+  struct sigaction action {};
+  for (int signal = 1; signal < NSIG; ++signal)
+    if (std::find(kept.begin(), kept.end(), signal) == kept.end() &&
+        ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN)
+      ::signal(signal, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
 // Children that we were executed with (a shell's `cmd & exec hvdrun …`).
@@ -135,7 +152,7 @@ int run_words(int argc, char** argv) {
   }
   JobContext context;
   context.foreign_children = find_children();
-  context.rank_signal_mask = block_signals(not_ignored(job_signals()));
+  block_signals(not_ignored(job_signals()));
   context.environment = environment_from(environ);
   context.limits = limits_that_travel();
   context.executable = own_executable().string();
@@ -161,6 +178,7 @@ int run_words(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  take_over_signals();
   if (argc < 3 || argv[1] != kTellArgument) return run_words(argc, argv);
   const char* descriptor = argv[2];
   ::fcntl(std::atoi(descriptor), F_SETFD, FD_CLOEXEC);

@@ -13,7 +13,6 @@
 #include "protocol/link.hpp"
 
 #include <chrono>
-#include <csignal>
 #include <optional>
 #include <string>
 
@@ -25,7 +24,6 @@ struct AgentOptions {
   int restart_count = 0;
   PmixMode pmix = PmixMode::automatic;
   std::size_t local_ranks = 1;  // how many it will be asked to start
-  sigset_t rank_signal_mask{};  // what ranks start with
   // Of an agent on another host than the launcher's:
   std::optional<HostInventory> inventory;     // what this host offers, which the launcher is told
   std::chrono::milliseconds host_timeout{0};  // both sides send signs of life; see link.hpp

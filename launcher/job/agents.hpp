@@ -12,7 +12,6 @@
 #include "model/placement.hpp"
 #include "protocol/link.hpp"
 
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -31,7 +30,6 @@ struct JobContext {
   Environment environment;              // the caller's
   std::vector<ResourceLimit> limits;    // likewise
   std::string executable;               // the path of hvdrun, as it was when this process began
-  sigset_t rank_signal_mask{};          // what ranks start with
   std::vector<pid_t> foreign_children;  // that this process already had: not the job's
 };
 

@@ -66,7 +66,6 @@ Result<AttemptEnd> Attempt::run() {
   options.job_id = identity_.folder_id;
   options.restart_count = identity_.restart_count;
   options.pmix = parts_.spec.pmix;
-  options.rank_signal_mask = parts_.context.rank_signal_mask;
   start.hosts = hosts_to_start(parts_.plan);
   for (const auto& host : start.hosts)
     start.ranks.push_back(expected_ranks(parts_.plan, host.name));

@@ -100,6 +100,39 @@ def error_text(sandbox: Sandbox) -> str:
     return "".join(path.read_text() for path in sandbox.files.glob("run*.err"))
 
 
+# Options of env(1): what hvdrun's parent has done to all signals that a program can ignore or block, or to one.
+PARENTS = ["--ignore-signal=CHLD", "--ignore-signal", "--block-signal"]
+OF_LIBC = 3 << 31  # 32 and 33: it lets nobody set them
+READ_SIGNALS = ["grep", "-E", "SigBlk|SigIgn", "/proc/self/status"]
+
+
+@pytest.mark.parametrize("parent", PARENTS)
+def test_what_a_parent_ignores_or_blocks_does_not_change_the_end(sandbox: Sandbox, parent: str) -> None:
+    sandbox.run(parent, HVDRUN, "-np", 2, "sh", "-c", "exit 3", tool="/usr/bin/env").expect(3)
+    assert not sandbox.leftovers()
+
+
+@pytest.mark.parametrize("parent", PARENTS)
+def test_what_a_parent_ignores_or_blocks_does_not_reach_the_ranks(sandbox: Sandbox, parent: str) -> None:
+    """Those of an agent that ssh has started neither."""
+    ssh = sandbox.files / "ssh"
+    ssh.write_text(SSH.replace("exec", f"exec /usr/bin/env {parent}"))
+    ssh.chmod(0o755)
+    local = sandbox.run(parent, HVDRUN, "-np", 2, "--label", "none", *READ_SIGNALS, tool="/usr/bin/env").expect(0)
+    remote = sandbox.run("--ssh-program", ssh, "-H", "one:1,two:1", "--label", "none", *READ_SIGNALS).expect(0)
+    for done in (local, remote):
+        masks = [int(line.split()[1], 16) & ~OF_LIBC for line in done.out_lines]
+        assert masks == 4 * [0], done
+
+
+def test_nothing_is_left_of_a_killed_hvdrun_whose_parent_ignores_the_end_of_children(sandbox: Sandbox) -> None:
+    running = sandbox.start("--ignore-signal=CHLD", HVDRUN, "-np", 2, *crash(sandbox), tool="/usr/bin/env")
+    waiting_ranks(sandbox, 2)
+    running.signal(signal.SIGKILL)
+    running.process.wait()
+    wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
+
+
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
 def test_user_signals_reach_every_rank(sandbox: Sandbox, number: signal.Signals) -> None:
     running = sandbox.start("-np", 3, "sh", "-c", f'trap "echo got it; exit 0" {number.name[3:]}; echo ready;'

@@ -75,6 +75,7 @@ void take_over_signals() {
     if (std::find(kept.begin(), kept.end(), signal) == kept.end() &&
         ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN)
       ::signal(signal, SIG_DFL);
+  ::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files: write(2) says so
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -122,6 +122,7 @@ Result<int> run(const JobSpec& spec, const JobContext& context) {
   }
   if (is_final(plan.placement))
     for (const auto& line : plan_lines(spec, plan)) say(line);
+  block_signals(not_ignored(job_signals()));
   if (!spec.report_file.empty()) HVD_CHECK(check_report_file(spec.report_file));
   HVD_TRY(Report report, run_job(spec, std::move(plan), context));
   const auto requeue = plan_requeue(spec, report, context.environment);
@@ -153,7 +154,9 @@ int run_words(int argc, char** argv) {
   }
   JobContext context;
   context.foreign_children = find_children();
-  block_signals(not_ignored(job_signals()));
+  // They wait for the job. The others end or stop us as any program, also while a file keeps us
+  // waiting: a FIFO, a file system that hangs.
+  block_signals(not_ignored({SIGQUIT, SIGUSR1, SIGUSR2}));
   context.environment = environment_from(environ);
   context.limits = limits_that_travel();
   context.executable = own_executable().string();

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
 import signal
 import time
+from pathlib import Path
+from typing import BinaryIO
 
 import pexpect
 import pytest
@@ -18,6 +21,33 @@ def terminal(sandbox: Sandbox, *arguments: object) -> pexpect.spawn:
     words = sandbox.command([HVDRUN, *arguments])
     return pexpect.spawn(words[0], words[1:], env=sandbox.environment({"TERM": "xterm"}), cwd=str(sandbox.files),
                          timeout=TIME_LIMIT)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("option", ["--hostfile", "--config-file"])
+def test_a_signal_ends_hvdrun_while_a_file_keeps_it_waiting(sandbox: Sandbox, option: str, number: signal.Signals) -> None:
+    """A FIFO does, or a file system that hangs."""
+    fifo = sandbox.files / "fifo"
+    os.mkfifo(fifo)
+    running = sandbox.start(option, fifo, "true")
+    with open_for_its_reader(fifo):
+        running.signal(number)
+        running.wait().expect(-number)
+
+
+def open_for_its_reader(fifo: Path) -> BinaryIO:
+    """The FIFO's writing end, as soon as a reader has opened it."""
+    opened: list[int] = []
+
+    def open_now() -> bool:
+        try:
+            opened.append(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError as error:
+            assert error.errno == errno.ENXIO, error
+        return bool(opened)
+
+    wait_until(open_now, "a reader of the FIFO")
+    return os.fdopen(opened[0], "wb")
 
 
 # In ssh's place: runs the agent on this machine, that of the host "late" once somebody opens the gate.

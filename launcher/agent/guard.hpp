@@ -18,6 +18,10 @@
 
 namespace hvdrun {
 
+// As ps shows it. `pkill -9 hvdrun` takes every process whose name has "hvdrun" in it: this one has
+// not, so that the guard lives on and kills what launcher and agent leave.
+inline constexpr char kGuardProcess[] = "hvd-guard";
+
 struct AgentOptions {
   std::string job_id;
   std::size_t agent = 0;  // which of the job's

@@ -99,6 +99,21 @@ def test_a_closed_terminal_stops_the_job(sandbox: Sandbox) -> None:
     wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
 
 
+def test_a_kill_by_name_leaves_nothing(sandbox: Sandbox) -> None:
+    """`pkill -9 hvdrun`, of this job's processes only."""
+    running = sandbox.start("-np", 2, "sh", "-c", "sleep 1000 & sleep 1000 & echo up; wait")
+    wait_until(lambda: running.out.count(b"up") == 2, "both ranks with their children")
+    family = [running.pid, *running.descendants()]
+    named = [pid for pid in family if b"hvdrun" in read_bytes(f"/proc/{pid}/comm")]
+    assert running.pid in named and running.helper("hvdrun-agent") in named
+    # As if at one moment: nobody sees another one end before its own turn.
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in named:
+            os.kill(pid, number)
+    running.process.wait()
+    wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
+
+
 def test_nohup_keeps_the_job_alive(sandbox: Sandbox) -> None:
     running = sandbox.start(HVDRUN, "-np", 2, *crash(sandbox), tool="/usr/bin/nohup")
     waiting_ranks(sandbox, 2)
@@ -214,7 +229,7 @@ def test_term_to_all_processes_of_a_job_leaves_ranks_their_grace(sandbox: Sandbo
     wait_until(lambda: running.out.count(b"ready") == 2, "both ranks")
     os.kill(running.pid, signal.SIGSTOP)
     agent = running.helper("hvdrun-agent")
-    for pid in [running.helper("hvdrun-guard"), agent]:
+    for pid in [running.helper("hvd-guard"), agent]:
         os.kill(pid, signal.SIGTERM)
     wait_until(lambda: pending_signals(agent) == 0, "the agent to take the signal")
     running.signal(signal.SIGTERM)
@@ -278,7 +293,7 @@ def test_ranks_that_finalize_while_the_agent_stands_still_have_done_so(sandbox: 
 
 
 @pytest.mark.parametrize("seconds", [1, 8, 30] if SOAK else [0.5])
-@pytest.mark.parametrize("victim", ["hvdrun", "hvdrun-guard", "hvdrun-agent", "a rank"])
+@pytest.mark.parametrize("victim", ["hvdrun", "hvd-guard", "hvdrun-agent", "a rank"])
 def test_what_stands_still_for_a_while_goes_on(sandbox: Sandbox, victim: str, seconds: float) -> None:
     running = sandbox.start("-np", 2, "sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.05; done; echo complete")
     wait_until(lambda: running.out.count(b"up") == 2, "both ranks run")
@@ -286,7 +301,7 @@ def test_what_stands_still_for_a_while_goes_on(sandbox: Sandbox, victim: str, se
     os.kill(pid, signal.SIGSTOP)
     time.sleep(seconds)  # nothing tells that something has not happened
     (sandbox.files / "go").touch()
-    if victim != "hvdrun-guard":  # which the agent wakes when it leaves
+    if victim != "hvd-guard":  # which the agent wakes when it leaves
         os.kill(pid, signal.SIGCONT)
     done = running.wait().expect(0)
     assert done.out.count(b"complete") == 2, done

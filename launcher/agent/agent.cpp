@@ -90,7 +90,7 @@ class Agent {
   // Ending.
   void on_beat();
   void on_silence();
-  void on_launcher_gone();
+  void on_launcher_gone(const std::optional<Error>& error);
   void on_guard_gone();
   void stop(int signal, milliseconds grace);
   void begin_stop();
@@ -147,7 +147,7 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
       folders_(JobFolders::of(options.job_id, options.agent)),
       link_(loop_, std::move(link),
             {[this](const Frame& frame) { on_frame(frame); },
-             [this](const std::optional<Error>&) { on_launcher_gone(); }}),
+             [this](const std::optional<Error>& error) { on_launcher_gone(error); }}),
       output_(loop_, link_, [this](int) { consider_leaving(); }),
       signals_(
           loop_, {SIGCHLD, SIGTERM, SIGINT, SIGHUP},
@@ -486,7 +486,9 @@ void Agent::on_silence() {
   stop(job_->kill_signal, job_->grace);
 }
 
-void Agent::on_launcher_gone() {
+// With an error only what comes is lost: the launcher may still hear us.
+void Agent::on_launcher_gone(const std::optional<Error>& error) {
+  if (error) fail_job(with_context(local_host_name(), *error));
   output_.discard();
   for (auto& [rank, input] : inputs_) input.close();
   if (!job_) return leave();

@@ -195,6 +195,7 @@ void Agent::start_heartbeat() {
   if (auto started = heartbeats_.start(interval); !started)
     fail_job(with_context(local_host_name(), started.error()));
   heartbeats_.add(link_);
+  if (options_.launcher_is_here) return;
   silence_.emplace(options_.host_timeout, Silence::Clock::now());
   beat_.start(interval);
 }

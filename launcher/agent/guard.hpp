@@ -28,9 +28,11 @@ struct AgentOptions {
   int restart_count = 0;
   PmixMode pmix = PmixMode::automatic;
   std::size_t local_ranks = 1;  // how many it will be asked to start
+  std::chrono::milliseconds host_timeout{0};  // signs of life are for it; see link.hpp
+  // Its silence is no end then, however long: a launcher that ends closes the link.
+  bool launcher_is_here = false;
   // Of an agent on another host than the launcher's:
   std::optional<HostInventory> inventory;     // what this host offers, which the launcher is told
-  std::chrono::milliseconds host_timeout{0};  // both sides send signs of life; see link.hpp
   std::string route;                          // of the link: "10.0.0.1:40312 > 10.0.0.2:22"
 
   // TERM, INT and HUP are nothing to tell the launcher of. SLURM sends them to all processes of a

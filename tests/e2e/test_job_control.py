@@ -14,7 +14,7 @@ from typing import BinaryIO
 import pexpect
 import pytest
 
-from harness import HVDRUN, SOAK, TIME_LIMIT, Sandbox, alive, process_state, program, read_bytes, wait_until
+from harness import HVDRUN, SOAK, TIME_LIMIT, Running, Sandbox, alive, process_state, program, read_bytes, wait_until
 
 
 def terminal(sandbox: Sandbox, *arguments: object) -> pexpect.spawn:
@@ -290,6 +290,30 @@ def test_ranks_that_finalize_while_the_agent_stands_still_have_done_so(sandbox: 
     os.kill(agent, signal.SIGCONT)
     running.wait().expect(0)
 
+
+def stop_agent(sandbox: Sandbox, running: Running) -> int:
+    """Stops the agent of two ranks, and waits until hvdrun says so."""
+    waiting_ranks(sandbox, 2)
+    agent = running.helper("hvdrun-agent")
+    os.kill(agent, signal.SIGSTOP)
+    running.wait_for(b"the agent has not answered for 1 s; waiting for it", "err")
+    return agent
+
+
+def test_a_stopped_agent_is_reported_and_may_continue(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 2, "--host-timeout", 1, *crash(sandbox, "--exit", "5"))
+    os.kill(stop_agent(sandbox, running), signal.SIGCONT)
+    running.wait_for(b"the agent answers again", "err")
+    (sandbox.files / "go").touch()
+    running.wait().expect(5)
+
+
+def test_a_job_whose_agent_is_stopped_can_be_terminated(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 2, "--host-timeout", 1, *crash(sandbox))
+    stop_agent(sandbox, running)
+    running.signal(signal.SIGTERM)
+    done = running.wait().expect(143)
+    assert "is killed" not in done.err_text, done
 
 
 @pytest.mark.parametrize("seconds", [1, 8, 30] if SOAK else [0.5])

@@ -584,7 +584,7 @@ void Agent::leave() {
 }  // namespace
 
 int run_agent(const AgentOptions& options, LinkEnd link, Fd guard_alive) {
-  ::prctl(PR_SET_NAME, kAgentProcess);
+  set_process_name(kAgentProcess);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::signal(SIGPIPE, SIG_IGN);  // libpmix writes to clients that die
   sigset_t none;

@@ -99,12 +99,13 @@ def test_a_closed_terminal_stops_the_job(sandbox: Sandbox) -> None:
     wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
 
 
-def test_a_kill_by_name_leaves_nothing(sandbox: Sandbox) -> None:
-    """`pkill -9 hvdrun`, of this job's processes only."""
+@pytest.mark.parametrize("where", ["comm", "cmdline"])
+def test_a_kill_by_name_leaves_nothing(sandbox: Sandbox, where: str) -> None:
+    """`pkill -9 hvdrun` and `pkill -9 -f hvdrun`, of this job's processes only."""
     running = sandbox.start("-np", 2, "sh", "-c", "sleep 1000 & sleep 1000 & echo up; wait")
     wait_until(lambda: running.out.count(b"up") == 2, "both ranks with their children")
     family = [running.pid, *running.descendants()]
-    named = [pid for pid in family if b"hvdrun" in read_bytes(f"/proc/{pid}/comm")]
+    named = [pid for pid in family if b"hvdrun" in read_bytes(f"/proc/{pid}/{where}")]
     assert running.pid in named and running.helper("hvdrun-agent") in named
     # As if at one moment: nobody sees another one end before its own turn.
     for number in (signal.SIGSTOP, signal.SIGKILL):

@@ -90,7 +90,7 @@ class Agent {
   // Ending.
   void on_beat();
   void on_silence();
-  void on_launcher_gone();
+  void on_launcher_gone(const std::optional<Error>& error);
   void on_guard_gone();
   void stop(int signal, milliseconds grace);
   void begin_stop();
@@ -147,7 +147,7 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
       folders_(JobFolders::of(options.job_id, options.agent)),
       link_(loop_, std::move(link),
             {[this](const Frame& frame) { on_frame(frame); },
-             [this](const std::optional<Error>&) { on_launcher_gone(); }}),
+             [this](const std::optional<Error>& error) { on_launcher_gone(error); }}),
       output_(loop_, link_, [this](int) { consider_leaving(); }),
       signals_(
           loop_, {SIGCHLD, SIGTERM, SIGINT, SIGHUP},
@@ -159,8 +159,7 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
           }),
       guard_alive_(std::move(guard_alive)),
       guard_event_(loop_, guard_alive_.get(), FdEvent::readable, [this] { on_guard_gone(); }),
-      ranks_(options.rank_signal_mask,
-             raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
+      ranks_(raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
       stall_timer_(loop_, [this] { look_for_stalls(); }),
       connections_timer_(loop_, [this] { look_for_connections(); }),
       grace_timer_(loop_, [this] { kill_all(); }),
@@ -196,6 +195,7 @@ void Agent::start_heartbeat() {
   if (auto started = heartbeats_.start(interval); !started)
     fail_job(with_context(local_host_name(), started.error()));
   heartbeats_.add(link_);
+  if (options_.launcher_is_here) return;
   silence_.emplace(options_.host_timeout, Silence::Clock::now());
   beat_.start(interval);
 }
@@ -487,7 +487,9 @@ void Agent::on_silence() {
   stop(job_->kill_signal, job_->grace);
 }
 
-void Agent::on_launcher_gone() {
+// With an error only what comes is lost: the launcher may still hear us.
+void Agent::on_launcher_gone(const std::optional<Error>& error) {
+  if (error) fail_job(with_context(local_host_name(), *error));
   output_.discard();
   for (auto& [rank, input] : inputs_) input.close();
   if (!job_) return leave();
@@ -582,7 +584,7 @@ void Agent::leave() {
 }  // namespace
 
 int run_agent(const AgentOptions& options, LinkEnd link, Fd guard_alive) {
-  ::prctl(PR_SET_NAME, kAgentProcess);
+  set_process_name(kAgentProcess);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::signal(SIGPIPE, SIG_IGN);  // libpmix writes to clients that die
   sigset_t none;

@@ -39,6 +39,9 @@ class AgentChannel {
   // Ends the agent now, however it is. `agent` is its process id on its host; 0: not known.
   virtual void kill(pid_t agent) = 0;
 
+  // Lets an agent that is stopped (SIGSTOP) run again, where that can be done from here.
+  virtual void wake([[maybe_unused]] pid_t agent) {}
+
   // Whether on_end has come, or is not to be waited for.
   virtual bool ended() const = 0;
 

@@ -59,12 +59,15 @@ Result<void> HostAgents::start(Start start) {
     here.agent = agent.number;
     here.local_ranks = ranks_[agent.number];
     here.ignores_signals = true;
+    here.launcher_is_here = true;
+    here.host_timeout = remote_.host_timeout;
     HVD_TRY(agent.channel, start_local_agent(here, channel_events(agent)));
   }
   const auto others =
       static_cast<std::size_t>(std::count_if(agents_.begin(), agents_.end(), [](const auto& agent) {
         return !agent.host.is_this_machine;
       }));
+  beat_.start(Silence::interval(remote_.host_timeout));
   if (others == 0) return {};
   const std::size_t more =
       start.from == HostSource::slurm
@@ -77,7 +80,6 @@ Result<void> HostAgents::start(Start start) {
   if (start.from == HostSource::slurm) start_by_srun(start.timeout);
   HVD_CHECK(heartbeats_.start(Silence::interval(remote_.host_timeout)));
   start_more();
-  beat_.start(Silence::interval(remote_.host_timeout));
   return {};
 }
 
@@ -269,8 +271,7 @@ void HostAgents::on_frame(AgentState& agent, const Frame& frame) {
   const bool was_new = !agent.greeted;
   events_.on_frame(agent, frame);
   if (!was_new || !agent.greeted) return;
-  if (!agent.host.is_this_machine)
-    agent.silence.emplace(remote_.host_timeout, Silence::Clock::now());
+  agent.silence.emplace(remote_.host_timeout, Silence::Clock::now());
   if (std::all_of(by_srun_.begin(), by_srun_.end(), [](const auto* each) { return each->greeted; }))
     if (srun_) srun_->let_go();
   start_more();
@@ -291,9 +292,9 @@ void HostAgents::on_beat() {
       give_up(agent,
               fmt::format("the host has not answered for {:.3g} s (--host-timeout)", seconds));
     else if (quiet && !std::exchange(agent.unresponsive, true))
-      events_.on_text(agent, fmt::format("the agent has not answered for {:.3g} s, but its host "
-                                         "does; waiting for it",
-                                         seconds));
+      events_.on_text(
+          agent, fmt::format("the agent has not answered for {:.3g} s{}; waiting for it", seconds,
+                             agent.host.is_this_machine ? "" : ", but its host does"));
   }
   beat_.start(Silence::interval(remote_.host_timeout));
 }
@@ -347,6 +348,8 @@ void Agents::send_all(FrameType type, std::string_view payload) {
 }
 
 void HostAgents::stop_starting() {
+  for (auto& agent : agents_)
+    if (agent.channel && !agent.gone) agent.channel->wake(agent.pid);
   next_ = agents_.size();
   if (srun_) srun_->hang_up();
   for (auto& agent : agents_) {

@@ -12,7 +12,6 @@
 #include "model/placement.hpp"
 #include "protocol/link.hpp"
 
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -31,7 +30,6 @@ struct JobContext {
   Environment environment;              // the caller's
   std::vector<ResourceLimit> limits;    // likewise
   std::string executable;               // the path of hvdrun, as it was when this process began
-  sigset_t rank_signal_mask{};          // what ranks start with
   std::vector<pid_t> foreign_children;  // that this process already had: not the job's
 };
 
@@ -51,7 +49,7 @@ struct AgentState {
   std::vector<int> ports;      // held for the ranks there, once it has been asked for them
   std::unique_ptr<AgentChannel> channel;
   std::unique_ptr<FrameSender> link;          // none before the channel is there
-  std::optional<Silence> silence;             // of an agent on another host
+  std::optional<Silence> silence;             // once it has greeted
   std::uint32_t credit_owed = kOutputWindow;  // for output that has been taken from it
   // What it has told.
   bool reached = false;  // anything at all
@@ -101,7 +99,8 @@ class Agents {
   virtual Result<void> start(Start start) = 0;
 
   // The job is being stopped: no further agent is started (those that were not are gone), and those
-  // that have not greeted yet, in a login perhaps that never ends, are given up.
+  // that have not greeted yet, in a login perhaps that never ends, are given up. One on this host
+  // that is stopped (SIGSTOP) runs again.
   virtual void stop_starting() = 0;
 
   // What an agent that has not started its ranks is waiting for; empty where it has, or has none.

@@ -66,7 +66,6 @@ Result<AttemptEnd> Attempt::run() {
   options.job_id = identity_.folder_id;
   options.restart_count = identity_.restart_count;
   options.pmix = parts_.spec.pmix;
-  options.rank_signal_mask = parts_.context.rank_signal_mask;
   start.hosts = hosts_to_start(parts_.plan);
   for (const auto& host : start.hosts)
     start.ranks.push_back(expected_ranks(parts_.plan, host.name));
@@ -127,11 +126,10 @@ Result<void> Attempt::on_ports(AgentState& agent, PortsMessage ports) {
   agent.ports = std::move(ports.ports);
   for (std::size_t host = 0; host < agents_->size(); ++host)
     if (agents_->on_host(host).ports.size() != wanted(host)) return {};
-  launch();
-  return {};
+  return launch();
 }
 
-void Attempt::launch() {
+Result<void> Attempt::launch() {
   RankPorts ports;
   for (std::size_t host = 0; host < agents_->size(); ++host) {
     const auto& agent = agents_->on_host(host);
@@ -147,10 +145,14 @@ void Attempt::launch() {
       agents_->size(), [this](std::size_t host, FrameType type, const SharedPayload& payload) {
         agents_->on_host(host).link->send_shared(type, static_cast<std::uint32_t>(host), payload);
       });
-  for (std::size_t host = 0; host < agents_->size(); ++host)
-    agents_->on_host(host).send(
-        FrameType::launch,
-        pack(launch_message(parts_.spec, parts_.plan, identity_, parts_.context, host)));
+  for (std::size_t host = 0; host < agents_->size(); ++host) {
+    auto& agent = agents_->on_host(host);
+    HVD_TRY(const auto message,
+            pack_for(agent.host.name,
+                     launch_message(parts_.spec, parts_.plan, identity_, parts_.context, host)));
+    agent.send(FrameType::launch, message);
+  }
+  return {};
 }
 
 // --- what agents say -----------------------------------------------------------------------------

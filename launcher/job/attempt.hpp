@@ -74,7 +74,7 @@ class Attempt {
   Result<void> settle_plan();
   Result<void> begin_ranks();
   void ask_for_ports();
-  void launch();
+  Result<void> launch();
   void start_input();
   void on_unreached(const AgentState& agent);
   void give_up_starting();

@@ -148,7 +148,7 @@ def start_sleepers(jobs: Jobs, *options: object) -> subprocess.Popen:  # noqa: F
     return job
 
 
-@pytest.mark.parametrize("victim", ["hvdrun-agent", "hvdrun-guard", "hvdrun-link"])
+@pytest.mark.parametrize("victim", ["hvdrun-agent", "hvd-guard", "hvdrun-link"])
 def test_what_hvdrun_has_on_a_host_is_killed(jobs: Jobs, victim: str) -> None:  # noqa: F811
     job = start_sleepers(jobs)
     jobs.cluster.output("kill", "-9", jobs.pid_of("n2", victim), on="n2", user="root")

@@ -259,7 +259,7 @@ def start_sleepers(jobs: Jobs, *options: object) -> subprocess.Popen:
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("victim, client", [("hvdrun-agent", "libssh"), ("hvdrun-guard", "openssh")])
+@pytest.mark.parametrize("victim, client", [("hvdrun-agent", "libssh"), ("hvd-guard", "openssh")])
 def test_an_agent_or_its_guard_is_killed(jobs: Jobs, victim: str, client: str) -> None:
     job = start_sleepers(jobs, "--ssh-client", client)
     jobs.cluster.output("kill", "-9", jobs.pid_of("n2", victim), on="n2", user="root")
@@ -278,7 +278,7 @@ def test_the_hosts_sshd_is_killed(jobs: Jobs) -> None:
 def test_agent_and_guard_are_killed_at_once(jobs: Jobs) -> None:
     """Then nobody is left there who could clear away, and hvdrun logs in once more."""
     job = start_sleepers(jobs)
-    jobs.cluster.kill_at_once("n2", [jobs.pid_of("n2", name) for name in ("hvdrun-agent", "hvdrun-guard")])
+    jobs.cluster.kill_at_once("n2", [jobs.pid_of("n2", name) for name in ("hvdrun-agent", "hvd-guard")])
     code, _, err = finish(job)
     assert code == 125 and " on n2 was " in err, err  # the agent may have had time to tell of its guard
 
@@ -367,7 +367,7 @@ def test_a_machine_stands_still(jobs: Jobs) -> None:
 # What stands still, and whether hvdrun says so: guard and ranks are silent anyway, and hvdrun itself knows nothing of it.
 PAUSES = [("hvdrun-agent", True), ("hvdrun", False)]
 if SOAK:
-    PAUSES += [("hvdrun-guard", False), ("rank", False)]
+    PAUSES += [("hvd-guard", False), ("rank", False)]
 PAUSE_S = 30.0 if SOAK else 12.0
 HOST_TIMEOUT_S = 10
 

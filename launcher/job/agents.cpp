@@ -346,7 +346,16 @@ void Agents::send_all(FrameType type, std::string_view payload) {
   for (auto& agent : agents_) agent.send(type, payload);
 }
 
-void HostAgents::stop_starting() {
+void Agents::stop_starting(bool too_long) {
+  for (auto& agent : agents_) {
+    const bool was_begun = agent.channel || agent.link;
+    const bool is_healthy = !agent.gone && !agent.link_closed && agent.failure.empty();
+    agent.spared = is_healthy && !agent.greeted && !(too_long && was_begun);
+  }
+  cut_starting();
+}
+
+void HostAgents::cut_starting() {
   next_ = agents_.size();
   if (srun_) srun_->hang_up();
   for (auto& agent : agents_) {
@@ -397,7 +406,8 @@ std::vector<std::string> HostAgents::kill() {
 std::vector<std::string> Agents::lost_hosts() const {
   std::vector<std::string> hosts;
   for (const auto& agent : agents_)
-    if (agent.gone && !agent.done && !agent.dismissed) hosts.push_back(agent.host.name);
+    if (agent.gone && !agent.done && !agent.dismissed && !agent.spared)
+      hosts.push_back(agent.host.name);
   return hosts;
 }
 

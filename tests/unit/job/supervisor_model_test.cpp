@@ -307,10 +307,6 @@ class SimulatedAgents final : public Agents {
     for (const auto& agent : world_.agents) agent->begin();
     return {};
   }
-  void stop_starting() override {
-    for (const auto& agent : world_.agents)
-      if (!agent->state->greeted) agent->die();
-  }
   std::string stage(const AgentState& agent) const override {
     return agent.gone || agent.started ? "" : "it starts";
   }
@@ -346,6 +342,11 @@ class SimulatedAgents final : public Agents {
   }
 
  private:
+  void cut_starting() override {
+    for (const auto& agent : world_.agents)
+      if (!agent->state->greeted) agent->die();
+  }
+
   World& world_;
 };
 

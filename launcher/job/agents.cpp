@@ -406,27 +406,36 @@ std::vector<std::string> HostAgents::kill() {
 std::vector<std::string> Agents::lost_hosts() const {
   std::vector<std::string> hosts;
   for (const auto& agent : agents_)
-    if (agent.gone && !agent.done && !agent.dismissed && !agent.spared)
+    if (agent.gone && !agent.done && !agent.dismissed && !agent.spared && !agent.cleared_away)
       hosts.push_back(agent.host.name);
   return hosts;
 }
 
-// Where agent and guard were killed at once nobody is left who could clear away.
+// Where agent and guard were killed at once nobody is left who could clear away. The login shows also
+// whether a host whose connection has dropped can be used again.
 void HostAgents::clean_up_others() {
   if (srun_) srun_->reap(kSrunPatience);
   const auto has_left = [](const AgentState& agent) {
     return !agent.host.is_this_machine && agent.greeted && !agent.done && !agent.silent;
   };
-  std::vector<std::size_t> by_srun;
-  for (std::size_t i = 0; i < by_srun_.size(); ++i)
-    if (has_left(*by_srun_[i])) by_srun.push_back(i);
-  if (!by_srun.empty()) srun_->clean_up(by_srun, kLastResortPatience);
-  std::vector<std::vector<std::string>> by_ssh;
-  for (const auto& agent : agents_)
-    if (!srun_ && has_left(agent))
-      by_ssh.push_back(ssh_command(ssh_target(agent.host), ssh_options(),
+  if (srun_) {
+    std::vector<std::size_t> hosts;
+    for (std::size_t i = 0; i < by_srun_.size(); ++i)
+      if (has_left(*by_srun_[i])) hosts.push_back(i);
+    if (hosts.empty() || !srun_->clean_up(hosts, kLastResortPatience)) return;
+    for (const auto host : hosts) by_srun_[host]->cleared_away = true;
+    return;
+  }
+  std::vector<AgentState*> agents;
+  std::vector<std::vector<std::string>> commands;
+  for (auto& agent : agents_) {
+    if (!has_left(agent)) continue;
+    agents.push_back(&agent);
+    commands.push_back(ssh_command(ssh_target(agent.host), ssh_options(),
                                    cleanup_arguments(options_.job_id, {agent.number})));
-  run_children(by_ssh, kLastResortPatience);
+  }
+  const auto ended_well = run_children(commands, kLastResortPatience);
+  for (std::size_t i = 0; i < agents.size(); ++i) agents[i]->cleared_away = ended_well[i];
 }
 
 std::vector<std::string> HostAgents::reap(const std::vector<pid_t>& spare) {

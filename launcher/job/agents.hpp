@@ -64,6 +64,7 @@ struct AgentState {
   bool silent = false;        // it was given up since its host answered no more
   bool dismissed = false;     // no rank is for its host
   bool spared = false;        // it was still being started when the job was stopped
+  bool cleared_away = false;  // it was lost, and its host says that nothing of the job is left
   bool link_closed = false;   // it says no more
   bool gone = false;          // and what carried it has ended
   // When its host was last heard, of one whose host was given up.
@@ -140,8 +141,8 @@ class Agents {
   void took_output(AgentState& agent, std::size_t bytes, bool may_return);
   void return_credit();
 
-  // Returns the hosts that another try must do without. An agent that is gone and had not said that
-  // it was done has lost its host, unless it was spared. Call it after reap().
+  // Returns the hosts that another try must do without: the agent was lost, and its host cannot be
+  // reached any more. Call it after reap(), which tries to reach them.
   std::vector<std::string> lost_hosts() const;
 
  protected:

@@ -193,6 +193,7 @@ class LibsshAgent final : public AgentChannel {
   std::string connection_failure() const override {
     return fallback_ ? fallback_->connection_failure() : std::string();
   }
+  bool network_failed() const override { return fallback_ && fallback_->network_failed(); }
 
   bool wait() override {
     if (fallback_) return fallback_->wait();

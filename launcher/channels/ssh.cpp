@@ -1,5 +1,6 @@
 #include "channels/ssh.hpp"
 
+#include "base/event_loop.hpp"
 #include "base/result.hpp"
 #include "channels/child_process.hpp"
 
@@ -168,7 +169,16 @@ std::string explain_login_failure(std::string_view who, std::string_view errors,
                         : without_name(last_line(errors), host);
 }
 
+namespace {
+
+std::string name_killer(int wait_status) {
+  return "ssh was killed by " + signal_name(WTERMSIG(wait_status));
+}
+
+}  // namespace
+
 std::string explain_lost_connection(int wait_status, std::string_view errors) {
+  if (WIFSIGNALED(wait_status)) return name_killer(wait_status);
   if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != kSshFailed || errors.empty())
     return {};
   return fmt::format("ssh: {}", last_line(errors));
@@ -176,8 +186,7 @@ std::string explain_lost_connection(int wait_status, std::string_view errors) {
 
 std::string explain_ssh_failure(int wait_status, std::string_view errors, std::string_view host,
                                 const std::string& agent_path) {
-  if (WIFSIGNALED(wait_status))
-    return fmt::format("ssh was killed by signal {}", WTERMSIG(wait_status));
+  if (WIFSIGNALED(wait_status)) return name_killer(wait_status);
   const int code = WEXITSTATUS(wait_status);
   if (code != kSshFailed) return explain_agent_end(code, errors, agent_path);
   return explain_login_failure("ssh", errors, host);
@@ -214,7 +223,9 @@ class SshAgent final : public AgentChannel {
   std::string_view name() const override { return "ssh"; }
   bool host_answers(std::chrono::milliseconds) const override { return true; }  // see ssh_command()
   void kill(pid_t) override {
-    if (!ended_) ::kill(pid_, SIGKILL);
+    if (ended_) return;
+    killed_ = true;
+    ::kill(pid_, SIGKILL);
   }
   bool ended() const override { return ended_; }
   std::string failure() const override {
@@ -222,7 +233,10 @@ class SshAgent final : public AgentChannel {
   }
 
   std::string connection_failure() const override {
-    return ended_ ? explain_lost_connection(status_, text_.beginning()) : std::string();
+    return ended_ && !killed_ ? explain_lost_connection(status_, text_.beginning()) : std::string();
+  }
+  bool network_failed() const override {
+    return WIFEXITED(status_) && !connection_failure().empty();
   }
 
   bool wait() override {
@@ -271,6 +285,7 @@ class SshAgent final : public AgentChannel {
   FdEvent errors_event_;
   FdEvent end_event_;
   TextLines text_;  // what it has printed
+  bool killed_ = false;  // by us
   bool ended_ = false;
   int status_ = 0;  // as of wait(2)
 };

@@ -61,7 +61,8 @@ std::string explain_ssh_failure(int wait_status, std::string_view errors, std::s
                                 const std::string& agent_path);
 
 // Why ssh lost the connection of an agent that had been reached, from its exit status and what it
-// printed: "ssh: Timeout, server n2 not responding." Empty when it ended for another reason.
+// printed: "ssh: Timeout, server n2 not responding." Names the signal that killed it. Empty when it
+// ended for another reason.
 std::string explain_lost_connection(int wait_status, std::string_view errors);
 
 // An agent on another host, started by the system's ssh, whose stdin and stdout are the link.

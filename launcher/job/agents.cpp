@@ -324,8 +324,7 @@ void HostAgents::consider_gone(AgentState& agent) {
   agent.gone = true;
   if (agent.failure.empty() && !agent.done)
     agent.failure = agent.greeted ? agent.channel->connection_failure() : agent.channel->failure();
-  if (agent.greeted && !agent.done && !agent.host_heard &&
-      !agent.channel->connection_failure().empty())
+  if (agent.greeted && !agent.done && !agent.host_heard && agent.channel->network_failed())
     agent.host_heard = Silence::Clock::now() - remote_.host_timeout;
   if (!agent.greeted) agent.failure += say_login_text(agent);
   start_more();

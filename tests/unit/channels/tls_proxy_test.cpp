@@ -42,6 +42,7 @@ class TlsPumps : public testing::Test {
     const LinkKey key = make_link_key("job");
     TlsPair pair = tls_pair(key, key);
     EXPECT_EQ(shake_hands(pair).server, TlsStream::Status::done);
+    tcp_of_a_ = Fd(::fcntl(pair.client.fd(), F_DUPFD_CLOEXEC, 0));
     tcp_of_b_ = Fd(::fcntl(pair.server.fd(), F_DUPFD_CLOEXEC, 0));
     start(a_, std::move(pair.client));
     start(b_, std::move(pair.server));
@@ -78,6 +79,7 @@ class TlsPumps : public testing::Test {
   EventLoop loop_;
   End a_;
   End b_;
+  Fd tcp_of_a_;  // keeps the connection open, as whoever asks its kernel does
   Fd tcp_of_b_;  // to pull the cable
 };
 
@@ -185,6 +187,17 @@ TEST_F(TlsPumps, SayWhenTheConnectionIsCut) {
   std::string nothing;
   EXPECT_FALSE(take(a_.ours, nothing));
   EXPECT_EQ(nothing, "");
+}
+
+// Only the direction to a is cut, so b hears nothing of that unless a ends the connection.
+TEST_F(TlsPumps, EndTheConnectionAfterAnErrorThoughADescriptorOfItIsOpen) {
+  ASSERT_EQ(::shutdown(tcp_of_b_.get(), SHUT_WR), 0);
+  run_until(
+      loop_, [&] { return a_.ended && b_.ended; }, "both ends");
+  EXPECT_EQ(a_.lost, "the connection was cut");
+  EXPECT_TRUE(b_.lost);
+  std::string nothing;
+  EXPECT_FALSE(take(b_.ours, nothing));
 }
 
 // Over there is nobody any more who reads or closes.

@@ -42,7 +42,7 @@ Result<std::string> output_of(const std::vector<std::string>& command,
 // blocking. Those that have not after `timeout` are killed. What they print is lost. Returns which
 // have ended with exit code 0.
 std::vector<bool> run_children(const std::vector<std::vector<std::string>>& commands,
-                  std::chrono::milliseconds timeout);
+                               std::chrono::milliseconds timeout);
 
 // What somebody prints on stderr, cut into lines as it comes, and kept for an explanation.
 

@@ -187,23 +187,26 @@ constexpr std::array kOfSrun{
     SrunHint{"Expired or invalid job", "the allocation has ended, or SLURM_JOB_ID names another"},
     SrunHint{"Invalid job id", "the allocation has ended, or SLURM_JOB_ID names another"},
     SrunHint{"already completing", "the allocation is ending (cancelled, or out of time)"},
-    SrunHint{"generic resource", "the allocation has fewer GPUs on these hosts than were asked for"},
+    SrunHint{"generic resource",
+             "the allocation has fewer GPUs on these hosts than were asked for"},
     SrunHint{"node configuration is not available",
-            "SLURM cannot start a step there; is each host in the allocation, and up? "
-            "(`sinfo -N -l`)"},
+             "SLURM cannot start a step there; is each host in the allocation, and up? "
+             "(`sinfo -N -l`)"},
     SrunHint{"nvalid node name", "SLURM does not know such a host"},
-    SrunHint{"nodes are busy", "other steps hold the hosts; end them, or start them with --overlap"},
-    SrunHint{"step creation temporarily disabled",
-            "SLURM starts no step in this allocation for now (`scontrol show job` says its state)"},
+    SrunHint{"nodes are busy",
+             "other steps hold the hosts; end them, or start them with --overlap"},
+    SrunHint{
+        "step creation temporarily disabled",
+        "SLURM starts no step in this allocation for now (`scontrol show job` says its state)"},
     SrunHint{"Unable to contact slurm controller",
-            "SLURM's controller does not answer; `scontrol ping` must work here"},
+             "SLURM's controller does not answer; `scontrol ping` must work here"},
     SrunHint{"configuration source",
-            "SLURM's configuration is not found here; is SLURM_CONF missing?"},
+             "SLURM's configuration is not found here; is SLURM_CONF missing?"},
     SrunHint{"unge", "SLURM's authentication failed; is munged running here?"},
     SrunHint{"uthentication", "SLURM's authentication failed"},
     SrunHint{"nrecognized option",
-            "this SLURM's srun does not know an option that hvdrun needs (20.11 or later does); "
-            "-H with ssh works without srun"},
+             "this SLURM's srun does not know an option that hvdrun needs (20.11 or later does); "
+             "-H with ssh works without srun"},
 };
 
 // Of one host: before or instead of an agent.

@@ -102,8 +102,8 @@ class Agents {
   // comes by on_gone.
   virtual Result<void> start(Start start) = 0;
 
-  // Gives up the agents that have not greeted, because the job is being stopped. Their hosts are not
-  // lost, except when it is stopped because they took `too_long`.
+  // Gives up the agents that have not greeted, because the job is being stopped. Their hosts are
+  // not lost, except when it is stopped because they took `too_long`.
   void stop_starting(bool too_long);
 
   // What an agent that has not started its ranks is waiting for; empty where it has, or has none.

@@ -9,7 +9,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -437,6 +437,64 @@ def test_a_job_that_lost_a_host_is_started_again_on_the_others(jobs: Jobs, share
     assert code == 0, err
     assert jobs.cluster.output("sh", "-c", f"cd {shared} && cat 0.0 0.1 1.0 1.1").split() == ["n1", "n2", "n1", "n1"]
     jobs.cluster.power_on("n2")
+
+
+def restarts_on_the_same_hosts(jobs: Jobs, shared: Path, hosts: tuple[str, ...], client: str,
+                               cut: Callable[[str], None]) -> str:
+    """A job with a rank on each host; `cut` ends each host's connection. Returns what hvdrun has said."""
+    job = jobs.start("-H", ",".join(f"{host}:1" for host in hosts), "--ssh-client", client, "--max-restarts", 1, "--grace", 1,
+                     "sh", "-c", f"hostname > {shared}/$HVD_RESTART_COUNT.$HVD_RANK; [ $HVD_RESTART_COUNT = 1 ] || exec sleep 7777")
+    for host in hosts:
+        jobs.wait_for_ranks(host, 1)
+    for host in hosts:
+        cut(host)
+    code, _, err = finish(job)
+    assert code == 0 and "restart 1 of 1" in err, err
+    assert jobs.cluster.output("sh", "-c", f"cd {shared} && cat 1.*").split() == list(hosts)
+    return err
+
+
+@CLIENTS
+@pytest.mark.parametrize("hosts", [("n2",), ("n1", "n2")], ids=["one host", "two hosts"])
+def test_a_connection_that_drops_is_no_lost_host(jobs: Jobs, shared: Path, hosts: tuple[str, ...], client: str) -> None:
+    """Where it is the only one, and where all drop at once: as of a switch that is started anew."""
+    err = restarts_on_the_same_hosts(jobs, shared, hosts, client, lambda host: jobs.cluster.output(
+        "pkill", "-9", "-f", "^sshd: user", on=host, user="root"))
+    assert re.search(r"the agent on n[12] was lost.*; restart 1 of 1", err), err
+
+
+def test_a_host_whose_guard_and_agent_were_killed_is_used_again(jobs: Jobs, shared: Path) -> None:
+    restarts_on_the_same_hosts(jobs, shared, ("n2",), "libssh", lambda host: jobs.cluster.kill_at_once(
+        host, [jobs.pid_of(host, name) for name in ("hvdrun-agent", "hvdrun-guard")]))
+
+
+def test_a_killed_ssh_is_named(jobs: Jobs, shared: Path) -> None:
+    err = restarts_on_the_same_hosts(jobs, shared, ("n2",), "openssh", lambda host: jobs.cluster.output(
+        "pkill", "-9", "-x", "ssh", user="root"))
+    assert "the agent on n2 was lost: ssh was killed by SIGKILL; restart 1 of 1" in err, err
+
+
+@pytest.mark.gate
+@CLIENTS
+def test_a_host_that_fails_while_others_log_in_does_not_lose_them(jobs: Jobs, shared: Path, client: str) -> None:
+    """n2's login waits for a file, which is there once n1 has failed."""
+    jobs.cluster.output("tee", ".bashrc", input=f"[ $(hostname) = n2 ] && until [ -e {shared}/go ]; do sleep 0.1; done\n")
+    try:
+        job = jobs.start("-np", 2, "-H", "n1:2,n2:2", "--map-by", "node", "--ssh-client", client, "--max-restarts", 1,
+                         "sh", "-c", f"hostname > {shared}/rank.$HVD_RANK")
+        wait_until(lambda: "hvdrun-agent" in "".join(jobs.processes("n1")), "the agent on n1 runs")
+        jobs.cluster.output("pkill", "-9", "-x", "hvdrun-guard", on="n1", user="root")
+        said = ""
+        while "restart 1 of 1" not in said:
+            line = job.stderr.readline()
+            assert line, f"hvdrun was not started again: {said}"
+            said += line
+        jobs.cluster.output("touch", shared / "go")
+        code, _, err = finish(job)
+    finally:
+        jobs.cluster.output("rm", ".bashrc")
+    assert code == 0, said + err
+    assert "n2" in jobs.cluster.output("sh", "-c", f"cat {shared}/rank.*").split()
 
 
 @pytest.mark.gate

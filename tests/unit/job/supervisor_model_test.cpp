@@ -90,7 +90,7 @@ struct Try {
   std::vector<Rank> ranks;  // by number
   std::set<std::string> hosts;
   std::set<std::string> unreachable;  // of these, whatever the job's end
-  bool disturbed = false;   // something befell an agent, a link or a frame
+  bool disturbed = false;             // something befell an agent, a link or a frame
   bool ranks_succeeded() const {
     return std::all_of(ranks.begin(), ranks.end(),
                        [](const auto& rank) { return rank.succeeded(); });

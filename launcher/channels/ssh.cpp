@@ -3,6 +3,7 @@
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
 #include "channels/child_process.hpp"
+#include "channels/local_addresses.hpp"
 
 #include <algorithm>
 #include <array>
@@ -41,7 +42,9 @@ std::vector<std::string> ssh_words(const SshTarget& target, const SshOptions& op
     words.emplace_back("-o");
     words.push_back(option);
   };
-  if (options.host_timeout.count() > 0) {
+  if (options.direct) {
+    set("ServerAliveInterval=0");
+  } else if (options.host_timeout.count() > 0) {
     // ssh asks every second once it has heard nothing for a second, and ends with the question that
     // follows ServerAliveCountMax unanswered ones (ssh_config(5)).
     set("ServerAliveInterval=1");
@@ -200,12 +203,13 @@ constexpr std::chrono::milliseconds kConfigTimeout{15000};
 class SshAgent final : public AgentChannel {
  public:
   SshAgent(const EventLoop& loop, std::string host, ChildProcess process, Fd watched,
-           std::string agent_path, Events events)
+           const SshOptions& options, Events events)
       : host_(std::move(host)),
+        direct_(options.direct),
         pid_(process.pid),
         errors_(std::move(process.errors)),
         watched_(std::move(watched)),
-        agent_path_(std::move(agent_path)),
+        agent_path_(options.agent_path),
         events_(std::move(events)),
         errors_event_(loop, errors_.get(), FdEvent::readable, [this] { read_errors(); }),
         end_event_(loop, watched_.get(), FdEvent::readable, [this] { on_end(); }),
@@ -221,7 +225,10 @@ class SshAgent final : public AgentChannel {
   }
 
   std::string_view name() const override { return "ssh"; }
-  bool host_answers(std::chrono::milliseconds) const override { return true; }  // see ssh_command()
+  // Without a connection of its own ssh ends when the host does not answer, see ssh_command().
+  bool host_answers(std::chrono::milliseconds) const override {
+    return !direct_ || ended_ || !waits_in_vain(pid_);
+  }
   void kill(pid_t) override {
     if (ended_) return;
     killed_ = true;
@@ -277,6 +284,7 @@ class SshAgent final : public AgentChannel {
   }
 
   const std::string host_;
+  const bool direct_;
   const pid_t pid_;  // our child
   Fd errors_;        // its stderr
   Fd watched_;       // a descriptor of the process: pidfd_open(2)
@@ -284,7 +292,7 @@ class SshAgent final : public AgentChannel {
   const Events events_;
   FdEvent errors_event_;
   FdEvent end_event_;
-  TextLines text_;  // what it has printed
+  TextLines text_;       // what it has printed
   bool killed_ = false;  // by us
   bool ended_ = false;
   int status_ = 0;  // as of wait(2)
@@ -293,11 +301,11 @@ class SshAgent final : public AgentChannel {
 }  // namespace
 
 Result<std::unique_ptr<AgentChannel>> start_ssh_agent(
-    const EventLoop& loop, const std::string& host, const std::vector<std::string>& command,
-    const std::string& agent_path, const AgentChannel::Events& events, Fd stream) {
-  ChildOptions options;
-  options.stream = stream.get();
-  HVD_TRY(ChildProcess process, start_child(command, options));
+    const EventLoop& loop, const SshTarget& target, const SshOptions& options,
+    const std::vector<std::string>& arguments, const AgentChannel::Events& events, Fd stream) {
+  ChildOptions streams;
+  streams.stream = stream.get();
+  HVD_TRY(ChildProcess process, start_child(ssh_command(target, options, arguments), streams));
   Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   if (!watched) {
     const int error = errno;
@@ -307,8 +315,8 @@ Result<std::unique_ptr<AgentChannel>> start_ssh_agent(
   }
   LinkEnd link = std::move(process.link);
   link.text_first = true;
-  auto agent = std::make_unique<SshAgent>(loop, host, std::move(process), std::move(watched),
-                                          agent_path, events);
+  auto agent = std::make_unique<SshAgent>(loop, target.host, std::move(process), std::move(watched),
+                                          options, events);
   if (!stream) events.on_link(std::move(link));
   return agent;
 }

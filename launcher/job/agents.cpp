@@ -182,16 +182,17 @@ SshOptions HostAgents::ssh_options() const {
 
 void HostAgents::start_by_ssh(AgentState& agent) {
   const auto client = remote_.ssh_client;
-  const bool by_libssh =
-      client == SshClient::libssh ||
-      (client == SshClient::automatic && remote_.ssh_program == RemoteSpec{}.ssh_program);
+  // Another program need not know what ssh does, such as showing its configuration.
+  const bool is_ssh = remote_.ssh_program == RemoteSpec{}.ssh_program;
+  SshUse use = SshUse::either;
+  if (client == SshClient::libssh) use = SshUse::libssh;
+  if (client == SshClient::openssh) use = SshUse::ssh;
   const SshTarget target = ssh_target(agent.host);
   const std::vector<std::string> arguments{std::string(kAgentArgument)};
   auto channel =
-      by_libssh ? start_libssh_agent(loop_, target, ssh_options(), arguments,
-                                     client == SshClient::libssh, channel_events(agent))
-                : start_ssh_agent(loop_, target.host, ssh_command(target, ssh_options(), arguments),
-                                  agent_path_, channel_events(agent));
+      is_ssh || use == SshUse::libssh
+          ? start_libssh_agent(loop_, target, ssh_options(), arguments, use, channel_events(agent))
+          : start_ssh_agent(loop_, target, ssh_options(), arguments, channel_events(agent));
   if (channel)
     agent.channel = std::move(*channel);
   else
@@ -410,8 +411,8 @@ std::vector<std::string> Agents::lost_hosts() const {
   return hosts;
 }
 
-// Where agent and guard were killed at once nobody is left who could clear away. The login shows also
-// whether a host whose connection has dropped can be used again.
+// Where agent and guard were killed at once nobody is left who could clear away. The login shows
+// also whether a host whose connection has dropped can be used again.
 void HostAgents::clean_up_others() {
   if (srun_) srun_->reap(kSrunPatience);
   const auto has_left = [](const AgentState& agent) {

@@ -43,7 +43,7 @@ constexpr std::array kBeyond{
     Beyond{"verifyhostkeydns", "VerifyHostKeyDNS"},
 };
 
-// Of these, who does what makes the connection another process's.
+// Each of these makes the connection another process's.
 constexpr std::array<std::string_view, 4> kIndirect{"controlmaster", "controlpath", "proxycommand",
                                                     "proxyjump"};
 

@@ -205,7 +205,7 @@ Report Job::finish(Report report) {
   return report;
 }
 
-// After what was lost before. Returns whether they are written now.
+// Writes them once more, after what was lost before. Returns whether they are written now.
 bool Job::repeat_last_lines(std::vector<std::string> lines) {
   auto again = output_->losses();
   again.insert(again.end(), std::make_move_iterator(lines.begin()),

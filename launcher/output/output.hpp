@@ -75,7 +75,8 @@ class Output {
   // further line is marked as a quotation ("hvdrun:   | …").
   void note(std::string_view text);
 
-  // Whether a note was lost, though somebody could read it later: the disk is full, say.
+  // Returns true when a note was lost because its place cannot be written (a full disk). A reader
+  // who has gone misses none.
   bool has_lost_notes() const;
 
   // Notes these lines once more where notes were lost, at the end of the job. Returns whether they

@@ -100,8 +100,8 @@ TEST(WaitsInVain, OnceTheKernelHasAskedTwice) {
   EXPECT_FALSE(waits_in_vain("  sl  local_address rem_address   st tx_queue rx_queue", ours));
 }
 
-// A peer that reads nothing stands still; its kernel answers.
-TEST(WaitsInVain, NotForAPeerThatStandsStill) {
+// A peer that reads nothing does not answer, but its kernel does.
+TEST(WaitsInVain, NotForAPeerThatReadsNothing) {
   const SocketPair pair = tcp_pair();
   ASSERT_EQ(::send(pair.client.get(), "word", 4, MSG_NOSIGNAL), 4);
   EXPECT_FALSE(waits_in_vain(::getpid()));

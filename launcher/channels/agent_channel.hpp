@@ -57,6 +57,9 @@ class AgentChannel {
   // that reason; empty otherwise.
   virtual std::string connection_failure() const { return {}; }
 
+  // Whether the network took that connection away. Ranks of other hosts may have noticed before.
+  virtual bool network_failed() const { return false; }
+
   // Blocks until it has ended, for seconds at most. Whether its host has said that nothing is left.
   virtual bool wait() = 0;
 };

@@ -465,7 +465,7 @@ void Attempt::stop(StopCause cause) {
   exit_timer_.cancel();
   cause_timer_.cancel();
   parts_.input.stop();
-  agents_->stop_starting();
+  agents_->stop_starting(cause_->kind == EndKind::start_timeout);
   const auto& how = parts_.spec.stop;
   agents_->send_all(FrameType::stop, pack(StopMessage{how.signal, how.grace}));
   agent_timer_.start(how.grace + kAgentPatience);

@@ -248,7 +248,7 @@ def test_a_killed_srun_ends_the_job(cluster: Cluster, started: list[Agents]) -> 
     cluster.output("pkill", "-KILL", "-o", "-x", "srun")
     agents.wait()
     assert len(agents.said("closed")) == 4
-    assert agents.said("lost")[0] == "lost n1 srun was killed by signal 9, and SLURM has ended its step"
+    assert agents.said("lost")[0] == "lost n1 srun was killed by SIGKILL, and SLURM has ended its step"
     assert "cleaned up" in agents.lines
     assert_nothing_left(cluster, agents.job)
 

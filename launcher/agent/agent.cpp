@@ -82,7 +82,6 @@ class Agent {
   void on_input(const InputMessage& input);
   void send_states(StatesPurpose purpose);
   void look_for_stalls();
-  void look_for_connections();
   bool ranks_joined() const;
   void pause();
   void fail_job(const Error& error);
@@ -119,7 +118,6 @@ class Agent {
   std::optional<StatusPages> pages_;
   std::optional<StallWatch> stalls_;
   Timer stall_timer_;
-  Timer connections_timer_;
   ConnectionWatch connections_;
   std::optional<LaunchMessage> job_;
   std::map<int, StdinWriter> inputs_;  // by rank
@@ -161,7 +159,7 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
       guard_event_(loop_, guard_alive_.get(), FdEvent::readable, [this] { on_guard_gone(); }),
       ranks_(raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
       stall_timer_(loop_, [this] { look_for_stalls(); }),
-      connections_timer_(loop_, [this] { look_for_connections(); }),
+      connections_(loop_, [this] { return ranks_joined(); }),
       grace_timer_(loop_, [this] { kill_all(); }),
       final_kill_(loop_, {[this] { consider_leaving(); },
                           [this](const std::vector<ProcessInfo>& left) { on_unkillable(left); }}),
@@ -332,6 +330,7 @@ Result<void> Agent::launch(LaunchMessage job) {
     starts.push_back({&job_->ranks[i], std::move(environment), pages_->notice_fd(i)});
   }
   std::vector<RankPipes> pipes;
+  connections_.start(*job_, ports_);
   auto result = ranks_.start(*job_, starts, pipes);
   StartedMessage started;
   for (std::size_t i = 0; i < pipes.size(); ++i) {
@@ -342,10 +341,6 @@ Result<void> Agent::launch(LaunchMessage job) {
   }
   link_.send(FrameType::started, kToLauncher, pack(started));
   if (stalls_) look_for_stalls();
-  if (job_->size > 1) {
-    connections_.start(ports_of_ranks(*job_, ports_));
-    connections_timer_.start(ConnectionWatch::interval(0));
-  }
   gpus_.start(job_->gpus);
   return result;
 }
@@ -403,6 +398,7 @@ void Agent::on_input(const InputMessage& input) {
 void Agent::on_child() {
   const auto exits = ranks_.reap();
   if (pmix_) pmix_->drain();  // how they left PMIx is known before they are judged
+  if (!exits.empty()) connections_.rank_ended();
   for (const auto& exit : exits) report_exit(exit);
   consider_leaving();
 }
@@ -445,13 +441,6 @@ void Agent::look_for_stalls() {
   const StallsMessage changes = stalls_->take();
   if (!changes.begun.empty() || !changes.over.empty())
     link_.send(FrameType::stalls, kToLauncher, pack(changes));
-}
-
-void Agent::look_for_connections() {
-  connections_.look();
-  if (!ranks_joined() && !stopping_)
-    connections_timer_.start(
-        ConnectionWatch::interval(seconds_since(ranks_.all().front().started)));
 }
 
 bool Agent::ranks_joined() const {
@@ -573,9 +562,12 @@ void Agent::leave() {
   left_ = true;
   // Somebody may have stopped the guard, which ends after us.
   if (::getppid() == guard_) ::kill(guard_, SIGCONT);
-  link_.send(FrameType::done, kToLauncher,
-             pack(DoneMessage{leftovers_, gpus_.uses(), ranks_joined(),
-                              gpus_.one_used_all(ranks_.all())}));
+  DoneMessage done{leftovers_, gpus_.uses()};
+  connections_.finish();
+  done.ranks_joined = ranks_joined();
+  done.rank_drove_all_gpus = gpus_.one_used_all(ranks_.all());
+  done.lacks_tf_config = connections_.lacks_tf_config();
+  link_.send(FrameType::done, kToLauncher, pack(done));
   swept_ = folders_.clean_up();
   link_.flush(std::chrono::seconds(5));
   loop_.stop();

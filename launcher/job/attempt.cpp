@@ -346,8 +346,9 @@ void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
   agent.done = true;
   std::copy(done.leftovers.begin(), done.leftovers.end(), std::back_inserter(leftovers_));
   if (!done.gpus.empty()) gpus_.push_back({agent.host.name, done.gpus});
-  if (!agent.dismissed && !done.ranks_joined) ++hosts_of_strangers_;
+  if (!agent.dismissed && !done.ranks_joined) ++hosts_without_join_;
   rank_drove_all_gpus_ |= done.rank_drove_all_gpus;
+  lacks_tf_config_ |= done.lacks_tf_config;
 }
 
 void Attempt::on_agent_gone(AgentState& agent) {
@@ -496,9 +497,10 @@ AttemptEnd Attempt::finish() {
     rank.last_stderr = parts_.output.last_stderr(rank.placement.rank);
     if (!rank.exited) rank.stopped_by_us = true;
   }
-  report.ranks_were_strangers =
-      table_.ranks().size() > 1 && hosts_of_strangers_ == placement().hosts.size();
+  report.may_be_separate_runs =
+      table_.ranks().size() > 1 && hosts_without_join_ == placement().hosts.size();
   report.rank_drove_all_gpus = rank_drove_all_gpus_;
+  report.lacks_tf_config = lacks_tf_config_;
   count_unfinished_collectives(states_at_stop_, table_.ranks());
   report.waits = find_waits(states_at_stop_, table_.ranks());
   auto verdict = judge_end(cause_, lost_host_, table_.ranks(), table_.end_order());

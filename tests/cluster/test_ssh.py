@@ -479,7 +479,7 @@ def test_a_connection_that_drops_is_no_lost_host(jobs: Jobs, shared: Path, hosts
 
 def test_a_host_whose_guard_and_agent_were_killed_is_used_again(jobs: Jobs, shared: Path) -> None:
     restarts_on_the_same_hosts(jobs, shared, ("n2",), "libssh", lambda host: jobs.cluster.kill_at_once(
-        host, [jobs.pid_of(host, name) for name in ("hvdrun-agent", "hvdrun-guard")]))
+        host, [jobs.pid_of(host, name) for name in ("hvdrun-agent", "hvd-guard")]))
 
 
 def test_a_killed_ssh_is_named(jobs: Jobs, shared: Path) -> None:
@@ -497,7 +497,7 @@ def test_a_host_that_fails_while_others_log_in_does_not_lose_them(jobs: Jobs, sh
         job = jobs.start("-np", 2, "-H", "n1:2,n2:2", "--map-by", "node", "--ssh-client", client, "--max-restarts", 1,
                          "sh", "-c", f"hostname > {shared}/rank.$HVD_RANK")
         wait_until(lambda: "hvdrun-agent" in "".join(jobs.processes("n1")), "the agent on n1 runs")
-        jobs.cluster.output("pkill", "-9", "-x", "hvdrun-guard", on="n1", user="root")
+        jobs.cluster.output("pkill", "-9", "-x", "hvd-guard", on="n1", user="root")
         said = ""
         while "restart 1 of 1" not in said:
             line = job.stderr.readline()

@@ -24,6 +24,7 @@
 #include "resources/topology.hpp"
 #include "slurm/slurm_command.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -61,6 +62,23 @@ int print(const std::string& text) {
 void open_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+}
+
+// Undoes what our parent has done to signals: none is blocked, and SIGCHLD is not ignored, which
+// would hide the end of children. Those with which a user or a shell ends, stops or asks a program
+// stay ignored where they are (nohup, a shell's "&").
+void take_over_signals() {
+  auto kept = job_signals();
+  kept.insert(kept.end(), {SIGTTIN, SIGTTOU});
+  struct sigaction action {};
+  for (int signal = 1; signal < NSIG; ++signal)
+    if (std::find(kept.begin(), kept.end(), signal) == kept.end() &&
+        ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN)
+      ::signal(signal, SIG_DFL);
+  ::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files: write(2) says so
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
 // Children that we were executed with (a shell's `cmd & exec hvdrun …`).
@@ -104,6 +122,7 @@ Result<int> run(const JobSpec& spec, const JobContext& context) {
   }
   if (is_final(plan.placement))
     for (const auto& line : plan_lines(spec, plan)) say(line);
+  block_signals(not_ignored(job_signals()));
   if (!spec.report_file.empty()) HVD_CHECK(check_report_file(spec.report_file));
   HVD_TRY(Report report, run_job(spec, std::move(plan), context));
   const auto requeue = plan_requeue(spec, report, context.environment);
@@ -135,7 +154,9 @@ int run_words(int argc, char** argv) {
   }
   JobContext context;
   context.foreign_children = find_children();
-  context.rank_signal_mask = block_signals(not_ignored(job_signals()));
+  // They wait for the job. The others end or stop us as any program, also while a file keeps us
+  // waiting: a FIFO, a file system that hangs.
+  block_signals(not_ignored({SIGQUIT, SIGUSR1, SIGUSR2}));
   context.environment = environment_from(environ);
   context.limits = limits_that_travel();
   context.executable = own_executable().string();
@@ -161,6 +182,7 @@ int run_words(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  take_over_signals();
   if (argc < 3 || argv[1] != kTellArgument) return run_words(argc, argv);
   const char* descriptor = argv[2];
   ::fcntl(std::atoi(descriptor), F_SETFD, FD_CLOEXEC);

@@ -82,7 +82,6 @@ class Agent {
   void on_input(const InputMessage& input);
   void send_states(StatesPurpose purpose);
   void look_for_stalls();
-  void look_for_connections();
   bool ranks_joined() const;
   void pause();
   void fail_job(const Error& error);
@@ -90,7 +89,7 @@ class Agent {
   // Ending.
   void on_beat();
   void on_silence();
-  void on_launcher_gone();
+  void on_launcher_gone(const std::optional<Error>& error);
   void on_guard_gone();
   void stop(int signal, milliseconds grace);
   void begin_stop();
@@ -119,7 +118,6 @@ class Agent {
   std::optional<StatusPages> pages_;
   std::optional<StallWatch> stalls_;
   Timer stall_timer_;
-  Timer connections_timer_;
   ConnectionWatch connections_;
   std::optional<LaunchMessage> job_;
   std::map<int, StdinWriter> inputs_;  // by rank
@@ -147,7 +145,7 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
       folders_(JobFolders::of(options.job_id, options.agent)),
       link_(loop_, std::move(link),
             {[this](const Frame& frame) { on_frame(frame); },
-             [this](const std::optional<Error>&) { on_launcher_gone(); }}),
+             [this](const std::optional<Error>& error) { on_launcher_gone(error); }}),
       output_(loop_, link_, [this](int) { consider_leaving(); }),
       signals_(
           loop_, {SIGCHLD, SIGTERM, SIGINT, SIGHUP},
@@ -159,10 +157,9 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
           }),
       guard_alive_(std::move(guard_alive)),
       guard_event_(loop_, guard_alive_.get(), FdEvent::readable, [this] { on_guard_gone(); }),
-      ranks_(options.rank_signal_mask,
-             raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
+      ranks_(raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
       stall_timer_(loop_, [this] { look_for_stalls(); }),
-      connections_timer_(loop_, [this] { look_for_connections(); }),
+      connections_(loop_, [this] { return ranks_joined(); }),
       grace_timer_(loop_, [this] { kill_all(); }),
       final_kill_(loop_, {[this] { consider_leaving(); },
                           [this](const std::vector<ProcessInfo>& left) { on_unkillable(left); }}),
@@ -196,6 +193,7 @@ void Agent::start_heartbeat() {
   if (auto started = heartbeats_.start(interval); !started)
     fail_job(with_context(local_host_name(), started.error()));
   heartbeats_.add(link_);
+  if (options_.launcher_is_here) return;
   silence_.emplace(options_.host_timeout, Silence::Clock::now());
   beat_.start(interval);
 }
@@ -332,6 +330,7 @@ Result<void> Agent::launch(LaunchMessage job) {
     starts.push_back({&job_->ranks[i], std::move(environment), pages_->notice_fd(i)});
   }
   std::vector<RankPipes> pipes;
+  connections_.start(*job_, ports_);
   auto result = ranks_.start(*job_, starts, pipes);
   StartedMessage started;
   for (std::size_t i = 0; i < pipes.size(); ++i) {
@@ -342,10 +341,6 @@ Result<void> Agent::launch(LaunchMessage job) {
   }
   link_.send(FrameType::started, kToLauncher, pack(started));
   if (stalls_) look_for_stalls();
-  if (job_->size > 1) {
-    connections_.start(ports_of_ranks(*job_, ports_));
-    connections_timer_.start(ConnectionWatch::interval(0));
-  }
   gpus_.start(job_->gpus);
   return result;
 }
@@ -403,6 +398,7 @@ void Agent::on_input(const InputMessage& input) {
 void Agent::on_child() {
   const auto exits = ranks_.reap();
   if (pmix_) pmix_->drain();  // how they left PMIx is known before they are judged
+  if (!exits.empty()) connections_.rank_ended();
   for (const auto& exit : exits) report_exit(exit);
   consider_leaving();
 }
@@ -447,13 +443,6 @@ void Agent::look_for_stalls() {
     link_.send(FrameType::stalls, kToLauncher, pack(changes));
 }
 
-void Agent::look_for_connections() {
-  connections_.look();
-  if (!ranks_joined() && !stopping_)
-    connections_timer_.start(
-        ConnectionWatch::interval(seconds_since(ranks_.all().front().started)));
-}
-
 bool Agent::ranks_joined() const {
   if (!pages_ || (pmix_ && pmix_->had_clients()) || connections_.seen()) return true;
   const auto& all = ranks_.all();
@@ -487,7 +476,9 @@ void Agent::on_silence() {
   stop(job_->kill_signal, job_->grace);
 }
 
-void Agent::on_launcher_gone() {
+// With an error only what comes is lost: the launcher may still hear us.
+void Agent::on_launcher_gone(const std::optional<Error>& error) {
+  if (error) fail_job(with_context(local_host_name(), *error));
   output_.discard();
   for (auto& [rank, input] : inputs_) input.close();
   if (!job_) return leave();
@@ -571,9 +562,12 @@ void Agent::leave() {
   left_ = true;
   // Somebody may have stopped the guard, which ends after us.
   if (::getppid() == guard_) ::kill(guard_, SIGCONT);
-  link_.send(FrameType::done, kToLauncher,
-             pack(DoneMessage{leftovers_, gpus_.uses(), ranks_joined(),
-                              gpus_.one_used_all(ranks_.all())}));
+  DoneMessage done{leftovers_, gpus_.uses()};
+  connections_.finish();
+  done.ranks_joined = ranks_joined();
+  done.rank_drove_all_gpus = gpus_.one_used_all(ranks_.all());
+  done.lacks_tf_config = connections_.lacks_tf_config();
+  link_.send(FrameType::done, kToLauncher, pack(done));
   swept_ = folders_.clean_up();
   link_.flush(std::chrono::seconds(5));
   loop_.stop();
@@ -582,7 +576,7 @@ void Agent::leave() {
 }  // namespace
 
 int run_agent(const AgentOptions& options, LinkEnd link, Fd guard_alive) {
-  ::prctl(PR_SET_NAME, kAgentProcess);
+  set_process_name(kAgentProcess);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::signal(SIGPIPE, SIG_IGN);  // libpmix writes to clients that die
   sigset_t none;

@@ -62,7 +62,7 @@ int wait_for(pid_t agent) {
 }  // namespace
 
 void become_guard(const AgentOptions& options, LinkEnd link) {
-  ::prctl(PR_SET_NAME, "hvdrun-guard");
+  set_process_name(kGuardProcess);
   close_all_but(link);
   ::setsid();  // the terminal's signals are for the launcher
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -13,23 +13,28 @@
 #include "protocol/link.hpp"
 
 #include <chrono>
-#include <csignal>
 #include <optional>
 #include <string>
 
 namespace hvdrun {
+
+// As ps shows it. `pkill -9 hvdrun` takes every process with "hvdrun" in its name, with -f those
+// with the word in their command line. The guard has it in neither: it lives on, and ends what is
+// left.
+inline constexpr char kGuardProcess[] = "hvd-guard";
 
 struct AgentOptions {
   std::string job_id;
   std::size_t agent = 0;  // which of the job's
   int restart_count = 0;
   PmixMode pmix = PmixMode::automatic;
-  std::size_t local_ranks = 1;  // how many it will be asked to start
-  sigset_t rank_signal_mask{};  // what ranks start with
+  std::size_t local_ranks = 1;                // how many it will be asked to start
+  std::chrono::milliseconds host_timeout{0};  // signs of life are for it; see link.hpp
+  // Its silence is no end then, however long: a launcher that ends closes the link.
+  bool launcher_is_here = false;
   // Of an agent on another host than the launcher's:
-  std::optional<HostInventory> inventory;     // what this host offers, which the launcher is told
-  std::chrono::milliseconds host_timeout{0};  // both sides send signs of life; see link.hpp
-  std::string route;                          // of the link: "10.0.0.1:40312 > 10.0.0.2:22"
+  std::optional<HostInventory> inventory;  // what this host offers, which the launcher is told
+  std::string route;                       // of the link: "10.0.0.1:40312 > 10.0.0.2:22"
 
   // TERM, INT and HUP are nothing to tell the launcher of. SLURM sends them to all processes of a
   // job or step at once, as systemd does to those of a service: the launcher has its own then. Set

@@ -149,4 +149,11 @@ std::set<std::string> connections_at(const std::set<int>& ports) {
   return found;
 }
 
+bool uses_tensorflow(pid_t pid) {
+  std::ifstream maps(fs::path("/proc") / std::to_string(pid) / "maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("/libtensorflow_framework.so") != std::string::npos) return true;
+  return false;
+}
+
 }  // namespace hvdrun

@@ -64,4 +64,7 @@ bool has_tcp_socket(pid_t pid);
 // at either end: their two addresses, as /proc/net/tcp writes them.
 std::set<std::string> connections_at(const std::set<int>& ports);
 
+// Whether the process has loaded TensorFlow's library (proc(5), /proc/PID/maps).
+bool uses_tensorflow(pid_t pid);
+
 }  // namespace hvdrun

@@ -20,6 +20,8 @@ namespace {
 
 // A job that is shorter does not pay for NVML's start.
 constexpr std::chrono::seconds kInterval{1};
+// Nor does one that is shorter than this for a look at its processes.
+constexpr std::chrono::milliseconds kLeastForALook{250};
 
 }  // namespace
 
@@ -65,6 +67,8 @@ bool GpuWatch::one_used_all(const std::vector<RankProcess>& ranks) const {
          });
 }
 
+namespace {
+
 std::set<int> ports_of_ranks(const LaunchMessage& job, const std::vector<HeldPort>& held) {
   std::set<int> ports;
   for (const auto& port : held) ports.insert(port.number);
@@ -73,25 +77,61 @@ std::set<int> ports_of_ranks(const LaunchMessage& job, const std::vector<HeldPor
   return ports;
 }
 
-std::chrono::milliseconds ConnectionWatch::interval(double seconds) {
+bool has_tf_config(const LaunchMessage& job) {
+  const auto& own = job.ranks.front().environment;
+  const auto& all = job.environment;
+  return std::any_of(own.begin(), own.end(),
+                     [](const auto& entry) { return entry.first == "TF_CONFIG"; }) ||
+         std::any_of(all.begin(), all.end(),
+                     [](const auto& entry) { return entry.starts_with("TF_CONFIG="); });
+}
+
+// When to look next, for ranks that have run for so many seconds.
+std::chrono::milliseconds interval_after(double seconds) {
   using std::chrono::milliseconds;
   return std::clamp(milliseconds(static_cast<std::int64_t>(seconds * 250)), milliseconds(1000),
                     milliseconds(10000));
 }
 
-void ConnectionWatch::start(std::set<int> ports) {
-  ports_ = std::move(ports);
+}  // namespace
+
+ConnectionWatch::ConnectionWatch(const EventLoop& loop, std::function<bool()> joined)
+    : joined_(std::move(joined)), timer_(loop, [this] {
+        look();
+        if (!joined_()) timer_.start(interval_after(seconds_since(begun_)));
+      }) {}
+
+void ConnectionWatch::start(const LaunchMessage& job, const std::vector<HeldPort>& held) {
+  if (job.size < 2) return;
+  ports_ = ports_of_ranks(job, held);
   earlier_ = connections_at(ports_);
+  has_tf_config_ = has_tf_config(job);
+  begun_ = std::chrono::steady_clock::now();
+  timer_.start(interval_after(0));
 }
 
 void ConnectionWatch::look() {
-  for (const auto& process : descendants_of(::getpid(), all_processes()))
+  for (const auto& process : descendants_of(::getpid(), all_processes())) {
     seen_ = seen_ || has_tcp_socket(process.pid);
+    saw_tensorflow_ = saw_tensorflow_ || uses_tensorflow(process.pid);
+  }
+  look_at_ports();
 }
 
-bool ConnectionWatch::seen() const {
+void ConnectionWatch::look_at_ports() {
   const auto now = connections_at(ports_);
-  return seen_ || !std::includes(earlier_.begin(), earlier_.end(), now.begin(), now.end());
+  seen_ = seen_ || !std::includes(earlier_.begin(), earlier_.end(), now.begin(), now.end());
+}
+
+void ConnectionWatch::rank_ended() {
+  if (std::exchange(rank_has_ended_, true) || !timer_.pending() || joined_()) return;
+  if (std::chrono::steady_clock::now() - begun_ >= kLeastForALook) look();
+}
+
+void ConnectionWatch::finish() {
+  if (!timer_.pending()) return;
+  timer_.cancel();
+  if (!joined_()) look_at_ports();
 }
 
 namespace {

@@ -8,12 +8,14 @@
 #include "agent/host_setup.hpp"
 #include "agent/rank_processes.hpp"
 #include "agent/status_pages.hpp"
+#include "base/event_loop.hpp"
 #include "model/report.hpp"
 #include "protocol/messages.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -42,31 +44,46 @@ class GpuWatch {
   std::shared_ptr<Shared> shared_;  // with the thread; null before start()
 };
 
-// The ports at which an agent's ranks may meet: those that it holds, and MASTER_PORT, which another
-// host holds or the user has chosen.
-std::set<int> ports_of_ranks(const LaunchMessage& job, const std::vector<HeldPort>& held);
-
-// Whether the ranks of this host were seen to have connections. Owned by the agent, and asked by
-// its timer until one has been seen: ever less often, as the scan takes time. Connections last as
-// long as what ranks do together.
+// Whether the ranks of this host were seen to have connections. The agent owns it. It looks until
+// one was seen, or the ranks have joined otherwise: ever less often, as a look takes time.
+//
+// The kernel lists a connection for a minute after its end, so none at the ranks' ports is missed.
+// One at another port is missed when it begins and ends between two looks.
 class ConnectionWatch {
  public:
-  // When to look next, for ranks that have run for so many seconds.
-  static std::chrono::milliseconds interval(double seconds);
+  ConnectionWatch(const EventLoop& loop, std::function<bool()> joined);
 
-  // These are the ranks' ports. What the kernel knows of them now was not the ranks'.
-  void start(std::set<int> ports);
+  // Before the ranks start. Looks at the ports that this agent holds, and at MASTER_PORT, which
+  // another host holds or the user has chosen. What the kernel lists there now is not the ranks'.
+  void start(const LaunchMessage& job, const std::vector<HeldPort>& held);
 
-  // Looks at the processes below this one.
+  // Looks at the processes below this one, and at the ports.
   void look();
 
-  // Whether one was seen, or the kernel knows of one at the ports that was too short to be seen.
-  bool seen() const;
+  // Looks when it is the first rank that has ended: the others may still be connected to it. A job
+  // that has just begun is left alone.
+  void rank_ended();
+
+  // No process is left. Looks at the ports for the last time.
+  void finish();
+
+  bool seen() const { return seen_; }
+
+  // Whether a process was seen to use TensorFlow, and the ranks were given no TF_CONFIG.
+  bool lacks_tf_config() const { return saw_tensorflow_ && !has_tf_config_; }
 
  private:
+  void look_at_ports();
+
+  std::function<bool()> joined_;
+  Timer timer_;  // pending while it looks
+  std::chrono::steady_clock::time_point begun_;
   std::set<int> ports_;
   std::set<std::string> earlier_;
   bool seen_ = false;
+  bool has_tf_config_ = false;
+  bool saw_tensorflow_ = false;
+  bool rank_has_ended_ = false;
 };
 
 // Whether the kernel has killed for memory in our control group since the last question.

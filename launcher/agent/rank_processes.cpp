@@ -55,14 +55,12 @@ SpawnRequest RankProcesses::request_for(const LaunchMessage& job, const Start& s
   request.inherited = start.inherited;
   request.cpus = start.rank->cpus;
   request.numa_nodes = start.rank->numa_nodes;
-  request.signal_mask = signal_mask_;
   request.limits = job.limits;
   if (job.limits.empty()) request.limits.push_back({RLIMIT_NOFILE, descriptor_limit_});
   return request;
 }
 
-RankProcesses::RankProcesses(sigset_t signal_mask, rlimit descriptor_limit)
-    : signal_mask_(signal_mask), descriptor_limit_(descriptor_limit) {}
+RankProcesses::RankProcesses(rlimit descriptor_limit) : descriptor_limit_(descriptor_limit) {}
 
 Result<void> RankProcesses::start(const LaunchMessage& job, const std::vector<Start>& starts,
                                   std::vector<RankPipes>& pipes) {

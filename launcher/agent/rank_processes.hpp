@@ -44,7 +44,7 @@ struct RankStreams {
 class RankProcesses {
  public:
   // `descriptor_limit` is for the ranks of a job that names no limits.
-  RankProcesses(sigset_t signal_mask, rlimit descriptor_limit);
+  explicit RankProcesses(rlimit descriptor_limit);
 
   struct Start {
     const LaunchRank* rank;
@@ -84,7 +84,6 @@ class RankProcesses {
   SpawnRequest request_for(const LaunchMessage& job, const Start& start,
                            const RankStreams& streams) const;
 
-  sigset_t signal_mask_;
   rlimit descriptor_limit_;
   SpawnPool pool_;
   std::vector<RankProcess> ranks_;

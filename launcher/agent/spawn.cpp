@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <fstream>
 #include <system_error>
 
@@ -68,11 +69,13 @@ void reset_signals() {
   for (int signal = 1; signal < NSIG; ++signal) {
     if (::sigaction(signal, nullptr, &action) != 0) continue;
     if (action.sa_handler == SIG_DFL) continue;
-    if (action.sa_handler == SIG_IGN && (signal == SIGINT || signal == SIGHUP)) continue;
     action.sa_handler = SIG_DFL;  // NOLINT: a union, by POSIX
     action.sa_flags = 0;
     ::sigaction(signal, &action, nullptr);
   }
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
 // Only async-signal-safe calls (signal-safety(7)).
@@ -91,7 +94,6 @@ void reset_signals() {
   if (request.inherited >= 0) ::fcntl(request.inherited, F_SETFD, 0);
   for (const auto& limit : request.limits) set_limit(limit);
   reset_signals();
-  ::sigprocmask(SIG_SETMASK, &request.signal_mask, nullptr);
   ::execve(prepared.program, prepared.arguments.data(), prepared.environment.data());
   if (errno == ENOEXEC)
     ::execve("/bin/sh", prepared.shell_arguments.data(), prepared.environment.data());

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <csignal>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -26,14 +25,12 @@ struct SpawnRequest {
   int inherited = -1;           // kept open under its number; -1: none
   std::vector<int> cpus;        // sched_setaffinity(2); empty: as we are
   std::vector<int> numa_nodes;  // set_mempolicy(2), preferred; empty: as we are
-  sigset_t signal_mask{};       // blocked in the new process
   std::vector<ResourceLimit> limits;
 };
 
 // From any thread. The process leads a session of its own and dies (SIGKILL) with the calling
-// thread. Signals that this process handles or ignores are at their defaults in it, but for SIGINT
-// and SIGHUP: these stay ignored where they are. Error: exec's, with the words a user needs (exit
-// codes 126 and 127); nothing was started then.
+// thread. All signals are at their defaults in it, and none is blocked. Error: exec's, with the
+// words a user needs (exit codes 126 and 127); nothing was started then.
 Result<pid_t> spawn(const SpawnRequest& request);
 
 // Starts many processes at once, on a few threads.

@@ -33,13 +33,14 @@ class SpawnPlan {
   explicit SpawnPlan(SpawnSession session) {
     posix_spawn_file_actions_init(&actions_);
     posix_spawnattr_init(&attributes_);
-    // No signal blocked, none ignored but SIGPIPE's default restored.
+    // No signal blocked, and those at their defaults that only we ignore.
     sigset_t none;
     sigemptyset(&none);
     posix_spawnattr_setsigmask(&attributes_, &none);
     sigset_t defaults;
     sigemptyset(&defaults);
     sigaddset(&defaults, SIGPIPE);
+    sigaddset(&defaults, SIGXFSZ);
     posix_spawnattr_setsigdefault(&attributes_, &defaults);
     int flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
     if (session == SpawnSession::own) flags |= POSIX_SPAWN_SETSID;

@@ -33,9 +33,9 @@ enum class SpawnSession {
   ours,  // it is in our process group, and may use the terminal
 };
 
-// The program is looked for in our PATH; no signal is blocked in it, and SIGPIPE is not ignored.
-// `environment` is "NAME=VALUE"; without one it has ours. Error: kExitNotFound where there is no
-// such program.
+// The program is looked for in our PATH; no signal is blocked in it, and neither SIGPIPE nor
+// SIGXFSZ is ignored. `environment` is "NAME=VALUE"; without one it has ours. Error: kExitNotFound
+// where there is no such program.
 Result<pid_t> spawn(const std::vector<std::string>& command, const SpawnStreams& streams,
                     const std::optional<std::vector<std::string>>& environment = {},
                     SpawnSession session = SpawnSession::own);

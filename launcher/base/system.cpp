@@ -8,12 +8,18 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 namespace hvdrun {
@@ -70,6 +76,23 @@ void set_limit(const ResourceLimit& limit) {
   wanted.rlim_max = std::min(wanted.rlim_max, now.rlim_max);
   wanted.rlim_cur = std::min(wanted.rlim_cur, wanted.rlim_max);
   ::setrlimit(resource, &wanted);
+}
+
+void set_process_name(const std::string& name) {
+  ::prctl(PR_SET_NAME, name.c_str());
+  // "pid (name) state …", see proc(5); where argv begins and ends is 45 and 46 after the state.
+  std::ifstream file("/proc/self/stat");
+  const std::string stat{std::istreambuf_iterator<char>(file), {}};
+  std::istringstream words(stat.substr(stat.rfind(')') + 1));
+  std::vector<std::string> fields{std::istream_iterator<std::string>(words), {}};
+  constexpr std::size_t kArgumentsBegin = 45;
+  if (fields.size() <= kArgumentsBegin + 1) return;
+  const auto begin = std::stoull(fields[kArgumentsBegin]);
+  const auto end = std::stoull(fields[kArgumentsBegin + 1]);
+  if (begin == 0 || begin >= end) return;  // they are hidden from us
+  auto* const text = reinterpret_cast<char*>(begin);
+  std::memset(text, 0, end - begin);
+  std::memcpy(text, name.c_str(), std::min<std::size_t>(name.size(), end - begin - 1));
 }
 
 Result<std::thread> start_thread(const std::string& does, std::function<void()> body) {

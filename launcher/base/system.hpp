@@ -45,6 +45,10 @@ std::vector<ResourceLimit> limits_that_travel();
 // CPU time nothing is taken away. Only makes async-signal-safe calls.
 void set_limit(const ResourceLimit& limit);
 
+// Gives this process another name, for all ways in which ps and pkill look at it: its command line
+// is that name too, as far as there is room.
+void set_process_name(const std::string& name);
+
 // Starts a thread that takes no signals: they are for the loop's. Error: "cannot start the thread
 // that {does}: …".
 Result<std::thread> start_thread(const std::string& does, std::function<void()> body);

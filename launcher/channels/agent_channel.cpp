@@ -17,6 +17,9 @@ class LocalAgent final : public AgentChannel {
   std::string_view name() const override { return "fork"; }
   bool host_answers(std::chrono::milliseconds) const override { return true; }
   void kill(pid_t agent) override { ::kill(agent != 0 ? agent : guard_, SIGKILL); }
+  void wake(pid_t agent) override {
+    if (agent != 0) ::kill(agent, SIGCONT);
+  }
   bool ended() const override { return true; }  // wait() will not take long
   std::string failure() const override { return "it ended before it could say a word"; }
 

@@ -39,6 +39,9 @@ class AgentChannel {
   // Ends the agent now, however it is. `agent` is its process id on its host; 0: not known.
   virtual void kill(pid_t agent) = 0;
 
+  // Lets an agent that is stopped (SIGSTOP) run again, where that can be done from here.
+  virtual void wake([[maybe_unused]] pid_t agent) {}
+
   // Whether on_end has come, or is not to be waited for.
   virtual bool ended() const = 0;
 
@@ -53,6 +56,9 @@ class AgentChannel {
   // Why the connection to an agent that had greeted was lost, when the channel itself has ended for
   // that reason; empty otherwise.
   virtual std::string connection_failure() const { return {}; }
+
+  // Whether the network took that connection away. Ranks of other hosts may have noticed before.
+  virtual bool network_failed() const { return false; }
 
   // Blocks until it has ended, for seconds at most. Whether its host has said that nothing is left.
   virtual bool wait() = 0;

@@ -73,17 +73,20 @@ Result<std::string> output_of(const std::vector<std::string>& command,
   return text;
 }
 
-void run_children(const std::vector<std::vector<std::string>>& commands,
-                  std::chrono::milliseconds timeout) {
+std::vector<bool> run_children(const std::vector<std::vector<std::string>>& commands,
+                               std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  std::vector<ChildProcess> running;
-  for (const auto& command : commands) {
-    auto child = start_child(command, {std::nullopt, true});
+  std::vector<bool> ended_well(commands.size());
+  std::vector<ChildProcess> running(commands.size());
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    auto child = start_child(commands[i], {std::nullopt, true});
     if (!child) continue;
     child->link = {};
-    running.push_back(std::move(*child));
+    running[i] = std::move(*child);
   }
-  for (auto& child : running) {
+  for (std::size_t i = 0; i < running.size(); ++i) {
+    auto& child = running[i];
+    if (child.pid == 0) continue;
     // Its stderr closes when it ends, unless it has left somebody behind.
     pollfd waiting{child.errors.get(), POLLIN, 0};
     std::array<char, 4096> ignored;  // NOLINT: filled by read
@@ -96,9 +99,12 @@ void run_children(const std::vector<std::vector<std::string>>& commands,
       if (::read(child.errors.get(), ignored.data(), ignored.size()) == 0) break;
     }
     if (left().count() <= 0) ::kill(child.pid, SIGKILL);
-    while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
+    int status = 0;
+    while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
     }
+    ended_well[i] = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   }
+  return ended_well;
 }
 
 void TextLines::add(std::string_view text) {

@@ -39,9 +39,10 @@ Result<std::string> output_of(const std::vector<std::string>& command,
                               std::chrono::milliseconds timeout);
 
 // Runs programs side by side, with nothing on their stdin, and waits until all have ended,
-// blocking. Those that have not after `timeout` are killed. What they print is lost.
-void run_children(const std::vector<std::vector<std::string>>& commands,
-                  std::chrono::milliseconds timeout);
+// blocking. Those that have not after `timeout` are killed. What they print is lost. Returns which
+// have ended with exit code 0.
+std::vector<bool> run_children(const std::vector<std::vector<std::string>>& commands,
+                               std::chrono::milliseconds timeout);
 
 // What somebody prints on stderr, cut into lines as it comes, and kept for an explanation.
 

@@ -49,12 +49,14 @@ struct Task {
   SshOptions options;
   std::vector<std::string> arguments;
   Fd stream;  // the agent's end of the link
+  SshUse use = SshUse::either;
 };
 
 // What the thread tells the loop at its end.
 struct End {
   Error error;                   // why there was no agent, without an exit code of its own
   bool may_help = false;         // the system's ssh may get further
+  bool direct = false;           // it would connect by itself
   std::optional<int> exit_code;  // of the command
   Fd stream;                     // unused, where the system's ssh may help
 };
@@ -74,24 +76,24 @@ class Login {
       : shared_(std::move(shared)), task_(std::move(task)), on_text_(std::move(on_text)) {}
 
   End run() {
+    const auto shown = output_of(ssh_config_command(task_.target, task_.options), kConfigPatience);
+    direct_ = shown && connects_directly(*shown);
+    if (task_.use == SshUse::ssh) return hand_over("not to be used");
     if (auto opened = open_libssh(); !opened) return hand_over(opened.error().message);
-    auto config = configuration();
+    auto config = configuration(shown);
     if (!config)
       return hand_over(fmt::format("the system's ssh is needed for {}", config.error().message));
     now("looking up its name");
     const auto timeout = config->connect_timeout.value_or(kLoginPatience);
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     auto socket = connect_to_ssh(*config, timeout, [this](int made) { note_socket(made); });
-    if (!socket) return {socket.error(), false, {}, {}};
+    if (!socket) return failed(socket.error().message);
     now("logging in");
     auto session = SshSession::log_in(*config, std::move(*socket), timeout);
     // The system's ssh would wait for as long once more.
     if (!session && std::chrono::steady_clock::now() >= deadline)
-      return {
-          {fmt::format("the login timed out after {} s (ssh's ConnectTimeout)", timeout.count())},
-          false,
-          {},
-          {}};
+      return failed(
+          fmt::format("the login timed out after {} s (ssh's ConnectTimeout)", timeout.count()));
     if (!session) return hand_over(session.error().message);
     now("starting hvdrun there");
     if (auto started = session->start(remote_command(task_.options, task_.arguments)); !started)
@@ -103,10 +105,9 @@ class Login {
   }
 
  private:
-  Result<SshConfig> configuration() {
-    HVD_TRY(const auto text,
-            output_of(ssh_config_command(task_.target, task_.options), kConfigPatience));
-    HVD_TRY(auto config, parse_ssh_config(text, home_folder()));
+  static Result<SshConfig> configuration(const Result<std::string>& text) {
+    if (!text) return fail(text.error().message);
+    HVD_TRY(auto config, parse_ssh_config(*text, home_folder()));
     HVD_CHECK(check_known_hosts(config));
     return config;
   }
@@ -117,7 +118,17 @@ class Login {
   }
 
   End hand_over(const std::string& why) {
-    return {{"libssh: " + why}, true, {}, std::move(task_.stream)};
+    End end = failed("libssh: " + why);
+    end.may_help = true;
+    end.direct = direct_;
+    end.stream = std::move(task_.stream);
+    return end;
+  }
+
+  static End failed(std::string why) {
+    End end;
+    end.error.message = std::move(why);
+    return end;
   }
 
   // From here on cut() reaches it; whoever owns it may close it.
@@ -131,16 +142,17 @@ class Login {
   const std::shared_ptr<Shared> shared_;
   Task task_;
   const std::function<void(std::string)> on_text_;
+  bool direct_ = false;
 };
 
 class LibsshAgent final : public AgentChannel {
  public:
-  LibsshAgent(const EventLoop& loop, Task task, bool alone, Events events)
+  LibsshAgent(const EventLoop& loop, Task task, Events events)
       : loop_(loop),
         target_(task.target),
         options_(task.options),
         arguments_(task.arguments),
-        alone_(alone),
+        use_(task.use),
         events_(std::move(events)),
         text_([this](std::string line) { events_.on_text(std::move(line)); }),
         mailbox_(loop) {
@@ -153,7 +165,11 @@ class LibsshAgent final : public AgentChannel {
       thread_ = std::move(*started);
     } else {
       shared_->ended = true;
-      mailbox_.post([this, why = started.error().message] { on_end({{why}, false, {}, {}}); });
+      mailbox_.post([this, error = started.error()] {
+        End end;
+        end.error = error;
+        on_end(std::move(end));
+      });
     }
   }
 
@@ -193,6 +209,7 @@ class LibsshAgent final : public AgentChannel {
   std::string connection_failure() const override {
     return fallback_ ? fallback_->connection_failure() : std::string();
   }
+  bool network_failed() const override { return fallback_ && fallback_->network_failed(); }
 
   bool wait() override {
     if (fallback_) return fallback_->wait();
@@ -231,10 +248,11 @@ class LibsshAgent final : public AgentChannel {
   }
 
   void on_end(End end) {
-    if (end.may_help && !alone_ && !was_cut()) {
+    if (end.may_help && use_ != SshUse::libssh && !was_cut()) {
+      SshOptions options = options_;
+      options.direct = end.direct;
       auto fallback =
-          start_ssh_agent(loop_, target_.host, ssh_command(target_, options_, arguments_),
-                          options_.agent_path, events_, std::move(end.stream));
+          start_ssh_agent(loop_, target_, options, arguments_, events_, std::move(end.stream));
       if (fallback) {
         fallback_ = std::move(*fallback);
         return;
@@ -255,7 +273,7 @@ class LibsshAgent final : public AgentChannel {
   const SshTarget target_;
   const SshOptions options_;
   const std::vector<std::string> arguments_;
-  const bool alone_;
+  const SshUse use_;
   const Events events_;
   TextLines text_;  // what the command has printed on stderr
   Mailbox mailbox_;
@@ -270,11 +288,12 @@ class LibsshAgent final : public AgentChannel {
 Result<std::unique_ptr<AgentChannel>> start_libssh_agent(const EventLoop& loop, SshTarget target,
                                                          SshOptions options,
                                                          std::vector<std::string> arguments,
-                                                         bool alone,
+                                                         SshUse use,
                                                          const AgentChannel::Events& events) {
   HVD_TRY(LinkPair link, make_local_link());
-  Task task{std::move(target), std::move(options), std::move(arguments), std::move(link.agent.in)};
-  auto agent = std::make_unique<LibsshAgent>(loop, std::move(task), alone, events);
+  Task task{std::move(target), std::move(options), std::move(arguments), std::move(link.agent.in),
+            use};
+  auto agent = std::make_unique<LibsshAgent>(loop, std::move(task), events);
   link.launcher.text_first = true;
   events.on_link(std::move(link.launcher));
   return agent;

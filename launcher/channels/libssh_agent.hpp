@@ -1,5 +1,5 @@
-// An agent on another host, started through libssh in a thread of this process, or, where that does
-// not do, by the system's ssh.
+// An agent on another host, started through libssh in a thread of this process, or by the system's
+// ssh.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -13,14 +13,20 @@
 
 namespace hvdrun {
 
-// `arguments` are those of hvdrun over there. on_link is called before this returns. The system's
-// ssh takes over, before anything was said, where its configuration asks for what libssh does not
-// do, and where a login fails; unless `alone`: then both are errors. Error: no descriptors are
-// left.
+// Who logs in.
+enum class SshUse {
+  either,  // libssh; the system's ssh where its configuration asks for what libssh does not do, and
+           // where a login fails
+  libssh,  // alone: then both are errors
+  ssh,     // the system's ssh, once its configuration is read
+};
+
+// `arguments` are those of hvdrun over there. on_link is called before this returns. Error: no
+// descriptors are left.
 Result<std::unique_ptr<AgentChannel>> start_libssh_agent(const EventLoop& loop, SshTarget target,
                                                          SshOptions options,
                                                          std::vector<std::string> arguments,
-                                                         bool alone,
+                                                         SshUse use,
                                                          const AgentChannel::Events& events);
 
 }  // namespace hvdrun

@@ -8,8 +8,11 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include <arpa/inet.h>
@@ -227,6 +230,50 @@ bool has_acknowledged(int socket, std::chrono::milliseconds time) {
   // None is owed where the window there is full: the kernel asks ever less often then.
   const bool owed = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
   return !owed || std::chrono::milliseconds(info.tcpi_last_ack_recv) <= time;
+}
+
+namespace {
+
+constexpr int kInVain = 2;
+
+// "4711" of each link "socket:[4711]" in /proc/PID/fd.
+std::vector<std::string> socket_inodes(pid_t process) {
+  constexpr std::string_view kBegin = "socket:[";
+  std::vector<std::string> inodes;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(fmt::format("/proc/{}/fd", process), error), end;
+       !error && entry != end; entry.increment(error)) {
+    std::error_code gone;
+    const std::string link = std::filesystem::read_symlink(entry->path(), gone);
+    if (link.starts_with(kBegin))
+      inodes.push_back(link.substr(kBegin.size(), link.size() - kBegin.size() - 1));
+  }
+  return inodes;
+}
+
+}  // namespace
+
+bool waits_in_vain(std::string_view line, const std::vector<std::string>& inodes) {
+  std::istringstream words{std::string(line)};
+  std::string skipped;
+  std::string inode;
+  int retransmits = 0;
+  int probes = 0;
+  for (int i = 0; i < 6; ++i) words >> skipped;
+  words >> std::hex >> retransmits >> skipped >> std::dec >> probes >> inode;
+  return words && (retransmits >= kInVain || probes >= kInVain) &&
+         std::find(inodes.begin(), inodes.end(), inode) != inodes.end();
+}
+
+bool waits_in_vain(pid_t process) {
+  const auto inodes = socket_inodes(process);
+  if (inodes.empty()) return false;
+  for (const char* table : {"tcp", "tcp6"}) {
+    std::ifstream lines(fmt::format("/proc/{}/net/{}", process, table));
+    for (std::string line; std::getline(lines, line);)
+      if (waits_in_vain(line, inodes)) return true;
+  }
+  return false;
 }
 
 }  // namespace hvdrun

@@ -91,4 +91,11 @@ std::string route_of_socket(int socket);
 // of tcp(7)). The caller sends something more often than that. True where the kernel cannot tell.
 bool has_acknowledged(int socket, std::chrono::milliseconds time);
 
+// Whether this kernel waits for an acknowledgment on a TCP connection of another process, and has
+// asked for it twice in vain. False where that cannot be seen.
+bool waits_in_vain(pid_t process);
+
+// The same of one line of /proc/net/tcp (proc(5)), if it is that of one of these sockets.
+bool waits_in_vain(std::string_view line, const std::vector<std::string>& inodes);
+
 }  // namespace hvdrun

@@ -163,7 +163,6 @@ Result<AgentOptions> agent_options(const ConfigureMessage& message) {
   options.pmix = message.pmix;
   options.local_ranks = message.local_ranks;
   options.host_timeout = message.host_timeout;
-  sigemptyset(&options.rank_signal_mask);
   return options;
 }
 

@@ -1,5 +1,6 @@
 #include "channels/srun.hpp"
 
+#include "base/event_loop.hpp"
 #include "channels/remote_agent.hpp"
 #include "channels/srun_agent.hpp"
 
@@ -315,7 +316,7 @@ SrunFailure explain_srun_failure(int wait_status, const std::vector<SrunLine>& l
     if (auto advice = advice_on(kOfSrun, line.text); !advice.empty()) return {{}, advice};
   }
   if (WIFSIGNALED(wait_status))
-    return {{}, fmt::format("srun was killed by signal {}", WTERMSIG(wait_status))};
+    return {{}, "srun was killed by " + signal_name(WTERMSIG(wait_status))};
   if (auto words = last_words(lines); !words.empty()) return {{}, "srun: " + words};
   return {{}, fmt::format("srun ended with exit code {} and no word", WEXITSTATUS(wait_status))};
 }

@@ -145,7 +145,7 @@ Result<int> live(const AgentCredentials& credentials, const AgentHello& hello) {
     pair.launcher = {};
     run_agent_on(std::move(pair.agent), route, true);
   }
-  ::prctl(PR_SET_NAME, "hvdrun-link");
+  set_process_name("hvdrun-link");
   Fd local = std::move(pair.launcher.in);
   pair.launcher = {};
   LinkProcess process(std::move(connection.stream), std::move(local), std::move(pair.agent), guard,

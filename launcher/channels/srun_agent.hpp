@@ -1,7 +1,7 @@
 // The agent that srun has started, seen from its host: `hvdrun --internal-agent srun`.
 //
 //   hvdrun-link (the task of srun's step; carries the link between TLS and a socket pair)
-//    └─ hvdrun-guard
+//    └─ hvd-guard
 //        └─ hvdrun-agent
 //
 // The task reads the credentials on stdin, connects to the launcher, and forks the guard. It keeps

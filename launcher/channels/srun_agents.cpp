@@ -309,8 +309,8 @@ std::string SrunAgents::why_lost(std::size_t host) const {
   const auto& srun = hosts_[host].step->srun;
   const auto status = srun ? srun->wait_status() : std::nullopt;
   if (status && WIFSIGNALED(*status))
-    return fmt::format("srun was killed by signal {}, and SLURM has ended its step",
-                       WTERMSIG(*status));
+    return fmt::format("srun was killed by {}, and SLURM has ended its step",
+                       signal_name(WTERMSIG(*status)));
   return proxies_ ? proxies_->why_lost(host) : "";
 }
 

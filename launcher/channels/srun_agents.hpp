@@ -1,7 +1,7 @@
 // Agents in a SLURM allocation: one srun starts one on each host, and they connect back to us over
 // TCP with TLS 1.3 and a key that travels over srun's stdin only.
 //
-//   launcher ── srun ══ slurmstepd ── hvdrun-link ── hvdrun-guard ── hvdrun-agent ── ranks
+//   launcher ── srun ══ slurmstepd ── hvdrun-link ── hvd-guard ── hvdrun-agent ── ranks
 //       ╚═══════════ TLS ═════════════════╝
 //
 // Once all agents have come srun is ended and its step goes on without it: see let_go(). From then

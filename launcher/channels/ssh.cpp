@@ -1,7 +1,9 @@
 #include "channels/ssh.hpp"
 
+#include "base/event_loop.hpp"
 #include "base/result.hpp"
 #include "channels/child_process.hpp"
+#include "channels/local_addresses.hpp"
 
 #include <algorithm>
 #include <array>
@@ -40,7 +42,9 @@ std::vector<std::string> ssh_words(const SshTarget& target, const SshOptions& op
     words.emplace_back("-o");
     words.push_back(option);
   };
-  if (options.host_timeout.count() > 0) {
+  if (options.direct) {
+    set("ServerAliveInterval=0");
+  } else if (options.host_timeout.count() > 0) {
     // ssh asks every second once it has heard nothing for a second, and ends with the question that
     // follows ServerAliveCountMax unanswered ones (ssh_config(5)).
     set("ServerAliveInterval=1");
@@ -168,7 +172,16 @@ std::string explain_login_failure(std::string_view who, std::string_view errors,
                         : without_name(last_line(errors), host);
 }
 
+namespace {
+
+std::string name_killer(int wait_status) {
+  return "ssh was killed by " + signal_name(WTERMSIG(wait_status));
+}
+
+}  // namespace
+
 std::string explain_lost_connection(int wait_status, std::string_view errors) {
+  if (WIFSIGNALED(wait_status)) return name_killer(wait_status);
   if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != kSshFailed || errors.empty())
     return {};
   return fmt::format("ssh: {}", last_line(errors));
@@ -176,8 +189,7 @@ std::string explain_lost_connection(int wait_status, std::string_view errors) {
 
 std::string explain_ssh_failure(int wait_status, std::string_view errors, std::string_view host,
                                 const std::string& agent_path) {
-  if (WIFSIGNALED(wait_status))
-    return fmt::format("ssh was killed by signal {}", WTERMSIG(wait_status));
+  if (WIFSIGNALED(wait_status)) return name_killer(wait_status);
   const int code = WEXITSTATUS(wait_status);
   if (code != kSshFailed) return explain_agent_end(code, errors, agent_path);
   return explain_login_failure("ssh", errors, host);
@@ -191,12 +203,13 @@ constexpr std::chrono::milliseconds kConfigTimeout{15000};
 class SshAgent final : public AgentChannel {
  public:
   SshAgent(const EventLoop& loop, std::string host, ChildProcess process, Fd watched,
-           std::string agent_path, Events events)
+           const SshOptions& options, Events events)
       : host_(std::move(host)),
+        direct_(options.direct),
         pid_(process.pid),
         errors_(std::move(process.errors)),
         watched_(std::move(watched)),
-        agent_path_(std::move(agent_path)),
+        agent_path_(options.agent_path),
         events_(std::move(events)),
         errors_event_(loop, errors_.get(), FdEvent::readable, [this] { read_errors(); }),
         end_event_(loop, watched_.get(), FdEvent::readable, [this] { on_end(); }),
@@ -212,9 +225,14 @@ class SshAgent final : public AgentChannel {
   }
 
   std::string_view name() const override { return "ssh"; }
-  bool host_answers(std::chrono::milliseconds) const override { return true; }  // see ssh_command()
+  // Without a connection of its own ssh ends when the host does not answer, see ssh_command().
+  bool host_answers(std::chrono::milliseconds) const override {
+    return !direct_ || ended_ || !waits_in_vain(pid_);
+  }
   void kill(pid_t) override {
-    if (!ended_) ::kill(pid_, SIGKILL);
+    if (ended_) return;
+    killed_ = true;
+    ::kill(pid_, SIGKILL);
   }
   bool ended() const override { return ended_; }
   std::string failure() const override {
@@ -222,7 +240,10 @@ class SshAgent final : public AgentChannel {
   }
 
   std::string connection_failure() const override {
-    return ended_ ? explain_lost_connection(status_, text_.beginning()) : std::string();
+    return ended_ && !killed_ ? explain_lost_connection(status_, text_.beginning()) : std::string();
+  }
+  bool network_failed() const override {
+    return WIFEXITED(status_) && !connection_failure().empty();
   }
 
   bool wait() override {
@@ -263,6 +284,7 @@ class SshAgent final : public AgentChannel {
   }
 
   const std::string host_;
+  const bool direct_;
   const pid_t pid_;  // our child
   Fd errors_;        // its stderr
   Fd watched_;       // a descriptor of the process: pidfd_open(2)
@@ -270,7 +292,8 @@ class SshAgent final : public AgentChannel {
   const Events events_;
   FdEvent errors_event_;
   FdEvent end_event_;
-  TextLines text_;  // what it has printed
+  TextLines text_;       // what it has printed
+  bool killed_ = false;  // by us
   bool ended_ = false;
   int status_ = 0;  // as of wait(2)
 };
@@ -278,11 +301,11 @@ class SshAgent final : public AgentChannel {
 }  // namespace
 
 Result<std::unique_ptr<AgentChannel>> start_ssh_agent(
-    const EventLoop& loop, const std::string& host, const std::vector<std::string>& command,
-    const std::string& agent_path, const AgentChannel::Events& events, Fd stream) {
-  ChildOptions options;
-  options.stream = stream.get();
-  HVD_TRY(ChildProcess process, start_child(command, options));
+    const EventLoop& loop, const SshTarget& target, const SshOptions& options,
+    const std::vector<std::string>& arguments, const AgentChannel::Events& events, Fd stream) {
+  ChildOptions streams;
+  streams.stream = stream.get();
+  HVD_TRY(ChildProcess process, start_child(ssh_command(target, options, arguments), streams));
   Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   if (!watched) {
     const int error = errno;
@@ -292,8 +315,8 @@ Result<std::unique_ptr<AgentChannel>> start_ssh_agent(
   }
   LinkEnd link = std::move(process.link);
   link.text_first = true;
-  auto agent = std::make_unique<SshAgent>(loop, host, std::move(process), std::move(watched),
-                                          agent_path, events);
+  auto agent = std::make_unique<SshAgent>(loop, target.host, std::move(process), std::move(watched),
+                                          options, events);
   if (!stream) events.on_link(std::move(link));
   return agent;
 }

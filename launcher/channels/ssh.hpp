@@ -21,6 +21,8 @@ struct SshOptions {
   bool accept_new = false;  // take a host's key that is not known yet; never one that has changed
   // ssh ends when its server has not answered for about so long; 0: the user's configuration says.
   std::chrono::seconds host_timeout{0};
+  // ssh never ends for that reason: we look at its connection, which is its own.
+  bool direct = false;
   std::string agent_path;  // hvdrun over there
 };
 
@@ -61,16 +63,17 @@ std::string explain_ssh_failure(int wait_status, std::string_view errors, std::s
                                 const std::string& agent_path);
 
 // Why ssh lost the connection of an agent that had been reached, from its exit status and what it
-// printed: "ssh: Timeout, server n2 not responding." Empty when it ended for another reason.
+// printed: "ssh: Timeout, server n2 not responding." Names the signal that killed it. Empty when it
+// ended for another reason.
 std::string explain_lost_connection(int wait_status, std::string_view errors);
 
 // An agent on another host, started by the system's ssh, whose stdin and stdout are the link.
 
-// `command` as of ssh_command() for `host`, `agent_path` hvdrun over there. on_link is called
-// before this returns: what is written waits until ssh has logged in. With a `stream` that is the
-// agent's end of the link, and on_link is not called. Error: ssh cannot be started.
+// `arguments` are those of hvdrun over there. on_link is called before this returns: what is
+// written waits until ssh has logged in. With a `stream` that is the agent's end of the link, and
+// on_link is not called. Error: ssh cannot be started.
 Result<std::unique_ptr<AgentChannel>> start_ssh_agent(
-    const EventLoop& loop, const std::string& host, const std::vector<std::string>& command,
-    const std::string& agent_path, const AgentChannel::Events& events, Fd stream = {});
+    const EventLoop& loop, const SshTarget& target, const SshOptions& options,
+    const std::vector<std::string>& arguments, const AgentChannel::Events& events, Fd stream = {});
 
 }  // namespace hvdrun

@@ -43,6 +43,10 @@ constexpr std::array kBeyond{
     Beyond{"verifyhostkeydns", "VerifyHostKeyDNS"},
 };
 
+// Each of these makes the connection another process's.
+constexpr std::array<std::string_view, 4> kIndirect{"controlmaster", "controlpath", "proxycommand",
+                                                    "proxyjump"};
+
 bool is_plain(std::string_view value, const Beyond& beyond) {
   if (beyond.plain == "true") return value == "true";
   return value == beyond.plain || value == "none" || value == "no" || value == "false";
@@ -199,6 +203,20 @@ Result<void> check_known_hosts(const SshConfig& config) {
     if (text && !text->empty()) return fail(fmt::format("{}, a further file of known hosts", file));
   }
   return {};
+}
+
+bool connects_directly(std::string_view text) {
+  bool is_config = false;
+  while (!text.empty()) {
+    auto rest = next_line(text);
+    const auto keyword = next_word(rest);
+    const auto value = next_word(rest);
+    is_config = is_config || keyword == "hostname";
+    const bool is_off = value == "none" || value == "no" || value == "false";
+    if (!is_off && std::find(kIndirect.begin(), kIndirect.end(), keyword) != kIndirect.end())
+      return false;
+  }
+  return is_config;
 }
 
 Result<SshConfig> parse_ssh_config(std::string_view text, const std::string& home) {

@@ -37,6 +37,10 @@ struct SshConfig {
 // `home`: of the user, as the password database says.
 Result<SshConfig> parse_ssh_config(std::string_view text, const std::string& home);
 
+// Whether a process of ssh itself connects to the host, so that its socket is that of the
+// connection: no other program does (ProxyJump, ProxyCommand), and no other ssh (ControlPath).
+bool connects_directly(std::string_view text);
+
 // Whether libssh would take the same host keys from these files as ssh does. It knows no @revoked
 // and no @cert-authority, takes a negated pattern for no pattern, and stops reading at a line that
 // it cannot parse. Error: what in them needs the system's ssh, and where it stands.

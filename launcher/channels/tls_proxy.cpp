@@ -185,6 +185,8 @@ void TlsProxy::end() {
   linger_.cancel();
   if (!tls_closed_) lost_ = lost_.value_or("the other side does not close the connection");
   if (!said_end_to_tls_ && !lost_) stream_->end_writing();
+  // Another descriptor of the socket may be open elsewhere: the other side is to hear the end now.
+  ::shutdown(stream_->fd(), SHUT_RDWR);
   stream_.reset();
   local_.reset();
   const auto on_end = std::move(on_end_);

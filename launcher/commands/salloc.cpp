@@ -68,6 +68,7 @@ int exec_salloc(char** command) {
   // What runs over the allocation has a process group of its own. At a terminal salloc hands it the
   // keys; elsewhere a signal for our process group is ours alone to pass on.
   if (!::isatty(STDIN_FILENO)) ::setpgid(0, 0);
+  ::signal(SIGXFSZ, SIG_DFL);  // which main() ignores
   ::execvp(command[0], command);
   if (errno == ENOENT) return kExitNotFound;
   std::perror("salloc: cannot be executed");

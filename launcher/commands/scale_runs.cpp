@@ -61,7 +61,6 @@ ScaleRuns::ScaleRuns(std::vector<std::string> options, std::vector<std::string> 
   sigemptyset(&watched_);
   for (const int signal : not_ignored({SIGINT, SIGTERM, SIGHUP})) sigaddset(&watched_, signal);
   sigaddset(&watched_, SIGCHLD);
-  ::signal(SIGCHLD, SIG_DFL);  // ignored, children would leave no exit code
   ::sigprocmask(SIG_BLOCK, &watched_, &mask_before_);
 }
 

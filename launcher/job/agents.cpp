@@ -59,12 +59,15 @@ Result<void> HostAgents::start(Start start) {
     here.agent = agent.number;
     here.local_ranks = ranks_[agent.number];
     here.ignores_signals = true;
+    here.launcher_is_here = true;
+    here.host_timeout = remote_.host_timeout;
     HVD_TRY(agent.channel, start_local_agent(here, channel_events(agent)));
   }
   const auto others =
       static_cast<std::size_t>(std::count_if(agents_.begin(), agents_.end(), [](const auto& agent) {
         return !agent.host.is_this_machine;
       }));
+  beat_.start(Silence::interval(remote_.host_timeout));
   if (others == 0) return {};
   const std::size_t more =
       start.from == HostSource::slurm
@@ -77,7 +80,6 @@ Result<void> HostAgents::start(Start start) {
   if (start.from == HostSource::slurm) start_by_srun(start.timeout);
   HVD_CHECK(heartbeats_.start(Silence::interval(remote_.host_timeout)));
   start_more();
-  beat_.start(Silence::interval(remote_.host_timeout));
   return {};
 }
 
@@ -182,16 +184,17 @@ SshOptions HostAgents::ssh_options() const {
 
 void HostAgents::start_by_ssh(AgentState& agent) {
   const auto client = remote_.ssh_client;
-  const bool by_libssh =
-      client == SshClient::libssh ||
-      (client == SshClient::automatic && remote_.ssh_program == RemoteSpec{}.ssh_program);
+  // Another program need not know what ssh does, such as showing its configuration.
+  const bool is_ssh = remote_.ssh_program == RemoteSpec{}.ssh_program;
+  SshUse use = SshUse::either;
+  if (client == SshClient::libssh) use = SshUse::libssh;
+  if (client == SshClient::openssh) use = SshUse::ssh;
   const SshTarget target = ssh_target(agent.host);
   const std::vector<std::string> arguments{std::string(kAgentArgument)};
   auto channel =
-      by_libssh ? start_libssh_agent(loop_, target, ssh_options(), arguments,
-                                     client == SshClient::libssh, channel_events(agent))
-                : start_ssh_agent(loop_, target.host, ssh_command(target, ssh_options(), arguments),
-                                  agent_path_, channel_events(agent));
+      is_ssh || use == SshUse::libssh
+          ? start_libssh_agent(loop_, target, ssh_options(), arguments, use, channel_events(agent))
+          : start_ssh_agent(loop_, target, ssh_options(), arguments, channel_events(agent));
   if (channel)
     agent.channel = std::move(*channel);
   else
@@ -269,8 +272,7 @@ void HostAgents::on_frame(AgentState& agent, const Frame& frame) {
   const bool was_new = !agent.greeted;
   events_.on_frame(agent, frame);
   if (!was_new || !agent.greeted) return;
-  if (!agent.host.is_this_machine)
-    agent.silence.emplace(remote_.host_timeout, Silence::Clock::now());
+  agent.silence.emplace(remote_.host_timeout, Silence::Clock::now());
   if (std::all_of(by_srun_.begin(), by_srun_.end(), [](const auto* each) { return each->greeted; }))
     if (srun_) srun_->let_go();
   start_more();
@@ -291,9 +293,9 @@ void HostAgents::on_beat() {
       give_up(agent,
               fmt::format("the host has not answered for {:.3g} s (--host-timeout)", seconds));
     else if (quiet && !std::exchange(agent.unresponsive, true))
-      events_.on_text(agent, fmt::format("the agent has not answered for {:.3g} s, but its host "
-                                         "does; waiting for it",
-                                         seconds));
+      events_.on_text(
+          agent, fmt::format("the agent has not answered for {:.3g} s{}; waiting for it", seconds,
+                             agent.host.is_this_machine ? "" : ", but its host does"));
   }
   beat_.start(Silence::interval(remote_.host_timeout));
 }
@@ -324,8 +326,7 @@ void HostAgents::consider_gone(AgentState& agent) {
   agent.gone = true;
   if (agent.failure.empty() && !agent.done)
     agent.failure = agent.greeted ? agent.channel->connection_failure() : agent.channel->failure();
-  if (agent.greeted && !agent.done && !agent.host_heard &&
-      !agent.channel->connection_failure().empty())
+  if (agent.greeted && !agent.done && !agent.host_heard && agent.channel->network_failed())
     agent.host_heard = Silence::Clock::now() - remote_.host_timeout;
   if (!agent.greeted) agent.failure += say_login_text(agent);
   start_more();
@@ -346,7 +347,18 @@ void Agents::send_all(FrameType type, std::string_view payload) {
   for (auto& agent : agents_) agent.send(type, payload);
 }
 
-void HostAgents::stop_starting() {
+void Agents::stop_starting(bool too_long) {
+  for (auto& agent : agents_) {
+    const bool was_begun = agent.channel || agent.link;
+    const bool is_healthy = !agent.gone && !agent.link_closed && agent.failure.empty();
+    agent.spared = is_healthy && !agent.greeted && !(too_long && was_begun);
+  }
+  cut_starting();
+}
+
+void HostAgents::cut_starting() {
+  for (auto& agent : agents_)
+    if (agent.channel && !agent.gone) agent.channel->wake(agent.pid);
   next_ = agents_.size();
   if (srun_) srun_->hang_up();
   for (auto& agent : agents_) {
@@ -397,26 +409,36 @@ std::vector<std::string> HostAgents::kill() {
 std::vector<std::string> Agents::lost_hosts() const {
   std::vector<std::string> hosts;
   for (const auto& agent : agents_)
-    if (agent.gone && !agent.done && !agent.dismissed) hosts.push_back(agent.host.name);
+    if (agent.gone && !agent.done && !agent.dismissed && !agent.spared && !agent.cleared_away)
+      hosts.push_back(agent.host.name);
   return hosts;
 }
 
-// Where agent and guard were killed at once nobody is left who could clear away.
+// Where agent and guard were killed at once nobody is left who could clear away. The login shows
+// also whether a host whose connection has dropped can be used again.
 void HostAgents::clean_up_others() {
   if (srun_) srun_->reap(kSrunPatience);
   const auto has_left = [](const AgentState& agent) {
     return !agent.host.is_this_machine && agent.greeted && !agent.done && !agent.silent;
   };
-  std::vector<std::size_t> by_srun;
-  for (std::size_t i = 0; i < by_srun_.size(); ++i)
-    if (has_left(*by_srun_[i])) by_srun.push_back(i);
-  if (!by_srun.empty()) srun_->clean_up(by_srun, kLastResortPatience);
-  std::vector<std::vector<std::string>> by_ssh;
-  for (const auto& agent : agents_)
-    if (!srun_ && has_left(agent))
-      by_ssh.push_back(ssh_command(ssh_target(agent.host), ssh_options(),
+  if (srun_) {
+    std::vector<std::size_t> hosts;
+    for (std::size_t i = 0; i < by_srun_.size(); ++i)
+      if (has_left(*by_srun_[i])) hosts.push_back(i);
+    if (hosts.empty() || !srun_->clean_up(hosts, kLastResortPatience)) return;
+    for (const auto host : hosts) by_srun_[host]->cleared_away = true;
+    return;
+  }
+  std::vector<AgentState*> agents;
+  std::vector<std::vector<std::string>> commands;
+  for (auto& agent : agents_) {
+    if (!has_left(agent)) continue;
+    agents.push_back(&agent);
+    commands.push_back(ssh_command(ssh_target(agent.host), ssh_options(),
                                    cleanup_arguments(options_.job_id, {agent.number})));
-  run_children(by_ssh, kLastResortPatience);
+  }
+  const auto ended_well = run_children(commands, kLastResortPatience);
+  for (std::size_t i = 0; i < agents.size(); ++i) agents[i]->cleared_away = ended_well[i];
 }
 
 std::vector<std::string> HostAgents::reap(const std::vector<pid_t>& spare) {

@@ -12,7 +12,6 @@
 #include "model/placement.hpp"
 #include "protocol/link.hpp"
 
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -31,7 +30,6 @@ struct JobContext {
   Environment environment;              // the caller's
   std::vector<ResourceLimit> limits;    // likewise
   std::string executable;               // the path of hvdrun, as it was when this process began
-  sigset_t rank_signal_mask{};          // what ranks start with
   std::vector<pid_t> foreign_children;  // that this process already had: not the job's
 };
 
@@ -51,7 +49,7 @@ struct AgentState {
   std::vector<int> ports;      // held for the ranks there, once it has been asked for them
   std::unique_ptr<AgentChannel> channel;
   std::unique_ptr<FrameSender> link;          // none before the channel is there
-  std::optional<Silence> silence;             // of an agent on another host
+  std::optional<Silence> silence;             // once it has greeted
   std::uint32_t credit_owed = kOutputWindow;  // for output that has been taken from it
   // What it has told.
   bool reached = false;  // anything at all
@@ -63,6 +61,8 @@ struct AgentState {
   bool unresponsive = false;  // it gives no sign of life, though its host answers
   bool silent = false;        // it was given up since its host answered no more
   bool dismissed = false;     // no rank is for its host
+  bool spared = false;        // it was still being started when the job was stopped
+  bool cleared_away = false;  // it was lost, and its host says that nothing of the job is left
   bool link_closed = false;   // it says no more
   bool gone = false;          // and what carried it has ended
   // When its host was last heard, of one whose host was given up.
@@ -100,9 +100,10 @@ class Agents {
   // comes by on_gone.
   virtual Result<void> start(Start start) = 0;
 
-  // The job is being stopped: no further agent is started (those that were not are gone), and those
-  // that have not greeted yet, in a login perhaps that never ends, are given up.
-  virtual void stop_starting() = 0;
+  // Gives up the agents that have not greeted, because the job is being stopped. Their hosts are
+  // not lost, except when it is stopped because they took `too_long`. One
+  // on this host that is stopped (SIGSTOP) runs again, so that it can end its ranks.
+  void stop_starting(bool too_long);
 
   // What an agent that has not started its ranks is waiting for; empty where it has, or has none.
   virtual std::string stage(const AgentState& agent) const = 0;
@@ -139,10 +140,15 @@ class Agents {
   void took_output(AgentState& agent, std::size_t bytes, bool may_return);
   void return_credit();
 
-  // Hosts whose agent was lost: it is gone, and had not said that it was done.
+  // Returns the hosts that another try must do without: the agent was lost, and its host cannot be
+  // reached any more. Call it after reap(), which tries to reach them.
   std::vector<std::string> lost_hosts() const;
 
  protected:
+  // Starts no further agent (those that were not are gone), and ends those that have not greeted
+  // yet, in a login perhaps that never ends.
+  virtual void cut_starting() = 0;
+
   AgentState& add_agent(const Host& host);
 
   Events events_;
@@ -160,7 +166,6 @@ class HostAgents final : public Agents {
              const std::string& executable, Events events);
 
   Result<void> start(Start start) override;
-  void stop_starting() override;
   std::string stage(const AgentState& agent) const override;
   void give_up(AgentState& agent, std::string failure) override;
   std::vector<std::string> kill() override;
@@ -168,6 +173,7 @@ class HostAgents final : public Agents {
   std::vector<std::string> reap(const std::vector<pid_t>& spare) override;
 
  private:
+  void cut_starting() override;
   void start_more();
   void start_by_ssh(AgentState& agent);
   void start_by_srun(std::chrono::seconds timeout);

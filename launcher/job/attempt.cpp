@@ -66,7 +66,6 @@ Result<AttemptEnd> Attempt::run() {
   options.job_id = identity_.folder_id;
   options.restart_count = identity_.restart_count;
   options.pmix = parts_.spec.pmix;
-  options.rank_signal_mask = parts_.context.rank_signal_mask;
   start.hosts = hosts_to_start(parts_.plan);
   for (const auto& host : start.hosts)
     start.ranks.push_back(expected_ranks(parts_.plan, host.name));
@@ -127,11 +126,10 @@ Result<void> Attempt::on_ports(AgentState& agent, PortsMessage ports) {
   agent.ports = std::move(ports.ports);
   for (std::size_t host = 0; host < agents_->size(); ++host)
     if (agents_->on_host(host).ports.size() != wanted(host)) return {};
-  launch();
-  return {};
+  return launch();
 }
 
-void Attempt::launch() {
+Result<void> Attempt::launch() {
   RankPorts ports;
   for (std::size_t host = 0; host < agents_->size(); ++host) {
     const auto& agent = agents_->on_host(host);
@@ -147,10 +145,14 @@ void Attempt::launch() {
       agents_->size(), [this](std::size_t host, FrameType type, const SharedPayload& payload) {
         agents_->on_host(host).link->send_shared(type, static_cast<std::uint32_t>(host), payload);
       });
-  for (std::size_t host = 0; host < agents_->size(); ++host)
-    agents_->on_host(host).send(
-        FrameType::launch,
-        pack(launch_message(parts_.spec, parts_.plan, identity_, parts_.context, host)));
+  for (std::size_t host = 0; host < agents_->size(); ++host) {
+    auto& agent = agents_->on_host(host);
+    HVD_TRY(const auto message,
+            pack_for(agent.host.name,
+                     launch_message(parts_.spec, parts_.plan, identity_, parts_.context, host)));
+    agent.send(FrameType::launch, message);
+  }
+  return {};
 }
 
 // --- what agents say -----------------------------------------------------------------------------
@@ -344,8 +346,9 @@ void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
   agent.done = true;
   std::copy(done.leftovers.begin(), done.leftovers.end(), std::back_inserter(leftovers_));
   if (!done.gpus.empty()) gpus_.push_back({agent.host.name, done.gpus});
-  if (!agent.dismissed && !done.ranks_joined) ++hosts_of_strangers_;
+  if (!agent.dismissed && !done.ranks_joined) ++hosts_without_join_;
   rank_drove_all_gpus_ |= done.rank_drove_all_gpus;
+  lacks_tf_config_ |= done.lacks_tf_config;
 }
 
 void Attempt::on_agent_gone(AgentState& agent) {
@@ -463,7 +466,7 @@ void Attempt::stop(StopCause cause) {
   exit_timer_.cancel();
   cause_timer_.cancel();
   parts_.input.stop();
-  agents_->stop_starting();
+  agents_->stop_starting(cause_->kind == EndKind::start_timeout);
   const auto& how = parts_.spec.stop;
   agents_->send_all(FrameType::stop, pack(StopMessage{how.signal, how.grace}));
   agent_timer_.start(how.grace + kAgentPatience);
@@ -494,9 +497,10 @@ AttemptEnd Attempt::finish() {
     rank.last_stderr = parts_.output.last_stderr(rank.placement.rank);
     if (!rank.exited) rank.stopped_by_us = true;
   }
-  report.ranks_were_strangers =
-      table_.ranks().size() > 1 && hosts_of_strangers_ == placement().hosts.size();
+  report.may_be_separate_runs =
+      table_.ranks().size() > 1 && hosts_without_join_ == placement().hosts.size();
   report.rank_drove_all_gpus = rank_drove_all_gpus_;
+  report.lacks_tf_config = lacks_tf_config_;
   count_unfinished_collectives(states_at_stop_, table_.ranks());
   report.waits = find_waits(states_at_stop_, table_.ranks());
   auto verdict = judge_end(cause_, lost_host_, table_.ranks(), table_.end_order());

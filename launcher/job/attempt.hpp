@@ -74,7 +74,7 @@ class Attempt {
   Result<void> settle_plan();
   Result<void> begin_ranks();
   void ask_for_ports();
-  void launch();
+  Result<void> launch();
   void start_input();
   void on_unreached(const AgentState& agent);
   void give_up_starting();
@@ -129,8 +129,9 @@ class Attempt {
   std::vector<std::string> leftovers_;
   std::vector<HostGpus> gpus_;
   std::vector<RankState> states_at_stop_;
-  std::size_t hosts_of_strangers_ = 0;  // whose ranks have had nothing to do with any other
+  std::size_t hosts_without_join_ = 0;  // no rank of theirs was seen to join another one
   bool rank_drove_all_gpus_ = false;
+  bool lacks_tf_config_ = false;
   bool launched_ = false;
   bool pausing_ = false;  // the user said so, and not all ranks are known to be stopped
 };

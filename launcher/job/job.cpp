@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -35,6 +36,7 @@ class Job {
   Result<AttemptEnd> restart(const AttemptEnd& failed);
   Result<void> move_away_from(const std::vector<std::string>& lost_hosts);
   Report finish(Report report);
+  bool repeat_last_lines(std::vector<std::string> lines);
 
   void on_output_error(const Error& error, bool stop_job);
   void on_signal(int signal);
@@ -187,14 +189,29 @@ void Job::on_other_signal(int signal) {
 Report Job::finish(Report report) {
   report.wall_seconds = std::chrono::duration<double>(loop_.now() - begun_).count();
   report.attempts = std::move(attempts_);
-  for (const auto& line : report_lines(report)) note(line);
-  for (const auto& line : module_advice(report, spec_)) note(line);
+  auto lines = report_lines(report);
+  for (auto& line : module_advice(report, spec_)) lines.push_back(std::move(line));
+  for (const auto& line : lines) note(line);
   over_ = true;
   while (!output_->idle() && !output_abandoned_) loop_.run_once();
   output_->flush(kLastWords);
+  if (output_->has_lost_notes() && !repeat_last_lines(std::move(lines)) &&
+      report.exit_code == kExitOk) {
+    report.exit_code = kExitLauncher;
+    report.reason = "hvdrun's last lines could not be written";
+  }
   report.notes = std::move(notes_);
   for (auto& loss : output_->losses()) report.notes.push_back(std::move(loss));
   return report;
+}
+
+// Writes them once more, after what was lost before. Returns whether they are written now.
+bool Job::repeat_last_lines(std::vector<std::string> lines) {
+  auto again = output_->losses();
+  again.insert(again.end(), std::make_move_iterator(lines.begin()),
+               std::make_move_iterator(lines.end()));
+  for (auto& line : again) line.insert(0, "hvdrun: ");
+  return output_->note_again(again, kLastWords);
 }
 
 }  // namespace

@@ -13,8 +13,7 @@
 
 namespace hvdrun {
 
-// The signals that run_job reacts to; the caller blocks them (those that are not ignored) before
-// anything else.
+// The signals that run_job reacts to. The caller has blocked those that are not ignored.
 const std::vector<int>& job_signals();
 
 // What stands in for this machine in a simulation of a job.

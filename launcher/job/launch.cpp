@@ -3,6 +3,7 @@
 #include "common/text.hpp"
 #include "common/variables.h"
 #include "job/stalls.hpp"
+#include "protocol/frame.hpp"
 
 #include <algorithm>
 #include <array>
@@ -431,6 +432,16 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
     message.ranks.push_back(std::move(rank));
   }
   return message;
+}
+
+Result<std::string> pack_for(const std::string& host, const LaunchMessage& message) {
+  auto payload = pack(message);
+  if (payload.size() <= kMaxPayload) return payload;
+  return fail(fmt::format("the launch message for {} ({}) has {} MB, and the limit is {} MB: start "
+                          "fewer ranks there, or with a smaller environment",
+                          host, plural(message.ranks.size(), "rank"), (payload.size() >> 20) + 1,
+                          kMaxPayload >> 20),
+              kExitUsage);
 }
 
 }  // namespace hvdrun

@@ -68,4 +68,8 @@ std::vector<int> input_receivers(const InputSpec& input, int size);
 LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
                              const JobContext& context, std::size_t host_index);
 
+// Makes the message for the agent of a host a frame's payload. Error (kExitUsage): it is larger
+// than that may be.
+Result<std::string> pack_for(const std::string& host, const LaunchMessage& message);
+
 }  // namespace hvdrun

@@ -140,10 +140,13 @@ struct Report {
   std::vector<RankReport> ranks;
   std::vector<HostGpus> gpus;
   std::vector<CollectiveWait> waits;
-  // No rank has had anything to do with another one: no libhvd, no PMIx, no TCP connection.
-  bool ranks_were_strangers = false;
+  // No rank was seen to join another one: no libhvd, no PMIx, no TCP connection. A short connection
+  // can be missed.
+  bool may_be_separate_runs = false;
   // One rank was seen to compute on all GPUs of its host, of which there are several.
   bool rank_drove_all_gpus = false;
+  // A rank was seen to use TensorFlow, and had no TF_CONFIG.
+  bool lacks_tf_config = false;
   std::vector<std::string> notes;      // "stderr of rank 2 could not be written: …"
   std::vector<std::string> leftovers;  // what could not be ended: "pid 123 (python) on n1"
 

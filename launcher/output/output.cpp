@@ -51,6 +51,8 @@ class Output::Impl {
   void write(int rank, Stream stream, std::string_view bytes, OutputTime time);
   void close(int rank, Stream stream);
   void note(std::string_view text);
+  bool has_lost_notes() const;
+  bool note_again(const std::vector<std::string>& lines, std::chrono::milliseconds timeout);
   void status(std::string_view text);
   bool congested() const { return congested_; }
   bool idle() const;
@@ -92,7 +94,7 @@ class Output::Impl {
   const OnOutputError choice_;
   const std::filesystem::path directory_;
   const Events events_;
-  std::vector<std::unique_ptr<Outgoing>> sinks_;
+  std::vector<std::unique_ptr<Outgoing>> sinks_;  // the last is that of notes
   std::unique_ptr<Console> console_;
   std::optional<RankFiles> files_;
   bool files_error_said_ = false;
@@ -107,7 +109,8 @@ Result<std::unique_ptr<Output::Impl>> Output::Impl::make(event_base* loop, const
                                                          Events events, Descriptors descriptors) {
   std::unique_ptr<Impl> impl(new Impl(loop, spec, std::move(events)));
   const bool shared = same_place(descriptors.out, descriptors.err);
-  Outgoing* out = impl->add_sink(descriptors.out, "hvdrun's stdout");
+  Outgoing* out =
+      impl->add_sink(descriptors.out, shared ? "hvdrun's stdout and stderr" : "hvdrun's stdout");
   Outgoing* err = shared ? nullptr : impl->add_sink(descriptors.err, "hvdrun's stderr");
   HVD_TRY(impl->console_,
           Console::make(spec, impl->place_of(out, spec.color), impl->place_of(err, spec.color)));
@@ -170,6 +173,20 @@ void Output::Impl::note(std::string_view text) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   after_lines();
+}
+
+bool Output::Impl::has_lost_notes() const {
+  const Sink& sink = sinks_.back()->sink;
+  return sink.failed() && sink.loss() && sink.error()->exit_code != kExitSignalBase + SIGPIPE;
+}
+
+bool Output::Impl::note_again(const std::vector<std::string>& lines,
+                              std::chrono::milliseconds timeout) {
+  Sink& sink = sinks_.back()->sink;
+  sink.try_again();
+  for (const auto& line : lines) note(line);
+  flush(timeout);
+  return !sink.failed() && sink.pending() == 0;
 }
 
 void Output::Impl::status(std::string_view text) {
@@ -315,6 +332,12 @@ void Output::close(int rank, Stream stream) {
 }
 void Output::note(std::string_view text) {
   impl_->note(text);
+}
+bool Output::has_lost_notes() const {
+  return impl_->has_lost_notes();
+}
+bool Output::note_again(const std::vector<std::string>& lines, std::chrono::milliseconds timeout) {
+  return impl_->note_again(lines, timeout);
 }
 void Output::status(std::string_view text) {
   impl_->status(text);

@@ -72,6 +72,14 @@ class Output {
   // further line is marked as a quotation ("hvdrun:   | …").
   void note(std::string_view text);
 
+  // Returns true when a note was lost because its place cannot be written (a full disk). A reader
+  // who has gone misses none.
+  bool has_lost_notes() const;
+
+  // Notes these lines once more where notes were lost, at the end of the job. Returns whether they
+  // are written.
+  bool note_again(const std::vector<std::string>& lines, std::chrono::milliseconds timeout);
+
   // How far hvdrun is, on a terminal alone: a line that whatever comes next overwrites. An empty
   // text erases it.
   void status(std::string_view text);

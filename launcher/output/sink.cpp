@@ -114,9 +114,10 @@ ssize_t Sink::write_some(std::size_t count) {
 
 Sink::State Sink::pump() {
   std::size_t budget = kPumpAtMost;
-  while (!queue_.empty() && !error_) {
+  while (!queue_.empty() && !failed_) {
     if (budget == 0) return State::more;
     const ssize_t written = write_some(std::min(queue_.size(), budget));
+    if (written > 0) in_line_ = queue_.data()[written - 1] != '\n';
     if (written >= 0) {
       queue_.drop(static_cast<std::size_t>(written));
       budget -= static_cast<std::size_t>(written);
@@ -131,7 +132,15 @@ Sink::State Sink::pump() {
   return State::empty;
 }
 
+void Sink::try_again() {
+  pump();
+  failed_ = false;
+  if (in_line_) queue_.append("\n");
+}
+
 void Sink::give_up(int errno_value) {
+  failed_ = true;
+  if (error_) return;
   if (errno_value == EPIPE) {
     error_ = Error{fmt::format("the reader of {} has gone", name_), kExitSignalBase + SIGPIPE};
     return;

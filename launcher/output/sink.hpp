@@ -82,8 +82,13 @@ class Sink {
   bool is_terminal() const { return terminal_; }
   int columns() const;  // of the terminal; 0: not known
 
-  // The first failure; everything since is dropped. Exit code 128 + SIGPIPE: the reader has gone.
+  // The first failure. Exit code 128 + SIGPIPE: the reader has gone.
   const std::optional<Error>& error() const { return error_; }
+  // Whether everything is dropped, because writing has failed.
+  bool failed() const { return failed_; }
+  // Writes again after a failure: the disk may have room by now. A line that the failure has cut is
+  // ended first.
+  void try_again();
   // One line for the report about what was dropped; none: nothing.
   std::optional<std::string> loss() const;
 
@@ -101,6 +106,8 @@ class Sink {
   bool terminal_ = false;
   ByteQueue queue_;
   std::optional<Error> error_;
+  bool failed_ = false;
+  bool in_line_ = false;  // the last byte that was written is no newline
   std::uint64_t dropped_ = 0;
 };
 

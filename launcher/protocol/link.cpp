@@ -145,7 +145,10 @@ void Link::deliver() {
   Frame frame{};
   while (!closed_) {
     const auto status = reader_.next(frame);
-    if (!status) return close(status.error());
+    if (!status) {
+      readable_.disable();
+      return events_.on_close(status.error());
+    }
     if (*status == FrameReader::Status::need_more) return;
     events_.on_frame(frame);
   }

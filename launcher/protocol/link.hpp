@@ -53,6 +53,7 @@ class Link final : public FrameSender {
   struct Events {
     std::function<void(const Frame&)> on_frame;
     // The other side has closed (no error) or the stream is lost. Called once; nothing after it.
+    // What is sent later still goes out where only what comes in is damaged.
     std::function<void(std::optional<Error>)> on_close;
   };
 

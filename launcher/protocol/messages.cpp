@@ -419,6 +419,7 @@ static void read(const Json& json, DoneMessage& m) {
   m.leftovers = text_list(json.at("leftovers"));
   json.at("ranks_joined").get_to(m.ranks_joined);
   json.at("rank_drove_all_gpus").get_to(m.rank_drove_all_gpus);
+  json.at("lacks_tf_config").get_to(m.lacks_tf_config);
   for (const auto& gpu : json.at("gpus"))
     m.gpus.push_back({text_of(gpu.at(0)), gpu.at(1).get<std::uint64_t>(), gpu.at(2).get<double>(),
                       gpu.at(3).get<bool>(), gpu.at(4).get<std::uint64_t>()});
@@ -432,7 +433,8 @@ std::string pack(const DoneMessage& m) {
   return to_payload({{"leftovers", bytes_list(m.leftovers)},
                      {"gpus", std::move(gpus)},
                      {"ranks_joined", m.ranks_joined},
-                     {"rank_drove_all_gpus", m.rank_drove_all_gpus}});
+                     {"rank_drove_all_gpus", m.rank_drove_all_gpus},
+                     {"lacks_tf_config", m.lacks_tf_config}});
 }
 
 template <class T>

@@ -179,6 +179,8 @@ struct DoneMessage {
   // Whether one of its ranks was seen to compute on all GPUs of the host, of which there are
   // several.
   bool rank_drove_all_gpus = false;
+  // Whether one of its ranks was seen to use TensorFlow, and its ranks were given no TF_CONFIG.
+  bool lacks_tf_config = false;
 };
 
 std::string pack(const ConfigureMessage&);

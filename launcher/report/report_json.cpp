@@ -142,6 +142,7 @@ std::string report_json(const Report& report) {
                   {"attempts", std::move(attempts)},
                   {"notes", report.notes},
                   {"leftovers", report.leftovers},
+                  {"may_be_separate_runs", report.may_be_separate_runs},
                   {"hosts", std::move(hosts)},
                   {"stragglers", stragglers_json(report.ranks)},
                   {"waits", waits_json(report.waits)},

@@ -240,6 +240,15 @@ std::string cost(const Report& report) {
                      format_bytes(memory));
 }
 
+std::string_view advice_on_separate_runs(const Report& report) {
+  if (report.rank_drove_all_gpus)
+    return "a rank used all GPUs of its host by itself, so start it with --ranks-per-host 1";
+  if (report.lacks_tf_config)
+    return "the ranks had no TF_CONFIG, which TensorFlow's MultiWorkerMirroredStrategy reads: "
+           "--for tensorflow sets it";
+  return "see FRAMEWORKS in hvdrun(1)";
+}
+
 std::vector<std::string> lines_of_success(const Report& report) {
   const auto size = report.ranks.size();
   std::vector<std::string> lines{
@@ -250,14 +259,12 @@ std::vector<std::string> lines_of_success(const Report& report) {
   append(other_failures(report), lines);
   add_earlier(report, lines);
   add_hosts(report, lines);
-  if (report.ranks_were_strangers && report.wall_seconds >= kLeastTraining)
-    lines.push_back(fmt::format(
-        "  no rank joined the others (by hvd.init, MPI_Init, torch.distributed or any connection): "
-        "these were {} separate runs of the program; {}",
-        size,
-        report.rank_drove_all_gpus
-            ? "a rank used all GPUs of its host by itself, so start it with --ranks-per-host 1"
-            : "see FRAMEWORKS in hvdrun(1)"));
+  if (report.may_be_separate_runs && report.wall_seconds >= kLeastTraining)
+    lines.push_back(
+        fmt::format("  no rank was seen to join another one (by hvd.init, MPI_Init, "
+                    "torch.distributed or any TCP connection): these may have been {} separate "
+                    "runs of the program; {}",
+                    size, advice_on_separate_runs(report)));
   return lines;
 }
 

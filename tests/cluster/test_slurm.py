@@ -148,12 +148,25 @@ def start_sleepers(jobs: Jobs, *options: object) -> subprocess.Popen:  # noqa: F
     return job
 
 
-@pytest.mark.parametrize("victim", ["hvdrun-agent", "hvdrun-guard", "hvdrun-link"])
+@pytest.mark.parametrize("victim", ["hvdrun-agent", "hvd-guard", "hvdrun-link"])
 def test_what_hvdrun_has_on_a_host_is_killed(jobs: Jobs, victim: str) -> None:  # noqa: F811
     job = start_sleepers(jobs)
     jobs.cluster.output("kill", "-9", jobs.pid_of("n2", victim), on="n2", user="root")
     code, _, err = finish(job)
     assert code == 125 and "on n2 was " in err, err
+
+
+def test_a_link_that_drops_is_no_lost_host(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+    """The ranks fit on all four hosts only."""
+    rank = f"hostname > {shared}/$HVD_RESTART_COUNT.$HVD_RANK; [ $HVD_RESTART_COUNT = 1 ] || exec sleep 7777"
+    job = jobs.cluster.start("salloc", "-Q", "-N4", "-n4", HVDRUN, "--grace", 1, "--max-restarts", 1, "sh", "-c", rank, text=True,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    for host in ("n1", "n2", "n3", "n4"):
+        jobs.wait_for_ranks(host, 1)
+    jobs.cluster.output("kill", "-9", jobs.pid_of("n2", "hvdrun-link"), on="n2", user="root")
+    code, _, err = finish(job)
+    assert code == 0 and "restart 1 of 1" in err, err
+    assert jobs.cluster.output("sh", "-c", f"cd {shared} && cat 1.*").split() == ["n1", "n2", "n3", "n4"]
 
 
 def test_a_host_loses_power(jobs: Jobs) -> None:  # noqa: F811

@@ -211,20 +211,20 @@ def test_a_launcher_killed_before_agents_have_come_leaves_nothing(
     assert_nothing_left(cluster, agents.job)
 
 
-@pytest.mark.parametrize("name", ["hvdrun-guard", "hvdrun-agent", "hvdrun-link"])
+@pytest.mark.parametrize("name", ["hvd-guard", "hvdrun-agent", "hvdrun-link"])
 def test_one_of_our_processes_is_killed(cluster: Cluster, started: list[Agents], name: str) -> None:
     agents = Agents(cluster, "--rank", SLOW_RANK, *HOSTS)
     started.append(agents)
     agents.wait_for("output", 4)
     [victim] = pids(cluster, "n3", name)
     cluster.output("kill", "-KILL", victim, on="n3", user="root")
-    agents.wait_for("failed n3" if name == "hvdrun-guard" else "closed n3")
+    agents.wait_for("failed n3" if name == "hvd-guard" else "closed n3")
     agents.say("stop")
     agents.wait()
     assert len(agents.said("closed")) == 4
     assert agents.lines[-1] == "reaped yes", agents.lines
     # SLURM kills what is left of a step on a host when its task is dead: n3 is cleaned up afterwards.
-    assert ("cleaned up" in agents.lines) == (name != "hvdrun-guard")
+    assert ("cleaned up" in agents.lines) == (name != "hvd-guard")
     assert_nothing_left(cluster, agents.job)
 
 
@@ -233,7 +233,7 @@ def test_guard_and_agent_are_killed_at_once(cluster: Cluster, started: list[Agen
     agents = Agents(cluster, "--rank", SLOW_RANK, *HOSTS)
     started.append(agents)
     agents.wait_for("output", 4)
-    victims = pids(cluster, "n3", "hvdrun-guard") + pids(cluster, "n3", "hvdrun-agent")
+    victims = pids(cluster, "n3", "hvd-guard") + pids(cluster, "n3", "hvdrun-agent")
     cluster.kill_at_once("n3", victims)
     agents.wait_for("closed n3")
     agents.say("stop")
@@ -248,7 +248,7 @@ def test_a_killed_srun_ends_the_job(cluster: Cluster, started: list[Agents]) -> 
     cluster.output("pkill", "-KILL", "-o", "-x", "srun")
     agents.wait()
     assert len(agents.said("closed")) == 4
-    assert agents.said("lost")[0] == "lost n1 srun was killed by signal 9, and SLURM has ended its step"
+    assert agents.said("lost")[0] == "lost n1 srun was killed by SIGKILL, and SLURM has ended its step"
     assert "cleaned up" in agents.lines
     assert_nothing_left(cluster, agents.job)
 

@@ -9,7 +9,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -259,7 +259,7 @@ def start_sleepers(jobs: Jobs, *options: object) -> subprocess.Popen:
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("victim, client", [("hvdrun-agent", "libssh"), ("hvdrun-guard", "openssh")])
+@pytest.mark.parametrize("victim, client", [("hvdrun-agent", "libssh"), ("hvd-guard", "openssh")])
 def test_an_agent_or_its_guard_is_killed(jobs: Jobs, victim: str, client: str) -> None:
     job = start_sleepers(jobs, "--ssh-client", client)
     jobs.cluster.output("kill", "-9", jobs.pid_of("n2", victim), on="n2", user="root")
@@ -278,7 +278,7 @@ def test_the_hosts_sshd_is_killed(jobs: Jobs) -> None:
 def test_agent_and_guard_are_killed_at_once(jobs: Jobs) -> None:
     """Then nobody is left there who could clear away, and hvdrun logs in once more."""
     job = start_sleepers(jobs)
-    jobs.cluster.kill_at_once("n2", [jobs.pid_of("n2", name) for name in ("hvdrun-agent", "hvdrun-guard")])
+    jobs.cluster.kill_at_once("n2", [jobs.pid_of("n2", name) for name in ("hvdrun-agent", "hvd-guard")])
     code, _, err = finish(job)
     assert code == 125 and " on n2 was " in err, err  # the agent may have had time to tell of its guard
 
@@ -300,14 +300,13 @@ def test_the_launcher_is_killed(jobs: Jobs) -> None:
 
 
 # An agent waits 15 times --host-timeout for its hvdrun.
-@pytest.mark.parametrize("client, reason", [("libssh", "the host has not answered for 2 s (--host-timeout)"),
-                                            ("openssh", "ssh: Timeout, server n2 not responding")])
-def test_a_host_is_cut_off(jobs: Jobs, client: str, reason: str) -> None:
+@CLIENTS
+def test_a_host_is_cut_off(jobs: Jobs, client: str) -> None:
     """No packet in or out: the launcher finds out, and so does the agent there."""
     job = start_sleepers(jobs, "--host-timeout", 2, "--ssh-client", client)
     jobs.cluster.cut("n2")
     code, _, err = finish(job)
-    assert code == 125 and f"the agent on n2 was lost: {reason}" in err, err
+    assert code == 125 and "the agent on n2 was lost: the host has not answered for 2 s (--host-timeout)" in err, err
     wait_until(lambda: not jobs.left(("login", "n1")), "nothing is left on the other hosts", TIME_LIMIT_S / 12)
     if client == "libssh":  # the agent's patience is the same with both
         wait_until(lambda: not jobs.processes("n2"), "the agent on n2 has given up by itself", 30 + TIME_LIMIT_S)
@@ -367,7 +366,10 @@ def test_a_machine_stands_still(jobs: Jobs) -> None:
 # What stands still, and whether hvdrun says so: guard and ranks are silent anyway, and hvdrun itself knows nothing of it.
 PAUSES = [("hvdrun-agent", True), ("hvdrun", False)]
 if SOAK:
-    PAUSES += [("hvdrun-guard", False), ("rank", False)]
+    PAUSES += [("hvd-guard", False), ("rank", False)]
+PAUSES_OF_SSH = [*((victim, "libssh", is_noticed) for victim, is_noticed in PAUSES), ("sshd", "openssh", True)]
+if SOAK:
+    PAUSES_OF_SSH += [("hvdrun-agent", "openssh", True), ("sshd", "libssh", True), ("ssh", "openssh", True)]
 PAUSE_S = 30.0 if SOAK else 12.0
 HOST_TIMEOUT_S = 10
 
@@ -380,8 +382,15 @@ def wait_for_go(shared: Path) -> str:
 def pause(jobs: Jobs, shared: Path, job: subprocess.Popen, victim: str, is_noticed: bool) -> tuple[int, str, str]:
     """The victim's pause in a job of two such ranks, the second on n2. Returns the job's code, output and errors."""
     wait_until(lambda: jobs.cluster.output("ls", shared).count("pid.") == 2, "both ranks run")
-    host = "login" if victim == "hvdrun" else "n2"
-    pid = jobs.cluster.output("cat", shared / "pid.1").strip() if victim == "rank" else jobs.pid_of(host, victim)
+    host = "login" if victim in ("hvdrun", "ssh") else "n2"
+    if victim == "rank":
+        pid = jobs.cluster.output("cat", shared / "pid.1").strip()
+    elif victim == "sshd":
+        pid = jobs.cluster.output("pgrep", "-f", "^sshd: user@", on=host, user="root").strip()
+    elif victim == "ssh":
+        pid = jobs.cluster.output("pgrep", "-f", "^ssh .* n2 ", user="root").strip()
+    else:
+        pid = jobs.pid_of(host, victim)
     jobs.cluster.output("kill", "-STOP", pid, on=host, user="root")
     said = ""
     if is_noticed:
@@ -405,10 +414,10 @@ def pause(jobs: Jobs, shared: Path, job: subprocess.Popen, victim: str, is_notic
 NOTICED = f"n2: the agent has not answered for {HOST_TIMEOUT_S} s, but its host does; waiting for it"
 
 
-@pytest.mark.parametrize("victim, is_noticed", PAUSES)
-def test_a_pause_is_not_a_failure(jobs: Jobs, shared: Path, victim: str, is_noticed: bool) -> None:
-    """Longer than the time after which a host is lost. hvdrun is stopped on the login host, the others on n2."""
-    job = jobs.start("-np", 2, "-H", "n1:1,n2:1", "--host-timeout", HOST_TIMEOUT_S, "sh", "-c", wait_for_go(shared))
+@pytest.mark.parametrize("victim, client, is_noticed", PAUSES_OF_SSH)
+def test_a_pause_is_not_a_failure(jobs: Jobs, shared: Path, victim: str, client: str, is_noticed: bool) -> None:
+    """Longer than the time after which a host is lost. hvdrun and ssh are stopped on the login host, the others on n2."""
+    job = jobs.start("-np", 2, "-H", "n1:1,n2:1", "--ssh-client", client, "--host-timeout", HOST_TIMEOUT_S, "sh", "-c", wait_for_go(shared))
     code, out, err = pause(jobs, shared, job, victim, is_noticed)
     assert code == 0 and out.count("complete") == 2, (code, out, err)
     assert (NOTICED in err) == is_noticed, err
@@ -437,6 +446,69 @@ def test_a_job_that_lost_a_host_is_started_again_on_the_others(jobs: Jobs, share
     assert code == 0, err
     assert jobs.cluster.output("sh", "-c", f"cd {shared} && cat 0.0 0.1 1.0 1.1").split() == ["n1", "n2", "n1", "n1"]
     jobs.cluster.power_on("n2")
+
+
+def restarts_on_the_same_hosts(jobs: Jobs, shared: Path, hosts: tuple[str, ...], client: str,
+                               cut: Callable[[str], None]) -> str:
+    """A job with a rank on each host; `cut` ends each host's connection. hvdrun is stopped meanwhile, so that it learns of all
+    ends at once. Returns what it has said."""
+    job = jobs.start("-H", ",".join(f"{host}:1" for host in hosts), "--ssh-client", client, "--max-restarts", 1, "--grace", 1,
+                     "sh", "-c", f"hostname > {shared}/$HVD_RESTART_COUNT.$HVD_RANK; [ $HVD_RESTART_COUNT = 1 ] || exec sleep 7777")
+    for host in hosts:
+        jobs.wait_for_ranks(host, 1)
+    hvdrun = jobs.pid_of("login", "hvdrun")
+    jobs.cluster.output("kill", "-STOP", hvdrun, user="root")
+    for host in hosts:
+        cut(host)
+    jobs.cluster.output("kill", "-CONT", hvdrun, user="root")
+    code, _, err = finish(job)
+    assert code == 0 and "restart 1 of 1" in err, err
+    assert jobs.cluster.output("sh", "-c", f"cd {shared} && cat 1.*").split() == list(hosts)
+    return err
+
+
+@pytest.mark.gate
+@CLIENTS
+@pytest.mark.parametrize("hosts", [("n2",), ("n1", "n2")], ids=["one host", "two hosts"])
+def test_a_connection_that_drops_is_no_lost_host(jobs: Jobs, shared: Path, hosts: tuple[str, ...], client: str) -> None:
+    """Where it is the only one, and where all drop at once: as of a switch that is started anew."""
+    err = restarts_on_the_same_hosts(jobs, shared, hosts, client, lambda host: jobs.cluster.output(
+        "pkill", "-9", "-f", "^sshd: user", on=host, user="root"))
+    assert re.search(r"the agent on n[12] was lost.*; restart 1 of 1", err), err
+
+
+def test_a_host_whose_guard_and_agent_were_killed_is_used_again(jobs: Jobs, shared: Path) -> None:
+    restarts_on_the_same_hosts(jobs, shared, ("n2",), "libssh", lambda host: jobs.cluster.kill_at_once(
+        host, [jobs.pid_of(host, name) for name in ("hvdrun-agent", "hvd-guard")]))
+
+
+def test_a_killed_ssh_is_named(jobs: Jobs, shared: Path) -> None:
+    err = restarts_on_the_same_hosts(jobs, shared, ("n2",), "openssh", lambda host: jobs.cluster.output(
+        "pkill", "-9", "-x", "ssh", user="root"))
+    assert "the agent on n2 was lost: ssh was killed by SIGKILL; restart 1 of 1" in err, err
+
+
+@pytest.mark.gate
+@CLIENTS
+def test_a_host_that_fails_while_others_log_in_does_not_lose_them(jobs: Jobs, shared: Path, client: str) -> None:
+    """n2's login waits for a file, which is there once n1 has failed."""
+    jobs.cluster.output("tee", ".bashrc", input=f"[ $(hostname) = n2 ] && until [ -e {shared}/go ]; do sleep 0.1; done\n")
+    try:
+        job = jobs.start("-np", 2, "-H", "n1:2,n2:2", "--map-by", "node", "--ssh-client", client, "--max-restarts", 1,
+                         "sh", "-c", f"hostname > {shared}/rank.$HVD_RANK")
+        wait_until(lambda: "hvdrun-agent" in "".join(jobs.processes("n1")), "the agent on n1 runs")
+        jobs.cluster.output("pkill", "-9", "-x", "hvd-guard", on="n1", user="root")
+        said = ""
+        while "restart 1 of 1" not in said:
+            line = job.stderr.readline()
+            assert line, f"hvdrun was not started again: {said}"
+            said += line
+        jobs.cluster.output("touch", shared / "go")
+        code, _, err = finish(job)
+    finally:
+        jobs.cluster.output("rm", ".bashrc")
+    assert code == 0, said + err
+    assert "n2" in jobs.cluster.output("sh", "-c", f"cat {shared}/rank.*").split()
 
 
 @pytest.mark.gate

@@ -9,10 +9,11 @@ import glob
 import json
 import os
 import re
+import subprocess
 
 import pytest
 
-from harness import Done, HVDRUN, Sandbox, program
+from harness import Done, HVDRUN, Sandbox, TIME_LIMIT, program
 
 
 def one_in_gate(*rows: tuple[object, ...]) -> list[object]:
@@ -169,6 +170,32 @@ def test_the_limit_of_open_files_is_looked_at_before_ranks_start(sandbox: Sandbo
     done = sandbox.run("-c", 'ulimit -n 64; exec "$0" "$@"', HVDRUN, "-np", 12, "touch", sandbox.files / "started", tool="/bin/sh")
     assert done.code == 2 and not (sandbox.files / "started").exists(), done.err_text
     assert "12 ranks on " in done.err_text and "and the limit is 64: raise ulimit -n" in done.err_text, done.err_text
+
+
+def under_a_file_size_limit(sandbox: Sandbox, blocks: int, *arguments: object, **options: object) -> tuple[int, str]:
+    """Runs hvdrun; its exit code and what it prints on stderr, which is no file."""
+    words = ["-c", f'ulimit -f {blocks}; exec "$0" "$@"', HVDRUN, *arguments]
+    running = sandbox.start(*words, tool="/bin/sh", stderr=subprocess.PIPE, **options)
+    _, err = running.process.communicate(timeout=TIME_LIMIT)
+    return running.process.returncode, err.decode()
+
+
+@pytest.mark.parametrize("blocks", [0, 1])
+def test_files_that_may_not_be_large_enough_for_a_job_are_named(sandbox: Sandbox, blocks: int) -> None:
+    code, text = under_a_file_size_limit(sandbox, blocks, "-np", 2, "echo", "x")
+    assert code == 125 and "File too large" in text and "raise ulimit -f" in text, (code, text)
+    assert not sandbox.leftovers()
+
+
+@pytest.mark.parametrize("choice, code", [("continue", 0), ("stop", 125)])
+def test_a_file_for_output_that_may_not_grow_is_named(sandbox: Sandbox, choice: str, code: int) -> None:
+    with open(sandbox.files / "out", "wb") as out:
+        out.truncate(100 << 20)
+        out.seek(100 << 20)
+        end, text = under_a_file_size_limit(sandbox, (100 << 20) // 512, "-np", 2, "--on-output-error", choice, "echo", "x",
+                                            stdout=out)
+    assert end == code and "cannot write hvdrun's stdout: File too large" in text, (end, text)
+    assert not sandbox.leftovers()
 
 
 def test_too_few_descriptors_is_an_error_and_not_a_hang(sandbox: Sandbox) -> None:

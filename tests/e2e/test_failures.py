@@ -141,7 +141,7 @@ ENDINGS: dict[str, tuple[Callable[[Running], None], int]] = {
     "SIGTERM": (to_launcher(signal.SIGTERM), 143),
     "SIGHUP": (to_launcher(signal.SIGHUP), 129),
     "agent killed": (to_helper("hvdrun-agent"), 125),
-    "guard killed": (to_helper("hvdrun-guard"), 125),
+    "guard killed": (to_helper("hvd-guard"), 125),
 }
 
 
@@ -162,7 +162,7 @@ def test_the_launcher_is_killed(sandbox: Sandbox, cause: str, kind: str) -> None
     wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
 
 
-@pytest.mark.parametrize("helpers", [("hvdrun-agent", "hvdrun-guard"), ("hvdrun-guard", "hvdrun-agent")])
+@pytest.mark.parametrize("helpers", [("hvdrun-agent", "hvd-guard"), ("hvd-guard", "hvdrun-agent")])
 def test_agent_and_guard_are_killed_together(sandbox: Sandbox, helpers: tuple[str, str]) -> None:
     job = Job(sandbox, "setsid", ())
     victims = [job.running.helper(name) for name in helpers]

@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
 import signal
 import time
+from pathlib import Path
+from typing import BinaryIO
 
 import pexpect
 import pytest
 
-from harness import HVDRUN, SOAK, TIME_LIMIT, Sandbox, alive, process_state, program, read_bytes, wait_until
+from harness import HVDRUN, SOAK, TIME_LIMIT, Running, Sandbox, alive, process_state, program, read_bytes, wait_until
 
 
 def terminal(sandbox: Sandbox, *arguments: object) -> pexpect.spawn:
     words = sandbox.command([HVDRUN, *arguments])
     return pexpect.spawn(words[0], words[1:], env=sandbox.environment({"TERM": "xterm"}), cwd=str(sandbox.files),
                          timeout=TIME_LIMIT)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("option", ["--hostfile", "--config-file"])
+def test_a_signal_ends_hvdrun_while_a_file_keeps_it_waiting(sandbox: Sandbox, option: str, number: signal.Signals) -> None:
+    """A FIFO does, or a file system that hangs."""
+    fifo = sandbox.files / "fifo"
+    os.mkfifo(fifo)
+    running = sandbox.start(option, fifo, "true")
+    with open_for_its_reader(fifo):
+        running.signal(number)
+        running.wait().expect(-number)
+
+
+def open_for_its_reader(fifo: Path) -> BinaryIO:
+    """The FIFO's writing end, as soon as a reader has opened it."""
+    opened: list[int] = []
+
+    def open_now() -> bool:
+        try:
+            opened.append(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError as error:
+            assert error.errno == errno.ENXIO, error
+        return bool(opened)
+
+    wait_until(open_now, "a reader of the FIFO")
+    return os.fdopen(opened[0], "wb")
 
 
 # In ssh's place: runs the agent on this machine, that of the host "late" once somebody opens the gate.
@@ -69,6 +99,22 @@ def test_a_closed_terminal_stops_the_job(sandbox: Sandbox) -> None:
     wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
 
 
+@pytest.mark.parametrize("where", ["comm", "cmdline"])
+def test_a_kill_by_name_leaves_nothing(sandbox: Sandbox, where: str) -> None:
+    """`pkill -9 hvdrun` and `pkill -9 -f hvdrun`, of this job's processes only."""
+    running = sandbox.start("-np", 2, "sh", "-c", "sleep 1000 & sleep 1000 & echo up; wait")
+    wait_until(lambda: running.out.count(b"up") == 2, "both ranks with their children")
+    family = [running.pid, *running.descendants()]
+    named = [pid for pid in family if b"hvdrun" in read_bytes(f"/proc/{pid}/{where}")]
+    assert running.pid in named and running.helper("hvdrun-agent") in named
+    # As if at one moment: nobody sees another one end before its own turn.
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in named:
+            os.kill(pid, number)
+    running.process.wait()
+    wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
+
+
 def test_nohup_keeps_the_job_alive(sandbox: Sandbox) -> None:
     running = sandbox.start(HVDRUN, "-np", 2, *crash(sandbox), tool="/usr/bin/nohup")
     waiting_ranks(sandbox, 2)
@@ -98,6 +144,39 @@ def assert_still_running_after_a_round_trip(sandbox: Sandbox, pid: int) -> None:
 
 def error_text(sandbox: Sandbox) -> str:
     return "".join(path.read_text() for path in sandbox.files.glob("run*.err"))
+
+
+# Options of env(1): what hvdrun's parent has done to all signals that a program can ignore or block, or to one.
+PARENTS = ["--ignore-signal=CHLD", "--ignore-signal", "--block-signal"]
+OF_LIBC = 3 << 31  # 32 and 33: it lets nobody set them
+READ_SIGNALS = ["grep", "-E", "SigBlk|SigIgn", "/proc/self/status"]
+
+
+@pytest.mark.parametrize("parent", PARENTS)
+def test_what_a_parent_ignores_or_blocks_does_not_change_the_end(sandbox: Sandbox, parent: str) -> None:
+    sandbox.run(parent, HVDRUN, "-np", 2, "sh", "-c", "exit 3", tool="/usr/bin/env").expect(3)
+    assert not sandbox.leftovers()
+
+
+@pytest.mark.parametrize("parent", PARENTS)
+def test_what_a_parent_ignores_or_blocks_does_not_reach_the_ranks(sandbox: Sandbox, parent: str) -> None:
+    """Those of an agent that ssh has started neither."""
+    ssh = sandbox.files / "ssh"
+    ssh.write_text(SSH.replace("exec", f"exec /usr/bin/env {parent}"))
+    ssh.chmod(0o755)
+    local = sandbox.run(parent, HVDRUN, "-np", 2, "--label", "none", *READ_SIGNALS, tool="/usr/bin/env").expect(0)
+    remote = sandbox.run("--ssh-program", ssh, "-H", "one:1,two:1", "--label", "none", *READ_SIGNALS).expect(0)
+    for done in (local, remote):
+        masks = [int(line.split()[1], 16) & ~OF_LIBC for line in done.out_lines]
+        assert masks == 4 * [0], done
+
+
+def test_nothing_is_left_of_a_killed_hvdrun_whose_parent_ignores_the_end_of_children(sandbox: Sandbox) -> None:
+    running = sandbox.start("--ignore-signal=CHLD", HVDRUN, "-np", 2, *crash(sandbox), tool="/usr/bin/env")
+    waiting_ranks(sandbox, 2)
+    running.signal(signal.SIGKILL)
+    running.process.wait()
+    wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
@@ -151,7 +230,7 @@ def test_term_to_all_processes_of_a_job_leaves_ranks_their_grace(sandbox: Sandbo
     wait_until(lambda: running.out.count(b"ready") == 2, "both ranks")
     os.kill(running.pid, signal.SIGSTOP)
     agent = running.helper("hvdrun-agent")
-    for pid in [running.helper("hvdrun-guard"), agent]:
+    for pid in [running.helper("hvd-guard"), agent]:
         os.kill(pid, signal.SIGTERM)
     wait_until(lambda: pending_signals(agent) == 0, "the agent to take the signal")
     running.signal(signal.SIGTERM)
@@ -213,9 +292,33 @@ def test_ranks_that_finalize_while_the_agent_stands_still_have_done_so(sandbox: 
     running.wait().expect(0)
 
 
+def stop_agent(sandbox: Sandbox, running: Running) -> int:
+    """Stops the agent of two ranks, and waits until hvdrun says so."""
+    waiting_ranks(sandbox, 2)
+    agent = running.helper("hvdrun-agent")
+    os.kill(agent, signal.SIGSTOP)
+    running.wait_for(b"the agent has not answered for 1 s; waiting for it", "err")
+    return agent
+
+
+def test_a_stopped_agent_is_reported_and_may_continue(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 2, "--host-timeout", 1, *crash(sandbox, "--exit", "5"))
+    os.kill(stop_agent(sandbox, running), signal.SIGCONT)
+    running.wait_for(b"the agent answers again", "err")
+    (sandbox.files / "go").touch()
+    running.wait().expect(5)
+
+
+def test_a_job_whose_agent_is_stopped_can_be_terminated(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 2, "--host-timeout", 1, *crash(sandbox))
+    stop_agent(sandbox, running)
+    running.signal(signal.SIGTERM)
+    done = running.wait().expect(143)
+    assert "is killed" not in done.err_text, done
+
 
 @pytest.mark.parametrize("seconds", [1, 8, 30] if SOAK else [0.5])
-@pytest.mark.parametrize("victim", ["hvdrun", "hvdrun-guard", "hvdrun-agent", "a rank"])
+@pytest.mark.parametrize("victim", ["hvdrun", "hvd-guard", "hvdrun-agent", "a rank"])
 def test_what_stands_still_for_a_while_goes_on(sandbox: Sandbox, victim: str, seconds: float) -> None:
     running = sandbox.start("-np", 2, "sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.05; done; echo complete")
     wait_until(lambda: running.out.count(b"up") == 2, "both ranks run")
@@ -223,7 +326,7 @@ def test_what_stands_still_for_a_while_goes_on(sandbox: Sandbox, victim: str, se
     os.kill(pid, signal.SIGSTOP)
     time.sleep(seconds)  # nothing tells that something has not happened
     (sandbox.files / "go").touch()
-    if victim != "hvdrun-guard":  # which the agent wakes when it leaves
+    if victim != "hvd-guard":  # which the agent wakes when it leaves
         os.kill(pid, signal.SIGCONT)
     done = running.wait().expect(0)
     assert done.out.count(b"complete") == 2, done

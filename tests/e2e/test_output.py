@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -9,7 +10,7 @@ import subprocess
 
 import pytest
 
-from harness import HOSTNAME, HVDRUN, PYTHON, SOAK, TIME_LIMIT, Sandbox, program, read_bytes, wait_until
+from harness import HOSTNAME, HVDRUN, PYTHON, SOAK, TIME_LIMIT, Done, Sandbox, program, read_bytes, wait_until
 
 
 def shell(text: str) -> tuple[str, str, str]:
@@ -242,6 +243,44 @@ def test_a_full_disk_under_stdout_is_said(sandbox: Sandbox, choice: str, code: i
         done = sandbox.start("-np", 2, "--on-output-error", choice, *shell("echo x"), stdout=full).wait().expect(code)
     assert "No space left on device" in done.err_text and not done.survivors, done
     assert ("succeeded" in done.err_text) == (code == 0), done
+
+
+def log_on_a_small_disk(sandbox: Sandbox, rank: str) -> tuple[Done, dict, str]:
+    """hvdrun's stdout and stderr in one file of a disk of 64 KiB, as the log of a batch job; a ballast fills half of that."""
+    folder = sandbox.files / "small"
+    folder.mkdir()
+    sandbox.mounts.append(f"mount -t tmpfs -o size=64k tmpfs {folder}")
+    report = sandbox.files / "small.json"
+    done = sandbox.run("-c", 'head -c 32k /dev/zero > small/ballast; "$0" "$@" > small/log 2>&1; code=$?; cat small/log; exit $code',
+                       HVDRUN, "-np", 1, "--report", report, "sh", "-c", rank, tool="/bin/sh")
+    assert not done.survivors
+    return done, json.loads(report.read_text()), done.out_text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_log_that_cannot_be_written_is_never_silent(sandbox: Sandbox) -> None:
+    done, report, log = log_on_a_small_disk(sandbox, "yes | head -c 100000")
+    assert done.code == report["exit_code"] == 125, done
+    assert report["reason"] == "hvdrun's last lines could not be written" and report["ranks"][0]["exit_code"] == 0
+    assert any("bytes for hvdrun's stdout and stderr were lost: " in note and "No space left on device" in note
+               for note in report["notes"]), report["notes"]
+    assert "hvdrun: " not in log
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_log_that_can_be_written_again_says_what_it_lacks(sandbox: Sandbox) -> None:
+    """The rank frees the disk when hvdrun must have failed to write: it has taken more than it ever holds."""
+    done, report, log = log_on_a_small_disk(sandbox, "yes | head -c 20000000; rm small/ballast")
+    assert done.code == report["exit_code"] == 0 and report["reason"] == "", done
+    lost, succeeded = log.splitlines()[-2:]
+    assert re.fullmatch(r"hvdrun: \d+ bytes for hvdrun's stdout and stderr were lost: .*No space left on device.*", lost), lost
+    assert succeeded.startswith("hvdrun: 1 rank succeeded in "), succeeded
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_failed_rank_decides_though_the_log_cannot_be_written(sandbox: Sandbox) -> None:
+    done, report, _ = log_on_a_small_disk(sandbox, "yes | head -c 100000; exit 3")
+    assert done.code == report["exit_code"] == 3 and report["first_failure"] == 0, done
 
 
 def test_a_terminal_shows_lines_as_they_come(sandbox: Sandbox) -> None:

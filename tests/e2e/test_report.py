@@ -231,7 +231,7 @@ def test_a_program_that_drives_all_gpus_by_itself_is_told_how_to_be_started(sand
     gpus = ";".join(f"GPU-{number},0000:1{number}:00.0,NVIDIA H200,150754820096" for number in range(2))
     environment = {"LD_LIBRARY_PATH": str(BUILD / "lib/doubles"), "HVD_FAKE_NVML": gpus, "HVD_FAKE_NVML_PIDS": str(pids)}
     done = sandbox.run("-np", 2, "sh", "-c", f"echo $$ >> {pids}; exec sleep 5.2", env=environment).expect(0)
-    assert "these were 2 separate runs of the program; a rank used all GPUs of its host by itself, so start it with " \
+    assert "these may have been 2 separate runs of the program; a rank used all GPUs of its host by itself, so start it with " \
         "--ranks-per-host 1\n" in done.err_text, done
 
 
@@ -292,10 +292,54 @@ def test_ranks_that_have_nothing_to_do_with_each_other_are_told(sandbox: Sandbox
     go.touch()
     for name, job in {"strangers": strangers, "at_used_port": at_used_port}.items():
         said = job.wait().expect(0)
-        assert re.search(r"^hvdrun:   no rank joined the others .*: these were 2 separate runs of the program; "
+        assert re.search(r"^hvdrun:   no rank was seen to join another one .*: these may have been 2 separate runs of the program; "
                          r"see FRAMEWORKS in hvdrun\(1\)$", said.err_text, re.MULTILINE), (name, said)
     for name, job in {"connected": connected, "briefly": briefly, "alone": alone}.items():
         assert "separate runs" not in job.wait().expect(0).err_text, name
+
+
+@pytest.mark.parametrize("word, apart", [("separately", True), ("briefly", False)])
+def test_the_json_says_whether_ranks_may_have_been_separate_runs(sandbox: Sandbox, word: str, apart: bool) -> None:
+    (sandbox.files / "go").touch()
+    done = sandbox.run("-np", 2, PYTHON, "-c", RANKS, sandbox.files / "port", sandbox.files / "go", word).expect(0)
+    assert done.report["may_be_separate_runs"] is apart
+
+
+# Rank 0 is connected at a port of its own, and ends when the job is old enough for a look. Rank 1 keeps its end until the
+# second file is there.
+LEFT = """\
+import os, socket, sys, time
+begun = time.monotonic()
+place, go = sys.argv[1:]
+if os.environ["HVD_RANK"] == "0":
+    server = socket.create_server(("127.0.0.1", 0))
+    print(server.getsockname()[1], file=open(place + ".new", "w"), flush=True)
+    os.rename(place + ".new", place)
+    peer, _ = server.accept()
+    while time.monotonic() < begun + 0.3:
+        time.sleep(0.01)
+else:
+    while not os.path.exists(place):
+        time.sleep(0.01)
+    peer = socket.create_connection(("127.0.0.1", int(open(place).read())))
+    while not os.path.exists(go):
+        time.sleep(0.01)
+"""
+
+
+def test_connections_are_looked_for_when_the_first_rank_ends(sandbox: Sandbox) -> None:
+    """Before the first look that the time brings: that one comes after a second."""
+    go = sandbox.files / "go"
+    job = sandbox.start("-np", 2, PYTHON, "-c", LEFT, sandbox.files / "port", go)
+
+    def first_has_ended() -> bool:
+        job.signal(signal.SIGQUIT)
+        return re.search(rb"^hvdrun: +0 .* exit code 0", job.err, re.MULTILINE) is not None
+
+    wait_until(sandbox.ranks, "the ranks")
+    wait_until(first_has_ended, "rank 0's end")
+    go.touch()
+    assert job.wait().expect(0).report["may_be_separate_runs"] is False
 
 
 def test_a_rank_that_had_to_be_killed_is_told(sandbox: Sandbox) -> None:

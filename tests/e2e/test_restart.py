@@ -93,7 +93,7 @@ def kill_helper(name: str) -> Callable[[Running, dict[int, int]], None]:
 
 
 def kill_both_helpers(running: Running, ranks: dict[int, int]) -> None:
-    guard, agent = running.helper("hvdrun-guard"), running.helper("hvdrun-agent")
+    guard, agent = running.helper("hvd-guard"), running.helper("hvdrun-agent")
     os.kill(guard, signal.SIGSTOP)  # so that it cannot do its work first
     os.kill(agent, signal.SIGKILL)
     os.kill(guard, signal.SIGKILL)
@@ -102,7 +102,7 @@ def kill_both_helpers(running: Running, ranks: dict[int, int]) -> None:
 VICTIMS = {
     "a rank": (kill_rank, 137),
     "the agent": (kill_helper("hvdrun-agent"), 125),
-    "the guard": (kill_helper("hvdrun-guard"), 125),
+    "the guard": (kill_helper("hvd-guard"), 125),
     "agent and guard": (kill_both_helpers, 125),
 }
 
@@ -121,7 +121,7 @@ def test_a_kill_is_survived(sandbox: Sandbox, victim: str) -> None:
     kill(running, ranks)
     ranks_of(sandbox, 1, 2)
     assert not [pid for pid in [*ranks.values(), *strays] if alive(pid)], "nothing is left when the next try begins"
-    assert [pid for pid in all_pids() if parent_of(pid) == running.pid] == [running.helper("hvdrun-guard")]
+    assert [pid for pid in all_pids() if parent_of(pid) == running.pid] == [running.helper("hvd-guard")]
     (sandbox.files / "go").touch()
     done = running.wait().expect(0)
     assert codes(done) == [code, 0]
@@ -258,7 +258,7 @@ class Between:
         self.running = sandbox.start("-np", 2, "--max-restarts", 1, "sh", "-c",
                                      READY + f'[ "$HVD_RESTART_COUNT" = 1 ] || {WAIT}')
         ranks_of(sandbox, 0, 2)
-        self.guard = self.running.helper("hvdrun-guard")
+        self.guard = self.running.helper("hvd-guard")
         trace(PTRACE_SEIZE, self.guard)
         trace(PTRACE_INTERRUPT, self.guard)
         os.waitpid(self.guard, WAIT_FOR_ANY_THREAD)

@@ -71,6 +71,14 @@ def test_its_ranks_find_each_other(sandbox: Sandbox, case: Case) -> None:
     expect_both_ranks(run(sandbox, case), case)
 
 
+@pytest.mark.slow  # it is said of jobs of five seconds and more
+def test_workers_of_tensorflow_that_ran_apart_hear_of_tf_config(sandbox: Sandbox) -> None:
+    case = Case("tensorflow_workers", "", ("sh", "-c", '"$@" && exec sleep 5.2', "sh"), python_of("TENSORFLOW"))
+    said = run(sandbox, case).expect(0).err_text
+    assert "these may have been 2 separate runs of the program; the ranks had no TF_CONFIG, which TensorFlow's " \
+        "MultiWorkerMirroredStrategy reads: --for tensorflow sets it\n" in said, said
+
+
 # What an allocation of another shape says: hvdrun uses a part of it.
 ALLOCATION = {"SLURM_JOB_ID": "4242", "SLURM_JOB_NAME": "train", "SLURM_NTASKS": "16", "SLURM_NNODES": "4",
               "SLURM_JOB_NUM_NODES": "4", "SLURM_NTASKS_PER_NODE": "4", "SLURM_STEP_NODELIST": "elsewhere[1-4]",

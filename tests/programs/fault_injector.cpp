@@ -199,7 +199,7 @@ std::string role_of(pid_t thread) {
   std::getline(file, name);
   static const std::map<std::string, std::string> roles{{"hvdrun", "launcher"},
                                                         {"hvdrun-agent", "agent"},
-                                                        {"hvdrun-guard", "guard"},
+                                                        {"hvd-guard", "guard"},
                                                         {"hvd-rank", "rank"}};
   const auto role = roles.find(name);
   return role == roles.end() ? "" : role->second;

@@ -252,11 +252,20 @@ def numbered(name: str) -> str:
     """The name; in a graph that has it already: with a number, so that two calls in one graph have two names."""
     if tf.executing_eagerly():
         return name
-    taken = _names.setdefault(tf.compat.v1.get_default_graph(), set())
+    taken = _names.setdefault(_naming_graph(), set())
     candidates = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(1)))
     free = next(candidate for candidate in candidates if candidate not in taken)
     taken.add(free)
     return free
+
+
+def _naming_graph() -> tf.Graph:
+    """The graph in which names differ. For a Session it is the whole graph, with the branches of tf.cond and the bodies of
+    loops: they run at the same time. A tf.function is one for itself, as it may be traced anew."""
+    graph = tf.compat.v1.get_default_graph()
+    while not in_function() and getattr(graph, "outer_graph", None) is not None:
+        graph = graph.outer_graph
+    return graph
 
 
 def empty_aligned(shape: Sequence[int], kind: np.dtype[Any]) -> Array:

@@ -77,6 +77,33 @@ def case_in_a_loop_and_a_condition() -> None:
             np.testing.assert_array_equal(own.run(chosen, {flag: value}), [hvd.size() ** power] * 2)
 
 
+def case_branches_at_the_same_time() -> None:
+    """The tensors of a branch may have the names of those outside, and run beside them. So do their gradients."""
+    with session() as own:
+        flag = tf.compat.v1.placeholder(tf.bool, [])
+        x = tf.ones(2)
+        results = [hvd.allreduce(x * 2.0, op=hvd.Sum)]
+        for factor in (3.0, 4.0):
+            results.append(tf.cond(flag, lambda factor=factor: hvd.allreduce(x * factor, op=hvd.Sum), lambda: x))
+        fetches = [results, *([tf.gradients(result, x)[0] for result in results] for _ in range(2))]
+        for _ in range(5):
+            for got in own.run(fetches, {flag: True}):
+                np.testing.assert_array_equal(got, [[factor * hvd.size()] * 2 for factor in (2.0, 3.0, 4.0)])
+
+
+def case_one_call_several_times_in_order() -> None:
+    """A name can be in flight once, so the program puts its calls in order."""
+    with session() as own:
+        total = tf.function(lambda x: hvd.allreduce(x, op=hvd.Sum))
+        first = total(tf.ones(2))
+        with tf.control_dependencies([first]):
+            second = total(2.0 * tf.ones(2))
+        mapped = tf.map_fn(lambda x: hvd.allreduce(x, op=hvd.Sum), tf.range(5.0), parallel_iterations=1)
+        for _ in range(3):
+            for got, expected in zip(own.run([first, second, mapped]), ([1, 1], [2, 2], range(5))):
+                np.testing.assert_array_equal(got, hvd.size() * np.array(expected))
+
+
 def case_two_sessions_of_one_graph() -> None:
     with session() as own, tf.compat.v1.Session() as other:
         x = tf.compat.v1.placeholder(tf.float32, [2])

@@ -2,11 +2,13 @@
 
 #include "../temporary_folder.hpp"
 #include "agent/host_setup.hpp"
+#include "base/event_loop.hpp"
 #include "base/system.hpp"
 #include "common/fd.hpp"
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <fstream>
 
 #include <dlfcn.h>
@@ -110,14 +112,14 @@ TEST_F(Spawn, BindsBeforeTheProgramRuns) {
             "Cpus_allowed_list:\t" + std::to_string(last) + "\n");
 }
 
-TEST_F(Spawn, SignalsAreAsAProgramExpectsThem) {
-  ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGHUP, SIG_IGN);
+TEST_F(Spawn, NoSignalIsIgnoredOrBlocked) {
+  const auto all = {SIGHUP, SIGINT, SIGPIPE, SIGUSR1};
+  for (const int signal : all) ::signal(signal, SIG_IGN);
+  const auto before = block_signals(all);
   const auto text = run("grep -E 'SigIgn|SigBlk' /proc/self/status");
-  ::signal(SIGPIPE, SIG_DFL);
-  ::signal(SIGHUP, SIG_DFL);
-  EXPECT_EQ(text, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000001\n")
-      << "SIGHUP (1) stays ignored as nohup wants it, SIGPIPE (13) does not";
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  for (const int signal : all) ::signal(signal, SIG_DFL);
+  EXPECT_EQ(text, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
 }
 
 TEST_F(Spawn, NoDescriptorButTheStreamsAndTheInheritedOne) {

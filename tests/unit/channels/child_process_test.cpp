@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -20,20 +21,26 @@ class Children : public testing::Test {
 };
 
 TEST_F(Children, AreAllWaitedFor) {
-  run_children({{"sh", "-c", "cat; echo text; touch " + file("a")}, {"touch", file("b")}},
-               std::chrono::minutes(1));
+  const auto ended_well = run_children(
+      {{"sh", "-c", "cat; echo text; touch " + file("a") + "; exit 3"}, {"touch", file("b")}},
+      std::chrono::minutes(1));
+  EXPECT_EQ(ended_well, (std::vector<bool>{false, true}));
   EXPECT_TRUE(exists("a"));
   EXPECT_TRUE(exists("b"));
 }
 
 TEST_F(Children, AreKilledWhenTheyTakeTooLong) {
-  run_children({{"sleep", "1000"}, {"sleep", "1000"}}, std::chrono::milliseconds(50));
+  const auto ended_well =
+      run_children({{"sleep", "1000"}, {"sleep", "1000"}}, std::chrono::milliseconds(50));
+  EXPECT_EQ(ended_well, (std::vector<bool>{false, false}));
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
   EXPECT_EQ(errno, ECHILD);
 }
 
 TEST_F(Children, ThatCannotBeStartedAreLeftOut) {
-  run_children({{"/no/such/program"}, {"touch", file("b")}}, std::chrono::minutes(1));
+  const auto ended_well =
+      run_children({{"/no/such/program"}, {"touch", file("b")}}, std::chrono::minutes(1));
+  EXPECT_EQ(ended_well, (std::vector<bool>{false, true}));
   EXPECT_TRUE(exists("b"));
 }
 

@@ -8,6 +8,8 @@
 #include "channels/child_process.hpp"
 
 #include <cerrno>
+#include <csignal>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -108,6 +110,31 @@ TEST(RemoteAgent, RunsARankAndLeaves) {
   EXPECT_TRUE(done);
   EXPECT_EQ(wait_for(process), 0);
   EXPECT_EQ(read_all(process.errors), "");
+}
+
+TEST(RemoteAgent, SaysThatAFrameIsTooLarge) {
+  ::signal(SIGPIPE, SIG_IGN);  // it leaves before it has read the frame
+  ChildProcess process = start_agent();
+  EventLoop loop;
+  std::optional<FailedMessage> failed;
+  bool done = false;
+  std::optional<Link> link;
+  const auto on_frame = [&](const Frame& frame) {
+    if (frame.type == FrameType::hello)
+      link->send_shared(FrameType::launch, 0,
+                        std::make_shared<const std::string>(kMaxPayload + 1, 'x'));
+    if (frame.type == FrameType::failed) failed = *parse<FailedMessage>(frame.payload);
+    done = done || frame.type == FrameType::done;
+  };
+  link.emplace(loop, std::move(process.link),
+               Link::Events{on_frame, [&](const std::optional<Error>&) { loop.stop(); }});
+  link->send(FrameType::configure, 0, pack(configuration()));
+  loop.run();
+  ::signal(SIGPIPE, SIG_DFL);
+  ASSERT_TRUE(failed);
+  EXPECT_NE(failed->text.find("a frame of 67108865 bytes"), std::string::npos) << failed->text;
+  EXPECT_TRUE(done);
+  EXPECT_EQ(wait_for(process), 0);
 }
 
 TEST(RemoteAgent, LeavesWhenTheLauncherHasGone) {

@@ -1,5 +1,7 @@
 #include "channels/ssh.hpp"
 
+#include <chrono>
+
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -33,6 +35,17 @@ TEST(SshCommand, SaysWhatTheUserSaid) {
             kBegin +
                 "-o StrictHostKeyChecking=accept-new -i /home/ann/key -p 22 -- n3 "
                 "exec '/opt/hvd/bin/hvdrun' --internal-agent");
+}
+
+TEST(SshCommand, LeavesItToSshWhenAHostIsLostUnlessItsConnectionIsItsOwn) {
+  SshOptions options;
+  options.host_timeout = std::chrono::seconds(5);
+  EXPECT_NE(
+      ssh_line({"n3", "", {}}, options).find("-o ServerAliveInterval=1 -o ServerAliveCountMax=4 "),
+      std::string::npos);
+  options.direct = true;
+  EXPECT_NE(ssh_line({"n3", "", {}}, options).find("-o ServerAliveInterval=0 -o Clear"),
+            std::string::npos);
 }
 
 // A host's name that looks like an option stays a name, and a path stays one word over there.

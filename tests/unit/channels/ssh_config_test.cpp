@@ -39,6 +39,16 @@ TEST(SshConfig, IsWhatSshSays) {
   EXPECT_EQ(config->public_keys, "rsa-sha2-512");
 }
 
+TEST(SshConfig, SaysWhetherSshConnectsByItself) {
+  EXPECT_TRUE(connects_directly(kPlain));
+  EXPECT_TRUE(connects_directly(kPlain + "proxycommand none\ncontrolpath none\n"));
+  EXPECT_FALSE(connects_directly(kPlain + "proxyjump bastion\n"));
+  EXPECT_FALSE(connects_directly(kPlain + "proxycommand nc %h %p\n"));
+  EXPECT_FALSE(connects_directly(kPlain + "controlmaster auto\n"));
+  EXPECT_FALSE(connects_directly(kPlain + "controlpath /tmp/%C\n"));
+  EXPECT_FALSE(connects_directly("")) << "it is not known";
+}
+
 TEST(SshConfig, TheUsersTimeoutCounts) {
   EXPECT_FALSE(parse(kPlain + "connecttimeout none\n")->connect_timeout);
   EXPECT_EQ(parse(kPlain + "connecttimeout 5\n")->connect_timeout, std::chrono::seconds(5));

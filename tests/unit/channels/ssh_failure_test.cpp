@@ -61,7 +61,15 @@ INSTANTIATE_TEST_SUITE_P(
                "/opt/hvdrun cannot be executed there: sh: 1: exec: /opt/hvdrun: Permission denied"},
         SshEnd{exited(2), "motd\nhvdrun: here is version 0.0\n", "hvdrun: here is version 0.0"},
         SshEnd{exited(1), "", "hvdrun ended there with exit code 1 and no word"},
-        SshEnd{SIGKILL, "", "ssh was killed by signal 9"}));
+        SshEnd{SIGKILL, "", "ssh was killed by SIGKILL"}));
+
+TEST(SshFailure, OfAConnectionIsExplained) {
+  EXPECT_EQ(explain_lost_connection(exited(255), "Timeout, server n3 not responding.\r\n"),
+            "ssh: Timeout, server n3 not responding.");
+  EXPECT_EQ(explain_lost_connection(SIGKILL, "a warning of the login's\n"),
+            "ssh was killed by SIGKILL");
+  EXPECT_EQ(explain_lost_connection(exited(125), "hvdrun: of the agent\n"), "");
+}
 
 }  // namespace
 }  // namespace hvdrun

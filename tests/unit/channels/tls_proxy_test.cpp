@@ -42,6 +42,7 @@ class TlsPumps : public testing::Test {
     const LinkKey key = make_link_key("job");
     TlsPair pair = tls_pair(key, key);
     EXPECT_EQ(shake_hands(pair).server, TlsStream::Status::done);
+    tcp_of_a_ = Fd(::fcntl(pair.client.fd(), F_DUPFD_CLOEXEC, 0));
     tcp_of_b_ = Fd(::fcntl(pair.server.fd(), F_DUPFD_CLOEXEC, 0));
     start(a_, std::move(pair.client));
     start(b_, std::move(pair.server));
@@ -64,6 +65,22 @@ class TlsPumps : public testing::Test {
     return sent > 0 ? static_cast<std::size_t>(sent) : 0;
   }
 
+  // Hands over copies of `chunk` until b, which reads nothing, has stopped a. Returns how much that
+  // was.
+  std::size_t fill_a(std::string_view chunk) {
+    std::size_t sent = 0;
+    bool moved = true;
+    Timer quiet(loop_, [&] { moved = false; });
+    const auto fill = [&] {
+      const auto taken = offer(a_.ours, chunk.substr(sent % chunk.size()));
+      sent += taken;
+      if (taken > 0 || !quiet.pending()) quiet.start(std::chrono::milliseconds(300));
+      return !moved || sent > (64u << 20);
+    };
+    run_until(loop_, fill, "a stop");
+    return sent;
+  }
+
   // What is there, appended to `text`; returns false at the end of file.
   static bool take(const Fd& from, std::string& text) {
     std::array<char, 65536> buffer;
@@ -78,6 +95,7 @@ class TlsPumps : public testing::Test {
   EventLoop loop_;
   End a_;
   End b_;
+  Fd tcp_of_a_;  // keeps the connection open, as whoever asks its kernel does
   Fd tcp_of_b_;  // to pull the cable
 };
 
@@ -111,16 +129,7 @@ TEST_F(TlsPumps, CarryMuchBothWaysAtOnce) {
 // A side that does not read stops the other in the end, and nothing is lost.
 TEST_F(TlsPumps, HoldLittle) {
   const std::string chunk = pattern(1u << 20, 3);
-  std::size_t sent = 0;
-  bool moved = true;
-  Timer quiet(loop_, [&] { moved = false; });
-  const auto fill = [&] {
-    const auto taken = offer(a_.ours, std::string_view(chunk).substr(sent % chunk.size()));
-    sent += taken;
-    if (taken > 0 || !quiet.pending()) quiet.start(std::chrono::milliseconds(300));
-    return !moved || sent > (64u << 20);
-  };
-  run_until(loop_, fill, "a stop");
+  const std::size_t sent = fill_a(chunk);
   EXPECT_LT(sent, 64u << 20);  // what the kernel's socket buffers hold, at most some MB each
   std::string got;
   run_until(
@@ -185,6 +194,26 @@ TEST_F(TlsPumps, SayWhenTheConnectionIsCut) {
   std::string nothing;
   EXPECT_FALSE(take(a_.ours, nothing));
   EXPECT_EQ(nothing, "");
+}
+
+// With so much under way a's TLS cannot say what is wrong, so b hears of it by the end of the
+// connection only.
+TEST_F(TlsPumps, EndTheConnectionAfterAnErrorThoughADescriptorOfItIsOpen) {
+  fill_a(pattern(1u << 20, 7));
+  ASSERT_EQ(::send(tcp_of_b_.get(), "no record of TLS", 16, MSG_NOSIGNAL), 16);
+  run_until(
+      loop_, [&] { return a_.ended; }, "the error");
+  EXPECT_TRUE(a_.lost);
+  std::string got;
+  bool open = true;
+  run_until(
+      loop_,
+      [&] {
+        if (open) open = take(b_.ours, got);
+        return b_.ended;
+      },
+      "the end at b");
+  EXPECT_TRUE(b_.lost);
 }
 
 // Over there is nobody any more who reads or closes.

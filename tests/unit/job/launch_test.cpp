@@ -1,5 +1,7 @@
 #include "job/launch.hpp"
 
+#include "protocol/frame.hpp"
+
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -95,6 +97,19 @@ TEST(LaunchMessage, NamesTheGpusToLookAt) {
   spec.ranks_per_host = 1;
   EXPECT_EQ(gpus(spec), (std::vector<std::string>{"GPU-a", "GPU-b", "MIG-c"}));
   EXPECT_TRUE(launch_message(spec, plan, {}, context({}), 1).gpus.empty()) << "nobody has looked";
+}
+
+TEST(LaunchMessage, ThatIsTooLargeForAFrameIsNamed) {
+  LaunchMessage message;
+  message.ranks.resize(3);
+  EXPECT_TRUE(pack_for("n1", message));
+  message.environment = {std::string(kMaxPayload, 'x')};
+  const auto packed = pack_for("n1", message);
+  ASSERT_FALSE(packed);
+  EXPECT_EQ(packed.error().exit_code, kExitUsage);
+  EXPECT_NE(packed.error().message.find("for n1 (3 ranks) has 65 MB, and the limit is 64 MB"),
+            std::string::npos)
+      << packed.error().message;
 }
 
 TEST(LaunchMessage, LeavesToAnotherHostWhatIsItsOwn) {

@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,7 +88,9 @@ struct Rank {
 
 struct Try {
   std::vector<Rank> ranks;  // by number
-  bool disturbed = false;   // something befell an agent, a link or a frame
+  std::set<std::string> hosts;
+  std::set<std::string> unreachable;  // of these, whatever the job's end
+  bool disturbed = false;             // something befell an agent, a link or a frame
   bool ranks_succeeded() const {
     return std::all_of(ranks.begin(), ranks.end(),
                        [](const auto& rank) { return rank.succeeded(); });
@@ -241,6 +244,7 @@ struct SimulatedAgent : std::enable_shared_from_this<SimulatedAgent> {
 
   Rank& rank(int number) { return world.tries[try_index].ranks[static_cast<std::size_t>(number)]; }
   void disturb() { world.tries[try_index].disturbed = true; }
+  void now_unreachable() { world.tries[try_index].unreachable.insert(host); }
   // As soon as the agent runs.
   void when_it_runs(Millis delay, std::function<void()> event) {
     world.in(delay, [self = shared_from_this(), event = std::move(event)] {
@@ -303,13 +307,10 @@ class SimulatedAgents final : public Agents {
       agent->try_index = world_.tries.size() - 1;
       state.link = std::make_unique<SimulatedLink>(agent);
       world_.agents.push_back(agent);
+      world_.tries.back().hosts.insert(host.name);
     }
     for (const auto& agent : world_.agents) agent->begin();
     return {};
-  }
-  void stop_starting() override {
-    for (const auto& agent : world_.agents)
-      if (!agent->state->greeted) agent->die();
   }
   std::string stage(const AgentState& agent) const override {
     return agent.gone || agent.started ? "" : "it starts";
@@ -329,7 +330,13 @@ class SimulatedAgents final : public Agents {
     return killed;
   }
   std::string last_note() const override { return {}; }
-  std::vector<std::string> reap(const std::vector<pid_t>&) override { return {}; }
+  std::vector<std::string> reap(const std::vector<pid_t>&) override {
+    for (const auto& agent : world_.agents) {
+      auto& state = *agent->state;
+      state.cleared_away = state.greeted && !state.done && !agent->cut;
+    }
+    return {};
+  }
 
   void deliver(AgentState& state, FrameType type, const std::string& payload) {
     if (state.link_closed) return;
@@ -346,6 +353,11 @@ class SimulatedAgents final : public Agents {
   }
 
  private:
+  void cut_starting() override {
+    for (const auto& agent : world_.agents)
+      if (!agent->state->greeted) agent->die();
+  }
+
   World& world_;
 };
 
@@ -366,7 +378,10 @@ void SimulatedAgent::begin() {
       event(*self);
     });
   };
-  befall(chances.agent_is_killed, "the agent is killed", [](auto& self) { self.die(); });
+  befall(chances.agent_is_killed, "the agent is killed", [](auto& self) {
+    if (self.owner != nullptr && !self.state->greeted) self.now_unreachable();
+    self.die();
+  });
   befall(chances.link_is_cut, "the link is cut", [](auto& self) { self.cut_link(); });
   befall(chances.agent_gives_up, "the agent gives up", [](auto& self) {
     // What it says of it may be lost, and it may be wrong: what became of the ranks decides.
@@ -384,6 +399,7 @@ void SimulatedAgent::begin() {
     });
   if (world.chance(chances.agent_never_greets)) {
     world.say("{}: will not greet", host);
+    now_unreachable();
     return disturb();
   }
   when_it_runs(world.between(1, 300), [this] {
@@ -584,6 +600,7 @@ void SimulatedAgent::die() {
 void SimulatedAgent::cut_link() {
   cut = true;
   cut_at = world.now();
+  now_unreachable();
   close_link("the host has not answered for 5 s (--host-timeout)", Millis(5000));
   world.in(Millis(75000), [self = shared_from_this()] { self->die(); });
   // Ranks that meet theirs in collectives find out before the launcher is sure.
@@ -718,6 +735,15 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
   if (report.first_failure && report.not_restarted.empty()) {
     EXPECT_EQ(world.tries.size(), static_cast<std::size_t>(spec.max_restarts) + 1);
   }
+
+  // The next try leaves out no host that can be reached. A host that is late for --start-timeout
+  // cannot.
+  for (std::size_t i = 0; i + 1 < world.tries.size(); ++i)
+    for (const auto& host : world.tries[i].hosts)
+      EXPECT_TRUE(world.tries[i + 1].hosts.contains(host) ||
+                  world.tries[i].unreachable.contains(host) ||
+                  report.attempts[i].exit_code == kExitTimeout)
+          << host << " takes no part in try " << i + 1;
 
   // An interrupt is the exit code where nothing had gone wrong before it.
   if (world.interrupted && !last.disturbed && !any_failed && report.exit_code != 0 &&

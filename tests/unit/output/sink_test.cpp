@@ -81,6 +81,31 @@ TEST_F(SinkTest, AFullDiskIsNamed) {
   EXPECT_NE(sink.error()->message.find("No space left on device"), std::string::npos);
 }
 
+TEST_F(SinkTest, TriesAgainAfterAFailureOnALineOfItsOwn) {
+  const TemporaryFolder folder;
+  const Fd file(::open((folder.path() / "f").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  const Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  const Fd place(::dup(file.get()));
+  Sink sink(place.get(), "hvdrun's stdout");
+  sink.queue().append("half a");
+  EXPECT_EQ(sink.pump(), Sink::State::empty);
+  ASSERT_EQ(::dup2(full.get(), place.get()), place.get());
+  sink.queue().append(" line\n");
+  EXPECT_EQ(sink.pump(), Sink::State::empty);
+  EXPECT_TRUE(sink.failed());
+  sink.try_again();
+  EXPECT_EQ(sink.pump(), Sink::State::empty);
+  EXPECT_TRUE(sink.failed()) << "it is still full";
+  ASSERT_EQ(::dup2(file.get(), place.get()), place.get());
+  sink.try_again();
+  sink.queue().append("the last line\n");
+  EXPECT_EQ(sink.pump(), Sink::State::empty);
+  EXPECT_FALSE(sink.failed());
+  EXPECT_EQ(contents(folder.path() / "f"), "half a\nthe last line\n");
+  ASSERT_TRUE(sink.loss()) << "what was lost before stays lost";
+  EXPECT_TRUE(sink.loss()->starts_with("7 bytes for hvdrun's stdout were lost: ")) << *sink.loss();
+}
+
 TEST_F(SinkTest, WritesToARegularFileFromWhereItsOffsetIs) {
   const TemporaryFolder folder;
   const Fd file(::open((folder.path() / "f").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));

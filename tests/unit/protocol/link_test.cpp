@@ -2,6 +2,10 @@
 
 #include "base/system.hpp"
 
+#include <memory>
+#include <optional>
+#include <string>
+
 #include <gtest/gtest.h>
 
 namespace hvdrun {
@@ -78,6 +82,28 @@ TEST_F(LinkTest, ABadFrameEndsTheLinkWithAnError) {
   loop_.run();
   ASSERT_TRUE(error);
   EXPECT_NE(error->message.find("protocol"), std::string::npos) << error->message;
+}
+
+TEST_F(LinkTest, AFrameThatIsTooLargeIsAnsweredWithTheReason) {
+  std::string reason;
+  Link launcher(loop_, std::move(ends_.launcher),
+                {[&](const Frame& frame) {
+                   EXPECT_EQ(frame.type, FrameType::failed);
+                   reason = frame.payload;
+                   loop_.stop();
+                 },
+                 [](auto) { FAIL() << "the other direction is whole"; }});
+  std::optional<Link> agent;
+  agent.emplace(loop_, std::move(ends_.agent),
+                Link::Events{[](const Frame&) { FAIL() << "no whole frame was sent"; },
+                             [&](const std::optional<Error>& error) {
+                               ASSERT_TRUE(error);
+                               agent->send(FrameType::failed, kToLauncher, error->message);
+                             }});
+  launcher.send_shared(FrameType::launch, 0,
+                       std::make_shared<const std::string>(kMaxPayload + 1, 'x'));
+  loop_.run();
+  EXPECT_NE(reason.find("a frame of 67108865 bytes"), std::string::npos) << reason;
 }
 
 TEST_F(LinkTest, SendsOnePayloadManyTimesWithoutCopies) {

@@ -139,6 +139,8 @@ TEST(Messages, TheOthersComeThroughUnchanged) {
   EXPECT_EQ(done->gpus[0].busy_percent, 62.5);
   EXPECT_TRUE(done->gpus[0].busy_is_known);
   EXPECT_EQ(done->gpus[0].peak_memory_bytes, 1ull << 36);
+  EXPECT_TRUE(done->ranks_joined);
+  EXPECT_FALSE(done->lacks_tf_config);
   const auto states = parse<StatesMessage>(pack(StatesMessage{
       {{3, 30, "R", 5, 1, "allreduce", 2.5, "broadcast w", 7.5, "1-2"}}, StatesPurpose::stalls}));
   ASSERT_TRUE(states);

@@ -258,6 +258,25 @@ TEST(ReportText, HasATableOfTheHosts) {
   EXPECT_EQ(lines[3], "  n2    2-3    3 min 0 s  5.00 s  0.0    3 MB");
 }
 
+TEST(ReportText, SaysThatRanksMayHaveRunApartAndWhatToDo) {
+  auto report = on_hosts(1);
+  report.may_be_separate_runs = true;
+  const std::string said =
+      "  no rank was seen to join another one (by hvd.init, MPI_Init, torch.distributed or any TCP "
+      "connection): these may have been 2 separate runs of the program; ";
+  EXPECT_EQ(report_lines(report).back(), said + "see FRAMEWORKS in hvdrun(1)");
+  report.lacks_tf_config = true;
+  EXPECT_EQ(report_lines(report).back(),
+            said +
+                "the ranks had no TF_CONFIG, which TensorFlow's MultiWorkerMirroredStrategy "
+                "reads: --for tensorflow sets it");
+  report.rank_drove_all_gpus = true;
+  EXPECT_EQ(report_lines(report).back(),
+            said +
+                "a rank used all GPUs of its host by itself, so start it with "
+                "--ranks-per-host 1");
+}
+
 // As libhvd's ranks tell it.
 void let_wait(RankReport& rank, double seconds) {
   rank.counters.joined = true;

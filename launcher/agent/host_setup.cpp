@@ -72,6 +72,10 @@ Result<HeldPort> hold_port() {
   return port;
 }
 
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSocket = "socket:[";
+
 }  // namespace
 
 Result<std::vector<HeldPort>> hold_ports(int count, int master_port) {
@@ -85,14 +89,6 @@ Result<std::vector<HeldPort>> hold_ports(int count, int master_port) {
   }
   return ports;
 }
-
-namespace {
-
-namespace fs = std::filesystem;
-
-constexpr std::string_view kSocket = "socket:[";
-
-}  // namespace
 
 bool has_tcp_socket(pid_t pid) {
   const fs::path process = fs::path("/proc") / std::to_string(pid);

@@ -23,6 +23,63 @@ constexpr std::chrono::seconds kInterval{1};
 // Nor does one that is shorter than this for a look at its processes.
 constexpr std::chrono::milliseconds kLeastForALook{250};
 
+std::set<int> ports_of_ranks(const LaunchMessage& job, const std::vector<HeldPort>& held) {
+  std::set<int> ports;
+  for (const auto& port : held) ports.insert(port.number);
+  for (const auto& [name, value] : job.ranks.front().environment)
+    if (name == "MASTER_PORT") ports.insert(std::atoi(value.c_str()));
+  return ports;
+}
+
+bool has_tf_config(const LaunchMessage& job) {
+  const auto& own = job.ranks.front().environment;
+  const auto& all = job.environment;
+  return std::any_of(own.begin(), own.end(),
+                     [](const auto& entry) { return entry.first == "TF_CONFIG"; }) ||
+         std::any_of(all.begin(), all.end(),
+                     [](const auto& entry) { return entry.starts_with("TF_CONFIG="); });
+}
+
+// When to look next, for ranks that have run for so many seconds.
+std::chrono::milliseconds interval_after(double seconds) {
+  using std::chrono::milliseconds;
+  return std::clamp(milliseconds(static_cast<std::int64_t>(seconds * 250)), milliseconds(1000),
+                    milliseconds(10000));
+}
+
+// Lines of /proc/self/cgroup: "0::/a/b" for v2, "4:memory:/a/b" for v1's memory controller.
+std::filesystem::path find_counter() {
+  std::ifstream groups("/proc/self/cgroup");
+  std::filesystem::path found;
+  for (std::string line; std::getline(groups, line);) {
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string group = line.substr(second + 1);
+    std::filesystem::path file;
+    if (controllers == "memory")
+      file = "/sys/fs/cgroup/memory" + group + "/memory.oom_control";
+    else if (controllers.empty())
+      file = "/sys/fs/cgroup" + group + "/memory.events";
+    std::error_code ignored;
+    if (!file.empty() && std::filesystem::exists(file, ignored)) found = file;
+  }
+  return found;
+}
+
+RankState state_of(const RankStatus& status) {
+  RankState state;
+  state.step = status.step;
+  state.epoch = status.epoch;
+  state.collective = status.blocking.name;
+  state.collective_seconds = status.blocking.seconds;
+  state.background = status.background.name;
+  state.background_seconds = status.background.seconds;
+  state.background_missing = status.background_missing;
+  return state;
+}
+
 }  // namespace
 
 struct GpuWatch::Shared {
@@ -67,34 +124,6 @@ bool GpuWatch::one_used_all(const std::vector<RankProcess>& ranks) const {
          });
 }
 
-namespace {
-
-std::set<int> ports_of_ranks(const LaunchMessage& job, const std::vector<HeldPort>& held) {
-  std::set<int> ports;
-  for (const auto& port : held) ports.insert(port.number);
-  for (const auto& [name, value] : job.ranks.front().environment)
-    if (name == "MASTER_PORT") ports.insert(std::atoi(value.c_str()));
-  return ports;
-}
-
-bool has_tf_config(const LaunchMessage& job) {
-  const auto& own = job.ranks.front().environment;
-  const auto& all = job.environment;
-  return std::any_of(own.begin(), own.end(),
-                     [](const auto& entry) { return entry.first == "TF_CONFIG"; }) ||
-         std::any_of(all.begin(), all.end(),
-                     [](const auto& entry) { return entry.starts_with("TF_CONFIG="); });
-}
-
-// When to look next, for ranks that have run for so many seconds.
-std::chrono::milliseconds interval_after(double seconds) {
-  using std::chrono::milliseconds;
-  return std::clamp(milliseconds(static_cast<std::int64_t>(seconds * 250)), milliseconds(1000),
-                    milliseconds(10000));
-}
-
-}  // namespace
-
 ConnectionWatch::ConnectionWatch(const EventLoop& loop, std::function<bool()> joined)
     : joined_(std::move(joined)), timer_(loop, [this] {
         look();
@@ -133,31 +162,6 @@ void ConnectionWatch::finish() {
   timer_.cancel();
   if (!joined_()) look_at_ports();
 }
-
-namespace {
-
-// Lines of /proc/self/cgroup: "0::/a/b" for v2, "4:memory:/a/b" for v1's memory controller.
-std::filesystem::path find_counter() {
-  std::ifstream groups("/proc/self/cgroup");
-  std::filesystem::path found;
-  for (std::string line; std::getline(groups, line);) {
-    const auto first = line.find(':');
-    const auto second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string group = line.substr(second + 1);
-    std::filesystem::path file;
-    if (controllers == "memory")
-      file = "/sys/fs/cgroup/memory" + group + "/memory.oom_control";
-    else if (controllers.empty())
-      file = "/sys/fs/cgroup" + group + "/memory.events";
-    std::error_code ignored;
-    if (!file.empty() && std::filesystem::exists(file, ignored)) found = file;
-  }
-  return found;
-}
-
-}  // namespace
 
 OomWatch::OomWatch() : OomWatch(find_counter()) {}
 
@@ -227,22 +231,6 @@ RankStatus status_of(const StatusPages& pages, const RankProcess& process) {
   }
   return status;
 }
-
-namespace {
-
-RankState state_of(const RankStatus& status) {
-  RankState state;
-  state.step = status.step;
-  state.epoch = status.epoch;
-  state.collective = status.blocking.name;
-  state.collective_seconds = status.blocking.seconds;
-  state.background = status.background.name;
-  state.background_seconds = status.background.seconds;
-  state.background_missing = status.background_missing;
-  return state;
-}
-
-}  // namespace
 
 ExitedMessage exited_message(const StatusPages& pages, const RankProcess& process,
                              const RankProcesses::Exit& exit) {

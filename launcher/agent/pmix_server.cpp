@@ -44,6 +44,19 @@ PmixAnswer answer_by(pmix_modex_cbfunc_t callback, void* context) {
   };
 }
 
+// Clients may register for events and send them: libpmix keeps the list and delivers on this host.
+pmix_status_t on_register_events(pmix_status_t*, size_t, const pmix_info_t[], size_t,
+                                 pmix_op_cbfunc_t, void*) {
+  return PMIX_OPERATION_SUCCEEDED;
+}
+pmix_status_t on_deregister_events(pmix_status_t*, size_t, pmix_op_cbfunc_t, void*) {
+  return PMIX_OPERATION_SUCCEEDED;
+}
+pmix_status_t on_notify_event(pmix_status_t, const pmix_proc_t*, pmix_data_range_t, pmix_info_t[],
+                              size_t, pmix_op_cbfunc_t, void*) {
+  return PMIX_OPERATION_SUCCEEDED;
+}
+
 }  // namespace
 
 class PmixServer::Impl {
@@ -171,23 +184,6 @@ void PmixServer::Impl::on_fetched(pmix_status_t status, char* data, size_t size,
       answer(status, bytes);
     });
 }
-
-namespace {
-
-// Clients may register for events and send them: libpmix keeps the list and delivers on this host.
-pmix_status_t on_register_events(pmix_status_t*, size_t, const pmix_info_t[], size_t,
-                                 pmix_op_cbfunc_t, void*) {
-  return PMIX_OPERATION_SUCCEEDED;
-}
-pmix_status_t on_deregister_events(pmix_status_t*, size_t, pmix_op_cbfunc_t, void*) {
-  return PMIX_OPERATION_SUCCEEDED;
-}
-pmix_status_t on_notify_event(pmix_status_t, const pmix_proc_t*, pmix_data_range_t, pmix_info_t[],
-                              size_t, pmix_op_cbfunc_t, void*) {
-  return PMIX_OPERATION_SUCCEEDED;
-}
-
-}  // namespace
 
 pmix_server_module_t PmixServer::Impl::make_module() {
   pmix_server_module_t module{};

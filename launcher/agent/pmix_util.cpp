@@ -64,6 +64,36 @@ std::int64_t number_of(const pmix_value_t& value) {
   }
 }
 
+// Above this many ranks on a host their shared data goes through shared memory (ds21): its files
+// and locks cost 9 ms at the start, but without them every rank asks the server for every other's,
+// and 128 ranks that do so take 1.5 s instead of 0.6.
+constexpr std::size_t kRanksByMessage = 32;
+
+Result<void> add_maps(const PmixLibrary& library, const PmixJob& job, PmixInfoList& info) {
+  std::string names;
+  std::string ranks;
+  for (const auto& host : job.hosts) {
+    if (!names.empty()) {
+      names += ',';
+      ranks += ';';
+    }
+    names += host.name;
+    ranks += fmt::format("{}", fmt::join(host.ranks, ","));
+  }
+  char* node_map = nullptr;
+  char* proc_map = nullptr;
+  auto status = library.PMIx_generate_regex(names.c_str(), &node_map);
+  if (status == PMIX_SUCCESS) status = library.PMIx_generate_ppn(ranks.c_str(), &proc_map);
+  const std::unique_ptr<char, decltype(&std::free)> free_nodes(node_map, &std::free);
+  const std::unique_ptr<char, decltype(&std::free)> free_procs(proc_map, &std::free);
+  if (status != PMIX_SUCCESS)
+    return fail(
+        fmt::format("PMIx cannot describe the hosts: {}", library.PMIx_Error_string(status)));
+  info.add_regex(PMIX_NODE_MAP, node_map);
+  info.add_regex(PMIX_PROC_MAP, proc_map);
+  return {};
+}
+
 }  // namespace
 
 std::optional<std::chrono::seconds> timeout_of(const pmix_info_t infos[], std::size_t count) {
@@ -95,15 +125,6 @@ std::optional<std::vector<std::uint32_t>> ranks_of(const pmix_proc_t procs[], st
   return ranks;
 }
 
-namespace {
-
-// Above this many ranks on a host their shared data goes through shared memory (ds21): its files
-// and locks cost 9 ms at the start, but without them every rank asks the server for every other's,
-// and 128 ranks that do so take 1.5 s instead of 0.6.
-constexpr std::size_t kRanksByMessage = 32;
-
-}  // namespace
-
 // libpmix would read the whole machine with all of hwloc's plugins (about 10 ms, and one of them
 // tries to reach an X server); with a topology given it reads nothing.
 hwloc_topology* quick_topology() {
@@ -119,35 +140,6 @@ void prepare_pmix_environment(std::size_t local_ranks) {
   ::setenv("PMIX_MCA_gds", local_ranks > kRanksByMessage ? "ds21,hash" : "hash", 1);
   ::setenv("PMIX_MCA_psec", "native", 1);  // munge fails where munged does not run
 }
-
-namespace {
-
-Result<void> add_maps(const PmixLibrary& library, const PmixJob& job, PmixInfoList& info) {
-  std::string names;
-  std::string ranks;
-  for (const auto& host : job.hosts) {
-    if (!names.empty()) {
-      names += ',';
-      ranks += ';';
-    }
-    names += host.name;
-    ranks += fmt::format("{}", fmt::join(host.ranks, ","));
-  }
-  char* node_map = nullptr;
-  char* proc_map = nullptr;
-  auto status = library.PMIx_generate_regex(names.c_str(), &node_map);
-  if (status == PMIX_SUCCESS) status = library.PMIx_generate_ppn(ranks.c_str(), &proc_map);
-  const std::unique_ptr<char, decltype(&std::free)> free_nodes(node_map, &std::free);
-  const std::unique_ptr<char, decltype(&std::free)> free_procs(proc_map, &std::free);
-  if (status != PMIX_SUCCESS)
-    return fail(
-        fmt::format("PMIx cannot describe the hosts: {}", library.PMIx_Error_string(status)));
-  info.add_regex(PMIX_NODE_MAP, node_map);
-  info.add_regex(PMIX_PROC_MAP, proc_map);
-  return {};
-}
-
-}  // namespace
 
 Result<PmixInfoList> describe_job(const PmixLibrary& library, const PmixJob& job,
                                   const std::filesystem::path& folder) {

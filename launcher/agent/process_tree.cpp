@@ -70,6 +70,9 @@ bool carries_cookie(pid_t pid, const std::string& cookie) {
   return environment.find(cookie + '\0') != std::string::npos;
 }
 
+constexpr std::chrono::milliseconds kAgain{20};
+constexpr int kMostRounds = 500;
+
 }  // namespace
 
 void send_signal(const ProcessInfo& process, int signal) {
@@ -167,13 +170,6 @@ std::vector<ProcessInfo> kill_job_processes(pid_t root, const std::string& cooki
 std::string to_string(const ProcessInfo& process) {
   return "pid " + std::to_string(process.pid) + " (" + process.name + ")";
 }
-
-namespace {
-
-constexpr std::chrono::milliseconds kAgain{20};
-constexpr int kMostRounds = 500;
-
-}  // namespace
 
 KillLoop::KillLoop(const EventLoop& loop, Events events)
     : events_(std::move(events)), again_(loop, [this] { start(); }) {}

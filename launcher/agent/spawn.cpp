@@ -142,6 +142,9 @@ Error exec_error(const std::string& program, int error) {
   return fail_errno("cannot run " + program, error, kExitNotExecutable);
 }
 
+// More threads than cores: each waits most of its time for its child's exec.
+constexpr std::size_t kThreads = 4;
+
 }  // namespace
 
 Result<pid_t> spawn(const SpawnRequest& request) {
@@ -170,13 +173,6 @@ Result<pid_t> spawn(const SpawnRequest& request) {
   ::waitpid(pid, nullptr, 0);
   return exec_error(request.program, error);
 }
-
-namespace {
-
-// More threads than cores: each waits most of its time for its child's exec.
-constexpr std::size_t kThreads = 4;
-
-}  // namespace
 
 SpawnPool::~SpawnPool() {
   {

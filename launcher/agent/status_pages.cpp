@@ -82,6 +82,13 @@ Result<void> make_room(const Fd& file, std::size_t count, const std::filesystem:
   return {};
 }
 
+// The reads of one call before those of the next. The thread sanitizer knows no fences.
+void order_reads() {
+#ifndef __SANITIZE_THREAD__
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+}
+
 }  // namespace
 
 Result<StatusPages> StatusPages::create(const std::filesystem::path& folder, std::size_t count,
@@ -122,17 +129,6 @@ hvd_status_page StatusPages::copy(std::size_t index) const {
   read_at(index, 0, &page, sizeof page);
   return page;
 }
-
-namespace {
-
-// The reads of one call before those of the next. The thread sanitizer knows no fences.
-void order_reads() {
-#ifndef __SANITIZE_THREAD__
-  std::atomic_thread_fence(std::memory_order_acquire);
-#endif
-}
-
-}  // namespace
 
 template <class Read>
 auto StatusPages::read_guarded(std::size_t index, std::size_t sequence_offset,

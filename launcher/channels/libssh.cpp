@@ -36,19 +36,6 @@ const Result<SshLibrary>& libssh_library() {
   return library;
 }
 
-}  // namespace
-
-Result<void> open_libssh() {
-  if (!libssh_library()) return libssh_library().error();
-  return {};
-}
-
-const SshLibrary& libssh() {
-  return *libssh_library();
-}
-
-namespace {
-
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kBufferSize = 64u << 10;
@@ -82,44 +69,6 @@ int connect_until(int socket, const addrinfo& address, Clock::time_point deadlin
   ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
   return error;
 }
-
-}  // namespace
-
-Result<Fd> connect_to_ssh(const SshConfig& config, std::chrono::seconds timeout,
-                          const std::function<void(int)>& made) {
-  const auto deadline = Clock::now() + timeout;
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_ADDRCONFIG;
-  addrinfo* found = nullptr;
-  const int code =
-      ::getaddrinfo(config.host.c_str(), std::to_string(config.port).c_str(), &hints, &found);
-  if (code != 0)
-    return fail(
-        fmt::format("Could not resolve hostname {}: {}", config.host, ::gai_strerror(code)));
-  const std::unique_ptr<addrinfo, FreeAddresses> addresses(found);
-  int error = EHOSTUNREACH;
-  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-    Fd socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                       address->ai_protocol));
-    if (!socket) {
-      error = errno;
-      continue;
-    }
-    made(socket.get());
-    error = connect_until(socket.get(), *address, deadline);
-    if (error == 0) {
-      const int on = 1;
-      ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      return socket;
-    }
-  }
-  return fail_errno(fmt::format("connect to host {} port {}", config.host, config.port), error);
-}
-
-// --- logging in ----------------------------------------------------------------------------------
-
-namespace {
 
 // Threads that take new keys write them into one file.
 std::mutex known_hosts_mutex;
@@ -197,6 +146,49 @@ Result<void> authenticate(ssh_session session) {
 }
 
 }  // namespace
+
+Result<void> open_libssh() {
+  if (!libssh_library()) return libssh_library().error();
+  return {};
+}
+
+const SshLibrary& libssh() {
+  return *libssh_library();
+}
+
+Result<Fd> connect_to_ssh(const SshConfig& config, std::chrono::seconds timeout,
+                          const std::function<void(int)>& made) {
+  const auto deadline = Clock::now() + timeout;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_ADDRCONFIG;
+  addrinfo* found = nullptr;
+  const int code =
+      ::getaddrinfo(config.host.c_str(), std::to_string(config.port).c_str(), &hints, &found);
+  if (code != 0)
+    return fail(
+        fmt::format("Could not resolve hostname {}: {}", config.host, ::gai_strerror(code)));
+  const std::unique_ptr<addrinfo, FreeAddresses> addresses(found);
+  int error = EHOSTUNREACH;
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    Fd socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                       address->ai_protocol));
+    if (!socket) {
+      error = errno;
+      continue;
+    }
+    made(socket.get());
+    error = connect_until(socket.get(), *address, deadline);
+    if (error == 0) {
+      const int on = 1;
+      ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      return socket;
+    }
+  }
+  return fail_errno(fmt::format("connect to host {} port {}", config.host, config.port), error);
+}
+
+// --- logging in ----------------------------------------------------------------------------------
 
 // --- the command ---------------------------------------------------------------------------------
 

@@ -92,6 +92,42 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
+std::string end_text(const std::string& address, const std::string& port) {
+  return address.find(':') == std::string::npos ? fmt::format("{}:{}", address, port)
+                                                : fmt::format("[{}]:{}", address, port);
+}
+
+// `get` is getsockname or getpeername.
+std::string end_of(int socket, int (*get)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (get(socket, generic, &size) != 0 ||
+      ::getnameinfo(generic, size, host.data(), host.size(), port.data(), port.size(),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return "?";
+  return end_text(host.data(), port.data());
+}
+
+constexpr int kInVain = 2;
+
+// "4711" of each link "socket:[4711]" in /proc/PID/fd.
+std::vector<std::string> socket_inodes(pid_t process) {
+  constexpr std::string_view kBegin = "socket:[";
+  std::vector<std::string> inodes;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(fmt::format("/proc/{}/fd", process), error), end;
+       !error && entry != end; entry.increment(error)) {
+    std::error_code gone;
+    const std::string link = std::filesystem::read_symlink(entry->path(), gone);
+    if (link.starts_with(kBegin))
+      inodes.push_back(link.substr(kBegin.size(), link.size() - kBegin.size() - 1));
+  }
+  return inodes;
+}
+
 }  // namespace
 
 Result<std::vector<NamedAddress>> named_addresses() {
@@ -188,29 +224,6 @@ void RouteProbe::finish() {
   on_found(without_loopback(lines_of(text_)));  // may destroy this
 }
 
-namespace {
-
-std::string end_text(const std::string& address, const std::string& port) {
-  return address.find(':') == std::string::npos ? fmt::format("{}:{}", address, port)
-                                                : fmt::format("[{}]:{}", address, port);
-}
-
-// `get` is getsockname or getpeername.
-std::string end_of(int socket, int (*get)(int, sockaddr*, socklen_t*)) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (get(socket, generic, &size) != 0 ||
-      ::getnameinfo(generic, size, host.data(), host.size(), port.data(), port.size(),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    return "?";
-  return end_text(host.data(), port.data());
-}
-
-}  // namespace
-
 std::string route_of_ssh(const char* connection) {
   std::istringstream words(connection == nullptr ? "" : connection);
   std::array<std::string, 4> ends;
@@ -231,27 +244,6 @@ bool has_acknowledged(int socket, std::chrono::milliseconds time) {
   const bool owed = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
   return !owed || std::chrono::milliseconds(info.tcpi_last_ack_recv) <= time;
 }
-
-namespace {
-
-constexpr int kInVain = 2;
-
-// "4711" of each link "socket:[4711]" in /proc/PID/fd.
-std::vector<std::string> socket_inodes(pid_t process) {
-  constexpr std::string_view kBegin = "socket:[";
-  std::vector<std::string> inodes;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(fmt::format("/proc/{}/fd", process), error), end;
-       !error && entry != end; entry.increment(error)) {
-    std::error_code gone;
-    const std::string link = std::filesystem::read_symlink(entry->path(), gone);
-    if (link.starts_with(kBegin))
-      inodes.push_back(link.substr(kBegin.size(), link.size() - kBegin.size() - 1));
-  }
-  return inodes;
-}
-
-}  // namespace
 
 bool waits_in_vain(std::string_view line, const std::vector<std::string>& inodes) {
   std::istringstream words{std::string(line)};

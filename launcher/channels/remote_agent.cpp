@@ -30,47 +30,6 @@ namespace {
 
 constexpr std::chrono::seconds kLeftoversTimeout{10};
 
-}  // namespace
-
-std::vector<std::string> cleanup_arguments(const std::string& job_id,
-                                           const std::vector<std::size_t>& agents) {
-  std::vector<std::string> words{std::string(kAgentArgument), std::string(kCleanupArgument),
-                                 job_id};
-  for (const auto agent : agents) words.push_back(std::to_string(agent));
-  return words;
-}
-
-bool clean_up(const std::string& job_id, std::size_t agent) {
-  const auto folders = JobFolders::of(job_id, agent);
-  // Who has ended in good order has removed them last of all.
-  if (!std::filesystem::exists(folders.temporary) && !std::filesystem::exists(folders.shared))
-    return true;
-  const auto left = kill_job_processes(::getpid(), folders.cookie(), kLeftoversTimeout);
-  folders.clean_up();
-  return left.empty();
-}
-
-int run_cleanup(const std::vector<std::string>& arguments) {
-  if (arguments.empty() || !is_job_id(arguments.front())) return kExitUsage;
-  bool all = true;
-  for (std::size_t i = 1; i < arguments.size(); ++i) {
-    const std::string& digits = arguments[i];
-    std::size_t agent = 0;
-    const char* const end = digits.data() + digits.size();
-    const auto [parsed, error] = std::from_chars(digits.data(), end, agent);
-    if (error != std::errc() || parsed != end) return kExitUsage;
-    all = clean_up(arguments.front(), agent) && all;
-  }
-  return all ? kExitOk : kExitLauncher;
-}
-
-}  // namespace hvdrun
-
-extern char** environ;  // NOLINT: environ(7)
-
-namespace hvdrun {
-namespace {
-
 // The launcher speaks as soon as the link stands.
 constexpr std::chrono::seconds kFirstFrameTimeout{60};
 constexpr std::size_t kJobIdLength = 32;
@@ -140,6 +99,44 @@ Result<AgentOptions> first_options(const LinkEnd& link) {
 }
 
 }  // namespace
+
+std::vector<std::string> cleanup_arguments(const std::string& job_id,
+                                           const std::vector<std::size_t>& agents) {
+  std::vector<std::string> words{std::string(kAgentArgument), std::string(kCleanupArgument),
+                                 job_id};
+  for (const auto agent : agents) words.push_back(std::to_string(agent));
+  return words;
+}
+
+bool clean_up(const std::string& job_id, std::size_t agent) {
+  const auto folders = JobFolders::of(job_id, agent);
+  // Who has ended in good order has removed them last of all.
+  if (!std::filesystem::exists(folders.temporary) && !std::filesystem::exists(folders.shared))
+    return true;
+  const auto left = kill_job_processes(::getpid(), folders.cookie(), kLeftoversTimeout);
+  folders.clean_up();
+  return left.empty();
+}
+
+int run_cleanup(const std::vector<std::string>& arguments) {
+  if (arguments.empty() || !is_job_id(arguments.front())) return kExitUsage;
+  bool all = true;
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const std::string& digits = arguments[i];
+    std::size_t agent = 0;
+    const char* const end = digits.data() + digits.size();
+    const auto [parsed, error] = std::from_chars(digits.data(), end, agent);
+    if (error != std::errc() || parsed != end) return kExitUsage;
+    all = clean_up(arguments.front(), agent) && all;
+  }
+  return all ? kExitOk : kExitLauncher;
+}
+
+}  // namespace hvdrun
+
+extern char** environ;  // NOLINT: environ(7)
+
+namespace hvdrun {
 
 bool is_job_id(std::string_view text) {
   return text.size() == kJobIdLength && std::all_of(text.begin(), text.end(), [](char c) {

@@ -44,60 +44,6 @@ bool parse_tasks(std::string_view text, std::vector<std::size_t>& tasks) {
   return text.empty();
 }
 
-}  // namespace
-
-SrunLine parse_srun_line(std::string_view line) {
-  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-  SrunLine parsed;
-  if (skip(line, "srun: ")) {
-    skip(line, "error: ") || skip(line, "fatal: ");
-  } else {
-    auto rest = line;
-    while (skip(rest, " ")) {
-    }
-    std::size_t task = 0;
-    if (skip_number(rest, task) && skip(rest, ": ")) {
-      parsed.task = task;
-      line = rest;
-    }
-  }
-  parsed.text = line;
-  return parsed;
-}
-
-std::optional<SrunTaskEnd> parse_task_end(std::string_view text) {
-  const auto at = text.find(": task");
-  if (at == std::string_view::npos) return std::nullopt;
-  SrunTaskEnd end;
-  end.hosts = text.substr(0, at);
-  text.remove_prefix(at);
-  if (!skip(text, ": tasks ") && !skip(text, ": task ")) return std::nullopt;
-  const auto colon = text.find(": ");
-  if (colon == std::string_view::npos || !parse_tasks(text.substr(0, colon), end.tasks))
-    return std::nullopt;
-  end.how = text.substr(colon + 2);
-  return end;
-}
-
-std::vector<SrunLine> SrunReader::feed(std::string_view bytes) {
-  std::vector<SrunLine> lines;
-  for (const char byte : bytes) {
-    if (byte == '\n') {
-      lines.push_back(parse_srun_line(rest_));
-      rest_.clear();
-    } else if (rest_.size() < kLongestLine) {
-      rest_ += byte;
-    }
-  }
-  return lines;
-}
-
-std::vector<SrunLine> SrunReader::finish() {
-  return rest_.empty() ? std::vector<SrunLine>() : feed("\n");
-}
-
-namespace {
-
 // How srun finds its cluster and proves who we are. All else that begins so is an option of a step
 // (srun reads dozens) or describes the caller's own step.
 constexpr std::array<std::string_view, 8> kKept{
@@ -142,39 +88,6 @@ std::vector<std::string> step_words(const SrunOptions& options,
       "--label",  // so that what an agent says can be told from what its neighbour says
   };
 }
-
-}  // namespace
-
-std::vector<std::string> srun_command(const SrunOptions& options,
-                                      const std::vector<std::string>& hosts,
-                                      std::optional<int> gpus_per_host) {
-  auto words = step_words(options, hosts);
-  if (gpus_per_host) words.push_back(gpu_option(*gpus_per_host, hosts.size()));
-  words.push_back(options.agent_path);
-  words.emplace_back(kAgentArgument);
-  words.emplace_back(kSrunArgument);
-  return words;
-}
-
-std::vector<std::string> srun_cleanup_command(const SrunOptions& options,
-                                              const std::vector<std::string>& hosts,
-                                              const std::string& job_id,
-                                              const std::vector<std::size_t>& agents) {
-  auto words = step_words(options, hosts);
-  words.emplace_back("--gres=none");
-  words.push_back(options.agent_path);
-  for (auto& word : cleanup_arguments(job_id, agents)) words.push_back(std::move(word));
-  return words;
-}
-
-std::vector<std::string> srun_environment(const Environment& caller) {
-  std::vector<std::string> block;
-  for (const auto& [name, value] : caller)
-    if (travels(name)) block.push_back(name + "=" + value);
-  return block;
-}
-
-namespace {
 
 struct SrunHint {
   std::string_view words;  // in what srun, slurmstepd or the program's loader say
@@ -298,6 +211,85 @@ std::optional<SrunFailure> host_trouble(const std::string& text) {
 }
 
 }  // namespace
+
+SrunLine parse_srun_line(std::string_view line) {
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  SrunLine parsed;
+  if (skip(line, "srun: ")) {
+    skip(line, "error: ") || skip(line, "fatal: ");
+  } else {
+    auto rest = line;
+    while (skip(rest, " ")) {
+    }
+    std::size_t task = 0;
+    if (skip_number(rest, task) && skip(rest, ": ")) {
+      parsed.task = task;
+      line = rest;
+    }
+  }
+  parsed.text = line;
+  return parsed;
+}
+
+std::optional<SrunTaskEnd> parse_task_end(std::string_view text) {
+  const auto at = text.find(": task");
+  if (at == std::string_view::npos) return std::nullopt;
+  SrunTaskEnd end;
+  end.hosts = text.substr(0, at);
+  text.remove_prefix(at);
+  if (!skip(text, ": tasks ") && !skip(text, ": task ")) return std::nullopt;
+  const auto colon = text.find(": ");
+  if (colon == std::string_view::npos || !parse_tasks(text.substr(0, colon), end.tasks))
+    return std::nullopt;
+  end.how = text.substr(colon + 2);
+  return end;
+}
+
+std::vector<SrunLine> SrunReader::feed(std::string_view bytes) {
+  std::vector<SrunLine> lines;
+  for (const char byte : bytes) {
+    if (byte == '\n') {
+      lines.push_back(parse_srun_line(rest_));
+      rest_.clear();
+    } else if (rest_.size() < kLongestLine) {
+      rest_ += byte;
+    }
+  }
+  return lines;
+}
+
+std::vector<SrunLine> SrunReader::finish() {
+  return rest_.empty() ? std::vector<SrunLine>() : feed("\n");
+}
+
+std::vector<std::string> srun_command(const SrunOptions& options,
+                                      const std::vector<std::string>& hosts,
+                                      std::optional<int> gpus_per_host) {
+  auto words = step_words(options, hosts);
+  if (gpus_per_host) words.push_back(gpu_option(*gpus_per_host, hosts.size()));
+  words.push_back(options.agent_path);
+  words.emplace_back(kAgentArgument);
+  words.emplace_back(kSrunArgument);
+  return words;
+}
+
+std::vector<std::string> srun_cleanup_command(const SrunOptions& options,
+                                              const std::vector<std::string>& hosts,
+                                              const std::string& job_id,
+                                              const std::vector<std::size_t>& agents) {
+  auto words = step_words(options, hosts);
+  words.emplace_back("--gres=none");
+  words.push_back(options.agent_path);
+  for (auto& word : cleanup_arguments(job_id, agents)) words.push_back(std::move(word));
+  return words;
+}
+
+std::vector<std::string> srun_environment(const Environment& caller) {
+  std::vector<std::string> block;
+  for (const auto& [name, value] : caller)
+    if (travels(name)) block.push_back(name + "=" + value);
+  return block;
+}
 
 std::vector<SrunFailure> explain_task_ends(const std::vector<SrunTaskEnd>& ends,
                                            const std::vector<SrunLine>& lines,

@@ -160,22 +160,6 @@ Result<int> be_agent() {
   return live(credentials, hello);
 }
 
-}  // namespace
-
-void run_srun_agent() {
-  sigset_t everything;
-  sigfillset(&everything);
-  ::sigprocmask(SIG_SETMASK, &everything, nullptr);
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  const auto code = be_agent();
-  if (!code) std::fprintf(stderr, "hvdrun: %s\n", code.error().message.c_str());
-  ::_exit(code ? *code : code.error().exit_code);
-}
-
-// How the agent that srun has started finds its launcher.
-
-namespace {
-
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using Status = TlsStream::Status;
@@ -318,6 +302,18 @@ class Caller {
 };
 
 }  // namespace
+
+void run_srun_agent() {
+  sigset_t everything;
+  sigfillset(&everything);
+  ::sigprocmask(SIG_SETMASK, &everything, nullptr);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const auto code = be_agent();
+  if (!code) std::fprintf(stderr, "hvdrun: %s\n", code.error().message.c_str());
+  ::_exit(code ? *code : code.error().exit_code);
+}
+
+// How the agent that srun has started finds its launcher.
 
 Result<AgentCredentials> receive_credentials(int input, milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;

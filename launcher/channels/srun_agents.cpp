@@ -38,6 +38,19 @@ constexpr std::chrono::milliseconds kUnconnectedPatience{1000};
 constexpr std::chrono::milliseconds kUnreachedPatience{200};
 constexpr std::size_t kMaxLines = 10000;  // of what is kept to explain a failure
 
+using Clock = std::chrono::steady_clock;
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+Fd open_pidfd(pid_t pid) {
+  return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
 }  // namespace
 
 struct SrunAgents::Host {
@@ -354,23 +367,6 @@ bool SrunAgents::clean_up(const std::vector<std::size_t>& hosts,
   // A host whose slurmd is gone does not take the step, and srun would go on asking.
   return (*step)->reap(timeout, kUnreachedPatience) && (*step)->wait_status() == 0;
 }
-
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-int wait_for(pid_t child) {
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
-}
-
-Fd open_pidfd(pid_t pid) {
-  return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-}
-
-}  // namespace
 
 Result<std::unique_ptr<SrunStep>> SrunStep::start(const EventLoop& loop,
                                                   const std::vector<std::string>& command,

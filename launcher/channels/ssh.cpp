@@ -70,23 +70,6 @@ std::vector<std::string> ssh_words(const SshTarget& target, const SshOptions& op
   return words;
 }
 
-}  // namespace
-
-std::vector<std::string> ssh_config_command(const SshTarget& target, const SshOptions& options) {
-  auto words = ssh_words(target, options);
-  words.insert(words.begin() + 1, "-G");
-  return words;
-}
-
-std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& options,
-                                     const std::vector<std::string>& arguments) {
-  auto words = ssh_words(target, options);
-  words.push_back(remote_command(options, arguments));
-  return words;
-}
-
-namespace {
-
 // ssh(1): "exits with the exit status of the remote command or with 255 if an error occurred".
 constexpr int kSshFailed = 255;
 
@@ -147,55 +130,9 @@ std::string without_name(std::string_view line, std::string_view host) {
   return text.append(line);
 }
 
-}  // namespace
-
-std::string explain_agent_end(int code, std::string_view errors, const std::string& agent_path) {
-  if (const auto line = line_with(errors, "error while loading shared libraries"); !line.empty())
-    return fmt::format("a library of hvdrun is missing there: {}", line);
-  if (code == kExitNotFound)
-    return fmt::format(
-        "hvdrun not found at {}; install the same version there, or say where it is "
-        "with --agent-path",
-        agent_path);
-  if (code == kExitNotExecutable)
-    return fmt::format("{} cannot be executed there: {}", agent_path, last_line(errors));
-  if (!errors.empty()) return std::string(last_line(errors));
-  return fmt::format("hvdrun ended there with exit code {} and no word", code);
-}
-
-std::string explain_login_failure(std::string_view who, std::string_view errors,
-                                  std::string_view host) {
-  for (const auto& trouble : kTroubles)
-    if (const auto line = line_with(errors, trouble.words); !line.empty())
-      return fmt::format("{} ({})", trouble.advice, without_name(line, host));
-  return errors.empty() ? fmt::format("{} failed without a word", who)
-                        : without_name(last_line(errors), host);
-}
-
-namespace {
-
 std::string name_killer(int wait_status) {
   return "ssh was killed by " + signal_name(WTERMSIG(wait_status));
 }
-
-}  // namespace
-
-std::string explain_lost_connection(int wait_status, std::string_view errors) {
-  if (WIFSIGNALED(wait_status)) return name_killer(wait_status);
-  if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != kSshFailed || errors.empty())
-    return {};
-  return fmt::format("ssh: {}", last_line(errors));
-}
-
-std::string explain_ssh_failure(int wait_status, std::string_view errors, std::string_view host,
-                                const std::string& agent_path) {
-  if (WIFSIGNALED(wait_status)) return name_killer(wait_status);
-  const int code = WEXITSTATUS(wait_status);
-  if (code != kSshFailed) return explain_agent_end(code, errors, agent_path);
-  return explain_login_failure("ssh", errors, host);
-}
-
-namespace {
 
 // The guard over there ends within its own timeout; an ssh that takes longer hangs.
 constexpr std::chrono::milliseconds kConfigTimeout{15000};
@@ -299,6 +236,57 @@ class SshAgent final : public AgentChannel {
 };
 
 }  // namespace
+
+std::vector<std::string> ssh_config_command(const SshTarget& target, const SshOptions& options) {
+  auto words = ssh_words(target, options);
+  words.insert(words.begin() + 1, "-G");
+  return words;
+}
+
+std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& options,
+                                     const std::vector<std::string>& arguments) {
+  auto words = ssh_words(target, options);
+  words.push_back(remote_command(options, arguments));
+  return words;
+}
+
+std::string explain_agent_end(int code, std::string_view errors, const std::string& agent_path) {
+  if (const auto line = line_with(errors, "error while loading shared libraries"); !line.empty())
+    return fmt::format("a library of hvdrun is missing there: {}", line);
+  if (code == kExitNotFound)
+    return fmt::format(
+        "hvdrun not found at {}; install the same version there, or say where it is "
+        "with --agent-path",
+        agent_path);
+  if (code == kExitNotExecutable)
+    return fmt::format("{} cannot be executed there: {}", agent_path, last_line(errors));
+  if (!errors.empty()) return std::string(last_line(errors));
+  return fmt::format("hvdrun ended there with exit code {} and no word", code);
+}
+
+std::string explain_login_failure(std::string_view who, std::string_view errors,
+                                  std::string_view host) {
+  for (const auto& trouble : kTroubles)
+    if (const auto line = line_with(errors, trouble.words); !line.empty())
+      return fmt::format("{} ({})", trouble.advice, without_name(line, host));
+  return errors.empty() ? fmt::format("{} failed without a word", who)
+                        : without_name(last_line(errors), host);
+}
+
+std::string explain_lost_connection(int wait_status, std::string_view errors) {
+  if (WIFSIGNALED(wait_status)) return name_killer(wait_status);
+  if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != kSshFailed || errors.empty())
+    return {};
+  return fmt::format("ssh: {}", last_line(errors));
+}
+
+std::string explain_ssh_failure(int wait_status, std::string_view errors, std::string_view host,
+                                const std::string& agent_path) {
+  if (WIFSIGNALED(wait_status)) return name_killer(wait_status);
+  const int code = WEXITSTATUS(wait_status);
+  if (code != kSshFailed) return explain_agent_end(code, errors, agent_path);
+  return explain_login_failure("ssh", errors, host);
+}
 
 Result<std::unique_ptr<AgentChannel>> start_ssh_agent(
     const EventLoop& loop, const SshTarget& target, const SshOptions& options,

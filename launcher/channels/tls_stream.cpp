@@ -30,19 +30,6 @@ const Result<TlsLibrary>& libssl_library() {
   return library;
 }
 
-}  // namespace
-
-Result<void> open_openssl() {
-  if (!libssl_library()) return libssl_library().error();
-  return {};
-}
-
-const TlsLibrary& openssl() {
-  return *libssl_library();
-}
-
-namespace {
-
 // TLS_AES_128_GCM_SHA256: what every TLS 1.3 must have (RFC 8446, 9.1). A PSK belongs to a hash, so
 // one suite keeps both sides agreed.
 constexpr const char* kSuite = "TLS_AES_128_GCM_SHA256";
@@ -94,7 +81,30 @@ std::string last_words() {
   return reason == nullptr ? "TLS failed" : std::string("TLS: ") + reason;
 }
 
+// OpenSSL's macros SSL_CTX_set_… call SSL_CTX_ctrl(3) with these.
+bool set_up(SSL_CTX* context) {
+  const auto control = [context](int what, long number, const void* data = nullptr) {
+    return openssl().SSL_CTX_ctrl(context, what, number, const_cast<void*>(data));
+  };
+  control(SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF);
+  control(SSL_CTRL_MODE, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                             SSL_MODE_RELEASE_BUFFERS);
+  return control(SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION) == 1 &&
+         control(SSL_CTRL_SET_GROUPS_LIST, 0, kGroups) == 1 &&
+         openssl().SSL_CTX_set_ciphersuites(context, kSuite) == 1 &&
+         openssl().SSL_CTX_set_num_tickets(context, 0) == 1;
+}
+
 }  // namespace
+
+Result<void> open_openssl() {
+  if (!libssl_library()) return libssl_library().error();
+  return {};
+}
+
+const TlsLibrary& openssl() {
+  return *libssl_library();
+}
 
 LinkKey make_link_key(std::string identity) {
   LinkKey key;
@@ -118,24 +128,6 @@ struct TlsContext::State {
     ::explicit_bzero(key.secret.data(), key.secret.size());
   }
 };
-
-namespace {
-
-// OpenSSL's macros SSL_CTX_set_… call SSL_CTX_ctrl(3) with these.
-bool set_up(SSL_CTX* context) {
-  const auto control = [context](int what, long number, const void* data = nullptr) {
-    return openssl().SSL_CTX_ctrl(context, what, number, const_cast<void*>(data));
-  };
-  control(SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF);
-  control(SSL_CTRL_MODE, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                             SSL_MODE_RELEASE_BUFFERS);
-  return control(SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION) == 1 &&
-         control(SSL_CTRL_SET_GROUPS_LIST, 0, kGroups) == 1 &&
-         openssl().SSL_CTX_set_ciphersuites(context, kSuite) == 1 &&
-         openssl().SSL_CTX_set_num_tickets(context, 0) == 1;
-}
-
-}  // namespace
 
 Result<TlsContext> TlsContext::make(Side side, LinkKey key) {
   if (auto opened = open_openssl(); !opened)

@@ -35,6 +35,40 @@ constexpr std::ptrdiff_t kMostAtOnce = 256;
 constexpr std::size_t kPerHost = 5;
 constexpr std::size_t kPerLogin = 8;
 
+// One of the agents that an srun has started. They end together, see HostAgents::reap().
+class SrunAgent final : public AgentChannel {
+ public:
+  SrunAgent(const std::unique_ptr<SrunAgents>& all, std::size_t host) : all_(all), host_(host) {}
+
+  std::string_view name() const override { return "srun"; }
+  bool host_answers(std::chrono::milliseconds time) const override {
+    return all_->host_answers(host_, time);
+  }
+  void kill(pid_t) override { all_->cut(host_); }
+  bool ended() const override { return true; }
+  std::string failure() const override { return all_->why_lost(host_); }
+  bool wait() override { return true; }
+
+ private:
+  const std::unique_ptr<SrunAgents>& all_;
+  std::size_t host_;
+};
+
+SshTarget ssh_target(const Host& host) {
+  return {host.address, host.user, host.port};
+}
+
+// What the host has printed where hvdrun's agent should have spoken: a login shell that refuses, a
+// command that the server forces, ~/.bashrc.
+std::string say_login_text(const AgentState& agent) {
+  if (!agent.link || agent.reached) return {};
+  auto text = agent.link->text();
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
+  if (text.empty()) return {};
+  return "; what came instead of hvdrun there: " +
+         quote(std::string_view(text).substr(text.find_last_of("\n\r") + 1));
+}
+
 }  // namespace
 
 HostAgents::HostAgents(const EventLoop& loop, const RemoteSpec& remote, const Environment& caller,
@@ -84,29 +118,6 @@ Result<void> HostAgents::start(Start start) {
 }
 
 // --- starting by srun ----------------------------------------------------------------------------
-
-namespace {
-
-// One of the agents that an srun has started. They end together, see HostAgents::reap().
-class SrunAgent final : public AgentChannel {
- public:
-  SrunAgent(const std::unique_ptr<SrunAgents>& all, std::size_t host) : all_(all), host_(host) {}
-
-  std::string_view name() const override { return "srun"; }
-  bool host_answers(std::chrono::milliseconds time) const override {
-    return all_->host_answers(host_, time);
-  }
-  void kill(pid_t) override { all_->cut(host_); }
-  bool ended() const override { return true; }
-  std::string failure() const override { return all_->why_lost(host_); }
-  bool wait() override { return true; }
-
- private:
-  const std::unique_ptr<SrunAgents>& all_;
-  std::size_t host_;
-};
-
-}  // namespace
 
 void HostAgents::start_by_srun(std::chrono::seconds timeout) {
   SrunJob job;
@@ -162,14 +173,6 @@ void HostAgents::start_more() {
     ++under_way;
   }
 }
-
-namespace {
-
-SshTarget ssh_target(const Host& host) {
-  return {host.address, host.user, host.port};
-}
-
-}  // namespace
 
 SshOptions HostAgents::ssh_options() const {
   SshOptions options;
@@ -305,21 +308,6 @@ void HostAgents::give_up(AgentState& agent, std::string failure) {
   agent.failure = std::move(failure);
   if (agent.channel) agent.channel->kill(agent.pid);
 }
-
-namespace {
-
-// What the host has printed where hvdrun's agent should have spoken: a login shell that refuses, a
-// command that the server forces, ~/.bashrc.
-std::string say_login_text(const AgentState& agent) {
-  if (!agent.link || agent.reached) return {};
-  auto text = agent.link->text();
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
-  if (text.empty()) return {};
-  return "; what came instead of hvdrun there: " +
-         quote(std::string_view(text).substr(text.find_last_of("\n\r") + 1));
-}
-
-}  // namespace
 
 void HostAgents::consider_gone(AgentState& agent) {
   if (agent.gone || !agent.link_closed || !agent.channel || !agent.channel->ended()) return;

@@ -167,6 +167,84 @@ std::map<std::string, RankVariable> shared_variables(const Environment& caller,
   return shared;
 }
 
+const std::string* value_of_user(const JobSpec& spec, std::string_view name) {
+  for (const auto& change : spec.environment)
+    if (change.value && change.name == name) return &*change.value;
+  return nullptr;
+}
+
+void append_variable(std::string& text, const RankVariable& variable) {
+  text += fmt::format("{}={}  # {}\n", variable.name, printable(variable.value), variable.reason);
+}
+
+// What only the agent knows, and puts over all else.
+std::vector<RankVariable> variables_of_agent(const JobSpec& spec) {
+  std::vector<RankVariable> variables{
+      {HVD_ENV_STATUS, "<file>@<offset>", "the rank's status page"},
+      {HVD_ENV_NOTICE_FD, "<number>", "the descriptor that tells of notices in it"},
+      {HVD_ENV_SHM_DIR, "<folder>", "a folder in shared memory, removed after the job"}};
+  if (spec.frameworks.contains(Framework::mlx))
+    variables.push_back({"MLX_HOSTFILE", "<file>", "the addresses of MLX's ring (--for mlx)"});
+  if (spec.pmix != PmixMode::off)
+    for (const char* name : {"PMIX_*", "OMPI_MCA_*"})
+      variables.push_back({name, "<...>", "how PMIx and Open MPI find the agent's PMIx server"});
+  return variables;
+}
+
+RankPorts ports_to_show(const JobSpec& spec, const Plan& plan) {
+  RankPorts ports;
+  const auto& placement = plan.placement;
+  for (std::size_t index = 0; index < placement.hosts.size(); ++index) {
+    const auto& hosts = plan.allocation.hosts;
+    const auto host = std::ranges::find(hosts, placement.hosts[index].host, &Host::name);
+    ports.addresses.push_back(host_address(placement, *host));
+    ports.ports.emplace_back(count_ports(spec, placement, index), "<port>");
+  }
+  return ports;
+}
+
+bool runs_here(const Plan& plan, const std::string& name) {
+  return std::any_of(plan.allocation.hosts.begin(), plan.allocation.hosts.end(),
+                     [&](const Host& host) { return host.is_this_machine && host.name == name; });
+}
+
+std::vector<LaunchHost> hosts_of(const Placement& placement) {
+  std::vector<LaunchHost> hosts;
+  for (const auto& host : placement.hosts) {
+    LaunchHost entry{host.host, {}};
+    for (const auto& rank : host.ranks) entry.ranks.push_back(rank.rank);
+    hosts.push_back(std::move(entry));
+  }
+  return hosts;
+}
+
+// NVML's name of a device: a MIG device has one of its own.
+const std::string& nvml_name(const Gpu& gpu) {
+  return gpu.visible.starts_with("MIG-") ? gpu.visible : gpu.uuid;
+}
+
+// Those that the host's ranks were given; all of the host's, where they choose for themselves or
+// the user wants one rank to have them all.
+std::vector<std::string> gpus_to_watch(const JobSpec& spec, const Plan& plan,
+                                       const HostPlacement& placed) {
+  const bool all = spec.ranks_per_host == 1 || spec.gpu_bind == GpuBind::none;
+  const auto& hosts = plan.allocation.hosts;
+  const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const Host& candidate) {
+    return candidate.name == placed.host && candidate.inventory;
+  });
+  std::vector<std::string> names;
+  if (host == hosts.end()) return names;
+  for (std::size_t i = 0; i < host->inventory->gpus.size(); ++i) {
+    const bool is_given = all || std::any_of(placed.ranks.begin(), placed.ranks.end(),
+                                             [&](const RankPlacement& rank) {
+                                               return rank.gpu == static_cast<int>(i);
+                                             });
+    const auto& name = nvml_name(host->inventory->gpus[i]);
+    if (is_given && !name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::string> job_environment(const Environment& caller, const JobSpec& spec) {
@@ -189,16 +267,6 @@ std::vector<std::string> leave_host_variables(const JobSpec& spec,
   });
   return names;
 }
-
-namespace {
-
-const std::string* value_of_user(const JobSpec& spec, std::string_view name) {
-  for (const auto& change : spec.environment)
-    if (change.value && change.name == name) return &*change.value;
-  return nullptr;
-}
-
-}  // namespace
 
 HoldPortsMessage ports_to_hold(const JobSpec& spec, const Placement& placement,
                                std::size_t host_index) {
@@ -269,40 +337,6 @@ std::vector<RankVariable> rank_environment(const Environment& caller, const JobS
   return variables;
 }
 
-namespace {
-
-void append_variable(std::string& text, const RankVariable& variable) {
-  text += fmt::format("{}={}  # {}\n", variable.name, printable(variable.value), variable.reason);
-}
-
-// What only the agent knows, and puts over all else.
-std::vector<RankVariable> variables_of_agent(const JobSpec& spec) {
-  std::vector<RankVariable> variables{
-      {HVD_ENV_STATUS, "<file>@<offset>", "the rank's status page"},
-      {HVD_ENV_NOTICE_FD, "<number>", "the descriptor that tells of notices in it"},
-      {HVD_ENV_SHM_DIR, "<folder>", "a folder in shared memory, removed after the job"}};
-  if (spec.frameworks.contains(Framework::mlx))
-    variables.push_back({"MLX_HOSTFILE", "<file>", "the addresses of MLX's ring (--for mlx)"});
-  if (spec.pmix != PmixMode::off)
-    for (const char* name : {"PMIX_*", "OMPI_MCA_*"})
-      variables.push_back({name, "<...>", "how PMIx and Open MPI find the agent's PMIx server"});
-  return variables;
-}
-
-RankPorts ports_to_show(const JobSpec& spec, const Plan& plan) {
-  RankPorts ports;
-  const auto& placement = plan.placement;
-  for (std::size_t index = 0; index < placement.hosts.size(); ++index) {
-    const auto& hosts = plan.allocation.hosts;
-    const auto host = std::ranges::find(hosts, placement.hosts[index].host, &Host::name);
-    ports.addresses.push_back(host_address(placement, *host));
-    ports.ports.emplace_back(count_ports(spec, placement, index), "<port>");
-  }
-  return ports;
-}
-
-}  // namespace
-
 Result<std::string> environment_text(const JobSpec& spec, const Plan& plan,
                                      const Environment& caller) {
   if (!plan.placement.to_ask.empty())
@@ -346,52 +380,6 @@ std::vector<int> input_receivers(const InputSpec& input, int size) {
   }
   return receivers;
 }
-
-namespace {
-
-bool runs_here(const Plan& plan, const std::string& name) {
-  return std::any_of(plan.allocation.hosts.begin(), plan.allocation.hosts.end(),
-                     [&](const Host& host) { return host.is_this_machine && host.name == name; });
-}
-
-std::vector<LaunchHost> hosts_of(const Placement& placement) {
-  std::vector<LaunchHost> hosts;
-  for (const auto& host : placement.hosts) {
-    LaunchHost entry{host.host, {}};
-    for (const auto& rank : host.ranks) entry.ranks.push_back(rank.rank);
-    hosts.push_back(std::move(entry));
-  }
-  return hosts;
-}
-
-// NVML's name of a device: a MIG device has one of its own.
-const std::string& nvml_name(const Gpu& gpu) {
-  return gpu.visible.starts_with("MIG-") ? gpu.visible : gpu.uuid;
-}
-
-// Those that the host's ranks were given; all of the host's, where they choose for themselves or
-// the user wants one rank to have them all.
-std::vector<std::string> gpus_to_watch(const JobSpec& spec, const Plan& plan,
-                                       const HostPlacement& placed) {
-  const bool all = spec.ranks_per_host == 1 || spec.gpu_bind == GpuBind::none;
-  const auto& hosts = plan.allocation.hosts;
-  const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const Host& candidate) {
-    return candidate.name == placed.host && candidate.inventory;
-  });
-  std::vector<std::string> names;
-  if (host == hosts.end()) return names;
-  for (std::size_t i = 0; i < host->inventory->gpus.size(); ++i) {
-    const bool is_given = all || std::any_of(placed.ranks.begin(), placed.ranks.end(),
-                                             [&](const RankPlacement& rank) {
-                                               return rank.gpu == static_cast<int>(i);
-                                             });
-    const auto& name = nvml_name(host->inventory->gpus[i]);
-    if (is_given && !name.empty()) names.push_back(name);
-  }
-  return names;
-}
-
-}  // namespace
 
 LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
                              const JobContext& context, std::size_t host_index) {

@@ -23,6 +23,8 @@ Result<void> check_rank(const char* option, int rank, int size) {
               kExitUsage);
 }
 
+constexpr std::size_t kMostAgents = 16;
+
 }  // namespace
 
 bool is_final(const Placement& placement) {
@@ -86,12 +88,6 @@ Result<void> check_named_ranks(const JobSpec& spec, int size) {
   if (spec.input.to == InputSpec::To::rank) HVD_CHECK(check_rank("--stdin", spec.input.rank, size));
   return {};
 }
-
-namespace {
-
-constexpr std::size_t kMostAgents = 16;
-
-}  // namespace
 
 std::vector<std::string> agent_table(const Agents& agents) {
   std::vector<TableRow> rows{{"  AGENT ON", "PID", "STARTED BY", "LINK"}};

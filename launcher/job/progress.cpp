@@ -31,6 +31,29 @@ std::string with_host(std::string text, const std::string& host) {
   return text;
 }
 
+constexpr std::chrono::milliseconds kQuiet{1000};
+constexpr std::chrono::milliseconds kAgain{200};
+
+// proc(5), field "state".
+std::string_view state_words(const std::string& state) {
+  if (state == "R") return "running";
+  if (state == "S" || state == "I") return "sleeping";
+  if (state == "D") return "waiting for a device";
+  if (state == "T" || state == "t") return "stopped";
+  return "ended";
+}
+
+std::string what_it_does(const RankState& state, const std::vector<RankReport>& reports) {
+  const auto& rank = reports[static_cast<std::size_t>(state.rank)];
+  if (rank.exited) return describe_end(rank);
+  std::string text(state_words(state.state));
+  if (!state.collective.empty())
+    text += fmt::format(", in {} for {:.1f} s", state.collective, state.collective_seconds);
+  else if (!state.background.empty())
+    text += fmt::format(", waits for {} for {:.1f} s", state.background, state.background_seconds);
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> unreached_lines(const std::vector<UnreachableHost>& hosts) {
@@ -55,13 +78,6 @@ std::string unreached_reason(const std::vector<UnreachableHost>& hosts) {
   for (const auto& each : hosts) names.push_back(each.host);
   return "could not start on " + fold_hosts(names);
 }
-
-namespace {
-
-constexpr std::chrono::milliseconds kQuiet{1000};
-constexpr std::chrono::milliseconds kAgain{200};
-
-}  // namespace
 
 std::string start_progress_text(const Agents& agents, const RankTable& table) {
   std::size_t hosts = 0;
@@ -101,30 +117,6 @@ void StartProgress::end() {
   timer_.cancel();
   output_.status({});
 }
-
-namespace {
-
-// proc(5), field "state".
-std::string_view state_words(const std::string& state) {
-  if (state == "R") return "running";
-  if (state == "S" || state == "I") return "sleeping";
-  if (state == "D") return "waiting for a device";
-  if (state == "T" || state == "t") return "stopped";
-  return "ended";
-}
-
-std::string what_it_does(const RankState& state, const std::vector<RankReport>& reports) {
-  const auto& rank = reports[static_cast<std::size_t>(state.rank)];
-  if (rank.exited) return describe_end(rank);
-  std::string text(state_words(state.state));
-  if (!state.collective.empty())
-    text += fmt::format(", in {} for {:.1f} s", state.collective, state.collective_seconds);
-  else if (!state.background.empty())
-    text += fmt::format(", waits for {} for {:.1f} s", state.background, state.background_seconds);
-  return text;
-}
-
-}  // namespace
 
 std::vector<std::string> StateTable::add(const StatesMessage& states,
                                          const std::vector<RankReport>& reports) {

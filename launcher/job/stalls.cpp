@@ -44,16 +44,6 @@ std::optional<double> number_in(const std::vector<std::string>& variables, std::
   return value;
 }
 
-}  // namespace
-
-milliseconds stall_time(const std::vector<std::string>& variables) {
-  if (number_in(variables, HVD_ENV_STALL_CHECK_DISABLE) == 1) return milliseconds(0);
-  const auto seconds = number_in(variables, HVD_ENV_STALL_CHECK_TIME);
-  return seconds ? milliseconds(std::llround(std::ceil(*seconds * 1000))) : kUnlessSet;
-}
-
-namespace {
-
 // So many missing ranks are named one by one.
 constexpr std::size_t kMostNamed = 4;
 // A program in which each rank waits for something else says it in so many lines.
@@ -141,6 +131,12 @@ std::string describe_missing(const Stall& stall, const std::vector<RankState>& s
 }
 
 }  // namespace
+
+milliseconds stall_time(const std::vector<std::string>& variables) {
+  if (number_in(variables, HVD_ENV_STALL_CHECK_DISABLE) == 1) return milliseconds(0);
+  const auto seconds = number_in(variables, HVD_ENV_STALL_CHECK_TIME);
+  return seconds ? milliseconds(std::llround(std::ceil(*seconds * 1000))) : kUnlessSet;
+}
 
 std::vector<CollectiveWait> find_waits(const std::vector<RankState>& states,
                                        const std::vector<RankReport>& reports) {

@@ -67,8 +67,8 @@ void Console::close(int rank, Stream stream) {
 
 void Console::tick(Steady now, bool held_back) {
   if (!next_tick_ || now < *next_tick_) return;
-  // Called late, we were stopped or busy, and the rest of a line may have come meanwhile: the loop
-  // gets one more turn to read it.
+  // A late call means that hvdrun was stopped or busy. The rest of a line may have arrived
+  // meanwhile, so the loop gets one more turn to read it.
   const bool late = now - *next_tick_ > LineAssembler::kQuiet / 2;
   if (held_back || (late && !postponed_)) {
     postponed_ = true;

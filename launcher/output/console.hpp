@@ -1,14 +1,14 @@
-// What the ranks' streams look like where a person reads them: the screens for stdout and stderr
-// (one, where both are the same), a LineAssembler a stream, and the time-outs of unfinished lines.
-// Writes into byte queues; no descriptor, no clock. On the loop's thread.
+// Turns the ranks' streams into labelled lines for the screens of stdout and stderr (one screen if
+// both are the same place). It owns a LineAssembler for each stream and the time-outs of unfinished
+// lines. Writes into byte queues; it has no descriptor and no clock. Loop thread only.
 #pragma once
 
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 #include "output/label.hpp"
 #include "output/line_assembler.hpp"
+#include "output/screen.hpp"
 #include "output/stream.hpp"
-#include "output/terminal.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -30,23 +30,25 @@ class Console {
     bool terminal = false;
   };
 
-  // `err` without a queue: stdout and stderr are the same place. Error: the label (parse_label).
+  // `err` has no queue if stdout and stderr are the same place. Error: the label is wrong
+  // (parse_label).
   static Result<std::unique_ptr<Console>> make(const OutputSpec& spec, Place out, Place err);
 
-  // The ranks that will write from here on: the first, or as many as before on other hosts.
+  // Sets the ranks that write from here on. At a restart they are as many as before, perhaps on
+  // other hosts.
   void begin(const Placement& placement);
 
-  // Bytes of ranks that spec.only_ranks leaves out are dropped.
+  // Drops the bytes of ranks that spec.only_ranks leaves out.
   void write(int rank, Stream stream, std::string_view bytes, OutputTime time, Steady now);
   void close(int rank, Stream stream);
   void note(std::string_view text) { screen(Stream::err).note(text); }
   void status(std::string_view text) { screen(Stream::err).status(text); }
 
-  // When tick() is to be called next; none: not before the next write().
+  // Returns when to call tick() next; nullopt if not before the next write().
   std::optional<Steady> next_tick() const { return next_tick_; }
 
-  // Shows the unfinished lines whose time has come. While `held_back`, when ranks cannot go on
-  // because a screen is too slow, none: the rest of a line may be waiting for us.
+  // Shows the unfinished lines whose time-out has passed. Shows none while ranks are `held_back`
+  // because a screen is too slow: the rest of a line may be waiting here.
   void tick(Steady now, bool held_back);
 
  private:
@@ -67,10 +69,10 @@ class Console {
   LineAssembler::Outlet outlet(Stream stream) {
     return {face(stream).screen, face(stream).labels, held_};
   }
-  // None for ranks that are not shown.
+  // Returns nullptr for a rank that is not shown.
   LineAssembler* assembler(int rank, Stream stream);
 
-  std::optional<LabelTemplate> label_;  // the user's; none: by the number of ranks
+  std::optional<LabelTemplate> label_;  // the user's; nullopt: the default for the number of ranks
   std::optional<RankSet> only_ranks_;
   Face out_;
   std::optional<Face> err_;

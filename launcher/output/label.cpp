@@ -1,7 +1,7 @@
 #include "output/label.hpp"
 
 #include "common/text.hpp"
-#include "output/terminal.hpp"
+#include "output/color.hpp"
 
 #include <algorithm>
 #include <array>
@@ -38,7 +38,7 @@ Error bad_label(std::string_view text, std::string_view why) {
 
 Result<std::vector<LabelPiece>> parse_pieces(std::string_view text) {
   if (text.find_first_of("\n\r") != std::string_view::npos)
-    return bad_label(text, "a label stands on one line");
+    return bad_label(text, "a label is one line");
   auto parts = parse_pattern(text);
   if (!parts)
     return bad_label(text, parts.error() == PatternError::unclosed_brace
@@ -54,7 +54,7 @@ Result<std::vector<LabelPiece>> parse_pieces(std::string_view text) {
   return pieces;
 }
 
-// What a field says of one rank. Time has no text of its own here.
+// Returns a field's text for one rank. The text of {time} is empty here.
 std::string field_text(LabelField field, const Placement& placement, const HostPlacement& host,
                        const RankPlacement& rank, Stream stream) {
   switch (field) {
@@ -74,12 +74,12 @@ std::string field_text(LabelField field, const Placement& placement, const HostP
   return {};
 }
 
-// A rank's index among the (rank, stream) pairs.
+// Returns the index of a rank's stream among all.
 std::size_t slot(int rank, Stream stream) {
   return static_cast<std::size_t>(rank) * 2 + (stream == Stream::err ? 1 : 0);
 }
 
-// The bytes of a label's parts, the last one last.
+// Returns the number of bytes of a label's parts together.
 std::size_t width_of(const std::string* parts, std::size_t count) {
   std::size_t width = 0;
   for (std::size_t i = 0; i < count; ++i) width += parts[i].size();
@@ -167,7 +167,7 @@ Labels::Labels(const LabelTemplate& label, const Placement& placement, Options o
                label_color(static_cast<int>(i / count / 2), options.color == Color::many));
   if (!options.timestamps) return;
 
-  // A timestamp is one more time, with nothing before it.
+  // Adds the timestamp as one more time, at the beginning.
   std::vector<std::string> stamped;
   stamped.reserve(parts_.size() / count * (count + 1));
   for (std::size_t i = 0; i < parts_.size(); ++i) {

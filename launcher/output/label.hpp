@@ -1,4 +1,5 @@
-// --label: what stands before each line, as a template and as the bytes made from it.
+// --label: the text before each line, as a template and as the bytes made from it for each rank.
+// Plain values; loop thread only.
 #pragma once
 
 #include "base/result.hpp"
@@ -16,7 +17,7 @@ namespace hvdrun {
 
 enum class LabelField { rank, host, local_rank, size, time, stream };
 
-// Literal text, or a field when there is one.
+// A field, or literal text if it has none.
 struct LabelPiece {
   std::string text;
   std::optional<LabelField> field;
@@ -24,21 +25,21 @@ struct LabelPiece {
 
 struct LabelTemplate {
   std::vector<LabelPiece> pieces;  // empty: no label
-  // Spaces follow the label up to the width of the job's longest, so that texts align. On for the
-  // built-in forms; "[3]" itself stays as it is, for grep.
+  // Whether spaces follow the label up to the width of the job's longest, so that texts align. On
+  // for the built-in forms. They never change "[3]" itself, which people grep for.
   bool aligned = false;
 };
 
-// "none", "rank" ("[3] "), "rank@host" ("[3@n1] "), or any text with {rank}, {host}, {local_rank},
-// {size}, {time} (as timestamps, below) and {stream} ("stdout", "stderr"); "{{" and "}}" stand for
-// braces. Error (kExitUsage): an unknown or unfinished {name}, a newline in the text.
+// Reads "none", "rank" ("[3] "), "rank@host" ("[3@n1] "), or any text with {rank}, {host},
+// {local_rank}, {size}, {time} (see TimeText) and {stream} ("stdout", "stderr"); "{{" and "}}" are
+// braces. Error (kExitUsage): an unknown or unfinished {name}, or a newline in the text.
 Result<LabelTemplate> parse_label(std::string_view text);
 
-// The label of a job whose --label was not given: "rank", and "none" for a single rank.
+// Returns the label of a job without --label: "rank", or "none" for a single rank.
 std::string_view default_label(int size);
 
-// Local time as ISO 8601 with milliseconds: "2026-11-21T01:02:03.123". Keeps the last one made:
-// lines come in runs of the same moment.
+// Local time as ISO 8601 with milliseconds: "2026-11-21T01:02:03.123". Keeps the last text, because
+// many lines in a row have the same time.
 class TimeText {
  public:
   std::string_view of(OutputTime time);
@@ -50,8 +51,8 @@ class TimeText {
   std::size_t length_ = 0;
 };
 
-// The labels of all ranks for one place where lines are shown, made beforehand; only times are put
-// in later.
+// The labels of all ranks for one place where lines are shown. They are made at the start; only
+// times are added later.
 class Labels {
  public:
   enum class Color { off, few, many };
@@ -62,11 +63,11 @@ class Labels {
 
   Labels(const LabelTemplate& label, const Placement& placement, Options options);
 
-  // The bytes before a line that began at `time`. Valid until the next call.
+  // Returns the label of a line that began at `time`. Valid until the next call.
   std::string_view of(int rank, Stream stream, OutputTime time);
 
  private:
-  // A label is cut where times stand: times_ + 1 parts a rank and stream, one after the other.
+  // Labels, cut at their times: times_ + 1 parts for each rank and stream, in order.
   std::vector<std::string> parts_;
   std::size_t times_ = 0;
   TimeText time_text_;

@@ -18,7 +18,8 @@ const char* find(const char* from, const char* end, char byte) {
   return static_cast<const char*>(std::memchr(from, byte, distance(from, end)));
 }
 
-// The first "\r" that does not belong to a "\r\n", or `end`. One at the very end may still.
+// Returns the first "\r" that is not part of a "\r\n", or `end`. A "\r" at the very end is one: its
+// "\n" may follow.
 const char* find_lone_return(const char* from, const char* end) {
   while (from != end) {
     const char* found = find(from, end, '\r');
@@ -30,14 +31,14 @@ const char* find_lone_return(const char* from, const char* end) {
 }
 
 struct Segments {
-  std::string_view last;     // what stands behind the last "\r" that overwrites
-  bool overwrites = false;   // there is such a "\r"
+  std::string_view last;     // the text after the last "\r" that overwrites
+  bool overwrites = false;   // the piece has such a "\r"
   bool ends_return = false;  // "\r" at the end
 };
 
 Segments split_returns(std::string_view piece) {
   Segments segments;
-  const std::size_t end = piece.find_last_not_of('\r') + 1;  // 0 when there is nothing else
+  const std::size_t end = piece.find_last_not_of('\r') + 1;  // 0 if all bytes are "\r"
   segments.ends_return = end < piece.size();
   segments.last = piece.substr(0, end);
   const std::size_t overwriting = segments.last.rfind('\r');
@@ -69,7 +70,7 @@ void LineAssembler::feed(Outlet& outlet, std::string_view bytes, OutputTime time
       from = newline + 1;
       if (from == end) return;
     }
-    // Here a line begins that is unfinished or has progress in it.
+    // The next line is unfinished or has progress in it.
     newline = find(from, end, '\n');
     if (newline == nullptr) return extend(outlet, {from, distance(from, end)}, time, now);
     finish(outlet, {from, distance(from, newline + 1)}, time);
@@ -101,7 +102,7 @@ void LineAssembler::extend(Outlet& outlet, std::string_view piece, OutputTime ti
 }
 
 void LineAssembler::append(Outlet& outlet, std::string_view piece) {
-  // Bytes held count against the job's limit; a line is broken at its own limit or at the job's.
+  // A line is broken at its own limit, or if all unfinished lines of the job together reach theirs.
   const auto break_line = [&, progress = progress_] {
     close(outlet);
     begun_ = true;
@@ -188,70 +189,9 @@ void LineAssembler::show_unfinished(Outlet& outlet, Steady now) {
   progress_mark_ = now;
   progress_shown_ = true;
   if (outlet.screen.progress(owner(), before, text_)) return;
-  // It stands there as a line; only what is new will be shown.
+  // It was shown as a line of its own. From here on only new text is shown.
   drop_text(outlet);
   begun_ = true;
-}
-
-void LastLines::add(std::string_view bytes) {
-  const std::size_t last_newline = bytes.rfind('\n');
-  if (last_newline == std::string_view::npos) return extend(bytes);
-
-  // Where the last kLines lines of this chunk begin; the lines before them are not worth a look.
-  std::size_t begin = last_newline;
-  std::size_t newline = last_newline;
-  for (std::size_t count = 0; count < kLines; ++count) {
-    newline = begin == 0 ? std::string_view::npos : bytes.rfind('\n', begin - 1);
-    if (newline == std::string_view::npos) {
-      begin = 0;
-      break;
-    }
-    begin = newline;
-  }
-  if (newline != std::string_view::npos) {
-    begin = newline + 1;
-    unfinished_.clear();
-    after_return_ = false;
-  }
-  while (begin <= last_newline) {
-    const std::size_t end = bytes.find('\n', begin);
-    finish(bytes.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  extend(bytes.substr(begin));
-}
-
-void LastLines::extend(std::string_view piece) {
-  if (piece.empty()) return;
-  const std::size_t end = piece.find_last_not_of('\r') + 1;  // 0 when there is nothing else
-  std::string_view text = piece.substr(0, end);
-  const std::size_t overwriting = text.rfind('\r');
-  if (overwriting != std::string_view::npos) text.remove_prefix(overwriting + 1);
-  if (overwriting != std::string_view::npos || (after_return_ && !text.empty()))
-    unfinished_.clear();
-  after_return_ = end < piece.size() || (after_return_ && text.empty());
-  unfinished_.append(text.substr(0, kLength - unfinished_.size()));
-}
-
-void LastLines::finish(std::string_view piece) {
-  extend(piece);
-  after_return_ = false;
-  if (ring_.size() < kLines) {
-    ring_.push_back(unfinished_);
-  } else {
-    ring_[next_].assign(unfinished_);
-    next_ = (next_ + 1) % kLines;
-  }
-  unfinished_.clear();
-}
-
-std::vector<std::string> LastLines::lines() const {
-  std::vector<std::string> lines;
-  lines.reserve(kLines + 1);
-  for (std::size_t i = 0; i < ring_.size(); ++i) lines.push_back(ring_[(next_ + i) % ring_.size()]);
-  if (!unfinished_.empty()) lines.push_back(unfinished_);
-  if (lines.size() > kLines) lines.erase(lines.begin());
-  return lines;
 }
 
 }  // namespace hvdrun

@@ -1,28 +1,29 @@
-// Turns the bytes of one rank's stream, cut anywhere, into lines for a Screen. One per rank and
-// stream; no clock, no descriptor: times come in, so that tests decide them.
+// Turns the bytes of one rank's stream, which arrive cut at any place, into lines for a Screen. One
+// object per rank and stream, on the loop thread. It has no clock and no descriptor: the caller
+// passes times, so that tests decide them.
 //
-// A line ends with "\n" (or "\r\n", whose "\r" passes too). What stands before a "\r" elsewhere is
-// progress, which the text behind it overwrites: only the last text of a line is shown, and while
-// the line goes on the newest one now and then (kRedrawEvery on a terminal, in place; elsewhere as
-// a line of its own, first when the rank pauses, then at most every kProgressEvery). Other control
-// bytes, NUL included, are text.
+// A line ends with "\n" (or "\r\n", whose "\r" is kept). Text before another "\r" is progress,
+// which the text after it overwrites. Only the last text of a line is shown. While the line
+// continues, the newest text is shown now and then: on a terminal in place, every kRedrawEvery;
+// elsewhere as a line of its own, first when the rank pauses, then at most every kProgressEvery.
+// Other control bytes, NUL included, are text.
 //
-// An unfinished line is shown after kQuiet: a short one kQuiet after it began, so that a row of
-// dots moves; a long one once the rank has been silent for so long. Where nobody is watching, any
-// line is waited for until the rank has been silent for kQuietInFile. A chunk of whole 4096-byte
-// blocks is a full stdio buffer, whose line is not broken but waited for.
+// An unfinished line on a terminal is shown after kQuiet. A short one is shown kQuiet after it
+// began, so that a row of dots moves; a long one when the rank has been silent that long. In a file
+// or pipe, any unfinished line waits until the rank has been silent for kQuietInFile. A chunk of
+// whole 4096-byte blocks is a full stdio buffer: its line continues in the next chunk, so it is not
+// shown before.
 #pragma once
 
 #include "output/label.hpp"
+#include "output/screen.hpp"
 #include "output/stream.hpp"
-#include "output/terminal.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace hvdrun {
 
@@ -31,17 +32,19 @@ class LineAssembler {
   using Steady = std::chrono::steady_clock::time_point;
 
   static constexpr std::chrono::milliseconds kQuiet{200};
-  // Where nobody waits for a prompt: a rank on a busy machine may pause that long within a line.
+  // Longer, because nobody waits for a prompt there, and a rank on a busy machine may pause within
+  // a line.
   static constexpr std::chrono::milliseconds kQuietInFile{2000};
   static constexpr std::chrono::milliseconds kRedrawEvery{200};
   static constexpr std::chrono::milliseconds kProgressEvery{10000};
-  // A longer line is broken into labelled pieces of this size (and a chunk's remainder).
+  // A longer line is broken into labelled pieces of this size, and a shorter last one.
   static constexpr std::size_t kMaxLine = 16 * 1024 * 1024;
-  // So much may all unfinished lines of a job hold together: the one that grows then is broken.
+  // The most that all unfinished lines of a job hold together. Beyond it the line that grows is
+  // broken.
   static constexpr std::size_t kMaxHeld = 64 * 1024 * 1024;
   static constexpr std::size_t kShortLine = 4096;
 
-  // Where the lines go; shared by all streams that are shown there.
+  // Where the lines are shown. All streams that are shown there share it.
   struct Outlet {
     Screen& screen;
     Labels& labels;
@@ -50,17 +53,17 @@ class LineAssembler {
 
   LineAssembler(int rank, Stream stream) : rank_(rank), stream_(stream) {}
 
-  // `time` is when the rank wrote (for labels), `now` when we got it (for time-outs).
+  // `time`: when the rank wrote, for labels. `now`: when the bytes arrived here, for time-outs.
   void feed(Outlet& outlet, std::string_view bytes, OutputTime time, Steady now);
 
-  // The stream has ended: an unfinished line goes out as a line.
+  // Ends the stream: an unfinished line is shown as a line.
   void close(Outlet& outlet);
 
-  // An unfinished line may have to be shown later: ask due().
+  // Returns whether an unfinished line may have to be shown later; due() returns when.
   bool waits() const { return fresh_ && !text_.empty(); }
 
-  // When the unfinished line is to be shown if nothing comes; none: no need. `quiet_from`:
-  // time-outs do not count what passed before it, as nothing could come then.
+  // Returns when the unfinished line is to be shown if no more bytes arrive; nullopt if never.
+  // `quiet_from`: time-outs begin at this time or later, because no bytes could arrive before it.
   std::optional<Steady> due(const Outlet& outlet, Steady quiet_from) const;
   void show_unfinished(Outlet& outlet, Steady now);
 
@@ -80,42 +83,18 @@ class LineAssembler {
   const int rank_;
   const Stream stream_;
 
-  // The unfinished line: its newest text, as far as not shown.
+  // The part of the unfinished line's newest text that is not shown yet.
   std::string text_;
   OutputTime began_{};
-  bool begun_ = false;         // the text's beginning has been shown; text_ goes on from there
-  bool after_return_ = false;  // the last byte was "\r": what comes next overwrites text_
+  bool begun_ = false;         // the text's beginning has been shown; text_ continues it
+  bool after_return_ = false;  // the last byte was "\r": the next text overwrites text_
   bool progress_ = false;      // the line has had a "\r"
   bool fresh_ = false;         // text_ has changed since it was last shown
   bool progress_shown_ = false;
   bool full_block_ = false;
   Steady unshown_since_{};
   Steady last_byte_{};
-  Steady progress_mark_{};  // the last update shown, else the first "\r"
-};
-
-// The last lines that a stream printed, for the failure report: at most kLines, each cut to kLength
-// bytes. Cheap: of a long chunk only the end is looked at. A plain value.
-
-class LastLines {
- public:
-  static constexpr std::size_t kLines = 20;
-  static constexpr std::size_t kLength = 4096;
-
-  void add(std::string_view bytes);
-
-  // Oldest first, without newlines; an unfinished line is the last. Of a line that overwrote itself
-  // with "\r", the last text.
-  std::vector<std::string> lines() const;
-
- private:
-  void extend(std::string_view piece);
-  void finish(std::string_view piece);
-
-  std::vector<std::string> ring_;  // grows to kLines, then next_ is the oldest
-  std::size_t next_ = 0;
-  std::string unfinished_;
-  bool after_return_ = false;  // "\r" was its last byte: what follows overwrites it
+  Steady progress_mark_{};  // of the last shown update, or of the first "\r"
 };
 
 }  // namespace hvdrun

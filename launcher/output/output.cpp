@@ -1,11 +1,11 @@
 #include "output/output.hpp"
 
 #include "common/text.hpp"
+#include "output/color.hpp"
 #include "output/console.hpp"
-#include "output/line_assembler.hpp"
+#include "output/last_lines.hpp"
 #include "output/rank_files.hpp"
 #include "output/sink.hpp"
-#include "output/terminal.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -21,12 +21,13 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-// Bytes that wait for slow readers: ranks are held back above the first, until below the second.
+// Bytes that wait for slow readers. Ranks are held back above the first number, until they are
+// below the second.
 constexpr std::size_t kHighWater = 4 * 1024 * 1024;
 constexpr std::size_t kLowWater = 1024 * 1024;
 
-// So much is collected within one turn of the loop before it is written: large enough for few
-// system calls, small enough to stay in the processor's cache on its way.
+// Bytes that are collected within one turn of the loop before they are written: enough for few
+// system calls, and few enough to stay in the processor's cache.
 constexpr std::size_t kWriteAt = 128 * 1024;
 
 struct EventDeleter {
@@ -36,7 +37,7 @@ using EventPointer = std::unique_ptr<event, EventDeleter>;
 
 timeval to_timeval(Steady::duration duration) {
   using namespace std::chrono;
-  // Rounded up: a tick before its time would do nothing.
+  // Rounds up, because a tick before its time does nothing.
   const auto us = std::max(ceil<microseconds>(duration), microseconds(0)).count();
   return {static_cast<time_t>(us / 1'000'000), static_cast<suseconds_t>(us % 1'000'000)};
 }
@@ -62,7 +63,7 @@ class Output::Impl {
   std::vector<std::string> last_stderr(int rank) const;
 
  private:
-  // A sink with the event that waits for it.
+  // A sink with the event that waits for its descriptor.
   struct Outgoing {
     Sink sink;
     EventPointer writable;
@@ -86,20 +87,20 @@ class Output::Impl {
   void wake_later();
   void restart_timer();
   void on_timer();
-  void tell();
-  bool has_something_to_tell() const;
+  void report_changes();
+  bool has_changes_to_report() const;
   std::size_t pending() const;
 
   event_base* loop_;
   const OnOutputError choice_;
   const std::filesystem::path directory_;
   const Events events_;
-  std::vector<std::unique_ptr<Outgoing>> sinks_;  // the last is that of notes
+  std::vector<std::unique_ptr<Outgoing>> sinks_;  // the last one shows notes
   std::unique_ptr<Console> console_;
   std::optional<RankFiles> files_;
   bool files_error_said_ = false;
   std::vector<LastLines> last_stderr_;  // by rank
-  EventPointer later_;                  // writes what this turn of the loop has collected
+  EventPointer later_;                  // writes what this turn of the loop collects
   EventPointer timer_;                  // console_'s next tick
   std::optional<Steady::time_point> timer_at_;
   bool congested_ = false;
@@ -161,8 +162,8 @@ void Output::Impl::close(int rank, Stream stream) {
   after_lines();
 }
 
-// What ranks and other hosts say may stand in it: whatever is in there, its lines are seen to be
-// ours, or quoted by us, and the terminal obeys none of it.
+// The text may quote ranks and other hosts. Each line is recognizable as hvdrun's own or as quoted,
+// and no control character reaches the terminal.
 void Output::Impl::note(std::string_view text) {
   const std::string clean = printable(text);
   for (std::string_view rest = clean; !rest.empty();) {
@@ -198,11 +199,11 @@ void Output::Impl::after_lines() {
   for (const auto& outgoing : sinks_)
     if (!outgoing->blocked && outgoing->sink.pending() >= kWriteAt) pump(*outgoing);
   if (pending() > kHighWater) congested_ = true;
-  if (pending() > 0 || has_something_to_tell()) wake_later();
+  if (pending() > 0 || has_changes_to_report()) wake_later();
   restart_timer();
 }
 
-// Runs pump_all() once the events at hand are through.
+// Runs pump_all() after the events that are pending now.
 void Output::Impl::wake_later() {
   event_active(later_.get(), 0, 0);
 }
@@ -226,7 +227,7 @@ void Output::Impl::pump(Outgoing& outgoing) {
 void Output::Impl::pump_all() {
   for (const auto& outgoing : sinks_)
     if (!outgoing->blocked) pump(*outgoing);
-  tell();
+  report_changes();
 }
 
 void Output::Impl::restart_timer() {
@@ -243,7 +244,7 @@ void Output::Impl::on_timer() {
   after_lines();
 }
 
-bool Output::Impl::has_something_to_tell() const {
+bool Output::Impl::has_changes_to_report() const {
   if (congested_ && pending() <= kLowWater) return true;
   if (files_ && files_->error() && !files_error_said_) return true;
   return std::any_of(sinks_.begin(), sinks_.end(), [](const auto& outgoing) {
@@ -251,7 +252,7 @@ bool Output::Impl::has_something_to_tell() const {
   });
 }
 
-void Output::Impl::tell() {
+void Output::Impl::report_changes() {
   const auto say = [this](const Error& error, bool& said) {
     if (std::exchange(said, true) || !events_.on_error) return;
     const bool reader_gone = error.exit_code == kExitSignalBase + SIGPIPE;
@@ -273,7 +274,7 @@ std::size_t Output::Impl::pending() const {
 }
 
 bool Output::Impl::idle() const {
-  return pending() == 0 && !has_something_to_tell();
+  return pending() == 0 && !has_changes_to_report();
 }
 
 void Output::Impl::flush(std::chrono::milliseconds timeout) {

@@ -1,17 +1,17 @@
-// Everything that hvdrun shows or files of what ranks print: whole lines, each with its label.
+// Shows what ranks print: whole lines, each with its label, on hvdrun's stdout and stderr and, with
+// --output-filename, in one file for each rank and stream.
 //
-// Lives on the launcher's event loop thread; never blocks. Bytes come in as agents read them from
-// the ranks' pipes; lines go out to hvdrun's own stdout and stderr and, with --output-filename, to
-// one file a rank and stream. When a sink cannot keep up, congested() turns true and the caller
-// stops granting agents credit until on_relief is called: that is the whole back-pressure, and what
-// bounds memory.
+// Runs on the loop thread and never blocks. Bytes arrive as agents read them from the ranks' pipes.
+// If a sink cannot keep up, congested() becomes true, and the caller stops granting agents credit
+// until on_relief is called. This is the only back-pressure, and it bounds memory. A sink that
+// fails is reported by on_error.
 //
-// How the parts fit: RankFiles gets the raw bytes and LastLines those of stderr; a Console (one
-// LineAssembler a stream, one Screen a place) makes labelled lines of them in the byte queue of a
-// Sink, which writes to the descriptor. Where hvdrun's stdout and stderr are the same place there
-// is one sink, so that lines keep their order and never mix.
+// The parts: RankFiles gets the raw bytes, and LastLines those of stderr. A Console makes labelled
+// lines (one LineAssembler for each stream, one Screen for each place) in the byte queue of a Sink,
+// which writes to the descriptor. If hvdrun's stdout and stderr are the same place, they have one
+// sink, so that lines keep their order and never mix.
 //
-// SIGPIPE must be ignored in the process, and descriptors 0 to 2 be open.
+// SIGPIPE must be ignored in the process, and descriptors 0 to 2 must be open.
 #pragma once
 
 #include "base/result.hpp"
@@ -34,23 +34,25 @@ namespace hvdrun {
 class Output {
  public:
   struct Events {
-    std::function<void()> on_relief;  // congested() has turned false again
-    // A sink failed (full disk, closed stdout). Said once a sink, with --on-output-error's choice:
-    // stop is true when the job is to end because of it. The per-rank files are one sink: the first
-    // that fails is named, losses() has all. A reader who has gone (`hvdrun … | head`) always ends
-    // the job, with exit code 128 + SIGPIPE, as it would end any program.
+    std::function<void()> on_relief;  // congested() is false again
+    // A sink has failed (full disk, closed stdout). Called once for each sink. `stop` is true if
+    // the job is to end because of it, as --on-output-error says. The files of all ranks are one
+    // sink here: the first failed file is named, and losses() has all. A reader that closes its
+    // pipe (`hvdrun … | head`) always ends the job, with exit code 128 + SIGPIPE, as it would end
+    // any program.
     std::function<void(const Error&, bool stop)> on_error;
   };
-  // Both are called from the loop or from flush(), never from within write(), close() or note().
+  // The loop and flush() call both. write(), close() and note() never do.
 
-  // The descriptors that lines go to; not owned. Others than hvdrun's own in tests and benches.
+  // The descriptors that lines are written to; not owned. Tests and benches use others than
+  // hvdrun's own.
   struct Descriptors {
     int out = 1;
     int err = 2;
   };
 
-  // Opens the sinks; notes may be shown. begin() makes DIR/rank.0007/{stdout,stderr} where
-  // spec.directory says so, at least four digits. Error (kExitUsage): the label is not one.
+  // Opens the sinks, so that notes can be shown. begin() creates the files of ranks. Error
+  // (kExitUsage): the label is wrong.
   static Result<std::unique_ptr<Output>> open(event_base* loop, const OutputSpec& spec,
                                               Events events, Descriptors descriptors);
   static Result<std::unique_ptr<Output>> open(event_base* loop, const OutputSpec& spec,
@@ -61,47 +63,48 @@ class Output {
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  // Bytes that `rank` wrote to `stream`, read from its pipe at `time`.
+  // Shows bytes that `rank` wrote to `stream`. `time`: when they were read from its pipe.
   void write(int rank, Stream stream, std::string_view bytes, OutputTime time);
 
-  // The rank's stream has ended: a last line without newline goes out, as a line.
+  // Ends a rank's stream. A last line without newline is shown as a line.
   void close(int rank, Stream stream);
 
-  // A line of hvdrun's own ("hvdrun: …"), without newline; to stderr, never inside another line.
-  // What it has of others may be anything: control characters are shown and not sent, and each
-  // further line is marked as a quotation ("hvdrun:   | …").
+  // Shows a line of hvdrun's own ("hvdrun: …", without newline) on stderr, never inside another
+  // line. It may quote any text of others: control characters are made visible, and each further
+  // line is marked as quoted ("hvdrun:   | …").
   void note(std::string_view text);
 
-  // Returns true when a note was lost because its place cannot be written (a full disk). A reader
-  // who has gone misses none.
+  // Returns whether a note was lost because it could not be written (a full disk). A reader that
+  // has closed its pipe misses none.
   bool has_lost_notes() const;
 
-  // Notes these lines once more where notes were lost, at the end of the job. Returns whether they
-  // are written.
+  // Shows these lines once more at the end of a job whose notes were lost. Returns whether they
+  // were written.
   bool note_again(const std::vector<std::string>& lines, std::chrono::milliseconds timeout);
 
-  // How far hvdrun is, on a terminal alone: a line that whatever comes next overwrites. An empty
-  // text erases it.
+  // Shows hvdrun's progress, on a terminal only, as a line that the next output overwrites. An
+  // empty text erases it.
   void status(std::string_view text);
 
   bool congested() const;
 
-  // Everything accepted has been written, or its sink has failed and that has been said. Partial
-  // lines count once closed.
+  // Returns whether all lines have been written, or their sink has failed and on_error was called.
+  // An unfinished line is not included before its stream is closed.
   bool idle() const;
 
-  // Waits until idle(), at most `timeout`, without running the loop. For the end of the job.
+  // Waits until idle(), at most `timeout`, without running the loop. Use it at the end of the job.
   void flush(std::chrono::milliseconds timeout);
 
-  // What could not be written, one line a file or stream, for the report's notes.
+  // Returns a line for each stream or file that is incomplete, for the report's notes.
   std::vector<std::string> losses() const;
 
-  // Ranks are about to be started: the first, or all streams are closed and as many are started
-  // again, perhaps on other hosts. Then labels follow, last_stderr() begins anew, files go on.
-  // Error (kExitUsage): --output-filename's directory cannot be made or written.
+  // Call it before ranks are started, at first and at each restart. At a restart all streams are
+  // closed, and as many ranks start again, perhaps on other hosts: labels change with them,
+  // last_stderr() is empty, files continue. Creates the files of ranks at the first call. Error
+  // (kExitUsage): --output-filename's folder cannot be created or written.
   Result<void> begin(const Placement& placement);
 
-  // The rank's last 20 lines of stderr, oldest first, each cut to 4 KB, without newline.
+  // Returns the rank's last 20 lines of stderr, oldest first, each cut to 4 KB, without newline.
   std::vector<std::string> last_stderr(int rank) const;
 
  private:

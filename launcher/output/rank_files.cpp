@@ -25,7 +25,7 @@ constexpr int kDigitsAtLeast = 4;
 constexpr int kOpenFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
 Result<void> make_folder(const fs::path& folder) {
-  if (::mkdir(folder.c_str(), 0777) == 0) return {};  // all it takes for all but the first
+  if (::mkdir(folder.c_str(), 0777) == 0) return {};  // enough for all but the first folder
   std::error_code error;
   fs::create_directories(folder, error);
   if (!error && !fs::is_directory(folder, error) && !error)
@@ -74,7 +74,8 @@ Result<void> RankFiles::create_all(int ranks) {
     HVD_CHECK(make_folder(folder_of(rank)));
     for (const std::size_t stream : {0, 1}) {
       const fs::path path = path_of(static_cast<std::size_t>(rank) * 2 + stream);
-      // Not through a link: others who may write in the folder would choose which file is emptied.
+      // Symbolic links are not followed: others who may write in the folder could choose which file
+      // is emptied.
       const Fd fd(::open(path.c_str(), kOpenFlags | O_TRUNC | O_NOFOLLOW, 0666));
       if (!fd)
         return fail_errno(fmt::format("--output-filename: cannot open '{}'", path.string()), errno,

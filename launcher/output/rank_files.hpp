@@ -1,9 +1,10 @@
 // --output-filename DIR: the raw bytes of each rank in DIR/rank.0007/stdout and stderr.
 //
-// Written at once, without a buffer of ours: what a rank printed is there when hvdrun dies, and
-// `tail -f` sees it. Files of a former run are emptied; folders of its higher ranks stay. So many
-// files stay open as a part of the descriptor limit allows; past that the one used least recently
-// is closed, and opened again, at its end, when its rank prints more. Belongs to the loop's thread.
+// Bytes are written immediately, without a buffer of ours, so that `tail -f` shows them and they
+// survive hvdrun's death. Files of an earlier run are emptied; folders of its higher ranks stay.
+// Half of the descriptor limit may be open files. Beyond that the least recently used one is
+// closed, and opened again when its rank prints more. Loop thread only. A file that cannot be
+// written is given up; the others are still written.
 #pragma once
 
 #include "base/result.hpp"
@@ -23,29 +24,28 @@ namespace hvdrun {
 
 class RankFiles {
  public:
-  // Makes the folders and empty files. Error (kExitUsage), with the path: cannot be made.
+  // Creates the folders and empty files. Error (kExitUsage), with the path: one cannot be created.
   static Result<RankFiles> create(const std::filesystem::path& directory, int ranks,
                                   std::size_t most_open = default_most_open());
 
-  // "rank.0007": four digits, or as many as the job's highest rank needs.
+  // Returns "rank.0007": four digits, or as many as the job's highest rank needs.
   static std::string folder_name(int rank, int ranks);
 
-  // Half of the process's descriptor limit.
+  // Returns half of the process's descriptor limit.
   static std::size_t default_most_open();
 
   void write(int rank, Stream stream, std::string_view bytes);
 
-  // The first failure; nothing more is written to that file, the others go on. Failures of further
-  // files only show in losses().
+  // Returns the first failure. Failures of further files appear in losses() only.
   const std::optional<Error>& error() const { return error_; }
 
-  // One line for each file that lacks something.
+  // Returns a line for each incomplete file.
   std::vector<std::string> losses() const;
 
  private:
   struct File {
     Fd fd;
-    std::list<std::size_t>::iterator place{};  // in open_, while fd is open
+    std::list<std::size_t>::iterator place{};  // in open_, if fd is open
     int failure = 0;                           // errno
     std::uint64_t lost = 0;
   };
@@ -55,14 +55,15 @@ class RankFiles {
   std::filesystem::path folder_of(int rank) const;
   std::filesystem::path path_of(std::size_t index) const;
   Result<void> create_all(int ranks);
-  bool make_open(std::size_t index);  // false: errno says why
+  // Opens the file if it is not open. Returns false, with errno, if it cannot be opened.
+  bool make_open(std::size_t index);
   void give_up(std::size_t index, int errno_value);
 
   std::filesystem::path directory_;
   int ranks_;
   std::size_t most_open_;
   std::vector<File> files_;      // by rank, stdout and stderr
-  std::list<std::size_t> open_;  // used most recently first
+  std::list<std::size_t> open_;  // the most recently used first
   std::optional<Error> error_;
 };
 

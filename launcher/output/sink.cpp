@@ -18,47 +18,15 @@
 namespace hvdrun {
 
 namespace {
-constexpr std::size_t kFirstCapacity = 256 * 1024;
-// Memory that one very long line took is given back once it has been written.
-constexpr std::size_t kKeptOfSink = 1024 * 1024;
-}  // namespace
 
-void ByteQueue::drop(std::size_t count) {
-  head_ += count;
-  if (head_ != tail_) return;
-  head_ = tail_ = 0;
-  if (capacity_ > kKeptOfSink) {
-    bytes_.reset();
-    capacity_ = 0;
-  }
-}
-
-void ByteQueue::make_room(std::size_t count) {
-  const std::size_t used = size();
-  // Moving down is worth it only when the bytes moved are no more than those written since the last
-  // move: then every byte is moved at most once on average.
-  if (used <= head_ && used + count <= capacity_) {
-    std::memcpy(bytes_.get(), data(), used);
-  } else {
-    const std::size_t capacity = std::max({kFirstCapacity, capacity_ * 2, used + count});
-    auto bytes = std::make_unique_for_overwrite<char[]>(capacity);
-    if (used > 0) std::memcpy(bytes.get(), data(), used);
-    bytes_ = std::move(bytes);
-    capacity_ = capacity;
-  }
-  head_ = 0;
-  tail_ = used;
-}
-
-namespace {
-
-// A pump writes no more than this before others get their turn on the loop.
+// The most that one pump() writes, so that others get their turn on the loop.
 constexpr std::size_t kPumpAtMost = 4 * 1024 * 1024;
-// A larger pipe saves switching between us and its reader for every 64 KiB. Best effort: the
-// kernel's limit for ordinary users is 1 MiB (pipe(7)).
+// A larger pipe saves a switch to its reader for every 64 KiB. Best effort: the kernel's limit for
+// ordinary users is 1 MiB (pipe(7)).
 constexpr int kPipeCapacity = 512 * 1024;
 
-// Opening a pseudo-terminal's master side anew would make another terminal.
+// Returns whether it is the master side of a pseudo-terminal. Opening that anew would make another
+// terminal.
 bool is_terminal_master(const struct stat& status) {
   constexpr unsigned kTtyAuxMajor = 5, kPtmxMinor = 2;
   return major(status.st_rdev) == kTtyAuxMajor && minor(status.st_rdev) == kPtmxMinor;
@@ -88,7 +56,7 @@ void Sink::choose_way() {
   if (is_terminal_master(status)) return;
   const std::string path = fmt::format("/proc/self/fd/{}", fd_);
   fresh_.reset(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  if (!fresh_) return;  // a pipe without a reader too (ENXIO, fifo(7)): writing will tell
+  if (!fresh_) return;  // also a pipe without a reader (ENXIO, fifo(7)), which write(2) reports
   way_ = Way::nonblocking;
   if (S_ISFIFO(status.st_mode) && ::fcntl(fresh_.get(), F_GETPIPE_SZ) < kPipeCapacity)
     ::fcntl(fresh_.get(), F_SETPIPE_SZ, kPipeCapacity);

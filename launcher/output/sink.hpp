@@ -1,71 +1,36 @@
-// Bytes on their way to a descriptor: appended at the end, dropped from the front, always
-// contiguous so that one write(2) takes all. Owned by one sink, used on the loop's thread.
+// hvdrun's stdout or stderr: a queue of bytes, and a descriptor that is written without waiting.
+//
+// The descriptor came from the caller, who may share it with other processes (the shell, the next
+// command). All of them share its O_NONBLOCK flag, so that flag is left alone. Instead:
+// - A pipe or terminal is opened anew through /proc/self/fd as non-blocking, which makes a flag of
+// our own (proc(5)). If
+//   that is refused (another user's terminal, after su), poll(2) shows whether PIPE_BUF bytes fit
+//   before each is written. If another writer fills the pipe between the two calls, the write can
+//   block.
+// - A socket is written with MSG_DONTWAIT (send(2)).
+// - Regular files and other devices are written plainly: for poll(2) they are always ready.
+//
+// Loop thread only. SIGPIPE must be ignored in the process. A sink never waits: its owner calls
+// pump(), and waits for the descriptor if pump() returns State::blocked. After a failure it drops
+// all bytes and counts them.
 #pragma once
 
 #include "base/result.hpp"
 #include "common/fd.hpp"
+#include "output/byte_queue.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
+
+#include <sys/types.h>
 
 namespace hvdrun {
 
-class ByteQueue {
- public:
-  const char* data() const { return bytes_.get() + head_; }
-  std::size_t size() const { return tail_ - head_; }
-  bool empty() const { return head_ == tail_; }
-  std::string_view view() const { return {data(), size()}; }
-
-  // Room for `count` bytes behind the last; what is put there counts once added() says so. Valid
-  // until the next call of room().
-  char* room(std::size_t count) {
-    if (capacity_ - tail_ < count) make_room(count);
-    return bytes_.get() + tail_;
-  }
-  void added(std::size_t count) { tail_ += count; }
-
-  void append(std::string_view bytes) {
-    if (bytes.empty()) return;
-    std::memcpy(room(bytes.size()), bytes.data(), bytes.size());
-    added(bytes.size());
-  }
-
-  void drop(std::size_t count);
-  void clear() { drop(size()); }
-
- private:
-  void make_room(std::size_t count);
-
-  std::unique_ptr<char[]> bytes_;
-  std::size_t capacity_ = 0;
-  std::size_t head_ = 0;
-  std::size_t tail_ = 0;
-};
-
-// hvdrun's stdout or stderr: a queue of bytes, and a descriptor that is written without waiting.
-//
-// The descriptor came from the caller, who may share it with other processes (the shell, the next
-// command), so its O_NONBLOCK is left alone: that flag belongs to all who share it. Instead:
-// - a pipe or terminal is opened anew through /proc/self/fd, non-blocking, which makes a flag of
-// our
-//   own (proc(5)). Where that is refused (another user's terminal, after su), poll(2) says whether
-//   PIPE_BUF bytes fit before each is written; another writer who fills the pipe between the two
-//   can then make us wait.
-// - a socket is written with MSG_DONTWAIT (send(2)).
-// - regular files and other devices never make one wait in poll's sense (poll(2)): plain writes.
-//
-// Belongs to the loop's thread; SIGPIPE must be ignored in the process. Does no waiting itself: its
-// owner pumps, and waits for the descriptor when pump() says so.
-
 class Sink {
  public:
-  // `name` is for people: "hvdrun's stdout".
+  // `name` appears in messages: "hvdrun's stdout".
   Sink(int fd, std::string name);
 
   ByteQueue& queue() { return queue_; }
@@ -73,23 +38,24 @@ class Sink {
 
   enum class State {
     empty,    // all is written, or was dropped because the sink has failed
-    blocked,  // call again once wait_fd() is writable
-    more,     // something is left only because this call had written enough
+    blocked,  // call again when wait_fd() is writable
+    more,     // call again soon: this call has written enough, so that others get their turn
   };
   State pump();
   int wait_fd() const { return fresh_ ? fresh_.get() : fd_; }
 
   bool is_terminal() const { return terminal_; }
-  int columns() const;  // of the terminal; 0: not known
+  // Returns the terminal's width; 0 if it is not known.
+  int columns() const;
 
-  // The first failure. Exit code 128 + SIGPIPE: the reader has gone.
+  // Returns the first failure. Its exit code is 128 + SIGPIPE if the reader has closed the pipe.
   const std::optional<Error>& error() const { return error_; }
-  // Whether everything is dropped, because writing has failed.
+  // Returns whether all bytes are dropped because writing has failed.
   bool failed() const { return failed_; }
-  // Writes again after a failure: the disk may have room by now. A line that the failure has cut is
-  // ended first.
+  // Makes the sink write again after a failure, because the disk may have room now. Ends a line
+  // that the failure has cut.
   void try_again();
-  // One line for the report about what was dropped; none: nothing.
+  // Returns a line for the report about the dropped bytes; nullopt if there are none.
   std::optional<std::string> loss() const;
 
  private:
@@ -107,11 +73,11 @@ class Sink {
   ByteQueue queue_;
   std::optional<Error> error_;
   bool failed_ = false;
-  bool in_line_ = false;  // the last byte that was written is no newline
+  bool in_line_ = false;  // the last written byte is not a newline
   std::uint64_t dropped_ = 0;
 };
 
-// Both descriptors lead to the same terminal, pipe or file.
+// Returns whether both descriptors refer to the same terminal, pipe or file.
 bool same_place(int fd, int other);
 
 }  // namespace hvdrun

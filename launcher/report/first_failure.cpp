@@ -25,6 +25,19 @@ int severity(const RankReport& rank) {
   return 2;
 }
 
+// Once every rank has succeeded, a user or a time-out that wanted to stop them changes nothing. Of
+// a lost agent, output may be missing.
+bool came_too_late(const StopCause& cause) {
+  return cause.kind == EndKind::interrupted || cause.kind == EndKind::exit_timeout ||
+         cause.kind == EndKind::start_timeout;
+}
+
+// Of a try that nothing has stopped: what is wrong with its first rank that did not succeed.
+std::string describe_unexplained(const RankReport& rank) {
+  return fmt::format("rank {} on {} {}", rank.placement.rank, rank.host,
+                     rank.exited ? "was stopped by its agent" : "has not told how it ended");
+}
+
 }  // namespace
 
 bool failed_by_itself(const RankReport& rank) {
@@ -54,23 +67,6 @@ std::optional<std::size_t> find_first_failure(const std::vector<RankReport>& ran
 bool succeeded(const RankReport& rank) {
   return rank.exited && !rank.stopped_by_us && !failed_by_itself(rank);
 }
-
-namespace {
-
-// Once every rank has succeeded, a user or a time-out that wanted to stop them changes nothing. Of
-// a lost agent, output may be missing.
-bool came_too_late(const StopCause& cause) {
-  return cause.kind == EndKind::interrupted || cause.kind == EndKind::exit_timeout ||
-         cause.kind == EndKind::start_timeout;
-}
-
-// Of a try that nothing has stopped: what is wrong with its first rank that did not succeed.
-std::string describe_unexplained(const RankReport& rank) {
-  return fmt::format("rank {} on {} {}", rank.placement.rank, rank.host,
-                     rank.exited ? "was stopped by its agent" : "has not told how it ended");
-}
-
-}  // namespace
 
 Verdict judge_end(const std::optional<StopCause>& cause, const std::optional<LostHost>& lost_host,
                   const std::vector<RankReport>& ranks, const std::vector<std::size_t>& order) {

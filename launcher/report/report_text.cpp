@@ -44,72 +44,6 @@ std::string clipped(std::string_view line) {
   return std::string(line.substr(0, end)) + " …";
 }
 
-}  // namespace
-
-std::string exception_line(std::string_view text) {
-  const auto lines = lines_of(text);
-  if (lines.empty()) return {};
-  // The last traceback of a chain; behind its frames, which are indented, comes the exception.
-  const auto header = std::find_if(lines.rbegin(), lines.rend(), [](std::string_view line) {
-    return line == kHeader || line == kGroupHeader;
-  });
-  if (header == lines.rend()) return clipped(lines.back());
-  const auto margin = *header == kGroupHeader ? kGroupMargin : std::string_view();
-  for (auto at = header.base(); at != lines.end(); ++at) {
-    if (!at->starts_with(margin)) continue;
-    const auto line = at->substr(margin.size());
-    if (!line.empty() && line.front() != ' ') return clipped(line);
-  }
-  return clipped(lines.back());
-}
-
-std::vector<std::string> failure_lines(const RankReport& rank) {
-  std::vector<std::string> quoted;
-  for (const auto line : lines_of(rank.failure.text)) quoted.push_back("  | " + std::string(line));
-  return quoted;
-}
-
-bool is_told_of_as_failure(const RankReport& rank) {
-  return !rank.failure.text.empty() && !(failed_for_a_peer(rank) && rank.stopped_by_us);
-}
-
-std::vector<std::string> other_failures(const Report& report) {
-  std::string_view known;
-  if (report.first_failure)
-    known = report.ranks[static_cast<std::size_t>(*report.first_failure)].failure.text;
-  std::vector<int> same;
-  std::vector<std::pair<std::string, std::vector<int>>> by_exception;
-  for (const auto& rank : report.ranks) {
-    const int number = rank.placement.rank;
-    if (report.first_failure == number || !is_told_of_as_failure(rank)) continue;
-    if (rank.failure.text == known) {
-      same.push_back(number);
-      continue;
-    }
-    auto exception = exception_line(rank.failure.text);
-    const auto at = std::find_if(by_exception.begin(), by_exception.end(),
-                                 [&](const auto& entry) { return entry.first == exception; });
-    if (at == by_exception.end())
-      by_exception.emplace_back(std::move(exception), std::vector<int>{number});
-    else
-      at->second.push_back(number);
-  }
-  std::vector<std::string> lines;
-  if (!same.empty()) lines.push_back(describe_ranks(same) + " raised the same");
-  std::vector<int> untold;
-  for (const auto& [exception, ranks] : by_exception) {
-    if (lines.size() < kMostOthers)
-      lines.push_back(fmt::format("{}: {}", describe_ranks(ranks), exception));
-    else
-      untold.insert(untold.end(), ranks.begin(), ranks.end());
-  }
-  std::sort(untold.begin(), untold.end());
-  if (!untold.empty()) lines.push_back(describe_ranks(untold) + ": other failures");
-  return lines;
-}
-
-namespace {
-
 constexpr std::size_t kMostWaits = 4;
 // A job that was over so soon has not trained, and looked at its ranks' connections too seldom.
 constexpr double kLeastTraining = 5;
@@ -282,6 +216,68 @@ std::vector<std::string> lines_of_failure(const Report& report) {
 }
 
 }  // namespace
+
+std::string exception_line(std::string_view text) {
+  const auto lines = lines_of(text);
+  if (lines.empty()) return {};
+  // The last traceback of a chain; behind its frames, which are indented, comes the exception.
+  const auto header = std::find_if(lines.rbegin(), lines.rend(), [](std::string_view line) {
+    return line == kHeader || line == kGroupHeader;
+  });
+  if (header == lines.rend()) return clipped(lines.back());
+  const auto margin = *header == kGroupHeader ? kGroupMargin : std::string_view();
+  for (auto at = header.base(); at != lines.end(); ++at) {
+    if (!at->starts_with(margin)) continue;
+    const auto line = at->substr(margin.size());
+    if (!line.empty() && line.front() != ' ') return clipped(line);
+  }
+  return clipped(lines.back());
+}
+
+std::vector<std::string> failure_lines(const RankReport& rank) {
+  std::vector<std::string> quoted;
+  for (const auto line : lines_of(rank.failure.text)) quoted.push_back("  | " + std::string(line));
+  return quoted;
+}
+
+bool is_told_of_as_failure(const RankReport& rank) {
+  return !rank.failure.text.empty() && !(failed_for_a_peer(rank) && rank.stopped_by_us);
+}
+
+std::vector<std::string> other_failures(const Report& report) {
+  std::string_view known;
+  if (report.first_failure)
+    known = report.ranks[static_cast<std::size_t>(*report.first_failure)].failure.text;
+  std::vector<int> same;
+  std::vector<std::pair<std::string, std::vector<int>>> by_exception;
+  for (const auto& rank : report.ranks) {
+    const int number = rank.placement.rank;
+    if (report.first_failure == number || !is_told_of_as_failure(rank)) continue;
+    if (rank.failure.text == known) {
+      same.push_back(number);
+      continue;
+    }
+    auto exception = exception_line(rank.failure.text);
+    const auto at = std::find_if(by_exception.begin(), by_exception.end(),
+                                 [&](const auto& entry) { return entry.first == exception; });
+    if (at == by_exception.end())
+      by_exception.emplace_back(std::move(exception), std::vector<int>{number});
+    else
+      at->second.push_back(number);
+  }
+  std::vector<std::string> lines;
+  if (!same.empty()) lines.push_back(describe_ranks(same) + " raised the same");
+  std::vector<int> untold;
+  for (const auto& [exception, ranks] : by_exception) {
+    if (lines.size() < kMostOthers)
+      lines.push_back(fmt::format("{}: {}", describe_ranks(ranks), exception));
+    else
+      untold.insert(untold.end(), ranks.begin(), ranks.end());
+  }
+  std::sort(untold.begin(), untold.end());
+  if (!untold.empty()) lines.push_back(describe_ranks(untold) + ": other failures");
+  return lines;
+}
 
 std::string describe_end(const RankReport& rank) {
   if (rank.abort_code) {

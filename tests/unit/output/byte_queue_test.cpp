@@ -1,4 +1,4 @@
-#include "output/sink.hpp"
+#include "output/byte_queue.hpp"
 
 #include <deque>
 #include <random>

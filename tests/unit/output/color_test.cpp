@@ -1,4 +1,4 @@
-#include "output/terminal.hpp"
+#include "output/color.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "output/line_assembler.hpp"
+#include "output/last_lines.hpp"
 
 #include <random>
 

@@ -1,51 +1,18 @@
-#include "output/terminal.hpp"
+#include "output/screen.hpp"
 
-#include <array>
-#include <cstdlib>
+#include <cstddef>
+#include <cstring>
 
 namespace hvdrun {
-
 namespace {
-// xterm's 256 colours: each has a contrast of about 3:1 or better with both black and white.
-constexpr std::array<std::string_view, 8> kMany = {
-    "\x1b[38;5;32m",  "\x1b[38;5;166m", "\x1b[38;5;34m",  "\x1b[38;5;133m",
-    "\x1b[38;5;136m", "\x1b[38;5;37m",  "\x1b[38;5;161m", "\x1b[38;5;99m"};
-// The first sixteen are the user's own theme; yellow and white are left out, unreadable on white.
-constexpr std::array<std::string_view, 5> kFew = {"\x1b[36m", "\x1b[35m", "\x1b[32m", "\x1b[34m",
-                                                  "\x1b[31m"};
-}  // namespace
 
-TerminalEnvironment TerminalEnvironment::of_process() {
-  return {std::getenv("TERM"), std::getenv("NO_COLOR"), std::getenv("COLORTERM")};
-}
-
-bool TerminalEnvironment::has_escapes() const {
-  return term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
-}
-
-bool TerminalEnvironment::has_256_colors() const {
-  if (colorterm != nullptr && *colorterm != '\0') return true;
-  return term != nullptr && std::string_view(term).find("256color") != std::string_view::npos;
-}
-
-bool wants_color(ColorMode mode, bool is_terminal, const TerminalEnvironment& environment) {
-  if (mode != ColorMode::automatic) return mode == ColorMode::always;
-  const bool refused = environment.no_color != nullptr && *environment.no_color != '\0';
-  return is_terminal && environment.has_escapes() && !refused;
-}
-
-std::string_view label_color(int rank, bool has_256_colors) {
-  const auto index = static_cast<std::size_t>(rank);
-  return has_256_colors ? kMany[index % kMany.size()] : kFew[index % kFew.size()];
-}
-
-namespace {
-// Back to the line's first column, and everything behind the cursor erased.
+// Moves the cursor to the line's first column, and erases the line.
 constexpr std::string_view kErase = "\r\x1b[K";
 
 bool only_ends_line(std::string_view head, std::string_view tail) {
   return head.empty() && tail.find_first_not_of("\r\n") == std::string_view::npos;
 }
+
 }  // namespace
 
 void Screen::whole_lines(std::string_view label, std::string_view lines) {
@@ -54,7 +21,7 @@ void Screen::whole_lines(std::string_view label, std::string_view lines) {
     queue_.append(lines);
     return;
   }
-  // The one loop through which all fast output goes: a search and two copies a line.
+  // All fast output passes through this loop: one search and two copies a line.
   const char* from = lines.data();
   const char* const end = from + lines.size();
   while (from != end) {
@@ -95,7 +62,7 @@ void Screen::rest(Owner owner, std::string_view label, std::string_view head,
     open_ = Open::none;
     return;
   }
-  // The newline that made way for another line has ended this one already.
+  // The newline before another line has ended this one already.
   if (only_ends_line(head, tail)) return;
   make_way(kLauncher);
   labelled(label, head, tail);
@@ -130,7 +97,7 @@ bool Screen::progress(Owner owner, std::string_view label, std::string_view text
 bool Screen::can_redraw(std::string_view label, std::string_view text) const {
   if (!columns_) return false;
   const int columns = columns_();
-  // So many bytes for so few columns would be colours above all: not worth measuring.
+  // This many bytes in one row would be mostly colours: it is not worth measuring them.
   if (columns <= 0 || label.size() + text.size() > static_cast<std::size_t>(columns) * 8)
     return false;
   return display_columns(label) + display_columns(text) < columns;
@@ -142,8 +109,8 @@ void Screen::note(std::string_view text) {
 }
 
 void Screen::status(std::string_view text) {
-  const bool stands = open_ == Open::progress && owner_ == kLauncher;
-  if (text.empty() ? !stands : !can_redraw({}, text)) return;
+  const bool is_shown = open_ == Open::progress && owner_ == kLauncher;
+  if (text.empty() ? !is_shown : !can_redraw({}, text)) return;
   make_way(kLauncher);
   if (!text.empty()) progress(kLauncher, {}, text);
 }
@@ -159,7 +126,7 @@ int display_columns(std::string_view text) {
     } else if (byte == '\t') {
       columns += 8;
     } else if ((byte & 0xc0) != 0x80) {
-      // From U+3000 on (first byte 0xe3 and up) most characters are wide; all beyond U+FFFF may be.
+      // Most characters from U+3000 on (first byte 0xe3 and up) are wide; all beyond U+FFFF may be.
       columns += byte >= 0xe3 ? 2 : 1;
     }
   }

@@ -1,0 +1,81 @@
+// One place where lines are shown (a terminal, a pipe, a file), and what its last line is. It keeps
+// the bytes of one rank from being joined to another's. Writes into a byte queue and knows no
+// descriptor. Loop thread only; nothing fails.
+#pragma once
+
+#include "output/byte_queue.hpp"
+
+#include <functional>
+#include <string_view>
+#include <utility>
+
+namespace hvdrun {
+
+class Screen {
+ public:
+  // Returns the width of a terminal where a line can be erased and written again; 0 if it is not
+  // known. It is called at each progress update, because windows change. Null: nothing can be
+  // erased there.
+  using Columns = std::function<int()>;
+
+  // Who writes: the number of a rank's stream (LineAssembler), never negative, or the launcher.
+  using Owner = int;
+  static constexpr Owner kLauncher = -1;
+
+  // The queue must outlive the screen. `terminal`: a person is watching, even where nothing can be
+  // erased.
+  Screen(ByteQueue& queue, Columns columns, bool terminal)
+      : queue_(queue), columns_(std::move(columns)), terminal_(terminal) {}
+
+  // Shows lines that each end with a newline, with the label before each.
+  void whole_lines(std::string_view label, std::string_view lines);
+
+  // Shows one line in two pieces. The second ends with a newline.
+  void line(Owner owner, std::string_view label, std::string_view head, std::string_view tail);
+
+  // Shows the rest of a line that partial() began. It continues that line, or is a line of its own
+  // if another came between. The tail ends with a newline.
+  void rest(Owner owner, std::string_view label, std::string_view head, std::string_view tail);
+
+  // Shows a line without its end. The cursor stays after it until something else is shown.
+  void partial(Owner owner, std::string_view label, std::string_view text);
+
+  // Shows a text that the rank means to overwrite. Returns true if it can be erased; the next
+  // output does that. Returns false if it has become a line like any other.
+  bool progress(Owner owner, std::string_view label, std::string_view text);
+
+  // Returns whether progress() would return true.
+  bool can_redraw(std::string_view label, std::string_view text) const;
+
+  bool is_terminal() const { return terminal_; }
+
+  // Shows a line of the launcher's own.
+  void note(std::string_view text);
+
+  // Shows the launcher's progress as one line, which the next output overwrites. An empty text
+  // erases it. Does nothing if it could not be erased.
+  void status(std::string_view text);
+
+ private:
+  enum class Open { none, partial, progress };
+
+  // Ends or erases an unfinished last line, so that a new one can begin. A rank that overwrites its
+  // own text has it erased where possible.
+  void make_way(Owner owner);
+  bool is_open_for(Owner owner) const { return open_ == Open::partial && owner_ == owner; }
+  void labelled(std::string_view label, std::string_view head, std::string_view tail);
+
+  ByteQueue& queue_;
+  Columns columns_;
+  bool terminal_;
+  Open open_ = Open::none;  // the last line
+  Owner owner_ = kLauncher;
+  bool erasable_ = false;  // the unfinished line fits on one row of the terminal
+};
+
+// Returns the columns that a text takes on a terminal. It is UTF-8; colour sequences take none,
+// wide characters two. In doubt (bytes that are not UTF-8, other control bytes) it returns too
+// many.
+int display_columns(std::string_view text);
+
+}  // namespace hvdrun

@@ -10,13 +10,13 @@
 namespace hvdrun {
 namespace {
 
-// It reported a failure, and hvdrun stopped the job before it had come to its end.
+// Returns whether the rank reported a failure of its own, and hvdrun stopped it before its end.
 bool stopped_in_its_failure(const RankReport& rank) {
   return rank.stopped_by_us && rank.failure.reported && rank.failure.before_stop &&
          !rank.failure.because_of_peer;
 }
 
-// Lower is more to blame.
+// Returns how much the rank is to blame: less is more.
 int severity(const RankReport& rank) {
   if (rank.abort_code) return 1;
   if (failed_for_a_peer(rank)) return 3;
@@ -25,23 +25,23 @@ int severity(const RankReport& rank) {
   return 2;
 }
 
-// Once every rank has succeeded, a user or a time-out that wanted to stop them changes nothing. Of
-// a lost agent, output may be missing.
+// Returns whether the cause changes nothing once all ranks have succeeded: an interrupt or a
+// time-out. (After the loss of an agent, output may be missing.)
 bool came_too_late(const StopCause& cause) {
   return cause.kind == EndKind::interrupted || cause.kind == EndKind::exit_timeout ||
          cause.kind == EndKind::start_timeout;
 }
 
-// Of a try that nothing has stopped: what is wrong with its first rank that did not succeed.
+// Returns why a rank did not succeed, in an attempt that nothing has stopped.
 std::string describe_unexplained(const RankReport& rank) {
   return fmt::format("rank {} on {} {}", rank.placement.rank, rank.host,
-                     rank.exited ? "was stopped by its agent" : "has not told how it ended");
+                     rank.exited ? "was stopped by its agent" : "ended in an unknown way");
 }
 
 }  // namespace
 
 bool failed_by_itself(const RankReport& rank) {
-  if (rank.abort_code) return true;  // it said so, perhaps before our signal reached it
+  if (rank.abort_code) return true;  // perhaps before hvdrun's signal reached it
   if (!rank.exited) return false;
   if (rank.stopped_by_us) return stopped_in_its_failure(rank);
   return rank.signal != 0 || rank.exit_code != 0 || rank.lost_connection;
@@ -99,7 +99,7 @@ Verdict judge_end(const std::optional<StopCause>& cause, const std::optional<Los
     verdict.exit_code = exit_code_of(ranks[*verdict.first_failure]);
     return verdict;
   }
-  // Without anybody to blame not all went well all the same.
+  // No rank is to blame, but the job has not succeeded.
   if (!cause) verdict.kind = EndKind::agent_lost;
   verdict.exit_code = kExitLauncher;
   if (odd != ranks.end()) verdict.reason = describe_unexplained(*odd);

@@ -1,5 +1,5 @@
-// How a try of a job has ended, and who is to blame where it failed: pure functions, asked when
-// everything has ended.
+// How an attempt to run the job has ended, and which rank failed first. Pure functions, called when
+// all ranks have ended.
 #pragma once
 
 #include "model/report.hpp"
@@ -11,45 +11,49 @@
 
 namespace hvdrun {
 
-// Whether this rank ended in a way that fails the job, by itself. One that told of a failure before
-// hvdrun stopped it counts as well, unless it was another rank's.
+// Returns whether the rank ended by itself in a way that fails the job. A rank that reported a
+// failure of its own before hvdrun stopped it also failed by itself.
 bool failed_by_itself(const RankReport& rank);
 
-// Whether it told of a failure that another rank's death or leaving had brought about.
+// Returns whether the rank reported a failure that another rank's death or leaving caused.
 bool failed_for_a_peer(const RankReport& rank);
 
-// The rank that failed first, among those that had ended before hvdrun stopped the job. A signal,
-// or leaving without finalize, comes before an abort, and that before an exit code: when a rank is
-// killed its peers notice, and leave with an error of their own, perhaps before it was reaped. Last
-// come those that say that they failed for a peer.
-// Among equals the one that told of its failure, or whose end was heard of, first; `order` holds
-// indices into `ranks` in the order of ends.
+// Returns the rank that failed first, as an index into `ranks`, among those that failed by
+// themselves; nullopt if none did. `order`: indices into `ranks` in the order of their ends.
+//
+// A signal, or leaving without finalize, comes before an abort, and an abort before an exit code:
+// when a rank is killed, its peers notice and leave with errors of their own, perhaps before it is
+// reaped. Ranks that report a failure because of a peer come last. Among equals the earliest
+// failure comes first, by the time of the report or of the end.
 std::optional<std::size_t> find_first_failure(const std::vector<RankReport>& ranks,
                                               const std::vector<std::size_t>& order);
 
-// Whether the rank ended by its own exit(0), before any part of hvdrun had sent it a signal to end.
+// Returns whether the rank ended by its own exit(0) before hvdrun sent it a signal to end.
 bool succeeded(const RankReport& rank);
 
-// The end of a try. Exit code 0 and "well" have one meaning: every rank succeeded, at the program's
-// own end, and nothing that could say otherwise was lost on the way. `cause`: why the launcher
-// stopped it, if it did. A user or a time-out that would stop what has succeeded already changes
-// nothing.
+// The end of an attempt. Exit code 0 and EndKind::well mean that every rank succeeded, at the
+// program's own end, and that no report about a rank was lost.
 struct Verdict {
   EndKind kind = EndKind::well;
   int exit_code = 0;
-  std::string reason;                        // empty: it went well, or a rank is to blame
+  std::string reason;                        // empty if it succeeded, or if a rank is to blame
   std::optional<std::size_t> first_failure;  // an index into the ranks
 };
-// A host that was found lost while the job was being stopped. Ranks that meet in collectives notice
-// that before the launcher may be sure: what failed since is a consequence.
+
+// A host that was found lost while the job was being stopped. Ranks in collectives notice its loss
+// before the launcher can be sure. So a failure after last_heard is a consequence.
 struct LostHost {
   double last_heard = 0;  // seconds, on the clock of RankReport::failed_after
   StopCause cause;
 };
+
+// Returns the verdict. `cause`: why the launcher stopped the job, if it did. An interrupt or a
+// time-out that came when all ranks had succeeded changes nothing.
 Verdict judge_end(const std::optional<StopCause>& cause, const std::optional<LostHost>& lost_host,
                   const std::vector<RankReport>& ranks, const std::vector<std::size_t>& order);
 
-// What hvdrun ends with because of that rank: its own code, or 128 + signal; never 0.
+// Returns hvdrun's exit code for a job that this rank failed: the rank's own code, or 128 + signal;
+// never 0.
 int exit_code_of(const RankReport& rank);
 
 }  // namespace hvdrun

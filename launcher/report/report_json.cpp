@@ -2,7 +2,8 @@
 
 #include "base/event_loop.hpp"
 #include "base/files.hpp"
-#include "report/host_table.hpp"
+#include "report/host_use.hpp"
+#include "report/stragglers.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-// The report for programs: what --report writes. docs/report.md describes the fields.
+// The report for programs, as --report writes it. docs/report.md describes the fields.
 #pragma once
 
 #include "base/result.hpp"
@@ -11,10 +11,10 @@ namespace hvdrun {
 
 std::string report_json(const Report& report);
 
-// Writes it whole or not at all: to a file beside it, then renamed. Error: names the file.
+// Writes the file whole or not at all: under another name, then renamed. Error: names the file.
 Result<void> write_report(const Report& report, const std::filesystem::path& file);
 
-// Whether write_report will have a place to write to. Error (kExitUsage): it will not, and why.
+// Checks that write_report can write the file. Error (kExitUsage): it cannot, and why.
 Result<void> check_report_file(const std::filesystem::path& file);
 
 }  // namespace hvdrun

@@ -2,10 +2,11 @@
 
 #include "base/event_loop.hpp"
 #include "common/text.hpp"
-#include "model/rank_set.hpp"
+#include "report/failures.hpp"
 #include "report/first_failure.hpp"
 #include "report/host_table.hpp"
 #include "report/quantities.hpp"
+#include "report/stragglers.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -18,34 +19,8 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::size_t kMostOthers = 8;   // lines
-constexpr std::size_t kMostBytes = 300;  // of an exception's line
-constexpr std::string_view kHeader = "Traceback (most recent call last):";
-constexpr std::string_view kGroupHeader = "  + Exception Group Traceback (most recent call last):";
-constexpr std::string_view kGroupMargin = "  | ";
-
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    auto line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    lines.push_back(line);
-  }
-  while (!lines.empty() && lines.back().empty()) lines.pop_back();
-  return lines;
-}
-
-std::string clipped(std::string_view line) {
-  if (line.size() <= kMostBytes) return std::string(line);
-  auto end = kMostBytes;
-  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0U) == 0x80U) --end;
-  return std::string(line.substr(0, end)) + " …";
-}
-
 constexpr std::size_t kMostWaits = 4;
-// A job that was over so soon has not trained, and looked at its ranks' connections too seldom.
+// Seconds. A shorter job has not trained, and its ranks' connections were hardly looked at.
 constexpr double kLeastTraining = 5;
 
 const RankReport& culprit_of(const Report& report) {
@@ -64,7 +39,7 @@ std::span<const AttemptReport> attempts_before_last(const Report& report) {
   return attempts.empty() ? attempts : attempts.first(attempts.size() - 1);
 }
 
-// "2.60 s", "2.60 s with 1 restart".
+// Returns "2.60 s", or "2.60 s with 1 restart".
 std::string how_long(const Report& report) {
   const auto restarts = attempts_before_last(report).size();
   auto text = format_duration(report.wall_seconds);
@@ -85,7 +60,8 @@ void append(std::vector<std::string> more, std::vector<std::string>& lines) {
   std::move(more.begin(), more.end(), std::back_inserter(lines));
 }
 
-// What it said of the cause comes last: a traceback through a framework may fill the screen.
+// Adds the first failure. Its cause comes last, because a traceback through a framework may fill
+// the screen.
 void add_culprit(const Report& report, std::vector<std::string>& lines) {
   const auto& rank = culprit_of(report);
   lines.push_back(describe_culprit(rank));
@@ -102,8 +78,8 @@ void add_culprit(const Report& report, std::vector<std::string>& lines) {
     lines.push_back(fmt::format("  it said: {}", rank.last_error));
 }
 
-// "ranks 0-1,3 stopped by hvdrun", and the others that failed too, folded by what they told or how
-// they ended.
+// Adds the other ranks: those that failed too, folded by what they reported or how they ended, and
+// "ranks 0-1,3 stopped by hvdrun".
 void add_others(const Report& report, std::vector<std::string>& lines) {
   append(other_failures(report), lines);
   std::vector<int> stopped;
@@ -112,7 +88,7 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
   std::vector<std::pair<std::string, std::vector<int>>> by_end;
   for (const auto& rank : report.ranks) {
     const int number = rank.placement.rank;
-    if (report.first_failure == number || is_told_of_as_failure(rank)) continue;
+    if (report.first_failure == number || has_failure_to_show(rank)) continue;
     if (rank.pid == 0) {
       never_started.push_back(number);
     } else if (rank.stopped_by_us) {
@@ -140,7 +116,7 @@ void add_hosts(const Report& report, std::vector<std::string>& lines) {
     lines.push_back("  " + describe_stragglers(*stragglers, report.ranks));
 }
 
-// Of a job that failed by itself the first failure says more.
+// Adds the collectives that ranks waited in, unless a rank failed first, which says more.
 void add_waits(const Report& report, std::vector<std::string>& lines) {
   if (report.first_failure) return;
   for (std::size_t i = 0; i < report.waits.size() && i < kMostWaits; ++i)
@@ -217,68 +193,6 @@ std::vector<std::string> lines_of_failure(const Report& report) {
 
 }  // namespace
 
-std::string exception_line(std::string_view text) {
-  const auto lines = lines_of(text);
-  if (lines.empty()) return {};
-  // The last traceback of a chain; behind its frames, which are indented, comes the exception.
-  const auto header = std::find_if(lines.rbegin(), lines.rend(), [](std::string_view line) {
-    return line == kHeader || line == kGroupHeader;
-  });
-  if (header == lines.rend()) return clipped(lines.back());
-  const auto margin = *header == kGroupHeader ? kGroupMargin : std::string_view();
-  for (auto at = header.base(); at != lines.end(); ++at) {
-    if (!at->starts_with(margin)) continue;
-    const auto line = at->substr(margin.size());
-    if (!line.empty() && line.front() != ' ') return clipped(line);
-  }
-  return clipped(lines.back());
-}
-
-std::vector<std::string> failure_lines(const RankReport& rank) {
-  std::vector<std::string> quoted;
-  for (const auto line : lines_of(rank.failure.text)) quoted.push_back("  | " + std::string(line));
-  return quoted;
-}
-
-bool is_told_of_as_failure(const RankReport& rank) {
-  return !rank.failure.text.empty() && !(failed_for_a_peer(rank) && rank.stopped_by_us);
-}
-
-std::vector<std::string> other_failures(const Report& report) {
-  std::string_view known;
-  if (report.first_failure)
-    known = report.ranks[static_cast<std::size_t>(*report.first_failure)].failure.text;
-  std::vector<int> same;
-  std::vector<std::pair<std::string, std::vector<int>>> by_exception;
-  for (const auto& rank : report.ranks) {
-    const int number = rank.placement.rank;
-    if (report.first_failure == number || !is_told_of_as_failure(rank)) continue;
-    if (rank.failure.text == known) {
-      same.push_back(number);
-      continue;
-    }
-    auto exception = exception_line(rank.failure.text);
-    const auto at = std::find_if(by_exception.begin(), by_exception.end(),
-                                 [&](const auto& entry) { return entry.first == exception; });
-    if (at == by_exception.end())
-      by_exception.emplace_back(std::move(exception), std::vector<int>{number});
-    else
-      at->second.push_back(number);
-  }
-  std::vector<std::string> lines;
-  if (!same.empty()) lines.push_back(describe_ranks(same) + " raised the same");
-  std::vector<int> untold;
-  for (const auto& [exception, ranks] : by_exception) {
-    if (lines.size() < kMostOthers)
-      lines.push_back(fmt::format("{}: {}", describe_ranks(ranks), exception));
-    else
-      untold.insert(untold.end(), ranks.begin(), ranks.end());
-  }
-  std::sort(untold.begin(), untold.end());
-  if (!untold.empty()) lines.push_back(describe_ranks(untold) + ": other failures");
-  return lines;
-}
-
 std::string describe_end(const RankReport& rank) {
   if (rank.abort_code) {
     auto text = fmt::format("called MPI_Abort or PMIx_Abort with code {}", *rank.abort_code);
@@ -344,7 +258,7 @@ AttemptReport in_short(const Report& report) {
     attempt.first_failure = culprit_of(report);
     attempt.reason = describe_culprit(*attempt.first_failure);
   } else if (report.exit_code != 0 && report.reason.empty()) {
-    attempt.reason = "nobody was found to blame";
+    attempt.reason = "no rank was found to blame";
   }
   if (attempt.first_failure) attempt.failures = failure_lines(*attempt.first_failure);
   append(other_failures(report), attempt.failures);

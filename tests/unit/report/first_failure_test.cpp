@@ -147,7 +147,7 @@ TEST(JudgeEnd, AnAgentThatEndedItsRanksIsNoSuccess) {
 TEST(JudgeEnd, ARankThatNothingIsKnownOfIsNoSuccess) {
   const auto verdict = judge_end({}, {}, {exited(0), RankReport{}}, {0});
   EXPECT_EQ(verdict.exit_code, kExitLauncher);
-  EXPECT_NE(verdict.reason.find("has not told how it ended"), std::string::npos) << verdict.reason;
+  EXPECT_NE(verdict.reason.find("ended in an unknown way"), std::string::npos) << verdict.reason;
 }
 
 TEST(JudgeEnd, WhatComesAfterEveryRankHasSucceededChangesNothing) {

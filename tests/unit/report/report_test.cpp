@@ -1,8 +1,10 @@
 #include "../temporary_folder.hpp"
+#include "report/failures.hpp"
 #include "report/host_table.hpp"
 #include "report/quantities.hpp"
 #include "report/report_json.hpp"
 #include "report/report_text.hpp"
+#include "report/stragglers.hpp"
 
 #include <algorithm>
 #include <cmath>

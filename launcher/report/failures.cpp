@@ -1,0 +1,106 @@
+#include "report/failures.hpp"
+
+#include "model/rank_set.hpp"
+#include "common/text.hpp"
+#include "report/first_failure.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::size_t kMostOthers = 8;   // lines
+constexpr std::size_t kMostBytes = 300;  // of an exception's line
+constexpr std::string_view kHeader = "Traceback (most recent call last):";
+constexpr std::string_view kGroupHeader = "  + Exception Group Traceback (most recent call last):";
+constexpr std::string_view kGroupMargin = "  | ";
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    auto line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.push_back(line);
+  }
+  while (!lines.empty() && lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+}  // namespace
+
+std::string clipped(std::string_view line) {
+  if (line.size() <= kMostBytes) return std::string(line);
+  auto end = kMostBytes;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0U) == 0x80U) --end;
+  return std::string(line.substr(0, end)) + " …";
+}
+
+std::string exception_line(std::string_view text) {
+  const auto lines = lines_of(text);
+  if (lines.empty()) return {};
+  // Finds the last traceback of a chain. The exception comes after its frames, which are indented.
+  const auto header = std::find_if(lines.rbegin(), lines.rend(), [](std::string_view line) {
+    return line == kHeader || line == kGroupHeader;
+  });
+  if (header == lines.rend()) return clipped(lines.back());
+  const auto margin = *header == kGroupHeader ? kGroupMargin : std::string_view();
+  for (auto at = header.base(); at != lines.end(); ++at) {
+    if (!at->starts_with(margin)) continue;
+    const auto line = at->substr(margin.size());
+    if (!line.empty() && line.front() != ' ') return clipped(line);
+  }
+  return clipped(lines.back());
+}
+
+std::vector<std::string> failure_lines(const RankReport& rank) {
+  std::vector<std::string> quoted;
+  for (const auto line : lines_of(rank.failure.text)) quoted.push_back("  | " + std::string(line));
+  return quoted;
+}
+
+bool has_failure_to_show(const RankReport& rank) {
+  return !rank.failure.text.empty() && !(failed_for_a_peer(rank) && rank.stopped_by_us);
+}
+
+std::vector<std::string> other_failures(const Report& report) {
+  std::string_view known;
+  if (report.first_failure)
+    known = report.ranks[static_cast<std::size_t>(*report.first_failure)].failure.text;
+  std::vector<int> same;
+  std::vector<std::pair<std::string, std::vector<int>>> by_exception;
+  for (const auto& rank : report.ranks) {
+    const int number = rank.placement.rank;
+    if (report.first_failure == number || !has_failure_to_show(rank)) continue;
+    if (rank.failure.text == known) {
+      same.push_back(number);
+      continue;
+    }
+    auto exception = exception_line(rank.failure.text);
+    const auto at = std::find_if(by_exception.begin(), by_exception.end(),
+                                 [&](const auto& entry) { return entry.first == exception; });
+    if (at == by_exception.end())
+      by_exception.emplace_back(std::move(exception), std::vector<int>{number});
+    else
+      at->second.push_back(number);
+  }
+  std::vector<std::string> lines;
+  if (!same.empty()) lines.push_back(describe_ranks(same) + " raised the same");
+  std::vector<int> rest;
+  for (const auto& [exception, ranks] : by_exception) {
+    if (lines.size() < kMostOthers)
+      lines.push_back(fmt::format("{}: {}", describe_ranks(ranks), exception));
+    else
+      rest.insert(rest.end(), ranks.begin(), ranks.end());
+  }
+  std::sort(rest.begin(), rest.end());
+  if (!rest.empty()) lines.push_back(describe_ranks(rest) + ": other failures");
+  return lines;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,35 @@
+// What each host has used for the job, summed over its ranks and GPUs. Pure functions and plain
+// values.
+#pragma once
+
+#include "model/report.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+struct HostUse {
+  std::string host;
+  std::vector<int> ranks;
+  bool is_known =
+      false;           // the end of at least one rank was reported; otherwise the next three are 0
+  double seconds = 0;  // of the longest rank
+  double cpu_seconds = 0;
+  std::uint64_t peak_memory_bytes = 0;  // of the largest rank
+  int joined = 0;                       // ranks whose counters libhvd has reported
+  double collective_seconds = 0;        // mean of these ranks
+  double waiting_seconds = 0;           // mean of these ranks
+  std::vector<GpuUse> gpus;
+
+  double cores() const { return seconds > 0 ? cpu_seconds / seconds : 0; }
+  std::optional<double> gpu_busy_percent() const;              // mean of its GPUs
+  std::optional<std::uint64_t> gpu_peak_memory_bytes() const;  // of the fullest GPU
+};
+
+// Returns the hosts in the order of their first ranks.
+std::vector<HostUse> use_of_hosts(const Report& report);
+
+}  // namespace hvdrun

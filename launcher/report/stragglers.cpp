@@ -1,0 +1,74 @@
+#include "report/stragglers.hpp"
+
+#include "common/text.hpp"
+#include "report/quantities.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr double kLeastSeconds = 1;
+constexpr double kLeastShare = 0.1;
+constexpr double kTimesAsLong = 4;
+
+// Returns the median; of an even number of items, the upper of the two in the middle.
+template <class T, class Value>
+double median_of(std::vector<const T*> items, const Value& value) {
+  const auto middle = items.begin() + static_cast<std::ptrdiff_t>(items.size() / 2);
+  std::nth_element(items.begin(), middle, items.end(),
+                   [&](const T* a, const T* b) { return value(*a) < value(*b); });
+  return value(**middle);
+}
+
+double waiting_of(const RankReport& rank) {
+  return rank.counters.waiting_seconds;
+}
+
+}  // namespace
+
+std::optional<Stragglers> find_stragglers(const std::vector<RankReport>& ranks) {
+  std::vector<const RankReport*> joined;
+  for (const auto& rank : ranks)
+    if (rank.counters.joined) joined.push_back(&rank);
+  if (joined.size() < 2) return std::nullopt;
+  // At most half of the ranks are below the median.
+  const double typical = median_of(joined, waiting_of);
+  Stragglers found;
+  std::vector<const RankReport*> others;
+  for (const RankReport* rank : joined) {
+    if (kTimesAsLong * waiting_of(*rank) > typical) {
+      others.push_back(rank);
+      continue;
+    }
+    found.ranks.push_back(rank->placement.rank);
+    found.waiting_seconds = std::max(found.waiting_seconds, waiting_of(*rank));
+  }
+  if (found.ranks.empty() || others.empty()) return std::nullopt;
+  found.others_waiting_seconds = median_of(others, waiting_of);
+  const double time = median_of(others, [](const RankReport& rank) { return rank.seconds; });
+  if (time > 0) found.share = found.others_waiting_seconds / time;
+  if (found.others_waiting_seconds < kLeastSeconds || found.share < kLeastShare)
+    return std::nullopt;
+  return found;
+}
+
+std::string describe_stragglers(const Stragglers& stragglers,
+                                const std::vector<RankReport>& ranks) {
+  const bool one = stragglers.ranks.size() == 1;
+  const auto host_of = [&](int rank) { return ranks[static_cast<std::size_t>(rank)].host; };
+  const auto& host = host_of(stragglers.ranks.front());
+  const bool on_one_host = std::all_of(stragglers.ranks.begin(), stragglers.ranks.end(),
+                                       [&](int rank) { return host_of(rank) == host; });
+  return fmt::format(
+      "rank{} {}{} {} slow: others have waited {} in collectives ({:.0f} % of their time), {} {}",
+      one ? "" : "s", fold_ranks(stragglers.ranks), on_one_host ? " on " + host : "",
+      one ? "is" : "are", format_duration(stragglers.others_waiting_seconds),
+      100 * stragglers.share, one ? "it" : "they at most",
+      format_duration(stragglers.waiting_seconds));
+}
+
+}  // namespace hvdrun

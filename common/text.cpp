@@ -31,25 +31,6 @@ bool completes(std::string_view candidate, std::string_view name) {
   return name.size() >= 4 && candidate.substr(0, name.size()) == name;
 }
 
-}  // namespace
-
-std::string_view nearest_name(std::string_view name,
-                              const std::vector<std::string_view>& candidates) {
-  if (name.empty() || name.size() > kLongestName) return {};
-  std::string_view best;
-  std::size_t fewest = std::max<std::size_t>(1, name.size() / 3) + 1;
-  for (const auto candidate : candidates) {
-    const std::size_t slips = completes(candidate, name) ? 1 : slips_between(name, candidate);
-    if (slips < fewest) {
-      fewest = slips;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
-namespace {
-
 constexpr std::size_t kLongest = 1024;
 
 void append_hex(std::string& out, unsigned char byte) {
@@ -91,7 +72,43 @@ std::size_t cut_position(std::string_view text) {
   return cut;
 }
 
+bool continues_character(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U;
+}
+
+// A place in text at or before `at` to end at: behind a newline that is not too far away.
+std::size_t end_before(std::string_view text, std::size_t at) {
+  const std::size_t newline = text.substr(0, at).rfind('\n');
+  if (newline != std::string_view::npos && newline >= at / 2) return newline + 1;
+  while (at > 0 && continues_character(text[at])) --at;
+  return at;
+}
+
+// The same at or behind `at`, to begin at.
+std::size_t begin_behind(std::string_view text, std::size_t at) {
+  const std::size_t newline = text.find('\n', at - 1);
+  if (newline != std::string_view::npos && newline + 1 - at <= (text.size() - at) / 2)
+    return newline + 1;
+  while (at < text.size() && continues_character(text[at])) ++at;
+  return at;
+}
+
 }  // namespace
+
+std::string_view nearest_name(std::string_view name,
+                              const std::vector<std::string_view>& candidates) {
+  if (name.empty() || name.size() > kLongestName) return {};
+  std::string_view best;
+  std::size_t fewest = std::max<std::size_t>(1, name.size() / 3) + 1;
+  for (const auto candidate : candidates) {
+    const std::size_t slips = completes(candidate, name) ? 1 : slips_between(name, candidate);
+    if (slips < fewest) {
+      fewest = slips;
+      best = candidate;
+    }
+  }
+  return best;
+}
 
 std::string escape(std::string_view text) {
   std::string out;
@@ -203,31 +220,6 @@ void copy_text(std::span<char> field, std::string_view text) {
   std::memcpy(field.data(), text.data(), length);
   field[length] = '\0';
 }
-
-namespace {
-
-bool continues_character(char c) {
-  return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U;
-}
-
-// A place in text at or before `at` to end at: behind a newline that is not too far away.
-std::size_t end_before(std::string_view text, std::size_t at) {
-  const std::size_t newline = text.substr(0, at).rfind('\n');
-  if (newline != std::string_view::npos && newline >= at / 2) return newline + 1;
-  while (at > 0 && continues_character(text[at])) --at;
-  return at;
-}
-
-// The same at or behind `at`, to begin at.
-std::size_t begin_behind(std::string_view text, std::size_t at) {
-  const std::size_t newline = text.find('\n', at - 1);
-  if (newline != std::string_view::npos && newline + 1 - at <= (text.size() - at) / 2)
-    return newline + 1;
-  while (at < text.size() && continues_character(text[at])) ++at;
-  return at;
-}
-
-}  // namespace
 
 std::string without_middle(std::string_view text, std::size_t most) {
   if (text.size() <= most) return std::string(text);

@@ -177,45 +177,6 @@ void append_names(const Pattern& pattern, std::vector<std::string>& names) {
   }
 }
 
-}  // namespace
-
-bool is_host_name(std::string_view text) {
-  return !text.empty() && text.front() != '-' && text.size() <= kLongestHostName &&
-         std::all_of(text.begin(), text.end(), is_name_character);
-}
-
-std::vector<std::string_view> split_host_list(std::string_view text) {
-  std::vector<std::string_view> entries;
-  std::size_t begin = 0;
-  bool inside = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '[') inside = true;
-    if (text[i] == ']') inside = false;
-    if (text[i] != ',' || inside) continue;
-    entries.push_back(text.substr(begin, i - begin));
-    begin = i + 1;
-  }
-  entries.push_back(text.substr(begin));
-  return entries;
-}
-
-Result<std::vector<std::string>> expand_host_list(std::string_view text) {
-  std::vector<Pattern> patterns;
-  std::uint64_t size = 0;
-  for (const auto entry : split_host_list(text)) {
-    HVD_TRY(auto pattern, read_pattern(entry));
-    size += pattern.size;
-    if (size > kMaxHosts) return too_many(text);
-    patterns.push_back(std::move(pattern));
-  }
-  std::vector<std::string> names;
-  names.reserve(size);
-  for (const auto& pattern : patterns) append_names(pattern, names);
-  return names;
-}
-
-namespace {
-
 constexpr std::string_view kDigits = "0123456789";
 
 struct Number {
@@ -278,30 +239,6 @@ std::string print_family(const Family& family) {
   return like.before + "[" + print_numbers(family.numbers) + "]" + like.after;
 }
 
-}  // namespace
-
-std::string fold_hosts(const std::vector<std::string>& hosts) {
-  std::vector<Family> families;
-  std::map<std::pair<std::string, std::string>, std::size_t> known;
-  for (const auto& host : hosts) {
-    CutName name = cut(host);
-    if (name.number.empty()) {
-      families.push_back({std::move(name), {}});
-      continue;
-    }
-    const auto [at, is_new] = known.emplace(std::pair(name.before, name.after), families.size());
-    Number number{0, name.number};
-    std::from_chars(number.text.data(), number.text.data() + number.text.size(), number.value);
-    if (is_new) families.push_back({std::move(name), {}});
-    families[at->second].numbers.push_back(std::move(number));
-  }
-  std::string text;
-  for (const auto& family : families) text += (text.empty() ? "" : ",") + print_family(family);
-  return text;
-}
-
-namespace {
-
 std::optional<int> read_count(std::string_view text) {
   int value = 0;
   const char* end = text.data() + text.size();
@@ -354,6 +291,61 @@ std::string without_parentheses(std::string_view text) {
 }
 
 }  // namespace
+
+bool is_host_name(std::string_view text) {
+  return !text.empty() && text.front() != '-' && text.size() <= kLongestHostName &&
+         std::all_of(text.begin(), text.end(), is_name_character);
+}
+
+std::vector<std::string_view> split_host_list(std::string_view text) {
+  std::vector<std::string_view> entries;
+  std::size_t begin = 0;
+  bool inside = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '[') inside = true;
+    if (text[i] == ']') inside = false;
+    if (text[i] != ',' || inside) continue;
+    entries.push_back(text.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  entries.push_back(text.substr(begin));
+  return entries;
+}
+
+Result<std::vector<std::string>> expand_host_list(std::string_view text) {
+  std::vector<Pattern> patterns;
+  std::uint64_t size = 0;
+  for (const auto entry : split_host_list(text)) {
+    HVD_TRY(auto pattern, read_pattern(entry));
+    size += pattern.size;
+    if (size > kMaxHosts) return too_many(text);
+    patterns.push_back(std::move(pattern));
+  }
+  std::vector<std::string> names;
+  names.reserve(size);
+  for (const auto& pattern : patterns) append_names(pattern, names);
+  return names;
+}
+
+std::string fold_hosts(const std::vector<std::string>& hosts) {
+  std::vector<Family> families;
+  std::map<std::pair<std::string, std::string>, std::size_t> known;
+  for (const auto& host : hosts) {
+    CutName name = cut(host);
+    if (name.number.empty()) {
+      families.push_back({std::move(name), {}});
+      continue;
+    }
+    const auto [at, is_new] = known.emplace(std::pair(name.before, name.after), families.size());
+    Number number{0, name.number};
+    std::from_chars(number.text.data(), number.text.data() + number.text.size(), number.value);
+    if (is_new) families.push_back({std::move(name), {}});
+    families[at->second].numbers.push_back(std::move(number));
+  }
+  std::string text;
+  for (const auto& family : families) text += (text.empty() ? "" : ",") + print_family(family);
+  return text;
+}
 
 Result<std::vector<int>> expand_counts(std::string_view text) {
   std::vector<int> counts;

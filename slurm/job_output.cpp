@@ -117,23 +117,6 @@ bool is_default(const std::string& pattern, const JobRecord& job) {
   return pattern.empty() || pattern == fmt::format("{}/slurm-{}.out", job.work_dir, job.number);
 }
 
-}  // namespace
-
-OutputPaths output_paths(const JobRecord& job) {
-  if (!job.is_batch) return {};
-  const auto path_of = [&](const std::string& pattern) {
-    if (!is_default(pattern, job)) return absolute(pattern, job);
-    const bool in_array = numbers_of(job).task != kNoTask;
-    return absolute(in_array ? "slurm-%A_%a.out" : "slurm-%j.out", job);
-  };
-  OutputPaths paths{path_of(job.std_out), {}};
-  if (!job.std_err.empty()) paths.err = path_of(job.std_err);
-  if (paths.err == paths.out) paths.err.clear();
-  return paths;
-}
-
-namespace {
-
 // Of a mark. Job output that is rewritten from its start hardly has the same bytes there again.
 constexpr std::int64_t kEnding = 4096;
 
@@ -161,6 +144,19 @@ std::string error_text(int number) {
 }
 
 }  // namespace
+
+OutputPaths output_paths(const JobRecord& job) {
+  if (!job.is_batch) return {};
+  const auto path_of = [&](const std::string& pattern) {
+    if (!is_default(pattern, job)) return absolute(pattern, job);
+    const bool in_array = numbers_of(job).task != kNoTask;
+    return absolute(in_array ? "slurm-%A_%a.out" : "slurm-%j.out", job);
+  };
+  OutputPaths paths{path_of(job.std_out), {}};
+  if (!job.std_err.empty()) paths.err = path_of(job.std_err);
+  if (paths.err == paths.out) paths.err.clear();
+  return paths;
+}
 
 std::optional<FileMark> mark_of(const std::string& path) {
   struct stat state {};

@@ -94,53 +94,6 @@ bool is_task_list(std::string_view text, std::uint32_t& count) {
   return text.empty();
 }
 
-}  // namespace
-
-Result<JobId> parse_job_id(std::string_view text) {
-  const auto wrong = [text] {
-    return fail(
-        quote(text) + " is no job id; one is a number: 1234, or 1234_5 for a task of an array",
-        kExitUsage);
-  };
-  JobId id{std::string(text)};
-  const auto number = take_number(text);
-  if (!number || *number == 0) {
-    text = id.text;
-    return wrong();
-  }
-  id.number = *number;
-  bool fits = text.empty();
-  if (take(text, '+')) {
-    id.kind = JobId::Kind::het_part;
-    fits = take_number(text) && text.empty();
-  } else if (text.size() > 3 && text.starts_with("_[") && text.ends_with(']')) {
-    id.kind = JobId::Kind::array_tasks;
-    std::uint32_t count = 0;
-    fits = is_task_list(text.substr(2, text.size() - 3), count);
-  } else if (take(text, '_')) {
-    id.kind = JobId::Kind::array_task;
-    fits = take_number(text) && text.empty();
-  }
-  text = id.text;
-  if (!fits) return wrong();
-  return id;
-}
-
-bool belongs_to(std::string_view listed, std::uint32_t number) {
-  const auto own = take_number(listed);
-  return own == number && (listed.empty() || listed.front() == '_' || listed.front() == '+');
-}
-
-std::uint32_t count_tasks(std::string_view listed) {
-  const auto open = listed.find("_[");
-  if (open == std::string_view::npos) return 1;
-  std::uint32_t count = 0;
-  if (!listed.ends_with(']') || listed.size() < open + 4) return 0;
-  return is_task_list(listed.substr(open + 2, listed.size() - open - 3), count) ? count : 0;
-}
-
-namespace {
-
 constexpr std::int64_t kLongest = std::int64_t{100} * 366 * 86400;  // a century
 
 std::optional<std::int64_t> take_duration_part(std::string_view& text) {
@@ -156,58 +109,6 @@ std::tm local(std::time_t moment) {
   ::localtime_r(&moment, &parts);
   return parts;
 }
-
-}  // namespace
-
-std::optional<std::chrono::seconds> parse_duration(std::string_view text) {
-  std::int64_t days = 0;
-  std::int64_t rest = 0;
-  int fields = 0;
-  while (true) {
-    const auto number = take_duration_part(text);
-    if (!number) return std::nullopt;
-    if (!text.empty() && text.front() == '-' && fields == 0 && days == 0) {
-      days = *number;
-    } else {
-      rest = rest * 60 + *number;
-      if (++fields > 3 || rest > kLongest) return std::nullopt;
-    }
-    if (text.empty()) break;
-    if (text.front() != (fields == 0 ? '-' : ':')) return std::nullopt;
-    text.remove_prefix(1);
-  }
-  if (fields < 2) return std::nullopt;
-  return std::chrono::seconds(days * 86400 + rest);
-}
-
-std::optional<std::time_t> parse_moment(std::string_view text) {
-  const auto number = take_duration_part(text);
-  if (!number || *number == 0 || !text.empty()) return std::nullopt;
-  return static_cast<std::time_t>(*number);
-}
-
-std::string duration_text(std::chrono::seconds duration) {
-  const auto all = duration.count() < 0 ? 0 : duration.count();
-  const auto days = all / 86400;
-  const auto hours = all / 3600 % 24;
-  const auto minutes = all / 60 % 60;
-  const auto seconds = all % 60;
-  if (days > 0) return fmt::format("{}-{:02}:{:02}:{:02}", days, hours, minutes, seconds);
-  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, seconds);
-  return fmt::format("{}:{:02}", minutes, seconds);
-}
-
-std::string moment_text(std::time_t moment, std::time_t now) {
-  const std::tm then = local(moment);
-  const std::tm today = local(now);
-  const bool same_day = then.tm_year == today.tm_year && then.tm_yday == today.tm_yday;
-  auto clock = fmt::format("{:02}:{:02}:{:02}", then.tm_hour, then.tm_min, then.tm_sec);
-  if (same_day) return clock;
-  return fmt::format("{}-{:02}-{:02} {}", then.tm_year + 1900, then.tm_mon + 1, then.tm_mday,
-                     clock);
-}
-
-namespace {
 
 // What nobody types: a field ends with the one, a record with the other and squeue's newline.
 constexpr char kFieldEnd = '\x1f';
@@ -300,7 +201,167 @@ bool is_job(const JobRecord& job) {
          job.id.front() <= '9';
 }
 
+using Word = std::string_view;
+
+// squeue(1), JOB STATE CODES, of SLURM 20.11 to 24.11.
+constexpr std::array<Word, 6> kPending = {"PENDING",      "REQUEUED",     "REQUEUE_FED",
+                                          "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"};
+constexpr std::array<Word, 10> kEnded = {"BOOT_FAIL", "CANCELLED", "COMPLETED",     "DEADLINE",
+                                         "FAILED",    "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
+                                         "REVOKED",   "TIMEOUT"};
+
+// squeue(1), JOB REASON CODES; the words are ours.
+constexpr std::pair<Word, Word> kReasons[] = {
+    {"Resources", "waits for hosts to become free"},
+    {"Priority", "others come first"},
+    {"Dependency", "waits for another job to end"},
+    {"DependencyNeverSatisfied",
+     "the job that it depends on did not end as it should: never starts"},
+    {"BeginTime", "SLURM starts it at a set time, not before"},
+    {"JobHeldUser", "held; scontrol release lets it go"},
+    {"JobHeldAdmin", "held by an administrator"},
+    {"JobArrayTaskLimit", "as many tasks of the array run as may at once"},
+    {"Licenses", "waits for a licence"},
+    {"Reservation", "waits for its reservation"},
+    {"PartitionDown", "the partition is down"},
+    {"PartitionInactive", "the partition starts no jobs"},
+    {"PartitionNodeLimit", "asks for more hosts than the partition gives"},
+    {"PartitionTimeLimit", "asks for more time than the partition gives"},
+    {"ReqNodeNotAvail", "a host that it asks for is not available"},
+    {"BadConstraints", "no host offers what it asks for"},
+};
+
+template <class Words>
+bool has(const Words& words, Word word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// What is not the program's doing: the words, and hvdrun's code where the job has none.
+struct OuterEnd {
+  std::string_view state;
+  int exit_code;
+  bool signal_counts;  // the job's signal decides where there is one
+  std::string_view words;
+};
+
+constexpr OuterEnd kOuterEnds[] = {
+    {"CANCELLED", kExitSignalBase + SIGTERM, true, "was cancelled"},
+    {"TIMEOUT", kExitTimeout, false, "reached its time limit and was ended"},
+    {"DEADLINE", kExitTimeout, false, "reached its deadline and was ended"},
+    {"PREEMPTED", kExitSignalBase + SIGTERM, true, "had to make room for another job"},
+    {"NODE_FAIL", kExitLauncher, false, "was ended because one of its hosts failed"},
+    {"BOOT_FAIL", kExitLauncher, false, "was ended because one of its hosts did not boot"},
+    {"OUT_OF_MEMORY", kExitSignalBase + SIGKILL, false,
+     "was killed because its memory was used up"},
+    {"REVOKED", kExitLauncher, false, "was moved to another cluster"},
+};
+
+const OuterEnd* outer_end(std::string_view state) {
+  for (const auto& end : kOuterEnds)
+    if (end.state == state) return &end;
+  return nullptr;
+}
+
+// slurmstepd's "signal" for a batch script whose output file it could not open.
+constexpr int kNoOutputFile = 53;
+
+// Signals that there are: for "out of memory" SLURM has 125.
+bool is_signal(int number) {
+  return number > 0 && number < NSIG && number != kNoOutputFile;
+}
+
 }  // namespace
+
+Result<JobId> parse_job_id(std::string_view text) {
+  const auto wrong = [text] {
+    return fail(
+        quote(text) + " is no job id; one is a number: 1234, or 1234_5 for a task of an array",
+        kExitUsage);
+  };
+  JobId id{std::string(text)};
+  const auto number = take_number(text);
+  if (!number || *number == 0) {
+    text = id.text;
+    return wrong();
+  }
+  id.number = *number;
+  bool fits = text.empty();
+  if (take(text, '+')) {
+    id.kind = JobId::Kind::het_part;
+    fits = take_number(text) && text.empty();
+  } else if (text.size() > 3 && text.starts_with("_[") && text.ends_with(']')) {
+    id.kind = JobId::Kind::array_tasks;
+    std::uint32_t count = 0;
+    fits = is_task_list(text.substr(2, text.size() - 3), count);
+  } else if (take(text, '_')) {
+    id.kind = JobId::Kind::array_task;
+    fits = take_number(text) && text.empty();
+  }
+  text = id.text;
+  if (!fits) return wrong();
+  return id;
+}
+
+bool belongs_to(std::string_view listed, std::uint32_t number) {
+  const auto own = take_number(listed);
+  return own == number && (listed.empty() || listed.front() == '_' || listed.front() == '+');
+}
+
+std::uint32_t count_tasks(std::string_view listed) {
+  const auto open = listed.find("_[");
+  if (open == std::string_view::npos) return 1;
+  std::uint32_t count = 0;
+  if (!listed.ends_with(']') || listed.size() < open + 4) return 0;
+  return is_task_list(listed.substr(open + 2, listed.size() - open - 3), count) ? count : 0;
+}
+
+std::optional<std::chrono::seconds> parse_duration(std::string_view text) {
+  std::int64_t days = 0;
+  std::int64_t rest = 0;
+  int fields = 0;
+  while (true) {
+    const auto number = take_duration_part(text);
+    if (!number) return std::nullopt;
+    if (!text.empty() && text.front() == '-' && fields == 0 && days == 0) {
+      days = *number;
+    } else {
+      rest = rest * 60 + *number;
+      if (++fields > 3 || rest > kLongest) return std::nullopt;
+    }
+    if (text.empty()) break;
+    if (text.front() != (fields == 0 ? '-' : ':')) return std::nullopt;
+    text.remove_prefix(1);
+  }
+  if (fields < 2) return std::nullopt;
+  return std::chrono::seconds(days * 86400 + rest);
+}
+
+std::optional<std::time_t> parse_moment(std::string_view text) {
+  const auto number = take_duration_part(text);
+  if (!number || *number == 0 || !text.empty()) return std::nullopt;
+  return static_cast<std::time_t>(*number);
+}
+
+std::string duration_text(std::chrono::seconds duration) {
+  const auto all = duration.count() < 0 ? 0 : duration.count();
+  const auto days = all / 86400;
+  const auto hours = all / 3600 % 24;
+  const auto minutes = all / 60 % 60;
+  const auto seconds = all % 60;
+  if (days > 0) return fmt::format("{}-{:02}:{:02}:{:02}", days, hours, minutes, seconds);
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, seconds);
+  return fmt::format("{}:{:02}", minutes, seconds);
+}
+
+std::string moment_text(std::time_t moment, std::time_t now) {
+  const std::tm then = local(moment);
+  const std::tm today = local(now);
+  const bool same_day = then.tm_year == today.tm_year && then.tm_yday == today.tm_yday;
+  auto clock = fmt::format("{:02}:{:02}:{:02}", then.tm_hour, then.tm_min, then.tm_sec);
+  if (same_day) return clock;
+  return fmt::format("{}-{:02}-{:02} {}", then.tm_year + 1900, then.tm_mon + 1, then.tm_mday,
+                     clock);
+}
 
 std::vector<std::string> squeue_command() {
   std::string format;
@@ -349,45 +410,6 @@ std::string_view what_it_runs(const JobRecord& job) {
   return job.command.empty() ? job.name : job.command;
 }
 
-namespace {
-
-using Word = std::string_view;
-
-// squeue(1), JOB STATE CODES, of SLURM 20.11 to 24.11.
-constexpr std::array<Word, 6> kPending = {"PENDING",      "REQUEUED",     "REQUEUE_FED",
-                                          "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"};
-constexpr std::array<Word, 10> kEnded = {"BOOT_FAIL", "CANCELLED", "COMPLETED",     "DEADLINE",
-                                         "FAILED",    "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
-                                         "REVOKED",   "TIMEOUT"};
-
-// squeue(1), JOB REASON CODES; the words are ours.
-constexpr std::pair<Word, Word> kReasons[] = {
-    {"Resources", "waits for hosts to become free"},
-    {"Priority", "others come first"},
-    {"Dependency", "waits for another job to end"},
-    {"DependencyNeverSatisfied",
-     "the job that it depends on did not end as it should: never starts"},
-    {"BeginTime", "SLURM starts it at a set time, not before"},
-    {"JobHeldUser", "held; scontrol release lets it go"},
-    {"JobHeldAdmin", "held by an administrator"},
-    {"JobArrayTaskLimit", "as many tasks of the array run as may at once"},
-    {"Licenses", "waits for a licence"},
-    {"Reservation", "waits for its reservation"},
-    {"PartitionDown", "the partition is down"},
-    {"PartitionInactive", "the partition starts no jobs"},
-    {"PartitionNodeLimit", "asks for more hosts than the partition gives"},
-    {"PartitionTimeLimit", "asks for more time than the partition gives"},
-    {"ReqNodeNotAvail", "a host that it asks for is not available"},
-    {"BadConstraints", "no host offers what it asks for"},
-};
-
-template <class Words>
-bool has(const Words& words, Word word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-}  // namespace
-
 JobPhase phase_of(std::string_view state) {
   if (has(kPending, state)) return JobPhase::pending;
   return has(kEnded, state) ? JobPhase::ended : JobPhase::running;
@@ -408,44 +430,6 @@ std::string state_text(std::string_view state, std::string_view reason) {
     text += " (" + escape(reason) + ")";
   return text;
 }
-
-namespace {
-
-// What is not the program's doing: the words, and hvdrun's code where the job has none.
-struct OuterEnd {
-  std::string_view state;
-  int exit_code;
-  bool signal_counts;  // the job's signal decides where there is one
-  std::string_view words;
-};
-
-constexpr OuterEnd kOuterEnds[] = {
-    {"CANCELLED", kExitSignalBase + SIGTERM, true, "was cancelled"},
-    {"TIMEOUT", kExitTimeout, false, "reached its time limit and was ended"},
-    {"DEADLINE", kExitTimeout, false, "reached its deadline and was ended"},
-    {"PREEMPTED", kExitSignalBase + SIGTERM, true, "had to make room for another job"},
-    {"NODE_FAIL", kExitLauncher, false, "was ended because one of its hosts failed"},
-    {"BOOT_FAIL", kExitLauncher, false, "was ended because one of its hosts did not boot"},
-    {"OUT_OF_MEMORY", kExitSignalBase + SIGKILL, false,
-     "was killed because its memory was used up"},
-    {"REVOKED", kExitLauncher, false, "was moved to another cluster"},
-};
-
-const OuterEnd* outer_end(std::string_view state) {
-  for (const auto& end : kOuterEnds)
-    if (end.state == state) return &end;
-  return nullptr;
-}
-
-// slurmstepd's "signal" for a batch script whose output file it could not open.
-constexpr int kNoOutputFile = 53;
-
-// Signals that there are: for "out of memory" SLURM has 125.
-bool is_signal(int number) {
-  return number > 0 && number < NSIG && number != kNoOutputFile;
-}
-
-}  // namespace
 
 JobEnd end_of(const JobRecord& job) {
   const bool has_run = !job.hosts.empty() || !job.batch_host.empty();

@@ -23,6 +23,36 @@ std::optional<std::uint32_t> task_of(std::string_view id) {
   return task;
 }
 
+using std::chrono::milliseconds;
+
+constexpr milliseconds kShortestPause{500};
+constexpr milliseconds kLongestPause{5000};
+
+// SLURM takes a year for a job without a time limit: a start that far away is a guess.
+constexpr std::time_t kTooFar = std::time_t{360} * 86400;
+
+// The start that SLURM expects, where that is worth saying.
+std::optional<std::time_t> expected_start(const JobRecord& job, std::time_t now) {
+  if (!job.start || *job.start <= now || *job.start - now >= kTooFar) return std::nullopt;
+  return job.start;
+}
+
+std::string running_text(const JobRecord& job, std::time_t now) {
+  const std::string hosts = job.hosts.empty() ? "" : " on " + escape(job.hosts);
+  if (job.state != "RUNNING") return "is " + state_text(job.state, {}) + hosts;
+  std::string text = "runs" + hosts;
+  if (job.start) text += " since " + moment_text(*job.start, now);
+  if (job.limit) text += ", at most " + duration_text(*job.limit);
+  return text;
+}
+
+// Of a heterogeneous job the part that runs the script.
+const JobRecord& main_part(const std::vector<JobRecord>& jobs) {
+  for (const auto& job : jobs)
+    if (std::string_view(job.id).ends_with("+0")) return job;
+  return jobs.front();
+}
+
 }  // namespace
 
 void ArrayTasks::take(const std::vector<JobRecord>& jobs) {
@@ -101,40 +131,6 @@ std::string ArrayTasks::end_text() const {
             hvdrun::end_text(*failure);
   return text;
 }
-
-namespace {
-
-using std::chrono::milliseconds;
-
-constexpr milliseconds kShortestPause{500};
-constexpr milliseconds kLongestPause{5000};
-
-// SLURM takes a year for a job without a time limit: a start that far away is a guess.
-constexpr std::time_t kTooFar = std::time_t{360} * 86400;
-
-// The start that SLURM expects, where that is worth saying.
-std::optional<std::time_t> expected_start(const JobRecord& job, std::time_t now) {
-  if (!job.start || *job.start <= now || *job.start - now >= kTooFar) return std::nullopt;
-  return job.start;
-}
-
-std::string running_text(const JobRecord& job, std::time_t now) {
-  const std::string hosts = job.hosts.empty() ? "" : " on " + escape(job.hosts);
-  if (job.state != "RUNNING") return "is " + state_text(job.state, {}) + hosts;
-  std::string text = "runs" + hosts;
-  if (job.start) text += " since " + moment_text(*job.start, now);
-  if (job.limit) text += ", at most " + duration_text(*job.limit);
-  return text;
-}
-
-// Of a heterogeneous job the part that runs the script.
-const JobRecord& main_part(const std::vector<JobRecord>& jobs) {
-  for (const auto& job : jobs)
-    if (std::string_view(job.id).ends_with("+0")) return job;
-  return jobs.front();
-}
-
-}  // namespace
 
 JobWatch::Lines JobWatch::take(const QueueAnswer& answer, Moment now) {
   if (!changed_) changed_ = now.steady;

@@ -29,6 +29,37 @@ std::string_view without_prefix(std::string_view line) {
   return line;
 }
 
+constexpr char kSeparator = '|';
+constexpr std::chrono::milliseconds kTimeout{10'000};
+
+// The text up to the separator, which is taken away with it.
+std::string_view take_field(std::string_view& line) {
+  const auto end = line.find(kSeparator);
+  const auto field = line.substr(0, end);
+  line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1);
+  return field;
+}
+
+std::optional<int> take_positive(std::string_view& line) {
+  const auto field = take_field(line);
+  int number = 0;
+  const auto read = std::from_chars(field.data(), field.data() + field.size(), number);
+  if (read.ec != std::errc() || number < 1) return std::nullopt;
+  return number;
+}
+
+// Takes the prefix away, if it is there.
+bool take(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.size() <= 10 &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 }  // namespace
 
 std::vector<std::string> environment_block(const Environment& environment) {
@@ -79,29 +110,6 @@ std::string complaint(const ProgramEnd& end) {
                        : escape(std::string_view(words).substr(0, 1024));
 }
 
-namespace {
-
-constexpr char kSeparator = '|';
-constexpr std::chrono::milliseconds kTimeout{10'000};
-
-// The text up to the separator, which is taken away with it.
-std::string_view take_field(std::string_view& line) {
-  const auto end = line.find(kSeparator);
-  const auto field = line.substr(0, end);
-  line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1);
-  return field;
-}
-
-std::optional<int> take_positive(std::string_view& line) {
-  const auto field = take_field(line);
-  int number = 0;
-  const auto read = std::from_chars(field.data(), field.data() + field.size(), number);
-  if (read.ec != std::errc() || number < 1) return std::nullopt;
-  return number;
-}
-
-}  // namespace
-
 std::vector<std::string> sinfo_command() {
   return {"sinfo", "--noheader", "--format=%P|%c|%D|%G"};
 }
@@ -151,22 +159,6 @@ std::optional<PartitionInfo> query_partitions(const std::string& partition,
   if (!end || end->code != 0) return std::nullopt;
   return offer_of(parse_partitions(end->out), partition);
 }
-
-namespace {
-
-// Takes the prefix away, if it is there.
-bool take(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) return false;
-  text.remove_prefix(prefix.size());
-  return true;
-}
-
-bool is_number(std::string_view text) {
-  return !text.empty() && text.size() <= 10 &&
-         text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-}  // namespace
 
 SallocLine read_salloc_line(std::string_view line) {
   using Kind = SallocLine::Kind;

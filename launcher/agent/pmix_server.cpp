@@ -5,9 +5,15 @@
 #include "agent/pmix_util.hpp"
 #include "protocol/pmix_messages.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <string_view>
+#include <system_error>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -42,6 +48,28 @@ PmixAnswer answer_by(pmix_modex_cbfunc_t callback, void* context) {
         status, copy->data(), copy->size(), context,
         [](void* released) { delete static_cast<std::string*>(released); }, copy);
   };
+}
+
+// Returns the ids of this process's threads (proc(5), /proc/self/task).
+std::set<std::string> own_threads() {
+  std::set<std::string> threads;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at("/proc/self/task", error), end; !error && at != end;
+       at.increment(error))
+    threads.insert(at->path().filename().string());
+  return threads;
+}
+
+// Returns whether libpmix has started one thread that works and one that accepts connections. Up to
+// version 5 it reports success without the second: it takes only negative results of
+// pthread_create(3) for errors. Clients would then wait forever. Later versions are believed.
+bool has_started_threads(std::string_view version, const std::set<std::string>& before) {
+  const auto digit = version.find_first_of("0123456789");
+  const auto major = digit == std::string_view::npos ? 0 : std::atoi(version.data() + digit);
+  if (major == 0 || major > 5) return true;
+  const auto now = own_threads();
+  return std::count_if(now.begin(), now.end(),
+                       [&](const auto& thread) { return !before.contains(thread); }) >= 2;
 }
 
 // Clients may register for events and send them: libpmix keeps the list and delivers on this host.
@@ -207,8 +235,11 @@ Result<void> PmixServer::Impl::start(std::size_t local_ranks) {
   if (auto* topology = quick_topology()) info.add_pointer(PMIX_TOPOLOGY, topology);
   static pmix_server_module_t module = make_module();
   current = this;
+  const auto before = own_threads();
   const auto status = library_.PMIx_server_init(&module, info.data(), info.size());
   if (status != PMIX_SUCCESS) return error("cannot start its server", status);
+  if (!has_started_threads(library_.PMIx_Get_version(), before))
+    return fail_errno("PMIx cannot start the thread that accepts connections", EAGAIN);
   return {};
 }
 

@@ -30,6 +30,21 @@ event_base* make_base() {
   return base;
 }
 
+// How often a TimeoutTimer looks whether this loop still runs.
+constexpr std::chrono::milliseconds kTick{1000};
+
+sigset_t make_set(const std::vector<int>& signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  return set;
+}
+
+Fd make_fd(const std::vector<int>& signals) {
+  const auto set = make_set(signals);
+  return Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
 }  // namespace
 
 // Timers of a loop whose time is a value, by when they are due.
@@ -170,13 +185,6 @@ bool Timer::pending() const {
   return event_pending(state_->event.get(), EV_TIMEOUT, nullptr) != 0;
 }
 
-namespace {
-
-// How often a TimeoutTimer looks whether this loop still runs.
-constexpr std::chrono::milliseconds kTick{1000};
-
-}  // namespace
-
 TimeoutTimer::TimeoutTimer(const EventLoop& loop, std::function<void()> callback)
     : loop_(loop), callback_(std::move(callback)), tick_(loop, [this] { on_tick(); }) {}
 
@@ -222,22 +230,6 @@ void Mailbox::drain() {
   }
   for (const auto& call : calls) call();
 }
-
-namespace {
-
-sigset_t make_set(const std::vector<int>& signals) {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : signals) sigaddset(&set, signal);
-  return set;
-}
-
-Fd make_fd(const std::vector<int>& signals) {
-  const auto set = make_set(signals);
-  return Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-}
-
-}  // namespace
 
 std::vector<int> not_ignored(const std::vector<int>& signals) {
   std::vector<int> kept;

@@ -67,6 +67,16 @@ class SpawnPlan {
   posix_spawnattr_t attributes_{};
 };
 
+// A program whose streams are closed has all but ended; how often to look whether it has.
+constexpr std::chrono::milliseconds kEndCheck{5};
+
+// 10,000 jobs of squeue are 5 MB.
+constexpr std::size_t kMostOutput = 256u << 20;
+
+int code_of(int status) {
+  return WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 }  // namespace
 
 Result<pid_t> spawn(const std::vector<std::string>& command, const SpawnStreams& streams,
@@ -92,20 +102,6 @@ Result<pid_t> spawn(const std::vector<std::string>& command, const SpawnStreams&
                       error == ENOENT ? kExitNotFound : kExitLauncher);
   return pid;
 }
-
-namespace {
-
-// A program whose streams are closed has all but ended; how often to look whether it has.
-constexpr std::chrono::milliseconds kEndCheck{5};
-
-// 10,000 jobs of squeue are 5 MB.
-constexpr std::size_t kMostOutput = 256u << 20;
-
-int code_of(int status) {
-  return WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-}  // namespace
 
 ProgramRun::ProgramRun(const EventLoop& loop, std::string input,
                        std::function<void(ProgramEnd)> done)

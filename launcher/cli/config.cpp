@@ -188,21 +188,6 @@ class EntryReader {
   std::optional<Error> error_;
 };
 
-}  // namespace
-
-Result<std::vector<JsonEntry>> read_config_json(std::string_view text, const std::string& name) {
-  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
-    return fail(name + ": is empty; it must hold an object, such as {\"num-proc\": 4}", kExitUsage);
-  int line = 1;
-  EntryReader reader(text, name, &line);
-  Json::sax_parse(LineCountingIterator(text.data(), &line),
-                  LineCountingIterator(text.data() + text.size(), &line), &reader,
-                  Json::input_format_t::json, /*strict=*/true, /*ignore_comments=*/true);
-  return reader.take();
-}
-
-namespace {
-
 // Far more than any config file; a bound against reading a data file, or /dev/zero.
 constexpr std::size_t kLargestFile = 1 << 20;
 
@@ -358,6 +343,17 @@ class ConfigReader {
 };
 
 }  // namespace
+
+Result<std::vector<JsonEntry>> read_config_json(std::string_view text, const std::string& name) {
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
+    return fail(name + ": is empty; it must hold an object, such as {\"num-proc\": 4}", kExitUsage);
+  int line = 1;
+  EntryReader reader(text, name, &line);
+  Json::sax_parse(LineCountingIterator(text.data(), &line),
+                  LineCountingIterator(text.data() + text.size(), &line), &reader,
+                  Json::input_format_t::json, /*strict=*/true, /*ignore_comments=*/true);
+  return reader.take();
+}
 
 std::vector<ConfigSource> config_sources(const std::filesystem::path& site_file,
                                          const Environment& environment,

@@ -133,26 +133,6 @@ void append_options(std::string& out, std::span<const Option> table) {
   }
 }
 
-}  // namespace
-
-std::string help_text() {
-  std::string out(kIntroduction);
-  append_options(out, option_table());
-  return out + std::string(kClosing);
-}
-
-std::string batch_help_text(std::string_view command) {
-  std::string out(command == "salloc" ? kSallocIntroduction : kSbatchIntroduction);
-  append_options(out, batch_option_table());
-  return out + std::string(kBatchClosing);
-}
-
-std::string version_text() {
-  return "hvdrun " HVDRUN_VERSION "\n";
-}
-
-namespace {
-
 std::string state_of(const ConfigSource& source) {
   if (source.file.empty()) return "not set";
   return source.file.string() + (source.was_read ? "" : " (not there)");
@@ -241,26 +221,6 @@ std::string aligned(const std::vector<Row>& rows) {
   return out;
 }
 
-}  // namespace
-
-std::string explain_text(const Explanation& explanation) {
-  std::string out;
-  append_sources(out, explanation.sources);
-  std::vector<Row> rows;
-  for (const auto table : explanation.options)
-    for (const auto& option : table) append_option(rows, option, explanation.settings);
-  out += aligned(rows);
-  out += "\nprogram:";
-  if (explanation.command.empty()) return out + " none given\n";
-  for (const auto& word : explanation.command) out += " " + quote_if_needed(word);
-  return out + "\n         " + explanation.program + "\n";
-}
-
-}  // namespace hvdrun::cli
-
-namespace hvdrun {
-namespace {
-
 struct Library {
   const char* soname;
   std::string_view use;
@@ -279,6 +239,39 @@ std::string line(bool is_there, std::string_view text) {
 }
 
 }  // namespace
+
+std::string help_text() {
+  std::string out(kIntroduction);
+  append_options(out, option_table());
+  return out + std::string(kClosing);
+}
+
+std::string batch_help_text(std::string_view command) {
+  std::string out(command == "salloc" ? kSallocIntroduction : kSbatchIntroduction);
+  append_options(out, batch_option_table());
+  return out + std::string(kBatchClosing);
+}
+
+std::string version_text() {
+  return "hvdrun " HVDRUN_VERSION "\n";
+}
+
+std::string explain_text(const Explanation& explanation) {
+  std::string out;
+  append_sources(out, explanation.sources);
+  std::vector<Row> rows;
+  for (const auto table : explanation.options)
+    for (const auto& option : table) append_option(rows, option, explanation.settings);
+  out += aligned(rows);
+  out += "\nprogram:";
+  if (explanation.command.empty()) return out + " none given\n";
+  for (const auto& word : explanation.command) out += " " + quote_if_needed(word);
+  return out + "\n         " + explanation.program + "\n";
+}
+
+}  // namespace hvdrun::cli
+
+namespace hvdrun {
 
 bool library_opens(const char* soname) {
   return SharedLibrary::open(soname, RTLD_LAZY | RTLD_LOCAL).ok();

@@ -165,14 +165,6 @@ class Walk {
   Words words_;
 };
 
-}  // namespace
-
-Result<Words> split_words(const std::vector<std::string>& args, const OptionSet& options) {
-  return Walk(args, options).run();
-}
-
-namespace {
-
 std::vector<std::string> config_files_named(const std::vector<ParsedOption>& uses) {
   std::vector<std::string> files;
   for (const auto& use : uses)
@@ -211,37 +203,6 @@ std::vector<Setting> hosts_last(std::vector<Setting> settings, std::vector<std::
     notes.push_back(file->named + " has no effect: " + hosts->named + " names the hosts");
   return settings;
 }
-
-}  // namespace
-
-Result<GatheredSettings> gather_settings(const std::vector<ParsedOption>& uses,
-                                         const Environment& environment,
-                                         const std::filesystem::path& site_config_file) {
-  GatheredSettings gathered;
-  gathered.sources = config_sources(site_config_file, environment, config_files_named(uses));
-  for (auto& source : gathered.sources) {
-    HVD_TRY(auto config, read_config_source(source));
-    for (auto& setting : hosts_last(std::move(config.settings), gathered.notes))
-      gathered.settings.push_back(std::move(setting));
-    std::move(config.notes.begin(), config.notes.end(), std::back_inserter(gathered.notes));
-  }
-  for (auto& setting : hosts_last(settings_of(uses), gathered.notes))
-    gathered.settings.push_back(std::move(setting));
-  return gathered;
-}
-
-Result<void> check_command(const std::vector<std::string>& command, const std::string& usage) {
-  if (command.empty()) return fail("no program given; usage: " + usage, kExitUsage);
-  for (const auto& word : command)
-    if (word.find('\0') != std::string::npos)
-      return fail("the program's arguments cannot hold a NUL character", kExitUsage);
-  return {};
-}
-
-}  // namespace hvdrun::cli
-
-namespace hvdrun {
-namespace {
 
 Invocation plain_action(std::string_view name) {
   Invocation invocation;
@@ -303,6 +264,38 @@ Result<Environment> read_accelerate_config(const Environment& environment) {
 }
 
 }  // namespace
+
+Result<Words> split_words(const std::vector<std::string>& args, const OptionSet& options) {
+  return Walk(args, options).run();
+}
+
+Result<GatheredSettings> gather_settings(const std::vector<ParsedOption>& uses,
+                                         const Environment& environment,
+                                         const std::filesystem::path& site_config_file) {
+  GatheredSettings gathered;
+  gathered.sources = config_sources(site_config_file, environment, config_files_named(uses));
+  for (auto& source : gathered.sources) {
+    HVD_TRY(auto config, read_config_source(source));
+    for (auto& setting : hosts_last(std::move(config.settings), gathered.notes))
+      gathered.settings.push_back(std::move(setting));
+    std::move(config.notes.begin(), config.notes.end(), std::back_inserter(gathered.notes));
+  }
+  for (auto& setting : hosts_last(settings_of(uses), gathered.notes))
+    gathered.settings.push_back(std::move(setting));
+  return gathered;
+}
+
+Result<void> check_command(const std::vector<std::string>& command, const std::string& usage) {
+  if (command.empty()) return fail("no program given; usage: " + usage, kExitUsage);
+  for (const auto& word : command)
+    if (word.find('\0') != std::string::npos)
+      return fail("the program's arguments cannot hold a NUL character", kExitUsage);
+  return {};
+}
+
+}  // namespace hvdrun::cli
+
+namespace hvdrun {
 
 std::filesystem::path SystemPaths::current_directory() {
   std::error_code error;

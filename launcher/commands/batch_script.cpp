@@ -92,62 +92,6 @@ int cpu_shares(const BatchShape& shape, const JobSpec& job, const BatchSpec& bat
   return 0;
 }
 
-}  // namespace
-
-Result<BatchShape> batch_shape(const JobSpec& job, const BatchSpec& batch) {
-  BatchShape shape;
-  shape.nodes = batch.nodes ? batch.nodes : job.nodes;
-  HVD_TRY(shape.ranks, number_of_ranks(job, batch, shape.nodes));
-  HVD_CHECK(check_numbers(shape.ranks, job, batch));
-  if (const auto capacity = capacity_of_node(job, batch); capacity) {
-    const int needed = divide_up(shape.ranks, *capacity);
-    if (shape.nodes.value_or(needed) < needed)
-      return fail(fmt::format("{} do not fit on {} with {} each: --nodes {}, or fewer ranks",
-                              plural(shape.ranks, "rank"), plural(*shape.nodes, "node"),
-                              batch.gpus_per_node.value_or(0) > 0 && !job.ranks_per_host
-                                  ? plural(*capacity, "GPU")
-                                  : plural(*capacity, "rank"),
-                              needed),
-                  kExitUsage);
-    if (!shape.nodes) shape.nodes = needed;
-  }
-  if (shape.nodes) {
-    // hvdrun fills one node after the other with so many.
-    shape.ranks_per_node = divide_up(shape.ranks, *shape.nodes);
-    if (const int used = divide_up(shape.ranks, *shape.ranks_per_node); used < *shape.nodes)
-      return fail(fmt::format("{} on {}, {} each: only {} would have any; --nodes {}",
-                              plural(shape.ranks, "rank"), plural(*shape.nodes, "node"),
-                              *shape.ranks_per_node, plural(used, "node"), used),
-                  kExitUsage);
-  }
-  if (const int gpus = batch.gpus_per_node.value_or(0); gpus > 0)
-    shape.gpus_per_node = job.ranks_per_host ? gpus : divide_up(shape.ranks, *shape.nodes);
-  const int shares = cpu_shares(shape, job, batch);
-  if (job.cpus_per_rank) {
-    shape.cpus_per_rank = *job.cpus_per_rank;
-  } else if (batch.cpus_per_node && shares > 0) {
-    shape.cpus_per_rank = std::max(1, *batch.cpus_per_node / shares);
-  }
-  return shape;
-}
-
-std::string describe(const BatchShape& shape) {
-  std::string text = plural(shape.ranks, "rank") + ": ";
-  if (shape.nodes) {
-    text += plural(*shape.nodes, "node");
-    if (shape.gpus_per_node > 0) text += " × " + plural(shape.gpus_per_node, "GPU");
-    if (shape.ranks_per_node && *shape.ranks_per_node != shape.gpus_per_node) {
-      const auto ranks = plural(*shape.ranks_per_node, "rank");
-      const bool even = *shape.ranks_per_node * *shape.nodes == shape.ranks;
-      text += even ? " × " + ranks : ", at most " + ranks + " on each";
-    }
-    text += ", ";
-  }
-  return text + plural(shape.cpus_per_rank, "CPU") + " a rank";
-}
-
-namespace {
-
 // The template's name for an option of sbatch: "job_name" for "job-name".
 std::string variable_of(std::string name) {
   std::replace(name.begin(), name.end(), '-', '_');
@@ -216,6 +160,58 @@ Result<void> check_places(const ScriptTemplate& script, const BatchSpec& batch) 
 }
 
 }  // namespace
+
+Result<BatchShape> batch_shape(const JobSpec& job, const BatchSpec& batch) {
+  BatchShape shape;
+  shape.nodes = batch.nodes ? batch.nodes : job.nodes;
+  HVD_TRY(shape.ranks, number_of_ranks(job, batch, shape.nodes));
+  HVD_CHECK(check_numbers(shape.ranks, job, batch));
+  if (const auto capacity = capacity_of_node(job, batch); capacity) {
+    const int needed = divide_up(shape.ranks, *capacity);
+    if (shape.nodes.value_or(needed) < needed)
+      return fail(fmt::format("{} do not fit on {} with {} each: --nodes {}, or fewer ranks",
+                              plural(shape.ranks, "rank"), plural(*shape.nodes, "node"),
+                              batch.gpus_per_node.value_or(0) > 0 && !job.ranks_per_host
+                                  ? plural(*capacity, "GPU")
+                                  : plural(*capacity, "rank"),
+                              needed),
+                  kExitUsage);
+    if (!shape.nodes) shape.nodes = needed;
+  }
+  if (shape.nodes) {
+    // hvdrun fills one node after the other with so many.
+    shape.ranks_per_node = divide_up(shape.ranks, *shape.nodes);
+    if (const int used = divide_up(shape.ranks, *shape.ranks_per_node); used < *shape.nodes)
+      return fail(fmt::format("{} on {}, {} each: only {} would have any; --nodes {}",
+                              plural(shape.ranks, "rank"), plural(*shape.nodes, "node"),
+                              *shape.ranks_per_node, plural(used, "node"), used),
+                  kExitUsage);
+  }
+  if (const int gpus = batch.gpus_per_node.value_or(0); gpus > 0)
+    shape.gpus_per_node = job.ranks_per_host ? gpus : divide_up(shape.ranks, *shape.nodes);
+  const int shares = cpu_shares(shape, job, batch);
+  if (job.cpus_per_rank) {
+    shape.cpus_per_rank = *job.cpus_per_rank;
+  } else if (batch.cpus_per_node && shares > 0) {
+    shape.cpus_per_rank = std::max(1, *batch.cpus_per_node / shares);
+  }
+  return shape;
+}
+
+std::string describe(const BatchShape& shape) {
+  std::string text = plural(shape.ranks, "rank") + ": ";
+  if (shape.nodes) {
+    text += plural(*shape.nodes, "node");
+    if (shape.gpus_per_node > 0) text += " × " + plural(shape.gpus_per_node, "GPU");
+    if (shape.ranks_per_node && *shape.ranks_per_node != shape.gpus_per_node) {
+      const auto ranks = plural(*shape.ranks_per_node, "rank");
+      const bool even = *shape.ranks_per_node * *shape.nodes == shape.ranks;
+      text += even ? " × " + ranks : ", at most " + ranks + " on each";
+    }
+    text += ", ";
+  }
+  return text + plural(shape.cpus_per_rank, "CPU") + " a rank";
+}
 
 std::vector<Request> slurm_requests(const BatchSpec& batch, const BatchShape& shape) {
   std::vector<Request> requests;

@@ -24,6 +24,42 @@ namespace {
 // A file that is older than the job by this much is an earlier one's. Less may be the clocks.
 constexpr std::int64_t kOlderNs = std::int64_t{60} * 1'000'000'000;
 
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+const std::vector<int> kFollowSignals = {SIGINT, SIGTERM, SIGHUP};
+
+// squeue itself gives up after some multiple of SLURM's MessageTimeout, 10 s by default.
+constexpr seconds kQueryTimeout{120};
+
+constexpr std::size_t kLook = 256 * 1024;
+constexpr milliseconds kShortestLook{50};
+constexpr milliseconds kLongestLook{1000};
+
+// How long a started job's file may be missing before that is worth a line, and how long after the
+// job's end it may still appear: NFS remembers for some seconds that there was none.
+constexpr seconds kFileIsLate{10};
+constexpr seconds kFileMayStillAppear{2};
+
+// After an interrupt: for what is to be told, where the reader is slow.
+constexpr int kLastWordsMs = 200;
+
+std::chrono::steady_clock::time_point now() {
+  return std::chrono::steady_clock::now();
+}
+
+constexpr std::string_view kFollowHelp = R"(usage: hvdrun follow [--no-output] JOB
+
+Shows how a job of yours stands in SLURM's queue, and its output as it grows, until it ends. Ctrl-C
+leaves the job running; the same command comes back to it. The exit code is the job's.
+
+  JOB          its number, or 1234_5 for a task of an array; of a whole array only the state is shown
+  --no-output  only how it stands
+  --help       this text
+
+See also: hvdrun jobs, hvdrun cancel JOB
+)";
+
 }  // namespace
 
 void JobOutput::take(const JobRecord& job) {
@@ -100,34 +136,6 @@ std::string news_text(OutputTail::News news, const OutputTail& tail) {
   }
   return {};
 }
-
-namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-
-const std::vector<int> kFollowSignals = {SIGINT, SIGTERM, SIGHUP};
-
-// squeue itself gives up after some multiple of SLURM's MessageTimeout, 10 s by default.
-constexpr seconds kQueryTimeout{120};
-
-constexpr std::size_t kLook = 256 * 1024;
-constexpr milliseconds kShortestLook{50};
-constexpr milliseconds kLongestLook{1000};
-
-// How long a started job's file may be missing before that is worth a line, and how long after the
-// job's end it may still appear: NFS remembers for some seconds that there was none.
-constexpr seconds kFileIsLate{10};
-constexpr seconds kFileMayStillAppear{2};
-
-// After an interrupt: for what is to be told, where the reader is slow.
-constexpr int kLastWordsMs = 200;
-
-std::chrono::steady_clock::time_point now() {
-  return std::chrono::steady_clock::now();
-}
-
-}  // namespace
 
 Follower::Place::Place(const EventLoop& loop, int fd, const char* name, Follower& owner)
     : sink(fd, name),
@@ -319,22 +327,6 @@ void Follower::stop(Result<int> result) {
   result_ = std::move(result);
   loop_.stop();
 }
-
-namespace {
-
-constexpr std::string_view kFollowHelp = R"(usage: hvdrun follow [--no-output] JOB
-
-Shows how a job of yours stands in SLURM's queue, and its output as it grows, until it ends. Ctrl-C
-leaves the job running; the same command comes back to it. The exit code is the job's.
-
-  JOB          its number, or 1234_5 for a task of an array; of a whole array only the state is shown
-  --no-output  only how it stands
-  --help       this text
-
-See also: hvdrun jobs, hvdrun cancel JOB
-)";
-
-}  // namespace
 
 Result<int> follow_job(const JobId& id, std::optional<JobOutput> output,
                        const Environment& environment) {

@@ -93,32 +93,6 @@ Json job_json(const JobRecord& job) {
           {"work_dir", text_or_null(job.work_dir)}};
 }
 
-}  // namespace
-
-std::string jobs_table(const std::vector<JobRecord>& jobs, std::time_t now, std::size_t columns) {
-  if (jobs.empty()) return {};
-  std::vector<TableRow> rows = {
-      {"JOB", "NAME", "STATE", "NODES", "ELAPSED", "LEFT", "START", "RUNS"}};
-  for (const auto& job : jobs)
-    rows.push_back(
-        {cut(escape(job.id), kLongestId), cut(escape(job.name), kLongestName),
-         cut(state_text(job.state, job.reason), kLongestReason),
-         job.hosts.empty() ? std::to_string(job.nodes) : cut(escape(job.hosts), kLongestName),
-         elapsed_text(job), left_text(job), start_text(job, now), escape(what_it_runs(job))});
-  std::string text;
-  for (const auto& line : table_lines(rows))
-    text += (columns == 0 ? line : cut(line, columns)) + "\n";
-  return text;
-}
-
-std::string jobs_json(const std::vector<JobRecord>& jobs) {
-  Json all = Json::array();
-  for (const auto& job : jobs) all.push_back(job_json(job));
-  return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-namespace {
-
 constexpr std::string_view kJobsHelp = R"(usage: hvdrun jobs [--all] [--json]
 
 Your jobs in SLURM's queue: how each stands, why it waits and when SLURM expects it to start, how
@@ -136,31 +110,6 @@ std::size_t terminal_columns() {
   const bool known = ::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
   return known ? size.ws_col : 0;
 }
-
-}  // namespace
-
-Result<int> run_jobs(const std::vector<std::string>& args, const Environment& environment) {
-  bool help = false;
-  bool json = false;
-  bool all = false;
-  HVD_TRY(const auto operands,
-          take_flags("hvdrun jobs", args, {{"--help", &help}, {"--json", &json}, {"--all", &all}}));
-  if (help) return print_text(kJobsHelp);
-  if (!operands.empty())
-    return fail("hvdrun jobs lists all of yours; to see one: hvdrun follow " + operands.front(),
-                kExitUsage);
-  auto command = squeue_command();
-  command.emplace_back("--me");
-  if (all) command.emplace_back("--states=all");
-  HVD_TRY(const auto end, run_slurm({std::move(command), query_environment(environment), {}}));
-  if (end.code != 0) return fail("SLURM did not list the jobs: squeue: " + complaint(end));
-  const auto jobs = parse_jobs(end.out);
-  if (json) return print_text(jobs_json(jobs));
-  if (jobs.empty()) say_note("you have no jobs in the queue");
-  return print_text(jobs_table(jobs, std::time(nullptr), terminal_columns()));
-}
-
-namespace {
 
 constexpr std::string_view kCancelHelp = R"(usage: hvdrun cancel JOB...
 
@@ -220,6 +169,49 @@ std::vector<std::string> complaints(const ProgramEnd& end) {
 }
 
 }  // namespace
+
+std::string jobs_table(const std::vector<JobRecord>& jobs, std::time_t now, std::size_t columns) {
+  if (jobs.empty()) return {};
+  std::vector<TableRow> rows = {
+      {"JOB", "NAME", "STATE", "NODES", "ELAPSED", "LEFT", "START", "RUNS"}};
+  for (const auto& job : jobs)
+    rows.push_back(
+        {cut(escape(job.id), kLongestId), cut(escape(job.name), kLongestName),
+         cut(state_text(job.state, job.reason), kLongestReason),
+         job.hosts.empty() ? std::to_string(job.nodes) : cut(escape(job.hosts), kLongestName),
+         elapsed_text(job), left_text(job), start_text(job, now), escape(what_it_runs(job))});
+  std::string text;
+  for (const auto& line : table_lines(rows))
+    text += (columns == 0 ? line : cut(line, columns)) + "\n";
+  return text;
+}
+
+std::string jobs_json(const std::vector<JobRecord>& jobs) {
+  Json all = Json::array();
+  for (const auto& job : jobs) all.push_back(job_json(job));
+  return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<int> run_jobs(const std::vector<std::string>& args, const Environment& environment) {
+  bool help = false;
+  bool json = false;
+  bool all = false;
+  HVD_TRY(const auto operands,
+          take_flags("hvdrun jobs", args, {{"--help", &help}, {"--json", &json}, {"--all", &all}}));
+  if (help) return print_text(kJobsHelp);
+  if (!operands.empty())
+    return fail("hvdrun jobs lists all of yours; to see one: hvdrun follow " + operands.front(),
+                kExitUsage);
+  auto command = squeue_command();
+  command.emplace_back("--me");
+  if (all) command.emplace_back("--states=all");
+  HVD_TRY(const auto end, run_slurm({std::move(command), query_environment(environment), {}}));
+  if (end.code != 0) return fail("SLURM did not list the jobs: squeue: " + complaint(end));
+  const auto jobs = parse_jobs(end.out);
+  if (json) return print_text(jobs_json(jobs));
+  if (jobs.empty()) say_note("you have no jobs in the queue");
+  return print_text(jobs_table(jobs, std::time(nullptr), terminal_columns()));
+}
 
 CancelPlan plan_cancel(const std::vector<JobId>& ids, const std::vector<JobRecord>& jobs,
                        uid_t user) {

@@ -59,6 +59,81 @@ bool wait_for(std::chrono::milliseconds pause) {
   return ::sigtimedwait(&set, nullptr, &time) < 0;
 }
 
+// What a site's salloc without a command opens its shell with: on the allocation's first host
+// (slurm.conf(5), LaunchParameters=use_interactive_step). Empty: a shell here.
+std::string interactive_step(const Environment& environment) {
+  ProgramRequest request;
+  request.command = {"scontrol", "show", "config"};
+  request.environment = query_environment(environment);
+  const auto end = run_slurm(std::move(request));
+  if (!end || end->code != 0) return {};
+  const auto value_of = [&](std::string_view name) {
+    const auto at = end->out.find("\n" + std::string(name) + " ");
+    if (at == std::string::npos) return std::string();
+    const auto line = end->out.substr(at + 1, end->out.find('\n', at + 1) - at - 1);
+    const auto equals = line.find("= ");
+    return equals == std::string::npos ? std::string() : line.substr(equals + 2);
+  };
+  if (value_of("LaunchParameters").find("use_interactive_step") == std::string::npos) return {};
+  return "srun " + value_of("InteractiveStepOptions");
+}
+
+// A line for sh(1) that becomes what is to run. salloc's own stderr is a pipe of ours: what it runs
+// gets the user's back.
+std::vector<std::string> shell_words(const std::string& what) {
+  const auto number = std::to_string(kOtherDescriptor);
+  return {"sh", "-c", "exec " + what + " 2>&" + number + " " + number + ">&-", "sh"};
+}
+
+// `tell`: see kTellArgument.
+std::vector<std::string> command_over_it(const BatchInvocation& invocation, const BatchShape& shape,
+                                         const Environment& environment, const Fd& tell) {
+  if (!invocation.command.empty()) {
+    auto command = inner_command(invocation, shape, environment);
+    command.hvdrun.insert(command.hvdrun.begin() + 1,
+                          {std::string(kTellArgument), std::to_string(tell.get())});
+    auto words = shell_words("\"$@\"");
+    words.insert(words.end(), command.hvdrun.begin(), command.hvdrun.end());
+    words.emplace_back("--");
+    words.insert(words.end(), command.program.begin(), command.program.end());
+    return words;
+  }
+  if (const auto step = interactive_step(environment); !step.empty()) return shell_words(step);
+  const auto* shell = find_variable(environment, "SHELL");
+  auto words = shell_words("\"$@\"");
+  words.push_back(shell == nullptr || shell->empty() ? "/bin/sh" : *shell);
+  return words;
+}
+
+std::vector<std::string> salloc_words(const BatchSpec& batch, const BatchShape& shape,
+                                      bool has_program) {
+  std::vector<std::string> words{"salloc"};
+  for (auto& request : slurm_requests(batch, shape)) words.push_back(std::move(request.text));
+  // A lost allocation ends what runs over it; a shell takes a hangup for the end.
+  words.emplace_back(has_program ? "--kill-command=TERM" : "--kill-command=HUP");
+  return words;
+}
+
+// A socket pair for hvdrun and the one that runs over the allocation, which inherits the second.
+Result<std::pair<Fd, Fd>> make_tell_pair() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    return fail_errno("cannot make a socket pair", errno);
+  std::pair pair{Fd(ends[0]), Fd(ends[1])};
+  // A shell between us can close what has a number of one digit.
+  const Fd low = std::move(pair.second);
+  pair.second.reset(::fcntl(low.get(), F_DUPFD, 10));
+  if (!pair.second) return fail_errno("cannot make a socket pair", errno);
+  return pair;
+}
+
+Result<void> check_outside_of_jobs(const Environment& environment) {
+  if (const auto* job = find_variable(environment, "SLURM_JOB_ID"); job != nullptr)
+    return fail("this is inside SLURM job " + *job + " already: hvdrun -np N program uses it",
+                kExitUsage);
+  return {};
+}
+
 }  // namespace
 
 int exec_salloc(char** command) {
@@ -278,85 +353,6 @@ std::string AllocationSession::how_it_was_lost(int& code) {
   }
   return "job " + job_->text + " was ended, and SLURM does not say why";
 }
-
-namespace {
-
-// What a site's salloc without a command opens its shell with: on the allocation's first host
-// (slurm.conf(5), LaunchParameters=use_interactive_step). Empty: a shell here.
-std::string interactive_step(const Environment& environment) {
-  ProgramRequest request;
-  request.command = {"scontrol", "show", "config"};
-  request.environment = query_environment(environment);
-  const auto end = run_slurm(std::move(request));
-  if (!end || end->code != 0) return {};
-  const auto value_of = [&](std::string_view name) {
-    const auto at = end->out.find("\n" + std::string(name) + " ");
-    if (at == std::string::npos) return std::string();
-    const auto line = end->out.substr(at + 1, end->out.find('\n', at + 1) - at - 1);
-    const auto equals = line.find("= ");
-    return equals == std::string::npos ? std::string() : line.substr(equals + 2);
-  };
-  if (value_of("LaunchParameters").find("use_interactive_step") == std::string::npos) return {};
-  return "srun " + value_of("InteractiveStepOptions");
-}
-
-// A line for sh(1) that becomes what is to run. salloc's own stderr is a pipe of ours: what it runs
-// gets the user's back.
-std::vector<std::string> shell_words(const std::string& what) {
-  const auto number = std::to_string(kOtherDescriptor);
-  return {"sh", "-c", "exec " + what + " 2>&" + number + " " + number + ">&-", "sh"};
-}
-
-// `tell`: see kTellArgument.
-std::vector<std::string> command_over_it(const BatchInvocation& invocation, const BatchShape& shape,
-                                         const Environment& environment, const Fd& tell) {
-  if (!invocation.command.empty()) {
-    auto command = inner_command(invocation, shape, environment);
-    command.hvdrun.insert(command.hvdrun.begin() + 1,
-                          {std::string(kTellArgument), std::to_string(tell.get())});
-    auto words = shell_words("\"$@\"");
-    words.insert(words.end(), command.hvdrun.begin(), command.hvdrun.end());
-    words.emplace_back("--");
-    words.insert(words.end(), command.program.begin(), command.program.end());
-    return words;
-  }
-  if (const auto step = interactive_step(environment); !step.empty()) return shell_words(step);
-  const auto* shell = find_variable(environment, "SHELL");
-  auto words = shell_words("\"$@\"");
-  words.push_back(shell == nullptr || shell->empty() ? "/bin/sh" : *shell);
-  return words;
-}
-
-std::vector<std::string> salloc_words(const BatchSpec& batch, const BatchShape& shape,
-                                      bool has_program) {
-  std::vector<std::string> words{"salloc"};
-  for (auto& request : slurm_requests(batch, shape)) words.push_back(std::move(request.text));
-  // A lost allocation ends what runs over it; a shell takes a hangup for the end.
-  words.emplace_back(has_program ? "--kill-command=TERM" : "--kill-command=HUP");
-  return words;
-}
-
-// A socket pair for hvdrun and the one that runs over the allocation, which inherits the second.
-Result<std::pair<Fd, Fd>> make_tell_pair() {
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-    return fail_errno("cannot make a socket pair", errno);
-  std::pair pair{Fd(ends[0]), Fd(ends[1])};
-  // A shell between us can close what has a number of one digit.
-  const Fd low = std::move(pair.second);
-  pair.second.reset(::fcntl(low.get(), F_DUPFD, 10));
-  if (!pair.second) return fail_errno("cannot make a socket pair", errno);
-  return pair;
-}
-
-Result<void> check_outside_of_jobs(const Environment& environment) {
-  if (const auto* job = find_variable(environment, "SLURM_JOB_ID"); job != nullptr)
-    return fail("this is inside SLURM job " + *job + " already: hvdrun -np N program uses it",
-                kExitUsage);
-  return {};
-}
-
-}  // namespace
 
 Result<int> run_salloc(const std::vector<std::string>& args, const Environment& environment) {
   const auto find_defaults = [&](const BatchSpec& batch) -> Result<std::vector<DefaultSetting>> {

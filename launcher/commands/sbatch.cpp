@@ -50,72 +50,6 @@ bool asks_for_gpus(const BatchSpec& batch) {
                      });
 }
 
-}  // namespace
-
-std::optional<PartitionInfo> ask_for_nodes(BatchSpec& batch, const Environment& environment) {
-  const bool needs_gpus = !batch.gpus_per_node;
-  const bool needs_cpus = !batch.cpus_per_node && batch.gpus_per_node.value_or(1) > 0;
-  const auto partition =
-      std::find_if(batch.slurm_options.begin(), batch.slurm_options.end(),
-                   [](const auto& option) { return option.name == "partition"; });
-  auto offer = query_partitions(
-      partition == batch.slurm_options.end() ? std::string() : partition->value, environment);
-  if (!offer && needs_gpus && !asks_for_gpus(batch))
-    say_note(
-        "no GPUs are asked for, since what a node has is not known here; --gpus-per-node K asks "
-        "for them (0: ranks without GPUs)");
-  if (!offer || offer->gpus == 0 || (!needs_gpus && !needs_cpus)) return offer;
-  if (needs_gpus) batch.gpus_per_node = offer->gpus;
-  if (needs_cpus) batch.cpus_per_node = offer->cpus;
-  say_note(
-      fmt::format("a node of partition {} has {} and {} (--gpus-per-node 0: ranks without GPUs)",
-                  offer->partition, plural(offer->gpus, "GPU"), plural(offer->cpus, "CPU")));
-  return offer;
-}
-
-Result<void> check_nodes(const BatchShape& shape, const std::optional<PartitionInfo>& offer) {
-  if (!offer || shape.nodes.value_or(0) <= offer->nodes) return {};
-  return fail(fmt::format("{} on {}, and partition {} has {}: SLURM would let the job wait for "
-                          "ever; fewer ranks, or another --partition",
-                          plural(shape.ranks, "rank"), plural(*shape.nodes, "node"),
-                          offer->partition, offer->nodes),
-              kExitUsage);
-}
-
-void complete_request(BatchSpec& batch, const std::vector<std::string>& program) {
-  const bool is_named = std::any_of(batch.slurm_options.begin(), batch.slurm_options.end(),
-                                    [](const auto& option) { return option.name == "job-name"; });
-  if (!is_named) batch.slurm_options.push_back({"job-name", job_name_of(program), true});
-  const bool has_signal = std::any_of(batch.slurm_options.begin(), batch.slurm_options.end(),
-                                      [](const auto& option) { return option.name == "signal"; });
-  if (batch.requeue && !has_signal) batch.slurm_options.push_back({"signal", kRequeueSignal});
-  const bool has_comment =
-      std::any_of(batch.sbatch_arguments.begin(), batch.sbatch_arguments.end(),
-                  [](const auto& argument) { return argument.starts_with("--comment"); });
-  if (!has_comment) batch.comment = job_comment(program);
-}
-
-BatchCommand inner_command(const BatchInvocation& invocation, const BatchShape& shape,
-                           const Environment& environment) {
-  BatchCommand command;
-  command.hvdrun = {hvdrun_name(environment), "-np", std::to_string(shape.ranks)};
-  if (invocation.batch.requeue) {
-    const auto& job = invocation.job;
-    const int times = job.max_requeues > 0   ? job.max_requeues
-                      : job.max_restarts > 0 ? job.max_restarts
-                                             : kDefaultRequeues;
-    command.hvdrun.insert(command.hvdrun.end(), {"--max-requeues", std::to_string(times)});
-    // A config file may have it, and the hvdrun there reads that, too.
-    if (job.max_restarts > 0) command.hvdrun.insert(command.hvdrun.end(), {"--max-restarts", "0"});
-  }
-  command.hvdrun.insert(command.hvdrun.end(), invocation.hvdrun_options.begin(),
-                        invocation.hvdrun_options.end());
-  command.program = invocation.command;
-  return command;
-}
-
-namespace {
-
 // Beginnings of what slurm_strerror(3) says, and what helps.
 constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
     {"Invalid partition", "`sinfo -s` lists the partitions; --partition NAME"},
@@ -214,37 +148,6 @@ Result<int> test_script(const BatchScript& script, const Environment& environmen
   return kExitOk;
 }
 
-}  // namespace
-
-std::string advice_on(const std::string& refusal) {
-  for (const auto& [words, advice] : kAdvice)
-    if (refusal.find(words) != std::string::npos) return std::string(advice);
-  return {};
-}
-
-Result<int> submit_script(const BatchScript& script, const BatchSpec& batch,
-                          const Environment& environment) {
-  std::signal(SIGPIPE, SIG_IGN);  // of an sbatch that ends before it has read the script
-  if (batch.test_only) return test_script(script, environment);
-  std::optional<JobOutput> output;
-  if (batch.follow) output = output_before(script);
-  HVD_TRY(const auto end, run_sbatch(sbatch(script, environment, "--parsable")));
-  if (end.code != 0) return refused(end);
-  if (!end.err.empty()) say_note(complaint(end));  // a site's plugin has something to say
-  // "12" or "12;cluster" (sbatch(1), --parsable).
-  const auto text = end.out.substr(0, end.out.find_first_of(";\n"));
-  HVD_TRY(const auto id, parse_job_id(text));
-  if (!batch.wait && !batch.follow) {
-    say_note(fmt::format("submitted job {}; hvdrun follow {} shows it, hvdrun cancel {} ends it",
-                         text, text, text));
-    return print_text(text + "\n");
-  }
-  say_note("submitted job " + text);
-  return follow_job(id, std::move(output), environment);
-}
-
-namespace {
-
 constexpr auto kUsage = "hvdrun sbatch -np N program … (hvdrun sbatch --help says more)";
 
 std::string template_for(const BatchSpec& batch) {
@@ -277,6 +180,95 @@ Result<void> write_script(const std::filesystem::path& file, const std::string& 
 }
 
 }  // namespace
+
+std::optional<PartitionInfo> ask_for_nodes(BatchSpec& batch, const Environment& environment) {
+  const bool needs_gpus = !batch.gpus_per_node;
+  const bool needs_cpus = !batch.cpus_per_node && batch.gpus_per_node.value_or(1) > 0;
+  const auto partition =
+      std::find_if(batch.slurm_options.begin(), batch.slurm_options.end(),
+                   [](const auto& option) { return option.name == "partition"; });
+  auto offer = query_partitions(
+      partition == batch.slurm_options.end() ? std::string() : partition->value, environment);
+  if (!offer && needs_gpus && !asks_for_gpus(batch))
+    say_note(
+        "no GPUs are asked for, since what a node has is not known here; --gpus-per-node K asks "
+        "for them (0: ranks without GPUs)");
+  if (!offer || offer->gpus == 0 || (!needs_gpus && !needs_cpus)) return offer;
+  if (needs_gpus) batch.gpus_per_node = offer->gpus;
+  if (needs_cpus) batch.cpus_per_node = offer->cpus;
+  say_note(
+      fmt::format("a node of partition {} has {} and {} (--gpus-per-node 0: ranks without GPUs)",
+                  offer->partition, plural(offer->gpus, "GPU"), plural(offer->cpus, "CPU")));
+  return offer;
+}
+
+Result<void> check_nodes(const BatchShape& shape, const std::optional<PartitionInfo>& offer) {
+  if (!offer || shape.nodes.value_or(0) <= offer->nodes) return {};
+  return fail(fmt::format("{} on {}, and partition {} has {}: SLURM would let the job wait for "
+                          "ever; fewer ranks, or another --partition",
+                          plural(shape.ranks, "rank"), plural(*shape.nodes, "node"),
+                          offer->partition, offer->nodes),
+              kExitUsage);
+}
+
+void complete_request(BatchSpec& batch, const std::vector<std::string>& program) {
+  const bool is_named = std::any_of(batch.slurm_options.begin(), batch.slurm_options.end(),
+                                    [](const auto& option) { return option.name == "job-name"; });
+  if (!is_named) batch.slurm_options.push_back({"job-name", job_name_of(program), true});
+  const bool has_signal = std::any_of(batch.slurm_options.begin(), batch.slurm_options.end(),
+                                      [](const auto& option) { return option.name == "signal"; });
+  if (batch.requeue && !has_signal) batch.slurm_options.push_back({"signal", kRequeueSignal});
+  const bool has_comment =
+      std::any_of(batch.sbatch_arguments.begin(), batch.sbatch_arguments.end(),
+                  [](const auto& argument) { return argument.starts_with("--comment"); });
+  if (!has_comment) batch.comment = job_comment(program);
+}
+
+BatchCommand inner_command(const BatchInvocation& invocation, const BatchShape& shape,
+                           const Environment& environment) {
+  BatchCommand command;
+  command.hvdrun = {hvdrun_name(environment), "-np", std::to_string(shape.ranks)};
+  if (invocation.batch.requeue) {
+    const auto& job = invocation.job;
+    const int times = job.max_requeues > 0   ? job.max_requeues
+                      : job.max_restarts > 0 ? job.max_restarts
+                                             : kDefaultRequeues;
+    command.hvdrun.insert(command.hvdrun.end(), {"--max-requeues", std::to_string(times)});
+    // A config file may have it, and the hvdrun there reads that, too.
+    if (job.max_restarts > 0) command.hvdrun.insert(command.hvdrun.end(), {"--max-restarts", "0"});
+  }
+  command.hvdrun.insert(command.hvdrun.end(), invocation.hvdrun_options.begin(),
+                        invocation.hvdrun_options.end());
+  command.program = invocation.command;
+  return command;
+}
+
+std::string advice_on(const std::string& refusal) {
+  for (const auto& [words, advice] : kAdvice)
+    if (refusal.find(words) != std::string::npos) return std::string(advice);
+  return {};
+}
+
+Result<int> submit_script(const BatchScript& script, const BatchSpec& batch,
+                          const Environment& environment) {
+  std::signal(SIGPIPE, SIG_IGN);  // of an sbatch that ends before it has read the script
+  if (batch.test_only) return test_script(script, environment);
+  std::optional<JobOutput> output;
+  if (batch.follow) output = output_before(script);
+  HVD_TRY(const auto end, run_sbatch(sbatch(script, environment, "--parsable")));
+  if (end.code != 0) return refused(end);
+  if (!end.err.empty()) say_note(complaint(end));  // a site's plugin has something to say
+  // "12" or "12;cluster" (sbatch(1), --parsable).
+  const auto text = end.out.substr(0, end.out.find_first_of(";\n"));
+  HVD_TRY(const auto id, parse_job_id(text));
+  if (!batch.wait && !batch.follow) {
+    say_note(fmt::format("submitted job {}; hvdrun follow {} shows it, hvdrun cancel {} ends it",
+                         text, text, text));
+    return print_text(text + "\n");
+  }
+  say_note("submitted job " + text);
+  return follow_job(id, std::move(output), environment);
+}
 
 Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& environment) {
   std::optional<ScriptTemplate> script;

@@ -160,42 +160,6 @@ class Walk {
   std::string of_sbatch_;  // the first option of sbatch, as typed
 };
 
-}  // namespace
-
-Result<ScaleOptions> parse_scale_options(const std::vector<std::string>& args) {
-  return Walk(args).run();
-}
-
-std::string scale_help() {
-  return R"(usage: hvdrun scale -np N,N,… [options] program [arguments…]
-
-Runs the program with each of these numbers of ranks, one after the other, and
-prints how long an epoch takes, samples a second, speed-up, efficiency, and the
-final loss and accuracy.
-
-  -np N,N,…           numbers of ranks: 1,2,4
-  --repeat N          run each so often, all sizes in turn; figures are medians (1)
-  --report DIR        write DIR/scaling.json, .csv, .svg and .html, and DIR/runs/ with
-                      each run's report and output
-  --drop-epochs N     leave out the first N epochs of a run (1)
-  --show-output       show what the runs print, on stderr; else only that of a run that
-                      failed is shown, its last lines
-  --submit            submit each run as a SLURM job of its own, all at once, and wait
-                      for them; takes hvdrun sbatch's options, and needs --report
-  --metric REGEX      take samples a second from the program's output: the number in
-                      the expression's first group, on each line that matches
-  --epoch-time REGEX  the same for the seconds that an epoch took
-  --loss REGEX        the same for the final loss: the last line that matches
-  --accuracy REGEX    the same for the final accuracy
-
-All other options are hvdrun's own and hold for each run. Without --metric and
---epoch-time the figures are those that the program tells through libhvd
-(hvd_set_epoch, hvd_add_samples, hvd_set_metric), see docs/scaling.md.
-)";
-}
-
-namespace {
-
 constexpr std::size_t kLastLines = 12;
 constexpr const char* kInterrupted = "interrupted";
 
@@ -438,6 +402,38 @@ int exit_code_of(const scale::Study& study, std::optional<int> stop_signal) {
 }
 
 }  // namespace
+
+Result<ScaleOptions> parse_scale_options(const std::vector<std::string>& args) {
+  return Walk(args).run();
+}
+
+std::string scale_help() {
+  return R"(usage: hvdrun scale -np N,N,… [options] program [arguments…]
+
+Runs the program with each of these numbers of ranks, one after the other, and
+prints how long an epoch takes, samples a second, speed-up, efficiency, and the
+final loss and accuracy.
+
+  -np N,N,…           numbers of ranks: 1,2,4
+  --repeat N          run each so often, all sizes in turn; figures are medians (1)
+  --report DIR        write DIR/scaling.json, .csv, .svg and .html, and DIR/runs/ with
+                      each run's report and output
+  --drop-epochs N     leave out the first N epochs of a run (1)
+  --show-output       show what the runs print, on stderr; else only that of a run that
+                      failed is shown, its last lines
+  --submit            submit each run as a SLURM job of its own, all at once, and wait
+                      for them; takes hvdrun sbatch's options, and needs --report
+  --metric REGEX      take samples a second from the program's output: the number in
+                      the expression's first group, on each line that matches
+  --epoch-time REGEX  the same for the seconds that an epoch took
+  --loss REGEX        the same for the final loss: the last line that matches
+  --accuracy REGEX    the same for the final accuracy
+
+All other options are hvdrun's own and hold for each run. Without --metric and
+--epoch-time the figures are those that the program tells through libhvd
+(hvd_set_epoch, hvd_add_samples, hvd_set_metric), see docs/scaling.md.
+)";
+}
 
 Result<int> run_scale(const std::vector<std::string>& args, const Environment& environment) {
   HVD_TRY(const ScaleOptions options, parse_scale_options(args));

@@ -22,18 +22,6 @@ Result<void> write_file(const std::filesystem::path& file, const std::string& te
   return made.commit(text);
 }
 
-}  // namespace
-
-Result<void> write_study(const Study& study, const Summary& summary,
-                         const std::filesystem::path& folder) {
-  HVD_CHECK(write_file(folder / "scaling.json", study_json(study, summary)));
-  HVD_CHECK(write_file(folder / "scaling.csv", study_csv(summary)));
-  HVD_CHECK(write_file(folder / "scaling.svg", study_svg(summary)));
-  return write_file(folder / "scaling.html", study_page(study, summary));
-}
-
-namespace {
-
 using Json = nlohmann::ordered_json;
 
 Json or_null(const std::optional<double>& value) {
@@ -97,55 +85,6 @@ std::string csv_figure(const std::optional<Figure>& figure) {
   return fmt::format(",{:.6g},{:.6g},{:.6g}", figure->median, figure->least, figure->most);
 }
 
-}  // namespace
-
-std::string study_json(const Study& study, const Summary& summary) {
-  Json sizes = Json::array();
-  for (const auto& size : summary.sizes) sizes.push_back(size_json(size));
-  Json runs = Json::array();
-  for (const auto& run : study.runs) runs.push_back(run_json(run));
-  const Json json{{"version", 1},
-                  {"command", study.command},
-                  {"repeats", study.repeats},
-                  {"epochs_dropped", study.epochs_dropped},
-                  {"interrupted", study.interrupted},
-                  {"baseline", summary.baseline == 0 ? Json() : Json(summary.baseline)},
-                  {"speedup_from", name_of(summary.basis)},
-                  {"sizes", std::move(sizes)},
-                  {"warnings", summary.warnings},
-                  {"notes", summary.notes},
-                  {"runs", std::move(runs)}};
-  // What the user typed need not be UTF-8, and JSON must be.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-std::string study_csv(const Summary& summary) {
-  std::string text = "ranks,runs,failed";
-  const auto title = [&](const std::string& name) {
-    for (const char* const which : {"median", "least", "most"})
-      text += "," + csv_field(name + "_" + which);
-  };
-  for (const char* const name :
-       {"wall_seconds", "epoch_seconds", "samples_per_second", "speedup", "efficiency"})
-    title(name);
-  for (const auto& name : summary.metrics) title(name);
-  text += "\r\n";
-  for (const auto& size : summary.sizes) {
-    text += fmt::format("{},{},{}", size.size, size.runs, size.failed);
-    for (const auto& figure :
-         {size.wall_seconds, size.epoch_seconds, size.throughput, size.speedup, size.efficiency})
-      text += csv_figure(figure);
-    for (const auto& name : summary.metrics) {
-      const Figure* const figure = size.metric(name);
-      text += csv_figure(figure == nullptr ? std::nullopt : std::optional(*figure));
-    }
-    text += "\r\n";
-  }
-  return text;
-}
-
-namespace {
-
 constexpr int kWidth = 72;
 
 std::string upper(std::string text) {
@@ -196,6 +135,59 @@ int columns_of(double columns, bool blocks) {
 }
 
 }  // namespace
+
+Result<void> write_study(const Study& study, const Summary& summary,
+                         const std::filesystem::path& folder) {
+  HVD_CHECK(write_file(folder / "scaling.json", study_json(study, summary)));
+  HVD_CHECK(write_file(folder / "scaling.csv", study_csv(summary)));
+  HVD_CHECK(write_file(folder / "scaling.svg", study_svg(summary)));
+  return write_file(folder / "scaling.html", study_page(study, summary));
+}
+
+std::string study_json(const Study& study, const Summary& summary) {
+  Json sizes = Json::array();
+  for (const auto& size : summary.sizes) sizes.push_back(size_json(size));
+  Json runs = Json::array();
+  for (const auto& run : study.runs) runs.push_back(run_json(run));
+  const Json json{{"version", 1},
+                  {"command", study.command},
+                  {"repeats", study.repeats},
+                  {"epochs_dropped", study.epochs_dropped},
+                  {"interrupted", study.interrupted},
+                  {"baseline", summary.baseline == 0 ? Json() : Json(summary.baseline)},
+                  {"speedup_from", name_of(summary.basis)},
+                  {"sizes", std::move(sizes)},
+                  {"warnings", summary.warnings},
+                  {"notes", summary.notes},
+                  {"runs", std::move(runs)}};
+  // What the user typed need not be UTF-8, and JSON must be.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string study_csv(const Summary& summary) {
+  std::string text = "ranks,runs,failed";
+  const auto title = [&](const std::string& name) {
+    for (const char* const which : {"median", "least", "most"})
+      text += "," + csv_field(name + "_" + which);
+  };
+  for (const char* const name :
+       {"wall_seconds", "epoch_seconds", "samples_per_second", "speedup", "efficiency"})
+    title(name);
+  for (const auto& name : summary.metrics) title(name);
+  text += "\r\n";
+  for (const auto& size : summary.sizes) {
+    text += fmt::format("{},{},{}", size.size, size.runs, size.failed);
+    for (const auto& figure :
+         {size.wall_seconds, size.epoch_seconds, size.throughput, size.speedup, size.efficiency})
+      text += csv_figure(figure);
+    for (const auto& name : summary.metrics) {
+      const Figure* const figure = size.metric(name);
+      text += csv_figure(figure == nullptr ? std::nullopt : std::optional(*figure));
+    }
+    text += "\r\n";
+  }
+  return text;
+}
 
 std::vector<std::string> study_table(const Summary& summary) {
   TableRow title{"RANKS", summary.knows_epochs() ? "EPOCH" : "RUN", "SPREAD"};

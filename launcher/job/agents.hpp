@@ -1,7 +1,7 @@
 // What this process brings to a job: a plain value, made once by main().
 #pragma once
 
-#include "agent/guard.hpp"
+#include "agent/agent_options.hpp"
 #include "agent/host_setup.hpp"
 #include "base/environment.hpp"
 #include "base/system.hpp"

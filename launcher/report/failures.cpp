@@ -1,7 +1,7 @@
 #include "report/failures.hpp"
 
-#include "model/rank_set.hpp"
 #include "common/text.hpp"
+#include "model/rank_set.hpp"
 #include "report/first_failure.hpp"
 
 #include <algorithm>

@@ -64,36 +64,6 @@ void set_slots_by_tasks(Host& host) {
             host.slurm.tasks_source + (gpus_are_known ? "" : "; its GPUs are not known yet"));
 }
 
-}  // namespace
-
-void settle_slots(const JobSpec& spec, Host& host) {
-  if (host.slots_fixed) return;
-  const auto& slurm = host.slurm;
-  if (host.inventory && !host.inventory->gpus.empty()) {
-    const std::size_t gpus = host.inventory->gpus.size();
-    set_slots(host, gpus, plural(gpus, "GPU"));
-  } else if (!host.inventory && slurm.gpus.value_or(0) > 0) {
-    set_slots(host, static_cast<std::size_t>(*slurm.gpus),
-              fmt::format("{}, {}", plural(*slurm.gpus, "GPU"), slurm.gpus_source));
-  } else if (slurm.tasks) {
-    set_slots_by_tasks(host);
-  } else if (host.inventory) {
-    set_slots_by_cores(spec, host);
-  } else if (slurm.gpus == 0 && slurm.cpus && slurm.cpus_per_task && !spec.cpus_per_rank) {
-    set_slots_by_cpus(host, static_cast<std::size_t>(*slurm.cpus));
-  } else {
-    host.slots.reset();
-    host.slots_source = "not known before it is asked";
-  }
-}
-
-void take_inventory(const JobSpec& spec, HostInventory inventory, Host& host) {
-  host.inventory = std::move(inventory);
-  settle_slots(spec, host);
-}
-
-namespace {
-
 // A host and what was said about it so far.
 struct Named {
   Host host;
@@ -159,32 +129,6 @@ Host finish(const JobSpec& spec, Named named, const std::string& where) {
   return std::move(host);
 }
 
-}  // namespace
-
-Result<std::vector<Host>> requested_hosts(const JobSpec& spec,
-                                          const std::vector<HostRequest>& requests,
-                                          const std::string& where, const LocalMachine& machine) {
-  std::vector<Named> all;
-  std::unordered_map<std::string, std::size_t> known;
-  for (const auto& request : requests) {
-    if (request.slots.value_or(1) < 1)
-      return usage_error(fmt::format("{} {}:{}: a host needs 1 slot or more", request.source,
-                                     request.name, *request.slots));
-    Named named = first_named(request, machine);
-    const auto [at, is_new] = known.emplace(lower_case(named.host.name), all.size());
-    if (is_new)
-      all.push_back(std::move(named));
-    else
-      HVD_CHECK(name_again(request, all[at->second]));
-  }
-  std::vector<Host> hosts;
-  hosts.reserve(all.size());
-  for (auto& named : all) hosts.push_back(finish(spec, std::move(named), where));
-  return hosts;
-}
-
-namespace {
-
 std::string names_of(const std::vector<Host>& hosts) {
   std::vector<std::string> names;
   names.reserve(hosts.size());
@@ -241,16 +185,6 @@ Result<void> limit(const JobSpec& spec, Allocation& allocation) {
     allocation.reasons.push_back(fmt::format("--nnodes: the first {} of {} hosts", wanted, there));
   return {};
 }
-
-}  // namespace
-
-Result<void> select_hosts(const JobSpec& spec, Allocation& allocation) {
-  HVD_CHECK(include(spec, allocation));
-  HVD_CHECK(exclude(spec, allocation));
-  return limit(spec, allocation);
-}
-
-namespace {
 
 Result<void> check_topology(const JobSpec& spec, const LocalMachine& machine) {
   const auto& file = machine.inventory.topology_file;
@@ -317,19 +251,6 @@ Result<Allocation> first_source(const JobSpec& spec, const std::vector<HostReque
   }
   return from_this_machine(spec, machine);
 }
-
-}  // namespace
-
-Result<Allocation> find_allocation(const JobSpec& spec, const std::vector<HostRequest>& hostfile,
-                                   const Environment& environment, const LocalMachine& machine,
-                                   const DescribeJob& describe) {
-  HVD_CHECK(check_topology(spec, machine));
-  HVD_TRY(auto allocation, first_source(spec, hostfile, environment, machine, describe));
-  HVD_CHECK(select_hosts(spec, allocation));
-  return allocation;
-}
-
-namespace {
 
 template <class T>
 std::optional<T> value_at(const std::vector<T>& values, std::size_t i) {
@@ -403,6 +324,69 @@ void add_reasons(const SlurmJob& job, Allocation& allocation) {
 }
 
 }  // namespace
+
+void settle_slots(const JobSpec& spec, Host& host) {
+  if (host.slots_fixed) return;
+  const auto& slurm = host.slurm;
+  if (host.inventory && !host.inventory->gpus.empty()) {
+    const std::size_t gpus = host.inventory->gpus.size();
+    set_slots(host, gpus, plural(gpus, "GPU"));
+  } else if (!host.inventory && slurm.gpus.value_or(0) > 0) {
+    set_slots(host, static_cast<std::size_t>(*slurm.gpus),
+              fmt::format("{}, {}", plural(*slurm.gpus, "GPU"), slurm.gpus_source));
+  } else if (slurm.tasks) {
+    set_slots_by_tasks(host);
+  } else if (host.inventory) {
+    set_slots_by_cores(spec, host);
+  } else if (slurm.gpus == 0 && slurm.cpus && slurm.cpus_per_task && !spec.cpus_per_rank) {
+    set_slots_by_cpus(host, static_cast<std::size_t>(*slurm.cpus));
+  } else {
+    host.slots.reset();
+    host.slots_source = "not known before it is asked";
+  }
+}
+
+void take_inventory(const JobSpec& spec, HostInventory inventory, Host& host) {
+  host.inventory = std::move(inventory);
+  settle_slots(spec, host);
+}
+
+Result<std::vector<Host>> requested_hosts(const JobSpec& spec,
+                                          const std::vector<HostRequest>& requests,
+                                          const std::string& where, const LocalMachine& machine) {
+  std::vector<Named> all;
+  std::unordered_map<std::string, std::size_t> known;
+  for (const auto& request : requests) {
+    if (request.slots.value_or(1) < 1)
+      return usage_error(fmt::format("{} {}:{}: a host needs 1 slot or more", request.source,
+                                     request.name, *request.slots));
+    Named named = first_named(request, machine);
+    const auto [at, is_new] = known.emplace(lower_case(named.host.name), all.size());
+    if (is_new)
+      all.push_back(std::move(named));
+    else
+      HVD_CHECK(name_again(request, all[at->second]));
+  }
+  std::vector<Host> hosts;
+  hosts.reserve(all.size());
+  for (auto& named : all) hosts.push_back(finish(spec, std::move(named), where));
+  return hosts;
+}
+
+Result<void> select_hosts(const JobSpec& spec, Allocation& allocation) {
+  HVD_CHECK(include(spec, allocation));
+  HVD_CHECK(exclude(spec, allocation));
+  return limit(spec, allocation);
+}
+
+Result<Allocation> find_allocation(const JobSpec& spec, const std::vector<HostRequest>& hostfile,
+                                   const Environment& environment, const LocalMachine& machine,
+                                   const DescribeJob& describe) {
+  HVD_CHECK(check_topology(spec, machine));
+  HVD_TRY(auto allocation, first_source(spec, hostfile, environment, machine, describe));
+  HVD_CHECK(select_hosts(spec, allocation));
+  return allocation;
+}
 
 Result<Allocation> slurm_hosts(const JobSpec& spec, const SlurmJob& job,
                                const Environment& environment, const LocalMachine& machine) {

@@ -192,37 +192,6 @@ std::string say_to_ask(const std::vector<std::string>& hosts) {
       hosts.size() == 1 ? "it is" : "they are", hosts.front());
 }
 
-}  // namespace
-
-Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
-  HVD_TRY(auto counts, count_ranks(spec, allocation));
-  Placement placement;
-  placement.notes = allocation.notes;
-  placement.to_ask = std::move(counts.to_ask);
-  if (!placement.to_ask.empty()) {
-    placement.notes.push_back(say_to_ask(placement.to_ask));
-    return placement;
-  }
-  HostNotes notes;
-  for (std::size_t i = 0; i < counts.by_host.size(); ++i) {
-    const Host& host = allocation.hosts[i];
-    if (counts.by_host[i] == 0) {
-      notes.add_plural(host.name, " gets no rank", " get no rank");
-      continue;
-    }
-    HVD_TRY(HostPlacement placed, place_on_host(spec, host, counts.by_host[i], notes));
-    placement.hosts.push_back(std::move(placed));
-    placement.size += counts.by_host[i];
-  }
-  spec.map_by == MapBy::node ? number_by_node(placement) : number_by_slot(placement);
-  number_across_hosts(placement);
-  auto lines = notes.lines();
-  std::move(lines.begin(), lines.end(), std::back_inserter(placement.notes));
-  return placement;
-}
-
-namespace {
-
 void add_missing_gpus(const JobSpec& spec, const Host& host, HostNotes& notes) {
   if (!host.inventory || spec.gpu_bind == GpuBind::none) return;
   const std::size_t visible = host.inventory->gpus.size();
@@ -235,32 +204,6 @@ void add_missing_gpus(const JobSpec& spec, const Host& host, HostNotes& notes) {
                         : visible == 1 ? "1 is"
                                        : fmt::format("{} are", visible)));
 }
-
-}  // namespace
-
-void add_slurm_notes(const JobSpec& spec, const Host& host, std::size_t ranks, HostNotes& notes) {
-  add_missing_gpus(spec, host, notes);
-  if (spec.ranks || spec.ranks_per_host || !host.slurm.tasks || !gpus_count(spec, host)) return;
-  const int tasks = *host.slurm.tasks;
-  const int gpus = count_gpus(host);
-  if (tasks == gpus) return;
-  if (tasks == 1) {
-    notes.add(
-        host.name, "SLURM was asked for 1 task on ",
-        fmt::format(", where there {} {}; hvdrun starts one rank for each; --ranks-per-host 1 "
-                    "starts one a host",
-                    gpus == 1 ? "is" : "are", plural(gpus, "GPU")));
-    return;
-  }
-  notes.add(host.name, fmt::format("SLURM was asked for {} tasks on ", tasks),
-            fmt::format(", where there {} {}; hvdrun starts one rank per GPU, {}. To have SLURM "
-                        "give CPUs for that: #SBATCH --gpus-per-node={} --ntasks-per-node={}; to "
-                        "have {} ranks: --ranks-per-host {}{}",
-                        gpus == 1 ? "is" : "are", plural(gpus, "GPU"), ranks, gpus, gpus, tasks,
-                        tasks, tasks > gpus ? " --oversubscribe" : ""));
-}
-
-namespace {
 
 using Counts = std::vector<int>;  // by host
 
@@ -456,6 +399,55 @@ bool is_decided(const JobSpec& spec, const Allocation& allocation) {
 }
 
 }  // namespace
+
+Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
+  HVD_TRY(auto counts, count_ranks(spec, allocation));
+  Placement placement;
+  placement.notes = allocation.notes;
+  placement.to_ask = std::move(counts.to_ask);
+  if (!placement.to_ask.empty()) {
+    placement.notes.push_back(say_to_ask(placement.to_ask));
+    return placement;
+  }
+  HostNotes notes;
+  for (std::size_t i = 0; i < counts.by_host.size(); ++i) {
+    const Host& host = allocation.hosts[i];
+    if (counts.by_host[i] == 0) {
+      notes.add_plural(host.name, " gets no rank", " get no rank");
+      continue;
+    }
+    HVD_TRY(HostPlacement placed, place_on_host(spec, host, counts.by_host[i], notes));
+    placement.hosts.push_back(std::move(placed));
+    placement.size += counts.by_host[i];
+  }
+  spec.map_by == MapBy::node ? number_by_node(placement) : number_by_slot(placement);
+  number_across_hosts(placement);
+  auto lines = notes.lines();
+  std::move(lines.begin(), lines.end(), std::back_inserter(placement.notes));
+  return placement;
+}
+
+void add_slurm_notes(const JobSpec& spec, const Host& host, std::size_t ranks, HostNotes& notes) {
+  add_missing_gpus(spec, host, notes);
+  if (spec.ranks || spec.ranks_per_host || !host.slurm.tasks || !gpus_count(spec, host)) return;
+  const int tasks = *host.slurm.tasks;
+  const int gpus = count_gpus(host);
+  if (tasks == gpus) return;
+  if (tasks == 1) {
+    notes.add(
+        host.name, "SLURM was asked for 1 task on ",
+        fmt::format(", where there {} {}; hvdrun starts one rank for each; --ranks-per-host 1 "
+                    "starts one a host",
+                    gpus == 1 ? "is" : "are", plural(gpus, "GPU")));
+    return;
+  }
+  notes.add(host.name, fmt::format("SLURM was asked for {} tasks on ", tasks),
+            fmt::format(", where there {} {}; hvdrun starts one rank per GPU, {}. To have SLURM "
+                        "give CPUs for that: #SBATCH --gpus-per-node={} --ntasks-per-node={}; to "
+                        "have {} ranks: --ranks-per-host {}{}",
+                        gpus == 1 ? "is" : "are", plural(gpus, "GPU"), ranks, gpus, gpus, tasks,
+                        tasks, tasks > gpus ? " --oversubscribe" : ""));
+}
 
 int count_gpus(const Host& host) {
   return host.inventory ? static_cast<int>(host.inventory->gpus.size())

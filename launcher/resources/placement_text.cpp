@@ -87,26 +87,6 @@ Json host_json(const Host& host, const HostPlacement& placed) {
           {"ranks", std::move(ranks)}};
 }
 
-}  // namespace
-
-std::string placement_json(const Allocation& allocation, const Placement& placement) {
-  Json hosts = Json::array();
-  // A placement's hosts stand in the allocation's order, some left out.
-  auto host = allocation.hosts.begin();
-  for (const auto& placed : placement.hosts) {
-    while (host != allocation.hosts.end() && host->name != placed.host) ++host;
-    if (host == allocation.hosts.end()) break;
-    hosts.push_back(host_json(*host, placed));
-  }
-  const Json document = {{"source", allocation.source},   {"size", placement.size},
-                         {"reasons", allocation.reasons}, {"notes", placement.notes},
-                         {"to_ask", placement.to_ask},    {"hosts", std::move(hosts)}};
-  // A CUDA_VISIBLE_DEVICES that is not UTF-8 must not stop the printing.
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-namespace {
-
 // With more hosts than this there is one row a kind of host, and not one a rank.
 constexpr std::size_t kMostHostsInFull = 16;
 
@@ -261,6 +241,22 @@ std::string say_binding(const Host& host, const RankPlacement& rank) {
 }
 
 }  // namespace
+
+std::string placement_json(const Allocation& allocation, const Placement& placement) {
+  Json hosts = Json::array();
+  // A placement's hosts stand in the allocation's order, some left out.
+  auto host = allocation.hosts.begin();
+  for (const auto& placed : placement.hosts) {
+    while (host != allocation.hosts.end() && host->name != placed.host) ++host;
+    if (host == allocation.hosts.end()) break;
+    hosts.push_back(host_json(*host, placed));
+  }
+  const Json document = {{"source", allocation.source},   {"size", placement.size},
+                         {"reasons", allocation.reasons}, {"notes", placement.notes},
+                         {"to_ask", placement.to_ask},    {"hosts", std::move(hosts)}};
+  // A CUDA_VISIBLE_DEVICES that is not UTF-8 must not stop the printing.
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
 
 std::string placement_table(const Allocation& allocation, const Placement& placement) {
   std::string text =

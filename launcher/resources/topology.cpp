@@ -116,56 +116,6 @@ std::map<std::string, int> list_pci_devices(hwloc_topology_t topology) {
   return nearest;
 }
 
-}  // namespace
-
-Result<Topology> live_topology() {
-  const WithoutPlugins guard;
-  // Without this flag hwloc's x86 part moves the calling thread to every PU in turn.
-  HVD_TRY(const TopologyHandle topology, new_topology(HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING));
-  if (hwloc_topology_load(topology.get()) != 0)
-    return fail_errno("hwloc cannot read this machine's topology", errno);
-
-  // Where the affinity cannot be read, all PUs of the cgroup count.
-  const Bitmap affinity(hwloc_bitmap_alloc());
-  const bool known = hwloc_get_cpubind(topology.get(), affinity.get(), HWLOC_CPUBIND_THREAD) == 0 &&
-                     !hwloc_bitmap_iszero(affinity.get());
-  Topology result;
-  result.cores = list_cores(topology.get(), known ? affinity.get() : nullptr);
-  result.numa_nodes = list_numa_nodes(topology.get());
-  return result;
-}
-
-Result<Topology> topology_from_file(const std::filesystem::path& file) {
-  const WithoutPlugins guard;
-  HVD_TRY(const TopologyHandle topology, new_topology(0));
-  hwloc_topology_set_type_filter(topology.get(), HWLOC_OBJ_PCI_DEVICE,
-                                 HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-  if (!std::ifstream(file))
-    return fail_errno(fmt::format("cannot open the topology file {}", file.string()), errno,
-                      kExitUsage);
-  if (hwloc_topology_set_xml(topology.get(), file.c_str()) != 0 ||
-      hwloc_topology_load(topology.get()) != 0)
-    return fail(fmt::format("{}: not an hwloc topology; write one with: lstopo {}", file.string(),
-                            "machine.xml"),
-                kExitUsage);
-
-  Topology result;
-  result.cores = list_cores(topology.get(), nullptr);
-  result.numa_nodes = list_numa_nodes(topology.get());
-  result.pci_numa = list_pci_devices(topology.get());
-  return result;
-}
-
-std::optional<int> pci_numa_node(const std::filesystem::path& sysfs, const std::string& address) {
-  std::ifstream file(sysfs / "bus/pci/devices" / address / "numa_node");
-  int node = -1;
-  // The kernel writes -1 where firmware did not say.
-  if (!(file >> node) || node < 0) return std::nullopt;
-  return node;
-}
-
-namespace {
-
 std::filesystem::path topology_file(const Environment& environment,
                                     const InventorySources& sources) {
   if (!sources.topology_file.empty()) return sources.topology_file;
@@ -191,35 +141,6 @@ std::optional<int> nearest_node(const Gpu& gpu, const Topology& topology, bool f
   if (found == topology.pci_numa.end()) return std::nullopt;
   return found->second;
 }
-
-}  // namespace
-
-Result<HostInventory> local_inventory(const Environment& environment,
-                                      const InventorySources& sources) {
-  const auto file = topology_file(environment, sources);
-  HVD_TRY(Topology topology, file.empty() ? live_topology() : topology_from_file(file));
-  GpuList gpus = find_gpus(environment, sources);
-
-  HostInventory inventory;
-  inventory.gpus = std::move(gpus.gpus);
-  for (auto& gpu : inventory.gpus)
-    gpu.numa_node = nearest_node(gpu, topology, !file.empty(), sources);
-  inventory.gpus_need_list = gpus.needs_list;
-  inventory.gpu_source = std::move(gpus.source);
-  inventory.notes = std::move(gpus.notes);
-  inventory.cores = std::move(topology.cores);
-  inventory.numa_nodes = std::move(topology.numa_nodes);
-  inventory.topology_file = file.string();
-  return inventory;
-}
-
-Result<LocalMachine> local_machine(const Environment& environment,
-                                   const InventorySources& sources) {
-  HVD_TRY(HostInventory inventory, local_inventory(environment, sources));
-  return LocalMachine{local_host_name(), std::move(inventory)};
-}
-
-namespace {
 
 enum class Form { ordinal, gpu_uuid, mig, none };
 
@@ -403,6 +324,77 @@ GpuList from_nvml(bool pci_bus_order, const NvmlScan& nvml) {
 }
 
 }  // namespace
+
+Result<Topology> live_topology() {
+  const WithoutPlugins guard;
+  // Without this flag hwloc's x86 part moves the calling thread to every PU in turn.
+  HVD_TRY(const TopologyHandle topology, new_topology(HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING));
+  if (hwloc_topology_load(topology.get()) != 0)
+    return fail_errno("hwloc cannot read this machine's topology", errno);
+
+  // Where the affinity cannot be read, all PUs of the cgroup count.
+  const Bitmap affinity(hwloc_bitmap_alloc());
+  const bool known = hwloc_get_cpubind(topology.get(), affinity.get(), HWLOC_CPUBIND_THREAD) == 0 &&
+                     !hwloc_bitmap_iszero(affinity.get());
+  Topology result;
+  result.cores = list_cores(topology.get(), known ? affinity.get() : nullptr);
+  result.numa_nodes = list_numa_nodes(topology.get());
+  return result;
+}
+
+Result<Topology> topology_from_file(const std::filesystem::path& file) {
+  const WithoutPlugins guard;
+  HVD_TRY(const TopologyHandle topology, new_topology(0));
+  hwloc_topology_set_type_filter(topology.get(), HWLOC_OBJ_PCI_DEVICE,
+                                 HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  if (!std::ifstream(file))
+    return fail_errno(fmt::format("cannot open the topology file {}", file.string()), errno,
+                      kExitUsage);
+  if (hwloc_topology_set_xml(topology.get(), file.c_str()) != 0 ||
+      hwloc_topology_load(topology.get()) != 0)
+    return fail(fmt::format("{}: not an hwloc topology; write one with: lstopo {}", file.string(),
+                            "machine.xml"),
+                kExitUsage);
+
+  Topology result;
+  result.cores = list_cores(topology.get(), nullptr);
+  result.numa_nodes = list_numa_nodes(topology.get());
+  result.pci_numa = list_pci_devices(topology.get());
+  return result;
+}
+
+std::optional<int> pci_numa_node(const std::filesystem::path& sysfs, const std::string& address) {
+  std::ifstream file(sysfs / "bus/pci/devices" / address / "numa_node");
+  int node = -1;
+  // The kernel writes -1 where firmware did not say.
+  if (!(file >> node) || node < 0) return std::nullopt;
+  return node;
+}
+
+Result<HostInventory> local_inventory(const Environment& environment,
+                                      const InventorySources& sources) {
+  const auto file = topology_file(environment, sources);
+  HVD_TRY(Topology topology, file.empty() ? live_topology() : topology_from_file(file));
+  GpuList gpus = find_gpus(environment, sources);
+
+  HostInventory inventory;
+  inventory.gpus = std::move(gpus.gpus);
+  for (auto& gpu : inventory.gpus)
+    gpu.numa_node = nearest_node(gpu, topology, !file.empty(), sources);
+  inventory.gpus_need_list = gpus.needs_list;
+  inventory.gpu_source = std::move(gpus.source);
+  inventory.notes = std::move(gpus.notes);
+  inventory.cores = std::move(topology.cores);
+  inventory.numa_nodes = std::move(topology.numa_nodes);
+  inventory.topology_file = file.string();
+  return inventory;
+}
+
+Result<LocalMachine> local_machine(const Environment& environment,
+                                   const InventorySources& sources) {
+  HVD_TRY(HostInventory inventory, local_inventory(environment, sources));
+  return LocalMachine{local_host_name(), std::move(inventory)};
+}
 
 bool names_devices(const std::optional<std::string>& cuda_visible_devices) {
   return !cuda_visible_devices ||

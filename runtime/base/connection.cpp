@@ -64,6 +64,81 @@ std::string last_words(const OpensslLibrary& library) {
   return text == nullptr ? "no reason given" : text;
 }
 
+// OpenSSL's macros SSL_CTX_set_… call SSL_CTX_ctrl(3) with these.
+bool set_up(const OpensslLibrary& library, ssl_ctx_st* context) {
+  if (context == nullptr) return false;
+  const auto control = [&](int what, long number, const void* data = nullptr) {
+    return library.SSL_CTX_ctrl(context, what, number, const_cast<void*>(data));
+  };
+  control(kControlSessionCache, 0);
+  control(kControlMode, kModePartialWrite | kModeMovingWriteBuffer | kModeReleaseBuffers);
+  control(kControlReadAhead, 1);  // else each record takes two calls of recv(2)
+  library.SSL_CTX_set_default_read_buffer_len(context, kReadAhead);
+  return control(kControlLeastVersion, kTls13) == 1 && control(kControlGroups, 0, kGroups) == 1 &&
+         library.SSL_CTX_set_ciphersuites(context, kSuite) == 1 &&
+         library.SSL_CTX_set_num_tickets(context, 0) == 1;
+}
+
+Result<Shared> set_up_all() {
+  Shared made;
+  HVD_TRY(made.library, OpensslLibrary::load("libssl.so.3"));
+  const OpensslLibrary& library = made.library;
+  // Its own exit handler would take from under connections what they stand on.
+  library.OPENSSL_init_ssl(kInitNoAtexit, nullptr);
+  library.ERR_clear_error();
+  made.wire = library.BIO_meth_new(library.BIO_get_new_index() | kBioTypeSourceSink, "hvd socket");
+  made.client = library.SSL_CTX_new(library.TLS_client_method());
+  made.server = library.SSL_CTX_new(library.TLS_server_method());
+  if (made.wire == nullptr || !set_up(library, made.client) || !set_up(library, made.server))
+    return fail(HVD_ERROR_UNSUPPORTED, "HVD_DATA_TLS=1: OpenSSL cannot be set up for TLS 1.3 (" +
+                                           last_words(library) + ")");
+  library.BIO_meth_set_write_ex(made.wire, TlsCallbacks::write);
+  library.BIO_meth_set_read_ex(made.wire, TlsCallbacks::read);
+  library.BIO_meth_set_ctrl(made.wire, TlsCallbacks::control);
+  library.SSL_CTX_set_psk_find_session_callback(made.server, TlsCallbacks::find_key);
+  library.SSL_CTX_set_psk_use_session_callback(made.client, TlsCallbacks::offer_key);
+  // A server that has no key could offer a certificate instead: none is trusted.
+  library.SSL_CTX_set_verify(made.client, kVerifyPeer, nullptr);
+  return made;
+}
+
+const Result<Shared>& shared() {
+  static const auto* const made = new Result<Shared>(set_up_all());
+  return *made;
+}
+
+constexpr std::size_t kTogether = 16384;  // a record
+
+// Calls `move` for one part after the other, until one takes less than all of it.
+template <class Move>
+ssize_t move_parts(std::span<const iovec> parts, Move move) {
+  ssize_t moved = 0;
+  for (const iovec& part : parts) {
+    if (part.iov_len == 0) continue;
+    const ssize_t count = move(part);
+    if (count <= 0) return moved > 0 ? moved : count;
+    moved += count;
+    if (static_cast<std::size_t>(count) < part.iov_len) break;
+  }
+  return moved;
+}
+
+// In one record, if they all fit: a small head and a small body.
+ssize_t send_parts(Tls& tls, std::span<const iovec> parts) {
+  std::size_t bytes = 0;
+  for (const iovec& part : parts) bytes += part.iov_len;
+  if (bytes > kTogether)
+    return move_parts(parts,
+                      [&](const iovec& part) { return tls.send(part.iov_base, part.iov_len); });
+  std::array<std::byte, kTogether> together;  // NOLINT: filled by memcpy
+  std::size_t filled = 0;
+  for (const iovec& part : parts) {
+    if (part.iov_len > 0) std::memcpy(together.data() + filled, part.iov_base, part.iov_len);
+    filled += part.iov_len;
+  }
+  return tls.send(together.data(), filled);
+}
+
 }  // namespace
 
 // What OpenSSL calls.
@@ -156,53 +231,6 @@ struct TlsCallbacks {
     return *session != nullptr ? 1 : 0;
   }
 };
-
-namespace {
-
-// OpenSSL's macros SSL_CTX_set_… call SSL_CTX_ctrl(3) with these.
-bool set_up(const OpensslLibrary& library, ssl_ctx_st* context) {
-  if (context == nullptr) return false;
-  const auto control = [&](int what, long number, const void* data = nullptr) {
-    return library.SSL_CTX_ctrl(context, what, number, const_cast<void*>(data));
-  };
-  control(kControlSessionCache, 0);
-  control(kControlMode, kModePartialWrite | kModeMovingWriteBuffer | kModeReleaseBuffers);
-  control(kControlReadAhead, 1);  // else each record takes two calls of recv(2)
-  library.SSL_CTX_set_default_read_buffer_len(context, kReadAhead);
-  return control(kControlLeastVersion, kTls13) == 1 && control(kControlGroups, 0, kGroups) == 1 &&
-         library.SSL_CTX_set_ciphersuites(context, kSuite) == 1 &&
-         library.SSL_CTX_set_num_tickets(context, 0) == 1;
-}
-
-Result<Shared> set_up_all() {
-  Shared made;
-  HVD_TRY(made.library, OpensslLibrary::load("libssl.so.3"));
-  const OpensslLibrary& library = made.library;
-  // Its own exit handler would take from under connections what they stand on.
-  library.OPENSSL_init_ssl(kInitNoAtexit, nullptr);
-  library.ERR_clear_error();
-  made.wire = library.BIO_meth_new(library.BIO_get_new_index() | kBioTypeSourceSink, "hvd socket");
-  made.client = library.SSL_CTX_new(library.TLS_client_method());
-  made.server = library.SSL_CTX_new(library.TLS_server_method());
-  if (made.wire == nullptr || !set_up(library, made.client) || !set_up(library, made.server))
-    return fail(HVD_ERROR_UNSUPPORTED, "HVD_DATA_TLS=1: OpenSSL cannot be set up for TLS 1.3 (" +
-                                           last_words(library) + ")");
-  library.BIO_meth_set_write_ex(made.wire, TlsCallbacks::write);
-  library.BIO_meth_set_read_ex(made.wire, TlsCallbacks::read);
-  library.BIO_meth_set_ctrl(made.wire, TlsCallbacks::control);
-  library.SSL_CTX_set_psk_find_session_callback(made.server, TlsCallbacks::find_key);
-  library.SSL_CTX_set_psk_use_session_callback(made.client, TlsCallbacks::offer_key);
-  // A server that has no key could offer a certificate instead: none is trusted.
-  library.SSL_CTX_set_verify(made.client, kVerifyPeer, nullptr);
-  return made;
-}
-
-const Result<Shared>& shared() {
-  static const auto* const made = new Result<Shared>(set_up_all());
-  return *made;
-}
-
-}  // namespace
 
 Result<void> Tls::check_available() {
   if (!shared().ok()) return shared().error();
@@ -334,42 +362,6 @@ ssize_t Tls::receive(void* data, std::size_t bytes) {
   errno = receive_over_.value_or(EAGAIN);
   return -1;
 }
-
-namespace {
-
-constexpr std::size_t kTogether = 16384;  // a record
-
-// Calls `move` for one part after the other, until one takes less than all of it.
-template <class Move>
-ssize_t move_parts(std::span<const iovec> parts, Move move) {
-  ssize_t moved = 0;
-  for (const iovec& part : parts) {
-    if (part.iov_len == 0) continue;
-    const ssize_t count = move(part);
-    if (count <= 0) return moved > 0 ? moved : count;
-    moved += count;
-    if (static_cast<std::size_t>(count) < part.iov_len) break;
-  }
-  return moved;
-}
-
-// In one record, if they all fit: a small head and a small body.
-ssize_t send_parts(Tls& tls, std::span<const iovec> parts) {
-  std::size_t bytes = 0;
-  for (const iovec& part : parts) bytes += part.iov_len;
-  if (bytes > kTogether)
-    return move_parts(parts,
-                      [&](const iovec& part) { return tls.send(part.iov_base, part.iov_len); });
-  std::array<std::byte, kTogether> together;  // NOLINT: filled by memcpy
-  std::size_t filled = 0;
-  for (const iovec& part : parts) {
-    if (part.iov_len > 0) std::memcpy(together.data() + filled, part.iov_base, part.iov_len);
-    filled += part.iov_len;
-  }
-  return tls.send(together.data(), filled);
-}
-
-}  // namespace
 
 ssize_t Connection::send(const void* data, std::size_t bytes) const {
   if (!tls_ || !socket_) return ::send(socket_.get(), data, bytes, MSG_NOSIGNAL);

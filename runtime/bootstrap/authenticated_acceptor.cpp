@@ -24,6 +24,105 @@ Result<Connection> secure_guest(Fd socket, const JobSecret& secret, const Digest
   return secure(std::move(socket), Tls::Side::client, key, deadline);
 }
 
+constexpr std::string_view kHelloMagic = "hvdhail4";
+constexpr std::string_view kChallengeMagic = "hvdhost2";
+constexpr std::string_view kWelcomeMagic = "hvdjoin1";
+
+// Writes fields one after the other into a message of fixed length.
+class Writer {
+ public:
+  explicit Writer(std::span<std::uint8_t> message) : rest_(message) {}
+  Writer& text(std::string_view value) {
+    std::copy(value.begin(), value.end(), rest_.begin());
+    rest_ = rest_.subspan(value.size());
+    return *this;
+  }
+  Writer& bytes(Bytes value) {
+    std::copy(value.begin(), value.end(), rest_.begin());
+    rest_ = rest_.subspan(value.size());
+    return *this;
+  }
+  Writer& number(std::uint32_t value) {
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      const auto byte = static_cast<std::uint8_t>(value >> shift);
+      bytes({&byte, 1});
+    }
+    return *this;
+  }
+
+ private:
+  std::span<std::uint8_t> rest_;
+};
+
+std::uint32_t read_number(Bytes bytes) {
+  std::uint32_t value = 0;
+  for (const std::uint8_t byte : bytes.first(4)) value = (value << 8) | byte;
+  return value;
+}
+
+bool starts_with(Bytes message, std::string_view magic) {
+  return std::equal(magic.begin(), magic.end(), message.begin());
+}
+
+Digest digest_at(Bytes message, std::size_t offset) {
+  Digest digest{};
+  std::copy_n(message.begin() + static_cast<std::ptrdiff_t>(offset), digest.size(), digest.begin());
+  return digest;
+}
+
+Digest hash_text(const std::string& text) {
+  return sha256({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+}
+
+Digest prove(const JobSecret& secret, std::string_view side, const HelloBytes& hello,
+             Bytes server_nonce) {
+  std::vector<std::uint8_t> message(side.begin(), side.end());
+  message.insert(message.end(), hello.begin(), hello.end());
+  message.insert(message.end(), server_nonce.begin(), server_nonce.end());
+  return hmac_sha256(secret.key, message);
+}
+
+constexpr std::string_view kHelloLabel = "hvd rendezvous hello";
+constexpr std::string_view kKeyToServer = "hvd key to host";
+constexpr std::string_view kKeyToClient = "hvd key to client";
+constexpr std::string_view kKeyOfTls = "hvd key of tls";
+constexpr std::string_view kHostDiffers = "hvd rendezvous host encrypts otherwise";
+constexpr std::string_view kHostSide = "hvd rendezvous host";
+constexpr std::string_view kClientSide = "hvd rendezvous client";
+
+// All of a Hello before its own proof.
+constexpr std::size_t kHelloFields = kHelloBytes - sizeof(Digest);
+
+Digest prove_hello(const JobSecret& secret, const HelloBytes& hello) {
+  std::vector<std::uint8_t> message(kHelloLabel.begin(), kHelloLabel.end());
+  message.insert(message.end(), hello.begin(), hello.begin() + kHelloFields);
+  return hmac_sha256(secret.key, message);
+}
+
+constexpr const char* kOtherSecret = "it does not hold the same secret (HVD_JOB_KEY)";
+
+std::string refusal(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::go_on:
+      return {};
+    case Verdict::other_job:
+      return "it belongs to another job";
+    case Verdict::other_size:
+      return "it was started with another size";
+    case Verdict::no_such_rank:
+      return "it says that there is no such rank";
+    case Verdict::other_ranks:
+      return "it starts with other ranks of this job (all that start together give the same list)";
+    case Verdict::other_secret:
+      return kOtherSecret;
+    case Verdict::other_port:
+      return "it listens on another port; somebody else has taken this one and relays";
+    case Verdict::other_encryption:
+      return "its HVD_DATA_TLS differs from this rank's";
+  }
+  return "it refuses without a known reason";
+}
+
 }  // namespace
 
 // One connection until it has proven itself.
@@ -235,109 +334,6 @@ Error other_encryption(const std::string& with, const std::string& without) {
   return fail(HVD_ERROR_ENVIRONMENT, HVD_ENV_DATA_TLS " is 1 on " + with + " and 0 on " + without +
                                          ": give all ranks the same");
 }
-
-namespace {
-
-constexpr std::string_view kHelloMagic = "hvdhail4";
-constexpr std::string_view kChallengeMagic = "hvdhost2";
-constexpr std::string_view kWelcomeMagic = "hvdjoin1";
-
-// Writes fields one after the other into a message of fixed length.
-class Writer {
- public:
-  explicit Writer(std::span<std::uint8_t> message) : rest_(message) {}
-  Writer& text(std::string_view value) {
-    std::copy(value.begin(), value.end(), rest_.begin());
-    rest_ = rest_.subspan(value.size());
-    return *this;
-  }
-  Writer& bytes(Bytes value) {
-    std::copy(value.begin(), value.end(), rest_.begin());
-    rest_ = rest_.subspan(value.size());
-    return *this;
-  }
-  Writer& number(std::uint32_t value) {
-    for (int shift = 24; shift >= 0; shift -= 8) {
-      const auto byte = static_cast<std::uint8_t>(value >> shift);
-      bytes({&byte, 1});
-    }
-    return *this;
-  }
-
- private:
-  std::span<std::uint8_t> rest_;
-};
-
-std::uint32_t read_number(Bytes bytes) {
-  std::uint32_t value = 0;
-  for (const std::uint8_t byte : bytes.first(4)) value = (value << 8) | byte;
-  return value;
-}
-
-bool starts_with(Bytes message, std::string_view magic) {
-  return std::equal(magic.begin(), magic.end(), message.begin());
-}
-
-Digest digest_at(Bytes message, std::size_t offset) {
-  Digest digest{};
-  std::copy_n(message.begin() + static_cast<std::ptrdiff_t>(offset), digest.size(), digest.begin());
-  return digest;
-}
-
-Digest hash_text(const std::string& text) {
-  return sha256({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
-}
-
-Digest prove(const JobSecret& secret, std::string_view side, const HelloBytes& hello,
-             Bytes server_nonce) {
-  std::vector<std::uint8_t> message(side.begin(), side.end());
-  message.insert(message.end(), hello.begin(), hello.end());
-  message.insert(message.end(), server_nonce.begin(), server_nonce.end());
-  return hmac_sha256(secret.key, message);
-}
-
-constexpr std::string_view kHelloLabel = "hvd rendezvous hello";
-constexpr std::string_view kKeyToServer = "hvd key to host";
-constexpr std::string_view kKeyToClient = "hvd key to client";
-constexpr std::string_view kKeyOfTls = "hvd key of tls";
-constexpr std::string_view kHostDiffers = "hvd rendezvous host encrypts otherwise";
-constexpr std::string_view kHostSide = "hvd rendezvous host";
-constexpr std::string_view kClientSide = "hvd rendezvous client";
-
-// All of a Hello before its own proof.
-constexpr std::size_t kHelloFields = kHelloBytes - sizeof(Digest);
-
-Digest prove_hello(const JobSecret& secret, const HelloBytes& hello) {
-  std::vector<std::uint8_t> message(kHelloLabel.begin(), kHelloLabel.end());
-  message.insert(message.end(), hello.begin(), hello.begin() + kHelloFields);
-  return hmac_sha256(secret.key, message);
-}
-
-constexpr const char* kOtherSecret = "it does not hold the same secret (HVD_JOB_KEY)";
-
-std::string refusal(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::go_on:
-      return {};
-    case Verdict::other_job:
-      return "it belongs to another job";
-    case Verdict::other_size:
-      return "it was started with another size";
-    case Verdict::no_such_rank:
-      return "it says that there is no such rank";
-    case Verdict::other_ranks:
-      return "it starts with other ranks of this job (all that start together give the same list)";
-    case Verdict::other_secret:
-      return kOtherSecret;
-    case Verdict::other_port:
-      return "it listens on another port; somebody else has taken this one and relays";
-    case Verdict::other_encryption:
-      return "its HVD_DATA_TLS differs from this rank's";
-  }
-  return "it refuses without a known reason";
-}
-
-}  // namespace
 
 std::optional<HelloView> read_hello(const HelloBytes& hello) {
   if (!starts_with(hello, kHelloMagic)) return std::nullopt;

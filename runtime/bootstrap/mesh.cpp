@@ -107,6 +107,14 @@ Result<Sockets> admit_all(std::vector<Fd> listeners, const HostEntry& own,
   return arrived;
 }
 
+// A connection of this rank, before it is made.
+struct Planned {
+  int lane;
+  int channel;
+  int host;  // the other one
+  MeshConnection connection;
+};
+
 }  // namespace
 
 Result<HostListener> HostListener::open(const std::string& interface,
@@ -183,18 +191,6 @@ Result<std::vector<HostSocket>> join_hosts(HostListener host_listener,
   }
   return sockets;
 }
-
-namespace {
-
-// A connection of this rank, before it is made.
-struct Planned {
-  int lane;
-  int channel;
-  int host;  // the other one
-  MeshConnection connection;
-};
-
-}  // namespace
 
 Result<StreamLanes> join_streams(HostListener host_listener, const std::vector<HostEntry>& ranks,
                                  const std::vector<int>& hosts, int own, const JobSecret& secret,

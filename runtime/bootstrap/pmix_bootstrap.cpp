@@ -19,28 +19,6 @@ namespace {
 
 constexpr const char* kSoname = "libpmix.so.2";
 
-}  // namespace
-
-Result<PmixLibrary> PmixLibrary::load() {
-  const auto opened = SharedLibrary::open(kSoname);
-  if (!opened) {
-    return fail(HVD_ERROR_UNSUPPORTED,
-                "a PMIx launcher has started this process, but libpmix cannot be opened: " +
-                    opened.error());
-  }
-  PmixLibrary library;
-#define HVD_PMIX_LOAD(name)               \
-  if (!opened->find(#name, library.name)) \
-    return fail(HVD_ERROR_UNSUPPORTED, std::string(kSoname) + " has no " #name);
-  HVD_PMIX_SYMBOLS(HVD_PMIX_LOAD)
-#undef HVD_PMIX_LOAD
-  return library;
-}
-
-// A job started by a PMIx launcher: hvdrun, mpirun (Open MPI), srun --mpi=pmix.
-
-namespace {
-
 // A list of ranks, however long, in a key.
 std::string short_name(const ChosenRanks& chosen) {
   constexpr std::size_t kBytes = 8;
@@ -285,6 +263,24 @@ Result<std::string> PmixBootstrap::get(int rank, const std::string& key) const {
 }
 
 }  // namespace
+
+Result<PmixLibrary> PmixLibrary::load() {
+  const auto opened = SharedLibrary::open(kSoname);
+  if (!opened) {
+    return fail(HVD_ERROR_UNSUPPORTED,
+                "a PMIx launcher has started this process, but libpmix cannot be opened: " +
+                    opened.error());
+  }
+  PmixLibrary library;
+#define HVD_PMIX_LOAD(name)               \
+  if (!opened->find(#name, library.name)) \
+    return fail(HVD_ERROR_UNSUPPORTED, std::string(kSoname) + " has no " #name);
+  HVD_PMIX_SYMBOLS(HVD_PMIX_LOAD)
+#undef HVD_PMIX_LOAD
+  return library;
+}
+
+// A job started by a PMIx launcher: hvdrun, mpirun (Open MPI), srun --mpi=pmix.
 
 Result<std::unique_ptr<Bootstrap>> open_pmix_bootstrap(const Environment& environment,
                                                        const BootstrapOptions& options) {

@@ -21,45 +21,6 @@ ChosenRanks all_of(int size) {
   return all;
 }
 
-}  // namespace
-
-Result<ChosenRanks> choose_ranks(const std::optional<std::vector<int>>& wanted,
-                                 const RankInfo& in_job) {
-  if (!wanted) return ChosenRanks();
-  if (wanted->empty()) return wrong("it is empty");
-  ChosenRanks sorted = *wanted;
-  std::sort(sorted.begin(), sorted.end());
-  for (const int rank : sorted) {
-    if (rank < 0 || rank >= in_job.size)
-      return wrong("rank " + std::to_string(rank) + " is not one of the job's " +
-                   std::to_string(in_job.size));
-  }
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twice != sorted.end()) return wrong("rank " + std::to_string(*twice) + " stands twice in it");
-  if (!std::binary_search(sorted.begin(), sorted.end(), in_job.rank))
-    return wrong("rank " + std::to_string(in_job.rank) +
-                 ", this one, is not in it; only the ranks in it may start with it");
-  return *wanted == all_of(in_job.size) ? ChosenRanks() : *wanted;
-}
-
-// Which ranks of a host are chosen too only the ranks together know (Topology).
-RankInfo place_among(const ChosenRanks& chosen, const RankInfo& in_job) {
-  if (chosen.empty()) return in_job;
-  const auto own = std::find(chosen.begin(), chosen.end(), in_job.rank);
-  RankInfo info;
-  info.rank = static_cast<int>(own - chosen.begin());
-  info.size = static_cast<int>(chosen.size());
-  info.node_rank = in_job.node_rank;
-  info.number = in_job.rank;
-  return info;
-}
-
-int number_among(const ChosenRanks& chosen, int place) {
-  return chosen.empty() ? place : chosen[static_cast<std::size_t>(place)];
-}
-
-namespace {
-
 constexpr int kUnknown = -1;
 
 // What one rank was told, completed.
@@ -101,6 +62,41 @@ Result<void> check_sizes(std::span<const RankInfo> infos) {
 }
 
 }  // namespace
+
+Result<ChosenRanks> choose_ranks(const std::optional<std::vector<int>>& wanted,
+                                 const RankInfo& in_job) {
+  if (!wanted) return ChosenRanks();
+  if (wanted->empty()) return wrong("it is empty");
+  ChosenRanks sorted = *wanted;
+  std::sort(sorted.begin(), sorted.end());
+  for (const int rank : sorted) {
+    if (rank < 0 || rank >= in_job.size)
+      return wrong("rank " + std::to_string(rank) + " is not one of the job's " +
+                   std::to_string(in_job.size));
+  }
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) return wrong("rank " + std::to_string(*twice) + " stands twice in it");
+  if (!std::binary_search(sorted.begin(), sorted.end(), in_job.rank))
+    return wrong("rank " + std::to_string(in_job.rank) +
+                 ", this one, is not in it; only the ranks in it may start with it");
+  return *wanted == all_of(in_job.size) ? ChosenRanks() : *wanted;
+}
+
+// Which ranks of a host are chosen too only the ranks together know (Topology).
+RankInfo place_among(const ChosenRanks& chosen, const RankInfo& in_job) {
+  if (chosen.empty()) return in_job;
+  const auto own = std::find(chosen.begin(), chosen.end(), in_job.rank);
+  RankInfo info;
+  info.rank = static_cast<int>(own - chosen.begin());
+  info.size = static_cast<int>(chosen.size());
+  info.node_rank = in_job.node_rank;
+  info.number = in_job.rank;
+  return info;
+}
+
+int number_among(const ChosenRanks& chosen, int place) {
+  return chosen.empty() ? place : chosen[static_cast<std::size_t>(place)];
+}
 
 Result<Topology> make_topology(std::span<const RankInfo> infos, int rank) {
   HVD_CHECK(check_sizes(infos));

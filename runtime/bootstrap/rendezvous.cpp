@@ -244,18 +244,6 @@ Result<std::vector<std::string>> Host::collect(const std::string& own, const Dea
   return blobs;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Rendezvous>> serve_rendezvous(const RendezvousSpec& spec) {
-  auto host = std::make_unique<Host>(spec);
-  HVD_CHECK(host->gather_guests());
-  return std::unique_ptr<Rendezvous>(std::move(host));
-}
-
-// The other ranks' side of the rendezvous.
-
-namespace {
-
 // What one attempt may take: long enough for a busy rank 0, short enough to get past a foreign
 // service that says nothing.
 constexpr std::chrono::milliseconds kPortPatience{3000};
@@ -357,6 +345,14 @@ Result<std::vector<std::string>> RendezvousClient::exchange(const std::string& o
 }
 
 }  // namespace
+
+Result<std::unique_ptr<Rendezvous>> serve_rendezvous(const RendezvousSpec& spec) {
+  auto host = std::make_unique<Host>(spec);
+  HVD_CHECK(host->gather_guests());
+  return std::unique_ptr<Rendezvous>(std::move(host));
+}
+
+// The other ranks' side of the rendezvous.
 
 Result<std::unique_ptr<Rendezvous>> join_rendezvous(const RendezvousSpec& spec) {
   auto client = std::make_unique<RendezvousClient>(spec);

@@ -49,6 +49,40 @@ Error closed() {
   return fail(HVD_ERROR_PEER, "the other side has closed the connection");
 }
 
+template <class Send>
+Result<void> send_all_by(const Fd& socket, Bytes data, const Deadline& deadline, Send send) {
+  while (!data.empty()) {
+    const ssize_t sent = send(data);
+    if (sent >= 0) {
+      data = data.subspan(static_cast<std::size_t>(sent));
+    } else if (would_block(errno)) {
+      HVD_CHECK(wait_until(socket, POLLOUT, deadline));
+    } else {
+      return closed();
+    }
+  }
+  return {};
+}
+
+template <class Receive>
+Result<void> receive_all_by(const Fd& socket, std::span<std::uint8_t> data,
+                            const Deadline& deadline, Receive receive) {
+  while (!data.empty()) {
+    HVD_TRY(const std::size_t count, receive(data));
+    data = data.subspan(count);
+    if (count == 0) HVD_CHECK(wait_until(socket, POLLIN, deadline));
+  }
+  return {};
+}
+
+Result<std::size_t> received(ssize_t count) {
+  if (count > 0) return static_cast<std::size_t>(count);
+  if (count < 0 && would_block(errno)) return std::size_t{0};
+  if (count < 0 && errno == EBADMSG)
+    return fail(HVD_ERROR_PEER, "what it sent was changed on its way");
+  return closed();
+}
+
 }  // namespace
 
 Address Address::with_port(std::uint16_t port) const {
@@ -183,44 +217,6 @@ Result<Fd> connect_to(const Address& address, const Deadline& deadline) {
   set_flag(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   return socket;
 }
-
-namespace {
-
-template <class Send>
-Result<void> send_all_by(const Fd& socket, Bytes data, const Deadline& deadline, Send send) {
-  while (!data.empty()) {
-    const ssize_t sent = send(data);
-    if (sent >= 0) {
-      data = data.subspan(static_cast<std::size_t>(sent));
-    } else if (would_block(errno)) {
-      HVD_CHECK(wait_until(socket, POLLOUT, deadline));
-    } else {
-      return closed();
-    }
-  }
-  return {};
-}
-
-template <class Receive>
-Result<void> receive_all_by(const Fd& socket, std::span<std::uint8_t> data,
-                            const Deadline& deadline, Receive receive) {
-  while (!data.empty()) {
-    HVD_TRY(const std::size_t count, receive(data));
-    data = data.subspan(count);
-    if (count == 0) HVD_CHECK(wait_until(socket, POLLIN, deadline));
-  }
-  return {};
-}
-
-Result<std::size_t> received(ssize_t count) {
-  if (count > 0) return static_cast<std::size_t>(count);
-  if (count < 0 && would_block(errno)) return std::size_t{0};
-  if (count < 0 && errno == EBADMSG)
-    return fail(HVD_ERROR_PEER, "what it sent was changed on its way");
-  return closed();
-}
-
-}  // namespace
 
 Result<void> send_all(const Fd& socket, Bytes data, const Deadline& deadline) {
   return send_all_by(socket, data, deadline, [&](Bytes rest) {

@@ -42,6 +42,48 @@ hvd_status ask_source(const char* what, const hvd_source* source, T* answer, Ask
   });
 }
 
+libhvd::Error no_reader() {
+  return fail(HVD_ERROR_INVALID_ARGUMENT, "no reader");
+}
+
+// Calls the program's function and makes an Error of its failure.
+libhvd::Decode wrap(hvd_decode decode, void* context) {
+  if (decode == nullptr) return nullptr;
+  return [=](const libhvd::Sample& sample, libhvd::SampleOutput& place) -> Result<void> {
+    const hvd_sample c{sample.index, sample.label, sample.data.data(), sample.data.size(),
+                       sample.name.c_str()};
+    hvd_output output{place, {}};
+    const hvd_status status = decode(context, &c, &output);
+    if (status == HVD_OK) return libhvd::Result<void>();
+    if (output.message.empty()) output.message = "decode failed with " + std::to_string(status);
+    return fail(HVD_ERROR_SYSTEM, std::move(output.message));
+  };
+}
+
+Result<libhvd::ReaderOptions> read_reader_options(const hvd_reader_options* given) {
+  libhvd::ReaderOptions options;
+  if (given == nullptr) return options;
+  HVD_TRY(const hvd_reader_options c, libhvd::read_struct(given, "hvd_reader_options"));
+  if (c.threads != 0) options.threads = c.threads;
+  if (c.prefetch != 0) options.prefetch = c.prefetch;
+  options.cache = c.cache != 0;
+  options.decode = wrap(c.decode, c.context);
+  return options;
+}
+
+hvd_batch view(const libhvd::Batch& batch) {
+  hvd_batch c{};
+  c.epoch = batch.epoch;
+  c.step = batch.step;
+  c.batch_size = batch.batch_size;
+  c.count = batch.indices.size();
+  c.indices = batch.indices.data();
+  c.labels = batch.labels.data();
+  c.data = reinterpret_cast<const unsigned char*>(batch.data.data());
+  c.offsets = batch.offsets.data();
+  return c;
+}
+
 }  // namespace
 
 hvd_status hvd_source_open_folder(const char* path, const char* extensions, hvd_source** source) {
@@ -218,52 +260,6 @@ struct hvd_output {
   libhvd::SampleOutput& place;
   std::string message;
 };
-
-namespace {
-
-libhvd::Error no_reader() {
-  return fail(HVD_ERROR_INVALID_ARGUMENT, "no reader");
-}
-
-// Calls the program's function and makes an Error of its failure.
-libhvd::Decode wrap(hvd_decode decode, void* context) {
-  if (decode == nullptr) return nullptr;
-  return [=](const libhvd::Sample& sample, libhvd::SampleOutput& place) -> Result<void> {
-    const hvd_sample c{sample.index, sample.label, sample.data.data(), sample.data.size(),
-                       sample.name.c_str()};
-    hvd_output output{place, {}};
-    const hvd_status status = decode(context, &c, &output);
-    if (status == HVD_OK) return libhvd::Result<void>();
-    if (output.message.empty()) output.message = "decode failed with " + std::to_string(status);
-    return fail(HVD_ERROR_SYSTEM, std::move(output.message));
-  };
-}
-
-Result<libhvd::ReaderOptions> read_reader_options(const hvd_reader_options* given) {
-  libhvd::ReaderOptions options;
-  if (given == nullptr) return options;
-  HVD_TRY(const hvd_reader_options c, libhvd::read_struct(given, "hvd_reader_options"));
-  if (c.threads != 0) options.threads = c.threads;
-  if (c.prefetch != 0) options.prefetch = c.prefetch;
-  options.cache = c.cache != 0;
-  options.decode = wrap(c.decode, c.context);
-  return options;
-}
-
-hvd_batch view(const libhvd::Batch& batch) {
-  hvd_batch c{};
-  c.epoch = batch.epoch;
-  c.step = batch.step;
-  c.batch_size = batch.batch_size;
-  c.count = batch.indices.size();
-  c.indices = batch.indices.data();
-  c.labels = batch.labels.data();
-  c.data = reinterpret_cast<const unsigned char*>(batch.data.data());
-  c.offsets = batch.offsets.data();
-  return c;
-}
-
-}  // namespace
 
 hvd_status hvd_reader_open(const hvd_source* source, const hvd_shard_options* shard,
                            const hvd_reader_options* options, hvd_reader** reader) {

@@ -52,24 +52,6 @@ void read_process_sets(const hvd_init_options& options, StartOptions& read) {
   }
 }
 
-}  // namespace
-
-Result<StartOptions> read_start_options(const hvd_init_options* options) {
-  StartOptions read;
-  if (options == nullptr) return read;
-  HVD_TRY(const hvd_init_options known, read_known(*options));
-  if (known.ranks == nullptr && known.rank_count > 0) return wrong("the list of ranks is null");
-  if (known.ranks != nullptr) read.ranks.emplace(known.ranks, known.ranks + known.rank_count);
-  read_process_sets(known, read);
-  return read;
-}
-
-}  // namespace libhvd
-
-// The C ABI of hvd.h: the job, shared buffers, and what goes to and from the launcher.
-
-namespace {
-
 using libhvd::EventKind;
 using libhvd::guard;
 using libhvd::not_initialized;
@@ -162,6 +144,20 @@ hvd_status with_page(const char* what, Body body) noexcept {
 }
 
 }  // namespace
+
+Result<StartOptions> read_start_options(const hvd_init_options* options) {
+  StartOptions read;
+  if (options == nullptr) return read;
+  HVD_TRY(const hvd_init_options known, read_known(*options));
+  if (known.ranks == nullptr && known.rank_count > 0) return wrong("the list of ranks is null");
+  if (known.ranks != nullptr) read.ranks.emplace(known.ranks, known.ranks + known.rank_count);
+  read_process_sets(known, read);
+  return read;
+}
+
+}  // namespace libhvd
+
+// The C ABI of hvd.h: the job, shared buffers, and what goes to and from the launcher.
 
 const char* hvd_version(void) {
   return HVD_VERSION_TEXT;

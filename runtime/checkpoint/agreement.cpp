@@ -18,6 +18,26 @@ Result<void> share_bytes_of(Communicator& communicator, std::string& bytes, int 
   return communicator.broadcast(bytes.data(), bytes.size(), HVD_UINT8, root, call_options());
 }
 
+// A listing is work for the server of a parallel file system: the longer the wait has lasted, the
+// rarer they are.
+constexpr std::chrono::milliseconds kShortestPause{10};
+constexpr std::chrono::milliseconds kLongestPause{1000};
+constexpr int kPausesInWait = 4;
+
+// The part files of this save that are there. By a listing and not by asking for each: NFS
+// remembers for long that a name was not there.
+Result<std::set<std::uint64_t>> list_parts(const std::string& folder, const Index& manifest) {
+  HVD_TRY(const std::vector<FileName> names, list_folder(folder));
+  std::set<std::uint64_t> parts;
+  for (const FileName& name : names) {
+    if (name.is_part && name.step == manifest.step && name.save == manifest.save &&
+        name.writer == manifest.writer) {
+      parts.insert(name.part);
+    }
+  }
+  return parts;
+}
+
 }  // namespace
 
 const CallOptions& call_options() {
@@ -86,30 +106,6 @@ Result<std::uint64_t> share_number(Communicator& communicator, std::uint64_t num
 Result<void> share_bytes(Communicator& communicator, std::string& bytes) {
   return share_bytes_of(communicator, bytes, 0);
 }
-
-namespace {
-
-// A listing is work for the server of a parallel file system: the longer the wait has lasted, the
-// rarer they are.
-constexpr std::chrono::milliseconds kShortestPause{10};
-constexpr std::chrono::milliseconds kLongestPause{1000};
-constexpr int kPausesInWait = 4;
-
-// The part files of this save that are there. By a listing and not by asking for each: NFS
-// remembers for long that a name was not there.
-Result<std::set<std::uint64_t>> list_parts(const std::string& folder, const Index& manifest) {
-  HVD_TRY(const std::vector<FileName> names, list_folder(folder));
-  std::set<std::uint64_t> parts;
-  for (const FileName& name : names) {
-    if (name.is_part && name.step == manifest.step && name.save == manifest.save &&
-        name.writer == manifest.writer) {
-      parts.insert(name.part);
-    }
-  }
-  return parts;
-}
-
-}  // namespace
 
 void PartWatch::reset() {
   const std::lock_guard lock(mutex_);

@@ -45,6 +45,44 @@ Result<std::uint64_t> random_number() {
   return number;
 }
 
+std::vector<Description> descriptions_of(const Index& index) {
+  std::vector<Description> parts;
+  for (const Part& part : index.parts) parts.push_back(part.description);
+  return parts;
+}
+
+// A pointer for each part of the index; bytes get room first.
+Result<Destinations> make_room(const Index& index, std::span<const Item> items) {
+  std::unordered_map<std::string_view, const Item*> by_name;
+  for (const Item& item : items) by_name.emplace(item.description.name, &item);
+  Destinations destinations;
+  for (const Part& part : index.parts) {
+    const Item& item = *by_name.at(part.description.name);
+    const std::uint64_t bytes = part.description.bytes;
+    std::byte* to = item.data;
+    if (item.resize) {
+      to = item.resize(bytes);
+      if (to == nullptr && bytes > 0)
+        return fail(HVD_ERROR_SYSTEM, "no memory for the " + std::to_string(bytes) +
+                                          " bytes of item " + quote_name(part.description.name));
+    } else if (bytes != item.description.bytes) {
+      return fail(HVD_ERROR_MISMATCH, "item " + quote_name(part.description.name) + " has " +
+                                          std::to_string(bytes) + " bytes in the checkpoint, and " +
+                                          std::to_string(item.description.bytes) +
+                                          " bytes of room");
+    }
+    destinations.push_back(to);
+  }
+  return destinations;
+}
+
+constexpr const char* kOtherWhich = "the ranks look for different checkpoints";
+
+Error unfit(const std::string& path, const std::string& differences) {
+  return fail(HVD_ERROR_MISMATCH, "the checkpoint " + path +
+                                      " does not fit the state; in the checkpoint: " + differences);
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(std::string folder, Options options, int rank, int size)
@@ -288,48 +326,6 @@ Result<void> Checkpoints::close() {
 }
 
 // Looking for a checkpoint and loading it: the part of Checkpoints that reads.
-
-namespace {
-
-std::vector<Description> descriptions_of(const Index& index) {
-  std::vector<Description> parts;
-  for (const Part& part : index.parts) parts.push_back(part.description);
-  return parts;
-}
-
-// A pointer for each part of the index; bytes get room first.
-Result<Destinations> make_room(const Index& index, std::span<const Item> items) {
-  std::unordered_map<std::string_view, const Item*> by_name;
-  for (const Item& item : items) by_name.emplace(item.description.name, &item);
-  Destinations destinations;
-  for (const Part& part : index.parts) {
-    const Item& item = *by_name.at(part.description.name);
-    const std::uint64_t bytes = part.description.bytes;
-    std::byte* to = item.data;
-    if (item.resize) {
-      to = item.resize(bytes);
-      if (to == nullptr && bytes > 0)
-        return fail(HVD_ERROR_SYSTEM, "no memory for the " + std::to_string(bytes) +
-                                          " bytes of item " + quote_name(part.description.name));
-    } else if (bytes != item.description.bytes) {
-      return fail(HVD_ERROR_MISMATCH, "item " + quote_name(part.description.name) + " has " +
-                                          std::to_string(bytes) + " bytes in the checkpoint, and " +
-                                          std::to_string(item.description.bytes) +
-                                          " bytes of room");
-    }
-    destinations.push_back(to);
-  }
-  return destinations;
-}
-
-constexpr const char* kOtherWhich = "the ranks look for different checkpoints";
-
-Error unfit(const std::string& path, const std::string& differences) {
-  return fail(HVD_ERROR_MISMATCH, "the checkpoint " + path +
-                                      " does not fit the state; in the checkpoint: " + differences);
-}
-
-}  // namespace
 
 Result<void> Checkpoints::begin_search(hvd_which which, std::optional<Search>& search) const {
   if (which != HVD_NEWEST && which != HVD_THE_BEST)

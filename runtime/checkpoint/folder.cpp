@@ -79,45 +79,6 @@ Error in_use(const std::string& folder, const std::string& owner) {
                   "; give each job a folder of its own, or wait for the other's end");
 }
 
-}  // namespace
-
-Result<FolderLock> FolderLock::take(const std::string& folder, const std::string& owner) {
-  HVD_TRY(const FolderIdentity identity, FolderIdentity::of(folder));
-  FolderLock lock;
-  lock.locked_ = enter(identity);
-  if (!lock.locked_) return in_use(folder, "this same process, which has opened it already");
-  Locked& own = *lock.locked_;
-  {
-    const std::lock_guard no_fork(held().mutex);
-    own.file.reset(
-        ::open(lock_path(folder).c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
-  }
-  if (!own.file) return fail_errno("cannot create " + lock_path(folder), errno);
-  struct flock whole {};
-  whole.l_type = F_WRLCK;
-  whole.l_whence = SEEK_SET;
-  if (::fcntl(own.file.get(), F_OFD_SETLK, &whole) == 0) {
-    own.holds = true;
-  } else if (errno == EAGAIN || errno == EACCES) {
-    return in_use(folder, read_line(own.file.get()));
-  }
-  // The text is for people, and shows other ranks that they see the same folder.
-  const std::string line = owner + "\n";
-  if (::ftruncate(own.file.get(), 0) != 0 ||
-      ::pwrite(own.file.get(), line.data(), line.size(), 0) != static_cast<ssize_t>(line.size()) ||
-      ::fsync(own.file.get()) != 0) {
-    return fail_errno("cannot write " + lock_path(folder), errno);
-  }
-  return lock;
-}
-
-std::string lock_owner(const std::string& folder) {
-  const Fd file(::open(lock_path(folder).c_str(), O_RDONLY | O_CLOEXEC));
-  return file ? read_line(file.get()) : "";
-}
-
-namespace {
-
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::string_view kSuffix = ".hvd";
 constexpr std::string_view kPartWord = "part-";
@@ -169,6 +130,41 @@ Result<int> make_folder(const std::string& folder) {
 }
 
 }  // namespace
+
+Result<FolderLock> FolderLock::take(const std::string& folder, const std::string& owner) {
+  HVD_TRY(const FolderIdentity identity, FolderIdentity::of(folder));
+  FolderLock lock;
+  lock.locked_ = enter(identity);
+  if (!lock.locked_) return in_use(folder, "this same process, which has opened it already");
+  Locked& own = *lock.locked_;
+  {
+    const std::lock_guard no_fork(held().mutex);
+    own.file.reset(
+        ::open(lock_path(folder).c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+  }
+  if (!own.file) return fail_errno("cannot create " + lock_path(folder), errno);
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  if (::fcntl(own.file.get(), F_OFD_SETLK, &whole) == 0) {
+    own.holds = true;
+  } else if (errno == EAGAIN || errno == EACCES) {
+    return in_use(folder, read_line(own.file.get()));
+  }
+  // The text is for people, and shows other ranks that they see the same folder.
+  const std::string line = owner + "\n";
+  if (::ftruncate(own.file.get(), 0) != 0 ||
+      ::pwrite(own.file.get(), line.data(), line.size(), 0) != static_cast<ssize_t>(line.size()) ||
+      ::fsync(own.file.get()) != 0) {
+    return fail_errno("cannot write " + lock_path(folder), errno);
+  }
+  return lock;
+}
+
+std::string lock_owner(const std::string& folder) {
+  const Fd file(::open(lock_path(folder).c_str(), O_RDONLY | O_CLOEXEC));
+  return file ? read_line(file.get()) : "";
+}
 
 std::string FileName::text() const {
   char text[128];

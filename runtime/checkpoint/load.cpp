@@ -74,26 +74,6 @@ Result<void> read_all(const CheckpointFile& file, const BlockMap& map) {
   return {};
 }
 
-}  // namespace
-
-Result<std::optional<std::string>> load_data(Communicator& communicator, const Found& found,
-                                             const CheckpointFile* file,
-                                             const Destinations& destinations) {
-  if (communicator.on_one_host()) {
-    const std::optional<CheckpointFile> opened = file == nullptr ? open_same(found) : std::nullopt;
-    const CheckpointFile* const own = opened ? &*opened : file;
-    HVD_TRY(const bool all, true_everywhere(communicator, own != nullptr));
-    if (all) {
-      HVD_TRY(const auto failed,
-              first_failure(communicator, read_all(*own, BlockMap(found.index, destinations))));
-      return failed ? std::optional(failed->message) : std::nullopt;
-    }
-  }
-  return stream_data(communicator, found.index, file, destinations);
-}
-
-namespace {
-
 // How far the reader may be ahead. Its blocks should still be in the processor's cache when they
 // are broadcast.
 constexpr std::uint64_t kAhead = 6;
@@ -242,6 +222,22 @@ Result<std::optional<std::string>> receive(Communicator& communicator, const Blo
 }
 
 }  // namespace
+
+Result<std::optional<std::string>> load_data(Communicator& communicator, const Found& found,
+                                             const CheckpointFile* file,
+                                             const Destinations& destinations) {
+  if (communicator.on_one_host()) {
+    const std::optional<CheckpointFile> opened = file == nullptr ? open_same(found) : std::nullopt;
+    const CheckpointFile* const own = opened ? &*opened : file;
+    HVD_TRY(const bool all, true_everywhere(communicator, own != nullptr));
+    if (all) {
+      HVD_TRY(const auto failed,
+              first_failure(communicator, read_all(*own, BlockMap(found.index, destinations))));
+      return failed ? std::optional(failed->message) : std::nullopt;
+    }
+  }
+  return stream_data(communicator, found.index, file, destinations);
+}
 
 Result<std::optional<std::string>> stream_data(Communicator& communicator, const Index& index,
                                                const CheckpointFile* file,

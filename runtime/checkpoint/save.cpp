@@ -60,6 +60,23 @@ Result<void> run(const std::function<Result<void>()>& work) {
   }
 }
 
+void remove_file(const std::string& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT)
+    std::fprintf(stderr, "hvd: cannot delete the old checkpoint %s: %s\n", path.c_str(),
+                 std::strerror(errno));
+}
+
+// The checkpoints whose index can be read.
+std::vector<Kept> read_indexes(const std::string& folder, const std::vector<FileName>& names) {
+  std::vector<Kept> kept;
+  for (const FileName& name : names) {
+    if (name.is_part) continue;
+    const auto file = DataFile::open(folder + "/" + name.text());
+    if (file.ok()) kept.push_back({name.step, name.save, file->index().metric});
+  }
+  return kept;
+}
+
 }  // namespace
 
 Result<void> Background::start(std::function<Result<void>()> work) {
@@ -85,27 +102,6 @@ Result<void> Background::wait() {
   if (auto error = std::exchange(error_, std::nullopt)) return std::move(*error);
   return {};
 }
-
-namespace {
-
-void remove_file(const std::string& path) {
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT)
-    std::fprintf(stderr, "hvd: cannot delete the old checkpoint %s: %s\n", path.c_str(),
-                 std::strerror(errno));
-}
-
-// The checkpoints whose index can be read.
-std::vector<Kept> read_indexes(const std::string& folder, const std::vector<FileName>& names) {
-  std::vector<Kept> kept;
-  for (const FileName& name : names) {
-    if (name.is_part) continue;
-    const auto file = DataFile::open(folder + "/" + name.text());
-    if (file.ok()) kept.push_back({name.step, name.save, file->index().metric});
-  }
-  return kept;
-}
-
-}  // namespace
 
 Result<void> Archive::read() {
   HVD_TRY(const std::vector<FileName> names, list_folder(folder_));

@@ -161,6 +161,54 @@ std::optional<Error> find_small_output(Records all_details) {
               describe_call(*all_details[0]) + ": the output is too small: " + text);
 }
 
+std::string check_type(hvd_type type) {
+  if (element_size(type) != 0) return {};
+  return "the type " + std::to_string(type) + " is none of HVD_UINT8, HVD_INT8, …";
+}
+
+std::string check_reduction(hvd_type type, hvd_op op) {
+  if (auto fault = check_type(type); !fault.empty()) return fault;
+  if (!op_exists(op)) {
+    return "the op " + std::to_string(op) + " is none of HVD_AVERAGE, HVD_SUM, …";
+  }
+  if (type == HVD_BOOL && op == HVD_AVERAGE) return "there is no average of bool";
+  if (op == HVD_ADASUM && !is_floating_point(type))
+    return std::string("Adasum is for floating point types, not for ") + type_name(type);
+  return {};
+}
+
+std::string check_count(std::size_t count) {
+  if (count <= kMostElements) return {};
+  return "the count " + std::to_string(count) + " is more than any memory holds";
+}
+
+std::string check_rows(std::size_t rows, std::size_t row_size, hvd_type type) {
+  if (row_size == 0 || rows <= kMostBytes / element_size(type) / row_size) return {};
+  return std::to_string(rows) + " rows of " + std::to_string(row_size) +
+         " elements are more than any memory holds";
+}
+
+std::string check_buffer(const char* what, const void* buffer, std::size_t count) {
+  if (buffer != nullptr || count == 0) return {};
+  return std::string("the ") + what + " is null with a count of " + std::to_string(count);
+}
+
+Call rows_call(Collective kind, std::size_t rows, std::size_t row_size, hvd_type type,
+               const CallOptions& options) {
+  Call call = make_call(kind, options);
+  call.type = type;
+  call.count = rows;
+  call.row_size = row_size;
+  return call;
+}
+
+// Says how much room there is.
+void set_room(Call& call, const void* output, std::size_t output_rows, const Allocator& allocator) {
+  call.output_rows = allocator ? kAnyRoom : output_rows;
+  if (call.fault.empty() && allocator && (output != nullptr || output_rows != 0))
+    call.fault = "there is an output, and hvd_options.allocate for another one";
+}
+
 }  // namespace
 
 std::uint64_t hash_name(std::string_view name) {
@@ -306,42 +354,6 @@ Output unusable_output(const Call& call, const std::string& why) {
           with_context(describe_call(make_call_details(call, 0)), fail(HVD_ERROR_SYSTEM, why))};
 }
 
-namespace {
-
-std::string check_type(hvd_type type) {
-  if (element_size(type) != 0) return {};
-  return "the type " + std::to_string(type) + " is none of HVD_UINT8, HVD_INT8, …";
-}
-
-std::string check_reduction(hvd_type type, hvd_op op) {
-  if (auto fault = check_type(type); !fault.empty()) return fault;
-  if (!op_exists(op)) {
-    return "the op " + std::to_string(op) + " is none of HVD_AVERAGE, HVD_SUM, …";
-  }
-  if (type == HVD_BOOL && op == HVD_AVERAGE) return "there is no average of bool";
-  if (op == HVD_ADASUM && !is_floating_point(type))
-    return std::string("Adasum is for floating point types, not for ") + type_name(type);
-  return {};
-}
-
-std::string check_count(std::size_t count) {
-  if (count <= kMostElements) return {};
-  return "the count " + std::to_string(count) + " is more than any memory holds";
-}
-
-std::string check_rows(std::size_t rows, std::size_t row_size, hvd_type type) {
-  if (row_size == 0 || rows <= kMostBytes / element_size(type) / row_size) return {};
-  return std::to_string(rows) + " rows of " + std::to_string(row_size) +
-         " elements are more than any memory holds";
-}
-
-std::string check_buffer(const char* what, const void* buffer, std::size_t count) {
-  if (buffer != nullptr || count == 0) return {};
-  return std::string("the ") + what + " is null with a count of " + std::to_string(count);
-}
-
-}  // namespace
-
 std::string check_allreduce(const void* input, const void* output, std::size_t count, hvd_type type,
                             hvd_op op) {
   if (auto fault = check_reduction(type, op); !fault.empty()) return fault;
@@ -421,26 +433,6 @@ std::string check_scale(const Scale& scale, hvd_type type) {
   if (!std::isfinite(scale.before) || !std::isfinite(scale.after)) return "a factor is not finite";
   return type == HVD_BOOL ? "there are no factors for bool" : "";
 }
-
-namespace {
-
-Call rows_call(Collective kind, std::size_t rows, std::size_t row_size, hvd_type type,
-               const CallOptions& options) {
-  Call call = make_call(kind, options);
-  call.type = type;
-  call.count = rows;
-  call.row_size = row_size;
-  return call;
-}
-
-// Says how much room there is.
-void set_room(Call& call, const void* output, std::size_t output_rows, const Allocator& allocator) {
-  call.output_rows = allocator ? kAnyRoom : output_rows;
-  if (call.fault.empty() && allocator && (output != nullptr || output_rows != 0))
-    call.fault = "there is an output, and hvd_options.allocate for another one";
-}
-
-}  // namespace
 
 Call allreduce_call(const void* input, const void* output, std::size_t count, hvd_type type,
                     hvd_op op, const CallOptions& options) {

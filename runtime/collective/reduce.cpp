@@ -12,6 +12,42 @@ namespace {
 constexpr std::size_t kStretch = 512;  // elements
 constexpr std::size_t kMostHeld = 16;  // bytes of an element
 
+#if defined(__x86_64__)
+// Not every compiler knows this one by name in __builtin_cpu_supports.
+bool has_f16c() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
+ReduceKernel* kernel_for(InstructionSet set) {
+  switch (set) {
+#if defined(__x86_64__)
+    case InstructionSet::avx512:
+      return reduce_avx512;
+    case InstructionSet::avx2:
+      return reduce_avx2;
+#endif
+    default:
+      return reduce_plain;
+  }
+}
+
+ReduceKernel* find_best_kernel() {
+  for (const InstructionSet set : {InstructionSet::avx512, InstructionSet::avx2}) {
+    if (processor_has(set)) return kernel_for(set);
+  }
+  return reduce_plain;
+}
+
+ReduceKernel* best_kernel() {
+  static ReduceKernel* const best = find_best_kernel();
+  return best;
+}
+
 }  // namespace
 
 ReductionOrder::ReductionOrder(std::span<const int> hosts) {
@@ -55,45 +91,6 @@ void ReductionOrder::reduce(hvd_op op, hvd_type type, std::span<const void* cons
 #endif
 
 namespace libhvd {
-namespace {
-
-#if defined(__x86_64__)
-// Not every compiler knows this one by name in __builtin_cpu_supports.
-bool has_f16c() {
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
-  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
-}
-#endif
-
-ReduceKernel* kernel_for(InstructionSet set) {
-  switch (set) {
-#if defined(__x86_64__)
-    case InstructionSet::avx512:
-      return reduce_avx512;
-    case InstructionSet::avx2:
-      return reduce_avx2;
-#endif
-    default:
-      return reduce_plain;
-  }
-}
-
-ReduceKernel* find_best_kernel() {
-  for (const InstructionSet set : {InstructionSet::avx512, InstructionSet::avx2}) {
-    if (processor_has(set)) return kernel_for(set);
-  }
-  return reduce_plain;
-}
-
-ReduceKernel* best_kernel() {
-  static ReduceKernel* const best = find_best_kernel();
-  return best;
-}
-
-}  // namespace
 
 const char* instruction_set_name(InstructionSet set) {
   switch (set) {

@@ -36,6 +36,8 @@ Error no_handle(std::int64_t handle) {
   return fail(HVD_ERROR_INVALID_ARGUMENT, "there is no handle " + std::to_string(handle));
 }
 
+constexpr std::uint64_t kLookNs = 20'000'000;
+
 }  // namespace
 
 Engine::Engine(std::unique_ptr<Communicator> communicator, EngineOptions options)
@@ -418,12 +420,6 @@ void Engine::fail_all(const Error& error) {
 }
 
 // Engine's watch over what waits for other ranks.
-
-namespace {
-
-constexpr std::uint64_t kLookNs = 20'000'000;
-
-}  // namespace
 
 // Called over and over while the engine waits.
 void Engine::look_for_stall() {

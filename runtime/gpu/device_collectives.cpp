@@ -24,6 +24,44 @@ Error of_call(const Call& call, const Error& error) {
   return with_context(describe_call(make_call_details(call, 0)), error);
 }
 
+using Sizes = std::vector<std::size_t>;
+
+// Where each rank's part begins.
+Sizes begins(const Sizes& sizes) {
+  Sizes places(sizes.size(), 0);
+  std::partial_sum(sizes.begin(), sizes.end() - 1, places.begin() + 1);
+  return places;
+}
+
+std::size_t sum(const Sizes& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+}
+
+bool all_equal(const Sizes& sizes) {
+  return std::all_of(sizes.begin(), sizes.end(), [&](auto size) { return size == sizes.front(); });
+}
+
+const std::byte* at(const void* buffer, std::size_t offset) {
+  return static_cast<const std::byte*>(buffer) + offset;
+}
+
+std::byte* at(void* buffer, std::size_t offset) {
+  return static_cast<std::byte*>(buffer) + offset;
+}
+
+// Where the pieces lie in the buffer, as copies into it.
+std::vector<DeviceCopy> place_pieces(std::span<const DevicePiece> pieces, std::size_t element,
+                                     std::byte* buffer) {
+  std::vector<DeviceCopy> copies;
+  std::size_t begin = 0;
+  for (const DevicePiece& piece : pieces) {
+    const std::size_t bytes = piece.count * element;
+    copies.push_back({buffer + begin, piece.input, bytes});
+    begin += aligned_piece(bytes);
+  }
+  return copies;
+}
+
 }  // namespace
 
 void DeviceCollectives::check_buffers(Call& call, const Transfer& transfer,
@@ -147,35 +185,6 @@ Result<void> DeviceCollectives::broadcast(void* buffer, std::size_t count, hvd_t
 }
 
 // Those of DeviceCollectives that move rows: allgather, reducescatter, alltoall.
-
-namespace {
-
-using Sizes = std::vector<std::size_t>;
-
-// Where each rank's part begins.
-Sizes begins(const Sizes& sizes) {
-  Sizes places(sizes.size(), 0);
-  std::partial_sum(sizes.begin(), sizes.end() - 1, places.begin() + 1);
-  return places;
-}
-
-std::size_t sum(const Sizes& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
-}
-
-bool all_equal(const Sizes& sizes) {
-  return std::all_of(sizes.begin(), sizes.end(), [&](auto size) { return size == sizes.front(); });
-}
-
-const std::byte* at(const void* buffer, std::size_t offset) {
-  return static_cast<const std::byte*>(buffer) + offset;
-}
-
-std::byte* at(void* buffer, std::size_t offset) {
-  return static_cast<std::byte*>(buffer) + offset;
-}
-
-}  // namespace
 
 Result<Sizes> DeviceCollectives::exchange(const Sizes& own) {
   const auto ranks = static_cast<std::size_t>(communicator_.size());
@@ -362,23 +371,6 @@ Result<void> DeviceCollectives::alltoall(const void* input, const std::size_t* s
 }
 
 // DeviceCollectives::allreduce_together: many small tensors as one.
-
-namespace {
-
-// Where the pieces lie in the buffer, as copies into it.
-std::vector<DeviceCopy> place_pieces(std::span<const DevicePiece> pieces, std::size_t element,
-                                     std::byte* buffer) {
-  std::vector<DeviceCopy> copies;
-  std::size_t begin = 0;
-  for (const DevicePiece& piece : pieces) {
-    const std::size_t bytes = piece.count * element;
-    copies.push_back({buffer + begin, piece.input, bytes});
-    begin += aligned_piece(bytes);
-  }
-  return copies;
-}
-
-}  // namespace
 
 Result<void> DeviceCollectives::allreduce_together(std::span<const DevicePiece> pieces,
                                                    hvd_type type, hvd_op op,

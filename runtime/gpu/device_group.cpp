@@ -59,6 +59,39 @@ Result<IdNote> share_id(Communicator& communicator, const NcclLibrary& nccl) {
   return note;
 }
 
+// One value a rank. `each` gets what stands for the group, and its ranks.
+using Groups = std::map<std::string, std::vector<int>>;
+
+Groups group_by(std::size_t ranks, const std::function<std::string(std::size_t)>& value) {
+  Groups groups;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    groups[value(rank)].push_back(static_cast<int>(rank));
+  return groups;
+}
+
+// "rank 1: no such library; ranks 2-3: …" of what is not "".
+std::string describe_troubles(const Groups& troubles) {
+  std::string text;
+  for (const auto& [trouble, ranks] : troubles) {
+    if (trouble.empty()) continue;
+    text += (text.empty() ? "" : "; ") + describe_ranks(ranks) + ": " + trouble;
+  }
+  return text;
+}
+
+struct RankOutcome {
+  std::int32_t status;
+  char text[252];
+};
+
+template <class T>
+Result<std::vector<T>> gather(Communicator& communicator, const T& own) {
+  std::vector<T> all(static_cast<std::size_t>(communicator.size()));
+  HVD_CHECK(
+      communicator.allgather(&own, 1, sizeof own, HVD_UINT8, all.data(), all.size(), nullptr, {}));
+  return all;
+}
+
 }  // namespace
 
 DeviceGroup& DeviceGroup::of(Communicator& communicator) {
@@ -183,43 +216,6 @@ std::optional<Error> DeviceGroup::failure() const {
   if (!nccl_) return std::nullopt;
   return nccl_->failure();
 }
-
-namespace {
-
-// One value a rank. `each` gets what stands for the group, and its ranks.
-using Groups = std::map<std::string, std::vector<int>>;
-
-Groups group_by(std::size_t ranks, const std::function<std::string(std::size_t)>& value) {
-  Groups groups;
-  for (std::size_t rank = 0; rank < ranks; ++rank)
-    groups[value(rank)].push_back(static_cast<int>(rank));
-  return groups;
-}
-
-// "rank 1: no such library; ranks 2-3: …" of what is not "".
-std::string describe_troubles(const Groups& troubles) {
-  std::string text;
-  for (const auto& [trouble, ranks] : troubles) {
-    if (trouble.empty()) continue;
-    text += (text.empty() ? "" : "; ") + describe_ranks(ranks) + ": " + trouble;
-  }
-  return text;
-}
-
-struct RankOutcome {
-  std::int32_t status;
-  char text[252];
-};
-
-template <class T>
-Result<std::vector<T>> gather(Communicator& communicator, const T& own) {
-  std::vector<T> all(static_cast<std::size_t>(communicator.size()));
-  HVD_CHECK(
-      communicator.allgather(&own, 1, sizeof own, HVD_UINT8, all.data(), all.size(), nullptr, {}));
-  return all;
-}
-
-}  // namespace
 
 std::string gpu_key(const std::string& pci_address) {
   std::string kernel;

@@ -20,6 +20,15 @@ struct Header {
   std::uint32_t length;
 };
 
+// "2026-03-01T12:00:00+0100": ISO 8601.
+std::string time_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  char text[40];
+  return {text, std::strftime(text, sizeof text, "%FT%T%z", &local)};
+}
+
 }  // namespace
 
 Result<void> share_outcome(Communicator& communicator, const Result<void>& own, int root,
@@ -38,19 +47,6 @@ Result<void> share_outcome(Communicator& communicator, const Result<void>& own, 
   if (is_root) return own;
   return fail(header.status, "rank " + std::to_string(communicator.number(root)) + ": " + text);
 }
-
-namespace {
-
-// "2026-03-01T12:00:00+0100": ISO 8601.
-std::string time_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  ::localtime_r(&now, &local);
-  char text[40];
-  return {text, std::strftime(text, sizeof text, "%FT%T%z", &local)};
-}
-
-}  // namespace
 
 Result<Log> Log::open(const std::string& path) {
   Log log;

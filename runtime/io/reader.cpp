@@ -121,6 +121,26 @@ Result<std::shared_ptr<const Shard>> make_shard(const ShardOptions& options) {
   }
 }
 
+Error invalid_reader(const std::string& message) {
+  return fail(HVD_ERROR_INVALID_ARGUMENT, "reader: " + message);
+}
+
+Result<void> check(const ReaderOptions& options) {
+  if (options.threads < 1 || options.threads > 1024)
+    return invalid_reader("threads is " + std::to_string(options.threads) +
+                          "; it must be 1 to 1024");
+  if (options.prefetch < 1 || options.prefetch > 65536)
+    return invalid_reader("prefetch is " + std::to_string(options.prefetch) +
+                          "; it must be 1 to 65536");
+  return {};
+}
+
+Error in_child() {
+  return fail(HVD_ERROR_FORKED,
+              "reader: the process that opened it forked this one, and its threads are not here; "
+              "open a reader in this process");
+}
+
 }  // namespace
 
 Pipeline::Pipeline(Loader& loader, std::shared_ptr<const Shard> first, const Options& options)
@@ -229,30 +249,6 @@ void Pipeline::fill(std::int64_t ticket, const Result<std::shared_ptr<const Shar
       "step " + std::to_string(slot.batch.step) + " of epoch " + std::to_string(slot.batch.epoch),
       outcome.error());
 }
-
-namespace {
-
-Error invalid_reader(const std::string& message) {
-  return fail(HVD_ERROR_INVALID_ARGUMENT, "reader: " + message);
-}
-
-Result<void> check(const ReaderOptions& options) {
-  if (options.threads < 1 || options.threads > 1024)
-    return invalid_reader("threads is " + std::to_string(options.threads) +
-                          "; it must be 1 to 1024");
-  if (options.prefetch < 1 || options.prefetch > 65536)
-    return invalid_reader("prefetch is " + std::to_string(options.prefetch) +
-                          "; it must be 1 to 65536");
-  return {};
-}
-
-Error in_child() {
-  return fail(HVD_ERROR_FORKED,
-              "reader: the process that opened it forked this one, and its threads are not here; "
-              "open a reader in this process");
-}
-
-}  // namespace
 
 Result<Reader> Reader::open(std::shared_ptr<const Source> source, const ShardOptions& shard,
                             ReaderOptions options) {

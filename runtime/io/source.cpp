@@ -132,65 +132,6 @@ Result<void> walk(const std::string& top, const std::string& folder, const Exten
   return {};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<FolderSource>> FolderSource::open(const std::string& path,
-                                                         std::string_view extensions) {
-  std::unique_ptr<FolderSource> source(new FolderSource);
-  source->path_ = path;
-  HVD_TRY(Entries entries, list(path));
-  if (entries.folders.empty())
-    return no_data("the folder " + path +
-                   " has no sub-folders; there must be one for each class, with its files in it");
-  const Extensions wanted(extensions);
-  for (auto& name : entries.folders) {
-    FilesByFolder found;  // sorted by folder, as ImageFolder goes
-    std::vector<Identity> above;
-    HVD_CHECK(walk(path, name, wanted, above, found));
-    if (found.empty())
-      return no_data("the class " + path + "/" + name + " has no files" +
-                     (extensions.empty() ? "" : " that end in " + std::string(extensions)));
-    for (const auto& [folder, files] : found) {
-      for (const auto& file : files) source->add(folder + "/" + file);
-    }
-    source->class_ends_.push_back(source->ends_.size());
-    source->classes_.push_back(std::move(name));
-  }
-  source->files_.shrink_to_fit();
-  source->ends_.shrink_to_fit();
-  return source;
-}
-
-void FolderSource::add(std::string_view file) {
-  files_ += file;
-  ends_.push_back(files_.size());
-}
-
-std::int64_t FolderSource::label(std::int64_t sample) const {
-  const auto after =
-      std::upper_bound(class_ends_.begin(), class_ends_.end(), static_cast<std::size_t>(sample));
-  return after - class_ends_.begin();
-}
-
-std::string FolderSource::name(std::int64_t sample) const {
-  const auto at = static_cast<std::size_t>(sample);
-  const std::size_t begin = at == 0 ? 0 : ends_[at - 1];
-  return path_ + "/" + files_.substr(begin, ends_[at] - begin);
-}
-
-Result<void> FolderSource::read(std::int64_t sample, ByteBuffer& out) const {
-  HVD_TRY(const InputFile file, InputFile::open(name(sample)));
-  return file.read(0, out.append(file.size()));
-}
-
-std::uint32_t FolderSource::fingerprint() const {
-  const std::uint32_t names = crc32c(0, files_.data(), files_.size());
-  const std::uint32_t ends = crc32c(names, ends_.data(), ends_.size() * sizeof(std::size_t));
-  return crc32c(ends, class_ends_.data(), class_ends_.size() * sizeof(std::size_t));
-}
-
-namespace {
-
 constexpr std::size_t kWriteAtOnce = std::size_t{1} << 20;
 
 template <class T>
@@ -254,6 +195,61 @@ Result<std::uint64_t> length_at(HeaderReader& headers, const InputFile& file,
 }
 
 }  // namespace
+
+Result<std::unique_ptr<FolderSource>> FolderSource::open(const std::string& path,
+                                                         std::string_view extensions) {
+  std::unique_ptr<FolderSource> source(new FolderSource);
+  source->path_ = path;
+  HVD_TRY(Entries entries, list(path));
+  if (entries.folders.empty())
+    return no_data("the folder " + path +
+                   " has no sub-folders; there must be one for each class, with its files in it");
+  const Extensions wanted(extensions);
+  for (auto& name : entries.folders) {
+    FilesByFolder found;  // sorted by folder, as ImageFolder goes
+    std::vector<Identity> above;
+    HVD_CHECK(walk(path, name, wanted, above, found));
+    if (found.empty())
+      return no_data("the class " + path + "/" + name + " has no files" +
+                     (extensions.empty() ? "" : " that end in " + std::string(extensions)));
+    for (const auto& [folder, files] : found) {
+      for (const auto& file : files) source->add(folder + "/" + file);
+    }
+    source->class_ends_.push_back(source->ends_.size());
+    source->classes_.push_back(std::move(name));
+  }
+  source->files_.shrink_to_fit();
+  source->ends_.shrink_to_fit();
+  return source;
+}
+
+void FolderSource::add(std::string_view file) {
+  files_ += file;
+  ends_.push_back(files_.size());
+}
+
+std::int64_t FolderSource::label(std::int64_t sample) const {
+  const auto after =
+      std::upper_bound(class_ends_.begin(), class_ends_.end(), static_cast<std::size_t>(sample));
+  return after - class_ends_.begin();
+}
+
+std::string FolderSource::name(std::int64_t sample) const {
+  const auto at = static_cast<std::size_t>(sample);
+  const std::size_t begin = at == 0 ? 0 : ends_[at - 1];
+  return path_ + "/" + files_.substr(begin, ends_[at] - begin);
+}
+
+Result<void> FolderSource::read(std::int64_t sample, ByteBuffer& out) const {
+  HVD_TRY(const InputFile file, InputFile::open(name(sample)));
+  return file.read(0, out.append(file.size()));
+}
+
+std::uint32_t FolderSource::fingerprint() const {
+  const std::uint32_t names = crc32c(0, files_.data(), files_.size());
+  const std::uint32_t ends = crc32c(names, ends_.data(), ends_.size() * sizeof(std::size_t));
+  return crc32c(ends, class_ends_.data(), class_ends_.size() * sizeof(std::size_t));
+}
 
 std::uint32_t masked_crc(std::span<const std::byte> bytes) {
   const std::uint32_t crc = crc32c(0, bytes.data(), bytes.size());

@@ -58,6 +58,31 @@ std::string fault_of(const hvd_early_stopping& state) {
   return {};
 }
 
+// Indexed by hvd_scaling.
+constexpr std::array kNames{"none", "linear", "sqrt", "two-thirds"};
+
+Error invalid(std::string message) {
+  return fail(HVD_ERROR_INVALID_ARGUMENT, std::move(message));
+}
+
+Result<void> check_rate(double rate) {
+  if (std::isfinite(rate) && rate >= 0) return {};
+  return invalid("a learning rate of " + std::to_string(rate) + " makes no sense");
+}
+
+double factor(double size, hvd_scaling scaling) {
+  switch (scaling) {
+    case HVD_SCALING_LINEAR:
+      return size;
+    case HVD_SCALING_SQRT:
+      return std::sqrt(size);
+    case HVD_SCALING_TWO_THIRDS:
+      return std::cbrt(size * size);
+    default:
+      return 1;
+  }
+}
+
 }  // namespace
 
 Result<bool> agree_early_stopping(Communicator& communicator, hvd_early_stopping& state,
@@ -107,35 +132,6 @@ std::string describe_stop(const hvd_stop& stop) {
   if ((stop.reasons & HVD_STOP_WISH) != 0) add("the program asked for it");
   return text;
 }
-
-namespace {
-
-// Indexed by hvd_scaling.
-constexpr std::array kNames{"none", "linear", "sqrt", "two-thirds"};
-
-Error invalid(std::string message) {
-  return fail(HVD_ERROR_INVALID_ARGUMENT, std::move(message));
-}
-
-Result<void> check_rate(double rate) {
-  if (std::isfinite(rate) && rate >= 0) return {};
-  return invalid("a learning rate of " + std::to_string(rate) + " makes no sense");
-}
-
-double factor(double size, hvd_scaling scaling) {
-  switch (scaling) {
-    case HVD_SCALING_LINEAR:
-      return size;
-    case HVD_SCALING_SQRT:
-      return std::sqrt(size);
-    case HVD_SCALING_TWO_THIRDS:
-      return std::cbrt(size * size);
-    default:
-      return 1;
-  }
-}
-
-}  // namespace
 
 Result<double> scale_rate(double rate, std::int64_t size, hvd_scaling scaling) {
   HVD_CHECK(check_rate(rate));

@@ -106,6 +106,21 @@ struct flock byte_of(int rank) {
   return lock;
 }
 
+// With two lanes of two areas, all ranks of a job on several hosts share this.
+constexpr std::size_t kInputBytes = std::size_t{16} << 20;
+
+// A few ranks can reduce in slices between hosts, too, which shows results.
+constexpr int kMostWithResults = 16;
+
+// Blocks of few ranks stand on pages of their own: what fetches lines ahead stops at a page's end,
+// and then does not take a line from the rank that writes it.
+constexpr std::size_t kRoomyStride = 4096;
+constexpr int kRoomyRanks = 64;
+
+std::size_t round_up(std::size_t bytes, std::size_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
 }  // namespace
 
 Result<SegmentFile> SegmentFile::create(const std::string& directory, const std::string& job_id) {
@@ -469,25 +484,6 @@ std::vector<int> Segment::hosts() const {
   for (int rank = 0; rank < size(); ++rank) hosts.push_back(static_cast<int>(block(rank).host));
   return hosts;
 }
-
-namespace {
-
-// With two lanes of two areas, all ranks of a job on several hosts share this.
-constexpr std::size_t kInputBytes = std::size_t{16} << 20;
-
-// A few ranks can reduce in slices between hosts, too, which shows results.
-constexpr int kMostWithResults = 16;
-
-// Blocks of few ranks stand on pages of their own: what fetches lines ahead stops at a page's end,
-// and then does not take a line from the rank that writes it.
-constexpr std::size_t kRoomyStride = 4096;
-constexpr int kRoomyRanks = 64;
-
-std::size_t round_up(std::size_t bytes, std::size_t to) {
-  return (bytes + to - 1) / to * to;
-}
-
-}  // namespace
 
 SegmentShape SegmentShape::across_hosts(int ranks, int lanes) {
   SegmentShape shape(ranks, lanes);

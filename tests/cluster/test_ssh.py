@@ -62,7 +62,7 @@ class Jobs:
                    f"{count} ranks run on {host}")
 
     def pid_of(self, host: str, name: str) -> str:
-        return self.cluster.output("pgrep", "-x", name, on=host, user="root").strip()
+        return self.cluster.output("pgrep", "-o", "-x", name, on=host, user="root").strip()
 
 
 @pytest.fixture

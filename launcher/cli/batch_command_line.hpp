@@ -4,7 +4,7 @@
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
-#include "cli/parser.hpp"
+#include "cli/command_line.hpp"
 #include "model/job_spec.hpp"
 
 #include <functional>

@@ -1,5 +1,6 @@
 #include "commands/sbatch.hpp"
 
+#include "cli/command_line.hpp"
 #include "cli/parser.hpp"
 #include "commands/batch_script.hpp"
 #include "commands/follow.hpp"

@@ -1,11 +1,10 @@
+// The C ABI of hvd.h: the job, shared buffers, and what is exchanged with the launcher.
 #include "hvd/hvd.h"
 
 #include "c_api/c_api.hpp"
 #include "common/clock.hpp"
 
-#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -13,44 +12,7 @@
 
 #include <pthread.h>
 
-namespace libhvd {
 namespace {
-
-constexpr std::size_t kMostBytes = 4096;
-
-Error wrong(const std::string& why) {
-  return fail(HVD_ERROR_INVALID_ARGUMENT, why);
-}
-
-// What an older caller's struct lacks is zero.
-Result<hvd_init_options> read_known(const hvd_init_options& options) {
-  const std::size_t size = options.struct_size;
-  if (size < sizeof(std::size_t) || size > kMostBytes)
-    return wrong("hvd_init_options.struct_size is " + std::to_string(size) +
-                 "; it must be sizeof(hvd_init_options)");
-  const auto* bytes = reinterpret_cast<const unsigned char*>(&options);
-  for (std::size_t i = sizeof options; i < size; ++i) {
-    if (bytes[i] != 0)
-      return wrong("hvd_init_options asks for what this version of libhvd cannot do");
-  }
-  hvd_init_options known{};
-  std::memcpy(&known, &options, std::min(size, sizeof known));
-  return known;
-}
-
-void read_process_sets(const hvd_init_options& options, StartOptions& read) {
-  if (options.process_sets == nullptr && options.process_set_count > 0)
-    read.fault = "the list of process sets is null";
-  for (std::size_t i = 0; read.fault.empty() && i < options.process_set_count; ++i) {
-    const hvd_rank_list& set = options.process_sets[i];
-    if (set.ranks == nullptr && set.count > 0) {
-      read.fault = "the ranks of process set " + std::to_string(i + 1) + " are null";
-    } else {
-      read.process_sets.emplace_back(set.ranks, set.ranks + set.count);
-      std::sort(read.process_sets.back().begin(), read.process_sets.back().end());
-    }
-  }
-}
 
 using libhvd::EventKind;
 using libhvd::guard;
@@ -64,7 +26,7 @@ using libhvd::SessionReader;
 using libhvd::StartOptions;
 using libhvd::with_session;
 
-// Ends the session, if there is one. The caller holds `calls`.
+// Ends the session. Returns false if there is none. The caller holds `calls`.
 bool close_session() {
   std::unique_ptr<Session> session;
   {
@@ -81,9 +43,9 @@ hvd_status find_shared_memory(const char* what, std::shared_ptr<libhvd::SharedMe
   });
 }
 
-// For a program that exits without hvd_shutdown. When another thread is inside a collective it
-// cannot be had: then the end of the process is what the peers see. An error is reported before
-// the peers learn that this rank has left: their failures must be later than this one.
+// Ends the session of a program that exits without hvd_shutdown. If another thread is inside a
+// collective, it does nothing: the peers then see the end of the process. It reports an error
+// before the peers learn that this rank has left, so that their failures are later than this one.
 void at_exit() {
   if (process().forked) return;
   const std::unique_lock lock(process().calls, std::try_to_lock);
@@ -117,14 +79,15 @@ hvd_status init(const char* what, const StartOptions& wanted) {
   ++process().generation;
   auto session =
       Session::open(libhvd::process_environment(), wanted, process().starts, process().lasting);
-  set_handlers();  // also when it failed: what lasts must be closed
+  set_handlers();  // also after an error: `lasting` must be closed
   if (!session.ok()) return report(libhvd::with_context(what, session.error()));
   const std::lock_guard state(process().state);
   process().session = std::move(*session);
   return HVD_OK;
 }
 
-// body: (const Session&) -> int, at least 0.
+// Returns body's result, or a negative status without a session. body: (const Session&) -> int, at
+// least 0.
 template <class Body>
 int query(const char* what, Body body) {
   const auto read = [&]() -> int {
@@ -144,20 +107,6 @@ hvd_status with_page(const char* what, Body body) noexcept {
 }
 
 }  // namespace
-
-Result<StartOptions> read_start_options(const hvd_init_options* options) {
-  StartOptions read;
-  if (options == nullptr) return read;
-  HVD_TRY(const hvd_init_options known, read_known(*options));
-  if (known.ranks == nullptr && known.rank_count > 0) return wrong("the list of ranks is null");
-  if (known.ranks != nullptr) read.ranks.emplace(known.ranks, known.ranks + known.rank_count);
-  read_process_sets(known, read);
-  return read;
-}
-
-}  // namespace libhvd
-
-// The C ABI of hvd.h: the job, shared buffers, and what goes to and from the launcher.
 
 const char* hvd_version(void) {
   return HVD_VERSION_TEXT;

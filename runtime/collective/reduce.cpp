@@ -5,6 +5,10 @@
 
 #include <algorithm>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace libhvd {
 namespace {
 
@@ -83,14 +87,6 @@ void ReductionOrder::reduce(hvd_op op, hvd_type type, std::span<const void* cons
                now, scale);
   }
 }
-
-}  // namespace libhvd
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
-namespace libhvd {
 
 const char* instruction_set_name(InstructionSet set) {
   switch (set) {

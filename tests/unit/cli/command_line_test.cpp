@@ -1,4 +1,5 @@
-#include "cli/parser.hpp"
+#include "cli/command_line.hpp"
+
 #include "command_line_fixture.hpp"
 
 #include <functional>

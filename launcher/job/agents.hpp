@@ -1,17 +1,14 @@
-// What this process brings to a job: a plain value, made once by main().
+// The agents of one attempt, one for each host, each with its link, however they are started. The
+// attempt owns them. Loop thread only. What agents report goes to the owner, frame by frame; the
+// loss of an agent is reported by on_gone.
 #pragma once
 
 #include "agent/agent_options.hpp"
-#include "agent/host_setup.hpp"
-#include "base/environment.hpp"
-#include "base/system.hpp"
 #include "channels/agent_channel.hpp"
-#include "channels/srun_agents.hpp"
-#include "channels/ssh.hpp"
-#include "model/job_spec.hpp"
 #include "model/placement.hpp"
 #include "protocol/link.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -26,69 +23,57 @@
 
 namespace hvdrun {
 
-struct JobContext {
-  Environment environment;              // the caller's
-  std::vector<ResourceLimit> limits;    // likewise
-  std::string executable;               // the path of hvdrun, as it was when this process began
-  std::vector<pid_t> foreign_children;  // that this process already had: not the job's
-};
-
-// The agents of one try of a job, one a host, each with its link.
-//
-// Owned by an attempt, on the loop's thread. What agents say goes to the owner, frame by frame.
-
-// Output bytes that an agent may have under way before the launcher has shown them.
+// Bytes of output that an agent may send before the launcher has shown them.
 inline constexpr std::uint32_t kOutputWindow = 2u << 20;
 
 struct AgentState {
-  std::size_t number = 0;      // as started
+  std::size_t number = 0;      // in the order of starts
   std::size_t host_index = 0;  // in the placement, once there is one; it addresses frames
-  Host host;                   // with what it offers, once it has greeted
-  pid_t pid = 0;               // of the agent, on its host, once it has greeted
-  std::string route;           // of its link, for people; likewise
-  std::vector<int> ports;      // held for the ranks there, once it has been asked for them
+  Host host;                   // with what it offers, after the agent has greeted
+  pid_t pid = 0;               // of the agent, on its host, after it has greeted
+  std::string route;           // of its link, for people, after it has greeted
+  std::vector<int> ports;      // held for the ranks there, after it was asked for them
   std::unique_ptr<AgentChannel> channel;
-  std::unique_ptr<FrameSender> link;          // none before the channel is there
-  std::optional<Silence> silence;             // once it has greeted
-  std::uint32_t credit_owed = kOutputWindow;  // for output that has been taken from it
-  // What it has told.
-  bool reached = false;  // anything at all
+  std::unique_ptr<FrameSender> link;          // null before the channel is connected
+  std::optional<Silence> silence;             // after it has greeted
+  std::uint32_t credit_owed = kOutputWindow;  // for output that was taken from it
+  // What it has reported.
+  bool reached = false;  // anything
   bool greeted = false;
   bool started = false;
   bool paused = false;
   bool done = false;
 
   bool unresponsive = false;  // it gives no sign of life, though its host answers
-  bool silent = false;        // it was given up since its host answered no more
-  bool dismissed = false;     // no rank is for its host
+  bool silent = false;        // it was given up because its host no longer answers
+  bool dismissed = false;     // no rank is placed on its host
   bool spared = false;        // it was still being started when the job was stopped
-  bool cleared_away = false;  // it was lost, and its host says that nothing of the job is left
-  bool link_closed = false;   // it says no more
-  bool gone = false;          // and what carried it has ended
-  // When its host was last heard, of one whose host was given up.
+  bool cleared_away = false;  // it was lost, and its host reports that nothing of the job is left
+  bool link_closed = false;   // it sends no more
+  bool gone = false;          // its channel has ended too
+  // When its host was last heard, if its host was given up.
   std::optional<Silence::Clock::time_point> host_heard;
-  std::string failure;  // why it was lost, where that is known; without the host's name
+  std::string failure;  // why it was lost, if that is known; without the host's name
 
   void send(FrameType type, std::string_view payload = {}) {
     if (link) link->send(type, static_cast<std::uint32_t>(host_index), payload);
   }
 };
 
-// What an attempt needs of its agents, however they are started.
 class Agents {
  public:
   struct Events {
     std::function<void(AgentState&, const Frame&)> on_frame;
-    std::function<void(AgentState&, std::string)> on_text;  // what its channel printed, by line
-    // After `gone` was set. Nothing of this agent comes after it.
+    std::function<void(AgentState&, std::string)> on_text;  // a line that its channel printed
+    // Called after `gone` was set. No event of this agent comes later.
     std::function<void(AgentState&)> on_gone;
   };
   struct Start {
     std::vector<Host> hosts;
-    std::vector<std::size_t> ranks;  // how many each will be asked to start; 0: not known
+    std::vector<std::size_t> ranks;  // how many ranks each will be asked to start; 0: not known
     HostSource from = HostSource::this_machine;
-    AgentOptions options;             // of the one on this host, and what the others are told
-    std::chrono::seconds timeout{0};  // after which one that cannot reach us gives up
+    AgentOptions options;             // of the agent on this host; the others get them in a message
+    std::chrono::seconds timeout{0};  // after it, an agent that cannot reach the launcher gives up
   };
 
   explicit Agents(Events events) : events_(std::move(events)) {}
@@ -96,110 +81,68 @@ class Agents {
   Agents(const Agents&) = delete;
   Agents& operator=(const Agents&) = delete;
 
-  // Starts the agents of the hosts. Error: nothing can be started. What is wrong with single ones
-  // comes by on_gone.
+  // Starts the agents of the hosts. Error: no agent can be started. The failure of a single one is
+  // reported by on_gone.
   virtual Result<void> start(Start start) = 0;
 
   // Gives up the agents that have not greeted, because the job is being stopped. Their hosts are
-  // not lost, except when it is stopped because they took `too_long`. One
-  // on this host that is stopped (SIGSTOP) runs again, so that it can end its ranks.
+  // not lost, unless the job is stopped because they took `too_long`. An agent on this host that is
+  // stopped (SIGSTOP) is continued, so that it can end its ranks.
   void stop_starting(bool too_long);
 
-  // What an agent that has not started its ranks is waiting for; empty where it has, or has none.
+  // Returns what an agent that has not started its ranks is waiting for; empty if it has started
+  // them or has none.
   virtual std::string stage(const AgentState& agent) const = 0;
 
-  // Ends an agent that cannot be used, and says why when it is gone.
+  // Ends an agent that cannot be used. `failure` is the reason when it is gone.
   virtual void give_up(AgentState& agent, std::string failure) = 0;
 
-  // Kills those that are not gone; their guards end what they leave. Returns their hosts.
+  // Kills the agents that are not gone; their guards end what they leave. Returns their hosts.
   virtual std::vector<std::string> kill() = 0;
 
-  // What is to be said when all have ended; empty: nothing.
+  // Returns a line to print when all have ended; empty if there is none.
   virtual std::string last_note() const = 0;
 
-  // Waits for the guards, which end last of all; then nothing of the try is left, but for what it
-  // returns: "pid 123 (python)". `spare`: children of this process that are not the job's.
+  // Waits for the guards, which end last of all. Then nothing of the attempt is left, except the
+  // processes that it returns: "pid 123 (python)". `spare`: children of this process that are not
+  // the job's.
   virtual std::vector<std::string> reap(const std::vector<pid_t>& spare) = 0;
 
-  // The placement is made: from here on host indices are its. Agents of other hosts are dismissed.
+  // Takes the final placement. From here on host indices are those of the placement. Agents of
+  // other hosts are dismissed.
   void assign(const Placement& placement);
 
   // By host index.
   std::size_t size() const { return by_host_.size(); }
   AgentState& on_host(std::size_t host_index) { return *by_host_[host_index]; }
 
-  // Whether each has told so, those left out that are gone or dismissed.
-  bool all(bool AgentState::*told) const;
+  // Returns whether all agents that are neither gone nor dismissed have set this member.
+  bool all(bool AgentState::*member) const;
   bool all_gone() const;
   const std::deque<AgentState>& every() const { return agents_; }
 
   void send_all(FrameType type, std::string_view payload = {});
 
-  // Output that was shown or filed: the agent may send as much again, which it is told at once when
-  // enough has come together, and otherwise by return_credit().
+  // Takes note that output was shown or written, so that the agent may send as much again. The
+  // agent gets the credit when enough has accumulated, or by return_credit().
   void took_output(AgentState& agent, std::size_t bytes, bool may_return);
   void return_credit();
 
-  // Returns the hosts that another try must do without: the agent was lost, and its host cannot be
+  // Returns the hosts that a restart must do without: their agents were lost, and they cannot be
   // reached any more. Call it after reap(), which tries to reach them.
   std::vector<std::string> lost_hosts() const;
 
  protected:
-  // Starts no further agent (those that were not are gone), and ends those that have not greeted
-  // yet, in a login perhaps that never ends.
+  // Starts no further agent (those that were not started are gone), and ends those that have not
+  // greeted, perhaps in a login that never ends.
   virtual void cut_starting() = 0;
 
   AgentState& add_agent(const Host& host);
 
   Events events_;
-  std::deque<AgentState> agents_;     // as started; their addresses stay
+  std::deque<AgentState> agents_;     // in the order of starts; a deque keeps their addresses
   std::vector<AgentState*> by_host_;  // by host index
-  bool launched_ = false;             // the placement is made
-};
-
-// Real ones: on this host by fork, on those of a SLURM job by srun, on others by ssh, several at a
-// time.
-class HostAgents final : public Agents {
- public:
-  // `caller`: the environment that hvdrun was called with. `executable`: hvdrun's own path.
-  HostAgents(const EventLoop& loop, const RemoteSpec& remote, const Environment& caller,
-             const std::string& executable, Events events);
-
-  Result<void> start(Start start) override;
-  std::string stage(const AgentState& agent) const override;
-  void give_up(AgentState& agent, std::string failure) override;
-  std::vector<std::string> kill() override;
-  std::string last_note() const override { return srun_ ? srun_->refused_note() : std::string(); }
-  std::vector<std::string> reap(const std::vector<pid_t>& spare) override;
-
- private:
-  void cut_starting() override;
-  void start_more();
-  void start_by_ssh(AgentState& agent);
-  void start_by_srun(std::chrono::seconds timeout);
-  void on_srun_failure(const std::vector<SrunFailure>& troubles);
-  void fail(AgentState& agent, std::string why);
-  SshOptions ssh_options() const;
-  void clean_up_others();
-  AgentChannel::Events channel_events(AgentState& agent);
-  void attach(AgentState& agent, LinkEnd end);
-  void on_frame(AgentState& agent, const Frame& frame);
-  void on_beat();
-  void consider_gone(AgentState& agent);
-
-  const EventLoop& loop_;
-  const RemoteSpec& remote_;
-  const Environment& caller_;
-  AgentOptions options_;
-  const std::string agent_path_;  // hvdrun on the other hosts
-  // Of this process, after the agent here was forked: its ranks have the caller's limit.
-  std::optional<RaisedDescriptorLimit> descriptors_;
-  std::vector<std::size_t> ranks_;  // of agents_, as start() was told
-  std::size_t next_ = 0;            // the first that was not started yet
-  std::unique_ptr<SrunAgents> srun_;
-  std::vector<AgentState*> by_srun_;  // in its order
-  Timer beat_;
-  HeartbeatSender heartbeats_;  // stops before the links go
+  bool launched_ = false;             // assign() was called
 };
 
 }  // namespace hvdrun

@@ -3,8 +3,10 @@
 #include "base/event_loop.hpp"
 #include "base/version.hpp"
 #include "common/text.hpp"
+#include "job/agent_table.hpp"
 #include "job/launch.hpp"
 #include "job/plan.hpp"
+#include "job/restart.hpp"
 #include "model/rank_set.hpp"
 #include "report/first_failure.hpp"
 
@@ -116,7 +118,7 @@ void Attempt::ask_for_ports() {
 }
 
 Result<void> Attempt::on_ports(AgentState& agent, PortsMessage ports) {
-  if (stopping() || agent.dismissed || exchange_) return {};
+  if (stopping() || agent.dismissed || router_) return {};
   const auto wanted = [this](std::size_t host) {
     return static_cast<std::size_t>(ports_to_hold(parts_.spec, placement(), host).count);
   };
@@ -141,7 +143,7 @@ Result<void> Attempt::launch() {
   if (!parts_.output.congested()) agents_->return_credit();
   if (parts_.spec.verbosity > 0)
     for (const auto& line : agent_table(*agents_)) note(line);
-  exchange_.emplace(
+  router_.emplace(
       agents_->size(), [this](std::size_t host, FrameType type, const SharedPayload& payload) {
         agents_->on_host(host).link->send_shared(type, static_cast<std::uint32_t>(host), payload);
       });
@@ -162,7 +164,7 @@ void Attempt::on_frame(AgentState& agent, const Frame& frame) {
 }
 
 Result<void> Attempt::handle(AgentState& agent, const Frame& frame) {
-  if (exchange_ && Exchange::is_for(frame.type)) return exchange_->take(agent.host_index, frame);
+  if (router_ && PmixRouter::is_for(frame.type)) return router_->take(agent.host_index, frame);
   switch (frame.type) {
     case FrameType::output:
     case FrameType::output_closed:
@@ -352,7 +354,7 @@ void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
 }
 
 void Attempt::on_agent_gone(AgentState& agent) {
-  if (exchange_ && !agent.dismissed) exchange_->host_lost(agent.host_index);
+  if (router_ && !agent.dismissed) router_->host_lost(agent.host_index);
   if (!agent.done && !agent.dismissed) {
     StopCause lost{EndKind::agent_lost,
                    fmt::format("the agent on {} was lost{}", agent.host.name,

@@ -1,21 +1,23 @@
-// One try of a job: its agents and ranks, from the first one's start to the last one's end, stopped
-// for the true reason when anything fails.
+// One attempt to run a job: its agents and ranks, from the first start to the last end. If anything
+// fails, it stops them for the true reason.
 //
-// Owned by the job, on its loop's thread. When run() has returned, nothing of the try is left, or
-// it is in the report; when the attempt is destroyed, none of its descriptors either.
+// The job owns it. Loop thread only. When run() returns, nothing of the attempt is left, except
+// what the report lists. The destructor closes its descriptors.
 #pragma once
 
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
 #include "job/agents.hpp"
-#include "job/launch.hpp"
+#include "job/job_context.hpp"
 #include "job/plan.hpp"
 #include "job/pmix_router.hpp"
-#include "job/progress.hpp"
+#include "job/rank_environment.hpp"
+#include "job/rank_states.hpp"
 #include "job/rank_table.hpp"
-#include "job/restart.hpp"
 #include "job/stalls.hpp"
+#include "job/start_progress.hpp"
 #include "job/stdin_forwarder.hpp"
+#include "job/unreached_hosts.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 #include "model/report.hpp"
@@ -34,21 +36,21 @@ namespace hvdrun {
 
 using MakeAgents = std::function<std::unique_ptr<Agents>(Agents::Events)>;
 
-// What lasts over the tries of a job, and is lent to each.
+// What all attempts of a job share. The job owns it and lends it to each.
 struct JobParts {
   const JobSpec& spec;
   const JobContext& context;
   EventLoop& loop;
   Output& output;
   StdinForwarder& input;
-  Plan& plan;  // becomes final when the hosts have been asked
+  Plan& plan;  // becomes final when the hosts have answered
   const MakeAgents& make_agents;
 };
 
 struct AttemptEnd {
   EndKind kind = EndKind::well;
-  Report report;                        // of this try alone
-  std::vector<std::string> lost_hosts;  // whose agents were lost
+  Report report;                        // of this attempt alone
+  std::vector<std::string> lost_hosts;  // that a restart must do without
 };
 
 class Attempt {
@@ -60,8 +62,10 @@ class Attempt {
   Result<AttemptEnd> run();
 
   bool stopping() const { return cause_.has_value(); }
-  void stop(StopCause cause);  // the first cause counts
-  void kill();                 // at once, without grace
+  // Stops the ranks with the grace period. Only the first cause is kept.
+  void stop(StopCause cause);
+  // Kills the ranks immediately.
+  void kill();
 
   // SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP and SIGCONT, as the user sent them to hvdrun.
   void on_signal(int signal);
@@ -69,7 +73,7 @@ class Attempt {
   void on_output_relief() { agents_->return_credit(); }
 
  private:
-  // Beginning: agents, then the placement, then ranks.
+  // Start: agents, then the placement, then ranks.
   void consider_launching();
   Result<void> settle_plan();
   Result<void> begin_ranks();
@@ -79,7 +83,7 @@ class Attempt {
   void on_unreached(const AgentState& agent);
   void give_up_starting();
 
-  // What agents say.
+  // Frames of agents.
   void on_frame(AgentState& agent, const Frame& frame);
   Result<void> handle(AgentState& agent, const Frame& frame);
   Result<void> on_hello(AgentState& agent, const HelloMessage& hello);
@@ -93,7 +97,7 @@ class Attempt {
   void on_agent_gone(AgentState& agent);
   void note_lost_host(const AgentState& agent, StopCause cause);
 
-  // What the clock says.
+  // Timers.
   void on_start_timeout();
   void on_early_exit();
   void on_exit_timeout();
@@ -112,7 +116,7 @@ class Attempt {
   RankTable table_;
   std::unique_ptr<Agents> agents_;
   StartProgress progress_;
-  std::optional<Exchange> exchange_;  // from the launch on
+  std::optional<PmixRouter> router_;  // from the launch on
   TimeoutTimer start_timer_;
   Timer unreached_timer_;
   Timer note_timer_;
@@ -129,11 +133,11 @@ class Attempt {
   std::vector<std::string> leftovers_;
   std::vector<HostGpus> gpus_;
   std::vector<RankState> states_at_stop_;
-  std::size_t hosts_without_join_ = 0;  // no rank of theirs was seen to join another one
+  std::size_t hosts_without_join_ = 0;  // hosts of which no rank was seen to join another one
   bool rank_drove_all_gpus_ = false;
   bool lacks_tf_config_ = false;
   bool launched_ = false;
-  bool pausing_ = false;  // the user said so, and not all ranks are known to be stopped
+  bool pausing_ = false;  // the user has paused the job, and not all ranks are known to be stopped
 };
 
 }  // namespace hvdrun

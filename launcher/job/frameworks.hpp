@@ -1,5 +1,5 @@
-// The variables by which frameworks find their ranks where torch's do not serve: SLURM's, and those
-// that --for asks for. Pure functions.
+// The variables by which frameworks other than torch find their ranks: SLURM's, and those of --for.
+// Pure functions.
 #pragma once
 
 #include "model/job_spec.hpp"
@@ -15,36 +15,39 @@ namespace hvdrun {
 struct RankVariable {
   std::string name;
   std::string value;
-  std::string_view reason;  // for --print-env; of a variable that is the caller's: empty
+  std::string_view reason;  // for --print-env; empty for a variable of the caller's
 };
 
-// Where ranks listen, as their variables say it.
+// Where ranks listen.
 struct RankPorts {
-  std::vector<std::string> addresses;           // of each host
-  std::vector<std::vector<std::string>> ports;  // that each host holds; see ports_to_hold()
+  std::vector<std::string> addresses;           // by host
+  std::vector<std::vector<std::string>> ports;  // that the host holds, by host; see ports_to_hold()
 };
 
-// The ports that a host is asked to hold, in this order: on rank 0's host MASTER_PORT, HVD_PORT
-// and JAX's; on every host one for each rank and each framework that needs it.
+// The order of the ports that a host is asked to hold: on rank 0's host MASTER_PORT, HVD_PORT and
+// JAX's; on every host one for each rank and each framework that needs it.
 inline constexpr std::size_t kMasterPort = 0;
 inline constexpr std::size_t kRendezvousPort = 1;
 std::size_t count_ports(const JobSpec& spec, const Placement& placement, std::size_t host_index);
 
-// What a SLURM step of the job's ranks would be told by srun: of these hosts and ranks, not of the
-// allocation. SLURM_NTASKS_PER_NODE only where all hosts have equally many ranks, as its meaning is
-// that. No SLURM_STEP_ID: there is no such step that scontrol could describe.
+// Returns the variables that srun would set for a step of the job's ranks. They describe these
+// hosts and ranks, not the allocation. SLURM_NTASKS_PER_NODE is set only if all hosts have the same
+// number of ranks, as its meaning requires. SLURM_STEP_ID is not set, because scontrol could not
+// describe such a step.
 //
 // Source: srun(1), "output environment variables".
 std::vector<RankVariable> slurm_variables(const Placement& placement, std::size_t host_index,
                                           const RankPlacement& rank);
 
-// What --for asks for. Each function behind it names its source.
+// Returns the variables of --for. The source for each framework is at its function in
+// frameworks.cpp.
 std::vector<RankVariable> framework_variables(const JobSpec& spec, const RankPorts& ports,
                                               const std::string& job_id, int restart_count,
                                               const Placement& placement,
                                               const RankPlacement& rank);
 
-// The file that MLX's ring reads: for each rank its addresses, as JSON. Empty without --for mlx.
+// Returns the file that MLX's ring reads: for each rank its addresses, as JSON. Empty without --for
+// mlx.
 std::string mlx_hosts(const JobSpec& spec, const RankPorts& ports, const Placement& placement);
 
 }  // namespace hvdrun

@@ -4,6 +4,7 @@
 #include "base/system.hpp"
 #include "common/text.hpp"
 #include "job/attempt.hpp"
+#include "job/host_agents.hpp"
 #include "job/restart.hpp"
 #include "job/stdin_forwarder.hpp"
 #include "output/output.hpp"

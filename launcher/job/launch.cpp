@@ -1,207 +1,18 @@
 #include "job/launch.hpp"
 
 #include "common/text.hpp"
-#include "common/variables.h"
-#include "job/stalls.hpp"
+#include "job/frameworks.hpp"
+#include "job/stall_time.hpp"
 #include "protocol/frame.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <chrono>
-#include <initializer_list>
-#include <iterator>
-#include <map>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 namespace hvdrun {
 namespace {
-
-// What a launcher says about one process. Passed on, ranks would take an outer job's words for
-// theirs: that of mpirun around a batch script, of srun, or of another hvdrun.
-constexpr std::array<std::string_view, 12> kForeignPrefixes{
-    "PMIX_", "PMI_",          "OMPI_COMM_",  "OMPI_MCA_orte_", "OMPI_MCA_ess", "ORTE_",
-    "PRTE_", "OMPI_UNIVERSE", "SLURM_STEP_", "SLURM_CPU_BIND", "SLURM_SRUN_",  "SLURM_MPI_",
-};
-constexpr std::array<std::string_view, 31> kForeignNames{
-    "SLURM_STEPID",
-    "SLURM_PROCID",
-    "SLURM_LOCALID",
-    "SLURM_NODEID",
-    "SLURM_GTIDS",
-    "SLURM_TASK_PID",
-    "SLURM_LAUNCH_NODE_IPADDR",
-    "SLURM_DISTRIBUTION",
-    "SLURM_NTASKS",
-    "SLURM_NPROCS",
-    "SLURM_NTASKS_PER_NODE",
-    "SLURM_NTASKS_PER_CORE",
-    "SLURM_NTASKS_PER_GPU",
-    "SLURM_NTASKS_PER_SOCKET",
-    "SLURM_TASKS_PER_NODE",
-    "SLURM_NNODES",
-    "SLURM_JOB_NUM_NODES",
-    "SLURM_NODELIST",
-    "SLURM_JOB_NODELIST",
-    HVD_ENV_STATUS,
-    HVD_ENV_NOTICE_FD,
-    HVD_ENV_SHM_DIR,
-    HVD_ENV_PORT,
-    HVD_ENV_LOCAL_DEVICE,
-    HVD_ENV_RESTART_COUNT,
-    HVD_ENV_JOB_ID,
-    HVD_ENV_JOB_KEY,
-    "TORCHELASTIC_RUN_ID",
-    "TORCHELASTIC_USE_AGENT_STORE",
-    "TORCHELASTIC_RESTART_COUNT",
-    "TORCHELASTIC_MAX_RESTARTS",
-};
-constexpr std::string_view kUserSettings = "PMIX_MCA_";
-
-// True on one host only, or for one login.
-constexpr std::array<std::string_view, 22> kHostVariables{
-    "CUDA_VISIBLE_DEVICES",
-    "GPU_DEVICE_ORDINAL",
-    "ROCR_VISIBLE_DEVICES",
-    "ZE_AFFINITY_MASK",
-    "SLURM_JOB_GPUS",
-    "SLURM_STEP_GPUS",
-    "SLURM_GPUS_ON_NODE",
-    "SLURM_CPUS_ON_NODE",
-    "SLURMD_NODENAME",
-    "SLURM_TOPOLOGY_ADDR",
-    "HOSTNAME",
-    "SSH_CLIENT",
-    "SSH_CONNECTION",
-    "SSH_TTY",
-    "SSH_AUTH_SOCK",
-    "XDG_RUNTIME_DIR",
-    "XDG_SESSION_ID",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "DISPLAY",
-    "XAUTHORITY",
-    "TMUX",
-    "TMPDIR",
-};
-
-bool is_foreign(std::string_view name) {
-  if (name.starts_with(kUserSettings)) return false;
-  return std::any_of(kForeignPrefixes.begin(), kForeignPrefixes.end(),
-                     [name](std::string_view prefix) { return name.starts_with(prefix); }) ||
-         std::find(kForeignNames.begin(), kForeignNames.end(), name) != kForeignNames.end();
-}
-
-// Who speaks to other hosts, and takes names of interfaces with commas: libhvd, NCCL, torch's gloo,
-// Open MPI. (NCCL's and Gloo's and Open MPI's documentation.)
-constexpr std::array kNetworkVariables{HVD_ENV_INTERFACE, "NCCL_SOCKET_IFNAME",
-                                       "GLOO_SOCKET_IFNAME", "OMPI_MCA_btl_tcp_if_include"};
-
-// "0.25": what parse_duration has read, in seconds.
-std::string decimal_seconds(std::chrono::milliseconds time) {
-  return fmt::format("{}", static_cast<double>(time.count()) / 1000);
-}
-
-// The options of libhvd's collectives, over what the caller's environment says of them.
-void add_collectives(const CollectiveSpec& spec, Environment& variables) {
-  if (spec.fusion_bytes) variables[HVD_ENV_FUSION_THRESHOLD] = std::to_string(*spec.fusion_bytes);
-  if (spec.cache_capacity) variables[HVD_ENV_CACHE_CAPACITY] = std::to_string(*spec.cache_capacity);
-  if (spec.stall_check) variables[HVD_ENV_STALL_CHECK_DISABLE] = *spec.stall_check ? "0" : "1";
-  if (spec.stall_warning)
-    variables[HVD_ENV_STALL_CHECK_TIME] = decimal_seconds(*spec.stall_warning);
-  if (spec.stall_shutdown)
-    variables[HVD_ENV_STALL_SHUTDOWN_TIME] = decimal_seconds(*spec.stall_shutdown);
-}
-
-// PYTHONPATH of --horovod. An empty entry would be the current directory.
-std::string python_path(const JobSpec& spec, const std::string* users) {
-  std::string path = spec.horovod_folder.string();
-  if (users != nullptr && !users->empty()) path += ":" + *users;
-  if (!spec.hvd_folder.empty()) path += ":" + spec.hvd_folder.string();
-  return path;
-}
-
-// What all ranks share, by name: the caller's, without a reason, and over it what has one.
-std::map<std::string, RankVariable> shared_variables(const Environment& caller,
-                                                     const JobSpec& spec) {
-  std::map<std::string, RankVariable> shared;
-  const auto set = [&](const std::string& name, const std::string& value, std::string_view reason) {
-    shared[name] = {name, value, reason};
-  };
-  const auto set_if_missing = [&](const std::string& name, const std::string& value,
-                                  std::string_view reason) {
-    if (!shared.contains(name)) set(name, value, reason);
-  };
-  for (const auto& [name, value] : caller)
-    if (!is_foreign(name)) set(name, value, "");
-  set_if_missing("PYTHONUNBUFFERED", "1", "Python prints each line at once");
-  // Names that oneCCL alone reads. It takes PMIX_RANK for a sign of mpirun, and asks that for more.
-  // Source: oneCCL, src/common/env/env_parser.cpp.
-  set_if_missing("CCL_PROCESS_LAUNCHER", "torchrun",
-                 "oneCCL reads LOCAL_RANK and LOCAL_WORLD_SIZE");
-  set_if_missing("CCL_ATL_TRANSPORT", "ofi", "oneCCL's ranks do not meet by MPI");
-  if (const auto& network = spec.remote.network_interface; !network.empty())
-    for (const char* name : kNetworkVariables) set_if_missing(name, network, "--network-interface");
-  Environment collectives;
-  add_collectives(spec.collectives, collectives);
-  for (const auto& [name, value] : collectives) set(name, value, "an option for collectives");
-  if (!spec.timeline_file.empty())
-    set(HVD_ENV_TIMELINE, (spec.working_directory / spec.timeline_file).string(),
-        "--timeline-filename");
-  for (const auto& [name, value] : spec.accelerate)
-    set(name, value, "what accelerate config has chosen (--for accelerate)");
-  for (const auto& change : spec.environment) {
-    if (change.value)
-      set(change.name, *change.value, "-x");
-    else if (const auto* value = find_variable(caller, change.name))
-      set(change.name, *value, "-x passes it on");
-  }
-  if (!spec.horovod_folder.empty()) {
-    const auto users = shared.find("PYTHONPATH");
-    set("PYTHONPATH", python_path(spec, users == shared.end() ? nullptr : &users->second.value),
-        "--horovod");
-  }
-  return shared;
-}
-
-const std::string* value_of_user(const JobSpec& spec, std::string_view name) {
-  for (const auto& change : spec.environment)
-    if (change.value && change.name == name) return &*change.value;
-  return nullptr;
-}
-
-void append_variable(std::string& text, const RankVariable& variable) {
-  text += fmt::format("{}={}  # {}\n", variable.name, printable(variable.value), variable.reason);
-}
-
-// What only the agent knows, and puts over all else.
-std::vector<RankVariable> variables_of_agent(const JobSpec& spec) {
-  std::vector<RankVariable> variables{
-      {HVD_ENV_STATUS, "<file>@<offset>", "the rank's status page"},
-      {HVD_ENV_NOTICE_FD, "<number>", "the descriptor that tells of notices in it"},
-      {HVD_ENV_SHM_DIR, "<folder>", "a folder in shared memory, removed after the job"}};
-  if (spec.frameworks.contains(Framework::mlx))
-    variables.push_back({"MLX_HOSTFILE", "<file>", "the addresses of MLX's ring (--for mlx)"});
-  if (spec.pmix != PmixMode::off)
-    for (const char* name : {"PMIX_*", "OMPI_MCA_*"})
-      variables.push_back({name, "<...>", "how PMIx and Open MPI find the agent's PMIx server"});
-  return variables;
-}
-
-RankPorts ports_to_show(const JobSpec& spec, const Plan& plan) {
-  RankPorts ports;
-  const auto& placement = plan.placement;
-  for (std::size_t index = 0; index < placement.hosts.size(); ++index) {
-    const auto& hosts = plan.allocation.hosts;
-    const auto host = std::ranges::find(hosts, placement.hosts[index].host, &Host::name);
-    ports.addresses.push_back(host_address(placement, *host));
-    ports.ports.emplace_back(count_ports(spec, placement, index), "<port>");
-  }
-  return ports;
-}
 
 bool runs_here(const Plan& plan, const std::string& name) {
   return std::any_of(plan.allocation.hosts.begin(), plan.allocation.hosts.end(),
@@ -218,13 +29,13 @@ std::vector<LaunchHost> hosts_of(const Placement& placement) {
   return hosts;
 }
 
-// NVML's name of a device: a MIG device has one of its own.
+// Returns NVML's name of a device; a MIG device has its own.
 const std::string& nvml_name(const Gpu& gpu) {
   return gpu.visible.starts_with("MIG-") ? gpu.visible : gpu.uuid;
 }
 
-// Those that the host's ranks were given; all of the host's, where they choose for themselves or
-// the user wants one rank to have them all.
+// Returns the GPUs that the host's ranks were given. Returns all of the host's if ranks choose
+// their GPUs themselves, or the user wants one rank to have all.
 std::vector<std::string> gpus_to_watch(const JobSpec& spec, const Plan& plan,
                                        const HostPlacement& placed) {
   const bool all = spec.ranks_per_host == 1 || spec.gpu_bind == GpuBind::none;
@@ -246,130 +57,6 @@ std::vector<std::string> gpus_to_watch(const JobSpec& spec, const Plan& plan,
 }
 
 }  // namespace
-
-std::vector<std::string> job_environment(const Environment& caller, const JobSpec& spec) {
-  std::vector<std::string> variables;
-  for (const auto& [name, variable] : shared_variables(caller, spec))
-    variables.push_back(name + "=" + variable.value);
-  return variables;
-}
-
-std::vector<std::string> leave_host_variables(const JobSpec& spec,
-                                              std::vector<std::string>& variables) {
-  std::vector<std::string> names;
-  for (const std::string_view name : kHostVariables)
-    if (std::none_of(spec.environment.begin(), spec.environment.end(),
-                     [&](const auto& change) { return change.name == name; }))
-      names.emplace_back(name);
-  std::erase_if(variables, [&](const std::string& variable) {
-    const auto name = std::string_view(variable).substr(0, variable.find('='));
-    return std::find(names.begin(), names.end(), name) != names.end();
-  });
-  return names;
-}
-
-HoldPortsMessage ports_to_hold(const JobSpec& spec, const Placement& placement,
-                               std::size_t host_index) {
-  HoldPortsMessage wanted;
-  wanted.count = static_cast<int>(count_ports(spec, placement, host_index));
-  if (const auto* port = value_of_user(spec, "MASTER_PORT"))
-    std::from_chars(port->data(), port->data() + port->size(), wanted.master_port);
-  return wanted;
-}
-
-JobIdentity with_ports(JobIdentity identity, RankPorts ports, const JobSpec& spec) {
-  const auto choose = [&](std::string_view name, const std::string& ours) {
-    const auto* users = value_of_user(spec, name);
-    return users != nullptr ? *users : ours;
-  };
-  identity.master_address = choose("MASTER_ADDR", ports.addresses[0]);
-  identity.master_port = choose("MASTER_PORT", ports.ports[0][kMasterPort]);
-  identity.rendezvous_port = choose(HVD_ENV_PORT, ports.ports[0][kRendezvousPort]);
-  identity.ports = std::move(ports);
-  return identity;
-}
-
-std::vector<RankVariable> rank_environment(const Environment& caller, const JobSpec& spec,
-                                           const JobIdentity& job, const Placement& placement,
-                                           std::size_t host_index, const RankPlacement& rank) {
-  const auto& host = placement.hosts[host_index];
-  std::vector<RankVariable> variables;
-  const auto add = [&](std::initializer_list<const char*> names, const std::string& value,
-                       std::string_view reason) {
-    for (const char* name : names) variables.push_back({name, value, reason});
-  };
-  // RANK and its kin: torch.distributed, "env://", and torchrun. NODE_RANK: Lightning and many
-  // scripts. LOCAL_SIZE: DeepSpeed's collectives in shared memory. OMPI_COMM_WORLD_NODE_RANK: Open
-  // MPI's node rank is the rank among the processes of its node.
-  add({HVD_ENV_RANK, "RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK"}, std::to_string(rank.rank),
-      "this rank");
-  add({HVD_ENV_SIZE, "WORLD_SIZE", "HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE"},
-      std::to_string(placement.size), "number of ranks");
-  add({HVD_ENV_LOCAL_RANK, "LOCAL_RANK", "HOROVOD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
-       "OMPI_COMM_WORLD_NODE_RANK"},
-      std::to_string(rank.local_rank), "rank among those of this host");
-  add({HVD_ENV_LOCAL_SIZE, "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "HOROVOD_LOCAL_SIZE",
-       "OMPI_COMM_WORLD_LOCAL_SIZE"},
-      std::to_string(host.ranks.size()), "number of ranks of this host");
-  add({HVD_ENV_NODE_RANK, "GROUP_RANK", "NODE_RANK"}, std::to_string(host_index),
-      "index of this host");
-  add({HVD_ENV_NODE_COUNT, "GROUP_WORLD_SIZE"}, std::to_string(placement.hosts.size()),
-      "number of hosts");
-  add({"HOROVOD_CROSS_RANK"}, std::to_string(rank.cross_rank),
-      "index of this host among those that have this local rank");
-  add({"HOROVOD_CROSS_SIZE"}, std::to_string(rank.cross_size), "number of those hosts");
-  add({HVD_ENV_HOSTNAME, "HOROVOD_HOSTNAME"}, host.host, "this host");
-  add({HVD_ENV_JOB_ID}, job.id, "the job, the same over its restarts");
-  add({HVD_ENV_JOB_KEY}, job.key, "the secret that connections between ranks prove");
-  add({HVD_ENV_RESTART_COUNT}, std::to_string(job.restart_count), "restarts before this start");
-  add({"MASTER_ADDR"}, job.master_address, "rank 0's host, where torch's ranks meet");
-  add({"MASTER_PORT"}, job.master_port, "a port that is held there for the program");
-  add({HVD_ENV_PORT}, job.rendezvous_port, "another one, for libhvd without PMIx");
-  if (rank.device)
-    add({HVD_ENV_LOCAL_DEVICE}, std::to_string(*rank.device), "the GPU for this rank");
-  if (rank.visible_devices)
-    add({"CUDA_VISIBLE_DEVICES"}, *rank.visible_devices, "the GPUs that this rank sees");
-  auto others = framework_variables(spec, job.ports, job.id, job.restart_count, placement, rank);
-  if (find_variable(caller, "SLURM_JOB_ID") != nullptr)
-    std::ranges::move(slurm_variables(placement, host_index, rank), std::back_inserter(others));
-  for (auto& variable : others)
-    if (value_of_user(spec, variable.name) == nullptr) variables.push_back(std::move(variable));
-  return variables;
-}
-
-Result<std::string> environment_text(const JobSpec& spec, const Plan& plan,
-                                     const Environment& caller) {
-  if (!plan.placement.to_ask.empty())
-    return fail(
-        "--print-env: where ranks go depends on how many slots the hosts have, and they are not "
-        "asked; say -H host:slots",
-        kExitUsage);
-  const auto& only = spec.output.only_ranks;
-  const int wanted = only && !only->empty() ? only->lowest() : 0;
-  const JobIdentity identity = with_ports({"<new for each job>", "<new for each start>", {}, {}},
-                                          ports_to_show(spec, plan), spec);
-  std::string text;
-  std::vector<RankVariable> own;
-  for (std::size_t host = 0; host < plan.placement.hosts.size(); ++host)
-    for (const auto& rank : plan.placement.hosts[host].ranks)
-      if (rank.rank == wanted) {
-        text = fmt::format("# rank {} on {}: the caller's environment, and this\n", wanted,
-                           plan.placement.hosts[host].host);
-        own = rank_environment(caller, spec, identity, plan.placement, host, rank);
-      }
-  std::ranges::move(variables_of_agent(spec), std::back_inserter(own));
-  const auto shared = shared_variables(caller, spec);
-  const auto is_own = [&](const std::string& name) {
-    return std::ranges::find(own, name, &RankVariable::name) != own.end();
-  };
-  for (const auto& variable : own) append_variable(text, variable);
-  for (const auto& [name, variable] : shared)
-    if (!variable.reason.empty() && !is_own(name)) append_variable(text, variable);
-  for (const auto& [name, value] : caller)
-    if (!shared.contains(name) && !is_own(name))
-      text += fmt::format("# {} is removed: it tells of the process that called hvdrun\n", name);
-  return text;
-}
 
 std::vector<int> input_receivers(const InputSpec& input, int size) {
   std::vector<int> receivers;

@@ -1,6 +1,5 @@
 #include "job/plan.hpp"
 
-#include "common/text.hpp"
 #include "resources/find_allocation.hpp"
 #include "resources/place.hpp"
 #include "resources/placement_text.hpp"
@@ -22,8 +21,6 @@ Result<void> check_rank(const char* option, int rank, int size) {
                                 option, rank, size, size - 1),
               kExitUsage);
 }
-
-constexpr std::size_t kMostAgents = 16;
 
 }  // namespace
 
@@ -87,22 +84,6 @@ Result<void> check_named_ranks(const JobSpec& spec, int size) {
     HVD_CHECK(check_rank("--only-rank", spec.output.only_ranks->highest(), size));
   if (spec.input.to == InputSpec::To::rank) HVD_CHECK(check_rank("--stdin", spec.input.rank, size));
   return {};
-}
-
-std::vector<std::string> agent_table(const Agents& agents) {
-  std::vector<TableRow> rows{{"  AGENT ON", "PID", "STARTED BY", "LINK"}};
-  std::size_t more = 0;
-  for (const auto& agent : agents.every()) {
-    if (!agent.greeted) continue;
-    if (rows.size() > kMostAgents)
-      ++more;
-    else
-      rows.push_back({"  " + agent.host.name, std::to_string(agent.pid),
-                      std::string(agent.channel->name()), agent.route});
-  }
-  auto lines = table_lines(rows);
-  if (more > 0) lines.push_back(fmt::format("  and {}", plural(more, "more agent")));
-  return lines;
 }
 
 }  // namespace hvdrun

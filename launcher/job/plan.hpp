@@ -1,8 +1,8 @@
-// Where a job's ranks are to be, from the first guess to what is started: pure functions.
+// Where a job's ranks run, from the first guess to the final placement. Pure functions and a plain
+// value.
 #pragma once
 
 #include "base/result.hpp"
-#include "job/agents.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 
@@ -15,42 +15,40 @@ namespace hvdrun {
 
 struct Plan {
   Allocation allocation;
-  // Final when every host in it has been looked at; until then a guess, or empty (see place.hpp).
+  // Final when every host in it has reported what it offers. Before that it is a guess, or empty
+  // (see place.hpp).
   Placement placement;
-  std::optional<int> size;  // of the job, once it has been decided; later tries keep it
+  std::optional<int> size;  // the number of ranks, once it is decided; restarts keep it
 };
 
 bool is_final(const Placement& placement);
 
-// The hosts that must be asked before the ranks can be placed: those that the guess puts ranks on,
-// or without a guess all.
+// Returns the hosts whose agents must be asked before the ranks can be placed: those that the guess
+// puts ranks on, or all if there is no guess.
 std::vector<Host> hosts_to_start(const Plan& plan);
 
-// How many ranks the guess puts on a host; 0: not known, or none.
+// Returns how many ranks the guess puts on a host; 0 if it is not known.
 std::size_t expected_ranks(const Plan& plan, const std::string& host);
 
-// A host has answered.
+// Stores what a host offers.
 void take_inventory(const JobSpec& spec, const std::string& host, HostInventory inventory,
                     Plan& plan);
 
-// Places the ranks on what is known of the hosts, as many as before where their number has been
-// decided. Error: they do not fit; says what there is.
+// Places the ranks on the hosts as far as these are known. Keeps the number of ranks if it is
+// decided. Error: the ranks do not fit; the message says how much room there is.
 Result<void> place_ranks(const JobSpec& spec, Plan& plan);
 
-// What is said about a final plan before the job runs: its notes, or with --verbose the table, and
-// with --report-bindings who is bound where.
+// Returns what hvdrun prints about a final plan before the job runs: its notes, or with --verbose
+// the table; and with
+// --report-bindings the binding of each rank.
 std::vector<std::string> plan_lines(const JobSpec& spec, const Plan& plan);
 
-// Where the ranks of all hosts find those of a host; that of rank 0 is MASTER_ADDR.
+// Returns the address at which all ranks reach those of a host. That of rank 0's host is
+// MASTER_ADDR.
 std::string host_address(const Placement& placement, const Host& host);
 
-// The ranks that --only-rank and --stdin name must be in a job of `size` ranks. kExitUsage.
+// Checks that a job of `size` ranks has the ranks that --only-rank and --stdin name. Error:
+// kExitUsage.
 Result<void> check_named_ranks(const JobSpec& spec, int size);
-
-// Who is linked to whom, and by what: for --verbose.
-
-// A line for each agent that has greeted, under a line that says what they show. Of many only the
-// first, and how many there are.
-std::vector<std::string> agent_table(const Agents& agents);
 
 }  // namespace hvdrun

@@ -18,12 +18,12 @@ Error too_much(std::size_t bytes) {
 
 }  // namespace
 
-bool Exchange::is_for(FrameType type) {
+bool PmixRouter::is_for(FrameType type) {
   return type == FrameType::fence || type == FrameType::fence_expired ||
          type == FrameType::modex_request || type == FrameType::modex_answer;
 }
 
-Result<void> Exchange::take(std::size_t host_index, const Frame& frame) {
+Result<void> PmixRouter::take(std::size_t host_index, const Frame& frame) {
   const auto host = static_cast<std::uint32_t>(host_index);
   switch (frame.type) {
     case FrameType::fence: {
@@ -45,7 +45,7 @@ Result<void> Exchange::take(std::size_t host_index, const Frame& frame) {
 
 // --- fences --------------------------------------------------------------------------------------
 
-Result<Exchange::Fences::iterator> Exchange::find_or_begin(const FenceMessage& message) {
+Result<PmixRouter::Fences::iterator> PmixRouter::find_or_begin(const FenceMessage& message) {
   const auto at = fences_.find(message.key);
   if (at == fences_.end()) {
     if (message.hosts.back() >= lost_.size())
@@ -62,7 +62,7 @@ Result<Exchange::Fences::iterator> Exchange::find_or_begin(const FenceMessage& m
   return at;
 }
 
-Result<void> Exchange::on_fence(std::uint32_t host, const FenceMessage& message) {
+Result<void> PmixRouter::on_fence(std::uint32_t host, const FenceMessage& message) {
   HVD_TRY(const auto at, find_or_begin(message));
   Fence& fence = at->second;
   const auto part = std::find_if(fence.parts.begin(), fence.parts.end(),
@@ -95,22 +95,22 @@ Result<void> Exchange::on_fence(std::uint32_t host, const FenceMessage& message)
 }
 
 // Its time limit has run out at one of its hosts. It may have been completed meanwhile.
-void Exchange::on_fence_expired(std::string_view key) {
+void PmixRouter::on_fence_expired(std::string_view key) {
   const auto at = fences_.find(key);
   if (at != fences_.end() && at->second.status == kPmixSuccess) fail_fence(at, kPmixTimeout);
 }
 
-bool Exchange::all_came_or_lost(const Fence& fence) const {
+bool PmixRouter::all_came_or_lost(const Fence& fence) const {
   return std::all_of(fence.parts.begin(), fence.parts.end(),
                      [this](const Part& part) { return part.came || lost_[part.host]; });
 }
 
-void Exchange::send_to_those_who_came(const Fence& fence, const SharedPayload& result) const {
+void PmixRouter::send_to_those_who_came(const Fence& fence, const SharedPayload& result) const {
   for (const auto& part : fence.parts)
     if (part.came && !lost_[part.host]) send_(part.host, FrameType::fence_result, result);
 }
 
-void Exchange::fail_fence(Fences::iterator at, std::int32_t status) {
+void PmixRouter::fail_fence(Fences::iterator at, std::int32_t status) {
   Fence& fence = at->second;
   fence.status = status;
   for (auto& part : fence.parts) part.data = {};
@@ -119,7 +119,7 @@ void Exchange::fail_fence(Fences::iterator at, std::int32_t status) {
   if (all_came_or_lost(fence)) fences_.erase(at);
 }
 
-Result<void> Exchange::complete(Fences::iterator at) {
+Result<void> PmixRouter::complete(Fences::iterator at) {
   const auto fence = std::move(at->second);
   const auto key = at->first;
   fences_.erase(at);
@@ -132,7 +132,7 @@ Result<void> Exchange::complete(Fences::iterator at) {
 
 // --- direct modex --------------------------------------------------------------------------------
 
-Result<void> Exchange::on_modex_request(std::uint32_t host, const Frame& frame) {
+Result<void> PmixRouter::on_modex_request(std::uint32_t host, const Frame& frame) {
   HVD_TRY(const auto request, parse_modex_request(frame.payload));
   const auto asked = frame.destination;
   if (request.asker != host || asked >= lost_.size())
@@ -149,7 +149,7 @@ Result<void> Exchange::on_modex_request(std::uint32_t host, const Frame& frame) 
   return {};
 }
 
-Result<void> Exchange::on_modex_answer(std::uint32_t host, const Frame& frame) {
+Result<void> PmixRouter::on_modex_answer(std::uint32_t host, const Frame& frame) {
   HVD_TRY(const auto answer, parse_modex_answer(frame.payload));
   const auto at = open_.find({answer.request.asker, answer.request.rank});
   if (at == open_.end() && answer.request.asker < lost_.size() && lost_[answer.request.asker])
@@ -163,14 +163,14 @@ Result<void> Exchange::on_modex_answer(std::uint32_t host, const Frame& frame) {
   return {};
 }
 
-void Exchange::refuse(const ModexRequest& request, std::int32_t status) const {
+void PmixRouter::refuse(const ModexRequest& request, std::int32_t status) const {
   send_(request.asker, FrameType::modex_answer,
         std::make_shared<const std::string>(pack_modex_answer({request, status, {}})));
 }
 
 // --- losing agents -------------------------------------------------------------------------------
 
-void Exchange::host_lost(std::size_t host_index) {
+void PmixRouter::host_lost(std::size_t host_index) {
   if (!reachable(host_index)) return;
   lost_[host_index] = true;
   const auto host = static_cast<std::uint32_t>(host_index);

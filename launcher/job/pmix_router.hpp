@@ -1,9 +1,9 @@
-// The launcher's part in PMIx over several hosts: gathers the hosts' parts of each fence, and
-// carries modex requests and answers from agent to agent.
+// The launcher's part in PMIx over several hosts: it gathers the hosts' parts of each fence, and
+// forwards modex requests and answers between agents.
 //
-// A value without descriptors or clock, on the thread of its owner. Nothing hangs on an agent that
-// was lost: fences that wait for it fail for all who wait, and requests to it are answered with an
-// error. Memory: what hosts have sent to fences that are not complete.
+// A value without descriptors or clock, for its owner's thread. A lost agent blocks no other:
+// fences that wait for it fail on all hosts, and requests to it are answered with an error. It
+// holds what hosts have sent to fences that are not complete.
 #pragma once
 
 #include "base/result.hpp"
@@ -22,22 +22,23 @@
 
 namespace hvdrun {
 
-class Exchange {
+class PmixRouter {
  public:
-  // To the agent of a host that was not lost.
+  // Sends a frame to the agent of a host that is not lost.
   using Send =
       std::function<void(std::size_t host_index, FrameType type, const SharedPayload& payload)>;
 
-  Exchange(std::size_t host_count, Send send) : lost_(host_count, false), send_(std::move(send)) {}
+  PmixRouter(std::size_t host_count, Send send)
+      : lost_(host_count, false), send_(std::move(send)) {}
 
-  // Whether frames of this type are for take().
+  // Returns whether frames of this type are for take().
   static bool is_for(FrameType type);
 
-  // A frame that the agent of this host sent. Error: it breaks the protocol, or a fence carries
-  // more than a frame can hold; the job cannot go on.
+  // Takes a frame from the agent of a host. Error: it violates the protocol, or a fence has more
+  // data than a frame can hold. The job cannot continue then.
   Result<void> take(std::size_t host_index, const Frame& frame);
 
-  // Nothing more comes from this host, and nothing is to be sent to it.
+  // Marks a host as lost: it sends no more, and nothing is sent to it.
   void host_lost(std::size_t host_index);
 
  private:
@@ -46,12 +47,13 @@ class Exchange {
     bool came = false;
     std::string data;
   };
-  // Made by the first part. Once it has failed, it stands until all its hosts have come, or were
-  // lost, and are told: their numbers of fences stay the same that way.
+  // A fence is created by its first part. A failed fence is kept until all its hosts have sent
+  // their parts or are lost, and have got the failure: so the hosts' numbers of fences stay the
+  // same.
   struct Fence {
     std::vector<Part> parts;  // by host index
     std::int32_t status = kPmixSuccess;
-    std::size_t bytes = 0;  // of all data that has come
+    std::size_t bytes = 0;  // of all data received
   };
   using Fences = std::map<std::string, Fence, std::less<>>;
   using Request = std::pair<std::uint32_t, std::uint32_t>;  // who asks, for which rank

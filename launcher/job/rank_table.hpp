@@ -1,4 +1,5 @@
-// What is known of each rank while the job runs; becomes the ranks of the report.
+// What is known about each rank while the job runs; it becomes the ranks of the report. A plain
+// value for the loop thread.
 #pragma once
 
 #include "base/result.hpp"
@@ -22,13 +23,13 @@ class RankTable {
   void started(int rank, int pid);
   void aborted(const AbortedMessage& message);
 
-  // Error: an agent speaks of a rank that does not run.
+  // Takes a rank's end. Error: an agent reports a rank that does not run.
   Result<const RankReport*> exited(const ExitedMessage& message, Clock::time_point now);
 
-  std::vector<int> running() const;  // or not started yet
+  std::vector<int> running() const;  // including those that are not started yet
   bool all_ended() const { return end_order_.size() == ranks_.size(); }
   std::size_t ended() const { return end_order_.size(); }
-  // In which they were heard to end; indices into ranks().
+  // The order in which their ends were reported; indices into ranks().
   const std::vector<std::size_t>& end_order() const { return end_order_; }
 
   const std::vector<RankReport>& ranks() const { return ranks_; }  // by rank
@@ -37,7 +38,7 @@ class RankTable {
  private:
   std::vector<RankReport> ranks_;
   std::vector<std::size_t> host_indices_;  // by rank
-  std::vector<std::size_t> end_order_;     // as heard
+  std::vector<std::size_t> end_order_;
   Clock::time_point begun_;
 };
 

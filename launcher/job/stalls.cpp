@@ -1,13 +1,10 @@
 #include "job/stalls.hpp"
 
 #include "common/text.hpp"
-#include "common/variables.h"
 #include "model/rank_set.hpp"
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -18,40 +15,14 @@
 namespace hvdrun {
 namespace {
 
-using std::chrono::milliseconds;
-
-constexpr milliseconds kUnlessSet{60'000};
-constexpr double kLongestS = 1e9;
-
-std::string_view value_of(const std::vector<std::string>& variables, std::string_view name) {
-  for (const std::string& variable : variables) {
-    const std::string_view text = variable;
-    if (text.size() > name.size() && text.starts_with(name) && text[name.size()] == '=')
-      return text.substr(name.size() + 1);
-  }
-  return {};
-}
-
-std::optional<double> number_in(const std::vector<std::string>& variables, std::string_view ours) {
-  std::string_view text = value_of(variables, ours);
-  if (text.empty())
-    text =
-        value_of(variables, "HOROVOD_" + std::string(ours.substr(std::string_view("HVD_").size())));
-  double value = 0;
-  const char* const last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, value, std::chars_format::fixed);
-  if (error != std::errc{} || end != last || !(value >= 0 && value <= kLongestS)) return {};
-  return value;
-}
-
-// So many missing ranks are named one by one.
+// At most this many missing ranks are named one by one.
 constexpr std::size_t kMostNamed = 4;
-// A program in which each rank waits for something else says it in so many lines.
+// At most this many lines if each rank waits for something else.
 constexpr std::size_t kMostLines = 4;
-// A collective that has lasted no longer is one of a job that goes well.
+// Seconds. A shorter wait is normal.
 constexpr double kLeastWait = 1;
 
-// "allreduce \"grad.3\"" of the page's "allreduce grad.3".
+// Returns "allreduce \"grad.3\"" for the status page's "allreduce grad.3".
 std::string title_of(const std::string& collective) {
   const auto space = collective.find(' ');
   if (space == std::string::npos) return collective;
@@ -72,7 +43,7 @@ bool is_in(const RankState& state, const std::string& collective) {
   return state.collective == collective || state.background == collective;
 }
 
-// Whom a rank that waits for it in the background knows to be missing; nothing when it does not.
+// Returns the missing ranks, if a rank that waits for the collective in the background knows them.
 std::optional<RankSet> known_missing(const std::vector<RankState>& states,
                                      const std::string& collective) {
   const RankState* longest = nullptr;
@@ -99,7 +70,7 @@ Stall find_stall(const std::vector<RankState>& states, const std::string& collec
   return stall;
 }
 
-// "rank 2 on n3 (pid 123, in broadcast "w")"
+// Returns "rank 2 on n3 (pid 123, in broadcast "w")".
 std::string describe_missing(const RankState& state, const RankReport& report) {
   std::string text = fmt::format("rank {} on {} (pid {}", state.rank, report.host, state.pid);
   if (state.state == "ended") {
@@ -131,12 +102,6 @@ std::string describe_missing(const Stall& stall, const std::vector<RankState>& s
 }
 
 }  // namespace
-
-milliseconds stall_time(const std::vector<std::string>& variables) {
-  if (number_in(variables, HVD_ENV_STALL_CHECK_DISABLE) == 1) return milliseconds(0);
-  const auto seconds = number_in(variables, HVD_ENV_STALL_CHECK_TIME);
-  return seconds ? milliseconds(std::llround(std::ceil(*seconds * 1000))) : kUnlessSet;
-}
 
 std::vector<CollectiveWait> find_waits(const std::vector<RankState>& states,
                                        const std::vector<RankReport>& reports) {
@@ -180,16 +145,16 @@ std::vector<std::string> StallReporter::take(const StallsMessage& stalls, Clock:
   std::vector<std::string> lines;
   for (const auto& [rank, collective, completed] : stalls.over) {
     unexplained_.erase(collective);
-    const auto told = told_.find(collective);
-    if (told == told_.end()) continue;
-    const std::chrono::duration<double> time = now - told->second;
+    const auto stall = reported_.find(collective);
+    if (stall == reported_.end()) continue;
+    const std::chrono::duration<double> time = now - stall->second;
     if (completed)
       lines.push_back(
           fmt::format("{} goes on after {}", title_of(collective), seconds_text(time.count())));
-    told_.erase(told);
+    reported_.erase(stall);
   }
   for (const auto& wait : stalls.begun)
-    if (told_.find(wait.collective) == told_.end()) unexplained_.insert(wait.collective);
+    if (reported_.find(wait.collective) == reported_.end()) unexplained_.insert(wait.collective);
   return lines;
 }
 
@@ -200,7 +165,7 @@ std::vector<std::string> StallReporter::explain(const std::vector<RankState>& st
   std::size_t more = 0;
   for (const std::string& collective : unexplained_) {
     const Stall stall = find_stall(states, collective);
-    // None waits any more, or nobody is missing: then it is only slow.
+    // The ranks no longer wait, or none is missing: the collective is only slow.
     if (stall.waiting.empty() || stall.missing.empty()) continue;
     if (lines.size() == kMostLines) {
       ++more;
@@ -211,7 +176,7 @@ std::vector<std::string> StallReporter::explain(const std::vector<RankState>& st
                     seconds_text(stall.seconds), describe_missing(stall, states, reports),
                     describe_ranks(stall.waiting), stall.waiting.size() == 1 ? "waits" : "wait"));
     const std::chrono::duration<double> waited(stall.seconds);
-    told_.emplace(collective, now - std::chrono::duration_cast<Clock::duration>(waited));
+    reported_.emplace(collective, now - std::chrono::duration_cast<Clock::duration>(waited));
   }
   unexplained_.clear();
   if (more > 0) lines.push_back(fmt::format("and {} other collectives wait, too", more));

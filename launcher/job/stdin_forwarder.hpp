@@ -1,9 +1,9 @@
-// Carries hvdrun's own stdin to the ranks that are to have it.
+// Forwards hvdrun's own stdin to the ranks that read it.
 //
-// Owned by the job, on its loop's thread; lasts over the job's tries: the ranks of a later try get
-// what has not been read yet, and no end of file is read twice. What is under way to a rank is
-// bounded: stdin is read only while every receiver has room, so an endless stdin costs no memory.
-// In the background a terminal is not read (it would stop us): on_foreground() looks again.
+// The job owns it, for all its attempts: the ranks of a restart get what has not been read yet, and
+// the end of file is read once. Loop thread only. The bytes in flight to a rank are bounded: stdin
+// is read only while every receiver has room, so an endless stdin costs no memory. In the
+// background a terminal is not read, because that would stop hvdrun; on_foreground() tries again.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -24,12 +24,12 @@ class StdinForwarder {
 
   explicit StdinForwarder(const EventLoop& loop);
 
-  // The ranks of a try are there.
+  // Starts to forward to the ranks of an attempt.
   void start(const std::vector<int>& receivers, Events events);
-  void stop();  // they have all ended
+  void stop();  // call it when they have all ended
 
   void add_credit(int rank, std::size_t bytes);
-  void remove(int rank);  // the rank has ended
+  void remove(int rank);  // call it when the rank has ended
   void on_foreground();
 
  private:
@@ -45,7 +45,7 @@ class StdinForwarder {
   bool always_ready_ = false;             // a regular file: epoll(7) does not take it
   bool at_end_ = false;                   // of stdin
   FdEvent event_;
-  Timer next_read_;  // for what is always ready
+  Timer next_read_;  // if it is always ready
 };
 
 }  // namespace hvdrun

@@ -34,7 +34,7 @@ namespace {
 SimulatedHosts::SimulatedHosts(std::size_t count, const Main& main, Events events)
     : events_(std::move(events)),
       hosts_(count),
-      exchange_(count, [this](std::size_t host, FrameType type, const SharedPayload& payload) {
+      router_(count, [this](std::size_t host, FrameType type, const SharedPayload& payload) {
         hosts_[host].link->send_shared(type, static_cast<std::uint32_t>(host), payload);
       }) {
   ::signal(SIGPIPE, SIG_IGN);  // as in hvdrun: a host may be gone that something is sent to
@@ -69,9 +69,9 @@ SimulatedHosts::~SimulatedHosts() {
 }
 
 void SimulatedHosts::take(std::size_t host, const Frame& frame) {
-  if (!Exchange::is_for(frame.type)) return events_.on_frame(host, frame);
+  if (!PmixRouter::is_for(frame.type)) return events_.on_frame(host, frame);
   if (events_.on_exchange) events_.on_exchange(host, frame);
-  if (auto taken = exchange_.take(host, frame); !taken) {
+  if (auto taken = router_.take(host, frame); !taken) {
     if (!error_) error_ = taken.error();
     stop();
   }
@@ -79,7 +79,7 @@ void SimulatedHosts::take(std::size_t host, const Frame& frame) {
 
 void SimulatedHosts::lose(std::size_t host) {
   hosts_[host].gone = true;
-  exchange_.host_lost(host);
+  router_.host_lost(host);
   if (events_.on_gone) events_.on_gone(host);
   if (std::all_of(hosts_.begin(), hosts_.end(), [](const Host& one) { return one.gone; })) stop();
 }

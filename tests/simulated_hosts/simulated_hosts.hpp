@@ -1,5 +1,5 @@
 // Several hosts of a job on this machine: a process for each, which is linked to this one as agents
-// are to the launcher, and the launcher's real Exchange between them. For tests and benches.
+// are to the launcher, and the launcher's real PmixRouter between them. For tests and benches.
 //
 // On the thread that made it. Throws where a test cannot go on.
 #pragma once
@@ -64,7 +64,7 @@ class SimulatedHosts {
   Events events_;
   EventLoop loop_;
   std::vector<Host> hosts_;
-  Exchange exchange_;
+  PmixRouter router_;
   std::optional<Error> error_;
 };
 

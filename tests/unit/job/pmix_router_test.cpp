@@ -32,7 +32,7 @@ class ExchangeTest : public ::testing::Test {
   }
   Result<void> take(std::size_t host, FrameType type, const std::string& payload,
                     std::uint32_t destination = kToLauncher) {
-    return exchange_.take(host, {type, destination, payload});
+    return router_.take(host, {type, destination, payload});
   }
 
   // "host: key status data" for each result that was sent since the last call.
@@ -60,7 +60,7 @@ class ExchangeTest : public ::testing::Test {
   }
 
   std::vector<Sent> sent_;
-  Exchange exchange_{4, [this](std::size_t host, FrameType type, const SharedPayload& payload) {
+  PmixRouter router_{4, [this](std::size_t host, FrameType type, const SharedPayload& payload) {
                        sent_.push_back({host, type, *payload});
                      }};
 };
@@ -77,12 +77,12 @@ TEST_F(ExchangeTest, AFenceEndsWhenAllItsHostsHaveCome) {
 
 TEST_F(ExchangeTest, AResultStandsInMemoryOnce) {
   std::vector<SharedPayload> payloads;
-  Exchange exchange(2, [&](std::size_t, FrameType, const SharedPayload& payload) {
+  PmixRouter router(2, [&](std::size_t, FrameType, const SharedPayload& payload) {
     payloads.push_back(payload);
   });
   for (const std::size_t host : {0u, 1u}) {
     const auto payload = pack_fence({"a", {0, 1}, kPmixSuccess, "x"});
-    ASSERT_TRUE(exchange.take(host, {FrameType::fence, kToLauncher, payload}));
+    ASSERT_TRUE(router.take(host, {FrameType::fence, kToLauncher, payload}));
   }
   ASSERT_EQ(payloads.size(), 2u);
   EXPECT_EQ(payloads[0], payloads[1]);
@@ -125,7 +125,7 @@ TEST_F(ExchangeTest, AFenceWhoseTimeHasRunOutFailsForAll) {
 TEST_F(ExchangeTest, ALostHostFailsFencesThatWaitForIt) {
   ASSERT_TRUE(fence(0, "a", {0, 1, 2}));
   ASSERT_TRUE(fence(0, "b", {0, 1}));
-  exchange_.host_lost(2);
+  router_.host_lost(2);
   EXPECT_EQ(results(), (Lines{"0: a -61 "}));
   ASSERT_TRUE(fence(1, "a", {0, 1, 2}));
   EXPECT_EQ(results(), (Lines{"1: a -61 "}));
@@ -137,7 +137,7 @@ TEST_F(ExchangeTest, ALostHostFailsFencesThatWaitForIt) {
 
 TEST_F(ExchangeTest, WhatALostHostHasBroughtCounts) {
   ASSERT_TRUE(fence(2, "a", {0, 2}));
-  exchange_.host_lost(2);
+  router_.host_lost(2);
   ASSERT_TRUE(fence(0, "a", {0, 2}));
   EXPECT_EQ(results(), (Lines{"0: a 0 <0><2>"}));
 }
@@ -145,9 +145,9 @@ TEST_F(ExchangeTest, WhatALostHostHasBroughtCounts) {
 TEST_F(ExchangeTest, AFailedFenceIsForgottenWhenItsLastHostIsLost) {
   ASSERT_TRUE(fence(0, "a", {0, 1, 2}, -52));
   results();
-  exchange_.host_lost(1);
-  exchange_.host_lost(2);
-  exchange_.host_lost(2);
+  router_.host_lost(1);
+  router_.host_lost(2);
+  router_.host_lost(2);
   ASSERT_TRUE(fence(0, "a", {0, 3}));
   EXPECT_EQ(results(), Lines{});
 }
@@ -198,7 +198,7 @@ TEST_F(ExchangeTest, ALostHostLeavesNoRequestOpen) {
   ASSERT_TRUE(ask(2, 1, 4));
   ASSERT_TRUE(ask(3, 1, 4));
   sent_.clear();
-  exchange_.host_lost(2);
+  router_.host_lost(2);
   EXPECT_EQ(answers(), (Lines{"0: 0 7 -61 "}));
   ASSERT_TRUE(answer(1, {2, 4}, "nobody is there for it"));
   EXPECT_EQ(answers(), Lines{});

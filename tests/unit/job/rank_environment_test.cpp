@@ -1,4 +1,4 @@
-#include "job/launch.hpp"
+#include "job/rank_environment.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "job/restart.hpp"
+#include "job/requeue.hpp"
 
 #include <gtest/gtest.h>
 

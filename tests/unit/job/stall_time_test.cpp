@@ -1,4 +1,4 @@
-#include "job/stalls.hpp"
+#include "job/stall_time.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "job/progress.hpp"
+#include "job/rank_states.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,6 +8,7 @@
 #include "base/system.hpp"
 #include "base/version.hpp"
 #include "job/job.hpp"
+#include "job/requeue.hpp"
 #include "job/restart.hpp"
 #include "protocol/messages.hpp"
 #include "report/report_text.hpp"

@@ -1,4 +1,4 @@
-#include "job/progress.hpp"
+#include "job/unreached_hosts.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,32 @@
+#include "job/agent_table.hpp"
+
+#include "common/text.hpp"
+
+#include <cstddef>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::size_t kMostAgents = 16;
+
+}  // namespace
+
+std::vector<std::string> agent_table(const Agents& agents) {
+  std::vector<TableRow> rows{{"  AGENT ON", "PID", "STARTED BY", "LINK"}};
+  std::size_t more = 0;
+  for (const auto& agent : agents.every()) {
+    if (!agent.greeted) continue;
+    if (rows.size() > kMostAgents)
+      ++more;
+    else
+      rows.push_back({"  " + agent.host.name, std::to_string(agent.pid),
+                      std::string(agent.channel->name()), agent.route});
+  }
+  auto lines = table_lines(rows);
+  if (more > 0) lines.push_back(fmt::format("  and {}", plural(more, "more agent")));
+  return lines;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,383 @@
+#include "job/host_agents.hpp"
+
+#include "agent/job_folders.hpp"
+#include "agent/process_tree.hpp"
+#include "base/version.hpp"
+#include "channels/child_process.hpp"
+#include "channels/libssh_agent.hpp"
+#include "channels/remote_agent.hpp"
+#include "channels/ssh.hpp"
+#include "common/text.hpp"
+#include "protocol/messages.hpp"
+#include "slurm/host_list.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::chrono::seconds kLastResortPatience{5};
+// srun ends after all of its agents.
+constexpr std::chrono::seconds kSrunPatience{20};
+// The most logins at a time. More would only wait for each other on this machine's cores.
+constexpr std::ptrdiff_t kMostAtOnce = 256;
+
+// Descriptors for each host whose agent is started by ssh: two of the link, stderr, the process,
+// and one more if libssh has tried before. During a login ssh has a few files more.
+constexpr std::size_t kPerHost = 5;
+constexpr std::size_t kPerLogin = 8;
+
+// One of the agents that an srun has started. They end together; see HostAgents::reap().
+class SrunAgent final : public AgentChannel {
+ public:
+  SrunAgent(const std::unique_ptr<SrunAgents>& all, std::size_t host) : all_(all), host_(host) {}
+
+  std::string_view name() const override { return "srun"; }
+  bool host_answers(std::chrono::milliseconds time) const override {
+    return all_->host_answers(host_, time);
+  }
+  void kill(pid_t) override { all_->cut(host_); }
+  bool ended() const override { return true; }
+  std::string failure() const override { return all_->why_lost(host_); }
+  bool wait() override { return true; }
+
+ private:
+  const std::unique_ptr<SrunAgents>& all_;
+  std::size_t host_;
+};
+
+SshTarget ssh_target(const Host& host) {
+  return {host.address, host.user, host.port};
+}
+
+// Returns what the host printed instead of the agent's first frame: the text of a login shell that
+// refuses, of a command that the server forces, of ~/.bashrc.
+std::string say_login_text(const AgentState& agent) {
+  if (!agent.link || agent.reached) return {};
+  auto text = agent.link->text();
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
+  if (text.empty()) return {};
+  return "; what came instead of hvdrun there: " +
+         quote(std::string_view(text).substr(text.find_last_of("\n\r") + 1));
+}
+
+}  // namespace
+
+HostAgents::HostAgents(const EventLoop& loop, const RemoteSpec& remote, const Environment& caller,
+                       const std::string& executable, Events events)
+    : Agents(std::move(events)),
+      loop_(loop),
+      remote_(remote),
+      caller_(caller),
+      agent_path_(remote.agent_path.empty() ? executable : remote.agent_path.string()),
+      beat_(loop, [this] { on_beat(); }) {}
+
+// --- starting ------------------------------------------------------------------------------------
+
+Result<void> HostAgents::start(Start start) {
+  options_ = start.options;
+  ranks_ = std::move(start.ranks);
+  for (const auto& host : start.hosts) add_agent(host);
+  // Starts the agent on this host first: it is forked, and must inherit nothing of the others.
+  for (auto& agent : agents_) {
+    if (!agent.host.is_this_machine) continue;
+    auto here = options_;
+    here.agent = agent.number;
+    here.local_ranks = ranks_[agent.number];
+    here.ignores_signals = true;
+    here.launcher_is_here = true;
+    here.host_timeout = remote_.host_timeout;
+    HVD_TRY(agent.channel, start_local_agent(here, channel_events(agent)));
+  }
+  const auto others =
+      static_cast<std::size_t>(std::count_if(agents_.begin(), agents_.end(), [](const auto& agent) {
+        return !agent.host.is_this_machine;
+      }));
+  beat_.start(Silence::interval(remote_.host_timeout));
+  if (others == 0) return {};
+  const std::size_t more =
+      start.from == HostSource::slurm
+          ? srun_descriptors(others)
+          : others * kPerHost + std::min<std::size_t>(others, kMostAtOnce) * kPerLogin;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  descriptors_.emplace(limit.rlim_cur + more);
+  HVD_CHECK(check_descriptors(others * kPerHost, plural(others, "agent") + " of other hosts"));
+  if (start.from == HostSource::slurm) start_by_srun(start.timeout);
+  HVD_CHECK(heartbeats_.start(Silence::interval(remote_.host_timeout)));
+  start_more();
+  return {};
+}
+
+// --- starting by srun ----------------------------------------------------------------------------
+
+void HostAgents::start_by_srun(std::chrono::seconds timeout) {
+  SrunJob job;
+  if (const auto* id = find_variable(caller_, "SLURM_JOB_ID")) job.srun.job_id = *id;
+  job.srun.agent_path = agent_path_;
+  job.job_id = options_.job_id;
+  job.interfaces = remote_.network_interface;
+  job.environment = caller_;
+  job.timeout = timeout;
+  for (auto& agent : agents_) {
+    if (agent.host.is_this_machine) continue;
+    agent.channel = std::make_unique<SrunAgent>(srun_, by_srun_.size());
+    by_srun_.push_back(&agent);
+    job.hosts.push_back({agent.host.address, agent.number, agent.host.slurm.gpus});
+  }
+  auto started = SrunAgents::start(
+      loop_, std::move(job),
+      {[this](std::size_t host, LinkEnd end) { attach(*by_srun_[host], std::move(end)); },
+       [this](const std::vector<SrunFailure>& failures) { on_srun_failure(failures); },
+       [this](std::size_t host, const std::string& text) {
+         events_.on_text(*by_srun_[host], text);
+       },
+       [](const std::vector<LinkAddress>&) {}});
+  if (started)
+    srun_ = std::move(*started);
+  else
+    on_srun_failure({{{}, started.error().message}});
+}
+
+void HostAgents::on_srun_failure(const std::vector<SrunFailure>& failures) {
+  for (const auto& failure : failures) {
+    std::vector<std::string> names;
+    for (const auto& list : failure.hosts)
+      if (auto hosts = expand_host_list(list))
+        names.insert(names.end(), hosts->begin(), hosts->end());
+    for (auto* agent : by_srun_) {
+      const bool meant = names.empty() ||
+                         std::find(names.begin(), names.end(), agent->host.address) != names.end();
+      if (meant && !agent->link && !agent->gone) fail(*agent, failure.message);
+    }
+  }
+}
+
+// --- starting by ssh -----------------------------------------------------------------------------
+
+void HostAgents::start_more() {
+  auto under_way = std::count_if(agents_.begin(), agents_.end(), [](const auto& agent) {
+    return agent.channel && !agent.greeted && !agent.gone;
+  });
+  for (; next_ < agents_.size() && under_way < kMostAtOnce; ++next_) {
+    if (agents_[next_].channel) continue;
+    start_by_ssh(agents_[next_]);
+    ++under_way;
+  }
+}
+
+SshOptions HostAgents::ssh_options() const {
+  SshOptions options;
+  options.program = remote_.ssh_program;
+  options.port = remote_.ssh_port;
+  options.identity = remote_.ssh_identity.string();
+  options.accept_new = remote_.ssh_accept_new;
+  options.agent_path = agent_path_;
+  options.host_timeout = std::chrono::ceil<std::chrono::seconds>(remote_.host_timeout);
+  return options;
+}
+
+void HostAgents::start_by_ssh(AgentState& agent) {
+  const auto client = remote_.ssh_client;
+  // Another program may not have all functions of ssh, such as printing its configuration.
+  const bool is_ssh = remote_.ssh_program == RemoteSpec{}.ssh_program;
+  SshUse use = SshUse::either;
+  if (client == SshClient::libssh) use = SshUse::libssh;
+  if (client == SshClient::openssh) use = SshUse::ssh;
+  const SshTarget target = ssh_target(agent.host);
+  const std::vector<std::string> arguments{std::string(kAgentArgument)};
+  auto channel =
+      is_ssh || use == SshUse::libssh
+          ? start_libssh_agent(loop_, target, ssh_options(), arguments, use, channel_events(agent))
+          : start_ssh_agent(loop_, target, ssh_options(), arguments, channel_events(agent));
+  if (channel)
+    agent.channel = std::move(*channel);
+  else
+    fail(agent, channel.error().message);
+}
+
+void HostAgents::fail(AgentState& agent, std::string why) {
+  agent.failure = std::move(why);
+  agent.link_closed = agent.gone = true;
+  events_.on_gone(agent);
+}
+
+AgentChannel::Events HostAgents::channel_events(AgentState& agent) {
+  return {[this, &agent](LinkEnd end) { attach(agent, std::move(end)); },
+          [this, &agent](std::string text) { events_.on_text(agent, std::move(text)); },
+          [this, &agent] { consider_gone(agent); }};
+}
+
+void HostAgents::attach(AgentState& agent, LinkEnd end) {
+  auto link = std::make_unique<Link>(
+      loop_, std::move(end),
+      Link::Events{[this, &agent](const Frame& frame) { on_frame(agent, frame); },
+                   [this, &agent](const std::optional<Error>& error) {
+                     agent.link_closed = true;
+                     if (error && agent.failure.empty()) agent.failure = error->message;
+                     // The agent does not notice that the launcher reads no more.
+                     if (error && !agent.greeted && agent.channel) agent.channel->kill(agent.pid);
+                     consider_gone(agent);
+                   }});
+  Link& remote_link = *link;
+  agent.link = std::move(link);
+  if (agent.host.is_this_machine) return;
+  ConfigureMessage configure;
+  configure.version = kVersion;
+  configure.job_id = options_.job_id;
+  configure.agent = agent.number;
+  configure.restart_count = options_.restart_count;
+  configure.pmix = options_.pmix;
+  configure.local_ranks = ranks_[agent.number];
+  configure.host_timeout = remote_.host_timeout;
+  agent.send(FrameType::configure, pack(configure));
+  heartbeats_.add(remote_link);
+}
+
+// --- while they live -----------------------------------------------------------------------------
+
+void HostAgents::on_frame(AgentState& agent, const Frame& frame) {
+  agent.reached = true;
+  if (agent.silence) agent.silence->heard();
+  if (std::exchange(agent.unresponsive, false)) events_.on_text(agent, "the agent answers again");
+  if (frame.type == FrameType::alive) return;
+  const bool was_new = !agent.greeted;
+  events_.on_frame(agent, frame);
+  if (!was_new || !agent.greeted) return;
+  agent.silence.emplace(remote_.host_timeout, Silence::Clock::now());
+  if (std::all_of(by_srun_.begin(), by_srun_.end(), [](const auto* each) { return each->greeted; }))
+    if (srun_) srun_->let_go();
+  start_more();
+}
+
+// Silence alone does not mean that an agent is lost: it may be stopped, swapped out, or wait for a
+// file system. Then its host's kernel still answers. A host that is down or cut off does not.
+void HostAgents::on_beat() {
+  const auto now = Silence::Clock::now();
+  const auto seconds = std::chrono::duration<double>(remote_.host_timeout).count();
+  for (auto& agent : agents_) {
+    if (!agent.silence || agent.link_closed) continue;
+    const auto silent = agent.silence->grow(now);
+    const bool quiet = silent > remote_.host_timeout;
+    agent.silent = quiet && !agent.channel->host_answers(remote_.host_timeout);
+    if (agent.silent && !agent.host_heard) agent.host_heard = now - silent;
+    if (agent.silent)
+      give_up(agent,
+              fmt::format("the host has not answered for {:.3g} s (--host-timeout)", seconds));
+    else if (quiet && !std::exchange(agent.unresponsive, true))
+      events_.on_text(
+          agent, fmt::format("the agent has not answered for {:.3g} s{}; waiting for it", seconds,
+                             agent.host.is_this_machine ? "" : ", but its host does"));
+  }
+  beat_.start(Silence::interval(remote_.host_timeout));
+}
+
+void HostAgents::give_up(AgentState& agent, std::string failure) {
+  if (agent.gone) return;
+  agent.failure = std::move(failure);
+  if (agent.channel) agent.channel->kill(agent.pid);
+}
+
+void HostAgents::consider_gone(AgentState& agent) {
+  if (agent.gone || !agent.link_closed || !agent.channel || !agent.channel->ended()) return;
+  agent.gone = true;
+  if (agent.failure.empty() && !agent.done)
+    agent.failure = agent.greeted ? agent.channel->connection_failure() : agent.channel->failure();
+  if (agent.greeted && !agent.done && !agent.host_heard && agent.channel->network_failed())
+    agent.host_heard = Silence::Clock::now() - remote_.host_timeout;
+  if (!agent.greeted) agent.failure += say_login_text(agent);
+  start_more();
+  events_.on_gone(agent);
+}
+
+void HostAgents::cut_starting() {
+  for (auto& agent : agents_)
+    if (agent.channel && !agent.gone) agent.channel->wake(agent.pid);
+  next_ = agents_.size();
+  if (srun_) srun_->hang_up();
+  for (auto& agent : agents_) {
+    if (!agent.link)
+      agent.link_closed = agent.gone = true;
+    else if (!agent.greeted && !agent.host.is_this_machine)
+      agent.channel->kill(agent.pid);
+  }
+}
+
+std::string HostAgents::stage(const AgentState& agent) const {
+  if (agent.gone || agent.dismissed || agent.started) return {};
+  if (srun_ && !agent.link) return srun_->waiting_for();
+  if (!agent.channel) return "waiting for other hosts' logins";
+  if (!agent.reached) {
+    const auto doing = agent.channel->status();
+    return "no answer: still " + (doing.empty() ? "connecting or logging in" : doing) +
+           say_login_text(agent);
+  }
+  if (!agent.greeted) return "hvdrun there does not get ready: it looks for GPUs and cores";
+  return launched_ ? "its ranks are still being started" : "ready, waiting for the others";
+}
+
+// --- ending --------------------------------------------------------------------------------------
+
+std::vector<std::string> HostAgents::kill() {
+  std::vector<std::string> hosts;
+  for (auto& agent : agents_) {
+    if (agent.gone) continue;
+    hosts.push_back(agent.host.name);
+    if (agent.channel) agent.channel->kill(agent.pid);
+  }
+  return hosts;
+}
+
+// Removes what is left on other hosts whose agent and guard were killed together. The login also
+// shows whether a host whose connection dropped can be used again.
+void HostAgents::clean_up_others() {
+  if (srun_) srun_->reap(kSrunPatience);
+  const auto has_left = [](const AgentState& agent) {
+    return !agent.host.is_this_machine && agent.greeted && !agent.done && !agent.silent;
+  };
+  if (srun_) {
+    std::vector<std::size_t> hosts;
+    for (std::size_t i = 0; i < by_srun_.size(); ++i)
+      if (has_left(*by_srun_[i])) hosts.push_back(i);
+    if (hosts.empty() || !srun_->clean_up(hosts, kLastResortPatience)) return;
+    for (const auto host : hosts) by_srun_[host]->cleared_away = true;
+    return;
+  }
+  std::vector<AgentState*> agents;
+  std::vector<std::vector<std::string>> commands;
+  for (auto& agent : agents_) {
+    if (!has_left(agent)) continue;
+    agents.push_back(&agent);
+    commands.push_back(ssh_command(ssh_target(agent.host), ssh_options(),
+                                   cleanup_arguments(options_.job_id, {agent.number})));
+  }
+  const auto ended_well = run_children(commands, kLastResortPatience);
+  for (std::size_t i = 0; i < agents.size(); ++i) agents[i]->cleared_away = ended_well[i];
+}
+
+std::vector<std::string> HostAgents::reap(const std::vector<pid_t>& spare) {
+  clean_up_others();
+  std::vector<std::string> leftovers;
+  for (auto& agent : agents_) {
+    const bool ended_well = agent.channel && agent.channel->wait();
+    if (!agent.host.is_this_machine || (agent.done && ended_well)) continue;
+    // The guard may have been killed together with its agent, or a process may not end. This
+    // process is a subreaper, so it is now the parent of what is left.
+    const auto folders = JobFolders::of(options_.job_id, agent.number);
+    for (const auto& left :
+         kill_job_processes(::getpid(), folders.cookie(), kLastResortPatience, spare))
+      leftovers.push_back(to_string(left));
+    folders.clean_up();
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+  }
+  return leftovers;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,67 @@
+// The agents of real hosts: on this host by fork, on those of a SLURM job by srun, on others by
+// ssh, several at a time.
+#pragma once
+
+#include "base/environment.hpp"
+#include "agent/host_setup.hpp"
+#include "base/event_loop.hpp"
+#include "base/system.hpp"
+#include "channels/srun_agents.hpp"
+#include "channels/ssh.hpp"
+#include "job/agents.hpp"
+#include "model/job_spec.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+class HostAgents final : public Agents {
+ public:
+  // `caller`: the environment that hvdrun was called with. `executable`: hvdrun's own path. The
+  // references must outlive it.
+  HostAgents(const EventLoop& loop, const RemoteSpec& remote, const Environment& caller,
+             const std::string& executable, Events events);
+
+  Result<void> start(Start start) override;
+  std::string stage(const AgentState& agent) const override;
+  void give_up(AgentState& agent, std::string failure) override;
+  std::vector<std::string> kill() override;
+  std::string last_note() const override { return srun_ ? srun_->refused_note() : std::string(); }
+  std::vector<std::string> reap(const std::vector<pid_t>& spare) override;
+
+ private:
+  void cut_starting() override;
+  void start_more();
+  void start_by_ssh(AgentState& agent);
+  void start_by_srun(std::chrono::seconds timeout);
+  void on_srun_failure(const std::vector<SrunFailure>& failures);
+  void fail(AgentState& agent, std::string why);
+  SshOptions ssh_options() const;
+  void clean_up_others();
+  AgentChannel::Events channel_events(AgentState& agent);
+  void attach(AgentState& agent, LinkEnd end);
+  void on_frame(AgentState& agent, const Frame& frame);
+  void on_beat();
+  void consider_gone(AgentState& agent);
+
+  const EventLoop& loop_;
+  const RemoteSpec& remote_;
+  const Environment& caller_;
+  AgentOptions options_;
+  const std::string agent_path_;  // hvdrun on the other hosts
+  // Raised after the agent on this host was forked, so that its ranks keep the caller's limit.
+  std::optional<RaisedDescriptorLimit> descriptors_;
+  std::vector<std::size_t> ranks_;  // of each agent, from start()
+  std::size_t next_ = 0;            // the first agent that is not started yet
+  std::unique_ptr<SrunAgents> srun_;
+  std::vector<AgentState*> by_srun_;  // in the order of srun_
+  Timer beat_;
+  HeartbeatSender heartbeats_;  // declared last, because it must stop before the links end
+};
+
+}  // namespace hvdrun

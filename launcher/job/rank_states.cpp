@@ -1,0 +1,64 @@
+#include "job/rank_states.hpp"
+
+#include "report/report_text.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+// Returns words for a process's state (proc(5), field "state").
+std::string_view state_words(const std::string& state) {
+  if (state == "R") return "running";
+  if (state == "S" || state == "I") return "sleeping";
+  if (state == "D") return "waiting for a device";
+  if (state == "T" || state == "t") return "stopped";
+  return "ended";
+}
+
+std::string what_it_does(const RankState& state, const std::vector<RankReport>& reports) {
+  const auto& rank = reports[static_cast<std::size_t>(state.rank)];
+  if (rank.exited) return describe_end(rank);
+  std::string text(state_words(state.state));
+  if (!state.collective.empty())
+    text += fmt::format(", in {} for {:.1f} s", state.collective, state.collective_seconds);
+  else if (!state.background.empty())
+    text += fmt::format(", waits for {} for {:.1f} s", state.background, state.background_seconds);
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> StateTable::add(const StatesMessage& states,
+                                         const std::vector<RankReport>& reports) {
+  const auto ranks = answers_.add(states, reports.size());
+  if (!ranks) return {};
+  std::vector<std::string> lines{fmt::format("{:>5} {:<16} {:>8} {:>6} {:>9}  {}", "rank", "host",
+                                             "pid", "epoch", "step", "state")};
+  for (const auto& state : *ranks)
+    lines.push_back(fmt::format("{:>5} {:<16} {:>8} {:>6} {:>9}  {}", state.rank,
+                                reports[static_cast<std::size_t>(state.rank)].host, state.pid,
+                                state.epoch, state.step, what_it_does(state, reports)));
+  return lines;
+}
+
+void StateAnswers::expect(std::size_t agents) {
+  missing_ = agents;
+  ranks_.clear();
+}
+
+std::optional<std::vector<RankState>> StateAnswers::add(const StatesMessage& states,
+                                                        std::size_t size) {
+  for (const auto& state : states.ranks)
+    if (state.rank >= 0 && static_cast<std::size_t>(state.rank) < size) ranks_.push_back(state);
+  if (missing_ == 0 || --missing_ > 0) return {};
+  std::sort(ranks_.begin(), ranks_.end(),
+            [](const RankState& a, const RankState& b) { return a.rank < b.rank; });
+  return std::exchange(ranks_, {});
+}
+
+}  // namespace hvdrun

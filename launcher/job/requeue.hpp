@@ -1,0 +1,30 @@
+// Back into SLURM's queue: whether a job that had to stop before its program's end is to continue
+// later.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/result.hpp"
+#include "model/job_spec.hpp"
+#include "model/report.hpp"
+
+#include <string>
+
+namespace hvdrun {
+
+struct Requeue {
+  std::string job;          // SLURM's id; empty: the job is not requeued
+  std::string note;         // for the user, one line; empty: nothing to print
+  int exit_code = kExitOk;  // hvdrun's
+};
+
+// Decides whether the job goes back into the queue. It does if all its ranks succeeded, and those
+// that use libhvd had agreed to stop (hvd_agree_stop) on a signal, on the launcher's notice, or
+// because the time was nearly up. The exit code is 0 if it goes back, and 124 if it would have to
+// and cannot. SLURM_RESTART_COUNT is the number of times it has been requeued. A pure function.
+Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environment& environment);
+
+// Runs scontrol requeue and waits for it. SLURM then ends the job's processes, including this one.
+// Error: scontrol's message, and what to do.
+Result<void> requeue_job(const std::string& job, const Environment& environment);
+
+}  // namespace hvdrun

@@ -1,14 +1,17 @@
-// The C ABI of hvd/data.h: sources, and writing records.
-#include "c_api/data.hpp"
-
+// The C ABI of hvd/data.h: shards, sources, the reader, and writing records.
+#include "c_api/give.hpp"
 #include "io/reader.hpp"
+#include "io/shard.hpp"
 #include "io/source.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <hvd/data.h>
 
 using libhvd::fail;
 using libhvd::give;
@@ -16,6 +19,27 @@ using libhvd::guard;
 using libhvd::null_pointer;
 using libhvd::report;
 using libhvd::Result;
+using libhvd::with_context;
+
+struct hvd_shard {
+  libhvd::Shard shard;
+  std::vector<std::int64_t> indices;  // of the last step asked for
+};
+
+// Readers share the source.
+struct hvd_source {
+  std::shared_ptr<const libhvd::Source> source;
+};
+
+struct hvd_output {
+  libhvd::SampleOutput& place;
+  std::string message;  // of hvd_output_fail
+};
+
+struct hvd_reader {
+  libhvd::Reader reader;
+  hvd_batch batch{};  // the last one returned
+};
 
 struct hvd_record_writer {
   libhvd::RecordWriter writer;
@@ -23,7 +47,30 @@ struct hvd_record_writer {
 
 namespace {
 
-// open: () -> Result<std::unique_ptr<a source>>.
+// Returns the options of a shard, with the job's rank and size if the caller leaves them to it.
+// `given` is not null.
+Result<libhvd::ShardOptions> read_shard_options(const hvd_shard_options* given) {
+  HVD_TRY(const hvd_shard_options c, libhvd::read_struct(given, "hvd_shard_options"));
+  libhvd::ShardOptions options;
+  options.samples = c.samples;
+  options.batch = c.batch;
+  options.epoch = c.epoch;
+  options.seed = c.seed;
+  options.shuffle = c.shuffle != 0;
+  options.remainder = c.remainder;
+  options.rank = c.rank;
+  options.size = c.size;
+  if (c.size != 0) return options;
+  options.rank = hvd_rank();
+  options.size = hvd_size();
+  if (options.rank < 0 || options.size < 0)
+    return fail(HVD_ERROR_NOT_INITIALIZED,
+                "rank and size were left to the job, but this is before hvd_init or after "
+                "hvd_shutdown");
+  return options;
+}
+
+// Puts what open: () -> Result<std::unique_ptr<a source>> opens into `source`.
 template <class Open>
 hvd_status give_source(const char* what, const char* path, hvd_source** source, Open open) {
   return give(what, source, [&]() -> Result<hvd_source*> {
@@ -33,7 +80,7 @@ hvd_status give_source(const char* what, const char* path, hvd_source** source, 
   });
 }
 
-// ask: (const Source&) -> Result<T>.
+// Puts the value of ask: (const Source&) -> Result<T> into `answer`.
 template <class T, class Ask>
 hvd_status ask_source(const char* what, const hvd_source* source, T* answer, Ask ask) noexcept {
   return give(what, answer, [&]() -> Result<T> {
@@ -42,7 +89,91 @@ hvd_status ask_source(const char* what, const hvd_source* source, T* answer, Ask
   });
 }
 
+libhvd::Error no_reader() {
+  return fail(HVD_ERROR_INVALID_ARGUMENT, "no reader");
+}
+
+// Returns a Decode that calls the program's function and makes an Error of its failure.
+libhvd::Decode wrap(hvd_decode decode, void* context) {
+  if (decode == nullptr) return nullptr;
+  return [=](const libhvd::Sample& sample, libhvd::SampleOutput& place) -> Result<void> {
+    const hvd_sample c{sample.index, sample.label, sample.data.data(), sample.data.size(),
+                       sample.name.c_str()};
+    hvd_output output{place, {}};
+    const hvd_status status = decode(context, &c, &output);
+    if (status == HVD_OK) return Result<void>();
+    if (output.message.empty()) output.message = "decode failed with " + std::to_string(status);
+    return fail(HVD_ERROR_SYSTEM, std::move(output.message));
+  };
+}
+
+// Returns the options of a reader; null: all defaults.
+Result<libhvd::ReaderOptions> read_reader_options(const hvd_reader_options* given) {
+  libhvd::ReaderOptions options;
+  if (given == nullptr) return options;
+  HVD_TRY(const hvd_reader_options c, libhvd::read_struct(given, "hvd_reader_options"));
+  if (c.threads != 0) options.threads = c.threads;
+  if (c.prefetch != 0) options.prefetch = c.prefetch;
+  options.cache = c.cache != 0;
+  options.decode = wrap(c.decode, c.context);
+  return options;
+}
+
+// Returns the C struct for a batch, whose memory it refers to.
+hvd_batch view(const libhvd::Batch& batch) {
+  hvd_batch c{};
+  c.epoch = batch.epoch;
+  c.step = batch.step;
+  c.batch_size = batch.batch_size;
+  c.count = batch.indices.size();
+  c.indices = batch.indices.data();
+  c.labels = batch.labels.data();
+  c.data = reinterpret_cast<const unsigned char*>(batch.data.data());
+  c.offsets = batch.offsets.data();
+  return c;
+}
+
 }  // namespace
+
+hvd_status hvd_shard_create(const hvd_shard_options* options, hvd_shard** shard) {
+  return give("hvd_shard_create", shard, [=]() -> Result<hvd_shard*> {
+    if (options == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "no options");
+    HVD_TRY(const libhvd::ShardOptions read, read_shard_options(options));
+    HVD_TRY(libhvd::Shard made, libhvd::Shard::make(read));
+    return new hvd_shard{std::move(made), {}};
+  });
+}
+
+hvd_status hvd_shard_steps(const hvd_shard* shard, int64_t* steps) {
+  return give("hvd_shard_steps", steps, [=]() -> Result<std::int64_t> {
+    if (shard == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "no shard");
+    return shard->shard.steps();
+  });
+}
+
+hvd_status hvd_shard_step(hvd_shard* shard, int64_t step, const int64_t** indices, size_t* count) {
+  constexpr auto kWhat = "hvd_shard_step";
+  return guard(kWhat, [=]() -> hvd_status {
+    if (shard == nullptr || indices == nullptr || count == nullptr)
+      return report(null_pointer(kWhat));
+    const Result<void> outcome = shard->shard.indices(step, shard->indices);
+    if (!outcome.ok()) return report(with_context(kWhat, outcome.error()));
+    *count = shard->indices.size();
+    *indices = shard->indices.empty() ? nullptr : shard->indices.data();
+    return HVD_OK;
+  });
+}
+
+hvd_status hvd_shard_batch_size(const hvd_shard* shard, int64_t step, int64_t* samples) {
+  return give("hvd_shard_batch_size", samples, [=]() -> Result<std::int64_t> {
+    if (shard == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "no shard");
+    return shard->shard.batch_size(step);
+  });
+}
+
+void hvd_shard_free(hvd_shard* shard) {
+  delete shard;
+}
 
 hvd_status hvd_source_open_folder(const char* path, const char* extensions, hvd_source** source) {
   return give_source("hvd_source_open_folder", path, source, [=] {
@@ -95,182 +226,12 @@ void hvd_source_free(hvd_source* source) {
   delete source;
 }
 
-hvd_status hvd_record_writer_open(const char* path, hvd_record_writer** writer) {
-  return give("hvd_record_writer_open", writer, [=]() -> Result<hvd_record_writer*> {
-    if (path == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "no path");
-    HVD_TRY(libhvd::RecordWriter opened, libhvd::RecordWriter::open(path));
-    return new hvd_record_writer{std::move(opened)};
-  });
-}
-
-hvd_status hvd_record_writer_write(hvd_record_writer* writer, const void* data, size_t bytes) {
-  constexpr auto kWhat = "hvd_record_writer_write";
-  return guard(kWhat, [=]() -> hvd_status {
-    if (writer == nullptr || (data == nullptr && bytes > 0)) return report(null_pointer(kWhat));
-    return report(writer->writer.write({static_cast<const std::byte*>(data), bytes}));
-  });
-}
-
-hvd_status hvd_record_writer_close(hvd_record_writer* writer) {
-  constexpr auto kWhat = "hvd_record_writer_close";
-  const std::unique_ptr<hvd_record_writer> owned(writer);
-  return guard(kWhat, [&]() -> hvd_status {
-    return report(owned == nullptr ? libhvd::Result<void>(null_pointer(kWhat))
-                                   : owned->writer.close());
-  });
-}
-
-void hvd_record_writer_discard(hvd_record_writer* writer) {
-  delete writer;
-}
-
-using libhvd::guard;
-using libhvd::null_pointer;
-using libhvd::report;
-using libhvd::Result;
-using libhvd::with_context;
-
-struct hvd_shard {
-  libhvd::Shard shard;
-  std::vector<std::int64_t> indices;
-};
-
-namespace libhvd {
-
-// The C ABI of hvd/data.h: shards.
-
-Result<ShardOptions> read_shard_options(const hvd_shard_options* given) {
-  HVD_TRY(const hvd_shard_options c, read_struct(given, "hvd_shard_options"));
-  ShardOptions options;
-  options.samples = c.samples;
-  options.batch = c.batch;
-  options.epoch = c.epoch;
-  options.seed = c.seed;
-  options.shuffle = c.shuffle != 0;
-  options.remainder = c.remainder;
-  options.rank = c.rank;
-  options.size = c.size;
-  if (c.size != 0) return options;
-  options.rank = hvd_rank();
-  options.size = hvd_size();
-  if (options.rank < 0 || options.size < 0)
-    return fail(HVD_ERROR_NOT_INITIALIZED,
-                "rank and size were left to the job, but this is before hvd_init or after "
-                "hvd_shutdown");
-  return options;
-}
-
-}  // namespace libhvd
-
-hvd_status hvd_shard_create(const hvd_shard_options* options, hvd_shard** shard) {
-  return libhvd::give("hvd_shard_create", shard, [=]() -> Result<hvd_shard*> {
-    if (options == nullptr) return libhvd::fail(HVD_ERROR_INVALID_ARGUMENT, "no options");
-    HVD_TRY(const libhvd::ShardOptions read, libhvd::read_shard_options(options));
-    HVD_TRY(libhvd::Shard made, libhvd::Shard::make(read));
-    return new hvd_shard{std::move(made), {}};
-  });
-}
-
-hvd_status hvd_shard_steps(const hvd_shard* shard, int64_t* steps) {
-  return libhvd::give("hvd_shard_steps", steps, [=]() -> Result<std::int64_t> {
-    if (shard == nullptr) return libhvd::fail(HVD_ERROR_INVALID_ARGUMENT, "no shard");
-    return shard->shard.steps();
-  });
-}
-
-hvd_status hvd_shard_step(hvd_shard* shard, int64_t step, const int64_t** indices, size_t* count) {
-  constexpr auto kWhat = "hvd_shard_step";
-  return guard(kWhat, [=]() -> hvd_status {
-    if (shard == nullptr || indices == nullptr || count == nullptr)
-      return report(null_pointer(kWhat));
-    const libhvd::Result<void> outcome = shard->shard.indices(step, shard->indices);
-    if (!outcome.ok()) return report(with_context(kWhat, outcome.error()));
-    *count = shard->indices.size();
-    *indices = shard->indices.empty() ? nullptr : shard->indices.data();
-    return HVD_OK;
-  });
-}
-
-hvd_status hvd_shard_batch_size(const hvd_shard* shard, int64_t step, int64_t* samples) {
-  return libhvd::give("hvd_shard_batch_size", samples, [=]() -> Result<std::int64_t> {
-    if (shard == nullptr) return libhvd::fail(HVD_ERROR_INVALID_ARGUMENT, "no shard");
-    return shard->shard.batch_size(step);
-  });
-}
-
-void hvd_shard_free(hvd_shard* shard) {
-  delete shard;
-}
-
-// The C ABI of hvd/data.h: the reader.
-
-using libhvd::fail;
-using libhvd::give;
-using libhvd::guard;
-using libhvd::Result;
-
-struct hvd_reader {
-  libhvd::Reader reader;
-  hvd_batch batch{};
-};
-
-struct hvd_output {
-  libhvd::SampleOutput& place;
-  std::string message;
-};
-
-namespace {
-
-libhvd::Error no_reader() {
-  return fail(HVD_ERROR_INVALID_ARGUMENT, "no reader");
-}
-
-// Calls the program's function and makes an Error of its failure.
-libhvd::Decode wrap(hvd_decode decode, void* context) {
-  if (decode == nullptr) return nullptr;
-  return [=](const libhvd::Sample& sample, libhvd::SampleOutput& place) -> Result<void> {
-    const hvd_sample c{sample.index, sample.label, sample.data.data(), sample.data.size(),
-                       sample.name.c_str()};
-    hvd_output output{place, {}};
-    const hvd_status status = decode(context, &c, &output);
-    if (status == HVD_OK) return libhvd::Result<void>();
-    if (output.message.empty()) output.message = "decode failed with " + std::to_string(status);
-    return fail(HVD_ERROR_SYSTEM, std::move(output.message));
-  };
-}
-
-Result<libhvd::ReaderOptions> read_reader_options(const hvd_reader_options* given) {
-  libhvd::ReaderOptions options;
-  if (given == nullptr) return options;
-  HVD_TRY(const hvd_reader_options c, libhvd::read_struct(given, "hvd_reader_options"));
-  if (c.threads != 0) options.threads = c.threads;
-  if (c.prefetch != 0) options.prefetch = c.prefetch;
-  options.cache = c.cache != 0;
-  options.decode = wrap(c.decode, c.context);
-  return options;
-}
-
-hvd_batch view(const libhvd::Batch& batch) {
-  hvd_batch c{};
-  c.epoch = batch.epoch;
-  c.step = batch.step;
-  c.batch_size = batch.batch_size;
-  c.count = batch.indices.size();
-  c.indices = batch.indices.data();
-  c.labels = batch.labels.data();
-  c.data = reinterpret_cast<const unsigned char*>(batch.data.data());
-  c.offsets = batch.offsets.data();
-  return c;
-}
-
-}  // namespace
-
 hvd_status hvd_reader_open(const hvd_source* source, const hvd_shard_options* shard,
                            const hvd_reader_options* options, hvd_reader** reader) {
   return give("hvd_reader_open", reader, [=]() -> Result<hvd_reader*> {
     if (source == nullptr || shard == nullptr)
       return fail(HVD_ERROR_INVALID_ARGUMENT, "no source, or no options for the shard");
-    HVD_TRY(const libhvd::ShardOptions read_shard, libhvd::read_shard_options(shard));
+    HVD_TRY(const libhvd::ShardOptions read_shard, read_shard_options(shard));
     HVD_TRY(libhvd::ReaderOptions read, read_reader_options(options));
     HVD_TRY(libhvd::Reader opened,
             libhvd::Reader::open(source->source, read_shard, std::move(read)));
@@ -326,4 +287,32 @@ void hvd_output_fail(hvd_output* output, const char* message) {
   } catch (const std::bad_alloc&) {
     output->message.clear();
   }
+}
+
+hvd_status hvd_record_writer_open(const char* path, hvd_record_writer** writer) {
+  return give("hvd_record_writer_open", writer, [=]() -> Result<hvd_record_writer*> {
+    if (path == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "no path");
+    HVD_TRY(libhvd::RecordWriter opened, libhvd::RecordWriter::open(path));
+    return new hvd_record_writer{std::move(opened)};
+  });
+}
+
+hvd_status hvd_record_writer_write(hvd_record_writer* writer, const void* data, size_t bytes) {
+  constexpr auto kWhat = "hvd_record_writer_write";
+  return guard(kWhat, [=]() -> hvd_status {
+    if (writer == nullptr || (data == nullptr && bytes > 0)) return report(null_pointer(kWhat));
+    return report(writer->writer.write({static_cast<const std::byte*>(data), bytes}));
+  });
+}
+
+hvd_status hvd_record_writer_close(hvd_record_writer* writer) {
+  constexpr auto kWhat = "hvd_record_writer_close";
+  const std::unique_ptr<hvd_record_writer> owned(writer);
+  return guard(kWhat, [&]() -> hvd_status {
+    return report(owned == nullptr ? Result<void>(null_pointer(kWhat)) : owned->writer.close());
+  });
+}
+
+void hvd_record_writer_discard(hvd_record_writer* writer) {
+  delete writer;
 }

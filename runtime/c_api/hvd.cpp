@@ -1,3 +1,4 @@
+// The C ABI of hvd.h: the job, shared buffers, and what goes to and from the launcher.
 #include "hvd/hvd.h"
 
 #include "c_api/c_api.hpp"
@@ -9,20 +10,33 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include <pthread.h>
 
-namespace libhvd {
 namespace {
 
-constexpr std::size_t kMostBytes = 4096;
+using libhvd::EventKind;
+using libhvd::fail;
+using libhvd::guard;
+using libhvd::not_initialized;
+using libhvd::Notice;
+using libhvd::process;
+using libhvd::report;
+using libhvd::Result;
+using libhvd::Session;
+using libhvd::SessionReader;
+using libhvd::StartOptions;
+using libhvd::with_session;
 
-Error wrong(const std::string& why) {
+constexpr std::size_t kMostBytes = 4096;  // of a struct of options
+
+libhvd::Error wrong(const std::string& why) {
   return fail(HVD_ERROR_INVALID_ARGUMENT, why);
 }
 
-// What an older caller's struct lacks is zero.
+// Returns a copy of the options. Fields that an older caller's struct lacks are zero. Error:
+// struct_size is out of range; a field that this version does not know is not zero.
 Result<hvd_init_options> read_known(const hvd_init_options& options) {
   const std::size_t size = options.struct_size;
   if (size < sizeof(std::size_t) || size > kMostBytes)
@@ -38,6 +52,8 @@ Result<hvd_init_options> read_known(const hvd_init_options& options) {
   return known;
 }
 
+// Reads the process sets. What is wrong with them becomes StartOptions::fault, which is an error on
+// all ranks.
 void read_process_sets(const hvd_init_options& options, StartOptions& read) {
   if (options.process_sets == nullptr && options.process_set_count > 0)
     read.fault = "the list of process sets is null";
@@ -52,8 +68,9 @@ void read_process_sets(const hvd_init_options& options, StartOptions& read) {
   }
 }
 
-}  // namespace
-
+// Returns hvd_init_options as a value; null: all defaults. Error: the list of ranks is not valid,
+// so it is not known which ranks start together. What is wrong with the process sets becomes
+// StartOptions::fault.
 Result<StartOptions> read_start_options(const hvd_init_options* options) {
   StartOptions read;
   if (options == nullptr) return read;
@@ -64,25 +81,7 @@ Result<StartOptions> read_start_options(const hvd_init_options* options) {
   return read;
 }
 
-}  // namespace libhvd
-
-// The C ABI of hvd.h: the job, shared buffers, and what goes to and from the launcher.
-
-namespace {
-
-using libhvd::EventKind;
-using libhvd::guard;
-using libhvd::not_initialized;
-using libhvd::Notice;
-using libhvd::process;
-using libhvd::report;
-using libhvd::Result;
-using libhvd::Session;
-using libhvd::SessionReader;
-using libhvd::StartOptions;
-using libhvd::with_session;
-
-// Ends the session, if there is one. The caller holds `calls`.
+// Ends the session. Returns whether there was one. The caller holds Process::calls.
 bool close_session() {
   std::unique_ptr<Session> session;
   {
@@ -92,6 +91,7 @@ bool close_session() {
   return session != nullptr;
 }
 
+// Puts the session's shared memory into `memory`.
 hvd_status find_shared_memory(const char* what, std::shared_ptr<libhvd::SharedMemory>& memory) {
   return with_session(what, [&](Session& session) -> Result<void> {
     memory = session.communicator().memory();
@@ -99,9 +99,9 @@ hvd_status find_shared_memory(const char* what, std::shared_ptr<libhvd::SharedMe
   });
 }
 
-// For a program that exits without hvd_shutdown. When another thread is inside a collective it
-// cannot be had: then the end of the process is what the peers see. An error is reported before
-// the peers learn that this rank has left: their failures must be later than this one.
+// Shuts down a program that exits without hvd_shutdown. Does nothing if another thread is inside a
+// collective; the peers then see only the end of the process. An error is put on the status page
+// before the peers learn that this rank has left, because their failures must be later than this.
 void at_exit() {
   if (process().forked) return;
   const std::unique_lock lock(process().calls, std::try_to_lock);
@@ -128,21 +128,21 @@ hvd_status init(const char* what, const StartOptions& wanted) {
   if (process().forked) return report(libhvd::in_forked_child(what));
   const std::lock_guard lock(process().calls);
   if (process().session != nullptr) {
-    return report(
-        libhvd::fail(HVD_ERROR_INVALID_ARGUMENT,
-                     std::string(what) + ": already initialised; call hvd_shutdown first"));
+    return report(fail(HVD_ERROR_INVALID_ARGUMENT,
+                       std::string(what) + ": already initialised; call hvd_shutdown first"));
   }
   ++process().generation;
   auto session =
       Session::open(libhvd::process_environment(), wanted, process().starts, process().lasting);
-  set_handlers();  // also when it failed: what lasts must be closed
+  set_handlers();  // also after an error, because `lasting` must be closed
   if (!session.ok()) return report(libhvd::with_context(what, session.error()));
   const std::lock_guard state(process().state);
   process().session = std::move(*session);
   return HVD_OK;
 }
 
-// body: (const Session&) -> int, at least 0.
+// Returns the number of body: (const Session&) -> int, at least 0; -HVD_ERROR_NOT_INITIALIZED if
+// there is no session.
 template <class Body>
 int query(const char* what, Body body) {
   const auto read = [&]() -> int {
@@ -153,6 +153,7 @@ int query(const char* what, Body body) {
   return number >= 0 ? number : -report(not_initialized(what));
 }
 
+// Runs body: (StatusPage&) -> void.
 template <class Body>
 hvd_status with_page(const char* what, Body body) noexcept {
   return with_session(what, [&](Session& session) -> Result<void> {
@@ -173,7 +174,7 @@ hvd_status hvd_init(void) {
 
 hvd_status hvd_init_with(const hvd_init_options* options) {
   return guard("hvd_init_with", [=]() -> hvd_status {
-    const auto wanted = libhvd::read_start_options(options);
+    const auto wanted = read_start_options(options);
     if (!wanted.ok()) return report(libhvd::with_context("hvd_init_with", wanted.error()));
     return init("hvd_init_with", *wanted);
   });
@@ -234,15 +235,16 @@ hvd_status hvd_alloc(size_t bytes, void** memory) {
   std::shared_ptr<libhvd::SharedMemory> shared;
   const hvd_status found = find_shared_memory("hvd_alloc", shared);
   if (found != HVD_OK) return found;
-  return guard(
-      "hvd_alloc", [&]() -> hvd_status {  // not under the session's lock, as this may take long
-        if (memory == nullptr)
-          return report(libhvd::fail(HVD_ERROR_INVALID_ARGUMENT, "hvd_alloc: memory is null"));
-        const auto allocated = process().buffers.allocate(shared, bytes);
-        if (!allocated.ok()) return report(libhvd::with_context("hvd_alloc", allocated.error()));
-        *memory = *allocated;
-        return HVD_OK;
-      });
+  return guard("hvd_alloc",
+               [&]() -> hvd_status {  // without the session's lock, because it may take long
+                 if (memory == nullptr)
+                   return report(fail(HVD_ERROR_INVALID_ARGUMENT, "hvd_alloc: memory is null"));
+                 const auto allocated = process().buffers.allocate(shared, bytes);
+                 if (!allocated.ok())
+                   return report(libhvd::with_context("hvd_alloc", allocated.error()));
+                 *memory = *allocated;
+                 return HVD_OK;
+               });
 }
 
 hvd_status hvd_free(void* memory) {
@@ -301,12 +303,13 @@ hvd_status hvd_report_failure(const char* text) {
   return guard(what, [=]() -> hvd_status {
     if (process().forked) return report(libhvd::in_forked_child(what));
     if (text == nullptr || *text == '\0')
-      return report(libhvd::fail(HVD_ERROR_INVALID_ARGUMENT, std::string(what) + ": no text"));
-    // A page of its own: it works when there is no session, and the session's stays as it is.
+      return report(fail(HVD_ERROR_INVALID_ARGUMENT, std::string(what) + ": no text"));
+    // Maps the page a second time: this works without a session, and leaves the session's mapping
+    // as it is.
     auto page = libhvd::StatusPage::attach_for_failure(libhvd::process_environment());
     if (!page.ok()) return report(libhvd::with_context(what, page.error()));
     const std::lock_guard lock(process().failure);
-    page->set_failure(text, libhvd::tells_of_a_peer(text), libhvd::monotonic_ns());
+    page->set_failure(text, libhvd::quotes_peer_error(text), libhvd::monotonic_ns());
     return HVD_OK;
   });
 }

@@ -1,23 +1,20 @@
-// What the functions of hvd/data.h and hvd/rates.h have in common at the border of the C ABI.
+// Helpers for functions of the C ABI that put a value where the caller points, and for structs of
+// options. Any thread; nothing is thrown.
 #pragma once
 
 #include "base/result.hpp"
 #include "c_api/c_api.hpp"
-#include "io/shard.hpp"
-#include "io/source.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <utility>
 
-#include <hvd/data.h>
-
 namespace libhvd {
 
-// Runs compute: () -> Result<T> and puts its value to `where`; errors get the function's name.
+// Runs compute: () -> Result<T> and puts its value into `where`. Error: `where` is null; that of
+// compute, with the function's name before it.
 template <class T, class Compute>
 hvd_status give(const char* what, T* where, Compute compute) noexcept {
   return guard(what, [&]() -> hvd_status {
@@ -29,8 +26,9 @@ hvd_status give(const char* what, T* where, Compute compute) noexcept {
   });
 }
 
-// A copy of a caller's options, which begin with their struct_size. What an older caller does not
-// have is zero; what this version does not know must be.
+// Returns a copy of a caller's options, which begin with their struct_size. Fields that an older
+// caller's struct lacks are zero. Error: struct_size is out of range; a field that this version
+// does not know is not zero. `type` is the struct's name.
 template <class Options>
 Result<Options> read_struct(const Options* given, const char* type) {
   const std::size_t size = given->struct_size;
@@ -48,20 +46,5 @@ Result<Options> read_struct(const Options* given, const char* type) {
   std::memcpy(&read, given, std::min(size, sizeof read));
   return read;
 }
-
-}  // namespace libhvd
-
-// The C ABI's handle of a source, which readers share.
-
-struct hvd_source {
-  std::shared_ptr<const libhvd::Source> source;
-};
-
-namespace libhvd {
-
-// From the C ABI's options for a shard to the library's own.
-
-// Rank and size are the job's where the caller left them to it. `given` is not null.
-Result<ShardOptions> read_shard_options(const hvd_shard_options* given);
 
 }  // namespace libhvd

@@ -43,6 +43,11 @@ bool quotes_peer_error(std::string_view text);
 // their collectives, too.
 hvd_status refuse_in_child(const char* what);
 
+// Returns hvd_init_options as a value; null: all defaults. Error: the list of ranks is not valid,
+// so it is not known which ranks start together. What is wrong with the process sets becomes
+// StartOptions::fault.
+Result<StartOptions> read_start_options(const hvd_init_options* options);
+
 // Ends the timeline at hvd_shutdown, if one runs. Writes it with all ranks if these come within 30
 // seconds, otherwise only this rank's own part. Errors go to stderr only, because the program has
 // done its work. The caller holds Process::calls.

@@ -4,9 +4,7 @@
 #include "c_api/c_api.hpp"
 #include "common/clock.hpp"
 
-#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -28,58 +26,6 @@ using libhvd::Session;
 using libhvd::SessionReader;
 using libhvd::StartOptions;
 using libhvd::with_session;
-
-constexpr std::size_t kMostBytes = 4096;  // of a struct of options
-
-libhvd::Error wrong(const std::string& why) {
-  return fail(HVD_ERROR_INVALID_ARGUMENT, why);
-}
-
-// Returns a copy of the options. Fields that an older caller's struct lacks are zero. Error:
-// struct_size is out of range; a field that this version does not know is not zero.
-Result<hvd_init_options> read_known(const hvd_init_options& options) {
-  const std::size_t size = options.struct_size;
-  if (size < sizeof(std::size_t) || size > kMostBytes)
-    return wrong("hvd_init_options.struct_size is " + std::to_string(size) +
-                 "; it must be sizeof(hvd_init_options)");
-  const auto* bytes = reinterpret_cast<const unsigned char*>(&options);
-  for (std::size_t i = sizeof options; i < size; ++i) {
-    if (bytes[i] != 0)
-      return wrong("hvd_init_options asks for what this version of libhvd cannot do");
-  }
-  hvd_init_options known{};
-  std::memcpy(&known, &options, std::min(size, sizeof known));
-  return known;
-}
-
-// Reads the process sets. What is wrong with them becomes StartOptions::fault, which is an error on
-// all ranks.
-void read_process_sets(const hvd_init_options& options, StartOptions& read) {
-  if (options.process_sets == nullptr && options.process_set_count > 0)
-    read.fault = "the list of process sets is null";
-  for (std::size_t i = 0; read.fault.empty() && i < options.process_set_count; ++i) {
-    const hvd_rank_list& set = options.process_sets[i];
-    if (set.ranks == nullptr && set.count > 0) {
-      read.fault = "the ranks of process set " + std::to_string(i + 1) + " are null";
-    } else {
-      read.process_sets.emplace_back(set.ranks, set.ranks + set.count);
-      std::sort(read.process_sets.back().begin(), read.process_sets.back().end());
-    }
-  }
-}
-
-// Returns hvd_init_options as a value; null: all defaults. Error: the list of ranks is not valid,
-// so it is not known which ranks start together. What is wrong with the process sets becomes
-// StartOptions::fault.
-Result<StartOptions> read_start_options(const hvd_init_options* options) {
-  StartOptions read;
-  if (options == nullptr) return read;
-  HVD_TRY(const hvd_init_options known, read_known(*options));
-  if (known.ranks == nullptr && known.rank_count > 0) return wrong("the list of ranks is null");
-  if (known.ranks != nullptr) read.ranks.emplace(known.ranks, known.ranks + known.rank_count);
-  read_process_sets(known, read);
-  return read;
-}
 
 // Ends the session. Returns whether there was one. The caller holds Process::calls.
 bool close_session() {
@@ -174,7 +120,7 @@ hvd_status hvd_init(void) {
 
 hvd_status hvd_init_with(const hvd_init_options* options) {
   return guard("hvd_init_with", [=]() -> hvd_status {
-    const auto wanted = read_start_options(options);
+    const auto wanted = libhvd::read_start_options(options);
     if (!wanted.ok()) return report(libhvd::with_context("hvd_init_with", wanted.error()));
     return init("hvd_init_with", *wanted);
   });

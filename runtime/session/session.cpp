@@ -60,6 +60,15 @@ Result<std::chrono::milliseconds> read_host_timeout(const Environment& environme
       std::chrono::seconds(*seconds == 0 ? 0 : std::max(*seconds, kLeastS)));
 }
 
+// When a rank joined. How many rounds it had taken part in comes first: whoever joined after it had
+// got a result to which others gave zeros has a larger number, but clocks of two hosts are known
+// only to half the time of a message and its answer.
+struct JoinTime {
+  std::uint64_t rounds;
+  std::int64_t at_ns;                                 // by rank 0's clock
+  auto operator<=>(const JoinTime&) const = default;  // NOLINT: not a pointer
+};
+
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
@@ -320,19 +329,6 @@ std::vector<std::int32_t> Session::process_set_numbers() const {
   for (const auto& [number, set] : process_sets_) numbers.push_back(number);
   return numbers;
 }
-
-namespace {
-
-// When a rank joined. How many rounds it had taken part in comes first: whoever joined after it had
-// got a result to which others gave zeros has a larger number, but clocks of two hosts are known
-// only to half the time of a message and its answer.
-struct JoinTime {
-  std::uint64_t rounds;
-  std::int64_t at_ns;                                 // by rank 0's clock
-  auto operator<=>(const JoinTime&) const = default;  // NOLINT: not a pointer
-};
-
-}  // namespace
 
 // Until all have joined, calls in the program's order are served here, the engines' by their
 // threads.

@@ -132,7 +132,7 @@ EngineOptions Session::engine_options(std::int32_t process_set) {
 // Where the launcher tells of long waits, nobody else needs to.
 StallListener Session::listener(std::int32_t process_set) {
   StallListener listener;
-  if (page_.launcher_tells_stalls()) listener.say = [](const std::string&) {};
+  if (page_.launcher_tells_stalls()) listener.report = [](const std::string&) {};
   if (!page_) return listener;
   listener.show = [this, process_set](const std::string& kind, const std::string& name,
                                       std::uint64_t since_ns, const std::string& missing) {
@@ -179,7 +179,7 @@ std::uint64_t Session::rounds_in_background() const {
 
 // Of the calls in the program's order; the engines watch their own.
 void Session::watch_for_stalls() {
-  const auto look = [this, watch = StallWatch(job_info_.engine, listener(0)), said = false,
+  const auto look = [this, watch = StallWatch(job_info_.engine, listener(0)), reported = false,
                      rounds = std::uint64_t{0}, quiet_since = std::uint64_t{0}](
                         const std::string& what, std::uint64_t waited_ns) mutable {
     const std::uint64_t now = monotonic_ns();
@@ -188,7 +188,7 @@ void Session::watch_for_stalls() {
       quiet_since = now;
     }
     const bool due = watch.due(waited_ns);
-    said = said && due;
+    reported = reported && due;
     if (!due && !watch.over(waited_ns) && !watch.shows(waited_ns)) return;
     const std::vector<int> missing = communicator_.absent();
     if (some_ranks_ && turn_shown_ && watch.shows(waited_ns)) show_missing(missing);
@@ -200,8 +200,8 @@ void Session::watch_for_stalls() {
       waited_ns = std::min(waited_ns, now - quiet_since);
     }
     if (missing.empty() || waiting.front() != communicator_.rank()) return;
-    if (watch.due(waited_ns) && !std::exchange(said, true))
-      watch.say({{what, numbers_of(communicator_, missing)}}, waited_ns);
+    if (watch.due(waited_ns) && !std::exchange(reported, true))
+      watch.report({{what, numbers_of(communicator_, missing)}}, waited_ns);
     if (watch.over(waited_ns)) communicator_.abort_job(FailureKind::stalled, missing.front());
   };
   communicator_.on_long_wait(look);

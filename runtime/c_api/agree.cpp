@@ -55,13 +55,13 @@ hvd_status hvd_agree_stop(uint64_t step, double seconds_needed, int wish, hvd_st
         if (std::isnan(seconds_needed)) read.fault = "hvd_agree_stop: seconds_needed is NaN";
         const libhvd::Notice notice = session.page().notice();
         libhvd::StopSigns signs;
-        signs.signum = libhvd::SignalWatch::came();
+        signs.signum = libhvd::SignalWatch::highest_arrived();
         signs.notice = (notice.bits & HVD_NOTICE_STOP) != 0 && step >= notice.stop_at_step;
         signs.seconds_left = session.seconds_left();
         signs.time = signs.seconds_left < seconds_needed;
         signs.wish = wish != 0;
         HVD_TRY(*stop, libhvd::agree_stop(session.communicator(), signs, read));
-        session.signals().agreed(stop->signum);
+        session.signals().set_agreed(stop->signum);
         // If only the program asked for it, this is the program's own end.
         if ((stop->reasons & ~HVD_STOP_WISH) != 0) session.page().set_had_to_stop();
         return {};

@@ -11,6 +11,7 @@
 namespace libhvd {
 namespace {
 
+// Returns what is wrong with the settings; "" if nothing is.
 std::string fault_of(const hvd_early_stopping& state) {
   if (state.struct_size != sizeof state) return "struct_size must be sizeof(hvd_early_stopping)";
   if (state.best_is != HVD_BEST_MIN && state.best_is != HVD_BEST_MAX)
@@ -28,7 +29,7 @@ Result<void> average_metrics(Communicator& communicator, std::span<double> value
   if (options.fault.empty() && !(weight >= 0 && std::isfinite(weight)))
     options.fault =
         "the weight is " + std::to_string(weight) + "; it must be 0 or more, and finite";
-  // The weights, and all values times their weight.
+  // All values times the weight, then the weight.
   std::vector<double> sums(values.size() + 1);
   sums.back() = weight;
   for (std::size_t i = 0; i < values.size() && weight != 0; ++i) sums[i] = weight * values[i];
@@ -44,7 +45,7 @@ bool update_early_stopping(hvd_early_stopping& state, double metric) {
   const double sign = state.best_is == HVD_BEST_MAX ? -1 : 1;
   const double cost = sign * metric;
   const bool usable = !std::isnan(cost) && cost != -HUGE_VAL;
-  // Before the first usable value `best` is not a number.
+  // `best` is NaN before the first usable value.
   if (state.updates == 0) state.best = std::nan("");
   const bool better =
       usable && (std::isnan(state.best) || cost < sign * state.best - state.min_delta);

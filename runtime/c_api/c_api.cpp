@@ -14,7 +14,7 @@ thread_local std::string last_error;
 thread_local bool root_body = false;
 std::atomic<hvd_status> status_of_last_error{HVD_OK};
 
-// The latest messages of HVD_ERROR_PEER. Never destroyed, like Process.
+// The latest messages of HVD_ERROR_PEER. Any thread. Never destroyed, like Process.
 class PeerErrors {
  public:
   void add(const std::string& message) {
@@ -23,6 +23,7 @@ class PeerErrors {
     messages_[next_] = message;
     next_ = (next_ + 1) % messages_.size();
   }
+  // Returns whether the text contains one of them.
   bool any_in(std::string_view text) {
     const std::lock_guard lock(mutex_);
     return std::any_of(messages_.begin(), messages_.end(), [&](const std::string& message) {
@@ -54,11 +55,6 @@ void read_place(const hvd_options& options, CallOptions& read) {
 
 }  // namespace
 
-Process& process() {
-  static auto* const only = new Process;
-  return *only;
-}
-
 hvd_status report(const Error& error) {
   last_error = error.message;
   if (error.status == HVD_ERROR_PEER && !process().forked) peer_errors().add(last_error);
@@ -72,7 +68,7 @@ hvd_status last_status() {
   return status_of_last_error;
 }
 
-bool tells_of_a_peer(std::string_view text) {
+bool quotes_peer_error(std::string_view text) {
   return peer_errors().any_in(text);
 }
 
@@ -142,7 +138,7 @@ CallOptions read_options(const hvd_options* options, MayAllocate may_allocate) {
   for (std::size_t i = sizeof(hvd_options); i < size; ++i) {
     if (bytes[i] != 0) read.fault = "hvd_options asks for what this version of libhvd cannot do";
   }
-  hvd_options known{};  // what an older caller's struct lacks is zero
+  hvd_options known{};  // fields that an older caller's struct lacks are zero
   std::memcpy(&known, options, std::min(size, sizeof known));
   read.name = known.name;
   if (known.prescale != 0) read.scale.before = known.prescale;

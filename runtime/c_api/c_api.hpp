@@ -1,10 +1,16 @@
-// The border of the C ABI: errors become status codes and the text of hvd_last_error(), and nothing
-// is thrown out. Every hvd_ function is one call of guard(), collective() or with_session().
+// The border of the C ABI. Here an Error becomes a status code and the text of hvd_last_error(),
+// and no exception gets out. Every hvd_ function that can fail is one call of a template below:
+//   guard()                 works without a session
+//   with_session()          uses the session on this rank alone, from any thread
+//   in_program_order()      all ranks make the call, in the same order
+//   collective_of_session() the same for a collective, which status page and timeline show
+//   collective()            the same for one that needs only the communicator
+// Calls in the background go through collectives.cpp. The process's state is in process.hpp.
 #pragma once
 
 #include "base/result.hpp"
+#include "c_api/process.hpp"
 #include "gpu/dispatch.hpp"
-#include "session/shared_buffers.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -18,46 +24,47 @@
 
 namespace libhvd {
 
-// The error of a function that was called with a null pointer.
+// Returns the error of a function that was called with a null pointer.
 inline Error null_pointer(const char* function) {
   return fail(HVD_ERROR_INVALID_ARGUMENT, std::string(function) + ": a null pointer");
 }
 
-// Keeps the error for hvd_last_error() and for the status page.
+// Keeps the error for hvd_last_error() and for the status page, and returns its status.
 hvd_status report(const Error& error);
-// The status of the last error that any thread of this process was given; HVD_OK: there was none.
-hvd_status last_status();
-// Whether the text holds the message of an HVD_ERROR_PEER that this process was given.
-bool tells_of_a_peer(std::string_view text);
 inline hvd_status report(const Result<void>& outcome) {
   return outcome.ok() ? HVD_OK : report(outcome.error());
 }
+// Returns the status of the last error of any thread of this process; HVD_OK if there was none.
+hvd_status last_status();
+// Returns whether the text contains the message of an HVD_ERROR_PEER of this process.
+bool quotes_peer_error(std::string_view text);
 
-// A collective in a forked child, for which the other ranks would wait in vain: they are told.
+// Refuses a collective in a forked child. The other ranks would wait for it in vain, so it ends
+// their collectives, too.
 hvd_status refuse_in_child(const char* what);
 
-// hvd_init_options as a value; null: all defaults. What is wrong with the process sets is told to
-// the other ranks later. Error: what is wrong with the rest, without which it is not known who
-// these are.
+// Returns hvd_init_options as a value; null: all defaults. Error: the list of ranks is not valid,
+// so it is not known which ranks start together. What is wrong with the process sets becomes
+// StartOptions::fault.
 Result<StartOptions> read_start_options(const hvd_init_options* options);
 
-// At hvd_shutdown: writes the timeline, if one runs, with all ranks that come within a time; else
-// this rank's own part. Trouble is told on stderr only: the program has done its work. The caller
-// holds Process::calls.
+// Ends the timeline at hvd_shutdown, if one runs. Writes it with all ranks if these come within 30
+// seconds, otherwise only this rank's own part. Errors go to stderr only, because the program has
+// done its work. The caller holds Process::calls.
 void end_timeline(Session& session);
 
 Error not_initialized(const char* what);
 Error in_forked_child(const char* what);
 
-// Whether hvd_options.allocate is for this function.
+// Whether a function supports hvd_options.allocate.
 enum class MayAllocate { no, yes };
 
-// A struct_size that we cannot have meant, or a field that we do not know and that is not zero, is
-// a fault that all ranks are told of.
+// Returns the options of a call; null: all defaults. A struct_size out of range, or an unknown
+// field that is not zero, becomes CallOptions::fault, which is an error on all ranks.
 CallOptions read_options(const hvd_options* options, MayAllocate may_allocate = MayAllocate::no);
 
-// While it lives, this thread runs something alone for which all other ranks wait: a collective
-// would be waited for in vain, and is an error.
+// While it lives, this thread runs the body of hvd_on_root, for which all other ranks wait. A
+// collective of this thread would never end, so it is an error.
 class RootBody {
  public:
   RootBody();
@@ -65,16 +72,17 @@ class RootBody {
   RootBody(const RootBody&) = delete;
   RootBody& operator=(const RootBody&) = delete;
 
+  // Returns whether this thread runs such a body.
   static bool running();
 
  private:
-  bool outer_;
+  bool outer_;  // an outer one lived already
 };
 
 Error inside_root_body(const char* what);
 
-// While it lives, the status page shows that this thread waits for a collective of the
-// engine, unless it shows another one.
+// While it lives, the status page shows that this thread waits for a collective of the engine,
+// unless the page shows another one.
 class ShownWait {
  public:
   ShownWait(const Engine& engine, std::int64_t handle);
@@ -82,7 +90,7 @@ class ShownWait {
   ShownWait(const ShownWait&) = delete;
   ShownWait& operator=(const ShownWait&) = delete;
 
-  // How it ended; a wait that is given up by an exception has not completed.
+  // Sets whether the collective succeeded. Without this call (an exception) it did not.
   void set_completed(bool completed) { completed_ = completed; }
 
  private:
@@ -91,7 +99,7 @@ class ShownWait {
   std::uint64_t start_ns_ = 0;
 };
 
-// This call's turn on the status page, if there is one and it shows no other.
+// While it lives, the status page shows this call, if there is a page and it shows no other.
 class PageTurn {
  public:
   explicit PageTurn(Session& session)
@@ -112,7 +120,8 @@ class PageTurn {
   bool shown_;
 };
 
-// Runs a collective, and keeps the status page and the timeline. The caller holds Process::calls.
+// Runs a collective, and shows it on the status page and in the timeline. `what` is the function's
+// name. The caller holds Process::calls.
 template <class Body>
 Result<void> run_collective(Session& session, const char* what, const CallOptions& options,
                             const Body& body) {
@@ -134,7 +143,7 @@ Result<void> run_collective(Session& session, const char* what, const CallOption
   return outcome;
 }
 
-// body: () -> hvd_status.
+// Returns what body: () -> hvd_status returns. An exception of it becomes HVD_ERROR_SYSTEM.
 template <class Body>
 hvd_status guard(const char* what, Body body) noexcept {
   try {
@@ -146,9 +155,9 @@ hvd_status guard(const char* what, Body body) noexcept {
   }
 }
 
-// For what the ranks do together in the program's order. body: (Session&) -> Result<void>; it may
-// make many calls on the communicator, no other thread's call comes between them. An exception in
-// the middle of them leaves the ranks out of step, so it ends the job's collectives. `what` is the
+// Runs what all ranks do together in the program's order. body: (Session&) -> Result<void>. It may
+// make several calls on the communicator; no other thread's call comes between them. An exception
+// between them leaves the ranks out of step, so it ends the job's collectives. `what` is the
 // function's name, "hvd_allreduce".
 template <class Body>
 hvd_status in_program_order(const char* what, Body body) noexcept {
@@ -168,8 +177,8 @@ hvd_status in_program_order(const char* what, Body body) noexcept {
   });
 }
 
-// The same for a collective, which the status page and the timeline show. body: (Session&, const
-// CallOptions&) -> Result<void>.
+// Does the same for a collective, which the status page and the timeline show. body: (Session&,
+// const CallOptions&) -> Result<void>.
 template <class Body>
 hvd_status collective_of_session(const char* what, const CallOptions& options, Body body) noexcept {
   return in_program_order(what, [&](Session& session) {
@@ -177,7 +186,8 @@ hvd_status collective_of_session(const char* what, const CallOptions& options, B
   });
 }
 
-// The same for what needs nothing but the communicator. body: see run_where_buffers_lie().
+// Does the same for a collective that needs only the communicator. body: see
+// run_where_buffers_lie().
 template <class Body>
 hvd_status collective(const char* what, const CallOptions& options, Body body) noexcept {
   return collective_of_session(what, options, [&](Session& session, const CallOptions& read) {
@@ -185,8 +195,8 @@ hvd_status collective(const char* what, const CallOptions& options, Body body) n
   });
 }
 
-// For what one rank does by itself. body: (Session&) -> Result<void>, short: init and shutdown
-// wait.
+// Runs what one rank does by itself. body: (Session&) -> Result<void>. It must be short, because
+// hvd_init and hvd_shutdown wait for it.
 template <class Body>
 hvd_status with_session(const char* what, Body body) noexcept {
   return guard(what, [&]() -> hvd_status {

@@ -29,13 +29,13 @@ using libhvd::checkpoint::Options;
 struct hvd_checkpoints {
   std::unique_ptr<Checkpoints> checkpoints;
   std::uint64_t generation = 0;  // of the session that it was opened in
-  pid_t pid = 0;                 // of the process; a forked child has no threads of ours
+  pid_t pid = 0;                 // of the process that opened it; a forked child lacks the threads
   std::optional<Found> found;    // by the last find or load
 };
 
 namespace {
 
-// All open handles, for the end of a process that does not close them. Never destroyed.
+// All open handles, for a process that ends without closing them. Never destroyed.
 struct Handles {
   std::mutex mutex;
   std::vector<hvd_checkpoints*> open;
@@ -47,7 +47,8 @@ Handles& handles() {
   return *only;
 }
 
-// The handles stay: destructors of static objects may still close them.
+// Finishes the writing of all open handles. Does not free them, because destructors of static
+// objects may still close them.
 void finish_at_exit() {
   const std::unique_lock calls(libhvd::process().calls, std::try_to_lock);
   if (!calls.owns_lock()) return;  // another thread is using them
@@ -71,6 +72,8 @@ void forget(hvd_checkpoints* handle) {
   std::erase(handles().open, handle);
 }
 
+// Returns the options; null: all defaults. What is wrong with them becomes Options::fault, which is
+// an error on all ranks.
 Options read_options(const char* folder, const hvd_checkpoints_options* options) {
   Options read;
   read.job = libhvd::process_environment()(HVD_ENV_JOB_ID).value_or("");
@@ -120,7 +123,7 @@ libhvd::Result<std::vector<Item>> read_items(const hvd_item* items, std::size_t 
   return read;
 }
 
-// A handle that this session can use. The caller is inside a collective.
+// Error: this session cannot use the handle. The caller is inside a collective.
 Result<void> check_handle(const hvd_checkpoints* handle) {
   if (handle == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "the checkpoints handle is null");
   if (handle->generation != libhvd::process().generation)
@@ -129,8 +132,8 @@ Result<void> check_handle(const hvd_checkpoints* handle) {
   return {};
 }
 
-// A collective on a handle. body: (Communicator&) -> Result<void>. `own`: what is wrong with this
-// rank's other arguments.
+// Runs a collective on a handle. body: (Communicator&) -> Result<void>. `own`: what is wrong with
+// this rank's other arguments. An error on one rank is an error on all.
 template <class Body>
 hvd_status call(const char* what, hvd_checkpoints* handle, const Result<void>& own, Body body) {
   return libhvd::collective(
@@ -143,6 +146,7 @@ hvd_status call(const char* what, hvd_checkpoints* handle, const Result<void>& o
       });
 }
 
+// Error: the caller's struct has another size. Null is allowed.
 Result<void> check_answer(const hvd_checkpoint* checkpoint) {
   if (checkpoint == nullptr || checkpoint->struct_size == sizeof(hvd_checkpoint)) return {};
   return fail(HVD_ERROR_INVALID_ARGUMENT, "hvd_checkpoint.struct_size is " +
@@ -150,6 +154,7 @@ Result<void> check_answer(const hvd_checkpoint* checkpoint) {
                                               "; it must be sizeof(hvd_checkpoint)");
 }
 
+// Fills in the caller's description of what was found, unless it is null.
 void answer(const std::optional<Found>& found, hvd_checkpoint* checkpoint) {
   if (checkpoint == nullptr) return;
   *checkpoint = {};

@@ -1,7 +1,11 @@
 // The C ABI of hvd.h: the collectives, each blocking and in the background.
 //
-// A blocking call without a name, of all ranks, goes through the session's communicator in the
-// program's order. All others go through the engine of their process set.
+// A blocking call of all ranks without a name goes through the session's communicator in the
+// program's order. All other calls go through the engine of their process set.
+//
+// From hvd_allreduce to the segment: call() -> collective() (c_api.hpp) -> the function object of
+// do_allreduce() -> Communicator::allreduce(). By name: call() -> negotiate() -> Engine::submit(),
+// which runs the same function object later.
 #include "c_api/c_api.hpp"
 #include "collective/group.hpp"
 #include "gpu/device_collectives.hpp"
@@ -32,7 +36,7 @@ using libhvd::Request;
 using libhvd::Result;
 using libhvd::Session;
 
-// A handle is the process set's number and, below it, the engine's.
+// A handle has the number of the process set in its upper bits, and the engine's handle below.
 constexpr int kSetShift = 40;
 
 std::int32_t set_of(hvd_handle handle) {
@@ -44,10 +48,11 @@ std::int64_t number_of(hvd_handle handle) {
 
 // What a session has for calls that the ranks negotiate.
 struct Background {
-  std::shared_ptr<Engine> engine;  // of the process set; null: there is none, the status says why
+  std::shared_ptr<Engine> engine;  // of the process set; null after an error
   std::shared_ptr<DeviceCalls> device_calls;
 };
 
+// Sets `status`, which says why there is no engine.
 Background find_background(const char* what, std::int32_t set, hvd_status& status) {
   Background background;
   status = libhvd::with_session(what, [&](Session& session) -> Result<void> {
@@ -60,7 +65,7 @@ Background find_background(const char* what, std::int32_t set, hvd_status& statu
   return background;
 }
 
-// "hvd_allreduce_async" -> "allreduce".
+// Returns "allreduce" for "hvd_allreduce_async".
 std::string kind_of(std::string_view what) {
   what.remove_prefix(std::strlen("hvd_"));
   constexpr std::string_view kSuffix = "_async";
@@ -68,8 +73,8 @@ std::string kind_of(std::string_view what) {
   return std::string(what);
 }
 
-// On device memory: the same collective, ordered with the caller's stream. What goes wrong here is
-// told to all ranks.
+// Makes the request run on device memory, ordered with the caller's stream. An error here becomes
+// CallOptions::fault, which is an error on all ranks.
 template <class Run>
 void put_on_device(Request& request, DeviceCalls& calls, const Run& run) {
   auto begun = calls.begin(request.options.place, request.options.process_set);
@@ -88,7 +93,7 @@ void put_on_device(Request& request, DeviceCalls& calls, const Run& run) {
   request.device_call = call;
 }
 
-// `run`: see run_where_buffers_lie().
+// Returns the request for the engine. `run`: see run_where_buffers_lie().
 template <class Run>
 Request make_request(const char* what, const CallOptions& options, const Background& background,
                      Run run, const std::optional<AllreduceArguments>& allreduce) {
@@ -96,7 +101,7 @@ Request make_request(const char* what, const CallOptions& options, const Backgro
   request.kind = kind_of(what);
   request.options = options;
   if (options.name != nullptr) request.name = options.name;
-  request.options.name = nullptr;  // the caller's may go
+  request.options.name = nullptr;  // the caller may free its name
   request.priority = options.priority;
   request.allreduce = allreduce;
   request.run = [run](Communicator& communicator, const CallOptions& read) {
@@ -106,6 +111,7 @@ Request make_request(const char* what, const CallOptions& options, const Backgro
   return request;
 }
 
+// Submits the request to the engine of process set `set`.
 Result<hvd_handle> submit_to(const Background& background, std::int32_t set, Request request) {
   const auto device_call = request.device_call;
   HVD_TRY(const std::int64_t number, background.engine->submit(std::move(request)));
@@ -114,6 +120,7 @@ Result<hvd_handle> submit_to(const Background& background, std::int32_t set, Req
   return handle;
 }
 
+// Waits for a collective, which the status page shows meanwhile. Returns its status.
 hvd_status wait_for(const Background& background, hvd_handle handle) {
   Engine& engine = *background.engine;
   libhvd::ShownWait shown(engine, number_of(handle));
@@ -123,7 +130,8 @@ hvd_status wait_for(const Background& background, hvd_handle handle) {
   return report(outcome);
 }
 
-// Waits for it, unless there is a place for the handle.
+// Submits a call to the engine of its process set. Puts the handle into `place`, or waits for the
+// call if `place` is null.
 template <class Run>
 hvd_status negotiate(const char* what, const CallOptions& options, Run run,
                      const std::optional<AllreduceArguments>& allreduce,
@@ -144,6 +152,7 @@ hvd_status negotiate(const char* what, const CallOptions& options, Run run,
   });
 }
 
+// Starts a call in the background: every hvd_..._async().
 template <class Run>
 hvd_status submit(const char* what, const hvd_options* options, hvd_handle* handle, Run run,
                   const std::optional<AllreduceArguments>& allreduce = {},
@@ -157,6 +166,7 @@ hvd_status submit(const char* what, const hvd_options* options, hvd_handle* hand
                    handle);
 }
 
+// Runs a blocking call.
 template <class Run>
 hvd_status call(const char* what, const hvd_options* options, Run run,
                 const std::optional<AllreduceArguments>& allreduce = {},
@@ -167,7 +177,8 @@ hvd_status call(const char* what, const hvd_options* options, Run run,
   return libhvd::collective(what, read, run);
 }
 
-// What each collective does, for both of its functions.
+// The do_... functions return what a collective does, for its blocking function and for the one in
+// the background: (Communicator& or DeviceCollectives&, const CallOptions&) -> Result<void>.
 
 auto do_allreduce(const AllreduceArguments& own) {
   return [=](auto& communicator, const CallOptions& read) {
@@ -177,7 +188,7 @@ auto do_allreduce(const AllreduceArguments& own) {
 
 struct GroupedAllreduce {
   AllreduceGroup group;
-  std::string fault = {};  // what is wrong with its lists
+  std::string fault = {};  // what is wrong with the lists; "": nothing
 
   Result<void> operator()(Communicator& communicator, const CallOptions& read) const {
     return allreduce_group(communicator, group, with_fault(read));
@@ -208,12 +219,13 @@ auto do_grouped_allreduce(std::size_t tensors, const void* const* inputs, void* 
   return call;
 }
 
-// A broadcast's root, which is a rank of all, in the process set of the call.
+// The root of a broadcast, as a rank in the process set of the call.
 struct Root {
   int place;
-  std::string fault = {};  // why it has none there
+  std::string fault = {};  // why it is not a rank there; "": it is
 };
 
+// Finds the root in the process set. `root` is its rank among all ranks.
 Root find_root(const hvd_options* options, int root) {
   if (libhvd::process().forked) return {root};  // the call itself says so
   const std::int32_t set = libhvd::read_options(options).process_set;

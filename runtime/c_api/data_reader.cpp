@@ -1,7 +1,9 @@
 // The C ABI of hvd/data.h: the reader.
 #include "c_api/data.hpp"
+#include "c_api/give.hpp"
 #include "io/reader.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <new>
 #include <string>
@@ -12,14 +14,14 @@ using libhvd::give;
 using libhvd::guard;
 using libhvd::Result;
 
-struct hvd_reader {
-  libhvd::Reader reader;
-  hvd_batch batch{};
-};
-
 struct hvd_output {
   libhvd::SampleOutput& place;
-  std::string message;
+  std::string message;  // of hvd_output_fail
+};
+
+struct hvd_reader {
+  libhvd::Reader reader;
+  hvd_batch batch{};  // the last one returned
 };
 
 namespace {
@@ -28,7 +30,7 @@ libhvd::Error no_reader() {
   return fail(HVD_ERROR_INVALID_ARGUMENT, "no reader");
 }
 
-// Returns a Decode that calls the program's function and converts its failure into an Error.
+// Returns a Decode that calls the program's function and makes an Error of its failure.
 libhvd::Decode wrap(hvd_decode decode, void* context) {
   if (decode == nullptr) return nullptr;
   return [=](const libhvd::Sample& sample, libhvd::SampleOutput& place) -> Result<void> {
@@ -36,12 +38,13 @@ libhvd::Decode wrap(hvd_decode decode, void* context) {
                        sample.name.c_str()};
     hvd_output output{place, {}};
     const hvd_status status = decode(context, &c, &output);
-    if (status == HVD_OK) return libhvd::Result<void>();
+    if (status == HVD_OK) return Result<void>();
     if (output.message.empty()) output.message = "decode failed with " + std::to_string(status);
     return fail(HVD_ERROR_SYSTEM, std::move(output.message));
   };
 }
 
+// Returns the options of a reader; null: all defaults.
 Result<libhvd::ReaderOptions> read_reader_options(const hvd_reader_options* given) {
   libhvd::ReaderOptions options;
   if (given == nullptr) return options;
@@ -53,6 +56,7 @@ Result<libhvd::ReaderOptions> read_reader_options(const hvd_reader_options* give
   return options;
 }
 
+// Returns the C struct for a batch, whose memory it refers to.
 hvd_batch view(const libhvd::Batch& batch) {
   hvd_batch c{};
   c.epoch = batch.epoch;

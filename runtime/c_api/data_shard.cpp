@@ -1,11 +1,14 @@
 // The C ABI of hvd/data.h: shards.
 #include "c_api/data.hpp"
+#include "c_api/give.hpp"
 #include "io/shard.hpp"
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+using libhvd::fail;
+using libhvd::give;
 using libhvd::guard;
 using libhvd::null_pointer;
 using libhvd::report;
@@ -14,7 +17,7 @@ using libhvd::with_context;
 
 struct hvd_shard {
   libhvd::Shard shard;
-  std::vector<std::int64_t> indices;
+  std::vector<std::int64_t> indices;  // of the last step asked for
 };
 
 namespace libhvd {
@@ -43,8 +46,8 @@ Result<ShardOptions> read_shard_options(const hvd_shard_options* given) {
 }  // namespace libhvd
 
 hvd_status hvd_shard_create(const hvd_shard_options* options, hvd_shard** shard) {
-  return libhvd::give("hvd_shard_create", shard, [=]() -> Result<hvd_shard*> {
-    if (options == nullptr) return libhvd::fail(HVD_ERROR_INVALID_ARGUMENT, "no options");
+  return give("hvd_shard_create", shard, [=]() -> Result<hvd_shard*> {
+    if (options == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "no options");
     HVD_TRY(const libhvd::ShardOptions read, libhvd::read_shard_options(options));
     HVD_TRY(libhvd::Shard made, libhvd::Shard::make(read));
     return new hvd_shard{std::move(made), {}};
@@ -52,8 +55,8 @@ hvd_status hvd_shard_create(const hvd_shard_options* options, hvd_shard** shard)
 }
 
 hvd_status hvd_shard_steps(const hvd_shard* shard, int64_t* steps) {
-  return libhvd::give("hvd_shard_steps", steps, [=]() -> Result<std::int64_t> {
-    if (shard == nullptr) return libhvd::fail(HVD_ERROR_INVALID_ARGUMENT, "no shard");
+  return give("hvd_shard_steps", steps, [=]() -> Result<std::int64_t> {
+    if (shard == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "no shard");
     return shard->shard.steps();
   });
 }
@@ -63,7 +66,7 @@ hvd_status hvd_shard_step(hvd_shard* shard, int64_t step, const int64_t** indice
   return guard(kWhat, [=]() -> hvd_status {
     if (shard == nullptr || indices == nullptr || count == nullptr)
       return report(null_pointer(kWhat));
-    const libhvd::Result<void> outcome = shard->shard.indices(step, shard->indices);
+    const Result<void> outcome = shard->shard.indices(step, shard->indices);
     if (!outcome.ok()) return report(with_context(kWhat, outcome.error()));
     *count = shard->indices.size();
     *indices = shard->indices.empty() ? nullptr : shard->indices.data();
@@ -72,8 +75,8 @@ hvd_status hvd_shard_step(hvd_shard* shard, int64_t step, const int64_t** indice
 }
 
 hvd_status hvd_shard_batch_size(const hvd_shard* shard, int64_t step, int64_t* samples) {
-  return libhvd::give("hvd_shard_batch_size", samples, [=]() -> Result<std::int64_t> {
-    if (shard == nullptr) return libhvd::fail(HVD_ERROR_INVALID_ARGUMENT, "no shard");
+  return give("hvd_shard_batch_size", samples, [=]() -> Result<std::int64_t> {
+    if (shard == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "no shard");
     return shard->shard.batch_size(step);
   });
 }

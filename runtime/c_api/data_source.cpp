@@ -1,5 +1,6 @@
 // The C ABI of hvd/data.h: sources of samples, and writing records.
 #include "c_api/data.hpp"
+#include "c_api/give.hpp"
 #include "io/source.hpp"
 
 #include <cstddef>
@@ -21,7 +22,7 @@ struct hvd_record_writer {
 
 namespace {
 
-// open: () -> Result<std::unique_ptr<a source>>.
+// Puts what open: () -> Result<std::unique_ptr<a source>> opens into `source`.
 template <class Open>
 hvd_status give_source(const char* what, const char* path, hvd_source** source, Open open) {
   return give(what, source, [&]() -> Result<hvd_source*> {
@@ -31,7 +32,7 @@ hvd_status give_source(const char* what, const char* path, hvd_source** source, 
   });
 }
 
-// ask: (const Source&) -> Result<T>.
+// Puts the value of ask: (const Source&) -> Result<T> into `answer`.
 template <class T, class Ask>
 hvd_status ask_source(const char* what, const hvd_source* source, T* answer, Ask ask) noexcept {
   return give(what, answer, [&]() -> Result<T> {
@@ -113,8 +114,7 @@ hvd_status hvd_record_writer_close(hvd_record_writer* writer) {
   constexpr auto kWhat = "hvd_record_writer_close";
   const std::unique_ptr<hvd_record_writer> owned(writer);
   return guard(kWhat, [&]() -> hvd_status {
-    return report(owned == nullptr ? libhvd::Result<void>(null_pointer(kWhat))
-                                   : owned->writer.close());
+    return report(owned == nullptr ? Result<void>(null_pointer(kWhat)) : owned->writer.close());
   });
 }
 

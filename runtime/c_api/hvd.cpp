@@ -1,4 +1,4 @@
-// The C ABI of hvd.h: the job, shared buffers, and what is exchanged with the launcher.
+// The C ABI of hvd.h: the job, shared buffers, and what goes to and from the launcher.
 #include "hvd/hvd.h"
 
 #include "c_api/c_api.hpp"
@@ -8,13 +8,14 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include <pthread.h>
 
 namespace {
 
 using libhvd::EventKind;
+using libhvd::fail;
 using libhvd::guard;
 using libhvd::not_initialized;
 using libhvd::Notice;
@@ -26,7 +27,7 @@ using libhvd::SessionReader;
 using libhvd::StartOptions;
 using libhvd::with_session;
 
-// Ends the session. Returns false if there is none. The caller holds `calls`.
+// Ends the session. Returns whether there was one. The caller holds Process::calls.
 bool close_session() {
   std::unique_ptr<Session> session;
   {
@@ -36,6 +37,7 @@ bool close_session() {
   return session != nullptr;
 }
 
+// Puts the session's shared memory into `memory`.
 hvd_status find_shared_memory(const char* what, std::shared_ptr<libhvd::SharedMemory>& memory) {
   return with_session(what, [&](Session& session) -> Result<void> {
     memory = session.communicator().memory();
@@ -43,9 +45,9 @@ hvd_status find_shared_memory(const char* what, std::shared_ptr<libhvd::SharedMe
   });
 }
 
-// Ends the session of a program that exits without hvd_shutdown. If another thread is inside a
-// collective, it does nothing: the peers then see the end of the process. It reports an error
-// before the peers learn that this rank has left, so that their failures are later than this one.
+// Shuts down a program that exits without hvd_shutdown. Does nothing if another thread is inside a
+// collective; the peers then see only the end of the process. An error is put on the status page
+// before the peers learn that this rank has left, because their failures must be later than this.
 void at_exit() {
   if (process().forked) return;
   const std::unique_lock lock(process().calls, std::try_to_lock);
@@ -72,22 +74,21 @@ hvd_status init(const char* what, const StartOptions& wanted) {
   if (process().forked) return report(libhvd::in_forked_child(what));
   const std::lock_guard lock(process().calls);
   if (process().session != nullptr) {
-    return report(
-        libhvd::fail(HVD_ERROR_INVALID_ARGUMENT,
-                     std::string(what) + ": already initialised; call hvd_shutdown first"));
+    return report(fail(HVD_ERROR_INVALID_ARGUMENT,
+                       std::string(what) + ": already initialised; call hvd_shutdown first"));
   }
   ++process().generation;
   auto session =
       Session::open(libhvd::process_environment(), wanted, process().starts, process().lasting);
-  set_handlers();  // also after an error: `lasting` must be closed
+  set_handlers();  // also after an error, because `lasting` must be closed
   if (!session.ok()) return report(libhvd::with_context(what, session.error()));
   const std::lock_guard state(process().state);
   process().session = std::move(*session);
   return HVD_OK;
 }
 
-// Returns body's result, or a negative status without a session. body: (const Session&) -> int, at
-// least 0.
+// Returns the number of body: (const Session&) -> int, at least 0; -HVD_ERROR_NOT_INITIALIZED if
+// there is no session.
 template <class Body>
 int query(const char* what, Body body) {
   const auto read = [&]() -> int {
@@ -98,6 +99,7 @@ int query(const char* what, Body body) {
   return number >= 0 ? number : -report(not_initialized(what));
 }
 
+// Runs body: (StatusPage&) -> void.
 template <class Body>
 hvd_status with_page(const char* what, Body body) noexcept {
   return with_session(what, [&](Session& session) -> Result<void> {
@@ -179,15 +181,16 @@ hvd_status hvd_alloc(size_t bytes, void** memory) {
   std::shared_ptr<libhvd::SharedMemory> shared;
   const hvd_status found = find_shared_memory("hvd_alloc", shared);
   if (found != HVD_OK) return found;
-  return guard(
-      "hvd_alloc", [&]() -> hvd_status {  // not under the session's lock, as this may take long
-        if (memory == nullptr)
-          return report(libhvd::fail(HVD_ERROR_INVALID_ARGUMENT, "hvd_alloc: memory is null"));
-        const auto allocated = process().buffers.allocate(shared, bytes);
-        if (!allocated.ok()) return report(libhvd::with_context("hvd_alloc", allocated.error()));
-        *memory = *allocated;
-        return HVD_OK;
-      });
+  return guard("hvd_alloc",
+               [&]() -> hvd_status {  // without the session's lock, because it may take long
+                 if (memory == nullptr)
+                   return report(fail(HVD_ERROR_INVALID_ARGUMENT, "hvd_alloc: memory is null"));
+                 const auto allocated = process().buffers.allocate(shared, bytes);
+                 if (!allocated.ok())
+                   return report(libhvd::with_context("hvd_alloc", allocated.error()));
+                 *memory = *allocated;
+                 return HVD_OK;
+               });
 }
 
 hvd_status hvd_free(void* memory) {
@@ -246,12 +249,13 @@ hvd_status hvd_report_failure(const char* text) {
   return guard(what, [=]() -> hvd_status {
     if (process().forked) return report(libhvd::in_forked_child(what));
     if (text == nullptr || *text == '\0')
-      return report(libhvd::fail(HVD_ERROR_INVALID_ARGUMENT, std::string(what) + ": no text"));
-    // A page of its own: it works when there is no session, and the session's stays as it is.
+      return report(fail(HVD_ERROR_INVALID_ARGUMENT, std::string(what) + ": no text"));
+    // Maps the page a second time: this works without a session, and leaves the session's mapping
+    // as it is.
     auto page = libhvd::StatusPage::attach_for_failure(libhvd::process_environment());
     if (!page.ok()) return report(libhvd::with_context(what, page.error()));
     const std::lock_guard lock(process().failure);
-    page->set_failure(text, libhvd::tells_of_a_peer(text), libhvd::monotonic_ns());
+    page->set_failure(text, libhvd::quotes_peer_error(text), libhvd::monotonic_ns());
     return HVD_OK;
   });
 }

@@ -1,4 +1,4 @@
-// The C ABI of hvd.h: process sets, and ranks that run out of data.
+// The C ABI of hvd.h: process sets, and hvd_join.
 #include "c_api/c_api.hpp"
 
 #include <algorithm>
@@ -13,7 +13,8 @@ using libhvd::fail;
 using libhvd::Result;
 using libhvd::Session;
 
-// body: (const std::vector<int>& ranks of the set, int our rank in the job) -> int, at least 0.
+// Returns the number of body: (const std::vector<int>& ranks of the set, int this rank in the job)
+// -> int, at least 0; the negative of a status if there is no such set.
 template <class Body>
 int query_set(const char* what, std::int32_t set, Body body) {
   int answer = 0;
@@ -31,7 +32,7 @@ hvd_status hvd_add_process_set(const int* ranks, size_t count, int32_t* process_
   return libhvd::collective_of_session(
       "hvd_add_process_set", {}, [=](Session& session, const CallOptions&) -> Result<void> {
         const bool sound = process_set != nullptr && (ranks != nullptr || count == 0);
-        // So many are wrong in any case, and need not all be looked at to say why.
+        // More ranks than the job has are wrong in any case, so the rest need not be copied.
         const auto enough = static_cast<std::size_t>(session.topology().size) + 1;
         const std::vector<int> wanted(ranks, sound ? ranks + std::min(count, enough) : ranks);
         HVD_TRY(const std::int32_t added, session.add_process_set(wanted));
@@ -92,7 +93,8 @@ int hvd_process_sets(int32_t* process_sets, size_t room) {
   return status == HVD_OK ? count : -status;
 }
 
-// Not shown as a collective: a rank that has joined waits for nobody.
+// The status page does not show it as a collective, because a rank that has joined waits for no
+// other.
 hvd_status hvd_join(int* last_rank) {
   return libhvd::in_program_order("hvd_join", [=](Session& session) -> Result<void> {
     HVD_TRY(const int last, session.join());

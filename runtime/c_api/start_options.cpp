@@ -1,4 +1,4 @@
-// Reads hvd_init_options of any version into the library's own StartOptions.
+// Reads hvd_init_options of any version into StartOptions.
 #include "c_api/c_api.hpp"
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 namespace libhvd {
 namespace {
 
-constexpr std::size_t kMostBytes = 4096;
+constexpr std::size_t kMostBytes = 4096;  // of a struct of options
 
 Error wrong(const std::string& why) {
   return fail(HVD_ERROR_INVALID_ARGUMENT, why);
 }
 
-// Returns a copy of the caller's struct; members that an older caller does not have are zero.
-// Error: the size is wrong, or members that this version does not know are not zero.
+// Returns a copy of the options. Fields that an older caller's struct lacks are zero. Error:
+// struct_size is out of range; a field that this version does not know is not zero.
 Result<hvd_init_options> read_known(const hvd_init_options& options) {
   const std::size_t size = options.struct_size;
   if (size < sizeof(std::size_t) || size > kMostBytes)
@@ -32,6 +32,8 @@ Result<hvd_init_options> read_known(const hvd_init_options& options) {
   return known;
 }
 
+// Reads the process sets. What is wrong with them becomes StartOptions::fault, which is an error on
+// all ranks.
 void read_process_sets(const hvd_init_options& options, StartOptions& read) {
   if (options.process_sets == nullptr && options.process_set_count > 0)
     read.fault = "the list of process sets is null";

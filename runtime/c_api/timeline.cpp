@@ -10,8 +10,8 @@
 namespace libhvd {
 namespace {
 
-// Ranks may end at different times, as when rank 0 has a last thing to save. But one that has
-// failed and ends must not wait for ever for those that go on.
+// Ranks may end at different times, for example when rank 0 saves something at the end. But a rank
+// that has failed and ends must not wait for ever for ranks that continue.
 constexpr std::chrono::seconds kTimeout{30};
 
 }  // namespace

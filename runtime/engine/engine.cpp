@@ -16,17 +16,18 @@
 namespace libhvd {
 namespace {
 
-constexpr std::size_t kMostTold = 2000;  // names in a turn: they always fit into its proposals
-// After so many calls in a row that were waited for, the next ones are expected to be, too. The
-// first one that is not then lies for up to two looks.
+constexpr std::size_t kMostProposed = 2000;  // names in a round; these always fit
+// After this many calls in a row for which a thread waited, a thread is expected to wait for the
+// next ones, too. The first call for which none does may stay unnoticed for two checks.
 constexpr int kHabit = 8;
-constexpr std::chrono::milliseconds kLookAfter{1};
+constexpr std::chrono::milliseconds kCheckAfter{1};  // that others drive
+constexpr std::uint64_t kCheckNs = 20'000'000;       // for stalls
 
 Error stopped() {
   return fail(HVD_ERROR_NOT_INITIALIZED, "hvd_shutdown was called before it was done");
 }
 
-// What all ranks have found out together, and nothing has been written.
+// Returns whether all ranks have found the error together, before anything was written.
 bool is_mistake(const Result<void>& outcome) {
   return !outcome.ok() && (outcome.error().status == HVD_ERROR_MISMATCH ||
                            outcome.error().status == HVD_ERROR_INVALID_ARGUMENT);
@@ -36,8 +37,6 @@ Error no_handle(std::int64_t handle) {
   return fail(HVD_ERROR_INVALID_ARGUMENT, "there is no handle " + std::to_string(handle));
 }
 
-constexpr std::uint64_t kLookNs = 20'000'000;
-
 }  // namespace
 
 Engine::Engine(std::unique_ptr<Communicator> communicator, EngineOptions options)
@@ -46,7 +45,7 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, EngineOptions options
       watch_(options.settings, std::move(options.listener)),
       trace_(std::move(options.recorder), options.process_set),
       negotiation_(communicator_->size(), options.settings.cache_capacity) {
-  communicator_->on_long_wait([this](const std::string&, std::uint64_t) { look_for_stall(); });
+  communicator_->on_long_wait([this](const std::string&, std::uint64_t) { check_stalls(); });
 }
 
 Result<std::shared_ptr<Engine>> Engine::start(std::unique_ptr<Communicator> communicator,
@@ -74,7 +73,7 @@ void Engine::stop() {
   work_.notify_all();
   if (thread_.joinable()) thread_.join();
   {
-    std::unique_lock lock(mutex_);  // a waiting thread may drive: it uses the program's buffers
+    std::unique_lock lock(mutex_);  // a waiting thread may drive, and use the program's buffers
     changed_.wait(lock, [this] { return !driven_; });
   }
   fail_all(stopped());
@@ -109,12 +108,12 @@ Result<std::int64_t> Engine::submit(Request request) {
   return last_handle_;
 }
 
-// There is something to tell.
+// Wakes the thread that drives, or that should, because there is something to propose.
 void Engine::wake_driver() {
   has_fresh_.store(true, std::memory_order_seq_cst);
   if (driven_) {
     communicator_->wake();
-  } else if (!looking_) {
+  } else if (!left_to_waiters_) {
     work_.notify_one();
   }
 }
@@ -124,7 +123,7 @@ Result<bool> Engine::done(std::int64_t handle) {
   const auto found = handles_.find(handle);
   if (found == handles_.end()) return no_handle(handle);
   const bool done = found->second->outcome.has_value();
-  if (!done && std::exchange(looking_, false)) {  // who asks does not wait
+  if (!done && std::exchange(left_to_waiters_, false)) {  // a thread that polls does not wait
     awaited_ = 0;
     work_.notify_one();
   }
@@ -147,6 +146,8 @@ Result<void> Engine::wait(std::int64_t handle) {
   return wait(lock, entry);
 }
 
+// Drives until the collective is done, or sleeps while another thread drives. If the engine's
+// thread drives, it takes over.
 Result<void> Engine::wait(std::unique_lock<std::mutex>& lock, const Entry& entry) {
   while (!entry->outcome) {
     if (!driven_ && !stop_) {
@@ -161,16 +162,18 @@ Result<void> Engine::wait(std::unique_lock<std::mutex>& lock, const Entry& entry
     changed_.wait(lock);
     --waiting_;
   }
-  if (waiting_ == 0 && !driven_ && !looking_ && busy()) work_.notify_one();
+  if (waiting_ == 0 && !driven_ && !left_to_waiters_ && busy()) work_.notify_one();
   return *entry->outcome;
 }
 
+// Runs rounds without the mutex; `until`: see run_rounds(). Then decides whether the engine's
+// thread leaves the next ones to threads that wait.
 void Engine::drive(std::unique_lock<std::mutex>& lock, const Pending* until) {
   driven_ = true;
   ++drives_;
   by_own_thread_ = until == nullptr;
   lock.unlock();
-  take_turns(until);
+  run_rounds(until);
   lock.lock();
   driven_ = false;
   by_own_thread_ = false;
@@ -178,8 +181,8 @@ void Engine::drive(std::unique_lock<std::mutex>& lock, const Pending* until) {
   const bool awaited = until != nullptr ? negotiation_.ready().empty() : handed_over;
   awaited_ = awaited ? std::min(awaited_ + 1, kHabit) : 0;
   changed_.notify_all();
-  const bool looked = std::exchange(looking_, awaited_ == kHabit);
-  if (looked != looking_ || (!looking_ && busy())) work_.notify_one();
+  const bool looked = std::exchange(left_to_waiters_, awaited_ == kHabit);
+  if (looked != left_to_waiters_ || (!left_to_waiters_ && busy())) work_.notify_one();
 }
 
 void Engine::join() {
@@ -202,26 +205,28 @@ Result<void> Engine::wait_joined() {
 void Engine::run() {
   std::unique_lock lock(mutex_);
   const auto due = [this] {
-    return stop_ || looking_ || (!driven_ && waiting_ == 0 && !broken_ && busy());
+    return stop_ || left_to_waiters_ || (!driven_ && waiting_ == 0 && !broken_ && busy());
   };
   while (!stop_) {
     work_.wait(lock, due);
-    if (looking_) {
-      look_whether_driven(lock);
+    if (left_to_waiters_) {
+      check_that_others_drive(lock);
     } else if (!stop_) {
       drive(lock, nullptr);
     }
   }
 }
 
-void Engine::look_whether_driven(std::unique_lock<std::mutex>& lock) {
+// Sleeps for a while. If no thread has driven meanwhile, the engine's thread drives again.
+void Engine::check_that_others_drive(std::unique_lock<std::mutex>& lock) {
   const std::uint64_t before = drives_;
-  work_.wait_for(lock, kLookAfter, [this] { return stop_ || !looking_; });
-  looking_ = looking_ && drives_ != before;
+  work_.wait_for(lock, kCheckAfter, [this] { return stop_ || !left_to_waiters_; });
+  left_to_waiters_ = left_to_waiters_ && drives_ != before;
 }
 
-// Goes from turn to turn while there is something to do; until one thing is done, if any is given.
-void Engine::take_turns(const Pending* until) {
+// Runs rounds while something is pending. `until`: the collective for which this thread waits;
+// null: this is the engine's thread, which stops when another thread wants to drive.
+void Engine::run_rounds(const Pending* until) {
   const bool own_thread = until == nullptr;
   const auto hands_over = [&] { return own_thread && hands_over_.load(std::memory_order_seq_cst); };
   while (!hands_over()) {
@@ -232,15 +237,15 @@ void Engine::take_turns(const Pending* until) {
     try {
       Result<void> outcome;
       if (negotiation_.ready().empty()) {
-        meeting_ = false;
+        in_round_ = false;
         outcome = communicator_->wait_for_proposals([&] {
-          look_for_stall();
+          check_stalls();
           return has_fresh_.load(std::memory_order_seq_cst) || hands_over();
         });
         if (outcome.ok() && hands_over()) return;
       }
-      meeting_ = true;
-      if (outcome.ok() && !stopping()) outcome = turn();
+      in_round_ = true;
+      if (outcome.ok() && !stopping()) outcome = run_round();
       if (!outcome.ok()) fail_all(outcome.error());
       if (!outcome.ok() && shown_) hide(false);
     } catch (const std::exception& exception) {
@@ -250,9 +255,9 @@ void Engine::take_turns(const Pending* until) {
   }
 }
 
-// Whether a thread that waits for this may go. What is ready besides is carried out first, as a
-// step of training waits for that too, and handing it to the engine's thread costs all ranks its
-// waking; but not what the program itself has said is less urgent.
+// Returns whether a thread that waits for this may stop driving. First it runs the other ready
+// collectives, because a training step waits for these too, and waking the engine's thread for them
+// would delay all ranks. It does not run those of lower priority.
 bool Engine::may_leave(const Pending& until) const {
   if (!until.outcome) return false;
   const auto& ready = negotiation_.ready();
@@ -264,51 +269,53 @@ bool Engine::stopping() const {
   return stop_;
 }
 
-Result<void> Engine::turn() {
-  HVD_CHECK(encode());
+Result<void> Engine::run_round() {
+  HVD_CHECK(exchange_proposals());
   if (!negotiation_.ready().empty()) execute_next();
   if (negotiation_.all_joined()) end_join();
   return {};
 }
 
-// What has been submitted since the last turn, as far as one turn tells it.
-Result<void> Engine::encode() {
+// Proposes what was submitted since the last round, as much as fits into one round, and applies the
+// proposals of all ranks.
+Result<void> Engine::exchange_proposals() {
   {
     const std::lock_guard lock(mutex_);
     names_.clear();
     for (const Entry& entry : fresh_) {
-      if (names_.size() == kMostTold) break;
+      if (names_.size() == kMostProposed) break;
       names_.push_back({entry->hash, entry->request.priority});
     }
     const bool joins = joined_ && !join_told_ && names_.size() == fresh_.size();
-    const std::size_t told =
+    const std::size_t proposed =
         negotiation_.encode(names_, joins, communicator_->max_proposal_bytes(), proposals_);
     join_told_ = join_told_ || joins;
-    const auto end = fresh_.begin() + static_cast<std::ptrdiff_t>(told);
-    telling_.assign(std::make_move_iterator(fresh_.begin()), std::make_move_iterator(end));
+    const auto end = fresh_.begin() + static_cast<std::ptrdiff_t>(proposed);
+    proposing_.assign(std::make_move_iterator(fresh_.begin()), std::make_move_iterator(end));
     fresh_.erase(fresh_.begin(), end);
     has_fresh_.store(!fresh_.empty(), std::memory_order_seq_cst);
   }
-  bool makes_sense = true;
+  bool well_formed = true;
   const ProposalSettings settings{settings_.fusion_bytes, settings_.cache_capacity};
   HVD_CHECK(communicator_->exchange_proposals(
       proposals_, settings, [&](int rank, std::span<const std::byte> bytes) {
-        makes_sense = makes_sense && negotiation_.apply(rank, bytes);
+        well_formed = well_formed && negotiation_.apply(rank, bytes);
       }));
-  if (!makes_sense) {
+  if (!well_formed) {
     communicator_->abort_job(FailureKind::broken, communicator_->rank());
-    return fail(HVD_ERROR_SYSTEM, "a rank has told what makes no sense");
+    return fail(HVD_ERROR_SYSTEM, "a rank's proposals are malformed");
   }
   negotiation_.end_round();
   rounds_.fetch_add(1, std::memory_order_relaxed);
-  for (const Entry& entry : telling_) entry->told = true;
-  telling_.clear();
+  for (const Entry& entry : proposing_) entry->proposed = true;
+  proposing_.clear();
   return {};
 }
 
-// Small allreduces go together. Ranks whose calls do not fit together may see different ones fit
-// for that, and some none at all; but as these then do not fit together either, all are told so,
-// and carry out one by one what is ready now, which all hold alike.
+// Runs the first ready collective, or small allreduces fused. If the ranks' calls do not match,
+// ranks may choose different allreduces to fuse, or none. These do not match either, so all ranks
+// get the mismatch error. Then all run what is ready now one by one; that list is the same on all
+// ranks.
 void Engine::execute_next() {
   const bool together =
       apart_ == 0 && negotiation_.ready().size() > 1 && !negotiation_.somebody_joined();
@@ -335,8 +342,8 @@ void Engine::follow_as_joined() {
   if (!joined.ok()) fail_all(joined.error());
 }
 
-// The first of what is ready, and what goes together with it; nothing when this rank has joined
-// before it was submitted here.
+// Returns the first ready collective, and with `together` those that can be fused with it. Returns
+// nothing if this rank has joined and has not submitted the first one.
 std::vector<Engine::Entry> Engine::choose_next(bool together) {
   FusionPlan plan(settings_.fusion_bytes);
   std::vector<Entry> chosen;
@@ -368,7 +375,7 @@ Result<void> Engine::execute(const std::vector<Entry>& entries) {
   return entry.request.run(*communicator_, options);
 }
 
-// In the timeline.
+// Records them in the timeline.
 void Engine::record(const std::vector<Entry>& entries, std::uint64_t begin, bool completed) {
   const Request& first = entries.front()->request;
   const CallFacts& facts = communicator_->facts();
@@ -380,6 +387,7 @@ void Engine::record(const std::vector<Entry>& entries, std::uint64_t begin, bool
   }
 }
 
+// Gives the outcome to the threads that wait.
 void Engine::complete(const std::vector<Entry>& entries, const Result<void>& outcome) {
   if (shown_ && std::find(entries.begin(), entries.end(), shown_) != entries.end())
     hide(outcome.ok());
@@ -404,6 +412,7 @@ void Engine::end_join() {
   changed_.notify_all();
 }
 
+// Ends everything that is pending with an error. Everything that is submitted later fails with it.
 void Engine::fail_all(const Error& error) {
   {
     const std::lock_guard lock(mutex_);
@@ -419,13 +428,12 @@ void Engine::fail_all(const Error& error) {
   changed_.notify_all();
 }
 
-// Engine's watch over what waits for other ranks.
-
-// Called over and over while the engine waits.
-void Engine::look_for_stall() {
+// Reports, shows or fails collectives that wait too long for other ranks. Called again and again
+// while the engine waits.
+void Engine::check_stalls() {
   const std::uint64_t now = monotonic_ns();
-  if (now < next_look_ns_) return;
-  next_look_ns_ = now + kLookNs;
+  if (now < next_check_ns_) return;
+  next_check_ns_ = now + kCheckNs;
   std::vector<Waiting> waiting;
   std::uint64_t longest = 0;
   std::optional<int> blamed;
@@ -437,9 +445,9 @@ void Engine::look_for_stall() {
       const std::uint64_t waited = now - std::min(now, entry->since_ns);
       if (!watch_.due(waited) && !watch_.over(waited)) continue;
       const std::vector<int> missing = missing_for(*entry);
-      if (missing.empty() || !speaks_for(*entry, missing)) continue;
+      if (missing.empty() || !reports(*entry, missing)) continue;
       if (watch_.over(waited)) blamed = missing.front();
-      if (!watch_.due(waited) || std::exchange(entry->said, true)) continue;
+      if (!watch_.due(waited) || std::exchange(entry->reported, true)) continue;
       longest = std::max(longest, waited);
       waiting.push_back({title_of(entry->request), numbers_of(*communicator_, missing)});
     }
@@ -447,11 +455,12 @@ void Engine::look_for_stall() {
   std::sort(waiting.begin(), waiting.end(), [](const Waiting& a, const Waiting& b) {
     return std::tie(a.missing, a.what) < std::tie(b.missing, b.what);
   });
-  if (!waiting.empty()) watch_.say(waiting, longest);
+  if (!waiting.empty()) watch_.report(waiting, longest);
   if (oldest && watch_.shows(now - std::min(now, oldest->since_ns))) show(oldest);
   if (blamed) communicator_->abort_job(FailureKind::stalled, *blamed);
 }
 
+// Shows the collective to the listener, unless another one is shown.
 void Engine::show(const Entry& entry) {
   const std::vector<int> missing = missing_for(*entry);
   if (missing.empty() || (shown_ != nullptr && shown_ != entry)) return;
@@ -465,18 +474,19 @@ void Engine::hide(bool completed) {
   watch_.listener().clear(completed);
 }
 
-// Those that have not submitted it; what all have submitted waits for nobody, unless it is being
-// carried out. What the others do not know of yet waits for those that have not come to the round.
+// Returns the ranks that it waits for. If the others know of it, these are the ranks that have not
+// submitted it. If they do not, or if it runs, these are the ranks that have not begun the round.
 std::vector<int> Engine::missing_for(const Pending& entry) const {
-  if (entry.told && !entry.runs) return negotiation_.missing(entry.hash);
-  return meeting_ ? communicator_->absent() : std::vector<int>();
+  if (entry.proposed && !entry.runs) return negotiation_.missing(entry.hash);
+  return in_round_ ? communicator_->absent() : std::vector<int>();
 }
 
-// One of those that wait says so for all: the first that has submitted it. Of what the others do
-// not know of yet, the first of those that have come to the round and not joined.
-bool Engine::speaks_for(const Pending& entry, const std::vector<int>& missing) const {
-  if (entry.told && !entry.runs)
-    return negotiation_.first_to_tell(entry.hash) == communicator_->rank();
+// Returns whether this rank reports the wait for all ranks that wait. If the others know of the
+// collective, the lowest rank that has submitted it reports. Otherwise it is the lowest rank that
+// has begun the round and not joined.
+bool Engine::reports(const Pending& entry, const std::vector<int>& missing) const {
+  if (entry.proposed && !entry.runs)
+    return negotiation_.first_to_propose(entry.hash) == communicator_->rank();
   std::optional<int> first;
   for (int rank = 0; rank < communicator_->size(); ++rank) {
     if (std::find(missing.begin(), missing.end(), rank) != missing.end()) continue;

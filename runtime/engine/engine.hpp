@@ -1,18 +1,24 @@
-// Collectives in the background, which ranks may submit in any order and from any thread.
+// The engine: collectives in the background, which ranks may submit in any order and from any
+// thread. Each process set has an engine; the session owns it.
 //
-// Ranks go in step through turns, in a lane of the segment of their own. In a turn each tells the
-// names of what it has submitted since the last one; all see what all have told, so all know at the
-// same moment, without a coordinator, which collectives every rank has submitted, and in which
-// order to carry these out (negotiation.hpp). They then carry out the first one, or some small ones
-// together, through the same communicator, which finds out by itself what does not fit together.
-// What comes in the meantime is told in the next turn, so a tensor of higher priority need not wait
-// for all that was there before it.
+// The ranks go through rounds in step, in a lane of the segment that only engines use. In a round
+// each rank proposes the names that it has submitted since the last round. All ranks see all
+// proposals. So all know at the same moment, without a coordinator, which collectives every rank
+// has submitted and in which order these run (negotiation.hpp). They then run the first of them, or
+// several small ones fused, through the engine's communicator, which reports calls that do not
+// match. What is submitted meanwhile is proposed in the next round, so a tensor of higher priority
+// need not wait for all earlier ones.
 //
-// There is no tick: a rank begins a turn when something was submitted, and joins one that another
-// rank has begun when something is pending here; until then it sleeps. The work is done by
-// whichever thread waits for a result, else by a thread of the engine's own: to wake another thread
-// for each call would take longer than the call. So once the program has waited for its calls a few
-// times, the engine's thread only looks now and then whether it still does.
+// Rounds have no fixed period. A rank begins a round when something was submitted. It takes part in
+// a round that another rank has begun when something is pending here. Until then it sleeps.
+//
+// One thread at a time drives the engine, that is, runs the rounds: a thread that waits for a
+// result, or the engine's own thread if no thread waits. To wake another thread for each call would
+// take longer than the call. So after the program has waited for a few calls in a row, the engine's
+// thread leaves the work to the threads that wait, and only checks once a millisecond that they
+// still drive.
+//
+// After an error of the communicator, everything that is pending or submitted later fails with it.
 #pragma once
 
 #include "base/result.hpp"
@@ -45,13 +51,14 @@ struct EngineOptions {
   EngineSettings settings = {};
   StallListener listener = {};
   std::shared_ptr<Recorder> recorder = std::make_shared<Recorder>();  // of the timeline
-  std::uint16_t process_set = 0;                                      // there
+  std::uint16_t process_set = 0;  // the number of the engine's process set in the timeline
 };
 
 // Any thread.
 class Engine {
  public:
-  // Error: there can be no thread. The communicator is used by nobody else.
+  // Starts the engine's thread. Nothing else may use the communicator. Error: no thread can be
+  // started.
   static Result<std::shared_ptr<Engine>> start(std::unique_ptr<Communicator> communicator,
                                                EngineOptions options = {});
 
@@ -59,27 +66,29 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // A handle, which is taken back by wait(). Error: this rank has submitted the name before, and
-  // that is not done; then that one becomes an error on all ranks, too. What else is wrong with the
-  // call itself is told to all ranks later.
+  // Returns a handle, which wait() releases. Error: this rank has submitted the name before, and
+  // that call is not done (it then fails on all ranks, unless it runs already); this rank has
+  // joined. Other errors in the call are reported on all ranks when it runs.
   Result<std::int64_t> submit(Request request);
 
-  // Error: there is no such handle.
+  // Returns whether the collective is done. Error: there is no such handle.
   Result<bool> done(std::int64_t handle);
-  // What it is: "allreduce" and its name; "" when there is no such handle.
+  // Returns its kind ("allreduce") and its name; "" and "" if there is no such handle.
   std::pair<std::string, std::string> titles(std::int64_t handle) const;
-  // Waits for it, and says how it ended.
+  // Waits for the collective, releases the handle and returns the outcome.
   Result<void> wait(std::int64_t handle);
 
-  // From here on this rank has nothing to give: it takes part in the calls of the others with
-  // zeros, until all ranks have joined. Once, until wait_joined() has returned.
+  // Joins: from now on this rank takes part in the calls of the others with zeros, until all ranks
+  // have joined. Call it once before each wait_joined().
   void join();
+  // Waits until all ranks have joined.
   Result<void> wait_joined();
 
-  // How often its ranks have told each other something. Any thread.
+  // Returns how many rounds the ranks have completed.
   std::uint64_t rounds() const { return rounds_.load(std::memory_order_relaxed); }
 
-  // Ends everything that is pending with an error; all that is submitted later, too.
+  // Ends the engine's thread. Everything that is pending or submitted later fails with
+  // HVD_ERROR_NOT_INITIALIZED.
   void stop();
 
  private:
@@ -87,9 +96,9 @@ class Engine {
     Request request;
     std::uint64_t hash = 0;
     std::uint64_t since_ns = 0;           // when it was submitted
-    bool runs = false;                    // its arguments are being used
-    bool told = false;                    // all ranks know that it was submitted here
-    bool said = false;                    // that it waits too long
+    bool runs = false;                    // its arguments are in use
+    bool proposed = false;                // all ranks know that it was submitted here
+    bool reported = false;                // as waiting too long
     std::uint64_t submitted_ns = 0;       // for the timeline
     std::optional<Result<void>> outcome;  // once it is done
   };
@@ -97,18 +106,22 @@ class Engine {
 
   Engine(std::unique_ptr<Communicator> communicator, EngineOptions options);
 
+  // The engine's thread.
   void run();
-  // The caller of these three holds the mutex.
+
+  // The caller of these holds the mutex.
   bool busy() const { return !in_flight_.empty() || joined_; }
   void wake_driver();
   void drive(std::unique_lock<std::mutex>& lock, const Pending* until);
-  void look_whether_driven(std::unique_lock<std::mutex>& lock);
+  void check_that_others_drive(std::unique_lock<std::mutex>& lock);
   Result<void> wait(std::unique_lock<std::mutex>& lock, const Entry& entry);
-  void take_turns(const Pending* until);
   bool may_leave(const Pending& until) const;
+
+  // The driver's.
+  void run_rounds(const Pending* until);
   bool stopping() const;
-  Result<void> turn();
-  Result<void> encode();
+  Result<void> run_round();
+  Result<void> exchange_proposals();
   void execute_next();
   void follow_as_joined();
   std::vector<Entry> choose_next(bool together);
@@ -118,47 +131,48 @@ class Engine {
   void end_join();
   void fail_all(const Error& error);
 
-  void look_for_stall();
+  // The driver's check for collectives that wait too long for other ranks.
+  void check_stalls();
   std::vector<int> missing_for(const Pending& entry) const;
-  bool speaks_for(const Pending& entry, const std::vector<int>& missing) const;
+  bool reports(const Pending& entry, const std::vector<int>& missing) const;
   void show(const Entry& entry);
   void hide(bool completed);
 
   std::unique_ptr<Communicator> communicator_;
   EngineSettings settings_;
   StallWatch watch_;
-  EngineTrace trace_;  // the driver's, but for submission_ns()
+  EngineTrace trace_;  // the driver's, except submission_ns()
 
-  mutable std::mutex mutex_;  // guards what follows
-  std::condition_variable work_;
-  std::condition_variable changed_;  // something is done, or nobody drives any more
-  std::deque<Entry> fresh_;          // submitted, not told to the peers yet
+  mutable std::mutex mutex_;         // guards what follows
+  std::condition_variable work_;     // the engine's thread has something to do
+  std::condition_variable changed_;  // something is done, or no thread drives any more
+  std::deque<Entry> fresh_;          // submitted, not proposed yet
   std::unordered_map<std::uint64_t, Entry> in_flight_;  // by the name's hash
   std::unordered_map<std::int64_t, Entry> handles_;
   std::int64_t last_handle_ = 0;
-  std::unordered_map<std::string, std::uint64_t> unnamed_;  // how many, by kind
+  std::unordered_map<std::string, std::uint64_t> unnamed_;  // calls without a name, by kind
   Entry join_;                                              // the last call of join()
   bool joined_ = false;                                     // and not all others have yet
-  bool join_told_ = false;
-  std::optional<Error> broken_;  // nothing works any more
-  bool driven_ = false;          // a thread is in drive()
-  bool by_own_thread_ = false;   // and it is the engine's
-  int waiting_ = 0;              // threads that sleep until another one has driven
-  std::uint64_t drives_ = 0;     // how often a thread has begun to
-  int awaited_ = 0;              // drives in a row whose result somebody waited for
-  bool looking_ = false;         // the engine's thread leaves the work to those who wait
+  bool join_told_ = false;                                  // this rank has proposed to join
+  std::optional<Error> broken_;                             // everything fails with this error
+  bool driven_ = false;                                     // a thread is in drive()
+  bool by_own_thread_ = false;                              // and it is the engine's
+  int waiting_ = 0;               // threads that sleep while another one drives
+  std::uint64_t drives_ = 0;      // how often drive() was called
+  int awaited_ = 0;               // calls of drive() in a row for which a thread waited
+  bool left_to_waiters_ = false;  // the engine's thread leaves the work to threads that wait
   bool stop_ = false;
   std::atomic<std::uint64_t> rounds_{0};
-  std::atomic<bool> has_fresh_{false};   // read without the mutex, too
-  std::atomic<bool> hands_over_{false};  // the engine's thread is to leave the work to another
+  std::atomic<bool> has_fresh_{false};   // also read without the mutex
+  std::atomic<bool> hands_over_{false};  // the engine's thread must leave the work to another one
 
   // The driver's.
   Negotiation negotiation_;
-  std::size_t apart_ = 0;  // so many that are ready do not fit together: they go one by one
-  bool meeting_ = false;   // the ranks meet for a turn, which some may not have begun
-  std::uint64_t next_look_ns_ = 0;
-  Entry shown_;                     // to the listener, as what has waited longest
-  std::vector<Entry> telling_;      // in the running round
+  std::size_t apart_ = 0;  // this many ready collectives run one by one: fused, they did not match
+  bool in_round_ = false;  // this rank has begun a round, which others may not have begun
+  std::uint64_t next_check_ns_ = 0;
+  Entry shown_;                     // what the listener shows: what has waited longest
+  std::vector<Entry> proposing_;    // in the running round
   std::vector<NamedTensor> names_;  // scratch
   std::vector<std::byte> proposals_;
   std::vector<std::byte> packed_;

@@ -10,6 +10,31 @@
 #include <vector>
 
 namespace libhvd {
+namespace {
+
+// Runs requests whose buffers are in device memory as one.
+Result<void> run_fused_on_device(Communicator& communicator,
+                                 std::span<const Request* const> requests) {
+  std::vector<DevicePiece> pieces;
+  std::vector<DeviceCall*> calls;
+  std::string name;  // equal on two ranks only if they have packed the same tensors
+  for (const Request* request : requests) {
+    const AllreduceArguments& own = *request->allreduce;
+    pieces.push_back({own.input, own.output, own.count});
+    calls.push_back(request->device_call.get());
+    name += request->name + ' ' + std::to_string(own.count) + ' ' + request->options.shape + '\n';
+  }
+  const AllreduceArguments& first = *requests.front()->allreduce;
+  CallOptions options = requests.front()->options;
+  options.name = name.c_str();
+  options.shape = {};  // the name has the shape of each
+  return DeviceCall::run(calls, options, [&](const CallOptions& on_stream) {
+    return DeviceCollectives(communicator)
+        .allreduce_together(pieces, first.type, first.op, on_stream);
+  });
+}
+
+}  // namespace
 
 bool FusionPlan::add(const Request& request) {
   if (!request.allreduce || !request.options.fault.empty()) return false;
@@ -17,7 +42,7 @@ bool FusionPlan::add(const Request& request) {
   if (!allreduce_is_sound(own.input, own.output, own.count, own.type, own.op)) return false;
   const bool on_device = request.device_call != nullptr;
   if (request.options.place.on_device != on_device) return false;
-  if (on_device && own.op == HVD_ADASUM) return false;  // goes through host memory, one by one
+  if (on_device && own.op == HVD_ADASUM) return false;  // runs through host memory, one by one
   std::size_t bytes = own.count * element_size(own.type);
   if (bytes > (on_device ? kLargestDevicePiece : kLargestFusedBytes)) return false;
   if (on_device) bytes = aligned_piece(bytes);
@@ -42,7 +67,7 @@ Result<void> run_fused(Communicator& communicator, std::span<const Request* cons
   if (requests.front()->device_call) return run_fused_on_device(communicator, requests);
   scratch.clear();
   std::vector<std::size_t> counts;
-  std::string name;  // the same on two ranks only when they have packed the same
+  std::string name;  // equal on two ranks only if they have packed the same tensors
   for (const Request* request : requests) {
     const AllreduceArguments& own = *request->allreduce;
     counts.push_back(own.count);
@@ -54,7 +79,7 @@ Result<void> run_fused(Communicator& communicator, std::span<const Request* cons
   const AllreduceArguments& first = *requests.front()->allreduce;
   CallOptions options = requests.front()->options;
   options.name = name.c_str();
-  options.shape = {};  // each one's is in the name
+  options.shape = {};  // the name has the shape of each
   if (first.op == HVD_ADASUM) {
     HVD_CHECK(communicator.adasum(scratch.data(), scratch.data(), counts, first.type, options));
   } else {
@@ -70,27 +95,6 @@ Result<void> run_fused(Communicator& communicator, std::span<const Request* cons
     from += bytes;
   }
   return {};
-}
-
-Result<void> run_fused_on_device(Communicator& communicator,
-                                 std::span<const Request* const> requests) {
-  std::vector<DevicePiece> pieces;
-  std::vector<DeviceCall*> calls;
-  std::string name;  // the same on two ranks only when they have packed the same
-  for (const Request* request : requests) {
-    const AllreduceArguments& own = *request->allreduce;
-    pieces.push_back({own.input, own.output, own.count});
-    calls.push_back(request->device_call.get());
-    name += request->name + ' ' + std::to_string(own.count) + ' ' + request->options.shape + '\n';
-  }
-  const AllreduceArguments& first = *requests.front()->allreduce;
-  CallOptions options = requests.front()->options;
-  options.name = name.c_str();
-  options.shape = {};  // each one's is in the name
-  return DeviceCall::run(calls, options, [&](const CallOptions& on_stream) {
-    return DeviceCollectives(communicator)
-        .allreduce_together(pieces, first.type, first.op, on_stream);
-  });
 }
 
 }  // namespace libhvd

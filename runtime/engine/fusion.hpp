@@ -1,4 +1,5 @@
-// Several small allreduces as one: what of each costs most is the meeting of the ranks.
+// Fusion: runs several small allreduces as one, because most of the cost of each is that the ranks
+// wait for each other. On the thread that drives the engine.
 #pragma once
 
 #include "base/result.hpp"
@@ -11,17 +12,17 @@
 
 namespace libhvd {
 
-// Larger ones gain less by sharing a meeting than packing them costs.
+// For a larger tensor in host memory packing costs more than fusion gains.
 inline constexpr std::size_t kLargestFusedBytes = 4 * 1024;
 
-// Which requests, taken in order, go together: sound allreduces of one type, op, factors and kind
-// of memory (for device memory see gpu/device_memory.hpp).
+// Decides which requests, taken in order, run as one: allreduces with valid arguments of one type,
+// op, scale factors and kind of memory (for device memory see gpu/device_memory.hpp).
 class FusionPlan {
  public:
-  // `most_bytes`: of all together.
+  // `most_bytes`: of all tensors together.
   explicit FusionPlan(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
-  // False: this one does not go with the ones before.
+  // Returns false if the request cannot run together with those before it.
   bool add(const Request& request);
 
  private:
@@ -30,14 +31,9 @@ class FusionPlan {
   std::size_t bytes_ = 0;
 };
 
-// Carries out what a plan holds. Its outcome is that of each. Scratch is for the caller to keep.
+// Runs the requests of a plan as one. The outcome is that of each request. The caller keeps
+// `scratch`, which holds the packed tensors, from call to call.
 Result<void> run_fused(Communicator& communicator, std::span<const Request* const> requests,
                        std::vector<std::byte>& scratch);
-
-// run_fused() for requests whose buffers are in device memory.
-
-// The same, see fusion.hpp.
-Result<void> run_fused_on_device(Communicator& communicator,
-                                 std::span<const Request* const> requests);
 
 }  // namespace libhvd

@@ -6,63 +6,29 @@
 #include <utility>
 
 namespace libhvd {
-
-NameTable::Value& NameTable::at(std::uint64_t name) {
-  std::size_t place = place_of(name);
-  if (places_[place].name == 0) {
-    if (2 * (used_ + 1) > places_.size()) {
-      grow();
-      place = place_of(name);
-    }
-    places_[place].name = name;
-    ++used_;
-  }
-  return places_[place].value;
-}
-
-void NameTable::grow() {
-  const std::vector<Place> old = std::exchange(places_, std::vector<Place>(2 * places_.size()));
-  for (const Place& place : old) {
-    if (place.name != 0) places_[place_of(place.name)] = place;
-  }
-}
-
-// What stands behind it and would not be found any more, beyond the hole, moves up.
-void NameTable::erase(std::uint64_t name) {
-  std::size_t hole = place_of(name);
-  if (places_[hole].name == 0) return;
-  for (std::size_t next = after(hole); places_[next].name != 0; next = after(next)) {
-    const std::size_t from_home = (next - home_of(places_[next].name)) & (places_.size() - 1);
-    const std::size_t from_hole = (next - hole) & (places_.size() - 1);
-    if (from_home < from_hole) continue;
-    places_[hole] = places_[next];
-    hole = next;
-  }
-  places_[hole] = {};
-  --used_;
-}
-
 namespace {
 
-// What a rank tells: this, then words of bits for a stretch of the table, then new names.
+// Proposals begin with this. Then come words of bits for a range of the table, then new names.
 struct ProposalHeader {
-  std::uint16_t words;
+  std::uint16_t words;  // of bits
   std::uint16_t names;
-  std::uint32_t first_word : 31;
+  std::uint32_t first_word : 31;  // in the table
   std::uint32_t joins : 1;
 };
 static_assert(sizeof(ProposalHeader) == 8);
 
 constexpr std::size_t kWordBits = 64;
-// Slots above are told by name, so that the bits leave room for names.
+// Names in later slots are proposed by name, so that the bits leave room for names.
 constexpr std::size_t kMostWords = 4096;
 
+// Writes the values and returns the position after them.
 template <class Value>
 std::byte* put(std::byte* at, std::span<const Value> values) {
   if (!values.empty()) std::memcpy(at, values.data(), values.size_bytes());
   return at + values.size_bytes();
 }
 
+// Reads a value and removes it from the front.
 template <class Value>
 Value take(std::span<const std::byte>& from) {
   Value value;
@@ -71,7 +37,7 @@ Value take(std::span<const std::byte>& from) {
   return value;
 }
 
-std::size_t news_bytes(std::size_t words, std::size_t names) {
+std::size_t proposal_bytes(std::size_t words, std::size_t names) {
   return sizeof(ProposalHeader) + words * sizeof(std::uint64_t) + names * sizeof(NamedTensor);
 }
 
@@ -85,9 +51,9 @@ Negotiation::Negotiation(int ranks, std::size_t capacity)
 
 std::size_t Negotiation::encode(std::span<const NamedTensor> names, bool joins, std::size_t most,
                                 std::vector<std::byte>& proposals) {
-  std::size_t first = kMostWords;  // of the words with bits, and the one behind the last
-  std::size_t end = 0;
-  std::size_t told = 0;
+  std::size_t first = kMostWords;  // the first word with bits
+  std::size_t end = 0;             // after the last word with bits
+  std::size_t encoded = 0;
   new_names_.clear();
   bits_.resize(std::min(slots_.size() / kWordBits + 1, kMostWords));
   for (const NamedTensor& tensor : names) {
@@ -96,16 +62,16 @@ std::size_t Negotiation::encode(std::span<const NamedTensor> names, bool joins, 
     if (word < kMostWords && slots_[index].tensor.priority == tensor.priority) {
       const std::size_t low = std::min(first, word);
       const std::size_t high = std::max(end, word + 1);
-      if (news_bytes(high - low, new_names_.size()) > most) break;
+      if (proposal_bytes(high - low, new_names_.size()) > most) break;
       bits_[word] |= std::uint64_t{1} << index % kWordBits;
       first = low;
       end = high;
     } else {
       const std::size_t words = end > first ? end - first : 0;
-      if (news_bytes(words, new_names_.size() + 1) > most) break;
+      if (proposal_bytes(words, new_names_.size() + 1) > most) break;
       new_names_.push_back(tensor);
     }
-    ++told;
+    ++encoded;
   }
   if (end == 0) first = 0;
   const auto bits = std::span(bits_).subspan(first, end - first);
@@ -114,18 +80,18 @@ std::size_t Negotiation::encode(std::span<const NamedTensor> names, bool joins, 
   head.names = static_cast<std::uint16_t>(new_names_.size());
   head.first_word = static_cast<std::uint32_t>(first) & 0x7fffffffu;
   head.joins = joins ? 1 : 0;
-  proposals.resize(news_bytes(bits.size(), new_names_.size()));
+  proposals.resize(proposal_bytes(bits.size(), new_names_.size()));
   std::byte* at = put<ProposalHeader>(proposals.data(), {&head, 1});
   at = put<std::uint64_t>(at, bits);
   put<NamedTensor>(at, new_names_);
   std::fill(bits.begin(), bits.end(), 0);
-  return told;
+  return encoded;
 }
 
 bool Negotiation::apply(int rank, std::span<const std::byte> proposals) {
   if (proposals.size() < sizeof(ProposalHeader)) return false;
   const auto head = take<ProposalHeader>(proposals);
-  if (sizeof head + proposals.size() != news_bytes(head.words, head.names)) return false;
+  if (sizeof head + proposals.size() != proposal_bytes(head.words, head.names)) return false;
   for (std::size_t word = head.first_word; word < std::size_t{head.first_word} + head.words;
        ++word) {
     for (auto bits = take<std::uint64_t>(proposals); bits != 0; bits &= bits - 1) {
@@ -146,10 +112,10 @@ bool Negotiation::apply(int rank, std::span<const std::byte> proposals) {
   return true;
 }
 
-// The table shrinks only here: what ranks tell by bits in a round counts on the table before it.
+// The table shrinks only here, because the bits of a round refer to the table before the round.
 void Negotiation::end_round() {
   if (joined_count_ > 0) finish_with_joined();
-  // Many at a time, as all are looked at for it.
+  // Removes many names at a time, because it looks at all of them.
   if (idle_ > capacity_ + std::max(capacity_, slots_.size()) / 16) forget_oldest();
 }
 
@@ -161,7 +127,7 @@ void Negotiation::forget_oldest() {
   const auto end = idle.begin() + static_cast<std::ptrdiff_t>(idle_ - capacity_);
   std::nth_element(idle.begin(), end, idle.end(),
                    [&](Index a, Index b) { return slots_[a].order < slots_[b].order; });
-  std::sort(idle.begin(), end);  // who is free first is the same everywhere
+  std::sort(idle.begin(), end);  // the order of free slots must be the same on all ranks
   for (auto index = idle.begin(); index != end; ++index) {
     by_name_.erase(slots_[*index].tensor.name);
     slots_[*index] = {};
@@ -185,8 +151,7 @@ void Negotiation::note(Index index, int rank) {
   if (++slot.told == ranks_) finish(index);
 }
 
-// A name that is new here gets a slot, at first not in flight. The first to tell of it says how
-// soon it comes.
+// The rank that proposes a name first decides its priority.
 Negotiation::Index Negotiation::slot_for(const NamedTensor& tensor) {
   Index& index = by_name_.at(tensor.name);
   if (index == kNone) {
@@ -262,7 +227,7 @@ std::vector<int> Negotiation::missing(std::uint64_t name) const {
   return ranks;
 }
 
-std::optional<int> Negotiation::first_to_tell(std::uint64_t name) const {
+std::optional<int> Negotiation::first_to_propose(std::uint64_t name) const {
   const Index index = by_name_.find(name);
   for (int rank = 0; index != kNone && rank < ranks_; ++rank) {
     if (knows(slots_[index], index, rank)) return rank;

@@ -1,4 +1,4 @@
-// A collective that was submitted to the engine.
+// A collective that was submitted to the engine. A plain value.
 #pragma once
 
 #include "base/result.hpp"
@@ -14,26 +14,27 @@
 
 namespace libhvd {
 
-// An allreduce, for the engine to carry out together with others.
+// The arguments of an allreduce, so that the engine can fuse it with others.
 struct AllreduceArguments {
   const void* input;
   void* output;
-  std::size_t count;
+  std::size_t count;  // elements
   hvd_type type;
   hvd_op op;
 };
 
 struct Request {
   std::string kind;           // "allreduce"
-  CallOptions options;        // its name is `name`
+  CallOptions options;        // without a name: that is below
   std::string name;           // "": the engine gives it one, by kind and order
-  std::int32_t priority = 0;  // of those that are ready, the largest first
+  std::int32_t priority = 0;  // of those that are ready, the largest runs first
+  // Runs it on its own, on the thread that drives the engine.
   std::function<Result<void>(Communicator&, const CallOptions&)> run;
-  std::optional<AllreduceArguments> allreduce;
-  std::shared_ptr<DeviceCall> device_call;  // when the buffers are in device memory
+  std::optional<AllreduceArguments> allreduce;  // nullopt: it cannot be fused
+  std::shared_ptr<DeviceCall> device_call;      // null: the buffers are in host memory
 };
 
-// `allreduce "grad.3"`, for messages.
+// Returns `allreduce "grad.3"`, for messages.
 inline std::string title_of(const Request& request) {
   return request.kind + " \"" + request.name + '"';
 }

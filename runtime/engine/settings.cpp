@@ -9,7 +9,7 @@
 namespace libhvd {
 namespace {
 
-// As hvdrun's options have them.
+// The limits of hvdrun's options.
 constexpr std::int64_t kMostFusedBytes = std::int64_t{1} << 40;
 constexpr std::int64_t kMostNames = INT32_MAX;
 constexpr std::chrono::seconds kLongestStall{1'000'000'000};
@@ -20,14 +20,14 @@ bool is_set(const Environment& environment, const std::string& name) {
   return value && !value->empty() && *value != "(None,)";
 }
 
-// The variable that counts.
+// Returns the name of the variable that applies: ours, or Horovod's.
 std::string name_in_use(const Environment& environment, const std::string& ours) {
   const std::string theirs = "HOROVOD_" + ours.substr(std::string_view("HVD_").size());
   const auto own = environment(ours.c_str());
   return (!own || own->empty()) && is_set(environment, theirs) ? theirs : ours;
 }
 
-// What the user has set, in the place of what stands in `setting`.
+// Replaces `setting` by the variable's value, if it is set.
 template <class Number>
 Result<void> read_number(const Environment& environment, const char* ours, std::int64_t maximum,
                          Number& setting) {
@@ -37,6 +37,7 @@ Result<void> read_number(const Environment& environment, const char* ours, std::
   return {};
 }
 
+// Does the same for a time in seconds.
 Result<void> read_time(const Environment& environment, const char* ours,
                        std::chrono::milliseconds& setting) {
   const std::string name = name_in_use(environment, ours);

@@ -11,7 +11,7 @@
 namespace libhvd {
 namespace {
 
-constexpr std::size_t kMostNamed = 5;
+constexpr std::size_t kMostNamed = 5;  // collectives, for each set of missing ranks
 
 bool lasts(std::uint64_t waited_ns, std::chrono::milliseconds limit) {
   return std::chrono::nanoseconds(waited_ns) >= limit;
@@ -45,8 +45,8 @@ std::vector<int> numbers_of(const Communicator& communicator, const std::vector<
 
 StallWatch::StallWatch(const EngineSettings& settings, StallListener listener)
     : settings_(settings), listener_(std::move(listener)) {
-  if (!listener_.say) {
-    listener_.say = [](const std::string& text) {
+  if (!listener_.report) {
+    listener_.report = [](const std::string& text) {
       std::fprintf(stderr, "hvd: %s\n", text.c_str());
     };
   }
@@ -69,8 +69,8 @@ bool StallWatch::over(std::uint64_t waited_ns) const {
          lasts(waited_ns, std::max(settings_.stall_error, settings_.stall_warning));
 }
 
-void StallWatch::say(const std::vector<Waiting>& waiting, std::uint64_t waited_ns) const {
-  listener_.say(describe_stall(waiting, waited_ns));
+void StallWatch::report(const std::vector<Waiting>& waiting, std::uint64_t waited_ns) const {
+  listener_.report(describe_stall(waiting, waited_ns));
 }
 
 }  // namespace libhvd

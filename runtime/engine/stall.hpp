@@ -1,4 +1,5 @@
-// Tells of collectives in which ranks wait too long for others.
+// Reports collectives in which ranks wait too long for others. It decides when and in which words;
+// its callers (engine.cpp, session.cpp) find the ranks. Any thread; nothing here can fail.
 #pragma once
 
 #include "collective/communicator.hpp"
@@ -11,39 +12,45 @@
 
 namespace libhvd {
 
-// A collective that waits, and the ranks that it waits for, by their numbers in the job.
+// A collective that waits for other ranks.
 struct Waiting {
-  std::string what;  // `allreduce "grad.3"`
-  std::vector<int> missing;
+  std::string what;          // `allreduce "grad.3"`
+  std::vector<int> missing;  // the ranks that it waits for, by their numbers in the job
 };
 
-// `allreduce "a" has waited 60 s for rank 2`; several of them as one line, a few by name.
+// Returns `allreduce "a" has waited 60 s for rank 2`. Several collectives make one line, with the
+// names of the first five for each set of missing ranks.
 std::string describe_stall(const std::vector<Waiting>& waiting, std::uint64_t waited_ns);
 
+// Returns the numbers in the job of these ranks of the communicator.
 std::vector<int> numbers_of(const Communicator& communicator, const std::vector<int>& ranks);
 
-// Who hears of waits.
+// What is called for waits.
 struct StallListener {
-  // Of one that lasts too long; null: a line on stderr.
-  std::function<void(const std::string& text)> say = nullptr;
-  // Of the longest one, over and over, and when it has ended; null: nobody. `missing` as "2,5-7".
+  // Reports waits that last too long; null: prints a line on stderr.
+  std::function<void(const std::string& text)> report = nullptr;
+  // Shows the longest wait, again and again while it lasts; null: does nothing. `since_ns` is by
+  // CLOCK_MONOTONIC, `missing` is "2,5-7".
   std::function<void(const std::string& kind, const std::string& name, std::uint64_t since_ns,
                      const std::string& missing)>
       show = nullptr;
+  // Ends what show() began. `completed`: the collective succeeded.
   std::function<void(bool completed)> clear = nullptr;
 };
 
-// When that is said, and how. Any thread.
+// Decides by the settings how long a wait must last for each reaction.
 class StallWatch {
  public:
   StallWatch(const EngineSettings& settings, StallListener listener);
 
-  // Whether a wait is long enough for a line, or for an error.
+  // Returns whether a wait is long enough to be reported.
   bool due(std::uint64_t waited_ns) const;
+  // Returns whether a wait is long enough to be an error.
   bool over(std::uint64_t waited_ns) const;
-  void say(const std::vector<Waiting>& waiting, std::uint64_t waited_ns) const;
+  // Reports the waits, the longest of which has lasted `waited_ns`.
+  void report(const std::vector<Waiting>& waiting, std::uint64_t waited_ns) const;
 
-  // Whether a wait is long enough to be shown.
+  // Returns whether a wait is long enough to be shown.
   bool shows(std::uint64_t waited_ns) const;
   const StallListener& listener() const { return listener_; }
 

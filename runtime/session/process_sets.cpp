@@ -13,9 +13,9 @@ namespace {
 
 constexpr const char* kWhat = "hvd_add_process_set";
 
-// How the ranks of a set meet: what one tells goes to all ranks of the job, through the collectives
-// that these have, and the members pick theirs. All go from exchange to exchange until all members
-// have said that they need no more.
+// The bootstrap of a set: an exchange goes to all ranks of the job through their collectives, and
+// the members read the texts of the members. All ranks take part in exchanges until no member needs
+// another one. A text begins with '+'; "-" is that of a rank that needs no more exchanges.
 class SubsetBootstrap : public Bootstrap {
  public:
   SubsetBootstrap(Communicator& all, const std::vector<int>& members, std::optional<int> own)
@@ -29,35 +29,38 @@ class SubsetBootstrap : public Bootstrap {
   const RankInfo& info() const override { return info_; }
 
   Result<std::vector<std::string>> exchange(const std::string& own) override {
-    HVD_TRY(auto told, turn('+' + own));
-    for (std::size_t i = 0; i < told.size(); ++i) {
-      if (told[i].front() != '+')
+    HVD_TRY(auto texts, exchange_members(kHasText + own));
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (texts[i].front() != kHasText)
         return fail(HVD_ERROR_PEER,
                     "rank " + std::to_string(all_.number(members_[i])) + " has given up");
-      told[i].erase(0, 1);
+      texts[i].erase(0, 1);
     }
-    return told;
+    return texts;
   }
 
-  // The rest of the exchanges, in which this rank tells nothing.
+  // Takes part in the remaining exchanges, without a text of this rank.
   Result<void> finish() {
     while (true) {
-      HVD_TRY(const auto told, turn("-"));
-      const bool over = std::all_of(told.begin(), told.end(),
+      HVD_TRY(const auto texts, exchange_members("-"));
+      const bool over = std::all_of(texts.begin(), texts.end(),
                                     [](const std::string& text) { return text == "-"; });
       if (over) return {};
     }
   }
 
  private:
-  Result<std::vector<std::string>> turn(const std::string& own) {
+  static constexpr char kHasText = '+';
+
+  // Returns the texts of the members.
+  Result<std::vector<std::string>> exchange_members(const std::string& own) {
     HVD_TRY(auto texts, exchange_texts(all_, own, {.name = kWhat}));
-    std::vector<std::string> told;
+    std::vector<std::string> of_members;
     for (const int member : members_) {
-      told.push_back(std::move(texts[static_cast<std::size_t>(member)]));
-      if (told.back().empty()) return fail(HVD_ERROR_SYSTEM, "a rank has told what makes no sense");
+      of_members.push_back(std::move(texts[static_cast<std::size_t>(member)]));
+      if (of_members.back().empty()) return fail(HVD_ERROR_SYSTEM, "a rank sent a malformed text");
     }
-    return told;
+    return of_members;
   }
 
   Communicator& all_;

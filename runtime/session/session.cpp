@@ -17,44 +17,46 @@
 namespace libhvd {
 namespace {
 
-constexpr std::int64_t kLongestPatienceS = 24 * 60 * 60;
+constexpr std::int64_t kLongestTimeoutS = 24 * 60 * 60;
 
+// Returns the status page, or an empty object if the launcher's page cannot be used. Error: the
+// variable is not valid.
 Result<StatusPage> attach_page(const Environment& environment) {
   auto page = StatusPage::attach(environment);
   if (page.ok() || page.error().status == HVD_ERROR_ENVIRONMENT) return page;
-  // Only the launcher's view of this rank is lost.
+  // Without a page only the launcher's view of this rank is lost.
   std::fprintf(stderr, "hvd: going on without a status page: %s\n", page.error().message.c_str());
   return StatusPage();
 }
 
-// Of variables that others set. What is not a number there is not the user's mistake, and is as
-// good as nothing.
-std::int64_t foreign_number(const Environment& environment, const char* name,
-                            std::int64_t otherwise) {
+// Returns the number in a variable that other programs set. A value that is not a number is not the
+// user's mistake, so it is treated as unset.
+std::int64_t read_foreign_number(const Environment& environment, const char* name,
+                                 std::int64_t otherwise) {
   auto number = read_integer(environment, name, 0, INT64_MAX);
   return number.ok() ? number->value_or(otherwise) : otherwise;
 }
 
-Result<JobInfo> read_surroundings(const Environment& environment) {
+Result<JobInfo> read_job_info(const Environment& environment) {
   constexpr std::int64_t kMostRestarts = 1'000'000;
   JobInfo read;
   HVD_TRY(const auto restarts, read_integer(environment, HVD_ENV_RESTART_COUNT, 0, kMostRestarts));
   const std::int64_t by_launcher =
-      restarts ? *restarts : foreign_number(environment, "TORCHELASTIC_RESTART_COUNT", 0);
+      restarts ? *restarts : read_foreign_number(environment, "TORCHELASTIC_RESTART_COUNT", 0);
   // sbatch(1), output environment variables.
-  const std::int64_t by_slurm = foreign_number(environment, "SLURM_RESTART_COUNT", 0);
+  const std::int64_t by_slurm = read_foreign_number(environment, "SLURM_RESTART_COUNT", 0);
   read.restart_count = static_cast<int>(std::min(by_launcher + by_slurm, kMostRestarts));
-  const std::int64_t end_time = foreign_number(environment, "SLURM_JOB_END_TIME", 0);
+  const std::int64_t end_time = read_foreign_number(environment, "SLURM_JOB_END_TIME", 0);
   if (end_time > 0) read.end_time = end_time;
   read.host = host_name(environment);
   return read;
 }
 
+// Returns how long a host may be silent; 0: for ever.
 Result<std::chrono::milliseconds> read_host_timeout(const Environment& environment,
                                                     std::chrono::milliseconds otherwise) {
-  constexpr std::int64_t kLeastS = 2;  // a bridge is heard once a second
-  HVD_TRY(const auto seconds,
-          read_integer(environment, HVD_ENV_HOST_TIMEOUT, 0, kLongestPatienceS));
+  constexpr std::int64_t kLeastS = 2;  // a bridge sends at least once a second
+  HVD_TRY(const auto seconds, read_integer(environment, HVD_ENV_HOST_TIMEOUT, 0, kLongestTimeoutS));
   if (!seconds) return otherwise;
   return std::chrono::milliseconds(
       std::chrono::seconds(*seconds == 0 ? 0 : std::max(*seconds, kLeastS)));
@@ -79,21 +81,21 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
   options.ranks = wanted.ranks;
   options.starts = starts;
   HVD_TRY(const auto seconds,
-          read_integer(environment, HVD_ENV_START_TIMEOUT, 1, kLongestPatienceS));
+          read_integer(environment, HVD_ENV_START_TIMEOUT, 1, kLongestTimeoutS));
   if (seconds) options.timeout = std::chrono::seconds(*seconds);
-  HVD_TRY(JobInfo job_info, read_surroundings(environment));
+  HVD_TRY(JobInfo job_info, read_job_info(environment));
   HVD_TRY(job_info.engine, read_engine_settings(environment));
-  WireupOptions& meeting_options = job_info.wireup;
-  meeting_options.timeout = options.timeout / 2;
-  HVD_TRY(meeting_options.silence, read_host_timeout(environment, meeting_options.silence));
+  WireupOptions& wireup_options = job_info.wireup;
+  wireup_options.timeout = options.timeout / 2;
+  HVD_TRY(wireup_options.silence, read_host_timeout(environment, wireup_options.silence));
   HVD_TRY(const TimelineOptions timeline, read_timeline_options(environment));
   HVD_TRY(StatusPage page, attach_page(environment));
-  // Seen by the launcher: a rank that does not come lets the others wait here. With some ranks only
-  // it would take those that are not to come for missing.
+  // Shows the launcher that this rank waits here for ranks that have not started. Not with some
+  // ranks only: the launcher would report the ranks that do not take part as missing.
   if (!wanted.ranks) page.begin_collective("hvd_init", nullptr, monotonic_ns());
   HVD_TRY(auto bootstrap, open_bootstrap(environment, options));
   lasting = bootstrap->lasting();
-  HVD_TRY(Wireup wireup, wire_up(*bootstrap, environment, meeting_options));
+  HVD_TRY(Wireup wireup, wire_up(*bootstrap, environment, wireup_options));
   if (!wanted.ranks) page.end_collective(false, 0, 0);
   std::unique_ptr<Session> session(new Session(environment, std::move(bootstrap), std::move(wireup),
                                                std::move(page), job_info, timeline));
@@ -129,10 +131,10 @@ EngineOptions Session::engine_options(std::int32_t process_set) {
   return options;
 }
 
-// Where the launcher tells of long waits, nobody else needs to.
+// If the launcher reports long waits, the ranks do not report them.
 StallListener Session::listener(std::int32_t process_set) {
   StallListener listener;
-  if (page_.launcher_tells_stalls()) listener.say = [](const std::string&) {};
+  if (page_.launcher_reports_stalls()) listener.report = [](const std::string&) {};
   if (!page_) return listener;
   listener.show = [this, process_set](const std::string& kind, const std::string& name,
                                       std::uint64_t since_ns, const std::string& missing) {
@@ -150,8 +152,8 @@ StallListener Session::listener(std::int32_t process_set) {
   return listener;
 }
 
-// A launcher takes the ranks that a blocking call waits for to be those of the job that are not in
-// it, which is wrong when some have not started with us.
+// Shows the ranks that a blocking call waits for. Without this the launcher reports all ranks of
+// the job that are not in the call, which is wrong if only some ranks have started together.
 void Session::show_missing(const std::vector<int>& missing) {
   const std::lock_guard lock(background_);
   if (showing_ && showing_ != kProgramsOrder) return;
@@ -165,9 +167,10 @@ void Session::end_turn() {
   const std::lock_guard lock(background_);
   if (showing_ != kProgramsOrder) return;
   showing_.reset();
-  page_.clear_background(false);  // that it was completed is told of the call itself
+  page_.clear_background(false);  // the call itself reports that it was completed
 }
 
+// Returns how many rounds this rank's engines have completed.
 std::uint64_t Session::rounds_in_background() const {
   const std::lock_guard lock(engines_);
   std::uint64_t rounds = engine_ ? engine_->rounds() : 0;
@@ -177,9 +180,9 @@ std::uint64_t Session::rounds_in_background() const {
   return rounds;
 }
 
-// Of the calls in the program's order; the engines watch their own.
+// Watches the calls in the program's order for stalls. The engines watch their own calls.
 void Session::watch_for_stalls() {
-  const auto look = [this, watch = StallWatch(job_info_.engine, listener(0)), said = false,
+  const auto look = [this, watch = StallWatch(job_info_.engine, listener(0)), reported = false,
                      rounds = std::uint64_t{0}, quiet_since = std::uint64_t{0}](
                         const std::string& what, std::uint64_t waited_ns) mutable {
     const std::uint64_t now = monotonic_ns();
@@ -188,20 +191,20 @@ void Session::watch_for_stalls() {
       quiet_since = now;
     }
     const bool due = watch.due(waited_ns);
-    said = said && due;
+    reported = reported && due;
     if (!due && !watch.over(waited_ns) && !watch.shows(waited_ns)) return;
     const std::vector<int> missing = communicator_.absent();
     if (some_ranks_ && turn_shown_ && watch.shows(waited_ns)) show_missing(missing);
     std::vector<int> waiting = communicator_.waiting();
-    if (waiting.empty()) {  // all that have come have joined: the others may be busy elsewhere
+    if (waiting.empty()) {  // all ranks here have joined; the others may be busy in the background
       for (int rank = 0; rank < communicator_.size(); ++rank) {
         if (!std::binary_search(missing.begin(), missing.end(), rank)) waiting.push_back(rank);
       }
       waited_ns = std::min(waited_ns, now - quiet_since);
     }
     if (missing.empty() || waiting.front() != communicator_.rank()) return;
-    if (watch.due(waited_ns) && !std::exchange(said, true))
-      watch.say({{what, numbers_of(communicator_, missing)}}, waited_ns);
+    if (watch.due(waited_ns) && !std::exchange(reported, true))
+      watch.report({{what, numbers_of(communicator_, missing)}}, waited_ns);
     if (watch.over(waited_ns)) communicator_.abort_job(FailureKind::stalled, missing.front());
   };
   communicator_.on_long_wait(look);
@@ -216,11 +219,11 @@ void Session::close_in_child() {
 }
 
 double Session::seconds_left() const {
-  const double said = page_.notice().seconds_left;
-  if (!job_info_.end_time) return said;
+  const double by_launcher = page_.notice().seconds_left;
+  if (!job_info_.end_time) return by_launcher;
   const auto now =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch());
-  return std::min(said, static_cast<double>(*job_info_.end_time) - now.count());
+  return std::min(by_launcher, static_cast<double>(*job_info_.end_time) - now.count());
 }
 
 Result<std::shared_ptr<Engine>> Session::engine(std::int32_t process_set) {
@@ -252,21 +255,22 @@ Result<std::shared_ptr<ProcessSet>> Session::find_process_set(std::int32_t proce
   return found->second;
 }
 
-// That ranks want different sets, or one has got it wrong, is an error on all, before any is made.
+// Makes the process sets of the start. If ranks want different sets, or one rank's are not valid,
+// all ranks return the error before any set is made.
 Result<void> Session::add_first_process_sets(const StartOptions& wanted) {
   std::string own;
   for (const std::vector<int>& ranks : wanted.process_sets) own += '{' + encode_ranks(ranks) + '}';
   if (!wanted.fault.empty()) own = '!' + wanted.fault;
-  HVD_TRY(const auto told, exchange_texts(communicator_, own, {.name = "hvd_init"}));
-  for (std::size_t rank = 0; rank < told.size(); ++rank) {
-    if (told[rank].starts_with('!'))
-      return fail(HVD_ERROR_INVALID_ARGUMENT, name_of(rank) + ": " + told[rank].substr(1));
+  HVD_TRY(const auto sets, exchange_texts(communicator_, own, {.name = "hvd_init"}));
+  for (std::size_t rank = 0; rank < sets.size(); ++rank) {
+    if (sets[rank].starts_with('!'))
+      return fail(HVD_ERROR_INVALID_ARGUMENT, name_of(rank) + ": " + sets[rank].substr(1));
   }
   const auto show = [&](std::size_t rank) {
-    return (told[rank].empty() ? "none" : told[rank]) + " on " + name_of(rank);
+    return (sets[rank].empty() ? "none" : sets[rank]) + " on " + name_of(rank);
   };
-  for (std::size_t rank = 1; rank < told.size(); ++rank) {
-    if (told[rank] != told[0])
+  for (std::size_t rank = 1; rank < sets.size(); ++rank) {
+    if (sets[rank] != sets[0])
       return fail(HVD_ERROR_MISMATCH, "the process sets to start with differ: they are " + show(0) +
                                           " and " + show(rank));
   }
@@ -274,7 +278,6 @@ Result<void> Session::add_first_process_sets(const StartOptions& wanted) {
   return {};
 }
 
-// What one of the ranks got wrong, or could not do, is an error on all.
 Result<std::int32_t> Session::add_process_set(std::vector<int> ranks) {
   std::sort(ranks.begin(), ranks.end());
   HVD_TRY(const auto wanted,
@@ -283,11 +286,11 @@ Result<std::int32_t> Session::add_process_set(std::vector<int> ranks) {
   const std::int32_t number = last_process_set_ + 1;
   auto set = ProcessSet::make(ranks, communicator_, environment_, job_info_.wireup, number,
                               engine_options(number));
-  HVD_TRY(const auto told,
+  HVD_TRY(const auto outcomes,
           exchange_texts(communicator_, encode(set.ok() ? Error{HVD_OK, {}} : set.error()),
                          {.name = "hvd_add_process_set"}));
-  for (std::size_t rank = 0; rank < told.size(); ++rank) {
-    const Error error = decode_error(told[rank]);
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+    const Error error = decode_error(outcomes[rank]);
     if (error.status != HVD_OK) return with_context(name_of(rank), error);
   }
   const std::lock_guard lock(engines_);

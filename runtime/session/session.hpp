@@ -1,5 +1,9 @@
-// A rank's membership in a job, from hvd_init to hvd_shutdown: the one owner of everything that the
-// runtime holds.
+// A rank's membership in a job, from hvd_init to hvd_shutdown. The session owns everything that the
+// runtime holds: bootstrap, communicator, engines, bridge and streams, timeline, status page.
+//
+// The caller of a collective, and of begin_turn(), end_turn() and call_trace(), holds
+// Process::calls (c_api/process.hpp). Any thread that keeps the session alive (SessionReader) may
+// call the rest.
 #pragma once
 
 #include "base/environment.hpp"
@@ -27,36 +31,37 @@
 
 namespace libhvd {
 
-// What the launcher and SLURM say about the job.
+// What the environment says about the job: the launcher, SLURM and the user.
 struct JobInfo {
   int restart_count = 0;
   std::optional<std::int64_t> end_time;  // seconds since 1970
   EngineSettings engine;
-  WireupOptions wireup;  // of process sets
+  WireupOptions wireup;  // also of process sets
   std::string host;
 };
 
-// What a program asks of its start.
+// The options of a start, see hvd_init_options.
 struct StartOptions {
   std::optional<std::vector<int>> ranks = std::nullopt;  // see BootstrapOptions
-  std::vector<std::vector<int>> process_sets = {};       // made then, numbers 1, 2, …
-  std::string fault = {};  // what this rank has got wrong with these sets; "": nothing
+  std::vector<std::vector<int>> process_sets = {};       // they get the numbers 1, 2, ...
+  std::string fault = {};  // what is wrong with this rank's process sets; "": nothing
 };
 
 class Session {
  public:
-  // Joins the job that the environment describes; returns when all ranks have that take part.
-  // `starts`: of this process. `lasting` gets what the process must keep until its end, also when
-  // this fails (see Bootstrap::lasting).
+  // Joins the job that the environment describes. Returns when all ranks that take part have
+  // joined. `starts` belongs to this process. `lasting` gets what the process must keep until its
+  // end, even after an error (see Bootstrap::lasting). Error: a variable is not valid, or the ranks
+  // do not find each other in time.
   static Result<std::unique_ptr<Session>> open(const Environment& environment,
                                                const StartOptions& wanted,
                                                const std::shared_ptr<StartCounts>& starts,
                                                std::shared_ptr<void>& lasting);
 
-  // Leaves it.
+  // Leaves the job, without waiting for the other ranks.
   ~Session();
 
-  // In a child just forked, which has no part in the job.
+  // Closes the connections in a child that was just forked, which is not part of the job.
   void close_in_child();
 
   Session(const Session&) = delete;
@@ -64,42 +69,49 @@ class Session {
 
   const Topology& topology() const { return topology_; }
   Communicator& communicator() { return communicator_; }
-  // Of a process set; 0: of all ranks. That one starts with its first use, as its thread is of no
-  // use to many programs. The caller holds Process::state or Process::calls.
+  // Returns the engine of a process set; 0: the one of all ranks, which starts with its first use,
+  // because many programs need no such thread. Error: there is no such set, or this rank is not in
+  // it. The caller holds Process::state or Process::calls.
   Result<std::shared_ptr<Engine>> engine(std::int32_t process_set);
-  // Of what was submitted to the engines.
+  // Returns the calls on device memory that were submitted to the engines.
   const std::shared_ptr<DeviceCalls>& device_calls() const { return device_calls_; }
 
-  // Collective; the caller holds Process::calls.
+  // These three are collectives; the caller holds Process::calls.
+
+  // Makes a process set and returns its number. An error on one rank is an error on all.
   Result<std::int32_t> add_process_set(std::vector<int> ranks);
   Result<void> remove_process_set(std::int32_t process_set);
-  // The last rank to join.
+  // Returns the last rank to join.
   Result<int> join();
 
-  // Of a process set, in ascending order.
+  // Returns the ranks of a process set, in ascending order. Error: there is no such set.
   Result<std::vector<int>> ranks_of(std::int32_t process_set) const;
+  // Returns the numbers of all process sets, from 0 in ascending order.
   std::vector<std::int32_t> process_set_numbers() const;
 
-  // The status page shows one collective at a time: false when it shows one already.
+  // Reserves the status page for one collective. Returns false if another one has it; otherwise
+  // give_page() ends the reservation.
   bool take_page() { return !page_taken_.exchange(true, std::memory_order_acquire); }
   void give_page() { page_taken_.store(false, std::memory_order_release); }
-  // Around each of the calls in the program's order; whether the page shows it.
+  // Call these before and after each call in the program's order. `shown`: the page shows the call.
   void begin_turn(bool shown) { turn_shown_ = shown; }
   void end_turn();
   StatusPage& page() { return page_; }
   Timeline& timeline() { return timeline_; }
-  // The blocking collectives, for the timeline. The caller holds Process::calls.
+  // Returns the trace of the blocking collectives.
   CallTrace& call_trace() { return call_trace_; }
   SignalWatch& signals() { return signals_; }
   TickClock& clock() { return clock_; }
 
   int restart_count() const { return job_info_.restart_count; }
 
-  // Seconds until the job must be over, as the launcher or SLURM says; infinity when neither does.
+  // Returns the seconds until the job must be over, as the launcher or SLURM says (the sooner of
+  // both); infinity if neither does.
   double seconds_left() const;
 
  private:
   Result<void> add_first_process_sets(const StartOptions& wanted);
+  // Returns "rank 3", with the rank's number in the job.
   std::string name_of(std::size_t rank) const {
     return "rank " + std::to_string(communicator_.number(static_cast<int>(rank)));
   }
@@ -113,7 +125,7 @@ class Session {
   Session(const Environment& environment, std::unique_ptr<Bootstrap> bootstrap, Wireup wireup,
           StatusPage page, JobInfo job_info, const TimelineOptions& timeline);
 
-  // Stands for the calls in the program's order where a process set's number does for its engine.
+  // A value of showing_: the calls in the program's order.
   static constexpr std::int32_t kProgramsOrder = -1;
 
   Environment environment_;
@@ -129,10 +141,10 @@ class Session {
   std::int32_t last_process_set_ = 0;
   std::unique_ptr<Bridge> bridge_;  // see Wireup
   std::atomic<bool> page_taken_{false};
-  std::mutex background_;                // serialises the engines' writing to the page
-  std::optional<std::int32_t> showing_;  // the process set whose engine shows a wait there
-  bool turn_shown_ = false;              // a call in the program's order is shown there
-  bool some_ranks_ = false;              // not all of the job have started together
+  std::mutex background_;                // guards showing_, and the engines' writing to the page
+  std::optional<std::int32_t> showing_;  // the process set whose engine shows a wait on the page
+  bool turn_shown_ = false;              // the page shows a call in the program's order
+  bool some_ranks_ = false;              // only some ranks of the job have started together
   StreamLanes streams_;
   std::optional<MpiLibrary> mpi_;  // see Wireup
   StatusPage page_;

@@ -25,7 +25,7 @@ Result<void*> SharedBuffers::allocate(const std::shared_ptr<SharedMemory>& memor
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED)
     return fail_errno("cannot allocate " + std::to_string(bytes) + " bytes", errno);
-  tell_why_not(shared.error());
+  warn_once(shared.error());
   buffers_.emplace(address, Buffer{nullptr, Mapping(address, bytes), false});
   return address;
 }
@@ -38,9 +38,8 @@ Result<void> SharedBuffers::free(void* buffer) {
   return {};
 }
 
-// The caller of these two holds the mutex.
-void SharedBuffers::tell_why_not(const Error& error) {
-  if (std::exchange(told_, true)) return;
+void SharedBuffers::warn_once(const Error& error) {
+  if (std::exchange(warned_, true)) return;
   std::fprintf(stderr, "hvd: collectives will copy buffers: %s\n", error.message.c_str());
 }
 
@@ -64,7 +63,7 @@ Result<void> SharedBuffers::add(const std::shared_ptr<SharedMemory>& memory, voi
   if (buffers_.contains(buffer)) return fail(HVD_ERROR_INVALID_ARGUMENT, "it is shared already");
   Result<void> adopted = memory->adopt(static_cast<std::byte*>(buffer), bytes);
   if (!adopted.ok() && adopted.error().status == HVD_ERROR_INVALID_ARGUMENT) return adopted;
-  if (!adopted.ok()) tell_why_not(adopted.error());
+  if (!adopted.ok()) warn_once(adopted.error());
   buffers_.emplace(buffer, Buffer{adopted.ok() ? memory : nullptr, {}, true});
   return {};
 }

@@ -14,7 +14,7 @@ void remember(int signum) {
   arrived[static_cast<std::size_t>(signum)] = true;
 }
 
-bool can_wait(int signum) {
+bool can_be_watched(int signum) {
   switch (signum) {
     case SIGKILL:
     case SIGSTOP:
@@ -39,7 +39,7 @@ SignalWatch::~SignalWatch() {
 }
 
 Result<void> SignalWatch::watch(int signum) {
-  if (!can_wait(signum))
+  if (!can_be_watched(signum))
     return fail(HVD_ERROR_INVALID_ARGUMENT,
                 "signal " + std::to_string(signum) + " cannot be watched");
   const std::lock_guard lock(mutex_);
@@ -55,15 +55,15 @@ Result<void> SignalWatch::watch(int signum) {
   return {};
 }
 
-void SignalWatch::agreed(int signum) {
+void SignalWatch::set_agreed(int signum) {
   const std::lock_guard lock(mutex_);
   const auto before = before_.find(signum);
   if (signum == SIGINT || before == before_.end()) return;
   if (before->second.sa_handler == SIG_DFL)  // NOLINT: a union, by POSIX
-    before->second.sa_handler = SIG_IGN;     // NOLINT: likewise
+    before->second.sa_handler = SIG_IGN;     // NOLINT: a union, by POSIX
 }
 
-int SignalWatch::came() {
+int SignalWatch::highest_arrived() {
   for (std::size_t signum = arrived.size() - 1; signum > 0; --signum) {
     if (arrived[signum]) return static_cast<int>(signum);
   }

@@ -1,4 +1,6 @@
-// Signals that are remembered instead of ending the process.
+// Remembers signals instead of letting them end the process (hvd_watch_signal).
+//
+// Signal handlers belong to the process, so only one SignalWatch may exist at a time. Any thread.
 #pragma once
 
 #include "base/result.hpp"
@@ -9,26 +11,25 @@
 
 namespace libhvd {
 
-// Handlers belong to the process, so there is one at a time; what came is forgotten with it. From
-// any thread.
 class SignalWatch {
  public:
   SignalWatch() = default;
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
-  // Restores the handlers that were there before.
+  // Restores the handlers from before, and forgets the signals that have arrived.
   ~SignalWatch();
 
-  // Error: a signal that cannot be caught, that is a crash, or that does not exist.
+  // Watches a signal from now on; SIGINT only once. Error: the signal cannot be caught, is that of
+  // a crash, or does not exist.
   Result<void> watch(int signum);
 
-  // The ranks have agreed to stop on this signal. It may reach some of them only after that, when
-  // they no longer watch: where it would end the process then, it is ignored. A second Ctrl-C still
-  // does.
-  void agreed(int signum);
+  // Notes that the ranks have agreed to stop on this signal. It may reach some ranks only when they
+  // no longer watch. So if it would end the process then, the destructor ignores it. A second
+  // Ctrl-C still ends the process.
+  void set_agreed(int signum);
 
-  // The highest watched signal that has come; 0: none.
-  static int came();
+  // Returns the highest watched signal that has arrived; 0 if none has.
+  static int highest_arrived();
 
  private:
   std::mutex mutex_;

@@ -18,8 +18,8 @@
 namespace libhvd {
 namespace {
 
-// One store. Release, so that what a seqlock guards is never seen before its odd number (a fence
-// would do as well, but the thread sanitizer does not know fences).
+// Stores a value. With release, so that no reader sees what a seqlock guards before its odd number.
+// (A fence would do as well, but the thread sanitizer does not know fences.)
 template <class T>
 void put(T& field, T value) {
   std::atomic_ref(field).store(value, std::memory_order_release);
@@ -32,11 +32,11 @@ T take(T& field) {
 
 template <class T>
 void add(T& field, T value) {
-  put(field, static_cast<T>(take(field) + value));  // we are the only writer
+  put(field, static_cast<T>(take(field) + value));  // this is the only writer
 }
 
-// Text byte by byte, so that a reader in the same process (a test) is no data race. Returns what is
-// left of the field, from the text's end on.
+// Stores a text byte by byte, so that a reader in the same process (a test) is no data race.
+// Returns the rest of the field, from the end of the text.
 std::span<char> put_text(std::span<char> field, std::string_view text) {
   const std::size_t length = std::min(text.size(), field.size() - 1);
   for (std::size_t i = 0; i < length; ++i) put(field[i], text[i]);
@@ -44,13 +44,13 @@ std::span<char> put_text(std::span<char> field, std::string_view text) {
   return field.subspan(length);
 }
 
-// "allreduce grad.3"
+// Stores "allreduce grad.3".
 void put_title(std::span<char> field, std::string_view kind, const char* name) {
   const std::span<char> rest = put_text(field, kind);
   if (name != nullptr) put_text(put_text(rest, " "), name);
 }
 
-// The writer's side of a seqlock: the number is odd while we are inside.
+// The writer's side of a seqlock: the number is odd while this object lives.
 class Writing {
  public:
   explicit Writing(std::uint32_t& sequence) : sequence_(sequence) {
@@ -114,12 +114,12 @@ Result<Mapping> map_page(const PageLocation& place, const Fd& file) {
   return mapping;
 }
 
-// Whether this is the process that the launcher has started, or that has joined the job: what
-// another one says is not what ends the rank.
-bool stands_for_the_rank(hvd_status_page& page) {
+// Returns whether this is the process that the launcher has started, or one that has joined the
+// job. A failure of any other process does not end the rank.
+bool is_the_rank(hvd_status_page& page) {
   const auto own = static_cast<std::uint32_t>(::getpid());
   if (take(page.pid) == own) return true;
-  // Until the agent has said whom it has started: ranks lead sessions.
+  // Until the agent has written the pid that it started: a rank is the leader of its session.
   const std::uint32_t started = take(page.rank_pid);
   return started != 0 ? started == own : ::getsid(0) == ::getpid();
 }
@@ -146,10 +146,10 @@ Result<StatusPage> StatusPage::attach_for_failure(const Environment& environment
   HVD_TRY(const Fd file, open_file(place));
   HVD_TRY(Mapping mapping, map_page(place, file));
   StatusPage status(std::move(mapping));
-  if (!stands_for_the_rank(*status.page()))
+  if (!is_the_rank(*status.page()))
     return fail(HVD_ERROR_FORKED,
                 "this is a child of the process that the launcher has started; only that one may");
-  // Else a store could be a SIGBUS where memory is short.
+  // Without this a store could raise SIGBUS when memory is short.
   if (const int error =
           reserve_in_file(file.get(), place.offset + HVD_STATUS_HEAD_SIZE, HVD_STATUS_FAILURE_SIZE))
     return fail_errno("no room for it in " + place.path, error);
@@ -276,13 +276,13 @@ void StatusPage::set_had_to_stop() {
   if (page() != nullptr) put(page()->had_to_stop, 1U);
 }
 
-// A program that goes on to an epoch after its last one has no such epoch.
+// If the program has begun an epoch after its last one and did nothing in it, that is no epoch.
 void StatusPage::set_left(std::uint64_t now_ns) {
   if (page() == nullptr) return;
   const std::uint64_t steps = take(page()->step);
   const std::uint64_t samples = take(page()->samples);
-  const bool tells_progress = steps > 0 || samples > 0;
-  if (epoch_ && (!tells_progress || steps != epoch_->step || samples != epoch_->samples))
+  const bool reports_progress = steps > 0 || samples > 0;
+  if (epoch_ && (!reports_progress || steps != epoch_->step || samples != epoch_->samples))
     close_epoch(now_ns);
   epoch_.reset();
   put(page()->attached, 2u);
@@ -302,7 +302,7 @@ Notice StatusPage::notice() const {
   return notice;
 }
 
-bool StatusPage::launcher_tells_stalls() const {
+bool StatusPage::launcher_reports_stalls() const {
   return page() != nullptr && (take(page()->launcher_duties) & HVD_LAUNCHER_TELLS_STALLS) != 0;
 }
 

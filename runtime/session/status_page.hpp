@@ -1,7 +1,7 @@
-// The rank's side of the page that it shares with its launcher's agent. What stands in it, and who
-// may write what, is in common/status_page.h. An object without a page does nothing.
+// The rank's side of the status page that it shares with its launcher's agent. common/status_page.h
+// defines the fields and who writes each. An object without a page does nothing.
 //
-// Writers are serialised by the owner; the agent reads at any time.
+// The owner serialises writers, except where a comment says otherwise. The agent reads at any time.
 #pragma once
 
 #include "base/environment.hpp"
@@ -17,72 +17,81 @@
 
 namespace libhvd {
 
+// What the launcher has asked of this rank, see hvd_notice and hvd_time_left.
 struct Notice {
-  std::uint32_t bits = 0;
+  std::uint32_t bits = 0;  // HVD_NOTICE_
   std::uint64_t stop_at_step = 0;
   double seconds_left = std::numeric_limits<double>::infinity();
 };
 
 class StatusPage {
  public:
-  // The page that HVD_STATUS names; none when it is unset. Error: it is not PATH@OFFSET
-  // (HVD_ERROR_ENVIRONMENT), or there is no page of our version: the job can do without.
+  // Maps the page that HVD_STATUS names, and notes on it that this process has joined. Returns an
+  // object without a page if the variable is unset. Error: it is not PATH@OFFSET
+  // (HVD_ERROR_ENVIRONMENT); there is no page of this version. A job works without a page.
   static Result<StatusPage> attach(const Environment& environment);
 
-  // The same for a process that ends and may never have joined the job: nothing says there that it
-  // has, and there is room for what set_failure() writes. Error (HVD_ERROR_UNSUPPORTED) also
-  // without a page; HVD_ERROR_FORKED in another process than the one that the launcher has started,
-  // or that has joined.
+  // Maps the page for set_failure() and reserves the room for its text. For a process that ends and
+  // may never have joined: does not note that it has. Error: as of attach();
+  // HVD_ERROR_UNSUPPORTED also without a page; HVD_ERROR_FORKED if this is neither the process that
+  // the launcher has started nor one that has joined.
   static Result<StatusPage> attach_for_failure(const Environment& environment);
 
   StatusPage() = default;
   explicit operator bool() const { return page() != nullptr; }
 
-  // `kind`: "allreduce"; `name`: the tensor's, null without one; `now_ns` by CLOCK_MONOTONIC.
+  // Shows a collective. `kind`: "allreduce"; `name`: the tensor's, may be null; `now_ns` by
+  // CLOCK_MONOTONIC.
   void begin_collective(std::string_view kind, const char* name, std::uint64_t now_ns);
-  // `duration_ns` in all, `waiting_ns` of it waiting for other ranks.
+  // Ends it. It lasted `duration_ns`, of which it waited `waiting_ns` for other ranks.
   void end_collective(bool completed, std::uint64_t duration_ns, std::uint64_t waiting_ns);
 
-  // Of the collectives in the background that wait for other ranks, the one that has waited
-  // longest, since `start_ns`; the missing ranks as "2,5-7". May be called while another thread
-  // begins or ends a collective; not by several threads at a time.
+  // Shows the collective in the background that has waited longest for other ranks, since
+  // `start_ns` by CLOCK_MONOTONIC. `missing` is "2,5-7". May be called while another thread begins
+  // or ends a collective, but not by several threads at a time.
   void set_background(std::string_view kind, const char* name, std::uint64_t start_ns,
                       std::string_view missing);
   void clear_background(bool completed);
-  // Shows the collective in progress there too, with the ranks that it waits for: whom a launcher
-  // that knows only of all ranks would look for in vain. The caller is who has begun it.
+  // Shows the collective in progress as set_background() does, with the ranks that it waits for. It
+  // is needed when only some ranks called hvd_init: the launcher cannot know which ranks are
+  // missing. Call it on the thread that began the collective.
   void set_missing(std::string_view missing);
 
   void set_step(std::uint64_t step);
-  // The epoch before is over, since `now_ns` by CLOCK_MONOTONIC.
+  // Begins an epoch at `now_ns` by CLOCK_MONOTONIC, and ends the one before.
   void set_epoch(std::uint64_t epoch, std::uint64_t now_ns);
   void add_samples(std::uint64_t samples);
-  // Error: a name that is empty or too long, or one too many. The same without a page, but that
-  // there the number of names is not known.
+  // Error: the name is empty or too long; there is no room for another name. Without a page only
+  // the name is checked.
   Result<void> set_metric(std::string_view name, double value);
+  // Sets the text of the last error.
   void set_error(std::string_view text);
-  // Only on a page of attach_for_failure(). `text` may be longer than the room.
+  // Reports why the process is about to end. Only on a page of attach_for_failure(). A text that is
+  // longer than the room loses its middle.
   void set_failure(std::string_view text, bool because_of_peer, std::uint64_t now_ns);
-  // For a process that exits after an error, without a text; nothing if it has reported a failure.
+  // Notes that the process exits after an error. Does nothing if it has reported a failure.
   void set_failed_exit(bool because_of_peer, std::uint64_t now_ns);
-  void set_had_to_stop();               // the ranks have agreed to, before the program's end
-  void set_left(std::uint64_t now_ns);  // a clean hvd_shutdown
+  // Notes that the ranks have agreed to stop before the program's end.
+  void set_had_to_stop();
+  // Notes a clean hvd_shutdown, and ends the last epoch.
+  void set_left(std::uint64_t now_ns);
 
   Notice notice() const;
 
-  // The launcher says which ranks others wait for in a collective, so nobody else needs to.
-  bool launcher_tells_stalls() const;
+  // Returns whether the launcher reports which ranks a collective waits for, so that the ranks need
+  // not.
+  bool launcher_reports_stalls() const;
 
  private:
   explicit StatusPage(Mapping mapping) : mapping_(std::move(mapping)) {}
   hvd_status_page* page() const { return reinterpret_cast<hvd_status_page*>(mapping_.data()); }
   void close_epoch(std::uint64_t now_ns);
 
-  // The epoch in progress, and what was done before it.
+  // The epoch in progress.
   struct Epoch {
     std::uint64_t start_ns = 0;
-    std::uint64_t step = 0;
-    std::uint64_t samples = 0;
+    std::uint64_t step = 0;     // steps done before it
+    std::uint64_t samples = 0;  // samples before it
   };
 
   Mapping mapping_;

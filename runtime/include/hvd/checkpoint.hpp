@@ -1,16 +1,15 @@
-// Checkpoints for C++20: hvd/checkpoint.h with owners, types and exceptions. Header only.
+// Checkpoints for C++20: hvd/checkpoint.h with owners, types and exceptions (hvd::Error). Header
+// only. checkpoint.h says what each call does and which are collectives.
 //
 //   hvd::Checkpoints checkpoints("folder", {.keep_last = 3, .best = hvd::Best::min});
 //   hvd::State state;                              // names for variables; copies nothing
 //   state.add("weights", weights);                 // std::vector<float>
 //   state.add("epoch", epoch);                     // a number
 //   state.add("random", random_state);             // std::string: bytes of any number
-//   if (auto loaded = checkpoints.load(state)) std::cout << "going on from " << loaded->step;
-//   …
+//   if (auto loaded = checkpoints.load(state)) std::cout << "resuming at " << loaded->step;
+//   ...
 //   checkpoints.save(state, step, validation_loss);   // returns at once; written in the background
-//   checkpoints.wait();                               // at the end: or the error
-//
-// What the calls do and which are collectives stands in checkpoint.h. Failures are hvd::Error.
+//   checkpoints.wait();                               // at the end; throws if that failed
 #ifndef HVD_CHECKPOINT_HPP_
 #define HVD_CHECKPOINT_HPP_
 
@@ -33,7 +32,7 @@
 namespace hvd {
 namespace detail {
 
-// The hvd_item_type of T, or -1 when there is none.
+// Returns the hvd_item_type of T; -1 if there is none.
 template <class T>
 consteval hvd_item_type find_item_type() {
   if (find_type<T>() >= 0) return find_type<T>();
@@ -51,18 +50,19 @@ template <class T>
 concept Storable = detail::find_item_type<T>()
 >= 0;
 
-// Names for a program's variables. They stay the program's: saving reads them, loading writes them,
-// and they must live as long as the State is used.
+// Names for a program's variables. The program keeps the variables: a save reads them and a load
+// writes them, so they must live as long as the State is used.
 class State {
  public:
-  // A tensor. Without a shape it has one dimension.
+  // Adds a tensor. Without a shape it has one dimension.
   template <Storable T, std::size_t N>
   void add(std::string name, std::span<T, N> values, std::vector<std::int64_t> shape = {}) {
     add_tensor<T>(std::move(name), std::move(shape),
                   [values](hvd_item& item) { fill(item, values.data(), values.size()); });
   }
 
-  // The same. The vector may move and grow between calls; loading needs the checkpoint's size.
+  // Adds a vector as a tensor. It may move and grow between calls. For a load it must have the size
+  // that it has in the checkpoint.
   template <Storable T>
   requires(!std::same_as<T, bool>) void add(std::string name, std::vector<T>& values,
                                             std::vector<std::int64_t> shape = {}) {
@@ -70,7 +70,7 @@ class State {
                   [&values](hvd_item& item) { fill(item, values.data(), values.size()); });
   }
 
-  // One number.
+  // Adds one number.
   template <Storable T>
   void add(std::string name, T& value) {
     entries_.push_back(
@@ -79,7 +79,7 @@ class State {
          }});
   }
 
-  // Bytes of any number: a serialised random state, a vocabulary, JSON.
+  // Adds a string of bytes, which a load resizes: a serialised random state, a vocabulary, JSON.
   void add(std::string name, std::string& bytes) {
     entries_.push_back({std::move(name), HVD_ITEM_BYTES, true, {}, [&bytes](hvd_item& item) {
                           fill(item, bytes.data(), bytes.size());
@@ -88,7 +88,8 @@ class State {
                         }});
   }
 
-  // For the C ABI, as the variables are now. Valid until the State or the variables change.
+  // Returns the items for the C ABI, as the variables are now. Valid until the State or a variable
+  // changes.
   std::span<const hvd_item> items() const {
     items_.clear();
     for (const Entry& entry : entries_) {
@@ -152,15 +153,17 @@ class State {
   mutable std::vector<Shape> shapes_;
 };
 
+// Which checkpoint to load or find; see hvd_which.
 enum class Which : hvd_which { newest = HVD_NEWEST, best = HVD_THE_BEST };
 
 inline constexpr int keep_all = HVD_KEEP_ALL;
 
+// See hvd_checkpoints_options.
 struct CheckpointOptions {
-  int keep_last = 3;  // or keep_all
-  Best best = Best::none;
-  bool sharded = false;
-  bool read_only = false;
+  int keep_last = 3;       // or keep_all
+  Best best = Best::none;  // also keeps the one with the best metric
+  bool sharded = false;    // each rank writes a part
+  bool read_only = false;  // only loads; works beside a running job
 };
 
 struct Loaded {
@@ -169,7 +172,7 @@ struct Loaded {
   std::string path;
 };
 
-// What a checkpoint holds under one name.
+// Describes an item of a checkpoint.
 struct ItemInfo {
   std::string name;
   hvd_item_type type = 0;
@@ -181,10 +184,10 @@ struct Found : Loaded {
   std::vector<ItemInfo> items;
 };
 
-// A folder of checkpoints, locked as long as this lives.
+// A folder of checkpoints, locked while this object lives. Collectives as in hvd/checkpoint.h.
 class Checkpoints {
  public:
-  // A collective.
+  // Opens the folder. A collective.
   explicit Checkpoints(const std::string& folder, const CheckpointOptions& options = {}) {
     hvd_checkpoints_options plain{};
     plain.struct_size = sizeof plain;
@@ -197,15 +200,15 @@ class Checkpoints {
     handle_.reset(handle);
   }
 
-  // A collective: copies the state and returns; the writing goes on in the background. Throws when
-  // the checkpoint before could not be written; this one is being written then nevertheless.
+  // Copies the state and returns; a background thread writes it. A collective. Throws if the
+  // checkpoint before could not be written; this one is written nevertheless.
   void save(const State& state, std::uint64_t step, std::optional<double> metric = {}) {
     const auto items = state.items();
     detail::check(hvd_checkpoints_save(handle_.get(), items.data(), items.size(), step,
                                        metric ? &*metric : nullptr));
   }
 
-  // A collective: loads into the state of all ranks. Nothing: there is no checkpoint.
+  // Loads into the state of all ranks. Returns nullopt if there is no checkpoint. A collective.
   std::optional<Loaded> load(State& state, Which which = Which::newest) {
     const auto items = state.items();
     hvd_checkpoint checkpoint = empty();
@@ -215,7 +218,7 @@ class Checkpoints {
     return describe(checkpoint);
   }
 
-  // A collective: what there is, without the data.
+  // Finds a checkpoint without loading it. Returns nullopt if there is none. A collective.
   std::optional<Found> find(Which which = Which::newest) {
     hvd_checkpoint checkpoint = empty();
     detail::check(hvd_checkpoints_find(handle_.get(), static_cast<hvd_which>(which), &checkpoint));
@@ -230,11 +233,11 @@ class Checkpoints {
     return found;
   }
 
-  // A collective: until what was saved is durable, or its error.
+  // Waits until the last save is durable. Throws if it could not be written. A collective.
   void wait() { detail::check(hvd_checkpoints_wait(handle_.get())); }
 
-  // Finishes this rank's writing and unlocks; the object is good for nothing then. Not a
-  // collective. The destructor does it too, and tells a failure on stderr.
+  // Finishes this rank's writing and unlocks the folder. Do not use the object afterwards. Not a
+  // collective. The destructor does the same, but prints an error to stderr.
   void close() { detail::check(hvd_checkpoints_close(handle_.release())); }
 
  private:

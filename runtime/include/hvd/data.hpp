@@ -1,4 +1,4 @@
-// Training data for C++20: hvd/data.h with owners, spans and exceptions. Header only.
+// Training data for C++20: hvd/data.h with owners, spans and exceptions (hvd::Error). Header only.
 //
 //   hvd::Shard shard({.samples = n, .batch = 64, .epoch = epoch, .seed = 1});
 //   for (std::int64_t step = 0; step < shard.steps(); ++step) {
@@ -48,7 +48,7 @@ struct ShardOptions {
   bool shuffle = true;
   Remainder remainder = Remainder::uneven;
   int rank = 0;
-  int size = 0;  // 0: this job's, and its rank
+  int size = 0;  // number of ranks; 0: this job's size and rank
 };
 
 namespace detail {
@@ -69,7 +69,7 @@ inline hvd_shard_options to_c(const ShardOptions& options) {
 
 }  // namespace detail
 
-// This rank's samples in one epoch; see hvd_shard.
+// One rank's samples in one epoch; see hvd_shard.
 class Shard {
  public:
   explicit Shard(const ShardOptions& options) {
@@ -79,20 +79,20 @@ class Shard {
     shard_.reset(shard);
   }
 
-  // The same on all ranks.
+  // Returns the number of steps, which is the same on all ranks.
   std::int64_t steps() const {
     std::int64_t steps = 0;
     detail::check(hvd_shard_steps(shard_.get(), &steps));
     return steps;
   }
-  // This rank's samples of a step; valid until the next call.
+  // Returns the indices of this rank's samples of a step; valid until the next call of step().
   std::span<const std::int64_t> step(std::int64_t step) {
     const std::int64_t* indices = nullptr;
     std::size_t count = 0;
     detail::check(hvd_shard_step(shard_.get(), step, &indices, &count));
     return {indices, count};
   }
-  // Samples of all ranks together in a step: what a sum of gradients is divided by.
+  // Returns the samples of all ranks together in a step. Divide a sum of gradients by this number.
   std::int64_t batch_size(std::int64_t step) const {
     std::int64_t samples = 0;
     detail::check(hvd_shard_batch_size(shard_.get(), step, &samples));
@@ -106,22 +106,22 @@ class Shard {
   std::unique_ptr<hvd_shard, Free> shard_;
 };
 
-// Samples on a disk; see hvd_source.
+// Samples on a disk; see hvd_source. Any number of readers may use it.
 class Source {
  public:
-  // One sub-folder a class, as torchvision's ImageFolder.
+  // Opens a folder with one sub-folder for each class, the layout of torchvision's ImageFolder.
   static Source folder(const std::string& path) { return open_folder(path, nullptr); }
-  // With these files: ".jpg,.png"; "" for all.
+  // Opens it with these files only: ".jpg,.png"; "" for all files.
   static Source folder(const std::string& path, const std::string& extensions) {
     return open_folder(path, extensions.c_str());
   }
-  // One TFRecord file.
+  // Opens a TFRecord file.
   static Source tfrecord(const std::string& path) {
     hvd_source* source = nullptr;
     detail::check(hvd_source_open_tfrecord(path.c_str(), &source));
     return Source(source);
   }
-  // One file of records of the same length.
+  // Opens a file of records of the same length, after a header that is skipped.
   static Source fixed(const std::string& path, std::size_t record_bytes,
                       std::size_t header_bytes = 0) {
     hvd_source* source = nullptr;
@@ -134,6 +134,7 @@ class Source {
     detail::check(hvd_source_samples(source_.get(), &samples));
     return samples;
   }
+  // Returns the number of classes of a folder; 0 for records.
   std::int64_t classes() const {
     std::int64_t classes = 0;
     detail::check(hvd_source_classes(source_.get(), &classes));
@@ -144,12 +145,13 @@ class Source {
     detail::check(hvd_source_class_name(source_.get(), label, &name));
     return name;
   }
+  // Returns a checksum of the samples' names, classes and number; see hvd_source_fingerprint.
   std::uint32_t fingerprint() const {
     std::uint32_t fingerprint = 0;
     detail::check(hvd_source_fingerprint(source_.get(), &fingerprint));
     return fingerprint;
   }
-  // A collective: an Error on all ranks when not all of them see the same files.
+  // Throws on all ranks if they do not all see the same files. A collective.
   void check_same_on_all_ranks() const {
     const std::int64_t own = fingerprint();
     std::array<std::int64_t, 2> edges{own, -own};
@@ -176,16 +178,17 @@ class Source {
 
 // A sample as it was read; see hvd_sample.
 struct Sample {
-  std::int64_t index;
-  std::int64_t label;
+  std::int64_t index;  // in the source
+  std::int64_t label;  // -1: the source has no labels
   std::span<const std::byte> data;
-  std::string_view name;
+  std::string_view name;  // the file, or "FILE record N": for messages
 };
 
-// What a decode callback makes of it; see hvd_output.
+// The result of a decode callback for one sample; see hvd_output.
 class Output {
  public:
   explicit Output(hvd_output* output) : output_(output) {}
+  // Makes the output this long and returns its bytes, for the callback to fill.
   std::span<std::byte> resize(std::size_t bytes) {
     void* const data = hvd_output_resize(output_, bytes);
     if (data == nullptr && bytes > 0) throw std::bad_alloc();
@@ -197,16 +200,16 @@ class Output {
   hvd_output* output_;
 };
 
-// Runs in the reader's threads, for several samples at the same time. What it throws becomes the
-// error of that step.
+// A decode callback. Runs on the reader's threads, for several samples at the same time. An
+// exception that it throws becomes the error of that step.
 using Decode = std::function<void(const Sample&, Output&)>;
 
 // See hvd_reader_options.
 struct ReaderOptions {
   int threads = 2;
-  int prefetch = 4;  // batches
-  bool cache = false;
-  Decode decode = nullptr;
+  int prefetch = 4;         // batches to keep ready besides the one in use
+  bool cache = false;       // keep every sample's bytes for later epochs
+  Decode decode = nullptr;  // null: samples are delivered as they were read
 };
 
 // This rank's part of a step's batch; see hvd_batch. Valid until the next call on its reader.
@@ -220,10 +223,11 @@ class Batch {
   std::size_t size() const { return batch_->count; }              // of this rank
   std::span<const std::int64_t> indices() const { return {batch_->indices, size()}; }
   std::span<const std::int64_t> labels() const { return {batch_->labels, size()}; }
-  // All samples' bytes one after the other.
+  // Returns the bytes of all samples, one sample after the other.
   std::span<const std::byte> data() const {
     return {reinterpret_cast<const std::byte*>(batch_->data), batch_->offsets[size()]};
   }
+  // Returns the bytes of sample `i`, 0 ... size()-1.
   std::span<const std::byte> sample(std::size_t i) const {
     return data().subspan(batch_->offsets[i], batch_->offsets[i + 1] - batch_->offsets[i]);
   }
@@ -232,10 +236,10 @@ class Batch {
   const hvd_batch* batch_;
 };
 
-// Reads a source in the order of a shard in background threads; see hvd_reader.
+// Reads a source in the order of a shard on background threads; see hvd_reader.
 class Reader {
  public:
-  // shard.samples may be left 0: all of the source.
+  // Starts to read at once. shard.samples may be 0: all samples of the source.
   Reader(const Source& source, const ShardOptions& shard, ReaderOptions options = {})
       : decode_(std::make_unique<Decode>(std::move(options.decode))) {
     const hvd_shard_options c_shard = detail::to_c(shard);
@@ -253,19 +257,20 @@ class Reader {
     reader_.reset(reader);
   }
 
+  // Returns the number of steps of an epoch.
   std::int64_t steps() const {
     std::int64_t steps = 0;
     detail::check(hvd_reader_steps(reader_.get(), &steps));
     return steps;
   }
-  // The next step's batch; nothing, once, at the end of an epoch.
+  // Returns the batch of the next step; nullopt, once, at the end of an epoch.
   std::optional<Batch> next() {
     const hvd_batch* batch = nullptr;
     detail::check(hvd_reader_next(reader_.get(), &batch));
     if (batch == nullptr) return std::nullopt;
     return Batch(*batch);
   }
-  // Goes on at a step of an epoch.
+  // Continues at a step of an epoch.
   void seek(std::int64_t epoch, std::int64_t step = 0) {
     detail::check(hvd_reader_seek(reader_.get(), epoch, step));
   }
@@ -296,8 +301,8 @@ class Reader {
   std::unique_ptr<hvd_reader, Close> reader_;
 };
 
-// Writes a TFRecord file, which appears under its name when it is closed; without close() it never
-// was.
+// Writes a TFRecord file, which appears under its name when it is closed. Without close() nothing
+// is left of it.
 class RecordWriter {
  public:
   explicit RecordWriter(const std::string& path) {

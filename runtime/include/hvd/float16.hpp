@@ -1,6 +1,6 @@
 // The two 16-bit floating point types, as storage with conversions to and from float.
 //
-// Arithmetic is done in float; a value is rounded once on the way back, to the nearest, ties to
+// Convert to float for arithmetic. The conversion back rounds once, to the nearest value, ties to
 // even (IEEE 754-2019, 4.3.1).
 #ifndef HVD_FLOAT16_HPP_
 #define HVD_FLOAT16_HPP_
@@ -34,7 +34,7 @@ struct float16 {
     const auto wide = std::bit_cast<std::uint32_t>(value);
     const auto sign = static_cast<std::uint16_t>((wide >> 16) & 0x8000u);
     const std::uint32_t magnitude = wide & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) {  // NaN: quiet, the upper payload kept
+    if (magnitude > 0x7f800000u) {  // NaN: becomes quiet, keeps the upper payload
       return static_cast<std::uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
     }
     if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // >= 65520
@@ -67,7 +67,7 @@ struct bfloat16 {
  private:
   static constexpr std::uint16_t round(float value) {
     const auto wide = std::bit_cast<std::uint32_t>(value);
-    if ((wide & 0x7fffffffu) > 0x7f800000u) {  // NaN: quiet, so that rounding cannot make it inf
+    if ((wide & 0x7fffffffu) > 0x7f800000u) {  // NaN: becomes quiet, so rounding makes no infinity
       return static_cast<std::uint16_t>((wide >> 16) | 0x40u);
     }
     return static_cast<std::uint16_t>((wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16);

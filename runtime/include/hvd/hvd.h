@@ -1,36 +1,42 @@
-/* libhvd: collectives between the ranks of a training job. The C ABI; C11 and C++.
+/* libhvd: collectives between the ranks of a training job. The C ABI, for C11 and C++.
  *
- * A program calls hvd_init() once on every rank, then the collectives, then hvd_shutdown(). It may
- * do so again. It runs unchanged under hvdrun, `mpirun` (Open MPI), `srun --mpi=pmix`, torchrun,
- * and alone (then it is rank 0 of 1).
+ * Use. A program calls hvd_init() once on every rank, then the collectives, then hvd_shutdown().
+ * After that it may call hvd_init() again. The same program runs under hvdrun, `mpirun` (Open MPI),
+ * `srun --mpi=pmix`, torchrun, and alone, where it is rank 0 of 1.
  *
- * Errors. Every function returns a status, HVD_OK (0) or one of HVD_ERROR_*; those that answer
- * with a number return it, or the negative of the status. hvd_last_error() gives the text of the
- * last failure on the calling thread. Nothing is thrown.
- *   A mistake that one rank makes in a collective (another count, type, op or root; a null
- * buffer) is HVD_ERROR_MISMATCH or HVD_ERROR_INVALID_ARGUMENT on all ranks, with a message that
- * names the tensor and the ranks. Nothing was written then, and the next collective works.
- *   When a rank dies or leaves, HVD_ERROR_PEER comes to all others that wait for it, and at once
- * from every later collective; only hvd_shutdown() and a new hvd_init() help.
+ * Errors. A function returns a hvd_status: HVD_OK (0), or one of HVD_ERROR_*. A function that
+ * returns a number (an `int` of 0 or more) returns the negative of the status instead.
+ * hvd_last_error() returns the text of the last failure on the calling thread. No function throws.
+ *   A collective checks the arguments of all ranks before it writes anything. If one rank passes
+ * another count, type, op or root, or a null buffer, all ranks return HVD_ERROR_MISMATCH or
+ * HVD_ERROR_INVALID_ARGUMENT with a message that names the tensor and the ranks. The outputs are
+ * unchanged, and the next collective works.
+ *   When a rank dies or leaves, all ranks that wait for it return HVD_ERROR_PEER, and so does every
+ * later collective, at once. Only hvd_shutdown() and a new hvd_init() end this state.
  *
- * Order. Calls with a name (hvd_options), on a process set, or in the background
- * (hvd_allreduce_async, …) may come in any order, and from any thread: the ranks find each other's
- * by name. (A blocking call waits for its name: what one thread calls must still be able to meet.
- * A name that another rank never calls is found by the stall check, docs/runtime.md.) The others
- * are the fastest; all ranks make them in the same order. They are carried out one after another (a
- * mutex), so when several threads make such calls, the program must see to it that the order is the
- * same everywhere.
+ * Order. There are two kinds of collectives.
+ *   Calls with a name (hvd_options), calls on a process set and calls in the background
+ * (hvd_allreduce_async, ...) may come in any order and from any thread, because the ranks match
+ * them by name. A blocking call waits until all ranks have called its name. So the names that one
+ * thread of each rank calls in turn must not wait for each other in a circle. The stall check
+ * (docs/runtime.md) reports a name that some rank never calls.
+ *   All other calls are the fastest. All ranks must make them in the same order. A mutex runs them
+ * one after another, so a program whose threads make such calls must itself keep the order the same
+ * on all ranks.
  *
- * Fork. In a child that was forked after hvd_init, only the queries work (hvd_rank…). A collective
- * there is HVD_ERROR_FORKED, and HVD_ERROR_PEER on all ranks. exec is fine.
+ * Threads. Every function may be called from any thread, unless its comment says otherwise.
  *
- * Exit. A program that exits (exit(3), return from main) without hvd_shutdown is shut down by an
- * exit handler. _exit, a signal or exec without it count as the rank's death.
+ * Fork. In a child that was forked after hvd_init only the queries work (hvd_rank, ...). A
+ * collective there returns HVD_ERROR_FORKED, and HVD_ERROR_PEER on all ranks. exec(3) works.
  *
- * Results. The same bits on all ranks and from run to run with the same placement of ranks on
- * hosts, whatever else is in the call: every element is reduced over the ranks of each host in
- * ascending order, and then over the hosts, in the order of their first ranks. On one host, or with
- * one rank on each, that is the order of ranks.
+ * Exit. If a program exits (exit(3), or return from main) without hvd_shutdown, an exit handler
+ * shuts the runtime down. The other ranks treat _exit(2), a signal and exec(3) without hvd_shutdown
+ * as the death of the rank.
+ *
+ * Results. Results have the same bits on all ranks. They have the same bits in every run that
+ * places the ranks on hosts in the same way, whatever else a call contains. Each element is reduced
+ * over the ranks of each host in ascending order, then over the hosts in the order of their first
+ * ranks. On one host, or with one rank on each host, this is the order of ranks.
  */
 #ifndef HVD_HVD_H_
 #define HVD_HVD_H_
@@ -46,93 +52,99 @@ extern "C" {
 
 /* ---- Status ------------------------------------------------------------------------------- */
 
-/* One of the values below. New values may come; treat an unknown one as a failure. */
+/* One of the values below. Later versions may add values: treat an unknown one as a failure. */
 typedef int32_t hvd_status;
 
 enum {
   HVD_OK = 0,
-  HVD_ERROR_INVALID_ARGUMENT = 1, /* an argument that cannot work, here or on another rank */
-  HVD_ERROR_NOT_INITIALIZED = 2,  /* before hvd_init or after hvd_shutdown */
-  HVD_ERROR_MISMATCH = 3,         /* the ranks called different things */
-  HVD_ERROR_PEER = 4,             /* a rank died or left; this communicator is over */
-  HVD_ERROR_UNSUPPORTED = 5,      /* this version or build cannot do it */
-  HVD_ERROR_ENVIRONMENT = 6,      /* an environment variable makes no sense */
-  HVD_ERROR_TIMEOUT = 7,          /* the ranks did not come together within HVD_START_TIMEOUT */
+  HVD_ERROR_INVALID_ARGUMENT = 1, /* an argument is not valid, on this rank or on another */
+  HVD_ERROR_NOT_INITIALIZED = 2,  /* called before hvd_init or after hvd_shutdown */
+  HVD_ERROR_MISMATCH = 3,         /* the ranks made calls that differ */
+  HVD_ERROR_PEER = 4,             /* a rank died or left; no collective works any more */
+  HVD_ERROR_UNSUPPORTED = 5,      /* this version or build does not have it */
+  HVD_ERROR_ENVIRONMENT = 6,      /* an environment variable has a value that is not valid */
+  HVD_ERROR_TIMEOUT = 7,          /* some ranks did not start within HVD_START_TIMEOUT seconds */
   HVD_ERROR_SYSTEM = 8,           /* a system call or a library failed */
-  HVD_ERROR_FORKED = 9,           /* called in a child forked after hvd_init */
-  HVD_ERROR_ROOT = 10             /* what one rank did for all has failed there */
+  HVD_ERROR_FORKED = 9,           /* called in a child that was forked after hvd_init */
+  HVD_ERROR_ROOT = 10             /* what one rank ran for all failed there (hvd/io.h) */
 };
 
-/* Text of the last failure on this thread, UTF-8; "" when nothing has failed. Valid until the next
- * failure on this thread. */
+/* Returns the text of the last failure on this thread, in UTF-8; "" if nothing has failed. The text
+ * is valid until the next failure on this thread. */
 HVD_API const char* hvd_last_error(void);
 
-/* The library's version, "0.1.0". */
+/* Returns the library's version, "0.1.0". */
 HVD_API const char* hvd_version(void);
 
 /* ---- The job ------------------------------------------------------------------------------ */
 
-/* Joins the job: finds the other ranks (through PMIx, or HVD_RANK/HVD_SIZE or torch's
- * RANK/WORLD_SIZE with MASTER_ADDR and MASTER_PORT, or alone) and maps the segment through which
- * they talk. Returns when all have; waits for them at most HVD_START_TIMEOUT seconds (120).
- * Already initialised: HVD_ERROR_INVALID_ARGUMENT. */
+/* Joins the job: finds the other ranks, and maps the shared memory through which they communicate.
+ * Returns when all ranks have done so. Waits for the others at most HVD_START_TIMEOUT seconds
+ * (default 120), then returns HVD_ERROR_TIMEOUT. Returns HVD_ERROR_INVALID_ARGUMENT if called
+ * between hvd_init and hvd_shutdown.
+ *   Finds the ranks through PMIx if a launcher offers it, otherwise by HVD_RANK and HVD_SIZE or
+ * torch's RANK and WORLD_SIZE with MASTER_ADDR and MASTER_PORT. Without any of these the process is
+ * alone. */
 HVD_API hvd_status hvd_init(void);
 
-/* Ranks, `count` of them. */
+/* A list of `count` ranks. */
 typedef struct hvd_rank_list {
   const int* ranks;
   size_t count;
 } hvd_rank_list;
 
-/* What else a start may be told. Set struct_size to sizeof(hvd_init_options) and everything unused
- * to zero. Later versions add fields at the end, as with hvd_options. */
+/* Options of hvd_init_with(). Set struct_size to sizeof(hvd_init_options) and all unused fields to
+ * zero. Later versions add fields at the end, as in hvd_options. */
 typedef struct hvd_init_options {
   size_t struct_size;
-  /* The ranks of the job that start together; null: all. Each of them gives the same list. From
-   * then on "all ranks" are these, and they are counted by their places in the list: ranks[0] is
-   * rank 0 for hvd_rank(), roots and process sets. Only messages, and hvdrun, go on calling a rank
-   * by its rank in the job. The others start without them, with a list of their own, or not at
-   * all; after hvd_shutdown() a rank may start with others. */
+  /* The ranks of the job that start together; null: all. Each of them passes the same list. Until
+   * hvd_shutdown "all ranks" are these. Their numbers are their positions in the list: ranks[0] is
+   * rank 0 for hvd_rank(), roots and process sets. Only messages and hvdrun continue to use ranks
+   * in the job. The other ranks may start with a list of their own, or not at all. After
+   * hvd_shutdown() a rank may start with other ranks. */
   const int* ranks;
   size_t rank_count;
-  /* Process sets (see below) that exist when hvd_init_with() returns: numbers 1, 2, … in this
-   * order. Their ranks are counted like hvd_rank(). The same on all ranks that start. */
+  /* Process sets (see below) that hvd_init_with() makes. They get the numbers 1, 2, ... in this
+   * order. Their ranks are numbers as hvd_rank() returns. All ranks that start pass the same sets.
+   */
   const hvd_rank_list* process_sets;
   size_t process_set_count;
 } hvd_init_options;
 
-/* hvd_init() for some of the ranks, and with process sets. Null stands for all defaults.
- *   A list of ranks that is empty, names a rank that there is not, one twice, or not this one, is
- * HVD_ERROR_INVALID_ARGUMENT; ranks whose lists differ never meet, and get HVD_ERROR_TIMEOUT after
- * HVD_START_TIMEOUT seconds. Process sets that make no sense, or differ, are
- * HVD_ERROR_INVALID_ARGUMENT or HVD_ERROR_MISMATCH on all.
- *   Without PMIx ranks[0] takes the place of rank 0: it must be on the host that MASTER_ADDR names,
- * and listens on a port as rank 0 does (HVD_PORT in docs/environment.md). */
+/* Does what hvd_init() does, for some of the ranks and with process sets. A null pointer to options
+ * means all defaults.
+ *   Returns HVD_ERROR_INVALID_ARGUMENT if the list of ranks is empty, lacks this rank, or contains
+ * a rank twice or one that the job does not have. Ranks whose lists differ do not find each other,
+ * and return HVD_ERROR_TIMEOUT after HVD_START_TIMEOUT seconds. If process sets are not valid or
+ * differ between ranks, all ranks return HVD_ERROR_INVALID_ARGUMENT or HVD_ERROR_MISMATCH.
+ *   Without PMIx, ranks[0] does what rank 0 does otherwise: it must be on the host that MASTER_ADDR
+ * names, and listens on a port there (HVD_PORT in docs/environment.md). */
 HVD_API hvd_status hvd_init_with(const hvd_init_options* options);
 
-/* Leaves the job. Does not wait for the others: a rank that still calls a collective is told that
- * this one has left. Not initialised: HVD_ERROR_NOT_INITIALIZED. */
+/* Leaves the job. Does not wait for the other ranks, except to write a timeline that is running
+ * (hvd/timeline.h). A rank that still calls a collective gets HVD_ERROR_PEER with a message that
+ * this rank has left. Returns HVD_ERROR_NOT_INITIALIZED if not initialised. */
 HVD_API hvd_status hvd_shutdown(void);
 
-/* 1 between hvd_init and hvd_shutdown, else 0. */
+/* Returns 1 between hvd_init and hvd_shutdown, otherwise 0. */
 HVD_API int hvd_initialized(void);
 
-/* These return the number, or -HVD_ERROR_NOT_INITIALIZED. */
+/* Each of these returns a number, or -HVD_ERROR_NOT_INITIALIZED. */
 HVD_API int hvd_rank(void);           /* 0 ... size-1 */
-HVD_API int hvd_size(void);           /* ranks that started together: the job's, or those chosen */
+HVD_API int hvd_size(void);           /* ranks that started together: all, or the chosen ones */
 HVD_API int hvd_local_rank(void);     /* rank among those on this host */
 HVD_API int hvd_local_size(void);     /* ranks on this host */
-HVD_API int hvd_cross_rank(void);     /* rank among those with this local rank, one a host */
-HVD_API int hvd_cross_size(void);     /* how many these are */
-HVD_API int hvd_node_rank(void);      /* index of this host */
+HVD_API int hvd_cross_rank(void);     /* rank among those with this local rank, one per host */
+HVD_API int hvd_cross_size(void);     /* number of ranks with this local rank */
+HVD_API int hvd_node_rank(void);      /* index of this host, 0 ... node_count-1 */
 HVD_API int hvd_node_count(void);     /* hosts of these ranks */
-HVD_API int hvd_restart_count(void);  /* how often the job was started before: by hvdrun, torchrun,
-                                         and SLURM's requeue together; 0: this is the first time */
-HVD_API int hvd_is_homogeneous(void); /* 1 when every host has the same number of ranks, else 0 */
+HVD_API int hvd_restart_count(void);  /* earlier starts of the job, by hvdrun or torchrun and by
+                                         SLURM's requeue together; 0 in the first start */
+HVD_API int hvd_is_homogeneous(void); /* 1 if all hosts have the same number of ranks, else 0 */
 
 /* ---- Collectives -------------------------------------------------------------------------- */
 
-/* Types of elements. The numbers are Horovod's where it has the type. */
+/* The type of an element. The numbers are Horovod's where Horovod has the type. */
 typedef int32_t hvd_type;
 enum {
   HVD_UINT8 = 0,
@@ -141,140 +153,157 @@ enum {
   HVD_INT16 = 3,
   HVD_INT32 = 4,
   HVD_INT64 = 5,
-  HVD_FLOAT16 = 6, /* IEEE 754 binary16; reduced in float32, rounded once, to nearest even */
+  HVD_FLOAT16 = 6, /* IEEE 754 binary16; reduced in float32, then rounded once to nearest even */
   HVD_FLOAT32 = 7,
   HVD_FLOAT64 = 8,
-  HVD_BOOL = 9,     /* one byte, 0 is false; results are 0 or 1 */
-  HVD_BFLOAT16 = 10 /* upper half of a float32; reduced like float16 */
+  HVD_BOOL = 9,     /* one byte: 0 is false, all else true; results are 0 or 1 */
+  HVD_BFLOAT16 = 10 /* the upper half of a float32; reduced like float16 */
 };
 
-/* Reductions. The numbers are Horovod's.
- *   Integers: sum and product wrap modulo 2^bits. Average is the exact sum, divided by the size,
- * truncated towards zero; it cannot overflow.
- *   Floating point: average is the sum divided by the size. Min and max of anything with a NaN is
- * a NaN.
- *   Bool: sum and max are "or", product and min are "and"; there is no average.
+/* A reduction. The numbers are Horovod's.
+ *   Integers: sum and product wrap modulo 2^bits. An average is the exact sum divided by the number
+ * of ranks, truncated towards zero; it cannot overflow.
+ *   Floating point: an average is the sum divided by the number of ranks. Min and max return NaN if
+ * any rank's value is NaN.
+ *   Bool: sum and max are "or", product and min are "and". There is no average.
  *   Adasum (S. Maleki et al., "Scaling Distributed Training with Adaptive Summation",
- * arXiv:2006.02924), of floating point types and for allreduces: the ranks' tensors are added in
- * pairs, 0 and 1, 2 and 3, …, then the results in pairs, and so on. Of a and b that is
- * (1 - a.b / (2 |a|^2)) a + (1 - a.b / (2 |b|^2)) b, in which the factor of a tensor of zeros is 1:
- * the sum where they are orthogonal, the average where they are equal. Each tensor of a group
- * counts for itself. Computed in double and rounded once. The number of ranks is a power of two;
- * any other is HVD_ERROR_INVALID_ARGUMENT on all ranks. */
+ * arXiv:2006.02924): only for allreduces of floating point types. The tensors of ranks 0 and 1, 2
+ * and 3, ... are combined, then the results in pairs, and so on. Two tensors a and b give
+ *   (1 - a.b / (2 |a|^2)) a + (1 - a.b / (2 |b|^2)) b.
+ * The factor of a tensor of zeros is 1. The result is the sum if a and b are orthogonal, and the
+ * average if they are equal. Each tensor of a group is combined by itself. The computation is in
+ * double, and rounds once. The number of ranks must be a power of two; otherwise all ranks return
+ * HVD_ERROR_INVALID_ARGUMENT. */
 typedef int32_t hvd_op;
 enum { HVD_AVERAGE = 0, HVD_SUM = 1, HVD_ADASUM = 2, HVD_MIN = 3, HVD_MAX = 4, HVD_PRODUCT = 5 };
 
-/* Kinds of memory.
- *   HVD_CUDA: all buffers of the call are in the memory of one GPU (cudaMalloc, managed memory),
- * the same one in all calls of this rank; splits and what is filled in stay in host memory. The
- * call comes behind what the stream has so far, and what the stream gets later comes behind the
- * call. The ranks wait for each other, but not for their GPUs. A call in the background is ordered
- * likewise: behind what the stream had when it was submitted, and before what the stream gets after
- * hvd_wait(). It is done, for hvd_poll() and hvd_wait(), when it is on its way to the GPU.
- *   When a rank dies, what is on the streams ends and its results are lost; the next call of the
- * library tells. NCCL does the arithmetic: sums of 16-bit floats may be rounded more than once, min
- * and max drop NaNs, the order of summation is its own. What it cannot do goes through host memory,
- * for which the CPU waits: 16-bit integers, bool, averages of integers, Adasum, factors that do
- * not go with it, and several ranks on one GPU. */
+/* Where the buffers of a call are (hvd_options.memory).
+ *   HVD_CUDA: all buffers are in the memory of one GPU (cudaMalloc, or managed memory). A rank uses
+ * the same GPU in all calls. `splits`, `rows_by_rank` and `received` are in host memory. The call
+ * is enqueued on the stream. The ranks wait for each other, but not for their GPUs. A call in the
+ * background runs after the work that the stream had when it was submitted, and before the work
+ * that the stream gets after hvd_wait(). hvd_poll() and hvd_wait() report it done when it is
+ * enqueued for the GPU.
+ *   When a rank dies, the calls on the streams end and their results are lost. The next call of
+ * this library returns the error.
+ *   NCCL does the arithmetic: sums of 16-bit floats may be rounded more than once, min and max drop
+ * NaNs, and NCCL chooses the order of summation. What NCCL cannot do goes through host memory, and
+ * the CPU waits for it: 16-bit integers, bool, averages of integers, Adasum, scale factors that
+ * NCCL cannot apply, and several ranks on one GPU. */
 enum { HVD_HOST = 0, HVD_CUDA = 1 };
 
-/* What else a call may say. Set struct_size to sizeof(hvd_options) and everything unused to zero.
- * A null pointer to options stands for all defaults. Later versions add fields at the end: a
- * library that does not know a field refuses it (HVD_ERROR_INVALID_ARGUMENT) unless it is zero. */
+/* Options of a call. Set struct_size to sizeof(hvd_options) and all unused fields to zero. A null
+ * pointer to options means all defaults. Later versions add fields at the end. A library that does
+ * not know a field returns HVD_ERROR_INVALID_ARGUMENT unless the field is zero. "Must agree": all
+ * ranks pass the same, otherwise all ranks return an error. */
 typedef struct hvd_options {
   size_t struct_size;
-  const char* name; /* the tensor's name, for messages and hvdrun; must agree; null: no name.
-                       The first 127 bytes are shown. */
-  /* Of allreduce and reducescatter, not for bool: each input is multiplied by prescale before it is
-   * reduced, the result by postscale. Must agree; 0 stands for 1. Rounded to float32 for floating
-   * point types of up to 32 bits; products of integers are computed in double and truncated. */
+  const char* name; /* the tensor's name, for messages and hvdrun, which show its first 127 bytes;
+                       must agree; null: no name */
+  /* For allreduce and reducescatter, except of bool. Each input is multiplied by prescale before
+   * the reduction, and the result by postscale. 0 means 1. Must agree. For floating point types of
+   * up to 32 bits the factor is rounded to float32. Products of integers are computed in double and
+   * truncated. */
   double prescale;
   double postscale;
   int32_t process_set; /* the ranks that take part, see hvd_add_process_set; 0: all */
-  int32_t priority;    /* of what waits to be carried out in the background, the largest first; of
-                          equal ones, in the order of submission. Where ranks differ, the one that
-                          submits first decides. */
-  int32_t memory;      /* HVD_HOST or HVD_CUDA: where the buffers lie; must agree */
+  int32_t priority;    /* of the collectives that are ready in the background, the one with the
+                          largest priority runs first; equal ones run in the order of submission. If
+                          ranks differ, the rank that submits first decides. */
+  int32_t memory;      /* HVD_HOST or HVD_CUDA: where the buffers are; must agree */
   int32_t reserved;    /* zero */
   void* stream;        /* with HVD_CUDA: a cudaStream_t; null: the default stream */
-  /* Of allgather and alltoall: makes the output when it is known how many rows come, for a caller
-   * that does not know. The call's `output` is null then, and output_rows 0; ranks may differ in
-   * this. Called at most once, with the rows of this rank's result (0, too), from whichever thread
-   * carries the call out; rows_by_rank and received are filled in by then. It must not call this
-   * library, nor throw.
-   *   The memory is the caller's, also when the call fails later, and lies apart from the input.
-   * With HVD_CUDA it is on the GPU of the call, which is current then; what still uses it on the
-   * stream was there before the call, or its submission.
-   *   Null: there is no memory (or no need, when the result has no bytes). Then this rank gets
-   * HVD_ERROR_SYSTEM, as for memory that cannot be used, and the others their results. */
+  /* For allgather and alltoall: allocates the output once the number of its rows is known. The call
+   * then passes a null `output` and 0 output_rows. Some ranks may use this and others not. Called
+   * at most once, with the number of rows of this rank's result, which may be 0, on the thread that
+   * runs the call. rows_by_rank and received are filled in before. Must not call this library, and
+   * must not throw.
+   *   The memory belongs to the caller, even if the call fails later. It must not overlap the
+   * input. With HVD_CUDA it must be on the GPU of the call, which is the current device during this
+   * function. Work that still uses the memory must have been on the stream before the call (in the
+   * background: before its submission).
+   *   May return null if the result has no bytes. Otherwise null means that there is no memory:
+   * this rank's call returns HVD_ERROR_SYSTEM, and the other ranks get their results. The same
+   * happens with memory that cannot be used. */
   void* (*allocate)(void* context, size_t rows);
-  void* allocate_context; /* stays valid until the call is done */
-  /* What the tensor looks like, "[64, 3, 7, 7]" (of allgather and alltoall: without the first
-   * dimension, which may differ): must agree, and stands in messages; null: not told. Tensors of as
-   * many elements can have other shapes. The first 63 bytes count. */
+  void* allocate_context; /* must stay valid until the call is done */
+  /* The tensor's shape, "[64, 3, 7, 7]"; of allgather and alltoall without the first dimension,
+   * which may differ. Must agree, and appears in messages. It finds ranks whose tensors have the
+   * same number of elements in other shapes. Bytes after the 63rd are ignored. Null: no shape. */
   const char* shape;
 } hvd_options;
 
-/* Memory, zero at first and aligned to a page, that the other ranks of the host can reach. When all
- * ranks' buffers of a call lie in such memory it does not copy them, which makes large ones two to
- * three times as fast; else it is memory like any other. It stays valid until hvd_free, also after
- * hvd_shutdown. After HVD_ERROR_PEER other ranks may still write into it until they know of the
- * failure. A forked child shares it, where it has a copy of other memory.
- *   It counts as shared memory (/dev/shm, or HVD_SHM_DIR); what that has no room for lies in a file
- * without a name (memfd_create(2)). Where the ranks cannot share one the memory is ordinary, and
- * one line on stderr says how much would be needed. Errors: 0 bytes, or more than
- * there are. Any thread. */
+/* Allocates `bytes` bytes that the other ranks of this host can access, aligned to a page and set
+ * to zero. When all ranks' buffers of a call are in such memory, the call does not copy them, which
+ * makes large calls two to three times as fast. Otherwise it is used like ordinary memory. It is
+ * valid until hvd_free, also after hvd_shutdown. After HVD_ERROR_PEER other ranks may still write
+ * into it until they know of the failure. A forked child shares it with its parent, whereas it has
+ * a copy of ordinary memory.
+ *   The memory is in /dev/shm (or HVD_SHM_DIR). What does not fit there is in a file without a name
+ * (memfd_create(2)). If the ranks cannot share such a file either, the memory is ordinary, and one
+ * line on stderr says how much room would be needed.
+ *   Errors: `bytes` is 0; the system does not have that much memory. */
 HVD_API hvd_status hvd_alloc(size_t bytes, void** memory);
 
-/* Gives it back; no call that uses it may be in progress. Null is fine. */
+/* Frees memory of hvd_alloc. No call that uses it may be in progress. Does nothing with null.
+ * Error: hvd_alloc did not return this memory, or it was freed before. */
 HVD_API hvd_status hvd_free(void* memory);
 
-/* Makes memory that the program has such memory, where it is and with what it holds: whole pages
- * that are its own (posix_memalign(3), or mmap(2) with MAP_PRIVATE | MAP_ANONYMOUS), `bytes` of
- * them. What the program has asked of these pages by madvise, mlock or mbind is lost. Where it
- * cannot be shared it stays what it is, as with hvd_alloc. No thread may use it during the call.
- * Errors: address or size are not multiples of a page, there is no such memory, or a part of it is
- * shared already. Any thread. */
+/* Shares `bytes` bytes of the program's own memory with the other ranks of the host, as hvd_alloc
+ * does. Address and content stay the same. The memory must be whole private pages of the program
+ * (posix_memalign(3), or mmap(2) with MAP_PRIVATE | MAP_ANONYMOUS). What madvise(2), mlock(2) and
+ * mbind(2) set for these pages is lost. Memory that cannot be shared stays ordinary, as with
+ * hvd_alloc. No thread may use the memory during the call.
+ *   Errors: address or size is not a multiple of the page size; the address range is not mapped; a
+ * part of it is shared already. */
 HVD_API hvd_status hvd_register(void* memory, size_t bytes);
 
-/* Makes it ordinary again, with what it holds; before it is freed or unmapped. No call that uses it
- * may be in progress, no thread may use it meanwhile. Null is fine. Errors: it was not registered;
- * there is no memory for the copy, and it stays shared. */
+/* Makes memory of hvd_register ordinary again and keeps its content. Call it before the memory is
+ * freed or unmapped. No call that uses it may be in progress, and no thread may use it during this
+ * call. Does nothing with null.
+ *   Errors: the memory was not registered; there is no memory for the copy, and it stays shared. */
 HVD_API hvd_status hvd_unregister(void* memory);
 
-/* Buffers are the caller's, in host memory unless the options say HVD_CUDA. A buffer may be null
- * when its count is 0. `output` may be `input` (in place) or lie apart from it; where they overlap
- * otherwise, the call fails. */
+/* For all collectives below: buffers belong to the caller and are in host memory, unless the
+ * options say HVD_CUDA. A buffer may be null if its count is 0. `output` may be `input` (in place).
+ * Otherwise they must not overlap, or the call returns HVD_ERROR_INVALID_ARGUMENT. `count` is in
+ * elements. `options` may be null. */
 
-/* output[i] = op over all ranks of input[i], for `count` elements, the same on all ranks. */
+/* Reduces `count` elements: output[i] = op over all ranks of input[i]. `count`, `type` and `op` are
+ * the same on all ranks. */
 HVD_API hvd_status hvd_allreduce(const void* input, void* output, size_t count, hvd_type type,
                                  hvd_op op, const hvd_options* options);
 
-/* buffer of `root` -> buffer of all ranks, `count` elements, the same on all ranks. */
+/* Copies `count` elements from the buffer of rank `root` to the buffers of all ranks. `count`,
+ * `type` and `root` are the same on all ranks. */
 HVD_API hvd_status hvd_broadcast(void* buffer, size_t count, hvd_type type, int root,
                                  const hvd_options* options);
 
-/* Rows of all ranks, one rank's after the other's, into output on all ranks. A row is `row_size`
- * elements (the product of all dimensions but the first), the same on all ranks; `rows` may differ.
- * `output_rows` says how many rows fit into output; hvd_options.allocate makes one that fits.
- * rows_by_rank (`size` numbers, may be null) gets every rank's rows. When output is too small on
- * any rank, all ranks get HVD_ERROR_INVALID_ARGUMENT; rows_by_rank is filled in also then. */
+/* Concatenates the rows of all ranks, in the order of ranks, into `output` on all ranks. A row has
+ * `row_size` elements (the product of all dimensions but the first), the same on all ranks. `rows`
+ * may differ between ranks.
+ *   `output_rows`: the number of rows that fit into output; hvd_options.allocate allocates one that
+ * fits. `rows_by_rank` (an array of `size` numbers, may be null) gets the number of rows of each
+ * rank. If any rank's output is too small, all ranks return HVD_ERROR_INVALID_ARGUMENT;
+ * rows_by_rank is filled in even then. */
 HVD_API hvd_status hvd_allgather(const void* input, size_t rows, size_t row_size, hvd_type type,
                                  void* output, size_t output_rows, size_t* rows_by_rank,
                                  const hvd_options* options);
 
-/* Reduces `rows` rows, as many on all ranks, and gives each rank its share of the result, in the
- * order of ranks: rows / size rows, and one more for the first rows % size ranks. `output` has room
- * for this rank's share, and lies apart from `input`. */
+/* Reduces `rows` rows of `row_size` elements and gives each rank a part of the result, in the order
+ * of ranks. A rank gets rows / size rows; the first rows % size ranks get one more. `output` must
+ * have room for this rank's part, and must not overlap `input`. All arguments but the buffers are
+ * the same on all ranks. */
 HVD_API hvd_status hvd_reducescatter(const void* input, size_t rows, size_t row_size, hvd_type type,
                                      hvd_op op, void* output, const hvd_options* options);
 
-/* Gives rows to all ranks and gets rows from all. The input's `rows` rows are those for rank 0,
- * then those for rank 1, …: splits[r] rows for rank r (`size` numbers that add up to `rows`; null:
- * as many for each). The output gets rank 0's rows for us, then rank 1's, …; received (`size`
- * numbers, may be null) how many from each. `row_size` and hvd_options.allocate as for
- * hvd_allgather. When an output is too small on any rank, all ranks get HVD_ERROR_INVALID_ARGUMENT;
- * received is filled in also then. */
+/* Sends rows to all ranks and receives rows from all. `input` has `rows` rows: first those for rank
+ * 0, then those for rank 1, ... `splits` (an array of `size` numbers that add up to `rows`):
+ * splits[r] rows are for rank r; null: the same number for each rank. `output` gets the rows from
+ * rank 0, then those from rank 1, ... `received` (an array of `size` numbers, may be null) gets the
+ * number of rows from each rank. `row_size`, `output_rows` and hvd_options.allocate are as for
+ * hvd_allgather. If any rank's output is too small, all ranks return HVD_ERROR_INVALID_ARGUMENT;
+ * `received` is filled in even then. */
 HVD_API hvd_status hvd_alltoall(const void* input, const size_t* splits, size_t rows,
                                 size_t row_size, hvd_type type, void* output, size_t output_rows,
                                 size_t* received, const hvd_options* options);
@@ -282,56 +311,61 @@ HVD_API hvd_status hvd_alltoall(const void* input, const size_t* splits, size_t 
 /* Returns when all ranks have called it. */
 HVD_API hvd_status hvd_barrier(const hvd_options* options);
 
-/* An allreduce of several tensors of one type, which the ranks carry out as one: when they do not
- * agree on all of them, none is written. Lists of `tensors` buffers and counts; small ones share
- * messages. The lists need not stay, the buffers must, for the second one until it is done. */
+/* Does an allreduce of several tensors of one type as one call: if the ranks do not agree on all
+ * tensors, none is written. `inputs`, `outputs` and `counts` are arrays of `tensors` entries;
+ * counts are in elements. Small tensors share messages. The arrays may be freed when this function
+ * or hvd_grouped_allreduce_async returns. The buffers must stay until the call is done. */
 HVD_API hvd_status hvd_grouped_allreduce(size_t tensors, const void* const* inputs,
                                          void* const* outputs, const size_t* counts, hvd_type type,
                                          hvd_op op, const hvd_options* options);
 
-/* For a rank that has no more data while others still have: it takes part in their calls, until all
- * ranks have called this. To a sum or an average (hvd_allreduce, hvd_grouped_allreduce; an average
- * is still divided by the number of all ranks) it gives zeros. Any other collective is
- * HVD_ERROR_INVALID_ARGUMENT on the ranks that call it, and names those that have joined.
- *   *last_rank (may be null) gets the rank that joined last in time, the same on all ranks. Between
- * hosts whose ranks join within microseconds of each other it is one of those.
- * On other process sets that this rank is in, the same holds. While it waits, other threads of this
- * rank cannot submit anything. */
+/* Joins: for a rank that has no more data while others still have. It takes part in the calls of
+ * the others until all ranks have called hvd_join, and returns then. It contributes zeros to sums
+ * and averages (hvd_allreduce, hvd_grouped_allreduce). An average is still divided by the number of
+ * all ranks. Any other collective returns HVD_ERROR_INVALID_ARGUMENT on the ranks that call it,
+ * with a message that names the ranks that have joined.
+ *   The same applies to the other process sets that this rank is in. While this function waits,
+ * other threads of this rank cannot submit anything.
+ *   *last_rank (may be null) gets the rank that joined last in time, the same on all ranks. If
+ * ranks of several hosts join last within microseconds of each other, it is one of these. */
 HVD_API hvd_status hvd_join(int* last_rank);
 
 /* ---- Process sets -------------------------------------------------------------------------
- * Some of the ranks, with collectives of their own: hvd_options.process_set. Set 0 is all ranks.
- * Inside a set the order of ranks is that of hvd_rank(); roots are ranks of all. hvd_init_with
- * makes sets at the start. A call on a set by a rank that is not in it is
- * HVD_ERROR_INVALID_ARGUMENT. */
+ * A process set is some of the ranks, with collectives of their own: hvd_options.process_set. Set 0
+ * is all ranks. Inside a set the ranks have the order of hvd_rank(). Roots are ranks among all
+ * ranks. hvd_init_with can make sets at the start. A call on a set by a rank that is not in it
+ * returns HVD_ERROR_INVALID_ARGUMENT. */
 
-/* Makes a set of `count` ranks of the job, in any order. All ranks of the job call this, with the
- * same ranks, also those that are not in it; what one got wrong is an error on all. *process_set
- * gets its number, the same on all ranks. */
+/* A collective: makes a set of `count` ranks, given in any order. All ranks of the job call this
+ * with the same ranks, including ranks that are not in the set. *process_set gets the set's number,
+ * the same on all ranks. If one rank's arguments are not valid, all ranks return the error. */
 HVD_API hvd_status hvd_add_process_set(const int* ranks, size_t count, int32_t* process_set);
 
-/* All ranks of the job call this. What is pending on the set fails with
- * HVD_ERROR_NOT_INITIALIZED. hvd_shutdown removes all. */
+/* A collective: removes a set. All ranks of the job call this. Calls that are pending on the set
+ * fail with HVD_ERROR_NOT_INITIALIZED. hvd_shutdown removes all sets. */
 HVD_API hvd_status hvd_remove_process_set(int32_t process_set);
 
-/* These return the number, or the negative of a status. */
+/* Each of these returns a number, or the negative of a status. */
 HVD_API int hvd_process_set_size(int32_t process_set);
-HVD_API int hvd_process_set_rank(int32_t process_set);     /* our place in it, 0 ... size-1 */
-HVD_API int hvd_process_set_included(int32_t process_set); /* 1: we are in it, else 0 */
-/* How many ranks it has; the first `room` of them go to `ranks` (may be null). */
+HVD_API int hvd_process_set_rank(int32_t process_set);     /* this rank's in it, 0 ... size-1 */
+HVD_API int hvd_process_set_included(int32_t process_set); /* 1 if this rank is in it, else 0 */
+/* Returns the number of its ranks, and writes the first `room` of them to `ranks` (may be null). */
 HVD_API int hvd_process_set_ranks(int32_t process_set, int* ranks, size_t room);
-/* How many sets there are, with set 0; the first `room` numbers go to `process_sets`. */
+/* Returns the number of sets, including set 0, and writes the first `room` of their numbers to
+ * `process_sets` (may be null). */
 HVD_API int hvd_process_sets(int32_t* process_sets, size_t room);
 
 /* ---- Collectives in the background --------------------------------------------------------
- * Each of these submits a collective and returns at once. Ranks may submit them in any order and
- * from any thread: they meet by name, not by order (those without a name by kind and order), and
- * apart from the calls above. The same name may be submitted again when it is done. Buffers, splits
- * and what is filled in must stay until it is done; names and options need not. hvd_wait() tells
- * how it ended, as the call above would, and takes the handle back. A handle that is never waited
- * for is kept until hvd_shutdown, which fails what is not done with HVD_ERROR_NOT_INITIALIZED.
- * Small allreduces that are ready at the same time are carried out together. */
-typedef int64_t hvd_handle; /* 0 is none */
+ * Each of these submits a collective and returns at once. The arguments are those of the blocking
+ * function of the same name. Ranks may submit in any order and from any thread: the ranks match
+ * submissions by name. They match those without a name by kind and order, separately from the
+ * blocking calls above. A name may be submitted again when it is done.
+ *   Buffers, `splits`, `rows_by_rank` and `received` must stay until the collective is done. Names
+ * and options need not. hvd_wait() returns the status that the blocking function would return, and
+ * releases the handle. A handle that is never waited for is kept until hvd_shutdown. Collectives
+ * that are not done at hvd_shutdown fail with HVD_ERROR_NOT_INITIALIZED. Small allreduces that are
+ * ready at the same time run together. */
+typedef int64_t hvd_handle; /* 0 is no handle */
 
 HVD_API hvd_status hvd_allreduce_async(const void* input, void* output, size_t count, hvd_type type,
                                        hvd_op op, const hvd_options* options, hvd_handle* handle);
@@ -354,57 +388,63 @@ HVD_API hvd_status hvd_alltoall_async(const void* input, const size_t* splits, s
                                       const hvd_options* options, hvd_handle* handle);
 HVD_API hvd_status hvd_barrier_async(const hvd_options* options, hvd_handle* handle);
 
-/* Whether it is done (1) or not (0). */
+/* Sets *done to 1 if the collective is done, otherwise to 0. Returns at once. Error: there is no
+ * such handle. */
 HVD_API hvd_status hvd_poll(hvd_handle handle, int* done);
 
-/* Waits until it is done. */
+/* Waits until the collective is done, returns its status and releases the handle. Error: there is
+ * no such handle. */
 HVD_API hvd_status hvd_wait(hvd_handle handle);
 
 /* ---- Metrics ------------------------------------------------------------------------------ */
 
-/* Which of several values of a metric is the best: the smallest of a loss, the largest of an
- * accuracy. For checkpoints (checkpoint.h) and early stopping (agree.h). */
+/* Which value of a metric is the best: the smallest (a loss) or the largest (an accuracy). For
+ * checkpoints (hvd/checkpoint.h) and early stopping (hvd/agree.h). */
 typedef int32_t hvd_best;
 enum { HVD_BEST_NONE = 0, HVD_BEST_MIN = 1, HVD_BEST_MAX = 2 };
 
-/* ---- What the launcher shows and says --------------------------------------------------------
- * Under hvdrun these reach its status lines and its report; elsewhere they do nothing. */
+/* ---- To and from the launcher ----------------------------------------------------------------
+ * Under hvdrun the values appear in its status lines and its report. Under other launchers these
+ * functions return HVD_OK and the values are not shown, except hvd_report_failure. */
 
-HVD_API hvd_status hvd_set_step(uint64_t step);       /* training steps done */
-HVD_API hvd_status hvd_add_samples(uint64_t samples); /* this many more were trained on here */
+HVD_API hvd_status hvd_set_step(uint64_t step);       /* training steps done so far */
+HVD_API hvd_status hvd_add_samples(uint64_t samples); /* adds samples that this rank trained on */
 
-/* The current epoch, counted from 0. The one before is over then: hvdrun's report has how long each
- * of the last ten took, and how many samples (hvd_add_samples) it had; `hvdrun scale` compares
- * them. After the last epoch call it once more, with the number of epochs: else that one lasts
- * until hvd_shutdown(), with all that is done in between. The same number again changes nothing. */
+/* Begins an epoch, counted from 0, and ends the one before. hvdrun's report has the duration and
+ * the samples (hvd_add_samples) of each of the last ten epochs, and `hvdrun scale` compares them.
+ * After the last epoch call this once more, with the number of epochs. Otherwise the last epoch
+ * lasts until hvd_shutdown(), with all that the program does in between. The same number again
+ * changes nothing. */
 HVD_API hvd_status hvd_set_epoch(uint64_t epoch);
 
-/* What the training has come to: "loss", "accuracy" (0 to 1) and others, at most 6 names of up to
- * 23 bytes each; the last value of each stands in hvdrun's report. `hvdrun scale` compares those of
- * the lowest rank that has set them, over numbers of ranks. NaN and infinities are values. Errors:
- * a name that is null, empty or too long; more names. */
+/* Sets a metric of the training: "loss", "accuracy" (0 to 1) or another name. There is room for 6
+ * names of up to 23 bytes. hvdrun's report has the last value of each. `hvdrun scale` compares
+ * numbers of ranks by the values of the lowest rank that has set them. NaN and infinities are
+ * valid. Errors: the name is null, empty or too long; there are 6 other names. */
 HVD_API hvd_status hvd_set_metric(const char* name, double value);
 
-/* Why this rank is about to end: `text` (UTF-8, several lines, such as a traceback) stands in
- * hvdrun's report, once for all ranks that say the same, so that the caller need not print it.
- * Works before hvd_init and after hvd_shutdown too, on any thread; the last call counts. Of a text
- * of more than 16 KB the middle is left out. What holds the message of an HVD_ERROR_PEER counts as
- * the consequence of another rank's failure. Anything but HVD_OK: nobody will show it, and the
- * caller should. HVD_ERROR_UNSUPPORTED: there is no hvdrun. HVD_ERROR_FORKED: called in a child of
- * the rank, whose end is not the rank's. HVD_ERROR_INVALID_ARGUMENT: `text` is null or empty. */
+/* Reports why this rank is about to end. hvdrun's report shows `text` (UTF-8, such as a traceback
+ * of several lines) once for all ranks that report the same, so the caller need not print it. Works
+ * also before hvd_init and after hvd_shutdown. The last call replaces earlier ones. A text of more
+ * than 16 KB loses its middle. A text that contains the message of an HVD_ERROR_PEER is taken for
+ * the consequence of another rank's failure.
+ *   Any status but HVD_OK means that hvdrun will not show the text, so the caller should print it.
+ * HVD_ERROR_UNSUPPORTED: there is no hvdrun. HVD_ERROR_FORKED: called in a child of the rank, whose
+ * end is not the rank's. HVD_ERROR_INVALID_ARGUMENT: `text` is null or empty. */
 HVD_API hvd_status hvd_report_failure(const char* text);
 
 /* Bits of hvd_notice. */
 #define HVD_NOTICE_STOP 0x1u      /* please stop at a step boundary, see stop_at_step */
 #define HVD_NOTICE_TIME_LEFT 0x2u /* the end of the job is known, see hvd_time_left */
 
-/* What the launcher has asked of this rank so far: bits, and with HVD_NOTICE_STOP the step to stop
- * at (0: the next). Either pointer may be null. Ranks may see a notice at different moments: agree
- * on it with an allreduce before acting. */
+/* Reads what the launcher has asked of this rank so far: *bits gets HVD_NOTICE_*. With
+ * HVD_NOTICE_STOP, *stop_at_step gets the step to stop at (0: the next). Either pointer may be
+ * null. Ranks may see a notice at different moments, so they must agree on it before they act: with
+ * an allreduce, or hvd_agree_stop (hvd/agree.h). */
 HVD_API hvd_status hvd_notice(uint32_t* bits, uint64_t* stop_at_step);
 
-/* Seconds until the job must be over, negative when that has passed; infinity when not known. The
- * launcher says it, or SLURM (SLURM_JOB_END_TIME); the sooner of both. */
+/* Sets *seconds to the time until the job must be over: negative if it has passed, infinity if it
+ * is not known. The launcher or SLURM (SLURM_JOB_END_TIME) knows it; the sooner of both applies. */
 HVD_API hvd_status hvd_time_left(double* seconds);
 
 #ifdef __cplusplus

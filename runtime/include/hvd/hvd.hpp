@@ -5,9 +5,9 @@
 //   hvd::rank0() << "step " << step << '\n';                          // printed once
 //   hvd::shutdown();
 //
-// What the calls do, which order and threads they need, and what fails how stands in hvd.h. Here
-// every failure is an exception, hvd::Error, with the status and the same text. No exception
-// crosses the library's border: it is thrown in the caller's own code.
+// hvd.h says what each call does, which order and threads the calls need, and how they fail. Here a
+// failure is an exception, hvd::Error, with the same status and text. This header throws it, in
+// the caller's own code, so no exception crosses the library's border.
 #ifndef HVD_HVD_HPP_
 #define HVD_HVD_HPP_
 
@@ -30,6 +30,7 @@
 
 namespace hvd {
 
+// A call that failed. what() is the text of hvd_last_error().
 class Error : public std::runtime_error {
  public:
   Error(hvd_status status, const char* message) : std::runtime_error(message), status_(status) {}
@@ -39,6 +40,7 @@ class Error : public std::runtime_error {
   hvd_status status_;
 };
 
+// A reduction; see hvd_op.
 enum class Op : hvd_op {
   average = HVD_AVERAGE,
   sum = HVD_SUM,
@@ -48,21 +50,23 @@ enum class Op : hvd_op {
   product = HVD_PRODUCT,
 };
 
-// Which of several values of a metric is the best.
+// Which value of a metric is the best; see hvd_best.
 enum class Best : hvd_best { none = HVD_BEST_NONE, min = HVD_BEST_MIN, max = HVD_BEST_MAX };
 
 namespace detail {
 
+// Throws the Error of a call that did not return HVD_OK.
 inline void check(hvd_status status) {
   if (status != HVD_OK) throw Error(status, hvd_last_error());
 }
 
+// Returns the number that a query returned. Throws the Error if it is the negative of a status.
 inline int number(int answer) {
   if (answer < 0) check(-answer);
   return answer;
 }
 
-// The hvd_type of T, or -1 when the library has none (unsigned integers above 16 bits, …).
+// Returns the hvd_type of T; -1 if the library has none (unsigned integers above 16 bits, ...).
 template <class T>
 consteval hvd_type find_type() {
   if (std::same_as<T, bool>) return HVD_BOOL;
@@ -89,7 +93,7 @@ consteval hvd_type find_type() {
   return -1;
 }
 
-// `name` must outlive the call.
+// Returns options with only a name, which must outlive the call.
 hvd_options named(std::string&&) = delete;
 inline hvd_options named(const std::string& name) {
   hvd_options options{};
@@ -98,7 +102,7 @@ inline hvd_options named(const std::string& name) {
   return options;
 }
 
-// For hvd_options.allocate: makes the vector as long as the result.
+// Makes the vector as long as the result; for hvd_options.allocate. Returns null without memory.
 template <class T>
 void* resize(void* vector, std::size_t rows) noexcept {
   auto& values = *static_cast<std::vector<T>*>(vector);
@@ -110,6 +114,7 @@ void* resize(void* vector, std::size_t rows) noexcept {
   return values.data();
 }
 
+// Returns the options with `output` as the memory that the call allocates.
 template <class T>
 hvd_options with_output(hvd_options options, std::vector<T>& output) {
   options.allocate = &resize<T>;
@@ -119,21 +124,24 @@ hvd_options with_output(hvd_options options, std::vector<T>& output) {
 
 }  // namespace detail
 
-// A type whose elements the collectives take.
+// A type that the elements of a collective may have: bool, float16, bfloat16, float, double, signed
+// integers, and unsigned integers of 8 and 16 bits.
 template <class T>
 concept Element = detail::find_type<T>()
 >= 0;
 
+// Joins the job; see hvd_init.
 inline void init() {
   detail::check(hvd_init());
 }
 
-// Ranks are counted by their places in `ranks`; see hvd_init_options.
+// See hvd_init_options. Until hvd::shutdown a rank's number is its position in `ranks`.
 struct InitOptions {
-  std::vector<int> ranks = {};                      // those that start together; none: all
-  std::vector<std::vector<int>> process_sets = {};  // ProcessSet::numbered(1), …
+  std::vector<int> ranks = {};                      // that start together; empty: all
+  std::vector<std::vector<int>> process_sets = {};  // later ProcessSet::numbered(1), (2), ...
 };
 
+// Joins the job with some of the ranks, or with process sets; see hvd_init_with.
 inline void init(const InitOptions& options) {
   std::vector<hvd_rank_list> sets;
   for (const std::vector<int>& ranks : options.process_sets)
@@ -147,13 +155,16 @@ inline void init(const InitOptions& options) {
   detail::check(hvd_init_with(&given));
 }
 
+// Leaves the job; see hvd_shutdown.
 inline void shutdown() {
   detail::check(hvd_shutdown());
 }
+// Returns whether this is between hvd::init() and hvd::shutdown(). Never throws.
 inline bool initialized() {
   return hvd_initialized() != 0;
 }
 
+// See the functions hvd_rank ... of hvd.h for what these numbers are.
 inline int rank() {
   return detail::number(hvd_rank());
 }
@@ -185,32 +196,36 @@ inline bool is_homogeneous() {
   return detail::number(hvd_is_homogeneous()) != 0;
 }
 
-// Some of the ranks of the job, with collectives of their own.
+// The number of a process set: some of the ranks of the job, with collectives of their own. A copy
+// means the same set. The set lasts until remove() or hvd::shutdown().
 class ProcessSet {
  public:
   ProcessSet() = default;  // all ranks
 
-  // All ranks of the job make it together, with the same ranks.
+  // Makes a set. A collective of all ranks of the job, with the same ranks; see
+  // hvd_add_process_set.
   explicit ProcessSet(std::span<const int> ranks) {
     detail::check(hvd_add_process_set(ranks.data(), ranks.size(), &number_));
   }
   explicit ProcessSet(std::initializer_list<int> ranks)
       : ProcessSet(std::span(ranks.begin(), ranks.size())) {}
 
-  // One that there is, as from InitOptions::process_sets: the first has number 1.
+  // Returns a set that exists, such as one of InitOptions::process_sets; the first is number 1.
   static ProcessSet numbered(std::int32_t number) {
     ProcessSet set;
     set.number_ = number;
     return set;
   }
 
-  // All ranks of the job do that together. Else it lasts until hvd::shutdown().
+  // Removes the set. A collective of all ranks of the job. This object means all ranks after that.
   void remove() { detail::check(hvd_remove_process_set(std::exchange(number_, 0))); }
 
   std::int32_t number() const { return number_; }
   int size() const { return detail::number(hvd_process_set_size(number_)); }
+  // Returns whether this rank is in the set.
   bool included() const { return detail::number(hvd_process_set_included(number_)) != 0; }
-  int rank() const { return detail::number(hvd_process_set_rank(number_)); }  // our place in it
+  // Returns this rank's number in the set, 0 ... size-1. Error: it is not in the set.
+  int rank() const { return detail::number(hvd_process_set_rank(number_)); }
   std::vector<int> ranks() const {
     std::vector<int> all(static_cast<std::size_t>(size()));
     hvd_process_set_ranks(number_, all.data(), all.size());
@@ -221,22 +236,22 @@ class ProcessSet {
   std::int32_t number_ = 0;
 };
 
-// What a collective may be told besides its arguments. A name stands for options with that name.
+// Options of a collective; see hvd_options. A string converts to options with that name.
 struct Options {
   Options() = default;
   Options(const char* tensor) : name(tensor) {}
   Options(std::string tensor) : name(std::move(tensor)) {}
 
-  std::string name = {};
-  double prescale = 1;  // see hvd_options
-  double postscale = 1;
-  ProcessSet on = {};
-  std::int32_t priority = 0;
+  std::string name = {};      // the tensor's; "": no name
+  double prescale = 1;        // of allreduce and reducescatter: factor before the reduction
+  double postscale = 1;       // and after it
+  ProcessSet on = {};         // the ranks that take part
+  std::int32_t priority = 0;  // in the background: the largest first
 };
 
 namespace detail {
 
-// `options` must outlive the call.
+// Returns the options for the C ABI; `options` must outlive the call.
 hvd_options read(Options&&) = delete;
 inline hvd_options read(const Options& options) {
   hvd_options read = named(options.name);
@@ -249,15 +264,16 @@ inline hvd_options read(const Options& options) {
 
 }  // namespace detail
 
-// Takes part in the others' sums and averages with zeros until all ranks have joined; returns the
-// last one (hvd_join).
+// Takes part in the other ranks' sums and averages with zeros until all ranks have joined. Returns
+// the last rank to join. See hvd_join.
 inline int join() {
   int last = 0;
   detail::check(hvd_join(&last));
   return last;
 }
 
-// output[i] = op over all ranks of input[i]. Both spans have the same length, on all ranks.
+// Reduces: output[i] = op over all ranks of input[i]. Both spans have the same length, which is the
+// same on all ranks. See hvd_allreduce.
 template <Element T, std::size_t N>
 void allreduce(std::span<const std::type_identity_t<T>> input, std::span<T, N> output, Op op,
                const Options& options = {}) {
@@ -269,20 +285,20 @@ void allreduce(std::span<const std::type_identity_t<T>> input, std::span<T, N> o
                               static_cast<hvd_op>(op), &read));
 }
 
-// In place.
+// Reduces in place.
 template <Element T, std::size_t N>
 void allreduce(std::span<T, N> values, Op op, const Options& options = {}) {
   allreduce<T, N>(values, values, op, options);
 }
 
-// One value.
+// Reduces one value and returns the result.
 template <Element T>
 T allreduce(T value, Op op, const Options& options = {}) {
   allreduce(std::span<T, 1>(&value, 1), op, options);
   return value;
 }
 
-// Several tensors in place, all of them or none.
+// Reduces several tensors in place: all of them, or none. See hvd_grouped_allreduce.
 template <Element T>
 void grouped_allreduce(std::span<const std::span<T>> tensors, Op op, const Options& options = {}) {
   const hvd_options read = detail::read(options);
@@ -298,22 +314,23 @@ void grouped_allreduce(std::span<const std::span<T>> tensors, Op op, const Optio
                                       detail::find_type<T>(), static_cast<hvd_op>(op), &read));
 }
 
-// The root's values, on all ranks.
+// Copies the values of rank `root` to all ranks. See hvd_broadcast.
 template <Element T, std::size_t N>
 void broadcast(std::span<T, N> values, int root, const Options& options = {}) {
   const hvd_options read = detail::read(options);
   detail::check(hvd_broadcast(values.data(), values.size(), detail::find_type<T>(), root, &read));
 }
 
-// One value.
+// Returns the value of rank `root`.
 template <Element T>
 T broadcast(T value, int root, const Options& options = {}) {
   broadcast(std::span<T, 1>(&value, 1), root, options);
   return value;
 }
 
-// All ranks' values, rank 0's first. Ranks may give different numbers of them. Not for bool:
-// std::vector<bool> has no elements to fill; gather bytes.
+// Returns the values of all ranks, rank 0's first. Ranks may give different numbers of values. Not
+// for bool, because std::vector<bool> has no elements to write to: gather bytes instead. See
+// hvd_allgather.
 template <class T, std::size_t N>
 requires Element<std::remove_const_t<T>> &&(!std::same_as<std::remove_const_t<T>, bool>)
     std::vector<std::remove_const_t<T>> allgather(std::span<T, N> input,
@@ -326,7 +343,8 @@ requires Element<std::remove_const_t<T>> &&(!std::same_as<std::remove_const_t<T>
   return output;
 }
 
-// Reduces values, as many on all ranks, and returns this rank's share of the result.
+// Reduces values, the same number on all ranks, and returns this rank's part of the result. See
+// hvd_reducescatter.
 template <class T, std::size_t N>
 requires Element<std::remove_const_t<T>> &&(!std::same_as<std::remove_const_t<T>, bool>)
     std::vector<std::remove_const_t<T>> reducescatter(std::span<T, N> input, Op op,
@@ -341,8 +359,8 @@ requires Element<std::remove_const_t<T>> &&(!std::same_as<std::remove_const_t<T>
   return output;
 }
 
-// Gives splits[r] of the values to rank r, in the order of ranks, and returns what comes, rank 0's
-// first.
+// Sends splits[r] of the values to rank r, in the order of ranks. Returns the values that this rank
+// receives, those from rank 0 first. See hvd_alltoall.
 template <class T, std::size_t N>
 requires Element<std::remove_const_t<T>> &&
     (!std::same_as<std::remove_const_t<T>, bool>)std::vector<std::remove_const_t<T>> alltoall(
@@ -357,8 +375,8 @@ requires Element<std::remove_const_t<T>> &&
   return output;
 }
 
-// A collective in the background. Waits at its end when nobody has before, and drops what that
-// says.
+// A collective in the background. The destructor waits for it if wait() was not called, and ignores
+// its error.
 class Handle {
  public:
   explicit Handle(hvd_handle handle) : handle_(handle) {}
@@ -371,19 +389,20 @@ class Handle {
     if (handle_ != 0) hvd_wait(handle_);
   }
 
+  // Returns whether the collective is done, without waiting.
   bool done() const {
     int answer = 0;
     detail::check(hvd_poll(handle_, &answer));
     return answer != 0;
   }
-  // Once.
+  // Waits until the collective is done. Throws if it failed. Call it at most once.
   void wait() { detail::check(hvd_wait(std::exchange(handle_, 0))); }
 
  private:
   hvd_handle handle_;
 };
 
-// In place. The values must stay until it is done.
+// Starts a reduction in place in the background. The values must stay until it is done.
 template <Element T, std::size_t N>
 [[nodiscard]] Handle allreduce_async(std::span<T, N> values, Op op, const Options& options = {}) {
   const hvd_options read = detail::read(options);
@@ -394,6 +413,7 @@ template <Element T, std::size_t N>
   return Handle(handle);
 }
 
+// Starts a broadcast in the background. The values must stay until it is done.
 template <Element T, std::size_t N>
 [[nodiscard]] Handle broadcast_async(std::span<T, N> values, int root,
                                      const Options& options = {}) {
@@ -404,8 +424,8 @@ template <Element T, std::size_t N>
   return Handle(handle);
 }
 
-// An array in memory that the other ranks of the host can reach, so that collectives need not copy
-// it (hvd_alloc). Elements are zero at first. Needs hvd::init() to be made.
+// An array in memory that the other ranks of the host can access, so collectives need not copy it
+// (hvd_alloc). The elements are zero at first. Can be made only after hvd::init().
 template <Element T>
 class Buffer {
  public:
@@ -435,8 +455,9 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-// While it lives, pages of the program's own are memory that the other ranks of the host can reach,
-// as a Buffer is (hvd_register). Whole pages, not used by any thread while it is made or ends.
+// Shares pages of the program with the other ranks of the host, like those of a Buffer, until it is
+// destroyed (hvd_register). They must be whole pages. No thread may use them in the constructor or
+// the destructor.
 class Registration {
  public:
   explicit Registration(std::span<std::byte> pages) : memory_(pages.data()) {
@@ -453,44 +474,48 @@ class Registration {
   std::byte* memory_;
 };
 
-// Returns when all ranks have called it.
+// Returns when all ranks have called it. See hvd_barrier.
 inline void barrier(const Options& options = {}) {
   const hvd_options read = detail::read(options);
   detail::check(hvd_barrier(&read));
 }
 
-// std::cout on rank 0; elsewhere a stream that drops everything.
+// Returns std::cout on rank 0, and on other ranks a stream that drops everything.
 inline std::ostream& rank0() {
   thread_local std::ostream nowhere(nullptr);
   return rank() == 0 ? std::cout : nowhere;
 }
 
+// Sets how many training steps are done. See hvd_set_step.
 inline void set_step(std::uint64_t step) {
   detail::check(hvd_set_step(step));
 }
+// Begins an epoch, counted from 0. See hvd_set_epoch.
 inline void set_epoch(std::uint64_t epoch) {
   detail::check(hvd_set_epoch(epoch));
 }
+// Adds samples that this rank trained on. See hvd_add_samples.
 inline void add_samples(std::uint64_t samples) {
   detail::check(hvd_add_samples(samples));
 }
-// What the training has come to: "loss", "accuracy". See hvd_set_metric().
+// Sets a metric of the training, such as "loss" or "accuracy". See hvd_set_metric.
 inline void set_metric(const std::string& name, double value) {
   detail::check(hvd_set_metric(name.c_str(), value));
 }
-// Whether the launcher will show why this rank is about to end. See hvd_report_failure().
+// Reports why this rank is about to end. Returns whether the launcher will show it; if not, the
+// caller should. Never throws. See hvd_report_failure.
 inline bool report_failure(const std::string& text) {
   return hvd_report_failure(text.c_str()) == HVD_OK;
 }
 
-// HVD_NOTICE_ bits that the launcher has set so far.
+// Returns the HVD_NOTICE_ bits that the launcher has set so far. See hvd_notice.
 inline std::uint32_t notice() {
   std::uint32_t bits = 0;
   detail::check(hvd_notice(&bits, nullptr));
   return bits;
 }
 
-// Seconds until the job must be over; infinity when not known.
+// Returns the seconds until the job must be over; infinity if that is not known. See hvd_time_left.
 inline double time_left() {
   double seconds = 0;
   detail::check(hvd_time_left(&seconds));

@@ -1,10 +1,11 @@
-// What only one rank does, and files, for C++20: hvd/io.h with exceptions and owners. Header only.
+// Work that one rank does for all, and files, for C++20: hvd/io.h with owners and exceptions
+// (hvd::Error). Header only.
 //
 //   const auto vocabulary = hvd::on_rank0([] { return read_vocabulary("words.txt"); });
 //   hvd::Log log("train.log");                      // one file, written by rank 0
 //   log << "epoch " << epoch << " loss " << loss << std::endl;
 //   std::ofstream mine(hvd::rank_path("samples-{rank}.txt"));
-//   hvd::write_file("result.json", text);           // there whole, or not at all
+//   hvd::write_file("result.json", text);           // appears whole, or not at all
 #ifndef HVD_IO_HPP_
 #define HVD_IO_HPP_
 
@@ -39,7 +40,7 @@ template <class T>
 concept Shareable = std::is_void_v<T> || std::is_trivially_copyable_v<T> ||
     std::same_as<T, std::string> || is_vector<T>::value;
 
-// A body behind the C ABI: its value, or what it threw.
+// Runs a body for hvd_on_root and keeps its value, or the exception that it threw.
 template <class Body, class Value>
 struct RootRun {
   Body& body;
@@ -93,11 +94,11 @@ void broadcast_value(T& value, const std::string& name) {
 
 }  // namespace detail
 
-// Runs `body` on rank 0 only, while the others wait. All ranks get what it returns (nothing, a
-// string, a trivially copyable value or a vector of such; default constructible). An exception in
-// it is thrown on all ranks: on rank 0 itself, elsewhere as an Error with its text ("rank 0: …")
-// and the status HVD_ERROR_ROOT, or the status that an hvd::Error had. A collective. `body` must
-// not call collectives.
+// Runs `body` on rank 0 only, while the others wait. Returns its result on all ranks: void, a
+// string, a trivially copyable value or a vector of such; default constructible. If `body` throws,
+// all ranks throw: rank 0 the same exception, the others an Error with its text ("rank 0: ...").
+// The Error has the status HVD_ERROR_ROOT, or that of an hvd::Error that `body` threw. A
+// collective. `body` must not call collectives.
 template <class Body>
 requires detail::Shareable<std::invoke_result_t<Body>>
 auto on_rank0(Body&& body, const std::string& name = "on_rank0") {
@@ -117,7 +118,8 @@ auto on_rank0(Body&& body, const std::string& name = "on_rank0") {
 
 namespace detail {
 
-// Hands whole pieces of text to the log.
+// Passes text to the log as it is written to the stream: whole strings, or characters up to a
+// newline or a flush.
 class LogBuffer : public std::streambuf {
  public:
   explicit LogBuffer(const std::string& path) {
@@ -155,24 +157,24 @@ class LogBuffer : public std::streambuf {
 
 }  // namespace detail
 
-// A log file that rank 0 writes, each line with the time before it; on other ranks what is put into
-// it is dropped. The constructor is a collective: a file that rank 0 cannot open is an Error on all
-// ranks. Writing is not, and never stops training: a full disk sets badbit, as with any stream, on
-// rank 0; clear() goes on.
+// A log file that rank 0 writes, each line with the time before it. Other ranks drop the text. The
+// constructor is a collective, and throws on all ranks if rank 0 cannot open the file. Writing is
+// not a collective and does not throw: a full disk sets badbit on rank 0, as with any stream, and
+// after clear() the log can be used again.
 class Log : private detail::LogBuffer, public std::ostream {
  public:
   explicit Log(const std::string& path)
       : detail::LogBuffer(path), std::ostream(static_cast<std::streambuf*>(this)) {}
 };
 
-// See hvd_rank_path.
+// Returns a path of this rank's own from a pattern. See hvd_rank_path.
 inline std::string rank_path(const std::string& pattern) {
   std::array<char, 4096> path{};
   detail::check(hvd_rank_path(pattern.c_str(), path.data(), path.size()));
   return path.data();
 }
 
-// A file that is there whole or not at all; see hvd_file. Without commit() it never was.
+// A file that appears whole or not at all; see hvd_file. Without commit() nothing is left of it.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path) {
@@ -192,6 +194,7 @@ class AtomicFile {
   std::unique_ptr<hvd_file, Discard> file_;
 };
 
+// Writes a whole file, which replaces one of that name at once. See hvd_file.
 inline void write_file(const std::string& path, std::string_view data) {
   AtomicFile file(path);
   file.write(data);

@@ -1,4 +1,4 @@
-// Learning rates for many ranks, for C++20: hvd/rates.h with exceptions. Header only.
+// Learning rates for many ranks, for C++20: hvd/rates.h with exceptions (hvd::Error). Header only.
 //
 //   const double top = hvd::scale_rate(0.1, hvd::size(), hvd::Scaling::linear);
 //   const double rate = hvd::warmup(0.1, top, step, 5 * steps_per_epoch);
@@ -21,14 +21,14 @@ enum class Scaling : hvd_scaling {
   two_thirds = HVD_SCALING_TWO_THIRDS,
 };
 
-// The rate for `size` ranks, each with the batch that `rate` was chosen for on one.
+// Returns the rate for `size` ranks, each with the batch for which `rate` was chosen on one rank.
 inline double scale_rate(double rate, std::int64_t size, Scaling scaling) {
   double scaled = 0;
   detail::check(hvd_scale_rate(rate, size, static_cast<hvd_scaling>(scaling), &scaled));
   return scaled;
 }
 
-// "none", "linear", "sqrt", "two-thirds".
+// Reads a name: "none", "linear", "sqrt" or "two-thirds".
 inline Scaling parse_scaling(const std::string& name) {
   hvd_scaling scaling = HVD_SCALING_NONE;
   detail::check(hvd_parse_scaling(name.c_str(), &scaling));
@@ -39,19 +39,21 @@ inline std::string scaling_name(Scaling scaling) {
   return name == nullptr ? "unknown" : name;
 }
 
-// `from` at step 0, rising evenly to `to` at step `steps`, and `to` after it.
+// Returns the rate of a step: `from` at step 0, evenly up to `to` at step `steps`, then `to`.
 inline double warmup(double from, double to, std::int64_t step, std::int64_t steps) {
   double rate = 0;
   detail::check(hvd_warmup(from, to, step, steps, &rate));
   return rate;
 }
 
-// This rank's samples of a batch of all ranks together; they add up to exactly the batch.
+// Returns how many samples of a batch of all ranks are this rank's. Over all ranks these add up to
+// the batch. See hvd_local_batch.
 inline std::int64_t local_batch(std::int64_t batch, int rank, int size) {
   std::int64_t samples = 0;
   detail::check(hvd_local_batch(batch, rank, size, &samples));
   return samples;
 }
+// Does the same with this job's rank and size.
 inline std::int64_t local_batch(std::int64_t batch) {
   return local_batch(batch, rank(), size());
 }

@@ -1,4 +1,4 @@
-// The timeline, for C++20: hvd/timeline.h with exceptions. Header only.
+// The timeline, for C++20: hvd/timeline.h with exceptions (hvd::Error). Header only.
 //
 //   {
 //     hvd::Span span("load data");
@@ -14,17 +14,17 @@
 
 namespace hvd {
 
-// Collective. The path is rank 0's.
+// Begins to record on all ranks. Only rank 0 uses the path. A collective.
 inline void start_timeline(const std::string& path) {
   detail::check(hvd_start_timeline(path.c_str()));
 }
-// Collective.
+// Ends the timeline and writes the file. A collective.
 inline void stop_timeline() {
   detail::check(hvd_stop_timeline());
 }
 
-// A part of the program that the timeline shows, as long as it lives; on one thread. Outside of
-// hvd::init() and hvd::shutdown() it does nothing.
+// A span in the timeline, from the constructor to the destructor, on one thread. Does nothing
+// before hvd::init() and after hvd::shutdown(). Never throws.
 class Span {
  public:
   explicit Span(const char* name) : begun_(hvd_timeline_begin(name) == HVD_OK) {}

@@ -1,4 +1,4 @@
-#include "engine/negotiation.hpp"
+#include "engine/name_table.hpp"
 
 #include <map>
 #include <random>

@@ -31,7 +31,7 @@ struct Said {
 
   StallListener listener() {
     StallListener listener;
-    listener.say = [this](const std::string& text) {
+    listener.report = [this](const std::string& text) {
       const std::lock_guard lock(mutex);
       lines.push_back(text);
       more.notify_all();

@@ -1,5 +1,5 @@
 // Metrics and early stopping, with ranks as threads.
-#include "session/training.hpp"
+#include "session/agree.hpp"
 #include "support.hpp"
 
 #include <array>

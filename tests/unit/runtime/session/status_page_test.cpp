@@ -243,9 +243,9 @@ TEST(StatusPage, SaysWhoTellsStalls) {
   AgentPage agent;
   auto attached = agent.attach();
   ASSERT_TRUE(attached.ok());
-  EXPECT_FALSE(attached->launcher_tells_stalls());
+  EXPECT_FALSE(attached->launcher_reports_stalls());
   agent.page()->launcher_duties = HVD_LAUNCHER_TELLS_STALLS;
-  EXPECT_TRUE(attached->launcher_tells_stalls());
+  EXPECT_TRUE(attached->launcher_reports_stalls());
 }
 
 TEST(StatusPage, IsNotNeeded) {
@@ -257,7 +257,7 @@ TEST(StatusPage, IsNotNeeded) {
   attached->set_background("allreduce", nullptr, 1, "1");
   attached->clear_background(false);
   attached->set_error("no page");
-  EXPECT_FALSE(attached->launcher_tells_stalls());
+  EXPECT_FALSE(attached->launcher_reports_stalls());
   EXPECT_EQ(attached->notice().bits, 0u);
 }
 

@@ -1,6 +1,6 @@
 // Stopping in good order: what the ranks agree on, as threads and as processes.
 #include "session/signal_watch.hpp"
-#include "session/training.hpp"
+#include "session/agree.hpp"
 #include "support.hpp"
 
 #include <chrono>
@@ -63,11 +63,11 @@ TEST(SignalWatch, RemembersUntilItsEndAndPutsBackWhatWas) {
     SignalWatch watch;
     ASSERT_TRUE(watch.watch(SIGUSR2).ok());
     ASSERT_TRUE(watch.watch(SIGUSR2).ok());
-    EXPECT_EQ(SignalWatch::came(), 0);
+    EXPECT_EQ(SignalWatch::highest_arrived(), 0);
     ::raise(SIGUSR2);
-    EXPECT_EQ(SignalWatch::came(), SIGUSR2);
+    EXPECT_EQ(SignalWatch::highest_arrived(), SIGUSR2);
   }
-  EXPECT_EQ(SignalWatch::came(), 0);
+  EXPECT_EQ(SignalWatch::highest_arrived(), 0);
   struct sigaction after {};
   ::sigaction(SIGUSR2, nullptr, &after);
   EXPECT_EQ(after.sa_handler, before.sa_handler);

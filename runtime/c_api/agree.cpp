@@ -1,50 +1,12 @@
-// The C ABI of hvd/rates.h.
-#include "session/training.hpp"
+// The C ABI of hvd/agree.h.
+#include "session/agree.hpp"
 
 #include "c_api/c_api.hpp"
-#include "c_api/data.hpp"
 #include "common/text.hpp"
-#include "io/shard.hpp"
 
 #include <cmath>
-#include <string>
 
 #include <hvd/agree.h>
-
-using libhvd::fail;
-using libhvd::give;
-using libhvd::Result;
-
-hvd_status hvd_scale_rate(double rate, int64_t size, hvd_scaling scaling, double* scaled) {
-  return give("hvd_scale_rate", scaled, [=] { return libhvd::scale_rate(rate, size, scaling); });
-}
-
-hvd_status hvd_parse_scaling(const char* name, hvd_scaling* scaling) {
-  return give("hvd_parse_scaling", scaling,
-              [=] { return libhvd::parse_scaling(name == nullptr ? "" : name); });
-}
-
-const char* hvd_scaling_name(hvd_scaling scaling) {
-  return libhvd::scaling_name(scaling);
-}
-
-hvd_status hvd_warmup(double from, double to, int64_t step, int64_t steps, double* rate) {
-  return give("hvd_warmup", rate, [=] { return libhvd::warmup(from, to, step, steps); });
-}
-
-hvd_status hvd_local_batch(int64_t batch, int32_t rank, int32_t size, int64_t* samples) {
-  return give("hvd_local_batch", samples, [=]() -> Result<std::int64_t> {
-    if (batch < 1)
-      return fail(HVD_ERROR_INVALID_ARGUMENT,
-                  "batch is " + std::to_string(batch) + "; it must be at least 1");
-    if (size < 1 || rank < 0 || rank >= size)
-      return fail(HVD_ERROR_INVALID_ARGUMENT,
-                  "there is no rank " + std::to_string(rank) + " of " + std::to_string(size));
-    return libhvd::part_of(batch, rank, size).count;
-  });
-}
-
-// The C ABI of hvd/agree.h.
 
 using libhvd::CallOptions;
 using libhvd::Communicator;
@@ -93,14 +55,14 @@ hvd_status hvd_agree_stop(uint64_t step, double seconds_needed, int wish, hvd_st
         if (std::isnan(seconds_needed)) read.fault = "hvd_agree_stop: seconds_needed is NaN";
         const libhvd::Notice notice = session.page().notice();
         libhvd::StopSigns signs;
-        signs.signum = libhvd::SignalWatch::came();
+        signs.signum = libhvd::SignalWatch::highest_arrived();
         signs.notice = (notice.bits & HVD_NOTICE_STOP) != 0 && step >= notice.stop_at_step;
         signs.seconds_left = session.seconds_left();
         signs.time = signs.seconds_left < seconds_needed;
         signs.wish = wish != 0;
         HVD_TRY(*stop, libhvd::agree_stop(session.communicator(), signs, read));
-        session.signals().agreed(stop->signum);
-        // By its own wish a program stops at what is its end.
+        session.signals().set_agreed(stop->signum);
+        // If only the program asked for it, this is the program's own end.
         if ((stop->reasons & ~HVD_STOP_WISH) != 0) session.page().set_had_to_stop();
         return {};
       });

@@ -1,0 +1,46 @@
+// What the C ABI holds in this process: the session between hvd_init and hvd_shutdown, what
+// outlives a session, and the locks around them. Any thread.
+#pragma once
+
+#include "session/session.hpp"
+#include "session/shared_buffers.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+namespace libhvd {
+
+// Never destroyed, because threads may still call while the process exits.
+struct Process {
+  std::mutex calls;  // serialises init, shutdown and collectives
+  std::mutex state;  // guards `session` while it is read or replaced; held only shortly
+  std::unique_ptr<Session> session;
+  std::shared_ptr<void> lasting;  // see Bootstrap::lasting
+  std::uint64_t generation = 0;   // how many times hvd_init was called
+  std::shared_ptr<StartCounts> starts = std::make_shared<StartCounts>();
+  SharedBuffers buffers;  // of hvd_alloc and hvd_register
+  std::mutex failure;     // serialises hvd_report_failure
+  bool handlers_set = false;
+  std::atomic<bool> forked{false};  // this is a child of the process that holds the session
+};
+
+// Returns the one object of this process.
+Process& process();
+
+// Reads the session, which stays while this object lives. In a forked child it takes no lock,
+// because threads of the parent may have held the lock.
+class SessionReader {
+ public:
+  SessionReader() : lock_(process().state, std::defer_lock) {
+    if (!process().forked) lock_.lock();
+  }
+  // Returns null before hvd_init and after hvd_shutdown.
+  Session* get() const { return process().session.get(); }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+}  // namespace libhvd

@@ -1,8 +1,10 @@
 // The C ABI of hvd/data.h: sources, and writing records.
 #include "c_api/data.hpp"
 
+#include "io/folder_source.hpp"
 #include "io/reader.hpp"
-#include "io/source.hpp"
+#include "io/record_file.hpp"
+#include "io/record_source.hpp"
 
 #include <cstdint>
 #include <new>

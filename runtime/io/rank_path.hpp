@@ -4,7 +4,7 @@
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
-#include "bootstrap/rank_info.hpp"
+#include "bootstrap/topology.hpp"
 
 #include <string>
 

@@ -5,6 +5,7 @@
 #include "common/clock.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
+#include "trace/clock_sync.hpp"
 
 #include <algorithm>
 #include <chrono>

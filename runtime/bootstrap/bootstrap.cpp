@@ -30,7 +30,7 @@ Result<std::unique_ptr<Bootstrap>> open_bootstrap(const Environment& environment
   for (const char* name : {HVD_ENV_RANK, HVD_ENV_SIZE, "RANK", "WORLD_SIZE"}) {
     if (is_set(environment, name)) return open_environment_bootstrap(environment, options);
   }
-  HVD_CHECK(choose_ranks(options.ranks, RankInfo()));  // a list can only be of rank 0
+  HVD_CHECK(choose_ranks(options.ranks, RankInfo()));  // the only possible list is {0}
   return open_single_bootstrap();
 }
 

@@ -1,21 +1,30 @@
-// A job described by variables: HVD_RANK, HVD_SIZE, …, or torch's RANK, WORLD_SIZE, ….
-#include "bootstrap/authenticated_acceptor.hpp"
+// The bootstrap of a job that variables describe: HVD_RANK, HVD_SIZE, …, or torch's RANK,
+// WORLD_SIZE, …. Its ranks meet by a rendezvous.
+#include "base/environment.hpp"
 #include "bootstrap/bootstrap.hpp"
+#include "bootstrap/chosen_ranks.hpp"
+#include "bootstrap/job_secret.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
 
 #include <algorithm>
-#include <limits>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace libhvd {
 namespace {
 
-constexpr std::int64_t kMost = 1 << 20;  // ranks
+constexpr std::int64_t kMostRanks = 1 << 20;
 constexpr std::int64_t kLastPort = 65535;
-constexpr std::int64_t kMorePorts = 64;
+constexpr std::int64_t kMorePorts = 64;           // tried after the first
 constexpr std::int64_t kPortsLeftToProgram = 64;  // after MASTER_PORT
 
+// The names of the variables.
 struct Names {
   const char* rank;
   const char* size;
@@ -30,12 +39,12 @@ constexpr Names kOurs{HVD_ENV_RANK,       HVD_ENV_SIZE,      HVD_ENV_LOCAL_RANK,
 constexpr Names kTorch{"RANK",       "WORLD_SIZE",      "LOCAL_RANK", "LOCAL_WORLD_SIZE",
                        "GROUP_RANK", "GROUP_WORLD_SIZE"};
 
-// Reads a pair "index of count"; either may be missing. Error: index >= count.
+// Reads an index and a count. Either may be missing. Error: index >= count.
 Result<void> read_pair(const Environment& environment, const char* index_name,
                        const char* count_name, std::optional<int>& index,
                        std::optional<int>& count) {
-  HVD_TRY(const auto first, read_integer(environment, index_name, 0, kMost));
-  HVD_TRY(const auto second, read_integer(environment, count_name, 1, kMost));
+  HVD_TRY(const auto first, read_integer(environment, index_name, 0, kMostRanks));
+  HVD_TRY(const auto second, read_integer(environment, count_name, 1, kMostRanks));
   if (first && second && *first >= *second) {
     return fail(HVD_ERROR_ENVIRONMENT, std::string(index_name) + "=" + std::to_string(*first) +
                                            " must be less than " + count_name + "=" +
@@ -69,7 +78,7 @@ Result<RankInfo> read_rank_info(const Environment& environment) {
   return info;
 }
 
-// The port that is meant for this comes first; others may have it.
+// Returns the port and those after it, because another program may use the first.
 std::vector<std::uint16_t> ports_from(std::int64_t port) {
   std::vector<std::uint16_t> ports;
   const std::int64_t last = std::min(kLastPort, port + kMorePorts);
@@ -77,8 +86,8 @@ std::vector<std::uint16_t> ports_from(std::int64_t port) {
   return ports;
 }
 
-// Ranks that start in groups (hvd_init_with) may look for each other in the same ports at the same
-// time: who answers says which ranks it waits for.
+// Returns the ports that rank 0 may listen on. Groups of ranks that start separately
+// (hvd_init_with) share them: a server refuses ranks of another group in the handshake.
 Result<std::vector<std::uint16_t>> read_ports(const Environment& environment) {
   HVD_TRY(const auto own, read_integer(environment, HVD_ENV_PORT, 1, kLastPort));
   if (own) return ports_from(*own);
@@ -124,7 +133,7 @@ class EnvironmentBootstrap final : public Bootstrap {
 
  private:
   RankInfo info_;
-  std::unique_ptr<Rendezvous> rendezvous_;  // none with one rank
+  std::unique_ptr<Rendezvous> rendezvous_;  // null with one rank
 };
 
 }  // namespace
@@ -133,7 +142,7 @@ Result<std::unique_ptr<Bootstrap>> open_environment_bootstrap(const Environment&
                                                               const BootstrapOptions& options) {
   HVD_TRY(const RankInfo in_job, read_rank_info(environment));
   HVD_TRY(const ChosenRanks chosen, choose_ranks(options.ranks, in_job));
-  const RankInfo info = place_among(chosen, in_job);
+  const RankInfo info = info_among(chosen, in_job);
   std::unique_ptr<Rendezvous> rendezvous;
   if (info.size > 1) {
     RendezvousSpec spec;

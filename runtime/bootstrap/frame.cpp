@@ -47,7 +47,8 @@ Digest FrameKey::authenticate(std::size_t length, const Digest& payload) {
 Payload::Payload(std::string payload)
     : text(std::move(payload)), digest(sha256(bytes_of(std::as_const(text)))) {}
 
-// In one piece: two small ones would wait for an acknowledgement between them.
+// Sends head and bytes in one write: of two small ones the second could wait for an
+// acknowledgement.
 Result<void> send_frame(const Connection& socket, FrameKey& key, const Payload& payload,
                         const Deadline& deadline) {
   const Length length = write_length(payload.text.size());

@@ -1,6 +1,8 @@
-// What clients and server say to each other after the handshake: frames of a length, an HMAC and
-// bytes. The HMAC is over the frame's number, its length and the bytes' SHA-256, with a key of the
-// direction and connection: nothing can be changed, left out, repeated or sent back.
+// The messages of the rendezvous after the handshake: frames of a length, an HMAC and bytes. The
+// HMAC is over the frame's number, its length and the SHA-256 of the bytes, with a key of the
+// connection and direction. So no frame can be changed, left out, repeated or sent back unnoticed.
+//
+// Values; one thread per connection. Errors are HVD_ERROR_PEER or HVD_ERROR_TIMEOUT.
 #pragma once
 
 #include "base/result.hpp"
@@ -8,19 +10,21 @@
 #include "common/sha256.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace libhvd {
 
-// One direction of a connection.
+// The key of one direction of a connection. It numbers the frames.
 class FrameKey {
  public:
   FrameKey() = default;
   explicit FrameKey(const Digest& key) : key_(key) {}
 
-  // Of the next frame.
+  // Returns the HMAC of the next frame.
   Digest authenticate(std::size_t length, const Digest& payload);
 
  private:
@@ -28,7 +32,7 @@ class FrameKey {
   std::uint64_t number_ = 0;
 };
 
-// Hashed once, however many it is sent to.
+// The bytes of a frame, hashed once for all receivers.
 struct Payload {
   explicit Payload(std::string payload);
   std::string text;
@@ -38,17 +42,19 @@ struct Payload {
 Result<void> send_frame(const Connection& socket, FrameKey& key, const Payload& payload,
                         const Deadline& deadline);
 
-// Error (HVD_ERROR_PEER) also when the frame is longer than `most_bytes`, or not what was sent.
+// Waits for a frame. Error (HVD_ERROR_PEER): the connection is closed, or the frame is longer than
+// `most_bytes` or was changed.
 Result<std::string> receive_frame(const Connection& socket, FrameKey& key, std::size_t most_bytes,
                                   const Deadline& deadline);
 
-// A frame that comes in pieces from one of many sockets.
+// Reads one frame without waiting, in as many calls as it takes.
 class FrameReader {
  public:
   explicit FrameReader(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
-  // Takes what is there now. True: the frame is complete, and it is what was sent.
+  // Reads what has arrived. Returns true if the frame is complete; its HMAC is checked then.
   Result<bool> feed(const Connection& socket, FrameKey& key);
+  // Returns the bytes of the complete frame.
   std::string take() { return std::move(payload_); }
 
  private:
@@ -59,7 +65,7 @@ class FrameReader {
   std::string payload_;
 };
 
-// Several blobs in one frame.
+// Joins several blobs into one, and splits it again. Error: malformed bytes.
 std::string join_blobs(const std::vector<std::string>& blobs);
 Result<std::vector<std::string>> split_blobs(const std::string& joined);
 

@@ -1,14 +1,16 @@
-// Connections between ranks on different hosts: those of the bridges, each host's leader with each
-// other's, and those of the data (transport/streams.hpp). The later host connects to the earlier
-// one; both prove the job's secret. With JobSecret::encrypted they are over TLS.
+// Makes connections between ranks on different hosts, for the bridges (the leader of each host with
+// each other leader) and the streams (stream_mesh.hpp). The later host connects to the earlier one.
+// Both prove the job's secret. With JobSecret::encrypted the connections are over TLS.
+//
+// Everything blocks the calling thread, up to a time limit.
 #pragma once
 
+#include "base/connection.hpp"
 #include "base/result.hpp"
-#include "bootstrap/authenticated_acceptor.hpp"
+#include "bootstrap/job_secret.hpp"
 #include "bootstrap/socket.hpp"
+#include "common/fd.hpp"
 #include "transport/bridge.hpp"
-#include "transport/mpi_library.hpp"
-#include "transport/streams.hpp"
 
 #include <chrono>
 #include <optional>
@@ -17,25 +19,27 @@
 
 namespace libhvd {
 
+// A host, and the rank of it that connects.
 struct HostEntry {
   int leader = 0;  // a rank
   std::string name;
-  std::vector<Address> addresses;  // where it listens
-  std::optional<int> number = {};  // what messages call the rank, when that is not `leader`
+  std::vector<Address> addresses;  // where the leader listens
+  std::optional<int> number = {};  // what messages call the rank, if that is not `leader`
 };
 
-// A connection to or from a rank, which is the leader of the entry here. Whoever makes it says the
-// number, more than 0, by which both know what it is for.
+// A connection to or from a rank, which is here the leader of its entry. The rank that connects
+// sends the number (more than 0) by which both know what the connection is for.
 struct MeshConnection {
   HostEntry peer;
   int number;
 };
 
-// Where a host listens until its connections are made: one socket per address, never on all.
+// The sockets on which a host listens until its connections are made: one per address, never on all
+// addresses of the host.
 class HostListener {
  public:
-  // `interface`: HVD_INTERFACE or "". `known`: see reachable_addresses(). Error: no such interface,
-  // or none of the addresses can be listened on.
+  // Listens on the host's addresses. `interface`: HVD_INTERFACE or "". `known`: see
+  // reachable_addresses(). Error: no such interface, or no address can be listened on.
   static Result<HostListener> open(const std::string& interface,
                                    const std::optional<Address>& known);
 
@@ -52,39 +56,22 @@ class HostListener {
   std::vector<Fd> listeners_;
 };
 
-// After all ranks have opened their listener: connects to those in `out`, in that order, and
-// accepts those in `in` at the same time. Returns the connections, of `out` first. The secret's
-// size is more than all numbers. Error (HVD_ERROR_TIMEOUT): which rank did not come or cannot be
-// reached, where, and why.
+// Makes connections after all ranks have opened their listeners: connects to those in `out`, in
+// that order, and on a second thread accepts those in `in`. So no rank waits for another one's
+// turn. Returns the connections, those of `out` first. `secret.size` must be larger than all
+// numbers. Error (HVD_ERROR_TIMEOUT): a rank did not connect or cannot be reached; the message says
+// which one, where and why.
 Result<std::vector<Connection>> connect_mesh(HostListener host_listener, const HostEntry& own,
                                              const std::vector<MeshConnection>& out,
                                              const std::vector<MeshConnection>& in,
                                              const JobSecret& secret,
                                              std::chrono::milliseconds timeout);
 
-// On the leader of each host, with connect_mesh(). `own`: this host's index.
+// Connects the leaders of all hosts with each other, for the bridges. Call it on each leader.
+// `own`: this host's index. Error: as of connect_mesh().
 Result<std::vector<HostSocket>> join_hosts(HostListener host_listener,
                                            const std::vector<HostEntry>& hosts, int own,
                                            const JobSecret& secret,
                                            std::chrono::milliseconds timeout);
-
-// Makes the connections of transport/socket_streams.hpp: for each lane and channel, between the
-// ranks of all hosts that serve it.
-
-// On every rank, when all have opened a listener. `ranks`: each rank as a HostEntry, the
-// leader being the rank itself; hosts[r]: the index of its host. Error (HVD_ERROR_TIMEOUT): as of
-// connect_mesh().
-Result<StreamLanes> join_streams(HostListener host_listener, const std::vector<HostEntry>& ranks,
-                                 const std::vector<int>& hosts, int own, const JobSecret& secret,
-                                 int lanes, std::chrono::milliseconds timeout);
-
-// Makes the streams of transport/mpi_streams.hpp, for each lane, over an MPI that all have joined.
-
-// hosts[r]: the index of rank r's host; numbers[r]: its rank in MPI. `first_tag`: the same on all
-// ranks, and unused on all. Waits for nobody. Error: there are no more tags, or
-// there can be no thread.
-Result<StreamLanes> make_mpi_streams(const MpiLibrary& mpi, const std::vector<int>& hosts,
-                                     const std::vector<int>& numbers, int own, int lanes,
-                                     int first_tag);
 
 }  // namespace libhvd

@@ -1,25 +1,32 @@
-#include "bootstrap/pmix_bootstrap.hpp"
-
+// The bootstrap of a job that a PMIx launcher has started: hvdrun, mpirun (Open MPI), srun
+// --mpi=pmix. exchange() puts the blob under a new key, waits for all ranks in a fence, and gets
+// the others'.
+#include "base/environment.hpp"
 #include "bootstrap/bootstrap.hpp"
+#include "bootstrap/chosen_ranks.hpp"
+#include "bootstrap/pmix_library.hpp"
 #include "common/sha256.hpp"
-#include "common/shared_library.hpp"
 #include "common/system.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <condition_variable>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace libhvd {
 namespace {
 
-constexpr const char* kSoname = "libpmix.so.2";
-
-// A list of ranks, however long, in a key.
+// Returns a short text for a list of ranks, as part of a key.
 std::string short_name(const ChosenRanks& chosen) {
   constexpr std::size_t kBytes = 8;
   if (chosen.empty()) return "all";
@@ -28,13 +35,15 @@ std::string short_name(const ChosenRanks& chosen) {
   return to_hex(std::span(digest).first(kBytes));
 }
 
-// What PMIx's thread tells us about a fence. Shared, as it may come after we gave up.
+// The outcome of a fence, set by PMIx's thread. Shared, because it may arrive after fence() has
+// given up.
 struct FenceState {
   std::mutex mutex;
   std::condition_variable changed;
   std::optional<pmix_status_t> status;
 };
 
+// Called on PMIx's thread. Owns `context`.
 void on_fence_done(pmix_status_t status, void* context) {
   const std::unique_ptr<std::shared_ptr<FenceState>> state(
       static_cast<std::shared_ptr<FenceState>*>(context));
@@ -43,9 +52,9 @@ void on_fence_done(pmix_status_t status, void* context) {
   (*state)->changed.notify_one();
 }
 
-// One PMIx_Init and its PMIx_Finalize; libpmix counts them. A process that has finalized the last
-// cannot come back (libpmix 4.2.2: a second PMIx_Init succeeds, but the job's data is gone), so one
-// of these lasts until the process ends.
+// One PMIx_Init and its PMIx_Finalize; libpmix counts them. After the last PMIx_Finalize a process
+// cannot start again (libpmix 4.2.2: a second PMIx_Init succeeds, but the job's data is gone). So
+// one membership lives until the process ends.
 class PmixMembership {
  public:
   static Result<std::unique_ptr<PmixMembership>> open(const PmixLibrary& pmix);
@@ -108,7 +117,7 @@ class PmixBootstrap final : public Bootstrap {
   BootstrapOptions options_;
   RankInfo info_;
   ChosenRanks chosen_;
-  std::string keys_;  // what those of this start begin with
+  std::string keys_;  // the prefix of the keys of this start
   std::uint64_t exchanges_ = 0;
 };
 
@@ -121,8 +130,8 @@ Error PmixBootstrap::pmix_error(const std::string& what, pmix_status_t status) c
   return fail(code, what + ": PMIx says " + pmix_.PMIx_Error_string(status));
 }
 
-// A number that the launcher registered; nothing when it did not. PMIX_OPTIONAL: do not ask other
-// hosts for it.
+// Returns a number that the launcher has registered; nullopt if there is none. PMIX_OPTIONAL keeps
+// PMIx from asking other hosts for it.
 std::optional<int> PmixBootstrap::job_number(pmix_rank_t of, const char* key) const {
   pmix_proc_t proc = self_;
   proc.rank = of;
@@ -149,7 +158,7 @@ Result<void> PmixBootstrap::read_job(const Environment& environment) {
   in_job.local_size = job_number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE);
   in_job.node_rank = job_number(self_.rank, PMIX_NODEID);
   in_job.node_count = job_number(PMIX_RANK_WILDCARD, PMIX_NUM_NODES);
-  // hvdrun knows its hosts better than PMIx's numbering of them.
+  // hvdrun's own numbers of hosts take precedence over PMIx's.
   HVD_TRY(const auto node_rank, read_integer(environment, HVD_ENV_NODE_RANK, 0, 1 << 20));
   HVD_TRY(const auto node_count, read_integer(environment, HVD_ENV_NODE_COUNT, 1, 1 << 20));
   if (node_rank) in_job.node_rank = static_cast<int>(*node_rank);
@@ -157,15 +166,17 @@ Result<void> PmixBootstrap::read_job(const Environment& environment) {
   return choose(in_job);
 }
 
-// PMIx keeps what was put: no key is used twice.
+// Sets the ranks that start, and a prefix of keys that no earlier start has used: PMIx keeps what
+// was put.
 Result<void> PmixBootstrap::choose(const RankInfo& in_job) {
   HVD_TRY(chosen_, choose_ranks(options_.ranks, in_job));
-  info_ = place_among(chosen_, in_job);
+  info_ = info_among(chosen_, in_job);
   keys_ = "hvd." + short_name(chosen_) + "." + std::to_string(options_.starts->next(chosen_)) + ".";
   return {};
 }
 
-// Those who meet, in ascending order: a fence is known by them.
+// Returns the ranks that start together, in ascending order, because PMIx identifies a fence by
+// this list.
 std::vector<pmix_proc_t> PmixBootstrap::procs() const {
   ChosenRanks ranks = chosen_;
   std::sort(ranks.begin(), ranks.end());
@@ -227,10 +238,10 @@ Result<void> PmixBootstrap::fence() const {
   if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED) {
     return pmix_error(what, status);
   }
-  if (status == PMIX_OPERATION_SUCCEEDED) return {};  // there will be no call back
+  if (status == PMIX_OPERATION_SUCCEEDED) return {};  // the callback will not run
   (void)context.release();                            // on_fence_done owns it now
   std::unique_lock lock(state->mutex);
-  // A little longer than the server's own limit, which can say more.
+  // A little longer than the server's own limit, because the server's error says more.
   const auto timeout = options_.timeout + std::chrono::seconds(2);
   if (!state->changed.wait_for(lock, timeout, [&] { return state->status.has_value(); })) {
     return fail(HVD_ERROR_TIMEOUT, what + ": not all came within " +
@@ -263,24 +274,6 @@ Result<std::string> PmixBootstrap::get(int rank, const std::string& key) const {
 }
 
 }  // namespace
-
-Result<PmixLibrary> PmixLibrary::load() {
-  const auto opened = SharedLibrary::open(kSoname);
-  if (!opened) {
-    return fail(HVD_ERROR_UNSUPPORTED,
-                "a PMIx launcher has started this process, but libpmix cannot be opened: " +
-                    opened.error());
-  }
-  PmixLibrary library;
-#define HVD_PMIX_LOAD(name)               \
-  if (!opened->find(#name, library.name)) \
-    return fail(HVD_ERROR_UNSUPPORTED, std::string(kSoname) + " has no " #name);
-  HVD_PMIX_SYMBOLS(HVD_PMIX_LOAD)
-#undef HVD_PMIX_LOAD
-  return library;
-}
-
-// A job started by a PMIx launcher: hvdrun, mpirun (Open MPI), srun --mpi=pmix.
 
 Result<std::unique_ptr<Bootstrap>> open_pmix_bootstrap(const Environment& environment,
                                                        const BootstrapOptions& options) {

@@ -1,4 +1,4 @@
-// In place of pmix_bootstrap.cpp where the headers of PMIx were not there at build time.
+// Replaces pmix_bootstrap.cpp and pmix_library.cpp where the build had no headers of PMIx.
 #include "bootstrap/bootstrap.hpp"
 
 namespace libhvd {

@@ -10,7 +10,6 @@
 #include <netinet/in.h>
 
 namespace libhvd {
-
 namespace {
 
 Address address_of(const sockaddr_storage& storage) {
@@ -18,7 +17,7 @@ Address address_of(const sockaddr_storage& storage) {
   return {storage, static_cast<socklen_t>(is_v6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in))};
 }
 
-// Whether both are of one family and equal in the first `prefix` bits.
+// Returns whether both are of one family and equal in the first `prefix` bits.
 bool in_network(const Address& address, const Address& network, int prefix) {
   const auto a = address_bytes(address.storage);
   const auto b = address_bytes(network.storage);
@@ -50,7 +49,8 @@ struct Network {
   int prefix;
 };
 
-// "10.1.0.0/16", "10.1.0.7", "fd00::/8".
+// Reads a network or an address: "10.1.0.0/16", "10.1.0.7", "fd00::/8". Returns nullopt for other
+// text.
 std::optional<Network> read_network(const std::string& text) {
   const auto slash = text.find('/');
   const std::string host = text.substr(0, slash);
@@ -116,7 +116,7 @@ Result<std::vector<Address>> reachable_addresses(const std::string& wanted,
   for (const Interface& entry : interfaces) {
     (entry.address.is_loopback() ? loopback : outside).push_back(entry.address);
   }
-  // Reached through loopback: rank 0 is on this machine, and most likely all are.
+  // `known` is loopback: rank 0 is on this machine, and most likely all ranks are.
   if (known) outside.insert(outside.begin(), known->with_port(0));
   return outside.empty() ? loopback : outside;
 }

@@ -1,4 +1,5 @@
-// The networks of this host: on which addresses other hosts can reach it.
+// On which addresses other hosts can reach this host. The functions ask the kernel for the network
+// interfaces; any thread.
 #pragma once
 
 #include "base/result.hpp"
@@ -10,18 +11,21 @@
 
 namespace libhvd {
 
-// The addresses of this host that HVD_INTERFACE names, port 0: those of an interface ("ib0"), or
-// those in a network ("10.1.0.0/16", or one address), or of a list of them with commas, in its
-// order. "" names none. Error (HVD_ERROR_ENVIRONMENT): there is none, with what there is.
+// Returns the addresses of this host that HVD_INTERFACE names, with port 0. `wanted` is a list,
+// separated by commas, of interfaces ("ib0"), networks ("10.1.0.0/16") and addresses; the result
+// has its order. An empty string gives an empty list. Error (HVD_ERROR_ENVIRONMENT): no interface
+// matches; the message lists those that exist.
 Result<std::vector<Address>> addresses_named(const std::string& wanted);
 
-// Where to listen for other hosts: what HVD_INTERFACE names; else `known`, an address that has
-// carried a connection; else every interface that is up, without loopback unless there is no other.
+// Returns the addresses to listen on for other hosts: those that HVD_INTERFACE names; else `known`,
+// an address that already has a connection; else those of every interface that is up. Loopback is
+// left out unless there is no other. Error: as of addresses_named().
 Result<std::vector<Address>> reachable_addresses(const std::string& wanted,
                                                  const std::optional<Address>& known);
 
-// The order in which to try a host's addresses: first those in a network that this host is in too;
-// last those that are this host's own (as the bridges of container engines are, on every host).
+// Sorts another host's addresses by how likely they work: first those in a network that this host
+// is also in, last those that this host has itself (bridges of container engines have the same
+// address on every host).
 void sort_by_nearness(std::vector<Address>& addresses);
 
 }  // namespace libhvd

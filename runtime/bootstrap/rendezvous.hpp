@@ -1,13 +1,14 @@
-// The wireup of ranks over TCP when there is no PMIx: rank 0 is the host, the others are clients.
-// Rank 0 stays in the middle for exchange(). When only some ranks of the job start together, ranks
-// are counted among these here, and are called by their rank in the job in messages.
+// The bootstrap over TCP, without PMIx: rank 0 is the server, the other ranks are its clients, and
+// exchange() goes through rank 0. If only some ranks of the job start together, `rank` is the
+// number among these, and messages use the rank in the job.
 //
-// One thread, sockets with time limits. Strangers are dropped (authenticated_acceptor.hpp).
+// One thread; sockets with time limits. Connections that do not prove the secret are dropped
+// (authenticated_acceptor.hpp).
 #pragma once
 
 #include "base/result.hpp"
-#include "bootstrap/authenticated_acceptor.hpp"
-#include "bootstrap/rank_info.hpp"
+#include "bootstrap/chosen_ranks.hpp"
+#include "bootstrap/job_secret.hpp"
 #include "bootstrap/socket.hpp"
 
 #include <chrono>
@@ -24,8 +25,8 @@ struct RendezvousSpec {
   ChosenRanks chosen = {};
   JobSecret secret;
   std::string address;               // of rank 0's host
-  std::vector<std::uint16_t> ports;  // tried in this order by both sides
-  std::string interface;             // HVD_INTERFACE: rank 0 listens there too; "": none
+  std::vector<std::uint16_t> ports;  // both sides try them in this order
+  std::string interface;             // HVD_INTERFACE: rank 0 also listens there; "" if unset
   std::chrono::milliseconds timeout{};
 };
 
@@ -40,13 +41,16 @@ class Rendezvous {
   virtual std::optional<Address> own_address() const = 0;
 };
 
-// Rank 0. Listens on the first free port, at `address` and `interface`. Where others cannot come
-// there (this host knows its own name as a loopback address, or `address` is a gateway's) it
-// listens on every interface, but only with a secret. Returns when all clients are there.
+// Starts rank 0's side: listens on the first free port at `address` and `interface`, and returns
+// when all clients have connected. Listens on every interface if others cannot reach those
+// addresses (this host knows its own name as a loopback address, or `address` is a gateway's), but
+// only with a secret. Error: no port is free, or a rank did not connect in time
+// (HVD_ERROR_TIMEOUT).
 Result<std::unique_ptr<Rendezvous>> serve_rendezvous(const RendezvousSpec& spec);
 
-// The others. Tries the ports again and again until one is rank 0's of just these ranks: others of
-// the job may meet at the same time.
+// Starts the side of the other ranks: tries the ports again until one is that of rank 0 of exactly
+// these ranks, because other ranks of the job may start at the same time. Error: it was not found
+// in time (HVD_ERROR_TIMEOUT), or differs in HVD_DATA_TLS.
 Result<std::unique_ptr<Rendezvous>> join_rendezvous(const RendezvousSpec& spec);
 
 }  // namespace libhvd

@@ -12,7 +12,7 @@
 namespace libhvd {
 namespace {
 
-constexpr int kSpeaksWithin = 5;  // seconds
+constexpr int kFirstDataWithin = 5;  // seconds
 
 const sockaddr* generic(const Address& address) {
   return reinterpret_cast<const sockaddr*>(&address.storage);
@@ -75,6 +75,7 @@ Result<void> receive_all_by(const Fd& socket, std::span<std::uint8_t> data,
   return {};
 }
 
+// Converts the result of a read: -1 with errno EBADMSG means that TLS has found a changed record.
 Result<std::size_t> received(ssize_t count) {
   if (count > 0) return static_cast<std::size_t>(count);
   if (count < 0 && would_block(errno)) return std::size_t{0};
@@ -157,10 +158,10 @@ Result<Fd> listen_on(const Address& address) {
 
 Result<Fd> listen_on(const Address& address, bool& taken) {
   HVD_TRY(Fd socket, open_socket(address));
-  set_flag(socket, SOL_SOCKET, SO_REUSEADDR, 1);  // a port that an earlier job has just left
+  set_flag(socket, SOL_SOCKET, SO_REUSEADDR, 1);  // for a port that an earlier job has just left
   if (address.storage.ss_family == AF_INET6) set_flag(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  // Who connects to us speaks first; one that does not stays in the kernel.
-  set_flag(socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, kSpeaksWithin);
+  // A client sends first. Connections that have sent nothing stay in the kernel.
+  set_flag(socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, kFirstDataWithin);
   if (::bind(socket.get(), generic(address), address.length) != 0 ||
       ::listen(socket.get(), SOMAXCONN) != 0) {
     taken = errno == EADDRINUSE;
@@ -187,7 +188,7 @@ std::optional<Address> local_address(const Fd& socket) {
   return address;
 }
 
-// What else accept(2) says concerns one connection, which is gone.
+// Tries again after other errors of accept(2), because they concern one connection that is gone.
 Result<Fd> accept_from(const Fd& listener) {
   while (true) {
     Fd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));

@@ -2,7 +2,9 @@
 
 #include "base/environment.hpp"
 #include "bootstrap/authenticated_acceptor.hpp"
+#include "bootstrap/job_secret.hpp"
 #include "bootstrap/mesh.hpp"
+#include "bootstrap/stream_mesh.hpp"
 #include "bootstrap/wireup_messages.hpp"
 #include "collective/hosts_allreduce.hpp"
 #include "common/fd.hpp"
@@ -11,8 +13,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <unistd.h>
 
@@ -22,9 +30,9 @@ namespace {
 constexpr const char* kDefaultDirectory = "/dev/shm";
 constexpr std::size_t kJobIdInName = 32;
 constexpr std::size_t kSecretBytes = 32;
-constexpr std::size_t kFilesOfASegment = 8;  // with its doorbell, and while it is looked for
+constexpr std::size_t kFilesOfSegment = 8;  // open at a time, with the doorbell
 
-// random(4): new for each boot of a kernel.
+// Returns an id that is new for each boot of the kernel (random(4)).
 std::string boot_id() {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
@@ -36,7 +44,7 @@ std::string memory_directory(const Environment& environment) {
   return directory && !directory->empty() ? *directory : kDefaultDirectory;
 }
 
-// The job's id as part of a file name.
+// Returns the job's id as part of a file name.
 std::string safe_job_id(const Environment& environment) {
   std::string safe;
   for (const char byte : environment(HVD_ENV_JOB_ID).value_or("")) {
@@ -47,7 +55,7 @@ std::string safe_job_id(const Environment& environment) {
   return safe.empty() ? "job" : safe;
 }
 
-// One rank's way through the wireup, a method a round.
+// The wire-up of one rank, with a method for each round.
 class WireupRank {
  public:
   WireupRank(Bootstrap& bootstrap, const Environment& environment, const WireupOptions& options)
@@ -57,29 +65,29 @@ class WireupRank {
         rank_(bootstrap.info().rank),
         directory_(memory_directory(environment)) {}
 
-  Result<Wireup> attend();
+  Result<Wireup> run();
 
  private:
-  Result<void> introduce();
-  Result<void> endpoint_record();
-  Result<void> take_places();
+  Result<void> exchange_rank_records();
+  Result<void> exchange_endpoint_records();
+  Result<void> enter_and_connect();
   Result<void> agree(const Result<void>& own);
   Result<void> start_mpi();
-  void tell_rule() const;
-  Result<Wireup> conclude();
+  void print_rule() const;
+  Result<Wireup> finish();
 
   Result<void> prepare(RankRecord& own);
   Result<void> prepare(EndpointRecord& own);
-  Result<void> lead(EndpointRecord& own);
-  Result<HostListener> open_door() const;
+  Result<void> create_segment(EndpointRecord& own);
+  Result<HostListener> open_listener() const;
   Result<void> check_transports() const;
   Result<void> check_encryptions() const;
   Result<void> open_mpi(EndpointRecord& own);
   Result<void> check_endpoints() const;
-  Result<void> enter();
+  Result<void> map_segment();
   void make_room_for_connections() const;
-  Result<void> join();
-  Result<void> join_streams();
+  Result<void> connect_bridges();
+  Result<void> connect_streams();
   std::vector<int> hosts_of_ranks() const;
   std::vector<int> numbers() const;
   Result<JobSecret> secret(const std::string& purpose) const;
@@ -88,6 +96,7 @@ class WireupRank {
   std::string path_of(std::size_t rank) const {
     return directory_ + "/" + rank_records_[rank].file;
   }
+  // Returns whether the rank is on this host.
   bool sees(std::size_t rank) const;
   bool leads() const { return leader_ == rank_; }
   bool sees_all() const;
@@ -98,6 +107,7 @@ class WireupRank {
   std::string name_of(std::size_t rank) const {
     return "rank " + std::to_string(number(rank)) + " on " + rank_records_[rank].host;
   }
+  // Prefixes the error with the rank that it is from.
   Error blame(std::size_t rank, const Error& error) const {
     return with_context(name_of(rank), error);
   }
@@ -112,8 +122,8 @@ class WireupRank {
   std::vector<RankRecord> rank_records_;
   int leader_ = 0;
   std::vector<EndpointRecord> endpoint_records_;
-  std::optional<HostListener> host_listener_;  // of a leader, when there are other hosts
-  std::optional<HostListener> streams_door_;   // of every rank then, unless it is over MPI
+  std::optional<HostListener> host_listener_;     // a leader's, if there are other hosts
+  std::optional<HostListener> streams_listener_;  // every rank's then, except over MPI
   std::optional<MpiLibrary> mpi_;
   std::vector<HostEntry> hosts_;
   std::optional<Segment> segment_;
@@ -121,22 +131,22 @@ class WireupRank {
   StreamLanes streams_;
 };
 
-// Round 1.
-Result<void> WireupRank::introduce() {
+// Round 1: all ranks learn each other's records, and check that they fit together.
+Result<void> WireupRank::exchange_rank_records() {
   RankRecord own;
   own.info = bootstrap_.info();
   own.host = host_name(environment_);
   own.boot = boot_id();
   own.pid = static_cast<std::uint32_t>(::getpid());
-  if (const auto prepared = prepare(own); !prepared.ok()) own.trouble = prepared.error();
+  if (const auto prepared = prepare(own); !prepared.ok()) own.error = prepared.error();
   HVD_TRY(const auto blobs, bootstrap_.exchange(encode(own)));
   for (const auto& blob : blobs) {
     HVD_TRY(auto rank_record, decode_rank_record(blob));
     rank_records_.push_back(std::move(rank_record));
   }
   for (std::size_t rank = 0; rank < rank_records_.size(); ++rank) {
-    const Error& trouble = rank_records_[rank].trouble;
-    if (trouble.status != HVD_OK) return blame(rank, trouble);
+    const Error& error = rank_records_[rank].error;
+    if (error.status != HVD_OK) return blame(rank, error);
   }
   HVD_CHECK(check_transports());
   return check_encryptions();
@@ -187,18 +197,19 @@ bool WireupRank::sees(std::size_t rank) const {
                          ::access(path_of(rank).c_str(), F_OK) == 0);
 }
 
-// Round 2. The leader makes the segment before the others can look for it.
-Result<void> WireupRank::endpoint_record() {
+// Round 2: finds this rank's leader, and exchanges where ranks listen. Before that exchange the
+// leader creates the segment, so the others find it afterwards.
+Result<void> WireupRank::exchange_endpoint_records() {
   while (!sees(static_cast<std::size_t>(leader_))) ++leader_;
   EndpointRecord own;
   own.leader = leader_;
-  if (const auto prepared = prepare(own); !prepared.ok()) own.trouble = prepared.error();
+  if (const auto prepared = prepare(own); !prepared.ok()) own.error = prepared.error();
   HVD_TRY(const auto blobs, bootstrap_.exchange(encode(own)));
   for (std::size_t rank = 0; rank < blobs.size(); ++rank) {
     HVD_TRY(auto endpoint_record, decode_endpoint_record(blobs[rank]));
-    if (endpoint_record.trouble.status != HVD_OK) return blame(rank, endpoint_record.trouble);
+    if (endpoint_record.error.status != HVD_OK) return blame(rank, endpoint_record.error);
     if (endpoint_record.leader < 0 || endpoint_record.leader >= bootstrap_.info().size)
-      return fail(HVD_ERROR_SYSTEM, name_of(rank) + " has told what makes no sense");
+      return fail(HVD_ERROR_SYSTEM, name_of(rank) + " has sent a malformed endpoint record");
     endpoint_records_.push_back(std::move(endpoint_record));
   }
   return check_endpoints();
@@ -212,17 +223,17 @@ bool WireupRank::sees_all() const {
 }
 
 Result<void> WireupRank::prepare(EndpointRecord& own) {
-  if (leads()) HVD_CHECK(lead(own));
+  if (leads()) HVD_CHECK(create_segment(own));
   if (sees_all()) return {};
   if (rank_records_[0].encrypted) HVD_CHECK(check_encryption(environment_));
   if (rank_records_[0].transport == Transport::mpi) return open_mpi(own);
-  HVD_TRY(HostListener host_listener, open_door());
+  HVD_TRY(HostListener host_listener, open_listener());
   own.streams = host_listener.addresses();
-  streams_door_.emplace(std::move(host_listener));
+  streams_listener_.emplace(std::move(host_listener));
   return {};
 }
 
-Result<void> WireupRank::lead(EndpointRecord& own) {
+Result<void> WireupRank::create_segment(EndpointRecord& own) {
   const int ranks = bootstrap_.info().size;
   HVD_TRY(Segment made,
           Segment::create(std::move(file_),
@@ -232,14 +243,14 @@ Result<void> WireupRank::lead(EndpointRecord& own) {
   segment_->set_numbers(numbers());
   if (sees_all()) return {};
   HVD_CHECK(segment_->add_bridge(rank_));
-  HVD_TRY(HostListener host_listener, open_door());
+  HVD_TRY(HostListener host_listener, open_listener());
   own.addresses = host_listener.addresses();
   host_listener_.emplace(std::move(host_listener));
   return {};
 }
 
-// What can be known before MPI makes all ranks wait for each other. The ranks of a process set are
-// in it already.
+// Opens MPI and checks what is possible before MPI makes all ranks wait for each other. The ranks
+// of a process set have started MPI already.
 Result<void> WireupRank::open_mpi(EndpointRecord& own) {
   HVD_TRY(mpi_, MpiLibrary::open(environment_));
   const RankInfo& info = bootstrap_.info();
@@ -252,15 +263,15 @@ Result<void> WireupRank::open_mpi(EndpointRecord& own) {
   return {};
 }
 
-Result<HostListener> WireupRank::open_door() const {
+Result<HostListener> WireupRank::open_listener() const {
   return HostListener::open(environment_(HVD_ENV_INTERFACE).value_or(""), bootstrap_.own_address());
 }
 
-// The same answer on all ranks.
+// Checks that ranks agree on who sees whom. Returns the same on all ranks.
 Result<void> WireupRank::check_endpoints() const {
   for (std::size_t rank = 0; rank < endpoint_records_.size(); ++rank) {
-    const auto leader =
-        static_cast<std::size_t>(endpoint_records_[rank].leader);  // checked when it was decoded
+    const auto leader = static_cast<std::size_t>(
+        endpoint_records_[rank].leader);  // exchange_endpoint_records() has checked it
     if (leader <= rank && endpoint_records_[leader].leader == endpoint_records_[rank].leader)
       continue;
     return fail(HVD_ERROR_UNSUPPORTED,
@@ -279,18 +290,18 @@ int WireupRank::host_of(std::size_t rank) const {
   return static_cast<int>(host - hosts_.begin());
 }
 
-// Between the rounds: into the segment, and the leaders to each other.
-Result<void> WireupRank::take_places() {
+// Between the rounds: maps the segment, and connects this rank to other hosts.
+Result<void> WireupRank::enter_and_connect() {
   for (std::size_t rank = 0; rank < endpoint_records_.size(); ++rank) {
     if (endpoint_records_[rank].leader != static_cast<int>(rank)) continue;
     hosts_.push_back({static_cast<int>(rank), rank_records_[rank].host,
                       endpoint_records_[rank].addresses, number(rank)});
   }
-  HVD_CHECK(enter());
+  HVD_CHECK(map_segment());
   if (hosts_.size() == 1) return {};
   make_room_for_connections();
-  if (leads()) HVD_CHECK(join());
-  return mpi_ ? Result<void>() : join_streams();
+  if (leads()) HVD_CHECK(connect_bridges());
+  return mpi_ ? Result<void>() : connect_streams();
 }
 
 void WireupRank::make_room_for_connections() const {
@@ -301,10 +312,10 @@ void WireupRank::make_room_for_connections() const {
     if (plan.server(channel, own_host) == rank_)
       to_each_host += static_cast<std::size_t>(options_.lanes);
   }
-  make_room_for_descriptors(to_each_host * hosts_.size() + AuthenticatedAcceptor::kMostStrangers);
+  make_room_for_descriptors(to_each_host * hosts_.size() + AuthenticatedAcceptor::kMostPending);
 }
 
-Result<void> WireupRank::enter() {
+Result<void> WireupRank::map_segment() {
   const auto leader = static_cast<std::size_t>(leader_);
   if (!leads()) {
     file_.remove_name();
@@ -315,8 +326,9 @@ Result<void> WireupRank::enter() {
   return segment_->announce(rank_);
 }
 
-Result<void> WireupRank::join() {
-  if (!host_listener_) return fail(HVD_ERROR_SYSTEM, "the other hosts came without a word");
+Result<void> WireupRank::connect_bridges() {
+  if (!host_listener_)
+    return fail(HVD_ERROR_SYSTEM, "this rank listens for no connections from other hosts");
   std::vector<RankPlace> places;
   for (std::size_t rank = 0; rank < endpoint_records_.size(); ++rank) {
     places.push_back({host_of(rank), rank_records_[rank].host, rank_records_[rank].pid});
@@ -331,7 +343,7 @@ Result<void> WireupRank::join() {
   return {};
 }
 
-// Those in the job.
+// Returns what messages call the ranks: their numbers in the job.
 std::vector<int> WireupRank::numbers() const {
   std::vector<int> numbers;
   for (std::size_t rank = 0; rank < rank_records_.size(); ++rank) numbers.push_back(number(rank));
@@ -345,20 +357,22 @@ std::vector<int> WireupRank::hosts_of_ranks() const {
   return hosts;
 }
 
-Result<void> WireupRank::join_streams() {
-  if (!streams_door_) return fail(HVD_ERROR_SYSTEM, "the other hosts came without a word");
+Result<void> WireupRank::connect_streams() {
+  if (!streams_listener_)
+    return fail(HVD_ERROR_SYSTEM, "this rank listens for no connections from other hosts");
   std::vector<HostEntry> ranks;
   for (std::size_t rank = 0; rank < endpoint_records_.size(); ++rank)
     ranks.push_back({static_cast<int>(rank), rank_records_[rank].host,
                      endpoint_records_[rank].streams, number(rank)});
   HVD_TRY(const JobSecret proven, secret("streams"));
-  HVD_TRY(streams_, libhvd::join_streams(std::move(*streams_door_), ranks, hosts_of_ranks(), rank_,
-                                         proven, options_.lanes, options_.timeout));
+  HVD_TRY(streams_, join_streams(std::move(*streams_listener_), ranks, hosts_of_ranks(), rank_,
+                                 proven, options_.lanes, options_.timeout));
   return {};
 }
 
-// What rank 0 has drawn for this wireup, which came the bootstrap's way, together with the job's
-// key, where there is one: then who listens to the network learns nothing.
+// Returns the secret of connections for one purpose. It mixes random bytes of rank 0, which came
+// over the bootstrap, with the job's key. With a key, somebody who listens to the network cannot
+// compute it.
 Result<JobSecret> WireupRank::secret(const std::string& purpose) const {
   HVD_TRY(const auto key, read_job_key(environment_));
   const std::string& drawn = rank_records_[0].secret;
@@ -371,7 +385,8 @@ Result<JobSecret> WireupRank::secret(const std::string& purpose) const {
                    rank_records_[0].encrypted};
 }
 
-// All ranks started, and in one MPI, before any of them waits for the others in it.
+// Starts MPI and makes the streams. All ranks agree that MPI has started everywhere before any of
+// them waits for others in it.
 Result<void> WireupRank::start_mpi() {
   const RankInfo& info = bootstrap_.info();
   if (!info.number) {
@@ -386,7 +401,7 @@ Result<void> WireupRank::start_mpi() {
   return {};
 }
 
-// Round 3, and one more over MPI: what has failed on one rank is an error on all.
+// Round 3, and one more with MPI: an error of one rank becomes an error of all.
 Result<void> WireupRank::agree(const Result<void>& own) {
   HVD_TRY(const auto reports,
           bootstrap_.exchange(encode(own.ok() ? Error{HVD_OK, {}} : own.error())));
@@ -397,36 +412,36 @@ Result<void> WireupRank::agree(const Result<void>& own) {
   return {};
 }
 
-// Where launchers do not say which host a rank is on, we know.
+// Uses the hosts that the wire-up has found if the launcher did not say which host each rank is on.
 Result<Topology> WireupRank::topology() const {
   std::vector<RankInfo> infos;
   for (const auto& rank_record : rank_records_) infos.push_back(rank_record.info);
-  const bool told = std::all_of(infos.begin(), infos.end(),
-                                [](const RankInfo& info) { return info.node_rank.has_value(); });
-  for (std::size_t rank = 0; !told && rank < infos.size(); ++rank) {
+  const bool is_known = std::all_of(
+      infos.begin(), infos.end(), [](const RankInfo& info) { return info.node_rank.has_value(); });
+  for (std::size_t rank = 0; !is_known && rank < infos.size(); ++rank) {
     infos[rank].node_rank = host_of(rank);
   }
   return make_topology(infos, rank_);
 }
 
-// For who wants to know.
-void WireupRank::tell_rule() const {
+// Prints the rules of allreduce between hosts on rank 0 if HVD_VERBOSE is set.
+void WireupRank::print_rule() const {
   const auto verbose = environment_(HVD_ENV_VERBOSE).value_or("");
   if (rank_ != 0 || hosts_.size() == 1 || verbose.empty() || verbose == "0") return;
   const StreamPlan plan(hosts_of_ranks());
-  const std::string way = mpi_                         ? mpi_->functions().library()
-                          : rank_records_[0].encrypted ? "TCP with TLS"
-                                                       : "TCP";
+  const std::string over = mpi_                         ? mpi_->functions().library()
+                           : rank_records_[0].encrypted ? "TCP with TLS"
+                                                        : "TCP";
   std::fprintf(stderr, "hvd: %s\n",
                describe_rule(bootstrap_.info().size, plan.hosts(), plan.channels(),
-                             segment_->layout().shape().chunk, rank_records_[0].transport, way)
+                             segment_->layout().shape().chunk, rank_records_[0].transport, over)
                    .c_str());
 }
 
-Result<Wireup> WireupRank::conclude() {
+Result<Wireup> WireupRank::finish() {
   segment_->remove_name();
   if (!leads()) HVD_CHECK(segment_->map_staging());
-  tell_rule();
+  print_rule();
   Wireup wireup;
   HVD_TRY(wireup.topology, topology());
   wireup.segment = std::make_shared<Segment>(std::move(*segment_));
@@ -438,16 +453,17 @@ Result<Wireup> WireupRank::conclude() {
   return wireup;
 }
 
-Result<Wireup> WireupRank::attend() {
-  make_room_for_descriptors(kFilesOfASegment);
-  HVD_CHECK(introduce());
-  HVD_CHECK(endpoint_record());
-  HVD_CHECK(agree(take_places()));
+Result<Wireup> WireupRank::run() {
+  make_room_for_descriptors(kFilesOfSegment);
+  HVD_CHECK(exchange_rank_records());
+  HVD_CHECK(exchange_endpoint_records());
+  HVD_CHECK(agree(enter_and_connect()));
   if (mpi_) HVD_CHECK(start_mpi());
-  return conclude();
+  return finish();
 }
 
-Result<Wireup> meet_alone(const RankInfo& info, const Environment& environment, int lanes) {
+// Makes the wire-up of a job of one rank.
+Result<Wireup> wire_up_alone(const RankInfo& info, const Environment& environment, int lanes) {
   HVD_CHECK(read_transport(environment));
   HVD_CHECK(read_data_tls(environment));
   Wireup wireup;
@@ -463,8 +479,9 @@ Result<Wireup> meet_alone(const RankInfo& info, const Environment& environment, 
 
 Result<Wireup> wire_up(Bootstrap& bootstrap, const Environment& environment,
                        const WireupOptions& options) {
-  if (bootstrap.info().size == 1) return meet_alone(bootstrap.info(), environment, options.lanes);
-  return WireupRank(bootstrap, environment, options).attend();
+  if (bootstrap.info().size == 1)
+    return wire_up_alone(bootstrap.info(), environment, options.lanes);
+  return WireupRank(bootstrap, environment, options).run();
 }
 
 }  // namespace libhvd

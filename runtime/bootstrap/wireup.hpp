@@ -1,11 +1,11 @@
-// The ranks, which the bootstrap can reach, find out who is on which host, map one segment a host,
-// and connect the hosts.
+// The wire-up: ranks find out over the bootstrap which of them are on one host, map one segment per
+// host, and connect the hosts. Runs on the thread that starts the session.
 #pragma once
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
 #include "bootstrap/bootstrap.hpp"
-#include "bootstrap/rank_info.hpp"
+#include "bootstrap/topology.hpp"
 #include "transport/bridge.hpp"
 #include "transport/mpi_library.hpp"
 #include "transport/segment.hpp"
@@ -19,24 +19,25 @@ namespace libhvd {
 
 struct Wireup {
   Topology topology;
-  std::shared_ptr<Segment> segment;  // this rank is announced in it
-  std::unique_ptr<Bridge> bridge;    // on the first rank of each host, when there are several
-  StreamLanes streams;               // then, too
-  std::optional<MpiLibrary> mpi;     // what these are over, with HVD_TRANSPORT=mpi
+  std::shared_ptr<Segment> segment;  // this rank has announced itself in it
+  std::unique_ptr<Bridge> bridge;    // on the first rank of each host, if there are several hosts
+  StreamLanes streams;               // on every rank, if there are several hosts
+  std::optional<MpiLibrary> mpi;     // with HVD_TRANSPORT=mpi: what the streams use
 };
 
 struct WireupOptions {
-  // How long the hosts may take to connect; less than the bootstrap waits, so that all hear of it.
+  // How long the hosts may take to connect. Less than the bootstrap waits, so that all ranks get
+  // the error.
   std::chrono::milliseconds timeout{60'000};
-  // Those of the segment: a process set, which has an engine alone, needs one.
+  // The lanes of the segment. A process set needs one, because it has only an engine.
   int lanes = kLanes;
   // See Bridge::start.
   std::chrono::milliseconds silence{4'000};
 };
 
-// Collective over the bootstrap. Ranks that can see each other's files in HVD_SHM_DIR are on one
-// host; names of hosts are for messages only. What goes wrong on one rank is an error on all: there
-// is no room for the segment, two hosts cannot reach each other, ….
+// Wires up all ranks of the bootstrap. Collective over the bootstrap. Ranks that see each other's
+// files in HVD_SHM_DIR are on one host; names of hosts are only for messages. Error, on all ranks
+// if on one: there is no room for the segment, two hosts cannot reach each other, ….
 Result<Wireup> wire_up(Bootstrap& bootstrap, const Environment& environment,
                        const WireupOptions& options = {});
 

@@ -12,7 +12,7 @@
 namespace libhvd {
 namespace {
 
-// What must be the same on all hosts for their areas to be the same.
+// Returns what must be equal on all hosts so that their segments have the same layout.
 std::string layout() {
   return "7 " + std::to_string(kChunkBytes) + " " + std::to_string(sizeof(FrameHead)) +
          (std::endian::native == std::endian::little ? " little" : " big");
@@ -37,7 +37,7 @@ Result<Address> decode_address(const std::string& blob) {
   HVD_TRY(const auto fields, split_blobs(blob));
   std::uint16_t port = 0;
   if (fields.size() != 2 || !read_number(fields[1], port)) return other_version();
-  HVD_TRY(const auto addresses, resolve(fields[0]));  // digits: asks no server
+  HVD_TRY(const auto addresses, resolve(fields[0]));  // digits, so no server is asked
   return addresses.front().with_port(port);
 }
 
@@ -76,7 +76,7 @@ std::string encode(const RankRecord& rank_record) {
                      rank_record.boot, std::to_string(rank_record.pid), rank_record.file,
                      to_hex(rank_record.nonce), transport_name(rank_record.transport),
                      rank_record.encrypted ? "1" : "0", rank_record.secret,
-                     encode(rank_record.trouble)});
+                     encode(rank_record.error)});
 }
 
 Result<RankRecord> decode_rank_record(const std::string& blob) {
@@ -96,7 +96,7 @@ Result<RankRecord> decode_rank_record(const std::string& blob) {
   if (fields[7] == transport_name(Transport::mpi)) rank_record.transport = Transport::mpi;
   rank_record.encrypted = fields[8] == "1";
   rank_record.secret = fields[9];
-  rank_record.trouble = decode_error(fields[10]);
+  rank_record.error = decode_error(fields[10]);
   return rank_record;
 }
 
@@ -104,7 +104,7 @@ std::string encode(const EndpointRecord& endpoint_record) {
   return join_blobs({std::to_string(endpoint_record.leader),
                      encode_addresses(endpoint_record.addresses),
                      encode_addresses(endpoint_record.streams),
-                     std::to_string(endpoint_record.first_tag), encode(endpoint_record.trouble)});
+                     std::to_string(endpoint_record.first_tag), encode(endpoint_record.error)});
 }
 
 Result<EndpointRecord> decode_endpoint_record(const std::string& blob) {
@@ -116,7 +116,7 @@ Result<EndpointRecord> decode_endpoint_record(const std::string& blob) {
   }
   HVD_TRY(endpoint_record.addresses, decode_addresses(fields[1]));
   HVD_TRY(endpoint_record.streams, decode_addresses(fields[2]));
-  endpoint_record.trouble = decode_error(fields[4]);
+  endpoint_record.error = decode_error(fields[4]);
   return endpoint_record;
 }
 

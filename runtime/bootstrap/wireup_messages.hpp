@@ -1,8 +1,10 @@
-// What the ranks tell each other when they meet, as values and as blobs for Bootstrap::exchange.
+// What ranks exchange in the wire-up, as values and as blobs for Bootstrap::exchange(): in the
+// first round rank records, in the second endpoint records, then the errors of all ranks. Pure
+// functions; decoding an address calls getaddrinfo(3) with digits.
 #pragma once
 
 #include "base/result.hpp"
-#include "bootstrap/bootstrap.hpp"
+#include "bootstrap/rank_info.hpp"
 #include "bootstrap/socket.hpp"
 #include "transport/failure.hpp"
 #include "transport/segment.hpp"
@@ -13,37 +15,38 @@
 
 namespace libhvd {
 
-// First: who I am. Each rank has made a file in its shared memory; who sees it is on its host.
+// Who and where a rank is. Each rank has created a file in its shared memory; the ranks that see
+// the file are on the same host.
 struct RankRecord {
   RankInfo info;
-  std::string host;  // as messages name it
-  std::string boot;  // the running kernel's own number: shared file systems make no host
+  std::string host;  // its name in messages
+  std::string boot;  // the running kernel's id: a shared file system does not make one host
   std::uint32_t pid = 0;
-  std::string file;  // the name without the folder, which each rank knows for itself
+  std::string file;  // the name without the folder, which each rank knows by itself
   Nonce nonce{};
   Transport transport = Transport::tcp;
-  bool encrypted = false;     // HVD_DATA_TLS
-  std::string secret;         // of rank 0: what connections between hosts prove, mixed with the key
-  Error trouble{HVD_OK, {}};  // why there is no file
+  bool encrypted = false;   // HVD_DATA_TLS
+  std::string secret;       // rank 0's: connections between hosts prove it, mixed with the key
+  Error error{HVD_OK, {}};  // why there is no file
 };
 
-// Second: which ranks are on one host. The first of them is its leader: it makes the segment and
-// runs the bridge.
+// Which host a rank is on, and where it listens. The first rank of a host is its leader: it creates
+// the segment and runs the bridge.
 struct EndpointRecord {
-  int leader = 0;                  // of this rank's host
-  std::vector<Address> addresses;  // of a leader, when there are other hosts: where it listens
-  std::vector<Address> streams;  // of every rank then: where it listens for the data's connections
-  int first_tag = 0;             // over MPI: from here on it has no use yet for MPI's tags
-  Error trouble{HVD_OK, {}};
+  int leader = 0;  // of this rank's host
+  std::vector<Address>
+      addresses;  // a leader's, if there are other hosts: where it listens for bridges
+  std::vector<Address> streams;  // a rank's, if there are other hosts: where it listens for streams
+  int first_tag = 0;             // with MPI: this tag and all later ones are unused on this rank
+  Error error{HVD_OK, {}};
 };
 
-// Third: whether all is well. An Error, HVD_OK when it is.
-
+// An Error by itself has the status HVD_OK if nothing has failed.
 std::string encode(const RankRecord& rank_record);
 std::string encode(const EndpointRecord& endpoint_record);
 std::string encode(const Error& error);
 
-// Error: not such a blob; the other rank runs another version.
+// Error: malformed blob, because the other rank runs another version.
 Result<RankRecord> decode_rank_record(const std::string& blob);
 Result<EndpointRecord> decode_endpoint_record(const std::string& blob);
 Error decode_error(const std::string& blob);

@@ -3,6 +3,7 @@
 #include "io/atomic_file.hpp"
 #include "io/log.hpp"
 #include "io/rank_path.hpp"
+#include "io/share_outcome.hpp"
 
 #include <cstring>
 #include <memory>

@@ -18,7 +18,7 @@ Error unreadable(std::string why) {
   return fail(HVD_ERROR_SYSTEM, std::move(why));
 }
 
-// All bytes from `offset` on, or an error.
+// Reads exactly `bytes` bytes from `offset` on. Error: the file ends earlier or cannot be read.
 Result<void> read_fully(int fd, std::uint64_t offset, std::byte* to, std::size_t bytes) {
   while (bytes > 0) {
     const ssize_t count = ::pread(fd, to, bytes, static_cast<off_t>(offset));
@@ -32,6 +32,7 @@ Result<void> read_fully(int fd, std::uint64_t offset, std::byte* to, std::size_t
   return {};
 }
 
+// Reads and checks header, footer and index.
 Result<Index> read_index(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return fail_errno("it cannot be read", errno);
@@ -61,7 +62,7 @@ Result<Index> read_index(int fd) {
   return index;
 }
 
-// What the files of one checkpoint have in common.
+// Returns whether the two are files of one checkpoint.
 bool belong_together(const Index& manifest, const Index& part) {
   return part.kind == FileKind::part && part.step == manifest.step && part.save == manifest.save &&
          part.writer == manifest.writer && part.blocks == manifest.blocks;
@@ -96,7 +97,7 @@ Result<void> write_file(const std::string& path, Index index, const std::byte* d
 }
 
 Result<DataFile> DataFile::open(const std::string& path) {
-  // Non-blocking: a FIFO under the name must not stop us. It means nothing for files.
+  // O_NONBLOCK: opening a FIFO of that name must not block. It has no effect on regular files.
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return fail_errno("it cannot be opened", errno);
   HVD_TRY(Index index, read_index(fd.get()));

@@ -26,11 +26,12 @@ namespace {
 
 using std::chrono::seconds;
 
-// For parts of other ranks that are written, until this host sees them (NFS remembers listings).
+// How long this host may take to see parts that other ranks have written (NFS caches listings).
 constexpr seconds kUntilSeen{90};
-// For parts of other ranks of which nothing is known: they end about now, too, or have died.
+// How long to wait for parts of ranks in an unknown state: they end about now, or have died.
 constexpr seconds kUntilWritten{10};
 
+// Returns the line of the lock file: "job 42 (host n1, pid 7, run 0123456789abcdef)".
 std::string owner_line(const std::string& job, std::uint64_t writer) {
   char id[17];
   std::snprintf(id, sizeof id, "%016llx", static_cast<unsigned long long>(writer));
@@ -51,7 +52,8 @@ std::vector<Description> descriptions_of(const Index& index) {
   return parts;
 }
 
-// A pointer for each part of the index; bytes get room first.
+// Returns the address of each part of the index in the items. Calls resize for bytes. Error: no
+// memory, or an item has another number of bytes.
 Result<Destinations> make_room(const Index& index, std::span<const Item> items) {
   std::unordered_map<std::string_view, const Item*> by_name;
   for (const Item& item : items) by_name.emplace(item.description.name, &item);
@@ -117,15 +119,15 @@ Result<std::unique_ptr<Checkpoints>> Checkpoints::open(Communicator& communicato
   if (communicator.rank() == 0) own = opened->prepare_folder();
   HVD_CHECK(agree(communicator, own));
   HVD_TRY(opened->writer_, share_number(communicator, opened->writer_));
-  if (communicator.rank() != 0) own = opened->prepare_as_guest();
+  if (communicator.rank() != 0) own = opened->check_folder_is_shared();
   const Result<void> seen = agree(communicator, own);
   if (communicator.rank() == 0) ::unlink(opened->marker_path().c_str());
   HVD_CHECK(seen);
   return opened;
 }
 
-// A file that is there while the ranks open the folder. Named like a temporary file, as which it is
-// removed when we die.
+// Returns the path of a file that exists only while the ranks open the folder. It has the name of a
+// temporary file, so that the next open() removes it if this process dies.
 std::string Checkpoints::marker_path() const {
   char name[64];
   std::snprintf(name, sizeof name, "/.hvd-%s.run.%016llx", kTemporaryKind,
@@ -156,8 +158,8 @@ Result<void> Checkpoints::prepare_folder() {
   return {};
 }
 
-// A rank other than 0 that writes must see the same folder.
-Result<void> Checkpoints::prepare_as_guest() {
+// Checks, on a rank other than 0 that writes, that it sees the same folder as rank 0.
+Result<void> Checkpoints::check_folder_is_shared() {
   if (!writes() || options_.read_only) return {};
   HVD_TRY(identity_, FolderIdentity::of(folder_));
   if (::access(marker_path().c_str(), F_OK) == 0) return {};
@@ -171,7 +173,7 @@ Result<void> Checkpoints::prepare_as_guest() {
 
 Result<void> Checkpoints::save(Communicator& communicator, std::span<const Item> items,
                                std::uint64_t step, std::optional<double> metric) {
-  HVD_CHECK(settle(communicator));
+  HVD_CHECK(wait_for_writing(communicator));
   HVD_CHECK(agree(communicator, take_snapshot(items, step, metric)));
   HVD_CHECK(agree_on(communicator, step, "the ranks save checkpoints of different steps"));
   HVD_CHECK(agree_on_state(communicator, describe(items), options_.sharded));
@@ -182,7 +184,7 @@ Result<void> Checkpoints::save(Communicator& communicator, std::span<const Item>
     abandon();
     return started;
   }
-  auto before = std::exchange(untold_, std::nullopt);
+  auto before = std::exchange(unreported_, std::nullopt);
   if (!before) return {};
   before->message += " (the checkpoint of step " + std::to_string(step) + " is being written)";
   return std::move(*before);
@@ -225,14 +227,15 @@ Result<void> Checkpoints::start_writing() {
   return writing_.start([this] { return write_own_file(); });
 }
 
-// Only when all ranks have begun their parts: so nothing can complete what was given up.
+// Starts to wait for the parts. Call it only when all ranks have begun theirs, so that an abandoned
+// save is never completed.
 Result<void> Checkpoints::start_completing() {
   if (rank_ != 0) return {};
   watch_.reset();
   return completing_.start([this] { return write_manifest(); });
 }
 
-std::string Checkpoints::local_path() const {
+std::string Checkpoints::own_path() const {
   FileName name{index_.step, index_.save};
   if (options_.sharded) {
     name = {index_.step, index_.save, true, writer_, static_cast<std::uint64_t>(rank_)};
@@ -246,8 +249,8 @@ Result<void> Checkpoints::write_own_file() {
     if (index.range.count == 0) return {};  // a rank without a share has no file
     index.parts.clear();
   }
-  HVD_CHECK(write_file(local_path(), std::move(index), snapshot_.data()));
-  return options_.sharded ? Result<void>() : tidy();
+  HVD_CHECK(write_file(own_path(), std::move(index), snapshot_.data()));
+  return options_.sharded ? Result<void>() : start_deleting();
 }
 
 Result<void> Checkpoints::write_manifest() {
@@ -261,58 +264,58 @@ Result<void> Checkpoints::write_manifest() {
   HVD_TRY(manifest, watch_.wait(folder_, std::move(manifest)));
   const FileName name{manifest.step, manifest.save};
   HVD_CHECK(write_file(folder_ + "/" + name.text(), manifest, nullptr));
-  return tidy();
+  return start_deleting();
 }
 
-// The checkpoint of index_ is durable.
-Result<void> Checkpoints::tidy() {
-  HVD_CHECK(tidying_.wait());
+// Starts to delete what is superfluous now that the checkpoint of index_ is durable.
+Result<void> Checkpoints::start_deleting() {
+  HVD_CHECK(deleting_.wait());
   auto superfluous = archive_.add({index_.step, index_.save, index_.metric});
   if (superfluous.empty()) return {};
   const auto work = [folder = folder_, superfluous = std::move(superfluous)]() -> Result<void> {
     delete_checkpoints(folder, superfluous);
     return {};
   };
-  return tidying_.start(work).ok() ? Result<void>() : work();
+  return deleting_.start(work).ok() ? Result<void>() : work();
 }
 
-// What was being written, on all ranks.
+// Waits for what is being written on all ranks, and returns the outcome.
 Result<void> Checkpoints::finish(Communicator& communicator) {
-  const bool something = writing_.running();
+  const bool was_writing = writing_.running();
   Result<void> written = agree(communicator, writing_.wait());
-  if (!options_.sharded || !something) return written;
+  if (!options_.sharded || !was_writing) return written;
   return finish_sharded(communicator, written);
 }
 
-// Rank 0 must not wait for a part that another rank could not write. A part without a manifest is
-// only in the way.
+// Waits for the manifest. Rank 0 must not wait for a part that another rank could not write. If the
+// save failed, deletes this rank's part, which has no manifest.
 Result<void> Checkpoints::finish_sharded(Communicator& communicator, const Result<void>& written) {
   watch_.timeout(written.ok() ? kUntilSeen : seconds(0));
   const Result<void> own = completing_.wait();
   Result<void> outcome = written.ok() ? agree(communicator, own) : written;
-  if (!outcome.ok() && outcome.error().status != HVD_ERROR_PEER) ::unlink(local_path().c_str());
+  if (!outcome.ok() && outcome.error().status != HVD_ERROR_PEER) ::unlink(own_path().c_str());
   return outcome;
 }
 
 // Ends what this rank has begun of a save that not all ranks could begin.
 void Checkpoints::abandon() {
   static_cast<void>(writing_.wait());
-  if (options_.sharded) ::unlink(local_path().c_str());
+  if (options_.sharded) ::unlink(own_path().c_str());
 }
 
-// Before whatever needs to know that nothing is being written. How that went is told by the next
-// call that is about saving.
-Result<void> Checkpoints::settle(Communicator& communicator) {
+// Waits until nothing is being written on any rank. Keeps an error of the save for the next save()
+// or wait(). Error: a rank is lost.
+Result<void> Checkpoints::wait_for_writing(Communicator& communicator) {
   Result<void> outcome = finish(communicator);
   if (outcome.ok()) return {};
   if (outcome.error().status == HVD_ERROR_PEER) return outcome;
-  untold_ = outcome.error();
+  unreported_ = outcome.error();
   return {};
 }
 
 Result<void> Checkpoints::wait(Communicator& communicator) {
-  HVD_CHECK(settle(communicator));
-  if (auto untold = std::exchange(untold_, std::nullopt)) return std::move(*untold);
+  HVD_CHECK(wait_for_writing(communicator));
+  if (auto error = std::exchange(unreported_, std::nullopt)) return std::move(*error);
   return {};
 }
 
@@ -320,12 +323,12 @@ Result<void> Checkpoints::close() {
   Result<void> outcome = writing_.wait();
   watch_.timeout(outcome.ok() ? kUntilWritten : seconds(0));
   const Result<void> completed = completing_.wait();
-  static_cast<void>(tidying_.wait());  // says what it cannot do by itself
+  static_cast<void>(deleting_.wait());  // prints by itself what it cannot delete
   lock_ = FolderLock();
   return outcome.ok() ? completed : outcome;
 }
 
-// Looking for a checkpoint and loading it: the part of Checkpoints that reads.
+// ---- Loading
 
 Result<void> Checkpoints::begin_search(hvd_which which, std::optional<Search>& search) const {
   if (which != HVD_NEWEST && which != HVD_THE_BEST)
@@ -342,7 +345,7 @@ Result<void> Checkpoints::begin_search(hvd_which which, std::optional<Search>& s
   return {};
 }
 
-// The next candidate of rank 0's search, on all ranks.
+// Returns the next candidate of rank 0's search on all ranks; nullopt if there is none.
 Result<std::optional<Found>> Checkpoints::share_next(
     Communicator& communicator, std::optional<Search>& search,
     std::optional<Search::Candidate>& candidate) const {
@@ -367,7 +370,7 @@ Result<std::optional<Found>> Checkpoints::share_next(
 }
 
 Result<std::optional<Found>> Checkpoints::find(Communicator& communicator, hvd_which which) {
-  HVD_CHECK(settle(communicator));
+  HVD_CHECK(wait_for_writing(communicator));
   std::optional<Search> search;
   std::optional<Search::Candidate> candidate;
   HVD_CHECK(agree_on(communicator, static_cast<std::uint64_t>(which), kOtherWhich));
@@ -377,7 +380,7 @@ Result<std::optional<Found>> Checkpoints::find(Communicator& communicator, hvd_w
 
 Result<std::optional<Found>> Checkpoints::load(Communicator& communicator,
                                                std::span<const Item> items, hvd_which which) {
-  HVD_CHECK(settle(communicator));
+  HVD_CHECK(wait_for_writing(communicator));
   Result<void> own;
   if (std::string fault = find_fault(items); !fault.empty())
     own = fail(HVD_ERROR_INVALID_ARGUMENT, std::move(fault));

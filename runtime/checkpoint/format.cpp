@@ -1,15 +1,18 @@
 #include "checkpoint/format.hpp"
 
+#include "checkpoint/bytes.hpp"
 #include "common/crc32c.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <unordered_set>
 
 namespace libhvd::checkpoint {
 namespace {
 
-// As PNG's: a byte above 127 and both line ends show what a transfer as text has done to a file.
+// Like PNG's signature: a byte above 127 and both kinds of line ends show whether a transfer as
+// text has changed the file.
 constexpr std::string_view kMagic{"\x89HVD\r\n\x1a\n", 8};
 constexpr std::string_view kEndMagic{"HVD END\n", 8};
 
@@ -29,7 +32,7 @@ std::uint32_t checksum(std::string_view bytes) {
   return crc32c(0, bytes.data(), bytes.size());
 }
 
-// A structure of fixed size that ends with the checksum of all before it.
+// Returns the bytes as a structure of kSize bytes that ends with the checksum of the rest.
 template <std::size_t kSize>
 std::array<std::byte, kSize> seal(ByteWriter writer) {
   writer.zeros(kSize - sizeof(std::uint32_t) - writer.bytes().size());
@@ -39,6 +42,7 @@ std::array<std::byte, kSize> seal(ByteWriter writer) {
   return sealed;
 }
 
+// Returns whether a structure from seal() is undamaged.
 bool seal_holds(std::string_view bytes) {
   const std::size_t length = bytes.size() - sizeof(std::uint32_t);
   return ByteReader(bytes.substr(length)).number<std::uint32_t>() ==
@@ -71,7 +75,7 @@ Description read_description(ByteReader& reader) {
   return part;
 }
 
-bool makes_sense(const Description& part) {
+bool is_valid(const Description& part) {
   if (part.name.empty() || part.name.size() > kLongestName) return false;
   if (part.name.find('\0') != std::string::npos) return false;
   if (part.bytes > kMostBytes || item_element_size(part.type) == 0) return false;
@@ -93,12 +97,12 @@ BlockRange read_range(ByteReader& reader) {
   return {first, reader.number<std::uint64_t>()};
 }
 
-// The parts lie as lay_out() puts them, and their names differ.
-bool parts_make_sense(const Index& index) {
+// Returns whether the parts have the offsets of lay_out() and different names.
+bool are_parts_valid(const Index& index) {
   std::uint64_t end = 0;
   std::unordered_set<std::string_view> names;
   for (const Part& part : index.parts) {
-    if (!makes_sense(part.description) || part.offset != round_up(end, kPartAlignment) ||
+    if (!is_valid(part.description) || part.offset != round_up(end, kPartAlignment) ||
         !names.insert(part.description.name).second) {
       return false;
     }
@@ -108,7 +112,7 @@ bool parts_make_sense(const Index& index) {
   return index.kind == FileKind::part || end == index.blocks.data_bytes;
 }
 
-bool ranges_make_sense(const Index& index) {
+bool are_ranges_valid(const Index& index) {
   const std::uint64_t blocks = index.blocks.count();
   if (index.range.first > blocks || index.range.count > blocks - index.range.first) return false;
   if (index.checksums.size() != index.range.count) return false;
@@ -122,7 +126,7 @@ bool ranges_make_sense(const Index& index) {
   return next == blocks;
 }
 
-bool makes_sense(const Index& index) {
+bool is_valid(const Index& index) {
   const Blocks& blocks = index.blocks;
   if (index.kind < FileKind::whole || index.kind > FileKind::part) return false;
   if (blocks.data_bytes > kMostBytes || blocks.block_bytes == 0 ||
@@ -130,7 +134,7 @@ bool makes_sense(const Index& index) {
     return false;
   }
   if (index.kind == FileKind::part && !index.parts.empty()) return false;
-  return ranges_make_sense(index) && parts_make_sense(index);
+  return are_ranges_valid(index) && are_parts_valid(index);
 }
 
 }  // namespace
@@ -261,8 +265,7 @@ Result<Index> decode_index(std::string_view bytes) {
   }
   const bool plain =
       has_metric == 1 || (has_metric == 0 && std::bit_cast<std::uint64_t>(metric) == 0);
-  if (!reader.at_end() || !plain || !makes_sense(index))
-    return malformed("its index makes no sense");
+  if (!reader.at_end() || !plain || !is_valid(index)) return malformed("its index makes no sense");
   return index;
 }
 

@@ -1,92 +1,34 @@
-// Numbers and texts as bytes, little-endian, and back with a check at each.
+// The format of checkpoint files as bytes; docs/checkpoints.md describes it for users. Pure
+// functions and values, for any thread. Errors have messages that follow "skipped FILE: ".
+//
+//   header   4096 bytes: magic, version, checksum of itself; the rest is zero
+//   data     the parts one after the other, each on a multiple of 64 bytes, in blocks of equal size
+//            (the last may be shorter)
+//   index    what the checkpoint is, its parts, a checksum for each block
+//   footer   64 bytes: where the index is and its checksum, the file's length, checksum of itself
+//
+// A state that several ranks have written has its data in part files, each with some of the blocks,
+// and a manifest without data. All three kinds have header, index and footer. Little-endian.
 #pragma once
 
 #include "base/result.hpp"
 #include "checkpoint/item.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 namespace libhvd::checkpoint {
 
-class ByteWriter {
- public:
-  template <class T>
-  requires std::is_arithmetic_v<T>
-  void number(T value) {
-    char bytes[sizeof value];
-    std::memcpy(bytes, &value, sizeof value);
-    bytes_.append(bytes, sizeof value);
-  }
-  // Its length before it.
-  void text(std::string_view text) {
-    number(static_cast<std::uint32_t>(text.size()));
-    bytes_ += text;
-  }
-  void zeros(std::size_t count) { bytes_.append(count, '\0'); }
-  void raw(std::string_view bytes) { bytes_ += bytes; }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-};
-
-// Past the end it gives zeros and is not ok().
-class ByteReader {
- public:
-  explicit ByteReader(std::string_view bytes) : rest_(bytes) {}
-
-  template <class T>
-  requires std::is_arithmetic_v<T> T number() {
-    T value{};
-    const std::string_view bytes = raw(sizeof value);
-    if (ok_) std::memcpy(&value, bytes.data(), sizeof value);
-    return value;
-  }
-  std::string_view text() { return raw(number<std::uint32_t>()); }
-  std::string_view raw(std::size_t count) {
-    if (count > rest_.size()) ok_ = false;
-    if (!ok_) return {};
-    const std::string_view bytes = rest_.substr(0, count);
-    rest_.remove_prefix(count);
-    return bytes;
-  }
-  // How many things of at least `size` bytes each can still come; a larger count is not ok().
-  std::uint64_t count(std::uint64_t size) {
-    const auto count = number<std::uint64_t>();
-    if (count > rest_.size() / size) ok_ = false;
-    return ok_ ? count : 0;
-  }
-  bool ok() const { return ok_; }
-  bool at_end() const { return ok_ && rest_.empty(); }
-
- private:
-  std::string_view rest_;
-  bool ok_ = true;
-};
-
-// The format of checkpoint files, as bytes; docs/checkpoints.md has it for readers. Pure functions.
-//
-//   header   4096 bytes: magic, version, checksum of itself; the rest is zero
-//   data     the parts one after the other, each on a multiple of 64 bytes, in blocks of equal size
-//            (the last may be shorter)
-//   index    what the checkpoint is, its parts, a checksum a block
-//   footer   64 bytes: where the index is and its checksum, the file's length, checksum of itself
-//
-// A state that several ranks have written has its data in part files, each with some of the blocks,
-// and a manifest without data. All three kinds have header, index and footer. Little-endian.
-
 static_assert(std::endian::native == std::endian::little,
-              "numbers and tensors are written as they lie in memory");
+              "numbers and tensors are written as they are in memory");
 
 inline constexpr std::uint32_t kFormatVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 4096;
@@ -95,7 +37,7 @@ inline constexpr std::uint64_t kPartAlignment = 64;
 
 enum class FileKind : std::uint32_t { whole = 1, manifest = 2, part = 3 };
 
-// A run of blocks, and for a manifest the file that has it.
+// Consecutive blocks.
 struct BlockRange {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
@@ -103,9 +45,9 @@ struct BlockRange {
   bool operator==(const BlockRange&) const = default;
 };
 
-// How a state's data is cut.
+// How the data of a state is cut into blocks.
 struct Blocks {
-  std::uint64_t data_bytes = 0;  // of all parts, with what lies between them
+  std::uint64_t data_bytes = 0;  // of all parts, with the gaps between them
   std::uint64_t block_bytes = 0;
 
   std::uint64_t count() const {
@@ -115,7 +57,7 @@ struct Blocks {
   std::uint64_t length(std::uint64_t block) const {
     return std::min(block_bytes, data_bytes - begin(block));
   }
-  // The bytes from a range's begin to its end.
+  // Returns the number of bytes in a range.
   std::uint64_t bytes(const BlockRange& range) const {
     if (range.count == 0) return 0;
     return std::min(data_bytes, begin(range.first + range.count)) - begin(range.first);
@@ -133,15 +75,15 @@ struct Part {
 struct Index {
   FileKind kind = FileKind::whole;
   std::uint64_t step = 0;
-  std::uint64_t save = 0;    // how many saves there were in the folder before, plus one
+  std::uint64_t save = 0;    // number of the save in the folder, from 1
   std::uint64_t writer = 0;  // a random number of the job that wrote it
   std::optional<double> metric;
   std::uint32_t ranks = 1;  // in the job that wrote it
   Blocks blocks;
-  BlockRange range;                      // of the blocks, those that this file holds; manifest: all
+  BlockRange range;                      // the blocks that this file holds; manifest: all
   std::vector<std::uint32_t> checksums;  // of the blocks in `range`
-  std::vector<BlockRange> part_files;    // manifest: what each part file has, in order
-  std::vector<Part> parts;               // not in a part file
+  std::vector<BlockRange> part_files;    // manifest: the blocks of each part file, in order
+  std::vector<Part> parts;               // empty in a part file
 };
 
 struct Footer {
@@ -151,28 +93,31 @@ struct Footer {
   std::uint32_t index_checksum = 0;
 };
 
-// Where parts with these bytes lie, each offset a multiple of kPartAlignment.
+// Returns the parts with their offsets in the data, each a multiple of kPartAlignment.
 std::vector<Part> lay_out(std::vector<Description> descriptions);
 
-// The data's length for such parts; blocks of at most 4 MiB, so small that each of `ranks` has
-// some.
+// Returns the length of the data of these parts, and the size of a block: 4 KiB … 4 MiB, and so
+// small that each of `ranks` ranks gets blocks if there is enough data.
 Blocks cut(std::span<const Part> parts, std::uint64_t ranks);
 
-// The blocks that one of `ranks` ranks writes.
+// Returns the blocks that one of `ranks` ranks writes.
 BlockRange share_of(const Blocks& blocks, std::uint64_t rank, std::uint64_t ranks);
 
 std::array<std::byte, kHeaderBytes> encode_header();
 std::string encode_index(const Index& index);
 std::array<std::byte, kFooterBytes> encode_footer(const Footer& footer);
 
-// Errors say what is wrong in words that go after "skipped FILE: ".
+// Checks the first bytes of a file, kHeaderBytes or fewer. Errors: not a checkpoint, cut short,
+// damaged, or of another version.
 Result<void> check_header(std::span<const std::byte> header);
-// `file_bytes`: the file's length, which the footer must agree with.
+// Reads the last kFooterBytes bytes of a file of `file_bytes` bytes. Error: cut short, damaged, or
+// the footer contradicts the length.
 Result<Footer> decode_footer(std::span<const std::byte> footer, std::uint64_t file_bytes);
-// Any bytes: what comes back is consistent in itself. decode(encode(x)) is x.
+// Reads an index from any bytes. decode_index(encode_index(x)) is x. Error: the index contradicts
+// itself.
 Result<Index> decode_index(std::string_view bytes);
 
-// The parts of a state as text for another rank, and back.
+// Converts the parts of a state to bytes for another rank, and back. Error: malformed bytes.
 std::string encode_descriptions(std::span<const Description> descriptions);
 Result<std::vector<Description>> decode_descriptions(std::string_view bytes);
 

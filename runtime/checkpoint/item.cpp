@@ -1,5 +1,6 @@
 #include "checkpoint/item.hpp"
 
+#include "base/result.hpp"
 #include "collective/element.hpp"
 #include "common/sha256.hpp"
 
@@ -56,7 +57,7 @@ std::string find_fault(const Item& item) {
   return "";
 }
 
-// Up to kShownDifferences of them, and how many more.
+// Returns the title and up to kShownDifferences entries, with the number of the rest.
 std::string list(const char* title, const std::vector<std::string>& entries) {
   if (entries.empty()) return "";
   std::string text = title;

@@ -1,7 +1,6 @@
-// The named parts of a state: what they are called and shaped like, and where they lie.
+// The named parts of a state: name, type and shape of each, and where its data is. Values and pure
+// functions, for any thread; faults are returned as text.
 #pragma once
-
-#include "base/result.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -33,36 +32,41 @@ struct Description {
 struct Item {
   Description description;
   std::byte* data = nullptr;
-  // For bytes, when loading: makes room for this many and says where; see hvd_item.
+  // For HVD_ITEM_BYTES when loading: makes room for this many bytes and returns its address. Empty
+  // if the caller gave no such function. See hvd_item.
   std::function<std::byte*(std::size_t)> resize;
 };
 
-// Bytes of one element; 0 for a type that there is not. HVD_ITEM_BYTES: 1.
+// Returns the bytes of one element: 1 for HVD_ITEM_BYTES, 0 for an unknown type.
 std::size_t item_element_size(hvd_item_type type);
 
-// "float32 [3, 4]", "bytes".
+// Returns the part's type and shape: "float32 [3, 4]", "bytes".
 std::string describe_kind(const Description& description);
 
-// A name as it can be shown: in quotes, what does not print escaped, long ones cut.
+// Returns a name for messages: in quotes, cut after 100 bytes, with control characters escaped.
 std::string quote_name(std::string_view name);
 
-// Elements of a shape times their size; nothing when that is no size that a file can have.
+// Returns the bytes of a tensor of that shape. Returns nullopt if a length is negative or the
+// product is larger than a file can be.
 std::optional<std::uint64_t> bytes_of_shape(hvd_item_type type,
                                             std::span<const std::int64_t> shape);
 
-// Why these cannot be a state: a name that is missing, too long or given twice, a type or shape
-// that cannot be, bytes that the shape does not have. "" when they can.
+// Checks that the items can be a state. Returns the first fault as text, "" if there is none: a
+// name that is missing, too long or used twice; an impossible type or shape; a number of bytes that
+// contradicts the shape.
 std::string find_fault(std::span<const Item> items);
 
-// What differs between a state and another list of parts, by name and in any order: "missing: …;
-// not expected: …; "w" is … and not …". "" when nothing does. The number of bytes in
-// HVD_ITEM_BYTES differs only with `exact`.
+// Compares a state with another list of parts by name, in any order. Returns the differences as
+// text ("missing: …; not expected: …; "w" is … and not …"), "" if there are none. The number of
+// bytes of an HVD_ITEM_BYTES is compared only if `exact`.
 std::string find_differences(std::span<const Description> mine, std::span<const Description> theirs,
                              bool exact = false);
 
+// Returns the descriptions of the items, in the same order.
 std::vector<Description> describe(std::span<const Item> items);
 
-// The same number for the same parts in the same order, with the meaning of `exact` as above.
+// Returns a number that is the same for the same parts in the same order. `exact` as in
+// find_differences.
 std::int64_t fingerprint(std::span<const Description> parts, bool exact);
 
 }  // namespace libhvd::checkpoint

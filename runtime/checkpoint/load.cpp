@@ -1,55 +1,22 @@
 #include "checkpoint/load.hpp"
 
 #include "checkpoint/agreement.hpp"
+#include "checkpoint/block_map.hpp"
+#include "checkpoint/folder.hpp"
 
-#include <algorithm>
 #include <condition_variable>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
-#include <vector>
+#include <utility>
 
 namespace libhvd::checkpoint {
-
-std::byte* BlockMap::direct(std::uint64_t block) const {
-  const std::size_t part = first_part(block);
-  const std::uint64_t begin = index_.blocks.begin(block);
-  const Part& first = index_.parts[part];
-  const bool inside =
-      first.offset <= begin && begin + length(block) <= first.offset + first.description.bytes;
-  return inside ? destinations_[part] + (begin - first.offset) : nullptr;
-}
-
-void BlockMap::scatter(std::uint64_t block, const std::byte* bytes) const {
-  const std::uint64_t begin = index_.blocks.begin(block);
-  const std::uint64_t end = begin + length(block);
-  for (std::size_t i = first_part(block); i < index_.parts.size(); ++i) {
-    const Part& part = index_.parts[i];
-    if (part.offset >= end) break;
-    const std::uint64_t from = std::max(begin, part.offset);
-    const std::uint64_t to = std::min(end, part.offset + part.description.bytes);
-    if (from < to)
-      std::memcpy(destinations_[i] + (from - part.offset), bytes + (from - begin), to - from);
-  }
-}
-
-// The first part that ends after the block's begin. A block has at least a byte of some part: the
-// data ends with one.
-std::size_t BlockMap::first_part(std::uint64_t block) const {
-  const std::uint64_t begin = index_.blocks.begin(block);
-  const auto found = std::ranges::partition_point(index_.parts, [begin](const Part& part) {
-    return part.offset + part.description.bytes <= begin;
-  });
-  return static_cast<std::size_t>(found - index_.parts.begin());
-}
-
 namespace {
 
-// The file as this rank sees it; nothing when it sees none, or another one: in a container, say.
+// Opens the checkpoint on this rank. Returns nullopt if this rank does not see it, or sees another
+// one under its path (in a container, for example).
 std::optional<CheckpointFile> open_same(const Found& found) {
   const std::size_t slash = found.path.rfind('/');
   const auto name = FileName::parse(found.path.substr(slash + 1));
@@ -59,9 +26,10 @@ std::optional<CheckpointFile> open_same(const Found& found) {
   return std::move(*file);
 }
 
+// Reads all blocks to their destinations.
 Result<void> read_all(const CheckpointFile& file, const BlockMap& map) {
   try {
-    std::vector<std::byte> room;  // for blocks that do not lie in one part
+    std::vector<std::byte> room;  // for blocks that are not within one part
     for (std::uint64_t block = 0; block < map.blocks(); ++block) {
       std::byte* const direct = map.direct(block);
       if (direct == nullptr) room.resize(map.length(block));
@@ -74,16 +42,17 @@ Result<void> read_all(const CheckpointFile& file, const BlockMap& map) {
   return {};
 }
 
-// How far the reader may be ahead. Its blocks should still be in the processor's cache when they
+// How many blocks the reader may be ahead. They should still be in the processor's cache when they
 // are broadcast.
 constexpr std::uint64_t kAhead = 6;
 
+// Broadcast instead of a number of blocks.
 constexpr std::int64_t kDamaged = -1;
 
 // Reads and checks blocks in order, on a thread of its own, up to kAhead before they are used.
-class Reader {
+class BlockReader {
  public:
-  Reader(const CheckpointFile& file, const BlockMap& map, std::uint64_t blocks)
+  BlockReader(const CheckpointFile& file, const BlockMap& map, std::uint64_t blocks)
       : file_(file), map_(map), blocks_(blocks) {
     rooms_.resize(kAhead);
     try {
@@ -92,7 +61,7 @@ class Reader {
       failure_ = std::string("cannot start a thread that reads it: ") + error.what();
     }
   }
-  ~Reader() {
+  ~BlockReader() {
     {
       const std::lock_guard lock(mutex_);
       stop_ = true;
@@ -100,17 +69,18 @@ class Reader {
     changed_.notify_all();
     if (thread_.joinable()) thread_.join();
   }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  BlockReader(const BlockReader&) = delete;
+  BlockReader& operator=(const BlockReader&) = delete;
 
-  // Waits until blocks after the first `done` are ready, or none will be, and says up to which.
+  // Waits until more than the first `done` blocks are ready, and returns how many are. Returns
+  // `done` if reading failed.
   std::uint64_t ready_after(std::uint64_t done) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ready_ > done || failure_; });
     return ready_;
   }
 
-  // The first `used` blocks are needed no more.
+  // Lets the reader reuse the room of the first `used` blocks.
   void release(std::uint64_t used) {
     {
       const std::lock_guard lock(mutex_);
@@ -119,13 +89,13 @@ class Reader {
     changed_.notify_all();
   }
 
-  // Where a block that is ready lies.
+  // Returns the address of a block that is ready.
   std::byte* block(std::uint64_t number) {
     std::byte* const direct = map_.direct(number);
     return direct != nullptr ? direct : room(number);
   }
 
-  // Once ready_after() has given no more.
+  // Returns why reading failed. Call it only after ready_after() has shown that.
   const std::string& failure() const { return *failure_; }
 
  private:
@@ -168,9 +138,9 @@ class Reader {
   const CheckpointFile& file_;
   const BlockMap& map_;
   const std::uint64_t blocks_;
-  std::vector<std::vector<std::byte>> rooms_;  // for blocks that do not lie in one part
+  std::vector<std::vector<std::byte>> rooms_;  // for blocks that are not within one part
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards ready_, used_, failure_ and stop_
   std::condition_variable changed_;
   std::uint64_t ready_ = 0;
   std::uint64_t used_ = 0;
@@ -184,13 +154,14 @@ Result<void> broadcast_block(Communicator& communicator, std::byte* block, std::
   return communicator.broadcast(block, bytes, HVD_UINT8, 0, call_options());
 }
 
+// Rank 0's side: announces how many blocks follow, and broadcasts them.
 Result<std::optional<std::string>> send(Communicator& communicator, const BlockMap& map,
                                         std::uint64_t blocks, const CheckpointFile& file) {
-  Reader reader(file, map, blocks);
+  BlockReader reader(file, map, blocks);
   for (std::uint64_t done = 0; done < blocks;) {
     const std::uint64_t ready = reader.ready_after(done);
     const auto count = ready > done ? static_cast<std::int64_t>(ready - done) : kDamaged;
-    HVD_TRY([[maybe_unused]] const auto told,
+    HVD_TRY([[maybe_unused]] const auto announced,
             share_number(communicator, static_cast<std::uint64_t>(count)));
     if (count == kDamaged) return std::optional(reader.failure());
     for (; done < ready; ++done) {
@@ -203,6 +174,7 @@ Result<std::optional<std::string>> send(Communicator& communicator, const BlockM
   return std::optional<std::string>();
 }
 
+// The side of the other ranks.
 Result<std::optional<std::string>> receive(Communicator& communicator, const BlockMap& map,
                                            std::uint64_t blocks) {
   std::vector<std::byte> room;
@@ -221,6 +193,16 @@ Result<std::optional<std::string>> receive(Communicator& communicator, const Blo
   return std::optional<std::string>();
 }
 
+// Broadcasts rank 0's blocks. The result is that of load_data().
+Result<std::optional<std::string>> stream_data(Communicator& communicator, const Index& index,
+                                               const CheckpointFile* file,
+                                               const Destinations& destinations) {
+  const BlockMap map(index, destinations);
+  const std::uint64_t blocks = index.blocks.count();
+  return file != nullptr ? send(communicator, map, blocks, *file)
+                         : receive(communicator, map, blocks);
+}
+
 }  // namespace
 
 Result<std::optional<std::string>> load_data(Communicator& communicator, const Found& found,
@@ -237,15 +219,6 @@ Result<std::optional<std::string>> load_data(Communicator& communicator, const F
     }
   }
   return stream_data(communicator, found.index, file, destinations);
-}
-
-Result<std::optional<std::string>> stream_data(Communicator& communicator, const Index& index,
-                                               const CheckpointFile* file,
-                                               const Destinations& destinations) {
-  const BlockMap map(index, destinations);
-  const std::uint64_t blocks = index.blocks.count();
-  return file != nullptr ? send(communicator, map, blocks, *file)
-                         : receive(communicator, map, blocks);
 }
 
 }  // namespace libhvd::checkpoint

@@ -19,10 +19,11 @@
 namespace libhvd {
 namespace {
 
-// Write-back of buffered pieces is started whenever this much has come together.
+// Buffered data is written to the disk in portions of this size.
 constexpr std::uint64_t kWriteBackBytes = std::uint64_t{8} << 20;
 
-// As a name's part: at most 64 bytes (HOST_NAME_MAX), and no dots, which separate the parts.
+// Returns the host's name for a temporary name: at most 64 bytes (HOST_NAME_MAX), without dots,
+// because these separate the parts.
 std::string host_word() {
   std::string word = local_host_name();
   for (char& letter : word) {
@@ -40,7 +41,7 @@ Result<std::string> temporary_name(std::string_view kind) {
   return prefix_of(kind) + host_word() + "." + std::to_string(::getpid()) + "." + to_hex(nonce);
 }
 
-// The pid in a temporary name of `kind` whose writer ran on this host; 0 for any other name.
+// Returns the pid in a temporary name of `kind` if its writer ran on this host; 0 for other names.
 pid_t local_writer(std::string_view name, std::string_view kind) {
   const std::string prefix = prefix_of(kind) + host_word() + ".";
   if (!name.starts_with(prefix)) return 0;
@@ -126,7 +127,7 @@ Result<void> AtomicFile::write(const void* data, std::size_t bytes) {
     return aligned(reinterpret_cast<std::uintptr_t>(at)) && aligned(bytes) && aligned(size_);
   };
   while (bytes > 0) {
-    // Also after a short write, which may end anywhere.
+    // Checked in each round, because a short write may end anywhere.
     if (direct_ && !fits()) {
       set_direct(false);
       direct_ = false;
@@ -147,7 +148,7 @@ Result<void> AtomicFile::write_once(const std::byte*& data, std::size_t& bytes) 
     return {};
   }
   if (errno == EINTR) return {};
-  if (errno == EINVAL && direct_) {  // a file system that takes O_DIRECT, but not such pieces
+  if (errno == EINVAL && direct_) {  // the file system has O_DIRECT, but not for such a write
     set_direct(false);
     direct_ = false;
     write_back_from_ = size_;
@@ -156,7 +157,7 @@ Result<void> AtomicFile::write_once(const std::byte*& data, std::size_t& bytes) 
   return fail_errno("cannot write " + path_, errno);
 }
 
-// Only a hint: fsync says whether the data has arrived.
+// Starts writing to the disk what is in the page cache. Only a hint: commit() reports errors.
 void AtomicFile::start_write_back() {
   if (size_ - write_back_from_ < kWriteBackBytes) return;
   ::sync_file_range(fd_.get(), static_cast<off64_t>(write_back_from_),

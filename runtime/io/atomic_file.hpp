@@ -1,10 +1,10 @@
-// A file that is there whole or not at all: written under a temporary name in the same folder,
-// brought to the disk (fsync), renamed, and the folder brought to the disk. Until then, and when
-// the writer is killed at any moment, the name shows what it showed before. Needs no lock, and
-// nothing of a file system but an atomic rename: right on NFS too.
+// Writes a file that appears whole or not at all: under a temporary name in the same folder, then
+// fsync, rename, and fsync of the folder. Until the rename the path shows its old content, also if
+// the writer is killed at any moment. This needs no lock, and only an atomic rename from the file
+// system, so it also works on NFS.
 //
-// Large pieces do not linger in the page cache, where they would push out others' data and wait for
-// one long fsync: writing them to the disk begins while the next are being produced.
+// The file is written to the disk while its next parts are being produced. So its data does not
+// fill the page cache, where it would push out other data and wait for one long fsync.
 //
 // One thread at a time. Errors (HVD_ERROR_SYSTEM) name the path and the system call's reason.
 #pragma once
@@ -19,12 +19,13 @@
 
 namespace libhvd {
 
-// Temporary names are ".hvd-KIND.HOST.PID.NONCE": nobody else's, on any host that shares the
-// folder.
+// Temporary names are ".hvd-KIND.HOST.PID.NONCE", which no other writer uses on any host that
+// shares the folder.
 struct AtomicFileOptions {
-  std::string_view kind = "file";  // letters, to tell apart what was left behind
-  // Write pieces that are aligned to kDirectAlignment (address, length, place in the file) past the
-  // page cache (O_DIRECT), where the file system can; the others as usual.
+  std::string_view kind = "file";  // letters; for remove_temporary_files()
+  // Writes without the page cache (O_DIRECT) as long as address, length and offset are multiples of
+  // kDirectAlignment and the file system supports it. From the first other write on, uses the
+  // cache.
   bool direct = false;
 };
 
@@ -32,22 +33,23 @@ class AtomicFile {
  public:
   static constexpr std::size_t kDirectAlignment = 4096;
 
-  // Error: the folder is missing, read-only, …. The path itself may exist or not.
+  // Creates the temporary file. The path itself may exist or not. Error: the folder is missing, or
+  // cannot be written.
   static Result<AtomicFile> create(const std::string& path, const AtomicFileOptions& options = {});
 
-  // Drops what was not committed.
+  // Deletes the temporary file if it was not committed.
   ~AtomicFile();
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&& other) noexcept;
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  // Appends. Error: the disk is full, …; the file is then good for nothing but to be dropped.
+  // Appends. Error: the disk is full, …. After an error only destroy the object.
   Result<void> write(const void* data, std::size_t bytes);
 
-  // Makes it visible under its path, durably. The last call. Error: nothing has changed under the
-  // path; only when the folder itself could not be brought to the disk ("cannot flush the folder")
-  // the new file is there, and may or may not be after a crash of the machine.
+  // Makes the file visible under its path, durably. The last call. Error: the path is unchanged.
+  // The exception is "cannot flush the folder": then the new file is there, but may be lost if the
+  // machine crashes.
   Result<void> commit();
 
   const std::string& path() const { return path_; }
@@ -61,7 +63,7 @@ class AtomicFile {
   void discard();
 
   std::string path_;
-  std::string temporary_;  // "": committed or moved from
+  std::string temporary_;  // "" once committed or moved from
   Fd fd_;
   bool direct_ = false;  // O_DIRECT is set
   std::uint64_t size_ = 0;
@@ -69,13 +71,14 @@ class AtomicFile {
 };
 
 // Removes temporary files of `kind` from a folder: all, or only those whose writer ran on this host
-// and is dead. Does what it can and reports nothing: what stays does no harm.
+// and is dead. Ignores errors, because a file that remains does no harm.
 void remove_temporary_files(const std::string& folder, std::string_view kind, bool all);
 
-// Brings a folder's entries to the disk. Fine where a file system has nothing like it (EINVAL).
+// Makes a folder's entries durable (fsync). Succeeds where the file system has no such operation
+// (EINVAL).
 Result<void> flush_folder(const std::string& folder);
 
-// The folder that a path's last component lies in: "." without a slash.
+// Returns the folder of a path's last component; "." if the path has no slash.
 std::string folder_of(const std::string& path);
 
 }  // namespace libhvd

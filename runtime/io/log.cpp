@@ -1,10 +1,8 @@
 #include "io/log.hpp"
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdint>
+#include <cstddef>
 #include <ctime>
-#include <string>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -12,15 +10,7 @@
 namespace libhvd {
 namespace {
 
-// A text longer than this is cut: it is a message, not data.
-constexpr std::size_t kLongestText = 64 * 1024;
-
-struct Header {
-  std::int32_t status;
-  std::uint32_t length;
-};
-
-// "2026-03-01T12:00:00+0100": ISO 8601.
+// Returns the local time as in ISO 8601: "2026-03-01T12:00:00+0100".
 std::string time_text() {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
@@ -30,23 +20,6 @@ std::string time_text() {
 }
 
 }  // namespace
-
-Result<void> share_outcome(Communicator& communicator, const Result<void>& own, int root,
-                           const CallOptions& options) {
-  const bool is_root = communicator.rank() == root;
-  Header header{HVD_OK, 0};
-  std::string text;
-  if (is_root && !own.ok()) {
-    text = own.error().message.substr(0, kLongestText);
-    header = {own.error().status, static_cast<std::uint32_t>(text.size())};
-  }
-  HVD_CHECK(communicator.broadcast(&header, sizeof header, HVD_UINT8, root, options));
-  if (header.status == HVD_OK) return {};
-  text.resize(header.length);
-  HVD_CHECK(communicator.broadcast(text.data(), text.size(), HVD_UINT8, root, options));
-  if (is_root) return own;
-  return fail(header.status, "rank " + std::to_string(communicator.number(root)) + ": " + text);
-}
 
 Result<Log> Log::open(const std::string& path) {
   Log log;

@@ -12,7 +12,7 @@
 namespace libhvd {
 namespace {
 
-// With zeros in front, so that the names of `size` ranks sort.
+// Returns the number with leading zeros, so that the names of `size` ranks sort.
 std::string padded(int number, int size) {
   const std::string digits = std::to_string(number);
   const std::size_t width = std::to_string(size - 1).size();
@@ -39,12 +39,13 @@ class Pattern {
       HVD_TRY(const std::string value, value_of(part.text));
       path += value;
     }
-    if (topology_.size > 1 && !tells_ranks_apart())
+    if (topology_.size > 1 && !differs_by_rank())
       return wrong("all ranks would have one file; put {rank} into it");
     return path;
   }
 
  private:
+  // Returns what replaces a word, and notes whether it differs by rank.
   Result<std::string> value_of(std::string_view word) {
     if (word == "rank") {
       has_rank_ = true;
@@ -70,7 +71,7 @@ class Pattern {
                  "{restart}");
   }
 
-  bool tells_ranks_apart() const {
+  bool differs_by_rank() const {
     return has_rank_ || (has_local_rank_ && (has_host_ || topology_.node_count == 1));
   }
 

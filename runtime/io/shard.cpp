@@ -1,23 +1,26 @@
 #include "io/shard.hpp"
 
+#include "io/shuffle.hpp"
+
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
+#include <span>
 #include <string>
 
 #include <unistd.h>
 
 namespace libhvd {
-
 namespace {
 
-// Leaves room to pad and to add without overflow.
+// Small enough to pad and to add without overflow.
 constexpr std::int64_t kMostSamples = std::int64_t{1} << 62;
 
 Error invalid_shard(const std::string& message) {
   return fail(HVD_ERROR_INVALID_ARGUMENT, "shard: " + message);
 }
 
-Result<void> check(const ShardOptions& options) {
+Result<void> check_shard(const ShardOptions& options) {
   const auto number = [](auto value) { return std::to_string(value); };
   if (options.samples < 0 || options.samples > kMostSamples)
     return invalid_shard("samples is " + number(options.samples) + "; it must be 0 to 2^62");
@@ -45,6 +48,7 @@ Result<void> check(const ShardOptions& options) {
   return {};
 }
 
+// Returns the number of places in the epoch, after the rule for the remainder.
 std::int64_t count_places(const ShardOptions& options) {
   const std::int64_t over = options.samples % options.size;
   if (over == 0 || options.remainder == HVD_REMAINDER_UNEVEN) return options.samples;
@@ -52,7 +56,8 @@ std::int64_t count_places(const ShardOptions& options) {
   return options.remainder == HVD_REMAINDER_PAD ? even + options.size : even;
 }
 
-// Said before it is tried: Linux promises more memory than there is, and kills who uses it.
+// Checks that the order fits into this machine's memory. Trying would not show it: Linux promises
+// more memory than the machine has, and kills the process that uses it.
 Result<void> check_memory(std::int64_t samples, std::size_t bytes_each) {
   const auto pages = static_cast<double>(::sysconf(_SC_PHYS_PAGES));
   const double memory = pages * static_cast<double>(::sysconf(_SC_PAGESIZE));
@@ -84,7 +89,7 @@ Part part_of(std::int64_t whole, int rank, int size) {
 }
 
 Result<Shard> Shard::make(const ShardOptions& options) {
-  HVD_CHECK(check(options));
+  HVD_CHECK(check_shard(options));
   Shard shard;
   shard.options_ = options;
   shard.total_ = count_places(options);
@@ -127,7 +132,7 @@ Result<void> Shard::indices(std::int64_t step, std::vector<std::int64_t>& indice
   HVD_CHECK(check_step(step));
   const std::int64_t first = step * options_.batch;
   const std::int64_t length = batch_size_of(step);
-  // Contiguous parts, or dealt in turn as torch does it: place p goes to rank p mod size.
+  // Contiguous parts; or dealt in turn, as torch does it: place p goes to rank p mod size.
   const bool dealt = options_.remainder != HVD_REMAINDER_UNEVEN;
   const Part part = dealt ? Part{options_.rank, length / options_.size}
                           : part_of(length, options_.rank, options_.size);

@@ -3,7 +3,7 @@
 #include "common/clock.hpp"
 #include "common/variables.h"
 #include "io/atomic_file.hpp"
-#include "io/log.hpp"
+#include "io/share_outcome.hpp"
 #include "trace/clock_sync.hpp"
 #include "trace/gather.hpp"
 

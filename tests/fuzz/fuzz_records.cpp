@@ -2,7 +2,7 @@
 // back.
 #include "common/fd.hpp"
 #include "expect.hpp"
-#include "io/source.hpp"
+#include "io/record_source.hpp"
 
 #include <cstdint>
 #include <cstring>

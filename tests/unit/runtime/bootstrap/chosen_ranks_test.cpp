@@ -1,4 +1,4 @@
-#include "bootstrap/rank_info.hpp"
+#include "bootstrap/chosen_ranks.hpp"
 
 #include <string>
 #include <vector>
@@ -40,13 +40,13 @@ TEST(ChooseRanks, RefusesWhatMakesNoSense) {
 }
 
 TEST(PlaceAmong, CountsAmongTheChosen) {
-  const RankInfo info = place_among({3, 2}, kInJob);
+  const RankInfo info = info_among({3, 2}, kInJob);
   EXPECT_EQ(info.rank, 1);
   EXPECT_EQ(info.size, 2);
   EXPECT_EQ(info.number, 2);
   EXPECT_EQ(info.node_rank, 1);
   EXPECT_FALSE(info.local_rank || info.local_size || info.node_count);
-  EXPECT_EQ(place_among({}, kInJob).local_size, 2);
+  EXPECT_EQ(info_among({}, kInJob).local_size, 2);
 }
 
 TEST(StartCounts, CountEachListByItself) {

@@ -1,4 +1,4 @@
-#include "bootstrap/authenticated_acceptor.hpp"
+#include "bootstrap/handshake.hpp"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ TEST(Handshake, BothSidesProveTheSecret) {
   const Answer answer = wire_up(kSecret, kSecret, 3);
   ASSERT_TRUE(answer.proof) << answer.refusal;
   const HelloBytes hello = make_hello(kSecret, 3, kPort, kGuestNonce);
-  EXPECT_TRUE(proof_holds(kSecret, hello, kHostNonce, *answer.proof));
+  EXPECT_TRUE(is_valid_proof(kSecret, hello, kHostNonce, *answer.proof));
   EXPECT_EQ(read_hello(hello)->rank, 3);
 }
 
@@ -66,12 +66,12 @@ TEST(Handshake, AProofIsGoodForItsNoncesAndRankOnly) {
   const Answer answer = wire_up(kSecret, kSecret, 3);
   ASSERT_TRUE(answer.proof);
   const HandshakeNonce other_nonce{9};
-  EXPECT_FALSE(
-      proof_holds(kSecret, make_hello(kSecret, 3, kPort, kGuestNonce), other_nonce, *answer.proof));
-  EXPECT_FALSE(
-      proof_holds(kSecret, make_hello(kSecret, 3, kPort, other_nonce), kHostNonce, *answer.proof));
-  EXPECT_FALSE(
-      proof_holds(kSecret, make_hello(kSecret, 2, kPort, kGuestNonce), kHostNonce, *answer.proof));
+  EXPECT_FALSE(is_valid_proof(kSecret, make_hello(kSecret, 3, kPort, kGuestNonce), other_nonce,
+                              *answer.proof));
+  EXPECT_FALSE(is_valid_proof(kSecret, make_hello(kSecret, 3, kPort, other_nonce), kHostNonce,
+                              *answer.proof));
+  EXPECT_FALSE(is_valid_proof(kSecret, make_hello(kSecret, 2, kPort, kGuestNonce), kHostNonce,
+                              *answer.proof));
 }
 
 TEST(Handshake, AHostWithAnotherKeyIsRefused) {

@@ -1,4 +1,4 @@
-#include "bootstrap/rank_info.hpp"
+#include "bootstrap/topology.hpp"
 
 #include <gtest/gtest.h>
 

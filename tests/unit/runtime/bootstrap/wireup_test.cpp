@@ -155,7 +155,7 @@ TEST(Wireup, OfARankThatTellsNonsenseFails) {
     WithALiar bootstrap(leader, "none");
     const auto met = wire_up(bootstrap, test::make_environment({{"HVD_SHM_DIR", folder.path()}}));
     ASSERT_FALSE(met.ok()) << leader;
-    EXPECT_NE(met.error().message.find("has told what makes no sense"), std::string::npos)
+    EXPECT_NE(met.error().message.find("has sent a malformed endpoint record"), std::string::npos)
         << met.error().message;
   }
   const test::TemporaryFolder folder;

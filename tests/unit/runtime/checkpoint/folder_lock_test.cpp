@@ -1,5 +1,6 @@
 // Two jobs on one folder.
-#include "checkpoint/folder.hpp"
+#include "checkpoint/folder_lock.hpp"
+
 #include "support.hpp"
 
 #include <fstream>

@@ -1,13 +1,11 @@
-// Names of checkpoints, and which of them are kept.
+// Names of checkpoints, and folders of them.
 #include "checkpoint/folder.hpp"
 
 #include "support.hpp"
 
-#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -94,38 +92,6 @@ TEST(Folder, IsMadeWithThoseAboveIt) {
   EXPECT_NE(in_the_way.error().message.find("is not a folder"), std::string::npos);
   EXPECT_FALSE(make_folders(folder.path() + "/file/below").ok());
   EXPECT_FALSE(list_folder(folder.path() + "/nothing").ok());
-}
-
-struct Keeping {
-  const char* what;
-  std::vector<Kept> there;
-  std::int64_t keep_last;
-  hvd_best best;
-  std::vector<std::uint64_t> deleted;  // saves
-};
-
-TEST(Retention, KeepsTheLastOnesAndTheBest) {
-  const double nan = std::nan("");
-  const double infinite = std::numeric_limits<double>::infinity();
-  const std::vector<Keeping> table{
-      {"fewer than are kept", {{10, 1, 0.5}, {20, 2, 0.4}}, 3, HVD_BEST_MIN, {}},
-      {"the last", {{10, 1, {}}, {20, 2, {}}, {30, 3, {}}}, 1, HVD_BEST_NONE, {1, 2}},
-      {"all", {{10, 1, {}}, {20, 2, {}}}, -1, HVD_BEST_NONE, {}},
-      {"and the smallest", {{10, 1, 0.1}, {20, 2, 0.4}, {30, 3, 0.3}}, 1, HVD_BEST_MIN, {2}},
-      {"and the largest", {{10, 1, 0.1}, {20, 2, 0.4}, {30, 3, 0.3}}, 1, HVD_BEST_MAX, {1}},
-      {"the first of equals", {{1, 1, 0.1}, {2, 2, 0.1}, {3, 3, 0.3}}, 1, HVD_BEST_MIN, {2}},
-      {"not a NaN", {{1, 1, nan}, {2, 2, 0.2}, {3, 3, 0.3}}, 1, HVD_BEST_MIN, {1}},
-      {"not infinity", {{1, 1, -infinite}, {2, 2, 0.2}, {3, 3, 0.3}}, 1, HVD_BEST_MIN, {1}},
-      {"no metric at all", {{1, 1, {}}, {2, 2, {}}}, 1, HVD_BEST_MAX, {1}},
-      {"last by save, not step", {{900, 1, {}}, {100, 2, {}}, {200, 3, {}}}, 2, HVD_BEST_NONE, {1}},
-  };
-  for (const Keeping& row : table) {
-    std::vector<std::uint64_t> deleted;
-    for (const Kept& kept : superfluous(row.there, row.keep_last, row.best)) {
-      deleted.insert(deleted.begin(), kept.save);
-    }
-    EXPECT_EQ(deleted, row.deleted) << row.what;
-  }
 }
 
 }  // namespace

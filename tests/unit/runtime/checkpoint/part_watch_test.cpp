@@ -1,5 +1,6 @@
 // How rank 0 waits for the parts of the other ranks.
-#include "checkpoint/agreement.hpp"
+#include "checkpoint/part_watch.hpp"
+
 #include "common/fd.hpp"
 #include "support.hpp"
 

@@ -1,5 +1,6 @@
 // A folder with one sub-folder a class: which files count, in which order, with which labels.
-#include "io/source.hpp"
+#include "io/folder_source.hpp"
+
 #include "support.hpp"
 
 #include <filesystem>

@@ -1,6 +1,8 @@
 // Files of records: TFRecord framing to the byte, damage, and records of a fixed length.
+#include "io/record_source.hpp"
+
 #include "common/text.hpp"
-#include "io/source.hpp"
+#include "io/record_file.hpp"
 #include "support.hpp"
 
 #include <fstream>

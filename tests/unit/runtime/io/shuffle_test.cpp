@@ -1,6 +1,6 @@
 // The generator and the shuffle, to the bit: the numbers are those of docs/data.md, made by another
 // program (in Python) from that specification.
-#include "io/shard.hpp"
+#include "io/shuffle.hpp"
 
 #include <array>
 #include <cmath>

@@ -1,31 +1,35 @@
 // Rank 0's side of the rendezvous.
-#include "bootstrap/rendezvous.hpp"
-
 #include "bootstrap/authenticated_acceptor.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/frame.hpp"
 #include "bootstrap/reachable_addresses.hpp"
+#include "bootstrap/rendezvous.hpp"
 #include "common/fd.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include <poll.h>
 
 namespace libhvd {
 namespace {
 
-// Where the name is "localhost" or a loopback address, all ranks are on this host.
+// Returns whether the name is "localhost" or a loopback address, so that all ranks are on this
+// host.
 bool means_loopback(const std::string& name) {
   return name == "localhost" || name == "::1" || name.starts_with("127.");
 }
 
-// One port on all of them. An address that is not this host's is passed over; ranks that come find
-// the others. Where somebody else listens on one of them the port is of no use: ranks would find
-// them there.
+// Listens on one port of all addresses. Skips addresses that are not this host's, because ranks
+// find the others. Error: no address is left; or another program listens on this port of one of
+// them
+// (`taken`), so that ranks would reach that program.
 Result<std::vector<Fd>> listen_on_port(const std::vector<Address>& addresses, std::uint16_t port,
                                        bool& taken) {
   std::vector<Fd> listeners;
@@ -43,7 +47,7 @@ Result<std::vector<Fd>> listen_on_port(const std::vector<Address>& addresses, st
   return listeners;
 }
 
-// The first of these takes IPv4 too.
+// Listens on every interface. The first of these addresses also takes IPv4.
 Result<std::vector<Fd>> listen_on_any(std::uint16_t port) {
   Result<std::vector<Fd>> listeners = std::vector<Fd>();
   bool taken = false;
@@ -64,12 +68,13 @@ std::vector<Address> without_repeats(const std::vector<Address>& addresses) {
   return once;
 }
 
-class Host final : public Rendezvous {
+class RendezvousServer final : public Rendezvous {
  public:
-  explicit Host(const RendezvousSpec& spec)
+  explicit RendezvousServer(const RendezvousSpec& spec)
       : spec_(spec), clients_(static_cast<std::size_t>(spec.secret.size)) {}
 
-  Result<void> gather_guests();
+  // Waits for all clients.
+  Result<void> accept_clients();
   Result<std::vector<std::string>> exchange(const std::string& own) override;
   std::optional<Address> own_address() const override;
 
@@ -86,18 +91,18 @@ class Host final : public Rendezvous {
   void send_to_all(const Payload& payload, const Deadline& deadline);
 
   RendezvousSpec spec_;
-  struct RendezvousClient {
+  struct Client {
     Connection socket;
     FrameKey to = {};
     FrameKey from = {};
-    bool other_encryption = false;  // then it has been told, and is gone
+    bool other_encryption = false;  // then it knows, and is gone
   };
-  std::vector<RendezvousClient> clients_;  // by rank; the first is empty
+  std::vector<Client> clients_;  // by rank; the first is empty
 };
 
-// On the addresses that MASTER_ADDR and HVD_INTERFACE name, as far as they are this host's. Only
-// when nobody else can come there, and only with a secret, on all.
-Result<std::vector<Fd>> Host::listen() const {
+// Listens on the addresses that MASTER_ADDR and HVD_INTERFACE name and this host has. If other
+// hosts cannot reach these, listens on all addresses, but only with a secret.
+Result<std::vector<Fd>> RendezvousServer::listen() const {
   const bool secret = !spec_.secret.key.empty();
   HVD_TRY(const auto named, resolve(spec_.address));
   HVD_TRY(auto addresses, addresses_named(spec_.interface));
@@ -130,7 +135,7 @@ Result<std::vector<Fd>> Host::listen() const {
                                     std::to_string(spec_.ports.back()) + ": " + last);
 }
 
-std::vector<int> Host::missing() const {
+std::vector<int> RendezvousServer::missing() const {
   std::vector<int> ranks;
   for (std::size_t rank = 1; rank < clients_.size(); ++rank) {
     if (!clients_[rank].socket && !clients_[rank].other_encryption)
@@ -139,8 +144,9 @@ std::vector<int> Host::missing() const {
   return ranks;
 }
 
-// Those that have met hear of it in the first exchange.
-std::optional<Error> Host::other_encryption_of() const {
+// Returns the error for clients whose HVD_DATA_TLS differs; nullopt if there are none. Clients that
+// have connected get it in the first exchange.
+std::optional<Error> RendezvousServer::other_encryption_of() const {
   std::vector<int> others;
   for (std::size_t rank = 1; rank < clients_.size(); ++rank) {
     if (clients_[rank].other_encryption) others.push_back(static_cast<int>(rank));
@@ -150,13 +156,13 @@ std::optional<Error> Host::other_encryption_of() const {
                                 : other_encryption(describe(others), own_name());
 }
 
-std::string Host::describe(std::vector<int> ranks) const {
+std::string RendezvousServer::describe(std::vector<int> ranks) const {
   for (int& rank : ranks) rank = number_among(spec_.chosen, rank);
   return describe_ranks(ranks);
 }
 
-Result<void> Host::gather_guests() {
-  make_room_for_descriptors(clients_.size() + AuthenticatedAcceptor::kMostStrangers);
+Result<void> RendezvousServer::accept_clients() {
+  make_room_for_descriptors(clients_.size() + AuthenticatedAcceptor::kMostPending);
   HVD_TRY(auto listeners, listen());
   AuthenticatedAcceptor acceptor(std::move(listeners), spec_.secret);
   const Deadline deadline(spec_.timeout);
@@ -176,10 +182,10 @@ Result<void> Host::gather_guests() {
   return {};
 }
 
-// The one that ranks on other hosts have reached.
-std::optional<Address> Host::own_address() const {
+// Prefers an address that a rank on another host has reached.
+std::optional<Address> RendezvousServer::own_address() const {
   std::optional<Address> any;
-  for (const RendezvousClient& client : clients_) {
+  for (const Client& client : clients_) {
     if (!client.socket) continue;
     any = local_address(client.socket.socket());
     if (any && !any->is_loopback()) break;
@@ -187,11 +193,11 @@ std::optional<Address> Host::own_address() const {
   return any;
 }
 
-Result<std::vector<std::string>> Host::exchange(const std::string& own) {
+Result<std::vector<std::string>> RendezvousServer::exchange(const std::string& own) {
   const Deadline deadline(spec_.timeout);
   auto blobs = collect(own, deadline);
   if (const auto differ = other_encryption_of()) blobs = *differ;
-  // The first byte says whether it went well; else the text follows.
+  // The first byte is '+' before the blobs, or '-' before the text of an error.
   if (blobs.ok()) {
     send_to_all(Payload('+' + join_blobs(*blobs)), deadline);
   } else {
@@ -200,14 +206,16 @@ Result<std::vector<std::string>> Host::exchange(const std::string& own) {
   return blobs;
 }
 
-// A client that is gone will be missed by the next exchange.
-void Host::send_to_all(const Payload& payload, const Deadline& deadline) {
-  for (RendezvousClient& client : clients_) {
+// Ignores a client that is gone, because the next exchange reports it.
+void RendezvousServer::send_to_all(const Payload& payload, const Deadline& deadline) {
+  for (Client& client : clients_) {
     if (client.socket) (void)send_frame(client.socket, client.to, payload, deadline).ok();
   }
 }
 
-Result<std::vector<std::string>> Host::collect(const std::string& own, const Deadline& deadline) {
+// Waits for the blobs of all clients.
+Result<std::vector<std::string>> RendezvousServer::collect(const std::string& own,
+                                                           const Deadline& deadline) {
   std::vector<std::string> blobs(clients_.size());
   blobs[0] = own;
   std::vector<FrameReader> readers(clients_.size(), FrameReader(kMostBlobBytes));
@@ -215,7 +223,8 @@ Result<std::vector<std::string>> Host::collect(const std::string& own, const Dea
   for (std::size_t rank = 1; rank < clients_.size(); ++rank) {
     if (clients_[rank].socket) open.push_back(static_cast<int>(rank));
   }
-  // Over TLS more may have come with what was read before, which poll(2) does not tell.
+  // The first round reads from all clients: over TLS, data may have arrived with an earlier read,
+  // and poll(2) does not report it.
   for (bool first = true; !open.empty(); first = false) {
     if (deadline.over()) {
       return fail(HVD_ERROR_TIMEOUT,
@@ -225,8 +234,8 @@ Result<std::vector<std::string>> Host::collect(const std::string& own, const Dea
     for (const int rank : open) {
       entries.push_back({clients_[static_cast<std::size_t>(rank)].socket.get(), POLLIN, 0});
     }
-    const int patience_ms = first ? 0 : deadline.poll_ms();
-    if (::poll(entries.data(), entries.size(), patience_ms) < 0 && errno != EINTR) {
+    const int timeout_ms = first ? 0 : deadline.poll_ms();
+    if (::poll(entries.data(), entries.size(), timeout_ms) < 0 && errno != EINTR) {
       return fail_errno(own_name() + " cannot wait for the others", errno);
     }
     for (std::size_t i = entries.size(); i-- > 0;) {
@@ -244,120 +253,12 @@ Result<std::vector<std::string>> Host::collect(const std::string& own, const Dea
   return blobs;
 }
 
-// What one attempt may take: long enough for a busy rank 0, short enough to get past a foreign
-// service that says nothing.
-constexpr std::chrono::milliseconds kPortPatience{3000};
-constexpr std::chrono::milliseconds kFirstPause{5};
-constexpr std::chrono::milliseconds kLongestPause{200};
-
-class RendezvousClient final : public Rendezvous {
- public:
-  explicit RendezvousClient(const RendezvousSpec& spec) : spec_(spec) {}
-
-  // Goes over the ports until one is rank 0's.
-  Result<void> find_host();
-  Result<std::vector<std::string>> exchange(const std::string& own) override;
-  std::optional<Address> own_address() const override {
-    return local_address(host_.socket.socket());
-  }
-
- private:
-  std::string host_name() const { return "rank " + std::to_string(number_among(spec_.chosen, 0)); }
-  Error not_found() const;
-  Error refuse_encryption() const;
-  Result<bool> try_ports(const std::vector<Address>& addresses, const Deadline& deadline);
-
-  RendezvousSpec spec_;
-  Proven host_;
-  FrameKey to_host_;
-  FrameKey from_host_;
-  std::string refusal_;  // the most telling reason so far
-};
-
-Result<void> RendezvousClient::find_host() {
-  const Deadline deadline(spec_.timeout);
-  HVD_TRY(const auto addresses, resolve(spec_.address));
-  auto pause = kFirstPause;
-  while (true) {
-    HVD_TRY(const bool found, try_ports(addresses, deadline));
-    if (found) return {};
-    if (deadline.over()) return not_found();
-    // Nothing tells when a port on another host is listened on: ask again.
-    ::poll(nullptr, 0, deadline.at_most(pause).poll_ms());
-    pause = std::min(2 * pause, kLongestPause);
-  }
-}
-
-Error RendezvousClient::not_found() const {
-  std::string text = "rank " + std::to_string(number_among(spec_.chosen, spec_.rank)) +
-                     " did not find " + host_name() + " at " + spec_.address + " port " +
-                     std::to_string(spec_.ports.front());
-  if (spec_.ports.size() > 1) text += " to " + std::to_string(spec_.ports.back());
-  text += " within " + std::to_string(spec_.timeout.count() / 1000) + " s (HVD_START_TIMEOUT)";
-  if (!refusal_.empty()) text += ". One that answered there: " + refusal_;
-  if (number_among(spec_.chosen, 0) != 0)
-    text += ". The first of the ranks that start must be on the host that MASTER_ADDR names";
-  return fail(HVD_ERROR_TIMEOUT, text);
-}
-
-Error RendezvousClient::refuse_encryption() const {
-  const std::string own = "rank " + std::to_string(number_among(spec_.chosen, spec_.rank));
-  return spec_.secret.encrypted ? other_encryption(own, host_name())
-                                : other_encryption(host_name(), own);
-}
-
-Result<bool> RendezvousClient::try_ports(const std::vector<Address>& addresses,
-                                         const Deadline& deadline) {
-  for (const std::uint16_t port : spec_.ports) {
-    for (const Address& address : addresses) {
-      if (deadline.over()) return false;
-      auto host = connect_authenticated(address.with_port(port), spec_.secret, spec_.rank,
-                                        deadline.at_most(kPortPatience), refusal_);
-      if (!host.ok() && host.error().status == HVD_ERROR_MISMATCH) return refuse_encryption();
-      if (!host.ok()) continue;
-      host_ = std::move(*host);
-      to_host_ = FrameKey(host_.keys.to_server);
-      from_host_ = FrameKey(host_.keys.to_client);
-      return true;
-    }
-  }
-  return false;
-}
-
-Result<std::vector<std::string>> RendezvousClient::exchange(const std::string& own) {
-  const Deadline deadline(spec_.timeout);
-  const auto context = [this](Error error) { return with_context(host_name(), std::move(error)); };
-  if (auto sent = send_frame(host_.socket, to_host_, Payload(own), deadline); !sent.ok())
-    return context(sent.error());
-  const std::size_t most = static_cast<std::size_t>(spec_.secret.size) * (kMostBlobBytes + 4) + 1;
-  auto reply = receive_frame(host_.socket, from_host_, most, deadline);
-  if (!reply.ok()) return context(reply.error());
-  if (reply->empty() || reply->front() != '+') {
-    return fail(HVD_ERROR_PEER,
-                reply->empty() ? host_name() + " has sent nothing" : reply->substr(1));
-  }
-  HVD_TRY(auto blobs, split_blobs(reply->substr(1)));
-  if (blobs.size() != static_cast<std::size_t>(spec_.secret.size)) {
-    return fail(HVD_ERROR_PEER,
-                host_name() + " has sent " + std::to_string(blobs.size()) + " parts");
-  }
-  return blobs;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Rendezvous>> serve_rendezvous(const RendezvousSpec& spec) {
-  auto host = std::make_unique<Host>(spec);
-  HVD_CHECK(host->gather_guests());
-  return std::unique_ptr<Rendezvous>(std::move(host));
-}
-
-// The other ranks' side of the rendezvous.
-
-Result<std::unique_ptr<Rendezvous>> join_rendezvous(const RendezvousSpec& spec) {
-  auto client = std::make_unique<RendezvousClient>(spec);
-  HVD_CHECK(client->find_host());
-  return std::unique_ptr<Rendezvous>(std::move(client));
+  auto server = std::make_unique<RendezvousServer>(spec);
+  HVD_CHECK(server->accept_clients());
+  return std::unique_ptr<Rendezvous>(std::move(server));
 }
 
 }  // namespace libhvd

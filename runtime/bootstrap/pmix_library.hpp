@@ -1,5 +1,5 @@
-// libpmix, opened at run time: the runtime is built and runs without it, and loads it only where a
-// PMIx launcher has started the process.
+// libpmix, opened at run time. The runtime is built and runs without the library, and opens it only
+// if a PMIx launcher has started the process. load() for any thread.
 #pragma once
 
 #include "base/result.hpp"
@@ -8,7 +8,7 @@
 
 namespace libhvd {
 
-// Every function that we call. pmix.h declares them; here is the one list.
+// All functions of libpmix that the runtime calls. pmix.h declares them.
 #define HVD_PMIX_SYMBOLS(X) \
   X(PMIx_Init)              \
   X(PMIx_Finalize)          \
@@ -25,8 +25,9 @@ struct PmixLibrary {
   HVD_PMIX_SYMBOLS(HVD_PMIX_MEMBER)
 #undef HVD_PMIX_MEMBER
 
-  // Opens libpmix.so.2 (what the process already has, if it has). It is never closed: its threads
-  // and exit handlers do not survive that. HVD_ERROR_UNSUPPORTED: it is not there, or is too old.
+  // Opens libpmix.so.2, or takes the one that is already open in this process. It is never closed,
+  // because its threads and exit handlers do not survive that. Error (HVD_ERROR_UNSUPPORTED): the
+  // library is missing or too old.
   static Result<PmixLibrary> load();
 };
 

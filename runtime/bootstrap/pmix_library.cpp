@@ -1,0 +1,30 @@
+#include "bootstrap/pmix_library.hpp"
+
+#include "common/shared_library.hpp"
+
+#include <string>
+
+namespace libhvd {
+namespace {
+
+constexpr const char* kSoname = "libpmix.so.2";
+
+}  // namespace
+
+Result<PmixLibrary> PmixLibrary::load() {
+  const auto opened = SharedLibrary::open(kSoname);
+  if (!opened) {
+    return fail(HVD_ERROR_UNSUPPORTED,
+                "a PMIx launcher has started this process, but libpmix cannot be opened: " +
+                    opened.error());
+  }
+  PmixLibrary library;
+#define HVD_PMIX_LOAD(name)               \
+  if (!opened->find(#name, library.name)) \
+    return fail(HVD_ERROR_UNSUPPORTED, std::string(kSoname) + " has no " #name);
+  HVD_PMIX_SYMBOLS(HVD_PMIX_LOAD)
+#undef HVD_PMIX_LOAD
+  return library;
+}
+
+}  // namespace libhvd

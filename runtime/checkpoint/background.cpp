@@ -1,0 +1,57 @@
+#include "checkpoint/background.hpp"
+
+#include <exception>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace libhvd::checkpoint {
+namespace {
+
+// A nice value that gives way to training, but still gets a tenth of a core that others keep busy,
+// so that a wait for the writing ends. An unprivileged thread cannot lower it again for such a
+// wait.
+constexpr int kNice = 10;
+
+Result<void> run_task(const std::function<Result<void>()>& work) {
+  // Linux gives each thread a nice value of its own.
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);
+  try {
+    return work();
+  } catch (const std::exception& exception) {
+    return fail(HVD_ERROR_SYSTEM, std::string("a checkpoint was not written: ") + exception.what());
+  }
+}
+
+}  // namespace
+
+Result<void> Background::start(std::function<Result<void>()> work) {
+  error_.reset();
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the new thread
+  Result<void> outcome;
+  try {
+    thread_ = std::thread([this, work = std::move(work)] {
+      if (Result<void> done = run_task(work); !done.ok()) error_ = std::move(done.error());
+    });
+  } catch (const std::system_error& error) {
+    outcome = fail_errno("cannot start a thread that writes the checkpoint", error.code().value());
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return outcome;
+}
+
+Result<void> Background::wait() {
+  if (thread_.joinable()) thread_.join();
+  if (auto error = std::exchange(error_, std::nullopt)) return std::move(*error);
+  return {};
+}
+
+}  // namespace libhvd::checkpoint

@@ -153,10 +153,10 @@ class Engine {
   std::unordered_map<std::string, std::uint64_t> unnamed_;  // calls without a name, by kind
   Entry join_;                                              // the last call of join()
   bool joined_ = false;                                     // and not all others have yet
-  bool join_told_ = false;        // all ranks know that this one has joined
-  std::optional<Error> broken_;   // everything fails with this error
-  bool driven_ = false;           // a thread is in drive()
-  bool by_own_thread_ = false;    // and it is the engine's
+  bool join_told_ = false;                                  // this rank has proposed to join
+  std::optional<Error> broken_;                             // everything fails with this error
+  bool driven_ = false;                                     // a thread is in drive()
+  bool by_own_thread_ = false;                              // and it is the engine's
   int waiting_ = 0;               // threads that sleep while another one drives
   std::uint64_t drives_ = 0;      // how often drive() was called
   int awaited_ = 0;               // calls of drive() in a row for which a thread waited
@@ -168,7 +168,7 @@ class Engine {
 
   // The driver's.
   Negotiation negotiation_;
-  std::size_t apart_ = 0;  // this many ready collectives run one by one, because fusion failed
+  std::size_t apart_ = 0;  // this many ready collectives run one by one: fused, they did not match
   bool in_round_ = false;  // this rank has begun a round, which others may not have begun
   std::uint64_t next_check_ns_ = 0;
   Entry shown_;                     // what the listener shows: what has waited longest

@@ -1,9 +1,9 @@
 // A rank's membership in a job, from hvd_init to hvd_shutdown. The session owns everything that the
 // runtime holds: bootstrap, communicator, engines, bridge and streams, timeline, status page.
 //
-// Collectives and functions of the call order are for the holder of Process::calls
-// (c_api/process.hpp). The others may be called by any thread that keeps the session alive
-// (SessionReader).
+// The caller of a collective, and of begin_turn(), end_turn() and call_trace(), holds
+// Process::calls (c_api/process.hpp). Any thread that keeps the session alive (SessionReader) may
+// call the rest.
 #pragma once
 
 #include "base/environment.hpp"
@@ -76,7 +76,8 @@ class Session {
   // Returns the calls on device memory that were submitted to the engines.
   const std::shared_ptr<DeviceCalls>& device_calls() const { return device_calls_; }
 
-  // These are collectives; the caller holds Process::calls.
+  // These three are collectives; the caller holds Process::calls.
+
   // Makes a process set and returns its number. An error on one rank is an error on all.
   Result<std::int32_t> add_process_set(std::vector<int> ranks);
   Result<void> remove_process_set(std::int32_t process_set);
@@ -97,7 +98,7 @@ class Session {
   void end_turn();
   StatusPage& page() { return page_; }
   Timeline& timeline() { return timeline_; }
-  // Returns the trace of the blocking collectives. The caller holds Process::calls.
+  // Returns the trace of the blocking collectives.
   CallTrace& call_trace() { return call_trace_; }
   SignalWatch& signals() { return signals_; }
   TickClock& clock() { return clock_; }

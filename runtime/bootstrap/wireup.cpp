@@ -5,9 +5,11 @@
 #include "bootstrap/mesh.hpp"
 #include "bootstrap/wireup_messages.hpp"
 #include "collective/hosts_allreduce.hpp"
+#include "collective/rule_between_hosts.hpp"
 #include "common/fd.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
+#include "transport/transport.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -317,7 +319,7 @@ Result<void> WireupRank::enter() {
 
 Result<void> WireupRank::join() {
   if (!host_listener_) return fail(HVD_ERROR_SYSTEM, "the other hosts came without a word");
-  std::vector<RankPlace> places;
+  std::vector<RankLocation> places;
   for (std::size_t rank = 0; rank < endpoint_records_.size(); ++rank) {
     places.push_back({host_of(rank), rank_records_[rank].host, rank_records_[rank].pid});
   }

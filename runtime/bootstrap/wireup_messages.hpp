@@ -4,8 +4,8 @@
 #include "base/result.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/socket.hpp"
-#include "transport/failure.hpp"
 #include "transport/segment.hpp"
+#include "transport/transport.hpp"
 
 #include <cstdint>
 #include <string>

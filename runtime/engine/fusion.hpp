@@ -15,7 +15,7 @@ namespace libhvd {
 inline constexpr std::size_t kLargestFusedBytes = 4 * 1024;
 
 // Which requests, taken in order, go together: sound allreduces of one type, op, factors and kind
-// of memory (for device memory see gpu/device_memory.hpp).
+// of memory (for device memory see gpu/fusion_buffer.hpp).
 class FusionPlan {
  public:
   // `most_bytes`: of all together.

@@ -7,9 +7,11 @@
 #include "bootstrap/stream_mesh.hpp"
 #include "bootstrap/wireup_messages.hpp"
 #include "collective/hosts_allreduce.hpp"
+#include "collective/rule_between_hosts.hpp"
 #include "common/fd.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
+#include "transport/transport.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -329,7 +331,7 @@ Result<void> WireupRank::map_segment() {
 Result<void> WireupRank::connect_bridges() {
   if (!host_listener_)
     return fail(HVD_ERROR_SYSTEM, "this rank listens for no connections from other hosts");
-  std::vector<RankPlace> places;
+  std::vector<RankLocation> places;
   for (std::size_t rank = 0; rank < endpoint_records_.size(); ++rank) {
     places.push_back({host_of(rank), rank_records_[rank].host, rank_records_[rank].pid});
   }

@@ -6,8 +6,8 @@
 #include "base/result.hpp"
 #include "bootstrap/rank_info.hpp"
 #include "bootstrap/socket.hpp"
-#include "transport/failure.hpp"
 #include "transport/segment.hpp"
+#include "transport/transport.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,11 +1,14 @@
 // Communicator::adasum: S. Maleki et al., "Scaling Distributed Training with Adaptive Summation",
 // arXiv:2006.02924, by recursive doubling of the distance as in Horovod.
 //
-// Each sum of two tensors is a linear combination of them, and so is the result one of all ranks'
-// tensors. Its factors follow from the dot products of these. So each rank gets a slice of every
-// rank's tensors and multiplies these with each other, the ranks add their products up, each finds
-// the same factors, computes its slice of the result, and all gather the slices. That moves as much
-// data as halving the vectors in each round does, in fewer rounds, and rounds only the result.
+// Each sum of two tensors is a linear combination of them, so the result is a linear combination of
+// all ranks' tensors. Its factors follow from the dot products of the tensors. So
+//  - each rank gets a slice of every rank's tensors, and multiplies the slices with each other;
+//  - the ranks add up their products, and each finds the same factors;
+//  - each computes its slice of the result, and all gather the slices.
+// That moves as much data as halving the vectors in each round, in fewer rounds, and only the
+// result is rounded.
+#include "collective/arguments.hpp"
 #include "collective/call.hpp"
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
@@ -77,7 +80,7 @@ void narrow(hvd_type type, const double* from, std::byte* to, std::size_t count)
   }
 }
 
-// Several sums side by side, so that the compiler can make vectors of them.
+// Returns the dot product. Adds to several sums side by side, so that the compiler can use vectors.
 double dot(const double* a, const double* b) {
   constexpr std::size_t kSums = 8;
   double sums[kSums] = {};
@@ -87,7 +90,8 @@ double dot(const double* a, const double* b) {
   return std::accumulate(std::begin(sums), std::end(sums), 0.0);
 }
 
-// Of one tensor, the ranks' with each other: symmetric, so half of them.
+// The dot products of all ranks' values of one tensor with each other. The matrix is symmetric, so
+// half of it is stored.
 class Products {
  public:
   static std::size_t count(std::size_t ranks) { return ranks * (ranks + 1) / 2; }
@@ -99,7 +103,7 @@ class Products {
     return values_[a * ranks_ - a * (a + 1) / 2 + b];
   }
 
-  // What each rank's tensor counts in the result.
+  // Returns the factor of each rank's tensor in the result.
   std::vector<double> factors() {
     std::vector<double> factors(ranks_, 1);
     for (std::size_t half = 1; half < ranks_; half *= 2) {
@@ -109,7 +113,7 @@ class Products {
   }
 
  private:
-  // Of the sums of `half` ranks each.
+  // Returns the dot product of two sums, of `half` ranks each: from rank a on, and from rank b on.
   double product(const std::vector<double>& factors, std::size_t a, std::size_t b,
                  std::size_t half) {
     double sum = 0;
@@ -122,7 +126,8 @@ class Products {
   void add(std::vector<double>& factors, std::size_t first, std::size_t half) {
     const double a_squared = product(factors, first, first, half);
     const double b_squared = product(factors, first + half, first + half, half);
-    // At most this, but for rounding where the ranks' tensors cancel each other out.
+    // The dot product is at most this (Cauchy-Schwarz), except for rounding where the ranks'
+    // tensors cancel each other out.
     const double most = std::sqrt(std::max(0.0, a_squared) * std::max(0.0, b_squared));
     const double both = std::clamp(product(factors, first, first + half, half), -most, most);
     const double of_a = a_squared > 0 ? 1 - both / (2 * a_squared) : 1;
@@ -146,7 +151,7 @@ class Slice {
 
   std::size_t length() const { return length_; }
 
-  // each(tensor, first element in the slice, number), by blocks of a tensor.
+  // Calls each(tensor, first element in the slice, number of elements) for blocks of a tensor.
   template <class Each>
   void for_blocks(std::span<const std::size_t> counts, Each each) const {
     std::size_t start = 0;  // of the tensor
@@ -190,7 +195,7 @@ Result<void> Communicator::adasum(const void* input, void* output,
   return outcome;
 }
 
-// `slices`: memory for the slices that this rank gets.
+// Does the work of adasum(). `slices`: memory for the slices that this rank gets.
 Result<void> Communicator::combine_adaptively(const void* input, void* output,
                                               std::span<const std::size_t> counts, hvd_type type,
                                               const CallOptions& options, std::byte* slices) {

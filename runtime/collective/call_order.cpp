@@ -5,7 +5,8 @@
 namespace libhvd {
 namespace {
 
-constexpr int kCommunicatorBits = 24;  // the lowest: no two communicators have the same number
+// The lowest bits of a number are the communicator, so that no two communicators get the same one.
+constexpr int kCommunicatorBits = 24;
 
 }  // namespace
 

@@ -1,15 +1,17 @@
-// One order for calls of communicators that have ranks in common.
+// One order for calls of communicators that have ranks in common. One object for each rank; any
+// thread. Nothing here can fail.
 //
 // NCCL's kernels wait for those of the other ranks on the GPU, where the order in which they were
 // enqueued is the order in which they run. If two communicators are enqueued in one order on one
-// rank and in the other order on another rank, both wait for ever; with three communicators it
-// takes no two ranks that disagree. So every such call gets a number, by Skeen's algorithm for
+// rank and in the other order on another rank, both wait for ever. With three communicators this
+// happens even if no two ranks disagree. So every such call gets a number, by Skeen's algorithm for
 // totally ordered multicast (K. Birman and T. Joseph, "Reliable Communication in the Presence of
-// Failures", 1987): each rank proposes a number above all that it has seen, the largest proposal is
-// the number of the call, and a rank begins a call when no other call can still get a smaller one.
+// Failures", 1987): each rank proposes a number above all that it has seen, and the largest
+// proposal becomes the number of the call. A rank begins a call when no other call can still get a
+// smaller number.
 //
-// This cannot deadlock: a rank proposes a number only when all ranks are sure to, so a call waits
-// only for calls with smaller numbers.
+// This cannot deadlock: a rank proposes a number only when it is certain that all ranks do, so a
+// call waits only for calls with smaller numbers.
 #pragma once
 
 #include <chrono>
@@ -21,7 +23,7 @@
 
 namespace libhvd {
 
-// What stands beside a communicator or an order of calls, and ends with it.
+// What GPU code attaches to a communicator or to an order of calls. Its owner destroys it.
 struct DeviceState {
   DeviceState() = default;
   virtual ~DeviceState() = default;
@@ -29,19 +31,20 @@ struct DeviceState {
   DeviceState& operator=(const DeviceState&) = delete;
 };
 
-// One object a rank. Any thread.
 class CallOrder {
  public:
-  // Above all numbers that this rank has seen. No two communicators have the same one; each has at
-  // most one call in the order at a time.
+  // Returns a number above all that this rank has seen. No two communicators get the same number.
+  // Each communicator may have at most one call in the order at a time.
   std::uint64_t propose(std::uint32_t communicator);
+  // Replaces the proposal of a call by its number.
   void decide(std::uint64_t proposal, std::uint64_t number);
-  // Whether it is the turn of the call with this number, within the time.
+  // Waits for the turn of the call with this number. Returns false if it is not its turn in time.
   bool comes_within(std::chrono::milliseconds time, std::uint64_t number);
-  // The call is over, or will not take place here: `number` is its proposal until decide().
+  // Removes a call that is over, or that will not take place here. `number`: its proposal before
+  // decide(), its number after.
   void end(std::uint64_t number);
 
-  // For the call whose turn it is.
+  // Only the call whose turn it is may use it.
   std::unique_ptr<DeviceState>& device_state() { return device_state_; }
 
  private:
@@ -52,7 +55,7 @@ class CallOrder {
   std::unique_ptr<DeviceState> device_state_;
 };
 
-// A call's place in the order, from its proposal to its end.
+// Holds a call's place in the order, from its proposal to its end.
 class CallTurn {
  public:
   CallTurn(std::shared_ptr<CallOrder> order, std::uint32_t communicator)
@@ -63,7 +66,7 @@ class CallTurn {
   CallTurn(CallTurn&&) = default;
   CallTurn& operator=(CallTurn&&) = delete;
 
-  // The proposal until decide().
+  // Returns the proposal before decide(), the number after.
   std::uint64_t number() const { return number_; }
   void decide(std::uint64_t number) {
     order_->decide(number_, number);

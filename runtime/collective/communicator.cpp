@@ -1,7 +1,10 @@
 #include "collective/communicator.hpp"
 
+#include "collective/arguments.hpp"
 #include "collective/call.hpp"
+#include "collective/disagreement.hpp"
 #include "collective/element.hpp"
+#include "collective/output.hpp"
 #include "collective/staging.hpp"
 #include "common/text.hpp"
 
@@ -22,7 +25,7 @@ static_assert(sizeof(CallDetails) <= kRecordBytes);
 
 constexpr std::chrono::milliseconds kLook{20};  // while a call waits for its turn
 
-// Beside the brief of an allgather.
+// The bytes beside the header of an allgather.
 struct Rows {
   std::uint64_t own;
   std::uint64_t room;  // of the output
@@ -118,8 +121,9 @@ Result<void> Communicator::open_call(const Call& call) {
   return {};
 }
 
-// A rank may come to a call long before the others. If it proposed a number then, calls of its
-// other communicators would wait until all have come, so it does only when that is sure.
+// A rank may enter a call long before the others. If it proposed a number then, calls of its other
+// communicators would wait until all ranks have entered. So it proposes one only when it is certain
+// that all ranks take part.
 Result<CallTurn> Communicator::agree(const Call& call) {
   if (!ordered_.negotiated) HVD_CHECK(open_call(call));
   CallTurn turn(ordered_.calls, ordered_.number);
@@ -138,7 +142,7 @@ Result<CallTurn> Communicator::agree(const Call& call) {
   return turn;
 }
 
-// All ranks come here when one does, as all have seen the same briefs.
+// All ranks call this if one does, because all have seen the same headers.
 Error Communicator::explain(const Call& call) {
   const Area mine = steps_.mine();
   auto* const own = new (mine.input) CallDetails(make_call_details(call, number(rank())));
@@ -158,7 +162,7 @@ Error Communicator::explain(const Call& call) {
   }
   const auto error = joined ? find_disagreement_with_joined(calls) : find_disagreement(calls);
   if (error) return *error;
-  if (joined) goes_on_ = *caller;
+  if (joined) call_with_joined_ = *caller;
   return fail(HVD_ERROR_MISMATCH, describe_call(*calls[0]) + ": the ranks do not agree");
 }
 
@@ -166,7 +170,7 @@ Result<bool> Communicator::join() {
   const Result<void> opened = open_call({.kind = Collective::join});
   if (opened.ok()) return true;
   if (opened.error().status == HVD_ERROR_PEER) return opened.error();
-  if (const auto theirs = std::exchange(goes_on_, std::nullopt)) {
+  if (const auto theirs = std::exchange(call_with_joined_, std::nullopt)) {
     if (const Result<void> followed = follow(*theirs);
         !followed.ok() && followed.error().status == HVD_ERROR_PEER)
       return followed.error();
@@ -185,14 +189,14 @@ std::vector<int> Communicator::waiting() const {
   return ranks;
 }
 
-// What this rank does in a call of the others when it has joined.
+// Takes part in a call of the others, after this rank has joined.
 Result<void> Communicator::follow(const CallDetails& theirs) {
   if (theirs.kind != Collective::group) return reduce_zeros(theirs);
   HVD_CHECK(open_group(theirs.count, theirs.row_size, theirs.type, theirs.op, options_of(theirs)));
-  // One tensor after the other, until one is an error for the others: then they leave the group.
+  // One tensor after the other. An error of the others ends the group.
   for (std::uint64_t tensor = 0; tensor < theirs.count; ++tensor) {
     const Result<void> opened = open_call({.kind = Collective::join});
-    const auto its = std::exchange(goes_on_, std::nullopt);
+    const auto its = std::exchange(call_with_joined_, std::nullopt);
     HVD_CHECK(its ? reduce_zeros(*its) : opened);
   }
   return {};
@@ -207,16 +211,16 @@ Result<bool> Communicator::open_group(std::size_t tensors, std::uint64_t hash_of
   call.row_size = hash_of_counts;
   call.on_device = options.place.on_device;
   Result<void> opened = open_call(call);
-  const bool with_joined = goes_on_.has_value();
+  const bool with_joined = call_with_joined_.has_value();
   if (with_joined) {
-    goes_on_.reset();
+    call_with_joined_.reset();
     opened = open_call(call);
   }
   HVD_CHECK(opened);
   return with_joined;
 }
 
-// This rank's part in an allreduce to which it has nothing to give.
+// Takes part with zeros in an allreduce of the others.
 Result<void> Communicator::reduce_zeros(const CallDetails& theirs) {
   CallOptions options = options_of(theirs);
   const std::unique_ptr<void, decltype(&std::free)> zeros(
@@ -230,15 +234,15 @@ Result<void> Communicator::barrier(const CallOptions& options) {
 }
 
 Result<void> Communicator::wait_for_proposals(const std::function<bool()>& ready) {
-  if (const auto failure = steps_.wait_for_anybody(ready))
+  if (const auto failure = steps_.wait_for_any(ready))
     return fail(HVD_ERROR_PEER, describe_failure(*failure));
   return {};
 }
 
-// Few of them stand beside the header, more in the area.
+// A few bytes go beside the header, more go into the area.
 Result<void> Communicator::exchange_proposals(std::span<const std::byte> own,
                                               const ProposalSettings& settings,
-                                              const EachNews& each) {
+                                              const EachProposals& each) {
   struct Beside {
     std::uint32_t length;
     std::byte bytes[kInlineBytes - sizeof(std::uint32_t)];
@@ -260,8 +264,8 @@ Result<void> Communicator::exchange_proposals(std::span<const std::byte> own,
     Beside theirs;
     std::memcpy(&theirs, inline_data(rank), sizeof theirs);
     const bool beside = theirs.length <= sizeof theirs.bytes;
-    const bool fits =
-        theirs.length <= max_proposal_bytes();  // else it makes no sense, as nothing does not
+    // A larger length is garbage; `each` then gets no bytes, which are garbage to it too.
+    const bool fits = theirs.length <= max_proposal_bytes();
     each(rank, {beside ? theirs.bytes : steps_.theirs(rank).input, fits ? theirs.length : 0});
   }
   return {};
@@ -278,7 +282,8 @@ Result<void> Communicator::broadcast(void* buffer, std::size_t count, hvd_type t
                               : broadcast_chunks(call, bytes_of(buffer), bytes);
 }
 
-// Where ranks are so many that the areas are small, a step of the root still carries much.
+// Broadcasts between hosts. With many ranks the areas are small, so the root uses the room of all
+// ranks (StepBarrier::wide) and each step still carries much.
 Result<void> Communicator::broadcast_chunks(const Call& call, std::byte* buffer,
                                             std::size_t bytes) {
   const bool sends = rank() == call.root;
@@ -299,8 +304,8 @@ Result<void> Communicator::broadcast_chunks(const Call& call, std::byte* buffer,
   return {};
 }
 
-// After the first chunk a step carries as much as the areas of all ranks hold, since nobody else
-// writes into them: waiting for each other costs more than copying.
+// After the first chunk each step carries as much as the areas of all ranks hold, because no other
+// rank writes into them. Waiting for each other costs more than copying.
 Result<void> Communicator::broadcast_on_host(const Call& call, std::byte* buffer,
                                              std::size_t bytes) {
   const bool sends = rank() == call.root;

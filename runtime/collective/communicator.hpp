@@ -1,19 +1,19 @@
 // The collectives of one job (or, in a test, of one set of threads) over a shared segment.
 //
-// One object a rank, used by one thread at a time. Every call begins with a step in which the ranks
-// show each other what they call, together with the first chunk of data. When that does not fit
-// together a second step tells them why: it is the same error on all of them, nothing has been
+// Each rank has one object, used by one thread at a time. Every call begins with a step in which
+// the ranks show each other what they call, together with the first chunk of data. If the calls do
+// not fit together, a second step shows why: all ranks return the same error, nothing has been
 // written, and the next call works. When a rank dies or leaves, the running call and all later ones
 // fail with HVD_ERROR_PEER.
 //
-// Arguments are those of hvd.h, unchecked: what is wrong with them is told to all ranks here.
+// Arguments are those of hvd.h, unchecked: a wrong argument of one rank becomes an error on all.
 #pragma once
 
 #include "base/result.hpp"
 #include "collective/call.hpp"
 #include "collective/call_order.hpp"
 #include "collective/hosts_allreduce.hpp"
-#include "collective/reduce.hpp"
+#include "collective/reduction_order.hpp"
 #include "collective/staging.hpp"
 #include "transport/shared_memory.hpp"
 #include "transport/step_barrier.hpp"
@@ -30,7 +30,7 @@
 
 namespace libhvd {
 
-// What must be the same on all ranks for their proposals to mean the same.
+// Settings on which the meaning of proposals depends. They must be the same on all ranks.
 struct ProposalSettings {
   std::uint64_t fusion_bytes;
   std::uint64_t cache_capacity;
@@ -38,31 +38,32 @@ struct ProposalSettings {
 
 class Communicator {
  public:
-  // `rank` has announced itself in the segment. Without streams all data between hosts goes by the
-  // bridges; they are there on all ranks or on none.
+  // `rank` must have announced itself in the segment. Without streams the bridges carry all data
+  // between hosts. Either all ranks have streams, or none has.
   Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams = {});
-  // The same with this memory, which lies in the segment.
+  // The same with this memory, which is in the segment.
   Communicator(const std::shared_ptr<Segment>& segment, int rank,
                std::shared_ptr<SharedMemory> memory);
-  // Of process set `set` of the ranks of `all`, from 1, for its engine. There is no other one.
+  // The only communicator of a process set, for its engine. `set`: its number, from 1. `all`: the
+  // communicator of all ranks.
   Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams,
                const Communicator& all, std::int32_t set);
-  // Another one of this rank, in the other lane, for another thread. There is room for one.
+  // Makes another communicator of this rank, in the other lane, for another thread. Call it once.
   std::unique_ptr<Communicator> second() const;
 
   int rank() const { return steps_.rank(); }
   int size() const { return steps_.size(); }
-  // What messages call a rank: its number in the job.
+  // Returns a rank's number in the job, which messages show.
   int number(int rank) const { return steps_.segment()->number(rank); }
   bool on_one_host() const { return steps_.on_one_host(); }
 
   Result<void> allreduce(const void* input, void* output, std::size_t count, hvd_type type,
                          hvd_op op, const CallOptions& options);
-  // The same with HVD_ADASUM, of several tensors of so many elements, one after the other.
+  // The same with HVD_ADASUM, for several tensors one after the other. `counts`: their elements.
   Result<void> adasum(const void* input, void* output, std::span<const std::size_t> counts,
                       hvd_type type, const CallOptions& options);
-  // Before the allreduces of a group. True: some ranks have joined, and take part in each of its
-  // tensors one by one.
+  // Begins a group; its allreduces follow. Returns true if some ranks have joined; these take part
+  // in each tensor one by one.
   Result<bool> open_group(std::size_t tensors, std::uint64_t hash_of_counts, hvd_type type,
                           hvd_op op, const CallOptions& options);
   Result<void> broadcast(void* buffer, std::size_t count, hvd_type type, int root,
@@ -77,95 +78,98 @@ class Communicator {
                         std::size_t row_size, hvd_type type, void* output, std::size_t output_rows,
                         std::size_t* received, const CallOptions& options);
 
-  // Says that this rank has nothing more to give. It takes part in one call of the others: in a sum
-  // or average with zeros, any other is an error for them. False: that is done. True: all have
-  // joined.
+  // Publishes that this rank has no more data, and takes part in one call of the others: with zeros
+  // in a sum or average; any other call is an error for them. Returns false after such a call, true
+  // when all ranks have joined.
   Result<bool> join();
-  // The calls in which this rank has taken part, those of the others that it followed too.
+  // Returns the number of calls in which this rank took part, those of others after join() too.
   std::uint64_t calls() const { return calls_; }
 
-  // For collectives whose data goes another way: finds out whether all ranks call the same, and
-  // waits until it is the call's turn among those of all communicators of the job.
+  // Begins a collective whose data is carried elsewhere: compares the ranks' calls, and waits for
+  // the call's turn among those of all communicators of the job. Error: the calls do not fit
+  // together, or a rank has failed.
   Result<CallTurn> agree(const Call& call);
-  // Why they do not fit together, when all ranks have found that out after agree().
+  // Returns the mismatch that all ranks have found after agree(). All ranks must call it.
   Error disagree(const Call& call) { return explain(call); }
   std::unique_ptr<DeviceState>& device_state() { return device_state_; }
 
-  // Tells all ranks up to max_proposal_bytes() bytes, and calls `each` with those of all ranks in
-  // turn.
+  // Sends up to max_proposal_bytes() bytes to all ranks, and calls `each` with those of every rank,
+  // in the order of ranks.
   std::size_t max_proposal_bytes() const { return chunks_.bytes; }
-  using EachNews = std::function<void(int rank, std::span<const std::byte> bytes)>;
-  // Where their settings differ, all ranks get HVD_ERROR_MISMATCH.
+  using EachProposals = std::function<void(int rank, std::span<const std::byte> bytes)>;
+  // Error: HVD_ERROR_MISMATCH on all ranks if their settings differ; a rank has failed.
   Result<void> exchange_proposals(std::span<const std::byte> own, const ProposalSettings& settings,
-                                  const EachNews& each);
+                                  const EachProposals& each);
 
-  // Waits until another rank is in the next round of exchange_proposals, or `ready`, which is asked
-  // again after wake().
+  // Waits until another rank is in the next round of exchange_proposals, or `ready` returns true.
+  // `ready` is called again after wake(). Error: a rank has failed.
   Result<void> wait_for_proposals(const std::function<bool()>& ready);
   void wake() { steps_.wake(); }  // any thread
 
-  // Any thread: ends the wait in which another one is, and all later ones, with an error.
+  // Ends the wait of another thread, and all later waits, with an error. Any thread.
   void interrupt() { steps_.interrupt(); }
 
-  // Memory in which collectives reach this rank's buffers without copying them.
+  // Returns memory for buffers that collectives of other ranks reach without a copy.
   const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
 
-  // Tells the peers that this rank takes part no more. The last call on the object.
+  // Publishes that this rank takes part no more. It must be the last call on the object.
   void leave() { steps_.leave(); }
 
-  // Called every 20 ms or so while a call waits for other ranks, with what was called and how long
-  // the wait has lasted. Set it before the first call.
+  // Sets a hook that is called about every 20 ms while a call waits for other ranks. It gets a
+  // description of the call and the length of the wait so far. Set it before the first call.
   using WhileWaiting = std::function<void(const std::string& what, std::uint64_t waited_ns)>;
   void on_long_wait(WhileWaiting hook);
-  // The ranks that have not come to the running call.
+  // Returns the ranks that have not entered the running call.
   std::vector<int> absent() const { return steps_.absent(); }
-  // Those that have come, but for ranks that have joined: these wait for nothing.
+  // Returns the ranks that have entered it and wait. Ranks that have joined wait for no other.
   std::vector<int> waiting() const;
-  // Ends the job for all ranks: `rank` is to blame.
+  // Ends the job for all ranks, with a failure of `rank`.
   void abort_job(FailureKind kind, int rank) { steps_.abort_job(kind, rank); }
 
-  // Of the call that was made last.
+  // Returns the facts of the last call.
   const CallFacts& facts() const { return facts_; }
 
-  // Any thread: why what the ranks have begun together cannot end, if so.
+  // Returns why the collectives that the ranks have begun cannot end, or nullopt. Any thread.
   std::optional<Failure> find_failure() { return steps_.find_failure(); }
 
-  // Nanoseconds that all calls so far have waited for other ranks.
+  // Returns how long all calls so far have waited for other ranks, in ns.
   std::uint64_t waited_ns() const { return steps_.waited_ns(); }
 
  private:
-  // One rank's communicators of a job have one order for their calls.
+  // The order of calls, which all communicators of a rank in a job share.
   struct Ordered {
     std::shared_ptr<CallOrder> calls;
     std::uint32_t number;  // of the communicator in the job
-    bool negotiated;       // a rank makes a call only when all ranks are sure to make it
+    bool negotiated;       // a rank makes a call only when it is certain that all ranks do
   };
   Communicator(const std::shared_ptr<Segment>& segment, int rank, int lane,
                std::shared_ptr<SharedMemory> memory, StreamLanes streams, Ordered ordered);
 
-  // An allreduce's buffers, one pair a rank: as told to others, and mapped here.
+  // The buffers of an allreduce, a pair for each rank: as published, and as mapped here.
   struct SharedPair {
-    SharedPlace input, output;
+    SharedLocation input, output;
   };
   struct BufferPair {
     const std::byte* input;
     std::byte* output;
-    // Keep another rank's buffers mapped; null for our own.
+    // Keep another rank's buffers mapped; null for this rank's own.
     std::shared_ptr<std::byte> input_owner;
     std::shared_ptr<std::byte> output_owner;
   };
   using BufferPairs = std::vector<BufferPair>;
 
-  // Shows the call to the peers and theirs to us, and finds out whether they fit together. The
-  // caller has put its first chunk into steps_.mine().
+  // Publishes the call and compares it with those of the peers. The caller must have put its first
+  // chunk into steps_.mine(). Error: the calls do not fit together, or a rank has failed.
   Result<void> open_call(const Call& call);
+  // Returns why the calls do not fit together. All ranks must call it.
   Error explain(const Call& call);
   static Error peer_error(const Call& call, const Failure& failure);
   Result<void> step(const Call& call);
-  // What stands beside a rank's header.
+  // Return the bytes beside a rank's header, kInlineBytes of them.
   std::byte* own_inline_data();
   const std::byte* inline_data(int rank) const;
-  bool alone() const { return size() == 1; }  // then no data moves
+  // Returns whether there are no other ranks, so that no data moves.
+  bool alone() const { return size() == 1; }
 
   Result<void> broadcast_chunks(const Call& call, std::byte* buffer, std::size_t bytes);
   Result<void> broadcast_on_host(const Call& call, std::byte* buffer, std::size_t bytes);
@@ -185,15 +189,15 @@ class Communicator {
 
   void reduce_slot(const Call& call, const Slots& slots, const std::byte* input, std::byte* result,
                    std::byte* output, std::size_t length);
-  // A chunk of memory, aligned for elements of all types.
+  // Returns a chunk of memory, aligned for elements of all types.
   std::byte* scratch();
 
   std::optional<SharedPair> find_shared(const Call& call, const std::byte* input,
                                         const std::byte* output) const;
   std::optional<BufferPairs> map_all(const std::byte* input, std::byte* output);
-  // One bit a rank, with the next step.
-  void say(bool yes);
-  int ranks_that_say_yes() const;
+  // Publishes one bit of this rank with the next step; returns how many ranks published 1.
+  void vote(bool yes);
+  int count_votes() const;
 
   StepBarrier steps_;
   Chunks chunks_;  // as large as the areas
@@ -206,9 +210,9 @@ class Communicator {
   std::vector<const void*> sources_;  // scratch: one pointer a rank
   std::vector<std::byte> scratch_;
   std::uint64_t calls_ = 0;
-  const Call* current_ = nullptr;  // the running one
-  // The call that the others have made, and that goes on although some ranks have joined.
-  std::optional<CallDetails> goes_on_;
+  const Call* current_ = nullptr;  // the running call
+  // The call that the others have made, and that continues although some ranks have joined.
+  std::optional<CallDetails> call_with_joined_;
   std::unique_ptr<DeviceState> device_state_;  // last: it uses all of the above
 };
 

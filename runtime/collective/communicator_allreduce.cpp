@@ -1,10 +1,12 @@
-// Communicator::allreduce, in five ways by size, by where the buffers lie, and by how many hosts
-// there are.
+// Communicator::allreduce. It has five ways, chosen by the size, by the memory of the buffers and
+// by the number of hosts (allreduce_once).
+#include "collective/arguments.hpp"
 #include "collective/call.hpp"
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
 #include "collective/hosts_allreduce.hpp"
 #include "collective/reduce.hpp"
+#include "collective/rule_between_hosts.hpp"
 #include "collective/staging.hpp"
 
 #include <algorithm>
@@ -16,12 +18,12 @@
 namespace libhvd {
 namespace {
 
-// Up to here every rank reduces all elements by itself, which saves a step.
+// Up to this size every rank reduces all elements by itself, which saves a step.
 constexpr std::size_t kSmallBytes = 8 * 1024;
 
-// How the sliced allreduce divides its data: into chunks of one slice a rank. A rank reduces its
-// own slice of each chunk, and shows the others theirs. When there are more ranks than have a slot,
-// only the first ones have slices.
+// How the sliced allreduce divides its data: into chunks, each with one slice for each rank. A rank
+// reduces its own slice of each chunk, and shows the others theirs. If there are more ranks than
+// slots, only the first ranks have slices.
 class Slices {
  public:
   Slices(std::size_t bytes, int ranks, std::size_t area)
@@ -36,7 +38,7 @@ class Slices {
     std::size_t begin;  // in the data
     std::size_t length;
   };
-  // The last chunk is divided evenly, too.
+  // Returns a rank's slice of a chunk. The last chunk is divided evenly too.
   Range slice(std::size_t chunk, int rank) const {
     const std::size_t first = chunk * chunk_;
     const std::size_t left = std::min(chunk_, bytes_ - first);
@@ -47,6 +49,7 @@ class Slices {
     return {first + begin, std::min(size, left - begin)};
   }
 
+  // Copies the slices of all ranks but `own` into the area.
   void show(const Area& area, const std::byte* input, std::size_t chunk, int own) const {
     if (chunk >= chunks()) return;
     area.used.input = static_cast<std::uint32_t>(slots_.all_bytes());
@@ -61,7 +64,7 @@ class Slices {
  private:
   Slots slots_;
   std::size_t bytes_;
-  std::size_t chunk_;  // bytes of one
+  std::size_t chunk_;  // bytes of a chunk
 };
 
 }  // namespace
@@ -69,8 +72,8 @@ class Slices {
 Result<void> Communicator::allreduce(const void* input, void* output, std::size_t count,
                                      hvd_type type, hvd_op op, const CallOptions& options) {
   Result<void> outcome = allreduce_once(input, output, count, type, op, options);
-  if (goes_on_) {  // again, now that who has joined knows what to give zeros for
-    goes_on_.reset();
+  if (call_with_joined_) {  // again: the ranks that have joined now know for what to give zeros
+    call_with_joined_.reset();
     outcome = allreduce_once(input, output, count, type, op, options);
   }
   return outcome;
@@ -97,7 +100,7 @@ Result<void> Communicator::allreduce_once(const void* input, void* output, std::
   return allreduce_large(call, bytes_of(input), bytes_of(output));
 }
 
-// What fits beside the header moves with it.
+// Moves the data beside the header.
 Result<void> Communicator::allreduce_inline(const Call& call, const void* input, void* output) {
   const std::size_t bytes = call.fault.empty() ? call.count * element_size(call.type) : 0;
   copy_bytes(own_inline_data(), input, bytes);
@@ -129,7 +132,7 @@ Result<void> Communicator::allreduce_small(const Call& call, const void* input, 
   return {};
 }
 
-// The data goes its own way, once the ranks have agreed on the call.
+// Moves the data by the streams, once the ranks have agreed on the call.
 Result<void> Communicator::allreduce_between_hosts(const Call& call, const std::byte* input,
                                                    std::byte* output) {
   HVD_CHECK(open_call(call));
@@ -138,28 +141,29 @@ Result<void> Communicator::allreduce_between_hosts(const Call& call, const std::
   return {};
 }
 
-// Beside the header stands whether the rank's buffers can be reached by all; then its area tells
-// where they are, and holds no data.
+// Each rank first votes whether its buffers are in shared memory. If they are, its area has their
+// location instead of data. If all are, each rank then votes whether it can map those of all
+// others.
 Result<void> Communicator::allreduce_large(const Call& call, const std::byte* input,
                                            std::byte* output) {
   const std::size_t bytes = call.count * element_size(call.type);
   const auto shared = find_shared(call, input, output);
   const Slices slices(bytes, size(), chunks_.bytes);
-  say(shared.has_value());
+  vote(shared.has_value());
   if (shared) {
     new (steps_.mine().input) SharedPair(*shared);
   } else {
     slices.show(steps_.mine(), input, 0, rank());
   }
   HVD_CHECK(open_call(call));
-  const int sharing = ranks_that_say_yes();
+  const int sharing = count_votes();
   if (sharing == size()) {
     const auto buffers = map_all(input, output);
-    say(buffers.has_value());
+    vote(buffers.has_value());
     HVD_CHECK(step(call));
-    if (ranks_that_say_yes() == size()) return allreduce_shared(call, *buffers);
+    if (count_votes() == size()) return allreduce_shared(call, *buffers);
   }
-  if (sharing > 0) {  // not all, or they cannot be mapped somewhere
+  if (sharing > 0) {  // not on all ranks, or some rank cannot map them
     slices.show(steps_.mine(), input, 0, rank());
     HVD_CHECK(step(call));
   }
@@ -177,7 +181,7 @@ std::optional<Communicator::SharedPair> Communicator::find_shared(const Call& ca
   return SharedPair{*in, *out};
 }
 
-// Nothing when one of them cannot be mapped.
+// Returns nullopt if one of the buffers cannot be mapped.
 std::optional<Communicator::BufferPairs> Communicator::map_all(const std::byte* input,
                                                                std::byte* output) {
   BufferPairs buffers;
@@ -196,17 +200,17 @@ std::optional<Communicator::BufferPairs> Communicator::map_all(const std::byte* 
   return buffers;
 }
 
-void Communicator::say(bool yes) {
+void Communicator::vote(bool yes) {
   *own_inline_data() = std::byte{yes};
 }
 
-int Communicator::ranks_that_say_yes() const {
+int Communicator::count_votes() const {
   int count = 0;
   for (int peer = 0; peer < size(); ++peer) count += *inline_data(peer) == std::byte{1};
   return count;
 }
 
-// Each rank reduces its slice of the whole, and writes it into the outputs of all.
+// Reduces this rank's slice of the whole, and writes it into the outputs of all ranks.
 Result<void> Communicator::allreduce_shared(const Call& call, const BufferPairs& buffers) {
   const std::size_t element = element_size(call.type);
   const std::size_t bytes = call.count * element;
@@ -229,8 +233,8 @@ Result<void> Communicator::allreduce_shared(const Call& call, const BufferPairs&
   return step(call);
 }
 
-// This rank's own piece of `length` bytes: the others' stand in their slots for it, its own at
-// `input`. The result goes to `result`, which is aligned, and to `output`.
+// Reduces this rank's piece of `length` bytes. The others' parts are in their slots for this rank,
+// its own is at `input`. The result goes to `result`, which must be aligned, and to `output`.
 void Communicator::reduce_slot(const Call& call, const Slots& slots, const std::byte* input,
                                std::byte* result, std::byte* output, std::size_t length) {
   const std::size_t element = element_size(call.type);
@@ -252,8 +256,8 @@ void Communicator::reduce_slot(const Call& call, const Slots& slots, const std::
   }
 }
 
-// One step shows the slices of a chunk's result and the input of the next chunk; the first chunk's
-// input has been shown.
+// Each step shows the slices of a chunk's result and the input of the next chunk. The caller has
+// shown the input of the first chunk.
 Result<void> Communicator::allreduce_sliced(const Call& call, const std::byte* input,
                                             std::byte* output) {
   const std::size_t element = element_size(call.type);

@@ -1,8 +1,10 @@
-// Communicator's collectives in which every rank gets other rows: reducescatter and alltoall. In
-// each step a rank shows every other one the next piece of what is for that one.
+// Communicator's collectives in which each rank gets rows of its own: reducescatter and alltoall.
+// In each step a rank shows each other rank the next piece of that rank's data.
+#include "collective/arguments.hpp"
 #include "collective/call.hpp"
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
+#include "collective/output.hpp"
 #include "collective/staging.hpp"
 
 #include <algorithm>
@@ -19,7 +21,7 @@ struct Part {
   std::size_t begin = 0;
   std::size_t length = 0;
 
-  // What of it piece `index` of so many bytes is.
+  // Returns piece `index` of the part, in pieces of `bytes` bytes; empty after the end.
   Part piece(std::size_t index, std::size_t bytes) const {
     const std::size_t at = std::min(length, index * bytes);
     return {begin + at, std::min(bytes, length - at)};
@@ -32,7 +34,7 @@ const Part& of(const Parts& parts, int rank) {
   return parts[static_cast<std::size_t>(rank)];
 }
 
-// Parts that lie one after the other.
+// Returns the parts of rows that lie one after the other.
 Parts parts_of(const std::vector<std::size_t>& rows, std::size_t row_bytes) {
   Parts parts;
   std::size_t begin = 0;
@@ -43,7 +45,7 @@ Parts parts_of(const std::vector<std::size_t>& rows, std::size_t row_bytes) {
   return parts;
 }
 
-// The steps that it takes to show all pieces: so many for each group of ranks.
+// The steps that show all pieces: the same number for each group of ranks (Slots).
 class Rounds {
  public:
   Rounds(const Slots& slots, std::size_t longest)
@@ -51,7 +53,8 @@ class Rounds {
 
   std::size_t count() const { return of_group_ * static_cast<std::size_t>(slots_.groups()); }
 
-  // What of a part that is for the rank comes in this round.
+  // Returns the piece of the rank's part that is shown in this round; empty if it is the turn of
+  // another group.
   Part piece_for(int rank, const Part& part, std::size_t round) const {
     const bool comes = static_cast<std::size_t>(slots_.group_of(rank)) == round / of_group_;
     return comes ? part.piece(round % of_group_, slots_.bytes()) : Part{part.begin, 0};
@@ -75,14 +78,15 @@ class Rounds {
   std::size_t of_group_;
 };
 
-// Up to so many ranks each looks at what all are sent. More would look at millions of numbers: each
-// looks at what it is sent itself, and they tell each other in a step more.
+// Up to this many ranks, each rank reads what every rank is sent. With more ranks these would be
+// millions of numbers, so each reads only what it is sent itself, and one more step shares the
+// verdicts.
 constexpr int kRanksThatSeeAll = 1024;
 
-// Beside the brief of that step.
+// The bytes beside the header of that step.
 struct Verdict {
   std::uint64_t most;  // rows from one rank
-  std::uint64_t fits;  // 1: all of them
+  std::uint64_t fits;  // 1: all rows fit into the output
 };
 static_assert(sizeof(Verdict) <= kInlineBytes);
 
@@ -137,7 +141,7 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
   std::vector<std::size_t> coming(ranks, 0);
   std::uint64_t most = 0;  // rows from one rank to another
   bool fits = true;
-  // Its number stands at `at` in the areas.
+  // Reads how many rows rank `to` gets from each rank, at position `at` of the areas.
   const auto look_at = [&](int to, std::size_t at) {
     std::uint64_t needed = 0;
     for (std::size_t from = 0; from < ranks; ++from) {

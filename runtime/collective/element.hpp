@@ -1,4 +1,4 @@
-// The types of elements, by the numbers of hvd.h.
+// The types of elements and the reductions, by their numbers in hvd.h. Pure functions.
 #pragma once
 
 #include "hvd/hvd.h"
@@ -7,7 +7,7 @@
 
 namespace libhvd {
 
-// Bytes of one element; 0 when `type` is not one of HVD_UINT8 ….
+// Returns the bytes of one element; 0 if `type` is not one of HVD_UINT8 ….
 constexpr std::size_t element_size(hvd_type type) {
   switch (type) {
     case HVD_UINT8:
@@ -34,13 +34,13 @@ constexpr bool is_floating_point(hvd_type type) {
   return type == HVD_FLOAT16 || type == HVD_BFLOAT16 || type == HVD_FLOAT32 || type == HVD_FLOAT64;
 }
 
-// "float32"; "unknown" for what is none.
+// Returns "float32" and so on; "unknown" for another number.
 const char* type_name(hvd_type type);
 
-// "sum"; "unknown" for what is none.
+// Returns "sum" and so on; "unknown" for another number.
 const char* op_name(hvd_op op);
 
-// Whether the reduction exists (see hvd_op), for a valid type.
+// Returns whether the reduction exists (see hvd_op).
 constexpr bool op_exists(hvd_op op) {
   return op >= HVD_AVERAGE && op <= HVD_PRODUCT;
 }

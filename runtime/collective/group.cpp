@@ -1,5 +1,6 @@
 #include "collective/group.hpp"
 
+#include "collective/arguments.hpp"
 #include "collective/call.hpp"
 #include "collective/element.hpp"
 #include "collective/staging.hpp"
@@ -24,7 +25,7 @@ std::uint64_t hash_counts(const std::vector<std::size_t>& counts) {
       {reinterpret_cast<const char*>(counts.data()), counts.size() * sizeof(std::size_t)});
 }
 
-// Carries out tensors first ... end-1, whose bytes are packed one after the other.
+// Reduces tensors first ... end-1 as one, their bytes packed one after the other.
 Result<void> allreduce_packed(Communicator& communicator, const AllreduceGroup& group,
                               std::size_t first, std::size_t end, const CallOptions& options) {
   const std::size_t element = element_size(group.type);
@@ -49,7 +50,7 @@ Result<void> allreduce_packed(Communicator& communicator, const AllreduceGroup& 
   return {};
 }
 
-// Where the tensors end that are packed together with the first one.
+// Returns the end of the tensors that are packed together with tensor `first`.
 std::size_t end_of_pack(const AllreduceGroup& group, std::size_t first) {
   const std::size_t element = element_size(group.type);
   std::size_t bytes = 0;

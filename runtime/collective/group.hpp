@@ -1,5 +1,5 @@
-// Several allreduces that are carried out as one: all of them or, when the ranks do not agree,
-// none.
+// Several allreduces in one call: all of them run or, if the ranks do not agree, none of them does.
+// Runs on the thread of the communicator.
 #pragma once
 
 #include "base/result.hpp"
@@ -19,16 +19,16 @@ struct AllreduceGroup {
   hvd_op op;
 };
 
-// Tensors of up to kLargestPacked bytes share meetings of the ranks, as many as have room in
-// kPackedBytes.
+// Tensors of up to kLargestPacked bytes are packed into one allreduce, up to kPackedBytes together.
 inline constexpr std::size_t kLargestPacked = 4 * 1024;
 inline constexpr std::size_t kPackedBytes = 64 * 1024;
 
+// Runs the group. Error: an argument is wrong, the ranks do not agree, or a rank has failed.
 Result<void> allreduce_group(Communicator& communicator, const AllreduceGroup& group,
                              const CallOptions& options);
 
-// Its beginning: the ranks agree on it. True: some have joined, and take part in each of its
-// tensors one by one.
+// Begins a group: the ranks agree on it. Returns true if some ranks have joined; these take part in
+// each tensor one by one. Error: as above.
 Result<bool> open_allreduce_group(Communicator& communicator, const AllreduceGroup& group,
                                   const CallOptions& options);
 

@@ -9,12 +9,14 @@
 namespace libhvd {
 namespace {
 
-// How many stretches lie side by side of what a rank shows and holds, and of the results.
+// How many stretches there is room for: of what a rank shows and of its partial results, and of
+// the results.
 constexpr std::size_t kShown = 2;
 constexpr std::size_t kResults = 3;
 
-// So that the staging of a host with many ranks stays below 32 MiB: as much on all hosts, as they
-// work on the same stretches. The host with the most ranks has as many as there are channels.
+// Returns a size with which the staging of a host with many ranks stays below 32 MiB. It is the
+// same on all hosts, because they work on the same stretches. The host with the most ranks has as
+// many ranks as there are channels.
 std::size_t stretch_bytes(int channels) {
   constexpr std::size_t kStagingBytes = std::size_t{32} << 20;
   constexpr std::size_t kLeast = 64 * 1024;
@@ -53,15 +55,15 @@ std::size_t HostsAllreduce::staging_bytes(std::size_t local_ranks, int channels)
 std::optional<Failure> HostsAllreduce::run(const Call& call, const std::byte* input,
                                            std::byte* output) {
   const std::size_t element = element_size(call.type);
-  const std::size_t held = in_two_parts_ ? held_size(call.op, call.type) : element;
-  const Job job{call,   input,
-                output, element,
-                held,   {call.count, held, plan_.channels(), plan_.hosts(), stretch_bytes_}};
+  const std::size_t partial = in_two_parts_ ? partial_size(call.op, call.type) : element;
+  const Job job{call,    input,
+                output,  element,
+                partial, {call.count, partial, plan_.channels(), plan_.hosts(), stretch_bytes_}};
   const auto hosts = static_cast<std::size_t>(plan_.hosts());
-  held_.resize(
-      std::max(held_.size(), kShown * channels_.size() * job.stretches.most_in_slice() * held));
-  taken_.resize(
-      std::max(taken_.size(), channels_.size() * hosts * job.stretches.most_in_piece() * held));
+  partials_.resize(std::max(partials_.size(),
+                            kShown * channels_.size() * job.stretches.most_in_slice() * partial));
+  received_.resize(std::max(received_.size(),
+                            channels_.size() * hosts * job.stretches.most_in_piece() * partial));
   const int last = job.stretches.count() + (shares() ? 2 : 1);
   for (int index = 0; index <= last; ++index) {
     if (auto failure = turn(job, index)) return failure;
@@ -78,7 +80,7 @@ std::optional<Failure> HostsAllreduce::turn(const Job& job, int index) {
   }
   if (index < count) begin(job, index);
   if (shares() && index >= 3) copy_results(job, index - 3);
-  // In the last wait of a turn: the others take our results in that one only.
+  // Results become due in the last wait of a turn, because the other hosts take them only there.
   const bool waits_for_results = index >= 2 && index <= count + 1;
   if (!waits_for_results) streams_->call_due();
   if (index >= 1 && index <= count) {
@@ -89,7 +91,7 @@ std::optional<Failure> HostsAllreduce::turn(const Job& job, int index) {
   return take_results(job, index - 2);
 }
 
-// Shows the host's other ranks what they reduce.
+// Shows the host's other ranks the slices that they reduce.
 void HostsAllreduce::show(const Job& job, int index) {
   const std::size_t first = job.stretches.stretch(index).begin;
   for (int channel = 0; channel < plan_.channels(); ++channel) {
@@ -100,10 +102,10 @@ void HostsAllreduce::show(const Job& job, int index) {
   }
 }
 
-// Whether what is held of a host is what its only rank has.
+// Returns whether this host's partial result is its only rank's input, as it is.
 bool HostsAllreduce::sends_input(const Job& job) const {
   if (!in_two_parts_) return true;
-  return !shares() && job.held == job.element && job.call.type != HVD_BOOL &&
+  return !shares() && job.partial_element == job.element && job.call.type != HVD_BOOL &&
          job.call.scale.before == 1;
 }
 
@@ -114,7 +116,8 @@ void HostsAllreduce::begin(const Job& job, int index) {
     for (int host = 0; host < plan_.hosts(); ++host) {
       if (host == host_) continue;
       const Range piece = job.stretches.piece(index, channel, host);
-      streams_->send(channel, host, own_piece(job, index, served, piece), piece.count * job.held);
+      streams_->send(channel, host, own_piece(job, index, served, piece),
+                     piece.count * job.partial_element);
     }
   }
 }
@@ -128,17 +131,18 @@ void HostsAllreduce::begin_slice(const Job& job, int index, std::size_t served) 
                            ? aligned_input(job, slice)
                            : shown_by(local, index) + (slice.begin - first) * job.element);
   }
-  reduce_begin(job.call.op, job.call.type, sources_, held_of(job, index, served, slice),
+  reduce_begin(job.call.op, job.call.type, sources_, partial_of(job, index, served, slice),
                slice.count, job.call.scale);
 }
 
-// What our host has of a piece, as it is sent. Need not be aligned.
+// Returns this host's part of a piece, as it is sent. It need not be aligned.
 const std::byte* HostsAllreduce::own_piece(const Job& job, int index, std::size_t served,
                                            Range piece) {
   return sends_input(job) ? job.input + piece.begin * job.element
-                          : held_of(job, index, served, piece);
+                          : partial_of(job, index, served, piece);
 }
 
+// Returns the input of this rank, or an aligned copy that is valid until the next call.
 const std::byte* HostsAllreduce::aligned_input(const Job& job, Range range) {
   const std::byte* const input = job.input + range.begin * job.element;
   if (aligned(input, job.element)) return input;
@@ -152,8 +156,8 @@ std::optional<Failure> HostsAllreduce::take_pieces(const Job& job, int index) {
     const Range piece = job.stretches.piece(index, channels_[served], host_);
     for (int host = 0; host < plan_.hosts(); ++host) {
       if (host == host_) continue;
-      streams_->receive(channels_[served], host, taken_from(job, served, host),
-                        piece.count * job.held);
+      streams_->receive(channels_[served], host, received_from(job, served, host),
+                        piece.count * job.partial_element);
     }
   }
   if (auto failure = wait()) return failure;
@@ -161,7 +165,7 @@ std::optional<Failure> HostsAllreduce::take_pieces(const Job& job, int index) {
   return std::nullopt;
 }
 
-// Reduces what all hosts have of our piece, and sends the result.
+// Reduces all hosts' parts of this host's piece, and sends the result.
 void HostsAllreduce::finish(const Job& job, int index, std::size_t served) {
   const int channel = channels_[served];
   const Range piece = job.stretches.piece(index, channel, host_);
@@ -169,13 +173,13 @@ void HostsAllreduce::finish(const Job& job, int index, std::size_t served) {
   sources_.clear();
   for (int host = 0; host < plan_.hosts(); ++host) {
     if (host != host_) {
-      sources_.push_back(taken_from(job, served, host));
+      sources_.push_back(received_from(job, served, host));
     } else {
       sources_.push_back(sends_input(job) ? aligned_input(job, piece)
-                                          : held_of(job, index, served, piece));
+                                          : partial_of(job, index, served, piece));
     }
   }
-  std::byte* const place = place_of_result(job, index, piece);
+  std::byte* const place = result_at(job, index, piece);
   std::byte* result = place;
   if (!aligned(place, job.element)) {
     aligned_.resize(std::max(aligned_.size(), piece.count * job.element));
@@ -198,8 +202,7 @@ std::optional<Failure> HostsAllreduce::take_results(const Job& job, int index) {
     for (int host = 0; host < plan_.hosts(); ++host) {
       if (host == host_) continue;
       const Range piece = job.stretches.piece(index, channel, host);
-      streams_->receive(channel, host, place_of_result(job, index, piece),
-                        piece.count * job.element);
+      streams_->receive(channel, host, result_at(job, index, piece), piece.count * job.element);
     }
   }
   return wait();
@@ -214,8 +217,8 @@ std::optional<Failure> HostsAllreduce::wait() {
   return steps_.wait_outside([this](int most_ms) { return streams_->turn(most_ms); });
 }
 
-// Where all ranks of the host find it: with one rank its output.
-std::byte* HostsAllreduce::place_of_result(const Job& job, int index, Range range) const {
+// Returns where all ranks of the host find a result: with one rank, in its output.
+std::byte* HostsAllreduce::result_at(const Job& job, int index, Range range) const {
   if (!shares()) return job.output + range.begin * job.element;
   return results(index) + (range.begin - job.stretches.stretch(index).begin) * job.element;
 }
@@ -228,17 +231,18 @@ std::byte* HostsAllreduce::results(int index) const {
   return staging_.data() + (kShown * locals_.size() + modulo(index, kResults)) * stretch_bytes_;
 }
 
-// Within the slice of a channel that we serve.
-std::byte* HostsAllreduce::held_of(const Job& job, int index, std::size_t served, Range range) {
+// Returns the partial result of a range within the slice of a served channel.
+std::byte* HostsAllreduce::partial_of(const Job& job, int index, std::size_t served, Range range) {
   const std::size_t first = job.stretches.slice(index, channels_[served]).begin;
   const std::size_t place = modulo(index, kShown) * channels_.size() + served;
-  return held_.data() + (place * job.stretches.most_in_slice() + (range.begin - first)) * job.held;
+  return partials_.data() +
+         (place * job.stretches.most_in_slice() + (range.begin - first)) * job.partial_element;
 }
 
-std::byte* HostsAllreduce::taken_from(const Job& job, std::size_t served, int host) {
+std::byte* HostsAllreduce::received_from(const Job& job, std::size_t served, int host) {
   const std::size_t place =
       served * static_cast<std::size_t>(plan_.hosts()) + static_cast<std::size_t>(host);
-  return taken_.data() + place * job.stretches.most_in_piece() * job.held;
+  return received_.data() + place * job.stretches.most_in_piece() * job.partial_element;
 }
 
 }  // namespace libhvd

@@ -1,9 +1,10 @@
-// The code of one kernel of reduce_kernels.hpp: HVD_REDUCE_KERNEL is the function's name. Included
-// by files that are compiled for different processors, so everything is local to the file, and
-// nothing inline of other headers is called: the linker keeps only one copy of such a function, and
-// that might be the one for a processor which this machine does not have.
+// The code of one kernel of reduce_kernels.hpp. HVD_REDUCE_KERNEL is the function's name.
 //
-// The compiler makes the loops into vector instructions; it may not contract a product and a sum
+// Sources that include this are compiled for different processors. So everything is local to the
+// source, and no inline function of another header is called: the linker keeps only one copy of
+// such a function, which may be the one for a processor that this machine is not.
+//
+// The compiler makes vector instructions of the loops. It must not contract a product and a sum
 // into one operation (-ffp-contract=off), which would round differently.
 #include "collective/reduce_kernels.hpp"
 
@@ -18,15 +19,15 @@
 namespace libhvd {
 namespace {
 
-__extension__ typedef __int128 Int128;  // sums of any number of int64 that fits an int
+__extension__ typedef __int128 Int128;  // holds the sum of as many int64 as an int can count
 
 struct Bool {
   std::uint8_t byte;
 };
 
-// How an element is held while it is reduced, and how it is put back.
+// How an element is accumulated: its type while it is reduced, and the conversions to and from it.
 template <class T>
-struct Held {
+struct Accumulator {
   using Type = T;
   static T load(T value) { return value; }
   static T store(T value) { return value; }
@@ -34,20 +35,20 @@ struct Held {
 
 template <class T>
 requires std::is_integral_v<T>
-struct Held<T> {
-  using Type = std::make_unsigned_t<T>;  // wraps without undefined behaviour
+struct Accumulator<T> {
+  using Type = std::make_unsigned_t<T>;  // overflows without undefined behaviour
   static Type load(T value) { return static_cast<Type>(value); }
   static T store(Type value) { return static_cast<T>(value); }
 };
 
 template <>
-struct Held<Bool> {
+struct Accumulator<Bool> {
   using Type = std::uint8_t;
   static std::uint8_t load(Bool value) { return value.byte != 0; }
   static Bool store(std::uint8_t value) { return {static_cast<std::uint8_t>(value != 0)}; }
 };
 
-// Integers whose order or exact sum counts: held as they are, or wider.
+// Integers whose order matters, accumulated as they are.
 template <class T>
 struct Ordered {
   using Type = T;
@@ -55,6 +56,7 @@ struct Ordered {
   static T store(T value) { return value; }
 };
 
+// Integers whose exact sum matters, accumulated in a wider type.
 template <class T>
 struct Exact {
   using Type = std::conditional_t<sizeof(T) == 8, Int128, std::int64_t>;
@@ -62,7 +64,8 @@ struct Exact {
   static T store(Type value) { return static_cast<T>(value); }
 };
 
-// Towards zero; what the type does not have becomes the nearest that it has, and NaN 0.
+// Truncates towards zero. Returns the nearest value of the type if it has no such value, and 0 for
+// NaN.
 template <class T>
 T truncate(double value) {
   constexpr int kBits = static_cast<int>(sizeof(T)) * 8 - (std::is_signed_v<T> ? 1 : 0);
@@ -75,7 +78,7 @@ T truncate(double value) {
   return static_cast<T>(value);
 }
 
-// What is computed in float and kept in 16 bits, as in hvd/float16.hpp.
+// Types that are computed in float and stored in 16 bits, as in hvd/float16.hpp.
 struct Float16 {
   std::uint16_t bits;
 };
@@ -90,7 +93,7 @@ float load_half(BFloat16 value) {
 BFloat16 store_bfloat16(float value) {
   const auto wide = __builtin_bit_cast(std::uint32_t, value);
   const std::uint32_t rounded = (wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16;
-  const std::uint32_t quiet = (wide >> 16) | 0x40u;  // so that rounding cannot make a NaN inf
+  const std::uint32_t quiet = (wide >> 16) | 0x40u;  // rounding could make infinity of a NaN
   const bool nan = (wide & 0x7fffffffu) > 0x7f800000u;
   return {static_cast<std::uint16_t>(nan ? quiet : rounded)};
 }
@@ -170,21 +173,23 @@ void narrow(const float* from, Float16* to, std::size_t count) {
 #endif
 
 // Elements of a block, which stays in the first-level cache. Every element goes through the same
-// operations wherever it stands in a block.
+// operations wherever it is in a block.
 constexpr std::size_t kBlock = 512;
 
 constexpr std::size_t block_length(std::size_t start, std::size_t count) {
   return count - start < kBlock ? count - start : kBlock;
 }
 
-// The turns of the loop that follows do not depend on each other, also when output is an input.
+// Declares that the turns of the next loop do not depend on each other, even if the output is an
+// input.
 #if defined(__clang__)
 #define HVD_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define HVD_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-// `load` makes an input's element what it is held as, `store` makes that the output's.
+// Reduces block by block. `load` makes an accumulator of an input's element, `store` makes an
+// output's element of an accumulator.
 template <class In, class Out, class Load, class Combine, class Store>
 void reduce_blocks(const ReduceJob& job, Load load, Combine combine, Store store) {
   Out* const output = static_cast<Out*>(job.output);
@@ -209,12 +214,12 @@ void reduce_blocks(const ReduceJob& job, Load load, Combine combine, Store store
   }
 }
 
-// The stage that the job asks for, of elements T that are held as Hold says.
-template <class T, class Hold, class Load, class Combine, class Finish>
+// Runs the job's stage for elements T. Kind is their accumulator.
+template <class T, class Kind, class Load, class Combine, class Finish>
 void reduce_stage(const ReduceJob& job, Load load, Combine combine, Finish finish) {
-  using Value = typename Hold::Type;
+  using Value = typename Kind::Type;
   const auto same = [](Value value) { return value; };
-  const auto store = [finish](Value value) { return Hold::store(finish(value)); };
+  const auto store = [finish](Value value) { return Kind::store(finish(value)); };
   switch (job.stage) {
     case ReduceStage::begin:
       return reduce_blocks<T, Value>(job, load, combine, same);
@@ -225,7 +230,7 @@ void reduce_stage(const ReduceJob& job, Load load, Combine combine, Finish finis
   }
 }
 
-// `count` of an input's elements as floats.
+// Loads `count` elements of an input as floats.
 template <class Half>
 void load_halves(const ReduceJob& job, std::size_t rank, std::size_t start, float* to,
                  std::size_t count) {
@@ -264,8 +269,8 @@ void reduce_halves(const ReduceJob& job, Combine combine, Finish finish) {
 
 constexpr auto kSame = [](auto value) { return value; };
 
-// Small unsigned types are promoted to int, whose product could overflow: compute in 32 bits.
 constexpr auto kAdd = [](auto a, auto b) { return static_cast<decltype(a)>(a + b); };
+// Multiplies 16-bit unsigned integers in 32 bits: promoted to int, their product could overflow.
 constexpr auto kMultiply = [](auto a, auto b) {
   if constexpr (std::is_same_v<decltype(a), std::uint16_t>) {
     return static_cast<std::uint16_t>(static_cast<std::uint32_t>(a) * b);
@@ -274,7 +279,7 @@ constexpr auto kMultiply = [](auto a, auto b) {
   }
 };
 
-// A NaN among the inputs is what min and max give.
+// Min and max return a NaN if an input is NaN.
 template <class V>
 constexpr bool is_nan(V value) {
   if constexpr (std::is_floating_point_v<V>) return __builtin_isnan(value);
@@ -292,51 +297,51 @@ constexpr auto kAnd = [](std::uint8_t a, std::uint8_t b) {
 
 template <class T>
 void reduce_numbers(const ReduceJob& job) {
-  using OrderedHold = std::conditional_t<std::is_integral_v<T>, Ordered<T>, Held<T>>;
-  using AverageHold = std::conditional_t<std::is_integral_v<T>, Exact<T>, Held<T>>;
-  using Average = typename AverageHold::Type;
+  using OrderedAccumulator = std::conditional_t<std::is_integral_v<T>, Ordered<T>, Accumulator<T>>;
+  using AverageAccumulator = std::conditional_t<std::is_integral_v<T>, Exact<T>, Accumulator<T>>;
+  using Average = typename AverageAccumulator::Type;
   const auto size = static_cast<Average>(job.divisor);
   const auto divide = [size](Average sum) { return static_cast<Average>(sum / size); };
   const auto divisor = static_cast<double>(job.divisor);
-  const auto run = [&]<class Hold>(Hold, auto combine, auto finish) {
-    const auto load = [](T value) { return Hold::load(value); };
+  const auto run = [&]<class Kind>(Kind, auto combine, auto finish) {
+    const auto load = [](T value) { return Kind::load(value); };
     if constexpr (std::is_floating_point_v<T>) {
       if (job.before != 1 || job.after != 1) {
         const auto before = static_cast<T>(job.before);
         const auto after = static_cast<T>(job.after);
-        return reduce_stage<T, Hold>(
+        return reduce_stage<T, Kind>(
             job, [before](T value) { return value * before; }, combine,
             [after, finish](T value) { return finish(value) * after; });
       }
     } else if (job.before != 1 || job.after != 1) {
       const double before = job.before;
       const double after = job.op == HVD_AVERAGE ? job.after / divisor : job.after;
-      return reduce_stage<T, Hold>(
+      return reduce_stage<T, Kind>(
           job,
           [before](T value) {
-            return Hold::load(truncate<T>(static_cast<double>(value) * before));
+            return Kind::load(truncate<T>(static_cast<double>(value) * before));
           },
           combine,
-          [after](typename Hold::Type value) {
+          [after](typename Kind::Type value) {
             if constexpr (sizeof(value) > sizeof(T))  // of an average
-              return Hold::load(truncate<T>(static_cast<double>(value) * after));
+              return Kind::load(truncate<T>(static_cast<double>(value) * after));
             else
-              return Hold::load(truncate<T>(static_cast<double>(Hold::store(value)) * after));
+              return Kind::load(truncate<T>(static_cast<double>(Kind::store(value)) * after));
           });
     }
-    reduce_stage<T, Hold>(job, load, combine, finish);
+    reduce_stage<T, Kind>(job, load, combine, finish);
   };
   switch (job.op) {
     case HVD_SUM:
-      return run(Held<T>(), kAdd, kSame);
+      return run(Accumulator<T>(), kAdd, kSame);
     case HVD_PRODUCT:
-      return run(Held<T>(), kMultiply, kSame);
+      return run(Accumulator<T>(), kMultiply, kSame);
     case HVD_MIN:
-      return run(OrderedHold(), kMin, kSame);
+      return run(OrderedAccumulator(), kMin, kSame);
     case HVD_MAX:
-      return run(OrderedHold(), kMax, kSame);
+      return run(OrderedAccumulator(), kMax, kSame);
     default:
-      return run(AverageHold(), kAdd, divide);
+      return run(AverageAccumulator(), kAdd, divide);
   }
 }
 
@@ -362,8 +367,8 @@ void reduce_halves(const ReduceJob& job) {
 
 void reduce_bools(const ReduceJob& job) {
   const auto run = [&](auto combine) {
-    const auto load = [](Bool value) { return Held<Bool>::load(value); };
-    reduce_stage<Bool, Held<Bool>>(job, load, combine, kSame);
+    const auto load = [](Bool value) { return Accumulator<Bool>::load(value); };
+    reduce_stage<Bool, Accumulator<Bool>>(job, load, combine, kSame);
   };
   return job.op == HVD_SUM || job.op == HVD_MAX ? run(kOr) : run(kAnd);
 }

@@ -1,5 +1,5 @@
-// The kernels of reduce.hpp, one function an instruction set. Each is its own source file, compiled
-// for that set, around reduce_kernel.hpp.
+// The kernels of reduce.hpp, one function for each instruction set. Each has a source file of its
+// own, which is compiled for that set and includes reduce_kernel.hpp.
 #pragma once
 
 #include "hvd/hvd.h"
@@ -8,10 +8,10 @@
 
 namespace libhvd {
 
-// What of a reduction a kernel does: all of it, or one of the two parts of reduce.hpp.
+// The stage of a reduction that a kernel runs: all of it, or one of the two parts of reduce.hpp.
 enum class ReduceStage { whole, begin, end };
 
-// `ranks` inputs; the rest as reduce() or the part of it.
+// What a kernel is asked for. There are `ranks` inputs; for the rest see reduce().
 struct ReduceJob {
   ReduceStage stage;
   hvd_op op;

@@ -1,4 +1,5 @@
-// How calls and their data stand in the areas of the segment.
+// The layout of calls and their data in the areas of the segment. Plain values and functions on
+// memory, without synchronisation: StepBarrier says when an area may be written or read.
 #pragma once
 
 #include "collective/call.hpp"
@@ -12,9 +13,9 @@
 
 namespace libhvd {
 
-inline constexpr std::size_t kInlineBytes = kBriefBytes - sizeof(CallHeader);
+inline constexpr std::size_t kInlineBytes = kStepHeaderBytes - sizeof(CallHeader);
 
-// What a header's bytes hold.
+// The contents of StepHeader::bytes: the header of a call, and a little data beside it.
 struct Shown {
   CallHeader call;
   alignas(8) std::byte data[kInlineBytes];
@@ -32,7 +33,7 @@ inline std::byte* bytes_of(void* buffer) {
   return static_cast<std::byte*>(buffer);
 }
 
-// memcpy, but a null pointer is fine with 0 bytes.
+// Copies as memcpy does, but a pointer may be null if there are 0 bytes.
 inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
@@ -41,19 +42,20 @@ inline bool aligned(const void* pointer, std::size_t to) {
   return reinterpret_cast<std::uintptr_t>(pointer) % to == 0;
 }
 
-// What is read again at once is still in the first-level cache.
+// Bytes that are still in the first-level cache when they are read again at once.
 inline constexpr std::size_t kHotBytes = 4 * 1024;
 
 // Data that a rank shows a chunk at a time.
 struct Chunks {
-  std::size_t bytes;  // of one
+  std::size_t bytes;  // of a chunk
 
   std::size_t count(std::size_t total) const { return (total + bytes - 1) / bytes; }
-  // What chunk `index` of `total` bytes holds.
+  // Returns how many of `total` bytes are in chunk `index`; 0 after the end.
   std::size_t length(std::size_t total, std::size_t index) const {
     const std::size_t begin = index * bytes;
     return begin >= total ? 0 : std::min(bytes, total - begin);
   }
+  // Copies chunk `index` into the input area.
   void stage(const Area& area, const std::byte* data, std::size_t total, std::size_t index) const {
     const std::size_t now = length(total, index);
     area.used.input = static_cast<std::uint32_t>(now);
@@ -61,9 +63,9 @@ struct Chunks {
   }
 };
 
-// Where in a rank's input area a piece for each other rank stands: one after the other, without its
-// own. When there are so many ranks that a cache line for each is more than the area holds, they
-// are taken in groups, one group a step, and each rank of a group has a line.
+// Divides a rank's input area into slots, one with a piece of data for each other rank, in the
+// order of ranks. If the area does not hold a cache line for each rank, the ranks are divided into
+// groups: each step serves one group, and each rank of the group has a line, this rank too.
 class Slots {
  public:
   Slots(int ranks, std::size_t chunk)
@@ -73,7 +75,7 @@ class Slots {
     bytes_ = others_ <= lines ? lines / others_ * kCacheLine : kCacheLine;
   }
 
-  std::size_t bytes() const { return bytes_; }  // of one
+  std::size_t bytes() const { return bytes_; }  // of a slot
   std::size_t all_bytes() const {
     return bytes_ * (in_group_ == ranks_ ? others_ : static_cast<std::size_t>(in_group_));
   }
@@ -82,6 +84,7 @@ class Slots {
   int groups() const { return (ranks_ + in_group_ - 1) / in_group_; }
   int group_of(int rank) const { return rank / in_group_; }
 
+  // Returns where the slot for `rank` begins in the area of `owner`.
   std::size_t begin(int owner, int rank) const {
     const bool skips_own = in_group_ == ranks_ && rank > owner;
     return bytes_ * static_cast<std::size_t>(rank % in_group_ - (skips_own ? 1 : 0));

@@ -1,9 +1,10 @@
 #include "engine/fusion.hpp"
 
+#include "collective/arguments.hpp"
 #include "collective/call.hpp"
 #include "collective/element.hpp"
 #include "gpu/device_collectives.hpp"
-#include "gpu/device_memory.hpp"
+#include "gpu/fusion_buffer.hpp"
 
 #include <cstring>
 #include <string>

@@ -16,7 +16,7 @@ namespace libhvd {
 inline constexpr std::size_t kLargestFusedBytes = 4 * 1024;
 
 // Decides which requests, taken in order, run as one: allreduces with valid arguments of one type,
-// op, scale factors and kind of memory (for device memory see gpu/device_memory.hpp).
+// op, scale factors and kind of memory (for device memory see gpu/fusion_buffer.hpp).
 class FusionPlan {
  public:
   // `most_bytes`: of all tensors together.

@@ -1,4 +1,5 @@
-// Many copies from device to device as one launch: what small tensors cost is the launches.
+// Does many copies from device to device in one launch, because launches are the cost of small
+// tensors.
 #include "copy_batch.h"
 
 #include <cstdint>

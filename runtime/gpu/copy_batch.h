@@ -1,4 +1,4 @@
-// What the kernel of copy_batch.cu is given: shared between CUDA C++ and the host.
+// The parameters of the kernel in copy_batch.cu. CUDA C++ and the host code share this header.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ struct DeviceCopy {
   std::size_t bytes;
 };
 
-// One launch. It goes as a parameter of the kernel, which holds 4 KB on every GPU.
+// The copies of one launch. It is a parameter of the kernel, and parameters may have 4 KB on every
+// GPU.
 inline constexpr int kMostCopies = 160;
 struct CopyBatch {
   DeviceCopy copies[kMostCopies];
@@ -20,8 +21,8 @@ struct CopyBatch {
 };
 static_assert(sizeof(CopyBatch) <= 4096);
 
-// A block of so many threads copies so many bytes of a copy; grid.x of them for the longest copy,
-// grid.y copies.
+// Each block of threads copies kCopyBytesPerBlock of one copy. grid.x is the number of blocks for
+// the longest copy, grid.y the number of copies.
 inline constexpr unsigned kCopyThreads = 256;
 inline constexpr std::size_t kCopyBytesPerBlock = 16 * 1024;
 

@@ -2,8 +2,8 @@
 
 #include "common/shared_library.hpp"
 #include "common/variables.h"
-#include "gpu/cuda_library.hpp"
 #include "gpu/image.hpp"
+#include "gpu/library_search.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,5 +1,5 @@
-// Many copies on the device as one launch, by our own kernel; through the CUDA driver API, opened
-// at run time like the rest of CUDA.
+// Does many copies on the device in one launch, with libhvd's own kernel (copy_batch.cu). It uses
+// the CUDA driver API, which is opened at run time like the rest of CUDA. One thread at a time.
 #pragma once
 
 #include "base/environment.hpp"
@@ -11,7 +11,7 @@
 
 namespace libhvd {
 
-// Every function of the driver that we call, and its parameters (CUDA Driver API manual).
+// Every function of the driver that libhvd calls, and its parameters (CUDA Driver API manual).
 #define HVD_CUDA_DRIVER_FUNCTIONS(X)                                                              \
   X(cuModuleLoadData, (void** module, const void* image))                                         \
   X(cuModuleUnload, (void* module))                                                               \
@@ -22,14 +22,14 @@ namespace libhvd {
 
 class CopyKernel {
  public:
-  // For the device that is current. Error (HVD_ERROR_UNSUPPORTED): it was not compiled, or not for
-  // this GPU, or there is no driver. It is no failure: NCCL's groups do without.
+  // Loads the kernel for the current device. Error (HVD_ERROR_UNSUPPORTED): it was not compiled, or
+  // not for this GPU, or there is no driver. Collectives work without it, with NCCL's groups.
   static Result<CopyKernel> load(const Environment& environment);
   CopyKernel(CopyKernel&& other) noexcept;
   CopyKernel& operator=(CopyKernel&&) = delete;
   ~CopyKernel();
 
-  // Places do not overlap.
+  // Enqueues the copies, which must not overlap. Error: the driver has failed.
   Result<void> run(std::span<const DeviceCopy> copies, CudaStream stream) const;
 
  private:

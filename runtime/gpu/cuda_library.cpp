@@ -1,40 +1,12 @@
 #include "gpu/cuda_library.hpp"
 
+#include "common/shared_library.hpp"
 #include "common/variables.h"
+#include "gpu/library_search.hpp"
 
 #include <string>
 
 namespace libhvd {
-namespace {
-
-Result<SharedLibrary> open_named(const std::string& name, const char* variable) {
-  const auto library = SharedLibrary::open(name);
-  if (library) return *library;
-  return fail(HVD_ERROR_UNSUPPORTED,
-              std::string(variable) + " cannot be opened: " + library.error());
-}
-
-}  // namespace
-
-Result<SharedLibrary> open_library(const Environment& environment, const char* variable,
-                                   std::span<const char* const> sonames) {
-  const auto named = environment(variable);
-  if (named && !named->empty()) return open_named(*named, variable);
-  std::string why;
-  for (const int flags : {RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD, RTLD_NOW | RTLD_LOCAL}) {
-    for (const char* soname : sonames) {
-      const auto library = SharedLibrary::open(soname, flags);
-      if (library) return *library;
-      why = library.error();
-    }
-  }
-  return fail(HVD_ERROR_UNSUPPORTED, std::string(sonames.front()) + " cannot be opened (" +
-                                         variable + " may name another): " + why);
-}
-
-Error lacks_function(const char* name) {
-  return fail(HVD_ERROR_UNSUPPORTED, std::string("the library has no ") + name + "; it is too old");
-}
 
 Result<CudaLibrary> CudaLibrary::load(const Environment& environment) {
   constexpr const char* kSonames[] = {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"};
@@ -50,7 +22,7 @@ Result<CudaLibrary> CudaLibrary::load(const Environment& environment) {
 
 Result<void> CudaLibrary::check(CudaStatus status, const char* function) const {
   if (status == kCudaSuccess) return {};
-  cudaGetLastError();  // or the program's next check would see ours
+  cudaGetLastError();  // clears it, or the program's next check would see it
   return fail(HVD_ERROR_SYSTEM, std::string(function) + ": " + cudaGetErrorString(status) + " (" +
                                     std::to_string(status) + ")");
 }

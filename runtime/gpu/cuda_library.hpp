@@ -1,28 +1,14 @@
-// Libraries that the runtime is built without, and opens where a program uses a GPU.
+// The CUDA runtime, opened at run time: libhvd is built without it, and loads it only when a call
+// says HVD_CUDA. Only what is used is declared, from the CUDA Runtime API manual; it is the same in
+// CUDA 11 to 13. Any thread.
 #pragma once
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
-#include "common/shared_library.hpp"
 
 #include <cstddef>
-#include <span>
 
 namespace libhvd {
-
-// The library that `variable` names, when it is set. Else one that this process already has, as two
-// of them in one process would each have their own state; else the first of `sonames`, newest
-// first, that can be opened. It is never closed: its threads do not survive that. Error
-// (HVD_ERROR_UNSUPPORTED): none can be opened, and why.
-Result<SharedLibrary> open_library(const Environment& environment, const char* variable,
-                                   std::span<const char* const> sonames);
-
-// HVD_ERROR_UNSUPPORTED: an open library has no such function, it is too old.
-Error lacks_function(const char* name);
-
-// The CUDA runtime, opened at run time: libhvd is built without it, and loads it only when a call
-// says HVD_CUDA. Declared is what is used, by the CUDA Runtime API manual; what is used has been
-// the same from CUDA 11 to 13.
 
 using CudaStatus = int;      // cudaError_t
 using CudaStream = void*;    // cudaStream_t; null: the default stream
@@ -30,12 +16,12 @@ using CudaEventRef = void*;  // cudaEvent_t
 
 inline constexpr CudaStatus kCudaSuccess = 0;
 inline constexpr int kCudaMemoryDevice = 2;   // enum cudaMemoryType
-inline constexpr int kCudaMemoryManaged = 3;  // the same
+inline constexpr int kCudaMemoryManaged = 3;  // enum cudaMemoryType
 inline constexpr int kCudaMemcpyDefault = 4;  // enum cudaMemcpyKind: by where the pointers point
 inline constexpr unsigned kCudaStreamNonBlocking = 1;
 inline constexpr unsigned kCudaEventDisableTiming = 2;
 
-// struct cudaPointerAttributes, and room for what versions have added to it.
+// struct cudaPointerAttributes, with room for fields of later versions.
 struct CudaPointer {
   int type = 0;
   int device = 0;
@@ -44,7 +30,7 @@ struct CudaPointer {
   std::byte later[128] = {};
 };
 
-// Every function that we call, and its parameters.
+// Every function that libhvd calls, and its parameters.
 #define HVD_CUDA_FUNCTIONS(X)                                                                      \
   X(cudaGetDevice, (int* device))                                                                  \
   X(cudaSetDevice, (int device))                                                                   \
@@ -70,11 +56,11 @@ struct CudaLibrary {
 #undef HVD_CUDA_MEMBER
   const char* (*cudaGetErrorString)(CudaStatus status) = nullptr;
 
-  // HVD_CUDA_LIBRARY, what the process has, or libcudart.so.13, .12, .11.0. HVD_ERROR_UNSUPPORTED:
-  // there is none.
+  // Opens what HVD_CUDA_LIBRARY names, what the process has, or libcudart.so.13, .12, .11.0. Error
+  // (HVD_ERROR_UNSUPPORTED): none can be opened, or it is too old.
   static Result<CudaLibrary> load(const Environment& environment);
 
-  // Success, or an Error (HVD_ERROR_SYSTEM) that names the function.
+  // Checks a status. Error (HVD_ERROR_SYSTEM): it is not success; the message names `function`.
   Result<void> check(CudaStatus status, const char* function) const;
 };
 

@@ -5,28 +5,6 @@
 
 namespace libhvd {
 
-DeviceQueue& DeviceQueue::of(CallOrder& order, const CudaLibrary& cuda) {
-  auto& device_state = order.device_state();
-  if (!device_state) device_state = std::make_unique<DeviceQueue>(cuda);
-  return static_cast<DeviceQueue&>(*device_state);
-}
-
-DeviceQueue::~DeviceQueue() {
-  if (last_ != nullptr) cuda_.cudaEventDestroy(last_);
-}
-
-Result<void> DeviceQueue::come_last(CudaStream stream) {
-  if (last_ == nullptr) return {};
-  return cuda_.check(cuda_.cudaStreamWaitEvent(stream, last_, 0), "cudaStreamWaitEvent");
-}
-
-Result<void> DeviceQueue::mark(CudaStream stream) {
-  if (last_ == nullptr)
-    HVD_CHECK(cuda_.check(cuda_.cudaEventCreateWithFlags(&last_, kCudaEventDisableTiming),
-                          "cudaEventCreateWithFlags"));
-  return cuda_.check(cuda_.cudaEventRecord(last_, stream), "cudaEventRecord");
-}
-
 Result<std::shared_ptr<BackgroundStream>> BackgroundStream::create(const Environment& environment) {
   HVD_TRY(const CudaLibrary cuda, CudaLibrary::load(environment));
   int device = 0;
@@ -82,7 +60,7 @@ Result<void> DeviceCall::finish() {
   return cuda.check(cuda.cudaStreamWaitEvent(stream_, done_, 0), "cudaStreamWaitEvent");
 }
 
-Result<std::shared_ptr<DeviceCall>> DeviceCalls::begin(const Place& place,
+Result<std::shared_ptr<DeviceCall>> DeviceCalls::begin(const BufferLocation& place,
                                                        std::int32_t process_set) {
   std::shared_ptr<BackgroundStream> background;
   {

@@ -1,15 +1,14 @@
-// The order of NCCL's work on this rank's GPU.
+// Collectives on device memory in the background: how they are ordered with the caller's stream.
 //
-// Work that was put on two streams may run at the same time or in either order. NCCL's kernels then
-// take the GPU's processors from each other while they wait for their peers, for ever where the
-// peers' GPUs have chosen otherwise (NCCL User Guide, "Using multiple NCCL communicators
-// concurrently"). So the work of each call waits for that of the call before, on whatever stream.
+// At submission an event is recorded on the caller's stream. The engine's thread runs the
+// collective on a stream of the library, one for each process set. That stream first waits for the
+// event, and records another one after the collective. hvd_wait makes the caller's stream wait for
+// that one. The CPU waits for neither. Error: CUDA cannot be opened or has failed.
 #pragma once
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
-#include "collective/call_order.hpp"
-#include "collective/communicator.hpp"
+#include "collective/call.hpp"
 #include "gpu/cuda_library.hpp"
 
 #include <cstdint>
@@ -21,36 +20,10 @@
 
 namespace libhvd {
 
-// Used by the call whose turn it is.
-class DeviceQueue : public DeviceState {
- public:
-  // The order's own, made when there is none.
-  static DeviceQueue& of(CallOrder& order, const CudaLibrary& cuda);
-
-  explicit DeviceQueue(const CudaLibrary& cuda) : cuda_(cuda) {}
-  ~DeviceQueue() override;
-
-  // What is put on the stream from here on runs after all that is in the queue.
-  Result<void> come_last(CudaStream stream);
-  // What the stream has now is in the queue.
-  Result<void> mark(CudaStream stream);
-
- private:
-  CudaLibrary cuda_;
-  CudaEventRef last_ = nullptr;  // null: nothing is in it
-};
-
-// Collectives on device memory in the background: how they are ordered with the caller's stream.
-//
-// At submission an event is recorded on the caller's stream. The engine's thread carries the
-// collective out on a stream of the library's own, one for each process set, which first waits for
-// that event, and records another one behind it, for which hvd_wait makes the caller's stream wait.
-// The CPU waits for neither.
-
-// A stream of the library's own.
+// Owns a stream of the library.
 class BackgroundStream {
  public:
-  // On the device that is current.
+  // Makes a stream on the current device.
   static Result<std::shared_ptr<BackgroundStream>> create(const Environment& environment);
   ~BackgroundStream();
   BackgroundStream(const BackgroundStream&) = delete;
@@ -68,8 +41,8 @@ class BackgroundStream {
   CudaStream stream_ = nullptr;
 };
 
-// One collective that was submitted. The engine's thread runs it, the caller's finishes it; the
-// engine stands between the two.
+// One submitted collective. The engine's thread runs it, the caller's thread records and finishes
+// it; the engine synchronises the two.
 class DeviceCall {
  public:
   explicit DeviceCall(std::shared_ptr<BackgroundStream> background)
@@ -78,13 +51,14 @@ class DeviceCall {
   DeviceCall(const DeviceCall&) = delete;
   DeviceCall& operator=(const DeviceCall&) = delete;
 
-  // On the caller's thread: everything that `stream` has so far comes before.
+  // Makes the collective run after all work that `stream` has so far. On the caller's thread.
   Result<void> record(CudaStream stream);
-  // Carries out one or several, which body does as one collective, on the library's stream.
+  // Runs one or several on the library's stream; `body` runs them as one collective. On the
+  // engine's thread.
   static Result<void> run(std::span<DeviceCall* const> calls, const CallOptions& options,
                           const std::function<Result<void>(const CallOptions& options)>& body);
-  // On the caller's thread, once it has run: everything that the caller's stream gets later comes
-  // after. Also when it has failed: what it has on the way may still read the buffers.
+  // Makes all later work on the caller's stream run after the collective. Call it after run() on
+  // the caller's thread, also if it failed: work on its way may still read the buffers.
   Result<void> finish();
 
   int device() const { return background_->device(); }
@@ -96,16 +70,17 @@ class DeviceCall {
   CudaEventRef done_ = nullptr;
 };
 
-// Those of a session. Any thread.
+// The submitted collectives of a session. Any thread.
 class DeviceCalls {
  public:
-  // Error: CUDA cannot be opened or has failed.
-  Result<std::shared_ptr<DeviceCall>> begin(const Place& place, std::int32_t process_set);
+  // Makes a collective, ordered after the work on the stream in `place`.
+  Result<std::shared_ptr<DeviceCall>> begin(const BufferLocation& place, std::int32_t process_set);
+  // Keeps it until finish().
   void keep(std::int64_t handle, std::shared_ptr<DeviceCall> call);
-  // When the engine is done with the handle; `outcome` is how it went. Nothing happens to handles
-  // that were not kept.
+  // Finishes the collective of a handle. Call it when the engine is done with the handle. Returns
+  // `outcome`, its result in the engine, or else the error of finishing. Other handles are ignored.
   Result<void> finish(std::int64_t handle, const Result<void>& outcome);
-  // Nothing more is submitted to this set.
+  // Drops the stream of a set to which nothing more is submitted.
   void forget(std::int32_t process_set);
 
  private:

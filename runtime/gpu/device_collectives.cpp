@@ -1,9 +1,11 @@
 #include "gpu/device_collectives.hpp"
 
+#include "collective/arguments.hpp"
 #include "collective/call.hpp"
 #include "collective/element.hpp"
-#include "gpu/device_calls.hpp"
-#include "gpu/device_memory.hpp"
+#include "gpu/device_queue.hpp"
+#include "gpu/fusion_buffer.hpp"
+#include "gpu/host_stage.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -26,7 +28,7 @@ Error of_call(const Call& call, const Error& error) {
 
 using Sizes = std::vector<std::size_t>;
 
-// Where each rank's part begins.
+// Returns where each rank's part begins.
 Sizes begins(const Sizes& sizes) {
   Sizes places(sizes.size(), 0);
   std::partial_sum(sizes.begin(), sizes.end() - 1, places.begin() + 1);
@@ -49,7 +51,7 @@ std::byte* at(void* buffer, std::size_t offset) {
   return static_cast<std::byte*>(buffer) + offset;
 }
 
-// Where the pieces lie in the buffer, as copies into it.
+// Places the pieces in the buffer. Returns the copies that put them there.
 std::vector<DeviceCopy> place_pieces(std::span<const DevicePiece> pieces, std::size_t element,
                                      std::byte* buffer) {
   std::vector<DeviceCopy> copies;
@@ -115,9 +117,9 @@ Result<void> DeviceCollectives::enqueue_reduction(const Call& call, const NcclRe
   });
 }
 
-// What goes wrong on the way to the host is told to all ranks by the collective there. Without an
-// output the result is dropped. No other rank's GPU waits for this one's, so calls of other
-// communicators need not wait either.
+// A failure on the way to the host becomes a fault of the collective there, so all ranks return it.
+// Without an output the result is dropped. No other rank's GPU waits for this one's, so the turn
+// ends here and calls of other communicators need not wait.
 Result<void> DeviceCollectives::through_host(const Transfer& transfer, const CallOptions& options,
                                              const OnHost& body) {
   turn_.reset();
@@ -184,8 +186,6 @@ Result<void> DeviceCollectives::broadcast(void* buffer, std::size_t count, hvd_t
   });
 }
 
-// Those of DeviceCollectives that move rows: allgather, reducescatter, alltoall.
-
 Result<Sizes> DeviceCollectives::exchange(const Sizes& own) {
   const auto ranks = static_cast<std::size_t>(communicator_.size());
   Sizes all(ranks * own.size());
@@ -204,7 +204,7 @@ Output DeviceCollectives::find_output(const Call& call, void* given, const void*
   return wrong.empty() ? found : unusable_output(call, wrong);
 }
 
-Result<Sizes> DeviceCollectives::find_takers(const Output& own, bool allocated) {
+Result<Sizes> DeviceCollectives::find_receivers(const Output& own, bool allocated) {
   if (!allocated) return Sizes(static_cast<std::size_t>(communicator_.size()), 1);
   return exchange({own.outcome.ok() ? std::size_t{1} : 0});
 }
@@ -235,16 +235,16 @@ Result<void> DeviceCollectives::allgather(const void* input, std::size_t rows, s
   check_buffers(call, {input, rows * row_bytes, output, output_rows * row_bytes}, options);
   HVD_CHECK(open(call));
 
-  HVD_TRY(const Sizes told, exchange({rows, call.output_rows}));
+  HVD_TRY(const Sizes all, exchange({rows, call.output_rows}));
   Sizes sizes;  // bytes of each rank
   std::size_t least_room = kAnyRoom;
   bool allocated = false;  // by any rank
-  for (std::size_t rank = 0; rank < told.size() / 2; ++rank) {
-    if (rows_by_rank != nullptr) rows_by_rank[rank] = told[2 * rank];
-    call.needed_rows += told[2 * rank];
-    least_room = std::min(least_room, told[2 * rank + 1]);
-    allocated = allocated || told[2 * rank + 1] == kAnyRoom;
-    sizes.push_back(told[2 * rank] * row_bytes);
+  for (std::size_t rank = 0; rank < all.size() / 2; ++rank) {
+    if (rows_by_rank != nullptr) rows_by_rank[rank] = all[2 * rank];
+    call.needed_rows += all[2 * rank];
+    least_room = std::min(least_room, all[2 * rank + 1]);
+    allocated = allocated || all[2 * rank + 1] == kAnyRoom;
+    sizes.push_back(all[2 * rank] * row_bytes);
   }
   if (least_room < call.needed_rows) return communicator_.disagree(call);
   const Output target = find_output(call, output, input, row_bytes, options);
@@ -258,10 +258,10 @@ Result<void> DeviceCollectives::allgather(const void* input, std::size_t rows, s
                            }));
     return target.outcome;
   }
-  HVD_TRY(const Sizes takers, find_takers(target, allocated));
+  HVD_TRY(const Sizes receivers, find_receivers(target, allocated));
   const Sizes places = begins(sizes);
-  if (sum(takers) < takers.size()) {
-    Parts sent{Sizes(takers.size(), 0), takers};
+  if (sum(receivers) < receivers.size()) {
+    Parts sent{Sizes(receivers.size(), 0), receivers};
     for (std::size_t& bytes : sent.sizes) bytes *= rows * row_bytes;
     const Parts coming{places, target.bytes != nullptr ? sizes : Sizes(sizes.size(), 0)};
     HVD_CHECK(exchange_rows(call, input, sent, target.bytes, coming, options.place.stream));
@@ -333,8 +333,8 @@ Result<void> DeviceCollectives::alltoall(const void* input, const std::size_t* s
   for (std::size_t rank = 0; rank < ranks; ++rank)
     own.push_back(splits != nullptr ? splits[rank] : rows / ranks);
   own.push_back(call.output_rows);
-  HVD_TRY(const Sizes told, exchange(own));
-  const auto split = [&](std::size_t from, std::size_t to) { return told[from * own.size() + to]; };
+  HVD_TRY(const Sizes all, exchange(own));
+  const auto split = [&](std::size_t from, std::size_t to) { return all[from * own.size() + to]; };
   Sizes sent, coming;  // bytes
   bool fits = true;
   bool allocated = false;  // by any rank
@@ -358,19 +358,17 @@ Result<void> DeviceCollectives::alltoall(const void* input, const std::size_t* s
                            }));
     return target.outcome;
   }
-  HVD_TRY(const Sizes takers, find_takers(target, allocated));
+  HVD_TRY(const Sizes receivers, find_receivers(target, allocated));
   const Sizes from = begins(sent);
   const Sizes to = begins(coming);
   for (std::size_t peer = 0; peer < ranks; ++peer) {
-    sent[peer] *= takers[peer];
-    coming[peer] *= takers[self];
+    sent[peer] *= receivers[peer];
+    coming[peer] *= receivers[self];
   }
   HVD_CHECK(
       exchange_rows(call, input, {from, sent}, target.bytes, {to, coming}, options.place.stream));
   return target.outcome;
 }
-
-// DeviceCollectives::allreduce_together: many small tensors as one.
 
 Result<void> DeviceCollectives::allreduce_together(std::span<const DevicePiece> pieces,
                                                    hvd_type type, hvd_op op,
@@ -393,7 +391,7 @@ Result<void> DeviceCollectives::allreduce_together(std::span<const DevicePiece> 
   return reduce_grouped(call, *reduction, pieces, options);
 }
 
-// As one here too, so that either all pieces are written or none.
+// Reduces the pieces as one here too, so that either all pieces are written or none.
 Result<void> DeviceCollectives::reduce_on_host(const Call& call,
                                                std::span<const DevicePiece> pieces,
                                                const CallOptions& options) {
@@ -460,7 +458,7 @@ Result<void> DeviceCollectives::reduce_grouped(const Call& call, const NcclReduc
                            });
 }
 
-// The ranks agree on the group in host memory; then each tensor goes to the device's stream.
+// Agrees on the group in host memory. Then each tensor is enqueued on the device's stream.
 Result<void> allreduce_group(DeviceCollectives& device, const AllreduceGroup& group,
                              const CallOptions& options) {
   HVD_CHECK(open_allreduce_group(device.communicator(), group, options));

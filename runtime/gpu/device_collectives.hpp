@@ -1,17 +1,19 @@
 // The collectives on buffers in device memory, with the signatures of Communicator's.
 //
-// The ranks first agree over the communicator, as for host memory: a mistake of one is an error on
-// all, and nothing is enqueued. Then the work goes to NCCL on the caller's stream, and the call
-// returns without waiting for the GPU. On each GPU the collectives of all communicators run one
-// after the other, in an order that is the same on all ranks (call_order.hpp). What NCCL cannot do
-// (see nccl_reduction.hpp; several ranks on one GPU) goes through host memory, for which the CPU
-// does wait.
+// The ranks first agree over the communicator, as for host memory: a mistake of one rank is an
+// error on all, and nothing is enqueued. Then NCCL does the work on the caller's stream, and the
+// call returns without waiting for the GPU. On each GPU the collectives of all communicators run
+// one after the other, in the same order on all ranks (call_order.hpp). What NCCL cannot do
+// (nccl_reduction.hpp; several ranks on one GPU) goes through host memory, and there the CPU waits.
+//
+// The communicator's thread only.
 #pragma once
 
 #include "base/result.hpp"
 #include "collective/call.hpp"
 #include "collective/communicator.hpp"
 #include "collective/group.hpp"
+#include "collective/output.hpp"
 #include "gpu/device_group.hpp"
 #include "gpu/nccl_reduction.hpp"
 
@@ -50,15 +52,16 @@ class DeviceCollectives {
   Result<void> alltoall(const void* input, const std::size_t* splits, std::size_t rows,
                         std::size_t row_size, hvd_type type, void* output, std::size_t output_rows,
                         std::size_t* received, const CallOptions& options);
-  // Allreduces of one type and operation, as one: packed into a buffer where our kernel is, else as
-  // one group of NCCL's. At most kDeviceFusionBytes; each sound (allreduce_is_sound).
+  // Does allreduces of one type and operation as one: packed into a buffer if there is a
+  // CopyKernel, or else as one group of NCCL. All together must have at most kDeviceFusionBytes,
+  // and each must be sound (allreduce_is_sound).
   Result<void> allreduce_together(std::span<const DevicePiece> pieces, hvd_type type, hvd_op op,
                                   const CallOptions& options);
-  // Has no buffers: the communicator's own.
+  // Does the communicator's barrier, because it has no buffers.
   Result<void> barrier(const CallOptions& options) { return communicator_.barrier(options); }
 
  private:
-  // What a call reads and writes on the device, in bytes.
+  // The memory on the device that a call reads and writes.
   struct Transfer {
     const void* input;
     std::size_t input_bytes;
@@ -68,12 +71,14 @@ class DeviceCollectives {
   using OnHost =
       std::function<Result<void>(const void* input, void* output, const CallOptions& options)>;
   using OnNccl = std::function<NcclStatus(const NcclLibrary& nccl, NcclComm comm)>;
-  // The operation is valid during the call only.
+  // `op` is valid during the call only.
   using OnReduction = std::function<NcclStatus(const NcclLibrary& nccl, NcclOp op, NcclComm comm)>;
 
+  // Sets the call's fault if a buffer is wrong.
   void check_buffers(Call& call, const Transfer& transfer, const CallOptions& options);
+  // Begins the call: the ranks agree on it, take a turn in the order, and connect their devices.
   Result<void> open(const Call& call);
-  // Puts what NCCL is asked for in `body` on the stream.
+  // Enqueues on the stream the work for which `body` calls NCCL.
   Result<void> enqueue(const Call& call, CudaStream stream, const OnNccl& body);
   Result<void> enqueue_reduction(const Call& call, const NcclReduction& reduction,
                                  CudaStream stream, const OnReduction& body);
@@ -86,31 +91,31 @@ class DeviceCollectives {
                               std::span<const DevicePiece> pieces, const CallOptions& options);
   Result<void> through_host(const Transfer& transfer, const CallOptions& options,
                             const OnHost& body);
-  // A result from the host's memory. Where that fails all ranks are told, as the others have theirs
-  // and go on.
+  // Copies a result from host memory to the device. A failure ends the job for all ranks, because
+  // the others have their result and continue.
   Result<void> put_back(void* device, std::size_t offset, std::size_t bytes, CudaStream stream);
-  // numbers[r * own.size() + i]: number i of rank r.
+  // Gathers the numbers of all ranks. The result has number i of rank r at [r * own.size() + i].
   Result<std::vector<std::size_t>> exchange(const std::vector<std::size_t>& own);
-  // The one that came with the call, or memory of the allocator's on the device.
+  // Returns the output that came with the call, or the allocator's memory on the device.
   Output find_output(const Call& call, void* given, const void* input, std::size_t row_bytes,
                      const CallOptions& options);
-  // Which ranks can take their rows: all, unless some (`allocated`) had yet to find the memory.
-  Result<std::vector<std::size_t>> find_takers(const Output& own, bool allocated);
-  // What goes to each rank, or comes from it; nothing where the size is 0.
+  // Returns 1 for each rank that can receive its rows, or else 0. All can, unless some rank has an
+  // allocator (`allocated`), which may have failed.
+  Result<std::vector<std::size_t>> find_receivers(const Output& own, bool allocated);
+  // The data to or from each rank, in bytes. Size 0: no data.
   struct Parts {
-    std::vector<std::size_t> begins;
-    std::vector<std::size_t> sizes;  // bytes, by rank
+    std::vector<std::size_t> begins;  // by rank
+    std::vector<std::size_t> sizes;
   };
   Result<void> exchange_rows(const Call& call, const void* input, const Parts& sent,
                              std::byte* output, const Parts& coming, CudaStream stream);
 
   Communicator& communicator_;
   DeviceGroup& group_;
-  std::optional<CallTurn> turn_;  // from open() until nothing more is put on the stream
+  std::optional<CallTurn> turn_;  // from open() until all work is on the stream
 };
 
-// Several allreduces on device memory that are carried out as one (collective/group.hpp).
-
+// Does several allreduces on device memory in one call (collective/group.hpp).
 Result<void> allreduce_group(DeviceCollectives& device, const AllreduceGroup& group,
                              const CallOptions& options);
 

@@ -1,4 +1,5 @@
-// Where a call goes: to the communicator, or to the device collectives beside it.
+// Sends a call to the communicator or to the device collectives, by the memory of its buffers. Runs
+// on the thread of the call.
 #pragma once
 
 #include "collective/communicator.hpp"
@@ -8,8 +9,9 @@
 
 namespace libhvd {
 
-// body: (Communicator& or DeviceCollectives&, const CallOptions&) -> Result<void>. One that takes
-// only a Communicator& is for host memory; HVD_CUDA is then told to all ranks as a fault.
+// Calls body(Communicator& or DeviceCollectives&, const CallOptions&) -> Result<void>. A body that
+// takes only a Communicator& is for host memory: HVD_CUDA is then a fault of the call, and so an
+// error on all ranks.
 template <class Body>
 Result<void> run_where_buffers_lie(Communicator& communicator, const CallOptions& options,
                                    const Body& body) {
@@ -18,9 +20,9 @@ Result<void> run_where_buffers_lie(Communicator& communicator, const CallOptions
     DeviceCollectives device(communicator);
     return body(device, options);
   } else {
-    CallOptions told = options;
-    if (told.fault.empty()) told.fault = "this call is for host memory, but says HVD_CUDA";
-    return body(communicator, told);
+    CallOptions faulty = options;
+    if (faulty.fault.empty()) faulty.fault = "this call is for host memory, but says HVD_CUDA";
+    return body(communicator, faulty);
   }
 }
 

@@ -1,9 +1,10 @@
-// Our kernels for all processors that there are, as nvcc has compiled them (a "fat binary").
+// The fat binary of libhvd's CUDA kernels, with one image for each supported architecture. The
+// build generates its source (embed.cmake), or uses no_image.cpp.
 #pragma once
 
 namespace libhvd {
 
-// Null: libhvd was built without nvcc.
+// Returns null if libhvd was built without nvcc.
 const void* kernel_image();
 
 }  // namespace libhvd

@@ -15,7 +15,7 @@ std::uint64_t bits_of(T value) {
   return bits;
 }
 
-// One value of the type; nothing when a 16-bit type does not have it.
+// Returns the bits of one value of the type; nullopt if the 16-bit type does not have it.
 template <class Half>
 std::optional<std::uint64_t> exact_half(double factor) {
   const Half half(static_cast<float>(factor));

@@ -14,9 +14,9 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kBeatNs = 1000 * kMs;
 constexpr std::uint64_t kBridgeLookNs = 20 * kMs;
-// A turn that took longer than this was not our doing: the process was stopped.
+// A turn that took longer than this means that the process was stopped.
 constexpr std::uint64_t kOwnStopNs = 1500 * kMs;
-// So long the others may take to hear our goodbye.
+// How long the others may take to receive the goodbye.
 constexpr std::uint64_t kLeaveNs = 1000 * kMs;
 
 }  // namespace
@@ -59,7 +59,7 @@ void Bridge::close_in_child() {
 
 void Bridge::run() {
   last_turn_ns_ = monotonic_ns();
-  // With the handshake of TLS more may have come, which poll(2) does not tell.
+  // More may have arrived with the handshake of TLS, which poll(2) does not report.
   for (BridgeLink& link : links_) receive(link);
   while (true) {
     const std::uint64_t now = monotonic_ns();
@@ -70,11 +70,11 @@ void Bridge::run() {
     look_for_silent_hosts(now);
     judge_suspect(now);
     send_all(now);
-    note_whether_failure_is_told();
+    note_sent_failure();
     sleep(now);
   }
   for (BridgeLink& link : links_) link.close();
-  segment_->set_failure_told();
+  segment_->set_failure_sent();
 }
 
 bool Bridge::done(std::uint64_t now) const {
@@ -85,7 +85,7 @@ bool Bridge::done(std::uint64_t now) const {
 
 void Bridge::notice_own_stop(std::uint64_t now) {
   if (now - last_turn_ns_ > kOwnStopNs) {
-    for (BridgeLink& link : links_) link.count_as_heard(now);
+    for (BridgeLink& link : links_) link.set_heard(now);
   }
   last_turn_ns_ = now;
 }
@@ -106,19 +106,19 @@ void Bridge::send_all(std::uint64_t now) {
   }
 }
 
-void Bridge::note_whether_failure_is_told() {
-  if (failure_is_told_ || !segment_->failed()) return;
-  const auto told = [](const BridgeLink& link) { return !link.open() || link.failure_is_told(); };
-  failure_is_told_ = std::all_of(links_.begin(), links_.end(), told);
-  if (failure_is_told_) segment_->set_failure_told();
+void Bridge::note_sent_failure() {
+  if (failure_is_sent_ || !segment_->failed()) return;
+  const auto sent = [](const BridgeLink& link) { return !link.open() || link.failure_is_sent(); };
+  failure_is_sent_ = std::all_of(links_.begin(), links_.end(), sent);
+  if (failure_is_sent_) segment_->set_failure_sent();
 }
 
-bool Bridge::has_news() const {
-  const auto news = [](const BridgeLink& link) { return link.open() && link.has_news(); };
-  return std::any_of(links_.begin(), links_.end(), news);
+bool Bridge::has_output() const {
+  const auto ready = [](const BridgeLink& link) { return link.open() && link.has_output(); };
+  return std::any_of(links_.begin(), links_.end(), ready);
 }
 
-// Waits until there is something to do, and takes what has come.
+// Waits until there is something to do, and receives what has arrived.
 void Bridge::sleep(std::uint64_t now) {
   std::vector<pollfd> entries{{segment_->doorbell().fd(), POLLIN, 0}};
   for (const BridgeLink& link : links_) {
@@ -128,7 +128,7 @@ void Bridge::sleep(std::uint64_t now) {
   }
   auto& sleeps = segment_->header().bridge_sleeps;
   sleeps.store(1, std::memory_order_seq_cst);
-  const bool busy = has_news() || (stop_.load(std::memory_order_seq_cst) && !leaving_);
+  const bool busy = has_output() || (stop_.load(std::memory_order_seq_cst) && !leaving_);
   const int ready = ::poll(entries.data(), entries.size(), busy ? 0 : sleep_ms(now));
   sleeps.store(0, std::memory_order_seq_cst);
   if (ready <= 0) return;
@@ -140,7 +140,7 @@ void Bridge::sleep(std::uint64_t now) {
 
 int Bridge::sleep_ms(std::uint64_t now) const {
   std::uint64_t until = next_beat_ns_;
-  if (somebody_waits()) until = std::min(until, now + kBridgeLookNs);
+  if (any_rank_waits()) until = std::min(until, now + kBridgeLookNs);
   if (leaving_) until = std::min(until, leave_by_ns_);
   if (suspect_) until = std::min(until, suspect_->judged_ns);
   for (const BridgeLink& link : links_) {
@@ -149,8 +149,8 @@ int Bridge::sleep_ms(std::uint64_t now) const {
   return until <= now ? 0 : static_cast<int>((until - now) / kMs + 1);
 }
 
-// Whether the ranks are not all at the same step, in any lane.
-bool Bridge::somebody_waits() const {
+// Returns whether in some lane not all ranks are at the same step.
+bool Bridge::any_rank_waits() const {
   const auto arrived = [&](int number) {
     return segment_->block(number).arrived.load(std::memory_order_relaxed);
   };
@@ -177,10 +177,10 @@ void Bridge::receive(BridgeLink& link) {
   }
 }
 
-// The failure is that of the rank with the bridge there, which is the first of its host.
+// Closes the link. The failure is that of the rank with the bridge there, the first of its host.
 void Bridge::give_up(BridgeLink& link, FailureKind kind) {
   link.close();
-  if (leaving_) return;  // who leaves need not know why others do
+  if (leaving_) return;  // a rank that leaves need not know why others do
   const int rank = segment_->ranks_on(link.host()).front();
   if (kind != FailureKind::died) return segment_->set_failure(kind, rank);
   if (!suspect_) suspect_ = Suspect{rank, monotonic_ns() + kBridgeLookNs};
@@ -188,7 +188,7 @@ void Bridge::give_up(BridgeLink& link, FailureKind kind) {
 
 void Bridge::judge_suspect(std::uint64_t now) {
   if (!suspect_ || now < suspect_->judged_ns) return;
-  const auto leaver = leaver_in_the_way();
+  const auto leaver = find_awaited_leaver();
   if (leaver) {
     segment_->set_failure(FailureKind::left, *leaver);
   } else {
@@ -197,8 +197,8 @@ void Bridge::judge_suspect(std::uint64_t now) {
   suspect_.reset();
 }
 
-// A rank that has left while others wait for it: a reason for one of them to end.
-std::optional<int> Bridge::leaver_in_the_way() const {
+// Returns a rank that has left while others wait for it, which may be why one of them ended.
+std::optional<int> Bridge::find_awaited_leaver() const {
   for (int rank = 0; rank < segment_->size(); ++rank) {
     if (segment_->block(rank).left.load(std::memory_order_seq_cst) == 0) continue;
     for (int number = 0; number < segment_->blocks(); ++number) {
@@ -217,18 +217,18 @@ void Bridge::look_for_silent_hosts(std::uint64_t now) {
   for (BridgeLink& link : links_) {
     if (!link.open() || now < link.heard_ns() + silence_ns_) continue;
     if (link.host_answers(silence_ns_))
-      link.count_as_heard(now - silence_ns_ + kBeatNs);  // asked again after a beat
+      link.set_heard(now - silence_ns_ + kBeatNs);  // looked at again after a beat
     else
       give_up(link, FailureKind::silent);
   }
 }
 
 void Bridge::look_for_dead_ranks(std::uint64_t now) {
-  if (leaving_ || now < next_look_ns_ || !somebody_waits()) return;
+  if (leaving_ || now < next_look_ns_ || !any_rank_waits()) return;
   next_look_ns_ = now + kBridgeLookNs;
   for (const int rank : locals_) {
     if (rank == rank_ || segment_->alive(rank)) continue;
-    // Asked in this order: who leaves says so before it ends.
+    // Read in this order, because a rank that leaves publishes that before it ends.
     const bool left = segment_->block(rank).left.load(std::memory_order_seq_cst) != 0;
     if (!left) segment_->set_failure(FailureKind::died, rank);
   }

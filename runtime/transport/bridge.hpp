@@ -1,31 +1,32 @@
-// The bridge of a host: a thread of one of its ranks that carries what the ranks of this host
-// publish to all other hosts, and writes what comes from there into the blocks of the ranks there.
-// So every host's segment is a replica of all others', and the collectives need not know of hosts;
+// The bridge of a host: a thread of one of its ranks. It sends what the ranks of this host publish
+// to all other hosts, and writes what arrives from there into the blocks of the ranks there. So
+// every host's segment is a replica of all others', and the collectives need not know of hosts;
 // each element is reduced in the same order everywhere.
 //
-// Why nothing is overwritten while it is needed: a rank that has come back from step t+1 has seen,
+// Why nothing is overwritten while it is needed: a rank that has returned from step t+1 has seen,
 // in its own host's segment, that every rank has published t+1. A rank on another host publishes
-// t+1 only after it has seen everybody's t there, so by then all bridges have passed on what was
-// written for t in full: its area may be written again. On the other side, the area of a step is
-// overwritten by that of t+2, which its rank publishes only after it has seen t+1 of all who read
-// it; and whoever has published t+1 has finished reading t. This is the rule of step_barrier.hpp.
+// t+1 only after it has seen the step t of every rank there, so by then all bridges have sent all
+// that was written for t, and its area may be written again. On the receiving side, the area of a
+// step is overwritten by that of t+2, which its rank publishes only after it has seen t+1 of all
+// its readers; and a rank that has published t+1 has finished reading t. This is the rule of
+// step_barrier.hpp.
 //
-// What ends the job for a host goes the same way: that a rank has left, and the first failure that
-// was found, whoever found it. The rank with the bridge goes on with that failure only when the
-// bridge has told it (Segment::wait_until_failure_is_told), as it may end because of it. A bridge
-// finds these by itself:
-//  - a rank of its own host that is dead, while somebody waits (within 20 ms);
-//  - a connection that ends without a goodbye: the process with the bridge there has died. It may
-//    have ended because of another failure, word of which is on its way: so this is said after 20
-//    ms unless another one is known by then;
-//  - a host from which nothing has come for `silence`, and whose kernel has not acknowledged what
-//    was sent there: every bridge sends a beat a second. A rank that stands still (stopped, swapped
+// The bridge also sends what ends the job for a host: that a rank has left, and the first failure
+// that any rank or bridge found. The bridge's rank returns the failure to its caller only after the
+// bridge has sent it (Segment::wait_until_failure_is_sent), because the caller may exit. A bridge
+// finds these failures by itself:
+//  - a rank of its own host is dead, while another rank waits (within 20 ms);
+//  - a connection ends without a goodbye: the process with the bridge there has died. It may have
+//    ended because of another failure, whose frame is on its way. So this is reported only after 20
+//    ms, unless another failure is known by then;
+//  - nothing has arrived from a host for `silence`, and its kernel has not acknowledged what was
+//    sent there: every bridge sends a beat a second. A rank that does not run (stopped, swapped
 //    out, waiting for a file system) is waited for, as on one host. A bridge that was itself
-//    stopped (job control, a debugger) starts to count anew.
+//    stopped (job control, a debugger) starts to measure anew.
 //
-// One thread, asleep in poll(2) when there is nothing to do. It takes no signals. A forked child
-// has no bridge, and must close what it has inherited of it: else a dead rank's connections would
-// stay open.
+// One thread, which sleeps in poll(2) while it has nothing to do. It takes no signals. A forked
+// child has no bridge, and must close what it has inherited of it: otherwise a dead rank's
+// connections would stay open.
 #pragma once
 
 #include "base/result.hpp"
@@ -43,7 +44,7 @@
 
 namespace libhvd {
 
-// A connection to the bridge of another host, which has proven itself.
+// An authenticated connection to the bridge of another host.
 struct HostSocket {
   int host;  // its index
   Connection socket;
@@ -51,17 +52,18 @@ struct HostSocket {
 
 class Bridge {
  public:
-  // The segment spans hosts (Segment::set_places) and names a rank of this process as its bridge.
-  // `silence` 0: wait for silent hosts for ever. Error: there can be no thread.
+  // Starts the thread. The segment must span hosts (Segment::set_places) and name a rank of this
+  // process as its bridge. `silence` 0: wait for silent hosts for ever. Error: no thread can be
+  // started.
   static Result<std::unique_ptr<Bridge>> start(std::shared_ptr<Segment> segment,
                                                std::vector<HostSocket> sockets,
                                                std::chrono::milliseconds silence);
 
-  // Leaves: sends what is published, says goodbye, and waits shortly until the others have heard
-  // it. The rank has left the segment before.
+  // Leaves: sends what is published and a goodbye, and waits one second at most until the others
+  // have it. The rank must have left the segment before.
   ~Bridge();
 
-  // In a child just forked: closes the connections. The object is of no use there.
+  // Closes the connections in a child that was just forked. The object must not be used there.
   void close_in_child();
 
  private:
@@ -73,25 +75,25 @@ class Bridge {
   void notice_own_stop(std::uint64_t now);
   void begin_leaving(std::uint64_t now);
   void send_all(std::uint64_t now);
-  void note_whether_failure_is_told();
+  void note_sent_failure();
   void sleep(std::uint64_t now);
   int sleep_ms(std::uint64_t now) const;
-  bool has_news() const;
-  bool somebody_waits() const;
+  bool has_output() const;
+  bool any_rank_waits() const;
   void receive(BridgeLink& link);
   void give_up(BridgeLink& link, FailureKind kind);
   void judge_suspect(std::uint64_t now);
-  std::optional<int> leaver_in_the_way() const;
+  std::optional<int> find_awaited_leaver() const;
   void look_for_silent_hosts(std::uint64_t now);
   void look_for_dead_ranks(std::uint64_t now);
 
   std::shared_ptr<Segment> segment_;
-  int rank_;  // ours
+  int rank_;  // this process's
   std::uint64_t silence_ns_;
   std::deque<BridgeLink> links_;
   std::vector<int> locals_;
 
-  // A rank that seems to have died, and when that is said.
+  // A rank that seems to have died, and when that is recorded.
   struct Suspect {
     int rank;
     std::uint64_t judged_ns;
@@ -100,7 +102,7 @@ class Bridge {
 
   std::atomic<bool> stop_{false};
   bool leaving_ = false;
-  bool failure_is_told_ = false;
+  bool failure_is_sent_ = false;
   std::uint64_t leave_by_ns_ = 0;
   std::uint64_t next_beat_ns_ = 0;
   std::uint64_t next_look_ns_ = 0;

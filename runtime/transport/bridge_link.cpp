@@ -20,7 +20,7 @@ std::size_t bytes_in(std::span<const iovec> parts) {
   return bytes;
 }
 
-// Takes `bytes` off the front of the parts.
+// Removes `bytes` from the front of the parts.
 void skip(std::span<iovec> parts, std::size_t bytes) {
   for (iovec& part : parts) {
     const std::size_t taken = std::min(bytes, part.iov_len);
@@ -30,7 +30,7 @@ void skip(std::span<iovec> parts, std::size_t bytes) {
   }
 }
 
-// What of the area of a step follows the head.
+// Returns the parts of a step's area that follow the head.
 std::array<iovec, 2> body_of(const Segment& segment, int block, std::uint32_t step,
                              const Used& used) {
   const Area area = segment.area(block, step);
@@ -71,15 +71,15 @@ BridgeLink::BridgeLink(std::shared_ptr<Segment> segment, int host, Connection so
   }
 }
 
-// The frame to send next. The words that end things are read before the steps that they must not
-// overtake.
+// Returns the frame to send next. Failures and leavers are read before the steps, because their
+// frames must not overtake these.
 std::optional<FrameHead> BridgeLink::pick() const {
   if (broken_ || said_goodbye_) return std::nullopt;
   const std::uint64_t failure = segment_->header().failure.load(std::memory_order_seq_cst);
   std::optional<int> leaver;
-  for (const Local& local : locals_) {  // only in the first lane does any have left
+  for (const Local& local : locals_) {  // `left` is set in the first lane only
     const bool left = segment_->block(local.block).left.load(std::memory_order_seq_cst) != 0;
-    if (left && !local.told_left && !leaver) leaver = local.block;
+    if (left && !local.sent_left && !leaver) leaver = local.block;
   }
   for (const Local& local : locals_) {
     RankBlock& block = segment_->block(local.block);
@@ -91,7 +91,7 @@ std::optional<FrameHead> BridgeLink::pick() const {
   }
   if (leaver) return make_head(FrameKind::left, *leaver, 0);
   const auto found = unpack_failure(failure, segment_->size());
-  if (found && !told_failure_) {
+  if (found && !sent_failure_) {
     return make_head(FrameKind::failure, found->rank, static_cast<std::uint32_t>(found->kind));
   }
   if (leaving_) return make_head(FrameKind::goodbye, 0, 0);
@@ -104,9 +104,9 @@ BridgeLink::Local& BridgeLink::local(std::uint32_t block) {
                        [&](const Local& entry) { return entry.block == static_cast<int>(block); });
 }
 
-// Notes that the frame is on its way.
+// Records that the frame is on its way.
 void BridgeLink::note(const FrameHead& head) {
-  beat_due_ = false;  // anything shows that we live
+  beat_due_ = false;  // any frame shows that this bridge lives
   switch (head.kind) {
     case FrameKind::beat:
       return;
@@ -114,10 +114,10 @@ void BridgeLink::note(const FrameHead& head) {
       local(head.rank).sent = head.step;
       return;
     case FrameKind::left:
-      local(head.rank).told_left = true;
+      local(head.rank).sent_left = true;
       return;
     case FrameKind::failure:
-      told_failure_ = true;
+      sent_failure_ = true;
       return;
     case FrameKind::goodbye:
       said_goodbye_ = true;
@@ -152,7 +152,7 @@ void BridgeLink::send() {
       blocked_ = true;
       return;
     } else {
-      broken_ = true;  // receive() will say why, after what it still finds
+      broken_ = true;  // receive() returns why, after what it still finds
       pending_ = 0;
     }
   }
@@ -185,9 +185,9 @@ std::optional<LinkEnd> BridgeLink::receive() {
   }
 }
 
-// tcp(7), TCP_INFO. A host that is gone leaves our beats unacknowledged. One whose process does not
-// read acknowledges them until its window is full; from then on the kernel asks ever less often, so
-// that the last answer may be old while none is owed.
+// Reads TCP_INFO (tcp(7)). A host that is gone leaves the beats unacknowledged. A host whose
+// process does not read acknowledges them until its window is full. After that this kernel probes
+// less and less often, so the last answer may be old while none is owed.
 bool BridgeLink::host_answers(std::uint64_t ns) const {
   tcp_info info{};
   socklen_t size = sizeof info;
@@ -201,7 +201,7 @@ bool BridgeLink::is_theirs(std::uint32_t rank) const {
          segment_->block(static_cast<int>(rank)).host == static_cast<std::uint32_t>(host_);
 }
 
-// Acts on a head, and says where the body goes.
+// Handles a head, and sets where its body goes.
 std::optional<LinkEnd> BridgeLink::accept_head() {
   const FrameHead& head = in_head_;
   switch (head.kind) {
@@ -245,7 +245,7 @@ bool BridgeLink::accept_step() {
   return true;
 }
 
-// A step's body is complete, or there was none. Next comes a head.
+// Publishes a step whose body is complete. A head is expected next.
 void BridgeLink::finish_frame() {
   if (in_body_) segment_->publish(static_cast<int>(in_head_.rank), in_head_.step);
   in_body_ = false;

@@ -21,7 +21,7 @@ Result<Doorbell> Doorbell::create(const std::string& path) {
   return open(path);
 }
 
-// fifo(7): Linux opens a FIFO for reading and writing at once, without waiting.
+// Opens it for reading and writing at once, for which Linux does not wait (fifo(7)).
 Result<Doorbell> Doorbell::open(const std::string& path) {
   Fd fd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) return fail_errno("cannot open " + path, errno);
@@ -29,7 +29,7 @@ Result<Doorbell> Doorbell::open(const std::string& path) {
 }
 
 void Doorbell::ring() const {
-  const std::uint64_t once = 1;  // what an eventfd takes
+  const std::uint64_t once = 1;  // an eventfd takes eight bytes
   [[maybe_unused]] const auto written = ::write(fd_.get(), &once, sizeof once);
 }
 

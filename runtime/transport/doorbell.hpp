@@ -1,54 +1,34 @@
-// futex(2) on words that processes share.
+// Wakes a host's bridge out of poll(2) when a rank of the host has published something. It is a
+// FIFO beside the segment's file, which every rank of the host has open, or an eventfd for ranks
+// that are threads. Any thread may ring it. The bytes carry no meaning.
 #pragma once
 
 #include "base/result.hpp"
 #include "common/fd.hpp"
 
-#include <atomic>
-#include <climits>
-#include <cstdint>
-#include <ctime>
 #include <string>
-
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <utility>
 
 namespace libhvd {
 
-// Sleeps while the word has this value, at most so long. Not the private kind of futex: the word is
-// shared between processes.
-inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, long most_ns) {
-  const timespec timeout{0, most_ns};
-  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &timeout, nullptr, 0);
-}
-
-inline void futex_wake_all(std::atomic<std::uint32_t>& word) {
-  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
-
-// What wakes a host's bridge out of poll(2) when a rank of the host has something for it: a FIFO
-// beside the segment's file that every rank there has open, or, for threads, an eventfd.
-//
-// Any thread may ring. Bytes carry no meaning.
-
 class Doorbell {
  public:
-  // For threads of one process.
+  // Makes one for the threads of this process. Error: the system gives no eventfd.
   static Result<Doorbell> inside();
 
-  // A new FIFO (0600); the caller removes its name.
+  // Makes a new FIFO (0600); the caller must remove its name. Error: it cannot be made.
   static Result<Doorbell> create(const std::string& path);
+  // Opens another rank's FIFO. Error: it cannot be opened.
   static Result<Doorbell> open(const std::string& path);
 
-  Doorbell() = default;  // none
+  Doorbell() = default;  // empty
   explicit operator bool() const { return static_cast<bool>(fd_); }
 
-  // Never waits. Full is as good as rung. With no bridge left it does nothing: we ourselves have
-  // the reading end open too, so there is no SIGPIPE.
+  // Rings it. Never waits: a full FIFO has been rung already. Does nothing if there is no bridge
+  // any more: this process too has the reading end open, so there is no SIGPIPE.
   void ring() const;
 
-  // Readable when rung.
+  // Readable after a ring.
   int fd() const { return fd_.get(); }
   void drain() const;
 

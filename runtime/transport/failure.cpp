@@ -1,7 +1,6 @@
 #include "transport/failure.hpp"
 
 #include "common/text.hpp"
-#include "common/variables.h"
 
 #include <string>
 
@@ -25,7 +24,7 @@ std::string describe_failure(const Failure& failure) {
              " does not answer: it is down or cut off "
              "(HVD_HOST_TIMEOUT says how long to wait)";
     case FailureKind::garbled:
-      return host + " has sent what makes no sense";
+      return host + " has sent data that makes no sense";
     case FailureKind::broken:
       return "libhvd cannot go on in " + who + ". See its own error for why";
     case FailureKind::stalled:
@@ -51,20 +50,6 @@ std::optional<PackedFailure> unpack_failure(std::uint64_t word, int size) {
     return std::nullopt;
   }
   return PackedFailure{static_cast<FailureKind>(kind), static_cast<int>(rank)};
-}
-
-const char* transport_name(Transport transport) {
-  return transport == Transport::mpi ? "mpi" : "tcp";
-}
-
-Result<Transport> read_transport(const Environment& environment) {
-  const std::string name = environment(HVD_ENV_TRANSPORT).value_or("");
-  if (name.empty()) return Transport::tcp;
-  for (const Transport transport : {Transport::tcp, Transport::mpi}) {
-    if (name == transport_name(transport)) return transport;
-  }
-  return fail(HVD_ERROR_ENVIRONMENT, std::string(HVD_ENV_TRANSPORT) + "=\"" + name +
-                                         "\" is not a transport: it is tcp (the default) or mpi");
 }
 
 }  // namespace libhvd

@@ -14,7 +14,8 @@
 namespace libhvd {
 namespace {
 
-// proc(5): "an estimate of how much memory is available for starting new applications".
+// Reads MemAvailable: "an estimate of how much memory is available for starting new applications"
+// (proc(5)). Returns the largest number if the system does not report it.
 std::uint64_t available_bytes() {
   std::ifstream meminfo("/proc/meminfo");
   std::string name, unit;
@@ -23,7 +24,7 @@ std::uint64_t available_bytes() {
     if (name == "MemAvailable:") return kib * 1024;
     std::getline(meminfo, unit);
   }
-  return std::numeric_limits<std::uint64_t>::max();  // it does not say
+  return std::numeric_limits<std::uint64_t>::max();
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
-// Shared memory in no file system: a file that has no name (memfd_create(2)) and for which there is
-// room as long as the machine has memory, however small /dev/shm is (in containers, often 64 MB).
+// Shared memory in no file system: a file without a name (memfd_create(2)). There is room for it
+// as long as the machine has memory, however small /dev/shm is (in containers, often 64 MB).
 //
 // The other ranks of the host reach it through a symbolic link to /proc/PID/fd/N, which needs no
-// room where it stands. Whom the link leads to another file, in another pid namespace say, finds
-// out by what stands in the file.
+// room in its directory. The link may lead a rank to another file, for example in another pid
+// namespace; the rank notices that by the contents.
+//
+// A plain owner of the descriptor and the link, for one thread at a time.
 #pragma once
 
 #include "base/result.hpp"
@@ -17,14 +19,15 @@ namespace libhvd {
 
 class MemoryFile {
  public:
-  // For this process and those that inherit it.
+  // Makes one for this process and those that inherit it. Error: the system gives none.
   static Result<MemoryFile> create();
-  // With a link at `path`, which goes with the object unless remove_link() was called before.
+  // Makes one with a link at `path`, which remove_link() or the destructor removes. Error: the file
+  // or the link cannot be made.
   static Result<MemoryFile> create(std::string path);
-  // Through another process's link. Error: it leads nowhere, or may not be followed.
+  // Opens it through another process's link. Error: the link leads nowhere, or may not be followed.
   static Result<MemoryFile> open(const std::string& path);
 
-  MemoryFile() = default;  // none
+  MemoryFile() = default;  // empty
   MemoryFile(MemoryFile&& other) noexcept;
   MemoryFile& operator=(MemoryFile&& other) noexcept;
   ~MemoryFile() { remove_link(); }
@@ -32,8 +35,8 @@ class MemoryFile {
   explicit operator bool() const { return static_cast<bool>(file_); }
   int get() const { return file_.get(); }
 
-  // Memory for these bytes. Gives errno; 0: it is there. ENOMEM also when the machine has hardly so
-  // much left: to take it would make the kernel end somebody.
+  // Reserves memory for these bytes. Returns 0 or errno. It is ENOMEM also if they are more than
+  // 7/8 of the memory that the machine has left: with less the kernel would kill some process.
   int reserve(std::uint64_t begin, std::size_t bytes) const;
 
   void remove_link();
@@ -42,7 +45,7 @@ class MemoryFile {
   explicit MemoryFile(Fd file) : file_(std::move(file)) {}
 
   Fd file_;
-  std::string link_;  // empty: none of ours
+  std::string link_;  // "": this object has made none
 };
 
 }  // namespace libhvd

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kName = "libhvd_mpi.so";
 constexpr std::size_t kWhyBytes = 1024;
 
-// In the folder that libhvd itself was loaded from; "" where there is none.
+// Returns the plugin in the folder from which libhvd was loaded, or "" if it has none.
 std::string beside_libhvd() {
   Dl_info own;
   if (::dladdr(reinterpret_cast<const void*>(&beside_libhvd), &own) == 0) return "";
@@ -31,7 +31,7 @@ std::string find_plugin(const Environment& environment) {
   return beside.empty() ? kName : beside;
 }
 
-// body: the plugin's function, which tells what is wrong.
+// Calls `body`, a function of the plugin that writes what is wrong. Error: what it wrote.
 template <class Body>
 Result<void> ask(Body body) {
   const SignalsBlocked blocked;
@@ -42,8 +42,8 @@ Result<void> ask(Body body) {
 
 }  // namespace
 
-// Open MPI's own plugins look for its symbols among those of the whole process, so these must be
-// there for all.
+// Opens it with RTLD_GLOBAL, because Open MPI's own plugins look for its symbols among those of the
+// whole process.
 Result<MpiLibrary> MpiLibrary::open(const Environment& environment) {
   const std::string path = find_plugin(environment);
   const auto refuse = [&](const std::string& why) {
@@ -52,8 +52,8 @@ Result<MpiLibrary> MpiLibrary::open(const Environment& environment) {
   const auto library = SharedLibrary::open(path, RTLD_NOW | RTLD_GLOBAL);
   if (!library) {
     return refuse(" cannot be opened (" + library.error() +
-                  "). It is built where libhvd is built with Open MPI there (libopenmpi-dev), and "
-                  "stands beside libhvd.so; " HVD_ENV_MPI_LIBRARY " may name it");
+                  "). It is built if Open MPI (libopenmpi-dev) is there when libhvd is built, and "
+                  "lies beside libhvd.so; " HVD_ENV_MPI_LIBRARY " may name it");
   }
   const hvd_mpi_plugin* (*entry)() = nullptr;
   if (!library->find(HVD_MPI_ENTRY, entry))

@@ -1,5 +1,5 @@
-// libhvd_mpi.so, opened where HVD_TRANSPORT=mpi asks for it. Never closed: MPI's threads and exit
-// handlers do not survive that.
+// Opens libhvd_mpi.so if HVD_TRANSPORT=mpi. The plugin is never closed, because MPI's threads and
+// exit handlers would not survive that. There is one in a process; for threads see mpi_plugin.h.
 #pragma once
 
 #include "base/environment.hpp"
@@ -10,16 +10,17 @@
 
 namespace libhvd {
 
-// A handle on the one plugin of the process; it may be copied.
+// A handle of the plugin; it may be copied.
 class MpiLibrary {
  public:
-  // The library that HVD_MPI_LIBRARY names; else the one beside libhvd.so; else the one that the
-  // loader finds. Error (HVD_ERROR_UNSUPPORTED): none can be opened, or it is not of this version.
+  // Opens the library that HVD_MPI_LIBRARY names, or else the one beside libhvd.so, or else the one
+  // that the loader finds. Error (HVD_ERROR_UNSUPPORTED): it cannot be opened, or has another
+  // version.
   static Result<MpiLibrary> open(const Environment& environment);
 
   const hvd_mpi_plugin& functions() const { return *functions_; }
 
-  // These are the plugin's, with errors as values (HVD_ERROR_UNSUPPORTED).
+  // Call the plugin's functions of the same name. Error: HVD_ERROR_UNSUPPORTED.
   Result<void> check(int rank, int size) const;
   Result<void> start(int rank, int size) const;
   Result<void> join() const;

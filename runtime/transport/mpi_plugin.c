@@ -1,4 +1,4 @@
-/* libhvd_mpi.so: what transport/mpi_plugin.h asks for, by Open MPI. */
+/* libhvd_mpi.so: implements transport/mpi_plugin.h with Open MPI. */
 #include "transport/mpi_plugin.h"
 
 #include <mpi.h>
@@ -12,11 +12,11 @@
 #error "libhvd_mpi.so is for Open MPI: its handles are pointers"
 #endif
 
-/* Our own communicator; null until join(). */
+/* The plugin's own communicator; null before join(). */
 static MPI_Comm ours = MPI_COMM_NULL;
 static int next_tag = 0;
-static int most_tag = 32767; /* what MPI promises */
-/* The process in which MPI was started here: the children that it forks have no part in it. */
+static int most_tag = 32767; /* the least that MPI guarantees */
+/* The process in which this plugin started MPI; 0: none. Its forked children must not end MPI. */
 static pid_t starter = 0;
 static atomic_int abandoned = 0;
 
@@ -26,7 +26,8 @@ static int asked(int (*question)(int*)) {
   return yes;
 }
 
-/* "Open MPI v4.1.4, package: …". MPI 3.1, section 8.1.1: may be called at any time. */
+/* Returns "Open MPI v4.1.4", the text before the first comma. It may be called at any time
+ * (MPI 3.1, section 8.1.1). */
 static const char* library(void) {
   static char text[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
@@ -39,7 +40,7 @@ static const char* library(void) {
 #define HOW_TO_START \
   "Start them with hvdrun (not with --pmix off), mpirun of Open MPI or srun --mpi=pmix"
 
-/* Open MPI without a launcher that it knows is alone, and starts all the same. */
+/* Checks for a launcher that Open MPI knows. Without one it would start all the same, alone. */
 static int check_launcher(int size, char* why, size_t room) {
   static const char* const signs[] = {"PMIX_NAMESPACE", "PMI_FD", "PMI_RANK", "PMI2_RANK"};
   for (size_t i = 0; i < sizeof signs / sizeof signs[0]; ++i)
@@ -92,8 +93,8 @@ static int check(int rank, int size, char* why, size_t room) {
          check_numbers(rank, size, why, room);
 }
 
-/* MPI_Finalize waits for all ranks. With another exit code than 0 the launcher ends them, and
- * should see who was first. */
+/* Calls MPI_Finalize, which waits for all ranks, only if the exit code is 0. With another exit code
+ * the launcher ends the ranks, and should see which one failed first. */
 static void finalize_at_exit(int code, void* unused) {
   (void)unused;
   if (code != 0 || abandoned || getpid() != starter || asked(MPI_Finalized)) return;
@@ -114,7 +115,7 @@ static int start_here(char* why, size_t room) {
 static int start(int rank, int size, char* why, size_t room) {
   if (!asked(MPI_Initialized) && start_here(why, room)) return 1;
   if (check_numbers(rank, size, why, room) == 0) return 0;
-  /* Who is alone waits for nobody, and leaves nothing behind. */
+  /* A process that is alone in MPI waits for no other when it ends MPI again. */
   int mpi_size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &mpi_size);
   if (starter != 0 && mpi_size == 1) MPI_Finalize();

@@ -1,10 +1,10 @@
-/* What libhvd asks of MPI, as libhvd_mpi.so (mpi_plugin.c) offers it: libhvd itself knows nothing
- * of MPI and is never linked to it.
+/* The functions of MPI that libhvd needs, as libhvd_mpi.so (mpi_plugin.c) offers them. libhvd
+ * itself knows nothing of MPI and is never linked to it.
  *
- * There is one MPI in a process, so there is one of these, and it has state. Of the functions,
- * those above the line are called by one thread at a time, the others by several. Functions that
- * can fail return 0, or MPI's error code; those with `why` return 0, or 1 and write there what is
- * wrong and what to do, in `room` bytes with the NUL.
+ * A process has one MPI, so it has one of these tables, which has state. One thread at a time calls
+ * the functions above the line, several threads call those below. Functions that can fail return 0
+ * or MPI's error code. Those with `why` return 0, or 1 after they have written what is wrong and
+ * what to do, in `room` bytes with the NUL.
  */
 #ifndef LIBHVD_TRANSPORT_MPI_PLUGIN_H_
 #define LIBHVD_TRANSPORT_MPI_PLUGIN_H_
@@ -16,47 +16,48 @@
 extern "C" {
 #endif
 
-/* Another number for every change of what stands here. */
+/* Changes with every change of this file. */
 #define HVD_MPI_ABI 1u
 
-/* An operation that is under way, and a message that has been found: MPI's own handles. */
+/* MPI's own handles: an operation that is under way, and a message that was found. */
 typedef void* hvd_mpi_request;
 typedef void* hvd_mpi_message;
 
 typedef struct hvd_mpi_plugin {
   uint32_t abi; /* HVD_MPI_ABI, as the plugin was built with it; always first */
 
-  /* Whether start() has succeeded in this process. */
+  /* Returns whether join() has succeeded in this process and MPI has not ended. */
   int (*started)(void);
-  /* Finds out what can be known without the other ranks: whether MPI can be used here, and, once
-   * the program has started it, whether this process is the same rank of as many there. */
+  /* Checks what can be known without the other ranks: that MPI can be used here and, if the program
+   * has started it, that this process has the same rank and number of ranks there. */
   int (*check)(int rank, int size, char* why, size_t room);
-  /* Starts MPI, unless that is done; then checks the same. All ranks call it, and MPI waits for
-   * them. What was started here is ended when the process exits with code 0. */
+  /* Starts MPI, unless the program has; then checks the same. All ranks must call it, and MPI waits
+   * for them. If it started MPI, it also ends it when the process exits with code 0. */
   int (*start)(int rank, int size, char* why, size_t room);
-  /* Makes what messages are kept apart by from the program's own. All ranks, once start() has
-   * succeeded on all of them; MPI waits for them. */
+  /* Makes the communicator that keeps these messages apart from the program's own. All ranks must
+   * call it, after start() has succeeded on all of them, and MPI waits for them. */
   int (*join)(char* why, size_t room);
-  /* A rank is lost: the process will not wait for it at its end. */
+  /* Reports that a rank is lost: the process will not wait for it at its end. Any thread. */
   void (*abandon)(void);
-  /* The tags from first_tag() on have not been used in this process. */
+  /* Returns the first of the tags that have not been used in this process. */
   int (*first_tag)(void);
-  /* Uses up `count` tags from `first` on; 1: there are no more. */
+  /* Uses up `count` tags from `first` on. Returns 1 if there are not that many. */
   int (*reserve_tags)(int first, int count);
-  /* "Open MPI v4.1.4, …": valid for ever. */
+  /* Returns "Open MPI v4.1.4" or the like; valid for ever. */
   const char* (*library)(void);
 
-  /* ---- Between start() and the end of MPI, by any number of threads. None of them waits. */
+  /* ---- Any number of threads may call these between join() and the end of MPI. None waits. */
 
-  /* The memory stays as it is until test() says that the operation is done. */
+  /* Begins to send. The memory must stay unchanged until test() reports that it is done. */
   int (*send)(const void* data, int bytes, int rank, int tag, hvd_mpi_request* request);
-  /* Looks for the next message of a rank; when there is one, *message is not null, and is ours. */
+  /* Looks for the next message of a rank. If there is one, *message is not null; the caller must
+   * receive it. */
   int (*find)(int rank, int tag, hvd_mpi_message* message, int* bytes);
-  /* Takes it; as many bytes as were found. */
+  /* Begins to receive a message that was found, with as many bytes as find() reported. */
   int (*receive)(hvd_mpi_message message, void* data, int bytes, hvd_mpi_request* request);
-  /* Whether the operation is done; after that the request is void. */
+  /* Sets *done to whether the operation is done; the request is then invalid. */
   int (*test)(hvd_mpi_request* request, int* done);
-  /* What an error code means. */
+  /* Describes an error code. */
   void (*describe)(int error, char* text, size_t room);
 } hvd_mpi_plugin;
 

@@ -5,6 +5,7 @@
 #include "common/fd.hpp"
 #include "common/text.hpp"
 #include "transport/doorbell.hpp"
+#include "transport/futex.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -19,7 +20,6 @@
 #include <unistd.h>
 
 namespace libhvd {
-
 namespace {
 
 constexpr std::uint64_t kMagic = 0x314d485344564844u;  // "DHVDSHM1" in memory
@@ -34,14 +34,14 @@ Result<Mapping> map(int file, std::size_t bytes, std::uint64_t begin = 0) {
   return Mapping(address, bytes);
 }
 
-// Marks a range of the file without a name.
+// Marks a range that is in the file without a name.
 constexpr std::uint64_t kInMemory = std::uint64_t{1} << 62;
 
 std::string link_to_memory(const SegmentName& name) {
   return name.path + ".memory";
 }
 
-// New memory reads as zero, which is every field's first value; only these differ.
+// Initialises a new segment. New memory is zero, which is the first value of all other fields.
 void begin_lifetime(const Mapping& mapping, const SegmentLayout& layout, const Nonce& nonce) {
   const SegmentShape& shape = layout.shape();
   auto* header = new (mapping.data()) SegmentHeader{};
@@ -51,7 +51,7 @@ void begin_lifetime(const Mapping& mapping, const SegmentLayout& layout, const N
   header->has_results = shape.has_results ? 1 : 0;
   header->nonce = nonce;
   header->end.store(layout.bytes(), std::memory_order_relaxed);
-  // The nonce stands at its beginning when the blocks do not.
+  // Its beginning has the nonce, if it does not have the blocks.
   header->memory_end.store(layout.bytes(), std::memory_order_relaxed);
   header->version = kVersion;
   header->magic = kMagic;
@@ -60,7 +60,8 @@ void begin_lifetime(const Mapping& mapping, const SegmentLayout& layout, const N
         static_cast<std::uint32_t>(rank);
 }
 
-// What the creator has written of its shape; nothing when the file is not the segment of this name.
+// Reads the shape that the creator has written. Returns nullopt if the file is not the segment of
+// this name.
 std::optional<SegmentShape> read_shape(const Mapping& mapping, const SegmentName& name, int ranks) {
   const auto* header = reinterpret_cast<const SegmentHeader*>(mapping.data());
   const auto lanes = static_cast<int>(header->lanes);
@@ -88,7 +89,7 @@ Error no_room(const std::string& where, std::size_t bytes, const std::string& wh
   return error;
 }
 
-// For blocks that the folder had no room for.
+// Opens the file with the blocks that the directory had no room for.
 Result<MemoryFile> open_blocks_in_memory(const SegmentName& name, int ranks) {
   auto memory = MemoryFile::open(link_to_memory(name));
   if (memory.ok()) return memory;
@@ -104,21 +105,6 @@ struct flock byte_of(int rank) {
   lock.l_start = rank;
   lock.l_len = 1;
   return lock;
-}
-
-// With two lanes of two areas, all ranks of a job on several hosts share this.
-constexpr std::size_t kInputBytes = std::size_t{16} << 20;
-
-// A few ranks can reduce in slices between hosts, too, which shows results.
-constexpr int kMostWithResults = 16;
-
-// Blocks of few ranks stand on pages of their own: what fetches lines ahead stops at a page's end,
-// and then does not take a line from the rank that writes it.
-constexpr std::size_t kRoomyStride = 4096;
-constexpr int kRoomyRanks = 64;
-
-std::size_t round_up(std::size_t bytes, std::size_t to) {
-  return (bytes + to - 1) / to * to;
 }
 
 }  // namespace
@@ -177,7 +163,8 @@ Result<Segment> Segment::create(SegmentFile file, const SegmentShape& shape) {
   return segment;
 }
 
-// By the nonce at its beginning, like the blocks'.
+// Writes the nonce to the beginning of the file without a name, as it is in the header of the
+// blocks.
 void Segment::prove_memory() {
   const Nonce& nonce = name().nonce;
   const auto bytes = static_cast<ssize_t>(nonce.size());
@@ -185,7 +172,8 @@ void Segment::prove_memory() {
   header().memory_is_private.store(1, std::memory_order_relaxed);
 }
 
-// Of one who has opened the file: without the other one all go without it.
+// Finds the file without a name, after this rank has opened the first one. If a rank cannot find
+// it, no rank uses it.
 void Segment::find_memory() {
   Nonce nonce{};
   auto memory = MemoryFile::open(link_to_memory(name()));
@@ -263,10 +251,10 @@ Result<std::uint64_t> Segment::reserve_range(std::size_t bytes) {
   int refused = 0;
   if (file_.file_) {
     const std::uint64_t begin = header().end.fetch_add(size, std::memory_order_relaxed);
-    // Not ftruncate, for the reason that stands in create().
+    // Not ftruncate, for the reason in create().
     refused = reserve_in_file(file_.file_.get(), begin, size);
     if (refused == 0) return begin;
-    release_range(begin, size);  // what it may have got before it found no more
+    release_range(begin, size);  // it may have got a part
   }
   if (memory_ && header().memory_is_private.load(std::memory_order_relaxed) == 0) {
     const std::uint64_t begin = header().memory_end.fetch_add(size, std::memory_order_relaxed);
@@ -278,18 +266,18 @@ Result<std::uint64_t> Segment::reserve_range(std::size_t bytes) {
   return no_room(file_.directory(), size, "the buffers of a rank", refused);
 }
 
-Segment::FilePlace Segment::place_of(std::uint64_t range) const {
+Segment::FileRange Segment::file_range(std::uint64_t range) const {
   if ((range & kInMemory) != 0) return {memory_.get(), range & ~kInMemory};
   return {file_.file_.get(), range};
 }
 
 Result<Mapping> Segment::map_range(std::uint64_t range, std::size_t bytes) const {
-  const FilePlace place = place_of(range);
+  const FileRange place = file_range(range);
   return map(place.file, whole_pages(bytes, layout_.page()), place.begin);
 }
 
 void Segment::release_range(std::uint64_t range, std::size_t bytes) {
-  const FilePlace place = place_of(range);
+  const FileRange place = file_range(range);
   ::fallocate(place.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
               static_cast<off_t>(place.begin),
               static_cast<off_t>(whole_pages(bytes, layout_.page())));
@@ -361,8 +349,9 @@ std::span<std::byte> Segment::staging(int lane) const {
   return {staging_.data() + static_cast<std::size_t>(lane) * bytes, bytes};
 }
 
-// Ranks of this host say their pid themselves (announce), perhaps at this moment: it is the same.
-void Segment::set_places(const std::vector<RankPlace>& places, int own_host) {
+// Writes the pids too. Ranks of this host write their own (announce), perhaps at this moment, but
+// the value is the same.
+void Segment::set_places(const std::vector<RankLocation>& places, int own_host) {
   header().host = static_cast<std::uint32_t>(own_host);
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     RankBlock& entry = block(static_cast<int>(rank));
@@ -380,12 +369,12 @@ void Segment::set_numbers(const std::vector<int>& numbers) {
 bool Segment::alive(int rank) const {
   if (!file_.file_ || block(rank).host != header().host) return true;
   struct flock lock = byte_of(rank);
-  // A system that cannot answer does not make the peer dead.
+  // If the system cannot answer, the peer is taken to be alive.
   return ::fcntl(file_.file_.get(), F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-// Sequentially consistent with those who are about to sleep: either the sleeper sees what we have
-// stored, or we see the sleeper.
+// Uses sequential consistency towards ranks that are about to sleep: either the sleeper sees what
+// was stored here, or this thread sees the sleeper.
 void Segment::publish(int block_number, std::uint32_t step) {
   RankBlock& entry = block(block_number);
   entry.areas[step % 2].step.store(step, std::memory_order_release);
@@ -402,7 +391,8 @@ void Segment::publish_on_host(int block_number, std::uint32_t step) {
     futex_wake_all(entry.arrived_on_host);
 }
 
-// As with publish(): either who is about to sleep sees what was done before, or we see it here.
+// As in publish(): either this thread sees what was done before a wake(), or wake() sees it in
+// `idle`.
 void Segment::wait_idle(const std::function<bool()>& ready, long most_ns) {
   header().idle.fetch_add(1, std::memory_order_seq_cst);
   const std::uint32_t before = header().woken.load(std::memory_order_seq_cst);
@@ -438,17 +428,17 @@ void Segment::set_failure(FailureKind kind, int rank) {
   ring();
 }
 
-void Segment::set_failure_told() {
-  header().failure_is_told.store(1, std::memory_order_seq_cst);
-  futex_wake_all(header().failure_is_told);
+void Segment::set_failure_sent() {
+  header().failure_is_sent.store(1, std::memory_order_seq_cst);
+  futex_wake_all(header().failure_is_sent);
 }
 
-void Segment::wait_until_failure_is_told(std::uint64_t most_ns) {
+void Segment::wait_until_failure_is_sent(std::uint64_t most_ns) {
   const std::uint64_t end = monotonic_ns() + most_ns;
-  auto& told = header().failure_is_told;
-  for (std::uint64_t now = monotonic_ns(); now < end && told.load(std::memory_order_seq_cst) == 0;
+  auto& sent = header().failure_is_sent;
+  for (std::uint64_t now = monotonic_ns(); now < end && sent.load(std::memory_order_seq_cst) == 0;
        now = monotonic_ns()) {
-    futex_wait(told, 0, static_cast<long>(end - now));
+    futex_wait(sent, 0, static_cast<long>(end - now));
   }
 }
 
@@ -483,27 +473,6 @@ std::vector<int> Segment::hosts() const {
   std::vector<int> hosts;
   for (int rank = 0; rank < size(); ++rank) hosts.push_back(static_cast<int>(block(rank).host));
   return hosts;
-}
-
-SegmentShape SegmentShape::across_hosts(int ranks, int lanes) {
-  SegmentShape shape(ranks, lanes);
-  const std::size_t share = kInputBytes / (2 * kLanes * static_cast<std::size_t>(ranks));
-  shape.chunk = std::clamp(share / kCacheLine * kCacheLine, kLeastChunkBytes, kChunkBytes);
-  shape.has_results = ranks <= kMostWithResults;
-  return shape;
-}
-
-// An area is followed by an empty line: were the areas a power of two apart, what ranks have at the
-// same place would be in each other's way in the caches.
-SegmentLayout::SegmentLayout(const SegmentShape& shape, std::size_t page)
-    : shape_(shape),
-      page_(page),
-      block_stride_(shape.ranks <= kRoomyRanks ? kRoomyStride : sizeof(RankBlock)),
-      area_stride_(shape.chunk + kCacheLine) {
-  const std::size_t areas = area_stride_ * 2 * static_cast<std::size_t>(blocks());
-  inputs_ = round_up(block(blocks()), page);
-  results_ = inputs_ + areas;
-  bytes_ = round_up(shape.has_results ? results_ + areas : results_, page);
 }
 
 }  // namespace libhvd

@@ -67,7 +67,7 @@ Result<void> SharedMemory::disown(std::byte* memory) {
   return {};
 }
 
-std::optional<SharedPlace> SharedMemory::find(const void* buffer, std::size_t bytes) const {
+std::optional<SharedLocation> SharedMemory::find(const void* buffer, std::size_t bytes) const {
   const auto* const begin = static_cast<const std::byte*>(buffer);
   const std::lock_guard lock(mutex_);
   const auto after = own_.upper_bound(begin);
@@ -76,14 +76,14 @@ std::optional<SharedPlace> SharedMemory::find(const void* buffer, std::size_t by
   const auto offset = static_cast<std::size_t>(begin - first);
   const std::size_t size = range.mapping.size();
   if (offset > size || bytes > size - offset) return std::nullopt;
-  return SharedPlace{range.begin, size, offset};
+  return SharedLocation{range.begin, size, offset};
 }
 
-// An allocation that is mapped here may have been freed since. Its mapping only takes addresses,
-// and is dropped at some time when there are too many. Programs go through their buffers in the
-// same order again and again, so dropping the oldest would drop exactly what is needed next; a
-// random one is not.
-Result<std::shared_ptr<std::byte>> SharedMemory::map(const SharedPlace& place) {
+// An allocation that is mapped here may have been freed since. Its mapping then only occupies
+// addresses, and is dropped some time after there are too many. Programs use their buffers in the
+// same order again and again, so the oldest mapping is the one that is needed next. Therefore a
+// random one is dropped.
+Result<std::shared_ptr<std::byte>> SharedMemory::map(const SharedLocation& place) {
   const std::lock_guard lock(mutex_);
   const auto [found, is_new] = foreign_at_.try_emplace(place.allocation, foreign_.size());
   if (is_new) {

@@ -1,11 +1,11 @@
-// Memory of one rank that the other ranks of its host can map: what hvd_alloc gives out, and what
-// hvd_register makes such.
-// Collectives reach such buffers where they are, instead of copying them through the segment.
+// Memory of one rank that the other ranks of its host can map: hvd_alloc returns it, and
+// hvd_register turns the program's memory into it. Collectives reach such buffers where they are,
+// instead of copying them through the segment.
 //
-// It lies in the segment's file, behind the blocks, or in the file without a name beside it: every
-// allocation is a range of its own, and no range is ever used twice, so its place says for ever
-// which allocation is meant. Freeing gives the memory back and leaves a hole. So there are two
-// files a host, without a name once all have opened them, and nothing to sweep.
+// The memory is in the segment's file after the blocks, or in the file without a name beside it.
+// Every allocation has a range of its own, and no range is used twice, so a range always means the
+// same allocation. Freeing returns the memory to the system and leaves a hole. So there are two
+// files for each host, without names once all ranks have opened them, and nothing to clean up.
 //
 // Any thread.
 #pragma once
@@ -26,11 +26,11 @@
 
 namespace libhvd {
 
-// Where a buffer lies, in words that other ranks understand. Lives in shared memory.
-struct SharedPlace {
+// Where a buffer is, in a form that other ranks understand. It is itself in shared memory.
+struct SharedLocation {
   std::uint64_t allocation;  // where its range begins in the file
   std::uint64_t allocation_bytes;
-  std::uint64_t offset;  // of the buffer in it
+  std::uint64_t offset;  // of the buffer in the allocation
 };
 
 class SharedMemory {
@@ -38,26 +38,28 @@ class SharedMemory {
   // The system allows a process 65,530 mappings (vm.max_map_count), and the program needs some.
   static constexpr std::size_t kMostMapped = 16'384;
 
-  // Keeps up to `most_mapped` of other ranks' allocations mapped between calls of map().
+  // `most_mapped`: how many allocations of other ranks stay mapped between calls of map().
   explicit SharedMemory(std::shared_ptr<Segment> segment, std::size_t most_mapped = kMostMapped)
       : segment_(std::move(segment)), most_mapped_(most_mapped) {}
 
-  // Aligned to a page, and zero. Error: there is no room; the message says how much is needed.
+  // Allocates memory that is aligned to a page, and zero. Error: there is no room; the message says
+  // how much is needed.
   Result<std::byte*> allocate(std::size_t bytes);
-  // Nothing happens when it is none of ours.
+  // Frees what allocate() returned. Does nothing with other memory.
   void free(std::byte* memory);
 
-  // Makes memory of whole pages such, where it is and with what it holds, and back again. Nobody
-  // may use it meanwhile. Error: it cannot be, and is as it was; it is shared already.
+  // Replaces memory of whole pages by shared memory at the same address and with the same contents;
+  // disown() does the reverse. No thread may use the memory meanwhile. Error: a part is shared
+  // already, or the system refuses; the memory is then unchanged.
   Result<void> adopt(std::byte* memory, std::size_t bytes);
   Result<void> disown(std::byte* memory);
 
-  // Where these bytes lie; nothing when not all are in one allocation of ours.
-  std::optional<SharedPlace> find(const void* buffer, std::size_t bytes) const;
+  // Returns where these bytes are; nullopt if they are not all in one allocation of this object.
+  std::optional<SharedLocation> find(const void* buffer, std::size_t bytes) const;
 
-  // Another rank's buffer. It stays mapped at least as long as the pointer is kept. Error: it
+  // Maps another rank's buffer. It stays mapped at least as long as the pointer exists. Error: it
   // cannot be mapped.
-  Result<std::shared_ptr<std::byte>> map(const SharedPlace& place);
+  Result<std::shared_ptr<std::byte>> map(const SharedLocation& place);
 
  private:
   struct Range {
@@ -75,7 +77,7 @@ class SharedMemory {
   mutable std::mutex mutex_;
   std::map<const std::byte*, Range> own_;  // by address
   std::vector<Foreign> foreign_;
-  std::unordered_map<std::uint64_t, std::size_t> foreign_at_;  // by where they begin in the file
+  std::unordered_map<std::uint64_t, std::size_t> foreign_at_;  // index in foreign_, by range
   std::minstd_rand random_;
 };
 

@@ -10,7 +10,7 @@
 namespace libhvd {
 namespace {
 
-// Takes `bytes` off the front.
+// Removes `bytes` from the front of the parts.
 void skip(std::deque<iovec>& parts, std::size_t bytes) {
   while (bytes > 0) {
     iovec& part = parts.front();
@@ -55,8 +55,8 @@ void SocketStreams::call_due() {
   for (Link& link : links_) link.due_bytes = link.marked_bytes;
 }
 
-// These two say whether anything has moved. A connection takes or gives less than was asked when it
-// has no more room or no more data.
+// send_some() and receive_some() return whether anything has moved. A connection that takes or
+// gives less than it was asked for has no more room or no more data.
 bool SocketStreams::send_some(Link& link) {
   bool moved = false;
   while (!link.out.empty() && link.writable && !link.lost) {
@@ -111,7 +111,8 @@ StepBarrier::Turn SocketStreams::turn(int most_ms) {
   return {over, lost, garbled};
 }
 
-// poll(2) skips a negative descriptor: that of a lost connection, which would be ready for ever.
+// Waits until a connection is ready. A lost connection would always be ready, so it gets a negative
+// descriptor, which poll(2) skips.
 void SocketStreams::wait(int most_ms) {
   std::vector<pollfd> entries;
   for (const Link& link : links_) {

@@ -1,5 +1,6 @@
-// Streams over connections of our own. A forked child must close what it has inherited of them, or
-// a dead rank's connections would stay open.
+// Streams over authenticated connections, with or without TLS. One thread at a time, see Streams. A
+// forked child must close what it has inherited of them, or a dead rank's connections would stay
+// open.
 #pragma once
 
 #include "base/connection.hpp"
@@ -14,7 +15,7 @@
 
 namespace libhvd {
 
-// A connection to the rank that serves the channel on another host; it has proven itself.
+// An authenticated connection to the rank that serves the channel on another host.
 struct StreamEnd {
   int channel;
   int host;
@@ -43,14 +44,15 @@ class SocketStreams final : public Streams {
     StreamEnd end;
     std::deque<iovec> out;
     std::deque<iovec> in;
-    std::uint64_t out_bytes = 0;  // since the beginning: told to send, by the mark, due, and sent
+    // Bytes since the beginning: given to send(), given before the mark, due, and sent.
+    std::uint64_t out_bytes = 0;
     std::uint64_t marked_bytes = 0;
     std::uint64_t due_bytes = 0;
     std::uint64_t sent_bytes = 0;
     bool writable = true;  // as far as is known
     bool readable = true;
     bool lost = false;
-    bool garbled = false;  // and that is why
+    bool garbled = false;  // lost because its data was changed on the way
 
     bool over() const { return in.empty() && sent_bytes >= due_bytes; }
   };

@@ -1,7 +1,7 @@
 #include "transport/step_barrier.hpp"
 
 #include "common/clock.hpp"
-#include "transport/doorbell.hpp"
+#include "transport/futex.hpp"
 
 #include <algorithm>
 
@@ -15,18 +15,18 @@ constexpr int kEagerSpins = 50;
 constexpr int kPauses = 100;
 constexpr std::uint64_t kYieldNs = 1'000'000;
 constexpr std::uint64_t kLookNs = 20'000'000;
-// More would keep the processor busy with looking.
+// If more ranks share a processor, each looks less often, or they would keep it busy.
 constexpr int kLookersPerProcessor = 8;
 constexpr std::uint64_t kIdleYieldNs = 50'000;
-// Of more ranks each look is at some, in turn. What a look takes grows with the ranks, and so does
-// the number of those that look: thousands would do little else. All of them together see
-// everybody.
+// If there are more ranks, each look is at some of them in turn. The cost of a look grows with the
+// number of ranks, and so does the number of ranks that look: thousands would do little else. All
+// looks together cover every rank.
 constexpr int kFewRanks = 64;
-constexpr int kSharesOfMany = 32;  // one is looked at each time
-// Word of why a connection has ended is on its way, by the bridges.
+constexpr int kSharesOfMany = 32;  // each look is at one of these shares
+// Time for the bridges to bring the reason why a connection has ended.
 constexpr std::uint64_t kJudgeNs = 200'000'000;
-// So long this rank waits for its bridge to tell of a failure: a host may take nothing.
-constexpr std::uint64_t kTellNs = 200'000'000;
+// Time for this rank's bridge to send a failure. It is bounded, because a host may take nothing.
+constexpr std::uint64_t kSendFailureNs = 200'000'000;
 
 void relax() {
 #if defined(__x86_64__)
@@ -36,7 +36,8 @@ void relax() {
 #endif
 }
 
-bool lives_on(FailureKind kind) {
+// Returns whether the rank lives and continues to publish after this failure.
+bool rank_lives(FailureKind kind) {
   return kind == FailureKind::forked || kind == FailureKind::device ||
          kind == FailureKind::broken || kind == FailureKind::stalled;
 }
@@ -70,12 +71,12 @@ std::optional<Failure> StepBarrier::step() {
     if (failure_) return failure_;
   }
   if (step_ == 1) learn_processors();
-  // A death that others have found concerns the next step, as all have published this one. But the
-  // rank that a forked child speaks for, whose device has failed, or which is late, lives and goes
-  // on publishing.
+  // A death that others have found concerns the next step, because all have published this one. But
+  // a rank with another failure may live and continue to publish: one that a forked child used, one
+  // whose device has failed, or one that is late.
   if (segment_->failed()) {
     const auto known = segment_->failure();
-    if (known && lives_on(known->kind)) failure_ = passed_on(known);
+    if (known && rank_lives(known->kind)) failure_ = passed_on(known);
   }
   mine().used = {};
   return failure_;
@@ -102,13 +103,13 @@ std::atomic<std::uint32_t>& StepBarrier::sleepers(int rank, Among among) const {
   return among == Among::all ? block(rank).sleepers : block(rank).sleepers_on_host;
 }
 
-// Step numbers wrap; no rank is ever more than one step away from another.
+// Step numbers wrap around. No rank is ever more than one step away from another.
 bool StepBarrier::reached(int rank, Among among) const {
   const std::uint32_t own = among == Among::all ? step_ : step_on_host_;
   return static_cast<std::int32_t>(arrived(rank, among).load(std::memory_order_acquire) - own) >= 0;
 }
 
-// A step of all is told by the line that is needed next.
+// Spins on the cache line that is needed next, if it is a step of all ranks.
 bool StepBarrier::spin_for(int rank, Among among) const {
   const int spins = kEagerSpins + (crowded_ ? 0 : kPauses);
   for (int spin = 0; spin < spins; ++spin) {
@@ -136,7 +137,7 @@ std::optional<Failure> StepBarrier::wait_for(int rank, Among among) {
     sleep_on(rank, among);
     if (reached(rank, among)) break;
     failure = diagnose(rank, among);
-    // What a peer published before it died or left still counts.
+    // A step that the peer published before it died or left is still valid.
     if (failure && !reached(rank, among)) break;
     failure.reset();
     if (while_waiting_) while_waiting_(monotonic_ns() - start);
@@ -148,7 +149,7 @@ std::optional<Failure> StepBarrier::wait_for(int rank, Among among) {
 std::optional<Failure> StepBarrier::wait_outside(const std::function<Turn(int most_ms)>& turn) {
   const std::uint64_t start = monotonic_ns();
   std::uint64_t next_look = start + kLookNs;
-  std::optional<std::uint64_t> judged;  // when a lost connection is
+  std::optional<std::uint64_t> judged;  // when a lost connection becomes a failure
   while (!failure_) {
     const Turn now = turn(kLookNs / 1'000'000);
     if (now.over) break;
@@ -164,12 +165,12 @@ std::optional<Failure> StepBarrier::wait_outside(const std::function<Turn(int mo
   return passed_on(failure_);
 }
 
-// Who has left may well have done its part before.
+// Ignores ranks that have left, because they may have done their part before.
 std::optional<Failure> StepBarrier::look_outside() {
   if (interrupted_.load(std::memory_order_seq_cst))
     return Failure{FailureKind::left, rank_, 0, "", {}};
   if (auto known = segment_->failure()) return known;
-  if (!somebody_may_be_gone()) return std::nullopt;
+  if (!any_may_be_gone()) return std::nullopt;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_ || segment_->alive(rank)) continue;
     const auto& left = segment_->block(rank).left;
@@ -182,7 +183,7 @@ bool StepBarrier::is_gone(int rank) const {
   return segment_->block(rank).left.load(std::memory_order_acquire) != 0 || !segment_->alive(rank);
 }
 
-bool StepBarrier::somebody_may_be_gone() {
+bool StepBarrier::any_may_be_gone() {
   if (size_ <= kFewRanks) return true;
   const int looks = std::max(kFewRanks, size_ / kSharesOfMany);
   for (int look = 0; look < looks; ++look) {
@@ -197,7 +198,7 @@ Failure StepBarrier::judge(int lost) {
   return record(left ? FailureKind::left : FailureKind::died, lost);
 }
 
-bool StepBarrier::anybody_ahead() const {
+bool StepBarrier::any_rank_ahead() const {
   for (int rank = 0; rank < size_; ++rank) {
     const std::uint32_t arrived = block(rank).arrived.load(std::memory_order_seq_cst);
     if (static_cast<std::int32_t>(arrived - step_) > 0) return true;
@@ -205,9 +206,9 @@ bool StepBarrier::anybody_ahead() const {
   return false;
 }
 
-std::optional<Failure> StepBarrier::wait_for_anybody(const std::function<bool()>& ready) {
+std::optional<Failure> StepBarrier::wait_for_any(const std::function<bool()>& ready) {
   const auto over = [&] {
-    return interrupted_.load(std::memory_order_seq_cst) || ready() || anybody_ahead();
+    return interrupted_.load(std::memory_order_seq_cst) || ready() || any_rank_ahead();
   };
   const std::uint64_t start = monotonic_ns();
   while (!failure_ && !over()) {
@@ -221,14 +222,14 @@ std::optional<Failure> StepBarrier::wait_for_anybody(const std::function<bool()>
   return passed_on(failure_);
 }
 
-// Of those that nobody is waiting for in a step.
+// Looks for failures of ranks while no step waits for them.
 std::optional<Failure> StepBarrier::find_missing() {
   if (auto known = segment_->failure()) return known;
-  if (!somebody_may_be_gone()) return std::nullopt;
+  if (!any_may_be_gone()) return std::nullopt;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
     const auto& left = segment_->block(rank).left;
-    const bool alive = segment_->alive(rank);  // asked first: who leaves says so before it ends
+    const bool alive = segment_->alive(rank);  // read first: a rank publishes that it leaves
     if (left.load(std::memory_order_acquire) != 0) return record(FailureKind::left, rank);
     if (!alive) return record(FailureKind::died, rank);
   }
@@ -241,7 +242,7 @@ std::optional<Failure> StepBarrier::find_failure() {
   }
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
-    const bool alive = segment_->alive(rank);  // asked first: who leaves says so before it ends
+    const bool alive = segment_->alive(rank);  // read first: a rank publishes that it leaves
     const auto left = segment_->block(rank).left.load(std::memory_order_acquire);
     if (!alive && left == 0) return passed_on(record(FailureKind::died, rank));
   }
@@ -255,12 +256,13 @@ void StepBarrier::sleep_on(int rank, Among among) {
   sleepers(rank, among).fetch_sub(1, std::memory_order_seq_cst);
 }
 
-// Why this step cannot end, if so: what another rank has found, else a missing peer that died,
-// else one that left. Death comes first: ranks leave because another one died. Without the
-// rank that runs the bridge the awaited one cannot come either, even when that rank itself has.
+// Returns why this step cannot end, or nullopt: the failure that another rank has found, or else a
+// missing peer that died, or else one that left. Death comes first, because ranks leave after
+// another one died. Without the bridge's rank the awaited one cannot publish here, even if the
+// bridge's rank itself has published.
 std::optional<Failure> StepBarrier::diagnose(int awaited, Among among) {
   if (auto known = segment_->failure()) return known;
-  if (!is_gone(awaited) && !somebody_may_be_gone()) return std::nullopt;
+  if (!is_gone(awaited) && !any_may_be_gone()) return std::nullopt;
   const auto bridge = segment_->bridge();
   const auto missing = [&](int rank) {
     if (among == Among::all) return !reached(rank == bridge ? awaited : rank, among);
@@ -270,7 +272,7 @@ std::optional<Failure> StepBarrier::diagnose(int awaited, Among among) {
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_ || !missing(rank)) continue;
     const auto& left = segment_->block(rank).left;
-    const bool alive = segment_->alive(rank);  // asked first: who leaves says so before it ends
+    const bool alive = segment_->alive(rank);  // read first: a rank publishes that it leaves
     if (left.load(std::memory_order_acquire) != 0) {
       if (!leaver) leaver = rank;
     } else if (!alive && missing(rank)) {
@@ -286,10 +288,11 @@ Failure StepBarrier::record(FailureKind kind, int rank) {
   return *segment_->failure();
 }
 
-// Not that this rank was interrupted, which only it knows.
+// Waits on the bridge's rank until the bridge has sent the failure. An interruption is not in the
+// segment, so it is returned at once.
 std::optional<Failure> StepBarrier::passed_on(std::optional<Failure> failure) {
   if (failure && segment_->failed() && segment_->bridge() == rank_)
-    segment_->wait_until_failure_is_told(kTellNs);
+    segment_->wait_until_failure_is_sent(kSendFailureNs);
   return failure;
 }
 

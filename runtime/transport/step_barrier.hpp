@@ -1,16 +1,17 @@
-// Ranks that go through a shared segment in steps: each writes its area, publishes the step, waits
+// The steps of ranks through a shared segment: each rank writes its area, publishes the step, waits
 // until all have published it, and reads the areas of all.
 //
-// A step uses the area of its parity. When a rank comes back from step t, every rank has published
-// t, so it has finished reading what was written for t-1: that area may be written again. This
-// one rule is all that the collectives need, and why one wait a chunk is enough.
+// A step uses the area of its parity. When a rank returns from step t, every rank has published t,
+// so every rank has finished reading what was written for t-1, and that area may be written again.
+// This one rule is all that the collectives need, and the reason why one wait for each chunk is
+// enough.
 //
-// One thread at a time. A wait spins shortly (not where ranks share processors), then yields the
-// processor, then sleeps on a futex; asleep it looks every 20 ms whether the peers that it waits
-// for still live, and less often where more than eight ranks share a processor. The first rank to
-// find a failure writes it into the segment, so that all name the same one; the rank with the
-// bridge returns with it when the other hosts have been told. After a failure every step fails at
-// once with it.
+// One thread at a time, except where it says "any thread". A wait spins briefly (not if ranks share
+// processors), then yields the processor, then sleeps on a futex. While it sleeps it looks every 20
+// ms whether the peers that it waits for still live, and less often if more than eight ranks share
+// a processor. The first rank to find a failure writes it into the segment, so that all ranks
+// report the same one. The bridge's rank returns with it after the bridge has sent it to the other
+// hosts. After a failure every step fails with it at once.
 #pragma once
 
 #include "transport/failure.hpp"
@@ -29,85 +30,85 @@ namespace libhvd {
 
 class StepBarrier {
  public:
-  // `rank` has announced itself in the segment. Its peers go in the same lane of it.
+  // `rank` must have announced itself in the segment. Its peers use the same lane.
   StepBarrier(std::shared_ptr<Segment> segment, int rank, int lane = 0);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   const std::shared_ptr<Segment>& segment() const { return segment_; }
 
-  // The area to write before the next step. Nothing in it counts as used yet.
+  // Returns the area to write before the next step. No part of it is marked as used yet.
   Area mine() { return next_of(rank_); }
 
-  // What stands first in it for the next step, and for all that follow until it is changed. Kept
-  // apart until then: peers that wait for the step are reading its cache line over and over.
+  // Returns the header of the next step and of all later ones, until it is changed. It is kept
+  // apart until step(), because peers that wait for the step read the header's cache line over and
+  // over.
   StepHeader& header() { return header_; }
 
-  // The same of another rank, which writes nothing into its own for the next step: only where all
-  // ranks are on one host, as what stands here does not travel to others.
+  // Returns the next area of another rank, which must not write into it for the next step. Only if
+  // all ranks are on one host: its contents do not travel to others.
   Area next_of(int rank) { return segment_->area(first_block_ + rank, step_ + 1); }
   bool on_one_host() const { return !segment_->bridge(); }
 
-  // Publishes it and waits for all ranks. Nothing: success; theirs() is valid until the next step.
+  // Publishes the area and waits for all ranks. Returns nullopt on success, or else the failure.
+  // After success theirs() is valid until the next step.
   std::optional<Failure> step();
   Area theirs(int rank) const { return segment_->area(first_block_ + rank, step_); }
 
-  // For a step in which this rank alone shows anything, as all ranks know: the room of all of them.
-  // What stands here is named by mine().used.wide.
+  // Returns the room of all ranks, for a step in which only this rank shows anything; all ranks
+  // must know that. mine().used.wide declares that it is used.
   std::span<std::byte> wide() { return segment_->wide(lane_, step_ + 1); }
-  // The same after the step, of the rank that has shown something.
+  // Returns it after the step, to read what the one rank has shown.
   std::span<const std::byte> shown_wide() const { return segment_->wide(lane_, step_); }
 
-  // A step of the ranks of this host alone: returns when all of them have come, and brings nothing
-  // but that.
+  // Does a step of this host's ranks alone. Returns when all of them have entered it. It carries no
+  // data.
   std::optional<Failure> step_on_host();
 
-  // Waits for what does not come through the segment. `turn` waits for it, for at most so many
-  // milliseconds, and says whether it is there; and if it cannot come any more, as the connection
-  // to a rank has ended, that rank, and whether that is because what came there was changed on its
-  // way. Why it is so is then given some time to become known.
+  // Waits for data that does not move through the segment. `turn` waits for it, for `most_ms` at
+  // most. If a connection is lost, the real failure gets some time to become known.
   struct Turn {
-    bool over = false;
-    std::optional<int> lost = {};
-    bool garbled = false;
+    bool over = false;             // all data has arrived
+    std::optional<int> lost = {};  // the connection to this rank has ended, so data cannot arrive
+    bool garbled = false;          // it ended because data was changed on the way
   };
   std::optional<Failure> wait_outside(const std::function<Turn(int most_ms)>& turn);
 
-  // Tells the peers that this rank takes part no more.
+  // Publishes that this rank takes part no more.
   void leave();
 
-  // Ends the job for all ranks because of what `rank` has done. Safe in a forked child.
+  // Ends the job for all ranks, with a failure of `rank`. Safe in a forked child.
   void abort_job(FailureKind kind, int rank) { segment_->set_failure(kind, rank); }
 
-  // Called every 20 ms or so while a step waits. Set it before the first step.
+  // Sets a hook that is called about every 20 ms while a step waits. Set it before the first step.
   void on_long_wait(std::function<void(std::uint64_t waited_ns)> hook) {
     while_waiting_ = std::move(hook);
   }
-  // The ranks that have not published the step.
+  // Returns the ranks that have not published the step.
   std::vector<int> absent() const;
 
-  // Any thread: why what the ranks have begun together cannot end, if so. That one has left is no
-  // such reason, as it has done its part before.
+  // Returns why the collectives that the ranks have begun cannot end, or nullopt. A rank that has
+  // left is no such reason, because it has done its part before. Any thread.
   std::optional<Failure> find_failure();
 
-  // Waits until a peer has published the next step, or `ready`. In the second lane only. `ready` is
-  // asked again whenever anything was published there, and after wake().
-  std::optional<Failure> wait_for_anybody(const std::function<bool()>& ready);
+  // Waits until a peer has published the next step, or `ready` returns true. In the second lane
+  // only. `ready` is called again when something was published there, and after wake().
+  std::optional<Failure> wait_for_any(const std::function<bool()>& ready);
   void wake() { segment_->wake(); }  // any thread
 
-  // Any thread: the wait that another one is in, and all later ones, fail at its next look.
+  // Makes the wait of another thread fail at its next look, and all later waits. Any thread.
   void interrupt() {
     interrupted_.store(true, std::memory_order_seq_cst);
     wake();
   }
 
-  // Nanoseconds spent in waits that were longer than a short spin.
+  // Returns the time spent in waits that were longer than a short spin, in ns.
   std::uint64_t waited_ns() const { return waited_ns_; }
 
  private:
   RankBlock& block(int rank) const { return segment_->block(first_block_ + rank); }
 
-  // Who goes in step: each kind of step counts for itself.
+  // The ranks of a step. Each kind of step has numbers of its own.
   enum class Among { all, host };
   std::atomic<std::uint32_t>& arrived(int rank, Among among) const;
   std::atomic<std::uint32_t>& sleepers(int rank, Among among) const;
@@ -116,14 +117,15 @@ class StepBarrier {
   std::optional<Failure> wait_for(int rank, Among among);
   bool reached(int rank, Among among) const;
   bool spin_for(int rank, Among among) const;
-  bool anybody_ahead() const;
+  bool any_rank_ahead() const;
   std::optional<Failure> find_missing();
   void sleep_on(int rank, Among among);
   std::optional<Failure> diagnose(int awaited, Among among);
   std::optional<Failure> look_outside();
   bool is_gone(int rank) const;
-  // Of many ranks, looks at some that it has not looked at before; true: all are worth a look.
-  bool somebody_may_be_gone();
+  // Returns whether all ranks should be looked at. If there are many, it first looks at the next
+  // few of them only.
+  bool any_may_be_gone();
   Failure judge(int lost);
   Failure record(FailureKind kind, int rank);
   std::optional<Failure> passed_on(std::optional<Failure> failure);
@@ -133,14 +135,14 @@ class StepBarrier {
   int size_;
   int lane_;
   int first_block_;          // of the lane
-  std::vector<int> locals_;  // the others of this host, once we step among them
+  std::vector<int> locals_;  // the ranks of this host; empty before the first step_on_host()
   std::uint32_t step_ = 0;
   std::uint32_t step_on_host_ = 0;
   StepHeader header_{};
   std::uint64_t waited_ns_ = 0;
   int next_look_;
-  bool crowded_ = true;        // until all have announced themselves
-  std::uint64_t look_ns_ = 0;  // between two looks of one that sleeps
+  bool crowded_ = true;        // ranks share processors; also true before the first step
+  std::uint64_t look_ns_ = 0;  // time between two looks while asleep
   std::optional<Failure> failure_;
   std::function<void(std::uint64_t)> while_waiting_;
   std::atomic<bool> interrupted_{false};

@@ -2,6 +2,7 @@
 
 #include "base/environment.hpp"
 #include "gpu/cuda_library.hpp"
+#include "gpu/library_search.hpp"
 
 #include <cstdio>
 #include <cstdlib>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gpu/cuda_library.hpp"
-#include "gpu/nccl.hpp"
+#include "gpu/nccl_library.hpp"
 
 #include <cstddef>
 #include <vector>

@@ -87,7 +87,7 @@ SharedSegment make_segment(const SegmentShape& shape) {
 // One segment a host, each with its bridge's rank and doorbell.
 std::vector<SharedSegment> make_segments(const std::vector<int>& hosts, const SegmentShape& shape,
                                          bool staging) {
-  std::vector<RankPlace> places;
+  std::vector<RankLocation> places;
   for (const int host : hosts)
     places.push_back({host, std::string(1, static_cast<char>('a' + host)), 1});
   std::vector<SharedSegment> segments;

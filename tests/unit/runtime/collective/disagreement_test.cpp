@@ -76,7 +76,7 @@ TEST(Disagreement, OnCountTypeOpOrName) {
             "[5, 2] on rank 2");
   EXPECT_EQ(error_of_allreduce(HVD_ERROR_MISMATCH, {.shape = ""}),
             "allreduce \"grad.3\": the ranks do not agree: the shape is [2, 5] on ranks 0-1,3 and "
-            "not told on rank 2");
+            "not given on rank 2");
 }
 
 TEST(Disagreement, LongNamesThatDifferOnlyAtTheEndDiffer) {

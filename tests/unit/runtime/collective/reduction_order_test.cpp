@@ -1,6 +1,6 @@
 // The order of reduction against arithmetic written out here, and its two parts against the whole.
 #include "collective/element.hpp"
-#include "collective/reduce.hpp"
+#include "collective/reduction_order.hpp"
 
 #include <cmath>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // What we declare of NCCL is what its own header says.
 #include "declarations.hpp"
-#include "gpu/nccl.hpp"
+#include "gpu/nccl_library.hpp"
 
 #include <cstddef>
 

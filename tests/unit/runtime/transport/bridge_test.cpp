@@ -187,7 +187,7 @@ TEST_P(BridgeTest, RefusesWhatMakesNoSense) {
     SetUp();
     start();
     say(nonsense[i]);
-    EXPECT_NE(failure_of_rank_0().find("host b (rank 1) has sent what makes no sense"),
+    EXPECT_NE(failure_of_rank_0().find("host b (rank 1) has sent data that makes no sense"),
               std::string::npos)
         << "case " << i;
     bridge_.reset();
@@ -206,7 +206,7 @@ TEST_P(BridgeOverTlsTest, RefusesWhatIsNotEncrypted) {
       head_of(FrameKind::failure, 2, static_cast<std::uint32_t>(FailureKind::died));
   const Bytes bytes(reinterpret_cast<const std::uint8_t*>(&head), sizeof head);
   ASSERT_TRUE(send_all(other_.socket(), bytes, Deadline(std::chrono::minutes(1))).ok());
-  EXPECT_NE(failure_of_rank_0().find("host b (rank 1) has sent what makes no sense"),
+  EXPECT_NE(failure_of_rank_0().find("host b (rank 1) has sent data that makes no sense"),
             std::string::npos);
 }
 

@@ -1,7 +1,8 @@
 // Which transport the environment asks for, and what goes over it.
-#include "collective/hosts_allreduce.hpp"
+#include "transport/transport.hpp"
+
+#include "collective/rule_between_hosts.hpp"
 #include "support.hpp"
-#include "transport/failure.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gpu/device_memory.hpp"
+#include "gpu/host_stage.hpp"
 
 #include <utility>
 
@@ -34,21 +34,6 @@ Result<void> HostStage::copy(void* to, const void* from, std::size_t bytes, Cuda
   HVD_CHECK(cuda_.check(cuda_.cudaMemcpyAsync(to, from, bytes, kCudaMemcpyDefault, stream),
                         "cudaMemcpyAsync"));
   return cuda_.check(cuda_.cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-}
-
-Result<FusionBuffer> FusionBuffer::create(const CudaLibrary& cuda) {
-  FusionBuffer buffer(cuda);
-  void* memory = nullptr;
-  HVD_CHECK(cuda.check(cuda.cudaMalloc(&memory, kDeviceFusionBytes), "cudaMalloc"));
-  buffer.data_ = static_cast<std::byte*>(memory);
-  return buffer;
-}
-
-FusionBuffer::FusionBuffer(FusionBuffer&& other) noexcept
-    : cuda_(other.cuda_), data_(std::exchange(other.data_, nullptr)) {}
-
-FusionBuffer::~FusionBuffer() {
-  if (data_ != nullptr) cuda_.cudaFree(data_);
 }
 
 }  // namespace libhvd

@@ -1,21 +1,14 @@
-// NCCL, opened at run time: what moves data between GPUs. Declared is what is used, by NCCL's user
-// guide ("NCCL API"); what is used has been the same since 2.14, the first with communicators that
-// do not block.
+// NCCL, opened at run time; it moves data between GPUs. Only what is used is declared, from NCCL's
+// user guide ("NCCL API"); it is the same since 2.14, the first version with communicators that do
+// not block. Any thread may hold a copy of the table of functions.
 #pragma once
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
 #include "gpu/cuda_library.hpp"
 
-#include <chrono>
-#include <condition_variable>
 #include <cstddef>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
-#include <thread>
 
 namespace libhvd {
 
@@ -52,7 +45,7 @@ struct NcclUniqueId {
 
 inline constexpr int kNcclLeastVersion = 21400;
 
-// ncclConfig_t as it was in 2.14: its size and version tell later ones which fields it lacks.
+// ncclConfig_t of 2.14. By its size and version later libraries know which fields it lacks.
 struct NcclConfig {
   std::size_t size = sizeof(NcclConfig);
   unsigned magic = 0xcafebeef;
@@ -60,7 +53,7 @@ struct NcclConfig {
   int blocking = 0;
 };
 
-// Every function that we call, and its parameters.
+// Every function that libhvd calls, and its parameters.
 #define HVD_NCCL_FUNCTIONS(X)                                                                     \
   X(ncclGetVersion, (int* version))                                                               \
   X(ncclGetUniqueId, (NcclUniqueId * id))                                                         \
@@ -99,11 +92,11 @@ struct NcclLibrary {
 
   int version = 0;  // 22809 is 2.28.9
 
-  // HVD_NCCL_LIBRARY, what the process has, or libnccl.so.2. HVD_ERROR_UNSUPPORTED: there is none,
-  // or it is too old.
+  // Opens what HVD_NCCL_LIBRARY names, what the process has, or libnccl.so.2. Error
+  // (HVD_ERROR_UNSUPPORTED): none can be opened, or it is too old.
   static Result<NcclLibrary> load(const Environment& environment);
 
-  // Several calls as one: each(i) -> NcclStatus, for i from 0 to count - 1.
+  // Makes several calls as one: each(i) -> NcclStatus, for i from 0 to count - 1.
   template <class Each>
   NcclStatus group(std::size_t count, const Each& each) const {
     NcclStatus status = ncclGroupStart();
@@ -116,72 +109,12 @@ struct NcclLibrary {
     return status != NcclStatus::success ? status : ended;
   }
 
-  // "ncclAllReduce: unhandled cuda error: …". HVD_ERROR_PEER when it is another rank's failure that
-  // shows here, else HVD_ERROR_SYSTEM. `comm` may be null.
+  // Returns "ncclAllReduce: unhandled cuda error: …" with HVD_ERROR_PEER if another rank's failure
+  // shows here, or else with HVD_ERROR_SYSTEM. `comm` may be null.
   Error describe(NcclStatus status, const char* what, NcclComm comm) const;
 };
 
-// "2.28.9".
+// Returns "2.28.9".
 std::string nccl_version_text(int version);
-
-// One rank's part of an NCCL communicator, and the thread that watches over it.
-//
-// NCCL's kernels wait for each other on the GPUs: when a rank dies, those of the others, and every
-// CPU thread that waits for their stream, would wait for ever. So a thread looks every 20 ms
-// whether the peers live and whether NCCL has found an error; if so it aborts the communicator,
-// which ends these kernels. Their results are lost, and every later call tells why.
-
-class NcclCommunicator {
- public:
-  struct Setting {
-    NcclLibrary nccl;
-    int rank = 0;
-    int size = 1;
-    NcclUniqueId id{};  // the same on all ranks
-    std::chrono::milliseconds timeout{0};
-    // Why the ranks cannot go on, if so. Any thread.
-    std::function<std::optional<Error>()> find_failure;
-    // Called once, when NCCL fails here. Any thread.
-    std::function<void()> tell_peers;
-  };
-
-  // All ranks call it at the same time, with their device current. Error: NCCL's, a peer's death,
-  // or HVD_ERROR_TIMEOUT when not all have come within `timeout`.
-  static Result<std::unique_ptr<NcclCommunicator>> start(Setting setting);
-
-  // Waits for what is enqueued, for a moment; then gives up.
-  ~NcclCommunicator();
-  NcclCommunicator(const NcclCommunicator&) = delete;
-  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
-
-  const NcclLibrary& nccl() const { return setting_.nccl; }
-
-  // Calls NCCL and returns when it has enqueued what it was asked for: body: (NcclComm) ->
-  // NcclStatus. An error ends the communicator, here and on the other ranks.
-  Result<void> enqueue(const std::function<NcclStatus(NcclComm)>& body);
-
-  // Ends the communicator, here and on the other ranks, for something that failed beside NCCL.
-  Error give_up_for(const Error& error);
-
-  // Why nothing works any more, if so.
-  std::optional<Error> failure() const;
-
- private:
-  explicit NcclCommunicator(Setting setting) : setting_(std::move(setting)) {}
-
-  Result<void> join();
-  Result<void> settle(std::unique_lock<std::mutex>& lock, const char* what, NcclStatus status,
-                      std::chrono::milliseconds timeout);
-  Result<void> give_up(const Error& error);
-  void watch();
-
-  const Setting setting_;
-  mutable std::mutex mutex_;  // guards what follows
-  NcclComm comm_ = nullptr;   // null: aborted
-  std::optional<Error> failure_;
-  bool stop_ = false;
-  std::condition_variable stopped_;
-  std::thread watcher_;
-};
 
 }  // namespace libhvd

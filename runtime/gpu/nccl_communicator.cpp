@@ -1,59 +1,23 @@
-#include "gpu/nccl.hpp"
+#include "gpu/nccl_communicator.hpp"
 
 #include "common/clock.hpp"
-#include "common/shared_library.hpp"
 #include "common/system.hpp"
-#include "common/variables.h"
-#include "gpu/cuda_library.hpp"
 
 #include <string>
 #include <system_error>
 #include <utility>
 
 namespace libhvd {
-
-Result<NcclLibrary> NcclLibrary::load(const Environment& environment) {
-  constexpr const char* kSonames[] = {"libnccl.so.2"};
-  HVD_TRY(const SharedLibrary library, open_library(environment, HVD_ENV_NCCL_LIBRARY, kSonames));
-  NcclLibrary nccl;
-#define HVD_NCCL_LOAD(name, parameters) \
-  if (!library.find(#name, nccl.name)) return lacks_function(#name);
-  HVD_NCCL_FUNCTIONS(HVD_NCCL_LOAD)
-  HVD_NCCL_LOAD(ncclGetErrorString, )
-  HVD_NCCL_LOAD(ncclGetLastError, )
-#undef HVD_NCCL_LOAD
-  const NcclStatus status = nccl.ncclGetVersion(&nccl.version);
-  if (status != NcclStatus::success) return nccl.describe(status, "ncclGetVersion", nullptr);
-  if (nccl.version < kNcclLeastVersion) {
-    return fail(HVD_ERROR_UNSUPPORTED, "NCCL is " + nccl_version_text(nccl.version) +
-                                           "; it must be " + nccl_version_text(kNcclLeastVersion) +
-                                           " or later");
-  }
-  return nccl;
-}
-
-Error NcclLibrary::describe(NcclStatus status, const char* what, NcclComm comm) const {
-  std::string text = std::string(what) + ": " + ncclGetErrorString(status);
-  const char* const details = ncclGetLastError(comm);
-  if (details != nullptr && *details != '\0') text += std::string(": ") + details;
-  return fail(status == NcclStatus::remote_error ? HVD_ERROR_PEER : HVD_ERROR_SYSTEM, text);
-}
-
-std::string nccl_version_text(int version) {
-  return std::to_string(version / 10000) + '.' + std::to_string(version / 100 % 100) + '.' +
-         std::to_string(version % 100);
-}
-
 namespace {
 
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLook{20};
 constexpr milliseconds kPoll{1};
-constexpr int kEagerPolls = 1'000;  // what NCCL does for one call mostly takes microseconds
-// Connections between GPUs are made with the first call that needs them.
-constexpr milliseconds kCallPatience{120'000};
-constexpr milliseconds kFarewell{2'000};
+constexpr int kEagerPolls = 1'000;  // most calls take NCCL some microseconds
+// This is long, because NCCL connects GPUs in the first call that needs the connection.
+constexpr milliseconds kCallTimeout{120'000};
+constexpr milliseconds kFinalizeTimeout{2'000};
 
 }  // namespace
 
@@ -73,14 +37,14 @@ Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::start(Setting settin
 Result<void> NcclCommunicator::join() {
   std::unique_lock lock(mutex_);
   NcclConfig config;
-  // Who is alone waits for nobody, and spares NCCL a thread for each call.
+  // A blocking communicator saves NCCL a thread for each call. One rank alone waits for no other.
   config.blocking = setting_.size == 1 ? 1 : 0;
   const NcclStatus status =
       nccl().ncclCommInitRankConfig(&comm_, setting_.size, setting_.id, setting_.rank, &config);
   return settle(lock, "ncclCommInitRankConfig", status, setting_.timeout);
 }
 
-// Waits until NCCL has done what it goes on with in the background.
+// Waits until NCCL has done in the background what a call has begun. Error: the call has failed.
 Result<void> NcclCommunicator::settle(std::unique_lock<std::mutex>& lock, const char* what,
                                       NcclStatus status, milliseconds timeout) {
   const Deadline deadline(timeout);
@@ -104,7 +68,8 @@ Result<void> NcclCommunicator::settle(std::unique_lock<std::mutex>& lock, const 
   return give_up(nccl().describe(status, what, comm_));
 }
 
-// The caller holds the mutex.
+// Aborts the communicator, unless it has failed before. Returns its first error. The caller must
+// hold the mutex.
 Result<void> NcclCommunicator::give_up(const Error& error) {
   if (failure_) return *failure_;
   failure_ = error;
@@ -116,17 +81,17 @@ Result<void> NcclCommunicator::enqueue(const std::function<NcclStatus(NcclComm)>
   std::unique_lock lock(mutex_);
   if (failure_) return *failure_;
   NcclStatus status = body(comm_);
-  // Calls return before they are carried out on such a communicator.
+  // On a communicator that does not block, calls return before NCCL has done them.
   if (status == NcclStatus::success) status = NcclStatus::in_progress;
-  Result<void> outcome = settle(lock, "NCCL", status, kCallPatience);
-  if (!outcome.ok()) setting_.tell_peers();
+  Result<void> outcome = settle(lock, "NCCL", status, kCallTimeout);
+  if (!outcome.ok()) setting_.notify_peers();
   return outcome;
 }
 
 Error NcclCommunicator::give_up_for(const Error& error) {
   const std::lock_guard lock(mutex_);
   Error first = give_up(error).error();
-  setting_.tell_peers();
+  setting_.notify_peers();
   return first;
 }
 
@@ -149,7 +114,7 @@ void NcclCommunicator::watch() {
     if (asked != NcclStatus::success) now = asked;
     if (now == NcclStatus::success || now == NcclStatus::in_progress) continue;
     (void)give_up(nccl().describe(now, "NCCL", comm_));
-    setting_.tell_peers();
+    setting_.notify_peers();
   }
 }
 
@@ -161,7 +126,8 @@ NcclCommunicator::~NcclCommunicator() {
     if (comm_ != nullptr) {
       const NcclStatus status = nccl().ncclCommFinalize(comm_);
       (void)settle(lock, "ncclCommFinalize",
-                   status == NcclStatus::success ? NcclStatus::in_progress : status, kFarewell);
+                   status == NcclStatus::success ? NcclStatus::in_progress : status,
+                   kFinalizeTimeout);
     }
     if (comm_ != nullptr) nccl().ncclCommDestroy(std::exchange(comm_, nullptr));
   }

@@ -1,0 +1,195 @@
+#include "collective/arguments.hpp"
+
+#include "collective/call.hpp"
+#include "collective/element.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace libhvd {
+namespace {
+
+std::string check_type(hvd_type type) {
+  if (element_size(type) != 0) return {};
+  return "the type " + std::to_string(type) + " is none of HVD_UINT8, HVD_INT8, …";
+}
+
+std::string check_reduction(hvd_type type, hvd_op op) {
+  if (auto fault = check_type(type); !fault.empty()) return fault;
+  if (!op_exists(op)) {
+    return "the op " + std::to_string(op) + " is none of HVD_AVERAGE, HVD_SUM, …";
+  }
+  if (type == HVD_BOOL && op == HVD_AVERAGE) return "there is no average of bool";
+  if (op == HVD_ADASUM && !is_floating_point(type))
+    return std::string("Adasum is for floating point types, not for ") + type_name(type);
+  return {};
+}
+
+std::string check_count(std::size_t count) {
+  if (count <= kMostElements) return {};
+  return "the count " + std::to_string(count) + " is more than any memory holds";
+}
+
+std::string check_rows(std::size_t rows, std::size_t row_size, hvd_type type) {
+  if (row_size == 0 || rows <= kMostBytes / element_size(type) / row_size) return {};
+  return std::to_string(rows) + " rows of " + std::to_string(row_size) +
+         " elements are more than any memory holds";
+}
+
+std::string check_buffer(const char* what, const void* buffer, std::size_t count) {
+  if (buffer != nullptr || count == 0) return {};
+  return std::string("the ") + what + " is null with a count of " + std::to_string(count);
+}
+
+Call rows_call(Collective kind, std::size_t rows, std::size_t row_size, hvd_type type,
+               const CallOptions& options) {
+  Call call = make_call(kind, options);
+  call.type = type;
+  call.count = rows;
+  call.row_size = row_size;
+  return call;
+}
+
+// Publishes how much room there is. A call may have an output or an allocator, not both.
+void set_room(Call& call, const void* output, std::size_t output_rows, const Allocator& allocator) {
+  call.output_rows = allocator ? kAnyRoom : output_rows;
+  if (call.fault.empty() && allocator && (output != nullptr || output_rows != 0))
+    call.fault = "there is an output, and hvd_options.allocate for another one";
+}
+
+}  // namespace
+
+std::string check_allreduce(const void* input, const void* output, std::size_t count, hvd_type type,
+                            hvd_op op) {
+  if (auto fault = check_reduction(type, op); !fault.empty()) return fault;
+  if (auto fault = check_count(count); !fault.empty()) return fault;
+  if (auto fault = check_buffer("input", input, count); !fault.empty()) return fault;
+  if (auto fault = check_buffer("output", output, count); !fault.empty()) return fault;
+  const std::size_t bytes = count * element_size(type);
+  if (input != output && overlap(input, bytes, output, bytes)) {
+    return "input and output overlap but are not the same buffer";
+  }
+  return {};
+}
+
+std::string check_broadcast(const void* buffer, std::size_t count, hvd_type type, int root,
+                            int size) {
+  if (auto fault = check_type(type); !fault.empty()) return fault;
+  if (root < 0 || root >= size) {
+    return "the root " + std::to_string(root) + " is not a rank of 0 to " +
+           std::to_string(size - 1);
+  }
+  if (auto fault = check_count(count); !fault.empty()) return fault;
+  return check_buffer("buffer", buffer, count);
+}
+
+std::string check_allgather(const void* input, std::size_t rows, std::size_t row_size,
+                            hvd_type type, const void* output, std::size_t output_rows) {
+  if (auto fault = check_type(type); !fault.empty()) return fault;
+  if (auto fault = check_count(row_size); !fault.empty()) return fault;
+  if (row_size == 0) return {};
+  if (auto fault = check_rows(std::max(rows, output_rows), row_size, type); !fault.empty())
+    return fault;
+  if (auto fault = check_buffer("input", input, rows); !fault.empty()) return fault;
+  if (auto fault = check_buffer("output", output, output_rows); !fault.empty()) return fault;
+  const std::size_t row_bytes = row_size * element_size(type);
+  if (overlap(input, rows * row_bytes, output, output_rows * row_bytes)) {
+    return "input and output overlap";
+  }
+  return {};
+}
+
+std::string check_reducescatter(const void* input, std::size_t rows, std::size_t row_size,
+                                hvd_type type, hvd_op op, const void* output,
+                                std::size_t own_rows) {
+  if (auto fault = check_reduction(type, op); !fault.empty()) return fault;
+  if (op == HVD_ADASUM) return "Adasum is for allreduces";
+  if (auto fault = check_count(row_size); !fault.empty()) return fault;
+  if (auto fault = check_rows(rows, row_size, type); !fault.empty()) return fault;
+  if (row_size == 0) return {};
+  if (auto fault = check_buffer("input", input, rows); !fault.empty()) return fault;
+  if (auto fault = check_buffer("output", output, own_rows); !fault.empty()) return fault;
+  const std::size_t row_bytes = row_size * element_size(type);
+  if (overlap(input, rows * row_bytes, output, own_rows * row_bytes))
+    return "input and output overlap";
+  return {};
+}
+
+std::string check_alltoall(const void* input, const std::size_t* splits, std::size_t rows,
+                           std::size_t row_size, hvd_type type, const void* output,
+                           std::size_t output_rows, int size) {
+  const auto ranks = static_cast<std::size_t>(size);
+  if (splits == nullptr && rows % ranks != 0)
+    return std::to_string(rows) + " rows cannot be divided evenly among " + std::to_string(ranks) +
+           " ranks, and there are no splits";
+  std::size_t sum = 0;
+  bool fits = true;
+  for (std::size_t rank = 0; splits != nullptr && rank < ranks; ++rank) {
+    fits = fits && splits[rank] <= rows - sum;
+    if (fits) sum += splits[rank];
+  }
+  if (splits != nullptr && (!fits || sum != rows))
+    return "the splits do not add up to the " + std::to_string(rows) + " rows";
+  return check_allgather(input, rows, row_size, type, output, output_rows);
+}
+
+std::string check_scale(const Scale& scale, hvd_type type) {
+  if (!scale.any()) return {};
+  if (!std::isfinite(scale.before) || !std::isfinite(scale.after)) return "a factor is not finite";
+  return type == HVD_BOOL ? "there are no factors for bool" : "";
+}
+
+Call allreduce_call(const void* input, const void* output, std::size_t count, hvd_type type,
+                    hvd_op op, const CallOptions& options) {
+  Call call = make_call(Collective::allreduce, options);
+  call.type = type;
+  call.op = op;
+  call.count = count;
+  if (call.fault.empty() && !allreduce_is_sound(input, output, count, type, op))
+    call.fault = check_allreduce(input, output, count, type, op);
+  if (call.fault.empty() && call.scale.any()) call.fault = check_scale(call.scale, type);
+  return call;
+}
+
+Call broadcast_call(const void* buffer, std::size_t count, hvd_type type, int root, int size,
+                    const CallOptions& options) {
+  Call call = make_call(Collective::broadcast, options);
+  call.type = type;
+  call.root = root;
+  call.count = count;
+  if (call.fault.empty()) call.fault = check_broadcast(buffer, count, type, root, size);
+  return call;
+}
+
+Call allgather_call(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                    const void* output, std::size_t output_rows, const CallOptions& options) {
+  Call call = rows_call(Collective::allgather, rows, row_size, type, options);
+  set_room(call, output, output_rows, options.allocator);
+  if (call.fault.empty())
+    call.fault = check_allgather(input, rows, row_size, type, output, output_rows);
+  return call;
+}
+
+Call reducescatter_call(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                        hvd_op op, const void* output, std::size_t own_rows,
+                        const CallOptions& options) {
+  Call call = rows_call(Collective::reducescatter, rows, row_size, type, options);
+  call.op = op;
+  if (call.fault.empty())
+    call.fault = check_reducescatter(input, rows, row_size, type, op, output, own_rows);
+  if (call.fault.empty()) call.fault = check_scale(call.scale, type);
+  return call;
+}
+
+Call alltoall_call(const void* input, const std::size_t* splits, std::size_t rows,
+                   std::size_t row_size, hvd_type type, const void* output, std::size_t output_rows,
+                   int size, const CallOptions& options) {
+  Call call = rows_call(Collective::alltoall, rows, row_size, type, options);
+  set_room(call, output, output_rows, options.allocator);
+  if (call.fault.empty())
+    call.fault = check_alltoall(input, splits, rows, row_size, type, output, output_rows, size);
+  return call;
+}
+
+}  // namespace libhvd

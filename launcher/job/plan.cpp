@@ -1,9 +1,9 @@
 #include "job/plan.hpp"
 
 #include "common/text.hpp"
-#include "resources/find_allocation.hpp"
 #include "resources/place.hpp"
-#include "resources/placement_text.hpp"
+#include "resources/placement_table.hpp"
+#include "resources/slots.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -20,8 +20,9 @@
 #include "report/report_json.hpp"
 #include "resources/find_allocation.hpp"
 #include "resources/hostfile.hpp"
-#include "resources/placement_text.hpp"
-#include "resources/topology.hpp"
+#include "resources/inventory.hpp"
+#include "resources/placement_json.hpp"
+#include "resources/placement_table.hpp"
 #include "slurm/slurm_command.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "agent/monitors.hpp"
 
 #include "agent/process_tree.hpp"
-#include "resources/nvml.hpp"
+#include "resources/nvml_watch.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -7,7 +7,7 @@
 #include "base/system.hpp"
 #include "base/version.hpp"
 #include "channels/local_addresses.hpp"
-#include "resources/topology.hpp"
+#include "resources/inventory.hpp"
 
 #include <algorithm>
 #include <cerrno>

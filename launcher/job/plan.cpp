@@ -1,8 +1,8 @@
 #include "job/plan.hpp"
 
-#include "resources/find_allocation.hpp"
 #include "resources/place.hpp"
-#include "resources/placement_text.hpp"
+#include "resources/placement_table.hpp"
+#include "resources/slots.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -50,7 +50,7 @@ struct SlurmShare {
 };
 
 // One host. What it offers is known at once for this machine; of another one only after its agent
-// has answered (find_allocation.hpp: take_inventory). Until then its slots may be known, because
+// has answered (slots.hpp: take_inventory). Until then its slots may be known, because
 // the user or SLURM says them, or not.
 struct Host {
   std::string name;         // for people and ranks: this machine's own name, else as it was given

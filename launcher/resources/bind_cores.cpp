@@ -16,8 +16,8 @@ using Cores = std::vector<int>;    // positions in HostInventory::cores, ascendi
 using Parts = std::vector<Cores>;  // by local rank
 using Near = std::vector<std::optional<int>>;
 
-// The i-th of `parts` nearly equal parts of `total`. The larger parts are spread out, so that the
-// parts of 4 ranks on 2 nodes of 3 cores do not straddle the nodes.
+// Returns where the i-th of `parts` nearly equal parts of `total` begins. The larger parts are
+// spread out, so that the parts of 4 ranks on 2 nodes of 3 cores do not straddle the nodes.
 std::size_t part_begin(std::size_t total, std::size_t i, std::size_t parts) {
   return total * i / parts;
 }
@@ -45,8 +45,8 @@ std::map<int, std::vector<std::size_t>> ranks_by_node(const Near& near) {
   return ranks;
 }
 
-// Ranks in the order of their GPUs' nodes, those without one last: along this order an equal part
-// of all cores is mostly an equal part of the rank's own node.
+// Returns the ranks in the order of their GPUs' nodes, those without one last. In this order an
+// equal part of all cores is mostly an equal part of the rank's node.
 std::vector<std::size_t> order_by_node(const Near& near) {
   std::vector<std::size_t> order(near.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -57,7 +57,7 @@ std::vector<std::size_t> order_by_node(const Near& near) {
   return order;
 }
 
-// How many cores each rank gets, by local rank.
+// Returns how many cores each rank gets, by local rank.
 std::vector<std::size_t> sizes_of_parts(std::size_t cores, const std::vector<std::size_t>& order,
                                         std::optional<int> cpus_per_rank) {
   std::vector<std::size_t> sizes(order.size());
@@ -67,7 +67,8 @@ std::vector<std::size_t> sizes_of_parts(std::size_t cores, const std::vector<std
   return sizes;
 }
 
-// The ranks near one node take what they are due from it, or share it evenly if it is too small.
+// Gives the ranks near one node their number of cores from it, or shares it evenly if it has too
+// few.
 void take_near(const std::vector<std::size_t>& ranks, const std::vector<std::size_t>& sizes,
                Cores& free, Parts& parts) {
   std::size_t wanted = 0;
@@ -79,7 +80,7 @@ void take_near(const std::vector<std::size_t>& ranks, const std::vector<std::siz
   }
 }
 
-// Equal parts of all cores, near ones first.
+// Returns equal parts of all cores; each rank gets cores near it first.
 Parts equal_parts(const HostInventory& inventory, const Near& near,
                   std::optional<int> cpus_per_rank) {
   auto free_by_node = cores_by_node(inventory);
@@ -100,8 +101,8 @@ Parts equal_parts(const HostInventory& inventory, const Near& near,
   return parts;
 }
 
-// Every node's cores in equal parts for the ranks near it. None when this cannot be: a rank's node
-// is unknown, or has fewer cores than ranks.
+// Divides each node's cores into equal parts for the ranks near it. Returns nullopt if a rank's
+// node is unknown, or has fewer cores than ranks.
 std::optional<Parts> near_parts(const HostInventory& inventory, const Near& near) {
   auto free_by_node = cores_by_node(inventory);
   Parts parts(near.size());
@@ -118,7 +119,7 @@ std::optional<Parts> near_parts(const HostInventory& inventory, const Near& near
   return parts;
 }
 
-// The nodes of the rank's equal part of the cores, where ranks may outnumber cores.
+// Returns the nodes of the rank's equal part of the cores. There may be more ranks than cores.
 std::set<int> nodes_of_part(const HostInventory& inventory, std::size_t rank, std::size_t ranks) {
   const std::size_t cores = inventory.cores.size();
   const std::size_t begin = part_begin(cores, rank, ranks);
@@ -142,7 +143,7 @@ Parts whole_nodes(const HostInventory& inventory, const Near& near) {
   return parts;
 }
 
-// What is wrong when the cores are too few; empty when they suffice.
+// Says what is wrong if the cores are too few. Returns an empty text if they suffice.
 std::string shortage(std::size_t cores, std::size_t ranks, std::optional<int> cpus_per_rank) {
   const std::size_t each = cpus_per_rank ? static_cast<std::size_t>(*cpus_per_rank) : 1;
   if (ranks * each <= cores) return {};
@@ -170,12 +171,12 @@ Result<CoreBinding> bind_cores(const HostInventory& inventory, const std::string
     binding.cores = strict ? std::move(*strict) : equal_parts(inventory, near, cpus_per_rank);
   } else if (bind_to == BindTo::core) {
     return fail(fmt::format("--bind-to core on {}: {}; use fewer ranks{}, or --bind-to none", host,
-                            problem, cpus_per_rank ? " or fewer cores a rank" : ""),
+                            problem, cpus_per_rank ? " or fewer cores per rank" : ""),
                 kExitUsage);
   } else if (cpus_per_rank) {
     binding.notes.push_back(problem + ": not bound to cores");
   }
-  // All cores of the host is no binding.
+  // A rank with all cores of the host is not bound.
   for (auto& cores : binding.cores)
     if (cores.size() == inventory.cores.size()) cores.clear();
   return binding;

@@ -5,8 +5,8 @@
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
+#include <cstddef>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -16,38 +16,19 @@
 namespace hvdrun {
 namespace {
 
-bool is_loopback(std::string_view host) {
-  const bool is_127 =
-      host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos;
-  return host == "localhost" || host == "::1" || is_127;
-}
-
-bool is_address(std::string_view host) {
-  return host.find(':') != std::string_view::npos ||
-         host.find_first_not_of("0123456789.") == std::string_view::npos;
-}
-
-std::string_view first_label(std::string_view host) {
-  return is_address(host) ? host : host.substr(0, host.find('.'));
-}
-
-bool is_short(std::string_view host) {
-  return first_label(host) == host;
-}
-
 constexpr auto npos = std::string_view::npos;
 
-// 65536 hosts with long names; a bound against reading a data file, or /dev/zero.
+// Bytes: room for 65536 hosts with long names. Keeps from reading a data file or /dev/zero.
 constexpr std::size_t kLargestFile = 32 << 20;
 
 bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
-// The words of a line. "slots = 4", which Open MPI reads, is one word with its blanks taken out.
+// Returns the words of a line. "slots = 4", which Open MPI accepts, is one word without its blanks.
 std::vector<std::string> split_words(std::string_view line) {
   std::vector<std::string> words;
-  bool goes_on = false;  // the next text belongs to the last word
+  bool is_open = false;  // the next text belongs to the last word
   for (std::size_t i = 0; i < line.size();) {
     if (is_blank(line[i])) {
       ++i;
@@ -56,11 +37,11 @@ std::vector<std::string> split_words(std::string_view line) {
     std::size_t end = i;
     while (end < line.size() && !is_blank(line[end])) ++end;
     const auto text = line.substr(i, end - i);
-    if (!words.empty() && (goes_on || text.front() == '='))
+    if (!words.empty() && (is_open || text.front() == '='))
       words.back() += text;
     else
       words.emplace_back(text);
-    goes_on = text.back() == '=';
+    is_open = text.back() == '=';
     i = end;
   }
   return words;
@@ -79,16 +60,16 @@ Result<int> read_number(std::string_view key, std::string_view value, int most) 
   return number;
 }
 
-// Sets a field that may stand there once.
+// Sets a field that a line may set once.
 template <class T>
 Result<void> set_once(std::optional<T>& field, T value, std::string_view word) {
-  if (field) return usage_error(fmt::format("{} says for the second time what it is", quote(word)));
+  if (field) return usage_error(fmt::format("{} sets the same field a second time", quote(word)));
   field = std::move(value);
   return {};
 }
 
-// What stands behind the host.
-struct Line {
+// The options of a line after the host.
+struct LineOptions {
   std::optional<int> slots;
   std::optional<int> max_slots;
   std::optional<int> port;
@@ -122,7 +103,7 @@ struct Line {
 Result<std::vector<HostRequest>> read_line(const std::vector<std::string>& words,
                                            const std::string& source) {
   HVD_TRY(auto requests, parse_host_request(words.front(), source));
-  Line line;
+  LineOptions line;
   line.slots = requests.front().slots;
   if (const auto& user = requests.front().user; !user.empty()) line.user = user;
   for (std::size_t i = 1; i < words.size(); ++i) HVD_CHECK(line.take(words[i]));
@@ -138,7 +119,7 @@ Result<std::vector<HostRequest>> read_line(const std::vector<std::string>& words
   return requests;
 }
 
-// Bytes that no text has.
+// Returns whether the text has bytes that no text file has.
 bool is_binary(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](unsigned char c) {
     return c < 0x20 && c != '\n' && !is_blank(static_cast<char>(c));
@@ -147,67 +128,10 @@ bool is_binary(std::string_view text) {
 
 }  // namespace
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  return lower;
-}
-
-bool names_this_machine(std::string_view host, std::string_view machine_name) {
-  const std::string asked = lower_case(host);
-  const std::string own = lower_case(machine_name);
-  if (is_loopback(asked) || asked == own) return true;
-  return !asked.empty() && (is_short(asked) || is_short(own)) &&
-         first_label(asked) == first_label(own);
-}
-
-HostNames::HostNames(const std::vector<std::string>& names)
-    : names_(names), used_(names.size(), false) {
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const std::string name = lower_case(names[i]);
-    by_name_[name].push_back(i);
-    if (is_loopback(name)) by_name_["localhost"].push_back(i);
-    (is_short(name) ? short_ : by_label_)[std::string(first_label(name))].push_back(i);
-  }
-}
-
-bool HostNames::mark(const std::unordered_map<std::string, std::vector<std::size_t>>& index,
-                     const std::string& key) {
-  const auto found = index.find(key);
-  if (found == index.end()) return false;
-  for (const auto i : found->second) used_[i] = true;
-  return true;
-}
-
-bool HostNames::find(std::string_view name) {
-  const std::string lower = lower_case(name);
-  const std::string label(first_label(lower));
-  bool found = mark(by_name_, lower);
-  found = mark(short_, label) || found;
-  if (is_short(lower)) found = mark(by_label_, label) || found;
-  return found;
-}
-
-bool HostNames::contains(const Host& host) {
-  bool found = find(host.name);
-  if (host.address != host.name) found = find(host.address) || found;
-  if (host.is_this_machine) found = find("localhost") || found;
-  return found;
-}
-
-std::vector<std::string> HostNames::unused() const {
-  std::vector<std::string> unused;
-  for (std::size_t i = 0; i < names_.size(); ++i)
-    if (!used_[i]) unused.push_back(names_[i]);
-  return unused;
-}
-
 Result<std::vector<HostRequest>> parse_hostfile(std::string_view text, const std::string& name) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  if (is_binary(text))
-    return usage_error(name + ": this is no hostfile: it holds bytes that no text has");
+  if (is_binary(text)) return usage_error(name + ": this is not a hostfile: it holds binary data");
 
   std::vector<HostRequest> all;
   for (int number = 1; !text.empty(); ++number) {

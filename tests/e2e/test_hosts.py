@@ -62,7 +62,7 @@ def test_ten_thousand_hosts_are_folded(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("text, message", [
     ("n1 slots=4\nn2 slots=many\n", "hosts:2:"), ("n1 slots=0\n", "hosts:1:"), ("", "there is no host in it"),
-    ("n1:4\nn1\n", "hosts:2: n1"), ("n[1-1000000]\n", "65536"), ("n1\0\n", "no hostfile"),
+    ("n1:4\nn1\n", "hosts:2: n1"), ("n[1-1000000]\n", "65536"), ("n1\0\n", "not a hostfile"),
 ])
 def test_a_bad_hostfile_is_named_with_the_line(sandbox: Sandbox, text: str, message: str) -> None:
     done = sandbox.run("--hostfile", hostfile(sandbox, text), "true").expect(2)

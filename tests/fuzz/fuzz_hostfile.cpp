@@ -1,8 +1,8 @@
 // Hostfiles: any bytes give hosts that are fit to be named to ssh, or one line that names the file;
 // what is read makes an allocation or is refused in one line.
 #include "expect.hpp"
-#include "resources/find_allocation.hpp"
 #include "resources/hostfile.hpp"
+#include "resources/requested_hosts.hpp"
 #include "slurm/host_list.hpp"
 
 #include <cstddef>

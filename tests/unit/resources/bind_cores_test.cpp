@@ -182,7 +182,7 @@ TEST(BindCores, SaysThatCoresAreTooFew) {
   EXPECT_EQ(
       each.error().message,
       "--bind-to core on n1: --cpus-per-rank 2: 6 ranks need 12 cores, and there are 4; use fewer "
-      "ranks or fewer cores a rank, or --bind-to none");
+      "ranks or fewer cores per rank, or --bind-to none");
 
   const auto automatic = bind_cores(inventory, "n1", near, BindTo::automatic, 2);
   ASSERT_TRUE(automatic);

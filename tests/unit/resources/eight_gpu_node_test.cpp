@@ -6,7 +6,7 @@
 #include "model/rank_set.hpp"
 #include "resources/find_allocation.hpp"
 #include "resources/place.hpp"
-#include "resources/placement_text.hpp"
+#include "resources/placement_table.hpp"
 
 #include <cstdlib>
 #include <string>
@@ -111,7 +111,7 @@ TEST_F(EightGpuNode, GivesAsManyCoresAsAskedFor) {
   EXPECT_EQ(
       placed(spec),
       "--bind-to core on n1: --cpus-per-rank 33: 2 ranks need 66 cores, and there are 64; use "
-      "fewer ranks or fewer cores a rank, or --bind-to none");
+      "fewer ranks or fewer cores per rank, or --bind-to none");
 }
 
 TEST_F(EightGpuNode, RefusesMoreRanksThanGpus) {

@@ -47,13 +47,13 @@ TEST(FindAllocation, CountsSlots) {
   const MachineCase cases[] = {
       {"cores", {}, made_machine(4), {}, 4, "4 cores", "this machine"},
       {"one core", {}, made_machine(1), {}, 1, "1 core", "this machine"},
-      {"cores by cores a rank", {}, made_machine(9), 4, 2, "9 cores, 4 a rank", "this machine"},
+      {"cores by cores a rank", {}, made_machine(9), 4, 2, "9 cores, 4 per rank", "this machine"},
       {"more a rank than there are",
        {},
        made_machine(2),
        8,
        1,
-       "2 cores, 8 a rank",
+       "2 cores, 8 per rank",
        "this machine"},
       {"GPUs", {}, made_machine(64, 8), {}, 8, "8 GPUs", "this machine"},
       {"GPUs whatever the cores a rank", {}, made_machine(64, 1), 8, 1, "1 GPU", "this machine"},
@@ -141,7 +141,7 @@ TEST(FindAllocation, TakesTheFirstSourceThatThereIs) {
   EXPECT_EQ(from_file->source, "\"my hosts\"");
   EXPECT_EQ(from_file->hosts[0].name, "n2");
   EXPECT_EQ(from_file->reasons,
-            std::vector<std::string>{"\"my hosts\" counts, and not the hosts of SLURM job 77"});
+            std::vector<std::string>{"\"my hosts\" overrides the hosts of SLURM job 77"});
 
   spec.hosts = {asked("n3", 2)};
   const auto from_request = find_allocation(spec, {in_file}, job, made_machine(2), ask_nobody);
@@ -149,7 +149,7 @@ TEST(FindAllocation, TakesTheFirstSourceThatThereIs) {
   EXPECT_EQ(from_request->from, HostSource::request);
   EXPECT_EQ(from_request->hosts[0].name, "n3");
   EXPECT_EQ(from_request->reasons,
-            std::vector<std::string>{"-H counts, and not the hosts of SLURM job 77"});
+            std::vector<std::string>{"-H overrides the hosts of SLURM job 77"});
 
   const auto from_slurm = find({}, slurm(), made_machine(2));
   ASSERT_TRUE(from_slurm) << from_slurm.error().message;

@@ -1,4 +1,4 @@
-#include "resources/hostfile.hpp"
+#include "resources/host_names.hpp"
 
 #include <gtest/gtest.h>
 

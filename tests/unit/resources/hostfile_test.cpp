@@ -70,15 +70,15 @@ TEST(Hostfile, NamesTheLineThatIsWrong) {
       {"# nothing\n \n", "f: there is no host in it"},
       {"\x7f"
        "ELF\x02\x01\x01",
-       "f: this is no hostfile: it holds bytes that no text has"},
+       "f: this is not a hostfile: it holds binary data"},
       {"h1\nh2 slots=0\n", "f:2: a host needs 1 slot or more; to leave it out, put a # before it"},
       {"h1 slots=-1", "f:1: slots= needs a whole number from 1 to 1000000000, not \"-1\""},
       {"h1 slots=", "f:1: slots= needs a whole number"},
       {"h1 slots=four", "not \"four\""},
       {"h1 slots=99999999999999999999", "not \"99999999999999999999\""},
-      {"h1 slots=2 slots=2", "f:1: \"slots=2\" says for the second time what it is"},
-      {"h1:2 slots=2", "f:1: \"slots=2\" says for the second time"},
-      {"bob@h1 user=eve", "says for the second time"},
+      {"h1 slots=2 slots=2", "f:1: \"slots=2\" sets the same field a second time"},
+      {"h1:2 slots=2", "f:1: \"slots=2\" a second time"},
+      {"bob@h1 user=eve", "a second time"},
       {"h1 slots=4 max_slots=2", "f:1: max_slots=2 is less than the 4 slots"},
       {"h1 port=0", "f:1: port= needs a whole number from 1 to 65535, not \"0\""},
       {"h1 port=65536", "f:1: port= needs"},
@@ -106,7 +106,7 @@ TEST(Hostfile, NamesTheLineThatIsWrong) {
 TEST(Hostfile, IsNotBinary) {
   const auto hosts = parse_hostfile(std::string_view("h1\n\0\n", 5), "f");
   ASSERT_FALSE(hosts);
-  EXPECT_THAT(hosts.error().message, HasSubstr("holds bytes that no text has"));
+  EXPECT_THAT(hosts.error().message, HasSubstr("holds binary data"));
 }
 
 TEST(ReadHostfile, ReadsAFileAndRefusesWhatIsNone) {

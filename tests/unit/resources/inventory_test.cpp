@@ -1,6 +1,7 @@
+#include "resources/inventory.hpp"
+
 #include "../temporary_folder.hpp"
 #include "fake_nvml.hpp"
-#include "resources/topology.hpp"
 
 #include <fstream>
 

@@ -1,7 +1,7 @@
 // Machines made up for tests.
 #pragma once
 
-#include "resources/topology.hpp"
+#include "resources/inventory.hpp"
 
 #include <string>
 

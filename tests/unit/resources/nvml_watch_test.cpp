@@ -1,5 +1,6 @@
+#include "resources/nvml_watch.hpp"
+
 #include "fake_nvml.hpp"
-#include "resources/nvml.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 #include "resources/place.hpp"
 
 #include "made_jobs.hpp"
+#include "resources/count_ranks.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -200,7 +201,7 @@ TEST(Place, AsksHostsWhereTheirSlotsDecide) {
       EXPECT_EQ(placement->notes,
                 std::vector<std::string>{
                     "how many slots n2 has is not known before it is asked; --ranks-per-host, or a "
-                    "number behind each host (n2:4), would decide it now"});
+                    "number after each host (n2:4), decides it now"});
     }
   }
 }
@@ -229,9 +230,10 @@ TEST(Place, GoesToMaxSlotsWhenOversubscribed) {
   spec.oversubscribe = true;
   EXPECT_EQ(brief(place(spec, allocation).value()), "n1:3 n2:4");
   allocation.hosts[1].max_slots = 2;
-  EXPECT_EQ(place(spec, allocation).error().message,
-            "7 ranks where 5 may be at most (max_slots): n1 takes 3 ranks, n2 takes 2 ranks; use "
-            "-np 5");
+  EXPECT_EQ(
+      place(spec, allocation).error().message,
+      "7 ranks, but at most 5 may be started (max_slots): n1 takes 3 ranks, n2 takes 2 ranks; use "
+      "-np 5");
 }
 
 TEST(Place, RefusesFewerRanksThanNodes) {
@@ -276,7 +278,7 @@ TEST(Place, SaysWhatItMadeOfSlurmsTasks) {
        4,
        {},
        "SLURM was asked for 1 task on n1, where there are 4 GPUs; hvdrun starts one rank for each; "
-       "--ranks-per-host 1 starts one a host"},
+       "--ranks-per-host 1 starts one per host"},
       {"one a host, and that is wanted", 1, 4, 1, ""},
       {"8 GPUs but 2 tasks",
        2,

@@ -1,6 +1,7 @@
+#include "resources/placement_json.hpp"
+
 #include "made_hosts.hpp"
 #include "resources/place.hpp"
-#include "resources/placement_text.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,7 @@
+#include "resources/placement_table.hpp"
+
 #include "made_hosts.hpp"
 #include "resources/place.hpp"
-#include "resources/placement_text.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
+#include "resources/requested_hosts.hpp"
+
 #include "made_machine.hpp"
-#include "resources/find_allocation.hpp"
 #include "resources/hostfile.hpp"
 
 #include <fmt/format.h>

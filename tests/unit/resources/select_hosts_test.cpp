@@ -1,4 +1,5 @@
-#include "resources/find_allocation.hpp"
+#include "resources/select_hosts.hpp"
+
 #include "slurm/host_list.hpp"
 
 #include <gmock/gmock.h>

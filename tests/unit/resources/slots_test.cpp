@@ -1,5 +1,6 @@
+#include "resources/slots.hpp"
+
 #include "made_machine.hpp"
-#include "resources/find_allocation.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -77,7 +78,7 @@ TEST(Slots, AreSettledAgainWhenTheHostHasAnswered) {
        made_machine(8, 0, 2),
        "4 (16 CPUs, SLURM_CPUS_PER_TASK=4)"},
       {"cores a rank", share({}, 4, 16, 0), 2, unknown.c_str(), made_machine(8, 0, 2),
-       "4 (8 cores, 2 a rank)"},
+       "4 (8 cores, 2 per rank)"},
       {"CPUs without CPUs a task",
        share({}, {}, 16, 0),
        {},

@@ -1,6 +1,7 @@
 // Every shape of SLURM job that users have, from the environment that they start hvdrun in.
+#include "resources/slurm_hosts.hpp"
+
 #include "made_machine.hpp"
-#include "resources/find_allocation.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -150,8 +151,8 @@ TEST(SlurmHosts, SayWhereTheyComeFrom) {
   EXPECT_EQ(batch->source, "SLURM job 7");
   EXPECT_THAT(batch->reasons,
               testing::ElementsAre("SLURM_JOB_NODELIST=n[1-2] is 2 hosts",
-                                   HasSubstr("SLURM_NTASKS counts only on hosts without GPUs"),
-                                   HasSubstr("--gpus-per-task: each rank sees all GPUs")));
+                                   HasSubstr("SLURM_NTASKS applies only to hosts without GPUs"),
+                                   HasSubstr("--gpus-per-task: each rank still sees all GPUs")));
   EXPECT_TRUE(batch->notes.empty());
   EXPECT_EQ(batch->hosts[1].address, "n2");
   EXPECT_EQ(batch->hosts[1].slurm.gpus, 4);

@@ -1,4 +1,4 @@
-#include "resources/topology.hpp"
+#include "resources/visible_gpus.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,96 +1,27 @@
-#include "resources/placement_text.hpp"
+#include "resources/placement_table.hpp"
 
 #include "common/text.hpp"
 #include "model/rank_set.hpp"
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace hvdrun {
-
-void HostNotes::append(const std::string& host, Note note) {
-  const auto [at, is_new] = known_.emplace(std::tuple(note.before, note.after_one), notes_.size());
-  if (is_new) notes_.push_back(std::move(note));
-  notes_[at->second].hosts.push_back(host);
-}
-
-void HostNotes::add(const std::string& host, std::string before, const std::string& after) {
-  append(host, {std::move(before), after, after, {}});
-}
-
-void HostNotes::add_plural(const std::string& host, std::string after_one, std::string after_many) {
-  append(host, {"", std::move(after_one), std::move(after_many), {}});
-}
-
-std::vector<std::string> HostNotes::lines() const {
-  std::vector<std::string> lines;
-  for (const auto& note : notes_) {
-    const bool is_one = note.hosts.size() == 1;
-    lines.push_back(note.before + (is_one || note.before.empty() ? "" : "each of ") +
-                    fold_hosts(note.hosts) + (is_one ? note.after_one : note.after_many));
-  }
-  return lines;
-}
-
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-Json text_or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
-}
-
-Json gpu_json(const Gpu& gpu, int index) {
-  return {{"index", index},
-          {"visible", gpu.visible},
-          {"uuid", text_or_null(gpu.uuid)},
-          {"pci_address", text_or_null(gpu.pci_address)},
-          {"name", text_or_null(gpu.name)},
-          {"memory_bytes", gpu.memory_bytes == 0 ? Json(nullptr) : Json(gpu.memory_bytes)},
-          {"numa_node", or_null(gpu.numa_node)}};
-}
-
-Json rank_json(const std::optional<HostInventory>& inventory, const RankPlacement& rank) {
-  Json gpu;
-  if (rank.gpu && inventory)
-    gpu = gpu_json(inventory->gpus[static_cast<std::size_t>(*rank.gpu)], *rank.gpu);
-  return {{"rank", rank.rank},
-          {"local_rank", rank.local_rank},
-          {"cross_rank", rank.cross_rank},
-          {"cross_size", rank.cross_size},
-          {"device", or_null(rank.device)},
-          {"visible_devices", or_null(rank.visible_devices)},
-          {"gpu", std::move(gpu)},
-          {"cpus", rank.cpus},
-          {"numa_nodes", rank.numa_nodes}};
-}
-
-Json host_json(const Host& host, const HostPlacement& placed) {
-  Json ranks = Json::array();
-  for (const auto& rank : placed.ranks) ranks.push_back(rank_json(host.inventory, rank));
-  return {{"host", host.name},
-          {"slots", or_null(host.slots)},
-          {"slots_source", host.slots_source},
-          {"gpu_source", host.inventory ? host.inventory->gpu_source : host.slurm.gpus_source},
-          {"provisional", placed.is_provisional},
-          {"ranks", std::move(ranks)}};
-}
-
-// With more hosts than this there is one row a kind of host, and not one a rank.
+// With more hosts than this there is one row per kind of host instead of one per rank.
 constexpr std::size_t kMostHostsInFull = 16;
 
-// The hosts of a placement stand in the allocation's order, so the search goes on from the last.
+// Returns the host of this name, and sets `from` to its index. A placement's hosts are in the
+// allocation's order, so the next search continues from there.
 const Host& find_host(const Allocation& allocation, const std::string& name, std::size_t& from) {
   while (from + 1 < allocation.hosts.size() && allocation.hosts[from].name != name) ++from;
   return allocation.hosts[from];
@@ -123,7 +54,7 @@ std::string describe_host(const Host& host) {
   return text;
 }
 
-// One line for all neighbours of which the same is to be said.
+// Returns one line for all adjacent hosts with the same description.
 std::string describe_hosts(const std::vector<Host>& hosts) {
   std::string text;
   for (std::size_t i = 0; i < hosts.size();) {
@@ -141,7 +72,7 @@ std::string folded(const std::vector<int>& numbers) {
   return numbers.empty() ? "-" : fold_ranks(numbers);
 }
 
-// "GPU", "CPUS", "NUMA" of a rank.
+// Returns the cells GPU, CPUS and NUMA of a rank.
 TableRow devices_of(const RankPlacement& rank) {
   return {rank.device_name.empty() ? "-" : rank.device_name, folded(rank.cpus),
           folded(rank.numa_nodes)};
@@ -167,7 +98,7 @@ std::string print_ranks(const Placement& placement) {
   return print_rows(rows);
 }
 
-// Hosts on which local ranks have the same devices and cores.
+// Hosts whose local ranks have the same devices and cores.
 struct Kind {
   std::vector<TableRow> rows;  // LOCAL, GPU, CPUS, NUMA
   std::vector<std::string> hosts;
@@ -192,7 +123,7 @@ std::vector<Kind> kinds_of(const Placement& placement) {
   return kinds;
 }
 
-// Whether anything is known of a kind's ranks beside their numbers.
+// Returns whether any rank of the kind has a GPU, CPUs or NUMA nodes.
 bool has_devices(const Kind& kind) {
   return std::any_of(kind.rows.begin(), kind.rows.end(), [](const TableRow& row) {
     return std::any_of(row.begin() + 1, row.end(), [](const auto& text) { return text != "-"; });
@@ -217,7 +148,7 @@ std::string print_kinds(const Placement& placement) {
   return text;
 }
 
-// "8 cores, package 0, NUMA 0": of the cores that the CPUs belong to.
+// Returns "8 cores, package 0, NUMA 0" for the cores that the CPUs belong to.
 std::string describe_cores(const HostInventory& inventory, const std::vector<int>& cpus) {
   std::size_t cores = 0;
   std::set<int> packages;
@@ -240,23 +171,14 @@ std::string say_binding(const Host& host, const RankPlacement& rank) {
                      describe_cores(*host.inventory, rank.cpus));
 }
 
-}  // namespace
-
-std::string placement_json(const Allocation& allocation, const Placement& placement) {
-  Json hosts = Json::array();
-  // A placement's hosts stand in the allocation's order, some left out.
-  auto host = allocation.hosts.begin();
-  for (const auto& placed : placement.hosts) {
-    while (host != allocation.hosts.end() && host->name != placed.host) ++host;
-    if (host == allocation.hosts.end()) break;
-    hosts.push_back(host_json(*host, placed));
-  }
-  const Json document = {{"source", allocation.source},   {"size", placement.size},
-                         {"reasons", allocation.reasons}, {"notes", placement.notes},
-                         {"to_ask", placement.to_ask},    {"hosts", std::move(hosts)}};
-  // A CUDA_VISIBLE_DEVICES that is not UTF-8 must not stop the printing.
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+std::string bindings_line(const Host& host, const RankPlacement& rank) {
+  std::string text =
+      fmt::format("rank {} on {}: {}", rank.rank, host.name, say_binding(host, rank));
+  if (!rank.device_name.empty()) text += ", " + rank.device_name;
+  return text;
 }
+
+}  // namespace
 
 std::string placement_table(const Allocation& allocation, const Placement& placement) {
   std::string text =
@@ -275,13 +197,6 @@ std::string placement_table(const Allocation& allocation, const Placement& place
 
   if (!placement.notes.empty()) text += "\n";
   for (const auto& note : placement.notes) text += "note: " + note + "\n";
-  return text;
-}
-
-std::string bindings_line(const Host& host, const RankPlacement& rank) {
-  std::string text =
-      fmt::format("rank {} on {}: {}", rank.rank, host.name, say_binding(host, rank));
-  if (!rank.device_name.empty()) text += ", " + rank.device_name;
   return text;
 }
 

@@ -1,0 +1,86 @@
+#include "resources/host_names.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+namespace hvdrun {
+namespace {
+
+bool is_loopback(std::string_view host) {
+  const bool is_127 =
+      host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return host == "localhost" || host == "::1" || is_127;
+}
+
+bool is_address(std::string_view host) {
+  return host.find(':') != std::string_view::npos ||
+         host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+std::string_view first_label(std::string_view host) {
+  return is_address(host) ? host : host.substr(0, host.find('.'));
+}
+
+bool is_short(std::string_view host) {
+  return first_label(host) == host;
+}
+
+}  // namespace
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return lower;
+}
+
+bool names_this_machine(std::string_view host, std::string_view machine_name) {
+  const std::string asked = lower_case(host);
+  const std::string own = lower_case(machine_name);
+  if (is_loopback(asked) || asked == own) return true;
+  return !asked.empty() && (is_short(asked) || is_short(own)) &&
+         first_label(asked) == first_label(own);
+}
+
+HostNames::HostNames(const std::vector<std::string>& names)
+    : names_(names), used_(names.size(), false) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string name = lower_case(names[i]);
+    by_name_[name].push_back(i);
+    if (is_loopback(name)) by_name_["localhost"].push_back(i);
+    (is_short(name) ? short_ : by_label_)[std::string(first_label(name))].push_back(i);
+  }
+}
+
+bool HostNames::mark(const std::unordered_map<std::string, std::vector<std::size_t>>& index,
+                     const std::string& key) {
+  const auto found = index.find(key);
+  if (found == index.end()) return false;
+  for (const auto i : found->second) used_[i] = true;
+  return true;
+}
+
+bool HostNames::find(std::string_view name) {
+  const std::string lower = lower_case(name);
+  const std::string label(first_label(lower));
+  bool found = mark(by_name_, lower);
+  found = mark(short_, label) || found;
+  if (is_short(lower)) found = mark(by_label_, label) || found;
+  return found;
+}
+
+bool HostNames::contains(const Host& host) {
+  bool found = find(host.name);
+  if (host.address != host.name) found = find(host.address) || found;
+  if (host.is_this_machine) found = find("localhost") || found;
+  return found;
+}
+
+std::vector<std::string> HostNames::unused() const {
+  std::vector<std::string> unused;
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    if (!used_[i]) unused.push_back(names_[i]);
+  return unused;
+}
+
+}  // namespace hvdrun

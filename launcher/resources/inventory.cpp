@@ -1,0 +1,67 @@
+#include "resources/inventory.hpp"
+
+#include "common/system.hpp"
+#include "resources/nvml.hpp"
+#include "resources/topology.hpp"
+#include "resources/visible_gpus.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace hvdrun {
+namespace {
+
+std::filesystem::path topology_file(const Environment& environment,
+                                    const InventorySources& sources) {
+  if (!sources.topology_file.empty()) return sources.topology_file;
+  const std::string* variable = find_variable(environment, "HVD_TOPOLOGY");
+  return variable == nullptr ? std::filesystem::path() : std::filesystem::path(*variable);
+}
+
+GpuList find_gpus(const Environment& environment, const InventorySources& sources) {
+  std::optional<std::string> visible;
+  if (const std::string* value = find_variable(environment, "CUDA_VISIBLE_DEVICES"))
+    visible = *value;
+  const std::string* order = find_variable(environment, "CUDA_DEVICE_ORDER");
+  const bool pci_bus_order = order != nullptr && *order == "PCI_BUS_ID";
+  const NvmlScan nvml = names_devices(visible) ? scan_nvml(sources.nvml_library) : NvmlScan{};
+  return visible_gpus(visible, pci_bus_order, nvml);
+}
+
+std::optional<int> nearest_node(const Gpu& gpu, const Topology& topology, bool from_file,
+                                const InventorySources& sources) {
+  if (gpu.pci_address.empty()) return std::nullopt;
+  if (!from_file) return pci_numa_node(sources.sysfs, gpu.pci_address);
+  const auto found = topology.pci_numa.find(gpu.pci_address);
+  if (found == topology.pci_numa.end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace
+
+Result<HostInventory> local_inventory(const Environment& environment,
+                                      const InventorySources& sources) {
+  const auto file = topology_file(environment, sources);
+  HVD_TRY(Topology topology, file.empty() ? live_topology() : topology_from_file(file));
+  GpuList gpus = find_gpus(environment, sources);
+
+  HostInventory inventory;
+  inventory.gpus = std::move(gpus.gpus);
+  for (auto& gpu : inventory.gpus)
+    gpu.numa_node = nearest_node(gpu, topology, !file.empty(), sources);
+  inventory.gpus_need_list = gpus.needs_list;
+  inventory.gpu_source = std::move(gpus.source);
+  inventory.notes = std::move(gpus.notes);
+  inventory.cores = std::move(topology.cores);
+  inventory.numa_nodes = std::move(topology.numa_nodes);
+  inventory.topology_file = file.string();
+  return inventory;
+}
+
+Result<LocalMachine> local_machine(const Environment& environment,
+                                   const InventorySources& sources) {
+  HVD_TRY(HostInventory inventory, local_inventory(environment, sources));
+  return LocalMachine{local_host_name(), std::move(inventory)};
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,38 @@
+// What this machine offers a job: its name, cores, NUMA nodes and GPUs. Only this file, topology
+// and nvml ask the machine; the rest of the folder computes from the value.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/result.hpp"
+#include "model/placement.hpp"
+#include "resources/nvml.hpp"
+
+#include <filesystem>
+#include <string>
+
+namespace hvdrun {
+
+struct LocalMachine {
+  std::string name;  // local_host_name()
+  HostInventory inventory;
+};
+
+// Where to read the inventory; tests replace these by files and a double of NVML.
+struct InventorySources {
+  std::string nvml_library = kNvmlLibrary;
+  std::filesystem::path sysfs = "/sys";
+  // A topology file to read the cores from, instead of the machine. Empty: HVD_TOPOLOGY, if set.
+  std::filesystem::path topology_file;
+};
+
+// Reads the machine, in a few milliseconds; the GPUs as a program with this environment would see
+// them. Call it while the process has one thread (see live_topology). Errors: hwloc cannot read the
+// machine, or the topology file is not one. A problem with GPUs is a note in the inventory instead.
+Result<HostInventory> local_inventory(const Environment& environment,
+                                      const InventorySources& sources = {});
+
+// Reads the machine as local_inventory does, and its name.
+Result<LocalMachine> local_machine(const Environment& environment,
+                                   const InventorySources& sources = {});
+
+}  // namespace hvdrun

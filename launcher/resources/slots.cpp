@@ -1,0 +1,89 @@
+#include "resources/slots.hpp"
+
+#include "common/text.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+void set_slots(Host& host, std::size_t slots, std::string source) {
+  constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<int>::max());
+  host.slots = static_cast<int>(std::clamp<std::size_t>(slots, 1, kMost));
+  host.slots_source = std::move(source);
+}
+
+std::size_t count_pus(const HostInventory& inventory) {
+  std::size_t count = 0;
+  for (const auto& core : inventory.cores) count += core.pus.size();
+  return count;
+}
+
+void set_slots_by_cpus(Host& host, std::size_t cpus) {
+  const auto each = static_cast<std::size_t>(*host.slurm.cpus_per_task);
+  set_slots(host, cpus / each,
+            fmt::format("{}, SLURM_CPUS_PER_TASK={}", plural(cpus, "CPU"), each));
+}
+
+void set_slots_by_cores(const JobSpec& spec, Host& host) {
+  std::size_t cores = host.inventory->cores.size();
+  std::string source;
+  // SLURM may give the job fewer CPUs without binding it to them.
+  const std::size_t pus = count_pus(*host.inventory);
+  const auto given = static_cast<std::size_t>(std::max(host.slurm.cpus.value_or(0), 0));
+  if (given > 0 && given < pus) {
+    cores = std::max<std::size_t>(given * cores / pus, 1);
+    source = fmt::format(" of {} that SLURM gives the job", plural(given, "CPU"));
+  }
+  if (spec.cpus_per_rank && *spec.cpus_per_rank > 0) {
+    const auto each = static_cast<std::size_t>(*spec.cpus_per_rank);
+    set_slots(host, cores / each,
+              fmt::format("{}{}, {} per rank", plural(cores, "core"), source, each));
+  } else if (host.slurm.cpus_per_task) {
+    set_slots_by_cpus(host, given > 0 ? std::min(given, pus) : pus);
+  } else {
+    set_slots(host, cores, plural(cores, "core") + source);
+  }
+}
+
+void set_slots_by_tasks(Host& host) {
+  const bool gpus_are_known = host.inventory || host.slurm.gpus;
+  set_slots(host, static_cast<std::size_t>(*host.slurm.tasks),
+            host.slurm.tasks_source + (gpus_are_known ? "" : "; its GPUs are not known yet"));
+}
+
+}  // namespace
+
+void settle_slots(const JobSpec& spec, Host& host) {
+  if (host.slots_fixed) return;
+  const auto& slurm = host.slurm;
+  if (host.inventory && !host.inventory->gpus.empty()) {
+    const std::size_t gpus = host.inventory->gpus.size();
+    set_slots(host, gpus, plural(gpus, "GPU"));
+  } else if (!host.inventory && slurm.gpus.value_or(0) > 0) {
+    set_slots(host, static_cast<std::size_t>(*slurm.gpus),
+              fmt::format("{}, {}", plural(*slurm.gpus, "GPU"), slurm.gpus_source));
+  } else if (slurm.tasks) {
+    set_slots_by_tasks(host);
+  } else if (host.inventory) {
+    set_slots_by_cores(spec, host);
+  } else if (slurm.gpus == 0 && slurm.cpus && slurm.cpus_per_task && !spec.cpus_per_rank) {
+    set_slots_by_cpus(host, static_cast<std::size_t>(*slurm.cpus));
+  } else {
+    host.slots.reset();
+    host.slots_source = "not known before it is asked";
+  }
+}
+
+void take_inventory(const JobSpec& spec, HostInventory inventory, Host& host) {
+  host.inventory = std::move(inventory);
+  settle_slots(spec, host);
+}
+
+}  // namespace hvdrun

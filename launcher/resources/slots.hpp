@@ -1,0 +1,22 @@
+// How many slots a host has, from what the user asked for, what SLURM says, and what the host
+// itself offers. Pure functions, for any thread. They cannot fail.
+#pragma once
+
+#include "model/job_spec.hpp"
+#include "model/placement.hpp"
+
+namespace hvdrun {
+
+// Sets the slots of a host for which the user gave no number. The first of these that is known:
+//   its GPUs: those visible on the host, or without an inventory, those that SLURM says
+//   SLURM's tasks there, if tasks were asked for
+//   its cores divided by --cpus-per-rank; its hardware threads divided by SLURM_CPUS_PER_TASK; or
+//     its cores. Without an inventory: SLURM's CPUs divided by SLURM_CPUS_PER_TASK, if SLURM says
+//     that the host has no GPU and --cpus-per-rank is not given
+// If none is known, the slots stay open until the host's agent has reported its inventory.
+void settle_slots(const JobSpec& spec, Host& host);
+
+// Stores the inventory that the host's agent has reported, and settles the slots again.
+void take_inventory(const JobSpec& spec, HostInventory inventory, Host& host);
+
+}  // namespace hvdrun

@@ -2,6 +2,7 @@
 
 #include "common/text.hpp"
 #include "resources/hostfile.hpp"
+#include "slurm/counts.hpp"
 #include "slurm/host_list.hpp"
 #include "slurm/job_environment.hpp"
 

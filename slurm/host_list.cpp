@@ -7,20 +7,16 @@
 #include <charconv>
 #include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
-#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
 namespace hvdrun {
-
 namespace {
 
 constexpr auto npos = std::string_view::npos;
 
-// "08-11": width 2. One number is a range of one.
+// The numbers of "08-11", whose width is 2. A single number is a range of one.
 struct Range {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
@@ -30,12 +26,12 @@ struct Range {
 };
 
 struct Bracket {
-  std::string_view before;  // the text between the last bracket and this one
+  std::string_view before;  // the text between the previous bracket and this one
   std::vector<Range> ranges;
   std::uint64_t size = 0;
 };
 
-// One entry of a list: text and brackets in turn, and what comes after them.
+// One entry of a list: brackets, each with the text before it, and the text after the last one.
 struct Pattern {
   std::vector<Bracket> brackets;
   std::string_view after;
@@ -51,7 +47,7 @@ bool is_name_character(char c) {
 }
 
 Result<std::uint64_t> read_number(std::string_view text, std::string_view whole) {
-  constexpr std::size_t kMostDigits = 18;  // what surely fits
+  constexpr std::size_t kMostDigits = 18;  // below 10^18, which fits std::uint64_t
   const bool is_number = !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
   if (!is_number)
     return usage_error(fmt::format("{} has {} in brackets where numbers such as 1-4,7 are wanted",
@@ -85,9 +81,9 @@ Result<Bracket> read_bracket(std::string_view before, std::string_view inside,
     const auto comma = inside.find(',');
     HVD_TRY(const Range range, read_range(inside.substr(0, comma), whole));
     bracket.ranges.push_back(range);
-    // Both numbers are below 10^18, so that this cannot overflow before the check stops it.
+    // Cannot overflow before the check below returns, because both numbers are below 10^18.
     bracket.size += range.size();
-    if (bracket.size > kMaxHosts) return bracket;  // too many; the caller says so
+    if (bracket.size > kMaxHosts) return bracket;  // too many: the caller returns the error
     if (comma == npos) return bracket;
     inside.remove_prefix(comma + 1);
   }
@@ -98,7 +94,7 @@ Error too_many(std::string_view text) {
                                  quote(text), kMaxHosts));
 }
 
-// The longest name that the pattern makes.
+// Returns the length of the longest name that the pattern makes, in bytes.
 std::size_t longest_name(const Pattern& pattern) {
   std::size_t length = pattern.after.size();
   for (const auto& bracket : pattern.brackets) {
@@ -148,7 +144,7 @@ Result<Pattern> read_pattern(std::string_view text) {
   return pattern;
 }
 
-// All numbers of a bracket, as written.
+// Returns all numbers of a bracket, as they are written in names.
 std::vector<std::string> list_numbers(const Bracket& bracket) {
   std::vector<std::string> numbers;
   numbers.reserve(bracket.size);
@@ -168,7 +164,8 @@ void append_names(const Pattern& pattern, std::vector<std::string>& names) {
     for (std::size_t i = 0; i < brackets; ++i)
       name.append(pattern.brackets[i].before).append(numbers[i][positions[i]]);
     names.push_back(name.append(pattern.after));
-    // An odometer whose wheels turn in scontrol's order: the last one, then from the first on.
+    // Advances like an odometer whose wheels turn in scontrol's order: the last one, then the
+    // first, the second, …
     for (std::size_t turn = 0; turn < brackets; ++turn) {
       const std::size_t wheel = turn == 0 ? brackets - 1 : turn - 1;
       if (++positions[wheel] < numbers[wheel].size()) break;
@@ -184,15 +181,16 @@ struct Number {
   std::string text;
 };
 
-// A name cut at the number that its neighbours differ in.
+// A name, cut at the number in which it differs from its neighbours.
 struct CutName {
   std::string before;
   std::string number;  // empty: the name has none
   std::string after;
 };
 
-// The last number before the first dot, so that n1.cluster2 is the first host of cluster2; in an
-// IPv4 address the last. An IPv6 address stays as it is.
+// Cuts a name at the last number before its first dot, so that n1.cluster2 is host 1 of cluster2.
+// An IPv4 address is cut at its last number. An IPv6 address is not cut, nor is a name whose number
+// has more than 18 digits.
 CutName cut(const std::string& name) {
   constexpr std::size_t kMostDigits = 18;
   const bool is_address = name.find_first_not_of("0123456789.") == npos;
@@ -205,7 +203,7 @@ CutName cut(const std::string& name) {
   return {name.substr(0, first), name.substr(first, last + 1 - first), name.substr(last + 1)};
 }
 
-// All names that differ in their number only.
+// Names that differ in their number only.
 struct Family {
   CutName like;
   std::vector<Number> numbers;
@@ -215,8 +213,8 @@ std::string print_range(const Number& first, const Number& last) {
   return first.value == last.value ? first.text : first.text + "-" + last.text;
 }
 
-// "1-4,7": a range goes on while the next number is one more, written as the first one's width
-// asks.
+// Returns sorted ranges, such as "1-4,7". A range continues while the next number is one more and
+// is written with the width of the range's first number.
 std::string print_numbers(std::vector<Number> numbers) {
   std::sort(numbers.begin(), numbers.end(), [](const Number& a, const Number& b) {
     return std::pair(a.value, a.text.size()) < std::pair(b.value, b.text.size());
@@ -237,57 +235,6 @@ std::string print_family(const Family& family) {
   const auto& like = family.like;
   if (family.numbers.size() < 2) return like.before + like.number + like.after;
   return like.before + "[" + print_numbers(family.numbers) + "]" + like.after;
-}
-
-std::optional<int> read_count(std::string_view text) {
-  int value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value < 0) return std::nullopt;
-  return value;
-}
-
-struct Repeated {
-  int count = 0;
-  int times = 1;
-};
-
-// "4(x2)" or "3".
-std::optional<Repeated> read_repeated(std::string_view text) {
-  constexpr std::string_view kOpen = "(x";
-  const auto open = text.find(kOpen);
-  const auto count = read_count(text.substr(0, open));
-  if (!count || *count < 1) return std::nullopt;
-  if (open == npos) return Repeated{*count, 1};
-  if (text.back() != ')') return std::nullopt;
-  text.remove_prefix(open + kOpen.size());
-  text.remove_suffix(1);
-  const auto times = read_count(text);
-  if (!times || *times < 1) return std::nullopt;
-  return Repeated{*count, *times};
-}
-
-// The value of NAME in "NAME=VALUE NAME=VALUE".
-std::optional<std::string_view> field(std::string_view line, std::string_view name) {
-  for (std::size_t begin = 0; begin < line.size();) {
-    const auto word = line.substr(begin, line.find(' ', begin) - begin);
-    if (word.starts_with(name) && word.substr(name.size()).starts_with('='))
-      return word.substr(name.size() + 1);
-    begin += word.size() + 1;
-  }
-  return std::nullopt;
-}
-
-// "gpu:a100:4(IDX:0,2-4),shard:8(0/8)" without what is in parentheses.
-std::string without_parentheses(std::string_view text) {
-  std::string kept;
-  int depth = 0;
-  for (const char c : text) {
-    if (c == '(') ++depth;
-    if (depth == 0) kept += c;
-    if (c == ')' && depth > 0) --depth;
-  }
-  return kept;
 }
 
 }  // namespace
@@ -345,80 +292,6 @@ std::string fold_hosts(const std::vector<std::string>& hosts) {
   std::string text;
   for (const auto& family : families) text += (text.empty() ? "" : ",") + print_family(family);
   return text;
-}
-
-Result<std::vector<int>> expand_counts(std::string_view text) {
-  std::vector<int> counts;
-  std::string_view rest = text;
-  while (true) {
-    const auto comma = rest.find(',');
-    const auto part = rest.substr(0, comma);
-    const auto repeated = read_repeated(part);
-    if (!repeated)
-      return fail(fmt::format("{} is no list of counts such as 4(x2),3", quote(text)), kExitUsage);
-    if (static_cast<std::size_t>(repeated->times) > kMaxHosts - counts.size())
-      return fail(fmt::format("{} counts for more than {} hosts, the most that hvdrun takes",
-                              quote(text), kMaxHosts),
-                  kExitUsage);
-    counts.insert(counts.end(), static_cast<std::size_t>(repeated->times), repeated->count);
-    if (comma == npos) return counts;
-    rest.remove_prefix(comma + 1);
-  }
-}
-
-Result<int> count_gpus(std::string_view text) {
-  int total = 0;
-  std::string_view rest = text;
-  while (true) {
-    const auto comma = rest.find(',');
-    const auto part = rest.substr(0, comma);
-    const auto colon = part.rfind(':');
-    const auto count = read_count(colon == npos ? part : part.substr(colon + 1));
-    if (!count || __builtin_add_overflow(total, *count, &total))
-      return fail(fmt::format("{} is no number of GPUs such as 4 or a100:4", quote(text)),
-                  kExitUsage);
-    if (comma == npos) return total;
-    rest.remove_prefix(comma + 1);
-  }
-}
-
-std::optional<int> count_gpus_of_gres(std::string_view gres) {
-  const std::string text = without_parentheses(gres);
-  int total = 0;
-  for (std::string_view rest = text; !rest.empty();) {
-    const auto comma = rest.find(',');
-    const auto one = rest.substr(0, comma);
-    rest.remove_prefix(comma == npos ? rest.size() : comma + 1);
-    if (!one.starts_with("gpu:")) continue;
-    const auto count = read_count(one.substr(one.rfind(':') + 1));
-    if (!count || __builtin_add_overflow(total, *count, &total)) return std::nullopt;
-  }
-  return total;
-}
-
-Result<std::vector<int>> count_gpus_by_host(std::string_view description,
-                                            const std::vector<std::string>& hosts) {
-  std::unordered_map<std::string, int> known;
-  for (std::string_view rest = description; !rest.empty();) {
-    const auto newline = rest.find('\n');
-    auto line = rest.substr(0, newline);
-    rest.remove_prefix(newline == npos ? rest.size() : newline + 1);
-    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-    if (!line.starts_with("Nodes=")) continue;
-    const auto gres = field(line, "GRES");
-    const auto count = gres ? count_gpus_of_gres(*gres) : std::nullopt;
-    if (!count) return fail(fmt::format("{} does not tell a number of GPUs", quote(line)));
-    HVD_TRY(const auto names, expand_host_list(*field(line, "Nodes")));
-    for (const auto& name : names) known[name] = *count;
-  }
-  std::vector<int> counts;
-  counts.reserve(hosts.size());
-  for (const auto& host : hosts) {
-    const auto at = known.find(host);
-    if (at == known.end()) return fail(fmt::format("nothing is said of {}", host));
-    counts.push_back(at->second);
-  }
-  return counts;
 }
 
 }  // namespace hvdrun

@@ -1,6 +1,7 @@
 #include "slurm/job_environment.hpp"
 
 #include "common/text.hpp"
+#include "slurm/counts.hpp"
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
@@ -19,11 +20,11 @@ namespace {
 
 constexpr std::string_view kHowToSayHosts = "say which hosts to use, such as -H n1:4,n2:4";
 
-// Steps that are none of srun's (slurm.h: SLURM_INTERACTIVE_STEP, SLURM_BATCH_SCRIPT,
-// SLURM_EXTERN_CONT): their processes see the whole job.
+// Steps that srun did not start (slurm.h: SLURM_INTERACTIVE_STEP, SLURM_BATCH_SCRIPT,
+// SLURM_EXTERN_CONT). Their processes see the whole job.
 constexpr std::string_view kStepsOfTheJob[] = {"4294967290", "4294967291", "4294967292"};
 
-// A variable that is set, and its value.
+// A variable and its value; nullptr if it is unset.
 struct Variable {
   std::string_view name;
   const std::string* value = nullptr;
@@ -41,7 +42,7 @@ std::string text_of(const Variable& variable) {
   return variable ? *variable.value : std::string();
 }
 
-// Reads one variable; its error gets the variable's name and what to do.
+// Reads the value of a variable that is set. Its error names the variable and says what to do.
 template <class Read>
 auto read(const Variable& variable, Read read_value) -> decltype(read_value("")) {
   auto value = read_value(*variable.value);
@@ -65,6 +66,7 @@ Result<std::optional<int>> read_count(const Variable& variable) {
   return std::optional<int>(count);
 }
 
+// Error: the job is heterogeneous.
 Result<void> refuse_heterogeneous(const Environment& environment, const std::string& id) {
   std::string groups;
   for (int i = 0;; ++i) {
@@ -80,7 +82,7 @@ Result<void> refuse_heterogeneous(const Environment& environment, const std::str
       id, groups.empty() ? "n1:4,n2:2" : groups));
 }
 
-// Reads the environment of one job.
+// Reads the variables of one job. Each take_… function fills in its members of the job.
 class JobReader {
  public:
   JobReader(const Environment& environment, std::string id) : environment_(environment) {
@@ -139,7 +141,8 @@ class JobReader {
     return hosts;
   }
 
-  // The hosts of the step that this is, if it is one; then step is set as well.
+  // Returns the hosts of the step that this process runs in and sets job_.step. Returns no hosts
+  // outside a step.
   Result<std::vector<std::string>> read_step(const std::vector<std::string>& of_job) {
     const auto id = find({"SLURM_STEP_ID", "SLURM_STEPID"});
     if (!id || std::find(std::begin(kStepsOfTheJob), std::end(kStepsOfTheJob), *id.value) !=
@@ -149,9 +152,9 @@ class JobReader {
     const std::unordered_set<std::string_view> known(of_job.begin(), of_job.end());
     const bool is_ours = std::all_of(hosts.begin(), hosts.end(),
                                      [&](const auto& host) { return known.contains(host); });
-    // A batch script inherits what the shell that submitted it had.
+    // A batch script inherits the variables of the shell that submitted it.
     if (!is_ours) {
-      job_.notes.push_back(fmt::format("SLURM_STEP_NODELIST={} is not of job {} and is passed over",
+      job_.notes.push_back(fmt::format("SLURM_STEP_NODELIST={} is not of job {} and is ignored",
                                        quote_if_needed(*find({"SLURM_STEP_NODELIST"}).value),
                                        job_.id));
       return std::vector<std::string>();
@@ -162,7 +165,8 @@ class JobReader {
     return hosts;
   }
 
-  // srun starts what it is given once a task. With --pty only the first one has the terminal.
+  // Error: srun started this hvdrun as one of several tasks. srun starts its command once for each
+  // task. With --pty there may be several, because only the first one has the terminal.
   Result<void> refuse_several() const {
     HVD_TRY(const auto tasks, read_count(find({"SLURM_STEP_NUM_TASKS"})));
     if (tasks.value_or(1) == 1 || find({"SLURM_PTY_PORT"})) return {};
@@ -183,7 +187,7 @@ class JobReader {
         find({in_step ? std::string_view("SLURM_STEP_TASKS_PER_NODE") : "SLURM_TASKS_PER_NODE"});
     HVD_TRY(const auto tasks, read_count(total));
     HVD_TRY(const auto tasks_each, read_count(each));
-    // srun without -n has one task, which nobody asked for.
+    // srun without -n has one task, which the user did not request.
     if ((!tasks && !tasks_each) || (in_step && tasks == 1)) return {};
     job_.tasks_source = tasks ? total.name : each.name;
     if (list) return take_task_list(list, total, tasks);
@@ -202,12 +206,13 @@ class JobReader {
     HVD_TRY(job_.tasks, read_by_host(list));
     const auto sum = std::accumulate(job_.tasks.begin(), job_.tasks.end(), std::int64_t{0});
     if (tasks && sum != *tasks)
-      job_.notes.push_back(fmt::format("{}={} contradicts {}={}, which makes {}: the latter counts",
-                                       total.name, *tasks, list.name, *list.value, sum));
+      job_.notes.push_back(
+          fmt::format("{}={} contradicts {}={}, which makes {}: the latter applies", total.name,
+                      *tasks, list.name, *list.value, sum));
     return {};
   }
 
-  // One count for each host.
+  // Reads one count for each host. Error: the variable has another number of counts.
   Result<std::vector<int>> read_by_host(const Variable& list) const {
     HVD_TRY(auto counts, read(list, expand_counts));
     const std::size_t hosts = std::max<std::size_t>(job_.hosts.size(), 1);
@@ -231,7 +236,7 @@ class JobReader {
     if (per_task) {
       HVD_TRY(job_.gpus_per_task, read(per_task, count_gpus));
     } else if (const Variable bind = find({"SLURMD_TRES_BIND"})) {
-      // All that srun --gpus-per-task leaves in its step: "gpu:per_task:1".
+      // The only trace of srun --gpus-per-task in its step: "gpu:per_task:1".
       constexpr std::string_view kPerTask = "gpu:per_task:";
       const std::string_view text = *bind.value;
       const auto at = text.find(kPerTask);
@@ -249,12 +254,12 @@ class JobReader {
       HVD_TRY(const int gpus, read(total, count_gpus));
       if (hosts == 1 || gpus == 0) return set_gpus(std::vector<int>(hosts, gpus), total);
     }
-    // As users type it: --gpus=8 --gpus-per-task=1 sets both.
+    // The variable is named as the user typed the option. --gpus=8 --gpus-per-task=1 sets both.
     if (const auto asked = find({"SLURM_GPUS", "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET"})) {
       job_.gpus_not_located = fmt::format("{}={}", asked.name, *asked.value);
       return {};
     }
-    // --gres, which all hosts have alike, sets no variable but on the hosts themselves.
+    // --gres gives all hosts the same number. It sets a variable only on the hosts themselves.
     const auto here = find({"SLURM_GPUS_ON_NODE"});
     if (!here || job_.node_name.empty()) return {};
     HVD_TRY(const int gpus, read(here, count_gpus));

@@ -1,83 +1,53 @@
-// What is known of an array's tasks: a plain value that squeue's answers are put into.
+// Follows one job from the queue to its end: the state machine that turns SLURM's answers into
+// lines for the user.
 //
-// SLURM lists the tasks that wait as one and forgets each some time after its end, so that the
-// table has to remember.
+// It has no clock, process or descriptor. Answers and times are passed in. Lines for the user and
+// the pause before the next question are returned. An array is watched as a whole. Belongs to one
+// thread; it cannot fail.
 #pragma once
 
+#include "slurm/array_tasks.hpp"
+#include "slurm/job_end.hpp"
+#include "slurm/job_id.hpp"
 #include "slurm/job_record.hpp"
 
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <ctime>
-#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hvdrun {
-
-class ArrayTasks {
- public:
-  // All that squeue says of the array now.
-  void take(const std::vector<JobRecord>& jobs);
-
-  // SLURM has forgotten all of them; `ends` is what sacct knows.
-  void close(const std::vector<JobEnd>& ends);
-
-  bool all_ended() const { return waiting_ == 0 && running_ == 0; }
-  std::string counts_text() const;  // "3 tasks wait (JobArrayTaskLimit), 2 run, 5 have ended"
-
-  int exit_code() const;         // of the first task, by its number, that did not succeed
-  std::string end_text() const;  // "8 tasks succeeded, 2 did not; the first: 12_3 failed with …"
-
- private:
-  struct Task {
-    bool ended = false;
-    JobEnd end;
-  };
-  const JobEnd* first_failure() const;
-  std::size_t ended() const { return tasks_.size() - running_; }
-
-  std::map<std::uint32_t, Task> tasks_;  // by number in the array: those that have started
-  std::size_t waiting_ = 0;
-  std::size_t running_ = 0;
-  std::string reason_;         // why the others wait
-  std::size_t never_ran_ = 0;  // tasks that were cancelled while they waited
-};
-
-// One job from the queue to its end, as somebody sees it who asks SLURM now and then.
-//
-// A state machine without a clock, a process or a descriptor: answers and times come in, lines for
-// the user come out, and when to ask next. An array is watched as a whole.
 
 class JobWatch {
  public:
   using Steady = std::chrono::steady_clock::time_point;
   struct Moment {
-    std::time_t wall;  // for "in 5 minutes"
-    Steady steady;
+    std::time_t wall;  // for times in the lines
+    Steady steady;     // for pause()
   };
   using Lines = std::vector<std::string>;
 
   explicit JobWatch(JobId id) : id_(std::move(id)) {}
 
-  // Returns what is new in the answer. The job's end is not among it: see end().
+  // Takes in an answer of squeue and returns what is new in it. The end of the job is not among the
+  // lines: see end().
   Lines take(const QueueAnswer& answer, Moment now);
 
-  // The queue has forgotten the job: sacct may know more. Then take_accounting() comes next, with
-  // nothing where there is no accounting.
+  // Returns whether the queue no longer has the job, so that only sacct can know its end. The
+  // caller then calls take_accounting(), with an empty list if there is no accounting.
   bool wants_accounting() const { return forgotten_ && !end_; }
   void take_accounting(const std::vector<JobEnd>& ends);
 
-  // How long to wait before the next question: a tenth of the time since the last change, from
-  // half a second to five.
+  // Returns the time until the next question: a tenth of the time since the last change, between
+  // 0.5 and 5 seconds.
   std::chrono::milliseconds pause(Steady now) const;
 
-  // As SLURM last told it. None: not yet, or it is an array.
+  // Returns the job as SLURM reported it last. nullopt before the first report, and for an array.
   const std::optional<JobRecord>& job() const { return job_; }
   bool is_array() const { return is_array_; }
-  // It has run, or runs: there may be output.
+  // Returns whether the job runs or ran, so that there may be output.
   bool has_started() const { return has_started_; }
 
   struct End {
@@ -91,7 +61,7 @@ class JobWatch {
   Lines take_job(const JobRecord& job, Moment now);
   Lines take_array(const std::vector<JobRecord>& jobs, Moment now);
   std::string pending_text(const JobRecord& job, std::time_t now) const;
-  bool is_news(const JobRecord& job, std::time_t now) const;
+  bool is_worth_reporting(const JobRecord& job, std::time_t now) const;
   std::string name() const { return "job " + id_.text; }
 
   JobId id_;
@@ -99,12 +69,12 @@ class JobWatch {
   bool is_array_ = false;
   ArrayTasks array_;
   bool has_started_ = false;
-  bool is_away_ = false;  // SLURM does not answer, and that has been said
+  bool is_away_ = false;  // SLURM does not answer, and the user knows
   bool forgotten_ = false;
-  std::optional<Steady> changed_;
-  std::optional<JobRecord> said_;             // what the user was told last
-  std::optional<std::time_t> said_expected_;  // of it: the start that SLURM expects
-  std::string said_counts_;                   // of an array
+  std::optional<Steady> changed_;                 // the last change; before one, the first answer
+  std::optional<JobRecord> reported_;             // as in the last line for the user
+  std::optional<std::time_t> reported_expected_;  // its start that SLURM expects
+  std::string reported_counts_;                   // of an array
   std::optional<End> end_;
 };
 

@@ -1,11 +1,9 @@
 #include "slurm/slurm_command.hpp"
 
 #include "common/text.hpp"
-#include "slurm/host_list.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <chrono>
+#include <iterator>
 #include <utility>
 
 namespace hvdrun {
@@ -22,42 +20,11 @@ bool is_dropped(std::string_view name) {
          begins("LC_");
 }
 
-// A line without "sbatch: error: ", "squeue: fatal: " before it.
+// Returns the line without a prefix such as "sbatch: error: " or "squeue: fatal: ".
 std::string_view without_prefix(std::string_view line) {
   for (const std::string_view kind : {"error: ", "fatal: "})
     if (const auto found = line.find(kind); found < 16) return line.substr(found + kind.size());
   return line;
-}
-
-constexpr char kSeparator = '|';
-constexpr std::chrono::milliseconds kTimeout{10'000};
-
-// The text up to the separator, which is taken away with it.
-std::string_view take_field(std::string_view& line) {
-  const auto end = line.find(kSeparator);
-  const auto field = line.substr(0, end);
-  line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1);
-  return field;
-}
-
-std::optional<int> take_positive(std::string_view& line) {
-  const auto field = take_field(line);
-  int number = 0;
-  const auto read = std::from_chars(field.data(), field.data() + field.size(), number);
-  if (read.ec != std::errc() || number < 1) return std::nullopt;
-  return number;
-}
-
-// Takes the prefix away, if it is there.
-bool take(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) return false;
-  text.remove_prefix(prefix.size());
-  return true;
-}
-
-bool is_number(std::string_view text) {
-  return !text.empty() && text.size() <= 10 &&
-         text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 }  // namespace
@@ -101,88 +68,13 @@ std::string complaint(const ProgramEnd& end) {
     const auto newline = rest.find('\n');
     const auto line = without_prefix(rest.substr(0, newline));
     rest.remove_prefix(newline == std::string_view::npos ? rest.size() : newline + 1);
-    // "Try "sbatch --help" for more information": not hvdrun's words.
+    // Leaves out: Try "sbatch --help" for more information. hvdrun has other options.
     if (line.find_first_not_of(" \t\r") == std::string_view::npos || line.starts_with("Try "))
       continue;
     words += (words.empty() ? "" : "; ") + std::string(line);
   }
   return words.empty() ? "exit code " + std::to_string(end.code)
                        : escape(std::string_view(words).substr(0, 1024));
-}
-
-std::vector<std::string> sinfo_command() {
-  return {"sinfo", "--noheader", "--format=%P|%c|%D|%G"};
-}
-
-std::vector<PartitionInfo> parse_partitions(std::string_view text) {
-  std::vector<PartitionInfo> offers;
-  while (!text.empty()) {
-    const auto end = text.find('\n');
-    auto line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    PartitionInfo offer;
-    auto partition = take_field(line);
-    offer.is_default = partition.ends_with('*');
-    if (offer.is_default) partition.remove_suffix(1);
-    offer.partition = std::string(partition);
-    const auto cpus = take_positive(line);
-    const auto nodes = take_positive(line);
-    if (!cpus || !nodes || offer.partition.empty()) continue;
-    offer.cpus = *cpus;
-    offer.nodes = *nodes;
-    offer.gpus = count_gpus_of_gres(line).value_or(0);
-    offers.push_back(std::move(offer));
-  }
-  return offers;
-}
-
-std::optional<PartitionInfo> offer_of(const std::vector<PartitionInfo>& offers,
-                                      const std::string& partition) {
-  std::optional<PartitionInfo> found;
-  for (const auto& offer : offers) {
-    if (partition.empty() ? !offer.is_default : offer.partition != partition) continue;
-    if (found && (found->gpus != offer.gpus || found->cpus != offer.cpus)) return std::nullopt;
-    const int nodes = found ? found->nodes : 0;
-    found = offer;
-    found->nodes += nodes;
-  }
-  return found;
-}
-
-std::optional<PartitionInfo> query_partitions(const std::string& partition,
-                                              const Environment& environment) {
-  ProgramRequest request;
-  request.command = sinfo_command();
-  request.environment = query_environment(environment);
-  request.timeout = kTimeout;
-  const auto end = run_slurm(std::move(request));
-  if (!end || end->code != 0) return std::nullopt;
-  return offer_of(parse_partitions(end->out), partition);
-}
-
-SallocLine read_salloc_line(std::string_view line) {
-  using Kind = SallocLine::Kind;
-  while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
-  if (!take(line, "salloc: ")) return {Kind::other, std::string(line)};
-  auto rest = line;
-  if (take(rest, "Pending job allocation ") && is_number(rest))
-    return {Kind::pending, std::string(rest)};
-  rest = line;
-  if (take(rest, "Granted job allocation ") && is_number(rest))
-    return {Kind::granted, std::string(rest)};
-  if (line.find(" has been revoked") != std::string_view::npos)
-    return {Kind::revoked, std::string(line)};
-  if (line.starts_with("Relinquishing job allocation ")) return {Kind::given_back, {}};
-  const bool is_routine =
-      line.starts_with("Waiting for resource configuration") ||
-      line.starts_with("Job aborted due to signal") ||
-      (line.starts_with("Nodes ") && line.ends_with(" ready for job")) ||
-      (line.starts_with("job ") && (line.ends_with(" queued and waiting for resources") ||
-                                    line.ends_with(" has been allocated resources")));
-  if (is_routine) return {Kind::routine, {}};
-  take(line, "error: ");
-  take(line, "fatal: ");
-  return {Kind::other, std::string(line)};
 }
 
 }  // namespace hvdrun

@@ -5,7 +5,9 @@
 #include "commands/subcommand.hpp"
 #include "common/system.hpp"
 #include "common/text.hpp"
+#include "slurm/job_end.hpp"
 #include "slurm/job_record.hpp"
+#include "slurm/job_state.hpp"
 #include "slurm/slurm_command.hpp"
 
 #include <algorithm>
@@ -100,7 +102,7 @@ bool JobOutput::all_appeared() const {
 bool JobOutput::may_appear() const {
   return std::any_of(files_.begin(), files_.end(), [](const File& file) {
     std::error_code ignored;
-    return !file.tail.has_appeared() && file.tail.trouble().empty() &&
+    return !file.tail.has_appeared() && file.tail.access_error().empty() &&
            std::filesystem::is_directory(std::filesystem::path(file.tail.path()).parent_path(),
                                          ignored);
   });
@@ -109,7 +111,7 @@ bool JobOutput::may_appear() const {
 std::vector<std::string> JobOutput::missing() const {
   std::vector<std::string> lines;
   for (const auto& file : files_) {
-    if (file.tail.has_appeared() || !file.tail.trouble().empty()) continue;
+    if (file.tail.has_appeared() || !file.tail.access_error().empty()) continue;
     lines.push_back((file.is_stderr ? "the stderr of " : "the output of ") + job_ + " goes to " +
                     quote_if_needed(file.tail.path()) +
                     (host_.empty() ? "" : " on " + escape(host_)) +
@@ -132,7 +134,7 @@ std::string news_text(OutputTail::News news, const OutputTail& tail) {
       return path +
              " was removed; what is still written into it is shown as long as it can be read";
     case OutputTail::News::no_access:
-      return "cannot read " + path + ": " + tail.trouble();
+      return "cannot read " + path + ": " + tail.access_error();
   }
   return {};
 }

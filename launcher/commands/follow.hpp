@@ -7,9 +7,11 @@
 #include "base/result.hpp"
 #include "base/subprocess.hpp"
 #include "output/sink.hpp"
-#include "slurm/job_output.hpp"
+#include "slurm/job_id.hpp"
 #include "slurm/job_record.hpp"
 #include "slurm/job_watch.hpp"
+#include "slurm/output_path.hpp"
+#include "slurm/output_tail.hpp"
 
 #include <chrono>
 #include <cstddef>

@@ -2,9 +2,12 @@
 
 #include "commands/subcommand.hpp"
 #include "common/text.hpp"
-#include "slurm/job_output.hpp"
+#include "slurm/job_id.hpp"
 #include "slurm/job_record.hpp"
+#include "slurm/job_state.hpp"
+#include "slurm/output_path.hpp"
 #include "slurm/slurm_command.hpp"
+#include "slurm/times.hpp"
 
 #include <algorithm>
 #include <ctime>

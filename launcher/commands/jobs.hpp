@@ -3,6 +3,7 @@
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
+#include "slurm/job_id.hpp"
 #include "slurm/job_record.hpp"
 
 #include <cstddef>

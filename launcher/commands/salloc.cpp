@@ -6,7 +6,9 @@
 #include "commands/sbatch.hpp"
 #include "commands/subcommand.hpp"
 #include "common/text.hpp"
+#include "slurm/job_id.hpp"
 #include "slurm/job_record.hpp"
+#include "slurm/salloc_line.hpp"
 #include "slurm/slurm_command.hpp"
 
 #include <array>

@@ -7,6 +7,7 @@
 #include "base/result.hpp"
 #include "base/subprocess.hpp"
 #include "common/fd.hpp"
+#include "slurm/job_id.hpp"
 #include "slurm/job_watch.hpp"
 
 #include <chrono>

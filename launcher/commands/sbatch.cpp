@@ -6,6 +6,7 @@
 #include "commands/follow.hpp"
 #include "commands/subcommand.hpp"
 #include "common/text.hpp"
+#include "slurm/job_id.hpp"
 #include "slurm/job_record.hpp"
 #include "slurm/script_template.hpp"
 #include "slurm/slurm_command.hpp"

@@ -6,8 +6,8 @@
 #include "cli/batch_command_line.hpp"
 #include "commands/batch_script.hpp"
 #include "model/job_spec.hpp"
+#include "slurm/partitions.hpp"
 #include "slurm/script_template.hpp"
-#include "slurm/slurm_command.hpp"
 
 #include <optional>
 #include <string>

@@ -1,9 +1,11 @@
 // What squeue and sacct print: any bytes, names and paths among them.
 #include "commands/jobs.hpp"
 #include "expect.hpp"
-#include "slurm/job_output.hpp"
+#include "slurm/job_end.hpp"
+#include "slurm/job_id.hpp"
 #include "slurm/job_record.hpp"
 #include "slurm/job_watch.hpp"
+#include "slurm/output_path.hpp"
 
 #include <cstddef>
 #include <cstdint>

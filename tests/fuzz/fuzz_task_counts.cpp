@@ -1,6 +1,7 @@
 // SLURM's variables: each line is one, NAME=VALUE. They make a job whose parts fit together, or are
 // refused in one line.
 #include "expect.hpp"
+#include "slurm/counts.hpp"
 #include "slurm/host_list.hpp"
 #include "slurm/job_environment.hpp"
 

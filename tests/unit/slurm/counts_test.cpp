@@ -1,3 +1,5 @@
+#include "slurm/counts.hpp"
+
 #include "slurm/host_list.hpp"
 
 #include <gmock/gmock.h>
@@ -65,11 +67,11 @@ TEST(CountGpusByHost, SaysWhatIsMissing) {
   EXPECT_EQ(count_gpus_by_host("     Nodes=n1 CPU_IDs=0 GRES=gpu:1(IDX:0)\n", Hosts{"n1", "n2"})
                 .error()
                 .message,
-            "nothing is said of n2");
+            "there is no line about n2");
   for (const char* gres : {"", " GRES_IDX=gpu(IDX:0-3)", " GRES=gpu:many"})
     EXPECT_THAT(
         count_gpus_by_host(std::string("  Nodes=n1 Mem=0") + gres, Hosts{"n1"}).error().message,
-        HasSubstr("does not tell a number of GPUs"))
+        HasSubstr("cannot read a number of GPUs from"))
         << gres;
 }
 

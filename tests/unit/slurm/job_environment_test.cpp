@@ -72,7 +72,7 @@ TEST(SlurmJob, HoldsWhatTheVariablesSay) {
       {"the list of tasks wins over their sum",
        {{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_NTASKS", "8"}, {"SLURM_TASKS_PER_NODE", "2(x2)"}},
        "7 on n1,n2 tasks 2,2 (SLURM_NTASKS); SLURM_NTASKS=8 contradicts "
-       "SLURM_TASKS_PER_NODE=2(x2), which makes 4: the latter counts"},
+       "SLURM_TASKS_PER_NODE=2(x2), which makes 4: the latter applies"},
       {"GPUs a task",
        {{"SLURM_JOB_NODELIST", "n[1-2]"},
         {"SLURM_NTASKS", "7"},
@@ -139,7 +139,7 @@ TEST(SlurmJob, HoldsWhatTheVariablesSay) {
         {"SLURM_STEP_ID", "0"},
         {"SLURM_STEP_NODELIST", "n9"},
         {"SLURM_STEP_NUM_TASKS", "8"}},
-       "7 on n1,n2; SLURM_STEP_NODELIST=n9 is not of job 7 and is passed over"},
+       "7 on n1,n2; SLURM_STEP_NODELIST=n9 is not of job 7 and is ignored"},
       {"a step's id alone",
        {{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_STEP_ID", "0"}},
        "7 on n1,n2"},

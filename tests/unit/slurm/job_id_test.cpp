@@ -1,4 +1,4 @@
-#include "slurm/job_record.hpp"
+#include "slurm/job_id.hpp"
 
 #include <gmock/gmock.h>
 

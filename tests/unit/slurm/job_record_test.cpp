@@ -124,24 +124,16 @@ TEST(JobRecord, SaysWhatItRuns) {
   EXPECT_EQ(what_it_runs(job), "./train --lr 0.1");
 }
 
-TEST(JobState, Phases) {
-  for (const char* word : {"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
-    EXPECT_EQ(phase_of(word), JobPhase::pending) << word;
-  for (const char* word :
-       {"CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "SOMETHING_NEW", ""})
-    EXPECT_EQ(phase_of(word), JobPhase::running) << word;
-  for (const char* word : {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
-                           "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED"})
-    EXPECT_EQ(phase_of(word), JobPhase::ended) << word;
-}
-
-TEST(JobState, InWords) {
-  EXPECT_EQ(state_text("PENDING", "Resources"), "pending (Resources)");
-  EXPECT_EQ(state_text("PENDING", "None"), "pending");
-  EXPECT_EQ(state_text("OUT_OF_MEMORY", "OutOfMemory"), "out of memory");
-  EXPECT_EQ(explain_reason("ReqNodeNotAvail, UnavailableNodes:n1"),
-            "a host that it asks for is not available");
-  EXPECT_EQ(explain_reason("QOSMaxJobsPerUserLimit"), "");
+TEST(QueueAnswer, TellsAnUnknownJobFromASlurmThatIsAway) {
+  using Kind = QueueAnswer::Kind;
+  EXPECT_EQ(read_answer({1, false, "", "slurm_load_jobs error: Invalid job id specified\n"}).kind,
+            Kind::no_such_job);
+  EXPECT_EQ(read_answer({0, false, "", ""}).kind, Kind::no_such_job);
+  for (const char* said :
+       {"slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n",
+        "slurm_load_jobs error: Socket timed out on send/recv operation\n", ""})
+    EXPECT_EQ(read_answer({1, false, "", said}).kind, Kind::no_answer) << said;
+  EXPECT_EQ(read_answer({137, true, "", ""}).complaint, "no answer in time");
 }
 
 }  // namespace

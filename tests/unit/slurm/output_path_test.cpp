@@ -1,4 +1,4 @@
-#include "slurm/job_output.hpp"
+#include "slurm/output_path.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
+#include "slurm/output_tail.hpp"
+
 #include "../temporary_folder.hpp"
-#include "slurm/job_output.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -105,7 +106,7 @@ TEST_F(OutputTailTest, ReadsRegularFilesOnly) {
   OutputTail tail(path());
   EXPECT_EQ(tail.look(10).news, News::no_access);
   EXPECT_EQ(tail.look(10).news, News::none) << "told once";
-  EXPECT_EQ(tail.trouble(), "it is no regular file");
+  EXPECT_EQ(tail.access_error(), "it is no regular file");
   EXPECT_FALSE(tail.has_appeared());
 }
 

@@ -1,4 +1,4 @@
-#include "slurm/slurm_command.hpp"
+#include "slurm/salloc_line.hpp"
 
 #include <gtest/gtest.h>
 

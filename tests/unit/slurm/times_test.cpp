@@ -1,4 +1,4 @@
-#include "slurm/job_record.hpp"
+#include "slurm/times.hpp"
 
 #include <cstdlib>
 

@@ -1,0 +1,39 @@
+// The partitions of a SLURM cluster and what their nodes have, as sinfo reports it. Pure functions
+// for any thread, except query_partitions, which runs sinfo and blocks.
+#pragma once
+
+#include "base/environment.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvdrun {
+
+// Nodes of one kind in a partition.
+struct PartitionInfo {
+  std::string partition;
+  bool is_default = false;  // the partition of jobs that request none
+  int gpus = 0;             // of each node
+  int cpus = 0;             // of each node, as SLURM counts them
+  int nodes = 0;
+};
+
+// Returns the sinfo command.
+std::vector<std::string> sinfo_command();
+
+// Reads what that command printed: a line for each partition and kind of node. Skips other lines.
+std::vector<PartitionInfo> parse_partitions(std::string_view text);
+
+// Returns what each node of the partition has, and the number of nodes. An empty name is the
+// default partition. Returns nullopt if there is no such partition, or its nodes differ.
+std::optional<PartitionInfo> find_partition(const std::vector<PartitionInfo>& all,
+                                            const std::string& name);
+
+// Asks this machine's SLURM, for at most 10 seconds, and returns find_partition of its answer.
+// Returns nullopt also if there is no SLURM or it does not answer.
+std::optional<PartitionInfo> query_partitions(const std::string& partition,
+                                              const Environment& environment);
+
+}  // namespace hvdrun

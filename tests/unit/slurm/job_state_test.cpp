@@ -1,0 +1,29 @@
+#include "slurm/job_state.hpp"
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+TEST(JobState, Phases) {
+  for (const char* word : {"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
+    EXPECT_EQ(phase_of(word), JobPhase::pending) << word;
+  for (const char* word :
+       {"CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "SOMETHING_NEW", ""})
+    EXPECT_EQ(phase_of(word), JobPhase::running) << word;
+  for (const char* word : {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
+                           "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED"})
+    EXPECT_EQ(phase_of(word), JobPhase::ended) << word;
+}
+
+TEST(JobState, InWords) {
+  EXPECT_EQ(state_text("PENDING", "Resources"), "pending (Resources)");
+  EXPECT_EQ(state_text("PENDING", "None"), "pending");
+  EXPECT_EQ(state_text("OUT_OF_MEMORY", "OutOfMemory"), "out of memory");
+  EXPECT_EQ(explain_reason("ReqNodeNotAvail, UnavailableNodes:n1"),
+            "a host that it asks for is not available");
+  EXPECT_EQ(explain_reason("QOSMaxJobsPerUserLimit"), "");
+}
+
+}  // namespace
+}  // namespace hvdrun

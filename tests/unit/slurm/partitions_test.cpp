@@ -1,0 +1,36 @@
+#include "slurm/partitions.hpp"
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+TEST(Partitions, ReadsWhatSinfoPrints) {
+  const auto partitions = parse_partitions(
+      "debug*|16|2|(null)\ngpu|160|1|gpu:v100:4(S:0-1),nvme:1\n"
+      "mixed|32|1|gpu:a100:2(S:0,2),gpu:t4:1(S:1)\n"
+      "nonsense\n|4|1|\nempty|0|1|\nfew|8+|1|gpu:2\n");
+  ASSERT_EQ(partitions.size(), 4u);
+  EXPECT_EQ(partitions[0].partition, "debug");
+  EXPECT_TRUE(partitions[0].is_default);
+  EXPECT_EQ(partitions[0].gpus, 0);
+  EXPECT_EQ(partitions[1].gpus, 4);
+  EXPECT_EQ(partitions[1].cpus, 160);
+  EXPECT_FALSE(partitions[1].is_default);
+  EXPECT_EQ(partitions[2].gpus, 3);
+  EXPECT_EQ(partitions[3].cpus, 8);
+}
+
+TEST(Partitions, OfOnePartitionWhoseNodesAreAlike) {
+  const auto partitions =
+      parse_partitions("a*|16|4|gpu:4\nb|8|1|(null)\nb|8|2|(null)\nc|8|1|gpu:1\nc|8|1|gpu:2\n");
+  EXPECT_EQ(find_partition(partitions, "")->partition, "a");
+  EXPECT_EQ(find_partition(partitions, "b")->cpus, 8);
+  EXPECT_EQ(find_partition(partitions, "b")->nodes, 3);
+  EXPECT_FALSE(find_partition(partitions, "c"));
+  EXPECT_FALSE(find_partition(partitions, "d"));
+  EXPECT_FALSE(find_partition({}, ""));
+}
+
+}  // namespace
+}  // namespace hvdrun

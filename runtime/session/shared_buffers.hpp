@@ -5,6 +5,7 @@
 
 #include "base/result.hpp"
 #include "common/fd.hpp"
+#include "common/mapping.hpp"
 #include "session/session.hpp"
 #include "transport/shared_memory.hpp"
 

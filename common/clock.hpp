@@ -1,4 +1,4 @@
-// Time limits and CLOCK_MONOTONIC, the clock of the status page.
+// CLOCK_MONOTONIC, the clock of the status page, and deadlines by it. Plain values, for any thread.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 
 namespace common {
 
-// std::chrono::steady_clock is CLOCK_MONOTONIC on Linux with both libstdc++ and libc++.
+// Returns nanoseconds of CLOCK_MONOTONIC: on Linux std::chrono::steady_clock is that clock, with
+// both libstdc++ and libc++.
 inline std::uint64_t monotonic_ns() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
                                         std::chrono::steady_clock::now().time_since_epoch())
@@ -20,7 +21,7 @@ class Deadline {
   explicit Deadline(std::chrono::milliseconds from_now)
       : end_(std::chrono::steady_clock::now() + from_now) {}
 
-  // Time left, at least 0, rounded up: the argument of poll(2).
+  // Returns the time left for poll(2): milliseconds, rounded up, at least 0.
   int poll_ms() const {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(end_ - std::chrono::steady_clock::now());
@@ -28,7 +29,7 @@ class Deadline {
   }
   bool over() const { return std::chrono::steady_clock::now() >= end_; }
 
-  // The nearer of this deadline and `from_now`.
+  // Returns the earlier one of this deadline and `from_now`.
   Deadline at_most(std::chrono::milliseconds from_now) const {
     Deadline nearer(from_now);
     nearer.end_ = std::min(nearer.end_, end_);

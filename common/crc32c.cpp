@@ -18,7 +18,7 @@ constexpr std::uint32_t kPolynomial = 0x82f63b78;  // 0x1EDC6F41, bits reversed
 
 using Table = std::array<std::uint32_t, 256>;
 
-// slices[k][b]: what byte b does to the checksum when k more bytes follow it.
+// slices[k][b]: how byte b changes the checksum if k more bytes follow it.
 constexpr std::array<Table, 8> make_slices() {
   std::array<Table, 8> slices{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
@@ -80,11 +80,11 @@ std::uint64_t word_at(const unsigned char* data) {
   return word;
 }
 
-// The instruction takes three cycles but a new one can begin in each, so three lanes of this many
-// bytes run side by side.
+// The instruction takes three cycles, but a new one can begin in each cycle. So three lanes of this
+// many bytes are computed at the same time.
 constexpr std::size_t kLane = 4096;
 
-// shift[k][b]: what byte k of a checksum, being b, becomes when kLane zero bytes follow.
+// shift[k][b]: what byte k of a checksum with the value b becomes if kLane zero bytes follow.
 constexpr std::array<Table, 4> make_shift() {
   std::array<std::uint32_t, 32> bits{};
   for (std::size_t bit = 0; bit < 32; ++bit) bits[bit] = step_byte(std::uint32_t{1} << bit, 0);

@@ -1,4 +1,4 @@
-// The network interfaces of this host.
+// The network interfaces of this host. Any thread.
 #pragma once
 
 #include "common/result.hpp"
@@ -18,11 +18,12 @@ struct InterfaceAddress {
   int prefix = 0;              // bits of its network's mask
 };
 
-// All addresses of the interfaces that are up, in the kernel's order (getifaddrs(3)). Without
-// link-local IPv6 addresses (fe80::), which mean nothing on another host. The error is errno.
+// Returns all addresses of the interfaces that are up, in the kernel's order (getifaddrs(3)).
+// Leaves out link-local IPv6 addresses (fe80::), because other hosts cannot use them. The error is
+// an errno.
 Result<std::vector<InterfaceAddress>, int> interface_addresses();
 
-// The address's bytes in network order: 4 or 16. Valid as long as `address` is.
+// Returns the address's bytes in network order: 4 or 16. They are valid as long as `address`.
 std::span<const std::uint8_t> address_bytes(const sockaddr_storage& address);
 std::span<const std::uint8_t> address_bytes(sockaddr_storage&&) = delete;
 

@@ -1,5 +1,6 @@
-// Errors as values. A function that can fail returns a Result; HVD_TRY hands an error on. Launcher
-// and runtime each have an Error type of their own (base/result.hpp).
+// Errors as values. A function that can fail returns a Result; HVD_TRY and HVD_CHECK return the
+// error to the caller's caller. Launcher and runtime each have an Error type of their own
+// (base/result.hpp).
 #pragma once
 
 #include <concepts>
@@ -17,8 +18,8 @@ class Result {
   // The value T{}.
   Result() requires std::default_initializable<T> : state_(std::in_place_index<0>) {}
 
-  // From what converts to a T. (enable_if, as clang-tidy 14 does not see the bounds of a requires
-  // clause.)
+  // Takes anything that converts to a T. (enable_if, because clang-tidy 14 does not see the bounds
+  // of a requires clause.)
   template <class U = T, class = std::enable_if_t<std::is_convertible_v<U&&, T> &&
                                                   !std::same_as<std::remove_cvref_t<U>, E> &&
                                                   !std::same_as<std::remove_cvref_t<U>, Result>>>
@@ -29,7 +30,7 @@ class Result {
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
 
-  // Only when ok(); else std::bad_variant_access.
+  // Throw std::bad_variant_access unless ok().
   T& value() & { return std::get<0>(state_); }
   const T& value() const& { return std::get<0>(state_); }
   T&& value() && { return std::get<0>(std::move(state_)); }
@@ -39,7 +40,7 @@ class Result {
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
-  // Only when not ok(); else std::bad_variant_access.
+  // Throw std::bad_variant_access if ok().
   E& error() & { return std::get<1>(state_); }
   const E& error() const& { return std::get<1>(state_); }
   E&& error() && { return std::get<1>(std::move(state_)); }
@@ -58,7 +59,7 @@ class Result<void, E> {
   bool ok() const { return !error_; }
   explicit operator bool() const { return ok(); }
 
-  // Only when not ok().
+  // Undefined if ok().
   E& error() & { return *error_; }
   const E& error() const& { return *error_; }
   E&& error() && { return *std::move(error_); }
@@ -69,7 +70,7 @@ class Result<void, E> {
 
 }  // namespace common
 
-// What is in `common` has no other name in launcher and runtime.
+// Launcher and runtime use the names of `common` without its prefix.
 namespace hvdrun {
 using namespace common;
 }
@@ -87,7 +88,7 @@ using namespace common;
     return std::move(HVD_CONCAT(hvd_try_, __LINE__)).error(); \
   declaration = std::move(*HVD_CONCAT(hvd_try_, __LINE__))
 
-// HVD_CHECK(expression): returns the expression's error, if any, and drops its value.
+// HVD_CHECK(expression): returns the expression's error, if it has one; ignores its value.
 #define HVD_CHECK(expression)                                         \
   do {                                                                \
     if (auto hvd_check_result = (expression); !hvd_check_result.ok()) \

@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), for the proof of the job's secret. A few hundred
-// bytes a connection: written to be read, not to be fast.
+// SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), for the proof of the job's secret. A connection
+// hashes a few hundred bytes, so the code is simple rather than fast. Pure functions and values.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ using Bytes = std::span<const std::uint8_t>;
 class Sha256 {
  public:
   void update(Bytes data);
-  Digest finish();  // once
+  Digest finish();  // the last call
 
  private:
   void compress(const std::uint8_t* block);
@@ -31,7 +31,7 @@ Digest sha256(Bytes data);
 
 Digest hmac_sha256(Bytes key, Bytes message);
 
-// Takes the same time whatever the difference.
+// Compares in the same time whatever the difference, so that the time shows nothing about it.
 bool equal_digests(const Digest& a, const Digest& b);
 
 }  // namespace common

@@ -1,4 +1,5 @@
-// A library that is opened when it is needed: a program starts quicker, and runs without it.
+// A library that is opened at run time (dlopen(3)). So a program starts faster, and also runs where
+// the library is missing. Any thread.
 #pragma once
 
 #include "common/result.hpp"
@@ -9,22 +10,22 @@
 
 namespace common {
 
-// Stays open: threads of the library may live as long as the process.
+// Not closed by a destructor, because threads of the library may live as long as the process.
 class SharedLibrary {
  public:
-  // flags: as dlopen(3) takes them; RTLD_NOLOAD opens only what is loaded already. The error is
-  // dlerror(3)'s text: "libx.so.1: cannot open shared object file: …".
+  // Opens a library. `flags` are those of dlopen(3); with RTLD_NOLOAD only if it is loaded already.
+  // The error is the text of dlerror(3): "libx.so.1: cannot open shared object file: …".
   static Result<SharedLibrary, std::string> open(const std::string& soname,
                                                  int flags = RTLD_NOW | RTLD_LOCAL);
 
-  // False, and `function` is null: the library has no such function.
+  // Looks up a function. Returns false and sets `function` to null if the library does not have it.
   template <class Function>
   [[nodiscard]] bool find(const char* name, Function*& function) const {
     function = reinterpret_cast<Function*>(::dlsym(handle_, name));
     return function != nullptr;
   }
 
-  // Closes it; nothing of it may be in use. Functions that were found are gone.
+  // Closes the library. Nothing of it may be in use; functions from find() become invalid.
   void close() { ::dlclose(handle_); }
 
  private:

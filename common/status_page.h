@@ -1,27 +1,28 @@
-/* The status page: a piece of memory that a rank and its agent share.
+/* The status page: memory that a rank and its agent share.
  *
- * The agent creates it and names it to the rank in HVD_STATUS ("PATH@OFFSET", see environment.h);
- * the rank maps it and writes; the agent reads it whenever it likes, also when the rank hangs or
- * was killed. Nobody locks. A single field is written with one relaxed atomic store; what belongs
- * together (a name and its start time) is guarded by a sequence number that is odd while the
- * writer is inside (a seqlock): a reader that finds it odd or changed reads again, and after a few
- * tries takes nothing. Times are CLOCK_MONOTONIC nanoseconds of the host that both run on.
+ * The agent creates it and passes its path to the rank in HVD_STATUS ("PATH@OFFSET", see
+ * variables.h). The rank maps it and writes. The agent may read it at any time, also while the rank
+ * hangs or after it was killed. There are no locks. A single field is written with one relaxed
+ * atomic store. Fields that belong together (a name and its start time) are guarded by a sequence
+ * number that is odd during a write (a seqlock): a reader that finds it odd or changed reads again,
+ * and gives up after a few tries. Times are CLOCK_MONOTONIC nanoseconds of the host on which both
+ * run.
  *
- * Who may write: the rank's section only the rank, the notice section only the agent. A rank must
- * work the same when there is no page.
+ * Only the rank writes the rank's section, and only the agent writes the agent's section. A rank
+ * must work in the same way without a page.
  *
  * Pages in a file begin at multiples of HVD_STATUS_DISTANCE, so that a page can be mapped by itself
  * whatever the size of the system's own pages is (64 KiB on POWER and on some of aarch64).
  *
- * Only the first HVD_STATUS_HEAD_SIZE bytes have memory behind them from the start. The rest is the
- * room for the failure's text, which most ranks never need: a rank reserves it (fallocate) before
- * it touches it, and the agent looks there only when failure_length is not 0. Whoever touches it
- * otherwise may get a SIGBUS when memory is short.
+ * Only the first HVD_STATUS_HEAD_SIZE bytes have memory from the start. The rest is the room for
+ * the failure's text, which most ranks never need. A rank allocates it (fallocate) before it
+ * touches it, and the agent reads it only if failure_length is not 0. Touching it otherwise may be
+ * a SIGBUS if memory is short.
  *
- * A section with a seqlock counts as written once its sequence is not 0.
+ * A section with a seqlock has been written if its sequence is not 0.
  *
  * Version rule: `magic` and `version` never move. A reader refuses another version; fields may be
- * added at the end of a section's reserved space without a new version, and read 0 until written.
+ * added in a section's reserved space without a new version, and are 0 until they are written.
  */
 #ifndef HVD_COMMON_STATUS_PAGE_H_
 #define HVD_COMMON_STATUS_PAGE_H_
@@ -36,21 +37,21 @@
 #define HVD_STATUS_NAME_SIZE 256u
 #define HVD_STATUS_ERROR_SIZE 1536u
 #define HVD_STATUS_FAILURE_SIZE 16384u
-#define HVD_STATUS_EPOCHS 10u           /* the latest ones that are over */
+#define HVD_STATUS_EPOCHS 10u           /* the latest completed ones */
 #define HVD_STATUS_METRICS 6u           /* names of metrics */
 #define HVD_STATUS_METRIC_NAME_SIZE 24u /* with the NUL */
 
 /* Bits of hvd_status_page.notices: set by the agent, never cleared. */
-#define HVD_NOTICE_STOP 0x1u      /* please stop at the next step boundary */
-#define HVD_NOTICE_TIME_LEFT 0x2u /* deadline_ns holds the time when the job must be over */
+#define HVD_NOTICE_STOP 0x1u      /* stop at the next step boundary */
+#define HVD_NOTICE_TIME_LEFT 0x2u /* deadline_ns is the time by which the job must end */
 
-/* Bits of hvd_status_page.launcher_duties: what the launcher does, and the rank need not. */
-#define HVD_LAUNCHER_TELLS_STALLS 0x1u /* it says which ranks others wait for in a collective */
+/* Bits of hvd_status_page.launcher_duties: what the launcher does so that the rank need not. */
+#define HVD_LAUNCHER_TELLS_STALLS 0x1u /* it prints which ranks others wait for in a collective */
 
 typedef struct hvd_status_epoch {
-  uint64_t epoch; /* its number, as the program counts */
+  uint64_t epoch; /* its number in the program */
   uint64_t duration_ns;
-  uint64_t samples; /* that this rank has trained on meanwhile */
+  uint64_t samples; /* that this rank trained on in it */
 } hvd_status_epoch;
 
 typedef struct hvd_status_metric {
@@ -82,50 +83,50 @@ typedef struct hvd_status_page {
   uint32_t error_length;
   char error_text[HVD_STATUS_ERROR_SIZE]; /* the last error, NUL terminated, UTF-8 */
 
-  /* Of the collectives in the background that wait for other ranks, the one that has waited
-   * longest. A rank need not say it before it has waited for a while. */
+  /* The collective in the background that has waited longest for other ranks. A rank may write it
+   * only after a while. */
   uint32_t background_sequence; /* seqlock of the next five */
-  uint32_t background_active;   /* 1 while there is one */
-  uint64_t backgrounds;         /* how many of those that stood here were completed */
+  uint32_t background_active;   /* 1 while there is such a collective */
+  uint64_t backgrounds;         /* how many that were written here have completed */
   uint64_t background_start_ns;
   char background_name[HVD_STATUS_NAME_SIZE];    /* "allreduce grad.3", NUL terminated */
   char background_missing[HVD_STATUS_NAME_SIZE]; /* ranks that have not submitted it: "2,5-7" */
 
-  /* How long epochs took. The one in progress is added when it is over: when the program goes on
-   * to another one, or leaves in good order. */
+  /* How long epochs took. An epoch is added when it is over: when the program begins another one,
+   * or shuts down cleanly. */
   uint32_t epochs_sequence;  /* seqlock of the next two */
   uint32_t metrics_sequence; /* seqlock of `metrics` */
-  uint64_t epochs_over;      /* how many there were; number i is at i % EPOCHS */
+  uint64_t epochs_over;      /* number of completed epochs; the i-th is at i % EPOCHS */
   hvd_status_epoch epochs[HVD_STATUS_EPOCHS];
 
-  /* What the program says of itself (loss, accuracy), one place a name; "": there are no more. */
+  /* Metrics that the program reports (loss, accuracy), one entry per name; "" after the last. */
   hvd_status_metric metrics[HVD_STATUS_METRICS];
 
-  /* 1: the ranks have agreed to stop before the program's end, and not by its own wish: on a
-   * signal, a notice, or because time is nearly up. */
+  /* 1: the ranks have agreed to stop before the program's end because of a signal, a notice or too
+   * little time, and not because the program wanted to. */
   uint32_t had_to_stop;
 
-  /* That the rank ends because of a failure, and why: text after the head. libhvd reports it
-   * without a text for a program that exits without hvd_shutdown after an error: error_text is the
-   * reason. */
+  /* Set if the rank ends because of a failure; the reason is text after the head. For a program
+   * that exits without hvd_shutdown after an error, libhvd reports it without a text: then
+   * error_text is the reason. */
   uint32_t failure_sequence;        /* seqlock of the next three and the text */
-  uint32_t failure_length;          /* of the text without its NUL; 0: there is none */
-  uint32_t failure_because_of_peer; /* 1: only because another rank had died or left */
-  uint64_t failure_ns;              /* when the rank reported it, CLOCK_MONOTONIC; 0: it has not */
+  uint32_t failure_length;          /* of the text without its NUL; 0 without a text */
+  uint32_t failure_because_of_peer; /* 1: only because another rank died or left before */
+  uint64_t failure_ns;              /* when the rank reported it; 0 if it has not */
 
   char rank_reserved[36];
 
   /* The agent's section. */
-  uint32_t notice_sequence; /* grows by one with each notice; also a futex word */
+  uint32_t notice_sequence; /* one more with each notice; also a futex word */
   uint32_t notices;         /* HVD_NOTICE_ bits */
   uint64_t deadline_ns;     /* CLOCK_MONOTONIC; 0: unknown */
-  uint64_t stop_at_step;    /* with HVD_NOTICE_STOP: the step to stop at; 0: the next */
-  uint32_t launcher_duties; /* HVD_LAUNCHER_ bits; set before the rank starts, never changed */
-  uint32_t rank_pid;        /* of the process that the agent has started; 0: not known yet */
+  uint64_t stop_at_step;    /* with HVD_NOTICE_STOP: the step to stop at; 0 for the next */
+  uint32_t launcher_duties; /* HVD_LAUNCHER_ bits; set before the rank starts, constant */
+  uint32_t rank_pid;        /* of the process that the agent has started; 0 until known */
 } hvd_status_page;
 
-/* The failure's text, NUL terminated, UTF-8, HVD_STATUS_FAILURE_SIZE bytes, begins where the head
- * of the page ends. */
+/* Returns the address of the failure's text, after the head of the page: HVD_STATUS_FAILURE_SIZE
+ * bytes, NUL terminated, UTF-8. */
 static inline char* hvd_status_failure_text(hvd_status_page* page) {
   return (char*)page + HVD_STATUS_HEAD_SIZE;
 }

@@ -1,4 +1,5 @@
-// The name of this host, random bytes, and threads without signals.
+// What the operating system gives: the name of this host, random bytes, and blocked signals. Any
+// thread.
 #pragma once
 
 #include <csignal>
@@ -8,15 +9,15 @@
 
 namespace common {
 
-// As gethostname(2) gives it; "localhost" where it gives none.
+// Returns the name from gethostname(2); "localhost" if there is none.
 std::string local_host_name();
 
-// Fills at most 256 bytes that nobody can guess, from getrandom(2), which gives so many in one
-// piece. False: errno says why not.
+// Fills up to 256 bytes with random data for secrets, from getrandom(2), which returns that many in
+// one call. Returns false and sets errno if that fails.
 [[nodiscard]] bool fill_random(std::span<std::uint8_t> bytes);
 
-// While it lives, this thread takes no signals. Threads that the runtime starts must not run the
-// program's signal handlers: a thread inherits the mask of the one that starts it.
+// Blocks all signals for this thread while the object lives. A new thread inherits the mask of its
+// starter, and threads of the runtime must not run the program's signal handlers.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

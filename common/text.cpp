@@ -11,7 +11,7 @@ namespace {
 // Names longer than this are not option names; the bound keeps the table small.
 constexpr std::size_t kLongestName = 64;
 
-// Optimal string alignment distance.
+// Returns the optimal string alignment distance.
 std::size_t slips_between(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
@@ -27,11 +27,13 @@ std::size_t slips_between(std::string_view a, std::string_view b) {
   return cost[a.size()][b.size()];
 }
 
+// Returns whether `name` is the beginning of the candidate, and long enough to be meant so.
 bool completes(std::string_view candidate, std::string_view name) {
   return name.size() >= 4 && candidate.substr(0, name.size()) == name;
 }
 
-constexpr std::size_t kLongest = 1024;
+// quote() cuts after this many bytes.
+constexpr std::size_t kLongestQuote = 1024;
 
 void append_hex(std::string& out, unsigned char byte) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -54,7 +56,7 @@ void append_escaped(std::string& out, unsigned char byte) {
   }
 }
 
-// How many bytes the character at the text's begin has; 1 where it is not UTF-8.
+// Returns how many bytes the first character of the text has; 1 if it is not UTF-8.
 std::size_t character_size(std::string_view text) {
   const auto first = static_cast<unsigned char>(text.front());
   const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 1;
@@ -65,9 +67,9 @@ std::size_t character_size(std::string_view text) {
   return whole ? size : 1;
 }
 
-// Where to cut so that no UTF-8 character is cut in two.
+// Returns where to cut a long text so that no UTF-8 character is cut in two.
 std::size_t cut_position(std::string_view text) {
-  std::size_t cut = kLongest;
+  std::size_t cut = kLongestQuote;
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;
   return cut;
 }
@@ -76,7 +78,7 @@ bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U;
 }
 
-// A place in text at or before `at` to end at: behind a newline that is not too far away.
+// Returns where to end the first part, at or before `at`: after a newline if one is near.
 std::size_t end_before(std::string_view text, std::size_t at) {
   const std::size_t newline = text.substr(0, at).rfind('\n');
   if (newline != std::string_view::npos && newline >= at / 2) return newline + 1;
@@ -84,8 +86,8 @@ std::size_t end_before(std::string_view text, std::size_t at) {
   return at;
 }
 
-// The same at or behind `at`, to begin at.
-std::size_t begin_behind(std::string_view text, std::size_t at) {
+// Returns where to begin the last part, at or after `at`: after a newline if one is near.
+std::size_t begin_after(std::string_view text, std::size_t at) {
   const std::size_t newline = text.find('\n', at - 1);
   if (newline != std::string_view::npos && newline + 1 - at <= (text.size() - at) / 2)
     return newline + 1;
@@ -123,7 +125,7 @@ std::string printable(std::string_view text) {
     const auto first = static_cast<unsigned char>(text.front());
     const auto last = static_cast<unsigned char>(text[size - 1]);
     const bool is_c0 = (first < 0x20 && first != '\n' && first != '\t') || first == 0x7f;
-    // U+0080 to U+009F, or a byte of these numbers, which is one on a terminal of 8 bits.
+    // U+0080 to U+009F, or a single byte of that value, which an 8-bit terminal obeys.
     const bool is_c1 = (size == 1 || (size == 2 && first == 0xc2)) && last >= 0x80 && last < 0xa0;
     if (is_c0 || is_c1)
       append_hex(out, last);
@@ -135,7 +137,7 @@ std::string printable(std::string_view text) {
 }
 
 std::string quote(std::string_view text) {
-  const bool is_long = text.size() > kLongest;
+  const bool is_long = text.size() > kLongestQuote;
   std::string out = "\"" + escape(is_long ? text.substr(0, cut_position(text)) : text);
   if (is_long) out += "…";
   out += '"';
@@ -143,7 +145,7 @@ std::string quote(std::string_view text) {
 }
 
 std::string quote_if_needed(std::string_view text) {
-  const bool is_plain = !text.empty() && text.size() <= kLongest &&
+  const bool is_plain = !text.empty() && text.size() <= kLongestQuote &&
                         std::all_of(text.begin(), text.end(), [](unsigned char c) {
                           return c > ' ' && c != 0x7f && c != '"';
                         });
@@ -226,7 +228,7 @@ std::string without_middle(std::string_view text, std::size_t most) {
   constexpr std::size_t kNote = 80;  // room for the line between, and a newline before it
   const std::size_t room = most - kNote;
   const std::size_t end = end_before(text, room / 4);
-  const std::size_t begin = begin_behind(text, text.size() - (room - room / 4));
+  const std::size_t begin = begin_after(text, text.size() - (room - room / 4));
   const std::string_view left_out = text.substr(end, begin - end);
   const auto lines = std::count(left_out.begin(), left_out.end(), '\n');
   std::string shortened(text.substr(0, end));

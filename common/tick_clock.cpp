@@ -9,10 +9,11 @@
 namespace common {
 namespace {
 
-constexpr double kTieNs = 1e6;
-// The rate is measured from the first reading on, over no less than this.
+constexpr double kSyncNs = 1e6;
+// The rate is measured from the first reading on, over at least this time.
 constexpr std::uint64_t kLeastNs = 500'000;
 
+// Returns whether the kernel uses the counter for its own time.
 bool counter_is_clock() {
 #if defined(__x86_64__)
   std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
@@ -25,7 +26,7 @@ bool counter_is_clock() {
 
 }  // namespace
 
-// Who is interrupted between the two reads tries again.
+// Reads both clocks. Tries again if something interrupts the thread between the two.
 TickClock::Reading TickClock::read_both() {
   constexpr int kTries = 10;
   constexpr std::uint64_t kClose = 2000;  // ticks
@@ -46,15 +47,15 @@ TickClock::TickClock() : usable_(counter_is_clock()) {
   if (usable_) first_ = read_both();
 }
 
-std::uint64_t TickClock::tie() {
+std::uint64_t TickClock::sync() {
   const Reading now = usable_ ? read_both() : Reading{0, monotonic_ns()};
-  tied_ticks_ = now.ticks;
-  tied_ns_ = now.ns;
+  synced_ticks_ = now.ticks;
+  synced_ns_ = now.ns;
   last_ns_ = std::max(last_ns_, now.ns);
   const std::uint64_t elapsed = now.ns - first_.ns;
   if (usable_ && elapsed >= kLeastNs) {
-    ns_a_tick_ = static_cast<double>(elapsed) / static_cast<double>(now.ticks - first_.ticks);
-    tie_after_ = static_cast<std::uint64_t>(kTieNs / ns_a_tick_);
+    ns_per_tick_ = static_cast<double>(elapsed) / static_cast<double>(now.ticks - first_.ticks);
+    sync_after_ = static_cast<std::uint64_t>(kSyncNs / ns_per_tick_);
   }
   return last_ns_;
 }

@@ -1,9 +1,9 @@
-// CLOCK_MONOTONIC at a third of its price: the processor's counter, tied to the clock anew every
-// millisecond. For durations in statistics; a reading may be a microsecond off. One thread at a
-// time.
+// CLOCK_MONOTONIC at a third of its cost: reads the processor's counter, and compares it with the
+// clock every millisecond. For durations in statistics; a reading may be wrong by a microsecond.
+// One thread at a time.
 //
-// The counter is only used where the kernel keeps its own time by it, having found that it runs
-// evenly and alike on all processors; elsewhere this is monotonic_ns().
+// Uses the counter only where the kernel uses it for its own time, because the kernel has then
+// checked that it runs evenly and equally on all processors. Elsewhere this is monotonic_ns().
 #pragma once
 
 #include <algorithm>
@@ -19,13 +19,13 @@ class TickClock {
  public:
   TickClock();
 
-  // Nanoseconds of CLOCK_MONOTONIC. Not below the reading before.
+  // Returns nanoseconds of CLOCK_MONOTONIC. Never less than the last reading.
   std::uint64_t now_ns() {
     const std::uint64_t ticks = read_ticks();
-    if (ticks - tied_ticks_ >= tie_after_) return tie();
+    if (ticks - synced_ticks_ >= sync_after_) return sync();
     const auto since =
-        static_cast<std::uint64_t>(static_cast<double>(ticks - tied_ticks_) * ns_a_tick_);
-    last_ns_ = std::max(last_ns_, tied_ns_ + since);
+        static_cast<std::uint64_t>(static_cast<double>(ticks - synced_ticks_) * ns_per_tick_);
+    last_ns_ = std::max(last_ns_, synced_ns_ + since);
     return last_ns_;
   }
 
@@ -42,14 +42,14 @@ class TickClock {
     std::uint64_t ns;
   };
   static Reading read_both();
-  std::uint64_t tie();
+  std::uint64_t sync();
 
   bool usable_;
   Reading first_{};
-  std::uint64_t tied_ticks_ = 0;
-  std::uint64_t tied_ns_ = 0;
-  std::uint64_t tie_after_ = 0;  // ticks; 0: always, as the counter's rate is not known
-  double ns_a_tick_ = 0;
+  std::uint64_t synced_ticks_ = 0;
+  std::uint64_t synced_ns_ = 0;
+  std::uint64_t sync_after_ = 0;  // ticks; 0 while the rate of the counter is unknown
+  double ns_per_tick_ = 0;
   std::uint64_t last_ns_ = 0;
 };
 

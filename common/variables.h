@@ -1,8 +1,8 @@
-/* The environment that hvdrun gives to a rank and that libhvd reads.
+/* The environment variables that hvdrun sets for a rank and that libhvd reads.
  *
- * All values are decimal integers without sign unless it says otherwise. Besides these the ranks
- * get what the ecosystem reads (torch's RANK, WORLD_SIZE…, HOROVOD_*, OMPI_COMM_WORLD_*); those
- * names are spelled where they are set, launcher/job/rank_environment.cpp.
+ * Values are decimal integers without a sign unless stated otherwise. Ranks also get variables that
+ * other software reads (torch's RANK, WORLD_SIZE…, HOROVOD_*, OMPI_COMM_WORLD_*); the names of
+ * these are in launcher/job/launch.cpp.
  */
 #ifndef HVD_COMMON_VARIABLES_H_
 #define HVD_COMMON_VARIABLES_H_
@@ -20,70 +20,76 @@
                       */
 #define HVD_ENV_RESTART_COUNT "HVD_RESTART_COUNT" /* 0 on the first start of a job */
 
-/* 64 hexadecimal digits: the job's 256-bit secret. Every data and bootstrap connection proves it.
- */
+/* 64 hexadecimal digits: the job's 256-bit secret. Both ends of every connection of data and
+ * bootstrap prove it. */
 #define HVD_ENV_JOB_KEY "HVD_JOB_KEY"
 
 /* "PATH@OFFSET": this rank's status page, see status_page.h. */
 #define HVD_ENV_STATUS "HVD_STATUS"
 
-/* Number of an inherited eventfd that becomes readable when the page carries a new notice. */
+/* Number of an inherited eventfd that becomes readable when the page has a new notice. */
 #define HVD_ENV_NOTICE_FD "HVD_NOTICE_FD"
 
-/* Folder in shared memory that belongs to the job and is swept after it; mode 0700. */
+/* Folder in shared memory that belongs to the job and is removed after it; mode 0700. */
 #define HVD_ENV_SHM_DIR "HVD_SHM_DIR"
 
-/* The first of 65 ports for libhvd's own bootstrap without PMIx. hvdrun holds it for rank 0. Where
- * it is unset, the ports begin at MASTER_PORT+65: those up to MASTER_PORT+64 are the program's. */
+/* The first of 65 ports for libhvd's own bootstrap without PMIx. hvdrun reserves it for rank 0. If
+ * it is unset, the ports begin at MASTER_PORT+65, because those up to MASTER_PORT+64 are the
+ * program's.
+ */
 #define HVD_ENV_PORT "HVD_PORT"
 
-/* The network for libhvd's connections between hosts: interfaces ("ib0,eth0": those that a host
- * has) or the addresses in a network ("10.1.0.0/16"), the same value on all hosts (default: the one
- * that reaches rank 0). */
+/* The network for libhvd's connections between hosts: interfaces ("ib0,eth0", of which each host
+ * uses those that it has) or the addresses in a network ("10.1.0.0/16"). The same value on all
+ * hosts. Default: the network that reaches rank 0. */
 #define HVD_ENV_INTERFACE "HVD_INTERFACE"
 
-/* What carries the data of large allreduces between hosts: "tcp" (the default) or "mpi"; the same
- * on all ranks. */
+/* How the data of large allreduces gets between hosts: "tcp" (the default) or "mpi". The same on
+ * all ranks. */
 #define HVD_ENV_TRANSPORT "HVD_TRANSPORT"
 
-/* "1": what libhvd sends from host to host is encrypted (TLS 1.3 with a key made of HVD_JOB_KEY);
- * "0" (the default). The same on all ranks. */
+/* "1" encrypts what libhvd sends from host to host (TLS 1.3 with a key made of HVD_JOB_KEY);
+ * default "0". The same on all ranks. */
 #define HVD_ENV_DATA_TLS "HVD_DATA_TLS"
 
 /* libhvd's plugin for MPI, by path or soname (default: libhvd_mpi.so beside libhvd.so, else the
  * loader's). */
 #define HVD_ENV_MPI_LIBRARY "HVD_MPI_LIBRARY"
 
-/* Seconds after which a host from which nothing comes counts as lost (default 4, at least 2; 0:
+/* Seconds after which a host that sends nothing is reported as lost (default 4, at least 2; 0 for
  * never). */
 #define HVD_ENV_HOST_TIMEOUT "HVD_HOST_TIMEOUT"
 
 /* Seconds that hvd_init waits for the other ranks (default 120). */
 #define HVD_ENV_START_TIMEOUT "HVD_START_TIMEOUT"
 
-/* How collectives are carried out. Horovod's variables, HOROVOD_ in the place of HVD_, count where
- * these are unset or empty. */
-#define HVD_ENV_FUSION_THRESHOLD \
-  "HVD_FUSION_THRESHOLD" /* bytes of small tensors that go together (default 65536; 0: none do) */
+/* How collectives are carried out. If one of these is unset or empty, Horovod's variable applies
+ * (HOROVOD_ instead of HVD_). */
+#define HVD_ENV_FUSION_THRESHOLD                                                               \
+  "HVD_FUSION_THRESHOLD" /* bytes of small tensors fused into one collective (default 65536; 0 \
+                            disables fusion) */
 #define HVD_ENV_CACHE_CAPACITY \
-  "HVD_CACHE_CAPACITY" /* names of tensors that the ranks remember (default 4096; 0: none) */
-#define HVD_ENV_CYCLE_TIME "HVD_CYCLE_TIME" /* read by nobody: there is no cycle */
+  "HVD_CACHE_CAPACITY" /* names of tensors that ranks remember (default 4096; 0 for none) */
+#define HVD_ENV_CYCLE_TIME "HVD_CYCLE_TIME" /* ignored; accepted for compatibility with Horovod */
 
-/* What happens when some ranks wait for others. Seconds may have decimals. */
-#define HVD_ENV_STALL_CHECK_DISABLE "HVD_STALL_CHECK_DISABLE" /* 1: nothing (default 0) */
+/* What happens if some ranks wait for others. Seconds may have decimals. */
+#define HVD_ENV_STALL_CHECK_DISABLE \
+  "HVD_STALL_CHECK_DISABLE" /* 1 disables the stall check (default 0) */
 #define HVD_ENV_STALL_CHECK_TIME \
-  "HVD_STALL_CHECK_TIME_SECONDS" /* one line after this time (default 60; 0: none) */
+  "HVD_STALL_CHECK_TIME_SECONDS" /* prints a line after this time (default 60; 0 for never) */
 #define HVD_ENV_STALL_SHUTDOWN_TIME \
-  "HVD_STALL_SHUTDOWN_TIME_SECONDS" /* an error after this time (default 0: never) */
+  "HVD_STALL_SHUTDOWN_TIME_SECONDS" /* an error after this time (default 0, for never) */
 
-/* File for the timeline of all ranks; "DYNAMIC" is Horovod's word for none yet. */
+/* File for the timeline of all ranks; "DYNAMIC" is Horovod's word for one that a call starts later.
+ */
 #define HVD_ENV_TIMELINE "HVD_TIMELINE"
 
-/* Megabytes that a rank's recording for it may take (default 64). */
+/* Megabytes that a rank's recording for the timeline may take (default 64). */
 #define HVD_ENV_TIMELINE_MB "HVD_TIMELINE_MB"
 
-/* The libraries that collectives on device memory use, by path or soname (default: what the process
- * already has, else libcudart.so.13, .12 or .11.0, libcuda.so.1, and libnccl.so.2). */
+/* The libraries that collectives on device memory use, by path or soname (default: those that the
+ * process has already opened, else libcudart.so.13, .12 or .11.0, libcuda.so.1, and libnccl.so.2).
+ */
 #define HVD_ENV_CUDA_LIBRARY "HVD_CUDA_LIBRARY"
 #define HVD_ENV_CUDA_DRIVER "HVD_CUDA_DRIVER"
 #define HVD_ENV_NCCL_LIBRARY "HVD_NCCL_LIBRARY"
@@ -91,7 +97,7 @@
 /* Seconds that the ranks wait for each other while NCCL starts (default 120). */
 #define HVD_ENV_NCCL_TIMEOUT "HVD_NCCL_TIMEOUT"
 
-/* Not empty and not 0: libhvd's rank 0 says on stderr how collectives go between hosts. */
+/* If neither empty nor 0, rank 0 prints on stderr how collectives work between hosts. */
 #define HVD_ENV_VERBOSE "HVD_VERBOSE"
 
 #endif /* HVD_COMMON_VARIABLES_H_ */

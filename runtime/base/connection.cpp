@@ -8,10 +8,9 @@
 namespace libhvd {
 namespace {
 
-constexpr std::size_t kTogether = 16384;  // bytes of a TLS record
+constexpr std::size_t kRecordBytes = 16384;
 
-// Calls `move` for one part after another, until it moves less than a whole part. Returns the bytes
-// moved, or move()'s result if none were.
+// Calls `move` for each part, until a part is not moved whole. Returns the number of bytes.
 template <class Move>
 ssize_t move_parts(std::span<const iovec> parts, Move move) {
   ssize_t moved = 0;
@@ -25,14 +24,14 @@ ssize_t move_parts(std::span<const iovec> parts, Move move) {
   return moved;
 }
 
-// Sends the parts in one record if they all fit.
+// Sends all parts in one record if they fit, for a small head with a small body.
 ssize_t send_parts(Tls& tls, std::span<const iovec> parts) {
   std::size_t bytes = 0;
   for (const iovec& part : parts) bytes += part.iov_len;
-  if (bytes > kTogether)
+  if (bytes > kRecordBytes)
     return move_parts(parts,
                       [&](const iovec& part) { return tls.send(part.iov_base, part.iov_len); });
-  std::array<std::byte, kTogether> together;  // NOLINT: filled by memcpy
+  std::array<std::byte, kRecordBytes> together;  // NOLINT: filled by memcpy
   std::size_t filled = 0;
   for (const iovec& part : parts) {
     if (part.iov_len > 0) std::memcpy(together.data() + filled, part.iov_base, part.iov_len);

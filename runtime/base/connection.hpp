@@ -1,5 +1,5 @@
-// A connected, non-blocking stream socket to another process, plain or over TLS. One thread at a
-// time. Errors are errno, as of send(2) and recv(2).
+// A connected, non-blocking stream socket to another process: unencrypted, or over TLS. Owns the
+// socket. One thread at a time.
 #pragma once
 
 #include "base/tls.hpp"
@@ -19,7 +19,7 @@ class Connection {
  public:
   Connection() = default;
   Connection(Fd socket) : socket_(std::move(socket)) {}  // NOLINT(google-explicit-constructor)
-  // `tls`: its handshake is done.
+  // A connection over TLS whose handshake is done.
   Connection(Fd socket, std::unique_ptr<Tls> tls)
       : socket_(std::move(socket)), tls_(std::move(tls)) {}
 
@@ -27,12 +27,12 @@ class Connection {
   const Fd& socket() const { return socket_; }
   int get() const { return socket_.get(); }
 
-  // Closes the descriptor without a message to the other end. Safe in a forked child, whatever
-  // other threads were doing.
+  // Closes the descriptor and touches nothing else; sends nothing to the other end. So a forked
+  // child may call it, whatever other threads were doing.
   void close() { socket_.reset(); }
 
-  // Like send(2) with MSG_NOSIGNAL, recv(2), sendmsg(2) and recvmsg(2). Over TLS: like Tls::send
-  // and Tls::receive.
+  // Like send(2) with MSG_NOSIGNAL, recv(2), sendmsg(2) and recvmsg(2). Over TLS like the functions
+  // of Tls.
   ssize_t send(const void* data, std::size_t bytes) const;
   ssize_t receive(void* data, std::size_t bytes) const;
   ssize_t send(std::span<iovec> parts) const;

@@ -1,5 +1,6 @@
-// OpenSSL 3, opened at run time where HVD_DATA_TLS=1 asks for it. Declared is what is used, by its
-// manual pages; these are the same in all versions of libssl.so.3.
+// OpenSSL 3, opened at run time if HVD_DATA_TLS=1 asks for it. Declares the functions that libhvd
+// uses, by their manual pages; they are the same in all versions of libssl.so.3. load() for any
+// thread.
 #pragma once
 
 #include "base/result.hpp"
@@ -28,7 +29,7 @@ using OfferKey = int (*)(ssl_st*, const evp_md_st*, const unsigned char**, std::
                          ssl_session_st**);
 using VerifyCertificate = int (*)(int, x509_store_ctx_st*);
 
-// X(function, what it returns, its parameters).
+// The functions: X(name, type of the result, parameters).
 #define HVD_OPENSSL_FUNCTIONS(X)                                                            \
   X(BIO_clear_flags, void, (bio_st*, int))                                                  \
   X(BIO_get_data, void*, (bio_st*))                                                         \
@@ -80,11 +81,12 @@ struct OpensslLibrary {
   HVD_OPENSSL_FUNCTIONS(HVD_OPENSSL_MEMBER)
 #undef HVD_OPENSSL_MEMBER
 
-  // Opens it. Error (HVD_ERROR_UNSUPPORTED): it is not installed, or lacks a function.
+  // Opens the library, which stays open. Error (HVD_ERROR_UNSUPPORTED): it is not installed, or
+  // lacks a function.
   static Result<OpensslLibrary> load(const char* soname);
 };
 
-// The macros of its headers that are used.
+// Values of macros in OpenSSL's headers.
 namespace openssl {
 inline constexpr int kBioTypeSourceSink = 0x0400;
 inline constexpr int kBioFlush = 11;

@@ -1,5 +1,5 @@
-// libhvd's errors as values. c_api/c_api.cpp is the border to the caller: there an Error becomes a
-// status code and the text of hvd_last_error().
+// libhvd's errors as values. c_api/c_api.cpp converts an Error to a status code and the text of
+// hvd_last_error() for the caller.
 #pragma once
 
 #include "common/result.hpp"
@@ -10,7 +10,7 @@
 
 namespace libhvd {
 
-// What went wrong, in words for the user: what happened, to which tensor and ranks, what to do.
+// The message is for the user: what happened, to which tensor and ranks, and what to do.
 struct Error {
   hvd_status status = HVD_ERROR_SYSTEM;
   std::string message;
@@ -23,10 +23,10 @@ inline Error fail(hvd_status status, std::string message) {
   return {status, std::move(message)};
 }
 
-// An error that names the system call's errno: "cannot open X: Permission denied".
+// Returns an HVD_ERROR_SYSTEM with the text of an errno: "cannot open X: Permission denied".
 Error fail_errno(std::string what, int errno_value);
 
-// Prefixes an error's message with where it happened.
+// Prefixes an error's message with where it happened: "CONTEXT: MESSAGE".
 Error with_context(const std::string& context, Error error);
 
 }  // namespace libhvd

@@ -2,49 +2,55 @@
 
 #include "base/openssl_library.hpp"
 #include "common/fd.hpp"
-#include "common/shared_library.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <string>
 #include <string_view>
 
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 
 namespace libhvd {
 
 // The functions that OpenSSL calls.
 struct TlsCallbacks {
-  static Tls::Wire& wire(bio_st* bio);
   static int write(bio_st* bio, const char* data, std::size_t bytes, std::size_t* written);
   static int read(bio_st* bio, char* data, std::size_t bytes, std::size_t* got);
-  static long control(bio_st*, int what, long, void*);
-  static const Digest& key_of(const ssl_st* ssl);
-  static ssl_session_st* session_of(ssl_st* ssl);
-  static int offer_key(ssl_st* ssl, const evp_md_st* /*of the suite that was agreed on*/,
-                       const unsigned char** identity, std::size_t* size, ssl_session_st** session);
+  static long control(bio_st*, int what, long, void*) { return what == openssl::kBioFlush ? 1 : 0; }
+
+  // SSL_CTX_set_psk_use_session_callback(3). The second parameter is the digest of the suite that
+  // was agreed on.
+  static int offer_key(ssl_st* ssl, const evp_md_st*, const unsigned char** identity,
+                       std::size_t* size, ssl_session_st** session);
+
+  // SSL_CTX_set_psk_find_session_callback(3). Without a session there is no key, and so, without a
+  // certificate, no handshake.
   static int find_key(ssl_st* ssl, const unsigned char* identity, std::size_t size,
                       ssl_session_st** session);
+
+ private:
+  static Tls::Wire& wire(bio_st* bio);
+  static const Digest& key_of(const ssl_st* ssl);
+  static ssl_session_st* session_of(ssl_st* ssl);
 };
 
 namespace {
 
 using namespace openssl;
 
-// What every TLS 1.3 must have (RFC 8446, 9.1). A PSK belongs to a hash, so one suite keeps both
-// ends agreed.
+// Every implementation of TLS 1.3 has this suite (RFC 8446, 9.1). A PSK belongs to a hash, so with
+// one suite both ends always agree.
 constexpr const char* kSuite = "TLS_AES_128_GCM_SHA256";
 constexpr unsigned char kSuiteNumber[] = {0x13, 0x01};
 constexpr char kGroups[] = "X25519:P-256";
-constexpr std::string_view kIdentity = "hvd";  // goes over the wire in the clear
+constexpr std::string_view kIdentity = "hvd";  // sent unencrypted
 constexpr int kOwnerIndex = 0;                 // SSL_set_app_data(3)
 constexpr std::size_t kMostRecord = 16384;     // RFC 8446, 5.1
 constexpr std::size_t kReadAhead = 4 * (kMostRecord + 256);
 
-// Of the process, and never freed: connections may outlive the exit handlers.
+// What all connections of the process share. Never freed, because connections may outlive the exit
+// handlers.
 struct Shared {
   OpensslLibrary library;
   bio_method_st* wire = nullptr;
@@ -52,18 +58,14 @@ struct Shared {
   ssl_ctx_st* server = nullptr;
 };
 
-const Result<Shared>& shared();
-const OpensslLibrary& ssl_library() {
-  return shared()->library;
-}
-
-std::string last_words(const OpensslLibrary& library) {
+// Returns OpenSSL's reason for the last error of this thread.
+std::string last_reason(const OpensslLibrary& library) {
   const unsigned long code = library.ERR_peek_error();
   const char* const text = code == 0 ? nullptr : library.ERR_reason_error_string(code);
   return text == nullptr ? "no reason given" : text;
 }
 
-// OpenSSL's macros SSL_CTX_set_… call SSL_CTX_ctrl(3) with these.
+// Sets the options of a context. OpenSSL's macros SSL_CTX_set_… call SSL_CTX_ctrl(3) in this way.
 bool set_up(const OpensslLibrary& library, ssl_ctx_st* context) {
   if (context == nullptr) return false;
   const auto control = [&](int what, long number, const void* data = nullptr) {
@@ -71,7 +73,7 @@ bool set_up(const OpensslLibrary& library, ssl_ctx_st* context) {
   };
   control(kControlSessionCache, 0);
   control(kControlMode, kModePartialWrite | kModeMovingWriteBuffer | kModeReleaseBuffers);
-  control(kControlReadAhead, 1);  // else each record takes two calls of recv(2)
+  control(kControlReadAhead, 1);  // otherwise each record takes two calls of recv(2)
   library.SSL_CTX_set_default_read_buffer_len(context, kReadAhead);
   return control(kControlLeastVersion, kTls13) == 1 && control(kControlGroups, 0, kGroups) == 1 &&
          library.SSL_CTX_set_ciphersuites(context, kSuite) == 1 &&
@@ -82,7 +84,7 @@ Result<Shared> set_up_all() {
   Shared made;
   HVD_TRY(made.library, OpensslLibrary::load("libssl.so.3"));
   const OpensslLibrary& library = made.library;
-  // Its own exit handler would take from under connections what they stand on.
+  // Without OpenSSL's own exit handler, which would free what connections still use.
   library.OPENSSL_init_ssl(kInitNoAtexit, nullptr);
   library.ERR_clear_error();
   made.wire = library.BIO_meth_new(library.BIO_get_new_index() | kBioTypeSourceSink, "hvd socket");
@@ -90,13 +92,13 @@ Result<Shared> set_up_all() {
   made.server = library.SSL_CTX_new(library.TLS_server_method());
   if (made.wire == nullptr || !set_up(library, made.client) || !set_up(library, made.server))
     return fail(HVD_ERROR_UNSUPPORTED, "HVD_DATA_TLS=1: OpenSSL cannot be set up for TLS 1.3 (" +
-                                           last_words(library) + ")");
+                                           last_reason(library) + ")");
   library.BIO_meth_set_write_ex(made.wire, TlsCallbacks::write);
   library.BIO_meth_set_read_ex(made.wire, TlsCallbacks::read);
   library.BIO_meth_set_ctrl(made.wire, TlsCallbacks::control);
   library.SSL_CTX_set_psk_find_session_callback(made.server, TlsCallbacks::find_key);
   library.SSL_CTX_set_psk_use_session_callback(made.client, TlsCallbacks::offer_key);
-  // A server that has no key could offer a certificate instead: none is trusted.
+  // A server without the key could offer a certificate instead. With this none is trusted.
   library.SSL_CTX_set_verify(made.client, kVerifyPeer, nullptr);
   return made;
 }
@@ -106,22 +108,12 @@ const Result<Shared>& shared() {
   return *made;
 }
 
-}  // namespace
-
-Result<OpensslLibrary> OpensslLibrary::load(const char* soname) {
-  const auto refuse = [](const std::string& why) {
-    return fail(HVD_ERROR_UNSUPPORTED,
-                "HVD_DATA_TLS=1 needs OpenSSL 3, package libssl3 or openssl-libs (" + why + ")");
-  };
-  const auto library = SharedLibrary::open(soname);
-  if (!library) return refuse(library.error());
-  OpensslLibrary opened;
-#define HVD_OPENSSL_LOAD(name, result, parameters) \
-  if (!library->find(#name, opened.name)) return refuse(std::string(soname) + " has no " #name);
-  HVD_OPENSSL_FUNCTIONS(HVD_OPENSSL_LOAD)
-#undef HVD_OPENSSL_LOAD
-  return opened;
+// Call it only if shared() is ok.
+const OpensslLibrary& ssl_library() {
+  return shared()->library;
 }
+
+}  // namespace
 
 Tls::Wire& TlsCallbacks::wire(bio_st* bio) {
   return *static_cast<Tls::Wire*>(ssl_library().BIO_get_data(bio));
@@ -131,9 +123,9 @@ int TlsCallbacks::write(bio_st* bio, const char* data, std::size_t bytes, std::s
   ssl_library().BIO_clear_flags(bio, kBioRead | kBioWrite | kBioSpecial | kBioRetry);
   Tls::Wire& to = wire(bio);
   ssize_t sent = 0;
-  while (!to.held.empty() && sent >= 0) {
-    sent = ::send(to.socket, to.held.data(), to.held.size(), MSG_NOSIGNAL);
-    if (sent > 0) to.held.erase(to.held.begin(), to.held.begin() + sent);
+  while (!to.unsent.empty() && sent >= 0) {
+    sent = ::send(to.socket, to.unsent.data(), to.unsent.size(), MSG_NOSIGNAL);
+    if (sent > 0) to.unsent.erase(to.unsent.begin(), to.unsent.begin() + sent);
   }
   if (sent >= 0) sent = ::send(to.socket, data, bytes, MSG_NOSIGNAL);
   if (sent < 0 && !would_block(errno)) {
@@ -141,8 +133,8 @@ int TlsCallbacks::write(bio_st* bio, const char* data, std::size_t bytes, std::s
     return 0;
   }
   const std::size_t taken = sent > 0 ? static_cast<std::size_t>(sent) : 0;
-  if (to.holds) {
-    to.held.insert(to.held.end(), data + taken, data + bytes);
+  if (to.buffers) {
+    to.unsent.insert(to.unsent.end(), data + taken, data + bytes);
     *written = bytes;
     return 1;
   }
@@ -171,15 +163,11 @@ int TlsCallbacks::read(bio_st* bio, char* data, std::size_t bytes, std::size_t* 
   return 0;
 }
 
-long TlsCallbacks::control(bio_st*, int what, long, void*) {
-  return what == kBioFlush ? 1 : 0;
-}
-
 const Digest& TlsCallbacks::key_of(const ssl_st* ssl) {
   return static_cast<const Tls*>(ssl_library().SSL_get_ex_data(ssl, kOwnerIndex))->key_;
 }
 
-// The key in the form in which OpenSSL takes it; null: no memory.
+// Returns the key in the form that OpenSSL takes. Returns null if there is no memory.
 ssl_session_st* TlsCallbacks::session_of(ssl_st* ssl) {
   const OpensslLibrary& library = ssl_library();
   const Digest& key = key_of(ssl);
@@ -193,18 +181,14 @@ ssl_session_st* TlsCallbacks::session_of(ssl_st* ssl) {
   return nullptr;
 }
 
-// SSL_CTX_set_psk_use_session_callback(3)
-int TlsCallbacks::offer_key(ssl_st* ssl, const evp_md_st* /*of the suite that was agreed on*/,
-                            const unsigned char** identity, std::size_t* size,
-                            ssl_session_st** session) {
+int TlsCallbacks::offer_key(ssl_st* ssl, const evp_md_st*, const unsigned char** identity,
+                            std::size_t* size, ssl_session_st** session) {
   *session = session_of(ssl);
   *identity = reinterpret_cast<const unsigned char*>(kIdentity.data());
   *size = kIdentity.size();
   return *session != nullptr ? 1 : 0;
 }
 
-// SSL_CTX_set_psk_find_session_callback(3): without a session there is no key, and so, without a
-// certificate, no handshake.
 int TlsCallbacks::find_key(ssl_st* ssl, const unsigned char* identity, std::size_t size,
                            ssl_session_st** session) {
   *session = nullptr;
@@ -237,7 +221,7 @@ Result<std::unique_ptr<Tls>> Tls::start(int socket, Side side, const Digest& key
   tls->ssl_ = library.SSL_new(side == Side::server ? shared()->server : shared()->client);
   bio_st* const bio = tls->ssl_ == nullptr ? nullptr : library.BIO_new(shared()->wire);
   if (bio == nullptr)
-    return fail(HVD_ERROR_SYSTEM, "cannot set up a TLS connection (" + last_words(library) + ")");
+    return fail(HVD_ERROR_SYSTEM, "cannot set up a TLS connection (" + last_reason(library) + ")");
   library.BIO_set_data(bio, &tls->wire_);
   library.BIO_set_init(bio, 1);
   library.SSL_set_bio(tls->ssl_, bio, bio);
@@ -250,7 +234,7 @@ Result<std::unique_ptr<Tls>> Tls::start(int socket, Side side, const Digest& key
   return tls;
 }
 
-// Why a call did nothing: EAGAIN; 0, the other end has closed; or what is wrong.
+// Returns why a call did nothing: EAGAIN, 0 if the other end has closed, or the errno of a failure.
 int Tls::reason(int result) const {
   switch (ssl_library().SSL_get_error(ssl_, result)) {
     case kErrorWantRead:
@@ -279,19 +263,20 @@ Result<short> Tls::handshake() {
   if (error == kErrorWantWrite) return short{POLLOUT};
   if (wire_.ended || wire_.error != 0)
     return fail(HVD_ERROR_PEER, "the other side has closed the connection");
-  return fail(HVD_ERROR_PEER, "TLS: " + last_words(library));
+  return fail(HVD_ERROR_PEER, "TLS: " + last_reason(library));
 }
 
-// Called when no record waits to be sent. The word of it must not wait for room: until it is said
-// OpenSSL does not read, and where both ends say it at once neither would.
+// Replaces the sending key. Call it only when no record waits to be sent. The message about it must
+// not wait for room in the socket: OpenSSL does not read until it is sent, so if both ends sent it
+// at the same time and waited, neither would read. Returns false if the connection has failed.
 bool Tls::replace_key() {
   const OpensslLibrary& library = ssl_library();
-  wire_.holds = true;
-  const bool said = library.SSL_key_update(ssl_, kKeyUpdateNotRequested) == 1 &&
+  wire_.buffers = true;
+  const bool sent = library.SSL_key_update(ssl_, kKeyUpdateNotRequested) == 1 &&
                     library.SSL_do_handshake(ssl_) == 1;
-  wire_.holds = false;
+  wire_.buffers = false;
   records_ = 0;
-  return said;
+  return sent;
 }
 
 ssize_t Tls::send(const void* data, std::size_t bytes) {

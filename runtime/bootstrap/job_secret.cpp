@@ -1,6 +1,6 @@
 #include "bootstrap/job_secret.hpp"
 
-#include "base/connection.hpp"
+#include "base/tls.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
 

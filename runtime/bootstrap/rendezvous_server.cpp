@@ -4,6 +4,7 @@
 #include "bootstrap/frame.hpp"
 #include "bootstrap/reachable_addresses.hpp"
 #include "bootstrap/rendezvous.hpp"
+#include "common/descriptor_limit.hpp"
 #include "common/fd.hpp"
 #include "common/text.hpp"
 

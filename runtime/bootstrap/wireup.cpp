@@ -8,7 +8,7 @@
 #include "bootstrap/wireup_messages.hpp"
 #include "collective/hosts_allreduce.hpp"
 #include "collective/rule_between_hosts.hpp"
-#include "common/fd.hpp"
+#include "common/descriptor_limit.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
 #include "transport/transport.hpp"
@@ -272,8 +272,8 @@ Result<HostListener> WireupRank::open_listener() const {
 // Checks that ranks agree on who sees whom. Returns the same on all ranks.
 Result<void> WireupRank::check_endpoints() const {
   for (std::size_t rank = 0; rank < endpoint_records_.size(); ++rank) {
-    const auto leader = static_cast<std::size_t>(
-        endpoint_records_[rank].leader);  // exchange_endpoint_records() has checked it
+    // exchange_endpoint_records() has checked the range.
+    const auto leader = static_cast<std::size_t>(endpoint_records_[rank].leader);
     if (leader <= rank && endpoint_records_[leader].leader == endpoint_records_[rank].leader)
       continue;
     return fail(HVD_ERROR_UNSUPPORTED,

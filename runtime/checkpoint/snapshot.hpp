@@ -7,7 +7,7 @@
 #include "base/result.hpp"
 #include "checkpoint/format.hpp"
 #include "checkpoint/item.hpp"
-#include "common/fd.hpp"
+#include "common/mapping.hpp"
 
 #include <cstddef>
 #include <cstdint>

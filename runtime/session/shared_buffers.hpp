@@ -5,6 +5,7 @@
 
 #include "base/result.hpp"
 #include "common/fd.hpp"
+#include "common/mapping.hpp"
 #include "transport/shared_memory.hpp"
 
 #include <cstddef>

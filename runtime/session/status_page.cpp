@@ -2,6 +2,7 @@
 
 #include "common/clock.hpp"
 #include "common/fd.hpp"
+#include "common/mapping.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
 

@@ -7,6 +7,7 @@
 #include "base/environment.hpp"
 #include "base/result.hpp"
 #include "common/fd.hpp"
+#include "common/mapping.hpp"
 #include "common/status_page.h"
 
 #include <cstdint>

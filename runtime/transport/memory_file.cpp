@@ -1,6 +1,7 @@
 #include "transport/memory_file.hpp"
 
 #include "common/fd.hpp"
+#include "common/mapping.hpp"
 
 #include <cerrno>
 #include <fstream>

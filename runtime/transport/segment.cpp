@@ -3,6 +3,7 @@
 #include "base/environment.hpp"
 #include "common/clock.hpp"
 #include "common/fd.hpp"
+#include "common/mapping.hpp"
 #include "common/text.hpp"
 #include "transport/doorbell.hpp"
 #include "transport/futex.hpp"

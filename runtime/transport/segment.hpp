@@ -26,6 +26,7 @@
 
 #include "base/result.hpp"
 #include "common/fd.hpp"
+#include "common/mapping.hpp"
 #include "transport/doorbell.hpp"
 #include "transport/failure.hpp"
 #include "transport/memory_file.hpp"

@@ -12,6 +12,7 @@
 
 #include "base/result.hpp"
 #include "common/fd.hpp"
+#include "common/mapping.hpp"
 #include "transport/segment.hpp"
 
 #include <cstddef>

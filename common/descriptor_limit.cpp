@@ -1,4 +1,4 @@
-#include "common/fd.hpp"
+#include "common/descriptor_limit.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -10,9 +10,10 @@
 namespace common {
 namespace {
 
-// For what the program opens meanwhile.
+// Extra files, for what the program opens meanwhile.
 constexpr std::size_t kSpare = 64;
 
+// Returns 0 if /proc cannot be read.
 std::size_t open_descriptors() {
   std::error_code failed;
   const std::filesystem::directory_iterator folder("/proc/self/fd", failed);

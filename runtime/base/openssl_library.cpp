@@ -1,0 +1,24 @@
+#include "base/openssl_library.hpp"
+
+#include "common/shared_library.hpp"
+
+#include <string>
+
+namespace libhvd {
+
+Result<OpensslLibrary> OpensslLibrary::load(const char* soname) {
+  const auto refuse = [](const std::string& why) {
+    return fail(HVD_ERROR_UNSUPPORTED,
+                "HVD_DATA_TLS=1 needs OpenSSL 3, package libssl3 or openssl-libs (" + why + ")");
+  };
+  const auto library = SharedLibrary::open(soname);
+  if (!library) return refuse(library.error());
+  OpensslLibrary opened;
+#define HVD_OPENSSL_LOAD(name, result, parameters) \
+  if (!library->find(#name, opened.name)) return refuse(std::string(soname) + " has no " #name);
+  HVD_OPENSSL_FUNCTIONS(HVD_OPENSSL_LOAD)
+#undef HVD_OPENSSL_LOAD
+  return opened;
+}
+
+}  // namespace libhvd

@@ -1,5 +1,6 @@
 // Metrics and early stopping, with ranks as threads.
 #include "session/agree.hpp"
+
 #include "support.hpp"
 
 #include <array>

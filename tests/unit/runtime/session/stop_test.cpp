@@ -1,6 +1,6 @@
 // Stopping in good order: what the ranks agree on, as threads and as processes.
-#include "session/signal_watch.hpp"
 #include "session/agree.hpp"
+#include "session/signal_watch.hpp"
 #include "support.hpp"
 
 #include <chrono>

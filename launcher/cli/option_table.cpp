@@ -445,7 +445,7 @@ constexpr Option kOptions[] = {
      "what to do with the job when its output cannot be written (a full disk)",
      [](JobSpec& job, Value v) {
        return store(parse_choice<OnOutputError>(
-                        v, {{"continue", OnOutputError::go_on}, {"stop", OnOutputError::stop}}),
+                        v, {{"continue", OnOutputError::keep_running}, {"stop", OnOutputError::stop}}),
                     job.output.on_error);
      }},
     {"report",

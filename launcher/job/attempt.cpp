@@ -494,7 +494,7 @@ AttemptEnd Attempt::finish() {
     rank.last_stderr = parts_.output.last_stderr(rank.placement.rank);
     if (!rank.exited) rank.stopped_by_us = true;
   }
-  report.ranks_were_strangers =
+  report.ranks_were_separate =
       table_.ranks().size() > 1 && hosts_of_strangers_ == placement().hosts.size();
   report.rank_drove_all_gpus = rank_drove_all_gpus_;
   count_unfinished_collectives(states_at_stop_, table_.ranks());

@@ -46,7 +46,7 @@ struct JobParts {
 };
 
 struct AttemptEnd {
-  EndKind kind = EndKind::well;
+  EndKind kind = EndKind::succeeded;
   Report report;                        // of this try alone
   std::vector<std::string> lost_hosts;  // whose agents were lost
 };

@@ -35,7 +35,7 @@ bool succeeded(const RankReport& rank);
 // stopped it, if it did. A user or a time-out that would stop what has succeeded already changes
 // nothing.
 struct Verdict {
-  EndKind kind = EndKind::well;
+  EndKind kind = EndKind::succeeded;
   int exit_code = 0;
   std::string reason;                        // empty: it went well, or a rank is to blame
   std::optional<std::size_t> first_failure;  // an index into the ranks

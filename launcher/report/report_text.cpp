@@ -250,7 +250,7 @@ std::vector<std::string> lines_of_success(const Report& report) {
   append(other_failures(report), lines);
   add_earlier(report, lines);
   add_hosts(report, lines);
-  if (report.ranks_were_strangers && report.wall_seconds >= kLeastTraining)
+  if (report.ranks_were_separate && report.wall_seconds >= kLeastTraining)
     lines.push_back(fmt::format(
         "  no rank joined the others (by hvd.init, MPI_Init, torch.distributed or any connection): "
         "these were {} separate runs of the program; {}",

@@ -1,6 +1,6 @@
 // Command lines: the bytes, split at NUL, are the words. An error is one line with one of hvdrun's
 // codes; a job that is accepted keeps the program's words as the last ones typed.
-#include "cli/parser.hpp"
+#include "cli/command_line.hpp"
 #include "expect.hpp"
 
 #include <algorithm>

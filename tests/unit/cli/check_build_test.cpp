@@ -1,4 +1,4 @@
-#include "cli/help.hpp"
+#include "cli/check_build.hpp"
 
 #include <string>
 

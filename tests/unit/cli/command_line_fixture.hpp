@@ -2,7 +2,7 @@
 // one program in it, "prog".
 #pragma once
 
-#include "cli/parser.hpp"
+#include "cli/command_line.hpp"
 #include "temporary_folder.hpp"
 
 #include <string>

@@ -1,4 +1,5 @@
-#include "cli/parser.hpp"
+#include "cli/command_line.hpp"
+
 #include "command_line_fixture.hpp"
 
 #include <functional>
@@ -138,11 +139,10 @@ TEST_F(CommandLine, BadValuesAreRefusedByName) {
       {{"--only-rank", ""}, "--only-rank needs ranks such as 0,4-7, not \"\""},
       {{"--output-filename", ""}, "--output-filename needs a name that is not empty"},
       {{"-H", "a:0"},
-       "-H cannot take this: \"a:0\" needs a whole number of slots after the \":\", 1 or more"},
+       "-H is not valid: \"a:0\" needs a whole number of slots after the \":\", 1 or more"},
       {{"--include", "n1:4"},
        "--include takes names of hosts only, such as n[1-4],n7, not \"n1:4\""},
-      {{"--exclude", "n[4-1]"},
-       "--exclude cannot take this: \"n[4-1]\" counts backwards at \"4-1\""},
+      {{"--exclude", "n[4-1]"}, "--exclude is not valid: \"n[4-1]\" counts backwards at \"4-1\""},
       {{"--nnodes", "0"}, "--nnodes needs a whole number of 1 or more, not \"0\""},
       {{"--map-by", "core"}, "--map-by must be slot or node, not \"core\""},
       {{"--hostfile", ""}, "--hostfile needs a name that is not empty"},

@@ -1,0 +1,135 @@
+#include "cli/command_line.hpp"
+
+#include "base/files.hpp"
+#include "cli/accelerate.hpp"
+#include "cli/explain.hpp"
+#include "cli/gather_settings.hpp"
+#include "cli/help.hpp"
+#include "cli/horovod_module.hpp"
+#include "cli/option_sets.hpp"
+#include "cli/program.hpp"
+#include "cli/words.hpp"
+
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace hvdrun {
+namespace {
+
+Invocation plain_action(std::string_view name) {
+  Invocation invocation;
+  if (name == "help") {
+    invocation.action = Invocation::Action::help;
+    invocation.text = cli::help_text();
+  } else if (name == "version") {
+    invocation.action = Invocation::Action::version;
+    invocation.text = cli::version_text();
+  } else {
+    invocation.action = Invocation::Action::check_build;
+  }
+  return invocation;
+}
+
+// Adds notes about options that are accepted but have no effect.
+void add_notes(const JobSpec& job, const Environment& environment,
+               std::vector<std::string>& notes) {
+  if (job.json && !job.dry_run) notes.push_back("--json has no effect without --dry-run");
+  for (const auto& change : job.environment)
+    if (!change.value && find_variable(environment, change.name) == nullptr)
+      notes.push_back("-x " + change.name + " has no effect: it is not set in your environment");
+}
+
+std::string explain_program(const std::vector<std::string>& command, const Environment& environment,
+                            const SystemPaths& system_paths) {
+  if (command.empty()) return {};
+  const auto found =
+      cli::find_program(command.front(), environment, system_paths.working_directory);
+  return found ? found->string() : found.error().message;
+}
+
+// Adds the hosts of `horovodrun -np N` without hosts: N slots on this machine, however many cores
+// and GPUs it has. In a SLURM job the ranks run on the job's hosts instead.
+void add_horovodruns_hosts(const Environment& environment, std::vector<cli::Setting>& settings) {
+  if (find_variable(environment, "SLURM_JOB_ID") != nullptr) return;
+  const cli::Setting* ranks = nullptr;
+  for (const auto& setting : settings) {
+    const auto name = setting.option->name;
+    if (name == "hosts" || name == "hostfile") return;
+    if (name == "num-proc") ranks = &setting;
+  }
+  if (ranks == nullptr) return;
+  settings.push_back({cli::find_option_by_name("hosts"), "localhost:" + ranks->value,
+                      std::string(kHorovodrun), ranks->named});
+}
+
+// Returns the variables of accelerate's config file. Without the file there are none, and
+// accelerate uses its defaults.
+Result<Environment> read_accelerate_config(const Environment& environment) {
+  constexpr std::size_t kLargest = 1u << 20;
+  const auto file = cli::accelerate_config(environment);
+  if (file.empty()) return Environment();
+  HVD_TRY(const auto text,
+          read_file_if_there(file, kLargest, "--for accelerate: cannot read " + file.string()));
+  if (!text) return Environment();
+  auto variables = cli::accelerate_variables(*text);
+  if (!variables) return with_context("--for accelerate: " + file.string(), variables.error());
+  return variables;
+}
+
+}  // namespace
+
+std::filesystem::path SystemPaths::current_directory() {
+  std::error_code error;
+  return std::filesystem::current_path(error);
+}
+
+Result<Invocation> parse_command_line(const std::vector<std::string>& args,
+                                      const Environment& environment,
+                                      const SystemPaths& system_paths, std::string_view called) {
+  std::vector<std::string> given = args;
+  const bool is_horovodrun = called == kHorovodrun;
+  if (is_horovodrun) given.insert(given.begin(), "--horovod");
+  HVD_TRY(auto words, cli::split_words(given));
+  const bool explains = words.action != nullptr && words.action->name == "explain";
+  if (words.action != nullptr && !explains) return plain_action(words.action->name);
+
+  HVD_TRY(auto gathered,
+          cli::gather_settings(words.options, environment, system_paths.site_config_file));
+  if (is_horovodrun) add_horovodruns_hosts(environment, gathered.settings);
+  Invocation invocation;
+  auto& spec = invocation.spec;
+  HVD_CHECK(cli::apply_settings(gathered.settings, spec));
+  invocation.notes = std::move(words.notes);
+  std::move(gathered.notes.begin(), gathered.notes.end(), std::back_inserter(invocation.notes));
+  add_notes(spec, environment, invocation.notes);
+  if (explains) {
+    invocation.action = Invocation::Action::explain;
+    invocation.text = cli::explain_text(
+        {cli::run_options(), std::move(gathered.sources), std::move(gathered.settings),
+         words.command, explain_program(words.command, environment, system_paths)});
+    return invocation;
+  }
+  HVD_CHECK(cli::check_command(words.command, "hvdrun -np N program … (hvdrun --help says more)"));
+  spec.working_directory = system_paths.working_directory;
+  if (spec.working_directory.empty())
+    return fail("the current directory does not exist any more; cd to another", kExitUsage);
+  HVD_TRY(spec.program,
+          cli::find_program(words.command.front(), environment, system_paths.working_directory));
+  spec.command = std::move(words.command);
+  auto folders = cli::find_horovod_module();
+  if (spec.horovod && !folders) return std::move(folders).error();
+  if (folders) spec.hvd_folder = std::move(folders->hvd);
+  if (spec.horovod) spec.horovod_folder = std::move(folders->horovod);
+  if (spec.frameworks.contains(Framework::accelerate)) {
+    HVD_TRY(auto variables, read_accelerate_config(environment));
+    spec.accelerate = {variables.begin(), variables.end()};
+  }
+  return invocation;
+}
+
+}  // namespace hvdrun

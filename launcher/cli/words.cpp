@@ -1,0 +1,169 @@
+#include "cli/words.hpp"
+
+#include "cli/horovod_options.hpp"
+#include "common/text.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hvdrun::cli {
+namespace {
+
+bool is_option_word(std::string_view word) {
+  return word.size() > 1 && word.front() == '-' && word != "--";
+}
+
+std::string_view nearest_option(std::string_view spelling, const OptionSet& options) {
+  std::vector<std::string_view> known;
+  for (const auto table : options)
+    for (const auto& option : table)
+      for (const auto candidate : option.spellings)
+        if (!candidate.empty()) known.push_back(candidate);
+  return nearest_name(spelling, known);
+}
+
+// Returns the flag if the word is "--no-NAME", otherwise null.
+const Option* find_negated_flag(std::string_view spelling, const OptionSet& options) {
+  constexpr std::string_view kPrefix = "--no-";
+  if (spelling.substr(0, kPrefix.size()) != kPrefix) return nullptr;
+  const Option* option = find_option_by_name(spelling.substr(kPrefix.size()), options);
+  return option != nullptr && option->kind == ValueKind::flag ? option : nullptr;
+}
+
+// Walks over the words of one command line.
+class WordWalk {
+ public:
+  WordWalk(const std::vector<std::string>& args, const OptionSet& options)
+      : args_(args), options_(options) {}
+
+  Result<SplitWords> run() {
+    if (!args_.empty() && args_.front() == "run") ++next_;
+    while (next_ < args_.size() && is_option_word(args_[next_])) {
+      HVD_CHECK(take_option(args_[next_++]));
+      if (ends_walk()) return std::move(words_);
+    }
+    if (next_ < args_.size() && args_[next_] == "--") ++next_;
+    words_.command.assign(args_.begin() + static_cast<std::ptrdiff_t>(next_), args_.end());
+    return std::move(words_);
+  }
+
+ private:
+  Result<void> take_option(std::string_view word) {
+    // "-np4", "-xNAME=VALUE": a value directly after an option with one dash.
+    if (const auto* option = find_attached(word); option != nullptr)
+      return add(*option, short_spelling(*option), word.substr(short_spelling(*option).size()));
+
+    const auto equals = word.find('=');
+    const auto spelling = word.substr(0, equals);
+    std::optional<std::string_view> attached;
+    if (equals != std::string_view::npos) attached = word.substr(equals + 1);
+
+    if (const auto* option = find_option_by_spelling(spelling, options_); option != nullptr)
+      return take_own(*option, spelling, attached);
+    if (const auto* option = find_horovod_option(spelling); option != nullptr)
+      return take_horovods(*option, spelling, attached);
+    if (const auto* option = find_negated_flag(spelling, options_); option != nullptr && !attached)
+      return add(*option, spelling, "false");
+    return unknown(spelling);
+  }
+
+  const Option* find_attached(std::string_view word) const {
+    if (word[1] == '-' || find_option_by_spelling(word, options_) || find_horovod_option(word))
+      return nullptr;
+    for (const auto table : options_)
+      for (const auto& option : table)
+        if (is_attached(option, word)) return &option;
+    return nullptr;
+  }
+
+  // Returns the spelling that a value may directly follow ("-np", "-t"), or an empty text.
+  static std::string_view short_spelling(const Option& option) {
+    for (const auto spelling : option.spellings)
+      if (spelling.size() == 2 && spelling[0] == '-' && spelling[1] != '-') return spelling;
+    const auto first = option.spellings.front();
+    return first[1] == '-' ? std::string_view() : first;
+  }
+
+  static bool is_attached(const Option& option, std::string_view word) {
+    const auto spelling = short_spelling(option);
+    return !spelling.empty() && takes_value(option) && word.size() > spelling.size() &&
+           word.substr(0, spelling.size()) == spelling && word[spelling.size()] != '=';
+  }
+
+  Result<void> take_own(const Option& option, std::string_view spelling,
+                        std::optional<std::string_view> attached) {
+    if (takes_value(option)) {
+      HVD_TRY(const auto value, value_for(spelling, option.value_name, attached));
+      return add(option, spelling, value);
+    }
+    if (attached) return takes_no_value(spelling);
+    if (option.kind == ValueKind::action) {
+      words_.action = &option;
+      return {};
+    }
+    return add(option, spelling, option.kind == ValueKind::count ? "1" : "true");
+  }
+
+  Result<void> take_horovods(const HorovodOption& option, std::string_view spelling,
+                             std::optional<std::string_view> attached) {
+    const std::string name(spelling);
+    if (!option.accepted) return fail(refusal_of(option, name), kExitUsage);
+    if (option.takes_value) {
+      HVD_CHECK(value_for(spelling, "value", attached));
+    } else if (attached) {
+      return takes_no_value(spelling);
+    }
+    words_.notes.push_back(name + " has no effect: " + std::string(option.reason));
+    return {};
+  }
+
+  // Returns the value after "=", or else the next word. If that word is itself an option, the value
+  // was probably forgotten, which is an error. After "=" any value is accepted.
+  Result<std::string_view> value_for(std::string_view spelling, std::string_view value_name,
+                                     std::optional<std::string_view> attached) {
+    if (attached) return *attached;
+    const bool is_missing = next_ == args_.size() || args_[next_] == "--" ||
+                            find_option_by_spelling(args_[next_], options_) != nullptr;
+    if (!is_missing) return std::string_view(args_[next_++]);
+    const std::string what =
+        std::string(spelling) + " needs a value (" + std::string(value_name) + ")";
+    if (next_ == args_.size()) return fail(what, kExitUsage);
+    return fail(what + " before " + args_[next_], kExitUsage);
+  }
+
+  Result<void> add(const Option& option, std::string_view spelling, std::string_view value) {
+    words_.options.push_back({&option, std::string(spelling), std::string(value)});
+    return {};
+  }
+
+  static Result<void> takes_no_value(std::string_view spelling) {
+    return fail(std::string(spelling) + " takes no value", kExitUsage);
+  }
+
+  Result<void> unknown(std::string_view spelling) const {
+    std::string message = "unknown option " + quote_if_needed(spelling);
+    const auto nearest = nearest_option(spelling, options_);
+    message += nearest.empty() ? "; hvdrun --help lists all"
+                               : "; did you mean " + std::string(nearest) + "?";
+    return fail(message, kExitUsage);
+  }
+
+  bool ends_walk() const { return words_.action != nullptr && words_.action->name != "explain"; }
+
+  const std::vector<std::string>& args_;
+  const OptionSet& options_;
+  std::size_t next_ = 0;
+  SplitWords words_;
+};
+
+}  // namespace
+
+Result<SplitWords> split_words(const std::vector<std::string>& args, const OptionSet& options) {
+  return WordWalk(args, options).run();
+}
+
+}  // namespace hvdrun::cli

@@ -26,7 +26,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// A plain or quoted scalar, which is all that accelerate writes.
+// Returns the value of a plain or quoted scalar; accelerate writes no others.
 std::string scalar(std::string_view text) {
   const bool quoted = text.size() >= 2 && (text.front() == '\'' || text.front() == '"') &&
                       text.front() == text.back();
@@ -40,7 +40,7 @@ bool is_true(const std::string& value) {
   return lower(value) == "true";
 }
 
-// True and False are written small, as accelerate does.
+// Returns True and False in lower case, as accelerate does, and other values unchanged.
 std::string without_capitals(const std::string& value) {
   const auto small = lower(value);
   return small == "true" || small == "false" ? small : value;
@@ -79,7 +79,7 @@ void add_deepspeed(const std::string& name, const std::string& value, Environmen
     variables[prefix + upper(name)] = without_capitals(value);
 }
 
-// One value; `section` is empty for those of the file itself.
+// Adds the variables for one value. `section` is empty for values at the top of the file.
 void add(const std::string& section, const std::string& name, const std::string& value,
          Environment& variables) {
   if (value == "null" || value == "~") return;
@@ -117,7 +117,8 @@ Result<Environment> accelerate_variables(std::string_view text) {
     const auto words = trim(line);
     if (words.empty() || words.front() == '#' || words == "---") continue;
     const bool indented = std::isspace(static_cast<unsigned char>(line.front())) != 0;
-    if (words.starts_with("- ") && !section.empty()) continue;  // no list becomes a variable
+    if (words.starts_with("- ") && !section.empty())
+      continue;  // accelerate makes no variables of lists
     const auto colon = words.find(':');
     const bool fits = colon != std::string_view::npos && colon > 0 &&
                       (colon + 1 == words.size() || words[colon + 1] == ' ') &&

@@ -1,4 +1,5 @@
-// What `accelerate config` has written, as the variables that `accelerate launch` makes of it.
+// Reads what `accelerate config` has written, as the variables that `accelerate launch` makes of
+// it. Pure functions, for any thread.
 #pragma once
 
 #include "base/environment.hpp"
@@ -9,14 +10,15 @@
 
 namespace hvdrun::cli {
 
-// The file that accelerate reads when it is given none: $HF_HOME/accelerate/default_config.yaml,
-// else below $XDG_CACHE_HOME/huggingface or ~/.cache/huggingface. Empty: there is no home.
+// Returns the file that accelerate reads by default: $HF_HOME/accelerate/default_config.yaml, else
+// below $XDG_CACHE_HOME/huggingface or ~/.cache/huggingface. Returns an empty path if none of the
+// three variables is set.
 //
 // Source: Accelerate, commands/config/config_args.py.
 std::filesystem::path accelerate_config(const Environment& environment);
 
-// The variables for that file's text. hvdrun decides on hosts, ranks and devices: what the file
-// says of them does not count. Error: a line that is no "name: value"; says its number.
+// Returns the variables for that file's text. hvdrun chooses hosts, ranks and devices, so what the
+// file says of them is ignored. Error: a line that is not "name: value"; it has the line's number.
 //
 // Source: Accelerate, utils/launch.py.
 Result<Environment> accelerate_variables(std::string_view text);

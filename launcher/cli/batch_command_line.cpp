@@ -1,9 +1,11 @@
 #include "cli/batch_command_line.hpp"
 
 #include "cli/batch_options.hpp"
+#include "cli/explain.hpp"
+#include "cli/gather_settings.hpp"
 #include "cli/help.hpp"
 #include "cli/option_sets.hpp"
-#include "cli/parser.hpp"
+#include "cli/words.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -17,8 +19,9 @@ using cli::ParsedOption;
 using cli::Setting;
 using cli::ValueKind;
 
-// Whether an option of hvdrun's own is settled here, so that the hvdrun inside must not have it.
-bool is_settled_here(const ParsedOption& use, const BatchSpec& batch) {
+// Returns whether the option has its effect on the allocation, so that the hvdrun inside must not
+// get it.
+bool is_for_allocation(const ParsedOption& use, const BatchSpec& batch) {
   const auto name = use.option->name;
   return name == "num-proc" || name == "nnodes" || name == "cpus-per-rank" ||
          (batch.requeue && (name == "max-restarts" || name == "max-requeues"));
@@ -35,7 +38,8 @@ std::vector<std::string> options_for_hvdrun(const std::vector<ParsedOption>& use
   std::vector<std::string> words;
   for (const auto& use : uses) {
     const bool is_config_file = use.option->kind == ValueKind::config_file;
-    if ((use.option->apply == nullptr && !is_config_file) || is_settled_here(use, batch)) continue;
+    if ((use.option->apply == nullptr && !is_config_file) || is_for_allocation(use, batch))
+      continue;
     if (!cli::takes_value(*use.option)) {
       words.push_back(use.spelling);
     } else if (use.value.substr(0, 1) == "-") {
@@ -58,8 +62,8 @@ Result<void> check_uses(const std::string& command, const std::vector<ParsedOpti
     if (use.spelling == "-p")
       return fail("-p is ssh's port to hvdrun; the partition is --partition NAME", kExitUsage);
     if (name == "dry-run" || name == "json")
-      return fail(use.spelling + " has no place here: hvdrun " + command +
-                      " --explain tells where "
+      return fail(use.spelling + " cannot be used here: hvdrun " + command +
+                      " --explain prints where "
                       "each setting comes from, and hvdrun sbatch prints the script",
                   kExitUsage);
     if (command == "salloc" && cli::is_of_scripts(*use.option))
@@ -68,8 +72,8 @@ Result<void> check_uses(const std::string& command, const std::vector<ParsedOpti
   return {};
 }
 
-// What users of sbatch type, in hvdrun's words.
-constexpr std::pair<std::string_view, std::string_view> kSbatchWords[] = {
+// Options of sbatch, and what to type instead.
+constexpr std::pair<std::string_view, std::string_view> kSbatchOptions[] = {
     {"-n", "-np N"},
     {"--ntasks", "-np N"},
     {"--ntasks-per-node", "--ranks-per-host K, or --gpus-per-node K"},
@@ -84,11 +88,11 @@ constexpr std::pair<std::string_view, std::string_view> kSbatchWords[] = {
     {"--mail-type", "--mail ADDRESS:TYPE"},
 };
 
-// An error for an unknown option, with hvdrun's word where it is one of sbatch's.
-Error with_hvdruns_word(Error error) {
-  for (const auto& [word, ours] : kSbatchWords)
-    if (error.message.starts_with("unknown option " + std::string(word) + ";"))
-      return {"unknown option " + std::string(word) + "; hvdrun's word is " + std::string(ours),
+// Adds to the error for an unknown option what to type instead, if it is one of sbatch's.
+Error with_hvdruns_option(Error error) {
+  for (const auto& [option, ours] : kSbatchOptions)
+    if (error.message.starts_with("unknown option " + std::string(option) + ";"))
+      return {"unknown option " + std::string(option) + "; use " + std::string(ours),
               error.exit_code};
   return error;
 }
@@ -98,8 +102,9 @@ Result<std::vector<Setting>> default_settings(const std::vector<DefaultSetting>&
   for (const auto& setting : defaults) {
     const auto* option = cli::find_option_by_name(setting.name, cli::batch_options());
     if (option == nullptr || option->apply_batch == nullptr)
-      return fail(setting.source + ": --" + setting.name + " is no option that a template can set",
-                  kExitUsage);
+      return fail(
+          setting.source + ": --" + setting.name + " is not an option that a template can set",
+          kExitUsage);
     settings.push_back(
         {option, setting.value, setting.source, setting.source + ": --" + setting.name});
   }
@@ -114,7 +119,7 @@ Result<BatchInvocation> parse_batch_command_line(const std::string& command,
                                                  const FindDefaults& find_defaults,
                                                  const SystemPaths& system_paths) {
   auto split = cli::split_words(args, cli::batch_options());
-  if (!split) return with_hvdruns_word(std::move(split).error());
+  if (!split) return with_hvdruns_option(std::move(split).error());
   auto words = std::move(*split);
   BatchInvocation invocation;
   const bool explains = words.action != nullptr && words.action->name == "explain";
@@ -137,7 +142,7 @@ Result<BatchInvocation> parse_batch_command_line(const std::string& command,
     settings.insert(settings.begin(), std::make_move_iterator(first.begin()),
                     std::make_move_iterator(first.end()));
   }
-  // A config file or a template that is there for sbatch, too.
+  // A config file or a template may also be used for sbatch.
   if (command == "salloc")
     std::erase_if(settings,
                   [](const Setting& setting) { return cli::is_of_scripts(*setting.option); });

@@ -1,10 +1,11 @@
 // The command lines of `hvdrun sbatch` and `hvdrun salloc`: hvdrun's own options, those that say
-// what to ask SLURM for, and the program.
+// what to request from SLURM, and the program. For one thread at a time.
 #pragma once
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
 #include "cli/command_line.hpp"
+#include "model/batch_spec.hpp"
 #include "model/job_spec.hpp"
 
 #include <functional>
@@ -18,27 +19,28 @@ struct BatchInvocation {
   enum class Action { run, help, explain };
   Action action = Action::run;
   std::string text;  // of help and explain: what to print, newline included
-  JobSpec job;       // what hvdrun is to do there; its program is not looked up
+  JobSpec job;       // what hvdrun does in the allocation; its program is not looked up
   BatchSpec batch;
-  // The options for the hvdrun that starts the ranks, as the user typed them: without those that
-  // are settled when the allocation is there (-np, --nnodes, --cpus-per-rank) or that count here.
+  // The options for the hvdrun that starts the ranks, as the user typed them. Those that have their
+  // effect on the allocation or the script are left out, also -np, --nnodes and --cpus-per-rank.
   std::vector<std::string> hvdrun_options;
-  std::vector<std::string> command;  // empty: none given
+  std::vector<std::string> command;  // empty: no program was given
   std::vector<std::string> notes;    // for the user, one line each, without newline
 };
 
-// A setting that counts less than every config file: a template's.
+// A template's default. Every config file overrides it.
 struct DefaultSetting {
   std::string name;    // the option's
   std::string value;   // as in Setting
   std::string source;  // "cte-power.sbatch:4"
 };
 
-// Looks up what else to set, when it is known which template is wanted.
+// Returns the defaults of the template that the BatchSpec names.
 using FindDefaults = std::function<Result<std::vector<DefaultSetting>>(const BatchSpec&)>;
 
-// `command` is "sbatch" or "salloc". Errors (kExitUsage) are one line: of the command line and the
-// config files as parse_command_line's; -H and --hostfile; a default that is no option.
+// Reads the words after the command, which is "sbatch" or "salloc", and the config files. Errors
+// (kExitUsage) are one line: those of parse_command_line for the command line and the config files;
+// -H or --hostfile is given; a default is not an option.
 Result<BatchInvocation> parse_batch_command_line(const std::string& command,
                                                  const std::vector<std::string>& args,
                                                  const Environment& environment,

@@ -20,7 +20,8 @@ Result<std::string> parse_line(Value value) {
   return std::string(value);
 }
 
-// The time limits of sbatch(1): minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S, and no limit at all.
+// Returns whether the value is a time limit of sbatch(1): minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S,
+// or a word for no limit.
 bool is_slurm_time(Value value) {
   if (value == "UNLIMITED" || value == "unlimited" || value == "INFINITE" || value == "infinite")
     return true;
@@ -46,7 +47,7 @@ Result<std::string> parse_slurm_time(Value value) {
               kExitUsage);
 }
 
-// sbatch(1), --array: "1,3,5-9:2%4".
+// Returns whether the value is one of --array in sbatch(1): "1,3,5-9:2%4".
 bool is_array(Value value) {
   const auto is_number = [](Value text) {
     return !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == Value::npos;
@@ -68,7 +69,7 @@ bool is_array(Value value) {
   }
 }
 
-// What the script makes of $NAME and ${NAME} in it, see ExpandedText.
+// Reads text in which the script expands $NAME and ${NAME} (see ExpandedText).
 Result<std::string> parse_expanded(Value value) {
   HVD_TRY(auto text, parse_line(value));
   if (is_expandable(text)) return text;
@@ -78,7 +79,7 @@ Result<std::string> parse_expanded(Value value) {
       kExitUsage);
 }
 
-// Keeps an option for SLURM; a later one takes the place of an earlier.
+// Stores an option for SLURM. It replaces an earlier one of the same name.
 Result<void> keep(BatchSpec& batch, std::string name, Result<std::string> value) {
   if (!value) return std::move(value).error();
   auto& options = batch.slurm_options;
@@ -98,7 +99,7 @@ Result<void> apply_array(BatchSpec& batch, Value value) {
               kExitUsage);
 }
 
-// ADDRESS or ADDRESS:TYPE,…: sbatch's --mail-user and --mail-type.
+// Reads ADDRESS or ADDRESS:TYPE,…, for sbatch's --mail-user and --mail-type.
 Result<void> apply_mail(BatchSpec& batch, Value value) {
   const auto colon = value.find(':');
   const auto at = value.substr(0, colon).find('@');
@@ -114,7 +115,7 @@ Result<void> apply_mail(BatchSpec& batch, Value value) {
 Result<void> apply_module(BatchSpec& batch, Value value) {
   for (auto& name : split_list(value)) {
     HVD_CHECK(parse_line(name));
-    // module(1) takes "-name" for an option.
+    // module(1) would read "-name" as an option.
     if (name.front() == '-') return fail("needs names of modules, not " + quote(name), kExitUsage);
     batch.modules.push_back(std::move(name));
   }
@@ -141,7 +142,7 @@ Result<void> apply_sbatch_argument(BatchSpec& batch, Value value) {
   if (argument.substr(0, 1) != "-")
     return fail("needs an option of sbatch, such as --constraint=v100, not " + quote(value),
                 kExitUsage);
-  // "-t 5": a word with its value.
+  // An option and its value with a blank between, such as "--time 5", become --time=5.
   if (const auto blank = argument.find(' ');
       blank != std::string::npos && blank < argument.find('=')) {
     if (argument.substr(0, 2) != "--")
@@ -151,19 +152,18 @@ Result<void> apply_sbatch_argument(BatchSpec& batch, Value value) {
           kExitUsage);
     argument[blank] = '=';
   }
-  // With these sbatch and salloc do something else than hvdrun takes them to do.
+  // With these options sbatch and salloc would not do what hvdrun expects of them.
   constexpr std::string_view kUnfit[] = {"--wait",    "-W", "--test-only", "--wrap", "--parsable",
                                          "--quiet",   "-Q", "--no-shell",  "--help", "--usage",
                                          "--version", "-h", "-V"};
   const auto name = argument.substr(0, argument.find('='));
   if (std::find(std::begin(kUnfit), std::end(kUnfit), name) != std::end(kUnfit))
-    return fail(name + " is not for it: hvdrun's own options are --wait, --test-only and --follow",
-                kExitUsage);
+    return fail("cannot be " + name + "; hvdrun has --wait, --test-only and --follow", kExitUsage);
   batch.sbatch_arguments.push_back(std::move(argument));
   return {};
 }
 
-// An option that SLURM knows by its first spelling.
+// Stores an option that SLURM has under the same name.
 template <const char* Name>
 Result<void> keep_line(BatchSpec& batch, Value value) {
   return keep(batch, Name, parse_line(value));
@@ -200,7 +200,7 @@ constexpr Option kBatchOptions[] = {
      resources,
      "K",
      "",
-     "GPUs that a node has; the job asks for one for each rank. 0: ranks without GPUs",
+     "number of GPUs that a node has; the job requests one per rank. 0: ranks without GPUs",
      nullptr,
      [](BatchSpec& batch, Value v) { return store(parse_whole(v, 0), batch.gpus_per_node); }},
     {"cpus-per-node",
@@ -209,7 +209,7 @@ constexpr Option kBatchOptions[] = {
      resources,
      "K",
      "",
-     "CPUs (as SLURM counts them) that a node has, which its ranks share",
+     "number of CPUs (as SLURM counts them) that a node has, for its ranks to share",
      nullptr,
      [](BatchSpec& batch, Value v) { return store(parse_whole(v, 1), batch.cpus_per_node); }},
     {"time",
@@ -236,7 +236,7 @@ constexpr Option kBatchOptions[] = {
      resources,
      "NAME",
      "yours",
-     "who pays",
+     "account to charge",
      nullptr,
      keep_line<kAccount>},
     {"qos",
@@ -263,7 +263,7 @@ constexpr Option kBatchOptions[] = {
      resources,
      "INDICES",
      "",
-     "a job for each index, such as 0-9 or 1,3",
+     "run a job for each index, such as 0-9 or 1,3",
      nullptr,
      apply_array},
     {"dependency",
@@ -281,7 +281,7 @@ constexpr Option kBatchOptions[] = {
      resources,
      "B:SIGNAL@SECONDS",
      "",
-     "warning before the time limit, to all ranks, such as B:USR1@120",
+     "signal to all ranks before the time limit, such as B:USR1@120",
      nullptr,
      keep_line<kSignal>},
     {"requeue",
@@ -290,8 +290,8 @@ constexpr Option kBatchOptions[] = {
      resources,
      "",
      "false",
-     "a job that had to stop goes back into the queue and on from its checkpoint, --max-restarts "
-     "times at most",
+     "put a job that had to stop back into the queue, to continue from its checkpoint, at most "
+     "--max-restarts times",
      nullptr,
      [](BatchSpec& batch, Value v) { return store_flag(v, batch.requeue); }},
     {"mail",

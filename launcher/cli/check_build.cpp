@@ -3,9 +3,8 @@
 #include "cli/help.hpp"
 #include "common/shared_library.hpp"
 
+#include <string>
 #include <string_view>
-
-#include <dlfcn.h>
 
 namespace hvdrun {
 namespace {

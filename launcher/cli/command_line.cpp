@@ -2,16 +2,21 @@
 
 #include "base/files.hpp"
 #include "cli/accelerate.hpp"
+#include "cli/explain.hpp"
+#include "cli/gather_settings.hpp"
 #include "cli/help.hpp"
-#include "cli/horovod.hpp"
+#include "cli/horovod_module.hpp"
 #include "cli/option_sets.hpp"
-#include "cli/parser.hpp"
 #include "cli/program.hpp"
+#include "cli/words.hpp"
 
+#include <cstddef>
 #include <iterator>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace hvdrun {
 namespace {
@@ -30,7 +35,7 @@ Invocation plain_action(std::string_view name) {
   return invocation;
 }
 
-// Adds a note for each option that is accepted but has no effect here.
+// Adds notes about options that are accepted but have no effect.
 void add_notes(const JobSpec& job, const Environment& environment,
                std::vector<std::string>& notes) {
   if (job.json && !job.dry_run) notes.push_back("--json has no effect without --dry-run");
@@ -47,8 +52,8 @@ std::string explain_program(const std::vector<std::string>& command, const Envir
   return found ? found->string() : found.error().message;
 }
 
-// Adds the hosts of `horovodrun -np N` without hosts: N ranks on this machine, whatever its number
-// of cores and GPUs. In a SLURM job the job's hosts are used.
+// Adds the hosts of `horovodrun -np N` without hosts: N slots on this machine, however many cores
+// and GPUs it has. In a SLURM job the ranks run on the job's hosts instead.
 void add_horovodruns_hosts(const Environment& environment, std::vector<cli::Setting>& settings) {
   if (find_variable(environment, "SLURM_JOB_ID") != nullptr) return;
   const cli::Setting* ranks = nullptr;
@@ -62,8 +67,8 @@ void add_horovodruns_hosts(const Environment& environment, std::vector<cli::Sett
                       std::string(kHorovodrun), ranks->named});
 }
 
-// Returns the variables of accelerate's config file; none if there is no file, as accelerate then
-// has its defaults.
+// Returns the variables of accelerate's config file. Without the file there are none, and
+// accelerate uses its defaults.
 Result<Environment> read_accelerate_config(const Environment& environment) {
   constexpr std::size_t kLargest = 1u << 20;
   const auto file = cli::accelerate_config(environment);

@@ -1,4 +1,5 @@
-#include "cli/config.hpp"
+#include "cli/horovod_config.hpp"
+
 #include "common/text.hpp"
 
 #include <algorithm>
@@ -45,7 +46,8 @@ constexpr Key kKeys[] = {
     {"logging", "with_timestamp", "log-with-timestamp"},
 };
 
-// Up to a "#" that begins a comment: at the start, or behind a blank and outside of quotes.
+// Returns the line up to a "#" that begins a comment: at the start, or after a blank and outside of
+// quotes.
 std::string_view without_comment(std::string_view line) {
   char quote_mark = '\0';
   for (std::size_t at = 0; at < line.size(); ++at) {
@@ -62,7 +64,7 @@ std::string_view without_comment(std::string_view line) {
   return line;
 }
 
-// The text between quotes; none where YAML would read more than that out of it.
+// Returns the text between quotes, or nullopt if YAML would give it another meaning.
 std::optional<std::string_view> between_quotes(std::string_view text) {
   if (text.size() < 2 || text.front() != text.back()) return std::nullopt;
   const auto inner = text.substr(1, text.size() - 2);
@@ -75,7 +77,7 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
-// As YAML 1.1 types what is not in quotes. (yaml.org/type)
+// Returns the type that YAML 1.1 gives to a scalar without quotes (yaml.org/type).
 JsonType type_of(std::string_view text) {
   if (text.empty() || is_one_of(text, {"~", "null", "Null", "NULL"})) return JsonType::null;
   const auto digits = text.substr(text.front() == '-' || text.front() == '+' ? 1 : 0);
@@ -183,7 +185,7 @@ class YamlReader {
 
   Result<void> refuse(const std::string& what) const {
     return fail(at() + ": cannot read " + what +
-                    ": of YAML hvdrun reads what Horovod's config files have, sections with lines "
+                    ": hvdrun reads only the YAML of Horovod's config files, sections with lines "
                     "of \"key: value\"; write anything else as JSON, such as {\"num-proc\": 4}, "
                     "into a file that ends in .json",
                 kExitUsage);
@@ -197,8 +199,8 @@ class YamlReader {
 
   const std::string& name_;
   HorovodConfig config_;
-  std::string section_;     // whose lines follow
-  std::size_t indent_ = 0;  // of these; 0: the first one is to come
+  std::string section_;     // the current one
+  std::size_t indent_ = 0;  // of its lines; 0: before the first one
   int line_ = 0;
 };
 

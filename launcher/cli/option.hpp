@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "model/batch_spec.hpp"
 #include "model/job_spec.hpp"
 
 #include <array>
@@ -10,8 +11,8 @@
 
 namespace hvdrun::cli {
 
-// The value that follows an option on the command line, and the JSON that it may be in a config
-// file.
+// The value that follows an option on the command line, and the JSON values that a config file may
+// have for it.
 enum class ValueKind {
   flag,         // none;                    true, false. "--no-NAME" turns it off.
   count,        // none, may be repeated;   a whole number, true, false

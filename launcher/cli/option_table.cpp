@@ -12,7 +12,7 @@ using Value = std::string_view;
 using enum ValueKind;
 using enum OptionGroup;
 
-// Names of hosts; `nothing` is the word that takes back what a config file has set.
+// Stores names of hosts. `nothing` is the word that clears the names from a config file.
 Result<void> store_names(Value value, Value nothing, std::vector<std::string>& names) {
   names.clear();
   return value == nothing ? Result<void>() : store(parse_host_names(value), names);
@@ -26,7 +26,7 @@ Result<void> apply_exit_timeout(JobSpec& job, Value value) {
   return store(parse_duration(value), job.stop.exit_timeout);
 }
 
-// A later -x of the same name takes the place of an earlier one.
+// Stores one -x. It replaces an earlier one of the same name.
 Result<void> apply_environment(JobSpec& job, Value value) {
   HVD_TRY(auto change, parse_environment_change(value));
   const auto at = std::find_if(job.environment.begin(), job.environment.end(),
@@ -46,7 +46,7 @@ constexpr Option kOptions[] = {
      placement,
      "N",
      "one per slot",
-     "number of ranks; a slot is a GPU, and without GPUs a task or a core",
+     "number of ranks; a slot is a GPU, or without GPUs a task or a core",
      [](JobSpec& job, Value v) { return store(parse_whole(v, 1), job.ranks); }},
     {"hosts",
      {"-H", "--hosts"},
@@ -65,7 +65,7 @@ constexpr Option kOptions[] = {
      placement,
      "FILE",
      "",
-     "take the hosts from FILE, one a line: n1 slots=4, n2:4 or n[3-8]",
+     "read the hosts from FILE, one per line: n1 slots=4, n2:4 or n[3-8]",
      [](JobSpec& job, Value v) {
        job.hosts.clear();
        return store(parse_path(v), job.hostfile);
@@ -76,7 +76,7 @@ constexpr Option kOptions[] = {
      placement,
      "HOST,...",
      "all",
-     "of the hosts there are, use only these, such as n[1-4],n7",
+     "use only these hosts, such as n[1-4],n7",
      [](JobSpec& job, Value v) { return store_names(v, "all", job.include); }},
     {"exclude",
      {"--exclude"},
@@ -84,7 +84,7 @@ constexpr Option kOptions[] = {
      placement,
      "HOST,...",
      "none",
-     "of the hosts there are, do not use these",
+     "do not use these hosts",
      [](JobSpec& job, Value v) { return store_names(v, "none", job.exclude); }},
     {"nnodes",
      {"--nnodes"},
@@ -127,7 +127,7 @@ constexpr Option kOptions[] = {
      placement,
      "core|numa|none|auto",
      "auto",
-     "bind each rank to cores of its own, to a NUMA node, or not at all",
+     "bind each rank to separate cores, to a NUMA node, or not at all",
      [](JobSpec& job, Value v) {
        return store(parse_choice<BindTo>(v, {{"core", BindTo::core},
                                              {"numa", BindTo::numa},
@@ -149,7 +149,7 @@ constexpr Option kOptions[] = {
      placement,
      "all|single|none",
      "all",
-     "a rank sees all GPUs of its host in order, only its own, or what the caller sees",
+     "each rank sees all GPUs of its host in order, only its GPU, or what the caller sees",
      [](JobSpec& job, Value v) {
        return store(
            parse_choice<GpuBind>(
@@ -170,7 +170,7 @@ constexpr Option kOptions[] = {
      placement,
      "",
      "false",
-     "print which rank would go where, and start nothing",
+     "print where each rank would run, without starting anything",
      [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.dry_run); }},
     {"json",
      {"--json"},
@@ -178,7 +178,7 @@ constexpr Option kOptions[] = {
      placement,
      "",
      "false",
-     "print what --dry-run prints as JSON",
+     "print the result of --dry-run as JSON",
      [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.json); }},
 
     {"x",
@@ -195,8 +195,8 @@ constexpr Option kOptions[] = {
      start,
      "FRAMEWORK,...",
      "",
-     "set the variables that accelerate, jax, mlx, tensorflow or torchrun need beside torch's; may "
-     "be repeated",
+     "also set the variables that accelerate, jax, mlx, tensorflow or torchrun need; may be "
+     "repeated",
      [](JobSpec& job, Value v) { return add_frameworks(v, job.frameworks); }},
     {"print-env",
      {"--print-env"},
@@ -204,8 +204,8 @@ constexpr Option kOptions[] = {
      start,
      "",
      "false",
-     "print what rank 0, or that of --only-rank, gets in its environment and why, and start "
-     "nothing",
+     "print the variables that rank 0, or that of --only-rank, gets and why, without starting "
+     "anything",
      [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.print_env); }},
     {"horovod",
      {"--horovod"},
@@ -213,7 +213,7 @@ constexpr Option kOptions[] = {
      start,
      "",
      "false",
-     "run a Python program that was written for Horovod: import horovod gives it hvd",
+     "run a Python program written for Horovod: import horovod imports hvd",
      [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.horovod); }},
     {"pmix",
      {"--pmix"},
@@ -221,7 +221,7 @@ constexpr Option kOptions[] = {
      start,
      "auto|on|off",
      "auto",
-     "serve PMIx to the ranks; auto: where libpmix is installed",
+     "run a PMIx server for the ranks; auto: if libpmix is installed",
      [](JobSpec& job, Value v) {
        return store(
            parse_choice<PmixMode>(
@@ -234,7 +234,7 @@ constexpr Option kOptions[] = {
      start,
      "TIME",
      "30",
-     "give up when the job has not started after this time",
+     "give up if the job has not started after this time",
      [](JobSpec& job, Value v) { return store(parse_time_limit(v), job.start_timeout); }},
     {"max-restarts",
      {"--max-restarts"},
@@ -242,7 +242,7 @@ constexpr Option kOptions[] = {
      start,
      "R",
      "0",
-     "after a failure start the whole job again on the hosts that are left, R times at most",
+     "after a failure, restart the whole job on the remaining hosts, at most R times",
      [](JobSpec& job, Value v) { return store(parse_whole(v, 0), job.max_restarts); }},
     {"max-requeues",
      {"--max-requeues"},
@@ -250,8 +250,8 @@ constexpr Option kOptions[] = {
      start,
      "R",
      "0",
-     "in a SLURM job: when the program stops in good order before its end, on a signal or because "
-     "time is nearly up, put the job back into the queue, R times at most",
+     "in a SLURM job: if the program stops in good order before its end, on a signal or because "
+     "its time is nearly up, put the job back into the queue, at most R times",
      [](JobSpec& job, Value v) { return store(parse_whole(v, 0), job.max_requeues); }},
     {"stdin",
      {"--stdin"},
@@ -268,7 +268,7 @@ constexpr Option kOptions[] = {
      reach,
      "PORT",
      "ssh's own",
-     "port of the hosts' ssh servers, where a host has none of its own",
+     "port of the ssh servers; port=N in a hostfile overrides it",
      [](JobSpec& job, Value v) { return store(parse_port(v), job.remote.ssh_port); }},
     {"ssh-identity-file",
      {"-i", "--ssh-identity-file"},
@@ -284,7 +284,7 @@ constexpr Option kOptions[] = {
      reach,
      "",
      "false",
-     "take the key of a host that is not known yet; never one that has changed",
+     "accept the key of an unknown host, but never a key that has changed",
      [](JobSpec& job, Value v) {
        return store(Result<bool>(v == "true"), job.remote.ssh_accept_new);
      }},
@@ -294,7 +294,7 @@ constexpr Option kOptions[] = {
      reach,
      "auto|libssh|openssh",
      "auto",
-     "who logs in: libssh inside hvdrun, the system's ssh, or the first and else the second",
+     "log in with libssh inside hvdrun or with the system's ssh; auto: libssh, or else ssh",
      [](JobSpec& job, Value v) {
        return store(parse_choice<SshClient>(v, {{"auto", SshClient::automatic},
                                                 {"libssh", SshClient::libssh},
@@ -307,7 +307,7 @@ constexpr Option kOptions[] = {
      reach,
      "PROGRAM",
      "ssh",
-     "what to start in place of ssh, and of libssh; it gets ssh's options",
+     "program to start instead of ssh or libssh; it gets ssh's options",
      [](JobSpec& job, Value v) { return store(parse_path(v), job.remote.ssh_program); }},
     {"network-interface",
      {"--network-interface", "--network-interfaces"},
@@ -331,7 +331,7 @@ constexpr Option kOptions[] = {
      reach,
      "TIME",
      "5",
-     "a host that does not answer for this long is lost, and the job is stopped",
+     "stop the job if a host does not answer for this long",
      [](JobSpec& job, Value v) { return store(parse_time_limit(v), job.remote.host_timeout); }},
 
     {"fusion-threshold-mb",
@@ -340,7 +340,7 @@ constexpr Option kOptions[] = {
      collectives,
      "MB",
      "0.0625",
-     "small tensors that libhvd carries out together, at most so many megabytes of them; 0: none",
+     "megabytes of small tensors that libhvd combines in one collective; 0 disables it",
      [](JobSpec& job, Value v) { return store(parse_megabytes(v), job.collectives.fusion_bytes); }},
     {"cache-capacity",
      {"--cache-capacity"},
@@ -348,7 +348,7 @@ constexpr Option kOptions[] = {
      collectives,
      "N",
      "4096",
-     "names of tensors that libhvd remembers from step to step; 0: none",
+     "number of tensor names that libhvd remembers from step to step; 0 disables it",
      [](JobSpec& job, Value v) {
        return store(parse_whole(v, 0), job.collectives.cache_capacity);
      }},
@@ -358,7 +358,7 @@ constexpr Option kOptions[] = {
      collectives,
      "",
      "true",
-     "say which ranks others wait for in a collective; --no-stall-check: do not",
+     "report which ranks others wait for in a collective; --no-stall-check disables it",
      [](JobSpec& job, Value v) {
        return store(Result<bool>(v == "true"), job.collectives.stall_check);
      }},
@@ -368,7 +368,7 @@ constexpr Option kOptions[] = {
      collectives,
      "TIME",
      "60",
-     "say it after so long; 0: do not",
+     "report it after this long; 0 disables the report",
      [](JobSpec& job, Value v) { return store(parse_duration(v), job.collectives.stall_warning); }},
     {"stall-check-shutdown-time-seconds",
      {"--stall-check-shutdown-time-seconds"},
@@ -376,7 +376,7 @@ constexpr Option kOptions[] = {
      collectives,
      "TIME",
      "0",
-     "a collective that has waited so long fails on all ranks; 0: it waits for ever",
+     "fail a collective on all ranks after waiting this long; 0: wait for ever",
      [](JobSpec& job, Value v) {
        return store(parse_duration(v), job.collectives.stall_shutdown);
      }},
@@ -387,7 +387,7 @@ constexpr Option kOptions[] = {
      output,
      "none|rank|rank@host|TEMPLATE",
      "rank if N > 1",
-     "what stands before each line of output; a TEMPLATE is text with {rank}, {host}, "
+     "text before each line of output; a TEMPLATE is text with {rank}, {host}, "
      "{local_rank}, {size}, {time} or {stream}",
      [](JobSpec& job, Value v) { return store(parse_label(v), job.output.label); }},
     {"prefix-output-with-timestamp",
@@ -396,7 +396,7 @@ constexpr Option kOptions[] = {
      output,
      "",
      "false",
-     "put the time in ms at which it was printed before each line",
+     "print the time, in ms, before each line of output",
      [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.output.timestamps); }},
     {"color",
      {"--color"},
@@ -404,7 +404,7 @@ constexpr Option kOptions[] = {
      output,
      "auto|always|never",
      "auto",
-     "colour the labels by rank; auto: on a terminal",
+     "colour the labels by rank; auto: if the output is a terminal",
      [](JobSpec& job, Value v) {
        return store(parse_choice<ColorMode>(v, {{"auto", ColorMode::automatic},
                                                 {"always", ColorMode::always},
@@ -434,7 +434,7 @@ constexpr Option kOptions[] = {
      output,
      "DIR",
      "",
-     "write the output of each rank to DIR/rank.0007/stdout and stderr, too",
+     "also write the output of each rank to DIR/rank.0007/stdout and stderr",
      [](JobSpec& job, Value v) { return store(parse_path(v), job.output.directory); }},
     {"on-output-error",
      {"--on-output-error"},
@@ -442,10 +442,10 @@ constexpr Option kOptions[] = {
      output,
      "continue|stop",
      "continue",
-     "what to do with the job when its output cannot be written (a full disk)",
+     "what to do with the job if its output cannot be written (a full disk)",
      [](JobSpec& job, Value v) {
-       return store(parse_choice<OnOutputError>(
-                        v, {{"continue", OnOutputError::go_on}, {"stop", OnOutputError::stop}}),
+       return store(parse_choice<OnOutputError>(v, {{"continue", OnOutputError::keep_running},
+                                                    {"stop", OnOutputError::stop}}),
                     job.output.on_error);
      }},
     {"report",
@@ -454,7 +454,7 @@ constexpr Option kOptions[] = {
      output,
      "FILE.json",
      "",
-     "write how each rank ended, its times and its memory to FILE.json",
+     "write a report to FILE.json: how each rank ended, its times and its memory",
      [](JobSpec& job, Value v) { return store(parse_path(v), job.report_file); }},
     {"timeline-filename",
      {"--timeline-filename"},
@@ -462,7 +462,7 @@ constexpr Option kOptions[] = {
      output,
      "FILE.json",
      "",
-     "write what all ranks of a program with libhvd did, and when, to FILE.json",
+     "write to FILE.json what all ranks of a program with libhvd did, and when",
      [](JobSpec& job, Value v) { return store(parse_path(v), job.timeline_file); }},
 
     {"kill-signal",
@@ -471,7 +471,7 @@ constexpr Option kOptions[] = {
      stopping,
      "NAME|NUMBER",
      "TERM",
-     "signal that stops the ranks when one has failed, or on Ctrl-C",
+     "signal that stops the ranks if one has failed, or on Ctrl-C",
      [](JobSpec& job, Value v) { return store(parse_signal(v), job.stop.signal); }},
     {"grace",
      {"--grace"},
@@ -487,7 +487,7 @@ constexpr Option kOptions[] = {
      stopping,
      "TIME|none",
      "none",
-     "stop the job when ranks still run this long after the first succeeded",
+     "stop the job if ranks still run this long after the first succeeded",
      apply_exit_timeout},
 
     {"verbose",
@@ -496,7 +496,7 @@ constexpr Option kOptions[] = {
      information,
      "",
      "0",
-     "say more about what hvdrun does; may be repeated",
+     "print more about what hvdrun does; may be repeated",
      [](JobSpec& job, Value v) { return store(parse_whole(v, 0), job.verbosity); }},
     {"config-file",
      {"--config-file"},
@@ -504,14 +504,14 @@ constexpr Option kOptions[] = {
      information,
      "FILE",
      "",
-     "take settings from a JSON file, or horovodrun's YAML; the command line overrides them"},
+     "read settings from a JSON file, or horovodrun's YAML; the command line overrides them"},
     {"explain",
      {"--explain"},
      action,
      information,
      "",
      "",
-     "print each setting and where it comes from, and start nothing"},
+     "print each setting and where it comes from, without starting anything"},
     {"check-build",
      {"-cb", "--check-build"},
      action,

@@ -4,6 +4,9 @@
 
 #include <cerrno>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -23,7 +26,7 @@ FileState state_of(const std::filesystem::path& path) {
   return may_run ? FileState::executable : FileState::not_executable;
 }
 
-// The interpreter that scripts with this name's ending are usually given to; empty: none known.
+// Returns the usual interpreter of scripts with this name's ending, or an empty text.
 std::string interpreter_for(const std::filesystem::path& path) {
   if (path.extension() == ".py") return "python3";
   if (path.extension() == ".sh") return "sh";
@@ -42,7 +45,8 @@ Result<std::filesystem::path> refuse_to_run(const std::string& name,
   return fail(message, kExitNotExecutable);
 }
 
-// What to type when `name`, not in PATH, is a file here; empty when it is none.
+// Returns what to type if `name` is not in PATH, but a file in the working directory. Otherwise
+// returns an empty text.
 std::string hint_for_file_here(const std::string& name, const std::filesystem::path& path) {
   const auto state = state_of(path);
   if (state != FileState::executable && state != FileState::not_executable) return {};
@@ -84,6 +88,14 @@ Result<std::filesystem::path> find_program(const std::string& name, const Enviro
     return refuse_to_run(not_executable->string(), *not_executable, FileState::not_executable);
   return fail("there is no program " + quote(name) + " in PATH" + hint_for_file_here(name, here),
               kExitNotFound);
+}
+
+Result<void> check_command(const std::vector<std::string>& command, const std::string& usage) {
+  if (command.empty()) return fail("no program given; usage: " + usage, kExitUsage);
+  for (const auto& word : command)
+    if (word.find('\0') != std::string::npos)
+      return fail("the program's arguments cannot hold a NUL character", kExitUsage);
+  return {};
 }
 
 }  // namespace hvdrun::cli

@@ -1,4 +1,4 @@
-// Which file a program's name stands for.
+// The program to run: whether there is one, and which file its name means. For any thread.
 #pragma once
 
 #include "base/environment.hpp"
@@ -6,13 +6,18 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace hvdrun::cli {
 
-// Looks `name` up as a shell does: with a slash it is a path from `working_directory`, else it is
-// searched for in the caller's PATH (an unset one: /bin and /usr/bin). The answer is absolute.
-// Errors: kExitNotFound, or kExitNotExecutable for a folder and a file that may not be executed;
-// they say what to type instead where the file stands in the working directory.
+// Checks that a program is given, and that its words can be passed on to it. `usage` is what to
+// type instead.
+Result<void> check_command(const std::vector<std::string>& command, const std::string& usage);
+
+// Looks up `name` as a shell does: with a slash it is a path from `working_directory`, otherwise it
+// is searched for in the caller's PATH (if unset: /bin and /usr/bin). Returns an absolute path.
+// Errors: kExitNotFound, or kExitNotExecutable for a folder or a file that may not be executed.
+// They say what to type instead if the file is in the working directory.
 Result<std::filesystem::path> find_program(const std::string& name, const Environment& environment,
                                            const std::filesystem::path& working_directory);
 

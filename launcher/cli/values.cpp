@@ -46,7 +46,7 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   if (unit == "ms") scale = 1e-3;
   if (unit == "m") scale = 60;
   const double seconds = value * scale;
-  // from_chars takes "inf" and "nan" too; a comparison with nan is false.
+  // from_chars also accepts "inf" and "nan". A comparison with nan is false.
   if (error != std::errc{} || scale == 0 || !(seconds >= 0) || std::signbit(value))
     return usage_error("needs a time such as 30, 0.5, 500ms or 2m, not " + quote(text));
   if (seconds > kLongestSeconds) return usage_error("cannot be as long as " + quote(text));
@@ -85,13 +85,13 @@ Result<int> parse_signal(std::string_view text) {
 
 Result<std::vector<HostRequest>> parse_hosts(std::string_view text) {
   auto hosts = parse_host_requests(text, "-H");
-  if (!hosts) return usage_error("cannot take this: " + hosts.error().message);
+  if (!hosts) return usage_error("is not valid: " + hosts.error().message);
   return hosts;
 }
 
 Result<std::vector<std::string>> parse_host_names(std::string_view text) {
   const auto hosts = parse_host_requests(text, "");
-  if (!hosts) return usage_error("cannot take this: " + hosts.error().message);
+  if (!hosts) return usage_error("is not valid: " + hosts.error().message);
   std::vector<std::string> names;
   for (const auto& host : *hosts) {
     if (host.slots || !host.user.empty())

@@ -1,7 +1,5 @@
-// The values that options take, read from text.
-//
-// Pure functions. Every error is a phrase to follow the option's name ("needs a whole number …"),
-// on one line whatever the text holds.
+// Reads the values of options from text. Pure functions, for any thread. Every error is a phrase to
+// follow the option's name ("needs a whole number …"), on one line even if the text has several.
 #pragma once
 
 #include "base/result.hpp"
@@ -20,47 +18,47 @@
 
 namespace hvdrun::cli {
 
-// A whole number from `minimum` to the largest int.
+// Reads a whole number from `minimum` to the largest int.
 Result<int> parse_whole(std::string_view text, int minimum);
 
-// Seconds ("30", "0.5") or with a unit ("500ms", "30s", "2m"). Not negative; more than zero never
-// becomes zero by rounding to milliseconds.
+// Reads seconds ("30", "0.5") or a time with a unit ("500ms", "30s", "2m"), not negative. Rounds to
+// milliseconds, but a time of more than zero to at least one.
 Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 
-// The same, and more than zero.
+// Reads a time as parse_duration does. Error also: it is zero.
 Result<std::chrono::milliseconds> parse_time_limit(std::string_view text);
 
-// Megabytes of 1024 * 1024 bytes, decimals allowed, in bytes.
+// Reads megabytes of 1024 * 1024 bytes, decimals allowed. Returns bytes.
 Result<std::int64_t> parse_megabytes(std::string_view text);
 
-// A signal's name with or without "SIG", in any case, or its number.
+// Reads a signal's name with or without "SIG", in upper or lower case, or its number.
 Result<int> parse_signal(std::string_view text);
 
-// The hosts of -H: "name[:slots],…", see model/host_request.hpp.
+// Reads the hosts of -H: "name[:slots],…" (model/host_request.hpp).
 Result<std::vector<HostRequest>> parse_hosts(std::string_view text);
 
-// The same without slots and users: names of hosts, "n[1-4],n7".
+// Reads names of hosts, without slots and users: "n[1-4],n7".
 Result<std::vector<std::string>> parse_host_names(std::string_view text);
 
-// "NAME" or "NAME=VALUE".
+// Reads "NAME" or "NAME=VALUE".
 Result<EnvironmentChange> parse_environment_change(std::string_view text);
 
-// none, rank, rank@host, or a text with "{": a template, whose fields output/ checks.
+// Accepts none, rank, rank@host, or a template, which is text with "{". output/ checks its fields.
 Result<std::string> parse_label(std::string_view text);
 
-// none, all, or a rank.
+// Reads none, all, or a rank.
 Result<InputSpec> parse_input(std::string_view text);
 
-// The frameworks of --for, "jax,mlx": adds them to those that are there; `none` takes all back.
+// Adds the frameworks of one --for, "jax,mlx". `none` removes all.
 Result<void> add_frameworks(std::string_view value, std::set<Framework>& frameworks);
 
-// 1 to 65535.
+// Reads a port, 1 to 65535.
 Result<int> parse_port(std::string_view text);
 
-// The name of a file, folder or program: anything but an empty one.
+// Accepts the name of a file, folder or program. Error: it is empty.
 Result<std::string> parse_path(std::string_view text);
 
-// Keeps a value that was read well in its field.
+// Stores the value in its field, or returns its error.
 template <class T, class Field>
 Result<void> store(Result<T> value, Field& field) {
   if (!value) return std::move(value).error();
@@ -68,9 +66,10 @@ Result<void> store(Result<T> value, Field& field) {
   return {};
 }
 
-// "must be a, b or c, not …".
+// Returns the error "must be a, b or c, not …".
 Error unknown_choice(std::string_view text, const std::vector<std::string_view>& names);
 
+// Returns the value of the choice with this name. Error: there is no such choice.
 template <class T>
 Result<T> parse_choice(std::string_view text,
                        std::initializer_list<std::pair<std::string_view, T>> choices) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "model/batch_spec.hpp"
 #include "model/job_spec.hpp"
 #include "slurm/script_template.hpp"
 

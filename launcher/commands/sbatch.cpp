@@ -1,7 +1,6 @@
 #include "commands/sbatch.hpp"
 
-#include "cli/command_line.hpp"
-#include "cli/parser.hpp"
+#include "cli/program.hpp"
 #include "commands/batch_script.hpp"
 #include "commands/follow.hpp"
 #include "commands/subcommand.hpp"

@@ -1,6 +1,6 @@
 #include "commands/scale.hpp"
 
-#include "cli/horovod.hpp"
+#include "cli/horovod_options.hpp"
 #include "cli/option_sets.hpp"
 #include "cli/values.hpp"
 #include "commands/scale_measure.hpp"

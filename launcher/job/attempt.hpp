@@ -48,7 +48,7 @@ struct JobParts {
 };
 
 struct AttemptEnd {
-  EndKind kind = EndKind::well;
+  EndKind kind = EndKind::succeeded;
   Report report;                        // of this attempt alone
   std::vector<std::string> lost_hosts;  // that a restart must do without
 };

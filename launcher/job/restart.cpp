@@ -12,7 +12,7 @@ bool is_worth_a_restart(EndKind kind) {
     case EndKind::agent_lost:
     case EndKind::start_timeout:
       return true;
-    case EndKind::well:
+    case EndKind::succeeded:
     case EndKind::stopped_early:
     case EndKind::exit_timeout:
     case EndKind::interrupted:

@@ -15,16 +15,16 @@ namespace {
 
 constexpr auto npos = std::string_view::npos;
 
-// "::1", "fe80::1%eth0": is it an address, and not a range such as 1-4?
+// Returns whether the text is an address ("::1", "fe80::1%eth0") and not a range such as 1-4.
 bool is_ipv6_address(std::string_view text) {
-  // ssh would take a "-" at the front for an option.
+  // ssh would read a leading "-" as an option.
   return text.find(':') != npos && text.front() != '-' &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) {
            return std::isalnum(c) != 0 || c == ':' || c == '.' || c == '%' || c == '-' || c == '_';
          });
 }
 
-// Cuts "user@" off the front.
+// Cuts "user@" off the front. Returns an empty name if there is none.
 Result<std::string> take_user(std::string_view& rest, std::string_view whole) {
   const auto at = rest.find('@');
   if (at == npos) return std::string();
@@ -35,7 +35,7 @@ Result<std::string> take_user(std::string_view& rest, std::string_view whole) {
   return std::string(user);
 }
 
-// Cuts the names off the front; what is left is empty or ":slots".
+// Cuts the names off the front. The rest is then empty or ":slots".
 Result<std::vector<std::string>> take_names(std::string_view& rest, std::string_view whole) {
   if (rest.starts_with('[')) {
     const auto close = rest.find(']');
@@ -50,7 +50,7 @@ Result<std::vector<std::string>> take_names(std::string_view& rest, std::string_
   rest.remove_prefix(names.size());
   if (rest.find(':', 1) != npos)
     return usage_error(
-        fmt::format("{} has more than one \":\"; an IPv6 address stands in brackets: "
+        fmt::format("{} has more than one \":\"; put an IPv6 address in brackets: "
                     "[::1]:4",
                     quote(whole)));
   if (names.empty()) return usage_error(fmt::format("{} has no host's name", quote(whole)));
@@ -122,7 +122,7 @@ std::string fold_host_requests(const std::vector<HostRequest>& requests) {
         break;
       }
     }
-    // A comma would cut "a,b:4" in two.
+    // Prints one request per entry, since "a,b:4" would be read as "a" and "b:4".
     std::string folded = fold_hosts(names);
     for (const auto entry : split_host_list(folded))
       text += (text.empty() ? "" : ",") + print_request(*first, std::string(entry));

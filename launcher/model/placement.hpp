@@ -1,4 +1,8 @@
-// The hosts a job may use and what they offer: a plain value, made by hosts/.
+// Where a job may run and where it does: the hosts that it may use, with what they offer
+// (Allocation), and which rank runs where (Placement). Plain values, made by resources/.
+//
+// PUs and NUMA nodes have the operating system's numbers, as in sched_setaffinity(2) and
+// set_mempolicy(2). A PU is a hardware thread.
 #pragma once
 
 #include <cstdint>
@@ -8,67 +12,65 @@
 
 namespace hvdrun {
 
-// Numbers here are the operating system's: PU and NUMA node indices as in sched_setaffinity(2) and
-// set_mempolicy(2).
-
 struct Core {
   int package = 0;
   int numa_node = 0;
-  std::vector<int> pus;  // hardware threads that this process may use, ascending; never empty
+  std::vector<int> pus;  // those that this process may use, ascending; never empty
 };
 
 struct Gpu {
   std::string visible;      // its entry in CUDA_VISIBLE_DEVICES: an ordinal, a UUID or a MIG name
-  std::string uuid;         // "GPU-…"; empty when nothing described the device
-  std::string pci_address;  // "0000:3b:00.0"; empty likewise
-  std::string name;         // "NVIDIA H200"; empty likewise
+  std::string uuid;         // "GPU-…"; empty if not known
+  std::string pci_address;  // "0000:3b:00.0"; empty if not known
+  std::string name;         // "NVIDIA H200"; empty if not known
   std::uint64_t memory_bytes = 0;
-  std::optional<int> numa_node;  // the nearest; none when unknown
+  std::optional<int> numa_node;  // the nearest; nullopt if not known
 };
 
 struct HostInventory {
   std::vector<Core> cores;  // by package, NUMA node, core; only what this process may use
   std::vector<int> numa_nodes;
   std::vector<Gpu> gpus;  // in CUDA's order: position i is the device that a rank calls i
-  // The ranks need CUDA_VISIBLE_DEVICES to list all of `gpus`, since CUDA's own order of them is
-  // not known: several kinds of GPU, CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER both unset.
+  // CUDA_VISIBLE_DEVICES of the ranks must list all of `gpus`, since CUDA's order is not known: the
+  // variable is unset, and there are MIG devices, or several kinds of GPU without
+  // CUDA_DEVICE_ORDER=PCI_BUS_ID.
   bool gpus_need_list = false;
-  // How the GPUs were found ("NVML", "CUDA_VISIBLE_DEVICES", "no NVIDIA driver"), for --verbose.
+  // How the GPUs were found, for --verbose: "NVML", "CUDA_VISIBLE_DEVICES", "no NVIDIA driver".
   std::string gpu_source;
-  std::string topology_file;       // where the cores were read from instead of this machine
+  std::string topology_file;       // the cores were read from this file; empty: from the machine
   std::vector<std::string> notes;  // for the user, one line each
 };
 
-// What SLURM's variables say about a host, before anybody has looked at it.
+// What SLURM's variables say about a host. It is used until the host's inventory is known.
 struct SlurmShare {
-  std::optional<int> tasks;  // the tasks that were asked for there; none: no count was asked for
+  std::optional<int> tasks;  // the tasks asked for on this host; nullopt: no number was asked for
   std::string tasks_source;  // "SLURM_NTASKS"
   std::optional<int> cpus_per_task;
   std::optional<int> cpus;  // hardware threads
-  std::optional<int> gpus;  // none: the variables do not say
+  std::optional<int> gpus;  // nullopt: the variables do not say
   std::string gpus_source;  // "SLURM_GPUS_PER_NODE"
 };
 
-// One host. What it offers is known at once for this machine; of another one only after its agent
-// has answered (slots.hpp: take_inventory). Until then its slots may be known, because
-// the user or SLURM says them, or not.
+// One host. The inventory of this machine is known at once, that of another host after its agent
+// has reported it (slots.hpp: take_inventory). Until then its slots are known only if the user or
+// SLURM says them.
 struct Host {
-  std::string name;         // for people and ranks: this machine's own name, else as it was given
-  std::string address;      // as it was given: what ssh connects to, SLURM's name of it
-  std::string user;         // for ssh; empty: as the user's ssh configuration has it
-  std::optional<int> port;  // of its ssh server; likewise
+  std::string name;         // for people and ranks: this machine's host name, or as it was given
+  std::string address;      // as it was given: what ssh connects to, or SLURM's name of it
+  std::string user;         // for ssh; empty: from the user's ssh configuration
+  std::optional<int> port;  // of its ssh server; nullopt: -p, or the ssh configuration
   bool is_this_machine = false;
 
-  std::optional<int> slots;      // none: not known before the host is asked
+  std::optional<int> slots;      // nullopt: not known before the host is asked
   std::string slots_source;      // "4 GPUs", "SLURM_NTASKS", "2 cores", "-H", "hosts.txt:3"
   bool slots_fixed = false;      // the user's number: more ranks only with --oversubscribe
-  std::optional<int> max_slots;  // not even then
+  std::optional<int> max_slots;  // --oversubscribe does not exceed it
   SlurmShare slurm;
 
-  std::optional<HostInventory> inventory;  // none: nobody has looked yet
+  std::optional<HostInventory> inventory;  // nullopt: not reported yet
 };
 
-// Where the hosts come from, which decides how agents get there.
+// Where the hosts come from, which decides how agents are started on them.
 enum class HostSource {
   this_machine,
   request,  // -H
@@ -80,40 +82,39 @@ struct Allocation {
   HostSource from = HostSource::this_machine;
   std::string source;  // "-H", "hosts.txt", "SLURM job 7", "this machine": for people
   std::vector<Host> hosts;
-  std::vector<std::string> reasons;  // what was taken and why: for --dry-run and --verbose
+  std::vector<std::string> reasons;  // what was chosen and why: for --dry-run and --verbose
   std::vector<std::string> notes;    // what the user should know in any case
 };
-
-// Which rank goes where, on which GPU and cores: a plain value, made by placement/.
 
 struct RankPlacement {
   int rank = 0;
   int local_rank = 0;
   int cross_rank = 0;  // Horovod's: position among the ranks with the same local rank
   int cross_size = 1;
-  std::optional<int> gpu;  // its device's position in the host's inventory; none without GPUs
-  // The CUDA ordinal that the rank is to use, in the numbering that it sees. None without GPUs.
+  std::optional<int> gpu;  // index in the host's inventory; nullopt without GPUs
+  // The CUDA ordinal that the rank is to use, in the numbering that it sees. nullopt without GPUs.
   std::optional<int> device;
-  // CUDA_VISIBLE_DEVICES of the rank; none: left as the caller has it.
+  // CUDA_VISIBLE_DEVICES of the rank; nullopt: the caller's value.
   std::optional<std::string> visible_devices;
-  std::string device_name;      // for people: "GPU 3 (NVIDIA H200, 0000:3b:00.0)"; empty without
-  std::vector<int> cpus;        // PUs it is bound to, ascending; empty: not bound
-  std::vector<int> numa_nodes;  // its memory comes from these; empty: not bound
+  std::string device_name;  // for people: "GPU 3 (NVIDIA H200, 0000:3b:00.0)"; empty without GPUs
+  std::vector<int> cpus;    // PUs it is bound to, ascending; empty: not bound
+  std::vector<int> numa_nodes;  // that its memory is bound to; empty: not bound
 };
 
 struct HostPlacement {
   std::string host;
   std::vector<RankPlacement> ranks;  // by local rank
-  // Nobody has looked at the host yet: its cores are not known, and its GPUs are what SLURM says.
+  // The host's inventory is not known yet: neither are its cores, and its GPUs are what SLURM says.
   bool is_provisional = false;
 };
 
 struct Placement {
   int size = 0;                      // 0 while hosts are to be asked
-  std::vector<HostPlacement> hosts;  // by host index; none is empty
+  std::vector<HostPlacement> hosts;  // by host index; each has ranks
   // Hosts that must be asked for their slots before any rank can be placed; then `hosts` is empty.
   std::vector<std::string> to_ask;
   std::vector<std::string> notes;  // one line each: "4 ranks on n1 share 2 cores"
+  // Returns whether all hosts have the same number of ranks.
   bool homogeneous() const {
     for (const auto& host : hosts)
       if (host.ranks.size() != hosts.front().ranks.size()) return false;

@@ -31,10 +31,10 @@ std::optional<std::size_t> find_first_failure(const std::vector<RankReport>& ran
 // Returns whether the rank ended by its own exit(0) before hvdrun sent it a signal to end.
 bool succeeded(const RankReport& rank);
 
-// The end of an attempt. Exit code 0 and EndKind::well mean that every rank succeeded, at the
+// The end of an attempt. Exit code 0 and EndKind::succeeded mean that every rank succeeded, at the
 // program's own end, and that no report about a rank was lost.
 struct Verdict {
-  EndKind kind = EndKind::well;
+  EndKind kind = EndKind::succeeded;
   int exit_code = 0;
   std::string reason;                        // empty if it succeeded, or if a rank is to blame
   std::optional<std::size_t> first_failure;  // an index into the ranks

@@ -78,7 +78,7 @@ TEST(BatchCommandLine, ALaterPlaceOverrides) {
 
 TEST(BatchCommandLine, ATemplateSetsOnlyWhatThereIs) {
   EXPECT_EQ(parse({"-np", "2", "x"}, {{"gpus", "4", "t.sbatch:3"}}).error().message,
-            "t.sbatch:3: --gpus is no option that a template can set");
+            "t.sbatch:3: --gpus is not an option that a template can set");
   EXPECT_EQ(parse({"-np", "2", "x"}, {{"gpus-per-node", "many", "t.sbatch:3"}}).error().message,
             "t.sbatch:3: --gpus-per-node needs a whole number of 0 or more, not \"many\"");
 }

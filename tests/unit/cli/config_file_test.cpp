@@ -78,7 +78,7 @@ TEST(ParseConfig, SyntaxErrorsHaveLineAndColumn) {
   EXPECT_THAT(file_error("{} x"), StartsWith("f:1:4: not valid JSON: "));
   EXPECT_THAT(file_error("num-proc: 4"),
               AllOf(StartsWith("f:1:3: not valid JSON: "),
-                    HasSubstr("; a YAML file of horovodrun's has to end in .yaml")));
+                    HasSubstr("; the name of a YAML file of horovodrun must end in .yaml")));
   EXPECT_THAT(file_error("{\"a\n\": 1}"), StartsWith("f:1:4: not valid JSON: "));
   EXPECT_THAT(file_error("{\"label\": \"\xff\"}"), HasSubstr("not valid JSON: "));
   EXPECT_EQ(file_error(" \n"), "f: is empty; it must hold an object, such as {\"num-proc\": 4}");
@@ -113,9 +113,9 @@ TEST(ParseConfig, RefusesUnknownKeysWithTheNearest) {
   EXPECT_EQ(file_error("{\n\"num-procs\": 4}"),
             "f:2: unknown key \"num-procs\"; did you mean \"num-proc\"?");
   EXPECT_EQ(file_error(R"({"quux": {"a": 1}})"), "f:1: unknown key \"quux\"");
-  EXPECT_EQ(file_error(R"({"help": true})"), "f:1: \"help\" cannot stand in a config file");
+  EXPECT_EQ(file_error(R"({"help": true})"), "f:1: \"help\" cannot be in a config file");
   EXPECT_EQ(file_error(R"({"config-file": "g"})"),
-            "f:1: \"config-file\" cannot stand in a config file");
+            "f:1: \"config-file\" cannot be in a config file");
 }
 
 TEST(ParseConfig, KnowsHorovodsOptions) {

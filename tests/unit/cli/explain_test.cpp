@@ -1,4 +1,5 @@
-#include "cli/help.hpp"
+#include "cli/explain.hpp"
+
 #include "command_line_fixture.hpp"
 
 #include <gmock/gmock.h>

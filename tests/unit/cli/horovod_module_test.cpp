@@ -1,4 +1,5 @@
-#include "cli/horovod.hpp"
+#include "cli/horovod_module.hpp"
+
 #include "temporary_folder.hpp"
 
 #include <gmock/gmock.h>

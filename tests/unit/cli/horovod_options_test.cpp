@@ -1,5 +1,6 @@
-#include "cli/horovod.hpp"
-#include "cli/parser.hpp"
+#include "cli/horovod_options.hpp"
+
+#include "cli/words.hpp"
 
 #include <gmock/gmock.h>
 
@@ -143,7 +144,7 @@ TEST(HorovodOptions, WhatWouldChangeTheJobIsRefused) {
   }
   EXPECT_EQ(split_words({"--slots-per-host", "2"}).error().message,
             "--slots-per-host is an option of horovodrun that hvdrun does not have: "
-            "--ranks-per-host K takes its place");
+            "use --ranks-per-host K");
 }
 
 TEST(HorovodOptions, TheirValuesMayStandBehindTheEqualsSign) {

@@ -125,7 +125,7 @@ TEST(ParseHosts, TakesRangesAndUsers) {
 
 TEST(ParseHosts, SaysWhatIsWrong) {
   EXPECT_EQ(parse_hosts("n[1-1000000]").error().message,
-            "cannot take this: \"n[1-1000000]\" names more than 65536 hosts, the most that hvdrun "
+            "is not valid: \"n[1-1000000]\" names more than 65536 hosts, the most that hvdrun "
             "takes");
   EXPECT_THAT(parse_hosts("n[1-40000],m[1-40000]").error().message, HasSubstr("names more than"));
   EXPECT_THAT(parse_hosts("a:0").error().message,

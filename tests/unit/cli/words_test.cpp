@@ -1,4 +1,4 @@
-#include "cli/parser.hpp"
+#include "cli/words.hpp"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 // "name=value" of each use, in order.
-std::vector<std::string> uses(const Words& words) {
+std::vector<std::string> uses(const SplitWords& words) {
   std::vector<std::string> texts;
   for (const auto& use : words.options)
     texts.push_back(std::string(use.option->name) + "=" + use.value);

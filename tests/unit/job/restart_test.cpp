@@ -11,7 +11,7 @@ namespace {
 
 TEST(Restart, FollowsFailuresThatNobodyAskedFor) {
   const std::pair<EndKind, bool> table[] = {
-      {EndKind::stopped_early, false}, {EndKind::well, false},
+      {EndKind::stopped_early, false}, {EndKind::succeeded, false},
       {EndKind::rank_failed, true},    {EndKind::agent_lost, true},
       {EndKind::start_timeout, true},  {EndKind::exit_timeout, false},
       {EndKind::interrupted, false},   {EndKind::output_failed, false},

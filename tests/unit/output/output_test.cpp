@@ -132,7 +132,7 @@ TEST_F(OutputTest, AnUnfinishedLineOfAnyLengthDoesNotCongest) {
 TEST_F(OutputTest, AReaderWhoHasGoneStopsTheJobOnceWhateverTheOption) {
   Pipe out = pipe_with_nonblocking_reader();
   const Pipe err = pipe_with_nonblocking_reader();
-  open({out.write.get(), err.write.get()}, {.on_error = OnOutputError::go_on});
+  open({out.write.get(), err.write.get()}, {.on_error = OnOutputError::keep_running});
   write(0, "a\n");
   turn();
   out.read.reset();
@@ -162,7 +162,7 @@ TEST_F(OutputTest, AReaderWhoGoesWhileMuchIsWaitingRelieves) {
 }
 
 TEST_F(OutputTest, AFullDiskUnderStdoutIsSaidOnceAsTheOptionSays) {
-  for (const auto choice : {OnOutputError::go_on, OnOutputError::stop}) {
+  for (const auto choice : {OnOutputError::keep_running, OnOutputError::stop}) {
     errors_.clear();
     const Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
     const Pipe err = pipe_with_nonblocking_reader();

@@ -1,16 +1,14 @@
-#include "cli/parser.hpp"
+#include "cli/words.hpp"
 
-#include "base/files.hpp"
-#include "cli/config.hpp"
-#include "cli/horovod.hpp"
+#include "cli/horovod_options.hpp"
 #include "common/text.hpp"
 
-#include <algorithm>
-#include <functional>
-#include <iterator>
+#include <cstddef>
+#include <optional>
+#include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
+#include <vector>
 
 namespace hvdrun::cli {
 namespace {
@@ -28,7 +26,7 @@ std::string_view nearest_option(std::string_view spelling, const OptionSet& opti
   return nearest_name(spelling, known);
 }
 
-// A flag's name where the word is "--no-NAME", else null.
+// Returns the flag if the word is "--no-NAME", otherwise null.
 const Option* find_negated_flag(std::string_view spelling, const OptionSet& options) {
   constexpr std::string_view kPrefix = "--no-";
   if (spelling.substr(0, kPrefix.size()) != kPrefix) return nullptr;
@@ -36,13 +34,13 @@ const Option* find_negated_flag(std::string_view spelling, const OptionSet& opti
   return option != nullptr && option->kind == ValueKind::flag ? option : nullptr;
 }
 
-// The walk over the words: one object a command line.
-class Walk {
+// Walks over the words of one command line.
+class WordWalk {
  public:
-  Walk(const std::vector<std::string>& args, const OptionSet& options)
+  WordWalk(const std::vector<std::string>& args, const OptionSet& options)
       : args_(args), options_(options) {}
 
-  Result<Words> run() {
+  Result<SplitWords> run() {
     if (!args_.empty() && args_.front() == "run") ++next_;
     while (next_ < args_.size() && is_option_word(args_[next_])) {
       HVD_CHECK(take_option(args_[next_++]));
@@ -55,7 +53,7 @@ class Walk {
 
  private:
   Result<void> take_option(std::string_view word) {
-    // "-np4", "-xNAME=VALUE": a value that stands right behind a one-dash name of ours.
+    // "-np4", "-xNAME=VALUE": a value directly after an option with one dash.
     if (const auto* option = find_attached(word); option != nullptr)
       return add(*option, short_spelling(*option), word.substr(short_spelling(*option).size()));
 
@@ -82,7 +80,7 @@ class Walk {
     return nullptr;
   }
 
-  // "-np", "-t": the one behind which a value may stand at once. Empty: none.
+  // Returns the spelling that a value may directly follow ("-np", "-t"), or an empty text.
   static std::string_view short_spelling(const Option& option) {
     for (const auto spelling : option.spellings)
       if (spelling.size() == 2 && spelling[0] == '-' && spelling[1] != '-') return spelling;
@@ -123,8 +121,8 @@ class Walk {
     return {};
   }
 
-  // The value behind "=", else the next word. A word that is itself an option is more likely one
-  // whose value was forgotten before it; behind "=" anything goes.
+  // Returns the value after "=", or else the next word. If that word is itself an option, the value
+  // was probably forgotten, which is an error. After "=" any value is accepted.
   Result<std::string_view> value_for(std::string_view spelling, std::string_view value_name,
                                      std::optional<std::string_view> attached) {
     if (attached) return *attached;
@@ -159,76 +157,13 @@ class Walk {
   const std::vector<std::string>& args_;
   const OptionSet& options_;
   std::size_t next_ = 0;
-  Words words_;
+  SplitWords words_;
 };
-
-std::vector<std::string> config_files_named(const std::vector<ParsedOption>& uses) {
-  std::vector<std::string> files;
-  for (const auto& use : uses)
-    if (use.option->kind == ValueKind::config_file) files.push_back(use.value);
-  return files;
-}
-
-// The command line's settings; --verbose --verbose is one setting of 2.
-std::vector<Setting> settings_of(const std::vector<ParsedOption>& uses) {
-  std::vector<Setting> settings;
-  const ParsedOption* plural = nullptr;
-  int count = 0;
-  for (const auto& use : uses) {
-    if (use.option->kind == ValueKind::count) {
-      plural = &use;
-      ++count;
-    } else if (use.option->kind != ValueKind::config_file) {
-      settings.push_back({use.option, use.value, "command line", use.spelling});
-    }
-  }
-  if (plural != nullptr)
-    settings.push_back({plural->option, std::to_string(count), "command line", plural->spelling});
-  return settings;
-}
-
-// Of one place's settings -H counts and not --hostfile, in whichever order they stand; a later
-// place overrides both.
-std::vector<Setting> hosts_last(std::vector<Setting> settings, std::vector<std::string>& notes) {
-  const auto named = [](std::string_view name) {
-    return [name](const Setting& setting) { return setting.option->name == name; };
-  };
-  const auto hosts =
-      std::stable_partition(settings.begin(), settings.end(), std::not_fn(named("hosts")));
-  const auto file = std::find_if(settings.begin(), hosts, named("hostfile"));
-  if (file != hosts && hosts != settings.end())
-    notes.push_back(file->named + " has no effect: " + hosts->named + " names the hosts");
-  return settings;
-}
 
 }  // namespace
 
-Result<Words> split_words(const std::vector<std::string>& args, const OptionSet& options) {
-  return Walk(args, options).run();
-}
-
-Result<GatheredSettings> gather_settings(const std::vector<ParsedOption>& uses,
-                                         const Environment& environment,
-                                         const std::filesystem::path& site_config_file) {
-  GatheredSettings gathered;
-  gathered.sources = config_sources(site_config_file, environment, config_files_named(uses));
-  for (auto& source : gathered.sources) {
-    HVD_TRY(auto config, read_config_source(source));
-    for (auto& setting : hosts_last(std::move(config.settings), gathered.notes))
-      gathered.settings.push_back(std::move(setting));
-    std::move(config.notes.begin(), config.notes.end(), std::back_inserter(gathered.notes));
-  }
-  for (auto& setting : hosts_last(settings_of(uses), gathered.notes))
-    gathered.settings.push_back(std::move(setting));
-  return gathered;
-}
-
-Result<void> check_command(const std::vector<std::string>& command, const std::string& usage) {
-  if (command.empty()) return fail("no program given; usage: " + usage, kExitUsage);
-  for (const auto& word : command)
-    if (word.find('\0') != std::string::npos)
-      return fail("the program's arguments cannot hold a NUL character", kExitUsage);
-  return {};
+Result<SplitWords> split_words(const std::vector<std::string>& args, const OptionSet& options) {
+  return WordWalk(args, options).run();
 }
 
 }  // namespace hvdrun::cli

@@ -1,8 +1,8 @@
-#include "cli/horovod.hpp"
+#include "cli/horovod_options.hpp"
 
-#include "base/files.hpp"
-
-#include <system_error>
+#include <span>
+#include <string>
+#include <string_view>
 
 namespace hvdrun::cli {
 namespace {
@@ -65,7 +65,7 @@ constexpr HorovodOption kHorovodOptions[] = {
     refused("--host-discovery-script", kElastic),
     refused("--min-np", kElastic, "--min-num-proc"),
     refused("--max-np", kElastic, "--max-num-proc"),
-    refused("--slots-per-host", "--ranks-per-host K takes its place"),
+    refused("--slots-per-host", "use --ranks-per-host K"),
     refused("--elastic-timeout", kElastic),
     refused("--reset-limit", kElastic),
     refused("--blacklist-cooldown-range", kElastic),
@@ -97,24 +97,6 @@ const HorovodOption* find_horovod_option(std::string_view spelling) {
 std::string refusal_of(const HorovodOption& option, const std::string& named) {
   return named +
          " is an option of horovodrun that hvdrun does not have: " + std::string(option.reason);
-}
-
-namespace fs = std::filesystem;
-
-Result<PythonFolders> find_horovod_module(const fs::path& share) {
-  auto horovod = share / "hvdrun/horovod";
-  auto hvd = share / "hvd/python";
-  std::error_code error;
-  if (!fs::exists(horovod / "horovod/__init__.py", error))
-    return fail("--horovod: the module horovod is not in " + horovod.string() +
-                    "; build or install hvdrun again",
-                kExitLauncher);
-  return PythonFolders{std::move(horovod),
-                       fs::is_directory(hvd, error) ? std::move(hvd) : fs::path()};
-}
-
-Result<PythonFolders> find_horovod_module() {
-  return find_horovod_module(own_share_folder());
 }
 
 }  // namespace hvdrun::cli

@@ -2,8 +2,8 @@
 //
 // There are no certificates: an end without the key cannot finish the handshake, and neither end
 // sends data before it has seen that the other end has the key. Session keys are also agreed anew
-// (psk_dhe_ke), so that somebody who learns the key later cannot read recorded data. No resumption,
-// no early data.
+// (psk_dhe_ke), so that an eavesdropper who learns the key later cannot read recorded data. No
+// resumption, no early data.
 //
 // One thread at a time. No function blocks or raises SIGPIPE.
 #pragma once

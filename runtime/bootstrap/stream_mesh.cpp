@@ -26,8 +26,8 @@ Result<StreamLanes> join_streams(HostListener host_listener, const std::vector<H
                                  int lanes, std::chrono::milliseconds timeout) {
   const StreamPlan plan(hosts);
   const int own_host = hosts[static_cast<std::size_t>(own)];
-  // The rank of the later host connects. The number tells the other rank who it is, and for which
-  // lane and channel.
+  // The rank of the later host connects. From the number the other rank knows who it is, and for
+  // which lane and channel.
   const auto number = [&](int connecting, int lane, int channel) {
     return 1 + (connecting * kLanes + lane) * plan.channels() + channel;
   };

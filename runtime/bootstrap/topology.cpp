@@ -41,8 +41,9 @@ Result<std::vector<Position>> find_positions(std::span<const RankInfo> infos,
 Result<void> check_sizes(std::span<const RankInfo> infos) {
   for (std::size_t rank = 0; rank < infos.size(); ++rank) {
     if (infos[rank].size != static_cast<int>(infos.size())) {
-      return fail(HVD_ERROR_ENVIRONMENT, "rank " + std::to_string(rank) + " was told a size of " +
-                                             std::to_string(infos[rank].size) + ", others " +
+      return fail(HVD_ERROR_ENVIRONMENT, "rank " + std::to_string(rank) +
+                                             " was started with size " +
+                                             std::to_string(infos[rank].size) + ", others with " +
                                              std::to_string(infos.size()));
     }
   }

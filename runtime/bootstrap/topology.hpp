@@ -1,4 +1,4 @@
-// Which ranks are on which host, computed from what the launcher told each rank. Values; pure
+// Which ranks are on which host, computed from what the launcher said about each rank. Values; pure
 // functions, for any thread.
 #pragma once
 

@@ -373,7 +373,7 @@ Result<void> WireupRank::connect_streams() {
 }
 
 // Returns the secret of connections for one purpose. It mixes random bytes of rank 0, which came
-// over the bootstrap, with the job's key. With a key, somebody who listens to the network cannot
+// over the bootstrap, with the job's key. With a key, an eavesdropper on the network cannot
 // compute it.
 Result<JobSecret> WireupRank::secret(const std::string& purpose) const {
   HVD_TRY(const auto key, read_job_key(environment_));

@@ -9,6 +9,7 @@
 
 #include "base/result.hpp"
 #include "common/fd.hpp"
+#include "common/mapping.hpp"
 
 #include <array>
 #include <atomic>

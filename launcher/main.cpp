@@ -9,8 +9,8 @@
 #include "channels/srun_agent.hpp"
 #include "cli/check_build.hpp"
 #include "cli/command_line.hpp"
+#include "commands/allocation_session.hpp"
 #include "commands/commands.hpp"
-#include "commands/salloc.hpp"
 #include "common/fd.hpp"
 #include "common/text.hpp"
 #include "job/job.hpp"
@@ -184,12 +184,12 @@ int run_words(int argc, char** argv) {
 int main(int argc, char** argv) {
   open_standard_streams();
   take_over_signals();
-  if (argc < 3 || argv[1] != kTellArgument) return run_words(argc, argv);
+  if (argc < 3 || argv[1] != kReportExitArgument) return run_words(argc, argv);
   const char* descriptor = argv[2];
   ::fcntl(std::atoi(descriptor), F_SETFD, FD_CLOEXEC);
   argv[2] = argv[0];
   const int code = run_words(argc - 2, argv + 2);
-  tell_exit_code(descriptor, code);
+  report_exit_code(descriptor, code);
   return code;
 }
 

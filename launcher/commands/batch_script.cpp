@@ -1,98 +1,18 @@
 #include "commands/batch_script.hpp"
 
-#include "common/text.hpp"
-#include "slurm/job_record.hpp"
-#include "slurm/quoting.hpp"
 #include "slurm/render.hpp"
 
 #include <algorithm>
-#include <filesystem>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 namespace hvdrun {
-
-std::string job_comment(const std::vector<std::string>& program) {
-  constexpr std::size_t kLongest = 200;
-  std::string text(kCommentPrefix);
-  for (const auto& word : program) {
-    if (text.size() > kCommentPrefix.size()) text += ' ';
-    text += quote_for_comment(word);
-  }
-  if (text.size() <= kLongest) return text;
-  text.resize(kLongest);
-  // Not in the middle of a letter of several bytes (UTF-8).
-  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xc0) == 0x80) text.pop_back();
-  if (!text.empty() && (static_cast<unsigned char>(text.back()) & 0x80) != 0) text.pop_back();
-  return text + " ...";
-}
-
-std::string job_name_of(const std::vector<std::string>& program) {
-  if (program.empty()) return {};
-  const auto name_of = [](const std::string& word) {
-    return std::filesystem::path(word).filename().string();
-  };
-  auto name = name_of(program.front());
-  const bool is_interpreter = name.substr(0, 6) == "python" || name == "bash" || name == "sh" ||
-                              name == "julia" || name == "Rscript";
-  if (!is_interpreter) return name;
-  const auto script = std::find_if(program.begin() + 1, program.end(), [](const auto& word) {
-    return word.substr(0, 1) != "-" || word == "-c";
-  });
-  return script == program.end() || *script == "-c" ? name : name_of(*script);
-}
-
 namespace {
 
-constexpr int kMostRanks = 1 << 24;
-
-int divide_up(int a, int b) {
-  return (a - 1) / b + 1;
-}
-
-// How many ranks a node can have; none: nothing says so.
-std::optional<int> capacity_of_node(const JobSpec& job, const BatchSpec& batch) {
-  if (job.ranks_per_host) return job.ranks_per_host;
-  if (batch.gpus_per_node.value_or(0) > 0) return batch.gpus_per_node;
-  if (batch.cpus_per_node && job.cpus_per_rank)
-    return std::max(1, *batch.cpus_per_node / *job.cpus_per_rank);
-  return std::nullopt;
-}
-
-Result<int> number_of_ranks(const JobSpec& job, const BatchSpec& batch, std::optional<int> nodes) {
-  if (job.ranks) return *job.ranks;
-  if (const auto capacity = capacity_of_node(job, batch); nodes && capacity) {
-    if (*nodes > kMostRanks / *capacity)
-      return fail(fmt::format("{} with {} each are more than hvdrun can start",
-                              plural(*nodes, "node"), plural(*capacity, "rank")),
-                  kExitUsage);
-    return *nodes * *capacity;
-  }
-  return fail("how many ranks? -np N, or --nodes N with --gpus-per-node K", kExitUsage);
-}
-
-Result<void> check_numbers(int ranks, const JobSpec& job, const BatchSpec& batch) {
-  if (ranks > kMostRanks)
-    return fail(plural(ranks, "rank") + " are more than hvdrun can start", kExitUsage);
-  const int gpus = batch.gpus_per_node.value_or(0);
-  if (gpus > 0 && job.ranks_per_host.value_or(0) > gpus && !job.oversubscribe)
-    return fail(fmt::format("--ranks-per-host {} on nodes with {}: ranks would share GPUs, which "
-                            "--oversubscribe allows",
-                            *job.ranks_per_host, plural(gpus, "GPU")),
-                kExitUsage);
-  return {};
-}
-
-// What a node's CPUs are shared by.
-int cpu_shares(const BatchShape& shape, const JobSpec& job, const BatchSpec& batch) {
-  const int gpus = batch.gpus_per_node.value_or(0);
-  if (gpus > 0 && !job.ranks_per_host) return gpus;
-  if (shape.nodes) return divide_up(shape.ranks, *shape.nodes);
-  return 0;
-}
-
-// The template's name for an option of sbatch: "job_name" for "job-name".
+// Returns the template's name for an option of sbatch: "job_name" for "job-name".
 std::string variable_of(std::string name) {
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
@@ -139,7 +59,7 @@ void add_values(const BatchSpec& batch, const BatchShape& shape, const BatchComm
   values["command"] = std::move(words);
 }
 
-// An option that the user gave must have its place.
+// Error: the template does not show an option that the user gave.
 Result<void> check_places(const ScriptTemplate& script, const BatchSpec& batch) {
   const std::pair<bool, std::string_view> given[] = {
       {!batch.modules.empty(), "modules"},
@@ -160,58 +80,6 @@ Result<void> check_places(const ScriptTemplate& script, const BatchSpec& batch) 
 }
 
 }  // namespace
-
-Result<BatchShape> batch_shape(const JobSpec& job, const BatchSpec& batch) {
-  BatchShape shape;
-  shape.nodes = batch.nodes ? batch.nodes : job.nodes;
-  HVD_TRY(shape.ranks, number_of_ranks(job, batch, shape.nodes));
-  HVD_CHECK(check_numbers(shape.ranks, job, batch));
-  if (const auto capacity = capacity_of_node(job, batch); capacity) {
-    const int needed = divide_up(shape.ranks, *capacity);
-    if (shape.nodes.value_or(needed) < needed)
-      return fail(fmt::format("{} do not fit on {} with {} each: --nodes {}, or fewer ranks",
-                              plural(shape.ranks, "rank"), plural(*shape.nodes, "node"),
-                              batch.gpus_per_node.value_or(0) > 0 && !job.ranks_per_host
-                                  ? plural(*capacity, "GPU")
-                                  : plural(*capacity, "rank"),
-                              needed),
-                  kExitUsage);
-    if (!shape.nodes) shape.nodes = needed;
-  }
-  if (shape.nodes) {
-    // hvdrun fills one node after the other with so many.
-    shape.ranks_per_node = divide_up(shape.ranks, *shape.nodes);
-    if (const int used = divide_up(shape.ranks, *shape.ranks_per_node); used < *shape.nodes)
-      return fail(fmt::format("{} on {}, {} each: only {} would have any; --nodes {}",
-                              plural(shape.ranks, "rank"), plural(*shape.nodes, "node"),
-                              *shape.ranks_per_node, plural(used, "node"), used),
-                  kExitUsage);
-  }
-  if (const int gpus = batch.gpus_per_node.value_or(0); gpus > 0)
-    shape.gpus_per_node = job.ranks_per_host ? gpus : divide_up(shape.ranks, *shape.nodes);
-  const int shares = cpu_shares(shape, job, batch);
-  if (job.cpus_per_rank) {
-    shape.cpus_per_rank = *job.cpus_per_rank;
-  } else if (batch.cpus_per_node && shares > 0) {
-    shape.cpus_per_rank = std::max(1, *batch.cpus_per_node / shares);
-  }
-  return shape;
-}
-
-std::string describe(const BatchShape& shape) {
-  std::string text = plural(shape.ranks, "rank") + ": ";
-  if (shape.nodes) {
-    text += plural(*shape.nodes, "node");
-    if (shape.gpus_per_node > 0) text += " × " + plural(shape.gpus_per_node, "GPU");
-    if (shape.ranks_per_node && *shape.ranks_per_node != shape.gpus_per_node) {
-      const auto ranks = plural(*shape.ranks_per_node, "rank");
-      const bool even = *shape.ranks_per_node * *shape.nodes == shape.ranks;
-      text += even ? " × " + ranks : ", at most " + ranks + " on each";
-    }
-    text += ", ";
-  }
-  return text + plural(shape.cpus_per_rank, "CPU") + " a rank";
-}
 
 std::vector<Request> slurm_requests(const BatchSpec& batch, const BatchShape& shape) {
   std::vector<Request> requests;
@@ -245,7 +113,7 @@ std::vector<Request> slurm_requests(const BatchSpec& batch, const BatchShape& sh
   }
   if (batch.requeue) {
     requests.push_back({"requeue", "--requeue", "--requeue"});
-    // All runs of the job write one file.
+    // Each run after a requeue appends to the same output file.
     requests.push_back({"requeue", "--requeue", "--open-mode=append"});
   }
   for (const auto& argument : batch.sbatch_arguments)

@@ -1,5 +1,6 @@
 #include "commands/commands.hpp"
 
+#include "commands/cancel.hpp"
 #include "commands/follow.hpp"
 #include "commands/jobs.hpp"
 #include "commands/salloc.hpp"

@@ -5,7 +5,7 @@
 namespace hvdrun::scale {
 namespace {
 
-// The length of the character that begins the text; 0 when it is not UTF-8 (RFC 3629).
+// Returns the length of the text's first character in bytes; 0 if it is not UTF-8 (RFC 3629).
 std::size_t length_of_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
@@ -18,7 +18,7 @@ std::size_t length_of_character(std::string_view text) {
   for (std::size_t i = 1; i < length; ++i)
     if ((byte(i) & 0xc0u) != 0x80) return 0;
   const unsigned second = byte(1);
-  // Longer than need be, a half of a surrogate pair, past the last character, no character.
+  // Refuses overlong forms, surrogates, what is past U+10FFFF, and U+FFFE and U+FFFF.
   if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
       (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90) ||
       (first == 0xef && second == 0xbf && byte(2) >= 0xbe))

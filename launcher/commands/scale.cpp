@@ -1,164 +1,32 @@
 #include "commands/scale.hpp"
 
-#include "cli/horovod_options.hpp"
-#include "cli/option_sets.hpp"
-#include "cli/values.hpp"
+#include "commands/scale_files.hpp"
 #include "commands/scale_measure.hpp"
 #include "commands/scale_numbers.hpp"
-#include "commands/scale_plot.hpp"
+#include "commands/scale_options.hpp"
 #include "commands/scale_runs.hpp"
 #include "commands/scale_study.hpp"
+#include "commands/scale_summary.hpp"
+#include "commands/scale_table.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <optional>
-#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
 namespace hvdrun {
 namespace {
-
-using Value = std::string_view;
-
-using cli::store;
-
-Result<std::vector<int>> parse_sizes(Value text) {
-  std::vector<int> sizes;
-  for (;;) {
-    const auto comma = text.find(',');
-    auto size = cli::parse_whole(text.substr(0, comma), 1);
-    if (!size) return with_context("needs numbers of ranks such as 1,2,4", size.error());
-    sizes.push_back(*size);
-    if (comma == Value::npos) break;
-    text.remove_prefix(comma + 1);
-  }
-  std::sort(sizes.begin(), sizes.end());
-  if (const auto twice = std::adjacent_find(sizes.begin(), sizes.end()); twice != sizes.end())
-    return fail(fmt::format("has {} twice", *twice), kExitUsage);
-  return sizes;
-}
-
-Result<void> set_pattern(Value text, std::optional<std::regex>& field) {
-  return store(scale::parse_pattern(std::string(text)), field);
-}
-
-struct OwnOption {
-  Value spelling;
-  Result<void> (*apply)(ScaleOptions&, Value);
-};
-
-constexpr OwnOption kOwnOptions[] = {
-    {"-np", [](ScaleOptions& o, Value v) { return store(parse_sizes(v), o.sizes); }},
-    {"--np", [](ScaleOptions& o, Value v) { return store(parse_sizes(v), o.sizes); }},
-    {"--num-proc", [](ScaleOptions& o, Value v) { return store(parse_sizes(v), o.sizes); }},
-    {"--repeat", [](ScaleOptions& o, Value v) { return store(cli::parse_whole(v, 1), o.repeats); }},
-    {"--drop-epochs",
-     [](ScaleOptions& o, Value v) { return store(cli::parse_whole(v, 0), o.epochs_dropped); }},
-    {"--report", [](ScaleOptions& o, Value v) { return store(cli::parse_path(v), o.folder); }},
-    {"--metric", [](ScaleOptions& o, Value v) { return set_pattern(v, o.patterns.throughput); }},
-    {"--epoch-time",
-     [](ScaleOptions& o, Value v) { return set_pattern(v, o.patterns.epoch_seconds); }},
-    {"--loss", [](ScaleOptions& o, Value v) { return set_pattern(v, o.patterns.loss); }},
-    {"--accuracy", [](ScaleOptions& o, Value v) { return set_pattern(v, o.patterns.accuracy); }},
-};
-
-bool is_option_word(Value word) {
-  return word.size() > 1 && word.front() == '-' && word != "--";
-}
-
-// The walk over the words: one object a command line.
-class Walk {
- public:
-  explicit Walk(const std::vector<std::string>& args) : args_(args) {}
-
-  Result<ScaleOptions> run() {
-    while (next_ < args_.size() && is_option_word(args_[next_])) {
-      HVD_CHECK(take(args_[next_++]));
-      if (options_.help) return std::move(options_);
-    }
-    if (next_ < args_.size() && args_[next_] == "--") ++next_;
-    options_.command.assign(args_.begin() + static_cast<std::ptrdiff_t>(next_), args_.end());
-    if (options_.sizes.empty())
-      return fail("hvdrun scale needs the numbers of ranks to run with: -np 1,2,4", kExitUsage);
-    if (options_.command.empty())
-      return fail("hvdrun scale needs a program to run; hvdrun scale --help says more", kExitUsage);
-    if (options_.submits && options_.folder.empty())
-      return fail(
-          "--submit needs --report DIR, a folder that the hosts share: the jobs write there",
-          kExitUsage);
-    if (!options_.submits && !of_sbatch_.empty())
-      return fail(of_sbatch_ + " is an option of sbatch: it goes with --submit", kExitUsage);
-    if (options_.submits && options_.shows_output)
-      return fail("--show-output does not go with --submit; hvdrun follow JOB shows a job's output",
-                  kExitUsage);
-    return std::move(options_);
-  }
-
- private:
-  Result<void> take(Value word) {
-    const auto equals = word.find('=');
-    const Value spelling = word.substr(0, equals);
-    std::optional<Value> attached;
-    if (equals != Value::npos) attached = word.substr(equals + 1);
-    if (word == "--help" || word == "-h") {
-      options_.help = true;
-      return {};
-    }
-    if (word == "--submit") {
-      options_.submits = true;
-      return {};
-    }
-    if (word == "--show-output") {
-      options_.shows_output = true;
-      return {};
-    }
-    for (const auto& own : kOwnOptions)
-      if (own.spelling == spelling) return take_own(own, attached);
-    // "-np1,2,4", as hvdrun's "-np4".
-    if (word.starts_with("-np")) return take_own(kOwnOptions[0], word.substr(3));
-    return take_hvdruns(word, spelling, attached.has_value());
-  }
-
-  Result<void> take_own(const OwnOption& own, std::optional<Value> attached) {
-    if (!attached && (next_ == args_.size() || args_[next_] == "--"))
-      return fail(std::string(own.spelling) + " needs a value", kExitUsage);
-    const Value value = attached ? *attached : Value(args_[next_++]);
-    auto applied = own.apply(options_, value);
-    if (applied) return {};
-    return fail(std::string(own.spelling) + " " + applied.error().message, kExitUsage);
-  }
-
-  Result<void> take_hvdruns(Value word, Value spelling, bool is_attached) {
-    bool takes_value = false;
-    if (const auto* const option = cli::find_option_by_spelling(spelling, cli::batch_options())) {
-      if (option->kind == cli::ValueKind::action || option->name == "dry-run" ||
-          option->group == cli::OptionGroup::submission || option->name == "output")
-        return fail(std::string(spelling) + " makes no sense in a study; try it with hvdrun itself",
-                    kExitUsage);
-      if (option->apply_batch != nullptr && of_sbatch_.empty()) of_sbatch_ = spelling;
-      takes_value = cli::takes_value(*option);
-    } else if (const auto* const horovods = cli::find_horovod_option(spelling)) {
-      takes_value = horovods->takes_value;
-    }
-    options_.job_options.emplace_back(word);
-    if (takes_value && !is_attached && next_ < args_.size())
-      options_.job_options.push_back(args_[next_++]);
-    return {};
-  }
-
-  const std::vector<std::string>& args_;
-  std::size_t next_ = 0;
-  ScaleOptions options_;
-  std::string of_sbatch_;  // the first option of sbatch, as typed
-};
 
 constexpr std::size_t kLastLines = 12;
 constexpr const char* kInterrupted = "interrupted";
@@ -172,7 +40,8 @@ std::string read_file(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// Where the runs' reports and output lie: in the study's folder, or in one that goes away.
+// Owns the folder of the runs' reports and output. It is in the study's folder, or a temporary one
+// that the destructor removes.
 class RunsFolder {
  public:
   static Result<RunsFolder> make(const std::filesystem::path& study) {
@@ -216,8 +85,8 @@ class RunsFolder {
 
 // "0.213 s an epoch, 6750 samples/s, loss 0.0312".
 std::string describe(const scale::Run& run) {
-  if (!run.trouble.empty())
-    return run.trouble == kInterrupted ? run.trouble : "failed: " + run.trouble;
+  if (!run.failure.empty())
+    return run.failure == kInterrupted ? run.failure : "failed: " + run.failure;
   std::string text = run.epoch_seconds ? scale::seconds_text(*run.epoch_seconds) + " an epoch"
                                        : scale::seconds_text(run.wall_seconds);
   if (run.throughput) text += ", " + scale::significant(*run.throughput) + " samples/s";
@@ -253,7 +122,9 @@ class StudyMaker {
   StudyMaker(const ScaleOptions& options, ScaleRuns& runs, const RunsFolder& folder)
       : options_(options), runs_(runs), folder_(folder) {}
 
-  // What would not start is found before hours of training. The exit code of hvdrun that says so.
+  // Checks all sizes, so that one that cannot start is found before hours of training. With
+  // --submit this submits all runs instead. Returns kExitOk, or the exit code of the hvdrun that
+  // failed the check.
   Result<int> check() {
     if (options_.submits) return submit_all();
     for (const int size : options_.sizes) {
@@ -276,7 +147,7 @@ class StudyMaker {
     study.epochs_dropped = options_.epochs_dropped;
     const auto total = options_.sizes.size() * static_cast<std::size_t>(options_.repeats);
     std::size_t number = 0;
-    // All sizes in turn, so that what changes on the machine meanwhile meets all of them.
+    // Runs all sizes in turn, so that changes on the machine meanwhile affect all of them.
     for (int repeat = 1; repeat <= options_.repeats; ++repeat) {
       for (const int size : options_.sizes) {
         ++number;
@@ -297,7 +168,7 @@ class StudyMaker {
   }
 
  private:
-  // All at once, so that they wait in the queue side by side.
+  // Submits all runs at once, so that they wait in the queue side by side.
   Result<int> submit_all() {
     for (int repeat = 1; repeat <= options_.repeats; ++repeat) {
       for (const int size : options_.sizes) {
@@ -305,7 +176,7 @@ class StudyMaker {
         std::error_code ignored;
         std::filesystem::remove(files.report, ignored);  // of an earlier study
         auto job = runs_.submit(size, files);
-        if (runs_.stop_signal()) return kExitOk;  // and nothing is run
+        if (runs_.stop_signal()) return kExitOk;  // run() then runs nothing
         if (!job) {
           cancel_left();
           return with_context(plural(size, "rank"), std::move(job).error());
@@ -334,10 +205,10 @@ class StudyMaker {
     return code;
   }
 
-  // It would fail again, and maybe only after hours.
+  // Returns whether a run of that size failed. Another would fail again, perhaps only after hours.
   static bool has_failed(const scale::Study& study, int size) {
     return std::any_of(study.runs.begin(), study.runs.end(), [&](const scale::Run& run) {
-      return run.size == size && !run.trouble.empty();
+      return run.size == size && !run.failure.empty();
     });
   }
 
@@ -353,7 +224,7 @@ class StudyMaker {
       say(text);
     else
       std::fputs(text.c_str(), stderr);
-    const bool is_failure = !run.trouble.empty() && !stopped_;
+    const bool is_failure = !run.failure.empty() && !stopped_;
     if (is_failure && !options_.shows_output)
       show_last_lines(read_file(folder_.files(run.size, run.repeat).output));
   }
@@ -368,10 +239,10 @@ class StudyMaker {
     HVD_TRY(run.exit_code, carry_out(size, repeat, files));
     stopped_ = runs_.stop_signal().has_value();
     if (stopped_)
-      run.trouble = kInterrupted;
+      run.failure = kInterrupted;
     else if (run.exit_code != kExitOk)
-      run.trouble = fmt::format("exit code {}", run.exit_code);
-    // Without a report hvdrun itself has failed, and its exit code says so.
+      run.failure = fmt::format("exit code {}", run.exit_code);
+    // A run without a report is one in which hvdrun itself failed; the exit code shows that.
     if (const auto report = read_file(files.report); !report.empty())
       HVD_CHECK(scale::measure_report(report, options_.epochs_dropped, run));
     if (options_.patterns.any())
@@ -402,38 +273,6 @@ int exit_code_of(const scale::Study& study, std::optional<int> stop_signal) {
 }
 
 }  // namespace
-
-Result<ScaleOptions> parse_scale_options(const std::vector<std::string>& args) {
-  return Walk(args).run();
-}
-
-std::string scale_help() {
-  return R"(usage: hvdrun scale -np N,N,… [options] program [arguments…]
-
-Runs the program with each of these numbers of ranks, one after the other, and
-prints how long an epoch takes, samples a second, speed-up, efficiency, and the
-final loss and accuracy.
-
-  -np N,N,…           numbers of ranks: 1,2,4
-  --repeat N          run each so often, all sizes in turn; figures are medians (1)
-  --report DIR        write DIR/scaling.json, .csv, .svg and .html, and DIR/runs/ with
-                      each run's report and output
-  --drop-epochs N     leave out the first N epochs of a run (1)
-  --show-output       show what the runs print, on stderr; else only that of a run that
-                      failed is shown, its last lines
-  --submit            submit each run as a SLURM job of its own, all at once, and wait
-                      for them; takes hvdrun sbatch's options, and needs --report
-  --metric REGEX      take samples a second from the program's output: the number in
-                      the expression's first group, on each line that matches
-  --epoch-time REGEX  the same for the seconds that an epoch took
-  --loss REGEX        the same for the final loss: the last line that matches
-  --accuracy REGEX    the same for the final accuracy
-
-All other options are hvdrun's own and hold for each run. Without --metric and
---epoch-time the figures are those that the program tells through libhvd
-(hvd_set_epoch, hvd_add_samples, hvd_set_metric), see docs/scaling.md.
-)";
-}
 
 Result<int> run_scale(const std::vector<std::string>& args, const Environment& environment) {
   HVD_TRY(const ScaleOptions options, parse_scale_options(args));

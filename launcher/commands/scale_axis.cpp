@@ -10,7 +10,7 @@ namespace {
 constexpr double kTicks = 5;
 constexpr std::size_t kMostTicks = 8;
 
-// 1, 2 or 5 times a power of ten, at least `size`.
+// Returns the least of 1, 2 or 5 times a power of ten that is at least `size`.
 double round_step(double size) {
   const double power = std::pow(10, std::floor(std::log10(size)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -35,7 +35,7 @@ Axis Axis::from_zero(double most) {
 
 Axis Axis::between(double least, double most) {
   const bool wide = is_wide(least, most);
-  // A tenth of it at both ends; of a single value, as much as it is.
+  // Leaves 8 % of the range at both ends; for a single value, the value itself.
   if (wide) {
     const double margin = std::pow(most / least, 0.08);
     return Axis(least / margin, most * margin, true);

@@ -1,25 +1,26 @@
 #include "commands/scale_measure.hpp"
 
+#include "commands/scale_statistics.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <map>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 namespace hvdrun::scale {
 namespace {
 
-bool has_nan(const std::vector<double>& values) {
-  return std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
-}
-
 using Json = nlohmann::ordered_json;
 
-// std::regex uses a stack frame a character.
+// In bytes. std::regex uses a stack frame for each character.
 constexpr std::size_t kLongestLine = 4096;
 
 struct Epoch {
@@ -27,15 +28,15 @@ struct Epoch {
   double samples = 0;
 };
 
-// By their place in the run, counted from 0. The ranks make the same epochs.
+// Returns the epochs by their place in the run, from 0. All ranks make the same epochs.
 std::map<std::uint64_t, Epoch> epochs_of(const Json& ranks) {
   std::map<std::uint64_t, Epoch> epochs;
   for (const auto& rank : ranks) {
     const auto& counters = rank.at("counters");
     if (counters.is_null()) continue;
-    const auto& told = counters.at("epochs");
-    auto place = counters.at("epochs_over").get<std::uint64_t>() - told.size();
-    for (const auto& one : told) {
+    const auto& last_epochs = counters.at("epochs");
+    auto place = counters.at("epochs_over").get<std::uint64_t>() - last_epochs.size();
+    for (const auto& one : last_epochs) {
       Epoch& epoch = epochs[place++];
       epoch.seconds = std::max(epoch.seconds, one.at("seconds").get<double>());
       epoch.samples += one.at("samples").get<double>();
@@ -44,7 +45,7 @@ std::map<std::uint64_t, Epoch> epochs_of(const Json& ranks) {
   return epochs;
 }
 
-// JSON has null for what is not a number.
+// Returns the number; NaN for null, which stands in JSON for NaN and infinity.
 double number_of(const Json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
@@ -88,7 +89,8 @@ void read_epochs(const Json& ranks, int epochs_dropped, Run& run) {
   run.throughput = median(std::move(throughputs));
 }
 
-// The first group of an expression, where it is a number.
+// Returns the number in the expression's first group; nullopt if it does not match or the group is
+// not a number.
 std::optional<double> number_in(std::string_view line, const std::regex& pattern) {
   std::match_results<std::string_view::const_iterator> match;
   if (!std::regex_search(line.begin(), line.end(), match, pattern) || !match[1].matched)
@@ -112,7 +114,7 @@ std::vector<double> numbers_in(std::string_view output, const std::optional<std:
   return numbers;
 }
 
-// Without the first ones, unless there are no others.
+// Returns the numbers without the first `count`, unless there are no others.
 std::vector<double> dropped(std::vector<double> numbers, int count) {
   if (numbers.size() > static_cast<std::size_t>(count))
     numbers.erase(numbers.begin(), numbers.begin() + count);
@@ -120,24 +122,6 @@ std::vector<double> dropped(std::vector<double> numbers, int count) {
 }
 
 }  // namespace
-
-std::optional<double> median(std::vector<double> values) {
-  if (values.empty()) return std::nullopt;
-  if (has_nan(values)) return std::numeric_limits<double>::quiet_NaN();
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  if (values.size() % 2 == 1) return values[middle];
-  return (values[middle - 1] + values[middle]) / 2;
-}
-
-std::optional<Figure> figure_of(const std::vector<double>& values) {
-  const auto middle = median(values);
-  if (!middle) return std::nullopt;
-  const int count = static_cast<int>(values.size());
-  if (std::isnan(*middle)) return Figure{*middle, *middle, *middle, count};
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  return Figure{*middle, *least, *most, count};
-}
 
 Result<std::regex> parse_pattern(const std::string& text) {
   try {
@@ -153,7 +137,7 @@ Result<std::regex> parse_pattern(const std::string& text) {
 }
 
 Result<void> measure_report(std::string_view report, int epochs_dropped, Run& run) {
-  // The library reports by exceptions; they end here.
+  // The JSON library throws. No exception leaves this function.
   try {
     const Json json = Json::parse(report);
     run.wall_seconds = json.at("wall_seconds").get<double>();

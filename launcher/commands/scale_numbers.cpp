@@ -11,7 +11,7 @@ std::string significant(double value) {
   if (!std::isfinite(value) || size >= 1e9 || (size < 1e-4 && size > 0))
     return fmt::format("{:.3g}", value);
   if (size >= 100 || size == 0) return fmt::format("{:.0f}", value);
-  // Digits behind the point, so that three are significant.
+  // Digits after the point, so that three are significant.
   const int digits = 2 - static_cast<int>(std::floor(std::log10(size)));
   return fmt::format("{:.{}f}", value, digits);
 }

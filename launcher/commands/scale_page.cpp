@@ -76,7 +76,7 @@ std::string row_of(const Summary& summary, const SizeSummary& size) {
   if (size.runs == 0)
     return html +
            fmt::format("<td colspan=\"{}\">{}</td></tr>\n", columns,
-                       size.failed > 0 ? "failed: " + escape_markup(size.trouble) : "not run");
+                       size.failed > 0 ? "failed: " + escape_markup(size.failure) : "not run");
   html += fmt::format("<td>{}</td>", size.runs);
   html += cell(address_of(summary.seconds(size)), seconds_text);
   if (summary.knows_throughput()) html += cell(address_of(size.throughput), significant);

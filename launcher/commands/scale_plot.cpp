@@ -15,20 +15,20 @@
 namespace hvdrun::scale {
 namespace {
 
-// Around the plot's area, for what is written there.
+// Margins around the plot's area, for the texts.
 constexpr double kLeft = 44;
 constexpr double kRight = 14;
 constexpr double kTop = 46;
 constexpr double kBottom = 46;
-constexpr double kTitle = 28;  // its line above the area, with room for a number below it
-// Of the ideal line, which is a curve on some axes.
+constexpr double kTitle = 28;  // height of the title above the area, with room for a number below
+// Segments of the ideal line, which is a curve on some axes.
 constexpr int kIdealSteps = 48;
-// With more sizes their numbers would lie on each other.
+// With more sizes than this their numbers would overlap.
 constexpr std::size_t kMostLabels = 8;
-// Of the numbers at the points, with room to spare.
+// Of the numbers at the points, rounded up.
 constexpr double kDigitWidth = 7.5;
 
-// "250k": short enough to stand beside the axis.
+// Returns a text that is short enough for the space beside the axis: "250k".
 std::string tick_text(double value) {
   if (value >= 1e7) return fmt::format("{:.6g}M", value / 1e6);
   if (value >= 1e4) return fmt::format("{:.6g}k", value / 1e3);
@@ -135,7 +135,7 @@ class Drawing {
     double left, top, right, bottom;
   };
 
-  // How much of the line through these places is in the box.
+  // Returns how much of a line is in the box, in steps of 2. `height` gives the line's place.
   template <class Height>
   int hits(const Box& box, const Height& height) const {
     int count = 0;
@@ -160,7 +160,8 @@ class Drawing {
     return y(points_.back().figure.median);
   }
 
-  // Beside its point, where the fewest lines are; below, rather than above, one that rises.
+  // Writes the number of a point beside it, where it covers the least of the lines. A number of a
+  // rising plot is preferably below its point, otherwise above.
   void label(const Plot::Point& point) {
     const std::string text = significant(point.figure.median);
     const double width = kDigitWidth * static_cast<double>(text.size());
@@ -189,7 +190,7 @@ class Drawing {
     put(R"(<text class="value" x="{:.1f}" y="{:.1f}">{}</text>)", best_left, best_up, text);
   }
 
-  // The size whose place is there.
+  // Returns the size at that place of the axis.
   double size_at(double across) const {
     const double first = points_.front().size;
     const double last = points_.back().size;
@@ -208,6 +209,23 @@ class Drawing {
   Axis up_;
   std::string svg_;
 };
+
+}  // namespace
+
+std::string draw_plot(const Plot& plot, double left, double top, double width, double height) {
+  std::vector<Plot::Point> points;
+  for (const auto& point : plot.points)
+    if (std::isfinite(point.figure.least) && std::isfinite(point.figure.most))
+      points.push_back(point);
+  if (points.empty())
+    return fmt::format(
+        "<text class=\"title\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n"
+        "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">not known</text>\n",
+        left + kLeft, top + kTop - 16, escape_markup(plot.title), left + kLeft, top + kTop + 10);
+  return Drawing(plot, std::move(points), left, top, width, height).draw();
+}
+
+namespace {
 
 constexpr double kPlotWidth = 330;
 constexpr double kPlotHeight = 300;
@@ -242,7 +260,8 @@ std::vector<Plot::Point> points_of(const Summary& summary, Member figure) {
   return points;
 }
 
-// What the baseline has, so many times as much at so many times the ranks; or that much less.
+// Returns the function of perfect scaling: N times the ranks have N times the baseline's value if
+// the values grow, otherwise an N-th of it.
 std::function<double(double)> proportional(const Summary& summary, Member figure, bool grows) {
   const double base = summary.baseline;
   for (const auto& size : summary.sizes) {
@@ -292,19 +311,6 @@ std::string begin_svg(const std::string& title, double width, double height) {
 }
 
 }  // namespace
-
-std::string draw_plot(const Plot& plot, double left, double top, double width, double height) {
-  std::vector<Plot::Point> points;
-  for (const auto& point : plot.points)
-    if (std::isfinite(point.figure.least) && std::isfinite(point.figure.most))
-      points.push_back(point);
-  if (points.empty())
-    return fmt::format(
-        "<text class=\"title\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n"
-        "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">not known</text>\n",
-        left + kLeft, top + kTop - 16, escape_markup(plot.title), left + kLeft, top + kTop + 10);
-  return Drawing(plot, std::move(points), left, top, width, height).draw();
-}
 
 std::string study_svg(const Summary& summary) {
   const auto plots = plots_of(summary);

@@ -19,7 +19,7 @@ struct Plot {
   std::string title;          // of the upright axis: "Time of an epoch"
   std::string unit;           // of the upright axis: "seconds"
   std::vector<Point> points;  // by size, ascending; values that are not finite are left out
-  std::function<double(double)> ideal;  // what perfect scaling would give at a size
+  std::function<double(double)> ideal;  // the value of perfect scaling at a size
   bool grows = true;                    // perfect scaling makes the values grow with the ranks
 };
 

@@ -18,13 +18,13 @@ namespace hvdrun {
 namespace {
 
 constexpr const char* kSelf = "/proc/self/exe";
-// How often what a run prints is shown.
-constexpr timespec kGlance{0, 50'000'000};
+// How often the output of a run is shown.
+constexpr timespec kShowInterval{0, 50'000'000};
 
-// Shows what is appended to a file.
-class OutputTail {
+// Writes to stderr what is appended to a file.
+class OutputEcho {
  public:
-  explicit OutputTail(const std::filesystem::path& file)
+  explicit OutputEcho(const std::filesystem::path& file)
       : file_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {}
 
   void show() {
@@ -92,8 +92,8 @@ Result<std::string> ScaleRuns::submit(int size, const RunFiles& files) {
   HVD_TRY(const int code, run_child(words_for({executable_, "sbatch"}, size,
                                               {"--submit", "--output", files.output.string(),
                                                "--report", files.report.string()}),
-                                    files.words, false));
-  std::ifstream stream(files.words);
+                                    files.slurm_log, false));
+  std::ifstream stream(files.slurm_log);
   std::string line;
   std::string last;
   for (; std::getline(stream, line); last = line) {
@@ -107,7 +107,7 @@ Result<std::string> ScaleRuns::submit(int size, const RunFiles& files) {
 }
 
 Result<int> ScaleRuns::follow(const std::string& job, const RunFiles& files) {
-  return run_child({executable_, "follow", "--no-output", job}, files.words, false);
+  return run_child({executable_, "follow", "--no-output", job}, files.slurm_log, false);
 }
 
 void ScaleRuns::cancel(const std::vector<std::string>& jobs, const std::filesystem::path& output) {
@@ -123,7 +123,7 @@ Result<int> ScaleRuns::run_child(std::vector<std::string> words,
                        O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!file) return fail_errno("cannot write " + output.string(), errno);
   HVD_TRY(const pid_t child, start(words, file.get()));
-  std::optional<OutputTail> tail;
+  std::optional<OutputEcho> tail;
   if (shows_output) tail.emplace(output);
   int status = 0;
   for (;;) {
@@ -132,8 +132,8 @@ Result<int> ScaleRuns::run_child(std::vector<std::string> words,
     if (ended == child) return exit_code_of(status);
     if (ended < 0 && errno != EINTR) return fail_errno("cannot wait for a run", errno);
     siginfo_t signal{};
-    const int got =
-        tail ? ::sigtimedwait(&watched_, &signal, &kGlance) : ::sigwaitinfo(&watched_, &signal);
+    const int got = tail ? ::sigtimedwait(&watched_, &signal, &kShowInterval)
+                         : ::sigwaitinfo(&watched_, &signal);
     if (got > 0) take_signal(signal, child);
   }
 }
@@ -146,7 +146,7 @@ Result<pid_t> ScaleRuns::start(std::vector<std::string>& words, int output) cons
   const pid_t child = ::fork();
   if (child < 0) return fail_errno("cannot start a run", errno);
   if (child > 0) return child;
-  // It is to stop its ranks and go when we are killed.
+  // If we are killed, the run stops its ranks and ends.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(kExitLauncher);
   const int input = ::open("/dev/null", O_RDONLY);
@@ -158,8 +158,9 @@ Result<pid_t> ScaleRuns::start(std::vector<std::string>& words, int output) cons
   ::_exit(kExitLauncher);
 }
 
-// What a terminal sends, it sends to all of its foreground group; what anybody else sends is for us
-// alone, and we hand it on. hvdrun would take a second one for "at once".
+// Remembers a signal that stops the study, and passes it on to the run. A terminal sends its signal
+// to the whole foreground group, so that one is not passed on: a second signal would end the run at
+// once.
 void ScaleRuns::take_signal(const siginfo_t& signal, pid_t child) {
   if (signal.si_signo == SIGCHLD) return;
   stop_signal_ = signal.si_signo;

@@ -1,7 +1,8 @@
-// The runs of a study, each an hvdrun of its own: our child, in our process group, so that the
-// terminal's signals reach it as they reach us.
+// Starts the runs of a study. Each is an hvdrun of its own: a child in our process group, so that
+// the terminal's signals reach it as well. Calls block until the child ends. One thread.
 //
-// Blocks the signals that stop a study while it lives; one thread.
+// A ScaleRuns blocks the signals that stop a study (SIGINT, SIGTERM, SIGHUP) and SIGCHLD while it
+// exists.
 #pragma once
 
 #include "base/result.hpp"
@@ -18,34 +19,35 @@ namespace hvdrun {
 
 struct RunFiles {
   std::filesystem::path report;
-  std::filesystem::path output;  // what hvdrun and the program print
-  std::filesystem::path words;   // with --submit: what sbatch and follow say
+  std::filesystem::path output;     // what hvdrun and the program print
+  std::filesystem::path slurm_log;  // with --submit: what hvdrun sbatch and hvdrun follow print
 };
 
 class ScaleRuns {
  public:
-  // `options` are hvdrun's, `command` is the program. `shows_output`: on stderr, while it runs.
+  // `options` are hvdrun's, `command` is the program. `shows_output`: shows the output of a run on
+  // stderr while it runs.
   ScaleRuns(std::vector<std::string> options, std::vector<std::string> command, bool shows_output);
   ~ScaleRuns();
   ScaleRuns(const ScaleRuns&) = delete;
   ScaleRuns& operator=(const ScaleRuns&) = delete;
 
-  // Whether hvdrun would start so many ranks: its exit code, and why not in the file. Nothing is
-  // started.
+  // Checks that hvdrun would start that many ranks; starts none. Returns hvdrun's exit code. If it
+  // is not 0, `output` says why.
   Result<int> check(int size, const std::filesystem::path& output);
 
-  // Its exit code, or 128 + the signal that ended it. A signal that asks us to stop ends the run
-  // first. Error: it could not be started.
+  // Runs the program. Returns the exit code, or 128 + the signal that ended the run. A signal that
+  // stops the study ends the run first. Error: it could not be started.
   Result<int> run(int size, const RunFiles& files);
 
-  // The run as a SLURM job: its number. Error: sbatch's refusal.
+  // Submits the run as a SLURM job. Returns the job's number. Error: sbatch's refusal.
   Result<std::string> submit(int size, const RunFiles& files);
-  // Until the job has ended: its exit code (hvdrun follow).
+  // Waits for the job's end (hvdrun follow). Returns its exit code.
   Result<int> follow(const std::string& job, const RunFiles& files);
-  // Those of them that have not ended.
+  // Cancels those of the jobs that have not ended (hvdrun cancel). Ignores errors.
   void cancel(const std::vector<std::string>& jobs, const std::filesystem::path& output);
 
-  // The signal by which we were asked to stop, if any.
+  // Returns the signal that stopped the study; nullopt if there was none.
   std::optional<int> stop_signal();
 
  private:

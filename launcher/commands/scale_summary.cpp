@@ -11,13 +11,13 @@
 namespace hvdrun::scale {
 namespace {
 
-// Smaller differences come from the order of sums.
+// Relative. Smaller differences come from the order of sums.
 constexpr double kTolerance = 0.01;
 
 std::vector<const Run*> good_runs(const Study& study, int size) {
   std::vector<const Run*> runs;
   for (const auto& run : study.runs)
-    if (run.size == size && run.trouble.empty()) runs.push_back(&run);
+    if (run.size == size && run.failure.empty()) runs.push_back(&run);
   return runs;
 }
 
@@ -55,8 +55,8 @@ SizeSummary summarise_size(const Study& study, int size, const std::vector<std::
   const auto runs = good_runs(study, size);
   summary.runs = static_cast<int>(runs.size());
   for (const auto& run : study.runs) {
-    if (run.size != size || run.trouble.empty()) continue;
-    if (summary.failed++ == 0) summary.trouble = run.trouble;
+    if (run.size != size || run.failure.empty()) continue;
+    if (summary.failed++ == 0) summary.failure = run.failure;
   }
   summary.wall_seconds =
       figure_of_runs(runs, [](const Run& run) { return std::optional(run.wall_seconds); });
@@ -69,7 +69,7 @@ SizeSummary summarise_size(const Study& study, int size, const std::vector<std::
   return summary;
 }
 
-// All sizes with a run that went well have it.
+// Returns whether all sizes with a run that succeeded have that figure.
 bool all_have(const Summary& summary, std::optional<Figure> SizeSummary::*figure) {
   return std::all_of(summary.sizes.begin(), summary.sizes.end(), [&](const SizeSummary& size) {
     return size.runs == 0 || ((size.*figure) && (size.*figure)->median > 0);
@@ -80,7 +80,7 @@ Figure divided(const Figure& figure, double by) {
   return {figure.median / by, figure.least / by, figure.most / by, figure.count};
 }
 
-// How many times as fast as `base` this is, where less is faster.
+// Returns how many times as fast as `base` the figure is, where less is faster.
 Figure inverse(const Figure& figure, double base) {
   return {base / figure.median, base / figure.most, base / figure.least, figure.count};
 }
@@ -148,12 +148,12 @@ void warn_of(const std::string& name, const SizeSummary& base, Summary& summary)
 void add_notes(const Study& study, Summary& summary) {
   auto& notes = summary.notes;
   if (study.interrupted)
-    notes.push_back("the study was interrupted; this is what was known by then");
+    notes.push_back("the study was interrupted; these are the figures until then");
   for (const auto& size : summary.sizes)
     if (size.failed > 0 && size.runs > 0)
       notes.push_back(fmt::format("{} at {} failed ({}) and {} left out",
                                   plural(size.failed, "run"), plural(size.size, "rank"),
-                                  size.trouble, size.failed == 1 ? "is" : "are"));
+                                  size.failure, size.failed == 1 ? "is" : "are"));
   if (summary.baseline == 0) return;
   if (summary.basis == Basis::wall_seconds) {
     notes.push_back(
@@ -163,10 +163,11 @@ void add_notes(const Study& study, Summary& summary) {
   } else {
     int fewest = 0;
     for (const auto& run : study.runs)
-      if (run.trouble.empty() && run.epochs > 0 && (fewest == 0 || run.epochs < fewest))
+      if (run.failure.empty() && run.epochs > 0 && (fewest == 0 || run.epochs < fewest))
         fewest = run.epochs;
     if (fewest == 1)
-      notes.push_back("there are runs with one epoch that counts only; more make better figures");
+      notes.push_back(
+          "some runs have figures from only one epoch; more epochs give better figures");
   }
   if (study.repeats == 1)
     notes.push_back("one run a size, so it is not known how far the figures spread; see --repeat");

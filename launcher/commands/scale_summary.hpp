@@ -1,10 +1,12 @@
-// A study summed up: a figure for each size, how these compare, and where results are not the same.
+// Summarises a study: a figure for each size, how these compare, and where results differ. Pure
+// functions and values, for any thread; they cannot fail.
 //
-// Pure functions. Speed-up is relative to the smallest size with a run that went well (the
-// baseline): ideal at N ranks is N / baseline.
+// Speed-up is relative to the smallest size with a run that succeeded, the baseline. The ideal at N
+// ranks is N / baseline.
 #pragma once
 
-#include "commands/scale_measure.hpp"
+#include "commands/scale_statistics.hpp"
+#include "commands/scale_study.hpp"
 
 #include <optional>
 #include <string>
@@ -12,7 +14,7 @@
 
 namespace hvdrun::scale {
 
-// What speed-up is computed from: the first of these that all sizes have.
+// What speed-up is computed from: the first of these that all sizes with a good run have.
 enum class Basis { throughput, epoch_seconds, wall_seconds };
 
 struct MetricFigure {
@@ -22,9 +24,9 @@ struct MetricFigure {
 
 struct SizeSummary {
   int size = 1;
-  int runs = 0;  // that went well; the figures are theirs
+  int runs = 0;  // that succeeded; the figures are from these
   int failed = 0;
-  std::string trouble;  // of the first that failed
+  std::string failure;  // of the first run that failed
   std::optional<Figure> wall_seconds;
   std::optional<Figure> epoch_seconds;
   std::optional<Figure> throughput;
@@ -32,21 +34,24 @@ struct SizeSummary {
   std::optional<Figure> efficiency;  // 1: ideal
   std::vector<MetricFigure> metrics;
 
-  const Figure* metric(const std::string& name) const;  // null: it was not told
+  // Returns nullptr if no run reported the metric.
+  const Figure* metric(const std::string& name) const;
 };
 
 struct Summary {
   Basis basis = Basis::wall_seconds;
-  int baseline = 0;                  // ranks; 0: no run went well
+  int baseline = 0;                  // in ranks; 0: no run succeeded
   std::vector<SizeSummary> sizes;    // as in the study
   std::vector<std::string> metrics;  // their names: loss, accuracy, then the others
-  // A metric at some size differs from the baseline's by more than the spread over repeats and more
-  // than 1 %, or is not a number.
+  // About metrics that are not a number at some size, or that differ from the baseline's by more
+  // than the spread over repeats and by more than 1 %.
   std::vector<std::string> warnings;
-  // What the reader should know of the figures: failures, a single run a size, no counters.
+  // What the reader should know about the figures: failures, a single run for each size, no
+  // counters.
   std::vector<std::string> notes;
 
-  // The time of an epoch is known at all sizes; else that of whole runs is to be shown.
+  // Returns whether the time of an epoch is known at all sizes. If not, that of whole runs is
+  // shown.
   bool knows_epochs() const;
   const std::optional<Figure>& seconds(const SizeSummary& size) const {
     return knows_epochs() ? size.epoch_seconds : size.wall_seconds;

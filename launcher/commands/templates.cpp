@@ -22,33 +22,33 @@ constexpr std::string_view kHelp =
 Lists the templates that hvdrun sbatch makes batch scripts from, or shows one
 with its variables. Looks into --template-path FOLDER (which may be repeated),
 the folders of HVD_TEMPLATE_PATH, ~/.config/hvdrun/templates, and hvdrun's own,
-in that order; of two with one name the first counts.
+in that order. If two have the same name, the first one applies.
 )";
 
-struct Words {
+struct TemplatesOptions {
   std::vector<std::filesystem::path> folders;
   std::vector<std::string> operands;
   bool help = false;
 };
 
-Result<Words> read_words(const std::vector<std::string>& args) {
+Result<TemplatesOptions> parse_templates_options(const std::vector<std::string>& args) {
   constexpr std::string_view kPathOption = "--template-path";
-  Words words;
+  TemplatesOptions options;
   std::vector<std::string> others;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const std::string_view word = args[i];
     if (word == kPathOption && i + 1 < args.size()) {
-      words.folders.emplace_back(args[++i]);
+      options.folders.emplace_back(args[++i]);
     } else if (word == kPathOption) {
       return fail("--template-path needs a value (FOLDER)", kExitUsage);
     } else if (word.starts_with("--template-path=")) {
-      words.folders.emplace_back(word.substr(kPathOption.size() + 1));
+      options.folders.emplace_back(word.substr(kPathOption.size() + 1));
     } else {
       others.emplace_back(word);
     }
   }
-  HVD_TRY(words.operands, take_flags("hvdrun templates", others, {{"--help", &words.help}}));
-  return words;
+  HVD_TRY(options.operands, take_flags("hvdrun templates", others, {{"--help", &options.help}}));
+  return options;
 }
 
 void append_table(std::string& out, const std::vector<TableRow>& rows) {
@@ -103,17 +103,17 @@ std::string show_text(const ScriptTemplate& script) {
 }  // namespace
 
 Result<int> run_templates(const std::vector<std::string>& args, const Environment& environment) {
-  HVD_TRY(const auto words, read_words(args));
-  if (words.help) return print_text(kHelp);
-  const auto folders = template_folders(words.folders, environment, own_template_folder());
-  const auto& operands = words.operands;
+  HVD_TRY(const auto options, parse_templates_options(args));
+  if (options.help) return print_text(kHelp);
+  const auto folders = template_folders(options.folders, environment, own_template_folder());
+  const auto& operands = options.operands;
   if (operands.empty()) {
     const auto templates = find_templates(folders);
     if (templates.empty()) say_note("there is no template; hvdrun's own folder is gone");
     return print_text(list_text(templates));
   }
   if (operands.size() != 2 || operands[0] != "show")
-    return fail("hvdrun templates takes nothing, or show NAME; not " + quote(operands[0]),
+    return fail("hvdrun templates takes no operand, or show NAME; not " + quote(operands[0]),
                 kExitUsage);
   HVD_TRY(const auto script, load_template(operands[1], folders));
   return print_text(show_text(script));

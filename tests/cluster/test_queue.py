@@ -257,7 +257,7 @@ def test_the_output_file_is_on_another_host(queue: Queue) -> None:
     job = queue.submit("echo one; exit 4", "-w", "n3", "--output=/tmp/job.txt")
     follow = queue.follow(job)
     assert follow.end() == 4 and follow.out == ""
-    assert f"the output of job {job} goes to /tmp/job.txt on n3, which is not to be seen on this host (login)" \
+    assert f"the output of job {job} goes to /tmp/job.txt on n3, which is not visible on this host (login)" \
         in follow.err
     queue.cluster.output("rm", "/tmp/job.txt", on="n3")
 

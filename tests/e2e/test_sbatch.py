@@ -68,11 +68,11 @@ def test_what_would_not_do_what_is_meant_is_refused(sandbox: Sandbox) -> None:
 
 def test_says_what_it_does_not_know(sandbox: Sandbox) -> None:
     unknown = sandbox.run("PATH=/nowhere", HVDRUN, "sbatch", "-np", 4, "--", "./nosuch", tool="/usr/bin/env")
-    assert unknown.code == 0 and "no GPUs are asked for, since what a node has is not known here; --gpus-per-node K" in unknown.err_text
+    assert unknown.code == 0 and "no GPUs are requested, because it is not known here what a node has; --gpus-per-node K" in unknown.err_text
     assert "./nosuch is not on this host; the job fails unless the nodes have it" in unknown.err_text
     for words in (("--gpus-per-node", 0), ("--gpus-per-node", 2), ("--sbatch-arg=--gres=gpu:2",)):
         known = sandbox.run("PATH=/nowhere", HVDRUN, "sbatch", "-np", 4, *words, "--", "true", tool="/usr/bin/env")
-        assert known.code == 0 and "no GPUs are asked for" not in known.err_text and "not on this host" not in known.err_text, known
+        assert known.code == 0 and "no GPUs are requested" not in known.err_text and "not on this host" not in known.err_text, known
 
 
 def test_lists_and_shows_templates(sandbox: Sandbox) -> None:

@@ -1,5 +1,5 @@
 // What squeue and sacct print: any bytes, names and paths among them.
-#include "commands/jobs.hpp"
+#include "commands/jobs_table.hpp"
 #include "expect.hpp"
 #include "slurm/job_end.hpp"
 #include "slurm/job_id.hpp"

@@ -1,4 +1,4 @@
-#include "commands/batch_script.hpp"
+#include "commands/batch_shape.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "commands/jobs.hpp"
+#include "commands/cancel.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,6 @@
+#include "commands/job_output.hpp"
+
 #include "../temporary_folder.hpp"
-#include "commands/follow.hpp"
 
 #include <ctime>
 #include <filesystem>
@@ -46,7 +47,7 @@ TEST_F(JobOutputTest, BeginsWhenTheJobDoes) {
   be("RUNNING");
   ASSERT_EQ(output.files().size(), 1u);
   EXPECT_TRUE(output.may_appear());
-  EXPECT_THAT(output.missing(), ElementsAre(HasSubstr("out.txt on n1, which is not to be seen")));
+  EXPECT_THAT(output.missing(), ElementsAre(HasSubstr("out.txt on n1, which is not visible")));
   write("one\n");
   EXPECT_EQ(shown(), "one\n");
   EXPECT_TRUE(output.all_appeared());

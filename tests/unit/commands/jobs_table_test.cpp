@@ -1,4 +1,4 @@
-#include "commands/jobs.hpp"
+#include "commands/jobs_table.hpp"
 
 #include <cstdlib>
 #include <ctime>

@@ -1,7 +1,7 @@
 // Studies for tests.
 #pragma once
 
-#include "commands/scale_measure.hpp"
+#include "commands/scale_study.hpp"
 
 #include <string>
 #include <vector>
@@ -21,11 +21,11 @@ inline Run made_run(int size, int repeat, double epoch_seconds, double samples, 
   return run;
 }
 
-inline Run failed_run(int size, const std::string& trouble = "exit code 3", int exit_code = 3) {
+inline Run failed_run(int size, const std::string& failure = "exit code 3", int exit_code = 3) {
   Run run;
   run.size = size;
   run.exit_code = exit_code;
-  run.trouble = trouble;
+  run.failure = failure;
   return run;
 }
 

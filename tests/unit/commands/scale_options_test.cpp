@@ -1,4 +1,4 @@
-#include "commands/scale.hpp"
+#include "commands/scale_options.hpp"
 
 #include <gmock/gmock.h>
 

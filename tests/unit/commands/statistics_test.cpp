@@ -1,4 +1,4 @@
-#include "commands/scale_measure.hpp"
+#include "commands/scale_statistics.hpp"
 
 #include <cmath>
 #include <limits>

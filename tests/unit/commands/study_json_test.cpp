@@ -1,5 +1,5 @@
 #include "../temporary_folder.hpp"
-#include "commands/scale_study.hpp"
+#include "commands/scale_files.hpp"
 #include "made_study.hpp"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "commands/scale_study.hpp"
+#include "commands/scale_table.hpp"
 #include "made_study.hpp"
 
 #include <cmath>
@@ -81,7 +81,7 @@ TEST(StudyText, EndsWithWarningsAndNotes) {
   EXPECT_THAT(study_text(summarise(study), false),
               EndsWith("\n\nwarning: loss at 4 ranks (1.00) differs from that at 1 rank (0.500) by "
                        "100 %, more than over repeats\n"
-                       "note: the study was interrupted; this is what was known by then\n"));
+                       "note: the study was interrupted; these are the figures until then\n"));
 }
 
 }  // namespace

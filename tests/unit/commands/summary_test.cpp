@@ -67,7 +67,7 @@ TEST(Summary, IsRelativeToTheSmallestSizeThatWentWell) {
   EXPECT_EQ(summary.baseline, 2);
   EXPECT_FALSE(summary.sizes[0].speedup);
   EXPECT_EQ(summary.sizes[0].failed, 1);
-  EXPECT_EQ(summary.sizes[0].trouble, "exit code 3");
+  EXPECT_EQ(summary.sizes[0].failure, "exit code 3");
   EXPECT_DOUBLE_EQ(summary.sizes[2].efficiency->median, summary.sizes[2].speedup->median / 2);
   EXPECT_THAT(summary.notes, ElementsAre("speed-up is relative to 2 ranks"));
 }

@@ -1,0 +1,102 @@
+#include "commands/batch_request.hpp"
+
+#include "commands/job_name.hpp"
+#include "commands/subcommand.hpp"
+#include "common/text.hpp"
+#include "slurm/template_folders.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+// Returns whether one of the user's arguments for sbatch requests GPUs.
+bool asks_for_gpus(const BatchSpec& batch) {
+  return std::any_of(batch.sbatch_arguments.begin(), batch.sbatch_arguments.end(),
+                     [](const auto& argument) {
+                       return argument.starts_with("--gpus") || argument.starts_with("--gres") ||
+                              argument.starts_with("-G");
+                     });
+}
+
+}  // namespace
+
+Result<ScriptTemplate> find_template(const std::string& name, const BatchSpec& batch,
+                                     const Environment& environment) {
+  return load_template(
+      name, template_folders(batch.template_folders, environment, own_template_folder()));
+}
+
+std::vector<DefaultSetting> defaults_of(const ScriptTemplate& script) {
+  std::vector<DefaultSetting> defaults;
+  for (const auto& option : script.options)
+    defaults.push_back({option.name, option.value, fmt::format("{}:{}", script.file, option.line)});
+  return defaults;
+}
+
+std::optional<PartitionInfo> ask_for_nodes(BatchSpec& batch, const Environment& environment) {
+  const bool needs_gpus = !batch.gpus_per_node;
+  const bool needs_cpus = !batch.cpus_per_node && batch.gpus_per_node.value_or(1) > 0;
+  const auto partition =
+      std::find_if(batch.slurm_options.begin(), batch.slurm_options.end(),
+                   [](const auto& option) { return option.name == "partition"; });
+  auto offer = query_partitions(
+      partition == batch.slurm_options.end() ? std::string() : partition->value, environment);
+  if (!offer && needs_gpus && !asks_for_gpus(batch))
+    say_note(
+        "no GPUs are requested, because it is not known here what a node has; --gpus-per-node K "
+        "requests them (0: ranks without GPUs)");
+  if (!offer || offer->gpus == 0 || (!needs_gpus && !needs_cpus)) return offer;
+  if (needs_gpus) batch.gpus_per_node = offer->gpus;
+  if (needs_cpus) batch.cpus_per_node = offer->cpus;
+  say_note(
+      fmt::format("a node of partition {} has {} and {} (--gpus-per-node 0: ranks without GPUs)",
+                  offer->partition, plural(offer->gpus, "GPU"), plural(offer->cpus, "CPU")));
+  return offer;
+}
+
+Result<void> check_nodes(const BatchShape& shape, const std::optional<PartitionInfo>& offer) {
+  if (!offer || shape.nodes.value_or(0) <= offer->nodes) return {};
+  return fail(fmt::format("{} on {}, and partition {} has {}: the job would wait forever; "
+                          "use fewer ranks, or another --partition",
+                          plural(shape.ranks, "rank"), plural(*shape.nodes, "node"),
+                          offer->partition, offer->nodes),
+              kExitUsage);
+}
+
+void complete_request(BatchSpec& batch, const std::vector<std::string>& program) {
+  const bool is_named = std::any_of(batch.slurm_options.begin(), batch.slurm_options.end(),
+                                    [](const auto& option) { return option.name == "job-name"; });
+  if (!is_named) batch.slurm_options.push_back({"job-name", job_name_of(program), true});
+  const bool has_signal = std::any_of(batch.slurm_options.begin(), batch.slurm_options.end(),
+                                      [](const auto& option) { return option.name == "signal"; });
+  if (batch.requeue && !has_signal) batch.slurm_options.push_back({"signal", kRequeueSignal});
+  const bool has_comment =
+      std::any_of(batch.sbatch_arguments.begin(), batch.sbatch_arguments.end(),
+                  [](const auto& argument) { return argument.starts_with("--comment"); });
+  if (!has_comment) batch.comment = job_comment(program);
+}
+
+BatchCommand inner_command(const BatchInvocation& invocation, const BatchShape& shape,
+                           const Environment& environment) {
+  BatchCommand command;
+  command.hvdrun = {hvdrun_name(environment), "-np", std::to_string(shape.ranks)};
+  if (invocation.batch.requeue) {
+    const auto& job = invocation.job;
+    const int times = job.max_requeues > 0   ? job.max_requeues
+                      : job.max_restarts > 0 ? job.max_restarts
+                                             : kDefaultRequeues;
+    command.hvdrun.insert(command.hvdrun.end(), {"--max-requeues", std::to_string(times)});
+    // Overrides a config file with the option, which the hvdrun in the job reads, too.
+    if (job.max_restarts > 0) command.hvdrun.insert(command.hvdrun.end(), {"--max-restarts", "0"});
+  }
+  command.hvdrun.insert(command.hvdrun.end(), invocation.hvdrun_options.begin(),
+                        invocation.hvdrun_options.end());
+  command.program = invocation.command;
+  return command;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,47 @@
+// What hvdrun sbatch and hvdrun salloc share: from the words of a command line to the request to
+// SLURM. For the main thread; ask_for_nodes runs sinfo and blocks. Errors have exit code
+// kExitUsage.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/result.hpp"
+#include "cli/batch_command_line.hpp"
+#include "commands/batch_script.hpp"
+#include "commands/batch_shape.hpp"
+#include "model/batch_spec.hpp"
+#include "model/job_spec.hpp"
+#include "slurm/partitions.hpp"
+#include "slurm/script_template.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+// Loads the template of that name from the folders of the command line and the environment. Errors:
+// those of load_template.
+Result<ScriptTemplate> find_template(const std::string& name, const BatchSpec& batch,
+                                     const Environment& environment);
+
+// Returns the options that the template sets.
+std::vector<DefaultSetting> defaults_of(const ScriptTemplate& script);
+
+// Fills in how many GPUs and CPUs a node has, if the user did not give the GPUs. The numbers are
+// those of the partition, from this machine's SLURM. Prints a note about them, or that they are
+// unknown. Fills in nothing if the partition's nodes have no GPUs. Returns the partition; nullopt
+// if it is unknown.
+std::optional<PartitionInfo> ask_for_nodes(BatchSpec& batch, const Environment& environment);
+
+// Error: the job needs more nodes than the partition has.
+Result<void> check_nodes(const BatchShape& shape, const std::optional<PartitionInfo>& partition);
+
+// Fills in what the user did not give: the job's name, the comment that says what it runs, and with
+// --requeue the signal before the time limit.
+void complete_request(BatchSpec& batch, const std::vector<std::string>& program);
+
+// Returns the command that the job runs: the hvdrun that starts the ranks, and the program.
+BatchCommand inner_command(const BatchInvocation& invocation, const BatchShape& shape,
+                           const Environment& environment);
+
+}  // namespace hvdrun

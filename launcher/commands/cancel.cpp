@@ -1,0 +1,134 @@
+#include "commands/cancel.hpp"
+
+#include "commands/subcommand.hpp"
+#include "common/text.hpp"
+#include "slurm/job_state.hpp"
+#include "slurm/slurm_command.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::string_view kCancelHelp = R"(usage: hvdrun cancel JOB...
+
+Ends jobs of yours, whether they run or wait. Asks no questions.
+
+  JOB     its number; 1234_5 or 1234_[1-3,7] for tasks of an array, whose number names all of them
+  --help  this text
+
+See also: hvdrun jobs, hvdrun follow JOB
+)";
+
+// Returns the records of the job, array or task that the id names.
+std::vector<const JobRecord*> find(const JobId& id, const std::vector<JobRecord>& jobs) {
+  std::vector<const JobRecord*> found;
+  for (const auto& job : jobs) {
+    const bool whole = id.kind == JobId::Kind::job || id.kind == JobId::Kind::array_tasks;
+    if (whole ? belongs_to(job.id, id.number) || job.number == id.number : job.id == id.text)
+      found.push_back(&job);
+  }
+  return found;
+}
+
+// Returns the ids as squeue's --jobs takes them: for a list of tasks the whole array.
+std::string listed_ids(const std::vector<JobId>& ids) {
+  std::string list;
+  for (const auto& id : ids) {
+    if (!list.empty()) list += ',';
+    list += id.kind == JobId::Kind::array_tasks ? std::to_string(id.number) : id.text;
+  }
+  return list;
+}
+
+Result<std::vector<JobRecord>> look_up(const std::vector<JobId>& ids,
+                                       const std::vector<std::string>& environment) {
+  auto command = squeue_command();
+  command.emplace_back("--states=all");
+  command.push_back("--jobs=" + listed_ids(ids));
+  HVD_TRY(const auto end, run_slurm({std::move(command), environment, {}}));
+  auto answer = read_answer(end);
+  if (answer.kind == QueueAnswer::Kind::no_answer)
+    return fail("SLURM does not answer (" + answer.complaint + "); nothing was cancelled");
+  return std::move(answer.jobs);
+}
+
+// Returns scancel's messages, one for each line. Empty if it succeeded.
+std::vector<std::string> complaints(const ProgramEnd& end) {
+  if (end.code == 0) return {};
+  std::vector<std::string> lines;
+  std::string_view rest = end.err;
+  while (!rest.empty()) {
+    const auto newline = std::min(rest.find('\n'), rest.size() - 1);
+    const ProgramEnd one{end.code, false, {}, std::string(rest.substr(0, newline + 1))};
+    lines.push_back(complaint(one));
+    rest.remove_prefix(newline + 1);
+  }
+  if (lines.empty()) lines.push_back(complaint(end));
+  return lines;
+}
+
+}  // namespace
+
+CancelPlan plan_cancel(const std::vector<JobId>& ids, const std::vector<JobRecord>& jobs,
+                       uid_t user) {
+  CancelPlan plan;
+  for (const auto& id : ids) {
+    const auto found = find(id, jobs);
+    if (found.empty()) {
+      plan.refusals.push_back("SLURM knows no job " + id.text +
+                              ": there was none, or it ended some time ago");
+      continue;
+    }
+    const auto& first = *found.front();
+    if (user != 0 && first.uid != user) {
+      plan.refusals.push_back("job " + id.text + " is not yours but " + escape(first.user) +
+                              "'s: it is left alone");
+      continue;
+    }
+    const auto live = std::find_if(found.begin(), found.end(), [](const JobRecord* job) {
+      return phase_of(job->state) != JobPhase::ended;
+    });
+    if (live == found.end()) {
+      plan.notes.push_back("job " + id.text + " had ended already: " + state_text(first.state, {}));
+      continue;
+    }
+    plan.to_cancel.push_back(id.text);
+    plan.notes.push_back("cancelling job " + id.text + " (" + escape(what_it_runs(**live)) +
+                         "), which was " + state_text((*live)->state, (*live)->reason));
+  }
+  return plan;
+}
+
+Result<int> run_cancel(const std::vector<std::string>& args, const Environment& environment) {
+  bool help = false;
+  HVD_TRY(const auto operands, take_flags("hvdrun cancel", args, {{"--help", &help}}));
+  if (help) return print_text(kCancelHelp);
+  if (operands.empty())
+    return fail("hvdrun cancel needs the numbers of jobs; hvdrun jobs lists yours", kExitUsage);
+  std::vector<JobId> ids;
+  for (const auto& operand : operands) {
+    HVD_TRY(JobId id, parse_job_id(operand));
+    ids.push_back(std::move(id));
+  }
+  const auto environment_block = query_environment(environment);
+  HVD_TRY(const auto jobs, look_up(ids, environment_block));
+  const auto plan = plan_cancel(ids, jobs, ::geteuid());
+  for (const auto& line : plan.refusals) say_note(line);
+  for (const auto& line : plan.notes) say_note(line);
+  if (!plan.to_cancel.empty()) {
+    std::vector<std::string> command = {"scancel"};
+    command.insert(command.end(), plan.to_cancel.begin(), plan.to_cancel.end());
+    HVD_TRY(const auto end, run_slurm({std::move(command), environment_block, {}}));
+    const auto lines = complaints(end);
+    for (const auto& line : lines) say_note("scancel: " + line);
+    if (!lines.empty()) return kExitLauncher;
+  }
+  return plan.refusals.empty() ? kExitOk : kExitUsage;
+}
+
+}  // namespace hvdrun

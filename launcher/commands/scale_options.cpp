@@ -1,0 +1,187 @@
+#include "commands/scale_options.hpp"
+
+#include "cli/horovod_options.hpp"
+#include "cli/option_sets.hpp"
+#include "cli/values.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <regex>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+using Value = std::string_view;
+
+using cli::store;
+
+Result<std::vector<int>> parse_sizes(Value text) {
+  std::vector<int> sizes;
+  for (;;) {
+    const auto comma = text.find(',');
+    auto size = cli::parse_whole(text.substr(0, comma), 1);
+    if (!size) return with_context("needs numbers of ranks such as 1,2,4", size.error());
+    sizes.push_back(*size);
+    if (comma == Value::npos) break;
+    text.remove_prefix(comma + 1);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  if (const auto twice = std::adjacent_find(sizes.begin(), sizes.end()); twice != sizes.end())
+    return fail(fmt::format("has {} twice", *twice), kExitUsage);
+  return sizes;
+}
+
+Result<void> set_pattern(Value text, std::optional<std::regex>& field) {
+  return store(scale::parse_pattern(std::string(text)), field);
+}
+
+struct OwnOption {
+  Value spelling;
+  Result<void> (*apply)(ScaleOptions&, Value);
+};
+
+constexpr OwnOption kOwnOptions[] = {
+    {"-np", [](ScaleOptions& o, Value v) { return store(parse_sizes(v), o.sizes); }},
+    {"--np", [](ScaleOptions& o, Value v) { return store(parse_sizes(v), o.sizes); }},
+    {"--num-proc", [](ScaleOptions& o, Value v) { return store(parse_sizes(v), o.sizes); }},
+    {"--repeat", [](ScaleOptions& o, Value v) { return store(cli::parse_whole(v, 1), o.repeats); }},
+    {"--drop-epochs",
+     [](ScaleOptions& o, Value v) { return store(cli::parse_whole(v, 0), o.epochs_dropped); }},
+    {"--report", [](ScaleOptions& o, Value v) { return store(cli::parse_path(v), o.folder); }},
+    {"--metric", [](ScaleOptions& o, Value v) { return set_pattern(v, o.patterns.throughput); }},
+    {"--epoch-time",
+     [](ScaleOptions& o, Value v) { return set_pattern(v, o.patterns.epoch_seconds); }},
+    {"--loss", [](ScaleOptions& o, Value v) { return set_pattern(v, o.patterns.loss); }},
+    {"--accuracy", [](ScaleOptions& o, Value v) { return set_pattern(v, o.patterns.accuracy); }},
+};
+
+bool is_option_word(Value word) {
+  return word.size() > 1 && word.front() == '-' && word != "--";
+}
+
+// Reads the words of one command line, from the first to the last.
+class OptionsReader {
+ public:
+  explicit OptionsReader(const std::vector<std::string>& args) : args_(args) {}
+
+  Result<ScaleOptions> run() {
+    while (next_ < args_.size() && is_option_word(args_[next_])) {
+      HVD_CHECK(take(args_[next_++]));
+      if (options_.help) return std::move(options_);
+    }
+    if (next_ < args_.size() && args_[next_] == "--") ++next_;
+    options_.command.assign(args_.begin() + static_cast<std::ptrdiff_t>(next_), args_.end());
+    if (options_.sizes.empty())
+      return fail("hvdrun scale needs the numbers of ranks to run with: -np 1,2,4", kExitUsage);
+    if (options_.command.empty())
+      return fail("hvdrun scale needs a program to run; hvdrun scale --help says more", kExitUsage);
+    if (options_.submits && options_.folder.empty())
+      return fail(
+          "--submit needs --report DIR, a folder that the hosts share: the jobs write there",
+          kExitUsage);
+    if (!options_.submits && !of_sbatch_.empty())
+      return fail(of_sbatch_ + " is an option of sbatch: it goes with --submit", kExitUsage);
+    if (options_.submits && options_.shows_output)
+      return fail("--show-output does not go with --submit; hvdrun follow JOB shows a job's output",
+                  kExitUsage);
+    return std::move(options_);
+  }
+
+ private:
+  Result<void> take(Value word) {
+    const auto equals = word.find('=');
+    const Value spelling = word.substr(0, equals);
+    std::optional<Value> attached;
+    if (equals != Value::npos) attached = word.substr(equals + 1);
+    if (word == "--help" || word == "-h") {
+      options_.help = true;
+      return {};
+    }
+    if (word == "--submit") {
+      options_.submits = true;
+      return {};
+    }
+    if (word == "--show-output") {
+      options_.shows_output = true;
+      return {};
+    }
+    for (const auto& own : kOwnOptions)
+      if (own.spelling == spelling) return take_own(own, attached);
+    // Reads "-np1,2,4", because hvdrun reads "-np4".
+    if (word.starts_with("-np")) return take_own(kOwnOptions[0], word.substr(3));
+    return take_hvdruns(word, spelling, attached.has_value());
+  }
+
+  Result<void> take_own(const OwnOption& own, std::optional<Value> attached) {
+    if (!attached && (next_ == args_.size() || args_[next_] == "--"))
+      return fail(std::string(own.spelling) + " needs a value", kExitUsage);
+    const Value value = attached ? *attached : Value(args_[next_++]);
+    auto applied = own.apply(options_, value);
+    if (applied) return {};
+    return fail(std::string(own.spelling) + " " + applied.error().message, kExitUsage);
+  }
+
+  Result<void> take_hvdruns(Value word, Value spelling, bool is_attached) {
+    bool takes_value = false;
+    if (const auto* const option = cli::find_option_by_spelling(spelling, cli::batch_options())) {
+      if (option->kind == cli::ValueKind::action || option->name == "dry-run" ||
+          option->group == cli::OptionGroup::submission || option->name == "output")
+        return fail(std::string(spelling) + " makes no sense in a study; try it with hvdrun itself",
+                    kExitUsage);
+      if (option->apply_batch != nullptr && of_sbatch_.empty()) of_sbatch_ = spelling;
+      takes_value = cli::takes_value(*option);
+    } else if (const auto* const horovods = cli::find_horovod_option(spelling)) {
+      takes_value = horovods->takes_value;
+    }
+    options_.job_options.emplace_back(word);
+    if (takes_value && !is_attached && next_ < args_.size())
+      options_.job_options.push_back(args_[next_++]);
+    return {};
+  }
+
+  const std::vector<std::string>& args_;
+  std::size_t next_ = 0;
+  ScaleOptions options_;
+  std::string of_sbatch_;  // the first option of sbatch, as typed
+};
+
+}  // namespace
+
+Result<ScaleOptions> parse_scale_options(const std::vector<std::string>& args) {
+  return OptionsReader(args).run();
+}
+
+std::string scale_help() {
+  return R"(usage: hvdrun scale -np N,N,… [options] program [arguments…]
+
+Runs the program with each of these numbers of ranks, one after the other, and
+prints how long an epoch takes, samples a second, speed-up, efficiency, and the
+final loss and accuracy.
+
+  -np N,N,…           numbers of ranks: 1,2,4
+  --repeat N          run each N times, all sizes in turn; figures are medians (1)
+  --report DIR        write DIR/scaling.json, .csv, .svg and .html, and DIR/runs/ with
+                      each run's report and output
+  --drop-epochs N     leave out the first N epochs of a run (1)
+  --show-output       show what the runs print, on stderr; without it only the last lines
+                      of a run that failed are shown
+  --submit            submit each run as a SLURM job of its own, all at once, and wait
+                      for them; takes hvdrun sbatch's options, and needs --report
+  --metric REGEX      take samples a second from the program's output: the number in
+                      the expression's first group, on each line that matches
+  --epoch-time REGEX  the same for the seconds that an epoch took
+  --loss REGEX        the same for the final loss: the last line that matches
+  --accuracy REGEX    the same for the final accuracy
+
+All other options are hvdrun's own and apply to each run. Without --metric and
+--epoch-time the figures are those that the program reports through libhvd
+(hvd_set_epoch, hvd_add_samples, hvd_set_metric), see docs/scaling.md.
+)";
+}
+
+}  // namespace hvdrun

@@ -2,8 +2,8 @@
 // ssh, several at a time.
 #pragma once
 
-#include "base/environment.hpp"
 #include "agent/host_setup.hpp"
+#include "base/environment.hpp"
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
 #include "channels/srun_agents.hpp"

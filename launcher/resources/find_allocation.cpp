@@ -5,6 +5,7 @@
 #include "resources/select_hosts.hpp"
 #include "resources/slots.hpp"
 #include "resources/slurm_hosts.hpp"
+#include "slurm/counts.hpp"
 #include "slurm/host_list.hpp"
 #include "slurm/job_environment.hpp"
 

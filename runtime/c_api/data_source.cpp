@@ -1,7 +1,9 @@
 // The C ABI of hvd/data.h: sources of samples, and writing records.
 #include "c_api/data.hpp"
 #include "c_api/give.hpp"
-#include "io/source.hpp"
+#include "io/folder_source.hpp"
+#include "io/record_file.hpp"
+#include "io/record_source.hpp"
 
 #include <cstddef>
 #include <cstdint>

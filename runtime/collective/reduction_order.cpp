@@ -8,8 +8,8 @@
 namespace libhvd {
 namespace {
 
-// The number of elements that are reduced at a time. Their partial results stay in the first-level cache with
-// up to about eight hosts.
+// The number of elements that are reduced at a time. Their partial results stay in the first-level
+// cache with up to about eight hosts.
 constexpr std::size_t kAtATime = 512;
 constexpr std::size_t kMostPartialBytes = 16;  // of an element
 

@@ -1,7 +1,7 @@
 #include "gpu/device_group.hpp"
 
 #include "base/environment.hpp"
-#include "bootstrap/authenticated_acceptor.hpp"
+#include "bootstrap/job_secret.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
 #include "gpu/device_info.hpp"

@@ -2,8 +2,8 @@
 //
 // MPI has a thread of its own, because a call of it may never return once a rank is lost: Open MPI
 // 4.1 over TCP locks itself out. Such a thread is left alone with what it has, and the bridges
-// report the failure to the threads that wait for data. The thread takes no signals, SIGPIPE in particular,
-// and sleeps while there is nothing to do.
+// report the failure to the threads that wait for data. The thread takes no signals, SIGPIPE in
+// particular, and sleeps while there is nothing to do.
 //
 // The public functions are for the owner's thread. They do not wait for MPI.
 #pragma once

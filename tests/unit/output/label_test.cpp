@@ -52,7 +52,7 @@ TEST(Label, MistakesAreUsageErrorsThatNameThem) {
   const std::pair<const char*, const char*> cases[] = {
       {"{rnak} ", "{rnak} is not known"},      {"{} ", "{} is not known"},
       {"{rank ", "a '{' has no '}' after it"}, {"rank} ", "a '}' has no '{' before it"},
-      {"a\nb", "a label is one line"},  {"{Rank}", "{Rank} is not known"},
+      {"a\nb", "a label is one line"},         {"{Rank}", "{Rank} is not known"},
   };
   for (const auto& [text, why] : cases) {
     const auto label = parse_label(text);

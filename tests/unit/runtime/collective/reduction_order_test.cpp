@@ -1,6 +1,7 @@
 // The order of reduction against arithmetic written out here, and its two parts against the whole.
-#include "collective/element.hpp"
 #include "collective/reduction_order.hpp"
+
+#include "collective/element.hpp"
 
 #include <cmath>
 #include <cstdint>

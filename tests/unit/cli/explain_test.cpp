@@ -52,10 +52,10 @@ TEST_F(Explain, KeepsItsColumns) {
 TEST_F(Explain, ListsThePlacesInOrder) {
   const auto job = folder_.write("job.json", "{}").string();
   const auto out = text({"--explain", "--config-file", job});
-  EXPECT_THAT(out,
-              ContainsRegex("1\\. default .*\n.*2\\. site .*/site/config.json \\(not there\\)\n"
-                            ".*3\\. user .*\\(not there\\)\n.*4\\. HVDRUN_CONFIG +not set\n"
-                            ".*5\\. --config-file +.*job.json\n.*6\\. command line\n"));
+  EXPECT_THAT(
+      out, ContainsRegex("1\\. default .*\n.*2\\. site .*/site/config.json \\(does not exist\\)\n"
+                         ".*3\\. user .*\\(does not exist\\)\n.*4\\. HVDRUN_CONFIG +not set\n"
+                         ".*5\\. --config-file +.*job.json\n.*6\\. command line\n"));
 }
 
 TEST_F(Explain, OverridesVariablesByName) {

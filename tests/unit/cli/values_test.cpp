@@ -130,7 +130,7 @@ TEST(ParseHosts, SaysWhatIsWrong) {
   EXPECT_THAT(parse_hosts("n[1-40000],m[1-40000]").error().message, HasSubstr("names more than"));
   EXPECT_THAT(parse_hosts("a:0").error().message,
               HasSubstr("\"a:0\" needs a whole number of slots after the \":\", 1 or more"));
-  EXPECT_THAT(parse_hosts("::1").error().message, HasSubstr("stands in brackets: [::1]:4"));
+  EXPECT_THAT(parse_hosts("::1").error().message, HasSubstr("in brackets: [::1]:4"));
   for (const auto* text : {"[-oProxy::]:1", "-l@n1", "@n1", "a@b@c"})
     EXPECT_FALSE(parse_hosts(text)) << text;
 }

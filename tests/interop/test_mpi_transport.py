@@ -146,7 +146,7 @@ def test_ranks_that_mpi_cannot_find_are_an_error(sandbox: Sandbox) -> None:
 def test_ranks_that_mpi_counts_otherwise_are_an_error(sandbox: Sandbox) -> None:
     """Without what hvdrun tells it of its PMIx, Open MPI takes each rank for a job of its own. Two such jobs that start at the
     same time can fail to create their common session folder, so each has its own."""
-    start = 'export OMPI_MCA_orte_tmpdir_base="$TMPDIR/rank.$HVD_RANK"; mkdir "$OMPI_MCA_orte_tmpdir_base"; exec "$0" --two-hosts'
+    start = 'export OMPI_MCA_orte_tmpdir_base="$PWD/rank.$HVD_RANK"; mkdir "$OMPI_MCA_orte_tmpdir_base"; exec "$0" --two-hosts'
     done = sandbox.run("-np", 2, "env", "-u", "OMPI_MCA_schizo", "sh", "-c", start, USER, env=MPI)
     expect_on_all(done, "to MPI this process is rank 0 of 1, to libhvd rank 0 of 2")
 

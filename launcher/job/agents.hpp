@@ -4,12 +4,13 @@
 #include "agent/guard.hpp"
 #include "agent/host_setup.hpp"
 #include "base/environment.hpp"
-#include "base/system.hpp"
+#include "base/resource_limits.hpp"
 #include "channels/agent_channel.hpp"
 #include "channels/srun_agents.hpp"
 #include "channels/ssh.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
+#include "protocol/heartbeat.hpp"
 #include "protocol/link.hpp"
 
 #include <csignal>

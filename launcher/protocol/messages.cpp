@@ -41,39 +41,8 @@ Gpu gpu_of(const Json& json) {
   return gpu;
 }
 
-}  // namespace
-
-Json inventory_json(const HostInventory& inventory) {
-  Json cores = Json::array();
-  for (const auto& core : inventory.cores) cores.push_back(core_json(core));
-  Json gpus = Json::array();
-  for (const auto& gpu : inventory.gpus) gpus.push_back(gpu_json(gpu));
-  return {{"cores", std::move(cores)},
-          {"numa_nodes", inventory.numa_nodes},
-          {"gpus", std::move(gpus)},
-          {"gpus_need_list", inventory.gpus_need_list},
-          {"gpu_source", inventory.gpu_source},
-          {"topology_file", inventory.topology_file},
-          {"notes", inventory.notes}};
-}
-
-HostInventory inventory_of(const Json& json) {
-  HostInventory inventory;
-  for (const auto& core : json.at("cores")) inventory.cores.push_back(core_of(core));
-  json.at("numa_nodes").get_to(inventory.numa_nodes);
-  for (const auto& gpu : json.at("gpus")) inventory.gpus.push_back(gpu_of(gpu));
-  json.at("gpus_need_list").get_to(inventory.gpus_need_list);
-  json.at("gpu_source").get_to(inventory.gpu_source);
-  json.at("topology_file").get_to(inventory.topology_file);
-  json.at("notes").get_to(inventory.notes);
-  return inventory;
-}
-
-namespace {
-
-using Json = nlohmann::json;
-
-// environment values and paths are bytes, not text: CBOR byte strings carry them unchanged.
+// Packs environment values and paths as CBOR byte strings, because they are bytes, and need not be
+// UTF-8.
 Json bytes(const std::string& text) {
   return Json::binary(Json::binary_t::container_type(text.begin(), text.end()));
 }
@@ -102,6 +71,32 @@ std::string to_payload(const Json& json) {
 }
 
 }  // namespace
+
+Json inventory_json(const HostInventory& inventory) {
+  Json cores = Json::array();
+  for (const auto& core : inventory.cores) cores.push_back(core_json(core));
+  Json gpus = Json::array();
+  for (const auto& gpu : inventory.gpus) gpus.push_back(gpu_json(gpu));
+  return {{"cores", std::move(cores)},
+          {"numa_nodes", inventory.numa_nodes},
+          {"gpus", std::move(gpus)},
+          {"gpus_need_list", inventory.gpus_need_list},
+          {"gpu_source", inventory.gpu_source},
+          {"topology_file", inventory.topology_file},
+          {"notes", inventory.notes}};
+}
+
+HostInventory inventory_of(const Json& json) {
+  HostInventory inventory;
+  for (const auto& core : json.at("cores")) inventory.cores.push_back(core_of(core));
+  json.at("numa_nodes").get_to(inventory.numa_nodes);
+  for (const auto& gpu : json.at("gpus")) inventory.gpus.push_back(gpu_of(gpu));
+  json.at("gpus_need_list").get_to(inventory.gpus_need_list);
+  json.at("gpu_source").get_to(inventory.gpu_source);
+  json.at("topology_file").get_to(inventory.topology_file);
+  json.at("notes").get_to(inventory.notes);
+  return inventory;
+}
 
 static void read(const Json& json, ConfigureMessage& m) {
   json.at("protocol").get_to(m.protocol);
@@ -437,13 +432,13 @@ std::string pack(const DoneMessage& m) {
 
 template <class T>
 Result<T> parse(std::string_view payload) {
-  // The library reports by exceptions; they end here.
+  // The JSON library throws. No exception leaves this function.
   try {
     T message;
     read(Json::from_cbor(payload.begin(), payload.end()), message);
     return message;
   } catch (const Json::exception& error) {
-    return fail(std::string("a message on the link does not fit: ") + error.what());
+    return fail(std::string("malformed message on the link: ") + error.what());
   }
 }
 

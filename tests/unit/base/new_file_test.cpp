@@ -1,6 +1,6 @@
 // Files that are written whole or not at all.
 #include "../temporary_folder.hpp"
-#include "base/files.hpp"
+#include "base/new_file.hpp"
 
 #include <fstream>
 #include <iterator>

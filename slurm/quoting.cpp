@@ -30,7 +30,7 @@ std::string quote_with_escapes(std::string_view value) {
     } else if (letter == '\t') {
       quoted += "\\t";
     } else if (is_control(letter)) {
-      // Three octal digits at most, so that a digit behind it is not part of it.
+      // Three octal digits at most, so that a digit after them is not part of it.
       quoted += fmt::format("\\{:03o}", static_cast<unsigned char>(letter));
     } else {
       if (letter == '\'' || letter == '\\') quoted += '\\';

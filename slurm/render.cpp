@@ -112,7 +112,7 @@ class Quoter {
     return {};
   }
 
-  // A list leaves a blank behind its last item.
+  // A list leaves a blank after its last item.
   void end_line() {
     const auto last = script_.find_last_not_of(" \t");
     script_.erase(std::max(line_begins_, last == std::string::npos ? 0 : last + 1));

@@ -62,7 +62,7 @@ class TagFinder {
   }
 
  private:
-  // sbatch no longer looks for its options behind the first command.
+  // sbatch no longer looks for its options after the first command.
   void walk_text(std::string_view text) {
     while (!text.empty()) {
       const auto end = text.find('\n');

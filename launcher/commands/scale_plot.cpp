@@ -210,23 +210,6 @@ class Drawing {
   std::string svg_;
 };
 
-}  // namespace
-
-std::string draw_plot(const Plot& plot, double left, double top, double width, double height) {
-  std::vector<Plot::Point> points;
-  for (const auto& point : plot.points)
-    if (std::isfinite(point.figure.least) && std::isfinite(point.figure.most))
-      points.push_back(point);
-  if (points.empty())
-    return fmt::format(
-        "<text class=\"title\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n"
-        "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">not known</text>\n",
-        left + kLeft, top + kTop - 16, escape_markup(plot.title), left + kLeft, top + kTop + 10);
-  return Drawing(plot, std::move(points), left, top, width, height).draw();
-}
-
-namespace {
-
 constexpr double kPlotWidth = 330;
 constexpr double kPlotHeight = 300;
 constexpr double kGap = 12;
@@ -311,6 +294,19 @@ std::string begin_svg(const std::string& title, double width, double height) {
 }
 
 }  // namespace
+
+std::string draw_plot(const Plot& plot, double left, double top, double width, double height) {
+  std::vector<Plot::Point> points;
+  for (const auto& point : plot.points)
+    if (std::isfinite(point.figure.least) && std::isfinite(point.figure.most))
+      points.push_back(point);
+  if (points.empty())
+    return fmt::format(
+        "<text class=\"title\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n"
+        "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">not known</text>\n",
+        left + kLeft, top + kTop - 16, escape_markup(plot.title), left + kLeft, top + kTop + 10);
+  return Drawing(plot, std::move(points), left, top, width, height).draw();
+}
 
 std::string study_svg(const Summary& summary) {
   const auto plots = plots_of(summary);

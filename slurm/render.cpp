@@ -59,7 +59,7 @@ mustache::data data_of(const TemplateValue& value) {
   return list;
 }
 
-// Takes the marks away, and quotes what they hold.
+// Removes the marks, and quotes the values between them.
 class Quoter {
  public:
   Result<std::string> run(std::string_view text) {

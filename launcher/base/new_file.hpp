@@ -1,5 +1,5 @@
 // Writes a file so that it exists whole or not at all: under another name in the same folder, which
-// is then renamed. Nobody can guess that name, so no link can be put there before. Blocks the
+// is then renamed. That name cannot be guessed, so no link can be put there before. Blocks the
 // caller's thread.
 #pragma once
 

@@ -3,6 +3,7 @@
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
 #include "base/files.hpp"
+#include "base/resource_limits.hpp"
 #include "base/result.hpp"
 #include "base/version.hpp"
 #include "channels/remote_agent.hpp"

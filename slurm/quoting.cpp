@@ -21,7 +21,7 @@ bool holds_only(std::string_view text, std::string_view others) {
   });
 }
 
-// $'…' of bash: C's escapes.
+// Returns the value in bash's $'…', with C's escapes.
 std::string quote_with_escapes(std::string_view value) {
   std::string quoted = "$'";
   for (const char letter : value) {
@@ -30,7 +30,8 @@ std::string quote_with_escapes(std::string_view value) {
     } else if (letter == '\t') {
       quoted += "\\t";
     } else if (is_control(letter)) {
-      // Three octal digits at most, so that a digit behind it is not part of it.
+      // Writes three octal digits, the most that bash reads, so that a digit after them is not part
+      // of the escape.
       quoted += fmt::format("\\{:03o}", static_cast<unsigned char>(letter));
     } else {
       if (letter == '\'' || letter == '\\') quoted += '\\';
@@ -40,8 +41,8 @@ std::string quote_with_escapes(std::string_view value) {
   return quoted + "'";
 }
 
-// The name in $NAME or ${NAME} at the beginning of the text, and its length there. Empty: there is
-// none.
+// Returns the name in a $NAME or ${NAME} that begins the text, and the length of the whole. The
+// name is empty if the text does not begin with one.
 std::pair<std::string_view, std::size_t> variable_at(std::string_view text) {
   const bool braces = text.substr(0, 2) == "${";
   const std::size_t begin = braces ? 2 : 1;

@@ -59,7 +59,7 @@ mustache::data data_of(const TemplateValue& value) {
   return list;
 }
 
-// Takes the marks away, and quotes what they hold.
+// Removes the marks, and quotes the values between them.
 class Quoter {
  public:
   Result<std::string> run(std::string_view text) {
@@ -112,7 +112,7 @@ class Quoter {
     return {};
   }
 
-  // A list leaves a blank behind its last item.
+  // A list leaves a blank after its last item.
   void end_line() {
     const auto last = script_.find_last_not_of(" \t");
     script_.erase(std::max(line_begins_, last == std::string::npos ? 0 : last + 1));

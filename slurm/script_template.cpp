@@ -71,7 +71,7 @@ const JobVariable* find_job_variable(std::string_view name) {
   return found == std::end(kJobVariables) ? nullptr : found;
 }
 
-// Reads one template; keeps the place for errors.
+// Reads one template, and knows the line for its errors.
 class TemplateReader {
  public:
   TemplateReader(std::string_view text, std::string name, std::string file) : rest_(text) {
@@ -83,7 +83,7 @@ class TemplateReader {
     HVD_CHECK(read_front_matter());
     template_.body = std::string(rest_);
     template_.body_line = line_ + 1;
-    // Values are quoted as bash has it.
+    // The script must be bash's, because values are quoted for bash.
     const auto interpreter = template_.body.substr(0, template_.body.find('\n'));
     if (!interpreter.starts_with("#!") || interpreter.find("bash") == std::string::npos)
       return refuse_at(template_.body_line, "the script must be bash's: #!/bin/bash");
@@ -157,7 +157,7 @@ class TemplateReader {
     return {};
   }
 
-  // "gpus-per-node=4"; whether there is such an option the command line knows.
+  // Reads an option such as "gpus-per-node=4". The command line later checks that it exists.
   Result<void> read_option(std::string_view text) {
     const auto equals = text.find('=');
     TemplateOption option;
@@ -168,7 +168,7 @@ class TemplateReader {
     return {};
   }
 
-  // "number = 1"
+  // Reads a type and a default, such as "number = 1".
   Result<void> read_type(TemplateVariable& variable, std::string_view text) {
     const auto equals = text.find('=');
     const auto type_name = trim(text.substr(0, equals));
@@ -217,7 +217,7 @@ class TemplateReader {
 
   ScriptTemplate template_;
   std::string_view rest_;
-  int line_ = 0;  // of what was read last
+  int line_ = 0;  // that was read last
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Far more than any script; a bound against reading a data file, or /dev/zero.
+// Much larger than any script. The bound keeps us from reading a data file or /dev/zero.
 constexpr std::size_t kLargestTemplate = 1 << 20;
 
 std::vector<fs::path> split_path(std::string_view text) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kDirective = "#SBATCH";
 
-// The word that ends the here-document which a line begins; empty: it begins none.
+// Returns the word that ends the here-document that a line begins; empty if it begins none.
 std::string here_document_of(std::string_view line) {
   const auto at = line.find("<<");
   if (at == std::string_view::npos || line.substr(0, at).find("((") != std::string_view::npos)
@@ -37,7 +37,7 @@ struct OpenSection {
   int line = 0;
 };
 
-// Walks over the body, tag by tag.
+// Reads the body tag by tag.
 class TagFinder {
  public:
   TagFinder(std::string_view body, int first_line) : body_(body), first_line_(first_line) {}
@@ -62,7 +62,7 @@ class TagFinder {
   }
 
  private:
-  // sbatch no longer looks for its options behind the first command.
+  // sbatch no longer looks for its options after the first command.
   void walk_text(std::string_view text) {
     while (!text.empty()) {
       const auto end = text.find('\n');
@@ -139,7 +139,7 @@ class TagFinder {
   std::optional<TagFault> fault_;
 };
 
-// One tag and no more, which shows no value.
+// Returns whether the line is one tag that shows no value, and nothing else.
 bool is_line_of_tag(std::string_view line) {
   return line.size() > 4 && line.starts_with("{{") && line.find("}}") == line.size() - 2 &&
          std::string_view("#^/!").find(trim(line.substr(2)).front()) != std::string_view::npos;
@@ -182,7 +182,7 @@ void ScriptScan::end_line() {
       if (first_command_ < 0) first_command_ = lines_;
       if (quote_ == 0) here_end_ = here_document_of(line_);
     }
-    // A directive's quotes end with its line; a command's may go on.
+    // A directive's quotes end with its line; a command's may continue on the next one.
     if (is_in_directive()) quote_ = 0;
   }
   line_.clear();

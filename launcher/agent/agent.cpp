@@ -15,6 +15,7 @@
 #include "common/system.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
+#include "protocol/heartbeat.hpp"
 #include "protocol/link.hpp"
 #include "protocol/messages.hpp"
 

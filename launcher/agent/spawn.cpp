@@ -1,5 +1,6 @@
 #include "agent/spawn.hpp"
 
+#include "base/system.hpp"
 #include "common/fd.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Starting one process the way a rank must be started, quickly from a process with threads.
 #pragma once
 
+#include "base/resource_limits.hpp"
 #include "base/result.hpp"
-#include "base/system.hpp"
 
 #include <atomic>
 #include <condition_variable>

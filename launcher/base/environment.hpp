@@ -1,4 +1,4 @@
-// A process's environment as a value, so that what depends on it is a pure function.
+// A process's environment as a value, so that functions of it can be pure. For any thread.
 #pragma once
 
 #include <filesystem>
@@ -12,8 +12,8 @@ namespace hvdrun {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-// A copy of an environment block (environ): entries without '=' are left out, and of a name that
-// stands there twice the first counts, as in getenv(3).
+// Copies an environment block (environ). Leaves out entries without '='. If a name is there twice,
+// the first one applies, as in getenv(3).
 inline Environment environment_from(const char* const* block) {
   Environment environment;
   for (; block != nullptr && *block != nullptr; ++block) {
@@ -25,18 +25,20 @@ inline Environment environment_from(const char* const* block) {
   return environment;
 }
 
-// The variable's value; null when it is not set. Valid as long as the environment is unchanged.
+// Returns the variable's value; nullptr if it is not set. The pointer is valid while the
+// environment is unchanged.
 inline const std::string* find_variable(const Environment& environment, std::string_view name) {
   const auto found = environment.find(name);
   return found == environment.end() ? nullptr : &found->second;
 }
 
-// hvdrun's folder in the user's configuration: $XDG_CONFIG_HOME/hvdrun, else ~/.config/hvdrun (XDG
-// base directory specification: a relative XDG_CONFIG_HOME is ignored). Empty: there is no home.
+// Returns hvdrun's folder in the user's configuration: $XDG_CONFIG_HOME/hvdrun, otherwise
+// ~/.config/hvdrun. A relative XDG_CONFIG_HOME is ignored (XDG base directory specification).
+// Returns an empty path if there is no home directory.
 std::filesystem::path user_config_folder(const Environment& environment);
 
-// The block "NAME=value" with `changes` put over it: a name of theirs stands once, with their
-// value.
+// Returns the block of "NAME=value" with `changes` applied. A name in `changes` is in the result
+// with their value only.
 std::vector<std::string> merge_environment(const std::vector<std::string>& block,
                                            std::vector<std::string> changes);
 

@@ -22,15 +22,15 @@ using EventPointer = std::unique_ptr<event, EventDeleter>;
 event_base* make_base() {
   event_config* config = event_config_new();
   event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-  // $EVENT_EPOLL_USE_CHANGELIST would put off what FdEvent promises to do at once.
+  // Ignores $EVENT_EPOLL_USE_CHANGELIST, which would delay what FdEvent does at once.
   event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV);
   event_base* base = event_base_new_with_config(config);
   event_config_free(config);
-  if (base == nullptr) std::abort();  // out of memory or descriptors before anything has begun
+  if (base == nullptr) std::abort();  // there is no memory or descriptor at the start
   return base;
 }
 
-// How often a TimeoutTimer looks whether this loop still runs.
+// How often a TimeoutTimer checks that this loop runs.
 constexpr std::chrono::milliseconds kTick{1000};
 
 sigset_t make_set(const std::vector<int>& signals) {
@@ -47,7 +47,7 @@ Fd make_fd(const std::vector<int>& signals) {
 
 }  // namespace
 
-// Timers of a loop whose time is a value, by when they are due.
+// The timers of a loop whose time is a value, by the time at which they are due.
 struct EventLoop::Simulation {
   TimeSource& time;
   std::multimap<Clock::time_point, Timer::State*> timers;
@@ -55,12 +55,15 @@ struct EventLoop::Simulation {
 };
 
 EventLoop::EventLoop() : EventLoop(nullptr) {}
+
 EventLoop::EventLoop(TimeSource* time) : base_(make_base()) {
   if (time != nullptr) simulation_.reset(new Simulation{*time, {}});
 }
+
 EventLoop::~EventLoop() {
   event_base_free(base_);
 }
+
 void EventLoop::run() {
   if (!simulation_) {
     event_base_dispatch(base_);
@@ -70,24 +73,27 @@ void EventLoop::run() {
   while (!simulation_->stopped && turn()) {
   }
 }
+
 void EventLoop::run_once() {
   if (simulation_)
     turn();
   else
     event_base_loop(base_, EVLOOP_ONCE);
 }
+
 void EventLoop::stop() {
   if (simulation_)
     simulation_->stopped = true;
   else
     event_base_loopbreak(base_);
 }
+
 EventLoop::Clock::time_point EventLoop::now() const {
   return simulation_ ? simulation_->time.now() : Clock::now();
 }
 
-// Shared, because a callback may destroy its own owner while it runs. The event is removed before
-// that: only its memory waits for the callback.
+// Shared, because a callback may destroy its own owner while it runs. The event is removed at once;
+// only its memory lives until the callback returns.
 struct FdEvent::State : std::enable_shared_from_this<FdEvent::State> {
   std::function<void()> callback;
   EventPointer event;
@@ -108,13 +114,16 @@ FdEvent::FdEvent(const EventLoop& loop, int fd, Interest interest, std::function
 void FdEvent::enable() {
   event_add(state_->event.get(), nullptr);
 }
+
 void FdEvent::disable() {
   event_del(state_->event.get());
 }
+
 void FdEvent::reset() {
   if (state_) disable();
   state_.reset();
 }
+
 bool FdEvent::enabled() const {
   return event_pending(state_->event.get(), EV_READ | EV_WRITE, nullptr) != 0;
 }
@@ -122,7 +131,7 @@ bool FdEvent::enabled() const {
 struct Timer::State : std::enable_shared_from_this<Timer::State> {
   std::function<void()> callback;
   EventPointer event;
-  // In a simulation instead:
+  // Used in a simulation, instead of `event`.
   EventLoop::Simulation* simulation = nullptr;
   std::optional<std::multimap<EventLoop::Clock::time_point, State*>::iterator> place;
 
@@ -132,8 +141,8 @@ struct Timer::State : std::enable_shared_from_this<Timer::State> {
   }
 };
 
-// Descriptors first, as the kernel's loop has it: what others have said counts before how long they
-// took.
+// Does one step of a simulation. Returns false if nothing will ever happen. Handles descriptors
+// before timers, as the real loop does, so that messages are read before their timeout.
 bool EventLoop::turn() {
   event_base_loop(base_, EVLOOP_NONBLOCK);
   auto& [time, timers, stopped] = *simulation_;
@@ -180,6 +189,7 @@ void Timer::cancel() {
   else
     event_del(state_->event.get());
 }
+
 bool Timer::pending() const {
   if (state_->simulation != nullptr) return state_->place.has_value();
   return event_pending(state_->event.get(), EV_TIMEOUT, nullptr) != 0;
@@ -215,7 +225,7 @@ void Mailbox::post(std::function<void()> call) {
   waiting_.push_back(std::move(call));
   if (waiting_.size() == 1) {
     const std::uint64_t one = 1;
-    // The counter cannot overflow: it is read each time the queue is emptied.
+    // The counter cannot overflow, because it is read each time the queue is emptied.
     [[maybe_unused]] const auto written = ::write(wakeup_.get(), &one, sizeof one);
   }
 }

@@ -1,6 +1,8 @@
-// libevent with owners: a loop, and events that are removed when their owner goes.
+// libevent with owners: a loop, and events that are removed when their owner is destroyed. The
+// events are descriptors, timers, calls from other threads, and signals (signalfd(2)).
 //
-// Everything here belongs to the thread that runs the loop, but for Mailbox::post.
+// Everything here belongs to the thread that runs the loop, except Mailbox::post. Nothing returns
+// errors: a loop that cannot be made aborts the process.
 #pragma once
 
 #include "base/result.hpp"
@@ -21,15 +23,16 @@ struct event_base;
 
 namespace hvdrun {
 
-// Stands in for the clock where time is a value: in simulations.
+// Replaces the clock in simulations, where time is a value.
 class TimeSource {
  public:
   using Clock = std::chrono::steady_clock;
   virtual ~TimeSource() = default;
   virtual Clock::time_point now() const = 0;
-  // Does what is due by now. False: nothing was.
+  // Does what is due by now. Returns false if nothing was due.
   virtual bool run_due() = 0;
-  // Lets time pass to the next thing that happens, at most until `limit`. False: nothing ever will.
+  // Lets time pass until the next thing happens, at most until `limit`. Returns false if nothing
+  // will ever happen.
   virtual bool pass(std::optional<Clock::time_point> limit) = 0;
 };
 
@@ -38,7 +41,7 @@ class EventLoop {
   using Clock = std::chrono::steady_clock;
 
   EventLoop();
-  // Timers go by `time`; descriptors are looked at between its steps.
+  // A loop for a simulation. Timers use `time`; descriptors are checked between its steps.
   explicit EventLoop(TimeSource* time);
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
@@ -46,7 +49,7 @@ class EventLoop {
 
   event_base* base() const { return base_; }
   void run();       // until stop(), or until no event is left
-  void run_once();  // until something has happened, and been handled
+  void run_once();  // until at least one event has been handled
   void stop();      // run() returns after the callback that is running now
   Clock::time_point now() const;
 
@@ -62,9 +65,9 @@ class EventLoop {
 // Calls back while a descriptor is readable or writable. Starts disabled; the descriptor is not
 // owned and must outlive it.
 //
-// reset(), the destructor and moving another into it end it at once, also within its own callback:
-// the loop does not touch the descriptor again, which may then be closed or given to another
-// thread. The callback itself lives until it returns.
+// reset(), the destructor and moving another FdEvent into it end it at once, also within its own
+// callback: the loop does not touch the descriptor again, which may then be closed or given to
+// another thread. The callback itself lives until it returns.
 class FdEvent {
  public:
   enum Interest : short { readable = 0x02, writable = 0x04 };  // EV_READ, EV_WRITE
@@ -92,8 +95,8 @@ class FdEvent {
   std::shared_ptr<State> state_;
 };
 
-// Calls back once, `delay` after start(). start() again moves it. May be destroyed within its own
-// callback.
+// Calls back once, `delay` after start(). Another start() replaces the first. May be destroyed
+// within its own callback.
 class Timer {
  public:
   struct State;
@@ -111,8 +114,9 @@ class Timer {
   std::shared_ptr<State> state_;
 };
 
-// A timer for how long others may take. Time in which this loop stood still (its process was
-// stopped, its machine was frozen) does not count: what the others did meanwhile is yet to be read.
+// Calls back when others have taken too long. Time in which this loop did not run is left out (its
+// process was stopped, its machine was frozen), because the loop has not yet read what the others
+// did meanwhile. Such a time adds at most one second.
 class TimeoutTimer {
  public:
   TimeoutTimer(const EventLoop& loop, std::function<void()> callback);
@@ -132,12 +136,13 @@ class TimeoutTimer {
   Timer tick_;
 };
 
-// Carries calls from other threads into the loop, in order. The last of them may destroy it.
+// Runs calls from other threads on the loop's thread, in order. The last of them may destroy the
+// Mailbox.
 class Mailbox {
  public:
   explicit Mailbox(const EventLoop& loop);
   void post(std::function<void()> call);  // from any thread
-  void drain();                           // runs what is waiting, now; on the loop's thread
+  void drain();                           // runs waiting calls now; on the loop's thread
 
  private:
   std::mutex mutex_;
@@ -146,17 +151,14 @@ class Mailbox {
   FdEvent event_;
 };
 
-// Signals as events of the loop, through signalfd(2).
-
-// Those of `signals` that are not ignored. Whoever started us with a signal ignored (nohup, a
-// shell's
-// "&") does not want it to do anything; blocked, it would be seen all the same.
+// Returns those of `signals` that are not ignored. A signal that was ignored when we started
+// (nohup, a shell's "&") must have no effect, but if it were blocked a SignalWatch would see it.
 std::vector<int> not_ignored(const std::vector<int>& signals);
 
 // Blocks the signals for this thread and those it starts later; returns the mask from before.
 sigset_t block_signals(const std::vector<int>& signals);
 
-// Calls back with each signal that arrives. The signals must be blocked.
+// Calls back from the loop with each signal that arrives. The signals must be blocked.
 class SignalWatch {
  public:
   SignalWatch(const EventLoop& loop, const std::vector<int>& signals,
@@ -164,7 +166,7 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  // Calls back with what has arrived by now, without the loop.
+  // Calls back now, without the loop, with each signal that has arrived.
   void poll();
 
  private:
@@ -173,7 +175,7 @@ class SignalWatch {
   FdEvent event_;
 };
 
-// "SIGTERM"; "signal 40" for one without a name.
+// Returns "SIGTERM", or "signal 40" for a signal without a name.
 std::string signal_name(int signal);
 
 }  // namespace hvdrun

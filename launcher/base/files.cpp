@@ -1,11 +1,9 @@
 #include "base/files.hpp"
 
-#include "base/system.hpp"
 #include "common/fd.hpp"
 
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <system_error>
 #include <utility>
 
@@ -41,48 +39,6 @@ Result<std::string> read_file(const std::filesystem::path& file, std::size_t lar
   HVD_TRY(auto text, read_file_if_there(file, largest, cannot));
   if (!text) return fail_errno(cannot, ENOENT, kExitUsage);
   return std::move(*text);
-}
-
-Result<NewFile> NewFile::create(const std::filesystem::path& file, const std::string& cannot,
-                                int exit_code) {
-  NewFile made(file, cannot, exit_code);
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) return made.cannot_write(EISDIR);
-  std::string part = file.string() + ".part-" + random_hex(8);
-  made.fd_.reset(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!made.fd_) return made.cannot_write(errno);
-  made.part_ = std::move(part);
-  return made;
-}
-
-NewFile::NewFile(std::filesystem::path file, std::string cannot, int exit_code)
-    : file_(std::move(file)), cannot_(std::move(cannot)), exit_code_(exit_code) {}
-
-NewFile::NewFile(NewFile&& other) noexcept
-    : file_(std::move(other.file_)),
-      cannot_(std::move(other.cannot_)),
-      exit_code_(other.exit_code_),
-      part_(std::exchange(other.part_, {})),
-      fd_(std::move(other.fd_)) {}
-
-NewFile::~NewFile() {
-  if (!part_.empty()) ::unlink(part_.c_str());
-}
-
-Error NewFile::cannot_write(int error) const {
-  return fail_errno(cannot_, error, exit_code_);
-}
-
-Result<void> NewFile::commit(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t put = ::write(fd_.get(), text.data(), text.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return cannot_write(errno);
-    text.remove_prefix(static_cast<std::size_t>(put));
-  }
-  if (std::rename(part_.c_str(), file_.c_str()) != 0) return cannot_write(errno);
-  part_.clear();
-  return {};
 }
 
 std::filesystem::path own_executable() {

@@ -1,63 +1,33 @@
-// Whole files of text that a user names.
+// Reads whole files that a user names, and finds hvdrun's own files. Blocks the caller's thread.
 #pragma once
 
 #include "base/result.hpp"
-#include "common/fd.hpp"
 
 #include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace hvdrun {
 
-// The file's bytes; none when it is not there. Errors (kExitUsage) begin with `cannot` ("cannot
-// read the config file F"): the system's words, or that the file has more than `largest` bytes,
-// whole MiB: a bound against reading a data file, or /dev/zero.
+// Returns the file's bytes; nullopt if there is no such file. Errors have exit code kExitUsage and
+// begin with `cannot` ("cannot read the config file F"): the system refuses, or the file is larger
+// than `largest` bytes, a multiple of 1 MiB. The bound keeps us from reading a data file or
+// /dev/zero.
 Result<std::optional<std::string>> read_file_if_there(const std::filesystem::path& file,
                                                       std::size_t largest,
                                                       const std::string& cannot);
 
-// The same; it is an error when the file is not there.
+// Like read_file_if_there, but it is an error if there is no such file.
 Result<std::string> read_file(const std::filesystem::path& file, std::size_t largest,
                               const std::string& cannot);
 
-// A file that is there whole or not at all: written beside it, under a name that nobody can know
-// and so have put a link under, and renamed.
-
-class NewFile {
- public:
-  // Errors (`exit_code`) begin with `cannot` ("cannot write F"). It is one when the path is a
-  // folder.
-  static Result<NewFile> create(const std::filesystem::path& file, const std::string& cannot,
-                                int exit_code = kExitLauncher);
-  // What was not committed leaves nothing behind.
-  ~NewFile();
-  NewFile(NewFile&& other) noexcept;
-  NewFile& operator=(NewFile&&) = delete;
-
-  // All of the file. The last call.
-  Result<void> commit(std::string_view text);
-
- private:
-  NewFile(std::filesystem::path file, std::string cannot, int exit_code);
-  Error cannot_write(int error) const;
-
-  std::filesystem::path file_;
-  std::string cannot_;
-  int exit_code_;
-  std::string part_;  // "": committed or moved from
-  Fd fd_;
-};
-
-// Where this hvdrun's own files are.
-
-// The executable. Ask early: when the file is replaced or removed, the kernel says "… (deleted)".
+// Returns the path of this executable. Call it early: if the file is replaced or removed, the
+// kernel returns "… (deleted)".
 std::filesystem::path own_executable();
 
-// The folder share beside that of its executable, wherever that was put: /usr/share for
-// /usr/bin/hvdrun, build/share for build/bin/hvdrun. Nothing says that it is there.
+// Returns the folder "share" beside the executable's folder: /usr/share for /usr/bin/hvdrun,
+// build/share for build/bin/hvdrun. It may not exist.
 std::filesystem::path own_share_folder();
 
 }  // namespace hvdrun

@@ -18,7 +18,13 @@ extern char** environ;  // NOLINT: environ(7)
 namespace hvdrun {
 namespace {
 
-// What execve(2) takes; valid as long as `words` is.
+// How often to check the end of a program that has closed its streams and so is about to end.
+constexpr std::chrono::milliseconds kEndCheck{5};
+
+// In bytes. 10,000 jobs of squeue are 5 MB.
+constexpr std::size_t kMostOutput = 256u << 20;
+
+// Returns the array that execve(2) takes. It is valid while `words` is unchanged.
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
   pointers.reserve(words.size() + 1);
@@ -27,13 +33,13 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   return pointers;
 }
 
-// posix_spawn's two structures, freed.
+// Owns posix_spawn's two structures.
 class SpawnPlan {
  public:
   explicit SpawnPlan(SpawnSession session) {
     posix_spawn_file_actions_init(&actions_);
     posix_spawnattr_init(&attributes_);
-    // No signal blocked, and those at their defaults that only we ignore.
+    // Blocks no signal, and restores the defaults of those that only hvdrun ignores.
     sigset_t none;
     sigemptyset(&none);
     posix_spawnattr_setsigmask(&attributes_, &none);
@@ -67,12 +73,7 @@ class SpawnPlan {
   posix_spawnattr_t attributes_{};
 };
 
-// A program whose streams are closed has all but ended; how often to look whether it has.
-constexpr std::chrono::milliseconds kEndCheck{5};
-
-// 10,000 jobs of squeue are 5 MB.
-constexpr std::size_t kMostOutput = 256u << 20;
-
+// Returns the exit code that a shell gives for a wait status.
 int code_of(int status) {
   return WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
 }
@@ -85,7 +86,7 @@ Result<pid_t> spawn(const std::vector<std::string>& command, const SpawnStreams&
   SpawnPlan plan(session);
   plan.give(streams.in, STDIN_FILENO);
   plan.give(streams.out, STDOUT_FILENO);
-  // Whichever of ours has that number is not to be overwritten before it is given.
+  // Moves our descriptor of that number, which otherwise would be overwritten before it is given.
   Fd moved;
   int err = streams.err;
   if (streams.other >= 0 && err == kOtherDescriptor) {
@@ -111,7 +112,7 @@ ProgramRun::ProgramRun(const EventLoop& loop, std::string input,
                [this] {
                  end_.timed_out = true;
                  ::kill(pid_, SIGKILL);
-                 // Somebody else may hold its streams open; they are of no use any more.
+                 // Closes the streams, which another process may hold open.
                  for (Source* source : {&in_, &out_, &err_}) source->close();
                  look_for_end();
                }),
@@ -151,7 +152,8 @@ Result<void> ProgramRun::watch(const EventLoop& loop, Pipe in, Pipe out, Pipe er
   return {};
 }
 
-// The event first: the loop must not know a descriptor whose number others may get.
+// Removes the event first: the loop must not watch a closed descriptor, whose number may be used
+// again.
 void ProgramRun::Source::close() {
   event.reset();
   fd.reset();

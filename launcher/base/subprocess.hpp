@@ -1,4 +1,6 @@
-// Starts a program: posix_spawn(3) with owners.
+// Starts programs with posix_spawn(3), and runs one to its end while its output is read: SLURM's
+// commands, scontrol and others. spawn() and run_program() work on the caller's thread; a
+// ProgramRun belongs to the loop's thread. Errors: the program cannot be started.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -17,8 +19,8 @@
 
 namespace hvdrun {
 
-// The program's standard streams, not owned; those that are left out are ours. All other
-// descriptors of ours that are not close-on-exec are its own, too.
+// The program's standard streams, not owned. -1: the program inherits ours. It also inherits all
+// other descriptors of ours that are not close-on-exec.
 struct SpawnStreams {
   int in = -1;
   int out = -1;
@@ -29,38 +31,38 @@ struct SpawnStreams {
 inline constexpr int kOtherDescriptor = 9;  // one digit: a shell can name it
 
 enum class SpawnSession {
-  own,   // it leads a session of its own, so that the terminal's signals are for us
+  own,   // it leads a session of its own, so that the terminal signals only us
   ours,  // it is in our process group, and may use the terminal
 };
 
-// The program is looked for in our PATH; no signal is blocked in it, and neither SIGPIPE nor
-// SIGXFSZ is ignored. `environment` is "NAME=VALUE"; without one it has ours. Error: kExitNotFound
-// where there is no such program.
+// Starts a program, which is searched for in our PATH. It blocks no signal and ignores
+// neither SIGPIPE nor SIGXFSZ. `environment` is "NAME=VALUE"; nullopt: the program inherits ours.
+// Errors: kExitNotFound if there is no such program, otherwise kExitLauncher.
 Result<pid_t> spawn(const std::vector<std::string>& command, const SpawnStreams& streams,
                     const std::optional<std::vector<std::string>>& environment = {},
                     SpawnSession session = SpawnSession::own);
 
-// A program that is run to its end while its output is caught: SLURM's commands.
-
 struct ProgramEnd {
-  int code = 0;            // its exit code; 128 + the signal that ended it
-  bool timed_out = false;  // it was killed when its time was up
-  std::string out;
-  std::string err;
+  int code = 0;            // its exit code, or 128 + the signal that ended it
+  bool timed_out = false;  // it was killed at the timeout
+  std::string out;         // its stdout, at most about 256 MiB; the rest is dropped
+  std::string err;         // its stderr, likewise
 };
 
 struct ProgramRequest {
   std::vector<std::string> command;
-  std::optional<std::vector<std::string>> environment;  // "NAME=VALUE"; without: ours
+  std::optional<std::vector<std::string>> environment;  // "NAME=VALUE"; nullopt: ours
   std::string input;                                    // its stdin
   std::chrono::milliseconds timeout{60'000};
 };
 
-// Lives on the loop's thread, and kills the program when it goes before its end. SIGPIPE must be
-// ignored where there is input.
+// A program that runs, in a session of its own. Belongs to the loop's thread. The destructor kills
+// the program if it has not ended. SIGPIPE must be ignored if there is input.
 class ProgramRun {
  public:
-  // `done` is called once, from the loop; it may destroy its ProgramRun. Error: as spawn().
+  // Starts the program. `done` is called once, from the loop, after the program has ended and its
+  // streams are closed, or at the timeout. It may destroy its ProgramRun. Errors: those of spawn(),
+  // or there are too many descriptors.
   static Result<std::unique_ptr<ProgramRun>> start(const EventLoop& loop, ProgramRequest request,
                                                    std::function<void(ProgramEnd)> done);
   ~ProgramRun();
@@ -84,7 +86,7 @@ class ProgramRun {
   std::size_t written_ = 0;
   std::function<void(ProgramEnd)> done_;
   ProgramEnd end_;
-  pid_t pid_ = 0;  // 0: none, or reaped
+  pid_t pid_ = 0;  // 0: not started, or reaped
   Source in_;
   Source out_;
   Source err_;
@@ -92,7 +94,7 @@ class ProgramRun {
   Timer end_check_;
 };
 
-// The same, blocking.
+// Runs a program to its end with a loop of its own. Blocks the thread.
 Result<ProgramEnd> run_program(ProgramRequest request);
 
 }  // namespace hvdrun

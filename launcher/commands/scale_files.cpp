@@ -1,6 +1,6 @@
 #include "commands/scale_files.hpp"
 
-#include "base/files.hpp"
+#include "base/new_file.hpp"
 #include "commands/scale_page.hpp"
 #include "commands/scale_plot.hpp"
 #include "commands/scale_statistics.hpp"

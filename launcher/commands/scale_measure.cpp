@@ -45,7 +45,7 @@ std::map<std::uint64_t, Epoch> epochs_of(const Json& ranks) {
   return epochs;
 }
 
-// Returns the number; NaN for null, which stands in JSON for NaN and infinity.
+// Returns the number; NaN for null, which JSON has in place of NaN and infinity.
 double number_of(const Json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }

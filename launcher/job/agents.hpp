@@ -6,6 +6,7 @@
 #include "agent/agent_options.hpp"
 #include "channels/agent_channel.hpp"
 #include "model/placement.hpp"
+#include "protocol/heartbeat.hpp"
 #include "protocol/link.hpp"
 
 #include <chrono>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/environment.hpp"
-#include "base/system.hpp"
+#include "base/resource_limits.hpp"
 
 #include <string>
 #include <vector>

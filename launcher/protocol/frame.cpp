@@ -10,8 +10,8 @@ namespace hvdrun {
 
 namespace {
 
-constexpr std::size_t kMostText = 4096;  // of what is kept
-constexpr std::size_t kMostSkipped = 1u << 20;
+constexpr std::size_t kMostText = 4096;         // bytes of text that are kept for the user
+constexpr std::size_t kMostSkipped = 1u << 20;  // bytes of text that are accepted
 
 }  // namespace
 
@@ -45,14 +45,14 @@ void FrameReader::filled(std::size_t bytes) {
   end_ += bytes;
 }
 
-// Whether the first frame has come.
+// Skips text before the first frame. Returns whether that frame has arrived.
 bool FrameReader::skip_text() {
   char mark[kFrameHeaderSize];
   encode_frame_header(mark, FrameType::alive, kToLauncher, 0);
   const auto begin = buffer_.begin() + static_cast<std::ptrdiff_t>(begin_);
   const auto end = buffer_.begin() + static_cast<std::ptrdiff_t>(end_);
   const auto found = std::search(begin, end, std::begin(mark), std::end(mark));
-  // The mark may have come in part.
+  // Keeps the last bytes, which may be the beginning of the frame.
   const auto keep = found == end ? std::min<std::ptrdiff_t>(end - begin, sizeof mark - 1) : 0;
   const auto text_end = found == end ? end - keep : found;
   const auto text = static_cast<std::size_t>(text_end - begin);

@@ -1,9 +1,12 @@
-// The frames on the link between launcher and agent: how they are cut out of a byte stream.
+// The frames on the link between launcher and agent, and how they are cut out of a byte stream:
 //
 //   length u32 | type u16 | reserved u16 | destination u32 | payload (length bytes)
 //
-// little endian. `destination` is a host index, so that a tree of agents can forward frames.
-// The first frame each way is `hello`, whose payload starts with the protocol version.
+// Numbers are little endian. `destination` is a host index, so that a tree of agents can forward
+// frames. The first message of an agent is `hello`, that of the launcher to an agent on another
+// host `configure`. Both have the protocol version.
+//
+// Values without I/O, for one thread. A stream that does not have this form is an error.
 #pragma once
 
 #include "base/result.hpp"
@@ -48,7 +51,7 @@ enum class FrameType : std::uint16_t {
   configure,
   fence_result,
   release,     // all ranks of the job have ended
-  hold_ports,  // comes before launch
+  hold_ports,  // before launch
   // both ways, without payload: a sign of life
   alive = 128,
   // an agent → another one, through the launcher
@@ -58,7 +61,7 @@ enum class FrameType : std::uint16_t {
 
 inline constexpr std::uint32_t kProtocolVersion = 2;
 inline constexpr std::size_t kFrameHeaderSize = 12;
-inline constexpr std::size_t kMaxPayload = 64u << 20;  // an environment at ARG_MAX fits many times
+inline constexpr std::size_t kMaxPayload = 64u << 20;  // many times an environment of ARG_MAX
 inline constexpr std::uint32_t kToLauncher = 0xffffffffu;
 
 struct Frame {
@@ -70,15 +73,15 @@ struct Frame {
 void encode_frame_header(char (&header)[kFrameHeaderSize], FrameType type,
                          std::uint32_t destination, std::size_t payload_size);
 
-// Cuts frames out of bytes as they arrive. Owns its buffer; nothing is copied but what the kernel
-// hands over, and a frame's payload is valid until the next call.
+// Cuts frames out of bytes as they arrive. Owns its buffer, into which the caller reads, so that
+// payloads are not copied. A frame's payload is valid until the next call.
 class FrameReader {
  public:
-  // `text_first`: before the first frame, which is `alive`, there may be text that is not ours:
-  // what a login shell prints.
+  // `text_first`: before the first frame, which is then `alive`, there may be text of a login
+  // shell.
   explicit FrameReader(bool text_first = false) : in_text_(text_first) {}
 
-  // Room to read into, at least `kReadSize` bytes or what the frame in progress still needs.
+  // Returns room to read into: at least kReadSize bytes, or what an incomplete frame still needs.
   struct Room {
     char* data;
     std::size_t size;
@@ -87,11 +90,11 @@ class FrameReader {
   void filled(std::size_t bytes);  // that many of room() hold data now
 
   enum class Status { frame, need_more };
-  // The next whole frame, if there is one. Error: a frame that is too long, or text without end;
-  // the stream is lost.
+  // Takes the next whole frame, if there is one. Errors, after which the stream is lost: a frame of
+  // more than kMaxPayload bytes; more than 1 MiB of text before the first frame.
   Result<Status> next(Frame& frame);
 
-  // The beginning of the text before the first frame, and of what has come instead of one.
+  // Returns the beginning of the text before the first frame, or of what arrived instead of it.
   std::string text() const;
 
  private:
@@ -99,8 +102,8 @@ class FrameReader {
 
   static constexpr std::size_t kReadSize = 128u << 10;
   std::vector<char> buffer_;
-  std::size_t begin_ = 0;  // of what was not handed out yet
-  std::size_t end_ = 0;    // of what was read
+  std::size_t begin_ = 0;  // of the bytes in buffer_ that next() has not taken yet
+  std::size_t end_ = 0;    // of the bytes in buffer_
   bool in_text_;
   std::string text_;
   std::size_t skipped_ = 0;

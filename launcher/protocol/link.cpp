@@ -1,45 +1,28 @@
 #include "protocol/link.hpp"
 
-#include "base/system.hpp"
-
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include <event2/buffer.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace hvdrun {
+namespace {
 
-HeartbeatSender::~HeartbeatSender() {
-  {
-    const std::lock_guard lock(mutex_);
-    ended_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+// Duplicates the socket, so that each direction has its own descriptor.
+Result<LinkEnd> both_ways(Fd socket) {
+  Fd twin(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+  if (!twin) return fail_errno("cannot make a socket pair for the agent", errno);
+  return LinkEnd{std::move(socket), std::move(twin)};
 }
 
-Result<void> HeartbeatSender::start(std::chrono::milliseconds interval) {
-  interval_ = interval;
-  HVD_TRY(thread_, start_thread("sends signs of life", [this] { run(); }));
-  return {};
-}
-
-void HeartbeatSender::add(Link& link) {
-  const std::lock_guard lock(mutex_);
-  links_.push_back(&link);
-}
-
-void HeartbeatSender::run() {
-  std::unique_lock lock(mutex_);
-  while (!ended_) {
-    for (Link* const link : links_) link->send_alive();
-    changed_.wait_for(lock, interval_, [this] { return ended_; });
-  }
-}
+}  // namespace
 
 Link::Link(const EventLoop& loop, LinkEnd end, Events events)
     : end_(std::move(end)),
@@ -72,7 +55,7 @@ void Link::send_shared(FrameType type, std::uint32_t destination, const SharedPa
   encode_frame_header(header, type, destination, payload->size());
   evbuffer_add(pending_, header, sizeof header);
   auto owner = std::make_unique<SharedPayload>(payload);
-  // Given up by libevent when the bytes are in the kernel's hands, or the buffer is freed.
+  // libevent calls this when the kernel has taken the bytes, or the buffer is freed.
   const auto give_up = [](const void*, std::size_t, void* context) {
     delete static_cast<SharedPayload*>(context);
   };
@@ -87,8 +70,8 @@ void Link::send_alive() {
   char header[kFrameHeaderSize];
   encode_frame_header(header, FrameType::alive, kToLauncher, 0);
   const ssize_t sent = ::write(end_.out.get(), header, sizeof header);
-  // Pipes and socket pairs take so little whole or not at all; if not, the next frame brings the
-  // rest.
+  // Pipes and socket pairs take so few bytes whole or not at all. A rest is sent with the next
+  // frame.
   if (sent > 0)
     evbuffer_add(pending_, header + sent, sizeof header - static_cast<std::size_t>(sent));
 }
@@ -166,7 +149,7 @@ void Link::write_pending() {
       writable_.enable();
       return;
     }
-    // What the other side still had to say may wait in the socket: reading finds the end.
+    // Leaves the end to on_readable(), because the socket may still hold frames of the other side.
     evbuffer_drain(pending_, evbuffer_get_length(pending_));
     break;
   }
@@ -183,22 +166,12 @@ void Link::close(std::optional<Error> error) {
   events_.on_close(std::move(error));
 }
 
-namespace {
-
-Result<LinkEnd> both_ways(Fd socket) {
-  Fd twin(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
-  if (!twin) return fail_errno("cannot make a socket pair for the agent", errno);
-  return LinkEnd{std::move(socket), std::move(twin)};
-}
-
-}  // namespace
-
 Result<LinkPair> make_local_link() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)
     return fail_errno("cannot make a socket pair for the agent", errno);
-  // Room for a few frames of output, so that the two processes take turns less often. A smaller
-  // limit of the system is kept without a word.
+  // Makes room for a few frames of output, so that the two processes take turns less often. The
+  // system may silently grant less.
   const int bytes = 512 << 10;
   for (const int end : ends) ::setsockopt(end, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
   LinkPair pair;

@@ -41,9 +41,8 @@ Gpu gpu_of(const Json& json) {
   return gpu;
 }
 
-using Json = nlohmann::json;
-
-// environment values and paths are bytes, not text: CBOR byte strings carry them unchanged.
+// Packs environment values and paths as CBOR byte strings, because they are bytes, and need not be
+// UTF-8.
 Json bytes(const std::string& text) {
   return Json::binary(Json::binary_t::container_type(text.begin(), text.end()));
 }
@@ -435,13 +434,13 @@ std::string pack(const DoneMessage& m) {
 
 template <class T>
 Result<T> parse(std::string_view payload) {
-  // The library reports by exceptions; they end here.
+  // The JSON library throws. No exception leaves this function.
   try {
     T message;
     read(Json::from_cbor(payload.begin(), payload.end()), message);
     return message;
   } catch (const Json::exception& error) {
-    return fail(std::string("a message on the link does not fit: ") + error.what());
+    return fail(std::string("malformed message on the link: ") + error.what());
   }
 }
 

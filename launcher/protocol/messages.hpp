@@ -1,13 +1,12 @@
-// What launcher and agent send each other: one struct for each type of frame, and how it is packed
-// into bytes.
+// The messages between launcher and agent: a struct for each type of frame, and how it is packed
+// into bytes. Pure functions and values.
 //
 // Structured payloads are CBOR (RFC 8949), by nlohmann/json. Frequent ones (output, input, credits)
-// are packed by hand. Pure functions and values. parse() returns an error for any bytes that are no
-// such message, and never crashes.
+// are packed by hand. parse() accepts any bytes and returns an error for a malformed message.
 #pragma once
 
+#include "base/resource_limits.hpp"
 #include "base/result.hpp"
-#include "base/system.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 #include "model/report.hpp"
@@ -31,17 +30,18 @@ namespace hvdrun {
 nlohmann::json inventory_json(const HostInventory& inventory);
 HostInventory inventory_of(const nlohmann::json& json);
 
-// launcher → an agent on another host, the first frame: what an agent on this host has from fork.
+// launcher → an agent on another host, the first frame: what an agent on this host inherits by
+// fork.
 struct ConfigureMessage {
   std::uint32_t protocol = kProtocolVersion;
   std::string version;  // of hvdrun
   std::string job_id;
-  std::size_t agent = 0;  // which of the job's
+  std::size_t agent = 0;  // its index among the job's agents
   int restart_count = 0;
   PmixMode pmix = PmixMode::automatic;
-  // How many it will be asked to start; 0: not known yet.
+  // The number of ranks that it is to start; 0: not known yet.
   std::size_t local_ranks = 0;
-  // Both sides send signs of life several times in this long.
+  // --host-timeout. Both sides send signs of life several times in this time.
   std::chrono::milliseconds host_timeout{0};
 };
 
@@ -52,18 +52,18 @@ struct HelloMessage {
   std::string host;                        // as the agent's kernel names it
   int pid = 0;                             // the agent's
   std::string route;                       // of the link, for people
-  std::optional<HostInventory> inventory;  // of another host than the launcher's
+  std::optional<HostInventory> inventory;  // only from a host other than the launcher's
 };
 
-// launcher → agent: hold this many TCP ports for the ranks, from the launch to the job's end.
+// launcher → agent: reserve this many TCP ports for the ranks, from the launch to the job's end.
 struct HoldPortsMessage {
   int count = 0;
-  // MASTER_PORT: all ports but the first stay out of its reach (host_setup.hpp). 0: it is the first
-  // of these ports.
+  // MASTER_PORT. All ports but the first are chosen away from it (host_setup.hpp). 0: MASTER_PORT
+  // is the first of these ports.
   int master_port = 0;
 };
 
-// agent → launcher: the ports that it holds.
+// agent → launcher: the ports that it has reserved.
 struct PortsMessage {
   std::vector<int> ports;
 };
@@ -86,19 +86,19 @@ struct LaunchHost {
 struct LaunchMessage {
   int size = 0;
   int host_index = 0;
-  std::vector<LaunchHost> hosts;  // all of the job, where there is PMIx
+  std::vector<LaunchHost> hosts;  // all of the job, if PMIx is used
   std::string pmix_namespace;     // PmixJob::nspace
   std::string program;
   std::vector<std::string> arguments;  // argv, the program's name included
   std::string working_directory;
   std::vector<std::string> environment;     // "NAME=VALUE", the same for all ranks
-  std::vector<std::string> host_variables;  // names whose values the agent has, not the launcher
-  std::vector<ResourceLimit> limits;        // the launcher's; none: they are the agent's own
+  std::vector<std::string> host_variables;  // names whose values are the agent's
+  std::vector<ResourceLimit> limits;        // the launcher's; empty: the agent's own apply
   std::vector<LaunchRank> ranks;            // of this agent
-  std::string mlx_hosts;                    // what MLX_HOSTFILE is to hold; empty: no such file
-  std::vector<std::string> gpus;            // NVML's names of those to look at; see GpuUse
-  std::chrono::milliseconds stall_time{0};  // tell waits in collectives after so long; 0: never
-  // How to stop when the launcher is gone and cannot say.
+  std::string mlx_hosts;                    // content of MLX_HOSTFILE; empty: no such file
+  std::vector<std::string> gpus;            // NVML's names of the GPUs to monitor; see GpuUse
+  std::chrono::milliseconds stall_time{0};  // report longer waits in collectives; 0: never
+  // How to stop the ranks if the launcher is lost.
   int kill_signal = 0;
   std::chrono::milliseconds grace{0};
 };
@@ -110,7 +110,7 @@ struct StartedMessage {
 struct ExitedMessage {
   int rank = 0;
   int wait_status = 0;           // as of wait(2)
-  bool before_stop = false;      // it had ended before this agent sent it a signal
+  bool before_stop = false;      // it ended before this agent sent it a signal
   bool lost_connection = false;  // it left PMIx without finalize
   bool out_of_memory = false;
   double seconds = 0;
@@ -129,7 +129,7 @@ struct AbortedMessage {  // a rank called PMIx_Abort (MPI_Abort)
   std::string text;
 };
 
-struct FailedMessage {  // the agent could not start the ranks, or go on
+struct FailedMessage {  // the agent cannot start the ranks, or cannot continue
   std::string text;
   int exit_code = kExitLauncher;
 };
@@ -147,13 +147,13 @@ struct RankState {
   std::uint64_t epoch = 0;
   std::string collective;         // in progress, with its name
   double collective_seconds = 0;  // since it began
-  std::string background = {};    // the same of the one in the background that waits longest
+  std::string background = {};    // the background collective that has waited longest, likewise
   double background_seconds = 0;
-  std::string background_missing = {};  // the ranks that it waits for, "2,5-7"; empty: not known
+  std::string background_missing = {};  // the ranks that it waits for, "2,5-7"; empty: unknown
 };
 
-// Why the launcher asks for states; the answer repeats it. `stop`: nobody has asked, the agent is
-// about to stop its ranks.
+// Why the launcher asks for states; the answer repeats it. `stop` is no answer: the agent sends it
+// by itself when it is about to stop its ranks.
 enum class StatesPurpose : std::uint32_t { table, stalls, stop };
 
 struct StatesMessage {
@@ -161,7 +161,7 @@ struct StatesMessage {
   StatesPurpose purpose = StatesPurpose::table;
 };
 
-struct StallsMessage {  // an agent's ranks wait in collectives for too long, or not any more
+struct StallsMessage {  // ranks wait in collectives for longer than stall_time, or no longer wait
   struct Wait {
     int rank = 0;
     std::string collective;
@@ -174,10 +174,9 @@ struct StallsMessage {  // an agent's ranks wait in collectives for too long, or
 struct DoneMessage {
   std::vector<std::string> leftovers;  // processes that could not be ended
   std::vector<GpuUse> gpus = {};
-  // Whether one of its ranks was seen to join others, or may have: libhvd, PMIx, TCP.
+  // One of its ranks was seen to join others by libhvd, PMIx or TCP, or may have.
   bool ranks_joined = true;
-  // Whether one of its ranks was seen to compute on all GPUs of the host, of which there are
-  // several.
+  // One of its ranks was seen to compute on all GPUs of the host, which has several.
   bool rank_drove_all_gpus = false;
   // Whether one of its ranks was seen to use TensorFlow, and its ranks were given no TF_CONFIG.
   bool lacks_tf_config = false;
@@ -201,7 +200,7 @@ std::string pack(const DoneMessage&);
 template <class T>
 Result<T> parse(std::string_view payload);
 
-// Output: rank u32 | stream u8 | milliseconds since the epoch u64, then the bytes.
+// A payload of output is rank u32 | stream u8 | milliseconds since 1970 u64, and then the bytes.
 struct OutputHeader {
   std::uint32_t rank = 0;
   std::uint8_t stream = 0;
@@ -215,7 +214,7 @@ struct OutputMessage {
 };
 Result<OutputMessage> parse_output(std::string_view payload);
 
-// Input: rank u32, then the bytes. Credits and signals: one u32.
+// A payload of input is rank u32, and then the bytes.
 std::string pack_input(std::uint32_t rank, std::string_view bytes);
 struct InputMessage {
   std::uint32_t rank = 0;
@@ -223,7 +222,7 @@ struct InputMessage {
 };
 Result<InputMessage> parse_input(std::string_view payload);
 
-// Input credit: rank u32, bytes u32.
+// A payload of input credit is rank u32 | bytes u32.
 struct InputCredit {
   std::uint32_t rank = 0;
   std::uint32_t bytes = 0;
@@ -231,6 +230,7 @@ struct InputCredit {
 std::string pack_input_credit(const InputCredit&);
 Result<InputCredit> parse_input_credit(std::string_view payload);
 
+// The payload of output credits and signals is one u32.
 std::string pack_number(std::uint32_t value);
 Result<std::uint32_t> parse_number(std::string_view payload);
 

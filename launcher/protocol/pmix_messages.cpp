@@ -19,10 +19,11 @@ void append_status(std::string& to, std::int32_t status) {
   append_number(to, static_cast<std::uint32_t>(status));
 }
 
-// Takes pieces off the front of a payload; nothing, once it is too short for one.
-class Pieces {
+// Takes fields off the front of a payload. Each function returns nullopt if the payload is too
+// short for its field.
+class FieldReader {
  public:
-  explicit Pieces(std::string_view payload) : rest_(payload) {}
+  explicit FieldReader(std::string_view payload) : rest_(payload) {}
 
   std::optional<std::uint32_t> number() {
     if (rest_.size() < sizeof(std::uint32_t)) return std::nullopt;
@@ -35,7 +36,7 @@ class Pieces {
     if (!value) return std::nullopt;
     return static_cast<std::int32_t>(*value);
   }
-  // A size, then that many bytes.
+  // Takes a size, and that many bytes.
   std::optional<std::string_view> bytes() {
     const auto size = number();
     if (!size || rest_.size() < *size) return std::nullopt;
@@ -43,7 +44,7 @@ class Pieces {
     rest_.remove_prefix(*size);
     return piece;
   }
-  // A count, then that many numbers.
+  // Takes a count, and that many numbers.
   std::optional<std::vector<std::uint32_t>> numbers() {
     const auto count = number();
     if (!count || rest_.size() / sizeof(std::uint32_t) < *count) return std::nullopt;
@@ -61,8 +62,8 @@ bool ascending(const std::vector<std::uint32_t>& values) {
   return std::adjacent_find(values.begin(), values.end(), std::greater_equal<>()) == values.end();
 }
 
-Error misfit(const char* what) {
-  return fail(std::string(what) + " on the link does not fit its form");
+Error malformed(const char* what) {
+  return fail(std::string("malformed ") + what + " on the link");
 }
 
 }  // namespace
@@ -89,12 +90,12 @@ std::string pack_fence(const FenceMessage& message) {
 }
 
 Result<FenceMessage> parse_fence(std::string_view payload) {
-  Pieces pieces(payload);
-  const auto key = pieces.bytes();
-  auto hosts = pieces.numbers();
-  const auto status = pieces.status();
-  if (!key || !hosts || !status || hosts->empty() || !ascending(*hosts)) return misfit("a fence");
-  return FenceMessage{*key, std::move(*hosts), *status, pieces.rest()};
+  FieldReader fields(payload);
+  const auto key = fields.bytes();
+  auto hosts = fields.numbers();
+  const auto status = fields.status();
+  if (!key || !hosts || !status || hosts->empty() || !ascending(*hosts)) return malformed("fence");
+  return FenceMessage{*key, std::move(*hosts), *status, fields.rest()};
 }
 
 std::string pack_fence_result(std::string_view key, std::int32_t status, std::size_t data_size) {
@@ -107,11 +108,11 @@ std::string pack_fence_result(std::string_view key, std::int32_t status, std::si
 }
 
 Result<FenceResult> parse_fence_result(std::string_view payload) {
-  Pieces pieces(payload);
-  const auto key = pieces.bytes();
-  const auto status = pieces.status();
-  if (!key || !status) return misfit("the result of a fence");
-  return FenceResult{*key, *status, pieces.rest()};
+  FieldReader fields(payload);
+  const auto key = fields.bytes();
+  const auto status = fields.status();
+  if (!key || !status) return malformed("fence result");
+  return FenceResult{*key, *status, fields.rest()};
 }
 
 std::string pack_modex_request(const ModexRequest& request) {
@@ -122,10 +123,10 @@ std::string pack_modex_request(const ModexRequest& request) {
 }
 
 Result<ModexRequest> parse_modex_request(std::string_view payload) {
-  Pieces pieces(payload);
-  const auto asker = pieces.number();
-  const auto rank = pieces.number();
-  if (!asker || !rank || !pieces.rest().empty()) return misfit("a modex request");
+  FieldReader fields(payload);
+  const auto asker = fields.number();
+  const auto rank = fields.number();
+  if (!asker || !rank || !fields.rest().empty()) return malformed("modex request");
   return ModexRequest{*asker, *rank};
 }
 
@@ -138,12 +139,12 @@ std::string pack_modex_answer(const ModexAnswer& answer) {
 }
 
 Result<ModexAnswer> parse_modex_answer(std::string_view payload) {
-  Pieces pieces(payload);
-  const auto asker = pieces.number();
-  const auto rank = pieces.number();
-  const auto status = pieces.status();
-  if (!asker || !rank || !status) return misfit("a modex answer");
-  return ModexAnswer{{*asker, *rank}, *status, pieces.rest()};
+  FieldReader fields(payload);
+  const auto asker = fields.number();
+  const auto rank = fields.number();
+  const auto status = fields.status();
+  if (!asker || !rank || !status) return malformed("modex answer");
+  return ModexAnswer{{*asker, *rank}, *status, fields.rest()};
 }
 
 }  // namespace hvdrun

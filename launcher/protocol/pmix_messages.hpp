@@ -1,7 +1,7 @@
-// What the PMIx servers of a job's agents say to each other through the launcher.
+// The messages between the PMIx servers of a job's agents. Pure functions and values.
 //
-// Agents have no connections to each other: a frame goes to the launcher, which relays. All numbers
-// are little endian; parse_* refuse what does not fit and never crash on any bytes, and what they
+// Agents have no connections to each other, so the launcher relays the frames. All numbers are
+// little endian. parse_* accept any bytes and return an error for a malformed message. What they
 // return points into the payload.
 //
 //   fence          agent → launcher    key size u32 | key | hosts u32 | host u32 each | status i32
@@ -11,13 +11,14 @@
 //   modex_request  agent → agent       asker u32 | rank u32
 //   modex_answer   agent → agent       asker u32 | rank u32 | status i32 | data: the rest
 //
-// A fence's key says which ranks take part, and which of their fences it is; only agents look into
-// it (pack_fence_key), for the launcher it is a name. `hosts` are the hosts of these ranks. The
+// A fence's key says which ranks take part, and which of their fences it is. Agents make it with
+// pack_fence_key; for the launcher it is only a name. `hosts` are the hosts of these ranks. The
 // data of a result is that of all hosts, in the order of their indices. A modex request asks the
-// agent of a rank's host for what that rank has put; the answer comes when it has committed. An
-// agent asks for a rank only once at a time, so asker and rank name a request.
+// agent of a rank's host for the data that the rank has put. The answer is sent after the rank has
+// committed. An agent has at most one request for a rank at a time, so asker and rank identify a
+// request.
 //
-// A status is one of PMIx's (pmix_status_t in pmix_common.h: 0 is success, errors are negative).
+// A status is one of PMIx (pmix_status_t in pmix_common.h: 0 is success, errors are negative).
 #pragma once
 
 #include "base/result.hpp"
@@ -29,7 +30,7 @@
 
 namespace hvdrun {
 
-// The values that we give ourselves, as PMIx 4 numbers them (pmix_common.h).
+// The values that hvdrun itself returns, as PMIx 4 numbers them (pmix_common.h).
 enum PmixStatus : std::int32_t {
   kPmixSuccess = 0,
   kPmixTimeout = -24,
@@ -37,8 +38,8 @@ enum PmixStatus : std::int32_t {
   kPmixLostConnection = -61,
 };
 
-// number u32 | rank u32 each, ascending; no rank: all of the job. `number` counts the fences of
-// these ranks, from 0.
+// Returns number u32 | rank u32 each, ascending. No ranks means all of the job. `number` is that of
+// the fence among those of these ranks, from 0.
 std::string pack_fence_key(std::uint32_t number, const std::vector<std::uint32_t>& ranks);
 
 struct FenceMessage {
@@ -55,7 +56,7 @@ struct FenceResult {
   std::int32_t status = kPmixSuccess;
   std::string_view data;
 };
-// Room for `data_size` bytes of data is reserved, for the caller to append.
+// Reserves memory for `data_size` bytes of data, which the caller appends.
 std::string pack_fence_result(std::string_view key, std::int32_t status, std::size_t data_size = 0);
 Result<FenceResult> parse_fence_result(std::string_view payload);
 

@@ -1,4 +1,4 @@
-// Integers on the wire: little endian, on every host. Pure functions.
+// Stores and loads integers as they are on the wire: little endian on every host. Pure functions.
 #pragma once
 
 #include <bit>

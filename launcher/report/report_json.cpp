@@ -1,7 +1,7 @@
 #include "report/report_json.hpp"
 
 #include "base/event_loop.hpp"
-#include "base/files.hpp"
+#include "base/new_file.hpp"
 #include "report/host_use.hpp"
 #include "report/stragglers.hpp"
 

@@ -1,6 +1,7 @@
 // Files that are written whole or not at all.
+#include "base/new_file.hpp"
+
 #include "../temporary_folder.hpp"
-#include "base/files.hpp"
 
 #include <fstream>
 #include <iterator>

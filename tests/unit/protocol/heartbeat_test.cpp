@@ -1,4 +1,4 @@
-#include "protocol/link.hpp"
+#include "protocol/heartbeat.hpp"
 
 #include <array>
 

@@ -1,0 +1,73 @@
+// Signs of life on a link: sends them, and measures the silence of the other side.
+#pragma once
+
+#include "base/result.hpp"
+#include "protocol/link.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace hvdrun {
+
+// Sends a sign of life on links at an interval, from a thread of its own. So they are sent also
+// while the loop's thread waits for a file system, for PMIx or for a process to start.
+class HeartbeatSender {
+ public:
+  HeartbeatSender() = default;
+  ~HeartbeatSender();  // waits for the thread
+  HeartbeatSender(const HeartbeatSender&) = delete;
+  HeartbeatSender& operator=(const HeartbeatSender&) = delete;
+
+  // Starts the thread. Error: it cannot be started.
+  Result<void> start(std::chrono::milliseconds interval);
+
+  // The link must outlive this object.
+  void add(Link& link);
+
+ private:
+  void run();
+
+  std::mutex mutex_;  // of the members up to ended_
+  std::condition_variable changed_;
+  std::vector<Link*> links_;
+  std::chrono::milliseconds interval_{0};
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+// How long the other side of a link has been silent while this side listened. A value of one
+// thread, without a clock: the owner passes the time.
+class Silence {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Returns the interval at which both sides send a sign of life.
+  static std::chrono::milliseconds interval(std::chrono::milliseconds timeout) {
+    return std::max(timeout / 5, std::chrono::milliseconds(1));
+  }
+
+  Silence(std::chrono::milliseconds timeout, Clock::time_point now)
+      : interval_(interval(timeout)), looked_(now) {}
+
+  void heard() { silent_ = Clock::duration::zero(); }
+
+  // Adds the time since the last call, and returns the silence. Call it every interval. At most two
+  // intervals are added: after a longer gap this side was stopped or busy, and has not yet read
+  // what the other side sent meanwhile.
+  Clock::duration grow(Clock::time_point now) {
+    silent_ += std::min<Clock::duration>(now - looked_, 2 * interval_);
+    looked_ = now;
+    return silent_;
+  }
+
+ private:
+  std::chrono::milliseconds interval_;
+  Clock::time_point looked_;
+  Clock::duration silent_{0};
+};
+
+}  // namespace hvdrun

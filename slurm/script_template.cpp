@@ -100,7 +100,7 @@ class TemplateReader {
     if (!template_.shows("command") && !(template_.shows("hvdrun") && template_.shows("program")))
       return refuse_at(template_.body_line,
                        "the script never runs the program: it needs {{#command}}{{.}} "
-                       "{{/command}}, or hvdrun and program likewise");
+                       "{{/command}}, or both hvdrun and program");
     return std::move(template_);
   }
 

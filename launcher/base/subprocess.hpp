@@ -46,7 +46,7 @@ struct ProgramEnd {
   int code = 0;            // its exit code, or 128 + the signal that ended it
   bool timed_out = false;  // it was killed at the timeout
   std::string out;         // its stdout, at most about 256 MiB; the rest is dropped
-  std::string err;         // its stderr, likewise
+  std::string err;         // its stderr, with the same limit
 };
 
 struct ProgramRequest {

@@ -49,9 +49,9 @@ class TlsProxy {
   };
 
   void go_on();           // moves what can be moved, then waits for what cannot
-  bool from_tls();        // one record; whether there may be more at once
-  bool from_local();      // likewise
-  bool flush_to_local();  // whether all is passed on
+  bool from_tls();        // reads one record; returns whether there may be more now
+  bool from_local();      // the same in the other direction
+  bool flush_to_local();  // returns whether all is written
   bool flush_to_tls();
   void update_waiting();
   bool finished() const;
@@ -65,8 +65,8 @@ class TlsProxy {
   OnEnd on_end_;
   Held to_local_;
   Held to_tls_;
-  bool tls_closed_ = false;    // nothing more comes from there
-  bool local_closed_ = false;  // likewise
+  bool tls_closed_ = false;    // the other host sends no more
+  bool local_closed_ = false;  // the local end sends no more
   bool said_end_to_tls_ = false;
   bool said_end_to_local_ = false;
   bool local_deaf_ = false;  // nobody reads there any more

@@ -324,7 +324,7 @@ Result<std::string> environment_text(const JobSpec& spec, const Plan& plan,
     if (!variable.reason.empty() && !is_own(name)) append_variable(text, variable);
   for (const auto& [name, value] : caller)
     if (!shared.contains(name) && !is_own(name))
-      text += fmt::format("# {} is removed: it tells of the process that called hvdrun\n", name);
+      text += fmt::format("# {} is removed: it describes the process that called hvdrun\n", name);
   return text;
 }
 

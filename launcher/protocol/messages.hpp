@@ -117,10 +117,11 @@ struct ExitedMessage {
   double user_seconds = 0;
   double system_seconds = 0;
   std::uint64_t peak_memory_bytes = 0;
-  std::string last_error;     // from the status page
-  std::string in_collective;  // likewise
-  RankCounters counters;      // likewise
-  RankFailure failure;        // likewise
+  // From the status page:
+  std::string last_error;
+  std::string in_collective;
+  RankCounters counters;
+  RankFailure failure;
 };
 
 struct AbortedMessage {  // a rank called PMIx_Abort (MPI_Abort)
@@ -147,7 +148,7 @@ struct RankState {
   std::uint64_t epoch = 0;
   std::string collective;         // in progress, with its name
   double collective_seconds = 0;  // since it began
-  std::string background = {};    // the background collective that has waited longest, likewise
+  std::string background = {};  // the background collective that has waited longest, with its name
   double background_seconds = 0;
   std::string background_missing = {};  // the ranks that it waits for, "2,5-7"; empty: unknown
 };

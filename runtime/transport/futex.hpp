@@ -13,10 +13,11 @@
 
 namespace libhvd {
 
-// Sleeps while the word has this value, for `most_ns` at most (below one second). It is not the
-// private kind of futex, because processes share the word.
+// Sleeps while the word has this value, for `most_ns` at most. It is not the private kind of futex,
+// because processes share the word.
 inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, long most_ns) {
-  const timespec timeout{0, most_ns};
+  constexpr long kSecond = 1'000'000'000;
+  const timespec timeout{most_ns / kSecond, most_ns % kSecond};
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &timeout, nullptr, 0);
 }
 

@@ -196,8 +196,9 @@ Result<Segment> Segment::create(const std::string& directory, const std::string&
 Result<Segment> Segment::open(const SegmentName& name, int ranks) {
   Fd file(::open(name.path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!file) {
-    Error error = fail_errno("cannot open " + name.path, errno);
-    if (errno == ENOENT || errno == ENOTDIR) error.status = HVD_ERROR_UNSUPPORTED;
+    const int why = errno;
+    Error error = fail_errno("cannot open " + name.path, why);
+    if (why == ENOENT || why == ENOTDIR) error.status = HVD_ERROR_UNSUPPORTED;
     return error;
   }
   struct stat status {};

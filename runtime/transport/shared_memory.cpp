@@ -8,10 +8,14 @@ namespace libhvd {
 
 Result<std::byte*> SharedMemory::allocate(std::size_t bytes) {
   HVD_TRY(const std::uint64_t begin, segment_->reserve_range(bytes));
-  HVD_TRY(Mapping mapping, segment_->map_range(begin, bytes));
-  std::byte* const memory = mapping.data();
+  auto mapping = segment_->map_range(begin, bytes);
+  if (!mapping.ok()) {
+    segment_->release_range(begin, bytes);
+    return mapping.error();
+  }
+  std::byte* const memory = mapping->data();
   const std::lock_guard lock(mutex_);
-  own_.emplace(memory, Range{begin, std::move(mapping)});
+  own_.emplace(memory, Range{begin, std::move(*mapping)});
   return memory;
 }
 

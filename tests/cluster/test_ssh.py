@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cluster import Cluster, wait_until
-from harness import BUILD, HVDRUN_WORD, SOAK, read_bytes
+from harness import BUILD, HVDRUN_WORD, SOAK, all_pids, parent_of, read_bytes
 from settings import TIME_LIMIT_S
 
 HVDRUN = BUILD / "bin/hvdrun"
@@ -62,7 +62,7 @@ class Jobs:
                    f"{count} ranks run on {host}")
 
     def pid_of(self, host: str, name: str) -> str:
-        return self.cluster.output("pgrep", "-o", "-x", name, on=host, user="root").strip()
+        return self.cluster.output("pgrep", "-x", name, on=host, user="root").strip()
 
 
 @pytest.fixture
@@ -70,6 +70,11 @@ def jobs(cluster: Cluster) -> Iterator[Jobs]:
     jobs = Jobs(cluster)
     yield jobs
     wait_until(lambda: not jobs.left(), "nothing is left over after the test", TIME_LIMIT_S / 12)
+
+
+def pid_of_hvdrun(job: subprocess.Popen) -> int:
+    """The pid of the job's hvdrun on this machine. Others on the login host, of an earlier test, may still be ending."""
+    return next(pid for pid in all_pids() if parent_of(pid) == job.pid)
 
 
 def finish(job: subprocess.Popen) -> tuple[int, str, str]:
@@ -382,16 +387,23 @@ def wait_for_go(shared: Path) -> str:
 def pause(jobs: Jobs, shared: Path, job: subprocess.Popen, victim: str, is_noticed: bool) -> tuple[int, str, str]:
     """The victim's pause in a job of two such ranks, the second on n2. Returns the job's code, output and errors."""
     wait_until(lambda: jobs.cluster.output("ls", shared).count("pid.") == 2, "both ranks run")
-    host = "login" if victim in ("hvdrun", "ssh") else "n2"
+    host = "login" if victim == "ssh" else "n2"
     if victim == "rank":
         pid = jobs.cluster.output("cat", shared / "pid.1").strip()
     elif victim == "sshd":
         pid = jobs.cluster.output("pgrep", "-f", "^sshd: user@", on=host, user="root").strip()
     elif victim == "ssh":
         pid = jobs.cluster.output("pgrep", "-f", "^ssh .* n2 ", user="root").strip()
-    else:
+    elif victim != "hvdrun":
         pid = jobs.pid_of(host, victim)
-    jobs.cluster.output("kill", "-STOP", pid, on=host, user="root")
+
+    def send(number: signal.Signals) -> None:
+        if victim == "hvdrun":
+            os.kill(pid_of_hvdrun(job), number)
+        else:
+            jobs.cluster.output("kill", f"-{number.value}", pid, on=host, user="root")
+
+    send(signal.SIGSTOP)
     said = ""
     if is_noticed:
         while NOTICED not in said:
@@ -400,7 +412,7 @@ def pause(jobs: Jobs, shared: Path, job: subprocess.Popen, victim: str, is_notic
             said += line
     else:
         time.sleep(PAUSE_S)  # nothing says that something has not happened
-    jobs.cluster.output("kill", "-CONT", pid, on=host, user="root")
+    send(signal.SIGCONT)
     if is_noticed:
         while "n2: the agent answers again" not in said:
             line = job.stderr.readline()
@@ -456,11 +468,11 @@ def restarts_on_the_same_hosts(jobs: Jobs, shared: Path, hosts: tuple[str, ...],
                      "sh", "-c", f"hostname > {shared}/$HVD_RESTART_COUNT.$HVD_RANK; [ $HVD_RESTART_COUNT = 1 ] || exec sleep 7777")
     for host in hosts:
         jobs.wait_for_ranks(host, 1)
-    hvdrun = jobs.pid_of("login", "hvdrun")
-    jobs.cluster.output("kill", "-STOP", hvdrun, user="root")
+    hvdrun = pid_of_hvdrun(job)
+    os.kill(hvdrun, signal.SIGSTOP)
     for host in hosts:
         cut(host)
-    jobs.cluster.output("kill", "-CONT", hvdrun, user="root")
+    os.kill(hvdrun, signal.SIGCONT)
     code, _, err = finish(job)
     assert code == 0 and "restart 1 of 1" in err, err
     assert jobs.cluster.output("sh", "-c", f"cd {shared} && cat 1.*").split() == list(hosts)

@@ -179,7 +179,7 @@ def test_print_env_agrees_with_what_a_rank_gets(sandbox: Sandbox) -> None:
     printed = sandbox.run(*options, "--print-env", "--only-rank", 1, "true", env=noise).expect(0).out_lines
     dump(sandbox, *options, env=noise)
     given = environment(sandbox, 1)
-    assert "# SLURM_STEP_ID is removed: it tells of the process that called hvdrun" in printed
+    assert "# SLURM_STEP_ID is removed: it describes the process that called hvdrun" in printed
     shown = {}
     for line in printed:
         if not line.startswith("#"):

@@ -183,7 +183,7 @@ TEST(EnvironmentText, SaysWhatARankGetsAndWhy) {
   for (const char* line :
        {"# rank 3 on n2: the caller's environment, and this", "RANK=3  # this rank", "A=x y  # -x",
         "MASTER_PORT=<port>  # a port that is held there for the program",
-        "# SLURM_STEP_ID is removed: it tells of the process that called hvdrun"})
+        "# SLURM_STEP_ID is removed: it describes the process that called hvdrun"})
     EXPECT_NE(lines.find("\n" + std::string(line) + "\n"), std::string::npos) << line << *text;
   EXPECT_EQ(lines.find("HOME"), std::string::npos) << "the caller's own";
   plan.placement = {};

@@ -23,7 +23,7 @@ struct JobEnd {
 JobEnd end_of(const JobRecord& job);
 
 // Returns hvdrun's exit code: the job's own code, 128 + its signal, or one by its state. The table
-// for users is in docs/exit-codes.md.
+// for users is in docs/reference/exit-codes.md.
 int exit_code_of(const JobEnd& end);
 
 // Returns "succeeded after 3:04", "failed with exit code 3 after 3:04", "reached its time limit …".

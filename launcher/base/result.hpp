@@ -9,7 +9,7 @@
 namespace hvdrun {
 
 // Exit codes of hvdrun itself. A rank's own code, or 128 + its signal, has priority over these. The
-// table for users is in docs/exit-codes.md.
+// table for users is in docs/reference/exit-codes.md.
 enum ExitCode : int {
   kExitOk = 0,
   kExitUsage = 2,       // command line, config file, hosts or placement cannot work

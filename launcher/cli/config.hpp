@@ -1,5 +1,5 @@
-// Config files: which are read, and what their keys set. docs/config.md is the page for users.
-// Functions for one thread at a time.
+// Config files: which are read, and what their keys set. docs/reference/config.md is the page for
+// users. Functions for one thread at a time.
 //
 // The order is: the site's file, the user's, the one that HVDRUN_CONFIG names, those of
 // --config-file. A later file overrides an earlier one key by key.

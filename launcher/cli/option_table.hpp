@@ -1,5 +1,6 @@
 // The table of hvdrun's own options. It drives the command line, --help, config files and
-// --explain. Tests compare the manual page, the bash completion and docs/config.md with it.
+// --explain. Tests compare the manual page, the bash completion and docs/reference/config.md with
+// it.
 #pragma once
 
 #include "cli/option.hpp"

@@ -15,8 +15,8 @@ namespace hvdrun {
 
 // Follows a job until it ends, or until SIGINT, SIGTERM or SIGHUP. After a signal the job
 // continues, and a line says how to follow it again. Returns hvdrun's exit code: the job's own, by
-// docs/exit-codes.md, or 128 + the signal. From here on those signals are blocked and SIGPIPE is
-// ignored, so the process does nothing else after this.
+// docs/reference/exit-codes.md, or 128 + the signal. From here on those signals are blocked and
+// SIGPIPE is ignored, so the process does nothing else after this.
 //
 // `output` holds what was known of the job's files before it was submitted. With nullopt only the
 // job's state is shown (`hvdrun sbatch --wait`).

@@ -28,8 +28,8 @@ class Follower {
   // the job's output is not shown.
   Follower(const JobId& id, const Environment& environment, std::optional<JobOutput> output);
 
-  // Runs the loop until the end. Returns hvdrun's exit code (docs/exit-codes.md). Errors: those of
-  // follow_job.
+  // Runs the loop until the end. Returns hvdrun's exit code (docs/reference/exit-codes.md). Errors:
+  // those of follow_job.
   Result<int> run();
 
  private:

@@ -1,5 +1,5 @@
 // hvdrun scale: runs a program at several numbers of ranks and reports how it scales.
-// docs/scaling.md is its guide. For the main thread.
+// docs/train/scaling.md is its guide. For the main thread.
 #pragma once
 
 #include "base/environment.hpp"

@@ -1,5 +1,5 @@
-// Reads how fast a run was, and with which results, from its report (docs/report.md) and its
-// output. Pure functions, for any thread.
+// Reads how fast a run was, and with which results, from its report (docs/reference/report.md) and
+// its output. Pure functions, for any thread.
 #pragma once
 
 #include "base/result.hpp"

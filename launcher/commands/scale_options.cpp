@@ -180,7 +180,7 @@ final loss and accuracy.
 
 All other options are hvdrun's own and apply to each run. Without --metric and
 --epoch-time the figures are those that the program reports through libhvd
-(hvd_set_epoch, hvd_add_samples, hvd_set_metric), see docs/scaling.md.
+(hvd_set_epoch, hvd_add_samples, hvd_set_metric), see docs/train/scaling.md.
 )";
 }
 

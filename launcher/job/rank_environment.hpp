@@ -1,4 +1,5 @@
-// The environment of the ranks: docs/environment.md's contract with a rank. Pure functions.
+// The environment of the ranks: docs/reference/environment.md's contract with a rank. Pure
+// functions.
 #pragma once
 
 #include "base/environment.hpp"

@@ -1,4 +1,4 @@
-// The report for programs, as --report writes it. docs/report.md describes the fields.
+// The report for programs, as --report writes it. docs/reference/report.md describes the fields.
 #pragma once
 
 #include "base/result.hpp"

@@ -4,7 +4,8 @@
 //   [user@]host[:slots] [slots=N] [max_slots=N] [port=N] [user=NAME]
 //
 // The host is a name, a list such as n[01-16,20], which means several hosts, or an IPv6 address in
-// brackets. "#" begins a comment. docs/hosts.md is the page for users. Functions for any thread.
+// brackets. "#" begins a comment. docs/cluster/ssh.md is the page for users. Functions for any
+// thread.
 #pragma once
 
 #include "base/result.hpp"

@@ -55,7 +55,7 @@ class RunError(RuntimeError):
     def __init__(self, text: str, exit_code: int, report: Optional[dict[str, Any]]) -> None:
         super().__init__(text)
         self.exit_code = exit_code  # hvdrun's; 0 when only results are missing
-        self.report = report        # the job's, as of hvdrun --report (docs/report.md); None: it has not started
+        self.report = report        # the job's, as of hvdrun --report (docs/reference/report.md); None: it has not started
         first = (report or {}).get("first_failure")
         self.rank: Optional[int] = first  # that failed first; None: no rank is to blame
         ranks = {entry["rank"]: entry for entry in (report or {}).get("ranks", [])}

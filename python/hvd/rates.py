@@ -1,7 +1,7 @@
 """Learning rates and batches for many ranks. Pure functions: no hvd.init() is needed when the size is given.
 
 Either the batch of one rank is divided (local_batch) and nothing else changes, or each rank keeps it and the rate rises
-(scale_rate, warmup). docs/rates.md says which.
+(scale_rate, warmup). docs/train/learning-rates.md says which.
 """
 
 from __future__ import annotations

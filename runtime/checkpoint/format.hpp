@@ -1,4 +1,4 @@
-// The format of checkpoint files as bytes; docs/checkpoints.md describes it for users. Pure
+// The format of checkpoint files as bytes; docs/train/checkpoints.md describes it for users. Pure
 // functions and values, for any thread. Errors have messages that follow "skipped FILE: ".
 //
 //   header   4096 bytes: magic, version, checksum of itself; the rest is zero

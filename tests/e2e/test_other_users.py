@@ -1,4 +1,4 @@
-"""What another user of the host can do to a job. The table of docs/security.md names these tests."""
+"""What another user of the host can do to a job. The table of docs/reference/security.md names these tests."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_what_a_job_leaves_open_to_others(sandbox: Sandbox, pmix: str) -> None:
 
 
 def test_the_page_on_security_names_tests_that_exist() -> None:
-    page = (TOP / "docs/security.md").read_text()
+    page = (TOP / "docs/reference/security.md").read_text()
     rows = [line.split("|")[5] for line in page.splitlines() if line.startswith("| ") and not line.startswith("| what |")]
     assert len(rows) > 10 and all("`" in row for row in rows), rows
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}

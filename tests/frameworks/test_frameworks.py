@@ -1,4 +1,4 @@
-"""Unmodified programs of each framework find their ranks. docs/frameworks.md shows what is tested here."""
+"""Unmodified programs of each framework find their ranks. docs/frameworks/index.md shows what is tested here."""
 
 from __future__ import annotations
 

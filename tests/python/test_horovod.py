@@ -282,5 +282,5 @@ def test_documented_variables_are_those_of_the_module() -> None:
     [table] = [node.value for node in tree.body
                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_WITHOUT_EFFECT"]
     names = {f"`HOROVOD_{ast.literal_eval(name)}`" for name in table.keys}
-    text = (TOP / "docs/environment.md").read_text()
+    text = (TOP / "docs/reference/environment.md").read_text()
     assert not [name for name in sorted(names) if name not in text]

@@ -5,7 +5,7 @@
     tape = hvd.DistributedGradientTape(tape)
 
 The collectives work eagerly and in a tf.function, on host memory: tensors of a GPU are copied to it and back. XLA
-compiles none of them. See docs/tensorflow.md.
+compiles none of them. See docs/frameworks/tensorflow.md.
 """
 
 from __future__ import annotations

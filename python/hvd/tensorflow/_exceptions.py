@@ -1,7 +1,7 @@
 """Exceptions that are of hvd.errors and of tf.errors: what a program for Horovod catches, it catches here.
 
 The classes of tf.errors are those that Horovod's operations fail with. In a graph TensorFlow itself makes the
-exception, of a class that docs/tensorflow.md tells.
+exception, of a class that docs/frameworks/tensorflow.md tells.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@
  * (hvd_allreduce_async, ...) may come in any order and from any thread, because the ranks match
  * them by name. A blocking call waits until all ranks have called its name. So the names that one
  * thread of each rank calls in turn must not wait for each other in a circle. The stall check
- * (docs/runtime.md) reports a name that some rank never calls.
+ * (docs/reference/libhvd.md) reports a name that some rank never calls.
  *   All other calls are the fastest. All ranks must make them in the same order. A mutex runs them
  * one after another, so a program whose threads make such calls must itself keep the order the same
  * on all ranks.
@@ -118,7 +118,7 @@ typedef struct hvd_init_options {
  * and return HVD_ERROR_TIMEOUT after HVD_START_TIMEOUT seconds. If process sets are not valid or
  * differ between ranks, all ranks return HVD_ERROR_INVALID_ARGUMENT or HVD_ERROR_MISMATCH.
  *   Without PMIx, ranks[0] does what rank 0 does otherwise: it must be on the host that MASTER_ADDR
- * names, and listens on a port there (HVD_PORT in docs/environment.md). */
+ * names, and listens on a port there (HVD_PORT in docs/reference/environment.md). */
 HVD_API hvd_status hvd_init_with(const hvd_init_options* options);
 
 /* Leaves the job. Does not wait for the other ranks, except to write a timeline that is running

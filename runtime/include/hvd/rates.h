@@ -1,5 +1,5 @@
 /* libhvd: learning rates for many ranks. The C ABI; see hvd.h for statuses. All functions are pure,
- * work without hvd_init and from any thread. docs/rates.md says which to use.
+ * work without hvd_init and from any thread. docs/train/learning-rates.md says which to use.
  *
  * With N ranks and the same batch on each, a step averages over N times as many samples, and an
  * epoch has N times fewer steps. A program either raises the rate (hvd_scale_rate, with

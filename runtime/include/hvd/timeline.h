@@ -1,5 +1,5 @@
 /* libhvd: the timeline, a file that shows what all ranks did and when; open it in ui.perfetto.dev.
- * The C ABI; see hvd.h for statuses and errors, docs/timeline.md for how to read the file.
+ * The C ABI; see hvd.h for statuses and errors, docs/debug/timeline.md for how to read the file.
  *
  * The timeline has every collective with its name, bytes and type, how long it waited and for which
  * rank; the steps of the training (hvd_set_step); and the program's own spans. To record a

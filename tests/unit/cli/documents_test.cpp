@@ -36,7 +36,7 @@ bool has_word(const std::string& text, const std::string& word) {
 TEST(Documents, TheManualPageHasEveryOption) {
   // In mdoc, "--num-proc" is "Fl -num-proc"; each option has an item (.It) of its own.
   std::string items;
-  std::istringstream lines(document("docs/hvdrun.1"));
+  std::istringstream lines(document("docs/reference/hvdrun.1"));
   for (std::string line; std::getline(lines, line);)
     if (line.rfind(".It ", 0) == 0) items += line + "\n";
   for (const auto& option : option_table())
@@ -72,7 +72,7 @@ TEST(Documents, TheCompletionHasEveryOptionInTheRightList) {
 }
 
 TEST(Documents, TheConfigPageHasEveryKey) {
-  const auto text = document("docs/config.md");
+  const auto text = document("docs/reference/config.md");
   const auto second = text.find("\n## Keys of sbatch and salloc\n");
   ASSERT_NE(second, std::string::npos);
   const auto expect_rows = [](const std::string& part, std::span<const Option> options) {
@@ -87,7 +87,7 @@ TEST(Documents, TheConfigPageHasEveryKey) {
 
 // "| `--nodes`, `-N` | …": a row that begins with all spellings of the option.
 TEST(Documents, TheGuideToSlurmHasEveryOptionOfSbatch) {
-  const auto text = document("docs/slurm.md");
+  const auto text = document("docs/cluster/slurm.md");
   for (const auto& option : batch_option_table()) {
     std::string row;
     for (const auto spelling : option.spellings)
@@ -97,7 +97,7 @@ TEST(Documents, TheGuideToSlurmHasEveryOptionOfSbatch) {
 }
 
 TEST(Documents, TheExitCodePageHasEveryCode) {
-  const auto text = document("docs/exit-codes.md");
+  const auto text = document("docs/reference/exit-codes.md");
   for (const int code : {kExitOk, kExitUsage, kExitTimeout, kExitLauncher, kExitNotExecutable,
                          kExitNotFound, kExitInterrupt})
     EXPECT_THAT(text, HasSubstr("\n| " + std::to_string(code) + " |"));

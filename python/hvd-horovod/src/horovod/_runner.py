@@ -24,7 +24,7 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Map
         network_interfaces: Union[str, Sequence[str], None] = None, executable: Optional[str] = None,
         np: Optional[int] = None, min_np: Optional[int] = None, max_np: Optional[int] = None) -> list[Any]:
     """Calls the function on `num_proc` ranks and returns what they return, by rank. Each argument is the option of
-    horovodrun of that name, and what horovodrun refuses here fails with its words: docs/horovod.md has the table.
+    horovodrun of that name, and what horovodrun refuses here fails with its words: docs/frameworks/horovod.md has the table.
     hvd.run() says how functions and results travel, and what it raises."""
     interfaces = network_interfaces or network_interface
     if interfaces is not None and not isinstance(interfaces, str):

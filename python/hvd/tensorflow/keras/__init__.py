@@ -5,7 +5,7 @@
     model.compile(optimizer=hvd.DistributedOptimizer(optimizer), ...)
     model.fit(..., callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
 
-With Keras 3 and Keras 2. See docs/tensorflow.md.
+With Keras 3 and Keras 2. See docs/frameworks/tensorflow.md.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """clang-tidy over the sources of the product. A file is looked at again when it, its options or any header of ours has
-changed. Its options are those of a release build that compiles each source by itself."""
+changed. Its options are those of a release build that compiles each source by itself, so a source that lacks
+an include is found here."""
 
 from __future__ import annotations
 

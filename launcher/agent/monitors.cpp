@@ -1,5 +1,6 @@
 #include "agent/monitors.hpp"
 
+#include "agent/process_activity.hpp"
 #include "agent/process_tree.hpp"
 #include "resources/nvml_watch.hpp"
 
@@ -262,6 +263,10 @@ StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>
     state.rank = process.rank;
     state.pid = process.pid;
     state.state = process.alive ? std::string(1, kernel_states[process.pid]) : "ended";
+    if (purpose == StatesPurpose::stop && process.alive) {
+      state.activity = activity_of(process.pid);
+      state.activity.seconds = seconds_since(process.started);
+    }
     message.ranks.push_back(std::move(state));
   }
   return message;

@@ -503,6 +503,11 @@ AttemptEnd Attempt::finish() {
       table_.ranks().size() > 1 && hosts_without_join_ == placement().hosts.size();
   report.rank_drove_all_gpus = rank_drove_all_gpus_;
   report.lacks_tf_config = lacks_tf_config_;
+  if (cause_ && (cause_->kind == EndKind::interrupted || cause_->kind == EndKind::exit_timeout)) {
+    for (const RankState& state : states_at_stop_)
+      if (state.activity.pid != 0)
+        table_.ranks()[static_cast<std::size_t>(state.rank)].at_stop = state.activity;
+  }
   count_unfinished_collectives(states_at_stop_, table_.ranks());
   report.waits = find_waits(states_at_stop_, table_.ranks());
   auto verdict = judge_end(cause_, lost_host_, table_.ranks(), table_.end_order());

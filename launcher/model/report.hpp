@@ -75,6 +75,15 @@ struct RankFailure {
   double seconds_ago = 0;        // how long before its end was noticed
 };
 
+// What a rank did when hvdrun stopped the job.
+struct RankActivity {
+  int pid = 0;              // of the rank, or of the program that it only waits for
+  std::string program;      // its name, at most 15 bytes: "python3"
+  std::string system_call;  // its first thread's: "futex", "computing"; empty: unknown
+  double seconds = 0;       // since the rank's start
+  double cpu_seconds = 0;   // used by all its threads
+};
+
 struct RankReport {
   RankPlacement placement;
   std::string host;
@@ -97,6 +106,8 @@ struct RankReport {
   std::string in_collective;  // the collective it was in when it ended; from the status page
   RankCounters counters;      // from the status page
   RankFailure failure;        // from the status page
+  // Set if the job was interrupted, or stopped by --exit-timeout, while the rank ran.
+  std::optional<RankActivity> at_stop = {};
   // Seconds, on the launcher's clock: when it reported that, or else when its end was noticed.
   double failed_after = 0;
 };

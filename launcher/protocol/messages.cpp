@@ -365,6 +365,11 @@ static void read(const Json& json, StatesMessage& m) {
     state.background = text_of(item.at("background"));
     item.at("background_seconds").get_to(state.background_seconds);
     state.background_missing = text_of(item.at("background_missing"));
+    item.at("activity_pid").get_to(state.activity.pid);
+    state.activity.program = text_of(item.at("program"));
+    state.activity.system_call = text_of(item.at("system_call"));
+    item.at("seconds").get_to(state.activity.seconds);
+    item.at("cpu_seconds").get_to(state.activity.cpu_seconds);
     m.ranks.push_back(std::move(state));
   }
   m.purpose = static_cast<StatesPurpose>(json.at("purpose").get<std::uint32_t>());
@@ -382,7 +387,12 @@ std::string pack(const StatesMessage& m) {
                      {"collective_seconds", state.collective_seconds},
                      {"background", bytes(state.background)},
                      {"background_seconds", state.background_seconds},
-                     {"background_missing", bytes(state.background_missing)}});
+                     {"background_missing", bytes(state.background_missing)},
+                     {"activity_pid", state.activity.pid},
+                     {"program", bytes(state.activity.program)},
+                     {"system_call", bytes(state.activity.system_call)},
+                     {"seconds", state.activity.seconds},
+                     {"cpu_seconds", state.activity.cpu_seconds}});
   return to_payload(
       {{"ranks", std::move(ranks)}, {"purpose", static_cast<std::uint32_t>(m.purpose)}});
 }

@@ -151,6 +151,7 @@ struct RankState {
   std::string background = {};  // the background collective that has waited longest, with its name
   double background_seconds = 0;
   std::string background_missing = {};  // the ranks that it waits for, "2,5-7"; empty: unknown
+  RankActivity activity = {};           // only for StatesPurpose::stop, if the rank is alive
 };
 
 // Why the launcher asks for states; the answer repeats it. `stop` is no answer: the agent sends it

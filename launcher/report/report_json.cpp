@@ -65,10 +65,12 @@ Json host_json(const HostUse& host) {
           {"gpus", std::move(gpus)}};
 }
 
-Json stragglers_json(const std::vector<RankReport>& ranks) {
-  const auto stragglers = find_stragglers(ranks);
+Json stragglers_json(const Report& report) {
+  const auto stragglers = find_stragglers(report.ranks, report.waits);
   if (!stragglers) return {};
+  const auto& missed = stragglers->missed;
   return {{"ranks", stragglers->ranks},
+          {"missed", missed.empty() ? Json() : Json(missed)},
           {"waiting_seconds", stragglers->waiting_seconds},
           {"others_waiting_seconds", stragglers->others_waiting_seconds}};
 }
@@ -86,6 +88,15 @@ Json waits_json(const std::vector<CollectiveWait>& waits) {
 Json failure_json(const RankFailure& failure) {
   if (failure.text.empty()) return {};
   return {{"text", failure.text}, {"because_of_peer", failure.because_of_peer}};
+}
+
+Json activity_json(const std::optional<RankActivity>& activity) {
+  if (!activity) return {};
+  return {{"pid", activity->pid},
+          {"program", activity->program},
+          {"system_call", activity->system_call},
+          {"seconds", activity->seconds},
+          {"cpu_seconds", activity->cpu_seconds}};
 }
 
 Json rank_json(const RankReport& rank) {
@@ -109,6 +120,7 @@ Json rank_json(const RankReport& rank) {
           {"failure", failure_json(rank.failure)},
           {"last_error", rank.last_error},
           {"in_collective", rank.in_collective},
+          {"at_stop", activity_json(rank.at_stop)},
           {"last_stderr", rank.last_stderr}};
 }
 
@@ -145,7 +157,7 @@ std::string report_json(const Report& report) {
                   {"leftovers", report.leftovers},
                   {"may_be_separate_runs", report.may_be_separate_runs},
                   {"hosts", std::move(hosts)},
-                  {"stragglers", stragglers_json(report.ranks)},
+                  {"stragglers", stragglers_json(report)},
                   {"waits", waits_json(report.waits)},
                   {"ranks", std::move(ranks)}};
   // What ranks print need not be UTF-8, and JSON must be.

@@ -2,6 +2,7 @@
 
 #include "base/event_loop.hpp"
 #include "common/text.hpp"
+#include "report/activities.hpp"
 #include "report/failures.hpp"
 #include "report/first_failure.hpp"
 #include "report/host_table.hpp"
@@ -112,7 +113,7 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
 
 void add_hosts(const Report& report, std::vector<std::string>& lines) {
   for (auto& line : host_table(report)) lines.push_back(std::move(line));
-  if (const auto stragglers = find_stragglers(report.ranks))
+  if (const auto stragglers = find_stragglers(report.ranks, report.waits))
     lines.push_back("  " + describe_stragglers(*stragglers, report.ranks));
 }
 
@@ -124,6 +125,14 @@ void add_waits(const Report& report, std::vector<std::string>& lines) {
   if (report.waits.size() > kMostWaits)
     lines.push_back(fmt::format("and ranks had waited in {} (--report FILE has all)",
                                 plural(report.waits.size() - kMostWaits, "other collective")));
+}
+
+// Adds what the ranks did when the job was interrupted, unless libhvd watched them.
+void add_activities(const Report& report, std::vector<std::string>& lines) {
+  const bool is_watched = std::any_of(report.ranks.begin(), report.ranks.end(),
+                                      [](const RankReport& rank) { return rank.counters.joined; });
+  if (report.first_failure || is_watched || !report.waits.empty()) return;
+  append(activity_lines(report), lines);
 }
 
 struct Cost {
@@ -183,6 +192,7 @@ std::vector<std::string> lines_of_failure(const Report& report) {
   if (report.first_failure) add_culprit(report, lines);
   add_others(report, lines);
   add_waits(report, lines);
+  add_activities(report, lines);
   add_hosts(report, lines);
   if (!report.not_restarted.empty()) lines.push_back("not started again: " + report.not_restarted);
   lines.push_back(fmt::format("job stopped after {}{}{}; exit code {}", how_long(report),

@@ -14,6 +14,8 @@ namespace {
 constexpr double kLeastSeconds = 1;
 constexpr double kLeastShare = 0.1;
 constexpr double kTimesAsLong = 4;
+// Stuck: this part of all that the others waited was in one collective.
+constexpr double kStuckShare = 0.5;
 
 // Returns the median; of an even number of items, the upper of the two in the middle.
 template <class T, class Value>
@@ -24,13 +26,20 @@ double median_of(std::vector<const T*> items, const Value& value) {
   return value(**middle);
 }
 
+bool are_missing(const Stragglers& stragglers, const CollectiveWait& wait) {
+  return std::all_of(stragglers.ranks.begin(), stragglers.ranks.end(), [&](int rank) {
+    return std::find(wait.missing.begin(), wait.missing.end(), rank) != wait.missing.end();
+  });
+}
+
 double waiting_of(const RankReport& rank) {
   return rank.counters.waiting_seconds;
 }
 
 }  // namespace
 
-std::optional<Stragglers> find_stragglers(const std::vector<RankReport>& ranks) {
+std::optional<Stragglers> find_stragglers(const std::vector<RankReport>& ranks,
+                                          const std::vector<CollectiveWait>& waits) {
   std::vector<const RankReport*> joined;
   for (const auto& rank : ranks)
     if (rank.counters.joined) joined.push_back(&rank);
@@ -53,6 +62,9 @@ std::optional<Stragglers> find_stragglers(const std::vector<RankReport>& ranks) 
   if (time > 0) found.share = found.others_waiting_seconds / time;
   if (found.others_waiting_seconds < kLeastSeconds || found.share < kLeastShare)
     return std::nullopt;
+  for (const CollectiveWait& wait : waits)
+    if (wait.seconds >= kStuckShare * found.others_waiting_seconds && are_missing(found, wait))
+      found.missed = wait.collective;
   return found;
 }
 
@@ -63,9 +75,13 @@ std::string describe_stragglers(const Stragglers& stragglers,
   const auto& host = host_of(stragglers.ranks.front());
   const bool on_one_host = std::all_of(stragglers.ranks.begin(), stragglers.ranks.end(),
                                        [&](int rank) { return host_of(rank) == host; });
+  const auto who = fmt::format("rank{} {}{}", one ? "" : "s", fold_ranks(stragglers.ranks),
+                               on_one_host ? " on " + host : "");
+  if (!stragglers.missed.empty())
+    return fmt::format("{} {} stuck: {} never reached {}, in which others waited", who,
+                       one ? "was" : "were", one ? "it" : "they", stragglers.missed);
   return fmt::format(
-      "rank{} {}{} {} slow: others have waited {} in collectives ({:.0f} % of their time), {} {}",
-      one ? "" : "s", fold_ranks(stragglers.ranks), on_one_host ? " on " + host : "",
+      "{} {} slow: others have waited {} in collectives ({:.0f} % of their time), {} {}", who,
       one ? "is" : "are", format_duration(stragglers.others_waiting_seconds),
       100 * stragglers.share, one ? "it" : "they at most",
       format_duration(stragglers.waiting_seconds));

@@ -196,6 +196,14 @@ Result<AuthenticatedConnection> connect_authenticated(const Address& address,
   HVD_CHECK(send_all(socket, hello, deadline));
   ChallengeBytes challenge{};
   HVD_CHECK(receive_all(socket, challenge, deadline));
+  return complete_handshake(std::move(socket), address, secret, hello, challenge, deadline,
+                            refusal);
+}
+
+Result<AuthenticatedConnection> complete_handshake(Fd socket, const Address& address,
+                                                   const JobSecret& secret, const HelloBytes& hello,
+                                                   const ChallengeBytes& challenge,
+                                                   const Deadline& deadline, std::string& refusal) {
   const Answer answer = answer_challenge(secret, hello, challenge);
   if (!answer.proof) {
     if (!answer.refusal.empty()) refusal = address.text() + ": " + answer.refusal;

@@ -67,6 +67,13 @@ class AuthenticatedAcceptor {
   std::deque<AcceptedRank> accepted_;
 };
 
+// Runs the client's side of the handshake from the server's Challenge on. `address`: the server's;
+// `hello`: what was sent to it. Errors and `refusal`: see connect_authenticated.
+Result<AuthenticatedConnection> complete_handshake(Fd socket, const Address& address,
+                                                   const JobSecret& secret, const HelloBytes& hello,
+                                                   const ChallengeBytes& challenge,
+                                                   const Deadline& deadline, std::string& refusal);
+
 // Connects once, and runs the client's side of the handshake. If the server gives a reason for a
 // refusal, sets `refusal` to the address and that text. Error: HVD_ERROR_MISMATCH if it is the
 // server that was sought but its HVD_DATA_TLS differs, so that no further attempt can succeed;

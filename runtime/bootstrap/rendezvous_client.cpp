@@ -2,24 +2,15 @@
 #include "bootstrap/authenticated_acceptor.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/frame.hpp"
+#include "bootstrap/port_search.hpp"
 #include "bootstrap/rendezvous.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <utility>
 
-#include <poll.h>
-
 namespace libhvd {
 namespace {
-
-// The limit of one attempt: long enough for a busy rank 0, and short enough to get past another
-// program's server that sends nothing.
-constexpr std::chrono::milliseconds kAttemptTimeout{3000};
-constexpr std::chrono::milliseconds kFirstPause{5};
-constexpr std::chrono::milliseconds kLongestPause{200};
 
 class RendezvousClient final : public Rendezvous {
  public:
@@ -38,8 +29,6 @@ class RendezvousClient final : public Rendezvous {
   }
   Error not_found() const;
   Error refuse_encryption() const;
-  // Tries each port once. Returns whether one was rank 0's.
-  Result<bool> try_ports(const std::vector<Address>& addresses, const Deadline& deadline);
 
   RendezvousSpec spec_;
   AuthenticatedConnection server_;
@@ -51,15 +40,16 @@ class RendezvousClient final : public Rendezvous {
 Result<void> RendezvousClient::find_server() {
   const Deadline deadline(spec_.timeout);
   HVD_TRY(const auto addresses, resolve(spec_.address));
-  auto pause = kFirstPause;
-  while (true) {
-    HVD_TRY(const bool found, try_ports(addresses, deadline));
-    if (found) return {};
-    if (deadline.over()) return not_found();
-    // There is no event for a port of another host that becomes open, so this tries again.
-    ::poll(nullptr, 0, deadline.at_most(pause).poll_ms());
-    pause = std::min(2 * pause, kLongestPause);
-  }
+  PortSearch search(addresses, spec_.ports, spec_.secret, spec_.rank);
+  auto found = search.run(deadline);
+  refusal_ = search.refusal();
+  if (!found.ok() && found.error().status == HVD_ERROR_MISMATCH) return refuse_encryption();
+  if (!found.ok()) return found.error();
+  if (!*found) return not_found();
+  server_ = std::move(**found);
+  to_server_ = FrameKey(server_.keys.to_server);
+  from_server_ = FrameKey(server_.keys.to_client);
+  return {};
 }
 
 Error RendezvousClient::not_found() const {
@@ -78,24 +68,6 @@ Error RendezvousClient::refuse_encryption() const {
   const std::string own = "rank " + std::to_string(number_among(spec_.chosen, spec_.rank));
   return spec_.secret.encrypted ? other_encryption(own, server_name())
                                 : other_encryption(server_name(), own);
-}
-
-Result<bool> RendezvousClient::try_ports(const std::vector<Address>& addresses,
-                                         const Deadline& deadline) {
-  for (const std::uint16_t port : spec_.ports) {
-    for (const Address& address : addresses) {
-      if (deadline.over()) return false;
-      auto server = connect_authenticated(address.with_port(port), spec_.secret, spec_.rank,
-                                          deadline.at_most(kAttemptTimeout), refusal_);
-      if (!server.ok() && server.error().status == HVD_ERROR_MISMATCH) return refuse_encryption();
-      if (!server.ok()) continue;
-      server_ = std::move(*server);
-      to_server_ = FrameKey(server_.keys.to_server);
-      from_server_ = FrameKey(server_.keys.to_client);
-      return true;
-    }
-  }
-  return false;
 }
 
 Result<std::vector<std::string>> RendezvousClient::exchange(const std::string& own) {

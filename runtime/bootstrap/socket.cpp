@@ -203,19 +203,27 @@ Result<Fd> accept_from(const Fd& listener) {
   }
 }
 
-Result<Fd> connect_to(const Address& address, const Deadline& deadline) {
+Result<Fd> begin_connect(const Address& address) {
   HVD_TRY(Fd socket, open_socket(address));
-  if (::connect(socket.get(), generic(address), address.length) != 0) {
-    if (errno != EINPROGRESS) return fail_errno("cannot connect to " + address.text(), errno);
-    if (auto waited = wait_until(socket, POLLOUT, deadline); !waited.ok()) {
-      return with_context("cannot connect to " + address.text(), waited.error());
-    }
-    int code = 0;
-    socklen_t length = sizeof code;
-    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &length);
-    if (code != 0) return fail_errno("cannot connect to " + address.text(), code);
-  }
+  if (::connect(socket.get(), generic(address), address.length) != 0 && errno != EINPROGRESS)
+    return fail_errno("cannot connect to " + address.text(), errno);
+  return socket;
+}
+
+Result<void> end_connect(const Fd& socket, const Address& address) {
+  int code = 0;
+  socklen_t length = sizeof code;
+  ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &length);
+  if (code != 0) return fail_errno("cannot connect to " + address.text(), code);
   set_flag(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  return {};
+}
+
+Result<Fd> connect_to(const Address& address, const Deadline& deadline) {
+  HVD_TRY(Fd socket, begin_connect(address));
+  if (auto waited = wait_until(socket, POLLOUT, deadline); !waited.ok())
+    return with_context("cannot connect to " + address.text(), waited.error());
+  HVD_CHECK(end_connect(socket, address));
   return socket;
 }
 

@@ -54,6 +54,11 @@ std::optional<Address> local_address(const Fd& socket);
 // (too many files are open, for example), or `listener` does not listen.
 Result<Fd> accept_from(const Fd& listener);
 
+// Begins to connect. The socket becomes writable when it is connected or refused; end_connect then
+// returns which.
+Result<Fd> begin_connect(const Address& address);
+Result<void> end_connect(const Fd& socket, const Address& address);
+
 // Connects to an address.
 Result<Fd> connect_to(const Address& address, const Deadline& deadline);
 

@@ -189,13 +189,36 @@ def test_ctrl_c_in_a_hang_tells_who_waited_for_whom(sandbox: Sandbox) -> None:
                      done.err_text, re.MULTILINE), done
     share = re.search(r"^hvdrun:   on \S+: .*, (\d+) % waiting for the slowest rank$", done.err_text, re.MULTILINE)
     assert share and int(share[1]) > 0, done
-    assert re.search(r"rank 1 on \S+ is slow: others have waited", done.err_text), done
+    assert re.search(r"rank 1 on \S+ was stuck: it never reached allreduce grad, in which others waited", done.err_text), done
+    assert "is slow" not in done.err_text, done
     wait, = done.report["waits"]
     assert (wait["collective"], wait["waiting"], wait["missing"]) == ("allreduce grad", [0], [1]) and wait["seconds"] > 1
     counters = done.report["ranks"][0]["counters"]
     assert counters["collective_seconds"] > 1 and counters["waiting_seconds"] > 1
     assert done.report["ranks"][1]["counters"]["waiting_seconds"] == 0
-    assert done.report["stragglers"]["ranks"] == [1]
+    assert done.report["stragglers"]["ranks"] == [1] and done.report["stragglers"]["missed"] == "allreduce grad"
+
+
+def test_ctrl_c_prints_what_ranks_without_libhvd_did(sandbox: Sandbox) -> None:
+    """A shell that waits for its only child is not the program that hangs."""
+    job = sandbox.start("-np", 2, "sh", "-c", "if [ $HVD_RANK = 0 ]; then sleep 1000; exit 3; fi; while :; do :; done")
+    wait_until(lambda: len(sandbox.ranks()) == 2, "the ranks")
+    ranks = sandbox.ranks()
+    wait_until(lambda: all(seconds_since_start(pid) > 2.1 for pid in ranks.values()), "ranks that ran for two seconds")
+    job.signal(signal.SIGINT)
+    done = job.wait().expect(130)
+    sleeps, computes = (rank["at_stop"] for rank in done.report["ranks"])
+    assert (sleeps["program"], sleeps["system_call"]) == ("sleep", "clock_nanosleep") and sleeps["pid"] != ranks[0]
+    assert (computes["program"], computes["pid"]) == ("sh", ranks[1]) and computes["cpu_seconds"] > 0
+    line = rf"^hvdrun: rank 0 on \S+ had run \d+\.\d+ s \(CPU \S+ s\), in the system call clock_nanosleep: sleep, pid {sleeps['pid']}$"
+    assert re.search(line, done.err_text, re.MULTILINE), done
+    assert re.search(rf"^hvdrun: rank 1 on .*: sh, pid {ranks[1]}$", done.err_text, re.MULTILINE), done
+    assert f": gdb -p {sleeps['pid']} -batch -ex bt\n" in done.err_text, done
+
+
+def seconds_since_start(pid: int) -> float:
+    ticks = int(read_bytes(f"/proc/{pid}/stat").rpartition(b") ")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
 def test_ctrl_c_while_one_has_not_started_tells_who_waited_for_it(sandbox: Sandbox) -> None:

@@ -141,13 +141,30 @@ TEST(Messages, TheOthersComeThroughUnchanged) {
   EXPECT_EQ(done->gpus[0].peak_memory_bytes, 1ull << 36);
   EXPECT_TRUE(done->ranks_joined);
   EXPECT_FALSE(done->lacks_tf_config);
-  const auto states = parse<StatesMessage>(pack(StatesMessage{
-      {{3, 30, "R", 5, 1, "allreduce", 2.5, "broadcast w", 7.5, "1-2"}}, StatesPurpose::stalls}));
+  const auto states =
+      parse<StatesMessage>(pack(StatesMessage{{{3,
+                                                30,
+                                                "R",
+                                                5,
+                                                1,
+                                                "allreduce",
+                                                2.5,
+                                                "broadcast w",
+                                                7.5,
+                                                "1-2",
+                                                {31, "py\xff", "futex", 9.5, 0.25}}},
+                                              StatesPurpose::stalls}));
   ASSERT_TRUE(states);
   EXPECT_EQ(states->purpose, StatesPurpose::stalls);
   EXPECT_EQ(states->ranks[0].background, "broadcast w");
   EXPECT_EQ(states->ranks[0].background_seconds, 7.5);
   EXPECT_EQ(states->ranks[0].background_missing, "1-2");
+  const RankActivity& activity = states->ranks[0].activity;
+  EXPECT_EQ(activity.pid, 31);
+  EXPECT_EQ(activity.program, "py\xff");
+  EXPECT_EQ(activity.system_call, "futex");
+  EXPECT_EQ(activity.seconds, 9.5);
+  EXPECT_EQ(activity.cpu_seconds, 0.25);
   EXPECT_EQ(states->ranks[0].step, 5u);
   EXPECT_EQ(states->ranks[0].collective, "allreduce");
   const auto stalls = parse<StallsMessage>(pack(StallsMessage{

@@ -11,11 +11,16 @@
 #include <csignal>
 #include <fstream>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 namespace hvdrun {
 namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
 
 RankReport rank_report(int rank) {
   RankReport report;
@@ -342,6 +347,66 @@ TEST(Stragglers, MayBeAllRanksOfAHost) {
   EXPECT_EQ(describe_stragglers(*found, report.ranks),
             "ranks 2-3 on n2 are slow: others have waited 30.00 s in collectives (30 % of their "
             "time), they at most 1.00 s");
+}
+
+TEST(Stragglers, AreStuckIfTheyNeverReachedACollective) {
+  auto report = on_hosts(2);
+  for (auto& rank : report.ranks) rank.seconds = 100;
+  for (const std::size_t rank : {0u, 1u, 3u}) let_wait(report.ranks[rank], 30);
+  let_wait(report.ranks[2], 0.2);
+  report.waits = {{"allreduce grad", 20, {0, 1, 3}, {2}, "…"}};
+  const auto found = find_stragglers(report.ranks, report.waits);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(describe_stragglers(*found, report.ranks),
+            "rank 2 on n2 was stuck: it never reached allreduce grad, in which others waited");
+  report.waits.front().seconds = 10;  // most of the waiting was before
+  EXPECT_EQ(find_stragglers(report.ranks, report.waits)->missed, "");
+  report.waits.front() = {"allreduce grad", 20, {0, 1}, {3}, "…"};
+  EXPECT_EQ(find_stragglers(report.ranks, report.waits)->missed, "");
+}
+
+Report interrupted(int ranks) {
+  Report report;
+  report.exit_code = 130;
+  report.reason = "interrupted";
+  for (int rank = 0; rank < ranks; ++rank) {
+    report.ranks.push_back(rank_report(rank));
+    report.ranks.back().host = "n1";
+    report.ranks.back().stopped_by_us = true;
+    report.ranks.back().at_stop = {100 + rank, "python3", "futex", 8.1, 0.25};
+  }
+  return report;
+}
+
+TEST(ReportText, HasWhatEachRankDidWhenInterrupted) {
+  auto report = interrupted(2);
+  report.ranks[1].at_stop = {101, "train", "computing", 8.1, 7.5};
+  const auto lines = report_lines(report);
+  EXPECT_THAT(lines, Contains("rank 0 on n1 had run 8.10 s (CPU 0.25 s), in the system call "
+                              "futex: python3, pid 100"));
+  EXPECT_THAT(lines, Contains("rank 1 on n1 had run 8.10 s (CPU 7.50 s), computing: train, "
+                              "pid 101"));
+  EXPECT_THAT(lines,
+              Contains("if it hung: next time, before Ctrl-C, type Ctrl-\\ for the pids, and "
+                       "on n1: py-spy dump --pid 100"));
+}
+
+TEST(ReportText, FoldsWhatManyRanksDid) {
+  auto report = interrupted(9);
+  report.ranks[4].at_stop->system_call = "";
+  const auto lines = report_lines(report);
+  EXPECT_THAT(lines, Contains("ranks 0-3,5-8 had run 8.10 s (CPU at most 0.25 s), in the "
+                              "system call futex"));
+  EXPECT_THAT(lines, Contains("rank 4 had run 8.10 s (CPU 0.25 s)"));
+}
+
+TEST(ReportText, LeavesOutWhatRanksDidInAShortJobOrUnderLibhvd) {
+  auto report = interrupted(1);
+  report.ranks[0].at_stop->seconds = 1;
+  EXPECT_THAT(report_lines(report), Not(Contains(HasSubstr("had run"))));
+  report = interrupted(1);
+  report.ranks[0].counters.joined = true;
+  EXPECT_THAT(report_lines(report), Not(Contains(HasSubstr("had run"))));
 }
 
 struct NoStragglers {

@@ -6,7 +6,9 @@
 #include "support.hpp"
 
 #include <array>
+#include <atomic>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -98,6 +100,70 @@ TEST(Rendezvous, TriesThePortsInOrder) {
     });
   }
   for (auto& rank : ranks) rank.join();
+}
+
+// Another user's listeners, which accept by their backlog and send nothing. One after the other,
+// with three seconds for each, they would cost more than the timeout.
+TEST(Rendezvous, IsNotPreventedByManySilentPorts) {
+  constexpr std::size_t kSilent = 40;
+  const test::ReservedPort port;
+  std::vector<std::unique_ptr<test::ReservedPort>> taken;
+  std::vector<Fd> silent;
+  std::vector<std::uint16_t> ports;
+  while (ports.size() < kSilent) {
+    taken.push_back(std::make_unique<test::ReservedPort>());
+    ports.push_back(static_cast<std::uint16_t>(taken.back()->number()));
+    auto listener = listen_on(resolve("127.0.0.1")->front().with_port(ports.back()));
+    ASSERT_TRUE(listener.ok()) << listener.error().message;
+    silent.push_back(std::move(*listener));
+  }
+  ports.push_back(static_cast<std::uint16_t>(port.number()));
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      RendezvousSpec spec = make_spec(port, rank, 2);
+      spec.ports = ports;
+      expect_exchange(spec);
+    });
+  }
+  for (auto& rank : ranks) rank.join();
+}
+
+// A server that begins an answer and stops, and one that answers with garbage.
+TEST(Rendezvous, IsNotPreventedByHalfAnAnswer) {
+  const test::ReservedPort half;
+  const test::ReservedPort garbage;
+  const test::ReservedPort port;
+  std::vector<Fd> listeners;
+  for (const auto* reserved : {&half, &garbage}) {
+    auto listener = listen_on(
+        resolve("127.0.0.1")->front().with_port(static_cast<std::uint16_t>(reserved->number())));
+    ASSERT_TRUE(listener.ok()) << listener.error().message;
+    listeners.push_back(std::move(*listener));
+  }
+  std::atomic<bool> over = false;
+  std::thread foreign([&] {
+    std::vector<Fd> accepted;
+    while (!over) {
+      for (std::size_t i = 0; i < listeners.size(); ++i) {
+        auto connection = accept_from(listeners[i]);
+        if (!connection.ok() || !*connection) continue;
+        const std::vector<std::uint8_t> bytes(i == 0 ? 1 : kChallengeBytes, 0xee);
+        (void)send_all(*connection, bytes, Deadline(std::chrono::minutes(1))).ok();
+        accepted.push_back(std::move(*connection));
+      }
+      pollfd entries[] = {{listeners[0].get(), POLLIN, 0}, {listeners[1].get(), POLLIN, 0}};
+      ::poll(entries, 2, 20);
+    }
+  });
+  std::thread host([&] { expect_exchange(make_spec(port, 0, 2)); });
+  RendezvousSpec spec = make_spec(port, 1, 2);
+  for (const auto* reserved : {&garbage, &half})
+    spec.ports.insert(spec.ports.begin(), static_cast<std::uint16_t>(reserved->number()));
+  expect_exchange(spec);
+  host.join();
+  over = true;
+  foreign.join();
 }
 
 // Connections that send garbage, send half a message, or nothing at all.

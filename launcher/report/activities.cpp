@@ -1,0 +1,87 @@
+#include "report/activities.hpp"
+
+#include "common/text.hpp"
+#include "report/quantities.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+// Seconds. A shorter job did not hang: its user mistyped the command.
+constexpr double kLeastHang = 2;
+// More ranks than this are folded.
+constexpr std::size_t kMostRankLines = 8;
+
+// Returns ", in the system call futex"; empty if it is unknown.
+std::string where(const std::string& system_call) {
+  if (system_call.empty()) return {};
+  if (system_call == "computing") return ", computing";
+  const bool is_number = system_call.rfind("system call", 0) == 0;
+  return fmt::format(", in {}{}", is_number ? "" : "the system call ", system_call);
+}
+
+std::string line_of(const RankReport& rank) {
+  const RankActivity& activity = *rank.at_stop;
+  return fmt::format("rank {} on {} had run {} (CPU {}){}: {}, pid {}", rank.placement.rank,
+                     rank.host, format_duration(activity.seconds),
+                     format_duration(activity.cpu_seconds), where(activity.system_call),
+                     activity.program, activity.pid);
+}
+
+// Returns "ranks 0-6,8-15 had run 8.10 s (CPU at most 0.30 s), in the system call futex".
+std::vector<std::string> folded(const std::vector<const RankReport*>& ranks) {
+  struct Group {
+    std::vector<int> ranks;
+    double seconds = 0;
+    double cpu_seconds = 0;
+  };
+  std::map<std::string, Group> groups;
+  for (const RankReport* rank : ranks) {
+    Group& group = groups[rank->at_stop->system_call];
+    group.ranks.push_back(rank->placement.rank);
+    group.seconds = std::max(group.seconds, rank->at_stop->seconds);
+    group.cpu_seconds = std::max(group.cpu_seconds, rank->at_stop->cpu_seconds);
+  }
+  std::vector<std::string> lines;
+  for (const auto& [system_call, group] : groups)
+    lines.push_back(fmt::format("{} had run {} (CPU {}{}){}", describe_ranks(group.ranks),
+                                format_duration(group.seconds),
+                                group.ranks.size() > 1 ? "at most " : "",
+                                format_duration(group.cpu_seconds), where(system_call)));
+  return lines;
+}
+
+// The command prints the stacks of a process that runs. The ranks of this job have ended.
+std::string advice(const RankReport& rank) {
+  const auto& program = rank.at_stop->program;
+  const bool is_python = program.rfind("python", 0) == 0;
+  const auto command = is_python ? fmt::format("py-spy dump --pid {}", rank.at_stop->pid)
+                                 : fmt::format("gdb -p {} -batch -ex bt", rank.at_stop->pid);
+  return fmt::format(
+      "if it hung: next time, before Ctrl-C, type Ctrl-\\ for the pids, and on {}: {}", rank.host,
+      command);
+}
+
+}  // namespace
+
+std::vector<std::string> activity_lines(const Report& report) {
+  std::vector<const RankReport*> ranks;
+  for (const RankReport& rank : report.ranks)
+    if (rank.at_stop && rank.at_stop->seconds >= kLeastHang) ranks.push_back(&rank);
+  if (ranks.empty()) return {};
+  std::vector<std::string> lines;
+  if (ranks.size() > kMostRankLines)
+    lines = folded(ranks);
+  else
+    for (const RankReport* rank : ranks) lines.push_back(line_of(*rank));
+  lines.push_back(advice(*ranks.front()));
+  return lines;
+}
+
+}  // namespace hvdrun

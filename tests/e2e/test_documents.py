@@ -1,0 +1,92 @@
+"""The commands that README and docs show: each is run, and prints the lines that are shown below it.
+
+A block that begins with ```console has commands after "$ ", and what they print. Numbers and names of hosts may differ; a "…"
+is any text. One that begins with ```console sketch is not run: it needs a cluster, a GPU, a key press or a long time. Blocks of
+```python must parse, unless they are sketches."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from harness import BUILD, TOP, Sandbox
+
+PAGES = [TOP / "README.md", TOP / "examples/README.md",
+         *(path for path in sorted((TOP / "docs").rglob("*.md")) if "decisions" not in path.parts)]
+BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A stand-in for the reader's program: it takes any options, and ends at once.
+TRAIN = """import os
+print("loss 0.5")
+"""
+
+
+@dataclass
+class Command:
+    where: str
+    text: str
+    shown: list[str] = field(default_factory=list)
+
+
+def blocks(path: Path) -> Iterator[tuple[int, list[str], str]]:
+    """Each block's first line, the words after its fence, and its text."""
+    text = path.read_text()
+    for block in BLOCK.finditer(text):
+        yield text.count("\n", 0, block.start()) + 2, block[1].split(), block[2]
+
+
+def commands(path: Path) -> Iterator[Command]:
+    for first, words, text in blocks(path):
+        if words != ["console"]:
+            continue
+        command: Command | None = None
+        for number, line in enumerate(text.splitlines(), first):
+            if command and command.text.endswith("\\"):
+                command.text = command.text[:-1] + line
+            elif line.startswith("$ "):
+                if command:
+                    yield command
+                command = Command(f"{path.relative_to(TOP)}:{number}", line[2:])
+            elif command:
+                command.shown.append(line)
+            else:
+                pytest.fail(f"{path}:{number}: a console block begins with a command after '$ '")
+        if command:
+            yield command
+
+
+def pattern(shown: str) -> str:
+    """What a line must look like that is shown so."""
+    parts = re.split(r"(…|\bn\d+\b|\d+(?:\.\d+)?)", shown.strip())
+    kinds = [".*" if part == "…" else r"\S+" if part.startswith("n") else r"\d+(?:\.\d+)?" for part in parts[1::2]]
+    texts = [re.escape(part) for part in parts[::2]]
+    return "".join(text + kind for text, kind in zip(texts, [*kinds, ""], strict=True))
+
+
+@pytest.mark.parametrize("command", [pytest.param(command, id=command.where) for page in PAGES for command in commands(page)])
+def test_a_command_prints_what_the_page_shows(sandbox: Sandbox, command: Command) -> None:
+    (sandbox.files / "build").symlink_to(BUILD)
+    (sandbox.files / "examples").symlink_to(TOP / "examples")
+    (sandbox.files / "train.py").write_text(TRAIN)
+    program = sandbox.files / "train"
+    program.write_text(f"#!/usr/bin/python3\n{TRAIN}")
+    program.chmod(0o755)
+    done = sandbox.run("-c", f"exec 2>&1; {command.text}", tool="/bin/bash", env={"PATH": f"{BUILD}/bin:/usr/bin:/bin"})
+    lines = [line.rstrip() for line in done.out.decode(errors="replace").splitlines()]
+    for shown in filter(str.strip, command.shown):
+        assert any(re.fullmatch(pattern(shown), line.strip()) for line in lines), f"{command.where}: not printed: {shown}\n{done}"
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(TOP))) for page in PAGES])
+def test_every_block_says_what_it_is(page: Path) -> None:
+    for first, words, text in blocks(page):
+        assert words, f"{page}:{first}: a block without a language"
+        assert words[1:] in ([], ["sketch"]), f"{page}:{first}: {words}"
+        if words[0] not in ("console", "text"):
+            assert not re.search(r"^\$ ", text, re.MULTILINE), f"{page}:{first}: commands belong into a console block"
+        if words == ["python"]:
+            ast.parse(text, f"{page}:{first}")

@@ -1,8 +1,8 @@
-"""Handwritten digits with torch, on any number of ranks: docs/reference/python.md goes through it step by step.
+"""Handwritten digits with torch, on any number of ranks: docs/reference/python.md explains it step by step.
 
     hvdrun -np 4 --max-restarts 3 python3 train.py --checkpoints run
 
-The losses are the same at every number of ranks, but for the order of additions, and after every restart.
+The losses are the same at every number of ranks, except for the order of additions, and after every restart.
 """
 
 from __future__ import annotations

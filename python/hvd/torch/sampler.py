@@ -35,8 +35,8 @@ class DistributedSampler(Sampler[int]):
 
     Needs hvd.init() only when it is made: a forked or spawned worker of a DataLoader may use it.
 
-    Errors: ValueError if the batch is smaller than the number of ranks, or if "uneven" leaves a rank without a sample
-    in the last step: a DataLoader cannot make a step without samples.
+    Errors: ValueError on a rank to which the batch gives no sample, and on all ranks if "uneven" leaves one without a
+    sample in the last step: a DataLoader cannot make a step without samples.
     """
 
     def __init__(self, dataset: Sized, batch: int, shuffle: bool = True, seed: int = 0, remainder: str = "pad",

@@ -18,7 +18,7 @@ namespace hvdrun {
 
 class ArrayTasks {
  public:
-  // Takes in all that squeue lists of the array now.
+  // Updates the tasks from all entries that squeue lists for the array now.
   void take(const std::vector<JobRecord>& jobs);
 
   // Ends all tasks, because the queue no longer has any. `ends` is what sacct knows about them.

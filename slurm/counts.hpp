@@ -1,4 +1,4 @@
-// Reads the counts in SLURM's variables and answers: tasks or CPUs by host, and numbers of GPUs.
+// Reads the numbers in SLURM's variables and answers: tasks or CPUs by host, and GPUs.
 // Pure functions, for any thread. Errors are one line that quotes what is wrong.
 #pragma once
 
@@ -12,8 +12,8 @@
 namespace hvdrun {
 
 // Returns one count for each host, as in SLURM_TASKS_PER_NODE and SLURM_JOB_CPUS_PER_NODE:
-// "4(x2),3" is 4, 4, 3. Errors (kExitUsage): a malformed list; a count below 1; more than kMaxHosts
-// counts, which is checked before memory is allocated.
+// "4(x2),3" is 4, 4, 3. Errors (kExitUsage): a malformed list; a count below 1; a list for more
+// than kMaxHosts hosts, which is checked before memory is allocated.
 Result<std::vector<int>> expand_counts(std::string_view text);
 
 // Returns the number of GPUs in the value of --gpus or a similar option, with or without kinds:

@@ -2,9 +2,9 @@
 // Errors have exit code kExitUsage and are one line that quotes what is wrong. They do not say what
 // to do about it; the caller adds that.
 //
-// A list is entries, separated by commas. An entry is a name in which numbers in brackets stand for
-// several names. expand_host_list agrees with `scontrol show hostnames` of SLURM 22.05, host by
-// host and in order. tests/interop compares the two.
+// A list is entries, separated by commas. An entry is a name in which numbers in brackets make
+// several names of it. expand_host_list agrees with `scontrol show hostnames` of SLURM 22.05, host
+// by host and in order. tests/interop compares the two.
 //   n[01-16,20]    each number is at least as wide as the first one of its range is written
 //   r[0-1]n[0-3]   of several brackets the last one varies fastest, then the first, the second, …
 // hvdrun accepts text after the last bracket (n[1-4].cluster), which scontrol refuses. hvdrun

@@ -212,7 +212,7 @@ class JobReader {
     return {};
   }
 
-  // Reads one count for each host. Error: the variable has another number of counts.
+  // Reads one count for each host. Error: the variable is for another number of hosts.
   Result<std::vector<int>> read_by_host(const Variable& list) const {
     HVD_TRY(auto counts, read(list, expand_counts));
     const std::size_t hosts = std::max<std::size_t>(job_.hosts.size(), 1);

@@ -1,9 +1,9 @@
 // A job as squeue reports it: the command, its output and the record. Pure functions and values,
 // for any thread. parse_jobs and read_answer accept any text.
 //
-// All of a record is from squeue, and nothing from `scontrol show job`. squeue writes the
-// separators that the command asks for, so that no name, path or comment can be taken for another
-// field. Its fields have been the same from SLURM 20.11 to 24.11.
+// A record comes from squeue alone, not from `scontrol show job`. squeue writes the separators that
+// the command asks for, so that no name, path or comment can be taken for another field. Its fields
+// have been the same from SLURM 20.11 to 24.11.
 #pragma once
 
 #include "base/subprocess.hpp"

@@ -69,7 +69,7 @@ class JobWatch {
   bool is_array_ = false;
   ArrayTasks array_;
   bool has_started_ = false;
-  bool is_away_ = false;  // SLURM does not answer, and the user knows
+  bool is_away_ = false;  // SLURM does not answer, and a line has said so
   bool forgotten_ = false;
   std::optional<Steady> changed_;                 // the last change; before one, the first answer
   std::optional<JobRecord> reported_;             // as in the last line for the user

@@ -50,9 +50,8 @@ class OutputTail {
   };
 
   // `before` is the file's state before the job began. While the file is in that state it is
-  // treated as missing, because it is left from an earlier job. If it has only grown since
-  // (sbatch's
-  // --open-mode=append), reading starts after the old part.
+  // treated as missing, because it is left from an earlier job. If it has only grown since, as with
+  // sbatch's --open-mode=append, reading starts after the old part.
   explicit OutputTail(std::string path, std::optional<FileMark> before = std::nullopt)
       : path_(std::move(path)), before_(before) {}
 

@@ -16,7 +16,7 @@ struct PartitionInfo {
   std::string partition;
   bool is_default = false;  // the partition of jobs that request none
   int gpus = 0;             // of each node
-  int cpus = 0;             // of each node, as SLURM counts them
+  int cpus = 0;             // of each node, as in sinfo (%c)
   int nodes = 0;
 };
 

@@ -68,11 +68,11 @@ class TagFinder {
       const auto end = text.find('\n');
       const auto line = text.substr(0, end);
       if (const auto at = line.find_first_of(kReservedCharacters); at != std::string_view::npos)
-        return refuse(fmt::format("the control character 0x{:02x} cannot stand in a template",
+        return refuse(fmt::format("the control character 0x{:02x} is not allowed in a template",
                                   int{line[at]}));
       scan_.walk(line);
       if (scan_.is_in_directive() && scan_.first_command() >= 0)
-        return refuse("a #SBATCH line behind the first command (line " +
+        return refuse("a #SBATCH line after the first command (line " +
                       std::to_string(first_line_ + scan_.first_command()) +
                       "), where sbatch does not read it");
       if (end == std::string_view::npos) return;
@@ -109,14 +109,13 @@ class TagFinder {
   }
 
   void show(std::string_view name) {
-    if (name == "." && open_.empty()) return refuse("{{.}} stands for an item of a section's list");
+    if (name == "." && open_.empty()) return refuse("{{.}} is valid only in a section of a list");
     if (scan_.is_in_quotes())
       return refuse("the value of " + quote(name) +
-                    " stands inside quotes; hvdrun quotes it itself, so take them away");
+                    " is inside quotes; hvdrun quotes it itself, so take them away");
     if (scan_.is_in_here_document())
-      refuse(
-          "the value of " + quote(name) +
-          " stands in a here-document, where it cannot be quoted: put it into a variable before");
+      refuse("the value of " + quote(name) +
+             " is in a here-document, where it cannot be quoted: put it into a variable before");
   }
 
   void close(std::string_view name) {

@@ -58,7 +58,7 @@ Matrix go_back(const ConstLayer& layer, const Matrix& input, const Matrix& error
   return layer.leftCols(layer.cols() - 1).transpose() * error;
 }
 
-// Filters, rectifier, pooling; and what the way back needs of them.
+// The results of filters, rectifier and pooling that the backward pass needs.
 struct Convolved {
   Matrix patches;
   Matrix rectified;  // a stack
@@ -75,7 +75,7 @@ Convolved convolve(const Layer& layer, const Matrix& images, const Stack& from, 
   return pass;
 }
 
-// From the gradient of the pooled stack to that of the product with the filters.
+// Returns the gradient of the product with the filters, from that of the pooled stack.
 Matrix product_error(const Convolved& pass, const Matrix& pooled_error, const Stack& shape) {
   const Matrix error = max_unpool(pooled_error, pass.winners, shape).array() *
                        (pass.rectified.array() > 0).cast<double>();

@@ -2,7 +2,7 @@
 //
 //   hvdrun -np 2 ./cnn
 //
-// Everything but the network is that of ../digits.
+// Everything but the network comes from ../digits.
 #include "convolutional_network.hpp"
 #include "optimizer.hpp"
 #include "program.hpp"

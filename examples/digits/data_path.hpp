@@ -1,11 +1,11 @@
-// Where the digits lie when --data does not say.
+// The default of --data: the path of the digits that are installed with the examples.
 #pragma once
 
 #include <string>
 
 namespace digits {
 
-// In the folder share of where this program was installed or built.
+// Returns a path in the folder `share` of the installation or build of this program.
 std::string default_data_path();
 
 }  // namespace digits

@@ -53,7 +53,7 @@ Row parse_row(std::string_view line) {
   return row;
 }
 
-// The next line without its end; nothing at the end of the file.
+// Reads the next line, without its end. Returns nullopt at the end of the file.
 std::optional<std::string> read_line(gzFile file) {
   char buffer[1024] = {};  // a good row has at most 194 characters
   const bool any = gzgets(file, buffer, sizeof buffer) != nullptr;
@@ -68,7 +68,7 @@ std::optional<std::string> read_line(gzFile file) {
   return line;
 }
 
-// All rows, one after the other.
+// Reads all rows, concatenated.
 Row read_rows(const std::string& path) {
   const GzFile file(gzopen(path.c_str(), "rb"));
   if (!file) throw DataError(path + ": cannot open the file");
@@ -110,7 +110,7 @@ Dataset select(const Dataset& all, const std::vector<int>& which) {
 }  // namespace
 
 Dataset share_dataset(const std::string& path) {
-  // Rank 0 reads; all get the rows, or all hear that it could not.
+  // Rank 0 reads. All ranks get the rows, or an error.
   return make_dataset(hvd::on_rank0([&] { return read_rows(path); }, "data"));
 }
 

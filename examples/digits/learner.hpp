@@ -1,4 +1,4 @@
-// What the training loop needs of a network and of what updates its weights.
+// The interface through which the training loop uses a network and its optimizer.
 #pragma once
 
 #include "dataset.hpp"
@@ -8,7 +8,7 @@
 
 namespace digits {
 
-// Sums over samples, never means: sums of ranks can be added, and divided by the global count.
+// Sums over samples, not means: sums of ranks can be added, then divided by the global count.
 struct Sums {
   double loss = 0;
   double correct = 0;
@@ -25,21 +25,22 @@ class Learner {
  public:
   virtual ~Learner() = default;
 
-  // All weights and biases in one piece, and what the updates remember, for broadcasts and
+  // All weights and biases, and the state of the updates. Each is contiguous, for broadcasts and
   // checkpoints.
   virtual std::span<double> parameters() = 0;
   virtual std::span<double> velocity() = 0;
 
-  // Where these are copies: brings them up to date, and takes over what was written there.
+  // For a learner whose parameters() and velocity() are copies: fetch() updates the copies, store()
+  // takes the values over from them.
   virtual void fetch() {}
   virtual void store() {}
 
-  // One step on the ranks' parts of a batch of `batch_size` samples; returns the sums over the
-  // batch.
+  // Makes one step on the ranks' parts of a batch of `batch_size` samples. Returns the sums over
+  // the batch.
   virtual Sums step(const Dataset& dataset, Samples own_part, double batch_size,
                     double learning_rate) = 0;
 
-  // Loss and hits over these samples.
+  // Returns loss and hits over these samples.
   virtual Sums evaluate(const Dataset& dataset, Samples which) = 0;
 };
 

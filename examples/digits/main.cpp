@@ -3,7 +3,7 @@
 //   ./digits                      one rank
 //   hvdrun -np 4 ./digits         four ranks, the same losses
 //
-// training.cpp is where the ranks work together. ../cnn does the same with another network,
+// The ranks work together in training.cpp. ../cnn does the same with another network,
 // ../digits_cuda on GPUs.
 #include "network.hpp"
 #include "optimizer.hpp"

@@ -1,6 +1,6 @@
 // The network: 64 pixels, one hidden layer of rectified units, 10 classes, softmax and
-// cross-entropy. Everything is float64: what differs between numbers of ranks is only the order of
-// sums, and in float64 that stays far below what is printed.
+// cross-entropy. Everything is float64: runs with different numbers of ranks differ only in the
+// order of sums, and in float64 that difference is far smaller than the printed precision.
 #pragma once
 
 #include "model.hpp"

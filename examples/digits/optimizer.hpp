@@ -1,4 +1,4 @@
-// Learning on the CPU, with any network.
+// A Learner on the CPU, for any Model.
 #pragma once
 
 #include "learner.hpp"
@@ -27,7 +27,7 @@ class Optimizer : public Learner {
 
   std::unique_ptr<Model> model_;
   std::vector<double> velocity_;
-  hvd::Buffer<double> sums_;  // the gradient, then loss and hits; ranks of a host share it
+  hvd::Buffer<double> sums_;  // the gradient, then loss and hits; in the host's shared memory
 };
 
 }  // namespace digits

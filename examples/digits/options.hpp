@@ -11,7 +11,7 @@ namespace digits {
 
 struct Options {
   int epochs = 20;
-  int batch = 64;  // samples in a step, over all ranks; with a scaling rule, of one rank
+  int batch = 64;  // samples in a step, of all ranks; with a scaling rule, of one rank
   double learning_rate = 0.1;
   hvd::Scaling scaling = hvd::Scaling::none;
   int warmup_epochs = 0;
@@ -27,15 +27,15 @@ struct Options {
   bool help = false;
 };
 
-// "usage: NAME …".
+// Returns "usage: NAME …".
 std::string usage(const std::string& program);
 
-// What is wrong with the command line.
+// An error in the command line.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Changes what the command line names, and leaves the rest of `options` as it is. Throws
+// Sets the options that the command line names, and leaves the rest of `options` as it is. Throws
 // UsageError.
 void parse_options(int argc, char** argv, Options& options);
 

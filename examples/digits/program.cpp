@@ -39,8 +39,8 @@ void run(const Options& options, const MakeLearner& make_learner) {
                << " %" << std::endl;
 }
 
-// Trouble that all ranks have alike is said once, and nobody leaves before it is: the first to
-// leave with an error ends the job. Where the ranks cannot meet any more, each says its own.
+// Prints an error that all ranks have once. All ranks wait for that, because the first to exit with
+// an error ends the job. If the ranks can no longer communicate, each prints its own error.
 int say_once(const std::string& text, int exit_code) {
   const bool says = hvd_rank() == 0;
   if (says) std::cerr << text << std::endl;

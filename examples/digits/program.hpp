@@ -1,4 +1,4 @@
-// What the examples' mains have in common.
+// The common part of the examples' main functions.
 #pragma once
 
 #include "learner.hpp"
@@ -10,11 +10,11 @@
 
 namespace digits {
 
-// Makes a network with its first weights, ready to learn, from the options that concern it. Throws
+// Makes a learner with its initial weights, from the options that it uses. Throws
 // std::runtime_error.
 using MakeLearner = std::function<std::unique_ptr<Learner>(const Options& options)>;
 
-// Trains on all ranks with what the command line says (`defaults` where it says nothing), prints
+// Trains on all ranks with the options of the command line (otherwise those of `defaults`), prints
 // the test accuracy, and returns the exit code.
 int run_program(const std::string& name, int argc, char** argv, const MakeLearner& make_learner,
                 Options defaults = {});

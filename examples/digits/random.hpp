@@ -1,6 +1,6 @@
 // Random numbers that are the same everywhere: SplitMix64 (G. Steele, D. Lea, C. Flood, "Fast
 // Splittable Pseudorandom Number Generators", OOPSLA 2014). The generators and shuffles of the
-// standard library give other numbers with another library.
+// standard library return other numbers with another implementation.
 #pragma once
 
 #include <cmath>
@@ -23,7 +23,8 @@ class SplitMix64 {
     return z ^ (z >> 31);
   }
 
-  // 0 ... bound-1, each as likely: what would make some likelier is drawn again.
+  // Returns 0 ... bound-1, all with equal probability: numbers that would make some more likely are
+  // drawn again.
   std::uint64_t below(std::uint64_t bound) {
     const std::uint64_t unfair = (0 - bound) % bound;
     while (true) {
@@ -32,10 +33,10 @@ class SplitMix64 {
     }
   }
 
-  // In [0, 1).
+  // Returns a number in [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
-  // Mean 0, variance 1 (Box and Muller).
+  // Returns a number of mean 0 and variance 1 (Box and Muller).
   double normal() {
     const double radius = std::sqrt(-2 * std::log(1 - uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());
@@ -45,7 +46,7 @@ class SplitMix64 {
   std::uint64_t state_;
 };
 
-// Fisher and Yates.
+// Shuffles with the algorithm of Fisher and Yates.
 inline void shuffle(std::vector<int>& values, SplitMix64& random) {
   for (std::size_t left = values.size(); left > 1; --left) {
     std::swap(values[left - 1], values[random.below(left)]);

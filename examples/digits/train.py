@@ -1,8 +1,8 @@
-"""Handwritten digits with torch, on any number of ranks: docs/reference/python.md goes through it step by step.
+"""Handwritten digits with torch, on any number of ranks: docs/reference/python.md explains it step by step.
 
     hvdrun -np 4 --max-restarts 3 python3 train.py --checkpoints run
 
-The losses are the same at every number of ranks, but for the order of additions, and after every restart.
+The losses are the same at every number of ranks, except for the order of additions, and after every restart.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ TRAINING = 1437  # images of the 1797; the others are for validation
 
 
 def read_digits(path: Path) -> tuple[TensorDataset, TensorDataset]:
-    """Each rank gets what rank 0 reads."""
+    """Reads the file on rank 0, and returns training and validation data on all ranks."""
     rows = hvd.on_rank0(lambda: np.loadtxt(path, delimiter=","))
     images, labels = torch.tensor(rows[:, :64] / 16, dtype=torch.float32), torch.tensor(rows[:, 64]).long()
     return TensorDataset(images[:TRAINING], labels[:TRAINING]), TensorDataset(images[TRAINING:], labels[TRAINING:])
 
 
 def sum_over_ranks(tensors: list[torch.Tensor]) -> None:
-    """In place; the tensors are in host memory."""
+    """Sums tensors in host memory over the ranks, in place."""
     handles = [hvd.numpy.allreduce_async_(tensor.numpy(), f"tensor {index}", hvd.Sum)
                for index, tensor in enumerate(tensors)]
     for handle in handles:
@@ -41,7 +41,7 @@ def sum_over_ranks(tensors: list[torch.Tensor]) -> None:
 
 def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, images: torch.Tensor, labels: torch.Tensor,
                batch_size: int) -> torch.Tensor:
-    """Loss, hits and samples of the whole step, all summed over its samples."""
+    """Makes one step. Returns loss, hits and number of samples, summed over the samples of all ranks."""
     outputs = model(images)
     loss = nn.functional.cross_entropy(outputs, labels, reduction="sum")
     optimizer.zero_grad()
@@ -53,7 +53,7 @@ def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, images: torch
 
 
 def validate(model: nn.Module, dataset: TensorDataset) -> dict[str, float]:
-    """Each rank takes its part; the averages are the same on all."""
+    """Evaluates this rank's part of the data, and returns the averages over all ranks."""
     images, labels = dataset[hvd.data.Shard(len(dataset), batch=len(dataset), shuffle=False)[0]]
     with torch.no_grad():
         outputs = model(images)

@@ -19,15 +19,15 @@
 namespace digits {
 namespace {
 
-// Stop when less time than this is left: enough to save a small network.
+// Training stops if less time than this is left: enough to save a small network.
 constexpr double kSecondsToSave = 10;
 
-// How far the training is. With weights and velocity, all that the next step depends on.
+// The progress of the training. With weights and velocity, all that the next step depends on.
 struct Progress {
   std::int64_t epoch = 0;
   std::int64_t step = 0;   // of this epoch
   std::int64_t steps = 0;  // in all
-  std::int64_t batch = 0;  // that these steps have had
+  std::int64_t batch = 0;  // the batch of these steps
   Sums sums;               // of this epoch so far
 };
 
@@ -67,7 +67,7 @@ Training::Training(Learner& learner, const Split& split, const Options& options)
   progress_.batch = batch_;
   if (!options.log.empty()) log_.emplace(options.log);
   if (!options.checkpoint_folder.empty()) open_checkpoints();
-  // Rank 0's weights everywhere: the same first weights, whatever the ranks began with.
+  // Rank 0's weights on all ranks, so that all begin with the same.
   hvd::broadcast(learner.parameters(), 0, "weights");
   learner.store();
 }
@@ -86,7 +86,7 @@ void Training::open_checkpoints() {
                                                        .keep_last = options_.keep,
                                                        .best = hvd::Best::min,
                                                    });
-  // What ends the job is heard at the end of a step, after a last checkpoint.
+  // Signals are handled at the end of a step, after a last checkpoint.
   hvd::watch_signal(SIGTERM);
   hvd::watch_signal(SIGUSR1);
   if (options_.resume || hvd::restart_count() > 0) resume();
@@ -99,13 +99,13 @@ void Training::resume() {
   line << "going on from " << loaded->path << ", step " << loaded->step;
   report(line.str());
   if (progress_.batch == batch_) return;
-  // With other batches this epoch's steps are others.
+  // With another batch the steps of this epoch are different.
   progress_.batch = batch_;
   progress_.step = 0;
   progress_.sums = {};
 }
 
-// From the rate for one rank to the one for all.
+// The learning rate of a step: rises from that for one rank to that for all.
 double Training::learning_rate(std::int64_t steps_per_epoch) const {
   const double scaled = hvd::scale_rate(options_.learning_rate, hvd::size(), options_.scaling);
   return hvd::warmup(options_.learning_rate, scaled, progress_.steps,
@@ -129,7 +129,7 @@ std::string Training::run() {
   return {};
 }
 
-// To the epoch's end, or until all ranks agree to stop: then why.
+// Trains to the epoch's end, or until all ranks agree to stop; then returns the reason.
 std::string Training::run_epoch() {
   hvd::Shard shard({.samples = split_.training.size(),
                     .batch = batch_,
@@ -182,7 +182,7 @@ void Training::report(const std::string& line) {
   if (!options_.quiet) hvd::rank0() << line << std::endl;
 }
 
-// A checkpoint that cannot be written is bad, but no reason to lose the training too.
+// Saves a checkpoint. An error is only printed, so that the training continues.
 void Training::save(std::optional<double> metric) {
   if (!checkpoints_) return;
   const hvd::Span span("checkpoint");
@@ -207,7 +207,7 @@ Metrics evaluate(Learner& learner, const Dataset& dataset) {
   const auto own_part = shard.step(0);
   const Sums own = learner.evaluate(dataset, own_part);
   const auto samples = static_cast<double>(own_part.size());
-  // This rank's means, weighed by its samples; a rank without samples has weight 0.
+  // This rank's means, weighted by its number of samples; a rank without samples has weight 0.
   std::array<double, 2> means{own.loss / samples, own.correct / samples};
   hvd::average_metrics(means, samples, "evaluation");
   return {means[0], means[1]};

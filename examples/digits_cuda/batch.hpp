@@ -1,4 +1,4 @@
-// Samples in device memory, with room for what the network makes of them.
+// Samples in device memory, and memory for the values of all layers.
 #pragma once
 
 #include "blas.hpp"
@@ -9,10 +9,10 @@ namespace digits {
 
 class Batch {
  public:
-  // For a network with so many hidden units.
+  // `hidden`: the number of the network's hidden units.
   explicit Batch(int hidden) : hidden_units_(hidden) {}
 
-  // What was there before is lost.
+  // Replaces the samples.
   void load(const Dataset& dataset, Samples which, const Stream& stream);
 
   int size() const { return size_; }

@@ -5,12 +5,12 @@
 
 namespace digits {
 
-// Somebody else's elements, column by column as in Eigen.
+// A view of elements that it does not own, column by column as in Eigen.
 struct Matrix {
   double* data;
   int rows;
   int columns;
-  bool transposed = false;  // in a product; rows and columns are those of the memory
+  bool transposed = false;  // in a product; `rows` and `columns` describe the memory
 
   double* end() const { return data + rows * columns; }
   Matrix transpose() const { return {data, rows, columns, !transposed}; }
@@ -18,13 +18,13 @@ struct Matrix {
 
 class Blas {
  public:
-  // On this stream.
+  // Enqueues all products on this stream.
   explicit Blas(cudaStream_t stream);
   ~Blas() { cublasDestroy(handle_); }
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
 
-  // product = left right. None is empty.
+  // Computes product = left right. None may be empty.
   void multiply(const Matrix& left, const Matrix& right, const Matrix& product) const;
 
  private:

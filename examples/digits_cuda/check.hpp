@@ -11,7 +11,7 @@ struct DeviceError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// `call` is what has returned this status.
+// Throws DeviceError unless the status is success. `call`: the function that returned it.
 void check(cudaError_t status, const char* call);
 
 }  // namespace digits

@@ -45,7 +45,7 @@ void CudaLearner::store() {
   device_velocity_.write(velocity_, stream_);
 }
 
-// From images to errors of the scores; loss and hits are summed up at the end of sums_.
+// Computes the errors of the scores from the images. Loss and hits are summed at the end of sums_.
 void CudaLearner::forward(const Dataset& dataset, Samples which) {
   batch_.load(dataset, which, stream_);
   const Layers layers(device_parameters_.data(), hidden_);
@@ -74,7 +74,8 @@ void CudaLearner::hidden_gradient() {
   blas_.multiply(error, batch_.ones(), sums.hidden_biases);
 }
 
-// In the background, behind what the stream has now; waiting for it makes the stream wait.
+// Starts the sum in the background, after the work that the stream has now. Waiting for the handle
+// makes the stream wait.
 hvd::Handle CudaLearner::sum_over_ranks(const char* name, double* begin, const double* end) {
   hvd_options options = {};
   options.struct_size = sizeof options;
@@ -97,8 +98,8 @@ Sums CudaLearner::step(const Dataset& dataset, Samples own_part, double batch_si
     forward(dataset, own_part);
     output_gradient();
   }
-  // The output layer's gradient is ready first, with loss and hits behind it: it is on its way
-  // while the hidden layer's is computed.
+  // The output layer's gradient is ready first, and loss and hits follow it in memory. They are
+  // sent while the hidden layer's gradient is computed.
   double* const output = sums.output_weights.data;
   hvd::Handle output_sums = sum_over_ranks("output gradients", output, metrics() + 2);
   if (!own_part.empty()) hidden_gradient();

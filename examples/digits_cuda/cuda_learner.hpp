@@ -1,5 +1,5 @@
-// The network of ../digits and its updates on a GPU. Everything is float64 here too: what differs
-// from the CPU is only the order of sums.
+// The network of ../digits and its updates on a GPU. Everything is float64 here too: the results
+// differ from those of the CPU only by the order of sums.
 #pragma once
 
 #include "batch.hpp"
@@ -17,7 +17,7 @@ namespace digits {
 
 class CudaLearner : public Learner {
  public:
-  // On the current device, with the network's parameters to begin with.
+  // Uses the current device, and starts with the parameters of `first`.
   explicit CudaLearner(Network first);
 
   // Copies, in host memory.

@@ -20,7 +20,7 @@ void select_device(int local_rank) {
   check(cudaSetDevice(local_rank % count), "cudaSetDevice");
 }
 
-// Not ordered with the default stream, which others in the process may use.
+// Not ordered with the default stream, which other code in the process may use.
 Stream::Stream() {
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
 }

@@ -1,4 +1,4 @@
-// What the example needs of the CUDA runtime. Every failure is a DeviceError.
+// Owners of CUDA objects: stream and device memory. Every error is a DeviceError.
 #pragma once
 
 #include "check.hpp"
@@ -9,8 +9,8 @@
 
 namespace digits {
 
-// The GPU of the rank with this number on its host, for this thread. Where there are fewer GPUs
-// than ranks, they share them.
+// Selects the GPU for this thread, by the rank's number on its host. If there are fewer GPUs than
+// ranks, ranks share GPUs.
 void select_device(int local_rank);
 
 class Stream {
@@ -27,7 +27,7 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-// An array in device memory. What it does comes behind what the stream has so far.
+// An array in device memory. Its operations are enqueued on the stream.
 template <class T>
 class DeviceArray {
  public:
@@ -50,14 +50,14 @@ class DeviceArray {
   void clear(const Stream& stream) {
     check(cudaMemsetAsync(data_, 0, size_ * sizeof(T), stream.get()), "cudaMemsetAsync");
   }
-  // As many as there are, to the array's begin; they have been read on return.
+  // Copies the values to the beginning of the array. Returns after the copy.
   void write(std::span<const T> values, const Stream& stream) {
     check(cudaMemcpyAsync(data_, values.data(), values.size_bytes(), cudaMemcpyHostToDevice,
                           stream.get()),
           "cudaMemcpyAsync");
     stream.synchronize();
   }
-  // As many as there is room for, from element `begin` on; they are there on return.
+  // Fills `values` from element `begin` on. Returns after the copy.
   void read(std::span<T> values, const Stream& stream, std::size_t begin = 0) const {
     check(cudaMemcpyAsync(values.data(), data_ + begin, values.size_bytes(), cudaMemcpyDeviceToHost,
                           stream.get()),

@@ -33,7 +33,7 @@ __device__ int add_biases(double* scores, const double* biases, int classes) {
   return best;
 }
 
-// Scores to probabilities. The highest is taken off first, or exp might overflow.
+// Turns scores into probabilities. Subtracts the highest score first, because exp might overflow.
 __device__ void softmax(double* scores, double highest, int classes) {
   double sum = 0;
   for (int i = 0; i < classes; ++i) {
@@ -43,7 +43,7 @@ __device__ void softmax(double* scores, double highest, int classes) {
   for (int i = 0; i < classes; ++i) scores[i] /= sum;
 }
 
-// A thread a sample: there are few classes.
+// One thread per sample, because there are few classes.
 __global__ void score_one(double* scores, const double* biases, const int* labels, double* results,
                           int classes, int samples) {
   const int sample = own_index();

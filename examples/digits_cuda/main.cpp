@@ -1,8 +1,8 @@
-// Trains the network of ../digits on GPUs, one a rank, with the same losses:
+// Trains the network of ../digits on GPUs, one per rank, with the same losses:
 //
 //   hvdrun -np 2 ./digits_cuda
 //
-// cuda_learner.cpp is where the ranks work together; all around the network is that of ../digits.
+// The ranks work together in cuda_learner.cpp. Everything but the network comes from ../digits.
 #include "cuda_learner.hpp"
 #include "device.hpp"
 #include "network.hpp"

@@ -1,4 +1,4 @@
-// The smallest program: who am I, and what do all of us together make?
+// The smallest program: prints its rank, and the sum over all ranks.
 #include <iostream>
 
 #include <hvd/hvd.hpp>

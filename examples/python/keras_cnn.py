@@ -26,7 +26,7 @@ from tensorflow.keras import layers
 
 
 def generate_batches(files: list[Path], batch: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The generator way: batches without end, all images in another order in each pass."""
+    """The generator way: yields batches without end, all images in another order in each pass."""
     random = np.random.default_rng(seed)
     while True:
         order = random.permutation(len(files))
@@ -37,7 +37,7 @@ def generate_batches(files: list[Path], batch: int, seed: int) -> Iterator[tuple
 
 
 def read_image(path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """(32, 32, 1) pixels of 0 to 1 and the label: the name of the image's folder."""
+    """Returns pixels (32, 32, 1) from 0 to 1, and the label, which is the name of the image's folder."""
     image = tf.ensure_shape(tf.io.decode_png(tf.io.read_file(path), channels=1), (32, 32, 1))
     return tf.cast(image, tf.float32) / 255, tf.strings.to_number(tf.strings.split(path, "/")[-2], tf.int32)
 
@@ -59,7 +59,7 @@ def make_model() -> keras.Model:
 
 
 class Report(keras.callbacks.Callback):
-    """Prints an epoch's figures, and tells them to hvdrun: for its report, and for hvdrun scale."""
+    """Prints an epoch's figures, and reports them to hvdrun, for its report and for hvdrun scale."""
 
     def __init__(self, images: int) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Report(keras.callbacks.Callback):
         hvd.add_samples(self.images // hvd.size())
         hvd.set_metric("loss", logs["val_loss"])
         hvd.set_metric("accuracy", logs["val_accuracy"])
-        # Rank 0 only: every rank could say the same.
+        # Rank 0 only: the figures are the same on all ranks.
         hvd.print0(f"epoch {epoch + 1}: {self.seconds:.2f} s, {self.images / self.seconds:.0f} images/s, "
                    f"test loss {logs['val_loss']:.4f}, test accuracy {100 * logs['val_accuracy']:.1f} %")
 
@@ -99,7 +99,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     args = parse_arguments()
 
-    # Init: from here on each process knows its place.
+    # Init: from here on each process knows its rank.
     hvd.init()
     keras.utils.set_random_seed(args.seed)
 
@@ -123,7 +123,7 @@ def main() -> None:
     test_files = sorted(args.data.glob("test/*/*.png"))[hvd.rank() :: hvd.size()]
     test = tf.data.Dataset.from_tensor_slices([str(file) for file in test_files]).map(read_image).batch(100)
 
-    # Scale and wrap: N ranks see N times as many images a step, so the rate rises; the gradients are averaged.
+    # Scale and wrap: N ranks use N times as many images per step, so the rate rises; the gradients are averaged.
     rate = args.lr * hvd.size()
     optimizer = hvk.DistributedOptimizer(keras.optimizers.SGD(rate, momentum=0.9))
     model = make_model()

@@ -21,7 +21,7 @@ DARKEST = 16  # of a pixel in DIGITS, which is 8 pixels wide
 
 
 def make_images(folder: Path) -> None:
-    """The folder appears when it is complete. Does nothing when it is there, or another process is faster."""
+    """Makes the folder, which appears when it is complete. Does nothing if it exists, or another process is faster."""
     if folder.exists():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)

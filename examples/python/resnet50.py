@@ -33,7 +33,7 @@ def make_images(batch: int, side: int, seed: int) -> tf.data.Dataset:
 
 
 class EpochTime(keras.callbacks.Callback):
-    """Prints an epoch's time and speed, and tells them to hvdrun: for its report, and for hvdrun scale."""
+    """Prints an epoch's time and speed, and reports them to hvdrun, for its report and for hvdrun scale."""
 
     def __init__(self, images: int) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class EpochTime(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         seconds = time.perf_counter() - self.start
         hvd.add_samples(self.images)
-        # Rank 0 only: every rank could say the same.
+        # Rank 0 only: the figures are the same on all ranks.
         hvd.print0(f"epoch time: {seconds:.2f} s, images/sec: {self.images * hvd.size() / seconds:.2f}")
 
     def on_train_end(self, logs: Any = None) -> None:
@@ -67,7 +67,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     args = parse_arguments()
 
-    # Init: from here on each process knows its place.
+    # Init: from here on each process knows its rank.
     hvd.init()
 
     # Pin: one GPU to each process.
@@ -79,7 +79,7 @@ def main() -> None:
     train = make_images(args.batch_size, args.image_size, seed=hvd.rank())
     steps = max(1, args.steps // hvd.size())
 
-    # Scale and wrap: N ranks see N times as many images a step, so the rate rises; the gradients are averaged.
+    # Scale and wrap: N ranks use N times as many images per step, so the rate rises; the gradients are averaged.
     model = MODELS[args.model_name](weights=None, classes=CLASSES, input_shape=(args.image_size, args.image_size, 3))
     optimizer = hvk.DistributedOptimizer(keras.optimizers.SGD(args.lr * hvd.size(), momentum=0.9))
     model.compile(optimizer, loss="sparse_categorical_crossentropy", metrics=["accuracy"], jit_compile=False)
@@ -87,7 +87,7 @@ def main() -> None:
     callbacks = [
         # Broadcast: all ranks begin with rank 0's weights.
         hvk.callbacks.BroadcastGlobalVariablesCallback(0),
-        # Average: what is printed is of all ranks.
+        # Average: the printed metrics are those of all ranks.
         hvk.callbacks.MetricAverageCallback(),
         EpochTime(images=steps * args.batch_size),
     ]

@@ -54,7 +54,7 @@ def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, images: Tenso
 
 
 def evaluate(model: nn.Module, loader: DataLoader, device: torch.device) -> dict[str, float]:
-    """Loss and accuracy over the test images of all ranks."""
+    """Returns loss and accuracy over the test images of all ranks."""
     loss, hits = 0.0, 0
     model.eval()
     with torch.no_grad():
@@ -63,7 +63,7 @@ def evaluate(model: nn.Module, loader: DataLoader, device: torch.device) -> dict
             loss += F.cross_entropy(outputs, labels, reduction="sum").item()
             hits += int((outputs.argmax(1) == labels).sum())
     samples = len(loader.dataset)
-    # Average: every rank has tested its own images; the weight is how many those were.
+    # Average: every rank has tested its own images; the weight is their number.
     return hvd.average_metrics({"loss": loss / samples, "accuracy": hits / samples}, weight=samples)
 
 
@@ -83,7 +83,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     args = parse_arguments()
 
-    # Init: from here on each process knows its place.
+    # Init: from here on each process knows its rank.
     hvd.init()
     torch.manual_seed(args.seed)
 
@@ -106,7 +106,7 @@ def main() -> None:
     test = ImageFolder(args.data / "test")
     test_loader = DataLoader(Subset(test, range(hvd.rank(), len(test), hvd.size())), batch_size=100)
 
-    # Scale: where N ranks see N times as many images a step the rate rises, over one epoch.
+    # Scale: if N ranks use N times as many images per step, the rate rises, over one epoch.
     top_rate = hvd.scale_rate(args.lr, scaling="none" if args.divide else args.scaling)
     warmup_steps, all_steps = len(loader), len(loader) * args.epochs
 
@@ -116,7 +116,7 @@ def main() -> None:
     model = make_model().to(device)
     optimizer = torch.optim.SGD(model.parameters(), args.lr, momentum=0.9)
 
-    # Go on from the newest checkpoint, the same one on all ranks. Rank 0 alone writes them.
+    # Continue from the newest checkpoint, the same one on all ranks. Only rank 0 writes checkpoints.
     checkpoints = hvd.checkpoint.Checkpoints(args.checkpoints) if args.checkpoints else None
     first_epoch = 0
     if checkpoints and (loaded := checkpoints.load()):
@@ -146,7 +146,7 @@ def main() -> None:
         metrics = evaluate(model, test_loader, device)
         for name, value in metrics.items():
             hvd.set_metric(name, value)
-        # Rank 0 only: every rank could say the same.
+        # Rank 0 only: the figures are the same on all ranks.
         hvd.print0(f"epoch {epoch + 1}: {seconds:.2f} s, {len(train) / seconds:.0f} images/s, "
                    f"test loss {metrics['loss']:.4f}, test accuracy {100 * metrics['accuracy']:.1f} %")
         if checkpoints:

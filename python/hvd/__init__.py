@@ -1,11 +1,11 @@
-"""hvd: training on many GPUs and CPUs at once.
+"""hvd: distributed training on GPUs and CPUs.
 
     import hvd.torch as hvd       # or hvd.tensorflow, hvd.tensorflow.keras, hvd.keras, hvd.numpy
     hvd.init()
     torch.cuda.set_device(hvd.local_rank())
 
-Start it with `hvdrun -np 4 python train.py`. What stands in this module is the same for all frameworks. `python -m hvd`
-prints what was found on this machine.
+Start a program with `hvdrun -np 4 python train.py`. This module has what is common to all frameworks. `python -m hvd`
+prints what hvd finds on this machine.
 """
 
 from __future__ import annotations

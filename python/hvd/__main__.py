@@ -1,6 +1,6 @@
-"""`python -m hvd`: what hvd finds on this machine, a line each. `--json`: as a JSON object.
+"""`python -m hvd`: prints what hvd finds on this machine, one line per part; with `--json` a JSON object.
 
-Imports no framework; a driver or a library of CUDA's is opened and asked for its version, and no GPU is touched.
+Imports no framework and uses no GPU. Opens the CUDA driver and libraries only to read their versions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Optional
 import hvd
 from hvd import _library, capabilities, launch
 
-# Modules, and the distributions that bring them.
+# Modules, and the distributions that may install them.
 _FRAMEWORKS = {
     "numpy": ("numpy",),
     "torch": ("torch",),
@@ -32,7 +32,7 @@ _FRAMEWORKS = {
     "horovod": ("hvd-horovod", "horovod"),
 }
 
-# Who starts ranks, and the variables for a rank and the number of ranks.
+# Launchers, and the variables in which each sets the rank and the number of ranks.
 _LAUNCHERS = (
     ("hvdrun", "HVD_RANK", "HVD_SIZE"),
     ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -42,7 +42,7 @@ _LAUNCHERS = (
 
 @dataclass(frozen=True)
 class Part:
-    """Something that was looked for."""
+    """A program, library or module that was looked for."""
 
     found: bool
     version: Optional[str] = None
@@ -57,7 +57,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Place:
-    """Where in a job this process is."""
+    """This process's rank in a job."""
 
     rank: int
     size: int
@@ -69,14 +69,14 @@ class Place:
 
 
 def _mapped_path(soname: str) -> Optional[str]:
-    """Where this process has that library from."""
+    """Returns the path of a library that is mapped into this process; None if it is not."""
     with open("/proc/self/maps") as lines:
         paths = ("/" + line.rstrip("\n").partition("/")[2] for line in lines)
         return next((path for path in paths if path.rpartition("/")[2].startswith(soname)), None)
 
 
 def find_hvdrun() -> Part:
-    """Where hvd.run() finds it, and its version."""
+    """Finds the hvdrun that hvd.run() uses, and its version."""
     program = launch.find_hvdrun()
     if program is None:
         return Part(False)
@@ -120,7 +120,7 @@ def find_nccl() -> Part:
 
 
 def find_module(name: str, distributions: tuple[str, ...]) -> Part:
-    """A module that could be imported, without doing so."""
+    """Finds a module without importing it."""
     spec = importlib.util.find_spec(name)
     if spec is None:
         return Part(False)
@@ -149,7 +149,7 @@ def find_parts() -> dict[str, Part]:
 
 
 def find_place() -> Optional[Place]:
-    """By the variables that launchers set."""
+    """Reads the variables that launchers set. Returns None outside of a job."""
     for launcher, rank, size in _LAUNCHERS:
         values = os.environ.get(rank, ""), os.environ.get(size, "")
         if all(value.isdigit() for value in values):

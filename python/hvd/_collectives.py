@@ -1,7 +1,8 @@
-"""Collectives on plain memory, for what each framework makes of them.
+"""Collectives on plain memory, on which the modules of the frameworks are built.
 
-Every call goes to the engine in the background, as in Horovod: the ranks find each other's by name (those without one by
-kind and order), in any order and from any thread. Addresses are integers; 0 where there are no elements.
+Every call goes to libhvd's engine and runs in the background, as in Horovod. The ranks' calls are matched by name, and
+those without a name by kind and order. So calls may be made in any order and from any thread. Addresses are integers;
+0 if there are no elements.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ Result = TypeVar("Result")
 
 def options(name: Optional[str], process_set: int, prescale: float = 1.0, postscale: float = 1.0, memory: int = 0,
             stream: Optional[int] = None, shape: Optional[Sequence[int]] = None) -> Options:
-    """What a call says besides its arguments. `stream`: a cudaStream_t, for device memory. `shape`: what ranks must
-    agree in; of an allgather or alltoall without the first dimension."""
-    # A factor of 0 would stand for 1.
+    """Returns a call's hvd_options.
+
+    stream: a cudaStream_t, for device memory.
+    shape: the dimensions that must be equal on all ranks; for an allgather or alltoall without the first.
+    """
+    # libhvd reads a factor of 0 as 1.
     return Options(OPTIONS_SIZE, None if name is None else name.encode(), prescale or 1e-300, postscale or 1e-300,
                    process_set, 0, memory, 0, stream, None, None, None if shape is None else b"%a" % list(shape))
 
@@ -31,13 +35,13 @@ _in_flight: dict[int, "Handle[Any]"] = {}
 
 
 class Handle(Generic[Result]):
-    """A collective in the background. Its buffers are kept here until it is done."""
+    """A collective that runs in the background. Holds its buffers until it is done."""
 
     __slots__ = ("_number", "_finish", "_result", "_kept", "_on_wait")
 
     def __init__(self, number: int, finish: Callable[[], Result], kept: Any = None,
                  on_wait: Optional[Callable[[], Optional[BaseException]]] = None) -> None:
-        """`finish` makes the result once it is done, on the thread that waits; `kept` must stay until then."""
+        """`finish` makes the result, on the thread that calls wait(). `kept` is held until then."""
         self._number = number
         self._finish: Optional[Callable[[], Result]] = finish
         self._kept = kept
@@ -46,7 +50,7 @@ class Handle(Generic[Result]):
         _in_flight[number] = self
 
     def poll(self) -> bool:
-        """Whether it is done: then wait() does not block."""
+        """Returns whether the collective is done, so that wait() does not block."""
         if self._finish is None:
             return True
         done = c_int()
@@ -54,7 +58,7 @@ class Handle(Generic[Result]):
         return done.value == 1
 
     def wait(self) -> Result:
-        """Waits for the result. The exceptions are those of hvd.errors. Once more: the same result."""
+        """Waits for the result; further calls return it again. Errors: those of hvd.errors."""
         finish = self._finish
         if finish is None:
             return self._result  # type: ignore[return-value]
@@ -76,46 +80,49 @@ class Handle(Generic[Result]):
 
 
 def forget_all() -> None:
-    """hvd.shutdown() has ended all."""
+    """Drops all handles and outputs, after hvd.shutdown() has ended their collectives."""
     _in_flight.clear()
     _outputs.clear()
 
 
 def allreduce(input: int, output: int, count: int, type: int, op: int, options: Options) -> int:
-    """The handle's number. All below likewise. Errors, at once: NotInitializedError; ForkedError, which is PeerError on
-    all ranks; InvalidArgumentError for a name that this rank has in flight, whose first call then fails on all."""
+    """Submits the collective and returns its handle's number. The functions below do the same.
+
+    Errors raised at once: NotInitializedError; ForkedError, with PeerError on the other ranks; InvalidArgumentError for
+    a name that this rank has in flight, whose first call then fails on all ranks.
+    """
     handle = c_int64()
     check(lib.hvd_allreduce_async(input, output, count, type, op, byref(options), byref(handle)))
     return handle.value
 
 
-def grouped_allreduce(inputs: Sequence[int], outputs: Sequence[int], counts: Sequence[int], type: int, op: int,
+def grouped_allreduce(inputs: Sequence[int], outputs: Sequence[int], lengths: Sequence[int], type: int, op: int,
                       options: Options) -> int:
-    """Several tensors of one type, carried out as one."""
+    """Reduces several tensors of one type as one operation. `lengths`: their numbers of elements."""
     handle = c_int64()
     count = len(inputs)
     addresses = c_void_p * count
-    check(lib.hvd_grouped_allreduce_async(count, addresses(*inputs), addresses(*outputs), (c_size_t * count)(*counts),
+    check(lib.hvd_grouped_allreduce_async(count, addresses(*inputs), addresses(*outputs), (c_size_t * count)(*lengths),
                                           type, op, byref(options), byref(handle)))
     return handle.value
 
 
 def broadcast(buffer: int, count: int, type: int, root: int, options: Options) -> int:
-    """`root`: a rank of all, also on a process set."""
+    """`root`: a number among all ranks of the job, also with a process set."""
     handle = c_int64()
     check(lib.hvd_broadcast_async(buffer, count, type, root, byref(options), byref(handle)))
     return handle.value
 
 
 def reducescatter(input: int, rows: int, row_size: int, type: int, op: int, output: int, options: Options) -> int:
-    """`output` has room for this rank's share_of_rows()."""
+    """`output`: memory for as many rows as share_of_rows() returns for this rank."""
     handle = c_int64()
     check(lib.hvd_reducescatter_async(input, rows, row_size, type, op, output, byref(options), byref(handle)))
     return handle.value
 
 
 def share_of_rows(rows: int, rank: int, size: int) -> int:
-    """How many of `rows` a reducescatter gives a rank."""
+    """Returns the number of rows of a reducescatter's result that a rank gets."""
     return rows // size + (1 if rank < rows % size else 0)
 
 
@@ -126,15 +133,15 @@ def barrier(options: Options) -> int:
 
 
 def join() -> int:
-    """Waits until all ranks have called it; the rank that came last."""
+    """Waits until all ranks have called it. Returns the rank that called last."""
     last = c_int()
     check(lib.hvd_join(byref(last)))
     return last.value
 
 
-# ---- Results that the library knows the size of -------------------------------------------------
+# ---- Results whose size only the library knows ----------------------------------------------------
 
-# Rows -> the address of room for so many. Called by the thread that carries the collective out.
+# Allocates memory for a number of rows and returns its address. Runs on libhvd's thread.
 Allocate = Callable[[int], int]
 
 _outputs: dict[int, "_Output"] = {}
@@ -142,7 +149,7 @@ _output_numbers = itertools.count(1)
 
 
 class _Output:
-    """A result's memory, which its framework gives when the library knows how many rows come."""
+    """A result whose memory the framework allocates when the library knows the number of rows."""
 
     def __init__(self, allocate: Allocate, options: Options) -> None:
         self.allocate = allocate
@@ -161,7 +168,7 @@ class _Output:
         return Handle(handle.value, finish, kept, self._take_failure)
 
     def _take_failure(self) -> Optional[BaseException]:
-        """Of allocate(), once the collective has ended."""
+        """Returns the exception of allocate(), after the collective has ended; None if there was none."""
         _outputs.pop(self._number, None)
         return self.failure
 
@@ -171,7 +178,7 @@ def _allocate(number: int, rows: int) -> Optional[int]:
     output = _outputs[number]
     try:
         return output.allocate(rows) or None
-    except BaseException as failure:  # for the thread that waits
+    except BaseException as failure:  # raised by the thread that waits
         output.failure = failure
         return None
 
@@ -181,8 +188,10 @@ _ALLOCATE_ADDRESS = ctypes.cast(_allocate, c_void_p).value
 
 def allgather(input: int, rows: int, row_size: int, type: int, allocate: Allocate, rows_by_rank: Any, options: Options,
               finish: Callable[[], Result], kept: Any) -> Handle[Result]:
-    """Rows of all ranks, into what `allocate` gives. `rows_by_rank`: a c_size_t array of the set's size, or None.
-    `finish`, `kept`: as of Handle."""
+    """Gathers the rows of all ranks into memory from `allocate`.
+
+    rows_by_rank: a c_size_t array of the set's size, which is filled, or None. finish, kept: as for Handle.
+    """
     output = _Output(allocate, options)
     return output.submit(lambda handle: lib.hvd_allgather_async(
         input, rows, row_size, type, None, 0, rows_by_rank, byref(options), handle), finish, (kept, rows_by_rank))
@@ -190,7 +199,10 @@ def allgather(input: int, rows: int, row_size: int, type: int, allocate: Allocat
 
 def alltoall(input: int, splits: Optional[Sequence[int]], rows: int, row_size: int, type: int, allocate: Allocate,
              received: Any, options: Options, finish: Callable[[], Result], kept: Any) -> Handle[Result]:
-    """splits[r] rows for rank r, None: as many for each. `received`: a c_size_t array, how many from each."""
+    """Sends splits[r] rows to rank r; with None equally many to each.
+
+    received: a c_size_t array, which is filled with the number of rows from each rank.
+    """
     sizes = None if splits is None else (c_size_t * max(1, len(splits)))(*splits)
     output = _Output(allocate, options)
     return output.submit(lambda handle: lib.hvd_alltoall_async(
@@ -198,7 +210,7 @@ def alltoall(input: int, splits: Optional[Sequence[int]], rows: int, row_size: i
 
 
 def check_splits(splits: Optional[Sequence[int]], size: int) -> None:
-    """Of an alltoall; the rest is told to all ranks."""
+    """Checks the splits of an alltoall. Errors that only libhvd can find are reported on all ranks."""
     if splits is None:
         return
     if len(splits) != size:

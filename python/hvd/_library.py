@@ -1,7 +1,7 @@
-"""libhvd, loaded: where it is, and the C functions of hvd/hvd.h with their types.
+"""Loads libhvd, and declares the C functions of hvd/hvd.h with their types.
 
-The library is looked for in HVD_LIBRARY (a file), then in this package (a wheel brings it), in the checkout that this
-package is a part of (`build/lib`), and last where the system's loader looks.
+The library is searched for in this order: the file HVD_LIBRARY, this package (in a wheel), `build/lib` of the checkout
+that this package is a part of, and the paths of the system's loader. Error: ImportError if none can be loaded.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _HANDLE = POINTER(c_int64)
 _LIST = POINTER(c_void_p)
 _SIZES = POINTER(c_size_t)
 
-# By name: the result's type, then the arguments'.
+# By name: the type of the result, then those of the arguments.
 _FUNCTIONS = {
     "hvd_last_error": (c_char_p,),
     "hvd_version": (c_char_p,),
@@ -127,7 +127,7 @@ def _load() -> ctypes.CDLL:
 
 
 def declare(functions: dict[str, tuple[Any, ...]]) -> None:
-    """Says what types functions of the library have: the result's, then the arguments'."""
+    """Declares the types of functions of the library: that of the result, then those of the arguments."""
     for name, (result, *arguments) in functions.items():
         function = getattr(lib, name)
         function.restype = result
@@ -140,7 +140,7 @@ declare(_FUNCTIONS)
 
 
 def last_error() -> str:
-    """Text of the last failure on this thread."""
+    """Returns the text of the last failure on this thread."""
     return lib.hvd_last_error().decode("utf-8", "replace")
 
 
@@ -151,7 +151,7 @@ def check(status: int) -> None:
 
 
 def number(answer: int) -> int:
-    """What a function has answered, or the exception for a negative status."""
+    """Returns the answer of a function; raises the exception for a negative one, which is a status."""
     if answer < 0:
         raise errors.of_status(-answer, last_error())
     return answer

@@ -1,4 +1,4 @@
-"""Which rank of how many a call is about, where it may leave that to the job."""
+"""place(): the optional arguments `rank` and `size` of functions that also work outside of a job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from . import job
 
 
 def place(rank: Optional[int], size: Optional[int]) -> tuple[int, int]:
-    """Rank and size as given; without both, this job's. ValueError for one without the other."""
+    """Returns rank and size as given, or those of this job if both are None. ValueError for one without the other."""
     if (rank is None) != (size is None):
         raise ValueError(f"hvd: rank={rank} and size={size}: give both, or neither for those of this job")
     if rank is None or size is None:

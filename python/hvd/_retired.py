@@ -1,4 +1,4 @@
-"""What Horovod has and hvd does not, refused by name."""
+"""Errors for names of Horovod that hvd does not have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NoReturn
 
 
 def refuse_elastic(module: str, name: str) -> NoReturn:
-    """For __getattr__ of a module."""
+    """Raises AttributeError for an unknown name of a module, with advice for `elastic`. For __getattr__ of modules."""
     if name == "elastic":
         raise AttributeError(f"{module}.elastic: there are no elastic states: hvdrun restarts the ranks, and a "
                              "checkpoint takes the place of the state; see docs/train/checkpoints.md")

@@ -1,8 +1,8 @@
-"""A program's state as what a checkpoint holds: its tensors, each by name, and everything else, pickled.
+"""Converts a program's state to the form in a checkpoint and back: named tensors, and a pickle of everything else.
 
-The state is walked by a pickler, which hands out the tensors instead of pickling them. So it may be anything that can
-be pickled, tensors may be anywhere in it, and one that is there twice is stored once. Names are the way to a tensor
-through dicts, lists and tuples: "model.layer1.weight"; those inside other objects are "object.0" and so on.
+A pickler walks the state and takes the tensors out instead of pickling them. So the state may be anything that can be
+pickled, with tensors anywhere in it, and a tensor that appears twice is stored once. A tensor's name is the path to it
+through dicts, lists and tuples, such as "model.layer1.weight". Tensors inside other objects are "object.0" and so on.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ ITEM_TYPES = {"uint8": 0, "int8": 1, "uint16": 2, "int16": 3, "int32": 4, "int64
               "float64": 8, "bool": 9, "bfloat16": 10, "uint32": 65, "uint64": 66, "complex64": 67, "complex128": 68}
 BYTES = 64  # HVD_ITEM_BYTES
 TYPE_NAMES = {number: name for name, number in ITEM_TYPES.items()}
-REST = "state.pickle"  # the item with all that is no tensor
+REST = "state.pickle"  # the item with everything that is not a tensor
 
-Identity = tuple[str, str, bool]  # what the pickle has for a tensor: its kind, its name, whether it requires_grad
+Identity = tuple[str, str, bool]  # a tensor's entry in the pickle: its kind, its name, whether it requires_grad
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,12 @@ class Tensor:
 
 
 def tensor_of(thing: Any) -> Optional[Tensor]:
-    """None for what is none, or one that has to be pickled. Exact types: a subclass knows itself how it is pickled, and
-    a torch Parameter hands out its tensor then."""
-    # What has not been imported has made no tensor.
+    """Returns the Tensor for a numpy array or a torch tensor; None for anything else, which is pickled.
+
+    Compares exact types, because a subclass may define its own pickling. The pickle of a torch Parameter contains its
+    tensor, which is then taken out.
+    """
+    # A module that was never imported has made no tensor.
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy is not None and type(thing) is numpy.ndarray:
         type_number = ITEM_TYPES.get(thing.dtype.name) if thing.dtype.isnative else None
@@ -54,12 +57,12 @@ def tensor_of(thing: Any) -> Optional[Tensor]:
 
 
 class Split:
-    """A state taken apart. `tensors` by name, in the order of the walk; `rest`: everything else."""
+    """A state in two parts: `tensors` by name, in the order of the walk, and `rest`, the pickle of everything else."""
 
     def __init__(self, state: Any) -> None:
         self.tensors: dict[str, Tensor] = {}
         self._names: dict[int, str] = {}  # by id()
-        self._kept: list[Any] = []  # what is made on the walk must keep its id() to the end of it
+        self._kept: list[Any] = []  # keeps tensors that the walk itself makes alive, so that their id() stay unique
         self._paths = dict(_paths(state, ""))
         buffer = io.BytesIO()
         _Pickler(buffer, self._hand_out).dump(state)
@@ -99,7 +102,7 @@ def _paths(thing: Any, path: str) -> Iterator[tuple[int, str]]:
 
 
 def join(rest: bytes, tensor: Callable[[str, str], Any]) -> Any:
-    """The state again. tensor(kind, name): one of its tensors; asked for once."""
+    """Returns the state made from `rest` and the tensors. tensor(kind, name) is called once for each tensor."""
     made: dict[str, Any] = {}
 
     def hand_in(identity: Identity) -> Any:
@@ -131,7 +134,10 @@ class _Unpickler(pickle.Unpickler):
 
 
 def put_into(target: Any, source: Any) -> Any:
-    """Gives the dicts and lists of `target` the values of `source`; what stands in place of `target` then."""
+    """Copies the values of `source` into the dicts and lists of `target`, in place.
+
+    Returns `target`, or `source` if it cannot be copied in place.
+    """
     if isinstance(target, dict) and isinstance(source, dict):
         for key in [key for key in target if key not in source]:
             del target[key]

@@ -1,7 +1,7 @@
 """Decisions that all ranks take together.
 
-A rank that stops one step before the others leaves them waiting. So what ends or turns the training (a metric, a
-signal, the clock) is decided once, and is the same on all ranks at the same step.
+A rank that stops one step before the others leaves them waiting. So a decision that ends or changes the training (by a
+metric, a signal or the clock) is made once, and applies on all ranks at the same step.
 """
 
 from __future__ import annotations
@@ -67,17 +67,17 @@ def average_metrics(metrics: Sequence[float], weight: float = ..., name: str = .
 
 def average_metrics(metrics: Union[Mapping[str, float], Sequence[float]], weight: float = 1.0,
                     name: str = "metrics") -> Union[dict[str, float], list[float]]:
-    """The ranks' metrics, averaged by weight: the same on all ranks. A collective.
+    """Returns the weighted average of the ranks' metrics, the same on all ranks. A collective.
 
-    weight: what this rank's metrics were averaged over, usually its samples; a mean of means is wrong where ranks have
-    different numbers of them. A rank with weight 0 may have anything in its metrics, also NaN.
+    weight: the number of values that this rank's metrics are averages of, usually its samples. A plain mean of means is
+    wrong if ranks have different numbers of them. A rank with weight 0 may have any values in its metrics, also NaN.
 
-    Errors: MismatchError when the ranks have other metrics; InvalidArgumentError, on all ranks, when a weight is
-    negative or not finite or all are 0.
+    Errors: MismatchError if the ranks have different metrics; InvalidArgumentError, on all ranks, if a weight is
+    negative or not finite, or all weights are 0.
     """
     if not isinstance(metrics, Mapping):
         return _average([float(value) for value in metrics], weight, name)
-    names = sorted(metrics)  # not every rank has built its dict in the same order
+    names = sorted(metrics)  # the ranks' dicts may have different orders
     mark = float(zlib.crc32("\0".join(names).encode()))
     *values, common = _average([*(float(metrics[key]) for key in names), mark], weight, name)
     if not math.isclose(common, mark, rel_tol=1e-12):
@@ -93,7 +93,7 @@ def _average(values: list[float], weight: float, name: str) -> list[float]:
 
 
 def same_on_all_ranks(number: int, name: str) -> bool:
-    """Whether all ranks have given the same number, of up to 63 bits; the same answer to all. A collective."""
+    """Returns, on all ranks, whether all have passed the same number, of up to 63 bits. A collective."""
     edges = (c_int64 * 2)(number, -number)
     address = ctypes.addressof(edges)
     Handle(_collectives.allreduce(address, address, 2, DataType.int64, ReduceOp.Max, options(name, 0)), lambda: None,
@@ -105,18 +105,19 @@ def same_on_all_ranks(number: int, name: str) -> bool:
 
 
 class Update(NamedTuple):
-    """What EarlyStopping.update() says, the same on all ranks."""
+    """The result of EarlyStopping.update(), the same on all ranks."""
 
     is_best: bool
     stop: bool
 
 
 class EarlyStopping:
-    """Whether a metric still gets better.
+    """Decides whether to stop because a metric no longer improves.
 
-    best: "min" of a loss, "max" of an accuracy. patience: stop after so many updates in a row without a better value;
-    0: never. min_delta: a value is better when it is so by more than this. NaN is never better, so that a run which has
-    diverged stops.
+    best: "min" for a loss, "max" for an accuracy.
+    patience: stops after this many updates in a row without a better value; 0 never stops.
+    min_delta: a value is better only if the difference is greater than this. NaN is never better, so that a run that
+    has diverged stops.
     """
 
     def __init__(self, best: str = "min", patience: int = 0, min_delta: float = 0.0) -> None:
@@ -126,7 +127,7 @@ class EarlyStopping:
                                      min_delta=min_delta)
 
     def update(self, metric: float, name: str = "early_stopping") -> Update:
-        """One more value; rank 0's decides, and its state becomes that of all. A collective."""
+        """Adds a value. Rank 0's value decides, and its state becomes that of all ranks. A collective."""
         is_best, stop = c_int(), c_int()
         check(lib.hvd_early_stopping_update(byref(self._state), metric, byref(is_best), byref(stop),
                                             byref(options(name, 0))))
@@ -139,16 +140,16 @@ class EarlyStopping:
 
     @property
     def best_at(self) -> int:
-        """The best value's update, counted from 0."""
+        """The index of the update with the best value, from 0."""
         return self._state.best_at
 
     @property
     def waited(self) -> int:
-        """Updates since the best one."""
+        """The number of updates since the best one."""
         return self._state.waited
 
     def state_dict(self) -> dict[str, Any]:
-        """Numbers for a checkpoint: with them a run that goes on decides as if it had never stopped."""
+        """Returns the state for a checkpoint. A run that continues from it decides as if it had never stopped."""
         return {key: getattr(self._state, key) for key in ("updates", "best_at", "best", "waited")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -162,20 +163,22 @@ _watched: set[int] = set()
 
 
 def watch_signal(signum: int) -> None:
-    """From now on the signal does not end this process but is remembered for agree_stop(). SIGINT only once: a second
-    Ctrl-C ends it. After hvd.init(); hvd.shutdown() puts back what was before. Not a collective.
+    """Makes the signal a reason for agree_stop() instead of ending this process. Not a collective.
 
-    The handler is the library's own, below Python's: meanwhile no Python handler runs for this signal and Ctrl-C raises
-    no KeyboardInterrupt, though signal.getsignal() still names the handler of before. A later signal.signal() takes the
-    signal away from here. Processes forked later (multiprocessing, DataLoader workers) have the handlers of before.
-    InvalidArgumentError: SIGKILL, SIGSTOP, the signals of a crash.
+    SIGINT is caught once; a second Ctrl-C ends the process. Call it after hvd.init(); hvd.shutdown() restores the
+    earlier handler.
+
+    The handler is a C handler of the library. While it is set, no Python handler runs for this signal and Ctrl-C raises
+    no KeyboardInterrupt, although signal.getsignal() still returns the earlier handler. A later signal.signal()
+    replaces the library's handler. Processes forked later (multiprocessing, DataLoader workers) have the earlier
+    handlers. Errors: InvalidArgumentError for SIGKILL, SIGSTOP and the signals of a crash.
     """
     check(lib.hvd_watch_signal(signum))
     _watched.add(signum)
 
 
 def _unwatch_in_child() -> None:
-    # Else nothing would hear SIGTERM there, and multiprocessing's terminate() would have no effect.
+    # Otherwise SIGTERM would have no effect in the child, nor would multiprocessing's terminate().
     for signum in _watched:
         signal.signal(signum, signal.getsignal(signum) or signal.SIG_DFL)
     _watched.clear()
@@ -186,12 +189,12 @@ os.register_at_fork(after_in_child=_unwatch_in_child)
 
 @dataclass(frozen=True)
 class Stop:
-    """The answer of agree_stop(): true when all ranks stop here."""
+    """The result of agree_stop(). It is true if all ranks stop after this step."""
 
     reasons: frozenset[str]  # "signal", "notice" (of the launcher), "time" (nearly up), "wish" (of some rank's program)
-    text: str  # "signal 15 (SIGTERM)"; "" when there is no reason
-    signum: Optional[int]  # the highest of those that came
-    seconds_left: float  # the least of all ranks; math.inf when not known
+    text: str  # for example "signal 15 (SIGTERM)"; "" without a reason
+    signum: Optional[int]  # the highest of the received signals
+    seconds_left: float  # the minimum over all ranks; math.inf if unknown
 
     def __bool__(self) -> bool:
         return bool(self.reasons)
@@ -201,10 +204,12 @@ _REASONS = {1: "signal", 2: "notice", 4: "time", 8: "wish"}  # HVD_STOP_
 
 
 def agree_stop(step: int, seconds_needed: float = 0.0, wish: bool = False, name: str = "agree_stop") -> Stop:
-    """Asks all ranks, at a step's end, whether to stop; the same answer to all. A collective, one small allreduce.
+    """Decides, at the end of a step, whether all ranks stop. All get the same result. A collective: a small allreduce.
 
-    step: how many are done. seconds_needed: stop when less than this is left until the job's end (hvd.time_left()), at
-    least what the last checkpoint will take. wish: whether this rank's program wants to stop.
+    step: the number of steps done.
+    seconds_needed: stops if less than this is left until the job's end (hvd.time_left()). It should be at least the
+    time that the last checkpoint takes.
+    wish: whether this rank's program wants to stop.
     """
     stop = _Stop(struct_size=ctypes.sizeof(_Stop))
     check(lib.hvd_agree_stop(step, seconds_needed, int(wish), byref(stop), byref(options(name, 0))))

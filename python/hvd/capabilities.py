@@ -1,7 +1,7 @@
-"""What libhvd can use on this machine, in the words of Horovod's *_built() and *_enabled().
+"""Horovod's *_built() and *_enabled(): what libhvd can use on this machine.
 
 libhvd is built against none of these libraries. It opens CUDA, NCCL and its plugin for MPI when a job first needs
-them, so "built" means here: it can be opened now.
+them. So "built" means here that the library can be opened now.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CUDA_RUNTIMES = ("libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0")
 
 
 def _opened(variable: str, *names: str) -> Optional[ctypes.CDLL]:
-    """The library that `variable` names, else the first of `names` that there is."""
+    """Opens the library that the environment variable names, or else the first of `names` that exists."""
     chosen = os.environ.get(variable)
     for name in (chosen,) if chosen else names:
         try:
@@ -28,20 +28,20 @@ def _opened(variable: str, *names: str) -> Optional[ctypes.CDLL]:
 
 
 def mpi_built() -> bool:
-    """Whether the plugin with which libhvd sends data over Open MPI is there."""
+    """Returns whether the plugin exists with which libhvd sends data over Open MPI."""
     beside = Path(_library.path).resolve().parent / "libhvd_mpi.so"
     return Path(os.environ.get("HVD_MPI_LIBRARY") or beside).exists()
 
 
 def mpi_enabled() -> bool:
-    """Whether the job sends its data over MPI (HVD_TRANSPORT=mpi). It never needs MPI for anything else."""
+    """Returns whether the job sends its data over MPI (HVD_TRANSPORT=mpi). MPI is used for nothing else."""
     return os.environ.get("HVD_TRANSPORT") == "mpi" and mpi_built()
 
 
 def mpi_threads_supported() -> bool:
-    """Whether other threads may call MPI: always, as libhvd starts with MPI_THREAD_MULTIPLE or not at all.
+    """Returns True: other threads may call MPI, because libhvd requires MPI_THREAD_MULTIPLE.
 
-    Errors: ValueError when MPI is not in use, as in Horovod.
+    Errors: ValueError if the job does not use MPI, as in Horovod.
     """
     if not mpi_enabled():
         raise ValueError("hvd: the job does not use MPI (HVD_TRANSPORT=mpi would)")
@@ -49,37 +49,37 @@ def mpi_threads_supported() -> bool:
 
 
 def gloo_built() -> bool:
-    """False: libhvd has its own transport between CPUs, and no Gloo."""
+    """Returns False: libhvd has its own transport between CPUs, and no Gloo."""
     return False
 
 
 def gloo_enabled() -> bool:
-    """False, as gloo_built()."""
+    """Returns False, like gloo_built()."""
     return False
 
 
 def nccl_built() -> int:
-    """The version of NCCL that tensors on GPUs are reduced with, 22809 for 2.28.9; 0 when none can be opened."""
+    """Returns the version of the NCCL that libhvd uses for GPUs, such as 22809 for 2.28.9; 0 if none can be opened."""
     nccl = _opened("HVD_NCCL_LIBRARY", "libnccl.so.2")
     version = ctypes.c_int()
     return version.value if nccl and nccl.ncclGetVersion(ctypes.byref(version)) == 0 else 0
 
 
 def cuda_built() -> bool:
-    """Whether a CUDA runtime can be opened, which tensors on GPUs need."""
+    """Returns whether a CUDA runtime can be opened, which tensors on GPUs need."""
     return _opened("HVD_CUDA_LIBRARY", *_CUDA_RUNTIMES) is not None
 
 
 def ddl_built() -> bool:
-    """False: IBM's DDL is not used."""
+    """Returns False: IBM's DDL is not used."""
     return False
 
 
 def ccl_built() -> bool:
-    """False: Intel's oneCCL is not used."""
+    """Returns False: Intel's oneCCL is not used."""
     return False
 
 
 def rocm_built() -> bool:
-    """False: device memory is CUDA's only."""
+    """Returns False: only CUDA devices are supported."""
     return False

@@ -1,4 +1,4 @@
-"""Checkpoints that survive anything: a folder of them, whole or not there, for any number of ranks.
+"""Checkpoints: a folder of them, each complete or absent, which any number of ranks can load.
 
     with hvd.checkpoint.Checkpoints("run-1", keep_last=3, best="min") as checkpoints:
         loaded = checkpoints.load()
@@ -8,11 +8,11 @@
         ...
         checkpoints.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}, step, loss)
 
-A state is anything that can be pickled: most often a dict, with numpy arrays and torch tensors at any depth. Tensors
-are stored as such, by name; everything else in one pickle. docs/train/checkpoints.md specifies the files.
+A state is anything that can be pickled: usually a dict, with numpy arrays and torch tensors at any depth. Tensors are
+stored by name, everything else in one pickle. docs/train/checkpoints.md specifies the files.
 
-A checkpoint is as trustworthy as its folder: loading unpickles, and a pickle can run any code. Load none from people
-whom you would not let run a program here.
+Loading a checkpoint unpickles it, and a pickle can run any code. Load only checkpoints from people whose programs you
+would run.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _library.declare({
 
 @dataclass(frozen=True)
 class ItemInfo:
-    """What a checkpoint holds under one name."""
+    """The name, type and size of an item in a checkpoint."""
 
     name: str
     type: str  # "float32", "bytes", ...
@@ -91,7 +91,7 @@ class ItemInfo:
 
 @dataclass(frozen=True)
 class Found:
-    """A checkpoint of the folder."""
+    """A checkpoint in the folder, without its data."""
 
     step: int
     metric: Optional[float]
@@ -101,7 +101,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A checkpoint that was loaded; loaded["model"] is loaded.state["model"]."""
+    """A loaded checkpoint. loaded["model"] is loaded.state["model"]."""
 
     step: int
     metric: Optional[float]
@@ -113,14 +113,14 @@ class Loaded:
 
 
 class Checkpoints:
-    """A folder of checkpoints, locked against other jobs until close(). Every call but close() is a collective.
+    """A folder of checkpoints, locked against other jobs until close(). Every call except close() is a collective.
 
-    keep_last: how many to keep; KEEP_ALL: all. best: keep also the one with the smallest ("min") or largest ("max")
-    metric. sharded: each rank writes a part, into a folder that all hosts share; every rank keeps a copy of its part
-    only.
-    read_only: only to load, beside a running job; creates and locks nothing.
+    keep_last: the number of checkpoints to keep, or KEEP_ALL.
+    best: also keeps the checkpoint with the smallest ("min") or largest ("max") metric.
+    sharded: each rank writes a part, into a folder that all hosts share, and copies only its part in memory.
+    read_only: for loading only, also during a running job; creates and locks nothing.
 
-    Errors are the same on all ranks, and training can go on after them (a full disk, a folder that is gone).
+    Errors are the same on all ranks. Training can continue after them (a full disk, a missing folder).
     """
 
     def __init__(self, folder: Union[str, os.PathLike[str]], keep_last: int = 3, best: Optional[str] = None,
@@ -137,17 +137,18 @@ class Checkpoints:
         self._handle = handle
 
     def save(self, state: Any, step: int, metric: Optional[float] = None) -> None:
-        """Saves rank 0's state under a step, with rank 0's metric. Returns when it has been copied; a thread writes it.
+        """Saves rank 0's state for a step, with rank 0's metric. Returns after copying it; a thread writes the file.
 
-        The tensors' names, types and shapes are the same on all ranks. Waits first for a save that is still being
-        written; when that could not be, its error is raised here, while this one is being written nevertheless.
+        The tensors' names, types and shapes must be the same on all ranks. First waits for an earlier save that is
+        still being written. If that one fails, its error is raised here, but the new save is written nevertheless.
 
-        Errors: MismatchError, SystemCallError; what pickle raises on this rank, InvalidArgumentError on the others.
+        Errors: MismatchError, SystemCallError. If pickling fails, its exception on this rank, and InvalidArgumentError
+        on the others.
         """
         if step < 0:
             raise ValueError(f"hvd: save(step={step}): a step is 0 or more")
         split, failure = _split(state)
-        # With `sharded` each rank writes a part of the same bytes; else only rank 0's are looked at.
+        # With `sharded` each rank writes a part of the same bytes; otherwise libhvd reads only rank 0's.
         rest = broadcast_object(split.rest, name="checkpoint.rest") if self._sharded else split.rest
         read = self._sharded or job.rank() == 0
         items = _Items()
@@ -155,29 +156,30 @@ class Checkpoints:
         for name, tensor in split.tensors.items():
             items.add(name, tensor, _Memory(tensor, read))
         if failure is not None:
-            # The other ranks are in this call, and get an InvalidArgumentError: no items.
+            # The other ranks make this call. A call without items gives them an InvalidArgumentError.
             lib.hvd_checkpoints_save(self._open(), None, 1, step, None)
             raise failure
         value = None if metric is None else byref(c_double(metric))
         check(lib.hvd_checkpoints_save(self._open(), items.array(), len(items), step, value))
 
     def load(self, state: Any = None, which: str = "newest") -> Optional[Loaded]:
-        """Loads a checkpoint on all ranks, at any number of them; None for a folder without any.
+        """Loads a checkpoint on all ranks, whatever their number. Returns None if the folder has no checkpoint.
 
-        Without `state`: a new one, its torch tensors in host memory (load_state_dict() brings them to where they
-        belong). With `state`, in place: its tensors are written into, wherever they are, and its dicts and lists get
-        the checkpoint's other values. Its tensors' names, types and shapes must be the checkpoint's.
-        which: "newest" (what was saved last, whatever its step), or "best" (by metric, as opened).
+        Without `state`, the result has new tensors; those of torch are in host memory (load_state_dict() copies them to
+        their devices). With `state`, loads in place: its tensors are overwritten, on any device, and its dicts and
+        lists get the checkpoint's other values. Names, types and shapes of its tensors must be those of the checkpoint.
+        which: "newest" (the one saved last, whatever its step), or "best" (by metric, as set when the folder was
+        opened).
 
-        Errors: MismatchError, which lists what differs; nothing was written then. SystemCallError when there are
-        checkpoints and none can be read. One that is damaged is skipped: rank 0 names it on stderr.
+        Errors: MismatchError, which lists the differences; nothing was written then. SystemCallError if there are
+        checkpoints and none can be read. A damaged checkpoint is skipped, and rank 0 names it on stderr.
         """
         split, failure = _split(state)
         own = split.tensors
         if failure is None:
             failure = _read_only(own)
         if failure is not None:
-            # The other ranks are in find(), and get an InvalidArgumentError: no size.
+            # The other ranks are in find(). A call without struct_size gives them an InvalidArgumentError.
             lib.hvd_checkpoints_find(self._open(), _which(which), byref(_Checkpoint()))
             raise failure
         found = self.find(which)
@@ -204,7 +206,7 @@ class Checkpoints:
                       os.fsdecode(checkpoint.path), _state.put_into(state, loaded))
 
     def find(self, which: str = "newest") -> Optional[Found]:
-        """The checkpoint that load() would take, without its data; None for a folder without any."""
+        """Returns the checkpoint that load() would load, without its data; None if the folder has none."""
         checkpoint = _Checkpoint(struct_size=ctypes.sizeof(_Checkpoint))
         check(lib.hvd_checkpoints_find(self._open(), _which(which), byref(checkpoint)))
         if not checkpoint.found:
@@ -214,11 +216,11 @@ class Checkpoints:
         return Found(checkpoint.step, checkpoint.metric if checkpoint.has_metric else None, path, items)
 
     def wait(self) -> None:
-        """Until what was saved is on the disk; SystemCallError when it could not be written."""
+        """Waits until all saves are on the disk. SystemCallError if one could not be written."""
         check(lib.hvd_checkpoints_wait(self._open()))
 
     def close(self) -> None:
-        """Finishes this rank's writing and unlocks the folder; raises what went wrong in it. Not a collective."""
+        """Finishes this rank's writing and unlocks the folder; raises an error of the writing. Not a collective."""
         handle, self._handle = self._handle, None
         if handle is not None:
             check(lib.hvd_checkpoints_close(handle))
@@ -231,7 +233,7 @@ class Checkpoints:
 
     def __exit__(self, kind: Optional[type[BaseException]], value: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        """wait(), so that all ranks hear of a failure, and close(). After an exception close() alone."""
+        """Calls wait(), so that an error is raised on all ranks, then close(). After an exception only close()."""
         try:
             if kind is None and self._handle is not None:
                 self.wait()
@@ -257,7 +259,7 @@ def _which(which: str) -> int:
 
 
 def _split(state: Any) -> tuple[Split, Optional[Exception]]:
-    """The state taken apart; or an empty one, and why."""
+    """Returns the state in its two parts; or an empty one, and the exception of pickling it."""
     try:
         return Split(state), None
     except Exception as failure:
@@ -270,12 +272,12 @@ def _read_only(tensors: dict[str, Tensor]) -> Optional[Exception]:
 
 
 class _Items:
-    """An array of hvd_item, with all that it points to."""
+    """An array of hvd_item, together with the memory that it points to."""
 
     def __init__(self) -> None:
         self._items: list[_Item] = []
         self._kept: list[Any] = []
-        self.received: dict[str, Any] = {}  # by name, bytes that came
+        self.received: dict[str, Any] = {}  # loaded bytes, by name
 
     def __len__(self) -> int:
         return len(self._items)
@@ -313,10 +315,10 @@ class _Items:
 
 
 class _Memory:
-    """A tensor's elements as contiguous host memory: its own where it is that, else a copy."""
+    """A tensor's elements in contiguous host memory: its own memory if it is such, otherwise a copy."""
 
     def __init__(self, tensor: Tensor, read: bool) -> None:
-        """read: False when the library looks at nothing but the address."""
+        """read: False if the library uses only the address, not the elements."""
         if tensor.kind == "numpy":
             self._tensor = tensor.value
             self._host = self._tensor if self._tensor.flags.c_contiguous else self._tensor.copy(order="C")
@@ -331,7 +333,7 @@ class _Memory:
             self._copied = self.address != self._tensor.data_ptr()
 
     def write_back(self) -> None:
-        """After a load."""
+        """Copies the loaded elements to the tensor, if they are in a copy."""
         if not self._copied:
             return
         if hasattr(self._tensor, "copy_"):
@@ -341,7 +343,7 @@ class _Memory:
 
 
 class _Array:
-    """Room for a tensor that the checkpoint brings."""
+    """Memory for a tensor of the checkpoint."""
 
     def __init__(self, info: ItemInfo) -> None:
         self._info = info
@@ -355,7 +357,7 @@ class _Array:
         import numpy as np
 
         if self._info.type == "bfloat16":
-            import ml_dtypes  # noqa: F401  # gives numpy the type
+            import ml_dtypes  # noqa: F401  # adds the type to numpy
         elements = math.prod(self._info.shape)
         return np.frombuffer(memoryview(self._memory), np.dtype(self._info.type), elements).reshape(self._info.shape)
 
@@ -370,7 +372,7 @@ class _Array:
 
 
 def _joined(items: _Items, arrays: dict[str, _Array], own: dict[str, Tensor]) -> Any:
-    """The state of the checkpoint, with the tensors of `own` in it."""
+    """Returns the state of the checkpoint. Uses the tensors of `own` where it has one of that name."""
 
     def tensor(kind: str, name: str) -> Any:
         return own[name].value if name in own else arrays[name].value(kind)
@@ -379,5 +381,5 @@ def _joined(items: _Items, arrays: dict[str, _Array], own: dict[str, Tensor]) ->
     rest = received.pop(_state.REST, None)
     if rest is not None:
         return _state.join(rest, tensor)
-    # Of a program in another language: names and arrays.
+    # A checkpoint of a program in another language has no pickle: the state is arrays and bytes by name.
     return {**received, **{name: tensor("numpy", name) for name in (*arrays, *own)}}

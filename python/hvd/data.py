@@ -1,12 +1,13 @@
-"""Training data: which rank takes which samples (Shard), and reading them in the background (Source, Reader).
+"""Training data: the division of samples among ranks (Shard), and reading in background threads (Source, Reader).
 
     for epoch in range(epochs):
         shard = hvd.data.Shard(samples=len(images), batch=64, epoch=epoch, seed=1)
         for step, indices in enumerate(shard):
             train(images[indices], divide_by=shard.batch_size(step))
 
-Nothing here is a collective: each rank works out its part from the same numbers, so arguments and files must be the
-same on all ranks. docs/train/data.md specifies the order to the bit. Indices are numpy arrays of int64; lists without numpy.
+Only Source.check_same_on_all_ranks() is a collective. Each rank computes its part from the same numbers, so arguments
+and files must be the same on all ranks. docs/train/data.md specifies the order exactly. Indices are numpy arrays of
+int64, or lists without numpy.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def _shard_options(samples: int, batch: int, epoch: int, seed: int, shuffle: boo
 
 
 def _int64(pointer: Any, count: int) -> Indices:
-    """A copy of what the library owns."""
+    """Returns a copy of an array of the library's."""
     try:
         import numpy as np
     except ImportError:
@@ -152,14 +153,15 @@ class Shard:
     All samples are shuffled first, batches are cut from that one order, and each batch is divided among the ranks. So a
     step's batch is the same set of samples at every number of ranks, and all ranks make the same number of steps.
 
-    batch: samples in a step of all ranks together. epoch: another one is another order.
-    remainder: "uneven", every sample exactly once an epoch; the last batch may be smaller, and a rank's part smaller by
-    one than another's, or empty. "pad": samples of the epoch's beginning are repeated at its end until all ranks have
-    the same number. "drop": the epoch's last ones, fewer than there are ranks, are left out. With "pad" and "drop" the
-    batch is a multiple of the size.
-    rank, size: None: this job's.
+    batch: the number of samples in a step, of all ranks together.
+    epoch: each epoch has another order.
+    remainder: "uneven" uses every sample exactly once per epoch. The last batch may be smaller, and a rank's part may
+    be smaller by one than another's, or empty. "pad" repeats samples of the epoch's beginning at its end until all
+    ranks have the same number. "drop" leaves out the epoch's last samples, fewer than there are ranks. With "pad" and
+    "drop" the batch must be a multiple of the size.
+    rank, size: None for those of this job.
 
-    Errors: InvalidArgumentError that names the argument; SystemCallError when the order does not fit into memory.
+    Errors: InvalidArgumentError, which names the argument; SystemCallError if the order does not fit into memory.
     """
 
     def __init__(self, samples: int, batch: int, epoch: int = 0, seed: int = 0, shuffle: bool = True,
@@ -171,11 +173,11 @@ class Shard:
         self._steps = _number(lib.hvd_shard_steps, c_int64, self._shard)
 
     def __len__(self) -> int:
-        """Steps; the same on all ranks."""
+        """Returns the number of steps, the same on all ranks."""
         return self._steps
 
     def __getitem__(self, step: int) -> Indices:
-        """This rank's samples of a step."""
+        """Returns the indices of this rank's samples in a step."""
         if not -self._steps <= step < self._steps:
             raise IndexError(f"hvd: step {step} of an epoch of {self._steps}")
         indices, count = POINTER(c_int64)(), c_size_t()
@@ -186,7 +188,7 @@ class Shard:
         return (self[step] for step in range(self._steps))
 
     def batch_size(self, step: int) -> int:
-        """Samples of all ranks together in a step: what a sum of gradients over them is divided by."""
+        """Returns the samples of all ranks in a step: the divisor for a sum of their gradients."""
         return _number(lib.hvd_shard_batch_size, c_int64, self._shard, step)
 
 
@@ -194,17 +196,19 @@ class Shard:
 
 
 class Source:
-    """Samples on a disk, numbered from 0, each some bytes with a label or without. May be used by several readers."""
+    """Samples on a disk, numbered from 0: bytes, with or without a label. Several readers may use one source."""
 
     def __init__(self, source: c_void_p) -> None:
-        """Of the functions below."""
+        """Use folder(), tfrecord() or fixed() instead."""
         self._source = source
         self._free = weakref.finalize(self, lib.hvd_source_free, source)
 
     @classmethod
     def folder(cls, path: PathName, extensions: Optional[str] = None) -> Source:
-        """A folder with one sub-folder a class, the files and labels of torchvision's ImageFolder; a sample is a file's
-        bytes. extensions: ".jpg,.png"; None: those of images; "": all."""
+        """Opens a folder with one sub-folder per class, with files and labels as in torchvision's ImageFolder.
+
+        A sample is the bytes of a file. extensions: for example ".jpg,.png"; None for those of images, "" for all.
+        """
         source = c_void_p()
         ends = None if extensions is None else extensions.encode()
         check(lib.hvd_source_open_folder(os.fsencode(path), ends, byref(source)))
@@ -212,25 +216,25 @@ class Source:
 
     @classmethod
     def tfrecord(cls, path: PathName) -> Source:
-        """One TFRecord file, not compressed."""
+        """Opens one TFRecord file, not compressed."""
         source = c_void_p()
         check(lib.hvd_source_open_tfrecord(os.fsencode(path), byref(source)))
         return cls(source)
 
     @classmethod
     def fixed(cls, path: PathName, record_bytes: int, header_bytes: int = 0) -> Source:
-        """One file of records of the same length after a header: CIFAR's (3073, 0), MNIST's images (784, 16)."""
+        """Opens one file of records of the same length after a header: CIFAR's (3073, 0), MNIST's images (784, 16)."""
         source = c_void_p()
         check(lib.hvd_source_open_fixed(os.fsencode(path), record_bytes, header_bytes, byref(source)))
         return cls(source)
 
     def __len__(self) -> int:
-        """Samples."""
+        """Returns the number of samples."""
         return _number(lib.hvd_source_samples, c_int64, self._source)
 
     @property
     def classes(self) -> list[str]:
-        """A folder's classes, by label; none of records."""
+        """The names of a folder's classes, by label; empty for files of records."""
         count = _number(lib.hvd_source_classes, c_int64, self._source)
         names = []
         for label in range(count):
@@ -245,7 +249,7 @@ class Source:
         return _number(lib.hvd_source_fingerprint, c_uint32, self._source)
 
     def check_same_on_all_ranks(self) -> None:
-        """MismatchError on all ranks when not all of them see the same files. A collective."""
+        """Raises MismatchError on all ranks unless all see the same files. A collective."""
         from .agree import same_on_all_ranks
 
         if not same_on_all_ranks(self.fingerprint, "fingerprint of the data"):
@@ -256,18 +260,18 @@ class Source:
 
 
 class Sample:
-    """What a decode function gets. `data` is gone when it returns."""
+    """The argument of a decode function. `data` is valid until that returns."""
 
     __slots__ = ("data", "index", "label", "name")
 
     def __init__(self, index: int, label: int, data: memoryview, name: str) -> None:
         self.index = index  # in the source
-        self.label = label  # -1: the source has none
+        self.label = label  # -1 if the source has none
         self.data = data
-        self.name = name  # the file, or "FILE record N": for messages
+        self.name = name  # the file, or "FILE record N", for messages
 
 
-# What a sample becomes: its bytes (anything with a buffer, such as a numpy array), or these and its label.
+# A decoded sample: its bytes (any object with a buffer, such as a numpy array), or a pair of these and its label.
 Decoded = Union[Any, tuple[Any, int]]
 
 
@@ -280,25 +284,25 @@ class Batch:
         self.step: int = batch.step
         self.batch_size: int = batch.batch_size  # samples of all ranks together
         self.indices: Indices = _int64(batch.indices, count)
-        self.labels: Indices = _int64(batch.labels, count)  # -1: none
+        self.labels: Indices = _int64(batch.labels, count)  # -1 for a sample without one
         self.offsets: list[int] = batch.offsets[: count + 1]  # sample i is data[offsets[i] : offsets[i + 1]]
-        self.data = bytearray(self.offsets[-1])  # the samples' bytes one after the other
+        self.data = bytearray(self.offsets[-1])  # the samples' bytes, concatenated
         if self.data:
             memmove(addressof(c_ubyte.from_buffer(self.data)), batch.data, len(self.data))
 
     def __len__(self) -> int:
-        """Samples of this rank; may be 0."""
+        """Returns the number of this rank's samples, which may be 0."""
         return len(self.indices)
 
     def __getitem__(self, index: int) -> memoryview:
-        """A sample's bytes."""
+        """Returns a sample's bytes."""
         if not -len(self) <= index < len(self):
             raise IndexError(f"hvd: sample {index} of a batch of {len(self)}")
         index %= len(self)
         return memoryview(self.data)[self.offsets[index] : self.offsets[index + 1]]
 
     def array(self, dtype: Any, shape: tuple[int, ...] = (-1,)) -> Any:
-        """The samples as one numpy array (samples, *shape) over `data`; ValueError when they are not of one length."""
+        """Returns the samples as a numpy array (samples, *shape), a view of `data`. ValueError if lengths differ."""
         import numpy as np
 
         lengths = {after - before for before, after in zip(self.offsets, self.offsets[1:])}
@@ -309,21 +313,26 @@ class Batch:
 
 
 class Reader:
-    """Reads a source in the order of a Shard, epoch after epoch, in background threads. What it delivers does not
-    depend on how many there are.
+    """Reads a source in the order of a Shard, epoch after epoch, in background threads.
+
+    Its batches do not depend on the number of threads.
 
         with hvd.data.Reader(source, batch=256, seed=1) as reader:
             for epoch in range(epochs):
-                for batch in reader:          # one epoch; the threads read on into the next
+                for batch in reader:          # one epoch; the threads continue into the next
                     train(batch.array("uint8", (3, 32, 32)), batch.labels, batch.batch_size)
 
-    decode: turns a Sample into its bytes, or into (bytes, label). It runs in the reader's threads, several at the same
-    time as far as Python's lock allows; what it raises is an error at that step. None: samples as they were read.
-    threads read and decode; prefetch: batches kept ready beside the one in use; cache: keep every sample's bytes, as
-    read, for the next epochs. The other arguments are those of Shard.
+    decode: turns a Sample into its bytes, or into (bytes, label). It runs in the reader's threads, in several at the
+    same time as far as Python's lock allows. An exception in it is an error at that step. None leaves samples as they
+    are.
+    threads: the number of threads that read and decode.
+    prefetch: the number of batches kept ready in addition to the one in use.
+    cache: keeps the bytes of every sample, as read, for later epochs.
+    The other arguments are those of Shard.
 
-    A file that cannot be read, is damaged or was refused by `decode` is an error at its step, with the file's name; the
-    next call gives the next step. In a forked child a reader is of no use (ForkedError): open one there.
+    Errors: a file that cannot be read, is damaged or was rejected by `decode` is an error at its step, with the file's
+    name; the next call returns the next step. A reader cannot be used in a forked child (ForkedError): open another one
+    there.
     """
 
     def __init__(self, source: Source, batch: int, epoch: int = 0, seed: int = 0, shuffle: bool = True,
@@ -331,27 +340,27 @@ class Reader:
                  decode: Optional[Callable[[Sample], Decoded]] = None, threads: int = 2, prefetch: int = 4,
                  cache: bool = False) -> None:
         shard = _shard_options(0, batch, epoch, seed, shuffle, remainder, rank, size)
-        # `call` is called by the threads until hvd_reader_close: the finalizer keeps it so long.
+        # The threads call `call` until hvd_reader_close, so the finalizer keeps it alive until then.
         call = ctypes.cast(0, _DECODE) if decode is None else _DECODE(_caller(decode))
         options = _ReaderOptions(ctypes.sizeof(_ReaderOptions), threads, prefetch, int(cache), call)
         reader = c_void_p()
         check(lib.hvd_reader_open(source._source, byref(shard), byref(options), byref(reader)))
         self._reader: Optional[c_void_p] = reader
         self._close = weakref.finalize(self, _close_reader, reader, call)
-        self.steps = _number(lib.hvd_reader_steps, c_int64, reader)  # of an epoch, the same in all
+        self.steps = _number(lib.hvd_reader_steps, c_int64, reader)  # per epoch
 
     def next(self) -> Optional[Batch]:
-        """The next step's batch; None, once, at an epoch's end."""
+        """Returns the next step's batch; None, once, at the end of an epoch."""
         batch = POINTER(_Batch)()
         check(lib.hvd_reader_next(self._open(), byref(batch)))
         return Batch(batch.contents) if batch else None
 
     def __iter__(self) -> Iterator[Batch]:
-        """To the end of the epoch."""
+        """Iterates to the end of the epoch."""
         return iter(self.next, None)
 
     def seek(self, epoch: int, step: int = 0) -> None:
-        """Goes on at a step of an epoch."""
+        """Continues at a step of an epoch."""
         check(lib.hvd_reader_seek(self._open(), epoch, step))
 
     def close(self) -> None:
@@ -377,7 +386,7 @@ def _close_reader(reader: c_void_p, _call: Any) -> None:
 
 
 def _caller(decode: Callable[[Sample], Decoded]) -> Callable[[Any, Any, int], int]:
-    """The function behind hvd_decode."""
+    """Returns an hvd_decode function that calls `decode`."""
 
     def call(_context: Any, sample: Any, output: int) -> int:
         try:
@@ -413,8 +422,10 @@ def _put(decoded: Decoded, output: int) -> None:
 
 
 class RecordWriter:
-    """Writes a TFRecord file, which appears under its name, whole, when it is closed. As a context manager: an
-    exception in the block drops it."""
+    """Writes a TFRecord file, which appears under its name, complete, when it is closed.
+
+    As a context manager: an exception in the block drops the file.
+    """
 
     def __init__(self, path: PathName) -> None:
         self._writer: Optional[c_void_p] = None
@@ -428,13 +439,13 @@ class RecordWriter:
         check(lib.hvd_record_writer_write(self._writer, bytes(record), len(record)))
 
     def close(self) -> None:
-        """Brings the file to the disk and makes it visible; ends the writer also when that fails."""
+        """Writes the file to the disk and makes it visible. Ends the writer even if that fails."""
         writer, self._writer = self._writer, None
         if writer is not None:
             check(lib.hvd_record_writer_close(writer))
 
     def discard(self) -> None:
-        """Drops what was written."""
+        """Drops the file."""
         writer, self._writer = self._writer, None
         lib.hvd_record_writer_discard(writer)
 

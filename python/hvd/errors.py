@@ -1,7 +1,8 @@
-"""What goes wrong in a collective or at a start.
+"""The exceptions of hvd.
 
-All are `Error`, a RuntimeError, with the status of the C ABI (hvd/hvd.h) in `status`. `str(error)` names the tensor and
-the ranks. After PeerError only `hvd.shutdown()` and a new `hvd.init()` help; after the others the next call works.
+All are subclasses of `Error`, a RuntimeError, with the status of the C ABI (hvd/hvd.h) in `status`. `str(error)` names
+the tensor and the ranks. After PeerError the program must call `hvd.shutdown()` and `hvd.init()` again; after the
+others the next call works.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ class Error(RuntimeError):
 
 
 class InvalidArgumentError(Error, ValueError):
-    """An argument that cannot work, on this rank or on another one; all ranks get it."""
+    """An invalid argument, on this rank or on another one. Raised on all ranks."""
 
     status = 1
 
 
 class NotInitializedError(Error, ValueError):
-    """Before hvd.init() or after hvd.shutdown()."""
+    """A call before hvd.init() or after hvd.shutdown()."""
 
     status = 2
 
 
 class MismatchError(Error, ValueError):
-    """The ranks called different things: another shape, type, op, root, process set."""
+    """The ranks' calls do not match: different shapes, types, operations, roots or process sets."""
 
     status = 3
 
@@ -41,19 +42,19 @@ class PeerError(Error):
 
 
 class UnsupportedError(Error):
-    """This version or build cannot do it."""
+    """This version or build does not support the call."""
 
     status = 5
 
 
 class EnvironmentVariableError(Error, ValueError):
-    """An environment variable makes no sense."""
+    """An environment variable has an invalid value."""
 
     status = 6
 
 
 class TimeoutError(Error, builtins.TimeoutError):
-    """The ranks did not come together in time."""
+    """The ranks did not connect to each other in time."""
 
     status = 7
 
@@ -71,20 +72,20 @@ class ForkedError(Error):
 
 
 class RootError(Error):
-    """What one rank did for all has failed there."""
+    """A function that one rank ran for all (hvd.on_root()) has failed there."""
 
     status = 10
 
 
-# What a text of the library tells the user to call.
+# Functions that the library's texts advise the user to call.
 _C_NAMES = re.compile(r"\bhvd_(init|shutdown)\b")
 
 _BY_STATUS: dict[int, type[Error]] = {kind.status: kind for kind in Error.__subclasses__()}
 
 
 def of_status(status: int, text: str) -> Error:
-    """The exception for a status of the C ABI; `Error` itself for one that is not known here."""
-    if status != PeerError.status:  # hvdrun knows a failure that follows another by the library's own words
+    """Returns the exception for a status of the C ABI; `Error` itself for an unknown status."""
+    if status != PeerError.status:  # by the unchanged text hvdrun recognizes a failure that follows from another
         text = _C_NAMES.sub(r"hvd.\1()", text)
     error = _BY_STATUS.get(status, Error)(text or f"libhvd: status {status}")
     error.status = status

@@ -1,10 +1,10 @@
-"""What only one rank does, and files.
+"""Work that one rank does for all, logs, and files.
 
     words = hvd.on_rank0(lambda: read_vocabulary("words.txt"))   # read once, the same on all ranks
     hvd.print0("epoch", epoch, "loss", loss)
-    with hvd.io.Log("train.log") as log:                         # one file, the time before each line
+    with hvd.io.Log("train.log") as log:                         # one file, with the time before each line
         print("epoch", epoch, file=log)
-    with hvd.io.atomic_file("result.json", "w") as file:         # there whole or not at all
+    with hvd.io.atomic_file("result.json", "w") as file:         # appears complete or not at all
         json.dump(result, file)
 """
 
@@ -42,11 +42,11 @@ _library.declare({
     "hvd_file_discard": (None, c_void_p),
 })
 
-# ---- What one rank does for all -----------------------------------------------------------------
+# ---- Work of one rank for all -------------------------------------------------------------------
 
 
 class _Body:
-    """The function behind hvd_on_root, with what it has returned or raised."""
+    """The function that hvd_on_root calls, with its result or exception."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function
@@ -58,7 +58,7 @@ class _Body:
     def run(self, _argument: Optional[int], error: Any) -> int:
         try:
             self.value = self._function()
-            self.data = _pickled(self.value)  # here, so that all hear of a result that cannot be pickled
+            self.data = _pickled(self.value)  # here, so that an error in pickling is raised on all ranks
             return 0
         except BaseException as failure:
             self.failure = failure
@@ -68,10 +68,10 @@ class _Body:
 
 
 def on_root(function: Callable[[], Result], root: int = 0, name: str = "on_root") -> Result:
-    """Calls the function on rank `root`, while the others wait; all ranks get what it returns (pickled). A collective.
+    """Calls the function on rank `root` while the others wait, and returns its result on all ranks. A collective.
 
-    What it raises is raised on all ranks: itself on the root, RootError with its text ("rank 0: ...") on the others.
-    The function must not call collectives: InvalidArgumentError there.
+    The result is sent as a pickle. If the function raises, the root raises the same exception, and the others RootError
+    with its text ("rank 0: ..."). The function must not call collectives; they raise InvalidArgumentError.
     """
     body = _Body(function)
     status = lib.hvd_on_root(_BODY(body.run), None, root, byref(options(name, 0)))
@@ -83,12 +83,12 @@ def on_root(function: Callable[[], Result], root: int = 0, name: str = "on_root"
 
 
 def on_rank0(function: Callable[[], Result], name: str = "on_rank0") -> Result:
-    """on_root() with rank 0."""
+    """Like on_root(), with rank 0 as root."""
     return on_root(function, 0, name)
 
 
 def print0(*values: Any, **how: Any) -> None:
-    """print() on rank 0, flushed; nothing on the others. Not a collective."""
+    """Calls print() on rank 0 and flushes; does nothing on other ranks. Not a collective."""
     if rank() == 0:
         how.setdefault("flush", True)
         print(*values, **how)
@@ -98,11 +98,12 @@ def print0(*values: Any, **how: Any) -> None:
 
 
 class Log(io.TextIOBase):
-    """A text file that rank 0 appends to, with the local time (ISO 8601) before each line. What other ranks write is
-    dropped. For print(file=log) and logging.StreamHandler(log).
+    """A text file to which rank 0 appends, with the local time (ISO 8601) before each line.
 
-    Opening is a collective: a file that rank 0 cannot open is an error on all ranks. Writing is not, and may be done
-    by any thread; a full disk is a SystemCallError there, and the log can be used further.
+    Text that other ranks write is dropped. For print(file=log) and logging.StreamHandler(log).
+
+    Opening is a collective: if rank 0 cannot open the file, all ranks get the error. Writing is not, and any thread may
+    do it. A full disk is a SystemCallError in write(), after which the log can still be used.
     """
 
     def __init__(self, path: PathName) -> None:
@@ -123,7 +124,7 @@ class Log(io.TextIOBase):
         return len(text)
 
     def close(self) -> None:
-        """Writes what came after the last newline, and closes. Not a collective."""
+        """Writes an unfinished last line, and closes the file. Not a collective."""
         log, self._log = self._log, None
         if log is not None:
             lib.hvd_log_close(log)
@@ -134,15 +135,18 @@ class Log(io.TextIOBase):
 
 
 def rank_path(pattern: str) -> str:
-    """A path of this rank's own: "out/{rank}.txt". Words: {rank}, {local_rank}, {node_rank}, {size}, {host}, {job},
-    {restart}; "{{" is a brace. InvalidArgumentError for a pattern that gives several ranks one path."""
+    """Returns a path for this rank alone, from a pattern such as "out/{rank}.txt".
+
+    Fields: {rank}, {local_rank}, {node_rank}, {size}, {host}, {job}, {restart}; "{{" is a brace. InvalidArgumentError
+    for a pattern that gives several ranks the same path.
+    """
     path = ctypes.create_string_buffer(4096)
     check(lib.hvd_rank_path(os.fsencode(pattern), path, len(path)))
     return os.fsdecode(path.value)
 
 
 class _RawFile(io.RawIOBase):
-    """hvd_file as Python's raw file: BufferedWriter and TextIOWrapper go around it."""
+    """hvd_file as a raw file of Python's, for BufferedWriter and TextIOWrapper."""
 
     def __init__(self, path: PathName) -> None:
         self._file: Optional[c_void_p] = None
@@ -155,7 +159,7 @@ class _RawFile(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         own = bytes(data)
-        if self._file is not None:  # else dropped: a detached writer flushes once more after discard()
+        if self._file is not None:  # otherwise dropped: a detached writer flushes once more after discard()
             check(lib.hvd_file_write(self._file, own, len(own)))
         return len(own)
 
@@ -170,10 +174,12 @@ class _RawFile(io.RawIOBase):
 
 @contextmanager
 def atomic_file(path: PathName, mode: str = "wb", encoding: str = "utf-8") -> Iterator[IO[Any]]:
-    """A file that is there whole or not at all: `with hvd.io.atomic_file("model.pt") as file: torch.save(model, file)`.
+    """Writes a file that appears complete or not at all.
 
-    Until the block ends, a reader sees what was under the name before; then the new file is there and on the disk. An
-    exception in the block drops what was written. mode: "wb" or "w". Any one rank; also without hvd.init().
+        with hvd.io.atomic_file("model.pt") as file: torch.save(model, file)
+
+    Until the block ends, a reader sees the earlier file of that name. Afterwards the new file has replaced it and is on
+    the disk. An exception in the block drops the new file. mode: "wb" or "w". For one rank; works without hvd.init().
     """
     if mode not in ("w", "wb", "wt"):
         raise ValueError(f'hvd: atomic_file(mode={mode!r}): "wb" or "w"')

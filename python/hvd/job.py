@@ -1,4 +1,4 @@
-"""Joining the job and leaving it, and where in it this process is."""
+"""init() and shutdown(), and this process's rank and host in the job."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _pid: Optional[int] = None  # of the process that has called init()
 
 
 def init(comm: Optional[Sequence[int]] = None, process_sets: Any = None) -> None:
-    """Joins the job: returns when all ranks have called it. Does nothing when that was done already.
+    """Joins the job: returns when all ranks have called it. Does nothing if this process has joined already.
 
-    comm: the ranks that start together, counted from 0 in this order from then on; None or []: all. (Horovod's MPI
-    communicators are no way to say it: NotImplementedError.)
-    process_sets: a list of hvd.ProcessSet, the same on all ranks; or "dynamic", which is always so here:
-    hvd.add_process_set() works later in any case.
+    comm: the ranks that start together, renumbered from 0 in this order; None or [] for all. Horovod's MPI
+    communicators are not supported (NotImplementedError).
+    process_sets: a list of hvd.ProcessSet, the same on all ranks. "dynamic" has no effect, because
+    hvd.add_process_set() always works later.
 
-    Errors: TimeoutError when the others do not come within HVD_START_TIMEOUT (120) seconds; EnvironmentVariableError.
+    Errors: TimeoutError if other ranks do not call it within HVD_START_TIMEOUT (120) seconds; EnvironmentVariableError.
     """
     if is_initialized():
         return
@@ -55,7 +55,7 @@ def _ranks(comm: Any) -> list[int]:
 
 
 def shutdown() -> None:
-    """Leaves the job. The others are told when they wait for this rank. Does nothing outside of it."""
+    """Leaves the job. Other ranks that wait for this one then get an error. Does nothing outside of a job."""
     _process_sets.forget_all()
     if is_initialized():
         check(lib.hvd_shutdown())
@@ -63,7 +63,8 @@ def shutdown() -> None:
 
 
 def _shutdown_at_exit() -> None:
-    # Here, as what is in flight uses memory of frameworks that end next. A fork's child has left nothing.
+    # At exit, because collectives in flight use memory of frameworks, which end later. Not in a forked child, which is
+    # no member of the job.
     if _pid == os.getpid():
         with contextlib.suppress(errors.Error):
             shutdown()
@@ -73,8 +74,11 @@ atexit.register(_shutdown_at_exit)
 
 
 def report_failure(text: str) -> bool:
-    """Tells hvdrun why this rank is about to end (hvd.__init__ does so with the traceback of an uncaught exception).
-    False: nobody listens, the caller prints it. Also before init()."""
+    """Reports to hvdrun why this rank is about to end. Also works before init().
+
+    hvd calls it with the traceback of an uncaught exception. Returns False without hvdrun: the caller must print the
+    text itself.
+    """
     return lib.hvd_report_failure(text.encode()) == 0
 
 
@@ -83,55 +87,58 @@ def is_initialized() -> bool:
 
 
 def rank() -> int:
-    """0 to size() - 1. NotInitializedError before init(); so do all below."""
+    """Returns this process's rank, 0 to size() - 1.
+
+    This and the functions below raise NotInitializedError before init().
+    """
     return _library.number(lib.hvd_rank())
 
 
 def size() -> int:
-    """How many ranks have started together."""
+    """Returns the number of ranks that have started together."""
     return _library.number(lib.hvd_size())
 
 
 def local_rank() -> int:
-    """The rank among those of this host: which GPU to take."""
+    """Returns the rank among those of this host. Usually the index of the GPU to use."""
     return _library.number(lib.hvd_local_rank())
 
 
 def local_size() -> int:
-    """Ranks of this host."""
+    """Returns the number of ranks on this host."""
     return _library.number(lib.hvd_local_size())
 
 
 def cross_rank() -> int:
-    """The rank among those with this local rank, one a host."""
+    """Returns the number of this host among those that have a rank with this local rank."""
     return _library.number(lib.hvd_cross_rank())
 
 
 def cross_size() -> int:
-    """How many these are."""
+    """Returns the number of hosts that have a rank with this local rank."""
     return _library.number(lib.hvd_cross_size())
 
 
 def node_rank() -> int:
-    """Index of this host."""
+    """Returns the index of this host."""
     return _library.number(lib.hvd_node_rank())
 
 
 def node_count() -> int:
-    """Hosts."""
+    """Returns the number of hosts."""
     return _library.number(lib.hvd_node_count())
 
 
 def restart_count() -> int:
-    """How often the job was started before, by hvdrun, torchrun and SLURM's requeue together."""
+    """Returns how often the job was started before, by hvdrun, torchrun and SLURM's requeue together."""
     return _library.number(lib.hvd_restart_count())
 
 
 def is_homogeneous() -> bool:
-    """Whether every host has the same number of ranks."""
+    """Returns whether every host has the same number of ranks."""
     return _library.number(lib.hvd_is_homogeneous()) == 1
 
 
 def version() -> str:
-    """libhvd's."""
+    """Returns the version of libhvd."""
     return lib.hvd_version().decode()

@@ -1,7 +1,7 @@
-"""Starting a function on ranks of its own, from a script or a notebook: `hvd.run()`.
+"""hvd.run(): runs a function on ranks of a new job, from a script or a notebook.
 
-hvdrun starts the ranks, on other hosts as well. The function travels to them over its standard input, and what it
-returns comes back in lines of its standard output, so that the hosts need no folder in common.
+hvdrun starts the ranks, on other hosts as well. The function is sent to them over hvdrun's standard input, and its
+results come back in lines of hvdrun's standard output. So the hosts need no common folder.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from typing import IO, Any, Callable, Optional, Union
 
 from . import _library
 
-# As multiprocessing calls the caller's program where it is imported again.
+# The name under which a rank imports the caller's program, as in multiprocessing.
 _MAIN = "__mp_main__"
 _RESULT = "hvd result"
-# A line is written to the pipe at once where it has no more than 4096 bytes (pipe(7)): base64 makes 4/3 of these.
+# A line of at most 4096 bytes is written to a pipe atomically (pipe(7)). base64 makes 4 bytes of 3.
 _BYTES_A_LINE = 2970
-_LABEL = re.compile(r"\[ *\d+(@[^]]*)?\] *")  # what hvdrun puts before a rank's line
+_LABEL = re.compile(r"\[ *\d+(@[^]]*)?\] *")  # hvdrun's prefix of a rank's line
 
-# hvdrun in a process group of its own, so that Ctrl-C comes to it from run() alone, and ended (SIGTERM) when the
-# process that called run() is killed (PR_SET_PDEATHSIG, prctl(2)). Arguments: that process, the program, its argv.
+# Runs hvdrun in a process group of its own, so that only run() sends it SIGINT after a Ctrl-C. The kernel sends hvdrun
+# SIGTERM when the process that called run() dies (PR_SET_PDEATHSIG, prctl(2)). Arguments: that process, the program,
+# its argv.
 _START = """\
 import ctypes, os, sys
 os.setpgid(0, 0)
@@ -43,28 +44,28 @@ if os.getppid() == int(sys.argv[1]):
     os.execv(sys.argv[2], sys.argv[3:])
 """
 
-# What a rank runs. Argument: the folder that has the package hvd.
+# The program of a rank. Argument: the folder that has the package hvd.
 _RANK = "import sys; sys.path.insert(0, sys.argv[1]); from hvd.launch import _serve; _serve()"
 
 _is_importing_program = False
 
 
 class RunError(RuntimeError):
-    """A job of hvd.run() that has failed. Its text is what hvdrun has said, the report at the end included."""
+    """A failed job of hvd.run(). Its text is hvdrun's messages, including the report at the end."""
 
     def __init__(self, text: str, exit_code: int, report: Optional[dict[str, Any]]) -> None:
         super().__init__(text)
-        self.exit_code = exit_code  # hvdrun's; 0 when only results are missing
-        self.report = report        # the job's, as of hvdrun --report (docs/reference/report.md); None: it has not started
+        self.exit_code = exit_code  # hvdrun's; 0 if only results are missing
+        self.report = report  # that of hvdrun --report (docs/reference/report.md); None if the job has not started
         first = (report or {}).get("first_failure")
-        self.rank: Optional[int] = first  # that failed first; None: no rank is to blame
+        self.rank: Optional[int] = first  # the first failure; None if no rank failed by itself
         ranks = {entry["rank"]: entry for entry in (report or {}).get("ranks", [])}
         failure = ranks[first]["failure"] if first in ranks else None
-        self.traceback: Optional[str] = failure["text"] if failure else None  # of that rank, where it has raised
+        self.traceback: Optional[str] = failure["text"] if failure else None  # of that rank, if it raised an exception
 
 
 def find_hvdrun() -> Optional[str]:
-    """The program: that of PATH, else that which was installed or built together with this Python or libhvd."""
+    """Returns the path of hvdrun: from PATH, otherwise next to this Python, or in bin/ next to libhvd's folder."""
     beside = [Path(sys.executable).parent, Path(_library.path).resolve().parent.parent / "bin"]
     return shutil.which("hvdrun") or shutil.which("hvdrun", path=os.pathsep.join(map(str, beside)))
 
@@ -73,19 +74,23 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Map
         np: Optional[int] = None, *, hosts: Union[str, Sequence[str], None] = None, hostfile: Optional[str] = None,
         executable: Optional[str] = None, env: Optional[Mapping[str, str]] = None,
         options: Sequence[str] = ()) -> list[Any]:
-    """Calls `func(*args, **kwargs)` on `np` ranks, each a process of its own, and returns what they return, by rank.
+    """Calls `func(*args, **kwargs)` on `np` ranks, each a process of its own, and returns their results by rank.
 
-    np: None for one rank per slot, as of hvdrun without -np. hosts: "n1:4,n2:4", or a list of such. hostfile: as of
-    hvdrun --hostfile. Without them, those of a SLURM allocation, else this machine.
-    executable: the Python of the ranks; this one by default. env: variables for them, besides those of this process.
-    options: further options of hvdrun, such as ["--output-filename", "out"]. --stdin and --only-rank are not for it.
+    np: None for one rank per slot, like hvdrun without -np.
+    hosts: "n1:4,n2:4", or a list of such entries. hostfile: like hvdrun --hostfile. Without both, the hosts of a SLURM
+    allocation, or else this machine.
+    executable: the Python of the ranks; this one by default.
+    env: variables for the ranks, in addition to those of this process.
+    options: further options of hvdrun, such as ["--output-filename", "out"]. Do not pass --stdin and --only-rank.
 
-    The function, its arguments and its results are pickled, by cloudpickle where that is installed. pickle itself
-    takes what can be imported: functions of modules, and of a script, whose other work then has to stand under
+    The function, its arguments and its results are pickled, with cloudpickle if it is installed. pickle itself can only
+    send what can be imported: functions of modules, and of a script, whose other code must then be inside
     `if __name__ == "__main__":`.
 
-    What the ranks print appears in sys.stdout and sys.stderr. Ctrl-C ends the job. Errors: RunError when a rank or
-    the job fails; TypeError for what cannot be pickled; FileNotFoundError when there is no hvdrun.
+    The ranks' output is written to sys.stdout and sys.stderr. Ctrl-C ends the job.
+
+    Errors: RunError if a rank or the job fails; TypeError for an object that cannot be pickled; FileNotFoundError if
+    hvdrun is not found.
     """
     words = ["-np", str(np)] if np is not None else []
     if hosts is not None:
@@ -97,9 +102,9 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Map
 
 def start(name: str, options: Sequence[str], func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
           executable: Optional[str], env: Mapping[str, str]) -> list[Any]:
-    """run() with the options of the command line. `name`: what hvdrun is called as, hvdrun or horovodrun."""
+    """Like run(), with command line options. `name`: argv[0] of hvdrun, which is "hvdrun" or "horovodrun"."""
     if _is_importing_program:
-        raise RuntimeError('hvd.run() stands in a program that a rank imports for its function: put the call under '
+        raise RuntimeError('hvd.run() is called in a program that a rank imports for its function: put the call under '
                            'if __name__ == "__main__":')
     program = find_hvdrun()
     if program is None:
@@ -128,17 +133,17 @@ def start(name: str, options: Sequence[str], func: Callable[..., Any], args: Seq
 
 
 class _Job:
-    """hvdrun, as run() starts it, and what comes from it."""
+    """A run of hvdrun, and the results and messages that it has written."""
 
     def __init__(self) -> None:
         self.mark = f"{_RESULT} {secrets.token_hex(16)}"
-        self.size = 0                         # number of ranks; 0: no result has come
+        self.size = 0                         # number of ranks; 0 before the first result
         self.results: dict[int, bytes] = {}   # pickled, by rank
         self.said: list[str] = []             # hvdrun's own lines on stderr
         self._parts: dict[int, list[str]] = {}
 
     def wait(self, words: Sequence[str], env: Mapping[str, str], message: bytes) -> int:
-        """Runs it to its end. Returns its exit code; a KeyboardInterrupt passes on when it has ended."""
+        """Runs hvdrun until it ends, and returns its exit code. Raises a KeyboardInterrupt after it has ended."""
         process = subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE)
         assert process.stdin and process.stdout and process.stderr
@@ -167,13 +172,15 @@ class _Job:
             before, mark, part = text.partition(self.mark)
             if mark:
                 is_first = self._take(part)
-                # A line that the function has left unfinished.
+                # Keeps a line that the function has left unfinished.
                 text = before + "\n" if is_first and before and not _LABEL.fullmatch(before) else ""
             _show(sys.stdout, text)
 
     def _take(self, line: str) -> bool:
-        """A line of a result: the rank, how many ranks there are, which line of how many, and what it brings. Returns
-        whether it is the first one; a rank that was started again begins anew."""
+        """Takes a line of a result: rank, number of ranks, number of the line, number of lines, data in base64.
+
+        Returns whether it is the first line of a result, which replaces an earlier result of a restarted rank.
+        """
         rank, size, number, count, data = line.split()
         self.size = int(size)
         if number == "1":
@@ -197,11 +204,11 @@ def _write(stream: IO[bytes], message: bytes) -> None:
         with stream:
             stream.write(message)
     except BrokenPipeError:
-        pass  # hvdrun says why it has ended
+        pass  # hvdrun has printed why it ended
 
 
 def _show(stream: Any, text: str) -> None:
-    """Prints it where there is something to print to. A stream that fails does not fail the job."""
+    """Writes the text, unless the stream is None. An error of the stream does not fail the job."""
     if text and stream is not None:
         try:
             stream.write(text)
@@ -211,7 +218,7 @@ def _show(stream: Any, text: str) -> None:
 
 
 def _pickler() -> Any:
-    """The module cloudpickle where it is installed, else pickle."""
+    """Returns the module cloudpickle if it is installed, otherwise pickle."""
     try:
         import cloudpickle
     except ImportError:
@@ -233,7 +240,7 @@ def _pickled(thing: Any, cannot: str) -> bytes:
 
 
 def _path_for(executable: Optional[str]) -> list[str]:
-    """sys.path; for another Python without this one's own modules."""
+    """Returns sys.path; for another Python, without the folders of this Python's own modules."""
     own = tuple(os.path.join(prefix, "") for prefix in {sys.prefix, sys.base_prefix})
     return [entry for entry in sys.path if executable is None or not entry.startswith(own)]
 
@@ -243,11 +250,13 @@ def _names_main(data: bytes) -> bool:
 
 
 def _main_of_caller() -> Optional[tuple[str, str]]:
-    """How a rank gets the caller's program as a module: ("module", its name) or ("file", its path). None: not at all,
-    as in a notebook."""
+    """Returns how a rank can import the caller's program: ("module", its name) or ("file", its path).
+
+    Returns None if it cannot, as in a notebook.
+    """
     main = sys.modules["__main__"]
     if main.__name__ == "__main__":
-        sys.modules.setdefault(_MAIN, main)  # results that a rank has pickled name it so
+        sys.modules.setdefault(_MAIN, main)  # the name in results that a rank has pickled
     spec = getattr(main, "__spec__", None)
     if spec is not None:
         return "module", spec.name
@@ -258,7 +267,7 @@ def _main_of_caller() -> Optional[tuple[str, str]]:
 # ---- in a rank ------------------------------------------------------------------------------------
 
 def _serve() -> None:
-    """Reads the call from standard input, makes it, and writes what it returns."""
+    """Reads the call from standard input, makes it, and writes its result to standard output."""
     with open(0, "rb", closefd=False) as stream:
         message = pickle.loads(stream.read())
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -282,7 +291,7 @@ def _serve() -> None:
 
 
 def _import_program(kind: str, name: str) -> None:
-    """The caller's program as the module __main__, where functions and classes of it are looked up."""
+    """Imports the caller's program as the module __main__, in which pickle looks up its functions and classes."""
     global _is_importing_program
     program = ModuleType(_MAIN)
     _is_importing_program = True

@@ -1,11 +1,12 @@
-"""Collectives on numpy arrays, blocking and in the background.
+"""Collectives on numpy arrays, blocking and asynchronous.
 
-Every function takes what numpy.asarray() takes, and `name` (the ranks find each other's call by it; without one by kind
-and order) and `process_set` (hvd.ProcessSet; all ranks by default). Those in the background, `*_async`, return a handle:
-`handle.poll()` says whether it is done, `handle.wait()` returns the result. Until then the arrays must not be changed.
+Every function takes an argument for numpy.asarray(), a `name`, and a `process_set` (hvd.ProcessSet; all ranks by
+default). The ranks' calls are matched by name, and those without a name by kind and order. The asynchronous functions,
+`*_async`, return a handle: `handle.poll()` returns whether it is done, `handle.wait()` returns the result. Until then
+the arrays must not be changed.
 
-Types: the integers but uint32 and uint64, float16, float32, float64, bool, and bfloat16 of the package ml_dtypes.
-Errors: those of hvd.errors, on all ranks for one rank's mistake; TypeError for a type that there is not.
+Types: the integers except uint32 and uint64; float16, float32, float64, bool, and bfloat16 of the package ml_dtypes.
+Errors: those of hvd.errors, on all ranks for one rank's mistake; TypeError for an unsupported type.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _TYPES = {np.dtype(kind.name): kind for kind in DataType if kind is not DataType
 
 
 def data_type(array: Array) -> DataType:
-    """TypeError for one that libhvd does not have."""
+    """Returns the array's hvd_type. TypeError for a type that libhvd does not have."""
     kind = _TYPES.get(array.dtype)
     if kind is not None:
         return kind
@@ -63,7 +64,7 @@ def _in_place(array: Array) -> Array:
 
 
 def _rows(array: Array, what: str) -> tuple[int, int]:
-    """Rows, and elements of each."""
+    """Returns the number of rows, and of elements per row. ValueError for an array without dimensions."""
     if array.ndim == 0:
         raise ValueError(f"hvd: {what} needs at least one dimension, the one that ranks may differ in")
     return array.shape[0], int(np.prod(array.shape[1:], dtype=np.int64))
@@ -72,7 +73,7 @@ def _rows(array: Array, what: str) -> tuple[int, int]:
 def allreduce_async(tensor: npt.ArrayLike, name: Optional[str] = None, op: ReduceOp = Average,
                     prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                     process_set: ProcessSet = global_process_set) -> Handle[Array]:
-    """A new array, the ranks' arrays reduced element by element; its shape is the same on all ranks."""
+    """Reduces the ranks' arrays element by element into a new array. The shape must be the same on all ranks."""
     array = _input(tensor)
     result = np.empty_like(array)
     return _reduce(array, result, result, name, op, prescale_factor, postscale_factor, process_set)
@@ -80,7 +81,7 @@ def allreduce_async(tensor: npt.ArrayLike, name: Optional[str] = None, op: Reduc
 
 def allreduce_async_(tensor: Array, name: Optional[str] = None, op: ReduceOp = Average, prescale_factor: float = 1.0,
                      postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle[Array]:
-    """In place: the result is `tensor`."""
+    """Like allreduce_async(), in place: the result is `tensor`."""
     array = _input(_in_place(tensor))
     return _reduce(array, array, tensor, name, op, prescale_factor, postscale_factor, process_set)
 
@@ -113,7 +114,7 @@ def allreduce_(tensor: Array, name: Optional[str] = None, op: ReduceOp = Average
 def grouped_allreduce_async(tensors: Sequence[npt.ArrayLike], name: Optional[str] = None, op: ReduceOp = Average,
                             prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                             process_set: ProcessSet = global_process_set) -> Handle[list[Array]]:
-    """Several arrays of one type, carried out as one."""
+    """Reduces several arrays of one type as one operation."""
     arrays = [_input(tensor) for tensor in tensors]
     kinds = {data_type(array) for array in arrays}
     if len(kinds) > 1:
@@ -135,13 +136,16 @@ def grouped_allreduce(tensors: Sequence[npt.ArrayLike], name: Optional[str] = No
 
 def broadcast_async(tensor: npt.ArrayLike, root_rank: int, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle[Array]:
-    """A new array, that of `root_rank` (a rank of all, in the process set); the same shape on all ranks."""
+    """Returns the array of `root_rank` as a new array. The shape must be the same on all ranks.
+
+    root_rank: a number among all ranks of the job; it must be a member of the process set.
+    """
     return broadcast_async_(np.array(tensor, order="C"), root_rank, name, process_set)
 
 
 def broadcast_async_(tensor: Array, root_rank: int, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Handle[Array]:
-    """In place: the result is `tensor`."""
+    """Like broadcast_async(), in place: the result is `tensor`."""
     array = _input(_in_place(tensor))
     number = _collectives.broadcast(array.ctypes.data, array.size, data_type(array), root_rank,
                                     options(name, id_of(process_set), shape=array.shape))
@@ -161,7 +165,7 @@ def broadcast_(tensor: Array, root_rank: int, name: Optional[str] = None,
 
 
 class _Rows:
-    """A result of as many rows as come."""
+    """A result whose number of rows is known only during the collective."""
 
     def __init__(self, like: Array) -> None:
         self._like = like
@@ -177,7 +181,7 @@ class _Rows:
 
 def allgather_async(tensor: npt.ArrayLike, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle[Array]:
-    """A new array, the rows of all ranks, one rank's after the other's. Only the first dimension may differ."""
+    """Concatenates the rows of all ranks into a new array, in order of rank. Only the first dimension may differ."""
     array = _input(tensor)
     rows, row_size = _rows(array, "allgather")
     output = _Rows(array)
@@ -194,17 +198,19 @@ def allgather(tensor: npt.ArrayLike, name: Optional[str] = None,
 
 def alltoall_async(tensor: npt.ArrayLike, splits: Optional[npt.ArrayLike] = None, name: Optional[str] = None,
                    process_set: ProcessSet = global_process_set) -> Handle[tuple[Array, Array]]:
-    """Gives splits[r] rows to rank r (of the set), as many to each without splits. The rows that came, rank 0's first,
-    and how many came from each rank."""
+    """Sends splits[r] rows to rank r of the set, or equally many to each without `splits`.
+
+    The result: the received rows in order of rank, and the number of rows from each rank (int32).
+    """
     array = _input(tensor)
     rows, row_size = _rows(array, "alltoall")
     size = process_set.size()
-    counts = None if splits is None else [int(count) for count in np.asarray(splits).reshape(-1)]
-    _collectives.check_splits(counts, size)
+    to_send = None if splits is None else [int(count) for count in np.asarray(splits).reshape(-1)]
+    _collectives.check_splits(to_send, size)
     output = _Rows(array)
     received = (c_size_t * size)()
-    return _collectives.alltoall(array.ctypes.data, counts, rows, row_size, data_type(array), output.allocate, received,
-                                 options(name, id_of(process_set), shape=array.shape[1:]),
+    return _collectives.alltoall(array.ctypes.data, to_send, rows, row_size, data_type(array), output.allocate,
+                                 received, options(name, id_of(process_set), shape=array.shape[1:]),
                                  lambda: (output.array, np.array(received[:], np.int32)), array)
 
 
@@ -217,8 +223,10 @@ def alltoall(tensor: npt.ArrayLike, splits: Optional[npt.ArrayLike] = None, name
 def reducescatter_async(tensor: npt.ArrayLike, name: Optional[str] = None, op: ReduceOp = Average,
                         prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                         process_set: ProcessSet = global_process_set) -> Handle[Array]:
-    """A new array, this rank's rows of the ranks' arrays reduced: as many for each, one more for the first ones where
-    they do not divide evenly."""
+    """Reduces the ranks' arrays and returns this rank's rows of the result as a new array.
+
+    The rows are divided evenly; if that leaves a remainder, the first ranks get one row more.
+    """
     array = _input(tensor)
     rows, row_size = _rows(array, "reducescatter")
     share = share_of_rows(rows, process_set.rank(), process_set.size())

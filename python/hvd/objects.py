@@ -1,4 +1,4 @@
-"""Python objects to and from all ranks, pickled (by cloudpickle, where that is installed: it knows functions, too)."""
+"""Broadcast and allgather of Python objects, as pickles (of cloudpickle if installed, which also takes functions)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _pickled(thing: Any) -> bytes:
 
 def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Any:
-    """The object of `root_rank` (a rank of all); on that rank the same object, on others a copy."""
+    """Returns the object of `root_rank` (a number among all ranks): the same object there, a copy on other ranks."""
     base = name or "broadcast_object"
     root = rank() == root_rank
     data = _pickled(obj) if root else b""
@@ -43,7 +43,7 @@ def _broadcast(address: int, size: int, root: int, name: str, process_set: Proce
 
 
 def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> list[Any]:
-    """The objects of all ranks, in the order of ranks."""
+    """Returns the objects of all ranks of the set, in order of rank."""
     data = _pickled(obj)
     source = ctypes.create_string_buffer(data, len(data))
     sizes = (ctypes.c_size_t * process_set.size())()

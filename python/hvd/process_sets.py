@@ -1,4 +1,4 @@
-"""Process sets: some of the ranks, with collectives of their own."""
+"""Process sets: subsets of the ranks, with collectives of their own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ._library import check, lib
 
 
 class ProcessSet:
-    """Some ranks of the job. Usable once it was given to `hvd.init(process_sets=[...])` or `hvd.add_process_set()`.
+    """Some ranks of the job. Usable after `hvd.init(process_sets=[...])` or `hvd.add_process_set()` with it.
 
-    ranks: ranks of all, in any order; inside the set they have the order of `hvd.rank()`.
+    ranks: numbers among all ranks, in any order. Inside the set the ranks are in the order of `hvd.rank()`.
     """
 
-    process_set_id: Optional[int] = None  # None: not known to the job
+    process_set_id: Optional[int] = None  # None if the job does not know the set
 
     def __init__(self, ranks: Iterable[int]) -> None:
         if not isinstance(ranks, Iterable):
@@ -34,15 +34,15 @@ class ProcessSet:
         return self.process_set_id
 
     def included(self) -> bool:
-        """Whether this rank is in it."""
+        """Returns whether this rank is in the set."""
         return _library.number(lib.hvd_process_set_included(self._known())) == 1
 
     def rank(self) -> int:
-        """This rank's place in it, 0 to size() - 1. InvalidArgumentError when it is not in it."""
+        """Returns this rank's number in the set, 0 to size() - 1. InvalidArgumentError if it is not in the set."""
         return _library.number(lib.hvd_process_set_rank(self._known()))
 
     def size(self) -> int:
-        """How many ranks it has."""
+        """Returns the number of ranks in the set."""
         return _library.number(lib.hvd_process_set_size(self._known()))
 
     def __eq__(self, other: object) -> bool:
@@ -59,7 +59,7 @@ class ProcessSet:
 
 
 class _AllRanks(ProcessSet):
-    """Process set 0."""
+    """Process set 0, with all ranks."""
 
     process_set_id = 0
 
@@ -74,11 +74,11 @@ class _AllRanks(ProcessSet):
 
 global_process_set = _AllRanks()
 
-_known: dict[int, ProcessSet] = {}  # those with a number, but set 0
+_known: dict[int, ProcessSet] = {}  # the sets that the job knows, by number, without set 0
 
 
 def id_of(process_set: Union[ProcessSet, None]) -> int:
-    """The number that calls are made with."""
+    """Returns the set's number, for calls of libhvd. NotInitializedError if the job does not know the set."""
     if process_set is global_process_set:
         return 0
     if not isinstance(process_set, ProcessSet):
@@ -87,24 +87,24 @@ def id_of(process_set: Union[ProcessSet, None]) -> int:
 
 
 def remember(process_sets: Sequence[ProcessSet]) -> None:
-    """What hvd.init() was given has the numbers 1, 2, ... now."""
+    """Numbers the sets of hvd.init() from 1, as libhvd does."""
     for number, process_set in enumerate(process_sets, 1):
         process_set.process_set_id = number
         _known[number] = process_set
 
 
 def forget_all() -> None:
-    """hvd.shutdown() has removed them."""
+    """Marks all sets as unknown. For hvd.shutdown(), which removes them."""
     for process_set in _known.values():
         process_set.process_set_id = None
     _known.clear()
 
 
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
-    """Makes a set known to the job. A collective: all ranks call it with the same ranks, also those not in it.
+    """Adds a set to the job. A collective: all ranks call it with the same ranks, also those not in the set.
 
-    Errors, on all ranks: MismatchError when the ranks differ, InvalidArgumentError when there are no such ranks;
-    InvalidArgumentError for a set that is known already.
+    Errors: on all ranks, MismatchError if the arguments differ and InvalidArgumentError for ranks that do not exist;
+    InvalidArgumentError for a set that was added already.
     """
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
@@ -119,7 +119,10 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Makes it unknown again. A collective. False, and nothing is done, for a set that is not known or that of all."""
+    """Removes a set from the job. A collective.
+
+    Returns False, and does nothing, for a set that the job does not know and for that of all ranks.
+    """
     number = process_set.process_set_id
     if not number:
         return False
@@ -130,14 +133,14 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 
 
 def process_set_ids() -> list[int]:
-    """The numbers of all sets, 0 among them."""
+    """Returns the numbers of all sets, including 0."""
     count = _library.number(lib.hvd_process_sets(None, 0))
     numbers = (ctypes.c_int32 * count)()
     return list(numbers[: _library.number(lib.hvd_process_sets(numbers, count))])
 
 
 def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
-    """By number, the ranks of every set."""
+    """Returns the ranks of every set, by its number."""
     found = {}
     for number in process_set_ids():
         count = _library.number(lib.hvd_process_set_ranks(number, None, 0))
@@ -148,7 +151,7 @@ def get_process_set_ids_and_ranks() -> dict[int, list[int]]:
 
 
 def sets_of(argument: Any) -> list[ProcessSet]:
-    """The sets that hvd.init(process_sets=argument) asks for."""
+    """Returns the sets of hvd.init(process_sets=argument). TypeError for an invalid argument."""
     if argument is None or (isinstance(argument, str) and argument.lower() == "dynamic"):
         return []
     if isinstance(argument, str) or not all(isinstance(entry, ProcessSet) for entry in argument):

@@ -1,7 +1,7 @@
-"""Learning rates and batches for many ranks. Pure functions: no hvd.init() is needed when the size is given.
+"""Learning rates and batches for many ranks. Pure functions: with the size as argument they need no hvd.init().
 
-Either the batch of one rank is divided (local_batch) and nothing else changes, or each rank keeps it and the rate rises
-(scale_rate, warmup). docs/train/learning-rates.md says which.
+Either the batch of one rank is divided among the ranks (local_batch) and nothing else changes, or each rank keeps that
+batch and the learning rate rises (scale_rate, warmup). docs/train/learning-rates.md explains when to use which.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ _library.declare({
 
 
 def scale_rate(rate: float, size: Optional[int] = None, scaling: str = "linear") -> float:
-    """The rate for `size` ranks (None: this job's), each with the batch that `rate` was chosen for on one.
+    """Returns the learning rate for `size` ranks, each with the batch for which `rate` was chosen on one rank.
 
-    scaling: "linear" (times size), "sqrt" (size^(1/2)), "two-thirds" (size^(2/3)), "none". InvalidArgumentError for
-    anything else, a rate that is negative or not finite, a size below 1.
+    size: None for that of this job.
+    scaling: the factor: "linear" (size), "sqrt" (size^(1/2)), "two-thirds" (size^(2/3)) or "none" (1).
+    Errors: InvalidArgumentError for another scaling, a rate that is negative or not finite, or a size below 1.
     """
     kind, scaled = c_int32(), c_double()
     check(lib.hvd_parse_scaling(scaling.encode(), byref(kind)))
@@ -34,18 +35,20 @@ def scale_rate(rate: float, size: Optional[int] = None, scaling: str = "linear")
 
 
 def warmup(start: float, end: float, step: int, steps: int) -> float:
-    """The rate of a step in a warm-up of `steps` steps: `start` at step 0, the same amount more at each step, `end` at
-    step `steps` and after it. 0 steps: `end`."""
+    """Returns the learning rate of a step in a linear warm-up: `start` at step 0, `end` at step `steps` and later.
+
+    With 0 steps it is always `end`.
+    """
     rate = c_double()
     check(lib.hvd_warmup(start, end, step, steps, byref(rate)))
     return rate.value
 
 
 def local_batch(batch: int, rank: Optional[int] = None, size: Optional[int] = None) -> int:
-    """Samples of a batch that are this rank's when it is divided as evenly as it goes; over all ranks they add up to
-    exactly the batch. The same division as hvd.data.Shard makes.
+    """Returns the number of this rank's samples when a batch is divided as evenly as possible, as hvd.data.Shard does.
 
-    The parts may differ by one: sum the gradients of samples over all ranks, and divide by the batch.
+    The parts of all ranks add up to the batch, and may differ by one. So sum the gradients of samples over all ranks,
+    and divide by the batch.
     """
     samples = c_int64()
     check(lib.hvd_local_batch(batch, *place(rank, size), byref(samples)))

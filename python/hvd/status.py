@@ -1,6 +1,6 @@
-"""What hvdrun shows of the training and writes into its report, and what it asks of the ranks.
+"""The training's progress, which hvdrun shows and reports, and hvdrun's requests to the ranks.
 
-Under another launcher, or none, these calls do nothing. None is a collective.
+Under another launcher, or without one, these calls do nothing. None is a collective.
 """
 
 from __future__ import annotations
@@ -14,31 +14,33 @@ _STOP = 1  # HVD_NOTICE_STOP
 
 
 def set_step(step: int) -> None:
-    """Training steps done."""
+    """Sets the number of training steps done."""
     check(lib.hvd_set_step(step))
 
 
 def add_samples(samples: int) -> None:
-    """This many more were trained on by this rank."""
+    """Adds to the number of samples that this rank has trained on."""
     check(lib.hvd_add_samples(samples))
 
 
 def set_epoch(epoch: int) -> None:
-    """The epoch that begins, counted from 0. After the last one: once more, with the number of epochs."""
+    """Sets the epoch that begins, from 0. Call it once more after the last epoch, with the number of epochs."""
     check(lib.hvd_set_epoch(epoch))
 
 
 def set_metric(name: str, value: float) -> None:
-    """What the training has come to: "loss", "accuracy" (0 to 1) and others, at most 6 names of up to 23 bytes."""
+    """Sets a metric of the training: "loss", "accuracy" (0 to 1) or another; at most 6 names of up to 23 bytes."""
     check(lib.hvd_set_metric(name.encode(), value))
 
 
 class Notice(NamedTuple):
-    """What the launcher has asked of this rank so far. Ranks may see it at different moments: hvd.agree_stop() takes
-    it into account for all at once."""
+    """The launcher's requests to this rank so far.
 
-    stop: bool  # please, at a step's end
-    stop_at_step: Optional[int]  # which; None: the next
+    Ranks may see a request at different times; hvd.agree_stop() makes all ranks act on it at the same step.
+    """
+
+    stop: bool  # whether to stop at the end of a step
+    stop_at_step: Optional[int]  # the step; None for the next
 
 
 def notice() -> Notice:
@@ -48,7 +50,7 @@ def notice() -> Notice:
 
 
 def time_left() -> float:
-    """Seconds until the job must be over, negative when that has passed; math.inf when not known."""
+    """Returns the seconds until the job must end; negative after that time, math.inf if it is unknown."""
     seconds = c_double()
     check(lib.hvd_time_left(byref(seconds)))
     return seconds.value

@@ -1,4 +1,4 @@
-"""The timeline: what all ranks did and when, to look at in ui.perfetto.dev.
+"""The timeline: a record of what all ranks did and when, for ui.perfetto.dev.
 
 HVD_TIMELINE=FILE in the environment (hvdrun --timeline-filename FILE) records the whole run.
 """
@@ -15,12 +15,12 @@ from ._library import check, lib
 
 
 def start_timeline(file_path: Union[str, os.PathLike[str]], mark_cycles: bool = False) -> None:
-    """Begins to record on all ranks. Rank 0 looks at the path, and writes the file at the end. A collective.
+    """Starts recording on all ranks. Rank 0 uses the path, and writes the file at the end. A collective.
 
-    mark_cycles: Horovod's; a warning says that there are no cycles here to mark.
+    mark_cycles: an option of Horovod's. It warns that hvd has no cycles to mark.
 
-    Errors, on all ranks: InvalidArgumentError when a timeline runs already; SystemCallError when rank 0 cannot write
-    there.
+    Errors, on all ranks: InvalidArgumentError if a timeline is running; SystemCallError if rank 0 cannot write the
+    file.
     """
     if mark_cycles:
         warnings.warn("hvd: start_timeline(mark_cycles=True): there are no cycles here to mark", stacklevel=2)
@@ -28,14 +28,19 @@ def start_timeline(file_path: Union[str, os.PathLike[str]], mark_cycles: bool = 
 
 
 def stop_timeline() -> None:
-    """Ends it: the file is there when this returns. A collective. InvalidArgumentError when none runs."""
+    """Stops recording. The file is complete when this returns. A collective.
+
+    Errors: InvalidArgumentError if no timeline is running.
+    """
     check(lib.hvd_stop_timeline())
 
 
 @contextmanager
 def span(name: str) -> Iterator[None]:
-    """A span of the program's own on this thread: `with hvd.span("load data"): ...`. Spans may enclose others. Nothing
-    while no timeline runs."""
+    """Records a span of the program on this thread: `with hvd.span("load data"): ...`.
+
+    Spans may enclose others. Does nothing while no timeline is running.
+    """
     check(lib.hvd_timeline_begin(name.encode()))
     try:
         yield

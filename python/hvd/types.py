@@ -1,4 +1,4 @@
-"""Types of elements and reductions, with the numbers of hvd/hvd.h (Horovod's, where it has them)."""
+"""Types of elements, and reductions, with the numbers of hvd/hvd.h, which are Horovod's where Horovod has them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class DataType(enum.IntEnum):
 
 
 class ReduceOp(enum.IntEnum):
-    """hvd_op: how an allreduce or a reducescatter puts the ranks' elements together.
+    """hvd_op: the operation with which an allreduce or a reducescatter combines the ranks' elements.
 
-    Integers wrap in Sum and Product; their Average is the exact sum divided by the number of ranks, truncated towards
-    zero. Of bool, Sum and Max are "or", Product and Min are "and". Adasum is for floating point tensors, on a number of
-    ranks that is a power of two: S. Maleki et al., "Scaling Distributed Training with Adaptive Summation".
+    Integers wrap in Sum and Product. Their Average is the exact sum divided by the number of ranks, truncated towards
+    zero. For bool, Sum and Max are "or", Product and Min are "and". Adasum is for floating point tensors, and for a
+    number of ranks that is a power of two: S. Maleki et al., "Scaling Distributed Training with Adaptive Summation".
     """
 
     Average = 0

@@ -44,7 +44,7 @@ bool quotes_peer_error(std::string_view text);
 hvd_status refuse_in_child(const char* what);
 
 // Returns hvd_init_options as a value; null: all defaults. Error: the list of ranks is not valid,
-// so it is not known which ranks start together. What is wrong with the process sets becomes
+// so it is not known which ranks start together. An error in the process sets becomes
 // StartOptions::fault.
 Result<StartOptions> read_start_options(const hvd_init_options* options);
 
@@ -143,7 +143,7 @@ Result<void> run_collective(Session& session, const char* what, const CallOption
   return outcome;
 }
 
-// Returns what body: () -> hvd_status returns. An exception of it becomes HVD_ERROR_SYSTEM.
+// Runs body: () -> hvd_status, and returns its status. An exception becomes HVD_ERROR_SYSTEM.
 template <class Body>
 hvd_status guard(const char* what, Body body) noexcept {
   try {
@@ -155,7 +155,7 @@ hvd_status guard(const char* what, Body body) noexcept {
   }
 }
 
-// Runs what all ranks do together in the program's order. body: (Session&) -> Result<void>. It may
+// Runs a body that all ranks run, in the program's order. body: (Session&) -> Result<void>. It may
 // make several calls on the communicator; no other thread's call comes between them. An exception
 // between them leaves the ranks out of step, so it ends the job's collectives. `what` is the
 // function's name, "hvd_allreduce".
@@ -195,8 +195,8 @@ hvd_status collective(const char* what, const CallOptions& options, Body body) n
   });
 }
 
-// Runs what one rank does by itself. body: (Session&) -> Result<void>. It must be short, because
-// hvd_init and hvd_shutdown wait for it.
+// Runs a body that concerns this rank alone. body: (Session&) -> Result<void>. It must be short,
+// because hvd_init and hvd_shutdown wait for it.
 template <class Body>
 hvd_status with_session(const char* what, Body body) noexcept {
   return guard(what, [&]() -> hvd_status {

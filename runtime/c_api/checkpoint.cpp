@@ -72,8 +72,8 @@ void forget(hvd_checkpoints* handle) {
   std::erase(handles().open, handle);
 }
 
-// Returns the options; null: all defaults. What is wrong with them becomes Options::fault, which is
-// an error on all ranks.
+// Returns the options; null: all defaults. An error in them becomes Options::fault, which is an
+// error on all ranks.
 Options read_options(const char* folder, const hvd_checkpoints_options* options) {
   Options read;
   read.job = libhvd::process_environment()(HVD_ENV_JOB_ID).value_or("");
@@ -123,7 +123,7 @@ libhvd::Result<std::vector<Item>> read_items(const hvd_item* items, std::size_t 
   return read;
 }
 
-// Error: this session cannot use the handle. The caller is inside a collective.
+// Checks the handle. Error: this session cannot use it. The caller is inside a collective.
 Result<void> check_handle(const hvd_checkpoints* handle) {
   if (handle == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "the checkpoints handle is null");
   if (handle->generation != libhvd::process().generation)
@@ -132,8 +132,8 @@ Result<void> check_handle(const hvd_checkpoints* handle) {
   return {};
 }
 
-// Runs a collective on a handle. body: (Communicator&) -> Result<void>. `own`: what is wrong with
-// this rank's other arguments. An error on one rank is an error on all.
+// Runs a collective on a handle. body: (Communicator&) -> Result<void>. `own`: the result of
+// checking this rank's other arguments. An error on one rank is an error on all.
 template <class Body>
 hvd_status call(const char* what, hvd_checkpoints* handle, const Result<void>& own, Body body) {
   return libhvd::collective(
@@ -146,7 +146,7 @@ hvd_status call(const char* what, hvd_checkpoints* handle, const Result<void>& o
       });
 }
 
-// Error: the caller's struct has another size. Null is allowed.
+// Checks the caller's struct, which may be null. Error: it has another size.
 Result<void> check_answer(const hvd_checkpoint* checkpoint) {
   if (checkpoint == nullptr || checkpoint->struct_size == sizeof(hvd_checkpoint)) return {};
   return fail(HVD_ERROR_INVALID_ARGUMENT, "hvd_checkpoint.struct_size is " +
@@ -154,7 +154,7 @@ Result<void> check_answer(const hvd_checkpoint* checkpoint) {
                                               "; it must be sizeof(hvd_checkpoint)");
 }
 
-// Fills in the caller's description of what was found, unless it is null.
+// Fills in the caller's description of the checkpoint, unless it is null.
 void answer(const std::optional<Found>& found, hvd_checkpoint* checkpoint) {
   if (checkpoint == nullptr) return;
   *checkpoint = {};

@@ -46,13 +46,13 @@ std::int64_t number_of(hvd_handle handle) {
   return handle & ((std::int64_t{1} << kSetShift) - 1);
 }
 
-// What a session has for calls that the ranks negotiate.
+// The parts of a session that negotiated calls need.
 struct Background {
   std::shared_ptr<Engine> engine;  // of the process set; null after an error
   std::shared_ptr<DeviceCalls> device_calls;
 };
 
-// Sets `status`, which says why there is no engine.
+// Finds the engine of a process set. Without one, `status` is the reason.
 Background find_background(const char* what, std::int32_t set, hvd_status& status) {
   Background background;
   status = libhvd::with_session(what, [&](Session& session) -> Result<void> {
@@ -152,7 +152,7 @@ hvd_status negotiate(const char* what, const CallOptions& options, Run run,
   });
 }
 
-// Starts a call in the background: every hvd_..._async().
+// Starts a call in the background. Every hvd_..._async() uses it.
 template <class Run>
 hvd_status submit(const char* what, const hvd_options* options, hvd_handle* handle, Run run,
                   const std::optional<AllreduceArguments>& allreduce = {},
@@ -188,7 +188,7 @@ auto do_allreduce(const AllreduceArguments& own) {
 
 struct GroupedAllreduce {
   AllreduceGroup group;
-  std::string fault = {};  // what is wrong with the lists; "": nothing
+  std::string fault = {};  // the error in the lists; "" if they are valid
 
   Result<void> operator()(Communicator& communicator, const CallOptions& read) const {
     return allreduce_group(communicator, group, with_fault(read));
@@ -215,25 +215,25 @@ auto do_grouped_allreduce(std::size_t tensors, const void* const* inputs, void* 
   }
   call.group.inputs.assign(inputs, inputs + tensors);
   call.group.outputs.assign(outputs, outputs + tensors);
-  call.group.counts.assign(counts, counts + tensors);
+  call.group.lengths.assign(counts, counts + tensors);
   return call;
 }
 
 // The root of a broadcast, as a rank in the process set of the call.
 struct Root {
   int place;
-  std::string fault = {};  // why it is not a rank there; "": it is
+  std::string fault = {};  // why it is not a rank there; "" if it is one
 };
 
 // Finds the root in the process set. `root` is its rank among all ranks.
 Root find_root(const hvd_options* options, int root) {
-  if (libhvd::process().forked) return {root};  // the call itself says so
+  if (libhvd::process().forked) return {root};  // the call itself returns the error
   const std::int32_t set = libhvd::read_options(options).process_set;
   const libhvd::SessionReader reader;
   Session* const session = reader.get();
   if (set == 0 || session == nullptr || root < 0 || root >= session->topology().size) return {root};
   const auto ranks = session->ranks_of(set);
-  if (!ranks.ok()) return {root};  // the call itself says so
+  if (!ranks.ok()) return {root};  // the call itself returns the error
   const auto found = std::find(ranks->begin(), ranks->end(), root);
   if (found != ranks->end()) return {static_cast<int>(found - ranks->begin())};
   return {root, "the root, rank " + std::to_string(session->communicator().number(root)) +

@@ -1,4 +1,5 @@
-// What the sources of hvd/data.h share: the handle of a source, and the options of a shard.
+// Shared by the files that implement hvd/data.h: the handle of a source, and the options of a
+// shard. Any thread.
 #pragma once
 
 #include "base/result.hpp"

@@ -24,7 +24,7 @@ struct hvd_record_writer {
 
 namespace {
 
-// Puts what open: () -> Result<std::unique_ptr<a source>> opens into `source`.
+// Runs open: () -> Result<std::unique_ptr<a source>>, and puts the source into `source`.
 template <class Open>
 hvd_status give_source(const char* what, const char* path, hvd_source** source, Open open) {
   return give(what, source, [&]() -> Result<hvd_source*> {

@@ -1,4 +1,4 @@
-// Helpers for functions of the C ABI that put a value where the caller points, and for structs of
+// Helpers for functions of the C ABI that return a value through a pointer, and for structs of
 // options. Any thread; nothing is thrown.
 #pragma once
 

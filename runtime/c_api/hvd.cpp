@@ -1,4 +1,4 @@
-// The C ABI of hvd.h: the job, shared buffers, and what goes to and from the launcher.
+// The C ABI of hvd.h: the job, shared buffers, and messages to and from the launcher.
 #include "hvd/hvd.h"
 
 #include "c_api/c_api.hpp"
@@ -87,7 +87,7 @@ hvd_status init(const char* what, const StartOptions& wanted) {
   return HVD_OK;
 }
 
-// Returns the number of body: (const Session&) -> int, at least 0; -HVD_ERROR_NOT_INITIALIZED if
+// Returns the result of body: (const Session&) -> int, at least 0; -HVD_ERROR_NOT_INITIALIZED if
 // there is no session.
 template <class Body>
 int query(const char* what, Body body) {

@@ -1,5 +1,5 @@
-// What the C ABI holds in this process: the session between hvd_init and hvd_shutdown, what
-// outlives a session, and the locks around them. Any thread.
+// The state of the C ABI in this process: the session between hvd_init and hvd_shutdown, the
+// objects that outlive a session, and the locks for them. Any thread.
 #pragma once
 
 #include "session/session.hpp"
@@ -29,8 +29,8 @@ struct Process {
 // Returns the one object of this process.
 Process& process();
 
-// Reads the session, which stays while this object lives. In a forked child it takes no lock,
-// because threads of the parent may have held the lock.
+// Access to the session, which is not destroyed while this object lives. In a forked child it takes
+// no lock, because threads of the parent may have held the lock.
 class SessionReader {
  public:
   SessionReader() : lock_(process().state, std::defer_lock) {

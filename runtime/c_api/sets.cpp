@@ -13,7 +13,7 @@ using libhvd::fail;
 using libhvd::Result;
 using libhvd::Session;
 
-// Returns the number of body: (const std::vector<int>& ranks of the set, int this rank in the job)
+// Returns the result of body: (const std::vector<int>& ranks of the set, int this rank in the job)
 // -> int, at least 0; the negative of a status if there is no such set.
 template <class Body>
 int query_set(const char* what, std::int32_t set, Body body) {

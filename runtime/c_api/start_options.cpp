@@ -32,8 +32,8 @@ Result<hvd_init_options> read_known(const hvd_init_options& options) {
   return known;
 }
 
-// Reads the process sets. What is wrong with them becomes StartOptions::fault, which is an error on
-// all ranks.
+// Reads the process sets. An error in them becomes StartOptions::fault, which is an error on all
+// ranks.
 void read_process_sets(const hvd_init_options& options, StartOptions& read) {
   if (options.process_sets == nullptr && options.process_set_count > 0)
     read.fault = "the list of process sets is null";

@@ -153,13 +153,13 @@ class Slice {
 
   // Calls each(tensor, first element in the slice, number of elements) for blocks of a tensor.
   template <class Each>
-  void for_blocks(std::span<const std::size_t> counts, Each each) const {
+  void for_blocks(std::span<const std::size_t> lengths, Each each) const {
     std::size_t start = 0;  // of the tensor
-    for (std::size_t tensor = 0; tensor < counts.size(); ++tensor) {
-      const std::size_t end = std::min(start + counts[tensor], begin_ + length_);
+    for (std::size_t tensor = 0; tensor < lengths.size(); ++tensor) {
+      const std::size_t end = std::min(start + lengths[tensor], begin_ + length_);
       for (std::size_t at = std::max(start, begin_); at < end; at += kBlock)
         each(tensor, at - begin_, std::min(kBlock, end - at));
-      start += counts[tensor];
+      start += lengths[tensor];
     }
   }
 
@@ -171,9 +171,9 @@ class Slice {
 }  // namespace
 
 Result<void> Communicator::adasum(const void* input, void* output,
-                                  std::span<const std::size_t> counts, hvd_type type,
+                                  std::span<const std::size_t> lengths, hvd_type type,
                                   const CallOptions& options) {
-  const std::size_t count = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  const std::size_t count = std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
   Call call = allreduce_call(input, output, count, type, HVD_ADASUM, options);
   const auto ranks = static_cast<std::size_t>(size());
   if (call.fault.empty() && !std::has_single_bit(ranks))
@@ -188,7 +188,7 @@ Result<void> Communicator::adasum(const void* input, void* output,
   }
   HVD_CHECK(open_call(call));
   const CallFacts facts = facts_;
-  Result<void> outcome = combine_adaptively(input, output, counts, type, options, slices.get());
+  Result<void> outcome = combine_adaptively(input, output, lengths, type, options, slices.get());
   facts_ = facts;
   if (const auto failure = outcome.ok() ? std::nullopt : find_failure())
     return peer_error(call, *failure);
@@ -197,11 +197,11 @@ Result<void> Communicator::adasum(const void* input, void* output,
 
 // Does the work of adasum(). `slices`: memory for the slices that this rank gets.
 Result<void> Communicator::combine_adaptively(const void* input, void* output,
-                                              std::span<const std::size_t> counts, hvd_type type,
+                                              std::span<const std::size_t> lengths, hvd_type type,
                                               const CallOptions& options, std::byte* slices) {
   const CallOptions named{.name = options.name, .name_hash = options.name_hash};
   const auto ranks = static_cast<std::size_t>(size());
-  const std::size_t count = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  const std::size_t count = std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
   const Slice own(count, ranks, static_cast<std::size_t>(rank()));
   const std::size_t element = element_size(type);
   std::vector<std::size_t> splits;
@@ -218,11 +218,11 @@ Result<void> Communicator::combine_adaptively(const void* input, void* output,
       std::fill(block + length, block + kBlock, 0.0);
     }
   };
-  std::vector<double> values(counts.size() * Products::count(ranks), 0);
+  std::vector<double> values(lengths.size() * Products::count(ranks), 0);
   const auto products_of = [&](std::size_t tensor) {
     return Products(values.data() + tensor * Products::count(ranks), ranks);
   };
-  own.for_blocks(counts, [&](std::size_t tensor, std::size_t first, std::size_t length) {
+  own.for_blocks(lengths, [&](std::size_t tensor, std::size_t first, std::size_t length) {
     load(first, length);
     Products products = products_of(tensor);
     for (std::size_t a = 0; a < ranks; ++a) {
@@ -233,8 +233,8 @@ Result<void> Communicator::combine_adaptively(const void* input, void* output,
   HVD_CHECK(allreduce(values.data(), values.data(), values.size(), HVD_FLOAT64, HVD_SUM, named));
 
   std::vector<double> factors;
-  std::size_t factors_of = counts.size();
-  own.for_blocks(counts, [&](std::size_t tensor, std::size_t first, std::size_t length) {
+  std::size_t factors_of = lengths.size();
+  own.for_blocks(lengths, [&](std::size_t tensor, std::size_t first, std::size_t length) {
     if (std::exchange(factors_of, tensor) != tensor) {
       factors = products_of(tensor).factors();
       for (double& factor : factors) factor *= options.scale.before * options.scale.after;

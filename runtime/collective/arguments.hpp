@@ -17,7 +17,7 @@
 
 namespace libhvd {
 
-// The limit of counts, in bytes. Below it no sum or product of counts overflows.
+// The most bytes and elements of a buffer. Up to these no sum or product of sizes overflows.
 inline constexpr std::size_t kMostBytes = std::numeric_limits<std::int64_t>::max() / 4096;
 inline constexpr std::size_t kMostElements = kMostBytes / 8;
 

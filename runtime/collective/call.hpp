@@ -50,14 +50,14 @@ const char* collective_name(Collective kind);
 // Hashes by FNV-1a, 64 bits. Never returns 0, which is the hash of a call without a name.
 std::uint64_t hash_name(std::string_view name);
 
-// What the caller of a collective may say besides the arguments.
+// The options of a collective, in addition to its arguments.
 struct CallOptions {
   const char* name = nullptr;    // null: none
   std::uint64_t name_hash = 0;   // of `name`, if the caller knows it; 0: make_call() computes it
   Scale scale = {};              // of a reduction
   std::int32_t process_set = 0;  // 0: all ranks
   std::int32_t priority = 0;     // see hvd_options
-  std::string fault = {};        // what the caller has already found wrong; "" if all is well
+  std::string fault = {};        // an error that the caller has found already; "" if there is none
   // The communicator's own collectives are for host memory only.
   BufferLocation place = {};
   Allocator allocator = {};  // of the output; of allgather and alltoall only
@@ -74,7 +74,7 @@ struct Call {
   hvd_op op = 0;
   std::int32_t root = 0;
   std::uint64_t count = 0;        // elements; rows if the collective has rows
-  std::uint64_t row_size = 0;     // elements; of a group: a hash of the counts of its tensors
+  std::uint64_t row_size = 0;     // elements; of a group: a hash of the lengths of its tensors
   std::uint64_t output_rows = 0;  // how many fit into this rank's output, or kAnyRoom
   std::uint64_t needed_rows = 0;  // how many this rank gets; known only after the first step
   Scale scale = {};
@@ -88,7 +88,7 @@ struct Call {
 // Returns a call with only what the options say. The shape is cut to fit into CallDetails.
 Call make_call(Collective kind, const CallOptions& options);
 
-// What traces show of a collective's data.
+// The facts about a collective's data that traces show.
 struct CallFacts {
   static constexpr std::uint8_t kNone = 255;
 
@@ -98,8 +98,8 @@ struct CallFacts {
 };
 CallFacts facts_of(const Call& call);
 
-// Is in shared memory, so it has no pointers. Calls fit together if their headers are equal and
-// none is faulty.
+// A call as published with every step. It is in shared memory, so it has no pointers. Calls fit
+// together if their headers are equal and none is faulty.
 struct CallHeader {
   std::uint8_t kind;
   std::uint8_t type;
@@ -121,7 +121,8 @@ inline constexpr std::size_t kNameBytes = 128;
 inline constexpr std::size_t kShapeBytes = 64;
 inline constexpr std::size_t kFaultBytes = 192;
 
-// Is in shared memory, so it has no pointers. Longer texts are cut.
+// A call with all that an error message needs. It is in shared memory, so it has no pointers.
+// Longer texts are cut.
 struct CallDetails {
   std::int32_t rank;  // for messages
   Collective kind;

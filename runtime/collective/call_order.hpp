@@ -23,7 +23,7 @@
 
 namespace libhvd {
 
-// What GPU code attaches to a communicator or to an order of calls. Its owner destroys it.
+// State that GPU code attaches to a communicator or to an order of calls. Its owner destroys it.
 struct DeviceState {
   DeviceState() = default;
   virtual ~DeviceState() = default;

@@ -202,13 +202,13 @@ Result<void> Communicator::follow(const CallDetails& theirs) {
   return {};
 }
 
-Result<bool> Communicator::open_group(std::size_t tensors, std::uint64_t hash_of_counts,
+Result<bool> Communicator::open_group(std::size_t tensors, std::uint64_t hash_of_lengths,
                                       hvd_type type, hvd_op op, const CallOptions& options) {
   Call call = make_call(Collective::group, options);
   call.type = type;
   call.op = op;
   call.count = tensors;
-  call.row_size = hash_of_counts;
+  call.row_size = hash_of_lengths;
   call.on_device = options.place.on_device;
   Result<void> opened = open_call(call);
   const bool with_joined = call_with_joined_.has_value();

@@ -41,11 +41,11 @@ class Communicator {
   // `rank` must have announced itself in the segment. Without streams the bridges carry all data
   // between hosts. Either all ranks have streams, or none has.
   Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams = {});
-  // The same with this memory, which is in the segment.
+  // Does the same without streams, with this memory, which is in the segment.
   Communicator(const std::shared_ptr<Segment>& segment, int rank,
                std::shared_ptr<SharedMemory> memory);
-  // The only communicator of a process set, for its engine. `set`: its number, from 1. `all`: the
-  // communicator of all ranks.
+  // Makes the only communicator of a process set, for its engine. `set`: its number, from 1. `all`:
+  // the communicator of all ranks.
   Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams,
                const Communicator& all, std::int32_t set);
   // Makes another communicator of this rank, in the other lane, for another thread. Call it once.
@@ -59,12 +59,13 @@ class Communicator {
 
   Result<void> allreduce(const void* input, void* output, std::size_t count, hvd_type type,
                          hvd_op op, const CallOptions& options);
-  // The same with HVD_ADASUM, for several tensors one after the other. `counts`: their elements.
-  Result<void> adasum(const void* input, void* output, std::span<const std::size_t> counts,
+  // Does an allreduce with HVD_ADASUM, for several tensors one after the other. `lengths`: their
+  // elements.
+  Result<void> adasum(const void* input, void* output, std::span<const std::size_t> lengths,
                       hvd_type type, const CallOptions& options);
   // Begins a group; its allreduces follow. Returns true if some ranks have joined; these take part
   // in each tensor one by one.
-  Result<bool> open_group(std::size_t tensors, std::uint64_t hash_of_counts, hvd_type type,
+  Result<bool> open_group(std::size_t tensors, std::uint64_t hash_of_lengths, hvd_type type,
                           hvd_op op, const CallOptions& options);
   Result<void> broadcast(void* buffer, std::size_t count, hvd_type type, int root,
                          const CallOptions& options);
@@ -178,7 +179,7 @@ class Communicator {
   Result<void> follow(const CallDetails& theirs);
   Result<void> reduce_zeros(const CallDetails& theirs);
   Result<void> combine_adaptively(const void* input, void* output,
-                                  std::span<const std::size_t> counts, hvd_type type,
+                                  std::span<const std::size_t> lengths, hvd_type type,
                                   const CallOptions& options, std::byte* slices);
   Result<void> allreduce_inline(const Call& call, const void* input, void* output);
   Result<void> allreduce_small(const Call& call, const void* input, void* output);

@@ -12,17 +12,17 @@ namespace libhvd {
 namespace {
 
 std::string check_group(const AllreduceGroup& group) {
-  for (std::size_t i = 0; i < group.counts.size(); ++i) {
+  for (std::size_t i = 0; i < group.lengths.size(); ++i) {
     const std::string fault =
-        check_allreduce(group.inputs[i], group.outputs[i], group.counts[i], group.type, group.op);
+        check_allreduce(group.inputs[i], group.outputs[i], group.lengths[i], group.type, group.op);
     if (!fault.empty()) return "tensor " + std::to_string(i) + ": " + fault;
   }
   return "";
 }
 
-std::uint64_t hash_counts(const std::vector<std::size_t>& counts) {
+std::uint64_t hash_lengths(const std::vector<std::size_t>& lengths) {
   return hash_name(
-      {reinterpret_cast<const char*>(counts.data()), counts.size() * sizeof(std::size_t)});
+      {reinterpret_cast<const char*>(lengths.data()), lengths.size() * sizeof(std::size_t)});
 }
 
 // Reduces tensors first ... end-1 as one, their bytes packed one after the other.
@@ -32,11 +32,11 @@ Result<void> allreduce_packed(Communicator& communicator, const AllreduceGroup& 
   std::vector<std::byte> packed;
   for (std::size_t i = first; i < end; ++i) {
     const std::byte* const bytes = bytes_of(group.inputs[i]);
-    packed.insert(packed.end(), bytes, bytes + group.counts[i] * element);
+    packed.insert(packed.end(), bytes, bytes + group.lengths[i] * element);
   }
   if (group.op == HVD_ADASUM) {
     HVD_CHECK(communicator.adasum(packed.data(), packed.data(),
-                                  std::span(group.counts).subspan(first, end - first), group.type,
+                                  std::span(group.lengths).subspan(first, end - first), group.type,
                                   options));
   } else {
     HVD_CHECK(communicator.allreduce(packed.data(), packed.data(), packed.size() / element,
@@ -44,8 +44,8 @@ Result<void> allreduce_packed(Communicator& communicator, const AllreduceGroup& 
   }
   const std::byte* from = packed.data();
   for (std::size_t i = first; i < end; ++i) {
-    copy_bytes(group.outputs[i], from, group.counts[i] * element);
-    from += group.counts[i] * element;
+    copy_bytes(group.outputs[i], from, group.lengths[i] * element);
+    from += group.lengths[i] * element;
   }
   return {};
 }
@@ -55,8 +55,8 @@ std::size_t end_of_pack(const AllreduceGroup& group, std::size_t first) {
   const std::size_t element = element_size(group.type);
   std::size_t bytes = 0;
   std::size_t end = first;
-  while (end < group.counts.size()) {
-    const std::size_t own = group.counts[end] * element;
+  while (end < group.lengths.size()) {
+    const std::size_t own = group.lengths[end] * element;
     if (own > kLargestPacked || bytes + own > kPackedBytes) break;
     bytes += own;
     ++end;
@@ -71,20 +71,20 @@ Result<bool> open_allreduce_group(Communicator& communicator, const AllreduceGro
   CallOptions first = options;
   if (first.fault.empty()) first.fault = check_group(group);
   if (first.fault.empty()) first.fault = check_scale(first.scale, group.type);
-  return communicator.open_group(group.counts.size(), hash_counts(group.counts), group.type,
+  return communicator.open_group(group.lengths.size(), hash_lengths(group.lengths), group.type,
                                  group.op, first);
 }
 
 Result<void> allreduce_group(Communicator& communicator, const AllreduceGroup& group,
                              const CallOptions& options) {
   HVD_TRY(const bool with_joined, open_allreduce_group(communicator, group, options));
-  for (std::size_t i = 0; i < group.counts.size();) {
+  for (std::size_t i = 0; i < group.lengths.size();) {
     const std::size_t end = with_joined ? i : end_of_pack(group, i);
     if (end > i + 1) {
       HVD_CHECK(allreduce_packed(communicator, group, i, end, options));
       i = end;
     } else {
-      HVD_CHECK(communicator.allreduce(group.inputs[i], group.outputs[i], group.counts[i],
+      HVD_CHECK(communicator.allreduce(group.inputs[i], group.outputs[i], group.lengths[i],
                                        group.type, group.op, options));
       ++i;
     }

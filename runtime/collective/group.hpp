@@ -14,7 +14,7 @@ namespace libhvd {
 struct AllreduceGroup {
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
-  std::vector<std::size_t> counts;
+  std::vector<std::size_t> lengths;
   hvd_type type;
   hvd_op op;
 };

@@ -11,7 +11,7 @@ namespace libhvd {
 // The stage of a reduction that a kernel runs: all of it, or one of the two parts of reduce.hpp.
 enum class ReduceStage { whole, begin, end };
 
-// What a kernel is asked for. There are `ranks` inputs; for the rest see reduce().
+// The arguments of a kernel. There are `ranks` inputs; for the rest see reduce().
 struct ReduceJob {
   ReduceStage stage;
   hvd_op op;

@@ -1,6 +1,6 @@
 // How an allreduce between hosts divides its data: into stretches, one after the other; a stretch
 // into slices, one for each channel; a slice into pieces, one for each host. A value, the same on
-// all ranks. All counts and positions are of elements.
+// all ranks. All lengths and positions are in elements.
 #pragma once
 
 #include <algorithm>

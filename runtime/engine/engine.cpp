@@ -193,7 +193,7 @@ void Engine::join() {
     return;
   }
   joined_ = true;
-  join_told_ = false;
+  join_proposed_ = false;
   wake_driver();
 }
 
@@ -286,10 +286,10 @@ Result<void> Engine::exchange_proposals() {
       if (names_.size() == kMostProposed) break;
       names_.push_back({entry->hash, entry->request.priority});
     }
-    const bool joins = joined_ && !join_told_ && names_.size() == fresh_.size();
+    const bool joins = joined_ && !join_proposed_ && names_.size() == fresh_.size();
     const std::size_t proposed =
         negotiation_.encode(names_, joins, communicator_->max_proposal_bytes(), proposals_);
-    join_told_ = join_told_ || joins;
+    join_proposed_ = join_proposed_ || joins;
     const auto end = fresh_.begin() + static_cast<std::ptrdiff_t>(proposed);
     proposing_.assign(std::make_move_iterator(fresh_.begin()), std::make_move_iterator(end));
     fresh_.erase(fresh_.begin(), end);
@@ -318,7 +318,7 @@ Result<void> Engine::exchange_proposals() {
 // ranks.
 void Engine::execute_next() {
   const bool together =
-      apart_ == 0 && negotiation_.ready().size() > 1 && !negotiation_.somebody_joined();
+      apart_ == 0 && negotiation_.ready().size() > 1 && !negotiation_.any_joined();
   const std::vector<Entry> entries = choose_next(together);
   if (entries.empty()) return follow_as_joined();
   const std::uint64_t begin = trace_.begin();
@@ -375,7 +375,7 @@ Result<void> Engine::execute(const std::vector<Entry>& entries) {
   return entry.request.run(*communicator_, options);
 }
 
-// Records them in the timeline.
+// Records the collectives in the timeline.
 void Engine::record(const std::vector<Entry>& entries, std::uint64_t begin, bool completed) {
   const Request& first = entries.front()->request;
   const CallFacts& facts = communicator_->facts();
@@ -474,8 +474,9 @@ void Engine::hide(bool completed) {
   watch_.listener().clear(completed);
 }
 
-// Returns the ranks that it waits for. If the others know of it, these are the ranks that have not
-// submitted it. If they do not, or if it runs, these are the ranks that have not begun the round.
+// Returns the ranks that the collective waits for. If the others know of it, these are the ranks
+// that have not submitted it. If they do not, or if it runs, these are the ranks that have not
+// begun the round.
 std::vector<int> Engine::missing_for(const Pending& entry) const {
   if (entry.proposed && !entry.runs) return negotiation_.missing(entry.hash);
   return in_round_ ? communicator_->absent() : std::vector<int>();

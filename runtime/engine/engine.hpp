@@ -117,7 +117,7 @@ class Engine {
   Result<void> wait(std::unique_lock<std::mutex>& lock, const Entry& entry);
   bool may_leave(const Pending& until) const;
 
-  // The driver's.
+  // Only the driver calls these.
   void run_rounds(const Pending* until);
   bool stopping() const;
   Result<void> run_round();
@@ -131,7 +131,7 @@ class Engine {
   void end_join();
   void fail_all(const Error& error);
 
-  // The driver's check for collectives that wait too long for other ranks.
+  // Only the driver calls these, to check for collectives that wait too long for other ranks.
   void check_stalls();
   std::vector<int> missing_for(const Pending& entry) const;
   bool reports(const Pending& entry, const std::vector<int>& missing) const;
@@ -141,7 +141,7 @@ class Engine {
   std::unique_ptr<Communicator> communicator_;
   EngineSettings settings_;
   StallWatch watch_;
-  EngineTrace trace_;  // the driver's, except submission_ns()
+  EngineTrace trace_;  // for the driver, except submission_ns()
 
   mutable std::mutex mutex_;         // guards what follows
   std::condition_variable work_;     // the engine's thread has something to do
@@ -153,7 +153,7 @@ class Engine {
   std::unordered_map<std::string, std::uint64_t> unnamed_;  // calls without a name, by kind
   Entry join_;                                              // the last call of join()
   bool joined_ = false;                                     // and not all others have yet
-  bool join_told_ = false;                                  // this rank has proposed to join
+  bool join_proposed_ = false;                              // this rank has proposed to join
   std::optional<Error> broken_;                             // everything fails with this error
   bool driven_ = false;                                     // a thread is in drive()
   bool by_own_thread_ = false;                              // and it is the engine's
@@ -166,12 +166,12 @@ class Engine {
   std::atomic<bool> has_fresh_{false};   // also read without the mutex
   std::atomic<bool> hands_over_{false};  // the engine's thread must leave the work to another one
 
-  // The driver's.
+  // Only the driver uses these.
   Negotiation negotiation_;
   std::size_t apart_ = 0;  // this many ready collectives run one by one: fused, they did not match
   bool in_round_ = false;  // this rank has begun a round, which others may not have begun
   std::uint64_t next_check_ns_ = 0;
-  Entry shown_;                     // what the listener shows: what has waited longest
+  Entry shown_;                     // shown by the listener, because it has waited longest
   std::vector<Entry> proposing_;    // in the running round
   std::vector<NamedTensor> names_;  // scratch
   std::vector<std::byte> proposals_;

@@ -67,11 +67,11 @@ Result<void> run_fused(Communicator& communicator, std::span<const Request* cons
                        std::vector<std::byte>& scratch) {
   if (requests.front()->device_call) return run_fused_on_device(communicator, requests);
   scratch.clear();
-  std::vector<std::size_t> counts;
+  std::vector<std::size_t> lengths;
   std::string name;  // equal on two ranks only if they have packed the same tensors
   for (const Request* request : requests) {
     const AllreduceArguments& own = *request->allreduce;
-    counts.push_back(own.count);
+    lengths.push_back(own.count);
     const auto* const bytes = static_cast<const std::byte*>(own.input);
     scratch.insert(scratch.end(), bytes, bytes + own.count * element_size(own.type));
     name += (name.empty() ? "" : ", ") + request->name + " (" + std::to_string(own.count) +
@@ -82,7 +82,7 @@ Result<void> run_fused(Communicator& communicator, std::span<const Request* cons
   options.name = name.c_str();
   options.shape = {};  // the name has the shape of each
   if (first.op == HVD_ADASUM) {
-    HVD_CHECK(communicator.adasum(scratch.data(), scratch.data(), counts, first.type, options));
+    HVD_CHECK(communicator.adasum(scratch.data(), scratch.data(), lengths, first.type, options));
   } else {
     HVD_CHECK(communicator.allreduce(scratch.data(), scratch.data(),
                                      scratch.size() / element_size(first.type), first.type,

@@ -122,7 +122,7 @@ void Negotiation::end_round() {
 void Negotiation::forget_oldest() {
   std::vector<Index> idle;
   for (Index index = 0; index < slots_.size(); ++index) {
-    if (slots_[index].told == 0 && slots_[index].tensor.name != 0) idle.push_back(index);
+    if (slots_[index].proposers == 0 && slots_[index].tensor.name != 0) idle.push_back(index);
   }
   const auto end = idle.begin() + static_cast<std::ptrdiff_t>(idle_ - capacity_);
   std::nth_element(idle.begin(), end, idle.end(),
@@ -136,19 +136,19 @@ void Negotiation::forget_oldest() {
   idle_ = capacity_;
 }
 
-std::uint64_t& Negotiation::told_word(Index index, int rank) {
-  return told_by_[index * words_ + static_cast<std::size_t>(rank) / kWordBits];
+std::uint64_t& Negotiation::proposed_word(Index index, int rank) {
+  return proposed_by_[index * words_ + static_cast<std::size_t>(rank) / kWordBits];
 }
 
 void Negotiation::note(Index index, int rank) {
   Slot& slot = slots_[index];
   if (knows(slot, index, rank)) return;
-  if (slot.told == 0) {
+  if (slot.proposers == 0) {
     --idle_;
     slot.order = ++order_;
   }
-  told_word(index, rank) |= std::uint64_t{1} << static_cast<std::size_t>(rank) % kWordBits;
-  if (++slot.told == ranks_) finish(index);
+  proposed_word(index, rank) |= std::uint64_t{1} << static_cast<std::size_t>(rank) % kWordBits;
+  if (++slot.proposers == ranks_) finish(index);
 }
 
 // The rank that proposes a name first decides its priority.
@@ -158,7 +158,7 @@ Negotiation::Index Negotiation::slot_for(const NamedTensor& tensor) {
     if (free_.empty()) {
       free_.push_back(static_cast<Index>(slots_.size()));
       slots_.emplace_back();
-      told_by_.resize(told_by_.size() + words_);
+      proposed_by_.resize(proposed_by_.size() + words_);
     }
     index = free_.back();
     free_.pop_back();
@@ -167,14 +167,14 @@ Negotiation::Index Negotiation::slot_for(const NamedTensor& tensor) {
     ++idle_;
   }
   Slot& slot = slots_[index];
-  if (slot.told == 0) slot.tensor = tensor;
+  if (slot.proposers == 0) slot.tensor = tensor;
   return index;
 }
 
 void Negotiation::finish(Index index) {
   Slot& slot = slots_[index];
-  slot.told = 0;
-  std::fill_n(told_by_.begin() + static_cast<std::ptrdiff_t>(index * words_), words_, 0);
+  slot.proposers = 0;
+  std::fill_n(proposed_by_.begin() + static_cast<std::ptrdiff_t>(index * words_), words_, 0);
   slot.order = ++order_;
   ++idle_;
   const auto sooner = [](std::int32_t priority, const NamedTensor& other) {
@@ -193,15 +193,16 @@ void Negotiation::drop_ready(std::size_t count) {
 }
 
 bool Negotiation::knows(const Slot& slot, Index index, int rank) const {
-  const std::uint64_t word = told_by_[index * words_ + static_cast<std::size_t>(rank) / kWordBits];
-  return slot.told > 0 && (word >> static_cast<std::size_t>(rank) % kWordBits & 1) != 0;
+  const std::uint64_t word =
+      proposed_by_[index * words_ + static_cast<std::size_t>(rank) / kWordBits];
+  return slot.proposers > 0 && (word >> static_cast<std::size_t>(rank) % kWordBits & 1) != 0;
 }
 
 void Negotiation::finish_with_joined() {
   std::vector<Index> complete;
   for (Index index = 0; index < slots_.size(); ++index) {
     const Slot& slot = slots_[index];
-    bool everywhere = slot.told > 0;
+    bool everywhere = slot.proposers > 0;
     for (int rank = 0; everywhere && rank < ranks_; ++rank)
       everywhere = joined_[static_cast<std::size_t>(rank)] || knows(slot, index, rank);
     if (everywhere) complete.push_back(index);
@@ -219,7 +220,7 @@ void Negotiation::forget_joined() {
 std::vector<int> Negotiation::missing(std::uint64_t name) const {
   std::vector<int> ranks;
   const Index index = by_name_.find(name);
-  if (index == kNone || slots_[index].told == 0) return ranks;
+  if (index == kNone || slots_[index].proposers == 0) return ranks;
   for (int rank = 0; rank < ranks_; ++rank) {
     if (joined_[static_cast<std::size_t>(rank)]) continue;
     if (!knows(slots_[index], index, rank)) ranks.push_back(rank);

@@ -50,7 +50,7 @@ class Negotiation {
   // Removes the first `count` names.
   void drop_ready(std::size_t count);
 
-  bool somebody_joined() const { return joined_count_ > 0; }
+  bool any_joined() const { return joined_count_ > 0; }
   bool has_joined(int rank) const {
     return rank < ranks_ && joined_[static_cast<std::size_t>(rank)];
   }
@@ -71,11 +71,11 @@ class Negotiation {
 
   struct Slot {
     NamedTensor tensor;
-    int told = 0;             // ranks that have proposed it; 0: not in flight
+    int proposers = 0;        // ranks that have proposed it; 0: not in flight
     std::uint64_t order = 0;  // when it was first proposed or, not in flight, when it became ready
   };
 
-  // Notes that a rank has proposed the name in this slot.
+  // Records that a rank has proposed the name in this slot.
   void note(Index index, int rank);
   // Returns whether the rank has proposed it.
   bool knows(const Slot& slot, Index index, int rank) const;
@@ -86,15 +86,14 @@ class Negotiation {
   void finish_with_joined();
   // Removes the names that were used the longest time ago.
   void forget_oldest();
-  std::uint64_t& told_word(Index index, int rank);
+  std::uint64_t& proposed_word(Index index, int rank);
 
   int ranks_;
   std::size_t capacity_;
   std::size_t words_;  // of 64 ranks
 
   std::vector<Slot> slots_;
-  std::vector<std::uint64_t>
-      told_by_;  // which ranks have proposed it: `words_` a slot, a bit a rank
+  std::vector<std::uint64_t> proposed_by_;  // a bit for each rank, `words_` words for each slot
   std::vector<Index> free_;
   NameTable by_name_;
   std::uint64_t order_ = 0;

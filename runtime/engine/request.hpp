@@ -25,7 +25,7 @@ struct AllreduceArguments {
 
 struct Request {
   std::string kind;           // "allreduce"
-  CallOptions options;        // without a name: that is below
+  CallOptions options;        // without a name, which is the next member
   std::string name;           // "": the engine gives it one, by kind and order
   std::int32_t priority = 0;  // of those that are ready, the largest runs first
   // Runs it on its own, on the thread that drives the engine.

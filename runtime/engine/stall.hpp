@@ -1,5 +1,6 @@
-// Reports collectives in which ranks wait too long for others. It decides when and in which words;
-// its callers (engine.cpp, session.cpp) find the ranks. Any thread; nothing here can fail.
+// Reports collectives in which ranks wait too long for others. It decides when to report, and makes
+// the text; its callers (engine.cpp, session.cpp) find the ranks. Any thread; nothing here can
+// fail.
 #pragma once
 
 #include "collective/communicator.hpp"
@@ -25,7 +26,7 @@ std::string describe_stall(const std::vector<Waiting>& waiting, std::uint64_t wa
 // Returns the numbers in the job of these ranks of the communicator.
 std::vector<int> numbers_of(const Communicator& communicator, const std::vector<int>& ranks);
 
-// What is called for waits.
+// Callbacks for waits.
 struct StallListener {
   // Reports waits that last too long; null: prints a line on stderr.
   std::function<void(const std::string& text)> report = nullptr;
@@ -34,7 +35,7 @@ struct StallListener {
   std::function<void(const std::string& kind, const std::string& name, std::uint64_t since_ns,
                      const std::string& missing)>
       show = nullptr;
-  // Ends what show() began. `completed`: the collective succeeded.
+  // Ends the display that show() began. `completed`: the collective succeeded.
   std::function<void(bool completed)> clear = nullptr;
 };
 

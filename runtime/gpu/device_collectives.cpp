@@ -462,8 +462,8 @@ Result<void> DeviceCollectives::reduce_grouped(const Call& call, const NcclReduc
 Result<void> allreduce_group(DeviceCollectives& device, const AllreduceGroup& group,
                              const CallOptions& options) {
   HVD_CHECK(open_allreduce_group(device.communicator(), group, options));
-  for (std::size_t i = 0; i < group.counts.size(); ++i) {
-    HVD_CHECK(device.allreduce(group.inputs[i], group.outputs[i], group.counts[i], group.type,
+  for (std::size_t i = 0; i < group.lengths.size(); ++i) {
+    HVD_CHECK(device.allreduce(group.inputs[i], group.outputs[i], group.lengths[i], group.type,
                                group.op, options));
   }
   return {};

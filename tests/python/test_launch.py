@@ -157,8 +157,8 @@ def test_cloudpickle_is_used_where_it_is_installed(sandbox: Sandbox) -> None:
 
 def test_a_call_that_ranks_would_make_again_is_an_error(sandbox: Sandbox) -> None:
     done = run_script(sandbox, "import hvd\ndef train(): pass\nhvd.run(train, np=1)\n").expect(1)
-    assert 'RuntimeError: hvd.run() stands in a program that a rank imports for its function: put the call under ' in (
-        done.err_text)
+    assert ("RuntimeError: hvd.run() is called in a program that a rank imports for its function: put the call under "
+            in done.err_text)
 
 
 WAITING = """if True:

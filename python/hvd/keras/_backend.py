@@ -1,8 +1,8 @@
-"""Says when Keras does not run on TensorFlow. Imported first."""
+"""Checks that Keras runs on TensorFlow: ImportError if not. hvd.keras imports this module first."""
 
 from __future__ import annotations
 
-import hvd.tensorflow._framework  # noqa: F401 (says when there is no TensorFlow)
+import hvd.tensorflow._framework  # noqa: F401 (reports a missing TensorFlow)
 import keras
 import tensorflow
 

@@ -1,4 +1,4 @@
-"""hvd.tensorflow.keras.callbacks."""
+"""The callbacks of hvd.tensorflow.keras.callbacks, under the name of horovod.keras."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""hvd for TensorFlow, with the names of horovod.tensorflow.
+"""hvd for TensorFlow: the API of `horovod.tensorflow`, under the same names.
 
     import hvd.tensorflow as hvd
     hvd.init()
     tape = hvd.DistributedGradientTape(tape)
 
-The collectives work eagerly and in a tf.function, on host memory: tensors of a GPU are copied to it and back. XLA
-compiles none of them. See docs/frameworks/tensorflow.md.
+The collectives work in eager mode and in a tf.function. They use host memory: tensors on a GPU are copied there and
+back. XLA cannot compile them. See docs/frameworks/tensorflow.md.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from . import _framework  # noqa: F401 (first: says when there is no TensorFlow)
+from . import _framework  # noqa: F401 (first: reports a missing TensorFlow)
 from .. import errors
 from .._retired import refuse_elastic
 from ..capabilities import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,

@@ -1,18 +1,19 @@
-"""Collectives as TensorFlow runs them: at once in eager mode, as operations in a graph.
+"""Runs collectives in TensorFlow: at once in eager mode, as operations in a graph.
 
 Without an operation compiled against TensorFlow, a graph can only call Python. A Python function that waits would hold
-a thread of TensorFlow's pool, and ranks that come to their collectives in different orders could fill the pool with
-such waits. So a call is three operations, none of which holds a thread while the ranks work:
+a thread of TensorFlow's pool, and ranks that reach their collectives in different orders could fill the pool with such
+waits. So a call is three operations, none of which holds a thread of the pool while the ranks work:
 
-    submit   (Python) gives all collectives of the call to libhvd and returns a number
-    wait     (TensorFlow's own) ends when the collectives are done, for which a thread of this module waits: in a
-             tf.function it takes the number from a queue. A Session's queues cannot be reached from that thread, so
-             there it is an element of a tf.data.Dataset, which is made in threads of tf.data
-    finish   (Python) takes the results, or raises the error
+    submit   (Python) passes all collectives of the call to libhvd and returns a number
+    wait     (TensorFlow's own) ends when the collectives are done. In a tf.function it takes the number from a queue; a
+             thread of this module waits for the collectives and then writes to the queue. That thread cannot reach
+             the queues of a Session, so there the number is an element of a tf.data.Dataset, which threads of tf.data
+             make
+    finish   (Python) returns the results, or raises the error
 
-They are exempt from the program order that tf.function gives to what has side effects, but for the queue. So a
-collective waits for its inputs, and for those of its name that functions call before it: a name can be in flight once.
-Arrays are TensorFlow's own memory on the host; tensors of a GPU are copied there.
+tf.function keeps operations with side effects in program order. These three are exempt from that, except for the queue.
+So a collective waits only for its inputs, and for earlier calls with its name, because a name can be in flight once.
+Arrays are TensorFlow's own memory on the host; tensors on a GPU are copied there.
 """
 
 from __future__ import annotations
@@ -39,19 +40,22 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def as_written(function: Function) -> Function:
-    """For what programs call: tf.function would otherwise rewrite its source when it traces. Errors: of _exceptions."""
+    """Decorates the functions of the API: tf.function then does not rewrite their source when it traces them.
+
+    Errors leave the function as exceptions of _exceptions.
+    """
     return tf.autograph.experimental.do_not_convert(also_tensorflows()(function))
 
 
 class Pending(Protocol):
-    """A collective that was submitted: a Handle."""
+    """A submitted collective, such as a Handle."""
 
     def wait(self) -> list[Array]: ...
 
 
 @dataclass(frozen=True)
 class Request:
-    """One collective: its name, its tensors, what comes out, and how it is submitted."""
+    """One collective: its name, its tensors, the specs of its results, and the function that submits it."""
 
     name: Optional[str]
     inputs: Sequence[tf.Tensor]
@@ -60,8 +64,10 @@ class Request:
 
 
 def run(requests: Sequence[Request]) -> list[list[tf.Tensor]]:
-    """Submits all, then waits for all; each one's outputs. Errors: those of _exceptions; in a graph TensorFlow's, with
-    the text of these."""
+    """Submits all requests, waits for all, and returns the outputs of each.
+
+    Errors: those of _exceptions; in a graph, TensorFlow's exceptions with the same text.
+    """
     if not requests:
         return []
     if tf.executing_eagerly():
@@ -72,12 +78,12 @@ def run(requests: Sequence[Request]) -> list[list[tf.Tensor]]:
 
 
 def in_function() -> bool:
-    """Whether a graph is made in a program that is eager otherwise: in a tf.function, not for a Session."""
+    """Returns whether a tf.function is being traced. False in eager mode, and for a graph for a Session."""
     return not tf.executing_eagerly() and tf.compat.v1.executing_eagerly_outside_functions()
 
 
 def refuse_xla() -> None:
-    """UnsupportedError where a graph is made for XLA, which compiles no call of Python."""
+    """Raises UnsupportedError if the current graph is made for XLA, which cannot compile calls of Python."""
     if not tf.executing_eagerly() and control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
         raise errors.UnsupportedError(
             "hvd: XLA cannot compile a collective: take away tf.function(jit_compile=True); with Keras, "
@@ -85,7 +91,7 @@ def refuse_xla() -> None:
 
 
 def _wait_for_all(handles: Sequence[Pending]) -> list[list[Array]]:
-    """Also after one has failed: the buffers of the others are theirs until they are done."""
+    """Returns the results. Raises the first error after all have ended, because until then their buffers are in use."""
     results: list[list[Array]] = []
     failure: Optional[BaseException] = None
     for handle in handles:
@@ -113,7 +119,7 @@ def _in_graph(requests: Sequence[Request]) -> list[list[tf.Tensor]]:
 
 @dataclass
 class _Run:
-    """A call of a site that is on its way."""
+    """A call of a site that is in flight."""
 
     handles: list[Pending]
     done: threading.Event = field(default_factory=threading.Event)
@@ -122,7 +128,7 @@ class _Run:
 
 
 class _Site:
-    """A place in a graph where collectives are called. The graph keeps it."""
+    """A place in a graph where collectives are called. The graph keeps it alive."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         self._requests = requests
@@ -132,7 +138,7 @@ class _Site:
     def operations(self, inputs: list[tf.Tensor], types: list[tf.DType]) -> list[tf.Tensor]:
         if in_function():
             self._ended = _queue_of(self._requests[0].name)
-        # What uses the queue is in the program's order.
+        # Operations on the queue are in program order.
         with tf.control_dependencies([] if self._ended is None else [self._ended.size()]):
             number = _unordered(tf.numpy_function(self._submit, inputs, tf.int64))
         number.set_shape(())
@@ -141,7 +147,7 @@ class _Site:
         return _results(tf.numpy_function(self._finish, [number, done], types))
 
     def _in_data(self, number: tf.Tensor) -> tf.Tensor:
-        """The number, when its run is done."""
+        """Returns a tensor that has the number as its value as soon as its run is done. For a Session."""
         options = tf.data.Options()
         options.autotune.enabled = False
         options.experimental_optimization.apply_default_optimizations = False
@@ -175,7 +181,8 @@ class _Site:
 
     def _finish(self, number: np.int64, _done: np.int64) -> list[Array]:
         run = self._runs.pop(int(number))
-        # It is done, but where an earlier run was abandoned for another operation's error: its number came first.
+        # The run is done, unless an earlier run was abandoned for another operation's error: then `_done` was the
+        # number of that one.
         run.done.wait()
         if run.failure is not None:
             raise run.failure
@@ -183,11 +190,11 @@ class _Site:
 
 
 _numbers = itertools.count(1)
-_queues: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()  # by name; sites keep them
+_queues: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()  # by name; the sites keep them alive
 
 
 def _queue_of(name: Optional[str]) -> tf.queue.QueueBase:
-    """One for all sites of this name."""
+    """Returns the queue that all sites of this name share."""
     queue_of_name = _queues.get(name or "")
     if queue_of_name is None:
         with tf.init_scope(), tf.device("/CPU:0"):
@@ -196,7 +203,7 @@ def _queue_of(name: Optional[str]) -> tf.queue.QueueBase:
 
 
 def _unordered(tensor: tf.Tensor) -> tf.Tensor:
-    """Takes its operation out of the program order of a tf.function; it is still carried out."""
+    """Takes the tensor's operation out of the program order of a tf.function, which still runs it."""
     manager = tensor.graph.experimental_acd_manager
     if manager is not None:
         manager.run_independently(tensor.op)
@@ -210,7 +217,7 @@ def _results(tensors: Any) -> list[tf.Tensor]:
 
 
 class _Waiters:
-    """Threads that wait for what graphs have submitted, one each, kept for the next."""
+    """Threads that wait for submitted runs, one thread for each run. An idle thread is reused for the next run."""
 
     def __init__(self) -> None:
         self._tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -236,12 +243,15 @@ class _Waiters:
 _waiters = _Waiters()
 
 
-_names: weakref.WeakKeyDictionary[tf.Graph, set[str]] = weakref.WeakKeyDictionary()  # those that a graph has
+_names: weakref.WeakKeyDictionary[tf.Graph, set[str]] = weakref.WeakKeyDictionary()  # names used in each graph
 
 
 def name_of(name: Optional[str], kind: str, tensor: Any, ignore_name_scope: bool = False) -> Optional[str]:
-    """What the ranks find a call by. Eager: `name`. In a graph, which may come to its calls in any order, every call
-    has one: `name`, or one made from the tensor's, in the name scope, numbered where the graph has it already."""
+    """Returns the name by which the ranks match a call: in eager mode `name`, which may be None.
+
+    A graph may run its calls in any order, so there every call gets a name: `name`, or one made from the tensor's name,
+    prefixed with the name scope, and with a number if the graph already uses it.
+    """
     if tf.executing_eagerly():
         return name
     scope = "" if ignore_name_scope else tf.compat.v1.get_default_graph().get_name_scope()
@@ -249,7 +259,7 @@ def name_of(name: Optional[str], kind: str, tensor: Any, ignore_name_scope: bool
 
 
 def numbered(name: str) -> str:
-    """The name; in a graph that has it already: with a number, so that two calls in one graph have two names."""
+    """Returns the name, with a number if the graph already uses it, so that calls in one graph have different names."""
     if tf.executing_eagerly():
         return name
     taken = _names.setdefault(_naming_graph(), set())
@@ -260,8 +270,11 @@ def numbered(name: str) -> str:
 
 
 def _naming_graph() -> tf.Graph:
-    """The graph in which names differ. For a Session it is the whole graph, with the branches of tf.cond and the bodies of
-    loops: they run at the same time. A tf.function is one for itself, as it may be traced anew."""
+    """Returns the graph within which names must differ.
+
+    For a Session that is the whole graph, with the branches of tf.cond and the bodies of loops, which run at the same
+    time. For a tf.function it is the function's own graph, because it may be traced again.
+    """
     graph = tf.compat.v1.get_default_graph()
     while not in_function() and getattr(graph, "outer_graph", None) is not None:
         graph = graph.outer_graph
@@ -269,7 +282,7 @@ def _naming_graph() -> tf.Graph:
 
 
 def empty_aligned(shape: Sequence[int], kind: np.dtype[Any]) -> Array:
-    """A new array at an address that TensorFlow takes as a tensor's without copying."""
+    """Returns a new array, aligned so that TensorFlow makes a tensor of it without copying."""
     size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     begin = -memory.ctypes.data % _ALIGNMENT

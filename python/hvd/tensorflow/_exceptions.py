@@ -1,7 +1,7 @@
-"""Exceptions that are of hvd.errors and of tf.errors: what a program for Horovod catches, it catches here.
+"""Exceptions of hvd.errors that are also of tf.errors, so that a program for Horovod catches them.
 
-The classes of tf.errors are those that Horovod's operations fail with. In a graph TensorFlow itself makes the
-exception, of a class that docs/frameworks/tensorflow.md tells.
+The classes of tf.errors are those of Horovod's operations. In a graph TensorFlow itself makes the exception;
+docs/frameworks/tensorflow.md lists its classes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import tensorflow as tf
 from .. import errors
 
 _PRECONDITION = (tf.errors.FailedPreconditionError,)
-# Horovod finds some arguments wrong in the call, and others when the ranks have compared them.
+# Horovod rejects some arguments in the call, and others after the ranks have compared them.
 _ARGUMENT = (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError)
 
-# Of the others: UnknownError.
+# All other errors become UnknownError.
 _THEIRS: dict[type[errors.Error], tuple[type[tf.errors.OpError], ...]] = {
     errors.InvalidArgumentError: _ARGUMENT,
     errors.EnvironmentVariableError: _ARGUMENT,
@@ -33,8 +33,10 @@ _CODES = {tf.errors.InvalidArgumentError: tf.errors.INVALID_ARGUMENT,
 
 
 def _class_of(ours: type[errors.Error]) -> type[errors.Error]:
-    """A subclass of `ours` and of those of tf.errors, with the name of `ours` and the arguments of tf.errors, which
-    tf.function makes it with again."""
+    """Returns a subclass of `ours` and of its classes of tf.errors, with the name of `ours`.
+
+    Its constructor has the arguments of tf.errors, because tf.function constructs such an exception again.
+    """
     theirs = _THEIRS.get(ours, (tf.errors.UnknownError,))
 
     def begin(self: Any, node_def: Any, op: Any, message: str, *_: Any) -> None:
@@ -51,7 +53,7 @@ _CLASSES = {ours: _class_of(ours) for ours in [errors.Error, *errors.Error.__sub
 
 
 def both_kinds(error: errors.Error) -> errors.Error:
-    """The same error, also one of TensorFlow's."""
+    """Returns the same error as an instance of both hierarchies."""
     if isinstance(error, tf.errors.OpError):
         return error
     both = _CLASSES[type(error)](None, None, str(error))
@@ -61,7 +63,7 @@ def both_kinds(error: errors.Error) -> errors.Error:
 
 @contextmanager
 def also_tensorflows() -> Iterator[None]:
-    """Errors of hvd.errors leave the block as both_kinds()."""
+    """Returns a context that converts errors of hvd.errors with both_kinds()."""
     try:
         yield
     except errors.Error as error:

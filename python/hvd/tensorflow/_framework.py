@@ -1,4 +1,4 @@
-"""Says in one line that TensorFlow is missing. Imported first."""
+"""Checks that TensorFlow is installed: ImportError of one line if not. hvd.tensorflow imports this module first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Collectives on TensorFlow's arrays, as requests of _calls.run()."""
+"""Makes requests for _calls.run(): collectives on the host arrays of TensorFlow's tensors.
+
+Errors: InvalidArgumentError or TypeError for an argument that is wrong by itself; others when the request runs.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def allreduce(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale: fl
 
 def grouped_allreduce(tensors: list[tf.Tensor], name: Optional[str], op: ReduceOp, prescale: float, postscale: float,
                       process_set: ProcessSet) -> Request:
-    """TypeError when they are of several types."""
+    """TypeError if the tensors are of several types."""
     check_one_type(tensors)
 
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
@@ -77,12 +80,12 @@ def broadcast(tensor: tf.Tensor, root: int, name: Optional[str], process_set: Pr
 
 
 def _as_signed(array: Array) -> Array:
-    # libhvd has no uint32 and uint64 (the state of Keras's random generators): moved, they are bits like others.
+    # libhvd has no uint32 and uint64, the types of the state of Keras's random generators. A broadcast only moves bits.
     return array.view(f"int{array.itemsize * 8}") if array.dtype in (np.uint32, np.uint64) else array
 
 
 class _Rows:
-    """A result of as many rows as come."""
+    """A result whose number of rows is known only during the collective."""
 
     def __init__(self, like: Array) -> None:
         self._like = like
@@ -96,12 +99,12 @@ class _Rows:
         return self.array.ctypes.data
 
 
-def _counts(sizes: Any) -> Array:
+def _int32s(sizes: Any) -> Array:
     return np.array(sizes[:], np.int32)
 
 
 def allgather(tensor: tf.Tensor, name: Optional[str], process_set: ProcessSet) -> Request:
-    """The rows of all ranks, and how many each rank has brought."""
+    """Outputs: the rows of all ranks, and the number of rows from each rank."""
     _check_rows(tensor, "allgather")
     size = process_set.size()
 
@@ -112,7 +115,7 @@ def allgather(tensor: tf.Tensor, name: Optional[str], process_set: ProcessSet) -
         return _collectives.allgather(
             array.ctypes.data, array.shape[0], _row_size(array), data_type(array), output.allocate, rows_by_rank,
             options(name, id_of(process_set), shape=array.shape[1:]),
-            lambda: [output.array, _counts(rows_by_rank)], array)
+            lambda: [output.array, _int32s(rows_by_rank)], array)
 
     return Request(name, [tensor], [_any_rows(tensor), tf.TensorSpec([size], tf.int32)], submit)
 
@@ -123,19 +126,20 @@ def _any_rows(tensor: tf.Tensor) -> tf.TensorSpec:
 
 
 def alltoall(tensor: tf.Tensor, splits: Optional[tf.Tensor], name: Optional[str], process_set: ProcessSet) -> Request:
-    """The rows that came, and how many from each rank."""
+    """Outputs: the received rows, and the number of rows from each rank."""
     _check_rows(tensor, "alltoall")
     size = process_set.size()
 
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
         array = arrays[0]
-        counts = [int(count) for count in arrays[1].reshape(-1)] if len(arrays) > 1 else None
-        _collectives.check_splits(counts, size)
+        rows_to_send = [int(rows) for rows in arrays[1].reshape(-1)] if len(arrays) > 1 else None
+        _collectives.check_splits(rows_to_send, size)
         output = _Rows(array)
         received = (ctypes.c_size_t * size)()
         return _collectives.alltoall(
-            array.ctypes.data, counts, array.shape[0], _row_size(array), data_type(array), output.allocate, received,
-            options(name, id_of(process_set), shape=array.shape[1:]), lambda: [output.array, _counts(received)], array)
+            array.ctypes.data, rows_to_send, array.shape[0], _row_size(array), data_type(array), output.allocate,
+            received, options(name, id_of(process_set), shape=array.shape[1:]),
+            lambda: [output.array, _int32s(received)], array)
 
     inputs = [tensor] if splits is None else [tensor, splits]
     return Request(name, inputs, [_any_rows(tensor), tf.TensorSpec([size], tf.int32)], submit)
@@ -170,7 +174,7 @@ def barrier(process_set: ProcessSet) -> Request:
 
 
 def join() -> Request:
-    """Ends when all ranks have joined; the last one's number."""
+    """Output: the number of the rank that joined last. Ends when all ranks have joined."""
     return Request(None, [], [tf.TensorSpec([], tf.int32)], lambda arrays: _Join())
 
 

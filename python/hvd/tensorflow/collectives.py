@@ -1,8 +1,8 @@
-"""The collectives on tensors, eager and in a tf.function, with their gradients.
+"""The collectives on tensors, in eager mode and in a tf.function, with their gradients.
 
-Where Horovod has them, arguments and results are Horovod's. `device_dense` and `device_sparse` may name a CPU: the
-ranks exchange host memory, and any other device is refused. In a graph a collective without a name has one made from
-the name of its tensor.
+Arguments and results are Horovod's where Horovod has them. `device_dense` and `device_sparse` may only name a CPU,
+because the ranks exchange host memory. In a graph a collective without a name gets one made from the name of its
+tensor.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from . import _requests
 from ._calls import Request, as_written, name_of, numbered, run
 from .compression import Compression
 
-Dense = Any  # what tf.convert_to_tensor() takes
+Dense = Any  # anything that tf.convert_to_tensor() takes
 Gradient = Union[tf.Tensor, tf.IndexedSlices, None]
 
 
 def check_device(device: str, argument: str) -> None:
-    """UnsupportedError for one that is no CPU."""
+    """Raises UnsupportedError for a device that is not a CPU."""
     if device and "cpu" not in str(device).lower():
         raise errors.UnsupportedError(f"hvd: {argument}={device!r}: TensorFlow's collectives are of host memory; "
                                       "leave the argument out")
 
 
 def op_of(op: Optional[ReduceOp], average: Optional[bool]) -> ReduceOp:
-    """The reduction, from Horovod's old argument `average` too; Average by default."""
+    """Returns the operation, also from Horovod's deprecated argument `average`; Average by default."""
     if average is None:
         return Average if op is None else ReduceOp(op)
     if op is not None:
@@ -48,12 +48,12 @@ def _one(request: Request) -> list[tf.Tensor]:
 
 
 def _gradient_name(name: Optional[str]) -> Optional[str]:
-    # Numbered, as several gradients may go through one collective.
+    # With a number, because several gradients may pass through one collective.
     return name and numbered(f"{name}.gradient")
 
 
 def _dense(gradient: Any) -> tf.Tensor:
-    # What tf.gather() sends back is sparse.
+    # The gradient of tf.gather() is sparse.
     return tf.convert_to_tensor(gradient)
 
 
@@ -70,9 +70,9 @@ def allreduce(tensor: Union[Dense, tf.IndexedSlices], average: Optional[bool] = 
               prescale_factor: float = 1.0, postscale_factor: float = 1.0, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set,
               ignore_name_scope: bool = False) -> Union[tf.Tensor, tf.IndexedSlices]:
-    """The ranks' tensors reduced element by element; the same shape on all ranks.
+    """Reduces the ranks' tensors element by element. The shape must be the same on all ranks.
 
-    Of tf.IndexedSlices (op Average or Sum): those of all ranks, one after the other, which stand for their sum.
+    For tf.IndexedSlices (op Average or Sum) the result has the slices of all ranks, which represent their sum.
     """
     check_device(device_dense, "device_dense")
     check_device(device_sparse, "device_sparse")
@@ -103,7 +103,7 @@ def _allreduce(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale: f
 
 @as_written
 def sum_over_ranks(tensor: tf.Tensor, name: Optional[str]) -> tf.Tensor:
-    """allreduce() with op Sum under a name that is complete."""
+    """Like allreduce() with op Sum, under exactly the given name."""
     return _allreduce(tensor, name, Sum, 1.0, 1.0, global_process_set)
 
 
@@ -113,7 +113,7 @@ def _suffixed(name: Optional[str], suffix: object) -> Optional[str]:
 
 def slices_requests(slices: tf.IndexedSlices, name: Optional[str], op: ReduceOp,
                     process_set: ProcessSet) -> list[Request]:
-    """The two gathers that reduce sparse gradients; see slices_of()."""
+    """Returns the two allgathers that reduce sparse gradients; slices_of() makes the result of their outputs."""
     if op not in (Average, Sum):
         raise NotImplementedError(f"hvd: tf.IndexedSlices with op={op.name}; Average and Sum are what they can do")
     return [_requests.allgather(slices.values, _suffixed(name, "values"), process_set),
@@ -122,7 +122,7 @@ def slices_requests(slices: tf.IndexedSlices, name: Optional[str], op: ReduceOp,
 
 def slices_of(values: tf.Tensor, indices: tf.Tensor, like: tf.IndexedSlices, op: ReduceOp, factor: float,
               process_set: ProcessSet) -> tf.IndexedSlices:
-    """What the two gathers stand for, multiplied by `factor`."""
+    """Makes the reduced slices from the outputs of slices_requests(), multiplied by `factor`."""
     if op == Average:
         values = values / tf.cast(process_set.size(), values.dtype)
     if factor != 1.0:
@@ -144,7 +144,7 @@ def grouped_allreduce(tensors: Sequence[Union[Dense, tf.IndexedSlices]], average
                       op: Optional[ReduceOp] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                       process_set: ProcessSet = global_process_set, ignore_name_scope: bool = False,
                       name: Optional[str] = None) -> list[Any]:
-    """Several tensors, of one type when they have been compressed, reduced as one."""
+    """Reduces several tensors as one operation. After compression they must be of one type."""
     check_device(device_dense, "device_dense")
     check_device(device_sparse, "device_sparse")
     op = op_of(op, average)
@@ -188,14 +188,14 @@ def _grouped_allreduce(tensors: list[tf.Tensor], name: Optional[str], op: Reduce
 @as_written
 def allgather(tensor: Dense, name: Optional[str] = None, ignore_name_scope: bool = False,
               process_set: ProcessSet = global_process_set) -> tf.Tensor:
-    """The rows of all ranks, one rank's after the other's. Only the first dimension may differ."""
+    """Concatenates the rows of all ranks, in order of rank. Only the first dimension may differ."""
     return grouped_allgather([tensor], name, ignore_name_scope, process_set)[0]
 
 
 @as_written
 def grouped_allgather(tensors: Sequence[Dense], name: Optional[str] = None, ignore_name_scope: bool = False,
                       process_set: ProcessSet = global_process_set) -> list[tf.Tensor]:
-    """Several at once."""
+    """Like allgather(), for several tensors in one call."""
     if not tensors:
         return []
     values = [tf.convert_to_tensor(tensor) for tensor in tensors]
@@ -234,7 +234,7 @@ def _own_rows(tensor: tf.Tensor, rows_by_rank: tf.Tensor, process_set: ProcessSe
 @as_written
 def broadcast(tensor: Dense, root_rank: int, name: Optional[str] = None, ignore_name_scope: bool = False,
               process_set: ProcessSet = global_process_set) -> tf.Tensor:
-    """The tensor of `root_rank`, a rank of all; the same shape on all ranks."""
+    """Returns the tensor of `root_rank`, a number among all ranks. The shape must be the same on all ranks."""
     value = tf.convert_to_tensor(tensor)
     return _broadcast(value, root_rank, name_of(name, "broadcast", value, ignore_name_scope), process_set)
 
@@ -246,7 +246,8 @@ def _broadcast(tensor: tf.Tensor, root: int, name: Optional[str], process_set: P
             averaged = _allreduce(_dense(upstream), _gradient_name(name), Average, 1.0, 1.0, process_set)
             if job.rank() == root:
                 return averaged
-            with tf.control_dependencies([averaged]):  # the root waits for ours, and a constant would need none
+            # The root waits for this rank's part of the average, which a plain constant would not run.
+            with tf.control_dependencies([averaged]):
                 return tf.identity(tf.zeros_like(averaged))
 
         return _one(_requests.broadcast(value, root, name, process_set))[0], gradient
@@ -257,7 +258,7 @@ def _broadcast(tensor: tf.Tensor, root: int, name: Optional[str], process_set: P
 @as_written
 def broadcast_(variables: Sequence[Any], root_rank: int, name: Optional[str] = None,
                process_set: ProcessSet = global_process_set) -> list[tf.Tensor]:
-    """Gives the variables those of `root_rank`; their new values."""
+    """Assigns to the variables their values on `root_rank`, and returns these."""
     values = [tf.convert_to_tensor(variable) for variable in variables]
     base = name_of(name or "broadcast_variables", "", None, ignore_name_scope=True)
     results = run([_requests.broadcast(value, root_rank, f"{base}.{index}", process_set)
@@ -274,11 +275,13 @@ def broadcast_(variables: Sequence[Any], root_rank: int, name: Optional[str] = N
 @as_written
 def alltoall(tensor: Dense, splits: Optional[Dense] = None, name: Optional[str] = None,
              ignore_name_scope: bool = False, process_set: ProcessSet = global_process_set) -> Any:
-    """Gives splits[r] rows to rank r of the set, as many to each without splits. The rows that came, rank 0's first;
-    with splits a pair of these and how many came from each rank."""
+    """Sends splits[r] rows to rank r of the set, or equally many to each without `splits`.
+
+    Returns the received rows in order of rank; with `splits` a pair of these and the number of rows from each rank.
+    """
     value = tf.convert_to_tensor(tensor)
-    counts = None if splits is None else tf.convert_to_tensor(splits)
-    rows, received = _alltoall(value, counts, name_of(name, "alltoall", value, ignore_name_scope), process_set)
+    to_send = None if splits is None else tf.convert_to_tensor(splits)
+    rows, received = _alltoall(value, to_send, name_of(name, "alltoall", value, ignore_name_scope), process_set)
     return rows if splits is None else (rows, received)
 
 
@@ -303,8 +306,10 @@ def reducescatter(tensor: Dense, device_dense: str = "", compression: Any = Comp
                   name: Optional[str] = None, process_set: ProcessSet = global_process_set,
                   ignore_name_scope: bool = False, prescale_factor: float = 1.0,
                   postscale_factor: float = 1.0) -> tf.Tensor:
-    """This rank's rows of the ranks' tensors reduced: as many for each, one more for the first ones where they do not
-    divide evenly."""
+    """Reduces the ranks' tensors and returns this rank's rows of the result.
+
+    The rows are divided evenly; if that leaves a remainder, the first ranks get one row more.
+    """
     return grouped_reducescatter([tensor], device_dense, compression, op, process_set, prescale_factor,
                                  postscale_factor, name, ignore_name_scope)[0]
 
@@ -314,7 +319,7 @@ def grouped_reducescatter(tensors: Sequence[Dense], device_dense: str = "", comp
                           op: ReduceOp = Average, process_set: ProcessSet = global_process_set,
                           prescale_factor: float = 1.0, postscale_factor: float = 1.0, name: Optional[str] = None,
                           ignore_name_scope: bool = False) -> list[tf.Tensor]:
-    """Several at once."""
+    """Like reducescatter(), for several tensors in one call."""
     check_device(device_dense, "device_dense")
     if not tensors:
         return []
@@ -332,7 +337,7 @@ def _reducescatter(tensors: list[tf.Tensor], names: list[Optional[str]], op: Red
     def scattered(*values: tf.Tensor) -> Any:
         def gradient(*upstream: tf.Tensor) -> list[tf.Tensor]:
             _linear(op)
-            # Horovod's factor, by which the gradient of a sum is the average one times the ranks.
+            # Horovod's factor: the gradient for Sum is that for Average multiplied by the number of ranks.
             factor = prescale * postscale * (process_set.size() if op == Sum else 1)
             scaled = [_dense(entry) * tf.cast(factor, entry.dtype) for entry in upstream]
             return _allgather(scaled, [_gradient_name(name) for name in names], process_set)
@@ -348,21 +353,23 @@ def _reducescatter(tensors: list[tf.Tensor], names: list[Optional[str]], op: Red
 
 @as_written
 def barrier(process_set: ProcessSet = global_process_set) -> Optional[tf.Operation]:
-    """Waits until all ranks of the set are here. In a graph: the operation that does."""
+    """Waits until all ranks of the set have called it. In a graph, returns the operation that waits."""
     done = _one(_requests.barrier(process_set))[0]
     return None if tf.executing_eagerly() else done.op
 
 
 @as_written
 def join() -> tf.Tensor:
-    """Says that this rank has no more data, and waits until all have said so: until then it takes part in the others'
-    allreduces with zeros. The last rank to join."""
+    """Waits until all ranks have called join(). Call it on a rank that has no more data.
+
+    Meanwhile the rank takes part in the others' allreduces with zeros. Returns the rank that called last.
+    """
     return _one(_requests.join())[0]
 
 
 @as_written
 def number_op(number: Callable[[], int], name: Optional[str]) -> tf.Tensor:
-    """What `number` returns when the operation is carried out, an int32."""
+    """Returns an int32 tensor with the value of number(), which is called when the operation runs."""
     if tf.executing_eagerly():
         return tf.constant(number(), tf.int32)
     tensor = tf.numpy_function(lambda: np.int32(number()), [], tf.int32, name=name)

@@ -1,4 +1,4 @@
-"""Compression: what floating-point tensors are cast to on their way between the ranks."""
+"""Compression of floating-point tensors for sending: the `compression` argument of the collectives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class Compressor:
-    """compress() gives a tensor and what decompress() needs to give it back in its own type."""
+    """compress() returns the tensor to send, and a context from which decompress() restores the original type."""
 
     @staticmethod
     def compress(tensor: tf.Tensor) -> tuple[tf.Tensor, Any]:
@@ -20,7 +20,7 @@ class Compressor:
 
 
 class NoneCompressor(Compressor):
-    """As it is."""
+    """Sends tensors as they are."""
 
     @staticmethod
     def compress(tensor: tf.Tensor) -> tuple[tf.Tensor, Optional[tf.DType]]:
@@ -45,19 +45,19 @@ class _Cast(Compressor):
 
 
 class FP16Compressor(_Cast):
-    """float16."""
+    """Sends as float16: 11 bits of precision, values up to 65504."""
 
     to = tf.float16
 
 
 class BF16Compressor(_Cast):
-    """bfloat16: the range of float32, fewer digits."""
+    """Sends as bfloat16: 8 bits of precision, the range of float32."""
 
     to = tf.bfloat16
 
 
 class Compression:
-    """What `compression=` takes."""
+    """The compressions that hvd provides."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

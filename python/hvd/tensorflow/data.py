@@ -1,4 +1,4 @@
-"""This rank's part of a tf.data.Dataset."""
+"""shard(): this rank's part of a tf.data.Dataset."""
 
 from __future__ import annotations
 
@@ -15,23 +15,27 @@ from ..rates import local_batch
 def shard(dataset: tf.data.Dataset, batch: int, shuffle: bool = True, seed: int = 0, buffer_size: Optional[int] = None,
           remainder: str = "pad", samples: Optional[int] = None, rank: Optional[int] = None,
           size: Optional[int] = None) -> tf.data.Dataset:
-    """A data set of batches, this rank's part of each step: shuffled first, then sharded, then batched. So one pass
-    over it covers every sample once, over all ranks together, in another order each time, and all ranks make the same
-    number of steps.
+    """Returns a data set of batches: this rank's part of each step.
 
-    dataset: single samples, not batched, the same on all ranks and in the same order. Each rank reads all of it: where
-    that is dear, take the indices of hvd.data.Shard instead.
-    batch: samples in a step of all ranks together, a multiple of their number; step k has the same samples at every
-    number of ranks.
-    buffer_size: of shuffle(); None: all samples.
-    remainder: what happens when the ranks do not divide the samples. "pad": up to size - 1 of the data set's first
-    samples come once more at the end; "drop": as many of the pass's last ones are left out; "uneven": neither, and
-    ValueError where the last step would leave a rank without a sample.
-    samples: in the data set, where it does not know (ValueError then).
-    rank, size: None: this job's.
+    The samples are shuffled first, then sharded, then batched. So one pass over it covers every sample once, over all
+    ranks together, in another order each time, and all ranks make the same number of steps.
 
-    A collective when it shuffles among the ranks of this job: tf.random.set_seed() changes the order too, and must have
-    been called with the same number on all ranks, or on none: MismatchError on all.
+    dataset: single samples, not batched, the same on all ranks and in the same order. Each rank reads all of it; if
+    that is too expensive, use the indices of hvd.data.Shard instead.
+    batch: the number of samples in a step, of all ranks together; a multiple of the number of ranks. Step k has the
+    same samples at every number of ranks.
+    buffer_size: that of shuffle(); None for all samples.
+    remainder: the treatment of samples that cannot be divided evenly among the ranks. "pad" repeats up to size - 1 of
+    the data set's first samples at the end. "drop" leaves out as many of the pass's last samples. "uneven" does
+    neither.
+    samples: the number of samples, for a data set that does not know it.
+    rank, size: None for those of this job.
+
+    With shuffle=True and the ranks of this job it is a collective, because tf.random.set_seed() also changes the order.
+
+    Errors: InvalidArgumentError for a wrong batch; ValueError if the number of samples is unknown, or if "uneven"
+    leaves a rank without a sample in the last step; MismatchError on all ranks if tf.random.set_seed() was not called
+    with the same number on all ranks, or on none.
     """
     own = rank is None and size is None
     rank, size = place(rank, size)
@@ -45,7 +49,7 @@ def shard(dataset: tf.data.Dataset, batch: int, shuffle: bool = True, seed: int 
                                        "shuffle differently")
     first = dataset
     if shuffle:
-        # From a seed of 0 and 0 TensorFlow takes a random one.
+        # If both of its seeds are 0, TensorFlow uses a random one.
         dataset = dataset.shuffle(max(1, buffer_size or count), seed=seed + 1, reshuffle_each_iteration=True)
     dataset = _even(dataset, first, count, batch, size, remainder)
     return dataset.shard(size, rank).batch(local_batch(batch, rank, size))
@@ -65,10 +69,10 @@ def _count(dataset: tf.data.Dataset, samples: Optional[int]) -> int:
 
 def _even(dataset: tf.data.Dataset, first: tf.data.Dataset, count: int, batch: int, size: int,
           remainder: str) -> tf.data.Dataset:
-    """The same number of samples for all ranks."""
+    """Pads or truncates the data set so that all ranks get the same number of samples, unless it is "uneven"."""
     over = count % size
     if remainder == "pad":
-        # Of the data set as it is: a second pass over the shuffled one would change its next order.
+        # Padded from the data set before shuffling: another pass over the shuffled one would change its next order.
         return dataset.concatenate(first.repeat().take(size - over)) if over and count else dataset
     if remainder == "drop":
         return dataset.take(count - over)

@@ -1,4 +1,4 @@
-"""Variables and Python objects from one rank to all, and the number of a rank as an operation."""
+"""Broadcasts of variables and Python objects, and operations that return rank numbers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from .collectives import broadcast_, number_op
 @as_written
 def broadcast_variables(variables: Iterable[Any], root_rank: int, process_set: ProcessSet = global_process_set,
                         inplace: bool = False) -> Optional[tf.Operation]:
-    """Gives all variables, those of TensorFlow or of Keras, their values on `root_rank`: as many, of the same shapes
-    and types, in the same order on all ranks. In a graph: the operation that does. `inplace` changes nothing."""
+    """Assigns to the variables, of TensorFlow or of Keras, their values on `root_rank`.
+
+    All ranks must pass equally many, of the same shapes and types, in the same order. In a graph, returns the operation
+    that broadcasts. `inplace` is ignored.
+    """
     assigned = broadcast_(list(variables), root_rank, process_set=process_set)
     return None if tf.executing_eagerly() else tf.group(*assigned)
 
 
 def broadcast_global_variables(root_rank: int) -> tf.Operation:
-    """For TensorFlow 1's graphs: the operation that broadcasts tf.compat.v1.global_variables()."""
+    """Returns the operation that broadcasts tf.compat.v1.global_variables(). For graphs of TensorFlow 1."""
     if tf.executing_eagerly():
         raise RuntimeError("hvd.broadcast_global_variables() is for graphs: eager programs know no global variables; "
                            "use hvd.broadcast_variables(model.variables, root_rank)")
@@ -31,7 +34,7 @@ def broadcast_global_variables(root_rank: int) -> tf.Operation:
 
 
 class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
-    """For tf.compat.v1.train.MonitoredTrainingSession: broadcasts all global variables at the start."""
+    """Broadcasts all global variables at the start of a tf.compat.v1.train.MonitoredTrainingSession."""
 
     def __init__(self, root_rank: int, device: str = "") -> None:
         super().__init__()
@@ -51,25 +54,25 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
 @as_written
 def broadcast_object(obj: Any, root_rank: int = 0, session: Any = None, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Any:
-    """The object of `root_rank`, pickled. At once, in a graph too: no `session` is needed."""
+    """Returns the object of `root_rank`, sent as a pickle. Runs at once, also in a graph; `session` is ignored."""
     return objects.broadcast_object(obj, root_rank, name, process_set)
 
 
 def broadcast_object_fn(root_rank: int = 0, session: Any = None, name: Optional[str] = None,
                         process_set: ProcessSet = global_process_set) -> Callable[[Any], Any]:
-    """broadcast_object() of one argument."""
+    """Returns a function that broadcasts its argument as broadcast_object() does."""
     return lambda obj: objects.broadcast_object(obj, root_rank, name or "broadcast_object_fn", process_set)
 
 
 @as_written
 def allgather_object(obj: Any, session: Any = None, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> list[Any]:
-    """The objects of all ranks, in their order."""
+    """Returns the objects of all ranks, in order of rank."""
     return objects.allgather_object(obj, name, process_set)
 
 
 def rank_op(name: Optional[str] = None) -> tf.Tensor:
-    """rank(), asked when the graph runs; int32, as all of these."""
+    """Returns an int32 tensor with rank(), which is called when the graph runs. The others below do the same."""
     return number_op(job.rank, name)
 
 
@@ -82,12 +85,12 @@ def local_size_op(name: Optional[str] = None) -> tf.Tensor:
 
 
 def size_op(process_set_id: int = 0, name: Optional[str] = None) -> tf.Tensor:
-    """Ranks of the set."""
+    """Returns the number of ranks of the set."""
     return number_op(lambda: _library.number(_library.lib.hvd_process_set_size(process_set_id)), name)
 
 
 def process_set_included_op(process_set_id: int = 0, name: Optional[str] = None) -> tf.Tensor:
-    """1 where this rank is in the set, else 0; Horovod's negative numbers where there is no such set or no job."""
+    """Returns 1 if this rank is in the set, otherwise 0. As in Horovod, -1 outside of a job, -3 for an unknown set."""
     return number_op(lambda: _included(process_set_id), name)
 
 

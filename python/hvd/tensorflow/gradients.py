@@ -1,7 +1,7 @@
-"""Reducing the gradients of a step: all of them in one call, and DistributedGradientTape.
+"""Reduces the gradients of a step, all in one call; and DistributedGradientTape.
 
-One call (see _calls.py) costs its overhead once a step, however many gradients there are; libhvd puts small ones
-together. `groups` says which are carried out as one in any case.
+One call (see _calls.py) costs its overhead once per step, however many gradients it has. libhvd fuses small gradients.
+`groups` names gradients that must be reduced as one operation.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Groups = Union[None, int, Sequence[Sequence[Any]]]
 
 
 def key_of(variable: Any) -> Any:
-    """The same for a variable of Keras 3 and the TensorFlow variable in it."""
+    """Returns a hashable key, equal for a variable of Keras 3 and the TensorFlow variable in it."""
     inner = getattr(variable, "value", None)
     return (inner if isinstance(inner, tf.Variable) else variable).ref()
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """How the gradients of an optimizer or a tape are reduced."""
+    """The settings for reducing the gradients of an optimizer or a tape."""
 
     name: str
     op: ReduceOp = Average
@@ -41,7 +41,7 @@ class Reduction:
     groups: Groups = None
     process_set: ProcessSet = global_process_set
     scale_local_gradients: bool = True
-    local: set[Any] = field(default_factory=set)  # key_of() those variables whose gradients stay on their rank
+    local: set[Any] = field(default_factory=set)  # key_of() each variable whose gradient is not reduced
 
     def __post_init__(self) -> None:
         if self.gradient_predivide_factor != 1.0 and self.op != Average:
@@ -51,8 +51,11 @@ class Reduction:
 
     @as_written
     def reduce(self, gradients: Sequence[Gradient], variables: Sequence[Any]) -> list[Gradient]:
-        """The gradients reduced, None where there is none. Those of local variables are divided by the number of ranks
-        where scale_local_gradients asks for it, as the reduced ones are averages."""
+        """Returns the reduced gradients; None stays None.
+
+        Gradients of local variables are not reduced. With scale_local_gradients they are divided by the number of
+        ranks, because the reduced ones are averages.
+        """
         results = [tf.convert_to_tensor(gradient) if self.sparse_as_dense and isinstance(gradient, tf.IndexedSlices)
                    else gradient for gradient in gradients]
         if not self.process_set.included() or self.process_set.size() == 1:
@@ -93,7 +96,7 @@ class Reduction:
 
     def _run(self, values: list[tf.Tensor], groups: list[list[int]], others: list[Request],
              base: str) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-        """`values` reduced, and the first outputs of `others`, in one call."""
+        """Reduces `values` and runs `others` in one call. Returns the reduced values, and each other's first output."""
         if not values:
             return [], [result[0] for result in run(others)]
         gathered: list[tf.Tensor] = []
@@ -102,19 +105,19 @@ class Reduction:
         def reduced(*tensors: tf.Tensor) -> Any:
             results = run(others + self._requests(list(tensors), groups, base))
             gathered.extend(result[0] for result in results[: len(others)])
-            places = [place for group in groups for place in group]
-            tensors_of = dict(zip(places, (tensor for result in results[len(others) :] for tensor in result)))
+            order = [index for group in groups for index in group]
+            tensors_of = dict(zip(order, (tensor for result in results[len(others) :] for tensor in result)))
 
             def gradient(*upstream: tf.Tensor) -> list[tf.Tensor]:
                 return self._run([tf.convert_to_tensor(entry) for entry in upstream], groups, [],
                                  numbered(f"{base}.gradient"))[0]
 
-            return tuple(tensors_of[place] for place in range(len(tensors))), gradient
+            return tuple(tensors_of[index] for index in range(len(tensors))), gradient
 
         return list(reduced(*values)), gathered
 
     def _requests(self, values: list[tf.Tensor], groups: list[list[int]], base: str) -> list[Request]:
-        # Average is split around the sum; the rest of it, 1 / size, is libhvd's.
+        # The predivide factor is applied before the sum and undone after it; libhvd divides by the size.
         before, after = 1.0 / self.gradient_predivide_factor, self.gradient_predivide_factor
         requests = []
         for group in groups:
@@ -122,33 +125,33 @@ class Reduction:
             if len(group) == 1:
                 requests.append(_requests.allreduce(values[group[0]], name, self.op, before, after, self.process_set))
             else:
-                requests.append(_requests.grouped_allreduce([values[place] for place in group], f"{name}.group",
+                requests.append(_requests.grouped_allreduce([values[index] for index in group], f"{name}.group",
                                                             self.op, before, after, self.process_set))
         return requests
 
     def _groups(self, dense: list[int], values: list[tf.Tensor], variables: list[Any]) -> list[list[int]]:
-        """Places in `values`, by what is carried out together: of one type each."""
-        places = range(len(values))
+        """Returns the indices in `values` of the gradients that are reduced together; each group is of one type."""
+        indices = range(len(values))
         if self.groups is None:
-            return [[place] for place in places]
+            return [[index] for index in indices]
         if isinstance(self.groups, int):
             count = min(self.groups, len(values))
-            parts = [list(places[len(values) * part // count : len(values) * (part + 1) // count])
+            parts = [list(indices[len(values) * part // count : len(values) * (part + 1) // count])
                      for part in range(count)]
         else:
             group_of = {key_of(variable): index for index, group in enumerate(self.groups) for variable in group}
             by_group: dict[Any, list[int]] = {}
-            for place in places:
-                alone = ("alone", place)
-                by_group.setdefault(group_of.get(key_of(variables[dense[place]]), alone), []).append(place)
+            for index in indices:
+                alone = ("alone", index)
+                by_group.setdefault(group_of.get(key_of(variables[dense[index]]), alone), []).append(index)
             parts = list(by_group.values())
         return [same for part in parts for same in _by_type(part, values)]
 
 
-def _by_type(places: Iterable[int], values: list[tf.Tensor]) -> list[list[int]]:
+def _by_type(indices: Iterable[int], values: list[tf.Tensor]) -> list[list[int]]:
     kinds: dict[str, list[int]] = {}
-    for place in places:
-        kinds.setdefault(values[place].dtype.name, []).append(place)
+    for index in indices:
+        kinds.setdefault(values[index].dtype.name, []).append(index)
     return list(kinds.values())
 
 
@@ -160,7 +163,7 @@ def divided(gradient: Gradient, by: float) -> Gradient:
 
 
 def groups_of(groups: Groups, num_groups: int) -> Groups:
-    """From Horovod's old argument num_groups too."""
+    """Returns `groups`, also from Horovod's deprecated argument num_groups."""
     if num_groups == 0:
         return groups
     warnings.warn("hvd: num_groups= is deprecated; groups= takes its place", DeprecationWarning, stacklevel=3)
@@ -168,7 +171,7 @@ def groups_of(groups: Groups, num_groups: int) -> Groups:
 
 
 def layers_variables(layers: Any) -> list[Any]:
-    """Trainable variables of what `local_layers` takes: a Keras layer, or several."""
+    """Returns the trainable variables of a `local_layers` argument: a Keras layer, several, or None."""
     entries = [] if layers is None else [layers] if isinstance(layers, tf.keras.layers.Layer) else list(layers)
     for entry in entries:
         if not isinstance(entry, tf.keras.layers.Layer):
@@ -177,18 +180,18 @@ def layers_variables(layers: Any) -> list[Any]:
 
 
 class _Distributed:
-    """What a tf.GradientTape becomes."""
+    """The base class that a distributed tape has in front of the class of the tape."""
 
     _reduction: Reduction
 
     def register_local_source(self, source: Any) -> None:
-        """The gradient of this variable is not reduced."""
+        """Excludes the gradient of this variable from the reduction."""
         self._reduction.local.add(key_of(source))
 
     @as_written
     def gradient(self, target: Any, sources: Any, output_gradients: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """As of the tape, reduced."""
-        # With use_generic_names Horovod names the gradients by their numbers, which is so here in any case.
+        """Like tf.GradientTape.gradient(), with reduced gradients."""
+        # With use_generic_names Horovod names the gradients by their numbers; hvd always does.
         kwargs.pop("use_generic_names", None)
         found = super().gradient(target, sources, output_gradients, *args, **kwargs)  # type: ignore[misc]
         gradients = self._reduction.reduce(tf.nest.flatten(found), tf.nest.flatten(sources))
@@ -196,7 +199,7 @@ class _Distributed:
 
     @as_written
     def get_local_and_global_gradients(self, target: Any, sources: Any, output_gradients: Any = None) -> Any:
-        """Pairs of source and gradient: those of local sources, those of the others."""
+        """Returns two lists of pairs (source, gradient): those of local sources, and those of the others."""
         pairs: tuple[list[Any], list[Any]] = ([], [])
         for source, gradient in zip(sources, self.gradient(target, sources, output_gradients)):
             pairs[key_of(source) not in self._reduction.local].append((source, gradient))
@@ -209,7 +212,7 @@ def DistributedGradientTape(gradtape: tf.GradientTape, device_dense: str = "", d
                             op: ReduceOp = Average, gradient_predivide_factor: float = 1.0, num_groups: int = 0,
                             groups: Groups = None, process_set: ProcessSet = global_process_set,
                             scale_local_gradients: bool = True) -> Any:
-    """The tape itself, whose gradient() reduces from now on."""
+    """Returns the tape itself, changed so that gradient() reduces."""
     check_device(device_dense, "device_dense")
     check_device(device_sparse, "device_sparse")
     kind = type(gradtape)
@@ -228,7 +231,7 @@ def PartialDistributedGradientTape(gradtape: tf.GradientTape, device_dense: str 
                                    op: ReduceOp = Average, gradient_predivide_factor: float = 1.0, num_groups: int = 0,
                                    groups: Groups = None, process_set: ProcessSet = global_process_set,
                                    local_layers: Any = None, scale_local_gradients: bool = True) -> Any:
-    """DistributedGradientTape() that leaves the gradients of `local_layers` (one Keras layer or several) alone."""
+    """Like DistributedGradientTape(), but does not reduce gradients of `local_layers` (a Keras layer or several)."""
     variables = layers_variables(local_layers)
     tape = DistributedGradientTape(gradtape, device_dense, device_sparse, compression, sparse_as_dense, op,
                                    gradient_predivide_factor, num_groups, groups, process_set, scale_local_gradients)

@@ -1,7 +1,7 @@
-"""DistributedOptimizer: an optimizer of Keras or of TensorFlow 1, turned into one that reduces its gradients.
+"""DistributedOptimizer: turns an optimizer of Keras or of TensorFlow 1 into one that reduces its gradients.
 
-The optimizer itself is changed, as `optimizer.__class__` becomes a subclass of its class, of the same name. It keeps
-its variables and settings, is saved as what it was, and loads without hvd.
+The optimizer itself is changed: `optimizer.__class__` becomes a subclass of its class, of the same name. It keeps its
+variables and settings, is saved under its original class, and loads without hvd.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .collectives import Gradient, check_device
 from .compression import Compression
 from .gradients import Groups, Reduction, groups_of, key_of, layers_variables
 
-_STATE = "_hvd_state"  # in the optimizer's __dict__, where Keras does not take it for something to save
+_STATE = "_hvd_state"  # a key in the optimizer's __dict__; set there directly, Keras does not save it
 
 
 class _Passes:
-    """Gradients added up over several backward passes."""
+    """Adds up gradients over several backward passes."""
 
     def __init__(self, passes: int, average: bool) -> None:
         self._passes = passes
@@ -36,7 +36,7 @@ class _Passes:
 
     def add(self, gradients: Sequence[Gradient], then: Callable[[list[Gradient]], None],
             otherwise: Callable[[], None]) -> None:
-        """Every `passes` times then(the sums, or averages), else otherwise()."""
+        """Adds the gradients. On every `passes`-th call runs then(sums or averages), on the others otherwise()."""
         dense = [gradient for gradient in gradients if gradient is not None]
         if any(isinstance(gradient, tf.IndexedSlices) for gradient in dense):
             raise ValueError("hvd: backward_passes_per_step > 1 adds up dense gradients only: sparse_as_dense=True")
@@ -60,7 +60,7 @@ class _Passes:
         tf.cond(counter >= self._passes, step, skip)
 
     def _build(self, gradients: Sequence[tf.Tensor]) -> tf.Variable:
-        """The counter."""
+        """Returns the counter of passes; creates it and the sums on the first call."""
         if self._counter is not None:
             if len(gradients) != len(self._sums):
                 raise ValueError("hvd: backward_passes_per_step > 1 needs gradients of the same variables each time")
@@ -73,7 +73,7 @@ class _Passes:
 
 
 class _State:
-    """What hvd keeps for one optimizer."""
+    """hvd's state of one optimizer."""
 
     def __init__(self, reduction: Reduction, passes: Optional[_Passes]) -> None:
         self.reduction = reduction
@@ -84,7 +84,7 @@ class _State:
         self.computed_since_apply = False
 
     def computed(self, gradients: Sequence[Gradient], variables: Sequence[Any]) -> list[Gradient]:
-        """What compute_gradients() returns of these. From now on apply() takes gradients as they come."""
+        """Returns the result of compute_gradients(): reduced gradients. apply() then does not reduce again."""
         if self.in_minimize:
             return list(gradients)  # apply() follows
         self.computes = self.computed_since_apply = True
@@ -101,7 +101,7 @@ class _State:
 
     def apply(self, optimizer: Any, gradients: Sequence[Gradient], variables: list[Any],
               apply: Callable[[list[Gradient]], Any]) -> Any:
-        """apply(the reduced gradients), or, between steps, only counts the iteration."""
+        """Calls apply(reduced gradients); in a pass without a step only increments the optimizer's iterations."""
         if not self.checked:
             _refuse_inside_loss_scaling(optimizer)
             self.checked = True
@@ -117,7 +117,10 @@ class _State:
 
 
 def _refuse_inside_loss_scaling(optimizer: Any) -> None:
-    """A LossScaleOptimizer around this one leaves out steps that overflow on its rank, and the others would wait."""
+    """Raises UnsupportedError if a LossScaleOptimizer calls this optimizer.
+
+    It would skip steps that overflow on its own rank, and the other ranks would wait.
+    """
     frame: Optional[types.FrameType] = sys._getframe(1)
     while frame is not None:
         owner = frame.f_locals.get("self")
@@ -141,7 +144,7 @@ def _state(optimizer: Any) -> _State:
 
 
 def _register_local_var(self: Any, variable: Any) -> None:
-    """The gradient of this variable is not reduced."""
+    """Excludes the gradient of this variable from the reduction."""
     _state(self).reduction.local.add(key_of(variable))
 
 
@@ -149,7 +152,7 @@ def _of_keras_3(base: Any) -> dict[str, Any]:
     @as_written
     def apply(self: Any, grads: Sequence[Gradient], trainable_variables: Any = None) -> Any:
         if trainable_variables is None and not self.built:
-            return base.apply(self, grads)  # says that it is not built
+            return base.apply(self, grads)  # raises the error that it is not built
         variables = list(self._trainable_variables if trainable_variables is None else trainable_variables)
         if not self.built:
             self.build(variables)
@@ -158,8 +161,11 @@ def _of_keras_3(base: Any) -> dict[str, Any]:
 
     @as_written
     def compute_gradients(self: Any, loss: Any, var_list: Any, tape: Optional[tf.GradientTape] = None) -> Any:
-        """Pairs of reduced gradient and variable, as of an optimizer of Keras 2. `loss`: a function, or a tensor that
-        `tape` has seen. apply_gradients() takes such gradients, clipped or not, as they are."""
+        """Returns pairs (reduced gradient, variable), like an optimizer of Keras 2.
+
+        loss: a function, or a tensor that `tape` has recorded. apply_gradients() does not reduce such gradients again,
+        whether they were clipped or not.
+        """
         if hasattr(self, "inner_optimizer") or self.loss_scale_factor:
             raise errors.UnsupportedError("hvd: compute_gradients() does not scale the loss: use a tf.GradientTape, "
                                           "scale_loss() and apply_gradients(), which reduces")
@@ -208,7 +214,8 @@ def _of_keras_2(base: Any) -> dict[str, Any]:
     def get_gradients(self: Any, loss: Any, params: Sequence[Any]) -> list[Gradient]:
         return _state(self).computed(base.get_gradients(self, loss, params), params)
 
-    # Horovod's have both names of the one, whatever the version of Keras; only legacy optimizers have get_gradients().
+    # Horovod's optimizers have compute_gradients() under both names, with every version of Keras. Only legacy
+    # optimizers have get_gradients().
     return {"apply_gradients": apply_gradients, "minimize": minimize, "_compute_gradients": _compute_gradients,
             "compute_gradients": compute_gradients,
             **({"get_gradients": get_gradients} if hasattr(base, "get_gradients") else {})}
@@ -234,7 +241,7 @@ def _methods(base: type) -> dict[str, Any]:
 
 
 def distribute(optimizer: Any, new_state: Callable[[], _State]) -> Any:
-    """Makes it distributed, and returns it."""
+    """Makes the optimizer distributed, and returns it. TypeError for another object, ValueError if it already is."""
     base = type(optimizer)
     if is_distributed(optimizer):
         raise ValueError(f"hvd: this {base.__name__} is a DistributedOptimizer already")
@@ -251,13 +258,16 @@ def DistributedOptimizer(optimizer: Any, name: Optional[str] = None, use_locking
                          gradient_predivide_factor: float = 1.0, average_aggregated_gradients: bool = False,
                          num_groups: int = 0, groups: Groups = None, process_set: ProcessSet = global_process_set,
                          scale_local_gradients: bool = True) -> Any:
-    """The optimizer (of Keras, or tf.compat.v1.train.Optimizer) itself, which from now on reduces the gradients over
-    the ranks before it applies them.
+    """Returns the optimizer itself, changed so that it reduces gradients over the ranks before it applies them.
 
-    backward_passes_per_step: so many passes are added up (average_aggregated_gradients: averaged) on the rank before
-    they are reduced and applied; Keras only. groups: a number of groups, or lists of variables; the gradients of a
-    group are reduced as one. gradient_predivide_factor: the gradients are divided by it before the sum and the rest of
-    the average comes after it. process_set: ranks outside of it apply their own gradients. use_locking changes nothing.
+    optimizer: one of Keras, or a tf.compat.v1.train.Optimizer.
+    backward_passes_per_step: the number of passes whose gradients are added up on the rank (with
+    average_aggregated_gradients: averaged) before they are reduced and applied; Keras only.
+    groups: a number of groups, or lists of variables; the gradients of a group are reduced as one operation.
+    gradient_predivide_factor: for Average only. Gradients are divided by it before they are added, and the sum is
+    divided by size / factor.
+    process_set: ranks outside of it apply their own gradients.
+    use_locking: ignored.
     """
     check_device(device_dense, "device_dense")
     check_device(device_sparse, "device_sparse")
@@ -274,12 +284,12 @@ def DistributedOptimizer(optimizer: Any, name: Optional[str] = None, use_locking
         passes = _Passes(backward_passes_per_step, average_aggregated_gradients)
         return _State(reduction, passes if backward_passes_per_step > 1 else None)
 
-    new_state()  # says what is wrong now, and not in the first step
+    new_state()  # raises errors in the arguments now, not in the first step
     return distribute(optimizer, new_state)
 
 
 def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Any = None, **kwargs: Any) -> Any:
-    """DistributedOptimizer() that leaves the gradients of `local_layers` (one Keras layer or several) alone."""
+    """Like DistributedOptimizer(), but does not reduce gradients of `local_layers` (a Keras layer or several)."""
     variables = layers_variables(local_layers)
     optimizer = DistributedOptimizer(optimizer, *args, **kwargs)
     for variable in variables:

@@ -13,8 +13,10 @@ from .collectives import sum_over_ranks
 
 @tf.keras.utils.register_keras_serializable(package="hvd")
 class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
-    """tf.keras.layers.BatchNormalization whose mean and variance in training are those of all ranks' batches together,
-    which may differ in size. One allreduce a layer and direction."""
+    """tf.keras.layers.BatchNormalization with the mean and variance of all ranks' batches together in training.
+
+    The batches may differ in size. Each layer makes one allreduce in the forward pass and one in the backward pass.
+    """
 
     def __init__(self, fused: bool = False, **kwargs: Any) -> None:
         if fused is not False:
@@ -43,7 +45,7 @@ _KERAS_2 = not hasattr(tf.keras, "version")
 
 @as_written
 def _of_all_ranks(mean: tf.Tensor, variance: tf.Tensor, count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Mean and variance of all ranks' elements. `count`: of ours, for each mean."""
+    """Returns mean and variance over all ranks' elements. `count`: the number of this rank's elements per mean."""
     sums = [tf.reshape(mean, [-1]) * count, tf.reshape(variance + tf.square(mean), [-1]) * count, [count]]
     name = name_of("sync_batch_normalization", "", None, ignore_name_scope=True)
     total = sum_over_ranks(tf.concat(sums, 0), name)

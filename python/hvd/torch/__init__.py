@@ -1,4 +1,4 @@
-"""hvd for PyTorch: what `import horovod.torch as hvd` gives, under the same names.
+"""hvd for PyTorch: the API of `horovod.torch`, under the same names.
 
     import hvd.torch as hvd
     hvd.init()
@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from . import _framework  # noqa: F401 (first: says when there is no PyTorch)
+from . import _framework  # noqa: F401 (first: reports a missing PyTorch)
 from ..capabilities import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
                             mpi_threads_supported, nccl_built, rocm_built)
 from ..errors import Error as HorovodInternalError

@@ -1,4 +1,4 @@
-"""Says in one line that PyTorch is missing. Imported first."""
+"""Checks that PyTorch is installed: ImportError of one line if not. hvd.torch imports this module first."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Collectives that autograd can follow.
+"""Collectives as torch.autograd.Functions, so that backward() passes through them.
 
-The gradients are Horovod's, for programs that are ported. Each rank has a loss of its own: the gradients of an
-allgather and of a broadcast are averaged over the ranks, those of a reducescatter with Sum are multiplied by their
-number. Backward is a collective like forward: all ranks go through it.
+The gradients are defined as Horovod's, for programs that are ported. Each rank has a loss of its own: the gradients of
+an allgather and of a broadcast are averaged over the ranks, those of a reducescatter with Sum are multiplied by the
+number of ranks. The backward pass is a collective like the forward pass: all ranks must run it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ Gradient = Optional[torch.Tensor]
 
 
 def is_followed(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether autograd wants to know what becomes of one of them."""
+    """Returns whether autograd records operations on one of the tensors."""
     return torch.is_grad_enabled() and any(
         isinstance(tensor, torch.Tensor) and tensor.requires_grad for tensor in tensors)
 
 
-def _refuse_gradient(op: ReduceOp) -> None:
+def _require_gradient(op: ReduceOp) -> None:
+    """Raises UnsupportedError for an operation without a gradient."""
     if op not in (Average, Sum):
         raise errors.UnsupportedError(f"hvd: {ReduceOp(op).name} has no gradient here; those of Average and Sum exist")
 
@@ -50,7 +51,7 @@ class Allreduce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Gradient, ...]:
-        _refuse_gradient(ctx.arguments[0])
+        _require_gradient(ctx.arguments[0])
         return (Allreduce.apply(gradient, None, *ctx.arguments), None, None, None, None, None)
 
 
@@ -67,18 +68,18 @@ class GroupedAllreduce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Gradient, ...]:
-        _refuse_gradient(ctx.arguments[0])
+        _require_gradient(ctx.arguments[0])
         wanted = _wanted(ctx, gradients, 5)
         return (None,) * 5 + _spread(ctx, 5, GroupedAllreduce.apply(None, *ctx.arguments, *wanted))
 
 
 def _wanted(ctx: Any, gradients: Sequence[torch.Tensor], first: int) -> list[torch.Tensor]:
-    """Those of inputs that need one. The tensors are the inputs from `first` on."""
+    """Returns the gradients whose inputs need one. `first`: the index of the first tensor among forward's inputs."""
     return [gradient for gradient, needed in zip(gradients, ctx.needs_input_grad[first:]) if needed]
 
 
 def _spread(ctx: Any, first: int, gradients: Sequence[torch.Tensor]) -> tuple[Gradient, ...]:
-    """The other way round: None for those that do not."""
+    """Reverses _wanted(): one entry per tensor, None where the input needs no gradient."""
     remaining = iter(gradients)
     return tuple(next(remaining) if needed else None for needed in ctx.needs_input_grad[first:])
 
@@ -88,10 +89,10 @@ class Allgather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
-        counts = (c_size_t * process_set.size())()
-        output = allgather_counted(tensor, name, process_set, counts).wait()
+        rows_by_rank = (c_size_t * process_set.size())()
+        output = allgather_counted(tensor, name, process_set, rows_by_rank).wait()
         ctx.process_set = process_set
-        ctx.own = _own_rows(counts, process_set)
+        ctx.own = _own_rows(rows_by_rank, process_set)
         return output
 
     @staticmethod
@@ -100,23 +101,23 @@ class Allgather(torch.autograd.Function):
         return average.narrow(0, *ctx.own), None, None
 
 
-def _own_rows(counts: Any, process_set: ProcessSet) -> tuple[int, int]:
-    """Where this rank's rows begin, and how many they are."""
-    place = process_set.rank()
-    return sum(counts[:place]), counts[place]
+def _own_rows(rows_by_rank: Any, process_set: ProcessSet) -> tuple[int, int]:
+    """Returns the index of this rank's first row in the gathered tensor, and the number of its rows."""
+    own = process_set.rank()
+    return sum(rows_by_rank[:own]), rows_by_rank[own]
 
 
 class GroupedAllgather(torch.autograd.Function):
-    """Gradients: as of Allgather."""
+    """Gradients: as for Allgather."""
 
     @staticmethod
     def forward(ctx: Any, name: Optional[str], process_set: ProcessSet,
                 *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         size = process_set.size()
-        counts = [(c_size_t * size)() for _ in tensors]
-        outputs = grouped_allgather_counted(tensors, name, process_set, counts).wait()
+        rows_by_rank = [(c_size_t * size)() for _ in tensors]
+        outputs = grouped_allgather_counted(tensors, name, process_set, rows_by_rank).wait()
         ctx.process_set = process_set
-        ctx.own = [_own_rows(rows, process_set) for rows in counts]
+        ctx.own = [_own_rows(rows, process_set) for rows in rows_by_rank]
         _mark_integers(ctx, outputs)
         return tuple(outputs)
 
@@ -145,7 +146,7 @@ class Broadcast(torch.autograd.Function):
 
 
 class Alltoall(torch.autograd.Function):
-    """Gradient: the rows' gradients, given back to where the rows came from."""
+    """Gradient: each row's gradient, sent back to the rank that the row came from."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, splits: Optional[Splits], name: Optional[str],
@@ -162,7 +163,7 @@ class Alltoall(torch.autograd.Function):
 
 
 class Reducescatter(torch.autograd.Function):
-    """Gradient: all ranks' gradients, gathered; times the number of ranks for Sum, and times the factors."""
+    """Gradient: the gathered gradients of all ranks, multiplied by the factors, and for Sum by the number of ranks."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], op: ReduceOp, process_set: ProcessSet,
@@ -172,7 +173,7 @@ class Reducescatter(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Gradient, ...]:
-        _refuse_gradient(ctx.op)
+        _require_gradient(ctx.op)
         return Allgather.apply(gradient * ctx.scale, None, ctx.process_set), None, None, None, None, None
 
 
@@ -183,7 +184,7 @@ def _note_scale(ctx: Any, op: ReduceOp, process_set: ProcessSet, factor: float) 
 
 
 class GroupedReducescatter(torch.autograd.Function):
-    """Gradients: as of Reducescatter."""
+    """Gradients: as for Reducescatter."""
 
     @staticmethod
     def forward(ctx: Any, name: Optional[str], op: ReduceOp, process_set: ProcessSet, prescale: float, postscale: float,
@@ -195,6 +196,6 @@ class GroupedReducescatter(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Gradient, ...]:
-        _refuse_gradient(ctx.op)
+        _require_gradient(ctx.op)
         scaled = [gradient * ctx.scale for gradient in _wanted(ctx, gradients, 5)]
         return (None,) * 5 + _spread(ctx, 5, GroupedAllgather.apply(None, ctx.process_set, *scaled))

@@ -1,11 +1,11 @@
-"""Collectives on torch tensors in the background: each returns a handle for poll() and synchronize().
+"""Asynchronous collectives on torch tensors: each returns a handle for poll() and synchronize().
 
-`name`: the ranks find each other's call by it; without one by kind and order. `process_set`: all ranks by default.
-Until a handle is done its tensors must not be changed; the handle keeps them. Tensors need not be contiguous: a copy is
-made, and what is in place is written when the handle is waited for.
+`name`: matches the ranks' calls; calls without a name are matched by kind and order. `process_set`: all ranks by
+default. The tensors must not be changed until the handle is done; the handle keeps references to them. A tensor that is
+not contiguous is copied; a call in place then writes its tensor when the handle is waited for.
 
-Errors: those of hvd.errors. A mistake that needs no other rank to see it (a type that there is not, a name that this
-rank has in flight) is raised at once, the others by synchronize(), on all ranks.
+Errors: those of hvd.errors. An error that one rank can find by itself (an unsupported type, a name that this rank has
+in flight) is raised by the call. Others are raised by synchronize(), on all ranks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Splits = Union[Sequence[int], torch.Tensor]
 
 
 def op_of(op: Optional[ReduceOp], average: Optional[bool]) -> ReduceOp:
-    """What an allreduce is to do; `average` is Horovod's argument from before there was `op`."""
+    """Returns the operation of an allreduce. `average` is Horovod's older argument, deprecated in favour of `op`."""
     if average is None:
         return Average if op is None else op
     if op is not None:
@@ -45,10 +45,12 @@ def op_of(op: Optional[ReduceOp], average: Optional[bool]) -> ReduceOp:
 def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
                     op: Optional[ReduceOp] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                     process_set: ProcessSet = global_process_set) -> Handle[torch.Tensor]:
-    """A new tensor, the ranks' tensors reduced element by element; the same shape and type on all ranks.
+    """Reduces the ranks' tensors element by element into a new tensor. Shape and type must be the same on all ranks.
 
-    op: hvd.Average when None. average: deprecated. The factors, not for bool: each tensor is multiplied by
-    prescale_factor before, the result by postscale_factor.
+    op: None is hvd.Average.
+    average: deprecated.
+    prescale_factor, postscale_factor: each tensor is multiplied by the first before the reduction, the result by the
+    second. Not for bool.
     """
     source = dense(tensor)
     result = torch.empty(source.shape, dtype=source.dtype, device=source.device)
@@ -58,7 +60,7 @@ def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: 
 def allreduce_async_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
                      op: Optional[ReduceOp] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                      process_set: ProcessSet = global_process_set) -> Handle[torch.Tensor]:
-    """As allreduce_async(), in place: the result is `tensor`."""
+    """Like allreduce_async(), in place: the result is `tensor`."""
     buffer = dense(tensor)
     refuse_leaf(tensor)
     return _allreduce(buffer, buffer, tensor, op_of(op, average), name, prescale_factor, postscale_factor, process_set)
@@ -77,8 +79,10 @@ def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[b
                             name: Optional[str] = None, op: Optional[ReduceOp] = None, prescale_factor: float = 1.0,
                             postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set
                             ) -> HandleGroup[list[torch.Tensor]]:
-    """New tensors, those of each place in the list reduced. Those of one type are carried out as one: when the ranks
-    do not agree on all of them, none is written. All on one device."""
+    """Reduces each tensor of the list into a new one. All must be on one device.
+
+    Tensors of one type are one operation: if the ranks disagree about one of them, none is written.
+    """
     sources = [dense(tensor) for tensor in tensors]
     results = [torch.empty(source.shape, dtype=source.dtype, device=source.device) for source in sources]
     return _grouped_allreduce(sources, results, results, op_of(op, average), name, prescale_factor, postscale_factor,
@@ -89,7 +93,7 @@ def grouped_allreduce_async_(tensors: Sequence[torch.Tensor], average: Optional[
                              name: Optional[str] = None, op: Optional[ReduceOp] = None, prescale_factor: float = 1.0,
                              postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set
                              ) -> HandleGroup[list[torch.Tensor]]:
-    """As grouped_allreduce_async(), in place: the results are `tensors`."""
+    """Like grouped_allreduce_async(), in place: the results are `tensors`."""
     buffers = [dense(tensor) for tensor in tensors]
     for tensor in tensors:
         refuse_leaf(tensor)
@@ -130,8 +134,11 @@ def _in_places(order: Sequence[int], tensors: Sequence[torch.Tensor]) -> list[to
 
 def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str], op: ReduceOp,
                            process_set: ProcessSet = global_process_set) -> HandleGroup[torch.Tensor]:
-    """The sum (hvd.Sum) or average (hvd.Average) of sparse COO tensors of one shape: a sparse COO tensor with the
-    entries of all ranks, not coalesced. The handle may also be called, as Horovod's: handle() waits for the result."""
+    """Sums (hvd.Sum) or averages (hvd.Average) sparse COO tensors of one shape.
+
+    The result is a sparse COO tensor with the entries of all ranks, not coalesced. The handle may also be called, as
+    Horovod's: handle() waits for the result.
+    """
     if not (isinstance(tensor, torch.Tensor) and tensor.layout is torch.sparse_coo):
         raise errors.InvalidArgumentError("hvd: sparse_allreduce_async takes a sparse COO tensor")
     if op not in (Average, Sum):
@@ -158,13 +165,13 @@ def _sparse(rows: torch.Tensor, values: torch.Tensor, divisor: int, shape: torch
 
 def allgather_async(tensor: torch.Tensor, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle[torch.Tensor]:
-    """A new tensor, the rows of all ranks, one rank's after the other's. Only the first dimension may differ."""
+    """Concatenates the rows of all ranks into a new tensor, in order of rank. Only the first dimension may differ."""
     return allgather_counted(tensor, name, process_set, None)
 
 
 def allgather_counted(tensor: torch.Tensor, name: Optional[str], process_set: ProcessSet,
                       rows_by_rank: Optional[Array[c_size_t]]) -> Handle[torch.Tensor]:
-    """allgather_async() that also tells how many rows came from each rank of the set."""
+    """Like allgather_async(); `rows_by_rank` is filled with the number of rows from each rank of the set."""
     source = dense(tensor)
     rows, row_size = rows_of(source, "allgather")
     stream = stream_of(source)
@@ -183,15 +190,15 @@ def grouped_allgather_async(tensors: Sequence[torch.Tensor], name: Optional[str]
 
 def grouped_allgather_counted(tensors: Sequence[torch.Tensor], name: Optional[str], process_set: ProcessSet,
                               rows_by_rank: Sequence[Optional[Array[c_size_t]]]) -> HandleGroup[list[torch.Tensor]]:
-    """grouped_allgather_async() that also tells how many rows came from each rank of the set."""
+    """Like grouped_allgather_async(); `rows_by_rank` is filled as by allgather_counted(), one array per tensor."""
     sources = _checked_rows(tensors, "allgather")
-    handles = [allgather_counted(tensor, _name_of_part(name, index), process_set, counts)
-               for index, (tensor, counts) in enumerate(zip(sources, rows_by_rank))]
+    handles = [allgather_counted(tensor, _name_of_part(name, index), process_set, rows)
+               for index, (tensor, rows) in enumerate(zip(sources, rows_by_rank))]
     return HandleGroup(handles, list)
 
 
 def _checked_rows(tensors: Sequence[torch.Tensor], what: str) -> list[torch.Tensor]:
-    """dense() of all, once nothing speaks against any of them: then all are on their way or none is."""
+    """Returns dense() of all tensors, after checking each: so either all collectives are started or none."""
     sources = [dense(tensor) for tensor in tensors]
     one_device(sources, f"a grouped {what}")
     for source in sources:
@@ -209,7 +216,10 @@ def _name_of_part(name: Optional[str], index: int) -> Optional[str]:
 
 def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle[torch.Tensor]:
-    """A new tensor, that of `root_rank` (a rank of all, in the process set); the same shape on all ranks."""
+    """Returns the tensor of `root_rank` as a new tensor. The shape must be the same on all ranks.
+
+    root_rank: a number among all ranks of the job; it must be a member of the process set.
+    """
     source = dense(tensor)
     with torch.no_grad():
         copy = torch.empty(source.shape, dtype=source.dtype, device=source.device).copy_(source)
@@ -218,7 +228,7 @@ def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = 
 
 def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Handle[torch.Tensor]:
-    """As broadcast_async(), in place: the result is `tensor`, which may be a parameter."""
+    """Like broadcast_async(), in place: the result is `tensor`, which may be a parameter."""
     return _broadcast(dense(tensor), tensor, root_rank, name, process_set)
 
 
@@ -236,28 +246,29 @@ def _broadcast(buffer: torch.Tensor, target: torch.Tensor, root: int, name: Opti
 
 def alltoall_async(tensor: torch.Tensor, splits: Optional[Splits] = None, name: Optional[str] = None,
                    process_set: ProcessSet = global_process_set) -> Handle[tuple[torch.Tensor, torch.Tensor]]:
-    """Gives splits[r] rows to rank r (of the set), as many to each without splits. The handle's result: the rows that
-    came, rank 0's first, and how many came from each rank (int32, on the device of `splits`).
+    """Sends splits[r] rows to rank r of the set, or equally many to each without `splits`.
 
-    splits: integers, which add up to the rows; of a tensor on a GPU the CPU waits for them.
+    The handle's result: the received rows in order of rank, and the number of rows from each rank (int32, on the device
+    of `splits`).
+    splits: integers whose sum is the number of rows. If it is a tensor on a GPU, the CPU waits for its values.
     """
     source = dense(tensor)
     rows, row_size = rows_of(source, "alltoall")
     stream = stream_of(source)
     call = options(stream, source.shape[1:], name, process_set)
-    counts = _counts(splits)
+    rows_to_send = _integers(splits)
     size = process_set.size()
-    _collectives.check_splits(counts, size)
+    _collectives.check_splits(rows_to_send, size)
     received = (c_size_t * size)()
     output = Rows(source, stream)
     device = splits.device if isinstance(splits, torch.Tensor) else torch.device("cpu")
     with device_of(source):
         return _collectives.alltoall(
-            source.data_ptr(), counts, rows, row_size, data_type(source), output.allocate, received, call,
+            source.data_ptr(), rows_to_send, rows, row_size, data_type(source), output.allocate, received, call,
             lambda: (output(), torch.tensor(received[:], dtype=torch.int32, device=device)), source)
 
 
-def _counts(splits: Optional[Splits]) -> Optional[list[int]]:
+def _integers(splits: Optional[Splits]) -> Optional[list[int]]:
     if splits is None:
         return None
     if not isinstance(splits, torch.Tensor):
@@ -274,8 +285,11 @@ def _counts(splits: Optional[Splits]) -> Optional[list[int]]:
 def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: ReduceOp = Average,
                         process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                         postscale_factor: float = 1.0) -> Handle[torch.Tensor]:
-    """A new tensor, this rank's rows of the ranks' tensors reduced: as many for each, one more for the first ones where
-    they do not divide evenly. The same shape on all ranks. The factors: as of allreduce_async()."""
+    """Reduces the ranks' tensors and returns this rank's rows of the result as a new tensor.
+
+    The rows are divided evenly; if that leaves a remainder, the first ranks get one row more. The shape must be the
+    same on all ranks. prescale_factor, postscale_factor: as for allreduce_async().
+    """
     source = dense(tensor)
     rows, row_size = rows_of(source, "reducescatter")
     stream = stream_of(source)

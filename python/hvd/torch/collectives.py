@@ -1,7 +1,7 @@
 """Blocking collectives on torch tensors. Those that return a new tensor are differentiable (hvd.torch.autograd).
 
-Arguments and errors: those of the functions in the background (hvd.torch.background). `compression`: hvd.Compression.*,
-what a tensor is turned into on its way; None: nothing.
+Arguments and errors are those of the asynchronous functions (hvd.torch.background). `compression`: one of
+hvd.Compression, the form in which tensors are sent; None sends them as they are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .background import (Splits, allgather_async, allreduce_async, allreduce_asy
 def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, compression: Any = None,
               op: Optional[ReduceOp] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
               process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """A new tensor, the ranks' tensors reduced element by element. Differentiable for Average and Sum."""
+    """Reduces the ranks' tensors element by element into a new tensor. Differentiable for Average and Sum."""
     op = op_of(op, average)
     if compression is not None:
         tensor, context = compression.compress(tensor)
@@ -144,11 +144,14 @@ def grouped_reducescatter(tensors: Sequence[torch.Tensor], name: Optional[str] =
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Returns when all ranks of the set have called it. What is on GPUs is not waited for."""
+    """Returns when all ranks of the set have called it. Does not wait for work on GPUs."""
     Handle(_collectives.barrier(_collectives.options(None, id_of(process_set))), lambda: None).wait()
 
 
 def join(device: int = -1) -> int:
-    """For a rank that has no more data: it gives zeros to the others' sums and averages until all ranks have called
-    this; the rank that came last. `device` says nothing here: the zeros take no memory on it."""
+    """Waits until all ranks have called join(). Call it on a rank that has no more data.
+
+    Meanwhile the rank takes part in the others' sums and averages with zeros. Returns the rank that called last.
+    device: ignored; the zeros take no memory on it.
+    """
     return _collectives.join()

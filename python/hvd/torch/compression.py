@@ -1,4 +1,4 @@
-"""Gradients in fewer bits on their way: what DistributedOptimizer and allreduce() take as `compression`."""
+"""Compression of gradients for sending: the `compression` argument of DistributedOptimizer and allreduce()."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ import torch
 
 
 class Compressor:
-    """Turns a tensor into what is sent, and back. Subclass it for a way of one's own; it is used without an instance.
+    """Turns a tensor into the tensor that is sent, and back. Subclass it for another compression.
 
-    What compress() returns must have the same shape and type on all ranks, and is reduced in place.
+    The methods are called on the class, without an instance. The tensor that compress() returns must have the same
+    shape and type on all ranks, and is reduced in place.
     """
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """What is sent, and what decompress() needs to know."""
+        """Returns the tensor to send, and a context for decompress()."""
         raise NotImplementedError
 
     @staticmethod
     def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """The reduced tensor as it was before compress(). `ctx`: what that returned."""
+        """Returns the reduced tensor in its form before compress(). `ctx`: the context that compress() returned."""
         raise NotImplementedError
 
 
 class NoneCompressor(Compressor):
-    """The tensor itself."""
+    """Sends tensors as they are."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
@@ -37,7 +38,7 @@ class NoneCompressor(Compressor):
 
 
 class _CastCompressor(Compressor):
-    """Floating point tensors in another type. Others, integers among them, stay as they are."""
+    """Sends floating point tensors in another type, all others as they are."""
 
     sent_as: torch.dtype
 
@@ -51,19 +52,19 @@ class _CastCompressor(Compressor):
 
 
 class FP16Compressor(_CastCompressor):
-    """As float16: 11 bits of precision, nothing above 65504."""
+    """Sends as float16: 11 bits of precision, values up to 65504."""
 
     sent_as = torch.float16
 
 
 class BF16Compressor(_CastCompressor):
-    """As bfloat16: 8 bits of precision, the range of float32."""
+    """Sends as bfloat16: 8 bits of precision, the range of float32."""
 
     sent_as = torch.bfloat16
 
 
 class Compression:
-    """The ways there are. The default is none."""
+    """The compressions that hvd provides. The default is `none`."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

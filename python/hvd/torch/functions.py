@@ -1,4 +1,4 @@
-"""A model's parameters and an optimizer's state, made those of one rank on all."""
+"""Broadcasts of a model's parameters and of an optimizer's state from one rank to all."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .handles import wait_for_all
 
 def broadcast_parameters(params: Union[Mapping[str, Any], Iterable[Any]], root_rank: int = 0,
                          process_set: ProcessSet = global_process_set) -> None:
-    """Makes the tensors those of `root_rank` (a rank of all), in place.
+    """Overwrites the tensors with those of `root_rank` (a number among all ranks of the job), in place.
 
-    params: model.state_dict(), model.named_parameters() or model.parameters(). The same names, shapes and types on all
-    ranks. ValueError for anything else.
+    params: model.state_dict(), model.named_parameters() or model.parameters(), with the same names, shapes and types on
+    all ranks. Errors: ValueError for anything else.
     """
     handles = [broadcast_async_(_real(tensor), root_rank, f"broadcast_parameters.{name}", process_set)
                for name, tensor in _named(params)]
@@ -41,18 +41,21 @@ def _named(params: Any) -> list[tuple[str, torch.Tensor]]:
 
 
 def _real(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory, outside of autograd. There are no collectives on complex numbers, but on pairs of real ones."""
+    """Returns a view of the same memory, detached from autograd and with complex numbers as pairs of real ones.
+
+    libhvd has no complex types.
+    """
     tensor = tensor.detach()
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Any = None,
                               process_set: ProcessSet = global_process_set) -> None:
-    """Makes the optimizer's state and options (learning rate, ...) those of `root_rank`, also where it has none yet.
-    Tensors that are there already are written in place.
+    """Overwrites the optimizer's state and options (learning rate, ...) with those of `root_rank`.
 
-    model: not needed; Horovod's argument.
-    Errors: ValueError for LBFGS, and, on all ranks, where a rank's optimizer has other parameters than the root's.
+    Optimizers without a state yet get one. Existing tensors are written in place.
+    model: ignored; an argument of Horovod's.
+    Errors: ValueError for LBFGS, and on all ranks if a rank's optimizer has other parameters than the root's.
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("hvd: the state of torch.optim.LBFGS cannot be broadcast")
@@ -71,16 +74,16 @@ Shapes = list[list[tuple[int, ...]]]  # of the parameters in each of param_group
 
 
 class _Packed(NamedTuple):
-    """An optimizer with a _Place instead of each tensor."""
+    """An optimizer's state and options, with a _TensorSpec instead of each tensor."""
 
     shapes: Shapes
     options: list[dict[str, Any]]
-    by_parameter: dict[int, Any]  # the state, by place among all parameters
-    other: dict[Any, Any]  # and what belongs to none
+    by_parameter: dict[int, Any]  # the state of each parameter, by its index among all
+    other: dict[Any, Any]  # the state that belongs to no parameter
 
 
-class _Place(NamedTuple):
-    """Of a tensor. They are broadcast in the order in which they stand in _Packed."""
+class _TensorSpec(NamedTuple):
+    """What a rank needs to receive a tensor. The tensors are broadcast in the order of their specs in _Packed."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -92,36 +95,37 @@ def _shapes(optimizer: torch.optim.Optimizer) -> Shapes:
 
 
 def _pack(optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]) -> _Packed:
-    places = {id(parameter): index for index, parameter in enumerate(parameters)}
+    indices = {id(parameter): index for index, parameter in enumerate(parameters)}
     by_parameter, other = {}, {}
     for key, value in optimizer.state.items():
         if isinstance(key, torch.Tensor):
-            by_parameter[places[id(key)]] = _placed(value)
+            by_parameter[indices[id(key)]] = _with_specs(value)
         else:
-            other[key] = _placed(value)
-    options = [{key: _placed(value) for key, value in group.items() if key != "params"}
+            other[key] = _with_specs(value)
+    options = [{key: _with_specs(value) for key, value in group.items() if key != "params"}
                for group in optimizer.param_groups]
     return _Packed(_shapes(optimizer), options, by_parameter, other)
 
 
-def _placed(value: Any) -> Any:
+def _with_specs(value: Any) -> Any:
+    """Returns the value with a _TensorSpec instead of each tensor, at any depth of dicts, lists and tuples."""
     if isinstance(value, torch.Tensor):
-        return _Place(tuple(value.shape), value.dtype, value.device.type == "cpu")
-    return _rebuilt(value, lambda _, entry: _placed(entry))
+        return _TensorSpec(tuple(value.shape), value.dtype, value.device.type == "cpu")
+    return _mapped(value, lambda _, entry: _with_specs(entry))
 
 
-def _rebuilt(value: Any, of_entry: Callable[[Any, Any], Any]) -> Any:
-    """The same value, with of_entry(key, entry) for the entries of a dict, list or tuple."""
+def _mapped(value: Any, convert: Callable[[Any, Any], Any]) -> Any:
+    """Returns a copy of a dict, list or tuple with convert(key, entry) for each entry; any other value as it is."""
     if isinstance(value, dict):
-        return {key: of_entry(key, entry) for key, entry in value.items()}
+        return {key: convert(key, entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        entries = [of_entry(index, entry) for index, entry in enumerate(value)]
+        entries = [convert(index, entry) for index, entry in enumerate(value)]
         return type(value)(*entries) if hasattr(value, "_fields") else type(value)(entries)
     return value
 
 
 def _check_parameters(roots: Shapes, own: Shapes, process_set: ProcessSet) -> None:
-    """An error on all ranks, as they would wait for the one that has it."""
+    """Raises ValueError on all ranks if one rank's shapes differ: the others would otherwise wait for that rank."""
     found = allgather_object(None if own == roots else own, "broadcast_optimizer_state.check", process_set)
     ranks = process_set.ranks or []
     for other, shapes in zip(ranks, found):
@@ -132,7 +136,7 @@ def _check_parameters(roots: Shapes, own: Shapes, process_set: ProcessSet) -> No
 
 def _unpack(packed: _Packed, optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor],
             tensors: list[torch.Tensor]) -> None:
-    """Gives the optimizer what `packed` says. `tensors` gets those that are to be filled."""
+    """Sets the optimizer's state and options from `packed`. Appends to `tensors` those that must still be received."""
     own = dict(optimizer.state)
     for group, options in zip(optimizer.param_groups, packed.options):
         device = group["params"][0].device if group["params"] else torch.device("cpu")
@@ -147,9 +151,9 @@ def _unpack(packed: _Packed, optimizer: torch.optim.Optimizer, parameters: list[
 
 
 def _filled(value: Any, own: Any, device: torch.device, tensors: list[torch.Tensor]) -> Any:
-    """`value` with a tensor in every _Place: the one that is there in `own`, when it fits, else a new one."""
-    if not isinstance(value, _Place):
-        return _rebuilt(value, lambda key, entry: _filled(entry, _entry(own, key), device, tensors))
+    """Returns `value` with a tensor for each _TensorSpec: the one in `own` if it fits, otherwise a new one."""
+    if not isinstance(value, _TensorSpec):
+        return _mapped(value, lambda key, entry: _filled(entry, _entry(own, key), device, tensors))
     device = torch.device("cpu") if value.on_cpu else device
     fits = (isinstance(own, torch.Tensor) and tuple(own.shape) == value.shape and own.dtype == value.dtype
             and own.device == device)

@@ -1,4 +1,4 @@
-"""Handles of collectives in the background: poll() and synchronize()."""
+"""Handles of asynchronous collectives: poll() and synchronize()."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ Result = TypeVar("Result")
 
 
 class HandleGroup(Generic[Result]):
-    """Several collectives that one call has started."""
+    """The handle of several collectives that one call has started."""
 
     __slots__ = ("_handles", "_finish", "_result")
 
     def __init__(self, handles: Sequence[Handle[Any]], finish: Callable[[list[Any]], Result]) -> None:
-        """`finish` makes the result of the handles' results."""
+        """`finish` makes the group's result from the list of the handles' results."""
         self._handles = handles
         self._finish: Optional[Callable[[list[Any]], Result]] = finish
         self._result: Optional[Result] = None
 
     def poll(self) -> bool:
-        """Whether all are done."""
+        """Returns whether all are done."""
         return all([handle.poll() for handle in self._handles])
 
     def wait(self) -> Result:
-        """Waits for all; the first error is raised when all have ended. Once more: the same result."""
+        """Waits for all and returns the result, also when called again. Raises the first error after all have ended."""
         if self._finish is not None:
             finish, self._finish = self._finish, None
             self._result = finish(wait_for_all(self._handles))
@@ -37,7 +37,7 @@ class HandleGroup(Generic[Result]):
 
 
 def wait_for_all(handles: Sequence[Handle[Any]]) -> list[Any]:
-    """Their results. The first error, once all have ended: their buffers are free then."""
+    """Returns the handles' results. Raises the first error only after all have ended, when their buffers are unused."""
     results = []
     failure: Optional[BaseException] = None
     for handle in handles:
@@ -51,14 +51,14 @@ def wait_for_all(handles: Sequence[Handle[Any]]) -> list[Any]:
 
 
 def poll(handle: Union[Handle[Any], HandleGroup[Any]]) -> bool:
-    """Whether it is done: then synchronize() does not block. On a GPU: it is on its way there."""
+    """Returns whether synchronize() would not block. On a GPU: whether the collective is enqueued there."""
     return _checked(handle).poll()
 
 
 def synchronize(handle: Union[Handle[Result], HandleGroup[Result]]) -> Result:
     """Waits for the result: a tensor, a list of them for a group, (output, received_splits) for an alltoall.
 
-    On a GPU the current stream waits, not the CPU. Once more: the same result. Errors: those of hvd.errors.
+    On a GPU the current stream waits, not the CPU. Further calls return the same result. Errors: those of hvd.errors.
     """
     return _checked(handle).wait()
 

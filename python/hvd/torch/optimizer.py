@@ -1,7 +1,7 @@
-"""DistributedOptimizer: an optimizer of torch whose gradients are those of all ranks.
+"""DistributedOptimizer: a torch optimizer whose gradients are reduced over all ranks.
 
-The reduction of a gradient starts in the background when backward() has accumulated it, while backward() goes on with
-the layers before; step() waits for all of them.
+The reduction of a gradient starts in the background as soon as backward() has accumulated it, while backward()
+continues with earlier layers. step() waits for all reductions.
 """
 
 from __future__ import annotations
@@ -29,31 +29,32 @@ NamedParameters = Iterable[tuple[str, torch.Tensor]]
 ParamGroups = list[dict[str, Any]]
 
 
-def DistributedOptimizer(  # noqa: N802 (Horovod's name; what it makes is an instance of a class)
+def DistributedOptimizer(  # noqa: N802 (Horovod's name; it returns an instance of a class)
         optimizer: torch.optim.Optimizer, named_parameters: Optional[NamedParameters] = None,
         compression: type[Compressor] = Compression.none, backward_passes_per_step: int = 1, op: ReduceOp = Average,
         gradient_predivide_factor: float = 1.0, num_groups: int = 0, groups: Groups = None,
         sparse_as_dense: bool = False, process_set: ProcessSet = global_process_set) -> Any:
-    """`optimizer` with gradients reduced over all ranks: an instance of a subclass of its class, which shares its
-    parameters and its state. Use it in its place.
+    """Returns `optimizer` with gradients reduced over all ranks; use it instead of `optimizer`.
 
-    named_parameters: `model.named_parameters()`, for messages, and so that ranks with parameters in another order find
-    each other's. Without it they are counted.
-    compression: how gradients are sent, Compression.fp16 say.
-    backward_passes_per_step: how often backward() is called before each step(); the gradients add up.
-    op: Average, Sum, Min, Max, Product. Adasum, as in Horovod: each rank takes the step with its own gradients, and what
-    that changes in each parameter is reduced with Adasum; then the options of gradients are of no use, and there is
-    nothing to synchronize() before step().
-    gradient_predivide_factor: of an Average, gradients are divided by it before they are added, and the sum by
-    size / factor.
-    groups: reduce gradients together, as one: a number of groups of about as many parameters each, or lists of
-    parameters (each one not in a list goes alone). num_groups: its name of old.
-    sparse_as_dense: reduce sparse gradients as dense ones, instead of gathering the rows of all ranks.
-    process_set: ranks that reduce with each other. On a rank outside of it this is the optimizer as it was.
+    The result is an instance of a subclass of the optimizer's class, and shares its parameters and its state.
 
-    A parameter without a gradient on this rank takes part with zeros, as others may have one.
+    named_parameters: `model.named_parameters()`. The names appear in messages, and match the parameters of ranks that
+    have them in another order. Without it parameters are matched by their indices.
+    compression: the form in which gradients are sent, for example Compression.fp16.
+    backward_passes_per_step: the number of calls of backward() before each step(); the gradients add up.
+    op: Average, Sum, Min, Max, Product or Adasum. With Adasum, as in Horovod, each rank takes the step with its own
+    gradients, and the change of each parameter is reduced with Adasum. The options for gradients then have no effect,
+    and synchronize() before step() does nothing.
+    gradient_predivide_factor: for Average only. Gradients are divided by it before they are added, and the sum is
+    divided by size / factor.
+    groups: reduces gradients together, as one operation: a number of groups with about as many parameters each, or
+    lists of parameters (a parameter in no list is reduced alone). num_groups: the deprecated name of groups.
+    sparse_as_dense: reduces sparse gradients as dense ones, instead of gathering the rows of all ranks.
+    process_set: the ranks that reduce with each other. On any other rank the optimizer works as if it were not wrapped.
 
-    Errors: ValueError for an argument that cannot work; NotInitializedError for a process set that is not known yet.
+    A parameter without a gradient on this rank takes part with zeros, because other ranks may have a gradient for it.
+
+    Errors: ValueError for an invalid argument; NotInitializedError for a process set that is not known yet.
     """
     id_of(process_set)
     if isinstance(optimizer, (_DistributedOptimizer, _AdasumOptimizer)):
@@ -84,12 +85,12 @@ _OWN_STATE = ("_reducer", "_synchronized", "_should_synchronize")
 
 
 def _state_of(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """What torch's optimizer has. A learning rate scheduler has put its `step` there, bound to that one object."""
+    """Returns the attributes of torch's optimizer, without `step`: a scheduler's `step` is bound to that one object."""
     return {key: value for key, value in vars(optimizer).items() if key != "step" and key not in _OWN_STATE}
 
 
 class _DistributedOptimizer(torch.optim.Optimizer):
-    """What a DistributedOptimizer has before the class of the optimizer that it was made of."""
+    """The base class that a DistributedOptimizer has in front of the class of the wrapped optimizer."""
 
     _reducer: _Reducer
     _synchronized: bool
@@ -100,19 +101,21 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         return self._reducer.backward_passes_per_step
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """How often backward() is called before step() from now on."""
+        """Sets the number of calls of backward() before each step() from now on."""
         self._reducer.set_backward_passes_per_step(passes)
 
     def synchronize(self) -> None:
-        """Waits until all gradients are reduced. Errors: those of hvd.errors, when all have ended; then they count as
-        not computed."""
+        """Waits until all gradients are reduced.
+
+        Errors: those of hvd.errors, after all reductions have ended. The gradients then count as not computed.
+        """
         self._reducer.adopt(self.param_groups)
         self._reducer.synchronize()
         self._synchronized = True
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Inside, step() does not call synchronize(): it was called before, to clip the gradients, say."""
+        """Inside, step() does not call synchronize(). Call that before, for example to clip the reduced gradients."""
         self._should_synchronize = False
         try:
             yield
@@ -120,7 +123,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             self._should_synchronize = True
 
     def step(self, closure: Optional[Callable[[], Any]] = None, **arguments: Any) -> Any:
-        """The optimizer's step with the reduced gradients; those of a closure, each time it was called."""
+        """Takes the optimizer's step with the reduced gradients. With a closure, reduces after each call of it."""
         if not self._should_synchronize:
             self._refuse_in_flight()
         elif closure is None or self._reducer.pending:
@@ -131,7 +134,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         self._synchronized = False
         return super().step(None if closure is None else self._synchronized_closure(closure), **arguments)
 
-    # torch's Optimizer would wrap it (profiling, step hooks), which it has done with the step() called here.
+    # torch's Optimizer would wrap this step() for profiling and step hooks; the step() called here is wrapped already.
     step.hooked = True  # type: ignore[attr-defined]
 
     def _synchronized_closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
@@ -152,34 +155,34 @@ class _DistributedOptimizer(torch.optim.Optimizer):
                                  "synchronize() before")
 
     def zero_grad(self, *arguments: Any, **options: Any) -> None:
-        """AssertionError between backward() and step() or synchronize(), when gradients are being reduced."""
+        """Clears the gradients. AssertionError between backward() and step() or synchronize(), during reductions."""
         if self._reducer.pending:
             raise AssertionError("hvd: zero_grad() after backward(), but before step() or synchronize(): gradients are "
                                  "being reduced")
         super().zero_grad(*arguments, **options)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Parameters that come later. ValueError when named_parameters was given and did not have them."""
+        """Adds parameters. ValueError if named_parameters was given and lacks one of them."""
         super().add_param_group(param_group)
         self._reducer.check_names(self.param_groups)
         self._reducer.adopt(self.param_groups)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """What was computed since the last step() is forgotten."""
+        """Loads a state. Gradients computed since the last step() are dropped."""
         self._reducer.reset()
         self._synchronized = False
         self._should_synchronize = True
         super().load_state_dict(state_dict)
 
     def __reduce__(self) -> Any:
-        """A pickle or a copy is the plain optimizer: this one belongs to the parameters of this process."""
+        """Pickles and copies as the plain optimizer: a _DistributedOptimizer is bound to this process's parameters."""
         return _unfilled, (type(self).__mro__[2],), self.__getstate__()
 
 
 class _AdasumOptimizer(torch.optim.Optimizer):
-    """The same for Adasum."""
+    """Like _DistributedOptimizer, for Adasum."""
 
-    backward_passes_per_step: int  # as the program says; the gradients add up
+    backward_passes_per_step: int  # as set by the program; the gradients add up
     _compression: type[Compressor]
     _process_set: ProcessSet
 
@@ -187,14 +190,16 @@ class _AdasumOptimizer(torch.optim.Optimizer):
         self.backward_passes_per_step = _checked_passes(passes)
 
     def synchronize(self) -> None:
-        """Nothing: step() reduces what it has changed."""
+        """Does nothing: step() reduces the changes that it makes."""
 
     def skip_synchronize(self) -> Any:
         raise AssertionError("hvd: skip_synchronize() is not for op=hvd.Adasum, which reduces what step() changes")
 
     def step(self, closure: Optional[Callable[[], Any]] = None, **arguments: Any) -> Any:
-        """The optimizer's step with this rank's gradients; then the parameters are where they were before it, plus
-        the ranks' changes reduced with Adasum, each parameter's for itself."""
+        """Takes the optimizer's step with this rank's gradients, then reduces the ranks' changes with Adasum.
+
+        Each parameter is reduced by itself. Its new value is the one before the step plus the reduced change.
+        """
         if not self._process_set.included():
             return super().step(closure, **arguments)
         tensors = [tensor for group in self.param_groups for tensor in group["params"] if tensor.requires_grad]
@@ -215,12 +220,12 @@ class _AdasumOptimizer(torch.optim.Optimizer):
 
 
 def _unfilled(kind: Any) -> Any:
-    """For pickle, which gives it its state."""
+    """Returns an instance without a state; pickle sets its state afterwards."""
     return kind.__new__(kind)
 
 
 class _Parameter:
-    """One that needs gradients."""
+    """A parameter that needs gradients."""
 
     __slots__ = ("tensor", "name", "passes_left", "reduction", "sparse_dimensions")
 
@@ -229,11 +234,11 @@ class _Parameter:
         self.name = name
         self.passes_left = passes
         self.reduction: _Reduction
-        self.sparse_dimensions: Optional[int] = None  # of the last gradient, when it was sparse
+        self.sparse_dimensions: Optional[int] = None  # of the last gradient, if it was sparse
 
 
 class _Reduction:
-    """The gradients that go together, of one parameter or of a group of one type, and their way through one step."""
+    """Gradients that are reduced together, of one parameter or of a group of one type, and their state in one step."""
 
     __slots__ = ("parameters", "name", "missing", "handle", "gradients", "contexts", "versions")
 
@@ -245,19 +250,19 @@ class _Reduction:
         self.reset()
 
     def reset(self) -> None:
-        self.missing = len(self.parameters)  # those whose passes are not done yet
+        self.missing = len(self.parameters)  # parameters whose backward passes are not complete yet
         self.handle: Any = None
         self.gradients: list[torch.Tensor] = []
         self.contexts: list[Any] = []
         self.versions: list[int] = []
 
     def begun(self, passes: int) -> bool:
-        """Whether this rank has computed anything of it, or may."""
+        """Returns whether this rank has computed one of the gradients, or still may."""
         return any(parameter.tensor.requires_grad or parameter.passes_left < passes for parameter in self.parameters)
 
 
 def _name_of_group(names: list[str]) -> str:
-    """Another one for other members, or another order: ranks whose groups differ do not add up what differs."""
+    """Returns a name that depends on the members and their order, so that ranks never add up different groups."""
     if len(names) == 1:
         return names[0]
     return f"{names[0]} and {len(names) - 1} more ({zlib.crc32(repr(names).encode()):08x})"
@@ -270,14 +275,14 @@ class _Reducer:
                  compression: type[Compressor], backward_passes_per_step: int, op: ReduceOp, predivide_factor: float,
                  groups: Groups, sparse_as_dense: bool, process_set: ProcessSet) -> None:
         self.backward_passes_per_step = _checked_passes(backward_passes_per_step)
-        self.pending = False  # backward() has computed something since the last synchronize()
+        self.pending = False  # whether backward() has computed a gradient since the last synchronize()
         self._compression = compression
         self._op = op
         self._prescale = 1.0 / predivide_factor
         self._postscale = predivide_factor
         self._sparse_as_dense = sparse_as_dense
         self._process_set = process_set
-        self._named = None if named_parameters is None else list(named_parameters)  # kept, as their id() are keys
+        self._named = None if named_parameters is None else list(named_parameters)  # kept alive: their id() are keys
         self._names = None if self._named is None else _names_by_id(self._named)
         self._known: dict[int, _Parameter] = {}  # by id() of the tensor
         self._reductions: list[_Reduction] = []
@@ -288,7 +293,7 @@ class _Reducer:
         self.adopt(param_groups, groups)
 
     def check_names(self, param_groups: ParamGroups) -> None:
-        """ValueError when named_parameters lacks any parameter."""
+        """Raises ValueError if named_parameters was given and lacks a parameter."""
         if self._names is None:
             return
         missing = [tuple(tensor.shape) for group in param_groups for tensor in group["params"]
@@ -298,7 +303,7 @@ class _Reducer:
                              f"the shapes {missing[:10]}")
 
     def adopt(self, param_groups: ParamGroups, groups: Groups = None) -> None:
-        """Takes in the parameters that need gradients and did not before."""
+        """Adds the parameters that need gradients and are not known yet."""
         found = []
         for group_index, group in enumerate(param_groups):
             for index, tensor in enumerate(group["params"]):
@@ -326,11 +331,14 @@ class _Reducer:
         return any(reduction.handle is not None for reduction in self._reductions)
 
     def _takes_part(self) -> bool:
-        """Whether there is anybody to reduce with."""
+        """Returns whether there are other ranks to reduce with."""
         return size() > 1 and (self._process_set is global_process_set or self._process_set.included())
 
     def accumulated(self, parameter: _Parameter) -> None:
-        """backward() has added to the gradient of the parameter."""
+        """Records that backward() has added to the gradient; starts the reduction after the last pass.
+
+        Runs on the threads of backward().
+        """
         if not self._takes_part():
             return
         if parameter.tensor.grad.requires_grad:
@@ -381,7 +389,7 @@ class _Reducer:
         return tensors, contexts
 
     def synchronize(self) -> None:
-        """Reduces what backward() has not given yet, and waits for all."""
+        """Starts the reductions that backward() has not started, and waits for all."""
         if not self._takes_part():
             return
         failure: Optional[Exception] = None
@@ -391,7 +399,7 @@ class _Reducer:
                     self._submit(reduction)
         except Exception as error:
             failure = error
-        # Also after a failure: the others' gradients are in use until they are done.
+        # Also after a failure, because the gradients of the other reductions are in use until these have ended.
         for reduction in self._reductions:
             try:
                 self._finish(reduction)
@@ -411,7 +419,7 @@ class _Reducer:
         if changed:
             raise AssertionError(f"hvd: the gradient of {changed[0]} was changed while it was being reduced; call "
                                  "synchronize() first, then step() inside skip_synchronize()")
-        if not reduction.contexts:  # sparse ones that were gathered: there is no compression of these
+        if not reduction.contexts:  # a sparse gradient, which was gathered without compression
             reduction.parameters[0].tensor.grad = result
             return
         outputs = result if len(reduction.parameters) > 1 else [result]
@@ -421,7 +429,7 @@ class _Reducer:
 
     @staticmethod
     def _put(parameter: _Parameter, gradient: torch.Tensor, reduced: torch.Tensor) -> None:
-        """Makes the reduced gradient that of the parameter, where it lies if it is dense."""
+        """Sets the parameter's gradient to the reduced one; writes a dense gradient in place."""
         tensor = parameter.tensor
         if gradient.is_sparse:
             tensor.grad = reduced.to_sparse(gradient.sparse_dim())
@@ -432,7 +440,7 @@ class _Reducer:
             tensor.grad = gradient
 
     def reset(self) -> None:
-        """Forgets what was computed since the last step."""
+        """Drops the gradients computed since the last step."""
         self.pending = False
         for reduction in self._reductions:
             reduction.reset()
@@ -441,17 +449,20 @@ class _Reducer:
 
 
 def _accumulated(reducer: weakref.ref[_Reducer], parameter: _Parameter, *_: Any) -> None:
-    """The hook. It does not keep the optimizer, so that this, and its hooks, go with the last reference to it."""
+    """The hook of a parameter. Refers to the reducer weakly, so that hooks do not keep the optimizer alive."""
     alive = reducer()
     if alive is not None:
         alive.accumulated(parameter)
 
 
 def _hook(tensor: torch.Tensor, accumulated: Callable[..., None]) -> tuple[Any, Any]:
-    """Calls `accumulated` whenever backward() has added to tensor.grad; (what removes it, what must be kept)."""
+    """Makes backward() call `accumulated` after each addition to tensor.grad.
+
+    Returns a handle whose remove() ends that, and an object that must be kept alive until then.
+    """
     if hasattr(tensor, "register_post_accumulate_grad_hook"):
         return tensor.register_post_accumulate_grad_hook(accumulated), None
-    # Before torch 2.1: the node of the graph that accumulates. It is the same one as long as somebody keeps it.
+    # Before torch 2.1: a hook of the graph's node that accumulates. The node is replaced unless a reference is kept.
     with torch.enable_grad():
         node = tensor.expand_as(tensor).grad_fn.next_functions[0][0]
     return node.register_hook(accumulated), node
@@ -463,7 +474,7 @@ def _remove_hooks(hooks: list[tuple[Any, Any]]) -> None:
 
 
 def _gradient_of(parameter: _Parameter) -> torch.Tensor:
-    """Zeros, where there is none on this rank."""
+    """Returns the parameter's gradient, or zeros if this rank has none."""
     tensor = parameter.tensor
     gradient = tensor.grad
     if gradient is not None:
@@ -478,7 +489,7 @@ def _gradient_of(parameter: _Parameter) -> torch.Tensor:
 
 
 def _grouped(parameters: list[_Parameter], groups: Groups) -> Iterator[list[_Parameter]]:
-    """Those that are reduced together. Of one type, and on one device: so a call takes them."""
+    """Yields the parameters that are reduced together: of one type and on one device, as one call requires."""
     if groups is None:
         lists = [[parameter] for parameter in parameters]
     elif isinstance(groups, int):
@@ -497,7 +508,7 @@ def _grouped(parameters: list[_Parameter], groups: Groups) -> Iterator[list[_Par
 
 
 def _names_by_id(named: list[Any]) -> dict[int, str]:
-    """Of the tensors; of one with several names, the first."""
+    """Returns the names by id() of the tensor; the first name of a tensor that has several."""
     if any(not isinstance(entry, tuple) or len(entry) != 2 or not isinstance(entry[0], str) for entry in named):
         raise ValueError("hvd: named_parameters must be tuples (name, parameter), as those of "
                          "model.named_parameters() are")

@@ -1,4 +1,4 @@
-"""A sampler for torch's DataLoader: which samples of each step are this rank's.
+"""A sampler for torch's DataLoader: selects this rank's samples of each step.
 
     sampler = DistributedSampler(dataset, batch=64, seed=1)               # 64 over all ranks
     loader = DataLoader(dataset, sampler=sampler, batch_size=sampler.local_batch)
@@ -20,18 +20,23 @@ from ..rates import local_batch
 
 
 class DistributedSampler(Sampler[int]):
-    """This rank's indices, in the order of hvd.data.Shard: a step's batch is the same set of samples at every number of
-    ranks, for a DataLoader with batch_size=sampler.local_batch. All ranks make the same number of steps.
+    """Yields this rank's indices, in the order of hvd.data.Shard.
 
-    dataset: what has a length. batch: samples in a step of all ranks together.
+    With a DataLoader of batch_size=sampler.local_batch, a step's batch is the same set of samples at every number of
+    ranks, and all ranks make the same number of steps.
+
+    dataset: an object with a length.
+    batch: the number of samples in a step, of all ranks together.
     remainder: "pad" (torch's own sampler with drop_last=False) repeats up to size - 1 samples of the epoch's beginning
-    at its end; "drop" (drop_last=True) leaves out as many; the batch is a multiple of the size then, and the average of
-    the ranks' gradients that of the batch. "uneven": every sample exactly once, any batch; the ranks' parts may differ
-    by one, so that gradients must be summed and divided by the batch. A DataLoader cannot make a step without samples:
-    where "uneven" would leave a rank without any in the last step, ValueError.
-    rank, size: None: this job's.
+    at its end. "drop" (drop_last=True) leaves out as many. For both the batch must be a multiple of the size, and the
+    average of the ranks' gradients is that of the batch. "uneven" uses every sample exactly once and takes any batch;
+    the ranks' parts may differ by one sample, so that gradients must be summed and divided by the batch.
+    rank, size: None for those of this job.
 
-    Once made, it needs no hvd.init() (a worker of a DataLoader, forked or spawned, may have it).
+    Needs hvd.init() only when it is made: a forked or spawned worker of a DataLoader may use it.
+
+    Errors: ValueError on a rank to which the batch gives no sample, and on all ranks if "uneven" leaves one without a
+    sample in the last step: a DataLoader cannot make a step without samples.
     """
 
     def __init__(self, dataset: Sized, batch: int, shuffle: bool = True, seed: int = 0, remainder: str = "pad",
@@ -47,7 +52,7 @@ class DistributedSampler(Sampler[int]):
         self.local_batch = local_batch(batch, self._rank, self._size)  # this rank's samples in a step
         if self.local_batch == 0:
             raise ValueError(f"hvd: a batch of {batch} for {self._size} ranks")
-        # Without shuffling, as places are all that is asked for: no order is made.
+        # Only positions are needed here; without shuffling no order is computed.
         shard = self._shard(shuffle=False)
         self.steps = len(shard)  # of an epoch, the same on all ranks
         self._last_batch = shard.batch_size(self.steps - 1) if self.steps else self._size
@@ -62,15 +67,17 @@ class DistributedSampler(Sampler[int]):
                      self._size)
 
     def set_epoch(self, epoch: int, first_step: int = 0) -> None:
-        """Another epoch is another order. Call it before each; else every epoch has the same. first_step: how many
-        steps the next pass leaves out, to go on from a checkpoint within the epoch."""
+        """Sets the epoch, on which the order depends. Call it before each epoch; otherwise all have the same order.
+
+        first_step: the number of steps that the next pass skips, to continue from a checkpoint within the epoch.
+        """
         if not 0 <= first_step <= self.steps:
             raise ValueError(f"hvd: first_step={first_step} of an epoch of {self.steps} steps")
         self._epoch = epoch
         self._first_step = first_step
 
     def batch_size(self, step: int) -> int:
-        """Samples of all ranks together in a step of the epoch: what a sum of gradients over them is divided by."""
+        """Returns the samples of all ranks in a step of the epoch: the divisor for a sum of their gradients."""
         if not 0 <= step < self.steps:
             raise IndexError(f"hvd: step {step} of an epoch of {self.steps}")
         return self._last_batch if step == self.steps - 1 else self._batch
@@ -80,6 +87,6 @@ class DistributedSampler(Sampler[int]):
         return (int(index) for step in range(self._first_step, self.steps) for index in shard[step])
 
     def __len__(self) -> int:
-        """This rank's samples of the pass."""
+        """Returns the number of this rank's samples in the next pass."""
         steps = self.steps - self._first_step
         return (steps - 1) * self.local_batch + self._last if steps else 0

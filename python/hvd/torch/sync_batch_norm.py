@@ -18,12 +18,13 @@ from .background import allgather_async, allreduce_async_
 class SyncBatchNorm(_BatchNorm):
     """torch.nn.BatchNorm1d, 2d and 3d, with mean and variance of the batches of all ranks together.
 
-    Input: (N, C, ...); N and what follows C may differ from rank to rank, and N may be 0. As with any layer, the
-    gradients of weight and bias are those of the rank's own batch; DistributedOptimizer reduces them. In training it is
-    a collective: all ranks of `process_set` call it. In eval() with running statistics each rank is on its own.
+    Input: (N, C, ...). N and the dimensions after C may differ from rank to rank, and N may be 0. As with any layer,
+    the gradients of weight and bias are those of the rank's own batch; DistributedOptimizer reduces them. In training,
+    forward() is a collective: all ranks of `process_set` must call it. In eval() with running statistics each rank
+    works by itself.
 
-    Errors: ValueError for an input of another shape, and, on all ranks, when all batches together have a single value
-    a channel.
+    Errors: ValueError for an input of another shape; on all ranks, if all batches together have at most one value per
+    channel.
     """
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: Optional[float] = 0.1, affine: bool = True,
@@ -48,7 +49,7 @@ class SyncBatchNorm(_BatchNorm):
                                 self.process_set)
 
     def _next_momentum(self) -> float:
-        """The weight of this batch in the running statistics."""
+        """Increments num_batches_tracked, and returns this batch's weight in the running statistics."""
         self.num_batches_tracked.add_(1)
         return 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
 
@@ -81,7 +82,7 @@ class _Normalize(torch.autograd.Function):
         wide = _wide(gradient)
         normalized = (_wide(input) - _channels(mean, input)) * _channels(inverse, input)
         dimensions = _all_but_channels(input)
-        # Of the gradients: their sum, and their sum with the normalized input as weights.
+        # The sum of the gradients, and their sum weighted by the normalized input.
         sums = torch.stack([wide.sum(dimensions), (wide * normalized).sum(dimensions)])
         needs_input, needs_weight, needs_bias = ctx.needs_input_grad[:3]
         of_weight = sums[1].to(weight.dtype, copy=True) if needs_weight else None
@@ -97,10 +98,10 @@ class _Normalize(torch.autograd.Function):
 
 
 def _statistics_of_all(input: torch.Tensor, process_set: ProcessSet) -> tuple[float, torch.Tensor, torch.Tensor]:
-    """How many values a channel has on all ranks; their mean and biased variance by channel.
+    """Returns the number of values per channel on all ranks, and their mean and biased variance by channel.
 
-    Of each rank its count, its mean and its squares' sum around that mean are gathered and merged (Chan, Golub, LeVeque
-    1979), which, other than sums of squares, keeps its digits when the mean is far from 0.
+    Gathers each rank's count, mean, and sum of squares around that mean, and merges them (Chan, Golub, LeVeque 1979).
+    Unlike plain sums of squares, this keeps its precision when the mean is far from 0.
     """
     wide = _wide(input)
     channels = input.size(1)
@@ -112,18 +113,18 @@ def _statistics_of_all(input: torch.Tensor, process_set: ProcessSet) -> tuple[fl
         own[0, 1 : channels + 1] = mean
         own[0, channels + 1 :] = variance * count
     gathered = allgather_async(own, "sync_batch_norm.forward", process_set).wait()
-    counts, means, squares = gathered[:, :1], gathered[:, 1 : channels + 1], gathered[:, channels + 1 :]
-    total = float(counts.sum(dtype=torch.float64))
+    sizes, means, squares = gathered[:, :1], gathered[:, 1 : channels + 1], gathered[:, channels + 1 :]
+    total = float(sizes.sum(dtype=torch.float64))
     if total <= 1:
         raise ValueError(f"hvd: SyncBatchNorm needs more than one value a channel in training; all ranks' batches have "
                          f"{total:.0f}")
-    shares = counts / total
+    shares = sizes / total
     mean = (shares * means).sum(0)
     return total, mean, squares.sum(0) / total + (shares * (means - mean).square()).sum(0)
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    """In the type in which sums are made: float32 for the 16 bit ones."""
+    """Returns the tensor in the type in which it is summed: float32 for 16-bit types."""
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
@@ -132,5 +133,5 @@ def _all_but_channels(tensor: torch.Tensor) -> list[int]:
 
 
 def _channels(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """(C,) as (1, C, 1, ...)."""
+    """Reshapes (C,) to (1, C, 1, ...), with as many dimensions as `like`."""
     return values.view(1, -1, *[1] * (like.dim() - 2))

@@ -1,4 +1,4 @@
-"""torch's tensors as libhvd sees them: address, type, device, stream."""
+"""Access to torch's tensors for libhvd: address, type, device and stream, and the memory of results."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _TYPES = {getattr(torch, kind.name): int(kind) for kind in DataType if hasattr(t
 
 _ON_ANY_DEVICE: AbstractContextManager[Any] = nullcontext()
 
-# By device: a stream that never gets work, see Rows.
+# By device: a stream that never gets work. See Rows.
 _allocation_streams: dict[torch.device, Any] = {}
 
 
 def data_type(tensor: torch.Tensor) -> int:
-    """The number of hvd_type. InvalidArgumentError, a ValueError, for a type that libhvd does not have."""
+    """Returns the tensor's hvd_type. InvalidArgumentError, a ValueError, for a type that libhvd does not have."""
     kind = _TYPES.get(tensor.dtype)
     if kind is None:
         raise errors.InvalidArgumentError(f"hvd: tensors of {tensor.dtype} are not supported")
@@ -31,7 +31,10 @@ def data_type(tensor: torch.Tensor) -> int:
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, or a contiguous copy of it. Errors for what is no dense tensor on a CPU or a CUDA device."""
+    """Returns the tensor, or a contiguous copy of it.
+
+    Errors: TypeError for anything but a tensor; InvalidArgumentError unless it is dense and on a CPU or a CUDA device.
+    """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"hvd: {tensor!r} is not a torch.Tensor")
     if tensor.layout is not torch.strided:
@@ -47,7 +50,7 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def refuse_leaf(tensor: torch.Tensor) -> None:
-    """RuntimeError where autograd would not know of a change in place, as for torch's own operations."""
+    """Raises RuntimeError if autograd could not follow a change in place, as torch's own operations do."""
     if tensor.requires_grad and tensor.is_leaf and torch.is_grad_enabled():
         raise RuntimeError(
             "hvd: a reduction in place of a leaf tensor that requires grad, which autograd cannot follow; call it "
@@ -55,7 +58,7 @@ def refuse_leaf(tensor: torch.Tensor) -> None:
 
 
 def one_device(tensors: Sequence[torch.Tensor], what: str) -> None:
-    """InvalidArgumentError, which names both, for tensors on several devices."""
+    """Raises InvalidArgumentError, which names two of the devices, for tensors on several devices."""
     for index, tensor in enumerate(tensors):
         if tensor.device != tensors[0].device:
             raise errors.InvalidArgumentError(
@@ -64,7 +67,7 @@ def one_device(tensors: Sequence[torch.Tensor], what: str) -> None:
 
 
 def rows_of(tensor: torch.Tensor, what: str) -> tuple[int, int]:
-    """Rows, and elements of each."""
+    """Returns the number of rows, and of elements per row. InvalidArgumentError for a tensor without dimensions."""
     if tensor.dim() == 0:
         raise errors.InvalidArgumentError(
             f"hvd: {what} needs a tensor of at least one dimension, that of the rows; this one has none")
@@ -76,26 +79,28 @@ def empty_rows(like: torch.Tensor, rows: int) -> torch.Tensor:
 
 
 def stream_of(tensor: torch.Tensor) -> Any:
-    """The current stream of its device; None on a CPU."""
+    """Returns the current stream of the tensor's device; None on a CPU."""
     return torch.cuda.current_stream(tensor.device) if tensor.is_cuda else None
 
 
 def device_of(tensor: torch.Tensor) -> AbstractContextManager[Any]:
-    """Inside, its device is the current one, as libhvd asks for."""
+    """Returns a context in which the tensor's device is the current one, as libhvd requires."""
     return torch.cuda.device(tensor.device) if tensor.is_cuda else _ON_ANY_DEVICE
 
 
 def options(stream: Any, shape: Optional[Sequence[int]], name: Optional[str], process_set: ProcessSet,
             prescale: float = 1.0, postscale: float = 1.0) -> Options:
-    """`stream`: of stream_of(). `shape`: what ranks must agree in."""
+    """Returns a call's options. `stream`: from stream_of(). `shape`: the dimensions that must be equal on all ranks."""
     if stream is None:
         return _collectives.options(name, id_of(process_set), prescale, postscale, shape=shape)
     return _collectives.options(name, id_of(process_set), prescale, postscale, CUDA, stream.cuda_stream, shape)
 
 
 def follow(stream: Any, tensor: torch.Tensor, allocated_on: Any) -> None:
-    """What the current stream gets from now on comes behind what `stream` has, and may use the tensor, whose memory
-    was allocated on the stream `allocated_on`."""
+    """Lets later work on the current stream use the tensor: such work runs after all present work of `stream`.
+
+    allocated_on: the stream on which the tensor's memory was allocated.
+    """
     current = torch.cuda.current_stream(tensor.device)
     if current != stream:
         current.wait_stream(stream)
@@ -104,12 +109,12 @@ def follow(stream: Any, tensor: torch.Tensor, allocated_on: Any) -> None:
 
 
 class Output:
-    """A result whose size is known: what a handle calls when it is done."""
+    """A result whose size is known. The handle calls it when the collective is done."""
 
     __slots__ = ("_buffer", "_target", "_stream")
 
     def __init__(self, buffer: torch.Tensor, target: torch.Tensor, stream: Any) -> None:
-        """`target` is returned; it is `buffer`, or the tensor of the caller that `buffer` is a copy of."""
+        """`target`: the tensor to return, which is `buffer`, or the caller's tensor of which `buffer` is a copy."""
         self._buffer = buffer
         self._target = target
         self._stream = stream
@@ -124,11 +129,11 @@ class Output:
 
 
 class Rows:
-    """A result of as many rows as come.
+    """A result whose number of rows is known only during the collective. The handle calls it when that is done.
 
-    Its memory is asked for by the thread that carries the collective out, while the caller's stream may have got more
-    work. A block that this work has given back must not be taken: so on a GPU it comes from a stream that has no work,
-    and is the caller's stream's from wait() on.
+    libhvd's thread asks for the memory while the collective runs, when the caller's stream may already have more work.
+    A block that such work has freed must not be reused. So on a GPU the memory comes from a stream that never has work,
+    and passes to the caller's stream in wait().
     """
 
     __slots__ = ("_like", "_stream", "_tensor")
@@ -139,7 +144,7 @@ class Rows:
         self._tensor: Optional[torch.Tensor] = None
 
     def allocate(self, rows: int) -> int:
-        """The address of room for them."""
+        """Allocates the rows, and returns their address. Runs on libhvd's thread."""
         if self._stream is None:
             self._tensor = empty_rows(self._like, rows)
         else:

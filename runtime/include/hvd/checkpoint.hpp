@@ -184,7 +184,7 @@ struct Found : Loaded {
   std::vector<ItemInfo> items;
 };
 
-// A folder of checkpoints, locked while this object lives. Collectives as in hvd/checkpoint.h.
+// A folder of checkpoints, locked while this object lives. See hvd/checkpoint.h.
 class Checkpoints {
  public:
   // Opens the folder. A collective.

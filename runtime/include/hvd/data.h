@@ -188,8 +188,8 @@ typedef struct hvd_batch {
 typedef struct hvd_reader hvd_reader;
 
 /* Starts to read at once, from the beginning of shard->epoch. shard->samples must be 0 or the
- * source's number of samples. The source may be freed afterwards. Errors: as of hvd_shard_create;
- * an option of the reader is not valid. */
+ * source's number of samples. The source may be freed afterwards. Errors: those of
+ * hvd_shard_create; an option of the reader is not valid. */
 HVD_API hvd_status hvd_reader_open(const hvd_source* source, const hvd_shard_options* shard,
                                    const hvd_reader_options* options, hvd_reader** reader);
 

@@ -105,12 +105,12 @@ TEST(ParseTemplate, SaysWhichTagIsWrong) {
   EXPECT_EQ(error_of("", "{{#conda}}{{#venv}}{{/conda}}{{/venv}}\n" + kRun),
             "t.sbatch:5: {{/conda}} closes a section that is not open; open is \"venv\"");
   EXPECT_EQ(error_of("", "{{.}}\n" + kRun),
-            "t.sbatch:5: {{.}} stands for an item of a section's list");
+            "t.sbatch:5: {{.}} is valid only in a section of a list");
 }
 
 TEST(ParseTemplate, RefusesQuotesAroundValues) {
   EXPECT_EQ(error_of("", "cd \"{{chdir}}\"\n" + kRun),
-            "t.sbatch:5: the value of \"chdir\" stands inside quotes; hvdrun quotes it itself, so "
+            "t.sbatch:5: the value of \"chdir\" is inside quotes; hvdrun quotes it itself, so "
             "take them away");
   EXPECT_THAT(error_of("", "cd 'a {{chdir}}'\n" + kRun), HasSubstr("inside quotes"));
   EXPECT_EQ(error_of("", "echo \"$x\" {{chdir}} 'b' \\\"{{chdir}}\n" + kRun), "no error");
@@ -129,7 +129,7 @@ TEST(ParseTemplate, KnowsWhereQuotesAndCommentsEnd) {
 
 TEST(ParseTemplate, RefusesValuesInHereDocuments) {
   EXPECT_EQ(error_of("", "cat <<EOF\n{{chdir}}\nEOF\n" + kRun),
-            "t.sbatch:6: the value of \"chdir\" stands in a here-document, where it cannot be "
+            "t.sbatch:6: the value of \"chdir\" is in a here-document, where it cannot be "
             "quoted: put it into a variable before");
   EXPECT_THAT(error_of("", "cat <<-'END' >x\n{{chdir}}\n\tEND\n" + kRun),
               HasSubstr("here-document"));
@@ -139,7 +139,7 @@ TEST(ParseTemplate, RefusesValuesInHereDocuments) {
 
 TEST(ParseTemplate, RefusesDirectivesBehindACommand) {
   EXPECT_EQ(error_of("", "# a comment\nmodule purge\n#SBATCH -J {{job_name}}\n" + kRun),
-            "t.sbatch:7: a #SBATCH line behind the first command (line 6), where sbatch does not "
+            "t.sbatch:7: a #SBATCH line after the first command (line 6), where sbatch does not "
             "read it");
 }
 
@@ -150,7 +150,7 @@ TEST(ParseTemplate, RefusesWhatBashOrSbatchCannotRead) {
             "t.sbatch:6: the line ends as on Windows (CR LF), which sbatch refuses");
   // Found by the fuzzer: rendering such a template did not end.
   EXPECT_EQ(error_of("", "a\n{{! \x01 }}echo \x01\x05$\x02\n" + kRun),
-            "t.sbatch:6: the control character 0x01 cannot stand in a template");
+            "t.sbatch:6: the control character 0x01 is not allowed in a template");
   EXPECT_EQ(error_of("", "echo '\x1b[1m'\n" + kRun), "no error");
 }
 

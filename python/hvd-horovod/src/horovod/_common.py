@@ -1,4 +1,4 @@
-"""What programs import from horovod.common.util, .basics and .exceptions."""
+"""The names of horovod.common.util, horovod.common.basics and horovod.common.exceptions."""
 
 from __future__ import annotations
 
@@ -26,51 +26,55 @@ __all__ = ["HorovodBasics", "HorovodInternalError", "HorovodVersionMismatchError
 # ---- horovod.common.exceptions --------------------------------------------------------------------
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """Horovod's elastic training raises it when hosts come or go. hvd never does: a job keeps its ranks."""
+    """Raised by Horovod's elastic training when the hosts change. hvd never raises it: a job keeps its ranks."""
 
 
 class HorovodVersionMismatchError(ImportError):
-    """Horovod raises it where a framework is of another version than at its build. hvd never does: nothing of it is
-    compiled against a framework."""
+    """Raised by Horovod if a framework has another version than at Horovod's build.
+
+    hvd never raises it, because it is not compiled against a framework.
+    """
 
 
 def get_version_mismatch_message(name: str, version: str, installed_version: str) -> str:
-    """What such an exception says."""
+    """Returns the text of a HorovodVersionMismatchError."""
     return f"{name} {installed_version} is installed; {version} was there at the build"
 
 
 # ---- horovod.common.util --------------------------------------------------------------------------
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Whether "torch" or "tensorflow" can be used: hvd is compiled against neither, so whether it is installed."""
+    """Returns whether "torch" or "tensorflow" is installed. hvd is compiled against neither, so either can be used."""
     return ext_base_name in ("torch", "tensorflow") and importlib.util.find_spec(ext_base_name) is not None
 
 
 def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: Any) -> None:
-    """ImportError when the framework of "horovod.torch" or "horovod.tensorflow" is not installed. The other arguments
-    tell of Horovod's build, and say nothing here."""
+    """Raises ImportError if the framework of "horovod.torch" or "horovod.tensorflow" is not installed.
+
+    The other arguments describe Horovod's build, and are ignored.
+    """
     framework = ext_name.rpartition(".")[2]
     if not extension_available(framework):
         raise ImportError(f"{ext_name}: {framework} is not installed, or hvd is not for it", name=ext_name)
 
 
 def check_installed_version(name: str, version: str, exception: Optional[BaseException] = None) -> None:
-    """Does nothing: a framework may change its version after the installation."""
+    """Does nothing: hvd works with another version of a framework than at its installation."""
 
 
 def get_ext_suffix() -> str:
-    """What the names of Python's extension modules end with."""
+    """Returns the suffix of Python's extension modules."""
     return sysconfig.get_config_var("EXT_SUFFIX") or ".so"
 
 
 def get_extension_full_path(pkg_path: str, *args: Any) -> NoReturn:
-    """ImportError: Horovod's compiled libraries are not there."""
+    """Raises ImportError: hvd has no compiled library of Horovod's."""
     raise ImportError("horovod.common.util.get_extension_full_path: hvd has no compiled library of Horovod's; "
                       "libhvd has a C interface of its own (hvd/hvd.h)")
 
 
 def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Whether "torch" or "tensorflow" sees a GPU of this machine."""
+    """Returns whether "torch" or "tensorflow" finds a GPU on this machine."""
     if not extension_available(ext_base_name):
         return False
     if ext_base_name == "torch":
@@ -82,7 +86,7 @@ def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
 
 @contextlib.contextmanager
 def env(**variables: Optional[str]) -> Iterator[None]:
-    """Environment variables that hold in the block; those with None are left alone."""
+    """Sets environment variables inside the block. Ignores those with the value None."""
     changes = {name: value for name, value in variables.items() if value is not None}
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
@@ -97,8 +101,10 @@ def env(**variables: Optional[str]) -> Iterator[None]:
 
 
 def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[Any, Optional[bool]], Any]:
-    """A function that gives the reduction for the arguments `op` and `average`, its old name. `reduce_ops` has Average
-    and Sum."""
+    """Returns a function that returns the operation for the arguments `op` and `average`, which is deprecated.
+
+    reduce_ops: an object with the attributes Average and Sum.
+    """
     def reduction(op: Any, average: Optional[bool]) -> Any:
         if op is not None and average is not None:
             raise ValueError("both op and average are given; average is the old name, so give op only")
@@ -110,7 +116,7 @@ def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[Any, O
 
 
 def is_iterable(x: Any) -> bool:
-    """Whether iter(x) works."""
+    """Returns whether iter(x) works."""
     try:
         iter(x)
     except TypeError:
@@ -119,7 +125,7 @@ def is_iterable(x: Any) -> bool:
 
 
 def is_version_greater_equal_than(ver: str, target: str) -> bool:
-    """Whether version `ver` ("2.15.0rc1") is `target` ("2.4.0") or a later one; what follows the numbers is ignored."""
+    """Returns whether version `ver` ("2.15.0rc1") is at least `target` ("2.4.0"). Compares three numbers only."""
     def numbers(version: str) -> list[int]:
         found = [int(number) for number in re.findall(r"\d+", version)[:3]]
         return found + [0] * (3 - len(found))
@@ -127,21 +133,23 @@ def is_version_greater_equal_than(ver: str, target: str) -> bool:
 
 
 def num_rank_is_power_2(num_rank: int) -> bool:
-    """1, 2, 4, 8, ..."""
+    """Returns whether the number is 1, 2, 4, 8, ..."""
     return num_rank > 0 and bin(num_rank).count("1") == 1
 
 
 def split_list(l: Sequence[Any], n: int) -> list[Sequence[Any]]:
-    """n parts in order, the first ones longer by one where they cannot be equal."""
+    """Splits the list into n parts in order. If they cannot be equal, the first ones are longer by one."""
     ends = [len(l) // n * part + min(part, len(l) % n) for part in range(n + 1)]
     return [l[begin:end] for begin, end in zip(ends, ends[1:])]
 
 
-# ---- horovod.common.basics, and what of it stands in the modules mpi_ops ---------------------------
+# ---- horovod.common.basics, and its names in the modules mpi_ops ------------------------------------
 
 class HorovodBasics:
-    """init(), rank(), size(), the *_built() and the other functions that need no tensor, as methods. Horovod's takes
-    the place of its compiled library, which is ignored here."""
+    """The functions without tensors, such as init(), rank(), size() and the *_built(), as methods.
+
+    The arguments, which in Horovod are the path of its compiled library, are ignored.
+    """
 
     def __init__(self, pkg_path: str = "", *args: Any) -> None:
         pass
@@ -160,6 +168,6 @@ handle_average_backwards_compatibility = get_average_backwards_compatibility_fun
 
 
 def check_num_rank_power_of_2(num_rank: int) -> None:
-    """ValueError when it is not 1, 2, 4, 8, ..."""
+    """Raises ValueError unless the number is 1, 2, 4, 8, ..."""
     if not num_rank_is_power_2(num_rank):
         raise ValueError(f"{num_rank} ranks: the number must be a power of 2")

@@ -1,6 +1,6 @@
-"""Horovod's environment variables: libhvd reads some itself; here are the others.
+"""Horovod's environment variables that libhvd does not read itself.
 
-What would change a result, a time or what is printed, and does not, is said by rank 0, once a process.
+Rank 0 warns, once per process, of variables that would change results, times or output in Horovod but have no effect.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import warnings
 
 from ._modules import NO_ELASTIC
 
-# As Horovod reads a flag; horovod.run() sets "(None,)" for what was not given.
+# Values that mean "not set", as Horovod reads a flag. Its horovod.run() sets "(None,)" for arguments not given.
 _UNSET = ("", "0", "false", "(none,)")
 
 _ENGINE = "it tunes an engine that hvd does not have"
 _TOGETHER = "hvd brings the ranks together itself"
 _BINDING = "hvdrun --bind-to and --cpus-per-rank say where ranks run"
 
-# The rest of the name, or its beginning with a *; and why nothing comes of it.
+# The name after HOROVOD_, or its beginning and a *, and the reason why the variable has no effect.
 _WITHOUT_EFFECT = {
     "ADASUM_MPI_CHUNK_SIZE": "hvd's Adasum goes in the steps of other allreduces",
     "AUTOTUNE*": _ENGINE,
@@ -45,7 +45,7 @@ _LOUD = ("trace", "debug", "info")
 
 
 def _reason(name: str) -> str | None:
-    """Why the variable has no effect; None when it has one, or is none of Horovod's."""
+    """Returns why the variable has no effect; None if it has one, or is not Horovod's."""
     for known, reason in _WITHOUT_EFFECT.items():
         if name == known or (known.endswith("*") and name.startswith(known[:-1])):
             return reason
@@ -53,7 +53,7 @@ def _reason(name: str) -> str | None:
 
 
 def without_effect() -> dict[str, str]:
-    """By name the variables that are set and have no effect, each with its reason."""
+    """Returns the variables that are set and have no effect: by name, the reason."""
     found = {}
     for name, value in sorted(os.environ.items()):
         if name.startswith("HOROVOD_") and value.lower() not in _UNSET:
@@ -62,18 +62,18 @@ def without_effect() -> dict[str, str]:
     return found
 
 
-def _speaks() -> bool:
-    """Whether this is rank 0, by what launchers set: hvd.init() comes later."""
+def _is_rank0() -> bool:
+    """Returns whether this is rank 0, from variables of the launchers, because hvd.init() comes later."""
     for name in ("HVD_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "RANK"):
         if value := os.environ.get(name):
             return value == "0"
     return True
 
 
-def heed() -> None:
-    """HOROVOD_LOG_LEVEL of info or below becomes HVD_VERBOSE=1; of what has no effect, a warning each."""
+def apply_environment() -> None:
+    """Sets HVD_VERBOSE=1 for HOROVOD_LOG_LEVEL=info or below, and warns of each variable that has no effect."""
     if os.environ.get("HOROVOD_LOG_LEVEL", "").lower() in _LOUD:
         os.environ.setdefault("HVD_VERBOSE", "1")
-    if _speaks():
+    if _is_rank0():
         for name, reason in without_effect().items():
             warnings.warn(f"{name} has no effect: {reason}", stacklevel=3)

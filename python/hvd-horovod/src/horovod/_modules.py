@@ -1,7 +1,7 @@
-"""The modules of Horovod, as a table: which modules of hvd have a module's names, or why there is no such module.
+"""The table of Horovod's modules: for each, the modules of hvd with its names, or the reason why it does not exist.
 
-`Finder` stands in sys.meta_path and makes a module when it is imported. Names are looked up when they are asked for, as
-some of them take long to import.
+`Finder`, an entry of sys.meta_path, makes a module when it is imported. Names are looked up on first use, because some
+take long to import.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KERAS = "horovod.keras and horovod.tensorflow.keras have its functions and call
 _AGGREGATION = "DistributedOptimizer(backward_passes_per_step=N) adds up the gradients of N steps"
 _COMPILED = "nothing is compiled against a framework; horovod.torch and horovod.tensorflow have the functions"
 
-# By its name after "horovod." the modules in which a name is looked up, one after the other.
+# By the name after "horovod.": the modules in which an attribute is looked up, in this order.
 MODULES = {
     "common": ("hvd.job",),  # empty in Horovod since 0.13; programs import init() and rank() from it
     "common.basics": ("horovod._common",),
@@ -46,7 +46,7 @@ MODULES = {
     "torch.sync_batch_norm": ("hvd.torch",),
 }
 
-# Modules that there are not, with all below them, and what takes their place.
+# Modules that do not exist, with all their submodules, and the replacement.
 REFUSED = {
     "_keras": _KERAS,
     "common.elastic": NO_ELASTIC,
@@ -81,9 +81,11 @@ REFUSED = {
 
 
 def _attribute_of(module: str, sources: Sequence[str], name: str) -> Any:
-    """What `module.name` is: a module of the table below it, else what the first of `sources` has that has it.
-    AttributeError, with the name, for what hvd does not have."""
-    if name.startswith("__"):  # what Python itself asks of modules
+    """Returns the attribute: a submodule of the table, otherwise that of the first of `sources` that has it.
+
+    Errors: AttributeError, with the name, if hvd does not have it.
+    """
+    if name.startswith("__"):  # attributes that Python itself looks up in modules
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     below = f"{module}.{name}".partition(".")[2]
     if below in MODULES:
@@ -110,7 +112,7 @@ class _Made(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         own = module.__name__
-        first = importlib.import_module(self._sources[0])  # says when there is no such framework
+        first = importlib.import_module(self._sources[0])  # reports a missing framework
         module.__doc__ = f"{' and '.join(self._sources)}, under Horovod's name."
         if hasattr(first, "__all__"):
             module.__all__ = first.__all__  # type: ignore[attr-defined]
@@ -118,7 +120,7 @@ class _Made(Loader):
 
 
 class _Refused(Loader):
-    """ImportError for a module that there is not."""
+    """Raises ImportError, with the replacement, for a module that does not exist."""
 
     def __init__(self, instead: str) -> None:
         self._instead = instead
@@ -131,7 +133,7 @@ class _Refused(Loader):
 
 
 class Finder(MetaPathFinder):
-    """Finds the modules of the table, before what another Horovod may have left in the folder."""
+    """Finds the modules of the table, before files that another Horovod may have left in the folder."""
 
     def find_spec(self, fullname: str, path: Optional[Sequence[str]],
                   target: Optional[ModuleType] = None) -> Optional[ModuleSpec]:

@@ -23,9 +23,11 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Map
         mpi_args: Optional[str] = None, network_interface: Optional[str] = None,
         network_interfaces: Union[str, Sequence[str], None] = None, executable: Optional[str] = None,
         np: Optional[int] = None, min_np: Optional[int] = None, max_np: Optional[int] = None) -> list[Any]:
-    """Calls the function on `num_proc` ranks and returns what they return, by rank. Each argument is the option of
-    horovodrun of that name, and what horovodrun refuses here fails with its words: docs/frameworks/horovod.md has the table.
-    hvd.run() says how functions and results travel, and what it raises."""
+    """Calls the function on `num_proc` ranks and returns their results by rank.
+
+    Each argument is the option of horovodrun of that name; docs/frameworks/horovod.md has the table. Options that
+    horovodrun rejects raise an error with horovodrun's text. hvd.run() documents the pickling, and the exceptions.
+    """
     interfaces = network_interfaces or network_interface
     if interfaces is not None and not isinstance(interfaces, str):
         interfaces = ",".join(interfaces)
@@ -54,7 +56,7 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Map
 
 
 def main() -> NoReturn:
-    """The program horovodrun: hvdrun by that name."""
+    """The program horovodrun: replaces itself by hvdrun under that name. Exits with a message if hvdrun is missing."""
     program = launch.find_hvdrun()
     if program is None:
         sys.exit("horovodrun: hvdrun, which it starts, is neither on PATH nor beside Python or libhvd")

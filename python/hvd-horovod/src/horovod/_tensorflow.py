@@ -1,4 +1,4 @@
-"""What programs import from horovod.tensorflow.util and .mpi_ops besides what hvd.tensorflow has."""
+"""Names of horovod.tensorflow.util and horovod.tensorflow.mpi_ops that hvd.tensorflow does not have."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["refs_to_vars", "vars_to_refs"]
 
 
 def _executing_eagerly() -> bool:
-    """Whether operations run at once, and not in a graph."""
+    """Returns whether operations run at once, not in a graph."""
     return tf.executing_eagerly()
 
 
 def _make_subgraph(f: Callable[..., Any]) -> Any:
-    """The function as a tf.function."""
+    """Returns the function as a tf.function."""
     return tf.function(f)
 
 
 def _cache(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which is called once for the same arguments. Eager and graph mode are different arguments."""
+    """Returns the function with a cache of results by arguments, separate for eager and graph mode."""
     results: dict[Any, Any] = {}
 
     def cached(*args: Any, **kwargs: Any) -> Any:
@@ -37,14 +37,14 @@ def _cache(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def vars_to_refs(vars: Any) -> Any:
-    """References to variables, which can be keys of a dict; of a list or tuple a tuple of them."""
+    """Returns references to variables, which can be keys of a dict; for a list or tuple, a tuple of them."""
     if isinstance(vars, (list, tuple)):
         return tuple(vars_to_refs(variable) for variable in vars)
     return vars.ref()
 
 
 def refs_to_vars(refs: Any) -> Any:
-    """The variables of vars_to_refs(); of a tuple a list."""
+    """Returns the variables of references from vars_to_refs(); for a tuple, a list."""
     if isinstance(refs, Sequence):
         return [refs_to_vars(reference) for reference in refs]
     return refs.deref()
@@ -53,6 +53,6 @@ def refs_to_vars(refs: Any) -> Any:
 def _allreduce(tensor: Any, name: Optional[str] = None, op: ReduceOp = Sum, prescale_factor: float = 1.0,
                postscale_factor: float = 1.0, ignore_name_scope: bool = False,
                process_set: ProcessSet = global_process_set) -> Any:
-    """hvd.allreduce() of a dense tensor, which adds up unless `op` says otherwise."""
+    """Like hvd.allreduce(), for a dense tensor and with Sum as the default operation."""
     return hvd.tensorflow.allreduce(tensor, op=op, prescale_factor=prescale_factor, postscale_factor=postscale_factor,
                                     name=name, process_set=process_set, ignore_name_scope=ignore_name_scope)

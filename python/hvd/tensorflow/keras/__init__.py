@@ -1,11 +1,11 @@
-"""hvd for Keras on TensorFlow, with the names of horovod.tensorflow.keras.
+"""hvd for Keras on TensorFlow: the API of `horovod.tensorflow.keras`, under the same names.
 
     import hvd.tensorflow.keras as hvd
     hvd.init()
     model.compile(optimizer=hvd.DistributedOptimizer(optimizer), ...)
     model.fit(..., callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
 
-With Keras 3 and Keras 2. See docs/frameworks/tensorflow.md.
+Works with Keras 3 and Keras 2. See docs/frameworks/tensorflow.md.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ def DistributedOptimizer(optimizer: Any, name: Optional[str] = None, device_dens
                          backward_passes_per_step: int = 1, average_aggregated_gradients: bool = False,
                          num_groups: int = 0, groups: Groups = None, process_set: ProcessSet = global_process_set,
                          scale_local_gradients: bool = True) -> Any:
-    """The optimizer itself, which from now on reduces the gradients over the ranks before it applies them. Arguments as
-    of hvd.tensorflow.DistributedOptimizer; op is Average or Sum."""
+    """Returns the optimizer itself, changed so that it reduces gradients over the ranks before it applies them.
+
+    Arguments: those of hvd.tensorflow.DistributedOptimizer. ValueError unless op is Average or Sum.
+    """
     if op not in (Average, Sum):
         raise ValueError(f"hvd: DistributedOptimizer(op={op!r}): Average and Sum are what gradients can be reduced by")
     return _hvd.DistributedOptimizer(
@@ -47,7 +49,7 @@ def DistributedOptimizer(optimizer: Any, name: Optional[str] = None, device_dens
 
 
 def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Any = None, **kwargs: Any) -> Any:
-    """DistributedOptimizer() that leaves the gradients of `local_layers` (one Keras layer or several) alone."""
+    """Like DistributedOptimizer(), but does not reduce gradients of `local_layers` (a Keras layer or several)."""
     variables = _hvd.gradients.layers_variables(local_layers)
     optimizer = DistributedOptimizer(optimizer, *args, **kwargs)
     for variable in variables:
@@ -58,23 +60,23 @@ def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Any = 
 def allreduce(value: Any, name: Optional[str] = None, average: Optional[bool] = None, prescale_factor: float = 1.0,
               postscale_factor: float = 1.0, op: Optional[ReduceOp] = None,
               compression: Any = Compression.none) -> Any:
-    """The ranks' values (numbers, arrays, tensors) reduced; a tensor."""
+    """Reduces the ranks' values (numbers, arrays or tensors). Returns a tensor."""
     return _hvd.allreduce(value, average=average, compression=compression, op=op, prescale_factor=prescale_factor,
                           postscale_factor=postscale_factor, name=name)
 
 
 def allgather(value: Any, name: Optional[str] = None) -> Any:
-    """The rows of all ranks."""
+    """Concatenates the rows of all ranks, in order of rank."""
     return _hvd.allgather(value, name)
 
 
 def broadcast(value: Any, root_rank: int, name: Optional[str] = None) -> Any:
-    """The value of `root_rank`."""
+    """Returns the value of `root_rank`."""
     return _hvd.broadcast(value, root_rank, name)
 
 
 def reducescatter(value: Any, name: Optional[str] = None, op: ReduceOp = Average) -> Any:
-    """This rank's rows of the values reduced."""
+    """Reduces the ranks' values and returns this rank's rows of the result."""
     return _hvd.reducescatter(value, name=name, op=op)
 
 

@@ -19,8 +19,10 @@ from ..optimizer import is_distributed
 
 
 class _Callback(tf.keras.callbacks.Callback):
-    """Keras 3 compiles with XLA on a GPU unless it is told not to, and XLA compiles no collective: any of these
-    callbacks sees to it before Keras makes the function of a step."""
+    """The base of the callbacks. Switches XLA off before Keras makes the function of a step.
+
+    Keras 3 compiles with XLA on a GPU by default, and XLA cannot compile collectives.
+    """
 
     def set_model(self, model: Any) -> None:
         super().set_model(model)
@@ -31,10 +33,10 @@ class _Callback(tf.keras.callbacks.Callback):
 
 
 class BroadcastGlobalVariablesCallback(_Callback):
-    """Gives all ranks the weights and the optimizer's state of `root_rank`: before the first step where all ranks'
-    models are built by then, else after it.
+    """Broadcasts the weights and the optimizer's state of `root_rank` to all ranks.
 
-    local_variables: those that stay as they are. The state of random generators stays with its rank.
+    Does so before the first step if all ranks' models are built by then, otherwise after it.
+    local_variables: variables that are not broadcast. The state of random generators is not broadcast either.
     """
 
     def __init__(self, root_rank: int, device: str = "", local_variables: Optional[Iterable[Any]] = None) -> None:
@@ -47,7 +49,7 @@ class BroadcastGlobalVariablesCallback(_Callback):
             self.register_local_var(variable)
 
     def register_local_var(self, variable: Any) -> None:
-        """It stays as it is."""
+        """Excludes the variable from the broadcast."""
         self._local.add(key_of(variable))
 
     def on_train_begin(self, logs: Optional[dict[str, Any]] = None) -> None:
@@ -62,11 +64,11 @@ class BroadcastGlobalVariablesCallback(_Callback):
             self._broadcast()
 
     def _build(self) -> bool:
-        """Whether the model and its optimizer have their variables."""
+        """Builds the optimizer if possible. Returns whether the model and its optimizer have their variables."""
         if not self.model.built:
             return False
         build = getattr(self.model.optimizer, "build", None)
-        if build is None:  # those of before Keras 2.11 make theirs in the first step
+        if build is None:  # optimizers from before Keras 2.11 make their variables in the first step
             return self.model.optimizer is None
         if not getattr(self.model.optimizer, "built", False):
             build(self.model.trainable_variables)
@@ -83,8 +85,10 @@ class BroadcastGlobalVariablesCallback(_Callback):
 
 
 class MetricAverageCallback(_Callback):
-    """Averages the metrics over the ranks at the end of an epoch, for the callbacks after it: put it before those that
-    read metrics, as ReduceLROnPlateau does. All ranks have the same metrics."""
+    """Averages the metrics over the ranks at the end of an epoch.
+
+    List it before callbacks that read metrics, such as ReduceLROnPlateau. All ranks must have the same metrics.
+    """
 
     def __init__(self, device: str = "") -> None:
         super().__init__()
@@ -101,10 +105,11 @@ class MetricAverageCallback(_Callback):
 class LearningRateScheduleCallback(_Callback):
     """Sets the learning rate to initial_lr * multiplier(epoch) in the epochs start_epoch to end_epoch (exclusive).
 
-    multiplier: a function of the epoch, or a number whose (epoch - start_epoch)th power is taken. staircase: at the
-    start of every epoch; else before every batch, with fractions of an epoch. momentum_correction: when the learning
-    rate changes, the velocities of an optimizer with momentum are multiplied by new / old, as if the momentum were for
-    that step (https://arxiv.org/abs/1706.02677). steps_per_epoch: where Keras does not know it.
+    multiplier: a function of the epoch, or a number, which is raised to the power of epoch - start_epoch.
+    staircase: sets the rate at the start of every epoch; otherwise before every batch, with fractions of an epoch.
+    momentum_correction: when the learning rate changes, multiplies the velocities of an optimizer with momentum by
+    new / old, as if the momentum were for that step (https://arxiv.org/abs/1706.02677).
+    steps_per_epoch: needed if Keras does not know it; ValueError at the start of training if it is missing.
     """
 
     def __init__(self, initial_lr: float, multiplier: Union[float, Callable[[float], float]], start_epoch: int = 0,
@@ -162,7 +167,7 @@ def _powers(base: float, start_epoch: int) -> Callable[[float], float]:
 
 
 def _velocities(optimizer: Any) -> list[Any]:
-    """What SGD and RMSprop multiply by their momentum; empty without momentum and before the first step."""
+    """Returns the variables that SGD and RMSprop multiply by the momentum; none without momentum or before a step."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     if not getattr(optimizer, "momentum", None):
         return []
@@ -172,8 +177,10 @@ def _velocities(optimizer: Any) -> list[Any]:
 
 
 class LearningRateWarmupCallback(LearningRateScheduleCallback):
-    """From initial_lr / size() to initial_lr, batch by batch, in the first `warmup_epochs` epochs: initial_lr is the
-    rate for all ranks together."""
+    """Raises the learning rate from initial_lr / size() to initial_lr in the first `warmup_epochs` epochs.
+
+    It changes with each batch. initial_lr is the rate for all ranks together.
+    """
 
     def __init__(self, initial_lr: float, warmup_epochs: int = 5, momentum_correction: bool = True,
                  steps_per_epoch: Optional[int] = None, verbose: int = 0) -> None:
@@ -183,7 +190,7 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
     def _share(self, epoch: float) -> float:
         assert self.steps_per_epoch is not None and self.end_epoch is not None
         size = job.size()
-        # The last batch of the last epoch comes to the whole rate.
+        # The last batch of the last epoch reaches the full rate.
         return ((epoch + 1 / self.steps_per_epoch) * (size - 1) / self.end_epoch + 1) / size
 
     def on_epoch_end(self, epoch: int, logs: Optional[dict[str, Any]] = None) -> None:
@@ -193,8 +200,10 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
 
 
 class BestModelCheckpoint(tf.keras.callbacks.ModelCheckpoint):
-    """keras.callbacks.ModelCheckpoint of the best model only, written by rank 0. `filepath` may be set later, as an
-    attribute, before model.fit()."""
+    """keras.callbacks.ModelCheckpoint that saves the best model only, on rank 0.
+
+    The attribute `filepath` may be set later, before model.fit(); ValueError at the start of training without it.
+    """
 
     def __init__(self, monitor: str = "val_loss", verbose: int = 0, save_weights_only: bool = False, mode: str = "auto",
                  save_freq: Any = "epoch", filepath: Optional[str] = None) -> None:

@@ -155,7 +155,7 @@ TEST(Adasum, EachTensorOfAGroupCountsForItself) {
     for (auto& tensor : tensors) {
       group.inputs.push_back(tensor.data());
       group.outputs.push_back(tensor.data());
-      group.counts.push_back(tensor.size());
+      group.lengths.push_back(tensor.size());
     }
     ASSERT_EQ(said(allreduce_group(communicator, group, {.name = "g"})), "ok");
     for (std::size_t i = 0; i < tensors.size(); ++i)

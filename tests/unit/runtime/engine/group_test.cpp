@@ -13,7 +13,7 @@ AllreduceGroup group_of(std::vector<std::vector<float>>& tensors) {
   for (auto& tensor : tensors) {
     group.inputs.push_back(tensor.data());
     group.outputs.push_back(tensor.data());
-    group.counts.push_back(tensor.size());
+    group.lengths.push_back(tensor.size());
   }
   return group;
 }

@@ -128,7 +128,7 @@ TEST(Negotiation, TellsAsMuchAsThereIsRoomFor) {
 TEST(Negotiation, AJoinedRankNeedNotTell) {
   Table table(3);
   table.round({{{1, 0}, {2, 0}}, {{2, 0}}, {}}, {2});
-  EXPECT_TRUE(table.rank(0).somebody_joined());
+  EXPECT_TRUE(table.rank(0).any_joined());
   EXPECT_EQ(table.take_ready(), Names{2});
   EXPECT_EQ(table.rank(1).missing(1), std::vector<int>{1});
   table.round({{}, {}, {}}, {1});

@@ -17,7 +17,7 @@ from rank_cases import JOB_LIMIT, PYTHONS, python_environment
 
 INSTALLED = os.environ.get("HVD_TEST_HOROVOD")
 
-# What differs on purpose: what hvd gives instead, and why. docs/frameworks/hvd-torch.md tells of each.
+# What differs on purpose: what hvd gives instead, and why. docs/frameworks/horovod-differences.md lists each.
 VALUE = r"\[.*\]|\w+\[.*"
 ERROR = r"raises HorovodInternalError, RuntimeError(, ValueError)?"
 DIFFERENCES = {

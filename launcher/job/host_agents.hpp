@@ -2,7 +2,7 @@
 // ssh, several at a time.
 #pragma once
 
-#include "agent/host_setup.hpp"
+#include "agent/descriptor_limit.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
 #include "base/system.hpp"

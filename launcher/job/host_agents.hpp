@@ -7,7 +7,7 @@
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
 #include "channels/srun_agents.hpp"
-#include "channels/ssh.hpp"
+#include "channels/ssh_command.hpp"
 #include "job/agents.hpp"
 #include "model/job_spec.hpp"
 

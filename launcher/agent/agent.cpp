@@ -56,11 +56,11 @@ constexpr std::size_t kLeastPerRank = 6;
 // If the launcher is silent for this many host time-outs, its host has crashed, though the
 // connection is open. A launcher that is only delayed (stopped, swapped out, waiting for its
 // terminal's file system) comes back before that.
-constexpr int kLauncherPatience = 15;
+constexpr int kSilentTimeouts = 15;
 // How long to wait for the end of output when no process of the job is left.
-constexpr milliseconds kOutputPatience{1000};
+constexpr milliseconds kOutputTimeout{1000};
 // How long to wait for libpmix's thread before a rank's end is reported without its answer.
-constexpr milliseconds kPmixPatience{60000};
+constexpr milliseconds kSettleTimeout{60000};
 
 class Agent {
  public:
@@ -419,7 +419,7 @@ void Agent::report_exit(const RankProcesses::Exit& exit) {
   if (!message.lost_connection || message.wait_status != 0)
     return link_.send(FrameType::exited, kToLauncher, pack(message));
   // The rank may have called PMIx_Finalize, which does not wait long for a delayed server.
-  if (unsettled_.empty()) settle_timer_.start(kPmixPatience);
+  if (unsettled_.empty()) settle_timer_.start(kSettleTimeout);
   const auto rank = message.rank;
   unsettled_.emplace(rank, std::move(message));
   pmix_->settle([this, rank] { report_settled(rank); });
@@ -467,13 +467,13 @@ void Agent::pause() {
 void Agent::on_beat() {
   const auto silent = silence_->grow(Silence::Clock::now());
   if (paused_) silence_->heard();
-  if (!stopping_ && silent > kLauncherPatience * options_.host_timeout) return on_silence();
+  if (!stopping_ && silent > kSilentTimeouts * options_.host_timeout) return on_silence();
   beat_.start(Silence::interval(options_.host_timeout));
 }
 
 // Leaves the link open, so that a launcher that runs again later learns what has happened.
 void Agent::on_silence() {
-  const std::chrono::duration<double> timeout = kLauncherPatience * options_.host_timeout;
+  const std::chrono::duration<double> timeout = kSilentTimeouts * options_.host_timeout;
   fail_job(
       {fmt::format("the agent on {} heard nothing from hvdrun for {:.3g} s and ended its ranks",
                    local_host_name(), timeout.count()),
@@ -551,7 +551,7 @@ void Agent::consider_leaving() {
     return;
   }
   if (!output_.empty()) {
-    if (!output_timer_.pending()) output_timer_.start(kOutputPatience);
+    if (!output_timer_.pending()) output_timer_.start(kOutputTimeout);
     return;
   }
   if (is_needed_elsewhere()) return;

@@ -1,4 +1,4 @@
-// Finds out whether the ranks of a host speak to others over a network. Ranks that never do have
+// Finds out whether the ranks of a host communicate over a network. Ranks that never do have
 // probably not found each other: each trains alone, and the launcher warns of that.
 //
 // The agent owns the watch, on its loop's thread. It looks at /proc until it has seen a connection
@@ -30,9 +30,9 @@ class ConnectionWatch {
   // `joined` returns whether the ranks have joined in another way.
   ConnectionWatch(const EventLoop& loop, std::function<bool()> joined);
 
-  // Begins to look. Call it before the ranks start: what the kernel lists by now is not theirs. The
-  // ports of interest are those that this agent holds, and MASTER_PORT, which another host holds or
-  // the user has chosen. Does nothing for a job of one rank.
+  // Begins to look. Call it before the ranks start: connections that the kernel lists before are
+  // not theirs. Looks at the ports that this agent holds, and at MASTER_PORT, which another host
+  // holds or the user has chosen. Does nothing for a job of one rank.
   void start(const LaunchMessage& job, const std::vector<HeldPort>& held);
 
   // Looks at the processes below this one, and at the ports.

@@ -25,7 +25,7 @@ rlimit raise_descriptor_limit(std::size_t wanted) {
   return before;
 }
 
-Result<void> check_descriptors(std::size_t more, const std::string& who) {
+Result<void> check_descriptors(std::size_t more, const std::string& needed_for) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
   std::error_code error;
@@ -37,7 +37,7 @@ Result<void> check_descriptors(std::size_t more, const std::string& who) {
       fmt::format(
           "{} on {} take {} open files, and the limit is {}: raise ulimit -n, the hard limit "
           "of open files (limits.conf(5), LimitNOFILE= of a service)",
-          who, local_host_name(), needed, limit.rlim_cur),
+          needed_for, local_host_name(), needed, limit.rlim_cur),
       kExitUsage);
 }
 

@@ -31,8 +31,8 @@ class RaisedDescriptorLimit {
   rlimit before_;
 };
 
-// Checks that this process can open `more` descriptors. `who` needs them: "5000 ranks". Error: the
-// limit is too low (kExitUsage; the message says how to raise it).
-Result<void> check_descriptors(std::size_t more, const std::string& who);
+// Checks that this process can open `more` descriptors. `needed_for` is in the message ("5000
+// ranks"). Error: the limit is too low (kExitUsage; the message says how to raise it).
+Result<void> check_descriptors(std::size_t more, const std::string& needed_for);
 
 }  // namespace hvdrun

@@ -56,7 +56,7 @@ class PmixFences {
  private:
   struct Open {
     PmixAnswer answer;
-    std::unique_ptr<Timer> timer;  // where there is a time limit
+    std::unique_ptr<Timer> timer;  // null without a time limit
   };
 
   std::vector<std::uint32_t> hosts_of(const std::vector<std::uint32_t>& ranks) const;

@@ -46,7 +46,7 @@ class PmixModex {
  private:
   struct Waiter {
     PmixAnswer answer;
-    std::unique_ptr<Timer> timer;  // where there is a time limit
+    std::unique_ptr<Timer> timer;  // null without a time limit
   };
   using Waiters = std::list<Waiter>;
   // A request for a local rank's data that is not answered yet.

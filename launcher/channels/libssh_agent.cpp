@@ -29,7 +29,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The guard there ends within its own timeout, which is shorter. The same as of the system's ssh.
+// The guard there ends within its own timeout, which is shorter. An agent that the system's ssh has
+// started has the same timeout.
 constexpr milliseconds kEndTimeout{15000};
 constexpr milliseconds kConfigTimeout{10000};
 // Applies if the user's configuration has no ConnectTimeout. --start-timeout may end before.

@@ -1,11 +1,15 @@
 #include "agent/agent.hpp"
 
-#include "agent/host_setup.hpp"
+#include "agent/connection_watch.hpp"
+#include "agent/descriptor_limit.hpp"
+#include "agent/held_ports.hpp"
+#include "agent/host_watch.hpp"
 #include "agent/job_folders.hpp"
-#include "agent/monitors.hpp"
 #include "agent/pmix_server.hpp"
 #include "agent/process_tree.hpp"
+#include "agent/rank_messages.hpp"
 #include "agent/rank_processes.hpp"
+#include "agent/stall_watch.hpp"
 #include "agent/status_pages.hpp"
 #include "agent/stdio_forwarder.hpp"
 #include "base/environment.hpp"
@@ -40,22 +44,23 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What ranks left behind may end by itself this long before it gets the kill signal.
+// Processes that outlive their rank get this long to end by themselves before the kill signal.
 constexpr milliseconds kLinger{250};
-// Descriptors of the agent itself, and for each rank: both ends of its pipes, its eventfd, PMIx's
+// Descriptors of the agent itself, and of each rank: both ends of its pipes, its eventfd, PMIx's
 // connection.
 constexpr std::size_t kOwnDescriptors = 64;
 constexpr std::size_t kDescriptorsPerRank = 8;
-// While they start: both ends of two pipes, /dev/null, and the notice of the status page.
+// Of a rank that is being started: both ends of two pipes, /dev/null, and the status page's
+// eventfd.
 constexpr std::size_t kLeastPerRank = 6;
-// A launcher that is silent for this many host time-outs is gone, though its connection is open:
-// its host has crashed. One that merely stands still (stopped, swapped out, waiting for its
+// If the launcher is silent for this many host time-outs, its host has crashed, though the
+// connection is open. A launcher that is only delayed (stopped, swapped out, waiting for its
 // terminal's file system) comes back before that.
-constexpr int kLauncherPatience = 15;
-// Output that is still held open when no process of the job is left.
-constexpr milliseconds kOutputPatience{1000};
-// How long libpmix's thread may stand still before a rank is judged without it.
-constexpr milliseconds kPmixPatience{60000};
+constexpr int kSilentTimeouts = 15;
+// How long to wait for the end of output when no process of the job is left.
+constexpr milliseconds kOutputTimeout{1000};
+// How long to wait for libpmix's thread before a rank's end is reported without its answer.
+constexpr milliseconds kSettleTimeout{60000};
 
 class Agent {
  public:
@@ -63,7 +68,7 @@ class Agent {
   int run();
 
  private:
-  // Beginning.
+  // Start.
   void start_heartbeat();
   void say_hello();
   void start_pmix();
@@ -87,7 +92,7 @@ class Agent {
   void pause();
   void fail_job(const Error& error);
 
-  // Ending.
+  // End.
   void on_beat();
   void on_silence();
   void on_launcher_gone(const std::optional<Error>& error);
@@ -133,10 +138,10 @@ class Agent {
   bool released_ = false;
   bool paused_ = false;
   bool left_ = false;
-  bool swept_ = false;
+  bool folders_removed_ = false;
   std::vector<std::string> leftovers_;
-  // Of ranks that seem to have left PMIx without finalize, until libpmix's thread has read all that
-  // they sent.
+  // The ends of ranks that seem to have left PMIx without finalize, until libpmix's thread has read
+  // everything that they sent.
   std::map<int, ExitedMessage> unsettled_;  // by rank
   Timer settle_timer_;
 };
@@ -185,7 +190,7 @@ int Agent::run() {
   say_hello();
   start_pmix();
   if (!left_) loop_.run();
-  return swept_ ? kExitOk : kExitLauncher;  // then the guard cleans up
+  return folders_removed_ ? kExitOk : kExitLauncher;  // after an error code the guard cleans up
 }
 
 void Agent::start_heartbeat() {
@@ -230,7 +235,7 @@ void Agent::start_pmix() {
   }
 }
 
-// The launcher answers with `stop`; until then nothing else changes.
+// Reports an error to the launcher, which answers with `stop`. Until then nothing else changes.
 void Agent::fail_job(const Error& error) {
   link_.send(FrameType::failed, kToLauncher, pack(FailedMessage{error.message, error.exit_code}));
 }
@@ -354,11 +359,11 @@ Result<void> Agent::prepare() {
   if (const auto file = mlx_hostfile(); !job_->mlx_hosts.empty())
     if (!(std::ofstream(file) << job_->mlx_hosts << std::flush))
       return fail("cannot write " + file.string() + " on " + local_host_name());
-  const bool tells_stalls = job_->stall_time.count() > 0;
+  const bool reports_stalls = job_->stall_time.count() > 0;
   HVD_TRY(StatusPages pages, StatusPages::create(folders_.shared, job_->ranks.size(),
-                                                 tells_stalls ? HVD_LAUNCHER_TELLS_STALLS : 0));
+                                                 reports_stalls ? HVD_LAUNCHER_TELLS_STALLS : 0));
   pages_.emplace(std::move(pages));
-  if (tells_stalls) stalls_.emplace(job_->stall_time);
+  if (reports_stalls) stalls_.emplace(job_->stall_time);
   if (!pmix_) return {};
   return pmix_->register_job(PmixJob::of(*job_));
 }
@@ -374,7 +379,7 @@ Result<std::vector<std::string>> Agent::environment_of(std::size_t index) const 
   changes.push_back(HVD_ENV_NOTICE_FD "=" + std::to_string(pages_->notice_fd(index)));
   changes.push_back(HVD_ENV_SHM_DIR "=" + folders_.shared.string());
   if (!job_->mlx_hosts.empty()) changes.push_back("MLX_HOSTFILE=" + mlx_hostfile().string());
-  // Two agents on hosts of the same name would share Open MPI's segments otherwise.
+  // Otherwise two agents on hosts of the same name would share Open MPI's segments.
   changes.push_back("OMPI_MCA_btl_vader_backing_directory=" + folders_.shared.string());
   return merge_environment(job_->environment, std::move(changes));
 }
@@ -398,7 +403,7 @@ void Agent::on_input(const InputMessage& input) {
 
 void Agent::on_child() {
   const auto exits = ranks_.reap();
-  if (pmix_) pmix_->drain();  // how they left PMIx is known before they are judged
+  if (pmix_) pmix_->drain();  // so that report_exit() knows how they left PMIx
   if (!exits.empty()) connections_.rank_ended();
   for (const auto& exit : exits) report_exit(exit);
   consider_leaving();
@@ -413,8 +418,8 @@ void Agent::report_exit(const RankProcesses::Exit& exit) {
   if (pmix_) pmix_->rank_ended(process.rank);
   if (!message.lost_connection || message.wait_status != 0)
     return link_.send(FrameType::exited, kToLauncher, pack(message));
-  // A rank does not wait long in PMIx_Finalize for a server that stands still.
-  if (unsettled_.empty()) settle_timer_.start(kPmixPatience);
+  // The rank may have called PMIx_Finalize, which does not wait long for a delayed server.
+  if (unsettled_.empty()) settle_timer_.start(kSettleTimeout);
   const auto rank = message.rank;
   unsettled_.emplace(rank, std::move(message));
   pmix_->settle([this, rank] { report_settled(rank); });
@@ -458,17 +463,17 @@ void Agent::pause() {
   link_.send(FrameType::paused, kToLauncher, {});
 }
 
-// A launcher that is paused (Ctrl-Z) is silent for as long as the user likes.
+// A launcher that is paused (Ctrl-Z) may be silent without limit.
 void Agent::on_beat() {
   const auto silent = silence_->grow(Silence::Clock::now());
   if (paused_) silence_->heard();
-  if (!stopping_ && silent > kLauncherPatience * options_.host_timeout) return on_silence();
+  if (!stopping_ && silent > kSilentTimeouts * options_.host_timeout) return on_silence();
   beat_.start(Silence::interval(options_.host_timeout));
 }
 
-// The link stays open: a launcher that does run again after so long learns what has happened.
+// Leaves the link open, so that a launcher that runs again later learns what has happened.
 void Agent::on_silence() {
-  const std::chrono::duration<double> timeout = kLauncherPatience * options_.host_timeout;
+  const std::chrono::duration<double> timeout = kSilentTimeouts * options_.host_timeout;
   fail_job(
       {fmt::format("the agent on {} heard nothing from hvdrun for {:.3g} s and ended its ranks",
                    local_host_name(), timeout.count()),
@@ -477,7 +482,7 @@ void Agent::on_silence() {
   stop(job_->kill_signal, job_->grace);
 }
 
-// With an error only what comes is lost: the launcher may still hear us.
+// Ends the job here. After an error only incoming frames are lost: the launcher may still get ours.
 void Agent::on_launcher_gone(const std::optional<Error>& error) {
   if (error) fail_job(with_context(local_host_name(), *error));
   output_.discard();
@@ -493,7 +498,7 @@ void Agent::on_guard_gone() {
       {fmt::format("the guard of the agent on {} was killed", local_host_name()), kExitLauncher});
 }
 
-// What ranks do now they do not do any more once they have the signal.
+// Reports what the ranks do now, before the signal changes that.
 void Agent::begin_stop() {
   stopping_ = true;
   if (pages_ && ranks_.any_rank_alive()) send_states(StatesPurpose::stop);
@@ -513,7 +518,7 @@ void Agent::stop(int signal, milliseconds grace) {
   consider_leaving();
 }
 
-// All ranks have ended, but not all that they started.
+// Ends processes that outlive the ranks which started them.
 void Agent::end_leftovers() {
   std::vector<std::string> names;
   for (const auto& process : descendants_of(::getpid(), all_processes()))
@@ -537,7 +542,7 @@ void Agent::on_unkillable(const std::vector<ProcessInfo>& processes) {
   leave();
 }
 
-// Called whenever something has ended: leaves when nothing is left.
+// Leaves if nothing is left. Call it whenever something has ended.
 void Agent::consider_leaving() {
   if (left_ || !(job_ || stopping_) || ranks_.any_rank_alive() || !unsettled_.empty()) return;
   if (job_ && !stopping_ && ranks_.all().size() < job_->ranks.size()) return;  // starting failed
@@ -546,14 +551,14 @@ void Agent::consider_leaving() {
     return;
   }
   if (!output_.empty()) {
-    if (!output_timer_.pending()) output_timer_.start(kOutputPatience);
+    if (!output_timer_.pending()) output_timer_.start(kOutputTimeout);
     return;
   }
   if (is_needed_elsewhere()) return;
   leave();
 }
 
-// Ranks of other hosts may still ask our PMIx server for what ours have put.
+// Returns whether ranks of other hosts may still ask our PMIx server for data that ours have put.
 bool Agent::is_needed_elsewhere() const {
   return pmix_ && job_ && job_->hosts.size() > 1 && !stopping_ && !released_;
 }
@@ -561,7 +566,7 @@ bool Agent::is_needed_elsewhere() const {
 void Agent::leave() {
   if (left_) return;
   left_ = true;
-  // Somebody may have stopped the guard, which ends after us.
+  // The guard ends after us, and may have been stopped.
   if (::getppid() == guard_) ::kill(guard_, SIGCONT);
   DoneMessage done{leftovers_, gpus_.uses()};
   connections_.finish();
@@ -569,7 +574,7 @@ void Agent::leave() {
   done.rank_drove_all_gpus = gpus_.one_used_all(ranks_.all());
   done.lacks_tf_config = connections_.lacks_tf_config();
   link_.send(FrameType::done, kToLauncher, pack(done));
-  swept_ = folders_.clean_up();
+  folders_removed_ = folders_.clean_up();
   link_.flush(std::chrono::seconds(5));
   loop_.stop();
 }
@@ -583,7 +588,8 @@ int run_agent(const AgentOptions& options, LinkEnd link, Fd guard_alive) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  // SLURM may send a user's signal to all of a step, us included; the launcher passes it on.
+  // SLURM may send a user's signal to all processes of a step, also to this one. The launcher
+  // forwards it to the ranks.
   block_signals({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2});
   // Never destroyed: libpmix's thread may still call us while the process ends.
   auto* agent = new Agent(options, std::move(link), std::move(guard_alive));

@@ -1,8 +1,9 @@
 // The agent: hvdrun's process on each host. It starts, serves, watches and ends the ranks there.
 //
-// It has one thread with one event loop; PMIx runs a thread of its own and posts into the loop. All
-// that the agent knows comes over the link. When the link or the guard is gone, it ends its ranks
-// and itself.
+// It has one thread with one event loop. PMIx runs a thread of its own and posts into the loop;
+// signs of life, looks at GPUs and the start of ranks have more. Everything that the agent knows of
+// the job comes over the link. If the link closes or the guard dies, it ends its ranks and itself.
+// It reports errors to the launcher as frames and continues until the launcher stops it.
 #pragma once
 
 #include "agent/agent_options.hpp"

@@ -1,4 +1,4 @@
-// What guard and agent get from the launcher before they start. A plain value.
+// The settings that the launcher gives to guard and agent before they start. A plain value.
 #pragma once
 
 #include "model/job_spec.hpp"
@@ -13,23 +13,24 @@ namespace hvdrun {
 
 struct AgentOptions {
   std::string job_id;
-  std::size_t agent = 0;  // its number among the job's agents
+  std::size_t agent = 0;  // its number among the job's agents, from 0
   int restart_count = 0;
   PmixMode pmix = PmixMode::automatic;
   std::size_t local_ranks = 1;  // how many ranks it will be asked to start
-  std::chrono::milliseconds host_timeout{
-      0};  // sets the interval of the signs of life; see link.hpp
-  // Whether the launcher is on this host. Its silence, however long, then does not end the job: a
-  // launcher that ends closes the link.
+  // Sets the interval of the signs of life (Silence::interval); 0: the agent sends and expects
+  // none.
+  std::chrono::milliseconds host_timeout{0};
+  // Whether the launcher is on this host. If so, its silence never ends the job, because a launcher
+  // that ends closes the link.
   bool launcher_is_here = false;
   // Only for an agent on another host than the launcher's:
   std::optional<HostInventory> inventory;  // what this host offers; sent to the launcher
   std::string route;                       // of the link: "10.0.0.1:40312 > 10.0.0.2:22"
 
-  // Whether TERM, INT and HUP are not reported to the launcher. SLURM sends them to all processes
-  // of a job or step at once, as systemd does to those of a service, so the launcher gets its own.
-  // True on the launcher's host and under srun. Over ssh only the agent knows that its host shuts
-  // down.
+  // Whether the agent does not report TERM, INT and HUP to the launcher. SLURM sends them to all
+  // processes of a job or step at once, as systemd does to those of a service, so the launcher gets
+  // them, too. True on the launcher's host and under srun. Over ssh only the agent knows that its
+  // host shuts down.
   bool ignores_signals = false;
 };
 

@@ -31,11 +31,11 @@ void close_all_but(const LinkEnd& link) {
   ::close_range(static_cast<unsigned>(high + 1), ~0u, 0);
 }
 
-// The kernel sends it to the guard when its parent has ended: the launcher, or on another host
-// sshd's process of the connection.
-const int kParentGone = SIGRTMIN;  // which nobody ignores
+// The kernel sends this signal to the guard when its parent has ended: the launcher, or on another
+// host sshd's process of the connection.
+const int kParentGone = SIGRTMIN;  // a signal that no parent process ignores
 
-// Waits for the agent, reaping orphans meanwhile; returns its exit code as a shell has it.
+// Waits for the agent and reaps orphans meanwhile. Returns its exit code as a shell shows it.
 int wait_for(pid_t agent) {
   sigset_t awaited;
   sigemptyset(&awaited);
@@ -48,12 +48,12 @@ int wait_for(pid_t agent) {
       if (pid == agent)
         return WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
     if (pid < 0 && errno != EINTR) return kExitLauncher;
-    // The agent ends by itself then, unless somebody has stopped it.
+    // Without its launcher the agent ends by itself, unless it has been stopped.
     if (::sigwaitinfo(&awaited, nullptr) == kParentGone) ::kill(agent, SIGCONT);
   }
 }
 
-// There is no agent yet that could tell the launcher.
+// Prints the error and exits: there is no agent yet that could report it to the launcher.
 [[noreturn]] void give_up(const Error& error) {
   std::fprintf(stderr, "hvdrun: %s: %s\n", local_host_name().c_str(), error.message.c_str());
   ::_exit(kExitLauncher);
@@ -82,7 +82,7 @@ void become_guard(const AgentOptions& options, LinkEnd link) {
   alive->read.reset();
   link = {};
   const int code = wait_for(agent);
-  // An agent that succeeded has seen to all of this itself, and looking costs milliseconds.
+  // An agent that succeeded has cleaned up itself, and a look costs milliseconds.
   if (code != kExitOk || ::waitpid(-1, nullptr, WNOHANG) == 0) {
     const auto folders = JobFolders::of(options.job_id, options.agent);
     kill_job_processes(::getpid(), folders.cookie(), kTimeout);

@@ -1,11 +1,12 @@
-// The guard: the agent's parent. A host has both, and the ranks below them:
+// The guard: the agent's parent, a process of one thread. Each host has both, and the ranks below
+// them:
 //
 //   launcher ── guard (subreaper) ── agent (subreaper) ── ranks ── whatever they start
 //
-// The guard only waits for the agent. When the agent ends, however it ends, the guard kills what is
-// left of the job on this host and removes the job's folders. If the launcher ends, the guard
-// continues a stopped agent, so that it can end the job. If the guard is killed, the agent notices
-// and ends the job. If both are killed at once, the launcher cleans up.
+// The guard only waits for the agent. When the agent ends in any way, the guard kills what is left
+// of the job on this host and removes the job's folders. If the launcher ends, the guard continues
+// a stopped agent, so that the agent can end the job. If the guard is killed, the agent notices and
+// ends the job. If both are killed at once, the launcher cleans up.
 #pragma once
 
 #include "agent/agent_options.hpp"
@@ -14,12 +15,12 @@
 namespace hvdrun {
 
 // The guard's name, as ps shows it. `pkill -9 hvdrun` kills every process with "hvdrun" in its
-// name, and with -f every one with it in its command line. The guard has it in neither, so it
-// survives and ends what is left.
+// name; with -f, in its command line. The guard has it in neither, so it survives and ends what is
+// left.
 inline constexpr char kGuardProcess[] = "hvd-guard";
 
-// Turns the calling process, which must have one thread, into the guard; never returns. Closes all
-// descriptors except 0, 1, 2 and the link's.
+// Turns the calling process, which must have one thread, into the guard. Never returns. Closes all
+// descriptors except 0, 1, 2 and the link's. Error: prints it and exits if no agent can be started.
 [[noreturn]] void become_guard(const AgentOptions& options, LinkEnd link);
 
 }  // namespace hvdrun

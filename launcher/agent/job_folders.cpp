@@ -61,7 +61,7 @@ Fd JobFolders::hold() const {
 
 bool JobFolders::clean_up() const {
   bool cleaned_up = true;
-  // The one in /tmp may be the work of a process that could not use $TMPDIR.
+  // An agent that could not use $TMPDIR has made its folder in /tmp.
   for (const auto& folder : {temporary, kDefaultBase / temporary.filename(), shared}) {
     std::error_code error;
     std::filesystem::remove_all(folder, error);

@@ -1,4 +1,6 @@
-// The folders of an agent's job, both named after job and agent, and removed after it.
+// The two folders that an agent makes for its job and removes after it. Both are named after job
+// and agent. Plain values and functions without state: agent, guard and launcher use them, each on
+// its own thread.
 #pragma once
 
 #include "base/result.hpp"
@@ -14,27 +16,30 @@ struct JobFolders {
   std::filesystem::path temporary;  // below $TMPDIR or /tmp: the PMIx server's files
   std::filesystem::path shared;     // below /dev/shm: status pages, segments of runtime and MPI
 
-  // The names only; nothing is made. `agent` tells the job's agents apart: two may be on one
-  // machine, when that is named in two ways, or hosts share a /tmp.
+  // Returns the names; makes nothing. `agent` is in the names because two agents of a job may share
+  // folders: on a machine that the user names in two ways, or if hosts share a /tmp.
   static JobFolders of(const std::string& job_id, std::size_t agent);
 
-  // What stands in the environment of every rank of this agent, and of no other process:
-  // "HVD_SHM_DIR=" and the shared folder.
+  // Returns the variable that every rank of this agent has in its environment, and no other
+  // process: "HVD_SHM_DIR=" and the shared folder.
   std::string cookie() const;
 
-  // Makes both, or the shared one alone, with mode 0700. Where $TMPDIR cannot be used the temporary
-  // one is in /tmp; then the text says so. Error: no room, no right; names the folder.
+  // Makes both folders, or the shared one alone, with mode 0700. If $TMPDIR cannot be used, the
+  // temporary one is in /tmp, and a note that says so is returned; otherwise "". Error: a folder
+  // cannot be made (the message names it).
   Result<std::string> create(bool with_temporary);
 
-  // Says, as long as the descriptor lives, that the folders are in use; see clean_up_orphans().
+  // Marks the folders as in use for as long as the descriptor lives, for clean_up_orphans().
   Fd hold() const;
 
-  // Removes both with all they hold; what is not there is no error. False: something is left.
+  // Removes both with their contents. A missing folder is no error. Returns false if something is
+  // left.
   bool clean_up() const;
 };
 
-// Removes folders of this user's jobs that nobody holds: where SLURM, say, killed agent, guard and
-// launcher at once. Leaves those of the last minute alone, which may be about to be held.
+// Removes folders of this user's jobs that no process holds, for example because SLURM killed
+// agent, guard and launcher at once. Leaves folders of the last minute alone, which may be held
+// soon.
 void clean_up_orphans();
 
 }  // namespace hvdrun

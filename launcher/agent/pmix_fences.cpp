@@ -14,7 +14,7 @@ void PmixFences::set_job(const PmixJob& job) {
   host_of_ = job.host_of_ranks();
 }
 
-// Empty when there is a rank that the job does not have.
+// Returns the hosts of the ranks, ascending; empty if the job lacks one of the ranks.
 std::vector<std::uint32_t> PmixFences::hosts_of(const std::vector<std::uint32_t>& ranks) const {
   std::vector<std::uint32_t> hosts;
   if (ranks.empty()) {
@@ -42,8 +42,8 @@ void PmixFences::join(FenceCall call) {
   send_(FrameType::fence, kToLauncher, pack_fence({key, std::move(hosts), call.status, call.data}));
 }
 
-// libpmix leaves the time limit to us once all local ranks have come. It is the launcher that ends
-// the fence, so that all hosts hear the same of it.
+// Starts the time limit of a fence, which libpmix leaves to us once all local ranks have entered.
+// The launcher ends the fence, so that all hosts get the same result.
 std::unique_ptr<Timer> PmixFences::limit(std::chrono::seconds timeout, const std::string& key) {
   auto timer = std::make_unique<Timer>(
       loop_, [this, key] { send_(FrameType::fence_expired, kToLauncher, key); });

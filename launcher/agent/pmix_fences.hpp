@@ -1,8 +1,9 @@
-// This host's part in the job's PMIx fences that span several hosts.
+// This host's part in the job's PMIx fences that span several hosts. It sends the data of the local
+// ranks to the launcher, which answers when all hosts have entered the fence. A fence whose ranks
+// are all on this host never leaves it.
 //
-// Owned by the PMIx server, on the agent's loop's thread; knows nothing of libpmix. What the local
-// ranks bring to a fence goes to the launcher, which answers when all hosts have come. A fence
-// whose ranks are all here never leaves the host.
+// The PMIx server owns it, on the agent's loop thread. It uses nothing of libpmix. A fence that
+// fails is answered with one of PMIx's errors.
 #pragma once
 
 #include "agent/pmix_job.hpp"
@@ -22,16 +23,16 @@
 
 namespace hvdrun {
 
-// How a PMIx server's frames get to the launcher.
+// Sends a PMIx server's frame to the launcher.
 using PmixSend =
     std::function<void(FrameType type, std::uint32_t destination, std::string_view payload)>;
 
 // Called once, on the loop's thread. `status` is one of PMIx's; `data` lives during the call.
 using PmixAnswer = std::function<void(std::int32_t status, std::string_view data)>;
 
-// All local ranks of a fence have come to it.
+// A fence that all its local ranks have entered.
 struct FenceCall {
-  std::vector<std::uint32_t> ranks;  // of all hosts, ascending; none: all of the job
+  std::vector<std::uint32_t> ranks;  // of all hosts, ascending; empty: all of the job
   std::int32_t status = 0;           // of this host's part
   std::string_view data;
   std::optional<std::chrono::seconds> timeout;
@@ -44,17 +45,18 @@ class PmixFences {
 
   void set_job(const PmixJob& job);
 
-  // Answers at once when no other host takes part. Hosts must call in the same order for the same
-  // ranks; libpmix sees to that, since ranks come to their next fence only after this one.
+  // Joins a fence, and answers when it is complete: at once if no other host takes part. For the
+  // same ranks all hosts must call in the same order. libpmix ensures that, because ranks enter
+  // their next fence only after this one.
   void join(FenceCall call);
 
-  // A fence_result of the launcher. Error: it does not fit its form.
+  // Handles a fence_result of the launcher. Error: it is malformed, or no rank here waits for it.
   Result<void> on_result(std::string_view payload);
 
  private:
   struct Open {
     PmixAnswer answer;
-    std::unique_ptr<Timer> timer;  // where there is a time limit
+    std::unique_ptr<Timer> timer;  // null without a time limit
   };
 
   std::vector<std::uint32_t> hosts_of(const std::vector<std::uint32_t>& ranks) const;

@@ -1,4 +1,4 @@
-// What the PMIx server of an agent knows of the job: a plain value.
+// The job as the PMIx server of an agent knows it. A plain value.
 #pragma once
 
 #include "protocol/messages.hpp"
@@ -15,9 +15,9 @@ struct PmixJob {
     std::string name;
     std::vector<int> ranks;
   };
-  // Who knows it can join the job as one of its ranks: libpmix listens on 127.0.0.1 for every user
-  // of the host, and psec/native believes the user id that a client states. So it is unguessable,
-  // and stands in the ranks' environment only.
+  // A secret: a process that knows it can join the job as one of its ranks, because libpmix listens
+  // on 127.0.0.1 for every user of the host, and psec/native believes the user id that a client
+  // states. So it is unguessable, and is in the ranks' environment only.
   std::string nspace;
   int size = 0;
   int host_index = 0;  // this agent's
@@ -32,7 +32,8 @@ struct PmixJob {
   const std::vector<int>& local_ranks() const {
     return hosts[static_cast<std::size_t>(host_index)].ranks;
   }
-  std::vector<std::uint32_t> host_of_ranks() const {  // by rank
+  // Returns the index of each rank's host, by rank.
+  std::vector<std::uint32_t> host_of_ranks() const {
     std::vector<std::uint32_t> host_of(static_cast<std::size_t>(size));
     for (std::size_t host = 0; host < hosts.size(); ++host)
       for (const int rank : hosts[host].ranks)

@@ -11,12 +11,12 @@ void PmixModex::set_job(const PmixJob& job) {
   host_of_ = job.host_of_ranks();
 }
 
-// --- what local ranks want -----------------------------------------------------------------------
+// --- requests of local ranks ---------------------------------------------------------------------
 
 void PmixModex::ask(std::uint32_t rank, std::optional<std::chrono::seconds> timeout,
                     PmixAnswer answer) {
   if (rank >= host_of_.size()) return answer(kPmixNotFound, {});
-  // libpmix takes a local rank that has left for one of another host.
+  // libpmix believes that a local rank that has left is one of another host.
   if (host_of_[rank] == own_host_) return serve(rank, std::move(answer));
   const auto [at, first] = asked_.try_emplace(rank);
   auto& waiters = at->second;
@@ -45,7 +45,7 @@ Result<void> PmixModex::on_answer(std::string_view payload) {
   return {};
 }
 
-// --- what other hosts want -----------------------------------------------------------------------
+// --- requests of other hosts ---------------------------------------------------------------------
 
 Result<void> PmixModex::on_request(std::string_view payload) {
   HVD_TRY(const auto request, parse_modex_request(payload));
@@ -58,38 +58,39 @@ Result<void> PmixModex::on_request(std::string_view payload) {
 }
 
 void PmixModex::serve(std::uint32_t rank, PmixAnswer answer) {
-  const auto number = next_owed_++;
-  owed_.emplace(number, Owed{rank, std::move(answer)});
+  const auto number = next_request_++;
+  open_requests_.emplace(number, Request{rank, std::move(answer)});
   fetch_(rank, [this, number](std::int32_t status, std::string_view data) {
     settle(number, status, data);
   });
   if (ended_.contains(rank)) give_up({number});
 }
 
-void PmixModex::settle(std::uint64_t owed, std::int32_t status, std::string_view data) {
-  const auto at = owed_.find(owed);
-  if (at == owed_.end()) return;  // given up
+void PmixModex::settle(std::uint64_t request, std::int32_t status, std::string_view data) {
+  const auto at = open_requests_.find(request);
+  if (at == open_requests_.end()) return;  // given up
   const auto settled = std::move(at->second);
-  owed_.erase(at);
-  // libpmix would take an empty answer for data that the asking server has already.
+  open_requests_.erase(at);
+  // To libpmix an empty answer would mean that the asking server already has the data.
   if (status == kPmixSuccess && data.empty()) status = kPmixNotFound;
   settled.answer(status, data);
 }
 
-// libpmix keeps a request for a rank that never commits for ever, but it takes requests in order:
-// an answer that is there comes before that to one that needs no waiting.
-void PmixModex::give_up(std::vector<std::uint64_t> owed) {
-  fetch_(std::nullopt, [this, owed = std::move(owed)](std::int32_t, std::string_view) {
-    for (const auto number : owed) settle(number, kPmixNotFound, {});
+// Answers the requests with an error unless libpmix still has their data. libpmix keeps a request
+// for a rank that never commits for ever, but it handles requests in order. So if it can answer
+// them, it does so before it answers a request that needs no wait.
+void PmixModex::give_up(std::vector<std::uint64_t> requests) {
+  fetch_(std::nullopt, [this, requests = std::move(requests)](std::int32_t, std::string_view) {
+    for (const auto number : requests) settle(number, kPmixNotFound, {});
   });
 }
 
 void PmixModex::rank_ended(std::uint32_t rank) {
   ended_.insert(rank);
-  std::vector<std::uint64_t> owed;
-  for (const auto& [number, one] : owed_)
-    if (one.rank == rank) owed.push_back(number);
-  if (!owed.empty()) give_up(std::move(owed));
+  std::vector<std::uint64_t> requests;
+  for (const auto& [number, request] : open_requests_)
+    if (request.rank == rank) requests.push_back(number);
+  if (!requests.empty()) give_up(std::move(requests));
 }
 
 }  // namespace hvdrun

@@ -1,8 +1,8 @@
-// Direct modex: what a rank on another host has put, asked for when a rank here wants it; and the
-// answers to what other hosts ask.
+// PMIx's direct modex. It asks other hosts for the data that their ranks have put, when a rank here
+// wants it, and answers the same requests of other hosts.
 //
-// Owned by the PMIx server, on the agent's loop's thread; knows nothing of libpmix but through
-// Fetch.
+// The PMIx server owns it, on the agent's loop thread. It uses libpmix only through Fetch. A
+// request that fails is answered with one of PMIx's errors.
 #pragma once
 
 #include "agent/pmix_fences.hpp"
@@ -22,8 +22,8 @@ namespace hvdrun {
 
 class PmixModex {
  public:
-  // Asks libpmix for what a local rank has put, or (nothing) for what it knows of the job at once.
-  // The answer comes when the rank has committed, perhaps never.
+  // Asks libpmix for the data that a local rank has put. The answer comes when the rank has
+  // committed, perhaps never. Without a rank it asks for the data of the job, which needs no wait.
   using Fetch = std::function<void(std::optional<std::uint32_t> rank, PmixAnswer answer)>;
 
   PmixModex(const EventLoop& loop, PmixSend send, Fetch fetch)
@@ -31,31 +31,33 @@ class PmixModex {
 
   void set_job(const PmixJob& job);
 
-  // A local rank wants what `rank`, on another host, has put.
+  // Answers with the data that `rank`, usually of another host, has put. `timeout`: nullopt for no
+  // limit.
   void ask(std::uint32_t rank, std::optional<std::chrono::seconds> timeout, PmixAnswer answer);
 
-  // Frames of other agents, passed on by the launcher. Error: one does not fit its form, or answers
-  // what was not asked.
+  // Handle frames of other agents, which the launcher has forwarded. Error: the frame is malformed,
+  // answers a request that was not made, or asks for a rank that this host does not have.
   Result<void> on_answer(std::string_view payload);
   Result<void> on_request(std::string_view payload);
 
-  // A local rank has ended: what it has not committed by now will never come.
+  // Call it when a local rank has ended. Requests for data that it has not committed fail.
   void rank_ended(std::uint32_t rank);
 
  private:
   struct Waiter {
     PmixAnswer answer;
-    std::unique_ptr<Timer> timer;  // where there is a time limit
+    std::unique_ptr<Timer> timer;  // null without a time limit
   };
   using Waiters = std::list<Waiter>;
-  struct Owed {
+  // A request for a local rank's data that is not answered yet.
+  struct Request {
     std::uint32_t rank = 0;
     PmixAnswer answer;
   };
 
   void serve(std::uint32_t rank, PmixAnswer answer);
-  void settle(std::uint64_t owed, std::int32_t status, std::string_view data);
-  void give_up(std::vector<std::uint64_t> owed);
+  void settle(std::uint64_t request, std::int32_t status, std::string_view data);
+  void give_up(std::vector<std::uint64_t> requests);
   void expire(std::uint32_t rank, Waiters::iterator waiter);
 
   const EventLoop& loop_;
@@ -63,11 +65,12 @@ class PmixModex {
   Fetch fetch_;
   std::uint32_t own_host_ = 0;
   std::vector<std::uint32_t> host_of_;  // by rank
-  // By rank: one request is under way for each. Those whose time limit has run out wait no longer;
-  // the answer is then for who asks next.
+  // The local ranks that wait for a rank of another host, by that rank. One request is under way
+  // for each. It stays under way when the last waiter has timed out; its answer is then for the
+  // next one.
   std::map<std::uint32_t, Waiters> asked_;
-  std::map<std::uint64_t, Owed> owed_;  // numbered as they came
-  std::uint64_t next_owed_ = 0;
+  std::map<std::uint64_t, Request> open_requests_;  // by number, in the order of arrival
+  std::uint64_t next_request_ = 0;
   std::set<std::uint32_t> ended_;  // local ranks
 };
 

@@ -1,8 +1,10 @@
 #include "agent/pmix_server.hpp"
 
+#include "agent/pmix_directives.hpp"
 #include "agent/pmix_job.hpp"
+#include "agent/pmix_job_info.hpp"
+#include "agent/pmix_library.hpp"
 #include "agent/pmix_modex.hpp"
-#include "agent/pmix_util.hpp"
 #include "protocol/pmix_messages.hpp"
 
 #include <algorithm>
@@ -22,13 +24,13 @@
 namespace hvdrun {
 namespace {
 
-// Open MPI 4.1 takes a PMIx server that is not its own only when told that neither mpirun nor srun
-// is around; it would be "rank 0 of 1" otherwise, without a word. It must not bind: we did.
+// Open MPI 4.1 uses a PMIx server that is not its own only if these settings rule out mpirun and
+// srun. Otherwise each rank silently becomes "rank 0 of 1". It must not bind, because we did.
 constexpr std::array kOpenMpiSettings{"OMPI_MCA_schizo=^orte,slurm",
                                       "OMPI_MCA_hwloc_base_binding_policy=none",
                                       "OMPI_MCA_orte_externally_bound=1"};
 
-// Reading a message takes libpmix's thread a few turns: the socket, the message, its handler.
+// libpmix's thread reads a message in a few turns: the socket, the message, its handler.
 constexpr int kRoundTrips = 16;
 
 enum class ClientState : char { away, connected, finalized };
@@ -37,8 +39,8 @@ static_assert(kPmixSuccess == PMIX_SUCCESS && kPmixTimeout == PMIX_ERR_TIMEOUT &
               kPmixNotFound == PMIX_ERR_NOT_FOUND &&
               kPmixLostConnection == PMIX_ERR_LOST_CONNECTION);
 
-// Answers what libpmix asked, from any thread. The copy of the data is libpmix's until it has read
-// it.
+// Returns a function that answers a call of libpmix, from any thread. libpmix owns the copy of the
+// data until it has read it.
 PmixAnswer answer_by(pmix_modex_cbfunc_t callback, void* context) {
   return [callback, context](std::int32_t status, std::string_view data) {
     if (status != PMIX_SUCCESS || data.empty())
@@ -62,7 +64,8 @@ std::set<std::string> own_threads() {
 
 // Returns whether libpmix has started one thread that works and one that accepts connections. Up to
 // version 5 it reports success without the second: it takes only negative results of
-// pthread_create(3) for errors. Clients would then wait forever. Later versions are believed.
+// pthread_create(3) for errors. Clients would then wait forever. For later versions it returns
+// true.
 bool has_started_threads(std::string_view version, const std::set<std::string>& before) {
   const auto digit = version.find_first_of("0123456789");
   const auto major = digit == std::string_view::npos ? 0 : std::atoi(version.data() + digit);
@@ -72,7 +75,7 @@ bool has_started_threads(std::string_view version, const std::set<std::string>& 
                        [&](const auto& thread) { return !before.contains(thread); }) >= 2;
 }
 
-// Clients may register for events and send them: libpmix keeps the list and delivers on this host.
+// Let clients register for events and send them. libpmix keeps the list and delivers on this host.
 pmix_status_t on_register_events(pmix_status_t*, size_t, const pmix_info_t[], size_t,
                                  pmix_op_cbfunc_t, void*) {
   return PMIX_OPERATION_SUCCEEDED;
@@ -114,8 +117,8 @@ class PmixServer::Impl {
 
  private:
   static pmix_server_module_t make_module();
-  // What libpmix calls, on its thread. Its callbacks carry no context of ours before a client is
-  // known, hence the one static.
+  // libpmix calls these on its thread. They need the static pointer, because before a client is
+  // known its callbacks carry no context of ours.
   static inline std::atomic<Impl*> current{nullptr};
   static pmix_status_t on_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t,
                                     pmix_op_cbfunc_t, void*);
@@ -174,8 +177,8 @@ pmix_status_t PmixServer::Impl::on_abort(const pmix_proc_t* proc, void*, int sta
   return PMIX_OPERATION_SUCCEEDED;
 }
 
-// `data` is ours to free: libpmix hands it out and keeps no pointer to it (seen in 4.2 and 5.0;
-// pmix_server.h says otherwise of all data that servers are given).
+// Frees `data`: libpmix hands it out and keeps no pointer to it. That was seen in 4.2 and 5.0;
+// pmix_server.h says otherwise of all data that servers are given.
 pmix_status_t PmixServer::Impl::on_fence(const pmix_proc_t procs[], size_t count,
                                          const pmix_info_t info[], size_t info_count, char* data,
                                          size_t size, pmix_modex_cbfunc_t done, void* context) {
@@ -196,7 +199,8 @@ pmix_status_t PmixServer::Impl::on_direct_modex(const pmix_proc_t* proc, const p
                                                 size_t info_count, pmix_modex_cbfunc_t done,
                                                 void* context) {
   auto* server = current.load();
-  // Not by the callback: libpmix would then wait for the other job to be registered.
+  // Returned, because after an error through the callback libpmix would wait until the other job is
+  // registered.
   if (server == nullptr || server->nspace_ != proc->nspace) return PMIX_ERR_NOT_FOUND;
   server->mailbox_.post(
       [server, rank = proc->rank, timeout = timeout_of(info, info_count),
@@ -204,7 +208,7 @@ pmix_status_t PmixServer::Impl::on_direct_modex(const pmix_proc_t* proc, const p
   return PMIX_SUCCESS;
 }
 
-// `context` is a new PmixAnswer, freed here.
+// Answers a fetch(). `context` is a new PmixAnswer, freed here.
 void PmixServer::Impl::on_fetched(pmix_status_t status, char* data, size_t size, void* context) {
   const std::unique_ptr<PmixAnswer> answer(static_cast<PmixAnswer*>(context));
   if (auto* server = current.load())
@@ -296,7 +300,7 @@ PmixSend PmixServer::Impl::sender() {
   };
 }
 
-// What libpmix knows of a local rank, or of the job.
+// Asks libpmix for the data of a local rank; without a rank, for the data of the job.
 void PmixServer::Impl::fetch(std::optional<std::uint32_t> rank, PmixAnswer answer) {
   const auto proc = proc_of(rank.value_or(PMIX_RANK_WILDCARD));
   auto context = std::make_unique<PmixAnswer>(std::move(answer));
@@ -307,8 +311,8 @@ void PmixServer::Impl::fetch(std::optional<std::uint32_t> rank, PmixAnswer answe
     (*context)(status, {});
 }
 
-// libpmix has no call that says that its sockets are read. Its thread takes them and our requests
-// in turn, so after some requests, one after the other, it has.
+// Waits for several requests, one after the other. libpmix has no call that reports that its
+// sockets have been read, but its thread alternates between them and our requests.
 void PmixServer::Impl::settle(std::function<void()> done, int round_trips) {
   if (round_trips == 0) return done();
   fetch(std::nullopt, [this, done = std::move(done), round_trips](std::int32_t, std::string_view) {

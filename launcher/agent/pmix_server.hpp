@@ -1,8 +1,8 @@
-// The PMIx server of one agent: what lets a rank say PMIx_Init, MPI_Init or hvd_init.
+// The PMIx server of one agent, which serves PMIx_Init, MPI_Init and hvd_init of its ranks.
 //
-// Owned by the agent, on its loop's thread; libpmix runs its callbacks on a thread of its own, and
-// these only post into the loop. There is one per process, since libpmix keeps global state, and it
-// is never finalized: the agent ends by removing its folders and leaving.
+// The agent owns it, on its loop thread. libpmix runs its callbacks on a thread of its own, and
+// these only post into the loop. A process has one server, because libpmix keeps global state. It
+// is never finalized: the agent ends by removing its folders and exiting.
 //
 // Source: PMIx Standard 4.1, chapter 16 (server APIs), and its reserved keys.
 #pragma once
@@ -25,46 +25,48 @@ namespace hvdrun {
 class PmixServer {
  public:
   struct Events {
-    // The rank called PMIx_Abort; `code` is what the job should end with.
+    // The rank called PMIx_Abort; the job should end with `code`.
     std::function<void(int rank, int code, std::string text)> on_abort;
-    // For the launcher, or through it for the agent of the host `destination`.
+    // Sends to the launcher, or through it to the agent of the host `destination`.
     PmixSend send;
-    // The job cannot go on.
+    // The job cannot continue.
     std::function<void(const Error&)> on_error;
   };
 
-  // Opens libpmix and its listener on 127.0.0.1, with files below `folder` only. About 5 ms.
-  // Error: no libpmix, or it cannot start; with what to do.
+  // Opens libpmix and its listener on 127.0.0.1. Its files are all below `folder`. Takes about 5
+  // ms. Error: libpmix is missing or too old (the message says what to install), or cannot start.
   static Result<std::unique_ptr<PmixServer>> start(const EventLoop& loop,
                                                    const std::filesystem::path& folder,
                                                    std::size_t local_ranks, Events events);
   ~PmixServer();
 
-  // Tells PMIx of the job and of this host's ranks. Error: PMIx refuses, or does not answer in 10
-  // s.
+  // Registers the job and this host's ranks with PMIx. Error: PMIx refuses, or does not answer
+  // within 10 s.
   Result<void> register_job(const PmixJob& job);
 
-  // What the rank must have in its environment to find this server: "NAME=VALUE" each.
+  // Returns the variables by which the rank finds this server: "NAME=VALUE" each. Error: PMIx
+  // refuses.
   Result<std::vector<std::string>> environment_of(int rank) const;
 
-  // What other hosts' servers say: fence_result, modex_request and modex_answer. Error: a frame
-  // that does not fit.
+  // Handles a frame of other hosts' servers: fence_result, modex_request or modex_answer. Error: it
+  // is malformed, or of another type.
   Result<void> on_frame(const Frame& frame);
 
-  // The rank is gone: nobody is to wait any longer for what it has not put.
+  // Call it when the rank has ended. Requests for data that it has not put fail.
   void rank_ended(int rank);
 
-  // Runs callbacks that are waiting, so that how a rank left is known before it is judged.
+  // Runs callbacks that are waiting. Call it before left_without_finalize().
   void drain();
 
-  // Calls `done` when libpmix's thread has read what ranks that have ended by now had sent, however
-  // long it stands still before.
+  // Calls `done` when libpmix's thread has read everything that already exited ranks sent. No
+  // timeout.
   void settle(std::function<void()> done);
 
-  // Whether any rank has opened PMIx.
+  // Returns whether any rank has opened PMIx.
   bool had_clients() const;
 
-  // The rank opened PMIx and did not finalize. Meaningful once it has ended and drain() ran.
+  // Returns whether the rank opened PMIx and did not finalize. Valid once the rank has ended and
+  // drain() ran.
   bool left_without_finalize(int rank) const;
 
  private:

@@ -39,7 +39,8 @@ std::optional<ProcessInfo> read_stat(int proc, const char* pid_name) {
   std::array<char, 512> text{};
   const ssize_t got = ::read(file.get(), text.data(), text.size() - 1);
   if (got <= 0) return std::nullopt;
-  // "pid (name) state parent group session …"; the name may hold anything, so take the last ')'.
+  // "pid (name) state parent group session …"; the name may have any characters, so the last ')'
+  // ends it.
   const char* open = std::strchr(text.data(), '(');
   const char* close = std::strrchr(text.data(), ')');
   if (open == nullptr || close == nullptr) return std::nullopt;
@@ -47,7 +48,8 @@ std::optional<ProcessInfo> read_stat(int proc, const char* pid_name) {
   info.name.assign(open + 1, close);
   const char* pid_end = pid_name + std::strlen(pid_name);
   if (std::from_chars(pid_name, pid_end, info.pid).ec != std::errc{}) return std::nullopt;
-  // Then 13 numbers that do not matter here, the number of threads, and one more.
+  // After the session come 13 numbers that do not matter here, the number of threads, one more, and
+  // the start.
   unsigned long long start = 0;
   if (std::sscanf(close + 1,  // NOLINT
                   " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d %*d %llu",
@@ -76,7 +78,8 @@ constexpr int kMostRounds = 500;
 }  // namespace
 
 void send_signal(const ProcessInfo& process, int signal) {
-  // From here on the descriptor stands for one process, which may be another one than was seen.
+  // The descriptor refers to one process from here on. Its start shows whether it is the one that
+  // was seen.
   const Fd held(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   if (!held && errno != ENOSYS) return;
   const Fd proc(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -162,7 +165,8 @@ std::vector<ProcessInfo> kill_job_processes(pid_t root, const std::string& cooki
     auto found = stop_and_kill([&] { return job_processes(root, cookie, spare); });
     if (found.empty() || std::chrono::steady_clock::now() > deadline) return found;
     for (const auto& process : found) ::waitpid(process.pid, nullptr, WNOHANG);
-    // Death takes the kernel a moment and is announced to parents only; most are not our children.
+    // The kernel needs a moment to end a process and reports that to its parent only. Most of these
+    // are not our children.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

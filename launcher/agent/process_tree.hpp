@@ -1,9 +1,9 @@
-// Which processes belong to a job, from /proc, and ending them.
+// Finds the processes of a job in /proc, and ends them.
 //
-// A job's processes are the descendants of its agent (a child subreaper, so nobody escapes by
-// dying parents) and, should agent and guard both be gone, whatever carries the job's cookie
-// (HVD_JOB_ID=…) in its environment. Plain functions without state: agent, guard and launcher all
-// use them.
+// A job's processes are the descendants of its agent, which is a child subreaper, so that no
+// process escapes when its parent dies. If agent and guard are both gone, they are the processes
+// with the job's cookie (JobFolders::cookie) in their environment. Plain functions without state,
+// which agent, guard and launcher use, each on its own thread. Except for KillLoop, they block.
 //
 // Source: proc(5), prctl(2) PR_SET_CHILD_SUBREAPER.
 #pragma once
@@ -31,53 +31,54 @@ struct ProcessInfo {
   std::string name;         // at most 15 bytes
 };
 
-// Dead and only waiting for its parent. A process whose first thread has ended while others run is
-// a zombie for proc(5), but lives.
+// Returns whether the process is dead and only waits for its parent. A process whose first thread
+// has ended while others run is a zombie for proc(5), but lives.
 bool is_dead(const ProcessInfo& process);
 
-// Every process that can be seen. Processes that end while reading are left out.
+// Returns every process that can be seen. Leaves out processes that end meanwhile.
 std::vector<ProcessInfo> all_processes();
 
-// Those of `processes` that live and whose chain of parents leads to `root`; not `root` itself, and
-// not `spare` or what is below them.
+// Returns those of `processes` that live and whose chain of parents leads to `root`. Leaves out
+// `root` itself, and `spare` with their descendants.
 std::vector<ProcessInfo> descendants_of(pid_t root, const std::vector<ProcessInfo>& processes,
                                         const std::vector<pid_t>& spare = {});
 
-// Living descendants of `root`, and living processes with the cookie in their environment
-// (JobFolders::cookie). Launcher, guard and agent never carry the cookie of their own job: it is
-// made after they were executed.
+// Returns the living descendants of `root`, and living processes with the cookie in their
+// environment (JobFolders::cookie). Launcher, guard and agent never have the cookie of their own
+// job, because it is made after they were executed.
 std::vector<ProcessInfo> job_processes(pid_t root, const std::string& cookie,
                                        const std::vector<pid_t>& spare = {});
 
-// Sends a signal, unless the process has ended since it was seen; its pid may be another's then.
+// Sends a signal, unless the process has ended since it was seen: another process may have its pid.
 void send_signal(const ProcessInfo& process, int signal);
 
-// Kills what `find` finds, and returns it. All are stopped first, until `find` finds no others:
-// what is killed makes room, under a limit on processes, for those that the others fork.
+// Kills the processes that `find` finds, and returns them. It first stops them all, until `find`
+// finds no others. Otherwise, under a limit on processes, each kill would make room for a process
+// that another one forks.
 std::vector<ProcessInfo> stop_and_kill(const std::function<std::vector<ProcessInfo>()>& find);
 
-// Kills job_processes() until there are none, reaping our own children among them; at most
-// `timeout`. Returns what could not be ended.
+// Kills job_processes() until there are none, for at most `timeout`, and reaps our own children
+// among them. Returns the processes that could not be ended.
 std::vector<ProcessInfo> kill_job_processes(pid_t root, const std::string& cookie,
                                             std::chrono::milliseconds timeout,
                                             const std::vector<pid_t>& spare = {});
 
-// "pid 123 (python3)".
+// Returns "pid 123 (python3)".
 std::string to_string(const ProcessInfo& process);
 
-// The last means of an agent: SIGKILL for every process below it, again and again, since some are
-// being born meanwhile. On the loop's thread.
-
+// An agent's last resort: sends SIGKILL to every process below it, again and again, because new
+// ones may be forked meanwhile. On the loop's thread.
 class KillLoop {
  public:
   struct Events {
-    std::function<void()> on_round;  // after each; the owner looks whether anybody is left
-    // What does not die for so long hangs in the kernel. No further round comes.
+    std::function<void()> on_round;  // after each round; the owner checks whether any is left
+    // Called after the last round, about 10 s later, with the processes that are left. They hang in
+    // the kernel.
     std::function<void(const std::vector<ProcessInfo>&)> on_given_up;
   };
   KillLoop(const EventLoop& loop, Events events);
 
-  // One round now, and more until nothing is left. The first sets the clock for all.
+  // Starts a round now, and more until the loop stops. Several calls share one limit of rounds.
   void start();
 
  private:

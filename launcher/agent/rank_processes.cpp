@@ -145,7 +145,7 @@ void RankProcesses::begin_stop() {
 
 bool RankProcesses::none_left() const {
   if (any_rank_alive()) return false;
-  // Whoever loses a parent below us becomes our child: without children nothing is left.
+  // A process below us that loses its parent becomes our child, so without children none is left.
   siginfo_t info{};
   return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
 }

@@ -1,7 +1,7 @@
-// The ranks of one host as processes: starting them, reaping them, sending them signals.
+// The ranks of one host as processes: it starts them, reaps them and sends them signals.
 //
-// Owned by the agent, on its loop's thread (which must be the thread that starts the ranks: they
-// die with it).
+// The agent owns it, on its loop thread. That thread must live as long as the ranks, because they
+// die with the thread that has started them. Only start() can fail.
 #pragma once
 
 #include "agent/spawn.hpp"
@@ -33,7 +33,7 @@ struct RankPipes {
   Fd error;
 };
 
-// Both ends of them while the rank is being started.
+// Both ends of a rank's standard streams while it is being started.
 struct RankStreams {
   Fd child_input;
   Fd child_output;
@@ -43,16 +43,17 @@ struct RankStreams {
 
 class RankProcesses {
  public:
-  // `descriptor_limit` is for the ranks of a job that names no limits.
+  // `descriptor_limit` applies to the ranks of a job that sets no limits.
   explicit RankProcesses(rlimit descriptor_limit);
 
   struct Start {
     const LaunchRank* rank;
-    std::vector<std::string> environment;  // exactly this
-    int inherited;                         // stays open in it
+    std::vector<std::string> environment;  // the whole environment: "NAME=VALUE"
+    int inherited;                         // a descriptor that stays open in the rank
   };
-  // Starts the ranks, several at a time. all() then holds those that have started, in order, and
-  // pipes those of each. Error: the first that could not be started; the others may run.
+  // Starts the ranks, several at a time. all() then has those that have started, in order, and
+  // `pipes` has the pipes of each. Error: that of the first rank that could not be started; the
+  // others may run.
   Result<void> start(const LaunchMessage& job, const std::vector<Start>& starts,
                      std::vector<RankPipes>& pipes);
 
@@ -62,20 +63,21 @@ class RankProcesses {
     double system_seconds;
     std::uint64_t peak_memory_bytes;
   };
-  // Reaps whatever has ended, orphans of ranks included; returns the ranks among them.
+  // Reaps every child that has ended, also orphans of ranks. Returns the ranks among them.
   std::vector<Exit> reap();
 
   // Sends the signals, in order, to every rank's process group, then to all other processes that
   // ranks have started.
   void signal_all(std::initializer_list<int> signals) const;
 
-  // Only to the ranks themselves.
+  // Sends the signal to the ranks themselves only.
   void signal_ranks(int signal) const;
 
-  // From now on deaths are our doing: marks the ranks that have died before.
+  // Marks the ranks that have died before the stop. Ranks that die from now on are not marked,
+  // because the stop may have ended them.
   void begin_stop();
 
-  // No rank lives, and no process that a rank left behind.
+  // Returns whether neither a rank lives nor a process that outlives its rank.
   bool none_left() const;
   bool any_rank_alive() const { return alive_ > 0; }
   const std::vector<RankProcess>& all() const { return ranks_; }

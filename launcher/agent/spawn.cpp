@@ -19,9 +19,10 @@
 namespace hvdrun {
 namespace {
 
-// linux/mempolicy.h: allocate on these nodes while they have room, elsewhere then (Linux 5.15).
+// From linux/mempolicy.h: allocates on these nodes while they have room, then elsewhere. Since
+// Linux 5.15.
 constexpr int kPreferredMany = 5;
-// One node only; what older kernels know.
+// For older kernels: prefers one node only.
 constexpr int kPreferred = 1;
 
 using BitMask = std::vector<unsigned long>;
@@ -44,8 +45,8 @@ std::vector<char*> to_pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
-// Everything the child needs, made before it exists: between vfork and exec it shares our memory
-// and may only make system calls.
+// Everything that the child needs, made before the child exists: between vfork and exec it shares
+// our memory and may only make system calls.
 struct Prepared {
   const char* program;
   std::vector<char*> arguments;
@@ -55,14 +56,14 @@ struct Prepared {
   BitMask nodes;
   const SpawnRequest* request;
   pid_t parent;
-  int failure = -1;  // a pipe, closed by exec: gets errno when that fails
+  int failure = -1;  // a pipe that exec closes; gets errno if exec fails
 };
 
 void set_memory_policy(const BitMask& nodes) {
   if (nodes.empty()) return;
   const auto bits = nodes.size() * kBitsPerWord + 1;
   if (::syscall(SYS_set_mempolicy, kPreferredMany, nodes.data(), bits) == 0) return;
-  ::syscall(SYS_set_mempolicy, kPreferred, nodes.data(), bits);  // better than nothing, or nothing
+  ::syscall(SYS_set_mempolicy, kPreferred, nodes.data(), bits);  // without a policy if it fails
 }
 
 void reset_signals() {
@@ -79,12 +80,13 @@ void reset_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// Only async-signal-safe calls (signal-safety(7)).
+// Sets up this child and executes the program. Makes only async-signal-safe calls
+// (signal-safety(7)).
 [[noreturn]] void become_rank(Prepared& prepared) {
   const SpawnRequest& request = *prepared.request;
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != prepared.parent) ::_exit(kExitLauncher);  // it died before prctl
+  if (::getppid() != prepared.parent) ::_exit(kExitLauncher);  // the parent died before prctl
   if (!prepared.cpus.empty())
     ::syscall(SYS_sched_setaffinity, 0, prepared.cpus.size() * sizeof(unsigned long),
               prepared.cpus.data());
@@ -104,19 +106,21 @@ void reset_signals() {
 }
 
 #ifdef __SANITIZE_THREAD__
-constexpr bool kVforkWaits = false;  // the thread sanitizer makes a fork of it
+constexpr bool kVforkWaits = false;  // the thread sanitizer replaces vfork by fork
 #else
-constexpr bool kVforkWaits = true;  // until the child has run exec or is gone
+constexpr bool kVforkWaits = true;  // until the child has called exec or has ended
 #endif
 
-// vfork's frame must not be returned from by the child, nor share locals with more than this.
+// Calls vfork() and returns in the parent only. The child must not return from the function that
+// called vfork(), nor change its locals, so vfork() has a frame of its own.
 [[gnu::noinline]] pid_t start(Prepared& prepared) {
   const pid_t pid = ::vfork();  // NOLINT: fork copies page tables, posix_spawn lacks setsid + mask
   if (pid == 0) become_rank(prepared);
   return pid;
 }
 
-// "#!/usr/bin/pyton3" → "/usr/bin/pyton3"; empty without such a line.
+// Returns "/usr/bin/pyton3" for a program that begins with "#!/usr/bin/pyton3"; empty without such
+// a line.
 std::string interpreter_of(const std::string& program) {
   std::ifstream file(program, std::ios::binary);
   std::string line;
@@ -143,7 +147,7 @@ Error exec_error(const std::string& program, int error) {
   return fail_errno("cannot run " + program, error, kExitNotExecutable);
 }
 
-// More threads than cores: each waits most of its time for its child's exec.
+// There may be more threads than cores, because each mostly waits for its child's exec.
 constexpr std::size_t kThreads = 4;
 
 }  // namespace
@@ -160,9 +164,9 @@ Result<pid_t> spawn(const SpawnRequest& request) {
   prepared.nodes = to_mask(request.numa_nodes);
   prepared.request = &request;
   prepared.parent = ::getpid();
-  // Not through the memory that vfork shares: it may be a fork. What failed has been said when
-  // vfork returns; waiting for the end of file would be waiting for children that other threads
-  // start just now, which hold the pipe until they exec too.
+  // The child reports a failed exec by a pipe, because memory is shared only if vfork is no fork.
+  // The report is in the pipe when vfork returns, so the read does not wait. A wait for end of file
+  // would also wait for children that other threads start now: they hold the pipe until they exec.
   HVD_TRY(Pipe failure, make_pipe());
   if (kVforkWaits) HVD_CHECK(set_nonblocking(failure.read.get()));
   prepared.failure = failure.write.get();
@@ -191,7 +195,7 @@ std::vector<Result<pid_t>> SpawnPool::spawn_all(const std::vector<SpawnRequest>&
   try {
     while (threads_.size() + 1 < wanted) threads_.emplace_back([this] { work(); });
   } catch (const std::system_error&) {
-    // A limit on processes counts threads, too. The caller's own is enough.
+    // A limit on processes includes threads. The caller's own thread is enough.
   }
   {
     const std::lock_guard lock(mutex_);

@@ -1,4 +1,6 @@
-// Starting one process the way a rank must be started, quickly from a process with threads.
+// Starts processes as ranks must be started: with their own session, streams, cores, memory policy
+// and limits, and fast, also from a process with threads. A SpawnPool starts many at once on a few
+// threads; it belongs to one thread. Error: exec's, with its exit code (126 or 127).
 #pragma once
 
 #include "base/resource_limits.hpp"
@@ -19,27 +21,28 @@ struct SpawnRequest {
   std::string program;
   std::vector<std::string> arguments;
   std::vector<std::string> environment;  // "NAME=VALUE"
-  int input = -1;                        // become 0, 1 and 2
+  int input = -1;                        // these three become 0, 1 and 2
   int output = -1;
   int error = -1;
-  int inherited = -1;           // kept open under its number; -1: none
-  std::vector<int> cpus;        // sched_setaffinity(2); empty: as we are
-  std::vector<int> numa_nodes;  // set_mempolicy(2), preferred; empty: as we are
+  int inherited = -1;           // stays open under its number; -1: none
+  std::vector<int> cpus;        // sched_setaffinity(2); empty: the caller's
+  std::vector<int> numa_nodes;  // set_mempolicy(2), preferred; empty: the caller's policy
   std::vector<ResourceLimit> limits;
 };
 
-// From any thread. The process leads a session of its own and dies (SIGKILL) with the calling
-// thread. All signals are at their defaults in it, and none is blocked. Error: exec's, with the
-// words a user needs (exit codes 126 and 127); nothing was started then.
+// Starts a process and returns its pid; on any thread. The process leads a session of its own and
+// dies (SIGKILL) with the calling thread. All its signals have their default actions, and none is
+// blocked. Error: exec failed (exit code 126 or 127, and a message for the user), or no process can
+// be made. After an error nothing runs.
 Result<pid_t> spawn(const SpawnRequest& request);
 
 // Starts many processes at once, on a few threads.
 //
 // Between vfork and exec the calling thread waits for the child, so one thread starts one process
-// at a time: 128 of them took eight times as long on one thread as on four on a busy machine with
-// two cores. The threads live as long as the pool, and what they have started dies with them
-// (PR_SET_PDEATHSIG is bound to the thread, see prctl(2)): keep the pool until the job is over.
-
+// at a time. On a busy machine with two cores, 128 processes took eight times as long on one thread
+// as on four. The threads live as long as the pool, and the processes that they have started die
+// with them, because PR_SET_PDEATHSIG is bound to the thread (prctl(2)). So keep the pool until the
+// job is over.
 class SpawnPool {
  public:
   SpawnPool() = default;
@@ -47,11 +50,11 @@ class SpawnPool {
   SpawnPool(const SpawnPool&) = delete;
   SpawnPool& operator=(const SpawnPool&) = delete;
 
-  // One result a request, in their order. The caller's thread works too.
+  // Returns one result for each request, in their order. The caller's thread works, too.
   std::vector<Result<pid_t>> spawn_all(const std::vector<SpawnRequest>& requests);
 
  private:
-  // One call's work, shared by the threads.
+  // The work of one call, shared by the threads.
   struct Batch {
     const std::vector<SpawnRequest>* requests;
     std::vector<Result<pid_t>>* results;
@@ -64,7 +67,7 @@ class SpawnPool {
   std::vector<std::thread> threads_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  Batch* batch_ = nullptr;  // null: nothing to do
+  Batch* batch_ = nullptr;  // null while there is no work
   std::size_t generation_ = 0;
   std::size_t busy_ = 0;
   bool leaving_ = false;

@@ -43,7 +43,7 @@ double seconds_of(std::uint64_t nanoseconds) {
   return static_cast<double>(nanoseconds) / 1e9;
 }
 
-// How many are over, and the latest of them.
+// Returns how many epochs are over, and the latest of them.
 std::pair<std::uint64_t, std::vector<EpochCounts>> read_epochs(const hvd_status_page& page) {
   const auto over = page.epochs_over;
   std::vector<EpochCounts> epochs;
@@ -68,7 +68,8 @@ off_t offset_of(std::size_t index) {
   return static_cast<off_t>(index * HVD_STATUS_DISTANCE);
 }
 
-// For the heads. posix_fallocate, so that a full /dev/shm is an error here and not a SIGBUS later.
+// Makes room for the heads of the pages. It uses posix_fallocate(3), so that a full /dev/shm is an
+// error here and not a SIGBUS later.
 Result<void> make_room(const Fd& file, std::size_t count, const std::filesystem::path& path) {
   int error =
       ::ftruncate(file.get(), static_cast<off_t>(count * HVD_STATUS_DISTANCE)) == 0 ? 0 : errno;
@@ -82,7 +83,7 @@ Result<void> make_room(const Fd& file, std::size_t count, const std::filesystem:
   return {};
 }
 
-// The reads of one call before those of the next. The thread sanitizer knows no fences.
+// Orders the reads before it before those after it. The thread sanitizer does not know fences.
 void order_reads() {
 #ifndef __SANITIZE_THREAD__
   std::atomic_thread_fence(std::memory_order_acquire);
@@ -116,7 +117,8 @@ std::string StatusPages::location(std::size_t index) const {
   return path_.string() + "@" + std::to_string(offset_of(index));
 }
 
-// A file that the rank has cut off has no page: what cannot be read is 0, as before libhvd's init.
+// Reads a part of a page. What cannot be read, because a rank has truncated the file, is 0, as
+// before libhvd's init.
 void StatusPages::read_at(std::size_t index, std::size_t offset, void* into,
                           std::size_t size) const {
   const auto got = ::pread(file_.get(), into, size, offset_of(index) + static_cast<off_t>(offset));
@@ -133,7 +135,7 @@ hvd_status_page StatusPages::copy(std::size_t index) const {
 template <class Read>
 auto StatusPages::read_guarded(std::size_t index, std::size_t sequence_offset,
                                const Read& read) const -> decltype(read(copy(index))) {
-  // A section that was never written, as in every program without libhvd, costs one read.
+  // A section that was never written costs one read. Programs without libhvd never write one.
   const auto sequence = [&] {
     std::uint32_t number = 0;
     read_at(index, sequence_offset, &number, sizeof number);

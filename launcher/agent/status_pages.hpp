@@ -1,8 +1,8 @@
 // The status pages of one agent's ranks (common/status_page.h), in one file that ranks map.
 //
-// Owned by the agent. Reading never waits for a rank: what is being written at that moment is left
-// out. The agent itself maps nothing: a rank may truncate the file, and a load from a mapping would
-// be a SIGBUS then.
+// The agent owns them, on its loop thread. A read never waits for a rank: it leaves out what is
+// being written at that moment. The agent itself maps nothing, because a rank may truncate the
+// file, and a load from a mapping would then be a SIGBUS. Only create() can fail.
 #pragma once
 
 #include "base/result.hpp"
@@ -19,10 +19,10 @@
 namespace hvdrun {
 
 struct CollectiveStatus {
-  std::string name;             // "allreduce grad.3"; empty: none is in progress
+  std::string name;             // "allreduce grad.3"; empty while none is in progress
   std::uint64_t start_ns = 0;   // by CLOCK_MONOTONIC
-  double seconds = 0;           // since then
-  std::uint64_t completed = 0;  // how many were before
+  double seconds = 0;           // since the start
+  std::uint64_t completed = 0;  // how many have ended before
 };
 
 struct RankStatus {
@@ -30,32 +30,35 @@ struct RankStatus {
   std::uint64_t epoch = 0;
   CollectiveStatus blocking;
   CollectiveStatus background;     // the one that has waited longest
-  std::string background_missing;  // ranks that have not submitted it, "2,5-7"; empty: not known
+  std::string background_missing;  // ranks that have not submitted it: "2,5-7"; empty if unknown
   std::string last_error;
 };
 
 class StatusPages {
  public:
-  // Makes `folder`/status with one page for each of `count` ranks, which say what the launcher
-  // does: `duties`, HVD_LAUNCHER_ bits.
+  // Makes `folder`/status with one page for each of `count` ranks. `duties`: what the launcher does
+  // so that ranks need not, as HVD_LAUNCHER_ bits. Error: the file cannot be made, or lacks room.
   static Result<StatusPages> create(const std::filesystem::path& folder, std::size_t count,
                                     std::uint32_t duties = 0);
 
-  // The value of HVD_STATUS for the rank at `index`.
+  // Returns the value of HVD_STATUS for the rank at `index`.
   std::string location(std::size_t index) const;
 
-  // The eventfd to hand down as HVD_NOTICE_FD. Close-on-exec: the spawner clears that.
+  // Returns the eventfd that the rank inherits as HVD_NOTICE_FD. It is close-on-exec, which spawn()
+  // clears.
   int notice_fd(std::size_t index) const { return notice_fds_[index].get(); }
 
+  // Returns what the rank does now. A rank without libhvd has an empty status.
   RankStatus read(std::size_t index) const;
 
-  // What it has counted so far.
+  // Returns what the rank has counted so far.
   RankCounters counters(std::size_t index) const;
 
-  // What it has told of why it ends; before_stop is about the first ask_to_stop().
+  // Returns the reason that the rank has reported for its end. before_stop: it was reported before
+  // the first ask_to_stop().
   RankFailure failure(std::size_t index) const;
 
-  // Tells the rank which process stands for it.
+  // Writes the pid of the rank's process into its page.
   void set_pid(std::size_t index, int pid);
 
   // Asks every rank to stop at its next step.
@@ -67,8 +70,8 @@ class StatusPages {
   void read_at(std::size_t index, std::size_t offset, void* into, std::size_t size) const;
   void write_at(std::size_t index, std::size_t offset, std::uint32_t value);
 
-  // What `read` makes of a copy of the page that was taken while nothing was written under the
-  // seqlock at that offset; empty when the rank keeps writing it.
+  // Returns `read` of a copy of the page. The copy was taken while the rank wrote nothing under the
+  // seqlock at that offset. Returns an empty value if the rank keeps writing there.
   template <class Read>
   auto read_guarded(std::size_t index, std::size_t sequence_offset, const Read& read) const
       -> decltype(read(copy(index)));
@@ -76,11 +79,12 @@ class StatusPages {
   std::filesystem::path path_;
   Fd file_;
   std::vector<Fd> notice_fds_;
-  std::uint32_t notices_ = 0;                                          // given so far
+  std::uint32_t notices_ = 0;                                          // sent so far
   std::uint64_t stop_ns_ = std::numeric_limits<std::uint64_t>::max();  // by CLOCK_MONOTONIC
 };
 
-// A rank can write anything into its page, but nothing has taken it longer than it ran.
+// Limits all times in the counters to the `seconds` that the rank has run: it can write anything
+// into its page.
 RankCounters within(double seconds, RankCounters counters);
 
 }  // namespace hvdrun

@@ -14,8 +14,8 @@ namespace hvdrun {
 namespace {
 
 constexpr std::size_t kChunk = 64u << 10;
-// A stream that fills its pipe gets a larger one, so that writer and reader take turns less often.
-// Not all do: an ordinary user may hold 64 MB in pipes (pipe(7)).
+// A stream that fills its pipe gets a larger one, so that writer and reader alternate less often.
+// Other streams keep theirs, because an ordinary user may have only 64 MB in pipes (pipe(7)).
 constexpr int kLargePipe = 256 << 10;
 
 std::uint64_t milliseconds_now() {
@@ -56,7 +56,7 @@ void OutputForwarder::set_enabled(bool enabled) {
 }
 
 void OutputForwarder::on_readable(Position at) {
-  if (credit_ <= 0 && !discarding_) return;  // used up since the loop saw the bytes
+  if (credit_ <= 0 && !discarding_) return;  // other streams have used it up meanwhile
   const ssize_t got = relay(*at);
   if (got > 0) return;
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -70,7 +70,8 @@ ssize_t OutputForwarder::relay(StreamState& stream) {
   }
   const auto header = pack_output_header(
       {static_cast<std::uint32_t>(stream.rank), stream.stream, milliseconds_now()});
-  // A read that stopped where the credit does would cut a line that the rank has written whole.
+  // Reads more than the credit if need be: otherwise a line that the rank has written whole would
+  // be cut.
   const ssize_t got =
       link_.send_read(FrameType::output, kToLauncher, header, stream.pipe.get(), kChunk);
   if (got <= 0) return got;
@@ -98,7 +99,7 @@ StdinWriter::StdinWriter(const EventLoop& loop, Fd pipe,
       on_written_(std::move(on_written)) {}
 
 void StdinWriter::write(std::string_view bytes) {
-  if (!pipe_) return on_written_(bytes.size());  // the rank reads no more: dropped
+  if (!pipe_) return on_written_(bytes.size());  // dropped: the rank has closed its stdin
   waiting_ += bytes;
   if (!event_.enabled()) write_out();
 }
@@ -114,7 +115,7 @@ void StdinWriter::close() {
 void StdinWriter::write_out() {
   const ssize_t put = ::write(pipe_.get(), waiting_.data(), waiting_.size());
   if (put < 0 && (errno == EAGAIN || errno == EINTR)) return event_.enable();
-  // The rank has closed its stdin (EPIPE): what waits is dropped, as a shell's pipe would.
+  // If the rank has closed its stdin (EPIPE), the rest is dropped, as by a shell's pipe.
   const std::size_t gone = put < 0 ? waiting_.size() : static_cast<std::size_t>(put);
   waiting_.erase(0, gone);
   if (!waiting_.empty()) {

@@ -1,8 +1,10 @@
-// Carries what ranks print from their pipes into output frames, within the launcher's credit.
+// Forwards the standard streams of an agent's ranks: their output into output frames, and input
+// frames into their stdin.
 //
-// Owned by the agent, on its loop's thread. The launcher grants credit in bytes for the whole host;
-// without credit the pipes are left alone, they fill, and the ranks wait in write(2): that is how a
-// slow terminal slows the ranks.
+// The agent owns both classes, on its loop thread. The launcher grants credit in bytes for the
+// output of the whole host. Without credit the pipes are not read, so they fill and the ranks wait
+// in write(2). In this way a slow terminal slows the ranks. Nothing returns errors: a stream that
+// fails is closed.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -19,16 +21,16 @@ namespace hvdrun {
 
 class OutputForwarder {
  public:
-  // `on_closed(rank)` is called each time one of a rank's streams has ended.
+  // Calls `on_closed(rank)` each time one of a rank's streams has ended.
   OutputForwarder(const EventLoop& loop, Link& link, std::function<void(int rank)> on_closed);
 
-  void add(int rank, std::uint8_t stream, Fd pipe);
+  void add(int rank, std::uint8_t stream, Fd pipe);  // stream: 1 or 2, stdout or stderr
   void add_credit(std::size_t bytes);
 
-  // The launcher is gone: read and drop from now on.
+  // Reads and drops all output from now on. Call it when the launcher is gone.
   void discard();
 
-  // Gives up on streams that never end, because a process that is not ours holds them.
+  // Closes all streams. Some may never end, because a process that is not ours holds them.
   void close_all();
 
   bool empty() const { return streams_.empty(); }
@@ -52,19 +54,19 @@ class OutputForwarder {
   Link& link_;
   std::function<void(int)> on_closed_;
   std::list<StreamState> streams_;
-  std::int64_t credit_ = 0;  // the last read may have taken a chunk more than there was
+  std::int64_t credit_ = 0;  // bytes; negative after a read of more than was left
   bool discarding_ = false;
 };
 
-// Carries input frames into one rank's stdin. Owned by the agent, on its loop's thread.
-
+// Writes input frames into one rank's stdin. After the rank has closed its stdin, it drops them.
 class StdinWriter {
  public:
-  // `on_written(bytes)` says how much has left us, so that the launcher may send more.
+  // Calls `on_written(bytes)` with the bytes that were written or dropped, so that the launcher may
+  // send more.
   StdinWriter(const EventLoop& loop, Fd pipe, std::function<void(std::size_t bytes)> on_written);
 
   void write(std::string_view bytes);
-  void close();  // end of file for the rank, after what waits
+  void close();  // gives the rank end of file after the bytes that wait
 
  private:
   void write_out();

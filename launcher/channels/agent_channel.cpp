@@ -20,13 +20,13 @@ class LocalAgent final : public AgentChannel {
   void wake(pid_t agent) override {
     if (agent != 0) ::kill(agent, SIGCONT);
   }
-  bool ended() const override { return true; }  // wait() will not take long
-  std::string failure() const override { return "it ended before it could say a word"; }
+  bool ended() const override { return true; }  // wait() is short
+  std::string failure() const override { return "it ended before it greeted"; }
 
-  // The guard ends last of all that belongs to the job.
+  // Waits for the guard, which ends last of the job's processes.
   bool wait() override {
     int status = 0;
-    ::kill(guard_, SIGCONT);  // somebody may have stopped it
+    ::kill(guard_, SIGCONT);  // it may have been stopped
     while (::waitpid(guard_, &status, 0) < 0 && errno == EINTR) {
     }
     return WIFEXITED(status);

@@ -1,7 +1,8 @@
-// What has started an agent and carries its link: this process itself (fork), ssh, srun.
+// Starts an agent and carries its link: by fork, ssh, libssh or srun. A channel also ends the agent
+// if the link cannot, and waits until nothing of it is left.
 //
-// Lives on the launcher's loop. Ends the agent where the link cannot, and waits until nothing of it
-// is left.
+// The launcher's job owns the channels, on the launcher's loop thread. A failure is no error here:
+// the channel ends, and failure() or connection_failure() explains it.
 #pragma once
 
 #include "agent/guard.hpp"
@@ -21,52 +22,55 @@ namespace hvdrun {
 class AgentChannel {
  public:
   struct Events {
-    std::function<void(LinkEnd)> on_link;      // the agent can be spoken to; once at most
+    std::function<void(LinkEnd)> on_link;      // the launcher's end of the link; at most once
     std::function<void(std::string)> on_text;  // a line that the channel printed: ssh's warnings
-    std::function<void()> on_end;              // nothing comes after it
+    std::function<void()> on_end;              // the last event
   };
 
   virtual ~AgentChannel() = default;
 
-  // Of what it is: "fork", "ssh", "srun".
+  // Returns the kind of channel: "fork", "ssh", "libssh", "srun".
   virtual std::string_view name() const = 0;
 
-  // Whether the agent's host is there: its kernel has acknowledged something within `time`, or the
-  // channel itself ends when it does not answer. An agent that is stopped, swapped out or waits for
-  // a file system says nothing while its host answers.
+  // Returns whether the agent's host answers: its kernel has acknowledged something within `time`.
+  // Returns true also if the channel ends by itself when the host does not answer. A host answers
+  // even if its agent is silent, because that is stopped, swapped out or waits for a file system.
   virtual bool host_answers(std::chrono::milliseconds time) const = 0;
 
-  // Ends the agent now, however it is. `agent` is its process id on its host; 0: not known.
+  // Ends the agent now, in any state. `agent` is its process id on its host; 0 if it is not known.
   virtual void kill(pid_t agent) = 0;
 
-  // Lets an agent that is stopped (SIGSTOP) run again, where that can be done from here.
+  // Continues an agent that is stopped (SIGSTOP), if the channel can do that.
   virtual void wake([[maybe_unused]] pid_t agent) {}
 
-  // Whether on_end has come, or is not to be waited for.
+  // Returns whether on_end was called, or need not be waited for.
   virtual bool ended() const = 0;
 
-  // What it is at, as long as the agent has not been reached: "looking up its name". Empty: not
-  // known.
+  // Returns what the channel does while it has not reached the agent: "looking up its name". Empty
+  // if unknown.
   virtual std::string status() const { return {}; }
 
-  // Why there is no agent, when it has ended before the agent greeted: in a user's words, without
-  // the host's name, so that hosts with one trouble can be told together.
+  // Returns why there is no agent, if the channel ended before the agent greeted. The text is for
+  // users, without the host's name, so that hosts with the same failure can be reported together.
   virtual std::string failure() const = 0;
 
-  // Why the connection to an agent that had greeted was lost, when the channel itself has ended for
-  // that reason; empty otherwise.
+  // Returns why the connection to an agent that had greeted was lost, if the channel itself ended
+  // for that reason; otherwise empty.
   virtual std::string connection_failure() const { return {}; }
 
-  // Whether the network took that connection away. Ranks of other hosts may have noticed before.
+  // Returns whether the connection was lost to the network. Ranks of other hosts may have noticed
+  // that earlier.
   virtual bool network_failed() const { return false; }
 
-  // Blocks until it has ended, for seconds at most. Whether its host has said that nothing is left.
+  // Blocks until the channel has ended, for seconds at most. Returns whether its host has confirmed
+  // that nothing is left there.
   virtual bool wait() = 0;
 };
 
-// The agent on this host: forked, not executed, so that it starts in a fraction of a millisecond.
-// Must be called while this process has one thread. The agent starts with a copy of our memory and
-// none of our descriptors but 0, 1, 2. on_link is called before this returns.
+// Starts the agent on this host. It is forked, not executed, so that it starts in a fraction of a
+// millisecond. Call it while this process has one thread. The agent starts with a copy of our
+// memory and, of our descriptors, with 0, 1 and 2 only. Calls on_link before it returns. Error: no
+// process or link can be made.
 Result<std::unique_ptr<AgentChannel>> start_local_agent(const AgentOptions& options,
                                                         const AgentChannel::Events& events);
 

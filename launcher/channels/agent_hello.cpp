@@ -18,9 +18,9 @@ constexpr std::string_view kEnd = "end\n";
 constexpr std::size_t kMaxIdentity = 64;
 constexpr std::chrono::seconds kMaxTimeout{24 * 3600};
 constexpr std::size_t kMaxWords = 4;
-constexpr char kWelcome = 'W';
+constexpr char kAccept = 'W';
 
-// The words of a line, split at single spaces; none when there are more than any line has.
+// Returns the words of a line, split at single spaces; empty if there are more than any line has.
 std::vector<std::string_view> split(std::string_view line) {
   std::vector<std::string_view> words;
   while (true) {
@@ -81,7 +81,7 @@ bool is_complete(const AgentCredentials& credentials) {
          credentials.timeout.count() > 0;
 }
 
-Error not_one() {
+Error malformed_credentials() {
   return fail("this is hvdrun's agent, which only hvdrun can start");
 }
 
@@ -104,20 +104,21 @@ bool is_whole_credentials(std::string_view text) {
 }
 
 Result<AgentCredentials> parse_credentials(std::string_view text) {
-  if (text.size() > kMaxCredentials) return not_one();
+  if (text.size() > kMaxCredentials) return malformed_credentials();
   AgentCredentials credentials;
   bool first = true;
   while (true) {
     const auto newline = text.find('\n');
-    if (newline == std::string_view::npos) return not_one();
+    if (newline == std::string_view::npos) return malformed_credentials();
     const auto line = text.substr(0, newline);
     text.remove_prefix(newline + 1);
     if (line == "end") break;
     const auto words = split(line);
     if (first) {
-      if (words.size() != 2 || words[0] != kName || !is_printable(words[1])) return not_one();
+      if (words.size() != 2 || words[0] != kName || !is_printable(words[1]))
+        return malformed_credentials();
       credentials.version = words[1];
-      // Before all else: another version may say the rest in another way.
+      // Checked first, because another version may have other lines.
       if (credentials.version != kVersion)
         return fail(fmt::format("hvdrun here is version {}, the launcher's is {}: install the same "
                                 "on both",
@@ -125,10 +126,10 @@ Result<AgentCredentials> parse_credentials(std::string_view text) {
                     kExitUsage);
       first = false;
     } else if (!read_line(words, credentials)) {
-      return not_one();
+      return malformed_credentials();
     }
   }
-  if (!is_complete(credentials)) return not_one();
+  if (!is_complete(credentials)) return malformed_credentials();
   return credentials;
 }
 
@@ -146,20 +147,20 @@ Result<std::optional<AgentHello>> parse_agent_hello(std::string_view text) {
   AgentHello hello;
   if (newline >= kMaxAgentHello || newline + 1 != text.size() || words.size() != 3 ||
       words[0] != kName || !is_printable(words[1]) || !read_number(words[2], hello.task))
-    return fail("an agent's hello is none");
+    return fail("an agent's hello is malformed");
   hello.host = words[1];
   return hello;
 }
 
 std::string pack_agent_accept(std::uint32_t agent) {
-  std::string bytes(kAgentAcceptSize, kWelcome);
+  std::string bytes(kAgentAcceptSize, kAccept);
   wire::store(&bytes[1], agent);
   return bytes;
 }
 
 Result<std::uint32_t> parse_agent_accept(std::string_view bytes) {
-  if (bytes.size() != kAgentAcceptSize || bytes.front() != kWelcome)
-    return fail("the launcher does not answer as it should");
+  if (bytes.size() != kAgentAcceptSize || bytes.front() != kAccept)
+    return fail("the launcher's answer is malformed");
   return wire::load<std::uint32_t>(&bytes[1]);
 }
 

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 namespace hvdrun {
-
 namespace {
 
 constexpr std::size_t kMostOutput = 1u << 20;
@@ -87,7 +86,7 @@ std::vector<bool> run_children(const std::vector<std::vector<std::string>>& comm
   for (std::size_t i = 0; i < running.size(); ++i) {
     auto& child = running[i];
     if (child.pid == 0) continue;
-    // Its stderr closes when it ends, unless it has left somebody behind.
+    // Its stderr closes when it ends, unless a process of its own outlives it.
     pollfd waiting{child.errors.get(), POLLIN, 0};
     std::array<char, 4096> ignored;  // NOLINT: filled by read
     const auto left = [&] {
@@ -105,21 +104,6 @@ std::vector<bool> run_children(const std::vector<std::vector<std::string>>& comm
     ended_well[i] = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   }
   return ended_well;
-}
-
-void TextLines::add(std::string_view text) {
-  if (beginning_.size() < kMost) beginning_.append(text.substr(0, kMost - beginning_.size()));
-  for (const char c : text) {
-    if (c == '\r') continue;
-    if (c == '\n')
-      end();
-    else if (line_.size() < kMost)
-      line_ += c;
-  }
-}
-
-void TextLines::end() {
-  if (!line_.empty()) on_line_(std::exchange(line_, {}));
 }
 
 }  // namespace hvdrun

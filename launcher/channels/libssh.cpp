@@ -56,7 +56,7 @@ struct FreeAddresses {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
 };
 
-// 0, or the errno of what was met.
+// Connects until the deadline. Returns 0, or an errno.
 int connect_until(int socket, const addrinfo& address, Clock::time_point deadline) {
   if (::connect(socket, address.ai_addr, address.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
@@ -70,10 +70,11 @@ int connect_until(int socket, const addrinfo& address, Clock::time_point deadlin
   return error;
 }
 
-// Threads that take new keys write them into one file.
+// Guards the user's file of known hosts, into which several threads may write new keys.
 std::mutex known_hosts_mutex;
 
-// libssh tries these by itself; given once more, a key would be offered twice, and servers count.
+// Returns whether libssh tries this file by itself. Otherwise a key would be offered twice, and
+// servers limit the number of offers.
 bool is_tried_anyway(std::string_view file) {
   constexpr std::array<std::string_view, 4> kFiles{"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa",
                                                    "~/.ssh/id_rsa", "~/.ssh/id_dsa"};
@@ -93,7 +94,7 @@ Result<void> configure(ssh_session session, const SshConfig& config, int socket,
   HVD_CHECK(set(session, SSH_OPTIONS_PORT, &config.port));
   HVD_CHECK(set(session, SSH_OPTIONS_FD, &socket));
   HVD_CHECK(set(session, SSH_OPTIONS_TIMEOUT, &timeout));
-  // Each goes before those that are there: libssh's own, which ssh would try as well.
+  // Each call adds a file before the others. libssh's own, which ssh would also try, come last.
   for (auto file = config.identities.rbegin(); file != config.identities.rend(); ++file)
     if (!is_tried_anyway(*file)) HVD_CHECK(set(session, SSH_OPTIONS_ADD_IDENTITY, file->c_str()));
   const std::array lists{
@@ -132,7 +133,7 @@ Result<void> check_key(ssh_session session, bool accepts_new) {
 }
 
 Result<void> authenticate(ssh_session session) {
-  // Tells the methods that the server offers; some let in whom they know without any.
+  // Makes the server list its methods. Some servers accept a known user by this alone.
   if (libssh().ssh_userauth_none(session, nullptr) == SSH_AUTH_SUCCESS) return {};
   switch (libssh().ssh_userauth_publickey_auto(session, nullptr, nullptr)) {
     case SSH_AUTH_SUCCESS:
@@ -188,10 +189,6 @@ Result<Fd> connect_to_ssh(const SshConfig& config, std::chrono::seconds timeout,
   return fail_errno(fmt::format("connect to host {} port {}", config.host, config.port), error);
 }
 
-// --- logging in ----------------------------------------------------------------------------------
-
-// --- the command ---------------------------------------------------------------------------------
-
 class SshSession::Impl {
  public:
   explicit Impl(Session session) : session_(std::move(session)), buffer_(kBufferSize) {}
@@ -208,19 +205,19 @@ class SshSession::Impl {
   int proxy(int local, const std::function<void(std::string_view)>& on_text);
 
  private:
-  enum class Going { on, over };
+  enum class Transfer { open, over };
 
-  // Each does what can be done now without waiting; `moved_` tells whether that was anything.
-  Going take_from_host(int local);
+  // Each moves what can be moved without waiting, and sets `moved_` if that was anything.
+  Transfer take_from_host(int local);
   void take_errors(const std::function<void(std::string_view)>& on_text);
-  Going take_from_local(int local);
+  Transfer take_from_local(int local);
   bool wait(int local);
   bool has_ended();
 
   Session session_;
   Channel channel_;
   std::vector<char> buffer_;
-  std::size_t begin_ = 0;  // of what is in the buffer for the local end
+  std::size_t begin_ = 0;  // of the bytes in the buffer, which go to the local end
   std::size_t end_ = 0;
   bool local_open_ = true;
   bool moved_ = false;
@@ -238,9 +235,9 @@ Result<void> SshSession::Impl::start(const std::string& command) {
 int SshSession::Impl::proxy(int local, const std::function<void(std::string_view)>& on_text) {
   while (true) {
     moved_ = false;
-    if (take_from_host(local) == Going::over) break;
+    if (take_from_host(local) == Transfer::over) break;
     take_errors(on_text);
-    if (take_from_local(local) == Going::over) break;
+    if (take_from_local(local) == Transfer::over) break;
     if (moved_) continue;
     if (has_ended() || !wait(local)) break;
   }
@@ -248,20 +245,20 @@ int SshSession::Impl::proxy(int local, const std::function<void(std::string_view
   return code >= 0 ? code : kLost;
 }
 
-SshSession::Impl::Going SshSession::Impl::take_from_host(int local) {
+SshSession::Impl::Transfer SshSession::Impl::take_from_host(int local) {
   if (begin_ == end_) {
     const int got = libssh().ssh_channel_read_nonblocking(
         channel_.get(), buffer_.data(), static_cast<std::uint32_t>(buffer_.size()), 0);
-    if (got == SSH_ERROR) return Going::over;
+    if (got == SSH_ERROR) return Transfer::over;
     begin_ = 0;
     end_ = got > 0 ? static_cast<std::size_t>(got) : 0;
   }
-  if (begin_ == end_) return Going::on;
+  if (begin_ == end_) return Transfer::open;
   const ssize_t sent = ::send(local, buffer_.data() + begin_, end_ - begin_, MSG_NOSIGNAL);
-  if (sent < 0) return errno == EAGAIN || errno == EINTR ? Going::on : Going::over;
+  if (sent < 0) return errno == EAGAIN || errno == EINTR ? Transfer::open : Transfer::over;
   begin_ += static_cast<std::size_t>(sent);
   moved_ = true;
-  return Going::on;
+  return Transfer::open;
 }
 
 void SshSession::Impl::take_errors(const std::function<void(std::string_view)>& on_text) {
@@ -273,20 +270,21 @@ void SshSession::Impl::take_errors(const std::function<void(std::string_view)>& 
   moved_ = true;
 }
 
-SshSession::Impl::Going SshSession::Impl::take_from_local(int local) {
+SshSession::Impl::Transfer SshSession::Impl::take_from_local(int local) {
   const auto window = libssh().ssh_channel_window_size(channel_.get());
-  if (!local_open_ || window == 0) return Going::on;
+  if (!local_open_ || window == 0) return Transfer::open;
   std::array<char, kBufferSize / 2> bytes;  // NOLINT: filled by recv
   const ssize_t got = ::recv(local, bytes.data(), std::min<std::size_t>(bytes.size(), window), 0);
-  if (got < 0) return errno == EAGAIN || errno == EINTR ? Going::on : Going::over;
+  if (got < 0) return errno == EAGAIN || errno == EINTR ? Transfer::open : Transfer::over;
   moved_ = true;
   if (got == 0) {
     local_open_ = false;
-    return libssh().ssh_channel_send_eof(channel_.get()) == SSH_OK ? Going::on : Going::over;
+    return libssh().ssh_channel_send_eof(channel_.get()) == SSH_OK ? Transfer::open
+                                                                   : Transfer::over;
   }
   const auto size = static_cast<std::uint32_t>(got);
   const int sent = libssh().ssh_channel_write(channel_.get(), bytes.data(), size);
-  return sent == static_cast<int>(size) ? Going::on : Going::over;
+  return sent == static_cast<int>(size) ? Transfer::open : Transfer::over;
 }
 
 bool SshSession::Impl::has_ended() {
@@ -295,7 +293,7 @@ bool SshSession::Impl::has_ended() {
          libssh().ssh_channel_poll(channel_.get(), 1) <= 0;
 }
 
-// False: the connection is lost.
+// Waits until something can be moved. Returns false if the connection is lost.
 bool SshSession::Impl::wait(int local) {
   const bool has_window = libssh().ssh_channel_window_size(channel_.get()) > 0;
   short host_events = POLLIN;
@@ -308,7 +306,7 @@ bool SshSession::Impl::wait(int local) {
                      pollfd{local_events != 0 ? local : -1, local_events, 0}};
   while (::poll(waiting.data(), waiting.size(), -1) < 0 && errno == EINTR) {
   }
-  // Cut, while the local end takes nothing: libssh would find out when it reads.
+  // The connection was cut while the local end takes nothing, so libssh does not read and notice.
   if ((waiting[0].revents & (POLLHUP | POLLERR)) != 0 && begin_ != end_) return false;
   return libssh().ssh_is_connected(session_.get()) != 0;
 }

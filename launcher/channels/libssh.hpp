@@ -1,4 +1,11 @@
-// libssh, opened at run time.
+// A login on another host through libssh, which is opened at run time, and one command there whose
+// streams are carried.
+//
+// All calls block, so each session has a thread to itself. Another thread that must not wait for it
+// cuts its connection with shutdown(2); then all calls return. Errors have texts that
+// explain_login_failure() understands.
+//
+// Source: libssh's API documentation (api.libssh.org), RFC 4252 to 4254.
 #pragma once
 
 #include "base/result.hpp"
@@ -13,7 +20,7 @@
 
 #include <libssh/libssh.h>
 
-// The functions that a login calls; X(name).
+// The functions of libssh that a login calls: X(name) for each.
 #define HVDRUN_SSH_SYMBOLS(X)       \
   X(ssh_channel_free)               \
   X(ssh_channel_get_exit_status)    \
@@ -48,39 +55,33 @@ struct SshLibrary {
 #undef HVDRUN_SSH_MEMBER
 };
 
-// Opened by the first who asks; from any thread. Error: not installed, or too old.
+// Opens libssh; the first call does. On any thread. Error: it is not installed, or too old.
 Result<void> open_libssh();
 
-// Once open_libssh() has succeeded.
+// Returns the functions of libssh. Call it only after open_libssh() has succeeded.
 const SshLibrary& libssh();
 
-// A login on another host through libssh, and one command there whose streams are carried.
-//
-// Blocks: each session has a thread to itself. What must not wait for it cuts its connection with
-// shutdown(2), and all calls return.
-//
-// Source: libssh's API documentation (api.libssh.org), RFC 4252 to 4254.
-
-// A TCP connection to one of the host's addresses; `made` is called with each socket before it is
-// connected. Error: in the words of explain_ssh_failure().
+// Connects to one of the host's addresses by TCP. Calls `made` with each socket before it connects
+// it. Error: the name cannot be resolved, or no address answers.
 Result<Fd> connect_to_ssh(const SshConfig& config, std::chrono::seconds timeout,
                           const std::function<void(int)>& made);
 
 class SshSession {
  public:
-  // Checks the host's key and logs in with the user's keys or agent. Error: why not.
+  // Checks the host's key and logs in with the user's keys or agent. Takes the socket. Error: the
+  // handshake or the login failed, or the host's key is not accepted.
   static Result<SshSession> log_in(const SshConfig& config, Fd socket,
                                    std::chrono::seconds timeout);
   ~SshSession();
   SshSession(SshSession&&) noexcept;
   SshSession& operator=(SshSession&&) noexcept;
 
-  // Starts the command with a shell of the user's there, as ssh does.
+  // Starts the command in the user's shell there, as ssh does. Error: the host refuses.
   Result<void> start(const std::string& command);
 
-  // Carries between `local`, a socket, and the command's stdin and stdout until either ends; what
-  // it prints on stderr goes to `on_text`. Returns its exit code; 128 + 9 when the connection was
-  // lost before it had one.
+  // Carries bytes between `local`, a socket, and the command's stdin and stdout until either ends.
+  // Calls `on_text` with what the command prints on stderr. Returns its exit code, or 128 + 9 if
+  // the connection was lost before it had one.
   int proxy(int local, const std::function<void(std::string_view)>& on_text);
 
  private:

@@ -3,9 +3,12 @@
 #include "base/system.hpp"
 #include "channels/child_process.hpp"
 #include "channels/libssh.hpp"
-#include "channels/local_addresses.hpp"
-#include "channels/ssh.hpp"
+#include "channels/ssh_agent.hpp"
+#include "channels/ssh_command.hpp"
 #include "channels/ssh_config.hpp"
+#include "channels/ssh_failure.hpp"
+#include "channels/tcp_connection.hpp"
+#include "channels/text_lines.hpp"
 
 #include <array>
 #include <chrono>
@@ -26,21 +29,22 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// As of an agent that the system's ssh has started: the guard over there ends within its timeout.
-constexpr milliseconds kTimeout{15000};
-constexpr milliseconds kConfigPatience{10000};
-// Where the user's configuration has no ConnectTimeout. --start-timeout may be over before.
-constexpr std::chrono::seconds kLoginPatience{30};
+// The guard there ends within its own timeout, which is shorter. An agent that the system's ssh has
+// started has the same timeout.
+constexpr milliseconds kEndTimeout{15000};
+constexpr milliseconds kConfigTimeout{10000};
+// Applies if the user's configuration has no ConnectTimeout. --start-timeout may end before.
+constexpr std::chrono::seconds kLoginTimeout{30};
 
-// What the thread and its owner both use. Outlives the owner where the thread hangs in a look-up
-// of a name, which nothing can interrupt.
+// State of the thread and its owner. It outlives the owner if the thread hangs in a look-up of a
+// name, which nothing can interrupt.
 struct Shared {
   std::mutex mutex;
   std::condition_variable has_ended;
-  Mailbox* mailbox = nullptr;  // null: the owner has gone
+  Mailbox* mailbox = nullptr;  // null after the owner's end
   Fd socket;                   // of the connection, while there is one
   std::string doing = "reading the ssh configuration";
-  bool cut = false;  // the owner wants it to end
+  bool cut = false;  // the owner wants the thread to end
   bool ended = false;
 };
 
@@ -52,16 +56,16 @@ struct Task {
   SshUse use = SshUse::either;
 };
 
-// What the thread tells the loop at its end.
+// The thread's result, which it posts to the loop.
 struct End {
-  Error error;                   // why there was no agent, without an exit code of its own
-  bool may_help = false;         // the system's ssh may get further
-  bool direct = false;           // it would connect by itself
+  Error error;                   // why there was no agent; its exit code is unused
+  bool ssh_may_succeed = false;  // the system's ssh may get further
+  bool ssh_is_direct = false;    // the system's ssh would connect by itself
   std::optional<int> exit_code;  // of the command
-  Fd stream;                     // unused, where the system's ssh may help
+  Fd stream;                     // still unused, if the system's ssh may succeed
 };
 
-// As ssh and libssh find it: not by $HOME.
+// Returns the user's home folder as ssh and libssh find it: not by $HOME.
 std::string home_folder() {
   std::array<char, 4096> buffer;
   passwd entry{};
@@ -76,7 +80,7 @@ class Login {
       : shared_(std::move(shared)), task_(std::move(task)), on_text_(std::move(on_text)) {}
 
   End run() {
-    const auto shown = output_of(ssh_config_command(task_.target, task_.options), kConfigPatience);
+    const auto shown = output_of(ssh_config_command(task_.target, task_.options), kConfigTimeout);
     direct_ = shown && connects_directly(*shown);
     if (task_.use == SshUse::ssh) return hand_over("not to be used");
     if (auto opened = open_libssh(); !opened) return hand_over(opened.error().message);
@@ -84,13 +88,13 @@ class Login {
     if (!config)
       return hand_over(fmt::format("the system's ssh is needed for {}", config.error().message));
     now("looking up its name");
-    const auto timeout = config->connect_timeout.value_or(kLoginPatience);
+    const auto timeout = config->connect_timeout.value_or(kLoginTimeout);
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     auto socket = connect_to_ssh(*config, timeout, [this](int made) { note_socket(made); });
     if (!socket) return failed(socket.error().message);
     now("logging in");
     auto session = SshSession::log_in(*config, std::move(*socket), timeout);
-    // The system's ssh would wait for as long once more.
+    // The system's ssh would wait as long again.
     if (!session && std::chrono::steady_clock::now() >= deadline)
       return failed(
           fmt::format("the login timed out after {} s (ssh's ConnectTimeout)", timeout.count()));
@@ -119,8 +123,8 @@ class Login {
 
   End hand_over(const std::string& why) {
     End end = failed("libssh: " + why);
-    end.may_help = true;
-    end.direct = direct_;
+    end.ssh_may_succeed = true;
+    end.ssh_is_direct = direct_;
     end.stream = std::move(task_.stream);
     return end;
   }
@@ -131,7 +135,7 @@ class Login {
     return end;
   }
 
-  // From here on cut() reaches it; whoever owns it may close it.
+  // Keeps a descriptor of the socket for cut(). Its owner may close its own.
   void note_socket(int socket) {
     const std::lock_guard lock(shared_->mutex);
     shared_->doing = "connecting";
@@ -215,7 +219,7 @@ class LibsshAgent final : public AgentChannel {
     if (fallback_) return fallback_->wait();
     {
       std::unique_lock lock(shared_->mutex);
-      shared_->has_ended.wait_for(lock, kTimeout, [this] { return shared_->ended; });
+      shared_->has_ended.wait_for(lock, kEndTimeout, [this] { return shared_->ended; });
     }
     cut();
     mailbox_.drain();
@@ -224,7 +228,7 @@ class LibsshAgent final : public AgentChannel {
   }
 
  private:
-  // The thread. What it posts is called while the owner is there.
+  // Runs in the thread. What it posts runs only while the owner exists.
   static void run(LibsshAgent* owner, const std::shared_ptr<Shared>& shared, Task task) {
     const auto post = [shared](std::function<void()> call) {
       const std::lock_guard lock(shared->mutex);
@@ -248,9 +252,9 @@ class LibsshAgent final : public AgentChannel {
   }
 
   void on_end(End end) {
-    if (end.may_help && use_ != SshUse::libssh && !was_cut()) {
+    if (end.ssh_may_succeed && use_ != SshUse::libssh && !was_cut()) {
       SshOptions options = options_;
-      options.direct = end.direct;
+      options.direct = end.ssh_is_direct;
       auto fallback =
           start_ssh_agent(loop_, target_, options, arguments_, events_, std::move(end.stream));
       if (fallback) {

@@ -1,11 +1,12 @@
 // An agent on another host, started through libssh in a thread of this process, or by the system's
-// ssh.
+// ssh if libssh cannot do it. The channel belongs to the launcher's loop thread; its login thread
+// posts into that loop.
 #pragma once
 
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
 #include "channels/agent_channel.hpp"
-#include "channels/ssh.hpp"
+#include "channels/ssh_command.hpp"
 
 #include <memory>
 #include <string>
@@ -13,16 +14,16 @@
 
 namespace hvdrun {
 
-// Who logs in.
+// Which program logs in.
 enum class SshUse {
-  either,  // libssh; the system's ssh where its configuration asks for what libssh does not do, and
-           // where a login fails
-  libssh,  // alone: then both are errors
-  ssh,     // the system's ssh, once its configuration is read
+  either,  // libssh; the system's ssh if the configuration needs what libssh lacks, or if a login
+           // fails
+  libssh,  // libssh alone: both cases are errors
+  ssh,     // the system's ssh, after its configuration was read
 };
 
-// `arguments` are those of hvdrun over there. on_link is called before this returns. Error: no
-// descriptors are left.
+// Starts an agent. `arguments` are those of hvdrun there. Calls on_link before it returns. Error:
+// no descriptors are left.
 Result<std::unique_ptr<AgentChannel>> start_libssh_agent(const EventLoop& loop, SshTarget target,
                                                          SshOptions options,
                                                          std::vector<std::string> arguments,

@@ -8,18 +8,13 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <memory>
-#include <sstream>
-#include <system_error>
 #include <utility>
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -27,12 +22,12 @@
 namespace hvdrun {
 namespace {
 
-// So many hosts, spread evenly over all, stand for the others.
+// This many hosts are probed, spread evenly over all.
 constexpr std::size_t kProbed = 8;
 // Any port: nothing is sent.
 constexpr const char* kPort = "9";
 
-// In numbers: "10.0.0.1", "fd00::2".
+// Returns "10.0.0.1" or "fd00::2".
 std::string text_of(const sockaddr_storage& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   ::inet_ntop(address.ss_family, address_bytes(address).data(), text.data(), text.size());
@@ -44,7 +39,8 @@ void add_once(std::vector<std::string>& list, std::string text) {
     list.push_back(std::move(text));
 }
 
-// Our end of a connection to there; empty: no route, or one that this host alone can use.
+// Returns our address in a connection to the peer; empty if there is no route, or only one that
+// this host alone can use.
 std::string own_end_towards(const addrinfo& peer) {
   const Fd socket(::socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage own{};
@@ -65,7 +61,7 @@ std::vector<std::string> some_of(const std::vector<std::string>& hosts) {
   return some;
 }
 
-// The child's whole life: an address a line, each as soon as it is known.
+// Runs in the child. Writes one address a line, each as soon as it is known, and exits.
 [[noreturn]] void probe(const std::vector<std::string>& hosts, int answers) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (const auto& host : some_of(hosts)) {
@@ -90,42 +86,6 @@ std::vector<std::string> lines_of(std::string_view text) {
     text.remove_prefix(newline + 1);
   }
   return lines;
-}
-
-std::string end_text(const std::string& address, const std::string& port) {
-  return address.find(':') == std::string::npos ? fmt::format("{}:{}", address, port)
-                                                : fmt::format("[{}]:{}", address, port);
-}
-
-// `get` is getsockname or getpeername.
-std::string end_of(int socket, int (*get)(int, sockaddr*, socklen_t*)) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (get(socket, generic, &size) != 0 ||
-      ::getnameinfo(generic, size, host.data(), host.size(), port.data(), port.size(),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    return "?";
-  return end_text(host.data(), port.data());
-}
-
-constexpr int kInVain = 2;
-
-// "4711" of each link "socket:[4711]" in /proc/PID/fd.
-std::vector<std::string> socket_inodes(pid_t process) {
-  constexpr std::string_view kBegin = "socket:[";
-  std::vector<std::string> inodes;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(fmt::format("/proc/{}/fd", process), error), end;
-       !error && entry != end; entry.increment(error)) {
-    std::error_code gone;
-    const std::string link = std::filesystem::read_symlink(entry->path(), gone);
-    if (link.starts_with(kBegin))
-      inodes.push_back(link.substr(kBegin.size(), link.size() - kBegin.size() - 1));
-  }
-  return inodes;
 }
 
 }  // namespace
@@ -222,50 +182,6 @@ void RouteProbe::finish() {
   timer_.cancel();
   const auto on_found = std::move(on_found_);
   on_found(without_loopback(lines_of(text_)));  // may destroy this
-}
-
-std::string route_of_ssh(const char* connection) {
-  std::istringstream words(connection == nullptr ? "" : connection);
-  std::array<std::string, 4> ends;
-  for (auto& word : ends)
-    if (!(words >> word)) return {};
-  return fmt::format("{} > {}", end_text(ends[0], ends[1]), end_text(ends[2], ends[3]));
-}
-
-std::string route_of_socket(int socket) {
-  return fmt::format("{} < {}", end_of(socket, ::getpeername), end_of(socket, ::getsockname));
-}
-
-bool has_acknowledged(int socket, std::chrono::milliseconds time) {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
-  // None is owed where the window there is full: the kernel asks ever less often then.
-  const bool owed = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
-  return !owed || std::chrono::milliseconds(info.tcpi_last_ack_recv) <= time;
-}
-
-bool waits_in_vain(std::string_view line, const std::vector<std::string>& inodes) {
-  std::istringstream words{std::string(line)};
-  std::string skipped;
-  std::string inode;
-  int retransmits = 0;
-  int probes = 0;
-  for (int i = 0; i < 6; ++i) words >> skipped;
-  words >> std::hex >> retransmits >> skipped >> std::dec >> probes >> inode;
-  return words && (retransmits >= kInVain || probes >= kInVain) &&
-         std::find(inodes.begin(), inodes.end(), inode) != inodes.end();
-}
-
-bool waits_in_vain(pid_t process) {
-  const auto inodes = socket_inodes(process);
-  if (inodes.empty()) return false;
-  for (const char* table : {"tcp", "tcp6"}) {
-    std::ifstream lines(fmt::format("/proc/{}/net/{}", process, table));
-    for (std::string line; std::getline(lines, line);)
-      if (waits_in_vain(line, inodes)) return true;
-  }
-  return false;
 }
 
 }  // namespace hvdrun

@@ -1,13 +1,17 @@
-// Which of this host's addresses the other hosts of a job can reach.
+// Finds those of this host's addresses that the other hosts of a job can reach.
 //
-// The rule, in this order:
-// 1. The interfaces that --network-interface names: all their addresses, in the order of the names.
-// 2. The addresses from which this host would speak to the job's hosts: their names are resolved,
-//    and the kernel's routes give the address of our end. No packet is sent. A few hosts stand for
-//    all of them. Loopback only when nothing else was found: names of this very host lead there.
+// The rules, in this order:
+// 1. All addresses of the interfaces that --network-interface names, in the order of the names.
+// 2. The addresses from which this host would send to the job's hosts. Their names are resolved,
+// and
+//    the kernel's routes give the address of our end. No packet is sent. A few hosts are probed for
+//    all of them. Loopback is used only if nothing else was found: this host's own names lead to
+//    it.
 // 3. Every address of an interface that is up, loopback last.
-// IPv6 addresses that are valid on one link only (fe80::) are never used: they need a name that
-// only this host knows.
+// IPv6 addresses that are valid on one link only (fe80::) are never used, because they need an
+// interface's name, which only this host knows.
+//
+// Plain functions, and a probe on the loop's thread.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -27,34 +31,34 @@ namespace hvdrun {
 
 struct NamedAddress {
   std::string interface;  // "eth0"
-  std::string address;    // in numbers
+  std::string address;    // numeric
 };
 
-// Of this host, interfaces that are up; in the kernel's order.
+// Returns the addresses of this host's interfaces that are up, in the kernel's order.
 Result<std::vector<NamedAddress>> named_addresses();
 
-// Rule 1; `names` as the user wrote them: "ib0,eth0". Error: no such interface, or it has no
-// address; says which there are.
+// Applies rule 1. `names` are the user's: "ib0,eth0". Error: an interface does not exist or has no
+// address (kExitUsage; the message lists those that have one).
 Result<std::vector<std::string>> addresses_of_interfaces(const std::vector<NamedAddress>& all,
                                                          std::string_view names);
 
-// Rule 3.
+// Applies rule 3.
 std::vector<std::string> all_addresses(const std::vector<NamedAddress>& all);
 
 bool is_loopback(std::string_view address);
 
-// Loopback addresses dropped, unless there are no others; each address once.
+// Returns each address once, without those of loopback unless there are no others.
 std::vector<std::string> without_loopback(const std::vector<std::string>& addresses);
 
-// Finds the addresses of rule 2. Resolving a name can take as long as a name server likes, so a
-// child process does it; what it has not found in time is done without.
+// Finds the addresses of rule 2. A name server may take any time, so a child process resolves the
+// names. Addresses that it has not found in time are left out.
 class RouteProbe {
  public:
-  // Called once, from the loop; with nothing when nothing was found. The probe may be destroyed in
-  // it.
+  // Called once, from the loop; with an empty list if nothing was found. It may destroy the probe.
   using OnFound = std::function<void(const std::vector<std::string>& addresses)>;
 
-  // Must be called while this process has one thread.
+  // Starts the child process. Call it while this process has one thread. Error: no process can be
+  // made.
   static Result<std::unique_ptr<RouteProbe>> start(const EventLoop& loop,
                                                    const std::vector<std::string>& hosts,
                                                    std::chrono::milliseconds timeout,
@@ -75,27 +79,5 @@ class RouteProbe {
   FdEvent readable_;
   Timer timer_;
 };
-
-// The TCP connection below an agent's link: its two ends, for people (the launcher's first, the
-// agent's second), and whether the other host answers.
-
-// `connection` is SSH_CONNECTION of ssh(1), or null: "10.0.0.1:40312 > 10.0.0.2:22". "" when it is
-// not what it should be.
-std::string route_of_ssh(const char* connection);
-
-// Of a connected TCP socket, seen from the agent, which has connected: "10.0.0.1:4711 <
-// [fd00::2]:9".
-std::string route_of_socket(int socket);
-
-// Whether the peer's kernel has acknowledged something on this TCP socket within `time` (TCP_INFO
-// of tcp(7)). The caller sends something more often than that. True where the kernel cannot tell.
-bool has_acknowledged(int socket, std::chrono::milliseconds time);
-
-// Whether this kernel waits for an acknowledgment on a TCP connection of another process, and has
-// asked for it twice in vain. False where that cannot be seen.
-bool waits_in_vain(pid_t process);
-
-// The same of one line of /proc/net/tcp (proc(5)), if it is that of one of these sockets.
-bool waits_in_vain(std::string_view line, const std::vector<std::string>& inodes);
 
 }  // namespace hvdrun

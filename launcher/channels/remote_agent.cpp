@@ -6,7 +6,7 @@
 #include "base/result.hpp"
 #include "base/system.hpp"
 #include "base/version.hpp"
-#include "channels/local_addresses.hpp"
+#include "channels/tcp_connection.hpp"
 #include "resources/inventory.hpp"
 
 #include <algorithm>
@@ -25,12 +25,13 @@
 #include <poll.h>
 #include <unistd.h>
 
+extern char** environ;  // NOLINT: environ(7)
+
 namespace hvdrun {
 namespace {
 
 constexpr std::chrono::seconds kLeftoversTimeout{10};
-
-// The launcher speaks as soon as the link stands.
+// The launcher sends its first frame as soon as it has the link.
 constexpr std::chrono::seconds kFirstFrameTimeout{60};
 constexpr std::size_t kJobIdLength = 32;
 
@@ -41,7 +42,8 @@ Result<Fd> take(int standard) {
   return taken;
 }
 
-// What libraries print must not get between the frames: stdout is stderr from here on.
+// Moves the link away from stdin and stdout. From here on stdout is stderr, so that no output of
+// libraries gets between the frames.
 Result<LinkEnd> take_link() {
   LinkEnd link;
   HVD_TRY(link.in, take(STDIN_FILENO));
@@ -53,7 +55,7 @@ Result<LinkEnd> take_link() {
   return link;
 }
 
-// Tells the launcher that it has reached us: looking for GPUs may take long.
+// Shows the launcher that it has reached this host, because a look for GPUs may take long.
 void say_alive(const LinkEnd& link) {
   char header[kFrameHeaderSize];
   encode_frame_header(header, FrameType::alive, kToLauncher, 0);
@@ -71,7 +73,7 @@ Result<ConfigureMessage> first_message(const LinkEnd& link) {
         deadline - std::chrono::steady_clock::now());
     pollfd waiting{link.in.get(), POLLIN, 0};
     if (left.count() <= 0 || ::poll(&waiting, 1, static_cast<int>(left.count())) == 0)
-      return fail("the launcher has said nothing for 60 s");
+      return fail("the launcher has sent nothing for 60 s");
     const auto room = reader.room();
     const ssize_t got = ::read(link.in.get(), room.data, room.size);
     if (got == 0) return fail("the launcher has closed the link");
@@ -110,7 +112,7 @@ std::vector<std::string> cleanup_arguments(const std::string& job_id,
 
 bool clean_up(const std::string& job_id, std::size_t agent) {
   const auto folders = JobFolders::of(job_id, agent);
-  // Who has ended in good order has removed them last of all.
+  // A clean exit removes the folders last, so if they are gone nothing is left.
   if (!std::filesystem::exists(folders.temporary) && !std::filesystem::exists(folders.shared))
     return true;
   const auto left = kill_job_processes(::getpid(), folders.cookie(), kLeftoversTimeout);
@@ -132,12 +134,6 @@ int run_cleanup(const std::vector<std::string>& arguments) {
   return all ? kExitOk : kExitLauncher;
 }
 
-}  // namespace hvdrun
-
-extern char** environ;  // NOLINT: environ(7)
-
-namespace hvdrun {
-
 bool is_job_id(std::string_view text) {
   return text.size() == kJobIdLength && std::all_of(text.begin(), text.end(), [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
@@ -150,9 +146,9 @@ Result<AgentOptions> agent_options(const ConfigureMessage& message) {
                             "both",
                             kVersion, message.version),
                 kExitUsage);
-  if (!is_job_id(message.job_id)) return fail("the launcher's job id is not one");
+  if (!is_job_id(message.job_id)) return fail("the launcher's job id is invalid");
   if (message.pmix < PmixMode::automatic || message.pmix > PmixMode::off)
-    return fail("the launcher asks for PMIx in a way that is not known here");
+    return fail("the launcher sent an unknown PMIx mode");
   AgentOptions options;
   options.job_id = message.job_id;
   options.agent = message.agent;

@@ -1,7 +1,13 @@
-// Clearing away what an agent and its guard, killed at once on another host, have left there.
+// The entry points of hvdrun on another host: `hvdrun --internal-agent`.
 //
-// The launcher asks for it over the way that the agent came by, with `hvdrun --internal-agent
-// cleanup JOB AGENT…`.
+//   --internal-agent                      an agent that ssh has started; its link is stdin and
+//   stdout
+//   --internal-agent srun                 an agent that srun has started: srun_agent.hpp
+//   --internal-agent cleanup JOB AGENT…   ends what agent and guard left when both were killed at
+//   once
+//
+// The launcher starts them over the agent's channel. They run in a process of one thread, print
+// errors on stderr, which reaches the launcher, and end the process.
 #pragma once
 
 #include "agent/guard.hpp"
@@ -15,41 +21,39 @@
 
 namespace hvdrun {
 
-// What follows kAgentArgument for a cleanup; then come the job's id and the numbers of agents.
+// The first argument of an hvdrun that runs as an agent or for one.
+inline constexpr std::string_view kAgentArgument = "--internal-agent";
+
+// The argument after kAgentArgument for a cleanup, before the job's id and the numbers of agents.
 inline constexpr std::string_view kCleanupArgument = "cleanup";
 
-// The words after hvdrun's name that have run_cleanup() called there.
+// Takes the link from the standard streams and continues as run_agent_on(). Never returns. ssh
+// carries stderr to the launcher.
+[[noreturn]] void run_remote_agent();
+
+// Waits for the first frame on the link, and becomes guard and agent. Never returns. Call it while
+// the process has one thread. Prints errors on stderr. `route` and `ignores_signals`: see
+// AgentOptions.
+[[noreturn]] void run_agent_on(LinkEnd link, const std::string& route, bool ignores_signals);
+
+// Returns the options in the launcher's first frame. Error: another protocol or version of hvdrun
+// (kExitUsage), an invalid job id, which would become the name of folders, or an unknown PmixMode.
+Result<AgentOptions> agent_options(const ConfigureMessage& message);
+
+// Returns whether the text has the form of hvdrun's job ids. No other text may become the name of a
+// folder.
+bool is_job_id(std::string_view text);
+
+// Returns the arguments of hvdrun that make it call run_cleanup() there.
 std::vector<std::string> cleanup_arguments(const std::string& job_id,
                                            const std::vector<std::size_t>& agents);
 
-// Ends what is left of that agent's ranks on this host, and removes its folders. Returns whether
-// nothing of it is left.
-bool clean_up(const std::string& job_id, std::size_t agent);
-
-// `arguments`: the job's id, then the agents' numbers; those that are on other hosts do no harm.
-// Returns the exit code.
+// Cleans up after agents of a job. `arguments`: the job's id, then the agents' numbers. Agents of
+// other hosts do no harm. Returns the exit code.
 int run_cleanup(const std::vector<std::string>& arguments);
 
-// The agent on another host, seen from there: `hvdrun --internal-agent`, started by ssh, with the
-// link on its stdin and stdout. (`--internal-agent srun`: srun_agent.hpp.)
-
-// The only argument of an hvdrun that is to be an agent.
-inline constexpr std::string_view kAgentArgument = "--internal-agent";
-
-// Whether it has the form of hvdrun's job ids; nothing else may become the name of a folder.
-bool is_job_id(std::string_view text);
-
-// What the launcher's first frame asks for. Error: another protocol or version (install the same on
-// both), or a job id that is none: it becomes the name of folders.
-Result<AgentOptions> agent_options(const ConfigureMessage& message);
-
-// Waits for the first frame on the link, and becomes guard and agent; never returns. Must be called
-// while the process has one thread. What goes wrong is said on stderr.
-// `route` and `ignores_signals` as in AgentOptions.
-[[noreturn]] void run_agent_on(LinkEnd link, const std::string& route, bool ignores_signals);
-
-// Takes the link from the standard streams, and goes on as above; ssh carries stderr to the
-// launcher.
-[[noreturn]] void run_remote_agent();
+// Ends what is left of that agent's ranks on this host, and removes its folders. Returns whether
+// no process of it is left.
+bool clean_up(const std::string& job_id, std::size_t agent);
 
 }  // namespace hvdrun

@@ -4,8 +4,8 @@
 #include "agent/process_tree.hpp"
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
-#include "channels/local_addresses.hpp"
 #include "channels/remote_agent.hpp"
+#include "channels/tcp_connection.hpp"
 #include "channels/tls_proxy.hpp"
 
 #include <algorithm>
@@ -36,10 +36,10 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::chrono::seconds kInvitationPatience{60};
+constexpr std::chrono::seconds kCredentialsTimeout{60};
 
-// SLURM's names for where we are (srun(1), output environment variables).
-Result<AgentHello> introduce_ourselves() {
+// Returns our hello, from SLURM's names of host and task (srun(1), output environment variables).
+Result<AgentHello> own_hello() {
   const char* host = std::getenv("SLURMD_NODENAME");
   const char* task = std::getenv("SLURM_PROCID");
   AgentHello hello;
@@ -53,7 +53,8 @@ Result<AgentHello> introduce_ourselves() {
   return hello;
 }
 
-// What libraries print goes to stderr, and nobody reads the credentials again.
+// Closes stdin and makes stdout stderr, so that libraries print there and cannot read the
+// credentials.
 Result<void> close_standard_streams() {
   const Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!nothing || ::dup2(nothing.get(), STDIN_FILENO) < 0 ||
@@ -62,10 +63,10 @@ Result<void> close_standard_streams() {
   return {};
 }
 
-// The task's life beside the guard; see the header.
+// The task after it has forked the guard: it carries the link and waits for the guard.
 class LinkProcess {
  public:
-  // `agents_end` is the other end of `local`, which the agent has too.
+  // `agents_end` is the other end of `local`; the agent has it, too.
   LinkProcess(TlsStream stream, Fd local, LinkEnd agents_end, pid_t guard,
               std::function<void()> clean_up)
       : guard_(guard),
@@ -79,7 +80,7 @@ class LinkProcess {
 
   // Returns the guard's wait status.
   int run() {
-    on_child();  // it may have ended before we watched
+    on_child();  // the guard may have ended before the watch began
     if (!left_) loop_.run();
     return guard_status_.value_or(0);
   }
@@ -88,10 +89,10 @@ class LinkProcess {
   void on_child() {
     int status = 0;
     pid_t pid = 0;
-    // Orphans of a guard that was killed are ours: we are a subreaper too.
+    // If the guard was killed its orphans become our children: we are a subreaper, too.
     while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0)
       if (pid == guard_) guard_status_ = status;
-    // An agent whose guard was killed ends the job in good order by itself.
+    // An agent whose guard was killed ends the job by itself, so the link stays open for it.
     if (guard_status_ && !closed_ && (!WIFSIGNALED(*guard_status_) || !has_agent())) close_link();
   }
 
@@ -119,7 +120,7 @@ class LinkProcess {
   LinkEnd agents_end_;
   std::function<void()> clean_up_;
   std::optional<int> guard_status_;
-  bool closed_ = false;  // the guard's work is done, by it or by us
+  bool closed_ = false;  // the guard's work is done, by the guard or here
   bool link_over_ = false;
   bool left_ = false;
   SignalWatch signals_;
@@ -131,9 +132,9 @@ int exit_code_of(int wait_status) {
                                   : WEXITSTATUS(wait_status);
 }
 
-Result<int> live(const AgentCredentials& credentials, const AgentHello& hello) {
+Result<int> connect_and_run(const AgentCredentials& credentials, const AgentHello& hello) {
   const std::string& job_id = credentials.key.identity;
-  if (!is_job_id(job_id)) return fail("the launcher's job id is not one");
+  if (!is_job_id(job_id)) return fail("the launcher's job id is invalid");
   HVD_TRY(Connection connection, connect_to_launcher(credentials, hello, STDIN_FILENO));
   HVD_CHECK(close_standard_streams());
   HVD_TRY(LinkPair pair, make_local_link());
@@ -141,7 +142,7 @@ Result<int> live(const AgentCredentials& credentials, const AgentHello& hello) {
   if (guard < 0) return fail_errno("cannot start the agent", errno);
   if (guard == 0) {
     const auto route = route_of_socket(connection.stream.fd());
-    ::close(connection.stream.fd());  // the link ends with its one owner
+    ::close(connection.stream.fd());  // only the task may hold the connection open
     pair.launcher = {};
     run_agent_on(std::move(pair.agent), route, true);
   }
@@ -153,18 +154,18 @@ Result<int> live(const AgentCredentials& credentials, const AgentHello& hello) {
   return exit_code_of(process.run());
 }
 
-Result<int> be_agent() {
-  HVD_TRY(const AgentHello hello, introduce_ourselves());
+Result<int> run_task() {
+  HVD_TRY(const AgentHello hello, own_hello());
   HVD_TRY(const AgentCredentials credentials,
-          receive_credentials(STDIN_FILENO, kInvitationPatience));
-  return live(credentials, hello);
+          receive_credentials(STDIN_FILENO, kCredentialsTimeout));
+  return connect_and_run(credentials, hello);
 }
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using Status = TlsStream::Status;
 
-// For one address; a launcher that is busy with thousands of agents needs a while.
+// For one address. A launcher that is busy with thousands of agents may answer late.
 constexpr milliseconds kAttempt{10000};
 constexpr milliseconds kFirstPause{20};
 constexpr milliseconds kLongestPause{1000};
@@ -175,14 +176,15 @@ milliseconds left_until(Clock::time_point deadline) {
 }
 
 bool is_end_of_file(int fd) {
-  std::array<char, 256> ignored;  // NOLINT: nobody looks at it
+  std::array<char, 256> ignored;  // NOLINT: never read
   const ssize_t got = ::read(fd, ignored.data(), ignored.size());
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-class Caller {
+// Connects to one address after the other, until the deadline.
+class Connector {
  public:
-  Caller(const AgentCredentials& credentials, const AgentHello& hello, int lifeline)
+  Connector(const AgentCredentials& credentials, const AgentHello& hello, int lifeline)
       : hello_(pack_agent_hello(hello)),
         lifeline_(lifeline),
         deadline_(Clock::now() + credentials.timeout) {}
@@ -192,26 +194,26 @@ class Caller {
 
   void pause(milliseconds time) {
     attempt_deadline_ = std::min(deadline_, Clock::now() + time);
-    introduced_ = false;
+    sent_hello_ = false;
     static_cast<void>(wait(-1, 0));
   }
 
-  // Error: what was met there.
-  Result<Connection> call(const TlsContext& context, const LinkAddress& address) {
+  // Connects to this address. Error: why not, with the address.
+  Result<Connection> connect_to(const TlsContext& context, const LinkAddress& address) {
     attempt_deadline_ = std::min(deadline_, Clock::now() + kAttempt);
-    introduced_ = false;
-    auto connection = try_to(context, address);
+    sent_hello_ = false;
+    auto connection = try_address(context, address);
     if (connection) return connection;
     return with_context(fmt::format("{} port {}", address.address, address.port),
                         connection.error());
   }
 
  private:
-  // Error: the time is over, or the launcher has hung up.
+  // Waits for events of a descriptor. Error: the time is over, or the launcher has hung up.
   Result<void> wait(int fd, short events) {
     while (true) {
       std::array<pollfd, 2> waiting{pollfd{fd, events, 0},
-                                    pollfd{introduced_ ? -1 : lifeline_, POLLIN, 0}};
+                                    pollfd{sent_hello_ ? -1 : lifeline_, POLLIN, 0}};
       const int ready = ::poll(waiting.data(), waiting.size(),
                                static_cast<int>(left_until(attempt_deadline_).count()));
       if (waiting[1].revents != 0 && is_end_of_file(lifeline_)) {
@@ -250,7 +252,7 @@ class Caller {
     return socket;
   }
 
-  // Until `operation` is done.
+  // Repeats `operation` until it is done.
   template <class Operation>
   Result<void> drive(TlsStream& stream, Operation operation) {
     while (true) {
@@ -271,17 +273,18 @@ class Caller {
     }
   }
 
-  Result<Connection> try_to(const TlsContext& context, const LinkAddress& address) {
+  Result<Connection> try_address(const TlsContext& context, const LinkAddress& address) {
     HVD_TRY(Fd socket, connect(address));
     const int on = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     HVD_TRY(TlsStream stream, context.wrap(std::move(socket)));
     HVD_CHECK(drive(stream, [&] { return stream.handshake(); }));
-    // It is short and the first: it goes whole.
+    // The hello is short and the first data, so it is written at once and whole.
     HVD_CHECK(drive(stream, [&] { return stream.write(hello_.data(), hello_.size()).status; }));
-    // Who has taken all agents in hangs up, and srun may bring that before the welcome comes.
-    introduced_ = true;
-    // It is one record, and what follows waits for our word.
+    // A launcher that has accepted all agents hangs up, and srun may report that before the accept
+    // arrives. So the lifeline is ignored from here on.
+    sent_hello_ = true;
+    // The accept is one record, and the launcher's next data waits for our first frame.
     std::array<char, kAgentAcceptSize> answer{};
     std::size_t size = 0;
     HVD_CHECK(drive(stream, [&] {
@@ -297,7 +300,7 @@ class Caller {
   int lifeline_;
   Clock::time_point deadline_;
   Clock::time_point attempt_deadline_;
-  bool introduced_ = false;  // on this connection
+  bool sent_hello_ = false;  // on this connection
   bool abandoned_ = false;
 };
 
@@ -308,12 +311,10 @@ void run_srun_agent() {
   sigfillset(&everything);
   ::sigprocmask(SIG_SETMASK, &everything, nullptr);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  const auto code = be_agent();
+  const auto code = run_task();
   if (!code) std::fprintf(stderr, "hvdrun: %s\n", code.error().message.c_str());
   ::_exit(code ? *code : code.error().exit_code);
 }
-
-// How the agent that srun has started finds its launcher.
 
 Result<AgentCredentials> receive_credentials(int input, milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
@@ -322,7 +323,7 @@ Result<AgentCredentials> receive_credentials(int input, milliseconds timeout) {
   while (!is_whole_credentials(text)) {
     pollfd waiting{input, POLLIN, 0};
     const int ready = ::poll(&waiting, 1, static_cast<int>(left_until(deadline).count()));
-    if (ready == 0) return fail("srun has brought no word from the launcher in time");
+    if (ready == 0) return fail("no credentials arrived from the launcher through srun in time");
     if (ready < 0) continue;  // EINTR
     const ssize_t got = ::read(input, buffer.data(), buffer.size());
     if (got == 0)
@@ -338,16 +339,16 @@ Result<Connection> connect_to_launcher(const AgentCredentials& credentials, cons
                                        int lifeline) {
   HVD_TRY(const TlsContext context, TlsContext::make(TlsContext::Side::client, credentials.key));
   HVD_CHECK(set_nonblocking(lifeline));
-  Caller caller(credentials, hello, lifeline);
+  Connector connector(credentials, hello, lifeline);
   Error last;
-  for (milliseconds pause = kFirstPause; caller.in_time(); pause *= 2) {
+  for (milliseconds pause = kFirstPause; connector.in_time(); pause *= 2) {
     for (const auto& address : credentials.addresses) {
-      auto connection = caller.call(context, address);
+      auto connection = connector.connect_to(context, address);
       if (connection) return connection;
       last = connection.error();
-      if (caller.abandoned()) return last;
+      if (connector.abandoned()) return last;
     }
-    caller.pause(std::min(pause, kLongestPause));
+    connector.pause(std::min(pause, kLongestPause));
   }
   return fail(
       fmt::format("cannot reach the launcher ({}); --network-interface says which of its "

@@ -4,23 +4,26 @@
 //   launcher ── srun ══ slurmstepd ── hvdrun-link ── hvd-guard ── hvdrun-agent ── ranks
 //       ╚═══════════ TLS ═════════════════╝
 //
-// Once all agents have come srun is ended and its step goes on without it: see let_go(). From then
-// on an agent's link tells its end: it closes when nothing of the agent is left on its host, but
-// for hvdrun-link itself.
+// When all agents have connected, srun is ended and its step continues without it: see let_go().
+// From then on an agent's link shows its end: it closes when nothing of the agent is left on its
+// host except hvdrun-link.
 //
-// Hosts with other numbers of GPUs than the rest get an srun of their own: a step has the same
-// number on all of its hosts.
+// Hosts with different numbers of GPUs get different sruns, because a step has the same number on
+// all of its hosts.
 //
-// On the loop's thread; SIGPIPE must be ignored or blocked. Needs srun_descriptors() descriptors.
+// SrunAgents belongs to the loop's thread; its TLS proxies have a thread of their own. SIGPIPE must
+// be ignored or blocked. It needs srun_descriptors() descriptors. After the start, failures are
+// events.
 #pragma once
 
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
 #include "channels/agent_hello.hpp"
-#include "channels/child_process.hpp"
 #include "channels/local_addresses.hpp"
-#include "channels/srun.hpp"
+#include "channels/srun_command.hpp"
+#include "channels/srun_failure.hpp"
+#include "channels/srun_step.hpp"
 #include "channels/tls_listener.hpp"
 #include "common/fd.hpp"
 #include "protocol/link.hpp"
@@ -36,78 +39,22 @@
 
 namespace hvdrun {
 
-// One running srun.
-//
-// Its stdin is the agents' lifeline until they have connected: when it closes, because we have hung
-// up or are gone, agents that have not connected leave. On the loop's thread.
-
-// srun itself waits for the hosts as long as slurm.conf's KillWait says, 30 s by default.
-inline constexpr std::chrono::seconds kKillTimeout{40};
-
-class SrunStep {
- public:
-  struct Events {
-    std::function<void(const SrunLine&)> on_line;
-    std::function<void()> on_ended;  // after its last line; how: wait_status()
-  };
-
-  // Error: there is no such program.
-  static Result<std::unique_ptr<SrunStep>> start(const EventLoop& loop,
-                                                 const std::vector<std::string>& command,
-                                                 std::vector<std::string> environment,
-                                                 Events events);
-  // Ends srun, and with it the step, if it still runs.
-  ~SrunStep();
-  SrunStep(const SrunStep&) = delete;
-  SrunStep& operator=(const SrunStep&) = delete;
-
-  void say(std::string_view text);  // to the stdin of all tasks; at most what a pipe holds
-  void hang_up();
-
-  // Ends srun, and whatever it is part of, but not the step: the tasks, all of which must be known
-  // to run, go on without it. (TERM to srun is KILL for its tasks, and scancel and the time limit
-  // send it to every process of a batch script.) Nothing is reported any more.
-  void let_go();
-
-  std::optional<int> wait_status() const { return wait_status_; }
-
-  // Waits until srun has ended, blocking the loop. After `timeout` srun is told to end the step,
-  // which kills what is left of it on all hosts, and after `kill_timeout` is itself killed.
-  // Returns whether it ended by itself.
-  bool reap(std::chrono::milliseconds timeout,
-            std::chrono::milliseconds kill_timeout = kKillTimeout);
-
- private:
-  SrunStep(const EventLoop& loop, ChildProcess process, Fd alive, Events events);
-  void read_lines();
-  void on_process_end();
-  bool wait_for_end(std::chrono::milliseconds timeout);
-
-  ChildProcess process_;
-  Fd alive_;  // a pidfd: readable once srun has ended
-  Events events_;
-  SrunReader reader_;
-  std::optional<int> wait_status_;
-  FdEvent readable_;
-  FdEvent ended_;
-};
-
 struct SrunHost {
-  std::string name;         // as SLURM has it: SLURM_JOB_NODELIST
+  std::string name;         // SLURM's name of it, from SLURM_JOB_NODELIST
   std::size_t agent = 0;    // the number of its agent
-  std::optional<int> gpus;  // of the job there, when known; see srun_command()
+  std::optional<int> gpus;  // the job's GPUs there, if known; see srun_command()
 };
 
 struct SrunJob {
   SrunOptions srun;
   std::vector<SrunHost> hosts;
-  std::string job_id;               // hvdrun's own
-  std::string interfaces;           // --network-interface; "": local_addresses.hpp says which
-  Environment environment;          // of the caller
-  std::chrono::seconds timeout{0};  // after which an agent that cannot connect gives up
+  std::string job_id;       // hvdrun's own
+  std::string interfaces;   // --network-interface; "": by rules 2 and 3 of local_addresses.hpp
+  Environment environment;  // of the caller
+  std::chrono::seconds timeout{0};  // after this an agent that cannot connect gives up
 };
 
-// How many descriptors this takes in the launcher.
+// Returns how many descriptors the launcher needs for so many hosts.
 std::size_t srun_descriptors(std::size_t hosts);
 
 class SrunAgents {
@@ -115,57 +62,60 @@ class SrunAgents {
   struct Events {
     // The agent of that host waits for its first frame. The link's descriptors are non-blocking.
     std::function<void(std::size_t host, LinkEnd)> on_link;
-    // These, or with no host named the rest, will not come. May be called more than once.
+    // These agents will not connect; a failure without hosts is of all the rest. May be called more
+    // than once.
     std::function<void(const std::vector<SrunFailure>&)> on_failure;
-    // A line that an agent, or what it is linked to, has printed.
+    // A line that an agent, or one of its libraries, has printed.
     std::function<void(std::size_t host, const std::string& text)> on_text;
-    // Where agents are waited for from now on: for --verbose.
+    // The addresses at which agents may connect from now on, for --verbose.
     std::function<void(const std::vector<LinkAddress>&)> on_listening;
   };
 
-  // Error: nothing was started (no srun; an interface that is not there). Must be called while this
-  // process has one thread.
+  // Starts the agents. Call it while this process has one thread. Error: nothing was started,
+  // because there is no srun or no such interface.
   static Result<std::unique_ptr<SrunAgents>> start(const EventLoop& loop, SrunJob job,
                                                    Events events);
-  // As reap(), with a timeout of its own; not to be called from an event of it.
+  // Calls reap() with a timeout of its own. Do not destroy it within one of its events.
   ~SrunAgents();
   SrunAgents(const SrunAgents&) = delete;
   SrunAgents& operator=(const SrunAgents&) = delete;
 
-  // Hosts whose agents have not connected yet.
+  // Returns the hosts whose agents have not connected yet.
   std::vector<std::size_t> missing() const;
-  // What they wait for, as far as srun has said.
+  // Returns what they wait for, as far as srun has reported it; "" if all have connected.
   std::string waiting_for() const;
 
-  // Why the link of that host is gone, for a report; "" when it has closed in good order.
+  // Returns why the link of that host was lost, for a report; "" if it was closed normally.
   std::string why_lost(std::size_t host) const;
 
-  // "12 connections without the job's key were refused", to be said once; "" when there were none.
+  // Returns "12 connections without the job's key were refused", to print once; "" if there were
+  // none.
   std::string refused_note() const;
 
-  // Whether that host is there, see AgentChannel.
+  // Returns whether that host answers, as AgentChannel::host_answers().
   bool host_answers(std::size_t host, std::chrono::milliseconds time) const;
 
   // Closes that host's link, at both ends.
   void cut(std::size_t host);
 
-  // Nobody else is waited for: agents that have not connected leave.
+  // Waits for no more agents: those that have not connected end.
   void hang_up();
 
-  // All agents have come and greeted. Ends the sruns and leaves the steps as they are: TERM, which
-  // scancel and the time limit send to every process of a batch script, would make srun kill the
-  // agents (docs/decisions/0010). What agents print after that is lost.
+  // Ends the sruns and leaves the steps as they are. Call it when all agents have greeted.
+  // Otherwise TERM, which scancel and the time limit send to every process of a batch script, would
+  // make srun kill the agents (docs/decisions/0010). What agents print after this is lost.
   void let_go();
 
-  // Cuts what links there are still, and waits for the ends of the sruns that were not let go,
-  // which come after those of all agents, blocking the loop; nothing is reported any more. After
-  // `timeout` SLURM kills what is left. Returns whether that was not needed.
+  // Cuts the links that are left and waits until the sruns that were not let go have ended, which
+  // is after the end of all agents. Blocks the loop; calls no event after this. After `timeout`
+  // SLURM kills what is left. Returns whether that was not needed.
   bool reap(std::chrono::milliseconds timeout);
 
-  // After reap(), for hosts whose agents have not said that they were done: SLURM may have killed
-  // them (it does when srun is killed, or a step's task), and with them whoever would have removed
-  // the job's folders. Runs a step that does, blocking the loop for at most about `timeout`.
-  // Returns whether it is done; it cannot be when the allocation is gone, or the host.
+  // Cleans up hosts whose agents have not reported that they were done. Call it after reap(). SLURM
+  // may have killed them, as it does when srun or a step's task is killed, and with them the
+  // processes that would have removed the job's folders. Runs a step for it and blocks the loop for
+  // about `timeout` at most. Returns whether it is done; it fails if the allocation or the host is
+  // gone.
   bool clean_up(const std::vector<std::size_t>& hosts, std::chrono::milliseconds timeout);
 
  private:
@@ -178,7 +128,7 @@ class SrunAgents {
   Result<void> find_addresses();
   void on_route(const std::vector<std::string>& addresses);
   Result<void> open_listener(const std::vector<std::string>& addresses);
-  void invite();
+  void send_credentials();
   std::optional<std::size_t> find_host(const AgentHello& agent) const;
   std::optional<std::uint32_t> number_of(const AgentHello& agent) const;
   void on_agent(const AgentHello& agent, TlsStream stream);
@@ -195,8 +145,8 @@ class SrunAgents {
   std::vector<std::unique_ptr<Step>> steps_;
   std::unique_ptr<RouteProbe> probe_;
   std::unique_ptr<TlsListener> listener_;
-  std::unique_ptr<Proxies> proxies_;  // since the first agent has connected
-  Timer settle_;                      // what a task has said may come after the news of its end
+  std::unique_ptr<Proxies> proxies_;  // null until the first agent has connected
+  Timer settle_;  // a task's last lines may arrive after srun's report of its end
 };
 
 }  // namespace hvdrun

@@ -12,10 +12,11 @@
 namespace hvdrun {
 namespace {
 
-// What libssh cannot do, or not as ssh does it, unless it has the value that means "not at all".
+// A setting that libssh ignores or handles differently from ssh, except with a value for which
+// is_plain() returns true.
 struct Beyond {
   std::string_view keyword;
-  std::string_view name;  // as ssh_config(5) writes it
+  std::string_view name;  // as in ssh_config(5)
   std::string_view plain = "none";
 };
 
@@ -43,7 +44,7 @@ constexpr std::array kBeyond{
     Beyond{"verifyhostkeydns", "VerifyHostKeyDNS"},
 };
 
-// Each of these makes the connection another process's.
+// With each of these settings another process has the connection.
 constexpr std::array<std::string_view, 4> kIndirect{"controlmaster", "controlpath", "proxycommand",
                                                     "proxyjump"};
 
@@ -67,7 +68,7 @@ std::string_view next_word(std::string_view& text) {
   return word;
 }
 
-// libssh 0.9 reads lines of fewer bytes.
+// libssh 0.9 reads only shorter lines, bytes.
 constexpr std::size_t kLongestKeyLine = 8192;
 constexpr std::size_t kLargestKnownHosts = std::size_t{64} << 20;
 
@@ -152,8 +153,8 @@ class Reader {
     return {};
   }
 
-  // ssh -G prints names with blanks in them as they are: then a word is no whole path. Some
-  // versions leave "~" to be expanded.
+  // ssh -G prints names with blanks without quotes: then a word is no absolute path. Some versions
+  // leave "~" unexpanded.
   Result<void> take_known_hosts(std::string_view keyword, std::string_view value,
                                 std::string& first) {
     first.clear();

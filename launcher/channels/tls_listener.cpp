@@ -19,9 +19,9 @@ using Clock = std::chrono::steady_clock;
 using Status = TlsStream::Status;
 
 constexpr int kBacklog = 4096;       // the kernel lowers it to net.core.somaxconn
-constexpr int kAcceptedAtOnce = 32;  // before the loop's other events have their turn
+constexpr int kAcceptedAtOnce = 32;  // before the loop handles its other events
 constexpr std::chrono::milliseconds kPause{100};
-constexpr int kSpeaksWithin = 5;  // seconds
+constexpr int kDeferAccept = 5;  // seconds
 // A TLS record of a handshake: type 22, legacy version 3.x (RFC 8446, 5.1).
 constexpr std::string_view kTlsBegins{"\x16\x03", 2};
 
@@ -31,7 +31,7 @@ struct SocketAddress {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
-// `text` in numbers, any port.
+// Parses a numeric address, with port 0.
 Result<SocketAddress> socket_address(const std::string& text) {
   SocketAddress address;
   auto* v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
@@ -66,9 +66,9 @@ struct TlsListener::Listener {
 
 struct TlsListener::PendingConnection {
   Fd socket;                        // until TLS has it
-  std::optional<TlsStream> stream;  // since its first bytes
+  std::optional<TlsStream> stream;  // nullopt until its first bytes
   bool has_key = false;
-  std::string said;  // of its hello
+  std::string received;  // of its hello
   Clock::time_point deadline;
   FdEvent readable;
   FdEvent writable;
@@ -93,7 +93,7 @@ TlsListener::TlsListener(const EventLoop& loop, TlsContext context, Limits limit
       context_(std::move(context)),
       limits_(limits),
       events_(std::move(events)),
-      late_(loop, [this] { drop_the_late(); }),
+      expiry_(loop, [this] { drop_expired(); }),
       pause_(loop, [this] {
         for (auto& listener : listeners_) listener->readable.enable();
       }) {}
@@ -104,7 +104,7 @@ Result<void> TlsListener::listen_on(const std::string& text) {
   HVD_TRY(SocketAddress address, socket_address(text));
   Fd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket)
-    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kSpeaksWithin, sizeof kSpeaksWithin);
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kDeferAccept, sizeof kDeferAccept);
   if (!socket || ::bind(socket.get(), address.get(), address.size) != 0 ||
       ::listen(socket.get(), kBacklog) != 0)
     return fail_errno("cannot listen on " + text, errno);
@@ -120,11 +120,12 @@ Result<void> TlsListener::listen_on(const std::string& text) {
 void TlsListener::close() {
   listeners_.clear();
   pause_.cancel();
-  late_.cancel();
+  expiry_.cancel();
   while (!pending_.empty()) drop(*pending_.front());
 }
 
-// Whom it admits may be the last agent: then nobody listens any more, and this may be gone.
+// Accepts some connections. One of them may be the last agent: then the listener is closed, and
+// this object may be destroyed.
 void TlsListener::accept_some(const std::weak_ptr<const Listener>& listener) {
   for (int i = 0; i < kAcceptedAtOnce && !listener.expired(); ++i) {
     Fd socket(
@@ -146,10 +147,10 @@ void TlsListener::accept_some(const std::weak_ptr<const Listener>& listener) {
 // any. Returns whether there was one.
 bool TlsListener::make_room() {
   if (pending_.empty()) return false;
-  const auto stranger = std::find_if(pending_.begin(), pending_.end(), [](const auto& pending) {
+  const auto keyless = std::find_if(pending_.begin(), pending_.end(), [](const auto& pending) {
     return !pending->stream || !pending->stream->was_greeted();
   });
-  drop(stranger != pending_.end() ? **stranger : *pending_.front());
+  drop(keyless != pending_.end() ? **keyless : *pending_.front());
   return true;
 }
 
@@ -161,15 +162,15 @@ void TlsListener::admit(Fd socket) {
   PendingConnection& pending = *made;
   pending.deadline = Clock::now() + limits_.timeout;
   pending.readable =
-      FdEvent(loop_, socket.get(), FdEvent::readable, [this, &pending] { go_on(pending); });
+      FdEvent(loop_, socket.get(), FdEvent::readable, [this, &pending] { advance(pending); });
   pending.readable.enable();
   pending.socket = std::move(socket);
   pending.position = pending_.insert(pending_.end(), std::move(made));
-  watch_time();
-  go_on(pending);  // its first bytes are here already; the key takes another message
+  start_expiry();
+  advance(pending);  // its first bytes are here already; the proof of the key is a later message
 }
 
-void TlsListener::go_on(PendingConnection& pending) {
+void TlsListener::advance(PendingConnection& pending) {
   if (!pending.stream && !begin_tls(pending)) return;
   if (pending.has_key) return read_agent_hello(pending);
   switch (pending.stream->handshake()) {
@@ -183,7 +184,7 @@ void TlsListener::go_on(PendingConnection& pending) {
     case Status::want_write:
       if (!pending.writable)
         pending.writable = FdEvent(loop_, pending.stream->fd(), FdEvent::writable,
-                                   [this, &pending] { go_on(pending); });
+                                   [this, &pending] { advance(pending); });
       pending.writable.enable();
       return;
     case Status::closed:
@@ -192,7 +193,8 @@ void TlsListener::go_on(PendingConnection& pending) {
   }
 }
 
-// Returns whether the handshake can go on: what has come begins one.
+// Starts TLS if the first bytes begin a handshake. Returns false if there are none yet, or if it
+// has dropped the connection.
 bool TlsListener::begin_tls(PendingConnection& pending) {
   std::array<char, 2> first{};
   const ssize_t got = ::recv(pending.socket.get(), first.data(), first.size(), MSG_PEEK);
@@ -212,23 +214,24 @@ bool TlsListener::begin_tls(PendingConnection& pending) {
 }
 
 void TlsListener::read_agent_hello(PendingConnection& pending) {
-  // No more than an hello is read: what follows is not ours.
+  // Reads no more than a hello: the data after it is for the link.
   std::array<char, kMaxAgentHello> buffer;  // NOLINT: filled by read
-  const auto got = pending.stream->read(buffer.data(), buffer.size() - pending.said.size());
+  const auto got = pending.stream->read(buffer.data(), buffer.size() - pending.received.size());
   if (got.status == Status::want_read || got.status == Status::want_write) return;
   if (got.status != Status::done) return drop(pending);
-  pending.said.append(buffer.data(), got.bytes);
-  const auto hello = parse_agent_hello(pending.said);
+  pending.received.append(buffer.data(), got.bytes);
+  const auto hello = parse_agent_hello(pending.received);
   if (!hello) return drop(pending);
-  if (*hello) welcome(pending, **hello);
+  if (*hello) accept_agent(pending, **hello);
 }
 
-void TlsListener::welcome(PendingConnection& pending, const AgentHello& hello) {
+void TlsListener::accept_agent(PendingConnection& pending, const AgentHello& hello) {
   const auto number = events_.number_of(hello);
   if (!number) return drop(pending);
-  const std::string words = pack_agent_accept(*number);
-  // The first words find an empty socket; where they do not, the connection is lost.
-  if (pending.stream->write(words.data(), words.size()).bytes != words.size()) return drop(pending);
+  const std::string accept = pack_agent_accept(*number);
+  // The first data always fits into the socket's buffer, unless the connection is lost.
+  if (pending.stream->write(accept.data(), accept.size()).bytes != accept.size())
+    return drop(pending);
   pending.readable.reset();
   pending.writable.reset();
   const std::unique_ptr<PendingConnection> keep = std::move(*pending.position);
@@ -241,17 +244,17 @@ void TlsListener::drop(const PendingConnection& pending) {
   pending_.erase(pending.position);
 }
 
-void TlsListener::drop_the_late() {
+void TlsListener::drop_expired() {
   const auto now = Clock::now();
   while (!pending_.empty() && pending_.front()->deadline <= now) drop(*pending_.front());
-  watch_time();
+  start_expiry();
 }
 
-void TlsListener::watch_time() {
-  if (pending_.empty() || late_.pending()) return;
+void TlsListener::start_expiry() {
+  if (pending_.empty() || expiry_.pending()) return;
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
       pending_.front()->deadline - Clock::now());
-  late_.start(std::max(left, std::chrono::milliseconds(0)) + std::chrono::milliseconds(1));
+  expiry_.start(std::max(left, std::chrono::milliseconds(0)) + std::chrono::milliseconds(1));
 }
 
 }  // namespace hvdrun

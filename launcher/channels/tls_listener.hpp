@@ -1,12 +1,13 @@
-// Where agents knock: listening sockets, and the connections that have not proved the key yet.
+// Listening sockets for agents, and the connections that have not authenticated yet.
 //
-// Whoever can reach the port can connect, so a connection costs little until it has proved the key:
-// one that says nothing stays in the kernel (TCP_DEFER_ACCEPT); TLS only when its first bytes begin
-// a TLS handshake; a time limit for all of it; and so many at once. When one more comes the oldest
-// gives way whose first message has not shown the key, so that nobody without it pushes out an
-// agent. Nothing of a refused connection is answered or shown, only counted.
+// Any process that can reach the port can connect, so a connection costs little until it has proved
+// the key. A silent one stays in the kernel (TCP_DEFER_ACCEPT). TLS starts only if the first bytes
+// begin a TLS handshake. All of it has a time limit, and the number of connections is limited. For
+// one more, the oldest connection is dropped whose first message has not shown the key, so that a
+// process without the key cannot displace an agent. A refused connection gets no answer and appears
+// in no output; it is only counted.
 //
-// On the loop's thread. SIGPIPE must be ignored or blocked.
+// Belongs to the loop's thread. SIGPIPE must be ignored or blocked.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -30,20 +31,20 @@ namespace hvdrun {
 class TlsListener {
  public:
   struct Limits {
-    std::size_t waiting = 256;                 // connections without proof at one time
+    std::size_t waiting = 256;                 // unauthenticated connections at one time
     std::chrono::milliseconds timeout{10000};  // from the first bytes to the hello
   };
   struct Events {
-    // The number of the agent of that name, when it is waited for. Without: the connection is
-    // dropped.
+    // Returns the number of the agent of that name, or nullopt if it is not expected. Then the
+    // connection is dropped.
     std::function<std::optional<std::uint32_t>(const AgentHello&)> number_of;
-    // Has the key, has said who it is, and was told that it is welcome. May close the listener, and
-    // may destroy it.
+    // Gets an agent that has the key, has sent its hello and was accepted. May close the listener,
+    // and may destroy it.
     std::function<void(const AgentHello&, TlsStream)> on_agent;
   };
 
-  // Listens on each address, on a port that the kernel picks; an address on which that is not
-  // possible is left out. Error: none was left.
+  // Listens on each address, on a port that the kernel picks. Leaves out addresses on which that is
+  // not possible. Error: no address is left, or TLS cannot be set up.
   static Result<std::unique_ptr<TlsListener>> open(const EventLoop& loop, const LinkKey& key,
                                                    const std::vector<std::string>& addresses,
                                                    Limits limits, Events events);
@@ -51,13 +52,13 @@ class TlsListener {
   TlsListener(const TlsListener&) = delete;
   TlsListener& operator=(const TlsListener&) = delete;
 
-  // Where it listens.
+  // Returns where it listens.
   const std::vector<LinkAddress>& addresses() const { return addresses_; }
 
-  // Nobody else comes in; those that wait are dropped.
+  // Stops listening and drops the connections that wait.
   void close();
 
-  // Connections that were dropped because they had not proved the key.
+  // Returns how many connections were dropped because they had not proved the key.
   std::size_t refused() const { return refused_; }
   std::size_t waiting() const { return pending_.size(); }
 
@@ -71,13 +72,13 @@ class TlsListener {
   void accept_some(const std::weak_ptr<const Listener>& listener);
   bool make_room();
   void admit(Fd socket);
-  void go_on(PendingConnection& pending);
+  void advance(PendingConnection& pending);
   bool begin_tls(PendingConnection& pending);
   void read_agent_hello(PendingConnection& pending);
-  void welcome(PendingConnection& pending, const AgentHello& hello);
+  void accept_agent(PendingConnection& pending, const AgentHello& hello);
   void drop(const PendingConnection& pending);
-  void drop_the_late();
-  void watch_time();
+  void drop_expired();
+  void start_expiry();
 
   const EventLoop& loop_;
   TlsContext context_;
@@ -87,8 +88,8 @@ class TlsListener {
   std::vector<LinkAddress> addresses_;
   PendingConnections pending_;
   std::size_t refused_ = 0;
-  Timer late_;   // the oldest pending's time is over
-  Timer pause_;  // no descriptor was left: listening goes on after it
+  Timer expiry_;  // of the oldest pending connection
+  Timer pause_;   // before it listens again, after no descriptor was left
 };
 
 }  // namespace hvdrun

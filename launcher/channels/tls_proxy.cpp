@@ -13,10 +13,10 @@
 namespace hvdrun {
 namespace {
 
-// Records moved before the loop's other events have their turn.
+// Records that are moved before the loop handles its other events.
 constexpr int kTurns = 16;
-// How long the other side may take to close, once the local side has and nothing moves any more.
-// Closing at once would make the kernel drop what it has not read yet.
+// How long the other side may take to close after the local side has closed and nothing moves any
+// more. If we closed at once, the kernel would drop what the other side has not read yet.
 constexpr std::chrono::seconds kLinger{3};
 
 using Status = TlsStream::Status;
@@ -27,7 +27,7 @@ bool would_block() {
 
 }  // namespace
 
-void TlsProxy::Held::take(std::size_t size) {
+void TlsProxy::Unwritten::take(std::size_t size) {
   begin_ += size;
   if (!empty()) return;
   begin_ = 0;
@@ -39,18 +39,18 @@ TlsProxy::TlsProxy(const EventLoop& loop, TlsStream stream, Fd local, OnEnd on_e
       stream_(std::move(stream)),
       local_(std::move(local)),
       on_end_(std::move(on_end)),
-      tls_readable_(loop_, stream_->fd(), FdEvent::readable, [this] { go_on(); }),
-      tls_writable_(loop_, stream_->fd(), FdEvent::writable, [this] { go_on(); }),
-      local_readable_(loop_, local_.get(), FdEvent::readable, [this] { go_on(); }),
-      local_writable_(loop_, local_.get(), FdEvent::writable, [this] { go_on(); }),
-      linger_(loop_, [this] { consider_waiting(); }) {
+      tls_readable_(loop_, stream_->fd(), FdEvent::readable, [this] { move_all(); }),
+      tls_writable_(loop_, stream_->fd(), FdEvent::writable, [this] { move_all(); }),
+      local_readable_(loop_, local_.get(), FdEvent::readable, [this] { move_all(); }),
+      local_writable_(loop_, local_.get(), FdEvent::writable, [this] { move_all(); }),
+      linger_(loop_, [this] { end_or_linger(); }) {
   // The handshake may have read more than itself: its bytes wait inside the stream.
   tls_readable_.enable();
   tls_writable_.enable();
   local_readable_.enable();
 }
 
-void TlsProxy::go_on() {
+void TlsProxy::move_all() {
   if (ended_) return;
   read_wants_write_ = false;
   bool more = true;
@@ -60,7 +60,7 @@ void TlsProxy::go_on() {
     more = more_from_tls || more_from_local;
   }
   if (finished()) return end();
-  update_waiting();
+  update_events();
 }
 
 bool TlsProxy::from_tls() {
@@ -80,7 +80,8 @@ bool TlsProxy::from_tls() {
       tls_closed_ = true;
       return true;
     case Status::failed:
-      // Who has said all and closed may be gone before we have read that: no loss.
+      // If the local side has sent everything and closed, the other side may be gone before we read
+      // its end. Nothing is lost then.
       if (local_closed_ && to_tls_.empty())
         tls_closed_ = true;
       else
@@ -106,7 +107,7 @@ bool TlsProxy::from_local() {
 }
 
 bool TlsProxy::flush_to_local() {
-  if (local_deaf_) to_local_.take(to_local_.size());
+  if (local_unread_) to_local_.take(to_local_.size());
   while (!to_local_.empty()) {
     const ssize_t sent = ::send(local_.get(), to_local_.data(), to_local_.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
@@ -114,12 +115,12 @@ bool TlsProxy::flush_to_local() {
     } else if (would_block()) {
       return false;
     } else {
-      local_deaf_ = true;
+      local_unread_ = true;
       to_local_.take(to_local_.size());
     }
   }
-  if (tls_closed_ && !said_end_to_local_) {
-    said_end_to_local_ = true;
+  if (tls_closed_ && !sent_end_to_local_) {
+    sent_end_to_local_ = true;
     ::shutdown(local_.get(), SHUT_WR);
   }
   return true;
@@ -136,21 +137,21 @@ bool TlsProxy::flush_to_tls() {
     if (sent.status != Status::done) return false;
     to_tls_.take(sent.bytes);
   }
-  if (local_closed_ && !said_end_to_tls_ && !tls_closed_) {
-    said_end_to_tls_ = true;
+  if (local_closed_ && !sent_end_to_tls_ && !tls_closed_) {
+    sent_end_to_tls_ = true;
     stream_->end_writing();
   }
   return true;
 }
 
-// What it has said before still goes to the local side.
+// Ends the TLS side. What it has sent before still goes to the local side.
 void TlsProxy::lose(const std::string& why) {
   lost_ = why;
   tls_closed_ = true;
   to_tls_.take(to_tls_.size());
 }
 
-void TlsProxy::update_waiting() {
+void TlsProxy::update_events() {
   const auto wait_for = [](FdEvent& event, bool wanted) {
     if (wanted == event.enabled()) return;
     wanted ? event.enable() : event.disable();
@@ -161,9 +162,9 @@ void TlsProxy::update_waiting() {
   wait_for(local_writable_, !to_local_.empty());
 }
 
-// The local side has closed, and the other side has not yet: as long as it takes what is under way,
-// we wait.
-void TlsProxy::consider_waiting() {
+// Waits on after the local side has closed and the other side has not, if that still takes data.
+// Otherwise ends.
+void TlsProxy::end_or_linger() {
   int queued = 0;
   ::ioctl(stream_->fd(), SIOCOUTQ, &queued);
   const std::size_t unsent = to_tls_.size() + static_cast<std::size_t>(queued);
@@ -172,7 +173,7 @@ void TlsProxy::consider_waiting() {
   linger_.start(kLinger);
 }
 
-// Once TLS is closed nothing can be said there, so what the local side says is of no use.
+// After TLS has closed nothing can be written there, so the local side's data does not matter.
 bool TlsProxy::finished() const {
   return tls_closed_ && to_local_.empty();
 }
@@ -184,8 +185,8 @@ void TlsProxy::end() {
     event->reset();
   linger_.cancel();
   if (!tls_closed_) lost_ = lost_.value_or("the other side does not close the connection");
-  if (!said_end_to_tls_ && !lost_) stream_->end_writing();
-  // Another descriptor of the socket may be open elsewhere: the other side is to hear the end now.
+  if (!sent_end_to_tls_ && !lost_) stream_->end_writing();
+  // Ends the connection now, even if another process has a descriptor of the socket.
   ::shutdown(stream_->fd(), SHUT_RDWR);
   stream_.reset();
   local_.reset();

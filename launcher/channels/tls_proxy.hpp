@@ -1,11 +1,11 @@
-// Carries bytes both ways between a TLS connection and a local socket, so that a `Link`, which
-// knows descriptors only, can be spoken over TLS.
+// Carries bytes both ways between a TLS connection and a local socket, so that a `Link`, which has
+// only descriptors, can use TLS.
 //
-// Bounded: a side is read only while what it said before has been passed on, so at most one record
-// a direction is held. The end of either side is passed on after all that came before it; then the
-// proxy ends, closes both, and says so once.
+// Its memory is bounded: it reads a side only when the data before was written to the other one, so
+// it holds at most one record a direction. It passes on the end of a side after that side's data.
+// Then the proxy ends, closes both sides and reports that once.
 //
-// Used on its loop's thread only. SIGPIPE must be ignored or blocked.
+// Use it on its loop's thread only. SIGPIPE must be ignored or blocked.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -21,21 +21,22 @@ namespace hvdrun {
 
 class TlsProxy {
  public:
-  // Without a text: both sides have closed in good order. With one: the connection was lost.
-  // The proxy may be destroyed in it.
+  // Called once. `lost`: why the connection was lost; nullopt if both sides have closed normally.
+  // It may destroy the proxy.
   using OnEnd = std::function<void(std::optional<std::string> lost)>;
 
-  // The stream's handshake is done; `local` is a non-blocking stream socket.
+  // The stream's handshake must be done; `local` is a non-blocking stream socket.
   TlsProxy(const EventLoop& loop, TlsStream stream, Fd local, OnEnd on_end);
   TlsProxy(const TlsProxy&) = delete;
   TlsProxy& operator=(const TlsProxy&) = delete;
 
-  // Why the connection was lost, known before the local side is told that it has ended.
+  // Returns why the connection was lost; nullopt if it was not. It is set before the local side
+  // reads end of file.
   const std::optional<std::string>& lost() const { return lost_; }
 
  private:
-  // Bytes that one side has said and the other has not taken yet.
-  class Held {
+  // Bytes that were read from one side and not yet written to the other.
+  class Unwritten {
    public:
     bool empty() const { return begin_ == bytes_.size(); }
     const char* data() const { return bytes_.data() + begin_; }
@@ -48,14 +49,14 @@ class TlsProxy {
     std::size_t begin_ = 0;
   };
 
-  void go_on();           // moves what can be moved, then waits for what cannot
+  void move_all();        // moves what can be moved, then waits for the rest
   bool from_tls();        // reads one record; returns whether there may be more now
   bool from_local();      // the same in the other direction
   bool flush_to_local();  // returns whether all is written
   bool flush_to_tls();
-  void update_waiting();
+  void update_events();
   bool finished() const;
-  void consider_waiting();
+  void end_or_linger();
   void lose(const std::string& why);
   void end();
 
@@ -63,16 +64,16 @@ class TlsProxy {
   std::optional<TlsStream> stream_;  // until the end
   Fd local_;
   OnEnd on_end_;
-  Held to_local_;
-  Held to_tls_;
+  Unwritten to_local_;
+  Unwritten to_tls_;
   bool tls_closed_ = false;    // the other host sends no more
   bool local_closed_ = false;  // the local end sends no more
-  bool said_end_to_tls_ = false;
-  bool said_end_to_local_ = false;
-  bool local_deaf_ = false;  // nobody reads there any more
+  bool sent_end_to_tls_ = false;
+  bool sent_end_to_local_ = false;
+  bool local_unread_ = false;  // the local end reads no more
   bool read_wants_write_ = false;
   bool ended_ = false;
-  std::size_t unsent_ = 0;  // when we last looked
+  std::size_t unsent_ = 0;  // bytes, at the last look of end_or_linger()
   std::optional<std::string> lost_;
   FdEvent tls_readable_;
   FdEvent tls_writable_;

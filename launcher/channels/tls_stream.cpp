@@ -30,8 +30,8 @@ const Result<TlsLibrary>& libssl_library() {
   return library;
 }
 
-// TLS_AES_128_GCM_SHA256: what every TLS 1.3 must have (RFC 8446, 9.1). A PSK belongs to a hash, so
-// one suite keeps both sides agreed.
+// The suite that every TLS 1.3 must have (RFC 8446, 9.1). A PSK belongs to a hash, so both sides
+// use one suite only.
 constexpr const char* kSuite = "TLS_AES_128_GCM_SHA256";
 constexpr unsigned char kSuiteNumber[] = {0x13, 0x01};
 constexpr const char* kGroups = "X25519:P-256";
@@ -42,7 +42,7 @@ const LinkKey& key_of(const SSL* ssl) {
       openssl().SSL_CTX_get_ex_data(openssl().SSL_get_SSL_CTX(ssl), kKeyIndex));
 }
 
-// The key in the form in which OpenSSL takes it; null: no memory.
+// Returns the key in OpenSSL's form, or null if there is no memory.
 SSL_SESSION* session_of(SSL* ssl, const LinkKey& key) {
   SSL_SESSION* session = openssl().SSL_SESSION_new();
   if (session == nullptr) return nullptr;
@@ -55,7 +55,7 @@ SSL_SESSION* session_of(SSL* ssl, const LinkKey& key) {
   return nullptr;
 }
 
-// SSL_CTX_set_psk_use_session_callback(3)
+// Offers the key to the server: SSL_CTX_set_psk_use_session_callback(3).
 int offer_key(SSL* ssl, const EVP_MD* /*of the suite that was agreed on*/, const unsigned char** id,
               std::size_t* id_size, SSL_SESSION** session) {
   const LinkKey& key = key_of(ssl);
@@ -65,8 +65,8 @@ int offer_key(SSL* ssl, const EVP_MD* /*of the suite that was agreed on*/, const
   return *session != nullptr ? 1 : 0;
 }
 
-// SSL_CTX_set_psk_find_session_callback(3): without a session there is no key, and so, without a
-// certificate, no handshake.
+// Finds the key that a client offers: SSL_CTX_set_psk_find_session_callback(3). Without a session
+// there is no key, and so, without a certificate, no handshake.
 int find_key(SSL* ssl, const unsigned char* id, std::size_t id_size, SSL_SESSION** session) {
   const LinkKey& key = key_of(ssl);
   *session = nullptr;
@@ -75,7 +75,7 @@ int find_key(SSL* ssl, const unsigned char* id, std::size_t id_size, SSL_SESSION
   return *session != nullptr ? 1 : 0;
 }
 
-std::string last_words() {
+std::string last_error() {
   const unsigned long code = openssl().ERR_peek_error();
   const char* reason = code == 0 ? nullptr : openssl().ERR_reason_error_string(code);
   return reason == nullptr ? "TLS failed" : std::string("TLS: ") + reason;
@@ -109,7 +109,7 @@ const TlsLibrary& openssl() {
 LinkKey make_link_key(std::string identity) {
   LinkKey key;
   key.identity = std::move(identity);
-  // Up to 256 bytes come whole and without interruption once the kernel's pool is ready.
+  // Once the kernel's pool is ready, up to 256 bytes are returned whole and without interruption.
   if (::getrandom(key.secret.data(), key.secret.size(), 0) !=
       static_cast<ssize_t>(key.secret.size()))
     std::abort();
@@ -139,13 +139,13 @@ Result<TlsContext> TlsContext::make(Side side, LinkKey key) {
                                                               : openssl().TLS_client_method());
   SSL_CTX* const context = state->context;
   if (context == nullptr || !set_up(context))
-    return fail("cannot set up TLS 1.3 for the agents (" + last_words() + ")");
+    return fail("cannot set up TLS 1.3 for the agents (" + last_error() + ")");
   openssl().SSL_CTX_set_ex_data(context, kKeyIndex, &state->key);
   if (side == Side::server) {
     openssl().SSL_CTX_set_psk_find_session_callback(context, find_key);
   } else {
     openssl().SSL_CTX_set_psk_use_session_callback(context, offer_key);
-    // A server that has no key could offer a certificate instead: none is trusted.
+    // A server without the key could offer a certificate instead, and this client trusts none.
     openssl().SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   }
   TlsContext made;
@@ -156,7 +156,7 @@ Result<TlsContext> TlsContext::make(Side side, LinkKey key) {
 Result<TlsStream> TlsContext::wrap(Fd socket) const {
   std::unique_ptr<ssl_st, TlsStream::SslDeleter> ssl(openssl().SSL_new(state_->context));
   if (!ssl || openssl().SSL_set_fd(ssl.get(), socket.get()) != 1)
-    return fail("cannot set up a TLS connection (" + last_words() + ")");
+    return fail("cannot set up a TLS connection (" + last_error() + ")");
   if (openssl().SSL_is_server(ssl.get()) == 1)
     openssl().SSL_set_accept_state(ssl.get());
   else
@@ -173,7 +173,8 @@ TlsStream::TlsStream(Fd socket, std::unique_ptr<ssl_st, SslDeleter> ssl,
     : socket_(std::move(socket)), context_(std::move(keep_alive)), ssl_(std::move(ssl)) {}
 TlsStream::TlsStream(TlsStream&&) noexcept = default;
 TlsStream& TlsStream::operator=(TlsStream&& other) noexcept {
-  ssl_ = std::move(other.ssl_);  // first: the old one goes before what it stands on
+  ssl_ =
+      std::move(other.ssl_);  // first, so that the old one is freed before its socket and context
   socket_ = std::move(other.socket_);
   context_ = std::move(other.context_);
   error_ = std::move(other.error_);
@@ -211,7 +212,7 @@ TlsStream::Transfer TlsStream::write(const char* from, std::size_t size) {
 
 void TlsStream::end_writing() {
   openssl().ERR_clear_error();
-  // Where there is no room for it, the end of the stream says the same, only without proof.
+  // If there is no room for it, the end of the TCP stream has the same meaning, without proof.
   openssl().SSL_shutdown(ssl_.get());
   ::shutdown(socket_.get(), SHUT_WR);
 }
@@ -233,7 +234,7 @@ TlsStream::Status TlsStream::status_of(int result) {
   }
   error_ = ERR_GET_REASON(openssl().ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING
                ? "the connection was cut"
-               : last_words();
+               : last_error();
   return Status::failed;
 }
 

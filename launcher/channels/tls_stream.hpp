@@ -1,4 +1,13 @@
-// OpenSSL, opened at run time.
+// One TLS 1.3 connection that both sides open with a key they share (RFC 8446, section 4.2.11), by
+// OpenSSL, which is opened at run time.
+//
+// There are no certificates: a side without the key cannot finish the handshake, and neither side
+// continues before it has seen that the other has the key. Keys are also agreed afresh
+// (psk_dhe_ke), so that a process that learns the key later cannot read recorded traffic. No
+// resumption, no early data.
+//
+// A stream is non-blocking and belongs to one thread. SIGPIPE must be ignored or blocked. A stream
+// that fails stays failed; error() says why.
 #pragma once
 
 #include "base/result.hpp"
@@ -12,7 +21,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-// The functions that a link of an agent calls; X(name).
+// The functions of OpenSSL that an agent's link calls: X(name) for each.
 #define HVDRUN_TLS_SYMBOLS(X)              \
   X(ERR_clear_error)                       \
   X(ERR_peek_error)                        \
@@ -58,10 +67,10 @@ struct TlsLibrary {
 #undef HVDRUN_TLS_MEMBER
 };
 
-// Opened by the first who asks; from any thread. Error: not installed, or too old.
+// Opens OpenSSL; the first call does. On any thread. Error: it is not installed, or too old.
 Result<void> open_openssl();
 
-// Once open_openssl() has succeeded.
+// Returns the functions of OpenSSL. Call it only after open_openssl() has succeeded.
 const TlsLibrary& openssl();
 
 }  // namespace hvdrun
@@ -71,32 +80,24 @@ struct ssl_ctx_st;
 
 namespace hvdrun {
 
-// One TLS 1.3 connection that both sides open with a key they share (RFC 8446, section 4.2.11).
-//
-// No certificates: a side without the key cannot finish the handshake, and neither side goes on
-// without having seen that the other has it. Keys are also agreed afresh (psk_dhe_ke), so that who
-// learns the key later cannot read what was recorded. No resumption, no early data.
-//
-// Non-blocking; belongs to one thread. SIGPIPE must be ignored or blocked.
-
 struct LinkKey {
-  std::string identity;  // goes over the wire in the clear: names the key, and is no secret
+  std::string identity;  // the key's name, which is no secret: it is sent in the clear
   std::array<unsigned char, 32> secret{};
 };
 
-// A fresh key from the kernel's random numbers.
+// Makes a new key from the kernel's random numbers. Aborts the process if there are none.
 LinkKey make_link_key(std::string identity);
 
 class TlsStream;
 
-// What all connections of one side have in common.
+// The settings that all connections of one side share.
 class TlsContext {
  public:
   enum class Side { client, server };
-  // Error: this OpenSSL lacks what we need.
+  // Error: OpenSSL is missing, or lacks what we need.
   static Result<TlsContext> make(Side side, LinkKey key);
 
-  // Takes a connected, non-blocking socket. Error: no memory.
+  // Makes a stream of a connected, non-blocking socket, and takes it. Error: no memory.
   Result<TlsStream> wrap(Fd socket) const;
 
  private:
@@ -110,15 +111,15 @@ class TlsStream {
     done,
     want_read,   // call again when the socket is readable
     want_write,  // call again, with the same bytes, when the socket is writable
-    closed,      // the other side has said that it will send nothing more
-    failed,      // see error(); nothing more can be done with it
+    closed,      // the other side has ended its direction
+    failed,      // see error(); the stream is of no more use
   };
   struct Transfer {
     Status status;
     std::size_t bytes;  // > 0 only with `done`
   };
-  // The most that one record carries (RFC 8446, 5.1). A read with so much room leaves nothing
-  // behind inside the stream, so that the socket's readiness tells the whole truth.
+  // The most bytes that one record carries (RFC 8446, 5.1). A read with this much room leaves no
+  // bytes inside the stream, so that the socket's readiness is all that matters.
   static constexpr std::size_t kMaxRecord = 16384;
 
   TlsStream(TlsStream&&) noexcept;
@@ -127,13 +128,13 @@ class TlsStream {
 
   int fd() const { return socket_.get(); }
 
-  Status handshake();  // `done`: the other side has the key
-  // Of a server: the first message has come whole and shows that the other side has the key (its
-  // PSK binder, RFC 8446, 4.2.11.2), though it may be the copy of one.
+  Status handshake();  // after `done` the other side has the key
+  // Returns whether a server has received the whole first message, and that shows that the other
+  // side has the key (its PSK binder, RFC 8446, 4.2.11.2). It may be a copy of another's message.
   bool was_greeted() const;
   Transfer read(char* to, std::size_t size);
-  Transfer write(const char* from, std::size_t size);  // may take less than `size`
-  // Says that we shall send nothing more, and closes that direction of the socket.
+  Transfer write(const char* from, std::size_t size);  // may take fewer bytes than `size`
+  // Sends the end of our direction, and closes that direction of the socket.
   void end_writing();
 
   const std::string& error() const { return error_; }

@@ -2,12 +2,12 @@
 // ssh, several at a time.
 #pragma once
 
-#include "agent/host_setup.hpp"
+#include "agent/descriptor_limit.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
 #include "channels/srun_agents.hpp"
-#include "channels/ssh.hpp"
+#include "channels/ssh_command.hpp"
 #include "job/agents.hpp"
 #include "model/job_spec.hpp"
 

@@ -58,7 +58,7 @@ struct HelloMessage {
 // launcher → agent: reserve this many TCP ports for the ranks, from the launch to the job's end.
 struct HoldPortsMessage {
   int count = 0;
-  // MASTER_PORT. All ports but the first are chosen away from it (host_setup.hpp). 0: MASTER_PORT
+  // MASTER_PORT. All ports but the first are chosen away from it (held_ports.hpp). 0: MASTER_PORT
   // is the first of these ports.
   int master_port = 0;
 };

@@ -14,7 +14,7 @@
 namespace hvdrun {
 namespace {
 
-using Counts = std::vector<int>;  // by host
+using PerHost = std::vector<int>;  // a number for each host, in the allocation's order
 
 // Returns the most ranks that the host may have.
 int limit_of(const JobSpec& spec, const Host& host) {
@@ -26,14 +26,14 @@ int limit_of(const JobSpec& spec, const Host& host) {
   return limit;
 }
 
-Counts limits_of(const JobSpec& spec, const Allocation& allocation) {
-  Counts limits;
+PerHost limits_of(const JobSpec& spec, const Allocation& allocation) {
+  PerHost limits;
   for (const auto& host : allocation.hosts) limits.push_back(limit_of(spec, host));
   return limits;
 }
 
-std::int64_t sum(const Counts& counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+std::int64_t sum(const PerHost& numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
 }
 
 // Says what limits the host: "n1 has 4 GPUs (NVML)".
@@ -123,10 +123,10 @@ bool is_dealt(const JobSpec& spec) {
 }
 
 // Fills the hosts in order, up to `most` each. Returns how many ranks are left.
-std::int64_t fill(const Counts& most, std::int64_t left, Counts& counts) {
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    const auto more = std::clamp<std::int64_t>(most[i] - counts[i], 0, left);
-    counts[i] += static_cast<int>(more);
+std::int64_t fill(const PerHost& most, std::int64_t left, PerHost& placed) {
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    const auto more = std::clamp<std::int64_t>(most[i] - placed[i], 0, left);
+    placed[i] += static_cast<int>(more);
     left -= more;
   }
   return left;
@@ -134,29 +134,29 @@ std::int64_t fill(const Counts& most, std::int64_t left, Counts& counts) {
 
 // Deals out one rank at a time to the hosts below `most`, in turn; computes whole rounds at once.
 // Returns how many ranks are left.
-std::int64_t deal(const Counts& most, std::int64_t left, Counts& counts) {
+std::int64_t deal(const PerHost& most, std::int64_t left, PerHost& placed) {
   while (left > 0) {
     std::int64_t open = 0;
     std::int64_t rounds = left;
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      if (counts[i] >= most[i]) continue;
+    for (std::size_t i = 0; i < placed.size(); ++i) {
+      if (placed[i] >= most[i]) continue;
       ++open;
-      rounds = std::min<std::int64_t>(rounds, most[i] - counts[i]);
+      rounds = std::min<std::int64_t>(rounds, most[i] - placed[i]);
     }
     if (open == 0) return left;
     rounds = std::min(rounds, left / open);
     const bool is_last_round = rounds == 0;
-    for (std::size_t i = 0; i < counts.size() && left > 0; ++i) {
-      if (counts[i] >= most[i]) continue;
+    for (std::size_t i = 0; i < placed.size() && left > 0; ++i) {
+      if (placed[i] >= most[i]) continue;
       const auto more = is_last_round ? 1 : rounds;
-      counts[i] += static_cast<int>(more);
+      placed[i] += static_cast<int>(more);
       left -= more;
     }
   }
   return 0;
 }
 
-Result<Counts> counts_per_host(const JobSpec& spec, const Allocation& allocation) {
+Result<PerHost> ranks_per_host(const JobSpec& spec, const Allocation& allocation) {
   const auto hosts = static_cast<std::int64_t>(allocation.hosts.size());
   const std::int64_t each = *spec.ranks_per_host;
   const std::int64_t ranks = spec.ranks ? *spec.ranks : each * hosts;
@@ -164,28 +164,28 @@ Result<Counts> counts_per_host(const JobSpec& spec, const Allocation& allocation
     return usage_error(fmt::format("-np {} does not fit: --ranks-per-host {} on {} makes {}", ranks,
                                    each, plural(hosts, "host"), each * hosts));
   HVD_CHECK(check_total(ranks));
-  const Counts most(allocation.hosts.size(), *spec.ranks_per_host);
-  Counts counts(most.size(), 0);
-  is_dealt(spec) ? deal(most, ranks, counts) : fill(most, ranks, counts);
-  for (std::size_t i = 0; i < counts.size(); ++i)
-    if (counts[i] > limit_of(spec, allocation.hosts[i])) return too_many(spec, allocation, ranks);
-  return counts;
+  const PerHost most(allocation.hosts.size(), *spec.ranks_per_host);
+  PerHost placed(most.size(), 0);
+  is_dealt(spec) ? deal(most, ranks, placed) : fill(most, ranks, placed);
+  for (std::size_t i = 0; i < placed.size(); ++i)
+    if (placed[i] > limit_of(spec, allocation.hosts[i])) return too_many(spec, allocation, ranks);
+  return placed;
 }
 
-Result<Counts> counts_by_slots(const JobSpec& spec, const Allocation& allocation) {
+Result<PerHost> ranks_by_slots(const JobSpec& spec, const Allocation& allocation) {
   std::int64_t slots = 0;
   for (const auto& host : allocation.hosts) slots += host.slots.value_or(0);
   const std::int64_t ranks = spec.ranks ? *spec.ranks : slots;
   HVD_CHECK(check_total(ranks));
-  const Counts limits = limits_of(spec, allocation);
+  const PerHost limits = limits_of(spec, allocation);
   if (ranks > sum(limits)) return too_many(spec, allocation, ranks);
-  Counts most;
+  PerHost most;
   for (std::size_t i = 0; i < limits.size(); ++i)
     most.push_back(std::min(limits[i], allocation.hosts[i].slots.value_or(1)));
-  Counts counts(most.size(), 0);
-  const auto left = is_dealt(spec) ? deal(most, ranks, counts) : fill(most, ranks, counts);
-  deal(limits, left, counts);
-  return counts;
+  PerHost placed(most.size(), 0);
+  const auto left = is_dealt(spec) ? deal(most, ranks, placed) : fill(most, ranks, placed);
+  deal(limits, left, placed);
+  return placed;
 }
 
 // Returns whether all ranks are placed before the first host whose slots are not known.
@@ -214,15 +214,15 @@ bool ranks_get_gpus(const JobSpec& spec, const Host& host) {
 
 Result<RankCounts> count_ranks(const JobSpec& spec, const Allocation& allocation) {
   HVD_CHECK(check_numbers(spec, allocation));
-  RankCounts counts;
+  RankCounts result;
   if (!is_decided(spec, allocation)) {
     for (const auto& host : allocation.hosts)
-      if (!host.slots) counts.to_ask.push_back(host.name);
-    return counts;
+      if (!host.slots) result.to_ask.push_back(host.name);
+    return result;
   }
-  HVD_TRY(counts.by_host, spec.ranks_per_host ? counts_per_host(spec, allocation)
-                                              : counts_by_slots(spec, allocation));
-  return counts;
+  HVD_TRY(result.by_host, spec.ranks_per_host ? ranks_per_host(spec, allocation)
+                                              : ranks_by_slots(spec, allocation));
+  return result;
 }
 
 }  // namespace hvdrun

@@ -55,15 +55,15 @@ Allocation from_this_machine(const JobSpec& spec, const LocalMachine& machine) {
 void locate_gpus(SlurmJob& job, const DescribeJob& describe) {
   if (job.gpus_not_located.empty() || job.hosts.empty()) return;
   const auto description = describe(job.id);
-  auto counts = description ? count_gpus_by_host(*description, job.hosts) : description.error();
-  if (counts) {
-    job.gpus = std::move(*counts);
+  auto by_host = description ? count_gpus_by_host(*description, job.hosts) : description.error();
+  if (by_host) {
+    job.gpus = std::move(*by_host);
     job.gpus_source = job.gpus_not_located.substr(0, job.gpus_not_located.find('='));
   } else {
     job.notes.push_back(fmt::format(
         "{} does not say how many GPUs each host has, and SLURM does not either ({}); each host "
         "uses what its step is given, which may be fewer",
-        job.gpus_not_located, counts.error().message));
+        job.gpus_not_located, by_host.error().message));
   }
 }
 

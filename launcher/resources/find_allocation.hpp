@@ -1,5 +1,5 @@
 // Which hosts a job may use and how many slots each has. A pure function, for any thread, of the
-// job, the hostfile, the environment, this machine and what SLURM says of its job.
+// job, the hostfile, the environment, this machine and SLURM's description of its job.
 #pragma once
 
 #include "base/environment.hpp"
@@ -15,7 +15,7 @@
 
 namespace hvdrun {
 
-// Returns what `scontrol show job -d` prints of the job with this id.
+// Returns the output of `scontrol show job -d` for the job with this id.
 using DescribeJob = std::function<Result<std::string>(const std::string& job)>;
 
 // Takes the hosts from the first of these that is given: -H; the hostfile; the SLURM job; this

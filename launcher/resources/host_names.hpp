@@ -1,5 +1,6 @@
-// Which names mean the same host. No resolver is asked: that could take seconds, and could give two
-// answers to one question. Pure functions and a value, for one thread at a time. They cannot fail.
+// Which names mean the same host. No resolver is used: that could take seconds, and could return
+// different answers at different times. Pure functions and a value, for one thread at a time. They
+// cannot fail.
 #pragma once
 
 #include "model/placement.hpp"

@@ -1,4 +1,4 @@
-// What NVIDIA's management library (NVML) says about this machine's GPUs. hvdrun opens the library
+// This machine's GPUs, as NVIDIA's management library (NVML) reports them. hvdrun opens the library
 // at run time, so it needs no driver to build or to run. Source: NVML API Reference, NVIDIA.
 //
 // For one thread at a time. The first call into the library attaches to every GPU: some ten

@@ -1,6 +1,7 @@
-// How busy GPUs are and how much of their memory is in use: samples of NVML, summed up.
+// How busy GPUs are and how much of their memory is in use: averages and peaks of NVML's samples.
 //
-// For one thread at a time. A call into NVML can take long if a GPU has a fault.
+// For one thread at a time. A call into NVML can take long if a GPU has a fault. Nothing returns
+// errors: a device that NVML does not answer for has no sample.
 #pragma once
 
 #include "model/report.hpp"

@@ -226,24 +226,24 @@ std::string say_to_ask(const std::vector<std::string>& hosts) {
 }  // namespace
 
 Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
-  HVD_TRY(auto counts, count_ranks(spec, allocation));
+  HVD_TRY(auto counted, count_ranks(spec, allocation));
   Placement placement;
   placement.notes = allocation.notes;
-  placement.to_ask = std::move(counts.to_ask);
+  placement.to_ask = std::move(counted.to_ask);
   if (!placement.to_ask.empty()) {
     placement.notes.push_back(say_to_ask(placement.to_ask));
     return placement;
   }
   HostNotes notes;
-  for (std::size_t i = 0; i < counts.by_host.size(); ++i) {
+  for (std::size_t i = 0; i < counted.by_host.size(); ++i) {
     const Host& host = allocation.hosts[i];
-    if (counts.by_host[i] == 0) {
+    if (counted.by_host[i] == 0) {
       notes.add_plural(host.name, " gets no rank", " get no rank");
       continue;
     }
-    HVD_TRY(HostPlacement placed, place_on_host(spec, host, counts.by_host[i], notes));
+    HVD_TRY(HostPlacement placed, place_on_host(spec, host, counted.by_host[i], notes));
     placement.hosts.push_back(std::move(placed));
-    placement.size += counts.by_host[i];
+    placement.size += counted.by_host[i];
   }
   spec.map_by == MapBy::node ? number_by_node(placement) : number_by_slot(placement);
   number_across_hosts(placement);

@@ -12,7 +12,7 @@
 //     host            string
 //     slots           integer | null   null: not known before the host is asked
 //     slots_source    string         what decided it: "8 GPUs", "SLURM_NTASKS", "2 cores", "-H"
-//     gpu_source      string         how the GPUs were found, or who says how many there are
+//     gpu_source      string         how the GPUs were found, or the source of their number
 //     provisional     boolean        the host was not asked yet: cores and GPUs may differ
 //     ranks           [object]       by local rank
 //       rank, local_rank, cross_rank, cross_size   integers

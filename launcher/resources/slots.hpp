@@ -1,5 +1,5 @@
-// How many slots a host has, from what the user asked for, what SLURM says, and what the host
-// itself offers. Pure functions, for any thread. They cannot fail.
+// How many slots a host has, from the user's options, SLURM's variables and the host's inventory.
+// Pure functions, for any thread. They cannot fail.
 #pragma once
 
 #include "model/job_spec.hpp"

@@ -1,4 +1,4 @@
-// The hosts of a SLURM job, from what its variables say. A pure function, for any thread.
+// The hosts of a SLURM job, from its environment variables. A pure function, for any thread.
 #pragma once
 
 #include "base/environment.hpp"

@@ -1,5 +1,6 @@
 // What srun and the programs under it print: any bytes, in pieces.
-#include "channels/srun.hpp"
+#include "channels/srun_failure.hpp"
+#include "channels/srun_output.hpp"
 #include "expect.hpp"
 
 #include <algorithm>
@@ -29,8 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     // Explaining takes time for each task, and srun names a host for each.
     if (end && end->tasks.size() <= 64 && ends.size() < 16) ends.push_back(std::move(*end));
   }
-  for (const auto& trouble : explain_task_ends(ends, lines, "/opt/hvdrun"))
-    FUZZ_EXPECT(!trouble.hosts.empty() && !trouble.message.empty());
+  for (const auto& failure : explain_task_ends(ends, lines, "/opt/hvdrun"))
+    FUZZ_EXPECT(!failure.hosts.empty() && !failure.message.empty());
   FUZZ_EXPECT(!explain_srun_failure(0x100, lines).message.empty());
   FUZZ_EXPECT(!explain_srun_waiting(lines).empty());
   return 0;

@@ -12,7 +12,7 @@
 // when all agents have greeted.
 #include "channels/srun_agents.hpp"
 
-#include "agent/host_setup.hpp"
+#include "agent/descriptor_limit.hpp"
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
 #include "base/version.hpp"

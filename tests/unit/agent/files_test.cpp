@@ -1,7 +1,9 @@
 #include "../temporary_folder.hpp"
-#include "agent/host_setup.hpp"
+#include "agent/connection_watch.hpp"
+#include "agent/descriptor_limit.hpp"
+#include "agent/held_ports.hpp"
+#include "agent/host_watch.hpp"
 #include "agent/job_folders.hpp"
-#include "agent/monitors.hpp"
 #include "agent/status_pages.hpp"
 #include "base/system.hpp"
 

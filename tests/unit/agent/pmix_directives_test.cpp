@@ -1,4 +1,4 @@
-#include "agent/pmix_util.hpp"
+#include "agent/pmix_directives.hpp"
 
 #include <cstring>
 

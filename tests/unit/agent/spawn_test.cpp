@@ -1,7 +1,7 @@
 #include "agent/spawn.hpp"
 
 #include "../temporary_folder.hpp"
-#include "agent/host_setup.hpp"
+#include "agent/descriptor_limit.hpp"
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
 #include "common/fd.hpp"

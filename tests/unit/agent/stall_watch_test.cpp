@@ -1,4 +1,4 @@
-#include "agent/monitors.hpp"
+#include "agent/stall_watch.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-#include "channels/local_addresses.hpp"
+#include "base/result.hpp"
+#include "channels/tcp_connection.hpp"
 #include "common/fd.hpp"
 
 #include <string>

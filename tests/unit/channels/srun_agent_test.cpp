@@ -76,7 +76,7 @@ class SrunAgent : public testing::Test {
               static_cast<ssize_t>(text.size()));
   }
 
-  void invite() {
+  void send_credentials() {
     say(pack_credentials({kVersion, key_, std::chrono::seconds(30), listener_->addresses()}));
   }
 
@@ -92,7 +92,7 @@ class SrunAgent : public testing::Test {
   void start_with_hello() {
     open_listener();
     start_agent();
-    invite();
+    send_credentials();
     run_until(
         loop_, [&] { return link_ != nullptr; }, "the link");
     configure();
@@ -259,8 +259,8 @@ class FalseSrun : public testing::Test {
            linked_.push_back(host);
            ends_.push_back(std::move(end));
          },
-         [this](const std::vector<SrunFailure>& troubles) {
-           for (const auto& trouble : troubles) troubles_.push_back(trouble);
+         [this](const std::vector<SrunFailure>& failures) {
+           for (const auto& failure : failures) failures_.push_back(failure);
          },
          [](std::size_t, const std::string&) {}, [](const std::vector<LinkAddress>&) {}});
   }
@@ -269,7 +269,7 @@ class FalseSrun : public testing::Test {
   EventLoop loop_;
   std::vector<std::size_t> linked_;
   std::vector<LinkEnd> ends_;
-  std::vector<SrunFailure> troubles_;
+  std::vector<SrunFailure> failures_;
 };
 
 TEST_F(FalseSrun, IsMissing) {
@@ -282,8 +282,8 @@ TEST_F(FalseSrun, EndsAtOnce) {
   auto agents = start(script("echo 'srun: error: Node failure on n2' >&2; exit 1\n"));
   ASSERT_TRUE(agents) << agents.error().message;
   run_until(
-      loop_, [&] { return !troubles_.empty(); }, "a word of it");
-  EXPECT_EQ(troubles_[0].hosts, std::vector<std::string>{"n2"});
+      loop_, [&] { return !failures_.empty(); }, "a word of it");
+  EXPECT_EQ(failures_[0].hosts, std::vector<std::string>{"n2"});
   EXPECT_TRUE((*agents)->reap(std::chrono::seconds(60)));
 }
 
@@ -296,11 +296,11 @@ TEST_F(FalseSrun, BringsOneOfTwo) {
                    "exec " HVDRUN_PROGRAM " --internal-agent srun\n"));
   ASSERT_TRUE(agents) << agents.error().message;
   run_until(
-      loop_, [&] { return !troubles_.empty() && !linked_.empty(); }, "both");
+      loop_, [&] { return !failures_.empty() && !linked_.empty(); }, "both");
   EXPECT_EQ(linked_, std::vector<std::size_t>{0});
   EXPECT_EQ((*agents)->missing(), std::vector<std::size_t>{1});
-  EXPECT_EQ(troubles_[0].hosts, std::vector<std::string>{"n2"});
-  EXPECT_EQ(troubles_[0].message, "no room");
+  EXPECT_EQ(failures_[0].hosts, std::vector<std::string>{"n2"});
+  EXPECT_EQ(failures_[0].message, "no room");
   (*agents)->hang_up();
   ends_.clear();
   agents->reset();  // cuts the link: the agent leaves, and with it this srun

@@ -1,4 +1,4 @@
-#include "channels/srun.hpp"
+#include "channels/srun_command.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,5 @@
-#include "channels/srun.hpp"
+#include "channels/srun_failure.hpp"
+
 #include "wait_status.hpp"
 
 #include <csignal>
@@ -11,10 +12,10 @@
 namespace hvdrun {
 namespace {
 
-std::string told(const std::vector<SrunFailure>& troubles) {
+std::string told(const std::vector<SrunFailure>& failures) {
   std::string text;
-  for (const auto& trouble : troubles)
-    text += fmt::format("{}: {}\n", fmt::join(trouble.hosts, ","), trouble.message);
+  for (const auto& failure : failures)
+    text += fmt::format("{}: {}\n", fmt::join(failure.hosts, ","), failure.message);
   return text;
 }
 

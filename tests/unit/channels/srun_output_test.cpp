@@ -1,4 +1,4 @@
-#include "channels/srun.hpp"
+#include "channels/srun_output.hpp"
 
 #include <string>
 #include <vector>

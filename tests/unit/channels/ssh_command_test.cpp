@@ -1,4 +1,4 @@
-#include "channels/ssh.hpp"
+#include "channels/ssh_command.hpp"
 
 #include <chrono>
 

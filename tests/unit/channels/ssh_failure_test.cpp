@@ -1,4 +1,5 @@
-#include "channels/ssh.hpp"
+#include "channels/ssh_failure.hpp"
+
 #include "wait_status.hpp"
 
 #include <csignal>

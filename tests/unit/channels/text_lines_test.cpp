@@ -1,4 +1,4 @@
-#include "channels/child_process.hpp"
+#include "channels/text_lines.hpp"
 
 #include <vector>
 

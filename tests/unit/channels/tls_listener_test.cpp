@@ -41,7 +41,7 @@ class Door : public testing::Test {
          },
          [this](const auto& agent, TlsStream stream) {
            expected_.erase(agent.host);
-           guests_.emplace(agent.host);
+           admitted_.emplace(agent.host);
            streams_.push_back(std::move(stream));
          }});
     ASSERT_TRUE(listener) << listener.error().message;
@@ -55,7 +55,7 @@ class Door : public testing::Test {
     lifelines_.push_back(std::move(lifeline->write));
     agents_.emplace_back([this, credentials, host, alive = std::move(lifeline->read)] {
       const auto stream = connect_to_launcher(credentials, {host, 0}, alive.get());
-      mailbox_.post([this, came_in = stream.ok()] { ++(came_in ? welcomed_ : turned_away_); });
+      mailbox_.post([this, accepted = stream.ok()] { ++(accepted ? accepted_ : rejected_); });
     });
   }
 
@@ -71,22 +71,22 @@ class Door : public testing::Test {
   Mailbox mailbox_{loop_};  // from the agents' threads
   LinkKey key_ = make_link_key("job");
   std::set<std::string> expected_{"n1"};
-  std::set<std::string> guests_;
+  std::set<std::string> admitted_;
   std::vector<TlsStream> streams_;
   std::unique_ptr<TlsListener> listener_;
   std::vector<std::thread> agents_;
   std::vector<Fd> lifelines_;  // an agent gives up when its is closed
-  int asked_ = 0;              // whether one is waited for
-  int welcomed_ = 0;
-  int turned_away_ = 0;
+  int asked_ = 0;              // calls of number_of
+  int accepted_ = 0;
+  int rejected_ = 0;
 };
 
 TEST_F(Door, LetsAnAgentIn) {
   open({8, kTimeout});
   start_agent("n1", key_);
   run_until(
-      loop_, [&] { return welcomed_ == 1; }, "an agent that is welcome");
-  EXPECT_EQ(guests_, std::set<std::string>{"n1"});
+      loop_, [&] { return accepted_ == 1; }, "an accepted agent");
+  EXPECT_EQ(admitted_, std::set<std::string>{"n1"});
   EXPECT_EQ(listener_->refused(), 0u);
 }
 
@@ -94,7 +94,7 @@ TEST_F(Door, SpeaksIpv6) {
   open({8, kTimeout}, {"::1"});
   start_agent("n1", key_);
   run_until(
-      loop_, [&] { return welcomed_ == 1; }, "an agent that is welcome");
+      loop_, [&] { return accepted_ == 1; }, "an accepted agent");
 }
 
 TEST_F(Door, LeavesOutAddressesThatAreNotThisHosts) {
@@ -113,8 +113,8 @@ TEST_F(Door, CountsWhoHasNotTheKey) {
       loop_, [&] { return listener_->refused() >= 2; }, "refusals");
   lifelines_.clear();
   run_until(
-      loop_, [&] { return turned_away_ == 1; }, "an agent that gives up");
-  EXPECT_TRUE(guests_.empty());
+      loop_, [&] { return rejected_ == 1; }, "an agent that gives up");
+  EXPECT_TRUE(admitted_.empty());
 }
 
 TEST_F(Door, SendsAwayWhomNobodyWaitsFor) {
@@ -122,7 +122,7 @@ TEST_F(Door, SendsAwayWhomNobodyWaitsFor) {
   start_agent("n7", key_);
   run_until(
       loop_, [&] { return asked_ == 2; }, "an agent that tries again");
-  EXPECT_TRUE(guests_.empty());
+  EXPECT_TRUE(admitted_.empty());
   EXPECT_EQ(listener_->refused(), 0u);  // it has the key
 }
 
@@ -179,7 +179,7 @@ TEST_F(Door, StaysClosedOnceClosed) {
   EXPECT_LE(::recv(idle.get(), &byte, 1, 0), 0);
 }
 
-// An agent whose first message is here, and strangers who begin and do not go on.
+// An agent whose first message has arrived, and connections without the key that begin and stop.
 TEST_F(Door, WhoHasTheKeyIsNotPushedOut) {
   open({4, kTimeout});
   const auto context = TlsContext::make(TlsContext::Side::client, key_);
@@ -191,10 +191,10 @@ TEST_F(Door, WhoHasTheKeyIsNotPushedOut) {
   ASSERT_EQ(agent->handshake(), TlsStream::Status::want_read);
   run_until(
       loop_, [&] { return listener_->waiting() == 1; }, "the agent's first message");
-  std::vector<Fd> strangers;
-  for (int i = 0; i < 20; ++i) strangers.push_back(begin_to_talk());
+  std::vector<Fd> keyless;
+  for (int i = 0; i < 20; ++i) keyless.push_back(begin_to_talk());
   run_until(
-      loop_, [&] { return listener_->refused() >= 17; }, "strangers who gave way");
+      loop_, [&] { return listener_->refused() >= 17; }, "dropped connections without the key");
   run_until(
       loop_, [&] { return agent->handshake() == TlsStream::Status::done; }, "the handshake");
 }
@@ -217,8 +217,8 @@ TEST_F(Door, AgentsGetInThroughACrowd) {
     loop_.run_once();
   }
   run_until(
-      loop_, [&] { return welcomed_ == 4; }, "all four agents");
-  EXPECT_EQ(turned_away_, 0);
+      loop_, [&] { return accepted_ == 4; }, "all four agents");
+  EXPECT_EQ(rejected_, 0);
   run_until(
       loop_, [&] { return listener_->refused() + listener_->waiting() >= 200; }, "the noise");
   EXPECT_LE(listener_->waiting(), 64u);

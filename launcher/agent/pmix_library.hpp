@@ -1,7 +1,10 @@
-// libpmix, opened at run time: hvdrun starts quickly and runs without it where --pmix off says so.
+// libpmix, opened at run time, so that hvdrun starts quickly and runs without it under --pmix off;
+// and what its C interface needs: lists of infos, and a wait for its answers.
+//
+// A PmixLibrary is a plain value of pointers. A PmixInfoList belongs to one thread. PmixAnswers may
+// be answered from any thread, which is usually libpmix's own.
 #pragma once
 
-#include "agent/pmix_job.hpp"
 #include "base/result.hpp"
 
 #include <chrono>
@@ -10,19 +13,16 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
-#include <filesystem>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <pmix.h>
 #include <pmix_common.h>
 #include <pmix_server.h>
 
-// The functions that the agent calls; X(name).
+// The functions of libpmix that the agent calls: X(name) for each.
 #define HVDRUN_PMIX_SYMBOLS(X)   \
   X(PMIx_server_init)            \
   X(PMIx_server_register_nspace) \
@@ -42,12 +42,12 @@ struct PmixLibrary {
   HVDRUN_PMIX_SYMBOLS(HVDRUN_PMIX_MEMBER)
 #undef HVDRUN_PMIX_MEMBER
 
-  // Opens libpmix.so.2. Error: not installed, or too old; says which package to install.
+  // Opens libpmix.so.2. Error: it is not installed, or too old. The message names the package or
+  // the version to install.
   static Result<PmixLibrary> open();
 };
 
-// A list of pmix_info_t whose values we own: PMIx reads it during a call and frees nothing of it.
-
+// A list of pmix_info_t that owns its values. PMIx reads it during a call and frees none of it.
 class PmixInfoList {
  public:
   void add(const char* key, const std::string& value) {
@@ -60,7 +60,7 @@ class PmixInfoList {
   void add_rank(const char* key, pmix_rank_t value) { slot(key, PMIX_PROC_RANK).rank = value; }
   void add_pointer(const char* key, void* value) { slot(key, PMIX_POINTER).ptr = value; }
 
-  // A value of PMIx_generate_regex or _ppn: text with its terminating NUL.
+  // Adds a value of PMIx_generate_regex or _ppn: text with its terminating NUL.
   void add_regex(const char* key, const std::string& value) {
     strings_.push_back(value);
     auto& data = slot(key, PMIX_REGEX);
@@ -68,7 +68,7 @@ class PmixInfoList {
     data.bo.size = value.size() + 1;
   }
 
-  // An array of infos as one value (PMIX_PROC_DATA).
+  // Adds an array of infos as one value (PMIX_PROC_DATA), and returns the list to fill.
   PmixInfoList& add_list(const char* key) {
     lists_.emplace_back();
     arrays_.push_back({PMIX_INFO, 0, nullptr});
@@ -76,7 +76,7 @@ class PmixInfoList {
     return lists_.back();
   }
 
-  // Valid until the next add.
+  // Returns the infos; valid until something is added.
   pmix_info_t* data() {
     for (std::size_t i = 0; i < lists_.size(); ++i) {
       arrays_[i].array = lists_[i].data();
@@ -103,14 +103,13 @@ class PmixInfoList {
   std::deque<pmix_data_array_t> arrays_;
 };
 
-// Waiting for answers that PMIx gives on its own thread.
-
-// Counts them down. Shared, since an answer may come after the waiting has been given up.
+// Waits for answers that PMIx gives on its own thread. Shared, because an answer may arrive after
+// the wait has timed out.
 class PmixAnswers {
  public:
   explicit PmixAnswers(int expected) : open_(expected) {}
 
-  // pmix_op_cbfunc_t; `context` is a new std::shared_ptr<PmixAnswers>, freed here.
+  // For PMIx, as pmix_op_cbfunc_t. `context` is a new std::shared_ptr<PmixAnswers>, freed here.
   static void on_answer(pmix_status_t status, void* context) {
     const std::unique_ptr<std::shared_ptr<PmixAnswers>> self(
         static_cast<std::shared_ptr<PmixAnswers>*>(context));
@@ -123,6 +122,7 @@ class PmixAnswers {
     if (--open_ == 0) changed_.notify_all();
   }
 
+  // Returns an error that an answer had, or PMIX_ERR_TIMEOUT.
   pmix_status_t wait(std::chrono::seconds timeout) {
     std::unique_lock lock(mutex_);
     if (!changed_.wait_for(lock, timeout, [&] { return open_ <= 0; })) return PMIX_ERR_TIMEOUT;
@@ -137,7 +137,7 @@ class PmixAnswers {
 };
 
 // Makes `count` calls `pmix_status_t call(int i, pmix_op_cbfunc_t done, void* context)` and waits
-// until all are answered, at most 10 s (PMIX_ERR_TIMEOUT). Returns an error that one of them had.
+// until all are answered. Returns an error that one of them had, or PMIX_ERR_TIMEOUT after 10 s.
 template <class Call>
 pmix_status_t wait_for_pmix(int count, Call call) {
   constexpr std::chrono::seconds kTimeout{10};
@@ -152,41 +152,5 @@ pmix_status_t wait_for_pmix(int count, Call call) {
   }
   return answers->wait(kTimeout);
 }
-
-// Reading what libpmix hands to the functions of a server: pure functions.
-
-// PMIX_TIMEOUT, whatever type of number the caller gave it; none: not there, or 0, which is no
-// limit.
-std::optional<std::chrono::seconds> timeout_of(const pmix_info_t infos[], std::size_t count);
-
-// PMIX_LOCAL_COLLECTIVE_STATUS: how the local ranks' part went.
-pmix_status_t local_status_of(const pmix_info_t infos[], std::size_t count);
-
-// Ranks of `nspace`, ascending; empty: all of them. None: some are not of that namespace.
-std::optional<std::vector<std::uint32_t>> ranks_of(const pmix_proc_t procs[], std::size_t count,
-                                                   std::string_view nspace);
-
-}  // namespace hvdrun
-
-struct hwloc_topology;
-
-namespace hvdrun {
-
-// What libpmix finds in the agent's process when its server starts.
-
-// This machine, or null: libpmix then reads it by itself, more slowly. Never freed: libpmix keeps
-// it.
-hwloc_topology* quick_topology();
-
-// Settings for libpmix and hwloc inside the agent only: ranks get the caller's environment.
-void prepare_pmix_environment(std::size_t local_ranks);
-
-// What a PMIx server is told of its job: hosts, ranks, and where each runs.
-//
-// Source: PMIx Standard 4.1, chapter 16.2.3 (PMIx_server_register_nspace).
-
-// `folder` is for the files of PMIx and of its clients. Error: libpmix cannot pack the maps.
-Result<PmixInfoList> describe_job(const PmixLibrary& library, const PmixJob& job,
-                                  const std::filesystem::path& folder);
 
 }  // namespace hvdrun

@@ -1,0 +1,44 @@
+#include "agent/descriptor_limit.hpp"
+
+#include "common/system.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <system_error>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace hvdrun {
+
+rlimit raise_descriptor_limit(std::size_t wanted) {
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  rlimit raised = before;
+  raised.rlim_cur = std::max<rlim_t>(before.rlim_cur, std::min<rlim_t>(wanted, before.rlim_max));
+  ::setrlimit(RLIMIT_NOFILE, &raised);
+  const auto last = std::min<rlim_t>(wanted, raised.rlim_cur) - 1;
+  const int high = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, static_cast<int>(last));
+  if (high >= 0) ::close(high);
+  return before;
+}
+
+Result<void> check_descriptors(std::size_t more, const std::string& needed_for) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  std::error_code error;
+  const std::filesystem::directory_iterator open("/proc/self/fd", error);
+  const auto used = error ? 0 : std::distance(begin(open), end(open));
+  const auto needed = static_cast<std::size_t>(used) + more;
+  if (needed <= limit.rlim_cur) return {};
+  return fail(
+      fmt::format(
+          "{} on {} take {} open files, and the limit is {}: raise ulimit -n, the hard limit "
+          "of open files (limits.conf(5), LimitNOFILE= of a service)",
+          needed_for, local_host_name(), needed, limit.rlim_cur),
+      kExitUsage);
+}
+
+}  // namespace hvdrun

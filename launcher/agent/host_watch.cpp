@@ -1,0 +1,109 @@
+#include "agent/host_watch.hpp"
+
+#include "resources/nvml_watch.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace hvdrun {
+namespace {
+
+// Between two looks, and before the first: starting NVML is too expensive for a shorter job.
+constexpr std::chrono::seconds kInterval{1};
+
+// Finds the file with the counter from the lines of /proc/self/cgroup: "0::/a/b" for v2,
+// "4:memory:/a/b" for v1's memory controller. Returns an empty path if there is none.
+std::filesystem::path find_counter() {
+  std::ifstream groups("/proc/self/cgroup");
+  std::filesystem::path found;
+  for (std::string line; std::getline(groups, line);) {
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string group = line.substr(second + 1);
+    std::filesystem::path file;
+    if (controllers == "memory")
+      file = "/sys/fs/cgroup/memory" + group + "/memory.oom_control";
+    else if (controllers.empty())
+      file = "/sys/fs/cgroup" + group + "/memory.events";
+    std::error_code ignored;
+    if (!file.empty() && std::filesystem::exists(file, ignored)) found = file;
+  }
+  return found;
+}
+
+}  // namespace
+
+struct GpuWatch::Shared {
+  std::mutex mutex;
+  std::vector<GpuUse> uses;
+};
+
+void GpuWatch::start(std::vector<std::string> uuids) {
+  if (uuids.empty()) return;
+  shared_ = std::make_shared<Shared>();
+  const auto look = [shared = shared_, uuids = std::move(uuids)] {
+    std::this_thread::sleep_for(kInterval);
+    const auto watch = NvmlWatch::open(uuids);
+    if (watch == nullptr) return;
+    for (;;) {
+      watch->look();
+      {
+        const std::lock_guard lock(shared->mutex);
+        shared->uses = watch->uses();
+      }
+      std::this_thread::sleep_for(kInterval);
+    }
+  };
+  try {
+    std::thread(look).detach();
+  } catch (const std::system_error&) {  // no more threads: the job goes before
+    shared_.reset();
+  }
+}
+
+std::vector<GpuUse> GpuWatch::uses() const {
+  if (shared_ == nullptr) return {};
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->uses;
+}
+
+bool GpuWatch::one_used_all(const std::vector<RankProcess>& ranks) const {
+  const auto gpus = uses();
+  return gpus.size() > 1 && std::any_of(ranks.begin(), ranks.end(), [&](const RankProcess& rank) {
+           return std::all_of(gpus.begin(), gpus.end(),
+                              [&](const GpuUse& gpu) { return gpu.pids.contains(rank.pid); });
+         });
+}
+
+OomWatch::OomWatch() : OomWatch(find_counter()) {}
+
+OomWatch::OomWatch(std::filesystem::path counter_file) : file_(std::move(counter_file)) {
+  seen_ = count().value_or(0);
+}
+
+std::optional<std::uint64_t> OomWatch::count() const {
+  if (file_.empty()) return std::nullopt;
+  std::ifstream file(file_);
+  std::string name;
+  std::uint64_t value = 0;
+  while (file >> name >> value)
+    if (name == "oom_kill") return value;
+  return std::nullopt;
+}
+
+bool OomWatch::happened() {
+  const auto now = count();
+  if (!now || *now <= seen_) return false;
+  ++seen_;
+  return true;
+}
+
+}  // namespace hvdrun

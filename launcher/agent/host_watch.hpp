@@ -1,0 +1,60 @@
+// What an agent watches of its host while ranks run: the use of their GPUs, and kills for lack of
+// memory. The agent owns both watches and calls them on its loop's thread. They cannot fail: where
+// NVML or the kernel's counter is missing, nothing is seen.
+#pragma once
+
+#include "agent/rank_processes.hpp"
+#include "model/report.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+// Records once a second how the GPUs of this agent's ranks are used.
+//
+// It looks on a thread of its own, because NVML may hang when a GPU has a fault, and stopping the
+// job matters most then. For the same reason the thread is never joined: it ends with the process.
+class GpuWatch {
+ public:
+  // Begins to look at these devices, given by NVML's names, one second from now. If there are none,
+  // it starts no thread and does not open NVML.
+  void start(std::vector<std::string> uuids);
+
+  // Returns what was seen so far; empty if there is no NVML.
+  std::vector<GpuUse> uses() const;
+
+  // Returns whether one of the ranks was seen to compute on each of several devices. Returns false
+  // also where NVML numbers processes differently: in a container with a PID namespace of its own.
+  bool one_used_all(const std::vector<RankProcess>& ranks) const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;  // with the thread; null before start()
+};
+
+// Whether the kernel has killed a process of our control group for lack of memory.
+//
+// Source: Linux Documentation/admin-guide/cgroup-v2.rst (memory.events: oom_kill) and
+// cgroup-v1/memory.rst (memory.oom_control: oom_kill).
+class OomWatch {
+ public:
+  // Finds the counter of this process's control group. Without one, happened() is always false.
+  OomWatch();
+  explicit OomWatch(std::filesystem::path counter_file);  // for tests
+
+  // Returns true once for each kill since the watch began.
+  bool happened();
+
+ private:
+  std::optional<std::uint64_t> count() const;
+
+  std::filesystem::path file_;
+  std::uint64_t seen_ = 0;
+};
+
+}  // namespace hvdrun

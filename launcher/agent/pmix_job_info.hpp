@@ -1,0 +1,31 @@
+// What a PMIx server knows before its ranks start: its settings, this machine, and the job with its
+// hosts, its ranks and where each runs. Plain functions, called on the agent's loop thread.
+//
+// Source: PMIx Standard 4.1, chapter 16.2.3 (PMIx_server_register_nspace).
+#pragma once
+
+#include "agent/pmix_job.hpp"
+#include "agent/pmix_library.hpp"
+#include "base/result.hpp"
+
+#include <cstddef>
+#include <filesystem>
+
+struct hwloc_topology;
+
+namespace hvdrun {
+
+// Reads this machine's topology. Returns null if hwloc fails; then libpmix reads the topology by
+// itself, more slowly. Never freed: libpmix keeps it.
+hwloc_topology* quick_topology();
+
+// Sets the environment variables of libpmix and hwloc. They apply inside the agent only: ranks get
+// the caller's environment.
+void prepare_pmix_environment(std::size_t local_ranks);
+
+// Describes the job to libpmix. `folder` is for the files of PMIx and of its clients. Error:
+// libpmix cannot pack the maps of hosts and ranks.
+Result<PmixInfoList> describe_job(const PmixLibrary& library, const PmixJob& job,
+                                  const std::filesystem::path& folder);
+
+}  // namespace hvdrun

@@ -1,0 +1,21 @@
+#include "agent/pmix_library.hpp"
+
+#include "common/shared_library.hpp"
+
+namespace hvdrun {
+
+Result<PmixLibrary> PmixLibrary::open() {
+  const auto opened = SharedLibrary::open("libpmix.so.2");
+  if (!opened)
+    return fail("PMIx is not here (" + opened.error() +
+                "); install libpmix2, or use --pmix off for programs that need no PMIx");
+  PmixLibrary library;
+#define HVDRUN_PMIX_LOAD(name)            \
+  if (!opened->find(#name, library.name)) \
+    return fail("libpmix.so.2 has no " #name "; hvdrun needs PMIx 4.2 or newer");
+  HVDRUN_PMIX_SYMBOLS(HVDRUN_PMIX_LOAD)
+#undef HVDRUN_PMIX_LOAD
+  return library;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,91 @@
+#include "channels/srun_command.hpp"
+
+#include "channels/remote_agent.hpp"
+#include "channels/srun_agent.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+// By these srun finds its cluster and proves who we are. All other variables with the prefixes
+// below are options of a step (srun reads dozens) or describe the caller's own step.
+constexpr std::array<std::string_view, 8> kKept{
+    "SLURM_CONF",     "SLURM_CONF_SERVER", "SLURM_JOB_ID",          "SLURM_JWT",
+    "SLURM_SACK_KEY", "SLURM_SACK_JWKS",   "SLURM_WORKING_CLUSTER", "SLURM_STEPMGR"};
+constexpr std::array<std::string_view, 6> kDropped{"SLURM_", "SLURMD_", "SRUN_",
+                                                   "PMI_",   "PMIX_",   "OMPI_COMM_WORLD_"};
+
+bool is_passed(std::string_view name) {
+  if (std::find(kKept.begin(), kKept.end(), name) != kKept.end()) return true;
+  return std::none_of(kDropped.begin(), kDropped.end(),
+                      [name](auto prefix) { return name.substr(0, prefix.size()) == prefix; });
+}
+
+// Returns the option that gives a step its GPUs. SLURM 22.05 refuses --gres to a step on a single
+// host that has more GPUs than the job's hosts have on average. It grants --gpus, which is the
+// number of the whole step. Over several hosts --gpus fails: SLURM does not spread it evenly.
+std::string gpu_option(int gpus_per_host, std::size_t hosts) {
+  if (gpus_per_host == 0) return "--gres=none";
+  return (hosts == 1 ? "--gpus=" : "--gres=gpu:") + std::to_string(gpus_per_host);
+}
+
+// Returns the argv of a step with one task on each of exactly these hosts, without its program.
+std::vector<std::string> step_words(const SrunOptions& options,
+                                    const std::vector<std::string>& hosts) {
+  const auto count = std::to_string(hosts.size());
+  return {
+      options.program, "--jobid=" + options.job_id,
+      "--job-name=hvdrun",  // of the step, for squeue -s
+      "--nodelist=" + fmt::format("{}", fmt::join(hosts, ",")), "--nodes=" + count,
+      "--ntasks=" + count, "--ntasks-per-node=1",
+      // Runs beside other steps: without it a step inside a step waits for ever. --exact is
+      // missing, and so is -c, which implies it. Without them the step has all cores of the job on
+      // each host, also if their numbers differ.
+      "--overlap",
+      "--mem=0",  // all of the job's memory
+      "--cpu-bind=none", "--mpi=none",
+      // The end of one agent does not end the others, neither at once nor later.
+      "--kill-on-bad-exit=0", "--wait=0",
+      "--chdir=/",  // every host has it; the agent enters the job's working directory
+      "--export=ALL",
+      "--label",  // marks each line with its task
+  };
+}
+
+}  // namespace
+
+std::vector<std::string> srun_command(const SrunOptions& options,
+                                      const std::vector<std::string>& hosts,
+                                      std::optional<int> gpus_per_host) {
+  auto words = step_words(options, hosts);
+  if (gpus_per_host) words.push_back(gpu_option(*gpus_per_host, hosts.size()));
+  words.push_back(options.agent_path);
+  words.emplace_back(kAgentArgument);
+  words.emplace_back(kSrunArgument);
+  return words;
+}
+
+std::vector<std::string> srun_cleanup_command(const SrunOptions& options,
+                                              const std::vector<std::string>& hosts,
+                                              const std::string& job_id,
+                                              const std::vector<std::size_t>& agents) {
+  auto words = step_words(options, hosts);
+  words.emplace_back("--gres=none");
+  words.push_back(options.agent_path);
+  for (auto& word : cleanup_arguments(job_id, agents)) words.push_back(std::move(word));
+  return words;
+}
+
+std::vector<std::string> srun_environment(const Environment& caller) {
+  std::vector<std::string> block;
+  for (const auto& [name, value] : caller)
+    if (is_passed(name)) block.push_back(name + "=" + value);
+  return block;
+}
+
+}  // namespace hvdrun

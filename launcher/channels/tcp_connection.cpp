@@ -1,0 +1,101 @@
+#include "channels/tcp_connection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+namespace hvdrun {
+namespace {
+
+std::string end_text(const std::string& address, const std::string& port) {
+  return address.find(':') == std::string::npos ? fmt::format("{}:{}", address, port)
+                                                : fmt::format("[{}]:{}", address, port);
+}
+
+// `get` is getsockname or getpeername.
+std::string end_of(int socket, int (*get)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (get(socket, generic, &size) != 0 ||
+      ::getnameinfo(generic, size, host.data(), host.size(), port.data(), port.size(),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return "?";
+  return end_text(host.data(), port.data());
+}
+
+constexpr int kInVain = 2;
+
+// Returns "4711" for each link "socket:[4711]" in /proc/PID/fd.
+std::vector<std::string> socket_inodes(pid_t process) {
+  constexpr std::string_view kBegin = "socket:[";
+  std::vector<std::string> inodes;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(fmt::format("/proc/{}/fd", process), error), end;
+       !error && entry != end; entry.increment(error)) {
+    std::error_code gone;
+    const std::string link = std::filesystem::read_symlink(entry->path(), gone);
+    if (link.starts_with(kBegin))
+      inodes.push_back(link.substr(kBegin.size(), link.size() - kBegin.size() - 1));
+  }
+  return inodes;
+}
+
+}  // namespace
+
+std::string route_of_ssh(const char* connection) {
+  std::istringstream words(connection == nullptr ? "" : connection);
+  std::array<std::string, 4> ends;
+  for (auto& word : ends)
+    if (!(words >> word)) return {};
+  return fmt::format("{} > {}", end_text(ends[0], ends[1]), end_text(ends[2], ends[3]));
+}
+
+std::string route_of_socket(int socket) {
+  return fmt::format("{} < {}", end_of(socket, ::getpeername), end_of(socket, ::getsockname));
+}
+
+bool has_acknowledged(int socket, std::chrono::milliseconds time) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
+  // If the window there is full, the peer owes none, and the kernel asks less and less often.
+  const bool owed = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
+  return !owed || std::chrono::milliseconds(info.tcpi_last_ack_recv) <= time;
+}
+
+bool waits_in_vain(std::string_view line, const std::vector<std::string>& inodes) {
+  std::istringstream words{std::string(line)};
+  std::string skipped;
+  std::string inode;
+  int retransmits = 0;
+  int probes = 0;
+  for (int i = 0; i < 6; ++i) words >> skipped;
+  words >> std::hex >> retransmits >> skipped >> std::dec >> probes >> inode;
+  return words && (retransmits >= kInVain || probes >= kInVain) &&
+         std::find(inodes.begin(), inodes.end(), inode) != inodes.end();
+}
+
+bool waits_in_vain(pid_t process) {
+  const auto inodes = socket_inodes(process);
+  if (inodes.empty()) return false;
+  for (const char* table : {"tcp", "tcp6"}) {
+    std::ifstream lines(fmt::format("/proc/{}/net/{}", process, table));
+    for (std::string line; std::getline(lines, line);)
+      if (waits_in_vain(line, inodes)) return true;
+  }
+  return false;
+}
+
+}  // namespace hvdrun

@@ -1,6 +1,6 @@
 // The table of the options of sbatch and salloc, in addition to hvdrun's own: what to request from
 // SLURM, and what to do with the script. An option that SLURM has too means the same (sbatch(1)).
-// Tests compare docs/cluster/slurm.md, docs/reference/config.md and the bash completion with it.
+// Tests compare the manual page, docs/reference/config.md and the bash completion with it.
 #pragma once
 
 #include "cli/option.hpp"

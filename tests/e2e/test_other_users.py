@@ -1,4 +1,4 @@
-"""What another user of the host can do to a job. The table of docs/reference/security.md names these tests."""
+"""What another user of the host can do to a job, as docs/reference/security.md says; TESTS_OF_ROWS names the tests of it."""
 
 from __future__ import annotations
 
@@ -199,10 +199,46 @@ def test_what_a_job_leaves_open_to_others(sandbox: Sandbox, pmix: str) -> None:
     job.wait()
 
 
-def test_the_page_on_security_names_tests_that_exist() -> None:
+# The tests of what each row of the page's table says.
+TESTS_OF_ROWS = {
+    "the link between hvdrun and its agent on its host":
+        "test_a_job_on_one_host_listens_for_pmix_only",
+    "links to agents over ssh":
+        "test_a_key_that_is_not_known test_a_revoked_key_is_refused_as_by_ssh test_every_file_of_known_hosts_counts",
+    "links to agents under srun":
+        "RefusesAnotherKey RefusesAClientWithoutAKey RefusesAServerWithoutAKey WhoHasTheKeyIsNotPushedOut "
+        "test_a_crowd_at_the_door_changes_nothing test_agents_listen_to_nobody_and_the_launcher_to_one_address",
+    "PMIx server of each host, on 127.0.0.1":
+        "test_another_user_cannot_join_through_pmix test_the_pmix_namespace_stands_in_no_public_name",
+    "`MASTER_PORT`":
+        "AreKeptButCanBeListenedOnByTheProgram",
+    "libhvd's rendezvous without PMIx, during `hvd_init`":
+        "BothSidesProveTheSecret AConnectionThroughAnotherPortIsRefused WhatIsChangedOnItsWayIsNoticed "
+        "AreTakenOnceAndInOrder WhoHoldsTheSecretIsNotPushedOut test_another_user_cannot_relay_what_ranks_exchange "
+        "IsReadOnItsWayInTheClearOnly",
+    "libhvd's ports between hosts, during `hvd_init`":
+        "LetsNobodyInWithoutTheSecret ConnectsEachWithEachOverTls",
+    "libhvd's connections between hosts":
+        "test_what_ranks_send_is_on_the_wire_in_the_clear_only RefusesWhoHasAnotherKey RefusesWhoHasNone "
+        "TellsWhatWasChangedOnItsWay",
+    "what NCCL and MPI open":
+        "IsRefusedToATransportThatHasNone WhatMustBeEncryptedGoesThroughHostMemory",
+    "`$TMPDIR/hvd-ID-N`, `/dev/shm/hvd-ID-N` (mode 0700)":
+        "test_what_a_job_leaves_open_to_others test_a_restart_has_folders_of_new_names ArePrivateAndGoWithAllTheyHold",
+    "shared memory of libhvd without hvdrun, in `/dev/shm` (mode 0600)":
+        "IsAFileOfOursUntilItsNameIsRemoved OfAnotherJobOrHostIsNotTakenForOurs",
+    "environment of the ranks, with both secrets":
+        "test_the_pmix_namespace_stands_in_no_public_name",
+    "`--report`, `--output-filename`, logs, checkpoints":
+        "DoesNotWriteThroughALink DoesNotFollowALink",
+}
+
+
+def test_every_row_of_the_page_on_security_has_tests() -> None:
     page = (TOP / "docs/reference/security.md").read_text()
-    rows = [line.split("|")[5] for line in page.splitlines() if line.startswith("| ") and not line.startswith("| what |")]
-    assert len(rows) > 10 and all("`" in row for row in rows), rows
-    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in page.splitlines()
+            if line.startswith("| ") and not line.startswith("| what |")]
+    assert rows == list(TESTS_OF_ROWS)
     tests = "".join(path.read_text() for pattern in ("*.py", "*.cpp") for path in (TOP / "tests").rglob(pattern))
-    assert not [name for name in named if not re.search(rf"(def |, ){name}\b", tests)]
+    assert not [name for names in TESTS_OF_ROWS.values() for name in names.split()
+                if not re.search(rf"(def |, ){name}\b", tests)]

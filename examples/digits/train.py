@@ -1,4 +1,4 @@
-"""Handwritten digits with torch, on any number of ranks: docs/reference/python.md explains it step by step.
+"""Handwritten digits with torch, on any number of ranks: docs/train/one-gpu-to-many.md explains it step by step.
 
     hvdrun -np 4 --max-restarts 3 python3 train.py --checkpoints run
 

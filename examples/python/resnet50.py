@@ -2,7 +2,7 @@
 
     hvdrun -np 4 python3 resnet50.py --epochs 5 --batch_size 256 --model_name resnet50
 
-Prints Keras's lines, and after each epoch its time and the images a second of all ranks together.
+Prints Keras's lines, and after each epoch its time and the images per second of all ranks together.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ std::string describe(const BatchShape& shape) {
     }
     text += ", ";
   }
-  return text + plural(shape.cpus_per_rank, "CPU") + " a rank";
+  return text + plural(shape.cpus_per_rank, "CPU") + " per rank";
 }
 
 }  // namespace hvdrun

@@ -30,7 +30,7 @@ struct BatchShape {
 // Without -np there is one rank for each GPU of --nodes. Errors name the number that does not fit.
 Result<BatchShape> batch_shape(const JobSpec& job, const BatchSpec& batch);
 
-// Returns "16 ranks: 4 nodes × 4 GPUs, 40 CPUs a rank".
+// Returns "16 ranks: 4 nodes × 4 GPUs, 40 CPUs per rank".
 std::string describe(const BatchShape& shape);
 
 }  // namespace hvdrun

@@ -14,7 +14,7 @@ namespace hvdrun::scale {
 
 // What to search for in a program's output: expressions whose first group is a number.
 struct Patterns {
-  std::optional<std::regex> throughput;     // samples a second
+  std::optional<std::regex> throughput;     // samples per second
   std::optional<std::regex> epoch_seconds;  // the time of an epoch
   std::optional<std::regex> loss;
   std::optional<std::regex> accuracy;

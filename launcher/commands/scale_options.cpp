@@ -160,7 +160,7 @@ std::string scale_help() {
   return R"(usage: hvdrun scale -np N,N,… [options] program [arguments…]
 
 Runs the program with each of these numbers of ranks, one after the other, and
-prints how long an epoch takes, samples a second, speed-up, efficiency, and the
+prints how long an epoch takes, samples per second, speed-up, efficiency, and the
 final loss and accuracy.
 
   -np N,N,…           numbers of ranks: 1,2,4
@@ -172,7 +172,7 @@ final loss and accuracy.
                       of a run that failed are shown
   --submit            submit each run as a SLURM job of its own, all at once, and wait
                       for them; takes hvdrun sbatch's options, and needs --report
-  --metric REGEX      take samples a second from the program's output: the number in
+  --metric REGEX      take samples per second from the program's output: the number in
                       the expression's first group, on each line that matches
   --epoch-time REGEX  the same for the seconds that an epoch took
   --loss REGEX        the same for the final loss: the last line that matches

@@ -92,7 +92,7 @@ std::string table_of(const Summary& summary) {
     html += "<th>" + escape_markup(text) + "</th>";
   };
   title(summary.knows_epochs() ? "Epoch" : "Run");
-  if (summary.knows_throughput()) title("Samples a second");
+  if (summary.knows_throughput()) title("Samples per second");
   title("Speed-up");
   title("Efficiency");
   for (const auto& name : summary.metrics) title(capital(name));
@@ -112,7 +112,7 @@ std::vector<std::string> how_measured(const Study& study, const Summary& summary
         "of each run the first {} left out; an epoch takes as long as on the slowest rank",
         study.epochs_dropped == 1 ? "epoch is" : plural(study.epochs_dropped, "epoch") + " are"));
   if (summary.basis == Basis::throughput)
-    lines.emplace_back("speed-up is that of samples a second");
+    lines.emplace_back("speed-up is that of samples per second");
   lines.insert(lines.end(), summary.notes.begin(), summary.notes.end());
   return lines;
 }

@@ -278,7 +278,7 @@ std::vector<Plot> plots_of(const Summary& summary) {
                                   "seconds", seconds, false)};
   if (summary.knows_throughput())
     plots.push_back(
-        plot_of(summary, "Throughput", "samples a second", &SizeSummary::throughput, true));
+        plot_of(summary, "Throughput", "samples per second", &SizeSummary::throughput, true));
   plots.push_back(plot_of(
       summary, "Speed-up",
       fmt::format("times as fast as {} rank{}", summary.baseline, summary.baseline == 1 ? "" : "s"),

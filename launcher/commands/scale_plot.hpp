@@ -27,7 +27,7 @@ struct Plot {
 // Returns elements of SVG. Their classes are those of the style in scale_plot.cpp.
 std::string draw_plot(const Plot& plot, double left, double top, double width, double height);
 
-// Returns the picture of a study as a complete SVG file: time of an epoch, samples a second and
+// Returns the picture of a study as a complete SVG file: time of an epoch, samples per second and
 // speed-up, each with the ideal. It is light or dark as the reader's system is. Its text can be
 // selected.
 std::string study_svg(const Summary& summary);

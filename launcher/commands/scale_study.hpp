@@ -18,8 +18,8 @@ struct Run {
   double wall_seconds = 0;
   int epochs = 0;                       // that the next two figures are from
   std::optional<double> epoch_seconds;  // the median over its epochs
-  std::optional<double> throughput;     // samples a second of all ranks, the median over its epochs
-  std::vector<MetricValue> metrics;     // at its end
+  std::optional<double> throughput;  // samples per second of all ranks, the median over its epochs
+  std::vector<MetricValue> metrics;  // at its end
 };
 
 struct Study {

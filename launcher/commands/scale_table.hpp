@@ -10,7 +10,7 @@
 namespace hvdrun::scale {
 
 // Returns a title and a line for each size. The columns are the time of an epoch (or of the run),
-// its spread over repeats in per cent of the median, samples a second, speed-up, efficiency and
+// its spread over repeats in per cent of the median, samples per second, speed-up, efficiency and
 // metrics. A metric's spread follows in parentheses unless it is 0. The line of a size without a
 // successful run says why.
 std::vector<std::string> study_table(const Summary& summary);

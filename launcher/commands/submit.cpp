@@ -37,7 +37,7 @@ constexpr std::pair<std::string_view, std::string_view> kAdvice[] = {
     {"Requested partition configuration not available",
      "the partition may be down, or too small: `sinfo -s`"},
     {"More processors requested than permitted", "fewer ranks, or --cpus-per-rank"},
-    {"CPU count per node can not be satisfied", "fewer ranks a node, or --cpus-per-rank"},
+    {"CPU count per node can not be satisfied", "fewer ranks per node, or --cpus-per-rank"},
     {"Memory specification can not be satisfied",
      "less --mem: `sinfo -o '%P %m'` shows the nodes'"},
     {"Invalid generic resource",

@@ -48,8 +48,8 @@ Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environmen
   if (before >= spec.max_requeues)
     return {{},
             fmt::format("the program stopped before its end; job {} has been back in the queue "
-                        "{} times, as often as --max-requeues allows",
-                        job, before),
+                        "{} time{}, as often as --max-requeues allows",
+                        job, before, before == 1 ? "" : "s"),
             kExitTimeout};
   return {job,
           fmt::format("the program stopped before its end; job {} goes back into the queue "

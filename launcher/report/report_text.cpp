@@ -172,8 +172,7 @@ std::vector<std::string> lines_of_success(const Report& report) {
   const auto size = report.ranks.size();
   std::vector<std::string> lines{
       fmt::format("{} {} {} ({})", plural(size, "rank"),
-                  report.stopped_early ? "stopped in good order before the program's end, after"
-                                       : "succeeded in",
+                  report.stopped_early ? "stopped early, as requested, after" : "succeeded in",
                   how_long(report), cost(report))};
   append(other_failures(report), lines);
   add_earlier(report, lines);

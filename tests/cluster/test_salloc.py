@@ -55,7 +55,7 @@ def test_a_program_over_an_allocation(cluster: Cluster, shared: Path) -> None:
     done = cluster.run(HVDRUN, "salloc", "-np", 4, "--nodes", 2, "--label", "none", "--", "sh", "-c", "echo $HVD_RANK $(hostname)",
                        folder=shared)
     assert sorted(done.stdout.splitlines()) == ["0 n1", "1 n1", "2 n2", "3 n2"], done.stdout + done.stderr
-    assert "hvdrun: 4 ranks: 2 nodes × 2 GPUs, 4 CPUs a rank\n" in done.stderr
+    assert "hvdrun: 4 ranks: 2 nodes × 2 GPUs, 4 CPUs per rank\n" in done.stderr
     assert re.search(r"hvdrun: job \d+ has its allocation\n", done.stderr), done.stderr
     assert done.returncode == 0
     failed = cluster.run(HVDRUN, "salloc", "-np", 2, "--", "sh", "-c", "exit 3", folder=shared)

@@ -44,7 +44,7 @@ def test_a_job_from_the_login_host_to_its_result(cluster: Cluster, shared: Path)
     done = hvdrun(cluster, shared, "sbatch", "-np", 8, "--gpus-per-node", 4, "--cpus-per-node", 16, "--follow", "--label", "none",
                   "--", "sh", "-c", "echo $HVD_RANK $(hostname) $HVD_LOCAL_DEVICE $CUDA_VISIBLE_DEVICES $SLURM_CPUS_PER_TASK")
     assert done.returncode == 0, done.stderr
-    assert "hvdrun: 8 ranks: 2 nodes × 4 GPUs, 4 CPUs a rank\n" in done.stderr
+    assert "hvdrun: 8 ranks: 2 nodes × 4 GPUs, 4 CPUs per rank\n" in done.stderr
     ranks = [line.split() for line in done.stdout.splitlines() if not line.startswith("hvdrun")]
     assert sorted(ranks) == [[str(rank), f"n{rank // 4 + 1}", str(rank % 4), "0,1,2,3", "4"] for rank in range(8)], done.stdout
 
@@ -53,9 +53,9 @@ def test_a_job_from_the_login_host_to_its_result(cluster: Cluster, shared: Path)
 def test_what_a_node_has_is_asked_of_slurm(cluster: Cluster, shared: Path) -> None:
     done = hvdrun(cluster, shared, "sbatch", "-np", 6, "--", "true")
     assert done.stderr == ("hvdrun: a node of partition all has 4 GPUs and 16 CPUs (--gpus-per-node 0: ranks without GPUs)\n"
-                           "hvdrun: 6 ranks: 2 nodes × 3 GPUs, 4 CPUs a rank\n")
+                           "hvdrun: 6 ranks: 2 nodes × 3 GPUs, 4 CPUs per rank\n")
     without = hvdrun(cluster, shared, "sbatch", "-np", 6, "--gpus-per-node", 0, "--", "true")
-    assert without.stderr == "hvdrun: 6 ranks: 1 CPU a rank\n" and "gpus" not in without.stdout
+    assert without.stderr == "hvdrun: 6 ranks: 1 CPU per rank\n" and "gpus" not in without.stdout
 
 
 @pytest.mark.gate

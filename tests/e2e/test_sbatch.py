@@ -22,8 +22,8 @@ def test_prints_the_script(sandbox: Sandbox) -> None:
     done = hvdrun(sandbox, "sbatch", "-np", 16, "--template", "cte-power", "--time", "2:00:00", "--module", "gcc/8,cuda", "--label", "rank",
                        "--", "python3", "train.py", "--name", "a b")
     assert done.code == 0, done.err_text
-    assert done.err_text == "hvdrun: 16 ranks: 4 nodes × 4 GPUs, 40 CPUs a rank\n"
-    for line in ("# 16 ranks: 4 nodes × 4 GPUs, 40 CPUs a rank", "#SBATCH --job-name=train.py", "#SBATCH --nodes=4",
+    assert done.err_text == "hvdrun: 16 ranks: 4 nodes × 4 GPUs, 40 CPUs per rank\n"
+    for line in ("# 16 ranks: 4 nodes × 4 GPUs, 40 CPUs per rank", "#SBATCH --job-name=train.py", "#SBATCH --nodes=4",
                  "#SBATCH --ntasks-per-node=4", "#SBATCH --cpus-per-task=40", "#SBATCH --gres=gpu:4", "#SBATCH --time=2:00:00",
                  "module load gcc/8 cuda || exit 1"):
         assert f"\n{line}\n" in done.out_text, done.out_text

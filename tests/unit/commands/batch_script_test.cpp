@@ -29,7 +29,7 @@ TEST(BatchScript, Generic) {
   batch.conda = "tf 2";
   EXPECT_EQ(batch_script(own("generic"), batch, gpu_shape(), kCommand)->text,
             R"SCRIPT(#!/bin/bash
-# 16 ranks: 4 nodes × 4 GPUs, 40 CPUs a rank
+# 16 ranks: 4 nodes × 4 GPUs, 40 CPUs per rank
 #SBATCH --job-name="my job"
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=4

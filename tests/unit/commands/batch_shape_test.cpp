@@ -33,19 +33,19 @@ std::string text_of(const Asked& asked) {
 
 TEST(BatchShape, OneRankForEachGpu) {
   EXPECT_EQ(text_of({.ranks = 16, .gpus_per_node = 4, .cpus_per_node = 160}),
-            "16 ranks: 4 nodes × 4 GPUs, 40 CPUs a rank");
+            "16 ranks: 4 nodes × 4 GPUs, 40 CPUs per rank");
   EXPECT_EQ(text_of({.ranks = 2, .gpus_per_node = 4, .cpus_per_node = 160}),
-            "2 ranks: 1 node × 2 GPUs, 40 CPUs a rank");
+            "2 ranks: 1 node × 2 GPUs, 40 CPUs per rank");
   EXPECT_EQ(text_of({.ranks = 6, .gpus_per_node = 4, .cpus_per_node = 160}),
-            "6 ranks: 2 nodes × 3 GPUs, 40 CPUs a rank");
+            "6 ranks: 2 nodes × 3 GPUs, 40 CPUs per rank");
   EXPECT_EQ(text_of({.ranks = 40, .nodes = 3, .cpus_per_node = 16}),
-            "40 ranks: 3 nodes, at most 14 ranks on each, 1 CPU a rank");
+            "40 ranks: 3 nodes, at most 14 ranks on each, 1 CPU per rank");
   EXPECT_EQ(text_of({.nodes = 4, .gpus_per_node = 4, .cpus_per_node = 160}),
-            "16 ranks: 4 nodes × 4 GPUs, 40 CPUs a rank");
+            "16 ranks: 4 nodes × 4 GPUs, 40 CPUs per rank");
   EXPECT_EQ(text_of({.ranks = 4, .nodes = 4, .gpus_per_node = 4}),
-            "4 ranks: 4 nodes × 1 GPU, 1 CPU a rank");
+            "4 ranks: 4 nodes × 1 GPU, 1 CPU per rank");
   EXPECT_EQ(text_of({.ranks = 4, .cpus_per_rank = 8, .gpus_per_node = 4, .cpus_per_node = 160}),
-            "4 ranks: 1 node × 4 GPUs, 8 CPUs a rank");
+            "4 ranks: 1 node × 4 GPUs, 8 CPUs per rank");
 }
 
 TEST(BatchShape, NodesMayBeUneven) {
@@ -58,19 +58,19 @@ TEST(BatchShape, NodesMayBeUneven) {
 
 TEST(BatchShape, ARankThatDrivesAllGpus) {
   EXPECT_EQ(text_of({.ranks = 2, .ranks_per_host = 1, .gpus_per_node = 4, .cpus_per_node = 160}),
-            "2 ranks: 2 nodes × 4 GPUs × 1 rank, 160 CPUs a rank");
+            "2 ranks: 2 nodes × 4 GPUs × 1 rank, 160 CPUs per rank");
 }
 
 TEST(BatchShape, WithoutGpus) {
-  EXPECT_EQ(text_of({.ranks = 8}), "8 ranks: 1 CPU a rank");
-  EXPECT_EQ(text_of({.ranks = 8, .gpus_per_node = 0}), "8 ranks: 1 CPU a rank");
-  EXPECT_EQ(text_of({.ranks = 8, .nodes = 2}), "8 ranks: 2 nodes × 4 ranks, 1 CPU a rank");
+  EXPECT_EQ(text_of({.ranks = 8}), "8 ranks: 1 CPU per rank");
+  EXPECT_EQ(text_of({.ranks = 8, .gpus_per_node = 0}), "8 ranks: 1 CPU per rank");
+  EXPECT_EQ(text_of({.ranks = 8, .nodes = 2}), "8 ranks: 2 nodes × 4 ranks, 1 CPU per rank");
   EXPECT_EQ(text_of({.ranks = 8, .nodes = 2, .cpus_per_node = 16}),
-            "8 ranks: 2 nodes × 4 ranks, 4 CPUs a rank");
+            "8 ranks: 2 nodes × 4 ranks, 4 CPUs per rank");
   EXPECT_EQ(text_of({.ranks = 8, .cpus_per_rank = 4, .cpus_per_node = 16}),
-            "8 ranks: 2 nodes × 4 ranks, 4 CPUs a rank");
+            "8 ranks: 2 nodes × 4 ranks, 4 CPUs per rank");
   EXPECT_EQ(text_of({.ranks = 2, .cpus_per_rank = 32, .cpus_per_node = 16}),
-            "2 ranks: 2 nodes × 1 rank, 32 CPUs a rank");
+            "2 ranks: 2 nodes × 1 rank, 32 CPUs per rank");
 }
 
 TEST(BatchShape, SaysWhatDoesNotFit) {

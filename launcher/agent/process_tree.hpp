@@ -2,8 +2,10 @@
 //
 // A job's processes are the descendants of its agent, which is a child subreaper, so that no
 // process escapes when its parent dies. If agent and guard are both gone, they are the processes
-// with the job's cookie (JobFolders::cookie) in their environment. Plain functions without state,
-// which agent, guard and launcher use, each on its own thread. Except for KillLoop, they block.
+// with the job's cookie (JobFolders::cookie) in their environment.
+//
+// Plain functions without state, which agent, guard and launcher use, each on its own thread;
+// kill_job_processes() blocks. KillLoop does the same on an event loop.
 //
 // Source: proc(5), prctl(2) PR_SET_CHILD_SUBREAPER.
 #pragma once

@@ -8,8 +8,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -81,31 +79,6 @@ TEST(RouteProbe, CanBeGivenUp) {
   ASSERT_TRUE(started);
   started->reset();
   loop.run();  // nothing is left that could happen
-}
-
-// As of proc(5); the last words of a line are left out.
-std::string tcp_line(const std::string& timer, const std::string& retransmits, int probes) {
-  return "   7: 0100007F:0016 0200007F:A4D2 01 00000040:00000000 " + timer + " " + retransmits +
-         "     0        " + std::to_string(probes) + " 4711 4 0000000000000000 20 4 30 10 -1";
-}
-
-TEST(WaitsInVain, OnceTheKernelHasAskedTwice) {
-  const std::vector<std::string> ours{"12", "4711"};
-  EXPECT_FALSE(waits_in_vain(tcp_line("00:00000000", "00000000", 0), ours));
-  EXPECT_FALSE(waits_in_vain(tcp_line("01:00000014", "00000001", 0), ours)) << "one was lost";
-  EXPECT_TRUE(waits_in_vain(tcp_line("01:00000050", "00000002", 0), ours));
-  EXPECT_TRUE(waits_in_vain(tcp_line("01:00000050", "0000000A", 0), ours));
-  EXPECT_TRUE(waits_in_vain(tcp_line("04:00000050", "00000000", 2), ours)) << "a full window";
-  EXPECT_FALSE(waits_in_vain(tcp_line("01:00000050", "00000002", 0), {"12"})) << "another's";
-  EXPECT_FALSE(waits_in_vain("  sl  local_address rem_address   st tx_queue rx_queue", ours));
-}
-
-// A peer that reads nothing does not answer, but its kernel does.
-TEST(WaitsInVain, NotForAPeerThatReadsNothing) {
-  const SocketPair pair = tcp_pair();
-  ASSERT_EQ(::send(pair.client.get(), "word", 4, MSG_NOSIGNAL), 4);
-  EXPECT_FALSE(waits_in_vain(::getpid()));
-  EXPECT_FALSE(waits_in_vain(-1)) << "what cannot be seen";
 }
 
 }  // namespace

@@ -9,7 +9,8 @@
         checkpoints.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}, step, loss)
 
 A state is anything that can be pickled: most often a dict, with numpy arrays and torch tensors at any depth. Tensors
-are stored as such, by name; everything else in one pickle. docs/train/checkpoints.md specifies the files.
+are stored as such, by name; everything else in one pickle. docs/reference/formats/checkpoint.md
+specifies the files.
 
 A checkpoint is as trustworthy as its folder: loading unpickles, and a pickle can run any code. Load none from people
 whom you would not let run a program here.

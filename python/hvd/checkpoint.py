@@ -9,7 +9,7 @@
         checkpoints.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}, step, loss)
 
 A state is anything that can be pickled: usually a dict, with numpy arrays and torch tensors at any depth. Tensors are
-stored by name, everything else in one pickle. docs/train/checkpoints.md specifies the files.
+stored by name, everything else in one pickle. docs/reference/formats/checkpoint.md specifies the files.
 
 Loading a checkpoint unpickles it, and a pickle can run any code. Load only checkpoints from people whose programs you
 would run.

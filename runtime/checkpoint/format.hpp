@@ -1,11 +1,11 @@
-// The format of checkpoint files as bytes; docs/train/checkpoints.md describes it for users. Pure
+// The format of checkpoint files as bytes; docs/reference/formats/checkpoint.md specifies it. Pure
 // functions and values, for any thread. Errors have messages that follow "skipped FILE: ".
 //
 //   header   4096 bytes: magic, version, checksum of itself; the rest is zero
 //   data     the parts one after the other, each on a multiple of 64 bytes, in blocks of equal size
 //            (the last may be shorter)
 //   index    what the checkpoint is, its parts, a checksum for each block
-//   footer   64 bytes: where the index is and its checksum, the file's length, checksum of itself
+//   footer   64 bytes: where the index is, its length and checksum, checksum of itself
 //
 // A state that several ranks have written has its data in part files, each with some of the blocks,
 // and a manifest without data. All three kinds have header, index and footer. Little-endian.

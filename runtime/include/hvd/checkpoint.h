@@ -1,5 +1,6 @@
 /* libhvd: checkpoints that survive the death of any process at any moment. The C ABI; see hvd.h for
- * statuses and errors, and docs/train/checkpoints.md for the guide and the format of the files.
+ * statuses and errors, docs/train/checkpoints.md for the guide, and
+ * docs/reference/formats/checkpoint.md for the format of the files.
  *
  * A folder holds the checkpoints of one training run. hvd_checkpoints_save() copies the state and
  * returns; a background thread writes it. A checkpoint appears under its name whole and durable, or

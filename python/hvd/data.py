@@ -6,7 +6,8 @@
             train(images[indices], divide_by=shard.batch_size(step))
 
 Nothing here is a collective: each rank works out its part from the same numbers, so arguments and files must be the
-same on all ranks. docs/train/data.md specifies the order to the bit. Indices are numpy arrays of int64; lists without numpy.
+same on all ranks. docs/reference/formats/shuffle.md specifies the order to the bit. Indices are numpy arrays of int64;
+lists without numpy.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ namespace hvdrun::scale {
 Result<void> write_study(const Study& study, const Summary& summary,
                          const std::filesystem::path& folder);
 
-// Returns the content of scaling.json. docs/train/scaling.md describes its fields, and those of the
-// CSV file.
+// Returns the content of scaling.json. docs/reference/formats/scaling.md describes its fields, and
+// those of the CSV file.
 std::string study_json(const Study& study, const Summary& summary);
 
 // Returns the content of scaling.csv (RFC 4180): a line for each size. A figure is three columns:

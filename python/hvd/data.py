@@ -6,8 +6,8 @@
             train(images[indices], divide_by=shard.batch_size(step))
 
 Only Source.check_same_on_all_ranks() is a collective. Each rank computes its part from the same numbers, so arguments
-and files must be the same on all ranks. docs/train/data.md specifies the order exactly. Indices are numpy arrays of
-int64, or lists without numpy.
+and files must be the same on all ranks. docs/reference/formats/shuffle.md specifies the order exactly. Indices are
+numpy arrays of int64, or lists without numpy.
 """
 
 from __future__ import annotations

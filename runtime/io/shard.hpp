@@ -1,5 +1,6 @@
 // Which samples each rank takes in each step of an epoch: a function of the options alone.
-// docs/train/data.md is the specification, hvd/data.h has a summary. Values, for any thread.
+// docs/reference/formats/shuffle.md is the specification, hvd/data.h has a summary. Values, for any
+// thread.
 #pragma once
 
 #include "base/result.hpp"

@@ -1,5 +1,5 @@
-// A uniform shuffle that gives the same order on every machine; docs/train/data.md specifies it to
-// the bit. Pure functions and values. They cannot fail.
+// A uniform shuffle that gives the same order on every machine; docs/reference/formats/shuffle.md
+// specifies it to the bit. Pure functions and values. They cannot fail.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 /* libhvd: training data. Decides which rank gets which samples (hvd_shard), reads samples in the
  * background (hvd_source, hvd_reader), and writes record files (hvd_record_writer). The C ABI; see
- * hvd.h for statuses and errors. docs/train/data.md is the guide and specifies order and random
- * numbers to the bit.
+ * hvd.h for statuses and errors. docs/train/data.md is the guide; docs/reference/formats/shuffle.md
+ * specifies order and random numbers to the bit.
  *
  * No function here is a collective: no rank waits for another. Each rank computes its part from the
  * same numbers, so options and files must be the same on all ranks. The functions work without

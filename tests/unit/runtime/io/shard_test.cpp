@@ -106,7 +106,8 @@ TEST(Shard, WithoutShufflingTheOrderIsTheDataSets) {
   EXPECT_EQ(epoch_of(options), (Indices{2, 3, 6, 7, 9}));
 }
 
-// By the specification in docs/train/data.md: the order of 10 with seed 0 in epoch 0.
+// By the specification in docs/reference/formats/shuffle.md: the order of 10 with seed 0 in epoch
+// 0.
 TEST(Shard, CutsThePermutation) {
   ShardOptions options{.samples = 10, .batch = 4, .rank = 0, .size = 2};
   EXPECT_EQ(epoch_of(options), (Indices{6, 9, 1, 8, 7}));

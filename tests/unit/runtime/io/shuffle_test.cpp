@@ -1,5 +1,5 @@
-// The generator and the shuffle, to the bit: the numbers are those of docs/train/data.md, made by
-// another program (in Python) from that specification.
+// The generator and the shuffle, to the bit: the numbers are those of
+// docs/reference/formats/shuffle.md, made by another program (in Python) from that specification.
 #include "io/shuffle.hpp"
 
 #include <array>

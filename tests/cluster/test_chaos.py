@@ -19,7 +19,7 @@ from harness import BUILD
 from test_ssh import Jobs, jobs, pid_of_hvdrun  # noqa: F401, the fixture
 
 SEED = int(os.environ.get("HVD_TEST_SEED", 11))
-EPOCHS = 200
+EPOCHS = 40
 # By role: its host's part of the job, and what hvdrun may say of its end. An agent may report its guard before it dies, too.
 CAUSES = {
     "launcher": "",

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import queue
+import sys
 import threading
 import weakref
 from collections.abc import Sequence
@@ -133,17 +134,17 @@ class _Site:
     def __init__(self, requests: Sequence[Request]) -> None:
         self._requests = requests
         self._runs: dict[int, _Run] = {}
-        self._ended: Optional[tf.queue.QueueBase] = None  # numbers of runs that are done
+        self._ended: Optional[_Ended] = None
 
     def operations(self, inputs: list[tf.Tensor], types: list[tf.DType]) -> list[tf.Tensor]:
         if in_function():
             self._ended = _queue_of(self._requests[0].name)
         # Operations on the queue are in program order.
-        with tf.control_dependencies([] if self._ended is None else [self._ended.size()]):
+        with tf.control_dependencies([] if self._ended is None else [self._ended.numbers.size()]):
             number = _unordered(tf.numpy_function(self._submit, inputs, tf.int64))
         number.set_shape(())
         with tf.control_dependencies([number]):
-            done = self._in_data(number) if self._ended is None else self._ended.dequeue()
+            done = self._in_data(number) if self._ended is None else self._ended.numbers.dequeue()
         return _results(tf.numpy_function(self._finish, [number, done], types))
 
     def _in_data(self, number: tf.Tensor) -> tf.Tensor:
@@ -161,6 +162,8 @@ class _Site:
         return data.with_options(options).get_single_element()
 
     def _submit(self, *arrays: Any) -> np.int64:
+        if self._ended is not None:
+            self._ended.check()
         own = iter(arrays)
         run = _Run([request.submit([np.asarray(array) for array in itertools.islice(own, len(request.inputs))])
                     for request in self._requests])
@@ -176,8 +179,7 @@ class _Site:
             run.failure = failure
         run.done.set()
         if self._ended is not None:
-            with tf.device("/CPU:0"):
-                self._ended.enqueue(tf.constant(number, tf.int64))
+            self._ended.add(number)
 
     def _finish(self, number: np.int64, _done: np.int64) -> list[Array]:
         run = self._runs.pop(int(number))
@@ -190,16 +192,41 @@ class _Site:
 
 
 _numbers = itertools.count(1)
-_queues: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()  # by name; the sites keep them alive
 
 
-def _queue_of(name: Optional[str]) -> tf.queue.QueueBase:
-    """Returns the queue that all sites of this name share."""
-    queue_of_name = _queues.get(name or "")
-    if queue_of_name is None:
+class _Ended:
+    """The numbers of runs that are done, in a queue of TensorFlow that the sites of one name share."""
+
+    def __init__(self) -> None:
         with tf.init_scope(), tf.device("/CPU:0"):
-            _queues[name or ""] = queue_of_name = tf.queue.FIFOQueue(1024, [tf.int64], [()])
-    return queue_of_name
+            self.numbers = tf.queue.FIFOQueue(1024, [tf.int64], [()])
+        self._failure: Optional[BaseException] = None
+
+    def add(self, number: int) -> None:
+        try:
+            with tf.device("/CPU:0"):
+                self.numbers.enqueue(tf.constant(number, tf.int64))
+        except BaseException as failure:  # this is a thread's only task; the graph must not wait for ever
+            self._failure = failure
+            sys.stderr.write(f"hvd: TensorFlow could not take the result of a collective: {failure!r}\n")
+            self.numbers.close(cancel_pending_enqueues=True)  # what waits in the graph ends with OutOfRangeError
+
+    def check(self) -> None:
+        """Raises RuntimeError if add() has failed, as the queue is closed then."""
+        if self._failure is not None:
+            raise RuntimeError("hvd: TensorFlow could not take the result of an earlier collective of this name: "
+                               f"{self._failure!r}")
+
+
+_ended: weakref.WeakValueDictionary[str, _Ended] = weakref.WeakValueDictionary()  # by name; the sites keep them alive
+
+
+def _queue_of(name: Optional[str]) -> _Ended:
+    """Returns the queue that all sites of this name share."""
+    ended = _ended.get(name or "")
+    if ended is None:
+        _ended[name or ""] = ended = _Ended()
+    return ended
 
 
 def _unordered(tensor: tf.Tensor) -> tf.Tensor:

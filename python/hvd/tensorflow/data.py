@@ -49,10 +49,18 @@ def shard(dataset: tf.data.Dataset, batch: int, shuffle: bool = True, seed: int 
                                        "shuffle differently")
     first = dataset
     if shuffle:
-        # If both of its seeds are 0, TensorFlow uses a random one.
-        dataset = dataset.shuffle(max(1, buffer_size or count), seed=seed + 1, reshuffle_each_iteration=True)
+        dataset = dataset.shuffle(max(1, buffer_size or count), seed=_operations_seed(seed),
+                                  reshuffle_each_iteration=True)
     dataset = _even(dataset, first, count, batch, size, remainder)
     return dataset.shard(size, rank).batch(local_batch(batch, rank, size))
+
+
+def _operations_seed(seed: int) -> int:
+    """Returns a seed for TensorFlow that it does not take for 0, for which it may use a random one.
+
+    TensorFlow takes seeds modulo 2^31 - 1.
+    """
+    return seed % (2**31 - 2) + 1
 
 
 def _count(dataset: tf.data.Dataset, samples: Optional[int]) -> int:

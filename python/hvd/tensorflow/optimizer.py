@@ -31,24 +31,29 @@ class _Passes:
     def __init__(self, passes: int, average: bool) -> None:
         self._passes = passes
         self._average = average
-        self._sums: list[tf.Variable] = []
+        self._sums: dict[Any, tf.Variable] = {}  # by the key of the variable
         self._counter: Optional[tf.Variable] = None
 
-    def add(self, gradients: Sequence[Gradient], then: Callable[[list[Gradient]], None],
+    def add(self, gradients: Sequence[Gradient], variables: Sequence[Any], then: Callable[[list[Gradient]], None],
             otherwise: Callable[[], None]) -> None:
-        """Adds the gradients. On every `passes`-th call runs then(sums or averages), on the others otherwise()."""
-        dense = [gradient for gradient in gradients if gradient is not None]
-        if any(isinstance(gradient, tf.IndexedSlices) for gradient in dense):
+        """Adds the gradients. On every `passes`-th call runs then(sums or averages), on the others otherwise().
+
+        ValueError if other variables than on the first call have a gradient.
+        """
+        keys = [None if gradient is None else key_of(variable) for gradient, variable in zip(gradients, variables)]
+        dense = {key: gradient for key, gradient in zip(keys, gradients) if key is not None}
+        if any(isinstance(gradient, tf.IndexedSlices) for gradient in dense.values()):
             raise ValueError("hvd: backward_passes_per_step > 1 adds up dense gradients only: sparse_as_dense=True")
         counter = self._build(dense)
-        for total, gradient in zip(self._sums, dense):
-            total.assign_add(gradient)
+        for key, gradient in dense.items():
+            self._sums[key].assign_add(gradient)
         counter.assign_add(1)
 
         def step() -> tf.Tensor:
-            sums = iter(total / self._passes if self._average else total.read_value() for total in self._sums)
-            then([None if gradient is None else next(sums) for gradient in gradients])
-            for total in self._sums:
+            sums = {key: total / self._passes if self._average else total.read_value()
+                    for key, total in self._sums.items()}
+            then([None if key is None else sums[key] for key in keys])
+            for total in self._sums.values():
                 total.assign(tf.zeros_like(total))
             counter.assign(0)
             return tf.constant(True)
@@ -59,16 +64,16 @@ class _Passes:
 
         tf.cond(counter >= self._passes, step, skip)
 
-    def _build(self, gradients: Sequence[tf.Tensor]) -> tf.Variable:
+    def _build(self, gradients: dict[Any, tf.Tensor]) -> tf.Variable:
         """Returns the counter of passes; creates it and the sums on the first call."""
         if self._counter is not None:
-            if len(gradients) != len(self._sums):
+            if gradients.keys() != self._sums.keys():
                 raise ValueError("hvd: backward_passes_per_step > 1 needs gradients of the same variables each time")
             return self._counter
         with tf.init_scope():
             self._counter = tf.Variable(0, trainable=False, dtype=tf.int32)
-            self._sums = [tf.Variable(tf.zeros(gradient.shape, gradient.dtype), trainable=False)
-                          for gradient in gradients]
+            self._sums = {key: tf.Variable(tf.zeros(gradient.shape, gradient.dtype), trainable=False)
+                          for key, gradient in gradients.items()}
         return self._counter
 
 
@@ -111,7 +116,7 @@ class _State:
             gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
         with tf.init_scope():
             iterations = optimizer.iterations
-        self.passes.add(gradients, lambda sums: apply(self._reduce(sums, variables)),
+        self.passes.add(gradients, variables, lambda sums: apply(self._reduce(sums, variables)),
                         lambda: iterations.assign_add(1))
         return iterations
 

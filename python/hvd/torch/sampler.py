@@ -35,8 +35,8 @@ class DistributedSampler(Sampler[int]):
 
     Needs hvd.init() only when it is made: a forked or spawned worker of a DataLoader may use it.
 
-    Errors: ValueError on a rank to which the batch gives no sample, and on all ranks if "uneven" leaves one without a
-    sample in the last step: a DataLoader cannot make a step without samples.
+    Errors: ValueError, on all ranks, for a batch smaller than the number of ranks, or if "uneven" leaves a rank without
+    a sample in the last step: a DataLoader cannot make a step without samples.
     """
 
     def __init__(self, dataset: Sized, batch: int, shuffle: bool = True, seed: int = 0, remainder: str = "pad",
@@ -50,8 +50,9 @@ class DistributedSampler(Sampler[int]):
         self._epoch = 0
         self._first_step = 0
         self.local_batch = local_batch(batch, self._rank, self._size)  # this rank's samples in a step
-        if self.local_batch == 0:
-            raise ValueError(f"hvd: a batch of {batch} for {self._size} ranks")
+        if batch < self._size:  # checked alike on all ranks, also on those that have a sample
+            raise ValueError(f"hvd: batch={batch} leaves ranks without a sample in every step: it is for all "
+                             f"{self._size} ranks together")
         # Only positions are needed here; without shuffling no order is computed.
         shard = self._shard(shuffle=False)
         self.steps = len(shard)  # of an epoch, the same on all ranks

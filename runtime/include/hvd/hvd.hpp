@@ -228,7 +228,7 @@ class ProcessSet {
   int rank() const { return detail::number(hvd_process_set_rank(number_)); }
   std::vector<int> ranks() const {
     std::vector<int> all(static_cast<std::size_t>(size()));
-    hvd_process_set_ranks(number_, all.data(), all.size());
+    detail::number(hvd_process_set_ranks(number_, all.data(), all.size()));
     return all;
   }
 

@@ -206,8 +206,10 @@ def case_sampler() -> None:
 def case_sampler_that_would_leave_a_rank_without_a_step() -> None:
     with raises(ValueError, "uneven", "last step"):
         DistributedSampler(Numbers(13), batch=6, remainder="uneven", rank=0, size=2)
-    with raises(ValueError, "batch"):
-        DistributedSampler(Numbers(13), batch=2, remainder="uneven", rank=0, size=3)
+    for rank in range(3):
+        for samples in (0, 13):
+            with raises(ValueError, "batch=2", "3 ranks together"):
+                DistributedSampler(Numbers(samples), batch=2, remainder="uneven", rank=rank, size=3)
     with raises(hvd.errors.InvalidArgumentError, "batch"):
         DistributedSampler(Numbers(13), batch=5, rank=0, size=2)
     assert list(DistributedSampler(Numbers(0), batch=6, rank=0, size=2)) == []

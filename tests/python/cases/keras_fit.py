@@ -153,6 +153,26 @@ def case_several_passes_a_step() -> None:
     assert int(np.asarray(optimizer.iterations)) == 2 * 32 // 4
 
 
+def case_passes_whose_gradients_are_of_other_variables() -> None:
+    """As many, but of others: sums of different variables must not be mixed."""
+    first, second = tf.Variable(0.0), tf.Variable(0.0)
+
+    def new() -> Any:
+        optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0), backward_passes_per_step=2)
+        if hasattr(optimizer, "build"):
+            optimizer.build([first, second])
+        return optimizer
+
+    optimizer = new()
+    optimizer.apply_gradients([(tf.constant(1.0), first), (None, second)])
+    with raises(ValueError, "same variables"):
+        optimizer.apply_gradients([(None, first), (tf.constant(2.0), second)])
+    optimizer = new()
+    optimizer.apply_gradients([(tf.constant(1.0), first), (tf.constant(10.0), second)])
+    optimizer.apply_gradients([(tf.constant(20.0), second), (tf.constant(2.0), first)])
+    assert (float(first), float(second)) == (-3.0, -30.0)
+
+
 def case_apply_gradients_eager_and_traced() -> None:
     def step(optimizer: Any, variable: Any) -> None:
         optimizer.apply_gradients([(tf.constant([hvd.rank() + 1.0]), variable)])

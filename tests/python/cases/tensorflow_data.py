@@ -56,6 +56,16 @@ def case_data_sets_of_unknown_length() -> None:
         shard(tf.data.Dataset.range(5), 6, samples=4)
 
 
+def case_every_seed_is_a_seed() -> None:
+    """Also those that TensorFlow takes for 0, with which it would draw one at random."""
+    for seed in (-1, 0, 2**31 - 2, 2**31 - 1):
+        assert sorted(sum(steps_of_all(shard(tf.data.Dataset.range(60), 6, seed=seed), f"seed {seed}"), [])) == list(range(60))
+    tf.random.set_seed(0)
+    for seed in (-1, 0, 2**31 - 2):
+        passes = [steps_of(shard(tf.data.Dataset.range(60), 6, seed=seed, rank=0, size=1)) for _ in range(2)]
+        assert passes[0] == passes[1], f"seed={seed} is random"
+
+
 def case_arguments_that_cannot_work() -> None:
     numbers = tf.data.Dataset.range(13)
     with raises(hvd.errors.InvalidArgumentError, "batch=5"):

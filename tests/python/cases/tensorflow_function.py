@@ -238,6 +238,27 @@ def case_another_operations_error_leaves_no_trace() -> None:
                                       [(value + 5) * (hvd.size() + 1)] * 2)
 
 
+def case_a_result_that_tensorflow_does_not_take() -> None:
+    @tf.function
+    def step(x: tf.Tensor) -> tf.Tensor:
+        return hvd.allreduce(x, op=hvd.Sum, name="not taken")
+
+    def fail(*_: object) -> None:
+        raise MemoryError("no room for a number")
+
+    step(tf.ones(2))
+    enqueue = tf.queue.QueueBase.enqueue
+    tf.queue.QueueBase.enqueue = fail
+    try:
+        with raises(tf.errors.OpError, "closed"):  # it had waited for ever
+            step(tf.ones(2))
+    finally:
+        tf.queue.QueueBase.enqueue = enqueue
+    with raises(tf.errors.OpError, "no room for a number"):
+        step(tf.ones(2))
+    hvd.barrier()
+
+
 def case_xla_is_refused() -> None:
     @tf.function(jit_compile=True)
     def step(x: tf.Tensor) -> tf.Tensor:

@@ -215,3 +215,34 @@ def case_batch_normalization_over_all_ranks() -> None:
     assert again.momentum == layer.momentum
     with raises(ValueError, "fused"):
         hvd.SyncBatchNormalization(fused=True)
+
+
+def case_batch_normalization_far_from_zero() -> None:
+    """Where sums of squares lose the variance, which may then be negative."""
+    rank, size = hvd.rank(), hvd.size()
+    whole = (4096.0 + np.random.default_rng(8).normal(size=(32 * size, 3))).astype(np.float32)
+    layer = hvd.SyncBatchNormalization(momentum=0.0, epsilon=0.0)
+    layer.build((None, 3))
+    got = layer(tf.constant(whole[32 * rank : 32 * (rank + 1)]), training=True).numpy()
+    wide = whole.astype(np.float64)
+    expected = (wide - wide.mean(0)) / wide.std(0)
+    np.testing.assert_allclose(layer.moving_variance, wide.var(0), rtol=1e-3)
+    np.testing.assert_allclose(got, expected[32 * rank : 32 * (rank + 1)], atol=5e-3)
+
+
+def case_batch_normalization_of_a_rank_without_samples() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    whole = tf.constant(np.random.default_rng(9).normal(size=(8, 3)).astype(np.float32))
+    layer, plain = hvd.SyncBatchNormalization(), tf.keras.layers.BatchNormalization()
+    layer.build((None, 3))
+    expected = plain(whole, training=True)
+    for run in (layer, tf.function(layer)):
+        batch = whole if rank == size - 1 else whole[:0]
+        with tf.GradientTape() as tape:
+            tape.watch(batch)
+            result = run(batch, training=True)
+            loss = tf.reduce_sum(result**3)
+        gradient = tape.gradient(loss, batch)
+        np.testing.assert_allclose(result, expected if rank == size - 1 else expected[:0], rtol=1e-4, atol=1e-5)
+        assert np.isfinite(gradient.numpy()).all()
+    np.testing.assert_equal(np.isfinite(np.asarray(layer.moving_mean)), True)

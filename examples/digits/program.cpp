@@ -35,8 +35,8 @@ void run(const Options& options, const MakeLearner& make_learner) {
   if (!train(*learner, split, options).empty()) return;  // asked to stop before the end
   const Metrics metrics = evaluate(*learner, split.test);
   hvd::set_metric("accuracy", metrics.accuracy);
-  hvd::rank0() << "test accuracy: " << std::fixed << std::setprecision(1) << 100 * metrics.accuracy
-               << " %" << std::endl;
+  hvd::root_out() << "test accuracy: " << std::fixed << std::setprecision(1)
+                  << 100 * metrics.accuracy << " %" << std::endl;
 }
 
 // Prints an error that all ranks have once. All ranks wait for that, because the first to exit with
@@ -58,7 +58,7 @@ int run_program(const std::string& name, int argc, char** argv, const MakeLearne
     hvd::init();
     parse_options(argc, argv, options);
     if (options.help) {
-      hvd::rank0() << usage(name) << std::flush;
+      hvd::root_out() << usage(name) << std::flush;
     } else {
       run(options, make_learner);
     }

@@ -179,7 +179,7 @@ void Training::end_epoch() {
 
 void Training::report(const std::string& line) {
   if (log_) *log_ << line << std::endl;
-  if (!options_.quiet) hvd::rank0() << line << std::endl;
+  if (!options_.quiet) hvd::root_out() << line << std::endl;
 }
 
 // Saves a checkpoint. An error is only printed, so that the training continues.

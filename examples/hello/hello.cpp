@@ -8,7 +8,7 @@ int main() {
   std::cout << "rank " << hvd::rank() << " of " << hvd::size() << std::endl;
 
   const int sum = hvd::allreduce(hvd::rank(), hvd::Op::sum);
-  hvd::rank0() << "the ranks add up to " << sum << std::endl;
+  hvd::root_out() << "the ranks add up to " << sum << std::endl;
 
   hvd::shutdown();
 }

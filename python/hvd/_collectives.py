@@ -14,7 +14,7 @@ from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
 from typing import Any, Generic, Optional, TypeVar
 
 from . import errors
-from ._library import ALLOCATE, OPTIONS_SIZE, Options, check, last_error, lib
+from ._library import ALLOCATE, OPTIONS_SIZE, Options, check, failure, last_error, lib
 
 Result = TypeVar("Result")
 
@@ -72,7 +72,7 @@ class Handle(Generic[Result]):
             if own is not None:
                 raise own
             if status:
-                raise errors.of_status(status, text)
+                raise failure(status, text)
             self._result = finish()
         finally:
             self._kept = None

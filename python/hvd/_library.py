@@ -69,6 +69,7 @@ _SIZES = POINTER(c_size_t)
 # By name: the type of the result, then those of the arguments.
 _FUNCTIONS = {
     "hvd_last_error": (c_char_p,),
+    "hvd_status_string": (c_char_p, c_int32),
     "hvd_version": (c_char_p,),
     "hvd_init_with": (c_int32, POINTER(InitOptions)),
     "hvd_shutdown": (c_int32,),
@@ -144,14 +145,24 @@ def last_error() -> str:
     return lib.hvd_last_error().decode("utf-8", "replace")
 
 
+def status_string(status: int) -> str:
+    """Returns the meaning of a status of the C ABI in a few words."""
+    return lib.hvd_status_string(status).decode()
+
+
+def failure(status: int, text: str) -> errors.Error:
+    """Returns the exception for a status that is not HVD_OK. An empty text becomes the meaning of the status."""
+    return errors.of_status(status, text or status_string(status))
+
+
 def check(status: int) -> None:
     """Raises the exception for a status that is not HVD_OK."""
     if status != 0:
-        raise errors.of_status(status, last_error())
+        raise failure(status, last_error())
 
 
 def number(answer: int) -> int:
     """Returns the answer of a function; raises the exception for a negative one, which is a status."""
     if answer < 0:
-        raise errors.of_status(-answer, last_error())
+        raise failure(-answer, last_error())
     return answer

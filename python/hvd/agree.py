@@ -10,6 +10,7 @@ import ctypes
 import math
 import os
 import signal
+import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64
@@ -29,14 +30,14 @@ class _EarlyStopping(ctypes.Structure):
 
     _fields_ = [
         ("struct_size", c_size_t),
-        ("best_is", c_int32),
+        ("mode", c_int32),
         ("reserved", c_int32),
         ("patience", c_int64),
         ("min_delta", c_double),
         ("updates", c_int64),
         ("best_at", c_int64),
         ("best", c_double),
-        ("waited", c_int64),
+        ("updates_since_best", c_int64),
     ]
 
 
@@ -47,6 +48,11 @@ class _Stop(ctypes.Structure):
 
 
 _OPTIONS = POINTER(_library.Options)
+
+
+def _warn_of_earlier_name(earlier: str, new: str) -> None:
+    warnings.warn(f"hvd: {earlier} is deprecated; the new name is {new}", DeprecationWarning, stacklevel=3)
+
 
 _library.declare({
     "hvd_average_metrics": (c_int32, POINTER(c_double), c_size_t, c_double, _OPTIONS),
@@ -123,7 +129,7 @@ class EarlyStopping:
     def __init__(self, best: str = "min", patience: int = 0, min_delta: float = 0.0) -> None:
         if best not in _BEST:
             raise ValueError(f'hvd: EarlyStopping(best={best!r}): "min" or "max"')
-        self._state = _EarlyStopping(struct_size=ctypes.sizeof(_EarlyStopping), best_is=_BEST[best], patience=patience,
+        self._state = _EarlyStopping(struct_size=ctypes.sizeof(_EarlyStopping), mode=_BEST[best], patience=patience,
                                      min_delta=min_delta)
 
     def update(self, metric: float, name: str = "early_stopping") -> Update:
@@ -144,17 +150,25 @@ class EarlyStopping:
         return self._state.best_at
 
     @property
-    def waited(self) -> int:
+    def updates_since_best(self) -> int:
         """The number of updates since the best one."""
-        return self._state.waited
+        return self._state.updates_since_best
+
+    @property
+    def waited(self) -> int:
+        """Deprecated: the earlier name of `updates_since_best`."""
+        _warn_of_earlier_name("EarlyStopping.waited", "updates_since_best")
+        return self._state.updates_since_best
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state for a checkpoint. A run that continues from it decides as if it had never stopped."""
-        return {key: getattr(self._state, key) for key in ("updates", "best_at", "best", "waited")}
+        return {key: getattr(self._state, key) for key in ("updates", "best_at", "best", "updates_since_best")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        for key in ("updates", "best_at", "best", "waited"):
+        for key in ("updates", "best_at", "best"):
             setattr(self._state, key, state[key])
+        # Earlier checkpoints have "waited".
+        self._state.updates_since_best = state["updates_since_best" if "updates_since_best" in state else "waited"]
 
 
 # ---- Stopping in good order ---------------------------------------------------------------------
@@ -187,11 +201,21 @@ def _unwatch_in_child() -> None:
 os.register_at_fork(after_in_child=_unwatch_in_child)
 
 
+class _Reasons(frozenset[str]):
+    """Contains "wish", the earlier name, if it contains "requested"."""
+
+    def __contains__(self, word: object) -> bool:
+        if word == "wish":
+            _warn_of_earlier_name('"wish" in Stop.reasons', '"requested"')
+            word = "requested"
+        return super().__contains__(word)
+
+
 @dataclass(frozen=True)
 class Stop:
     """The result of agree_stop(). It is true if all ranks stop after this step."""
 
-    reasons: frozenset[str]  # "signal", "notice" (of the launcher), "time" (nearly up), "wish" (of some rank's program)
+    reasons: frozenset[str]  # "signal", "notice" (of the launcher), "time" (nearly up), "requested" (by some rank's program)
     text: str  # for example "signal 15 (SIGTERM)"; "" without a reason
     signum: Optional[int]  # the highest of the received signals
     seconds_left: float  # the minimum over all ranks; math.inf if unknown
@@ -200,20 +224,25 @@ class Stop:
         return bool(self.reasons)
 
 
-_REASONS = {1: "signal", 2: "notice", 4: "time", 8: "wish"}  # HVD_STOP_
+_REASONS = {1: "signal", 2: "notice", 4: "time", 8: "requested"}  # HVD_STOP_
 
 
-def agree_stop(step: int, seconds_needed: float = 0.0, wish: bool = False, name: str = "agree_stop") -> Stop:
+def agree_stop(step: int, seconds_needed: float = 0.0, requested: bool = False, name: str = "agree_stop", *,
+               wish: Optional[bool] = None) -> Stop:
     """Decides, at the end of a step, whether all ranks stop. All get the same result. A collective: a small allreduce.
 
     step: the number of steps done.
     seconds_needed: stops if less than this is left until the job's end (hvd.time_left()). It should be at least the
     time that the last checkpoint takes.
-    wish: whether this rank's program wants to stop.
+    requested: whether this rank's program wants to stop.
+    wish: deprecated, the earlier name of `requested`.
     """
+    if wish is not None:
+        _warn_of_earlier_name("agree_stop(wish=...)", "requested")
+        requested = requested or wish
     stop = _Stop(struct_size=ctypes.sizeof(_Stop))
-    check(lib.hvd_agree_stop(step, seconds_needed, int(wish), byref(stop), byref(options(name, 0))))
+    check(lib.hvd_agree_stop(step, seconds_needed, int(requested), byref(stop), byref(options(name, 0))))
     text = ctypes.create_string_buffer(256)
     check(lib.hvd_stop_text(byref(stop), text, len(text)))
-    return Stop(frozenset(word for bit, word in _REASONS.items() if stop.reasons & bit), text.value.decode(),
+    return Stop(_Reasons(word for bit, word in _REASONS.items() if stop.reasons & bit), text.value.decode(),
                 stop.signum if stop.reasons & 1 else None, stop.seconds_left)

@@ -40,7 +40,7 @@ _NO_RESIZE: Any = ctypes.cast(0, _RESIZE)
 
 
 class _Item(ctypes.Structure):
-    """hvd_item."""
+    """hvd_tensor_view."""
 
     _fields_ = [
         ("name", c_char_p),
@@ -272,7 +272,7 @@ def _read_only(tensors: dict[str, Tensor]) -> Optional[Exception]:
 
 
 class _Items:
-    """An array of hvd_item, together with the memory that it points to."""
+    """An array of hvd_tensor_view, together with the memory that it points to."""
 
     def __init__(self) -> None:
         self._items: list[_Item] = []

@@ -87,6 +87,6 @@ def of_status(status: int, text: str) -> Error:
     """Returns the exception for a status of the C ABI; `Error` itself for an unknown status."""
     if status != PeerError.status:  # by the unchanged text hvdrun recognizes a failure that follows from another
         text = _C_NAMES.sub(r"hvd.\1()", text)
-    error = _BY_STATUS.get(status, Error)(text or f"libhvd: status {status}")
+    error = _BY_STATUS.get(status, Error)(text)
     error.status = status
     return error

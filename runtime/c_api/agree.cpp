@@ -35,7 +35,8 @@ hvd_status hvd_early_stopping_update(hvd_early_stopping* state, double metric, i
         auto& agreed = state == nullptr ? nothing : *state;
         HVD_TRY(const bool best, libhvd::agree_early_stopping(communicator, agreed, metric, read));
         if (is_best != nullptr) *is_best = best ? 1 : 0;
-        if (stop != nullptr) *stop = agreed.patience > 0 && agreed.waited >= agreed.patience;
+        if (stop != nullptr)
+          *stop = agreed.patience > 0 && agreed.updates_since_best >= agreed.patience;
         return {};
       });
 }
@@ -45,7 +46,7 @@ hvd_status hvd_watch_signal(int signum) {
                               [=](Session& session) { return session.signals().watch(signum); });
 }
 
-hvd_status hvd_agree_stop(uint64_t step, double seconds_needed, int wish, hvd_stop* stop,
+hvd_status hvd_agree_stop(uint64_t step, double seconds_needed, int requested, hvd_stop* stop,
                           const hvd_options* options) {
   return libhvd::collective_of_session(
       "hvd_agree_stop", libhvd::read_options(options),
@@ -59,11 +60,11 @@ hvd_status hvd_agree_stop(uint64_t step, double seconds_needed, int wish, hvd_st
         signs.notice = (notice.bits & HVD_NOTICE_STOP) != 0 && step >= notice.stop_at_step;
         signs.seconds_left = session.seconds_left();
         signs.time = signs.seconds_left < seconds_needed;
-        signs.wish = wish != 0;
+        signs.requested = requested != 0;
         HVD_TRY(*stop, libhvd::agree_stop(session.communicator(), signs, read));
         session.signals().set_agreed(stop->signum);
         // If only the program asked for it, this is the program's own end.
-        if ((stop->reasons & ~HVD_STOP_WISH) != 0) session.page().set_had_to_stop();
+        if ((stop->reasons & ~HVD_STOP_REQUESTED) != 0) session.page().set_had_to_stop();
         return {};
       });
 }

@@ -99,11 +99,11 @@ Options read_options(const char* folder, const hvd_checkpoints_options* options)
   return read;
 }
 
-libhvd::Result<std::vector<Item>> read_items(const hvd_item* items, std::size_t count) {
+libhvd::Result<std::vector<Item>> read_items(const hvd_tensor_view* items, std::size_t count) {
   if (items == nullptr && count > 0) return fail(HVD_ERROR_INVALID_ARGUMENT, "items is null");
   std::vector<Item> read;
   for (std::size_t i = 0; i < count; ++i) {
-    const hvd_item& item = items[i];
+    const hvd_tensor_view& item = items[i];
     if (item.dims < 0 || (item.shape == nullptr && item.dims > 0))
       return fail(HVD_ERROR_INVALID_ARGUMENT, "item " + std::to_string(i) + " has " +
                                                   std::to_string(item.dims) +
@@ -191,8 +191,8 @@ hvd_status hvd_checkpoints_open(const char* folder, const hvd_checkpoints_option
                             });
 }
 
-hvd_status hvd_checkpoints_save(hvd_checkpoints* checkpoints, const hvd_item* items, size_t count,
-                                uint64_t step, const double* metric) {
+hvd_status hvd_checkpoints_save(hvd_checkpoints* checkpoints, const hvd_tensor_view* items,
+                                size_t count, uint64_t step, const double* metric) {
   return libhvd::guard("hvd_checkpoints_save", [=] {
     const auto read = read_items(items, count);
     const Result<void> own = read.ok() ? Result<void>() : Result<void>(read.error());
@@ -210,8 +210,8 @@ hvd_status hvd_checkpoints_wait(hvd_checkpoints* checkpoints) {
   });
 }
 
-hvd_status hvd_checkpoints_load(hvd_checkpoints* checkpoints, const hvd_item* items, size_t count,
-                                hvd_which which, hvd_checkpoint* checkpoint) {
+hvd_status hvd_checkpoints_load(hvd_checkpoints* checkpoints, const hvd_tensor_view* items,
+                                size_t count, hvd_which which, hvd_checkpoint* checkpoint) {
   return libhvd::guard("hvd_checkpoints_load", [=] {
     const auto read = read_items(items, count);
     Result<void> own = check_answer(checkpoint);
@@ -237,7 +237,8 @@ hvd_status hvd_checkpoints_find(hvd_checkpoints* checkpoints, hvd_which which,
   });
 }
 
-hvd_status hvd_checkpoints_item(const hvd_checkpoints* checkpoints, size_t index, hvd_item* item) {
+hvd_status hvd_checkpoints_item(const hvd_checkpoints* checkpoints, size_t index,
+                                hvd_tensor_view* item) {
   return libhvd::guard("hvd_checkpoints_item", [=] {
     if (checkpoints == nullptr || item == nullptr)
       return libhvd::report(

@@ -110,6 +110,35 @@ hvd_status with_page(const char* what, Body body) noexcept {
 
 }  // namespace
 
+const char* hvd_status_string(hvd_status status) {
+  switch (status) {
+    case HVD_OK:
+      return "success";
+    case HVD_ERROR_INVALID_ARGUMENT:
+      return "invalid argument";
+    case HVD_ERROR_NOT_INITIALIZED:
+      return "called before hvd_init or after hvd_shutdown";
+    case HVD_ERROR_MISMATCH:
+      return "the ranks made calls that differ";
+    case HVD_ERROR_PEER:
+      return "a rank died or left";
+    case HVD_ERROR_UNSUPPORTED:
+      return "not supported by this version or build";
+    case HVD_ERROR_ENVIRONMENT:
+      return "invalid value of an environment variable";
+    case HVD_ERROR_TIMEOUT:
+      return "some ranks did not start in time";
+    case HVD_ERROR_SYSTEM:
+      return "a system call or a library failed";
+    case HVD_ERROR_FORKED:
+      return "called in a child that was forked after hvd_init";
+    case HVD_ERROR_ROOT:
+      return "what one rank ran for all failed there";
+    default:
+      return "unknown status";
+  }
+}
+
 const char* hvd_version(void) {
   return HVD_VERSION_TEXT;
 }

@@ -33,7 +33,7 @@ struct Item {
   Description description;
   std::byte* data = nullptr;
   // For HVD_ITEM_BYTES when loading: makes room for this many bytes and returns its address. Empty
-  // if the caller gave no such function. See hvd_item.
+  // if the caller gave no such function. See hvd_tensor_view.
   std::function<std::byte*(std::size_t)> resize;
 };
 

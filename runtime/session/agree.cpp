@@ -14,8 +14,8 @@ namespace {
 // Returns what is wrong with the settings; "" if nothing is.
 std::string fault_of(const hvd_early_stopping& state) {
   if (state.struct_size != sizeof state) return "struct_size must be sizeof(hvd_early_stopping)";
-  if (state.best_is != HVD_BEST_MIN && state.best_is != HVD_BEST_MAX)
-    return "best_is must be HVD_BEST_MIN or HVD_BEST_MAX";
+  if (state.mode != HVD_BEST_MIN && state.mode != HVD_BEST_MAX)
+    return "mode must be HVD_BEST_MIN or HVD_BEST_MAX";
   if (state.patience < 0) return "patience must be 0 or more";
   if (!(state.min_delta >= 0 && std::isfinite(state.min_delta)))
     return "min_delta must be 0 or more, and finite";
@@ -42,7 +42,7 @@ Result<void> average_metrics(Communicator& communicator, std::span<double> value
 }
 
 bool update_early_stopping(hvd_early_stopping& state, double metric) {
-  const double sign = state.best_is == HVD_BEST_MAX ? -1 : 1;
+  const double sign = state.mode == HVD_BEST_MAX ? -1 : 1;
   const double cost = sign * metric;
   const bool usable = !std::isnan(cost) && cost != -HUGE_VAL;
   // `best` is NaN before the first usable value.
@@ -52,9 +52,9 @@ bool update_early_stopping(hvd_early_stopping& state, double metric) {
   if (better) {
     state.best = metric;
     state.best_at = state.updates;
-    state.waited = 0;
+    state.updates_since_best = 0;
   } else {
-    ++state.waited;
+    ++state.updates_since_best;
   }
   ++state.updates;
   return better;
@@ -77,14 +77,14 @@ Result<bool> agree_early_stopping(Communicator& communicator, hvd_early_stopping
 Result<hvd_stop> agree_stop(Communicator& communicator, const StopSigns& own,
                             const CallOptions& options) {
   std::array<double, 5> signs{static_cast<double>(own.signum), own.notice ? 1.0 : 0.0,
-                              own.time ? 1.0 : 0.0, own.wish ? 1.0 : 0.0, -own.seconds_left};
+                              own.time ? 1.0 : 0.0, own.requested ? 1.0 : 0.0, -own.seconds_left};
   HVD_CHECK(communicator.allreduce(signs.data(), signs.data(), signs.size(), HVD_FLOAT64, HVD_MAX,
                                    options));
   hvd_stop stop{};
   stop.struct_size = sizeof stop;
   stop.signum = static_cast<std::int32_t>(signs[0]);
   const std::array<std::uint32_t, 4> bits{HVD_STOP_SIGNAL, HVD_STOP_NOTICE, HVD_STOP_TIME,
-                                          HVD_STOP_WISH};
+                                          HVD_STOP_REQUESTED};
   for (std::size_t i = 0; i < bits.size(); ++i) stop.reasons |= signs[i] != 0 ? bits[i] : 0;
   stop.seconds_left = -signs[4];
   return stop;
@@ -104,7 +104,7 @@ std::string describe_stop(const hvd_stop& stop) {
     std::snprintf(seconds, sizeof seconds, "%.0f", stop.seconds_left);
     add(std::string("time is nearly up (") + seconds + " s left)");
   }
-  if ((stop.reasons & HVD_STOP_WISH) != 0) add("the program asked for it");
+  if ((stop.reasons & HVD_STOP_REQUESTED) != 0) add("the program asked for it");
   return text;
 }
 

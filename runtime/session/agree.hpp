@@ -28,10 +28,10 @@ Result<bool> agree_early_stopping(Communicator& communicator, hvd_early_stopping
 // What one rank knows about stopping. agree_stop() takes the greatest of each over all ranks, and
 // the least of seconds_left.
 struct StopSigns {
-  int signum = 0;       // the watched signal that this rank received; 0: none
-  bool notice = false;  // the launcher asked for it
-  bool time = false;    // less time is left than the program needs
-  bool wish = false;    // the program asked for it
+  int signum = 0;          // the watched signal that this rank received; 0: none
+  bool notice = false;     // the launcher asked for it
+  bool time = false;       // less time is left than the program needs
+  bool requested = false;  // the program asked for it
   double seconds_left = 0;
 };
 

@@ -105,9 +105,9 @@ int run(const Arguments& arguments) {
       std::cerr << "the checkpoint of step " << step << " does not fit together" << std::endl;
       return 3;
     }
-    hvd::rank0() << "loaded " << step << std::endl;
+    hvd::root_out() << "loaded " << step << std::endl;
   } else {
-    hvd::rank0() << "nothing" << std::endl;
+    hvd::root_out() << "nothing" << std::endl;
   }
   if (!arguments.ready.empty()) std::ofstream(arguments.ready, std::ios::app) << step << '\n';
   const std::uint64_t last = arguments.steps > ~step ? ~std::uint64_t{0} : step + arguments.steps;
@@ -117,7 +117,7 @@ int run(const Arguments& arguments) {
     try {
       checkpoints.save(model.state(), step, 1.0 / static_cast<double>(step));
       if (!arguments.pace.empty()) checkpoints.wait();
-      hvd::rank0() << "saved " << step << std::endl;
+      hvd::root_out() << "saved " << step << std::endl;
     } catch (const hvd::Error& error) {
       if (error.status() == HVD_ERROR_PEER) throw;
       std::cout << "failed " << step << ": " << error.what() << std::endl;

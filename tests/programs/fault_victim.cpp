@@ -36,9 +36,9 @@ int run(const std::string& folder, bool only_read) {
     step = loaded->step;
     for (std::size_t i = 0; i < kElements; ++i)
       if (weights[i] != expected(step, i)) return 3;
-    if (only_read) hvd::rank0() << "loaded " << step << std::endl;
+    if (only_read) hvd::root_out() << "loaded " << step << std::endl;
   } else if (only_read) {
-    hvd::rank0() << "nothing" << std::endl;
+    hvd::root_out() << "nothing" << std::endl;
   }
   if (only_read) return hvd::shutdown(), 0;
   hvd::Log log(folder + "/log");

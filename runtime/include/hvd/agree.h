@@ -34,7 +34,10 @@ HVD_API hvd_status hvd_average_metrics(double* values, size_t count, double weig
 typedef struct hvd_early_stopping {
   size_t struct_size;
   /* Settings, the same on all ranks. */
-  hvd_best best_is; /* HVD_BEST_MIN or HVD_BEST_MAX */
+  union {
+    hvd_best mode;    /* HVD_BEST_MIN or HVD_BEST_MAX */
+    hvd_best best_is; /* deprecated: the earlier name of `mode` */
+  };
   int32_t reserved;
   int64_t patience; /* stop after this many updates in a row without a better value; 0: never */
   double min_delta; /* a value is better if it beats the best by more than this; 0 or more */
@@ -42,7 +45,10 @@ typedef struct hvd_early_stopping {
   int64_t updates; /* so far */
   int64_t best_at; /* the update with the best value, counted from 0; undefined before the first */
   double best;
-  int64_t waited; /* updates since the best */
+  union {
+    int64_t updates_since_best;
+    int64_t waited; /* deprecated: the earlier name of `updates_since_best` */
+  };
 } hvd_early_stopping;
 
 /* Adds a value. Rank 0's `metric` and state decide, and all ranks get rank 0's new state. Sets
@@ -68,10 +74,11 @@ HVD_API hvd_status hvd_early_stopping_update(hvd_early_stopping* state, double m
 HVD_API hvd_status hvd_watch_signal(int signum);
 
 /* Bits of hvd_stop.reasons. */
-#define HVD_STOP_SIGNAL 0x1u /* a rank received a watched signal */
-#define HVD_STOP_NOTICE 0x2u /* the launcher asked for it, see HVD_NOTICE_STOP */
-#define HVD_STOP_TIME 0x4u   /* the job's time is nearly up */
-#define HVD_STOP_WISH 0x8u   /* a rank's program asked for it */
+#define HVD_STOP_SIGNAL 0x1u             /* a rank received a watched signal */
+#define HVD_STOP_NOTICE 0x2u             /* the launcher asked for it, see HVD_NOTICE_STOP */
+#define HVD_STOP_TIME 0x4u               /* the job's time is nearly up */
+#define HVD_STOP_REQUESTED 0x8u          /* a rank's program asked for it */
+#define HVD_STOP_WISH HVD_STOP_REQUESTED /* deprecated: the earlier name */
 
 /* The decision of hvd_agree_stop. Set struct_size to sizeof(hvd_stop) before the call. */
 typedef struct hvd_stop {
@@ -85,11 +92,11 @@ typedef struct hvd_stop {
  * small allreduce.
  *   `step`: how many steps are done (for HVD_NOTICE_STOP at a step). `seconds_needed`: the ranks
  * stop when less time than this is left until the end of the job (hvd_time_left); pass at least the
- * time that the last checkpoint will take. `wish`: not 0 if this rank's program wants to stop.
+ * time that the last checkpoint will take. `requested`: not 0 if this rank's program wants to stop.
  *   HVD_ERROR_INVALID_ARGUMENT on all ranks: struct_size is not sizeof(hvd_stop); seconds_needed is
  * NaN. */
-HVD_API hvd_status hvd_agree_stop(uint64_t step, double seconds_needed, int wish, hvd_stop* stop,
-                                  const hvd_options* options);
+HVD_API hvd_status hvd_agree_stop(uint64_t step, double seconds_needed, int requested,
+                                  hvd_stop* stop, const hvd_options* options);
 
 /* Writes the reasons in words to `text`, "signal 15 (SIGTERM)"; "" if there is no reason to stop.
  * Writes at most `size` bytes including the NUL; a longer text is cut. Not a collective.

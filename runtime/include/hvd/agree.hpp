@@ -37,7 +37,7 @@ class EarlyStopping {
  public:
   explicit EarlyStopping(const EarlyStoppingOptions& options) {
     state_.struct_size = sizeof state_;
-    state_.best_is = static_cast<hvd_best>(options.best);
+    state_.mode = static_cast<hvd_best>(options.best);
     state_.patience = options.patience;
     state_.min_delta = options.min_delta;
   }
@@ -51,10 +51,13 @@ class EarlyStopping {
   }
 
   // Returns whether `patience` updates in a row brought no better value.
-  bool should_stop() const { return state_.patience > 0 && state_.waited >= state_.patience; }
+  bool should_stop() const {
+    return state_.patience > 0 && state_.updates_since_best >= state_.patience;
+  }
   double best() const { return state_.best; }
   std::int64_t best_at() const { return state_.best_at; }  // the update, counted from 0
   std::int64_t updates() const { return state_.updates; }
+  std::int64_t updates_since_best() const { return state_.updates_since_best; }
 
   // Adds the values that a resumed run needs to a checkpoint's state (hvd::State).
   template <class State>
@@ -62,7 +65,7 @@ class EarlyStopping {
     state.add(prefix + ".updates", state_.updates);
     state.add(prefix + ".best_at", state_.best_at);
     state.add(prefix + ".best", state_.best);
-    state.add(prefix + ".waited", state_.waited);
+    state.add(prefix + ".waited", state_.updates_since_best);  // checkpoints keep the old name
   }
 
  private:
@@ -76,7 +79,8 @@ inline void watch_signal(int signum) {
 
 struct StopOptions {
   double seconds_needed = 0;  // stop when less time is left; see hvd_agree_stop
-  bool wish = false;          // this rank's program wants to stop
+  bool requested = false;     // this rank's program wants to stop
+  bool wish = false;          // deprecated: another name of `requested`
 };
 
 // The decision of agree_stop: true if all ranks stop here.
@@ -104,7 +108,8 @@ inline Stop agree_stop(std::uint64_t step, const StopOptions& how = {},
   const hvd_options options = detail::named(name);
   hvd_stop stop{};
   stop.struct_size = sizeof stop;
-  detail::check(hvd_agree_stop(step, how.seconds_needed, how.wish ? 1 : 0, &stop, &options));
+  detail::check(
+      hvd_agree_stop(step, how.seconds_needed, how.requested || how.wish ? 1 : 0, &stop, &options));
   return Stop(stop);
 }
 

@@ -41,7 +41,7 @@ enum {
 };
 
 /* One named part of the state: contiguous host memory of the caller. */
-typedef struct hvd_item {
+typedef struct hvd_tensor_view {
   const char* name; /* 1 to 65535 bytes, unique in the state */
   hvd_item_type type;
   int32_t dims;         /* dimensions, 0 ... 64; 0: one element. Of HVD_ITEM_BYTES: 0 */
@@ -54,7 +54,8 @@ typedef struct hvd_item {
    * checkpoint has exactly `bytes` bytes. */
   void* (*resize)(void* context, size_t bytes);
   void* context;
-} hvd_item;
+} hvd_tensor_view;
+typedef hvd_tensor_view hvd_item; /* deprecated: the earlier name */
 
 /* ---- A folder of checkpoints ------------------------------------------------------------------
  */
@@ -92,7 +93,7 @@ HVD_API hvd_status hvd_checkpoints_open(const char* folder, const hvd_checkpoint
  * checkpoint, those with higher steps that were saved before are not loaded again. If the earlier
  * checkpoint could not be written, all ranks return its error here. The new checkpoint is written
  * nevertheless. */
-HVD_API hvd_status hvd_checkpoints_save(hvd_checkpoints* checkpoints, const hvd_item* items,
+HVD_API hvd_status hvd_checkpoints_save(hvd_checkpoints* checkpoints, const hvd_tensor_view* items,
                                         size_t count, uint64_t step, const double* metric);
 
 /* A collective: waits until the last save is durable, and returns its error if it could not be
@@ -127,7 +128,7 @@ typedef struct hvd_checkpoint {
  * Otherwise rank 0 reads it and broadcasts the data. Damage may be found late: after an error other
  * than HVD_ERROR_MISMATCH and HVD_ERROR_INVALID_ARGUMENT the state may hold parts of a checkpoint.
  */
-HVD_API hvd_status hvd_checkpoints_load(hvd_checkpoints* checkpoints, const hvd_item* items,
+HVD_API hvd_status hvd_checkpoints_load(hvd_checkpoints* checkpoints, const hvd_tensor_view* items,
                                         size_t count, hvd_which which, hvd_checkpoint* checkpoint);
 
 /* A collective: finds a checkpoint as a load does, but does not read its data. The caller can learn
@@ -140,7 +141,7 @@ HVD_API hvd_status hvd_checkpoints_find(hvd_checkpoints* checkpoints, hvd_which 
  * handle except this function. Not a collective. HVD_ERROR_INVALID_ARGUMENT: there is no such item.
  */
 HVD_API hvd_status hvd_checkpoints_item(const hvd_checkpoints* checkpoints, size_t index,
-                                        hvd_item* item);
+                                        hvd_tensor_view* item);
 
 /* Closes a handle: finishes what this rank is writing and unlocks the folder. Returns the status of
  * this rank's own writing; the handle is freed in any case. Not a collective; works also after

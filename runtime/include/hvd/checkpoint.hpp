@@ -58,7 +58,7 @@ class State {
   template <Storable T, std::size_t N>
   void add(std::string name, std::span<T, N> values, std::vector<std::int64_t> shape = {}) {
     add_tensor<T>(std::move(name), std::move(shape),
-                  [values](hvd_item& item) { fill(item, values.data(), values.size()); });
+                  [values](hvd_tensor_view& item) { fill(item, values.data(), values.size()); });
   }
 
   // Adds a vector as a tensor. It may move and grow between calls. For a load it must have the size
@@ -67,21 +67,21 @@ class State {
   requires(!std::same_as<T, bool>) void add(std::string name, std::vector<T>& values,
                                             std::vector<std::int64_t> shape = {}) {
     add_tensor<T>(std::move(name), std::move(shape),
-                  [&values](hvd_item& item) { fill(item, values.data(), values.size()); });
+                  [&values](hvd_tensor_view& item) { fill(item, values.data(), values.size()); });
   }
 
   // Adds one number.
   template <Storable T>
   void add(std::string name, T& value) {
     entries_.push_back(
-        {std::move(name), detail::find_item_type<T>(), true, {}, [&value](hvd_item& item) {
+        {std::move(name), detail::find_item_type<T>(), true, {}, [&value](hvd_tensor_view& item) {
            fill(item, &value, 1);
          }});
   }
 
   // Adds a string of bytes, which a load resizes: a serialised random state, a vocabulary, JSON.
   void add(std::string name, std::string& bytes) {
-    entries_.push_back({std::move(name), HVD_ITEM_BYTES, true, {}, [&bytes](hvd_item& item) {
+    entries_.push_back({std::move(name), HVD_ITEM_BYTES, true, {}, [&bytes](hvd_tensor_view& item) {
                           fill(item, bytes.data(), bytes.size());
                           item.resize = resize_string;
                           item.context = &bytes;
@@ -90,10 +90,10 @@ class State {
 
   // Returns the items for the C ABI, as the variables are now. Valid until the State or a variable
   // changes.
-  std::span<const hvd_item> items() const {
+  std::span<const hvd_tensor_view> items() const {
     items_.clear();
     for (const Entry& entry : entries_) {
-      hvd_item item{};
+      hvd_tensor_view item{};
       item.name = entry.name.c_str();
       item.type = entry.type;
       entry.bind(item);
@@ -116,18 +116,18 @@ class State {
     hvd_item_type type;
     bool no_dimensions;  // one number, or bytes
     Shape shape;         // empty: one dimension, unless no_dimensions
-    std::function<void(hvd_item&)> bind;
+    std::function<void(hvd_tensor_view&)> bind;
     std::size_t element_bytes = 1;
   };
 
   template <class T>
-  void add_tensor(std::string name, Shape shape, std::function<void(hvd_item&)> bind) {
+  void add_tensor(std::string name, Shape shape, std::function<void(hvd_tensor_view&)> bind) {
     entries_.push_back({std::move(name), detail::find_item_type<T>(), false, std::move(shape),
                         std::move(bind), sizeof(T)});
   }
 
   template <class T>
-  static void fill(hvd_item& item, T* data, std::size_t count) {
+  static void fill(hvd_tensor_view& item, T* data, std::size_t count) {
     item.data = data;
     item.bytes = count * sizeof(T);
   }
@@ -149,7 +149,7 @@ class State {
   }
 
   std::vector<Entry> entries_;
-  mutable std::vector<hvd_item> items_;
+  mutable std::vector<hvd_tensor_view> items_;
   mutable std::vector<Shape> shapes_;
 };
 
@@ -225,7 +225,7 @@ class Checkpoints {
     if (checkpoint.found == 0) return std::nullopt;
     Found found{describe(checkpoint), {}};
     for (std::size_t index = 0; index < checkpoint.items; ++index) {
-      hvd_item item{};
+      hvd_tensor_view item{};
       detail::check(hvd_checkpoints_item(handle_.get(), index, &item));
       found.items.push_back(
           {item.name, item.type, {item.shape, item.shape + item.dims}, item.bytes});

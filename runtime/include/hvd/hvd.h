@@ -73,6 +73,10 @@ enum {
  * is valid until the next failure on this thread. */
 HVD_API const char* hvd_last_error(void);
 
+/* Returns the meaning of a status in a few words, "the ranks made calls that differ"; "unknown
+ * status" for a value that this version does not have. Never null. hvd_last_error() says more. */
+HVD_API const char* hvd_status_string(hvd_status status);
+
 /* Returns the library's version, "0.1.0". */
 HVD_API const char* hvd_version(void);
 

@@ -2,7 +2,7 @@
 //
 //   hvd::init();
 //   hvd::allreduce(std::span(gradients), hvd::Op::sum, "gradients");   // in place
-//   hvd::rank0() << "step " << step << '\n';                          // printed once
+//   hvd::root_out() << "step " << step << '\n';                       // printed once
 //   hvd::shutdown();
 //
 // hvd.h says what each call does, which order and threads the calls need, and how they fail. Here a
@@ -29,6 +29,11 @@
 #include <vector>
 
 namespace hvd {
+
+// Returns the meaning of a status in a few words. See hvd_status_string.
+inline const char* status_string(hvd_status status) {
+  return hvd_status_string(status);
+}
 
 // A call that failed. what() is the text of hvd_last_error().
 class Error : public std::runtime_error {
@@ -57,7 +62,9 @@ namespace detail {
 
 // Throws the Error of a call that did not return HVD_OK.
 inline void check(hvd_status status) {
-  if (status != HVD_OK) throw Error(status, hvd_last_error());
+  if (status == HVD_OK) return;
+  const char* const text = hvd_last_error();
+  throw Error(status, *text == '\0' ? hvd_status_string(status) : text);
 }
 
 // Returns the number that a query returned. Throws the Error if it is the negative of a status.
@@ -138,7 +145,7 @@ inline void init() {
 // See hvd_init_options. Until hvd::shutdown a rank's number is its position in `ranks`.
 struct InitOptions {
   std::vector<int> ranks = {};                      // that start together; empty: all
-  std::vector<std::vector<int>> process_sets = {};  // later ProcessSet::numbered(1), (2), ...
+  std::vector<std::vector<int>> process_sets = {};  // later ProcessSet::from_id(1), (2), ...
 };
 
 // Joins the job with some of the ranks, or with process sets; see hvd_init_with.
@@ -205,35 +212,39 @@ class ProcessSet {
   // Makes a set. A collective of all ranks of the job, with the same ranks; see
   // hvd_add_process_set.
   explicit ProcessSet(std::span<const int> ranks) {
-    detail::check(hvd_add_process_set(ranks.data(), ranks.size(), &number_));
+    detail::check(hvd_add_process_set(ranks.data(), ranks.size(), &id_));
   }
   explicit ProcessSet(std::initializer_list<int> ranks)
       : ProcessSet(std::span(ranks.begin(), ranks.size())) {}
 
-  // Returns a set that exists, such as one of InitOptions::process_sets; the first is number 1.
-  static ProcessSet numbered(std::int32_t number) {
+  // Returns a set that exists, such as one of InitOptions::process_sets; the first has id 1.
+  static ProcessSet from_id(std::int32_t id) {
     ProcessSet set;
-    set.number_ = number;
+    set.id_ = id;
     return set;
+  }
+  [[deprecated("the new name is from_id")]] static ProcessSet numbered(std::int32_t number) {
+    return from_id(number);
   }
 
   // Removes the set. A collective of all ranks of the job. This object means all ranks after that.
-  void remove() { detail::check(hvd_remove_process_set(std::exchange(number_, 0))); }
+  void remove() { detail::check(hvd_remove_process_set(std::exchange(id_, 0))); }
 
-  std::int32_t number() const { return number_; }
-  int size() const { return detail::number(hvd_process_set_size(number_)); }
+  std::int32_t id() const { return id_; }
+  [[deprecated("the new name is id")]] std::int32_t number() const { return id_; }
+  int size() const { return detail::number(hvd_process_set_size(id_)); }
   // Returns whether this rank is in the set.
-  bool included() const { return detail::number(hvd_process_set_included(number_)) != 0; }
+  bool included() const { return detail::number(hvd_process_set_included(id_)) != 0; }
   // Returns this rank's number in the set, 0 ... size-1. Error: it is not in the set.
-  int rank() const { return detail::number(hvd_process_set_rank(number_)); }
+  int rank() const { return detail::number(hvd_process_set_rank(id_)); }
   std::vector<int> ranks() const {
     std::vector<int> all(static_cast<std::size_t>(size()));
-    detail::number(hvd_process_set_ranks(number_, all.data(), all.size()));
+    detail::number(hvd_process_set_ranks(id_, all.data(), all.size()));
     return all;
   }
 
  private:
-  std::int32_t number_ = 0;
+  std::int32_t id_ = 0;
 };
 
 // Options of a collective; see hvd_options. A string converts to options with that name.
@@ -257,7 +268,7 @@ inline hvd_options read(const Options& options) {
   hvd_options read = named(options.name);
   read.prescale = options.prescale;
   read.postscale = options.postscale;
-  read.process_set = options.on.number();
+  read.process_set = options.on.id();
   read.priority = options.priority;
   return read;
 }
@@ -481,9 +492,12 @@ inline void barrier(const Options& options = {}) {
 }
 
 // Returns std::cout on rank 0, and on other ranks a stream that drops everything.
-inline std::ostream& rank0() {
+inline std::ostream& root_out() {
   thread_local std::ostream nowhere(nullptr);
   return rank() == 0 ? std::cout : nowhere;
+}
+[[deprecated("the new name is root_out")]] inline std::ostream& rank0() {
+  return root_out();
 }
 
 // Sets how many training steps are done. See hvd_set_step.

@@ -6,6 +6,7 @@ import math
 import multiprocessing
 import os
 import signal
+import warnings
 from multiprocessing.synchronize import Event
 
 import hvd
@@ -55,7 +56,7 @@ def case_early_stopping() -> None:
     # Rank 0's values decide.
     updates = [early.update(value if hvd.rank() == 0 else -value) for value in (3.0, 2.0, 1.75, math.nan)]
     assert updates == [(True, False), (True, False), (False, False), (False, True)]
-    assert (early.best, early.best_at, early.waited) == (2.0, 1, 2)
+    assert (early.best, early.best_at, early.updates_since_best) == (2.0, 1, 2)
     assert updates[-1].stop and not updates[-1].is_best
 
 
@@ -77,9 +78,21 @@ def case_no_reason_to_stop() -> None:
     assert stop.seconds_left == math.inf
 
 
-def case_one_rank_wishes_to_stop() -> None:
-    stop = hvd.agree_stop(5, wish=hvd.rank() == hvd.size() - 1)
-    assert stop and stop.reasons == {"wish"} and stop.text and stop.signum is None
+def case_one_rank_requests_a_stop() -> None:
+    stop = hvd.agree_stop(5, requested=hvd.rank() == hvd.size() - 1)
+    assert stop and stop.reasons == {"requested"} and stop.text and stop.signum is None
+
+
+def case_earlier_names_work_with_a_warning() -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        stop = hvd.agree_stop(5, wish=hvd.rank() == 0)
+        assert stop.reasons == {"requested"} and "wish" in stop.reasons and "wish" not in hvd.agree_stop(5).reasons
+        early = hvd.EarlyStopping()
+        early.load_state_dict({"updates": 3, "best_at": 0, "best": 1.0, "waited": 2})
+        assert early.waited == early.updates_since_best == 2
+    assert [warning.category for warning in warned] == [DeprecationWarning] * 4
+    assert {warning.filename for warning in warned} == {__file__}
 
 
 def case_signal_to_one_rank_stops_all() -> None:

@@ -13,6 +13,7 @@ import threading
 import hvd
 from _expect import raises
 from _folder import barrier, shared_folder
+from hvd import _library
 
 
 def case_all_ranks_get_what_rank_0_returns() -> None:
@@ -21,6 +22,13 @@ def case_all_ranks_get_what_rank_0_returns() -> None:
     assert words == {"words": ["a", "b"], "rank": 0}
     assert len(calls) == (1 if hvd.rank() == 0 else 0)
     assert hvd.on_rank0(lambda: None) is None
+
+
+def case_every_status_has_an_exception_and_a_text() -> None:
+    failures = [_library.failure(status, "") for status in range(1, 11)]
+    assert len({type(failure) for failure in failures}) == len({str(failure) for failure in failures}) == 10
+    assert type(_library.failure(11, "")) is hvd.Error and str(_library.failure(11, "")) == "unknown status"
+    assert str(_library.failure(4, "")) == "a rank died or left" and str(_library.failure(4, "why")) == "why"
 
 
 def case_of_any_root() -> None:

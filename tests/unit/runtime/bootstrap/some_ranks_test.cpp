@@ -232,7 +232,7 @@ TEST(SomeRanks, AloneThereIsOnlyRank0) {
 
 int sum_in(std::int32_t set, int value) {
   hvd::Options options;
-  options.on = hvd::ProcessSet::numbered(set);
+  options.on = hvd::ProcessSet::from_id(set);
   hvd::allreduce(std::span(&value, 1), hvd::Op::sum, options);
   return value;
 }
@@ -246,7 +246,7 @@ TEST(FirstProcessSets, AreThereFromTheStart) {
                 hvd::init({.ranks = ranks, .process_sets = {{2, 0}, {1}}});
                 said += std::to_string(hvd_process_sets(nullptr, 0));
                 for (const int set : {1, 2}) {
-                  if (!hvd::ProcessSet::numbered(set).included()) continue;
+                  if (!hvd::ProcessSet::from_id(set).included()) continue;
                   said += " " + std::to_string(set) + ":" + std::to_string(sum_in(set, 1 << rank));
                 }
                 const hvd::ProcessSet added({0, 1});

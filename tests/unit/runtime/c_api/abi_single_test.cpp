@@ -1,10 +1,13 @@
 // The C ABI and the C++ API over it, in a job of one rank. Each test runs in a process of its own.
 #include <cmath>
 #include <cstring>
+#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <hvd/agree.hpp>
 #include <hvd/hvd.hpp>
 
 extern "C" int use_the_header_from_c(void);
@@ -33,9 +36,29 @@ TEST_F(SingleRank, KnowsItself) {
   EXPECT_EQ(hvd::node_rank(), 0);
   EXPECT_EQ(hvd::node_count(), 1);
   EXPECT_TRUE(hvd::is_homogeneous());
-  EXPECT_EQ(&hvd::rank0(), &std::cout);
+  EXPECT_EQ(&hvd::root_out(), &std::cout);
   hvd::shutdown();
   EXPECT_FALSE(hvd::initialized());
+}
+
+// Deprecated names, for one version.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+TEST_F(SingleRank, EarlierNamesWork) {
+  hvd::init();
+  EXPECT_EQ(&hvd::rank0(), &std::cout);
+  EXPECT_EQ(hvd::ProcessSet::numbered(3).id(), 3);
+  EXPECT_EQ(hvd::ProcessSet::from_id(3).number(), 3);
+  EXPECT_EQ(hvd::agree_stop(1, {.wish = true}).reasons(), HVD_STOP_WISH);
+  hvd::shutdown();
+}
+#pragma GCC diagnostic pop
+
+TEST_F(SingleRank, AStopMayBeRequested) {
+  hvd::init();
+  EXPECT_EQ(hvd::agree_stop(1, {.requested = true}).reasons(), HVD_STOP_REQUESTED);
+  EXPECT_FALSE(hvd::agree_stop(1, {.seconds_needed = 1}));
+  hvd::shutdown();
 }
 
 TEST_F(SingleRank, AllCollectivesWork) {
@@ -200,6 +223,27 @@ TEST_F(SingleRank, CountsRestartsOfLauncherAndSlurm) {
 
 TEST_F(SingleRank, TheHeaderIsC11) {
   EXPECT_EQ(use_the_header_from_c(), 0);
+}
+
+TEST(StatusString, IsAnotherTextForEachStatus) {
+  std::set<std::string> texts;
+  for (hvd_status status = HVD_OK; status <= HVD_ERROR_ROOT; ++status) {
+    EXPECT_STRNE(hvd_status_string(status), "unknown status") << status;
+    texts.insert(hvd_status_string(status));
+  }
+  EXPECT_EQ(texts.size(), HVD_ERROR_ROOT + 1u);
+  for (const hvd_status status : {-1, HVD_ERROR_ROOT + 1, INT32_MAX, INT32_MIN})
+    EXPECT_STREQ(hvd_status_string(status), "unknown status");
+  EXPECT_STREQ(hvd::status_string(HVD_ERROR_MISMATCH), "the ranks made calls that differ");
+}
+
+TEST(StatusString, IsTheTextOfAnErrorWithoutOne) {
+  try {
+    hvd::detail::check(HVD_ERROR_PEER);
+    FAIL() << "no exception";
+  } catch (const hvd::Error& error) {
+    EXPECT_STREQ(error.what(), "a rank died or left");
+  }
 }
 
 TEST_F(SingleRank, VersionIsKnown) {

@@ -113,7 +113,7 @@ TEST(CheckpointAbi, MistakesOfOneRankAreErrorsOnAll) {
       require(hvd_checkpoints_save(rank == 0 ? nullptr : handle, nullptr, 0, 1, nullptr) ==
                   HVD_ERROR_INVALID_ARGUMENT,
               "handle");
-      hvd_item item{};
+      hvd_tensor_view item{};
       item.name = "x";
       item.type = HVD_INT8;
       item.dims = rank;  // without a shape on rank 1

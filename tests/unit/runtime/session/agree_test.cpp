@@ -62,37 +62,37 @@ TEST(AverageMetrics, OfNothingIsAnErrorOnAll) {
   });
 }
 
-hvd_early_stopping stopping(hvd_best best_is, std::int64_t patience, double min_delta) {
+hvd_early_stopping stopping(hvd_best mode, std::int64_t patience, double min_delta) {
   hvd_early_stopping state{};
   state.struct_size = sizeof state;
-  state.best_is = best_is;
+  state.mode = mode;
   state.patience = patience;
   state.min_delta = min_delta;
   return state;
 }
 
 struct Updates {
-  hvd_best best_is;
+  hvd_best mode;
   double min_delta;
   std::vector<double> metrics;
   std::string better;  // one letter an update: y or n
   double best;
   std::int64_t best_at;
-  std::int64_t waited;
+  std::int64_t updates_since_best;
 };
 
 class EarlyStopping : public testing::TestWithParam<Updates> {};
 
 TEST_P(EarlyStopping, KnowsTheBest) {
   const Updates& run = GetParam();
-  auto state = stopping(run.best_is, 2, run.min_delta);
+  auto state = stopping(run.mode, 2, run.min_delta);
   std::string better;
   for (const double metric : run.metrics)
     better += update_early_stopping(state, metric) ? 'y' : 'n';
   EXPECT_EQ(better, run.better);
   EXPECT_EQ(state.best, run.best);
   EXPECT_EQ(state.best_at, run.best_at);
-  EXPECT_EQ(state.waited, run.waited);
+  EXPECT_EQ(state.updates_since_best, run.updates_since_best);
   EXPECT_EQ(state.updates, static_cast<std::int64_t>(run.metrics.size()));
 }
 
@@ -121,7 +121,7 @@ TEST(EarlyStopping, IsDecidedByRank0) {
     }
     EXPECT_EQ(better, "yyn");
     EXPECT_EQ(state.best, 1);
-    EXPECT_EQ(state.waited, 1);
+    EXPECT_EQ(state.updates_since_best, 1);
   });
 }
 

@@ -24,10 +24,10 @@ TEST(AgreeStop, IsTheSameForAllWhateverOneRankKnows) {
     own.seconds_left = 100 + communicator.rank();
     if (communicator.rank() == 1) own.signum = SIGTERM;
     if (communicator.rank() == 2) own.time = true;
-    if (communicator.rank() == 3) own.wish = true;
+    if (communicator.rank() == 3) own.requested = true;
     const auto stop = agree_stop(communicator, own, {});
     ASSERT_TRUE(stop.ok()) << stop.error().message;
-    EXPECT_EQ(stop->reasons, HVD_STOP_SIGNAL | HVD_STOP_TIME | HVD_STOP_WISH);
+    EXPECT_EQ(stop->reasons, HVD_STOP_SIGNAL | HVD_STOP_TIME | HVD_STOP_REQUESTED);
     EXPECT_EQ(stop->signum, SIGTERM);
     EXPECT_EQ(stop->seconds_left, 100);
     EXPECT_EQ(describe_stop(*stop),

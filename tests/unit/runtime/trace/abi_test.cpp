@@ -132,7 +132,7 @@ TEST(TimelineAbi, ShowsTheProcessSetsThatARankIsIn) {
   const auto body = [&](int rank, const Tell& tell) {
     hvd::init({.process_sets = {{0, 1}}});
     hvd::start_timeline(rank == 0 ? path : "");
-    sum_on(hvd::ProcessSet::numbered(1), "early");
+    sum_on(hvd::ProcessSet::from_id(1), "early");
     hvd::ProcessSet late({1, 2});
     sum_on(late, "late");
     sum_on({}, "all");

@@ -38,6 +38,20 @@ std::string describe_unexplained(const RankReport& rank) {
                      rank.exited ? "was stopped by its agent" : "ended in an unknown way");
 }
 
+// Returns the rank whose exit code is the job's: that of the first failure. If hvdrun's signal
+// ended that rank before its own code did, returns the first other rank that ended by a code of its
+// own, if there is one: ranks that fail alike exit alike.
+const RankReport& rank_with_code(const std::vector<RankReport>& ranks,
+                                 const std::vector<std::size_t>& order, std::size_t first_failure) {
+  const RankReport& first = ranks[first_failure];
+  if (first.abort_code || !stopped_in_its_failure(first) || first.signal == 0) return first;
+  const auto other = std::find_if(order.begin(), order.end(), [&](std::size_t index) {
+    const RankReport& rank = ranks[index];
+    return failed_by_itself(rank) && !rank.stopped_by_us && rank.signal == 0 && rank.exit_code != 0;
+  });
+  return other != order.end() ? ranks[*other] : first;
+}
+
 }  // namespace
 
 bool failed_by_itself(const RankReport& rank) {
@@ -96,7 +110,7 @@ Verdict judge_end(const std::optional<StopCause>& cause, const std::optional<Los
   verdict.first_failure = first_failure;
   verdict.kind = cause ? cause->kind : EndKind::rank_failed;
   if (verdict.first_failure) {
-    verdict.exit_code = exit_code_of(ranks[*verdict.first_failure]);
+    verdict.exit_code = exit_code_of(rank_with_code(ranks, order, *verdict.first_failure));
     return verdict;
   }
   // No rank is to blame, but the job has not succeeded.

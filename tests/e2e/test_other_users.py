@@ -153,25 +153,33 @@ def two_ports() -> Iterator[tuple[socket.socket, int]]:
             return
 
 
-def test_another_user_cannot_relay_what_ranks_exchange(sandbox: Sandbox) -> None:
-    """Without PMIx, with the first of the rendezvous' ports taken: rank 0 listens on the next one."""
+def run_beside_a_relay(sandbox: Sandbox) -> bytes:
+    """Without PMIx, with the first of the rendezvous' ports taken: rank 0 listens on the next one. Returns what was relayed."""
     with two_ports() as (door, port):
         relay = subprocess.Popen(["/usr/bin/python3", "-c", RELAY, str(door.fileno()), str(port + 1)],
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=65534, group=65534,
                                  extra_groups=[], pass_fds=[door.fileno()])
         try:
-            done = sandbox.run("-np", 3, "--pmix", "off", "-x", "MASTER_ADDR=127.0.0.1", "-x",
-                               f"HVD_PORT={port}", program("../examples/hello"))
-            carried, _ = relay.communicate(timeout=TIME_LIMIT)
+            sandbox.run("-np", 3, "--pmix", "off", "-x", "MASTER_ADDR=127.0.0.1", "-x",
+                        f"HVD_PORT={port}", program("../examples/hello")).expect(0)
+            return relay.communicate(timeout=TIME_LIMIT)[0]
         finally:
             relay.kill()
             relay.wait()
-    done.expect(0)
+
+
+def test_another_user_cannot_relay_what_ranks_exchange(sandbox: Sandbox) -> None:
+    """A rank that finds rank 0 at the next port at once does not wait for the relay, so this may need several jobs."""
+    carried = b""
+    for _ in range(20):
+        carried = run_beside_a_relay(sandbox)
+        if b"hvdhail" in carried:
+            break
     assert b"hvdhail" in carried, "no rank has tried the relay's port"
     # Proofs are random bytes: a name of two letters may be among them.
     secrets = [name for name in (b"/hvd-", socket.gethostname().encode()) if len(name) >= 5]
     assert not [name for name in secrets if name in carried], carried
-    assert len(carried) < 3 * 2 * 400, "more than handshakes"
+    assert len(carried) < 3 * 2 * 65 * 400, "more than handshakes"
 
 
 def test_a_restart_has_folders_of_new_names(sandbox: Sandbox) -> None:

@@ -95,6 +95,19 @@ TEST(Blame, WhoWasStoppedAfterItHadTold) {
   EXPECT_EQ(find_first_failure({for_a_peer(exited(1)), ending}, {0, 1}), 0u);
 }
 
+// All ranks fail alike. hvdrun stops one that has reported it before that one exits.
+TEST(JudgeEnd, TheExitCodeIsThatOfARankThatExitedIfTheFirstWasStoppedBefore) {
+  auto ending = stopped(raised(1));
+  ending.signal = SIGTERM;
+  auto other = raised(2);
+  other.exit_code = 2;
+  const auto verdict = judge_end(StopCause{}, std::nullopt, {ending, other}, {1, 0});
+  EXPECT_EQ(verdict.first_failure, 0u);
+  EXPECT_EQ(verdict.exit_code, 2);
+  const auto alone = judge_end(StopCause{}, std::nullopt, {ending, exited(0)}, {1, 0});
+  EXPECT_EQ(alone.exit_code, 1);
+}
+
 // libhvd reports a failed exit without a text, before the peers can learn of it.
 TEST(Blame, WhoWasStoppedWhileItExited) {
   auto ending = stopped(killed(SIGTERM));

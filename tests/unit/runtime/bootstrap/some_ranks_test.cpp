@@ -250,7 +250,7 @@ TEST(FirstProcessSets, AreThereFromTheStart) {
                   said += " " + std::to_string(set) + ":" + std::to_string(sum_in(set, 1 << rank));
                 }
                 const hvd::ProcessSet added({0, 1});
-                said += " " + std::to_string(added.number()) + "; ";
+                said += " " + std::to_string(added.id()) + "; ";
                 hvd::shutdown();
               }
               return said;

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import BUILD
-from test_ssh import Jobs, jobs, pid_of_hvdrun  # noqa: F401, the fixture
+from harness import BUILD, all_pids, parent_of
+from test_ssh import Jobs, jobs  # noqa: F401, the fixture
 
 SEED = int(os.environ.get("HVD_TEST_SEED", 11))
 EPOCHS = 40
@@ -39,7 +39,7 @@ def start(jobs: Jobs, shared: Path, client: str, *options: object) -> subprocess
 def pids_of(jobs: Jobs, job: subprocess.Popen, role: str) -> list[int]:  # noqa: F811
     """As this machine numbers them."""
     if role == "launcher":
-        return [pid_of_hvdrun(job)]
+        return [pid for pid in all_pids() if parent_of(pid) == job.pid]
     hosts = ("login",) if role == "ssh" else ("n1", "n2")
     name = "sshd sshd: user" if role == "sshd" else f"{role} "
     lines = [line.split(" ", 2) for host in hosts for line in jobs.cluster.processes(host)]

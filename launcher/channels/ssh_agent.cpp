@@ -94,7 +94,7 @@ class SshAgent final : public AgentChannel {
     events_.on_end();
   }
 
-  // Reads what there is now. A background master of ssh may keep the pipe open for hours, so its
+  // Reads what has arrived. A background master of ssh may keep the pipe open for hours, so its
   // end means nothing.
   void read_errors() {
     char buffer[4096];

@@ -104,9 +104,9 @@ Result<std::optional<AuthenticatedConnection>> PortSearch::advance(Attempt& atte
     }
     attempt.hello = make_hello(secret_, rank_, attempt.address.port(), *nonce);
     // A new connection has room for these bytes.
-    if (!send_all(attempt.socket, attempt.hello, Deadline(std::chrono::milliseconds(0))).ok())
-      end(attempt);
-    attempt.connected = true;
+    attempt.connected =
+        send_all(attempt.socket, attempt.hello, Deadline(std::chrono::milliseconds(0))).ok();
+    if (!attempt.connected) end(attempt);
     return std::nullopt;
   }
   if (!receive_challenge(attempt)) return std::nullopt;

@@ -92,8 +92,6 @@ def kill_in_a_training(jobs: Jobs, shared: Path, client: str, roles: list[str], 
         first = next(line for line in err.splitlines() if "restart 1 of 3" in line)
         # Of two that die together either may be noticed first, and ranks of a lost host die of that.
         assert any(re.search(CAUSES[role], first) for role in hit), what
-    else:
-        assert hit in ([], ["digits"]) or "succeeded" in err, what
 
 
 @pytest.mark.gate

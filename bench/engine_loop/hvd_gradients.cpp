@@ -47,11 +47,11 @@ int run(int argc, char** argv) {
     std::shuffle(order.begin(), order.end(), random);
     hvd::barrier();
     const double begin = bench_now_ms();
-    std::vector<hvd::Handle> handles;
-    handles.reserve(order.size());
+    std::vector<hvd::Future<>> sums;
+    sums.reserve(order.size());
     for (const std::size_t i : order)
-      handles.push_back(hvd::allreduce_async(tensors[i], hvd::Op::sum, names[i]));
-    for (hvd::Handle& handle : handles) handle.wait();
+      sums.push_back(hvd::allreduce_async(tensors[i], hvd::Op::sum, names[i]));
+    for (hvd::Future<>& sum : sums) sum.wait();
     if (step >= 0) times.push_back(bench_now_ms() - begin);
   }
   std::sort(times.begin(), times.end());

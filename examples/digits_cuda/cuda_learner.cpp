@@ -74,20 +74,14 @@ void CudaLearner::hidden_gradient() {
   blas_.multiply(error, batch_.ones(), sums.hidden_biases);
 }
 
-// Starts the sum in the background, after the work that the stream has now. Waiting for the handle
+// Starts the sum in the background, after the work that the stream has now. Waiting for the future
 // makes the stream wait.
-hvd::Handle CudaLearner::sum_over_ranks(const char* name, double* begin, const double* end) {
-  hvd_options options = {};
-  options.struct_size = sizeof options;
-  options.name = name;
-  options.memory = HVD_CUDA;
+hvd::Future<> CudaLearner::sum_over_ranks(const char* name, double* begin, const double* end) {
+  hvd::Options options(name);
+  options.memory = hvd::Memory::cuda;
   options.stream = stream_.get();
-  hvd_handle handle = 0;
-  const auto count = static_cast<std::size_t>(end - begin);
-  const hvd_status status =
-      hvd_allreduce_async(begin, begin, count, HVD_FLOAT64, HVD_SUM, &options, &handle);
-  if (status != HVD_OK) throw hvd::Error(status, hvd_last_error());
-  return hvd::Handle(handle);
+  return hvd::allreduce_async(std::span<double>(begin, static_cast<std::size_t>(end - begin)),
+                              hvd::Op::sum, options);
 }
 
 Sums CudaLearner::step(const Dataset& dataset, Samples own_part, double batch_size,
@@ -101,9 +95,9 @@ Sums CudaLearner::step(const Dataset& dataset, Samples own_part, double batch_si
   // The output layer's gradient is ready first, and loss and hits follow it in memory. They are
   // sent while the hidden layer's gradient is computed.
   double* const output = sums.output_weights.data;
-  hvd::Handle output_sums = sum_over_ranks("output gradients", output, metrics() + 2);
+  hvd::Future<> output_sums = sum_over_ranks("output gradients", output, metrics() + 2);
   if (!own_part.empty()) hidden_gradient();
-  hvd::Handle hidden_sums = sum_over_ranks("hidden gradients", sums_.data(), output);
+  hvd::Future<> hidden_sums = sum_over_ranks("hidden gradients", sums_.data(), output);
   output_sums.wait();
   hidden_sums.wait();
 

@@ -34,7 +34,7 @@ class CudaLearner : public Learner {
   void forward(const Dataset& dataset, Samples which);
   void output_gradient();
   void hidden_gradient();
-  hvd::Handle sum_over_ranks(const char* name, double* begin, const double* end);
+  hvd::Future<> sum_over_ranks(const char* name, double* begin, const double* end);
   Sums read_metrics();
 
   double* metrics() const { return sums_.data() + parameters_.size(); }

@@ -11,6 +11,8 @@
 #include "gpu/device_collectives.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -128,6 +130,19 @@ hvd_status wait_for(const Background& background, hvd_handle handle) {
       background.device_calls->finish(handle, engine.wait(number_of(handle)));
   shown.set_completed(outcome.ok());
   return report(outcome);
+}
+
+// Waits for a collective, but at most `limit`. Sets *done, unless `done` is null, to whether it is
+// done.
+hvd_status wait_at_most(const char* what, hvd_handle handle, std::chrono::nanoseconds limit,
+                        int* done) {
+  hvd_status status = HVD_OK;
+  const auto engine = find_background(what, set_of(handle), status).engine;
+  if (!engine) return status;
+  const auto answer = engine->wait_for(number_of(handle), limit);
+  if (!answer.ok()) return report(libhvd::with_context(what, answer.error()));
+  if (done != nullptr) *done = *answer ? 1 : 0;
+  return HVD_OK;
 }
 
 // Submits a call to the engine of its process set. Puts the handle into `place`, or waits for the
@@ -380,14 +395,18 @@ hvd_status hvd_barrier_async(const hvd_options* options, hvd_handle* handle) {
 }
 
 hvd_status hvd_poll(hvd_handle handle, int* done) {
-  return guard("hvd_poll", [=]() -> hvd_status {
-    hvd_status status = HVD_OK;
-    const auto engine = find_background("hvd_poll", set_of(handle), status).engine;
-    if (!engine) return status;
-    const auto answer = engine->done(number_of(handle));
-    if (!answer.ok()) return report(libhvd::with_context("hvd_poll", answer.error()));
-    if (done != nullptr) *done = *answer ? 1 : 0;
-    return HVD_OK;
+  return guard("hvd_poll", [=] { return wait_at_most("hvd_poll", handle, {}, done); });
+}
+
+hvd_status hvd_wait_for(hvd_handle handle, double seconds, int* done) {
+  return guard("hvd_wait_for", [=]() -> hvd_status {
+    if (std::isnan(seconds)) {
+      return report(fail(HVD_ERROR_INVALID_ARGUMENT, "hvd_wait_for: the time is not a number"));
+    }
+    const double most = std::chrono::duration<double>(std::chrono::hours(24 * 365)).count();
+    const std::chrono::duration<double> limit(std::clamp(seconds, 0.0, most));
+    return wait_at_most("hvd_wait_for", handle,
+                        std::chrono::duration_cast<std::chrono::nanoseconds>(limit), done);
   });
 }
 

@@ -118,16 +118,19 @@ void Engine::wake_driver() {
   }
 }
 
-Result<bool> Engine::done(std::int64_t handle) {
-  const std::lock_guard lock(mutex_);
+Result<bool> Engine::wait_for(std::int64_t handle, std::chrono::nanoseconds limit) {
+  std::unique_lock lock(mutex_);
   const auto found = handles_.find(handle);
   if (found == handles_.end()) return no_handle(handle);
-  const bool done = found->second->outcome.has_value();
-  if (!done && std::exchange(left_to_waiters_, false)) {  // a thread that polls does not wait
-    awaited_ = 0;
-    work_.notify_one();
+  const Entry entry = found->second;
+  if (!entry->outcome) {
+    if (std::exchange(left_to_waiters_, false)) {  // this thread does not drive
+      awaited_ = 0;
+      work_.notify_one();
+    }
+    changed_.wait_for(lock, limit, [&] { return entry->outcome.has_value(); });
   }
-  return done;
+  return entry->outcome.has_value();
 }
 
 std::pair<std::string, std::string> Engine::titles(std::int64_t handle) const {

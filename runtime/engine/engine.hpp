@@ -30,6 +30,7 @@
 #include "trace/call_trace.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -71,8 +72,10 @@ class Engine {
   // joined. Other errors in the call are reported on all ranks when it runs.
   Result<std::int64_t> submit(Request request);
 
-  // Returns whether the collective is done. Error: there is no such handle.
-  Result<bool> done(std::int64_t handle);
+  // Waits until the collective is done, but at most `limit`, and returns whether it is. Does not
+  // drive the engine. Error: there is no such handle.
+  Result<bool> wait_for(std::int64_t handle, std::chrono::nanoseconds limit);
+  Result<bool> done(std::int64_t handle) { return wait_for(handle, {}); }
   // Returns its kind ("allreduce") and its name; "" and "" if there is no such handle.
   std::pair<std::string, std::string> titles(std::int64_t handle) const;
   // Waits for the collective, releases the handle and returns the outcome.

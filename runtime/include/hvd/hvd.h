@@ -396,6 +396,11 @@ HVD_API hvd_status hvd_barrier_async(const hvd_options* options, hvd_handle* han
  * such handle. */
 HVD_API hvd_status hvd_poll(hvd_handle handle, int* done);
 
+/* Waits until the collective is done, but at most `seconds` (0 or less: not at all; infinity: as
+ * long as it takes). Sets *done as hvd_poll does. Call hvd_wait() in any case. Errors: there is no
+ * such handle; `seconds` is NaN. */
+HVD_API hvd_status hvd_wait_for(hvd_handle handle, double seconds, int* done);
+
 /* Waits until the collective is done, returns its status and releases the handle. Error: there is
  * no such handle. */
 HVD_API hvd_status hvd_wait(hvd_handle handle);

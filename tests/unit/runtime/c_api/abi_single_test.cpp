@@ -75,10 +75,10 @@ TEST_F(SingleRank, AllCollectivesWork) {
   EXPECT_EQ(hvd::reducescatter(std::span(values), hvd::Op::sum), values);
   const std::vector<std::size_t> splits{3};
   EXPECT_EQ(hvd::alltoall(std::span(values), splits), values);
-  hvd::Handle handle = hvd::allreduce_async(std::span(values), hvd::Op::sum, "values");
-  handle.wait();
-  handle = hvd::broadcast_async(std::span(values), 0);
-  while (!handle.done()) std::this_thread::yield();
+  hvd::Future<> future = hvd::allreduce_async(std::span(values), hvd::Op::sum, "values");
+  future.wait();
+  future = hvd::broadcast_async(std::span(values), 0);
+  while (!future.done()) std::this_thread::yield();
   EXPECT_EQ(output, values);
   hvd_options twice{};
   twice.struct_size = sizeof twice;

@@ -52,6 +52,7 @@ std::vector<std::pair<std::string, hvd_status>> call_all() {
                                                 nullptr, nullptr, &handle)},
       {"hvd_barrier_async", hvd_barrier_async(nullptr, &handle)},
       {"hvd_poll", hvd_poll(1, &done)},
+      {"hvd_wait_for", hvd_wait_for(1, 0.0, &done)},
       {"hvd_wait", hvd_wait(1)},
       {"hvd_alloc", hvd_alloc(100, &memory)},
       {"hvd_register", hvd_register(memory, 4096)},

@@ -62,6 +62,7 @@ int wait_for(pid_t agent) {
 }  // namespace
 
 void become_guard(const AgentOptions& options, LinkEnd link) {
+  const pid_t parent = ::getppid();
   set_process_name(kGuardProcess);
   close_all_but(link);
   ::setsid();  // the terminal's signals are for the launcher
@@ -70,6 +71,7 @@ void become_guard(const AgentOptions& options, LinkEnd link) {
   sigfillset(&everything);
   ::sigprocmask(SIG_SETMASK, &everything, nullptr);  // only SIGKILL ends a guard
   ::prctl(PR_SET_PDEATHSIG, kParentGone);
+  if (::getppid() != parent) ::kill(::getpid(), kParentGone);  // it ended before that call
 
   auto alive = make_pipe();  // its write end is open for as long as the guard lives
   if (!alive) give_up(alive.error());

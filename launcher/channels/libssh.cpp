@@ -61,9 +61,15 @@ int connect_until(int socket, const addrinfo& address, Clock::time_point deadlin
   if (::connect(socket, address.ai_addr, address.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
   pollfd waiting{socket, POLLOUT, 0};
-  const auto left =
-      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-  if (left <= 0 || ::poll(&waiting, 1, static_cast<int>(left)) <= 0) return ETIMEDOUT;
+  int ready = -1;
+  while (ready < 0) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return ETIMEDOUT;
+    ready = ::poll(&waiting, 1, static_cast<int>(left));
+    if (ready < 0 && errno != EINTR) return errno;
+  }
+  if (ready == 0) return ETIMEDOUT;
   int error = 0;
   socklen_t size = sizeof error;
   ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);

@@ -47,6 +47,8 @@ class AuthenticatedAcceptor::PendingConnection {
 
   bool late() const { return deadline_.over(); }
   int socket() const { return socket_.get(); }
+  // Returns the event of poll(2) after which advance() can do more.
+  short awaited() const { return awaited_; }
   int rank() const { return rank_; }
   // Returns whether the client has sent a valid Hello.
   bool has_valid_hello() const { return hello_read_; }
@@ -87,7 +89,8 @@ class AuthenticatedAcceptor::PendingConnection {
   State continue_tls() {
     const auto awaited = tls_->handshake();
     if (!awaited.ok()) return State::refused;
-    if (*awaited != 0) return State::waiting;
+    awaited_ = *awaited;
+    if (awaited_ != 0) return State::waiting;
     const WelcomeBytes welcome = make_welcome();
     const bool sent =
         tls_->send(welcome.data(), welcome.size()) == static_cast<ssize_t>(welcome.size());
@@ -102,6 +105,7 @@ class AuthenticatedAcceptor::PendingConnection {
   Digest proof_{};
   bool hello_read_ = false;
   std::size_t have_ = 0;
+  short awaited_ = POLLIN;
   int rank_ = 0;
 };
 
@@ -116,7 +120,7 @@ Result<std::optional<AcceptedRank>> AuthenticatedAcceptor::next(const Deadline& 
     std::vector<pollfd> entries;
     for (const Fd& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
     for (const PendingConnection& pending_connection : pending_connections_)
-      entries.push_back({pending_connection.socket(), POLLIN, 0});
+      entries.push_back({pending_connection.socket(), pending_connection.awaited(), 0});
     const Deadline look =
         pending_connections_.empty() ? deadline : deadline.at_most(kHandshakeTimeout);
     if (::poll(entries.data(), entries.size(), look.poll_ms()) < 0) {

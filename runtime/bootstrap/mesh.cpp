@@ -147,10 +147,10 @@ Result<std::vector<Connection>> connect_mesh(HostListener host_listener, const H
                                              std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
   Result<Sockets> accepted = Sockets();
-  std::thread accepting;
+  std::jthread accepting;  // is joined even if this function throws
   try {
     const SignalsBlocked blocked;
-    accepting = std::thread([&] {
+    accepting = std::jthread([&] {
       accepted = accept_all(std::move(host_listener.listeners_), own, in, secret, deadline);
     });
   } catch (const std::system_error& error) {

@@ -121,8 +121,9 @@ bool same_host(const Address& a, const Address& b) {
   return a.host() == b.host();
 }
 
-Result<std::vector<Address>> resolve(const std::string& host) {
+Result<std::vector<Address>> resolve(const std::string& host, int flags) {
   addrinfo hints{};
+  hints.ai_flags = flags;
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;

@@ -34,8 +34,9 @@ struct Address {
 // Returns whether both have the same IP address, whatever the ports.
 bool same_host(const Address& a, const Address& b);
 
-// Returns the addresses of a name, with port 0. Error (HVD_ERROR_ENVIRONMENT): it has none.
-Result<std::vector<Address>> resolve(const std::string& host);
+// Returns the addresses of a name, with port 0. With AI_NUMERICHOST the name must be an address in
+// digits, and no server is asked. Error (HVD_ERROR_ENVIRONMENT): it has none.
+Result<std::vector<Address>> resolve(const std::string& host, int flags = 0);
 
 // Returns the addresses for every interface of this host: IPv6, which also takes IPv4, then IPv4
 // alone.

@@ -9,6 +9,8 @@
 #include <bit>
 #include <charconv>
 
+#include <netdb.h>
+
 namespace libhvd {
 namespace {
 
@@ -37,7 +39,7 @@ Result<Address> decode_address(const std::string& blob) {
   HVD_TRY(const auto fields, split_blobs(blob));
   std::uint16_t port = 0;
   if (fields.size() != 2 || !read_number(fields[1], port)) return other_version();
-  HVD_TRY(const auto addresses, resolve(fields[0]));  // digits, so no server is asked
+  HVD_TRY(const auto addresses, resolve(fields[0], AI_NUMERICHOST));
   return addresses.front().with_port(port);
 }
 

@@ -427,6 +427,7 @@ void Segment::set_failure(FailureKind kind, int rank) {
     futex_wake_all(block(number).arrived);
     futex_wake_all(block(number).arrived_on_host);
   }
+  wake();
   ring();
 }
 

@@ -186,7 +186,7 @@ TEST(Futures, ReportErrors) {
         }).find("part has 2 elements, and the output has room for 1") == std::string::npos)
       return "a part that does not fit";
     if (error_of([&] {
-          hvd::alltoall_async(std::span(three), Counts(3, 1));
+          hvd::alltoall_async(std::span(three), Counts(3, 1)).wait();
         }).find("one number per rank") == std::string::npos)
       return "splits";
     hvd::Options shape("shaped");

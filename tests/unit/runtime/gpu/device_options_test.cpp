@@ -49,8 +49,10 @@ std::string use_every_collective(Gpu& gpu, int rank) {
   if (!both([&] { hvd::alltoall(two, splits, four, options); },
             [&] { hvd::alltoall_async(two, splits, four, options).get(); }, swapped))
     return "alltoall";
-  if (!both([&] { hvd::broadcast(four, 1, options); },
-            [&] { hvd::broadcast_async(four, 1, options).get(); }, {0, 0, 0, 0}))
+  const Floats own(4, static_cast<float>(rank + 1));
+  const auto fill = [&] { gpu.copy(output, own.data(), 4 * sizeof(float), options.stream); };
+  if (!both([&] { fill(), hvd::broadcast(four, 1, options); },
+            [&] { fill(), hvd::broadcast_async(four, 1, options).get(); }, {2, 2, 2, 2}))
     return "broadcast";
   try {
     hvd::allgather(two, options);

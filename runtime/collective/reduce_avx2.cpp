@@ -1,2 +1,3 @@
 #define HVD_REDUCE_KERNEL reduce_avx2
+#define HVD_REDUCE_SCALES_INTEGERS false
 #include "collective/reduce_kernel.hpp"

@@ -1,4 +1,7 @@
-// The code of one kernel of reduce_kernels.hpp. HVD_REDUCE_KERNEL is the function's name.
+// The code of one kernel of reduce_kernels.hpp. HVD_REDUCE_KERNEL is the function's name. Only the
+// kernel with HVD_REDUCE_SCALES_INTEGERS has code for integers with factors; the others call it.
+// That code is two thirds of a kernel, few programs use it, and conversions to double limit its
+// speed.
 //
 // Sources that include this are compiled for different processors. So everything is local to the
 // source, and no inline function of another header is called: the linker keeps only one copy of
@@ -305,18 +308,18 @@ void reduce_numbers(const ReduceJob& job) {
   const auto divisor = static_cast<double>(job.divisor);
   const auto run = [&]<class Kind>(Kind, auto combine, auto finish) {
     const auto load = [](T value) { return Kind::load(value); };
-    if constexpr (std::is_floating_point_v<T>) {
-      if (job.before != 1 || job.after != 1) {
-        const auto before = static_cast<T>(job.before);
-        const auto after = static_cast<T>(job.after);
-        return reduce_stage<T, Kind>(
-            job, [before](T value) { return value * before; }, combine,
-            [after, finish](T value) { return finish(value) * after; });
-      }
-    } else if (job.before != 1 || job.after != 1) {
+    if (job.before == 1 && job.after == 1) {
+      reduce_stage<T, Kind>(job, load, combine, finish);
+    } else if constexpr (std::is_floating_point_v<T>) {
+      const auto before = static_cast<T>(job.before);
+      const auto after = static_cast<T>(job.after);
+      reduce_stage<T, Kind>(
+          job, [before](T value) { return value * before; }, combine,
+          [after, finish](T value) { return finish(value) * after; });
+    } else if constexpr (HVD_REDUCE_SCALES_INTEGERS) {
       const double before = job.before;
       const double after = job.op == HVD_AVERAGE ? job.after / divisor : job.after;
-      return reduce_stage<T, Kind>(
+      reduce_stage<T, Kind>(
           job,
           [before](T value) {
             return Kind::load(truncate<T>(static_cast<double>(value) * before));
@@ -328,8 +331,9 @@ void reduce_numbers(const ReduceJob& job) {
             else
               return Kind::load(truncate<T>(static_cast<double>(Kind::store(value)) * after));
           });
+    } else {
+      reduce_plain(job);
     }
-    reduce_stage<T, Kind>(job, load, combine, finish);
   };
   switch (job.op) {
     case HVD_SUM:

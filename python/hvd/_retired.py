@@ -1,8 +1,32 @@
-"""Errors for names of Horovod that hvd does not have."""
+"""Names and arguments of Horovod that hvd does not have, or has under a newer name only."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+import warnings
+from typing import Any, NoReturn, Optional
+
+from .types import Average, ReduceOp, Sum
+
+
+# The warnings begin with Horovod's words, because programs filter warnings by them.
+
+def op_of(op: Optional[ReduceOp], average: Optional[bool]) -> ReduceOp:
+    """Returns the operation of an allreduce, also from the deprecated argument `average`; Average by default."""
+    if average is None:
+        return Average if op is None else ReduceOp(op)
+    if op is not None:
+        raise ValueError("hvd: both op and average are given; average is the deprecated name, so give op only")
+    warnings.warn("Parameter `average` has been replaced with `op`: op=hvd.Average or op=hvd.Sum", DeprecationWarning,
+                  stacklevel=3)
+    return Average if average else Sum
+
+
+def groups_of(groups: Any, num_groups: int) -> Any:
+    """Returns `groups` of an optimizer or a tape, also from the deprecated argument `num_groups`."""
+    if num_groups == 0:
+        return groups
+    warnings.warn("Parameter `num_groups` has been replaced by `groups`", DeprecationWarning, stacklevel=3)
+    return num_groups if groups is None else groups
 
 
 def refuse_elastic(module: str, name: str) -> NoReturn:

@@ -13,15 +13,15 @@ from ._library import check, lib
 class ProcessSet:
     """Some ranks of the job. Usable after `hvd.init(process_sets=[...])` or `hvd.add_process_set()` with it.
 
-    ranks: numbers among all ranks, in any order. Inside the set the ranks are in the order of `hvd.rank()`.
+    ranks_or_comm: numbers among all ranks, in any order; the name is Horovod's. Inside the set the ranks are in the order of `hvd.rank()`.
     """
 
     process_set_id: Optional[int] = None  # None if the job does not know the set
 
-    def __init__(self, ranks: Iterable[int]) -> None:
-        if not isinstance(ranks, Iterable):
+    def __init__(self, ranks_or_comm: Iterable[int]) -> None:
+        if not isinstance(ranks_or_comm, Iterable):
             raise NotImplementedError("hvd.ProcessSet of an MPI communicator: give its ranks instead")
-        self._ranks = sorted(int(rank) for rank in ranks)
+        self._ranks = sorted(int(rank) for rank in ranks_or_comm)
 
     @property
     def ranks(self) -> Optional[list[int]]:

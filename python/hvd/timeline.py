@@ -17,13 +17,15 @@ from ._library import check, lib
 def start_timeline(file_path: Union[str, os.PathLike[str]], mark_cycles: bool = False) -> None:
     """Starts recording on all ranks. Rank 0 uses the path, and writes the file at the end. A collective.
 
-    mark_cycles: an option of Horovod's. It warns that hvd has no cycles to mark.
+    mark_cycles: an option of Horovod's. It warns unless the variable HOROVOD_TIMELINE_MARK_CYCLES=1, which marks cycles,
+    is set.
 
     Errors, on all ranks: InvalidArgumentError if a timeline is running; SystemCallError if rank 0 cannot write the
     file.
     """
-    if mark_cycles:
-        warnings.warn("hvd: start_timeline(mark_cycles=True): there are no cycles here to mark", stacklevel=2)
+    if mark_cycles and os.environ.get("HOROVOD_TIMELINE_MARK_CYCLES", "0") in ("", "0"):
+        warnings.warn("hvd: start_timeline(mark_cycles=True): HOROVOD_TIMELINE_MARK_CYCLES=1 in the environment "
+                      "marks cycles", stacklevel=2)
     check(lib.hvd_start_timeline(os.fsencode(file_path)))
 
 

@@ -273,6 +273,7 @@ bool Engine::stopping() const {
 }
 
 Result<void> Engine::run_round() {
+  trace_.cycle();
   HVD_CHECK(exchange_proposals());
   if (!negotiation_.ready().empty()) execute_next();
   if (negotiation_.all_joined()) end_join();

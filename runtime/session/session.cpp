@@ -112,7 +112,7 @@ Session::Session(const Environment& environment, std::unique_ptr<Bootstrap> boot
       bootstrap_(std::move(bootstrap)),
       topology_(wireup.topology),
       communicator_(wireup.segment, topology_.rank, wireup.streams),
-      timeline_(topology_.node_rank, job_info.host, timeline.bytes),
+      timeline_(topology_.node_rank, job_info.host, timeline),
       call_trace_(*timeline_.recorder()),
       bridge_(std::move(wireup.bridge)),
       streams_(std::move(wireup.streams)),

@@ -4,6 +4,12 @@
 
 namespace libhvd {
 
+void EngineTrace::cycle() {
+  if (!recorder_->marks_cycles()) return;
+  const Event event{.begin_ns = track_->now_ns(), .kind = EventKind::cycle};
+  track_->add(event, "", "", recorder_->room());
+}
+
 void EngineTrace::negotiated(std::string_view kind, std::string_view name,
                              std::uint64_t submitted_ns) {
   ++negotiated_;

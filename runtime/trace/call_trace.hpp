@@ -58,6 +58,9 @@ class EngineTrace {
   // Returns the time of a submission, for negotiated(); 0 while nothing is recorded. Any thread.
   std::uint64_t submission_ns() const { return recorder_->on() ? monotonic_ns() : 0; }
 
+  // Call it at the begin of a round.
+  void cycle();
+
   // Call it when all ranks have submitted the collective: once for each, in the order of execution.
   void negotiated(std::string_view kind, std::string_view name, std::uint64_t submitted_ns);
 

@@ -19,6 +19,7 @@ enum class EventKind : std::uint8_t {
                 // have submitted it
   step,         // a mark: this many steps are done
   epoch,        // a mark: this epoch begins
+  cycle,        // a mark: the engine begins a round, in which the ranks propose collectives
 };
 
 // A sequence of collectives that is the same on all ranks, so that those with the same number are

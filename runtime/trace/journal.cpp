@@ -15,7 +15,7 @@
 namespace libhvd {
 namespace {
 
-constexpr std::chrono::milliseconds kPeriod{200};
+constexpr std::chrono::milliseconds kPeriod{50};
 constexpr std::size_t kPage = 4096;  // or a divisor of it
 constexpr std::string_view kHead = "[";
 

@@ -3,7 +3,7 @@
 //
 // The file is an array of events that is not closed; viewers accept that (Source: "Trace Event
 // Format", Google: in the JSON Array Format the "]" is optional). A thread of its own appends to
-// the file a few times a second. A slow or full disk therefore loses events of the journal, but
+// the file twenty times a second. A slow or full disk therefore loses events of the journal, but
 // takes no time from the program. No event and no write(2) crosses a page: the kernel can leave a
 // killed process's write unfinished only between two pages, so the last event is whole.
 #pragma once

@@ -33,7 +33,7 @@ Recorder::Recorder()
   tracks_.push_back(engine_);
 }
 
-void Recorder::start(std::size_t bytes) {
+void Recorder::start(std::size_t bytes, bool mark_cycles) {
   own_track();
   {
     const std::lock_guard lock(mutex_);
@@ -41,6 +41,7 @@ void Recorder::start(std::size_t bytes) {
     for (const auto& track : set_tracks_) track->clear();
   }
   room_.set(static_cast<std::int64_t>(bytes / sizeof(Event)));
+  marks_cycles_.store(mark_cycles, std::memory_order_relaxed);
   on_.store(true, std::memory_order_relaxed);
 }
 

@@ -29,9 +29,11 @@ class Recorder {
 
   bool on() const { return on_.load(std::memory_order_relaxed); }
 
+  bool marks_cycles() const { return on() && marks_cycles_.load(std::memory_order_relaxed); }
+
   // Forgets what was recorded, and records from now on with room for that many bytes of events and
   // names. If no thread has a track yet, the calling one becomes "program".
-  void start(std::size_t bytes = kDefaultBytes);
+  void start(std::size_t bytes = kDefaultBytes, bool mark_cycles = false);
   void stop() { on_.store(false, std::memory_order_relaxed); }
   // Returns what was recorded since start(). Call it after stop().
   Recording take();
@@ -58,6 +60,7 @@ class Recorder {
 
   const std::uint64_t id_;  // no other recorder of the process has it
   std::atomic<bool> on_{false};
+  std::atomic<bool> marks_cycles_{false};
   EventRoom room_;
   const std::shared_ptr<Track> engine_;
   std::mutex mutex_;  // guards the following

@@ -142,7 +142,12 @@ Result<TimelineOptions> read_timeline_options(const Environment& environment) {
   constexpr std::int64_t kMostMegabytes = 64 * 1024;
   TimelineOptions options;
   std::string path = environment(HVD_ENV_TIMELINE).value_or("");
-  if (path.empty()) path = environment("HOROVOD_TIMELINE").value_or("");
+  if (path.empty()) {
+    path = environment("HOROVOD_TIMELINE").value_or("");
+    options.horovods_words = !path.empty();
+  }
+  const auto cycles = environment("HOROVOD_TIMELINE_MARK_CYCLES").value_or("");
+  options.mark_cycles = !cycles.empty() && cycles != "0";
   if (path != kDynamic) options.path = path;
   HVD_TRY(const auto megabytes, read_integer(environment, HVD_ENV_TIMELINE_MB, 1, kMostMegabytes));
   if (megabytes) options.bytes = static_cast<std::size_t>(*megabytes) << 20;
@@ -173,7 +178,8 @@ Result<void> Timeline::start(Communicator& communicator, const std::string& path
   view.started_ns = monotonic_ns();
   view.clock = ClockMap(clock.own);
   view.origin_ns = origin;
-  recorder_->start(bytes_);
+  view.horovods_words = options_.horovods_words;
+  recorder_->start(options_.bytes, options_.mark_cycles);
   if (journal) journal->start(recorder_, view);
   running_.emplace(Running{shared_path, communicator.size(), std::move(view), clock.own,
                            clock.largest_error_ns, std::move(journal)});

@@ -23,10 +23,13 @@
 
 namespace libhvd {
 
-// The environment's settings: HVD_TIMELINE (or HOROVOD_TIMELINE) and HVD_TIMELINE_MB.
+// The environment's settings: HVD_TIMELINE (or HOROVOD_TIMELINE), HVD_TIMELINE_MB and
+// HOROVOD_TIMELINE_MARK_CYCLES.
 struct TimelineOptions {
   std::string path;  // "": the timeline is off at the start
   std::size_t bytes = Recorder::kDefaultBytes;
+  bool horovods_words = false;  // the path is from HOROVOD_TIMELINE
+  bool mark_cycles = false;
 };
 // Error: HVD_TIMELINE_MB is not a number in its range.
 Result<TimelineOptions> read_timeline_options(const Environment& environment);
@@ -34,10 +37,9 @@ Result<TimelineOptions> read_timeline_options(const Environment& environment);
 // One thread at a time, except for the recorder.
 class Timeline {
  public:
-  // `host_index`: the same on ranks that share a clock. `bytes`: the memory that a recording may
-  // take.
-  Timeline(int host_index, std::string host, std::size_t bytes)
-      : host_index_(host_index), host_(std::move(host)), bytes_(bytes) {}
+  // `host_index`: the same on ranks that share a clock.
+  Timeline(int host_index, std::string host, TimelineOptions options)
+      : host_index_(host_index), host_(std::move(host)), options_(std::move(options)) {}
   // Calls abandon().
   ~Timeline() { abandon(); }
   Timeline(const Timeline&) = delete;
@@ -78,7 +80,7 @@ class Timeline {
   const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
   const int host_index_;
   const std::string host_;
-  const std::size_t bytes_;
+  const TimelineOptions options_;
   std::optional<Running> running_;
 };
 

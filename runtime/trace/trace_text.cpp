@@ -27,6 +27,8 @@ const char* category(EventKind kind) {
     case EventKind::step:
     case EventKind::epoch:
       return "progress";
+    case EventKind::cycle:
+      return "cycle";
   }
   return "unknown";
 }
@@ -61,7 +63,16 @@ void append_sort_index(std::string& json, int rank, int row, const char* what, i
 }
 
 bool is_mark(const Event& event) {
-  return event.kind == EventKind::step || event.kind == EventKind::epoch;
+  return event.kind == EventKind::step || event.kind == EventKind::epoch ||
+         event.kind == EventKind::cycle;
+}
+
+// Returns "NEGOTIATE_ALLREDUCE" or "ALLREDUCE" for an event with the label "allreduce".
+std::string horovods_title(EventKind kind, std::string_view label) {
+  std::string title = kind == EventKind::negotiation ? "NEGOTIATE_" : "";
+  for (const char letter : label)
+    title += letter >= 'a' && letter <= 'z' ? static_cast<char>(letter - 'a' + 'A') : letter;
+  return title;
 }
 
 bool has_arrival(const Event& event) {
@@ -153,13 +164,19 @@ void TraceText::append_event(std::string& json, const TraceRow& row, std::size_t
 
 void TraceText::append_title(std::string& json, const TraceRow& row, const Event& event) const {
   const TrackRecording& track = recording_.tracks[row.track];
+  if (event.kind == EventKind::cycle) {
+    json += "\"CYCLE_START\"";
+    return;
+  }
   if (is_mark(event)) {
     json += event.kind == EventKind::step ? "\"step " : "\"epoch ";
     json += std::to_string(event.bytes) + '"';
     return;
   }
   std::string title = track.labels[event.label];
-  if (event.fused) {
+  if (view_.horovods_words && event.kind != EventKind::span) {
+    title = horovods_title(event.kind, title);
+  } else if (event.fused) {
     title += ", " + std::to_string(event.name) + " fused";
   } else if (const std::string& name = track.names[event.name]; !name.empty()) {
     title += (title.empty() ? "" : " ") + name;
@@ -183,8 +200,10 @@ void TraceText::append_arguments(std::string& json, const TraceRow& row, const E
   if (event.fused) {
     append_members(json, event);
   } else if (event.name != 0) {
+    const TrackRecording& track = recording_.tracks[row.track];
     json += ",\"tensor\":";
-    append_json_string(json, recording_.tracks[row.track].names[event.name]);
+    append_json_string(json, (view_.horovods_words ? track.labels[event.label] + "." : "") +
+                                 track.names[event.name]);
   }
   if (event.failed) json += ",\"failed\":true";
   if (const auto last = last_arrival(event)) {

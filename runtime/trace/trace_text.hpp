@@ -22,7 +22,8 @@ struct RankView {
   std::string host;
   std::uint64_t started_ns = 0;  // by the rank's clock
   ClockMap clock;
-  std::int64_t origin_ns = 0;  // the file's time 0, by rank 0's clock
+  std::int64_t origin_ns = 0;   // the file's time 0, by rank 0's clock
+  bool horovods_words = false;  // as in Horovod's timelines: NEGOTIATE_ALLREDUCE, allreduce.NAME
 
   // Converts a time of the rank's clock. Returns ns in the file, at least 0.
   std::int64_t time(std::uint64_t own_ns) const;

@@ -70,9 +70,14 @@ def test_all_ranks_are_in_one_file(sandbox: Sandbox, size: int) -> None:
         assert all(call["ts"] + call["dur"] + 2 * float(stated) + CLOCKS_APART >= begun for call in calls), calls
 
 
-def test_the_users_variable_does_the_same(sandbox: Sandbox) -> None:
-    sandbox.run("-np", 2, "-x", "HOROVOD_TIMELINE=h.json", DIGITS, "--epochs", 1).expect(0)
-    assert named(read(sandbox.files / "h.json"), "allreduce gradients", 1)
+def test_horovods_variables_make_a_timeline_in_horovods_words(sandbox: Sandbox) -> None:
+    sandbox.run("-np", 2, "-x", "HOROVOD_TIMELINE=h.json", "-x", "HOROVOD_TIMELINE_MARK_CYCLES=1", DIGITS,
+                "--epochs", 1).expect(0)
+    events = read(sandbox.files / "h.json")
+    for name in ("NEGOTIATE_ALLREDUCE", "ALLREDUCE"):
+        found = named(events, name, 1)
+        assert "allreduce.gradients" in {event["args"].get("tensor") for event in found}, found[:3]
+    assert len(named(events, "CYCLE_START", 1)) > 1
 
 
 def test_a_file_that_cannot_be_written_ends_the_job_at_once(sandbox: Sandbox) -> None:
@@ -81,17 +86,18 @@ def test_a_file_that_cannot_be_written_ends_the_job_at_once(sandbox: Sandbox) ->
     assert "missing/run.json: No such file or directory" in done.err_text, done
 
 
-def test_a_killed_rank_leaves_the_others_recordings(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_killed_rank_leaves_all_recordings(sandbox: Sandbox, killed: int) -> None:
     # With a checkpoint folder the example hears SIGTERM, and ends in good order.
     run = sandbox.start("-np", 3, "--grace", 30, "--timeline-filename", "run.json", DIGITS, "--epochs", 100000,
                         "--checkpoint-dir", "saved")
     run.wait_for(b"epoch 2 ")
-    wait_until(lambda: b"allreduce gradients" in read_bytes(sandbox.files / "run.json.rank1"), "rank 1's recording")
-    os.kill(sandbox.ranks()[1], signal.SIGKILL)
+    files = [sandbox.files / (f"run.json.rank{rank}" if rank else "run.json") for rank in range(3)]
+    wait_until(lambda: b"allreduce gradients" in read_bytes(files[killed]), "the rank's recording")
+    os.kill(sandbox.ranks()[killed], signal.SIGKILL)
     done = run.wait().expect(128 + signal.SIGKILL)
-    for rank in (0, 2):
-        own = sandbox.files / (f"run.json.rank{rank}" if rank else "run.json")
-        assert f"hvd: the timeline of rank {rank} is in {own}" in done.err_text, done
-        assert named(read(own), "allreduce gradients", rank)
-    killed = json.loads((sandbox.files / "run.json.rank1").read_text() + "]")
-    assert named(killed, "allreduce gradients", 1), "what it has recorded is there, in an array without an end"
+    for rank in {0, 1, 2} - {killed}:
+        assert f"hvd: the timeline of rank {rank} is in {files[rank]}" in done.err_text, done
+        assert named(read(files[rank]), "allreduce gradients", rank)
+    cut = json.loads(files[killed].read_text() + "]")
+    assert named(cut, "allreduce gradients", killed), "what it has recorded is there, in an array without an end"

@@ -9,7 +9,8 @@ waits. So a call is three operations, none of which holds a thread of the pool w
              thread of this module waits for the collectives and then writes to the queue. That thread cannot reach
              the queues of a Session, so there the number is an element of a tf.data.Dataset, which threads of tf.data
              make
-    finish   (Python) returns the results, or raises the error
+    finish   (Python) returns the results, or raises the error. An error of Python becomes one of few classes of
+             tf.errors. FailedPreconditionError is not among them, so an operation of TensorFlow's raises that
 
 tf.function keeps operations with side effects in program order. These three are exempt from that, except for the queue.
 So a collective waits only for its inputs, and for earlier calls with its name, because a name can be in flight once.
@@ -33,7 +34,7 @@ import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
 from .. import errors
-from ._exceptions import also_tensorflows
+from ._exceptions import also_tensorflows, is_precondition
 
 Array = npt.NDArray[Any]
 
@@ -122,7 +123,7 @@ def _in_graph(requests: Sequence[Request]) -> list[list[tf.Tensor]]:
 class _Run:
     """A call of a site that is in flight."""
 
-    handles: list[Pending]
+    handles: list[Pending] = field(default_factory=list)
     done: threading.Event = field(default_factory=threading.Event)
     arrays: list[Array] = field(default_factory=list)
     failure: Optional[BaseException] = None
@@ -135,6 +136,7 @@ class _Site:
         self._requests = requests
         self._runs: dict[int, _Run] = {}
         self._ended: Optional[_Ended] = None
+        self._types: list[Any] = []  # of the results
 
     def operations(self, inputs: list[tf.Tensor], types: list[tf.DType]) -> list[tf.Tensor]:
         if in_function():
@@ -145,7 +147,12 @@ class _Site:
         number.set_shape(())
         with tf.control_dependencies([number]):
             done = self._in_data(number) if self._ended is None else self._ended.numbers.dequeue()
-        return _results(tf.numpy_function(self._finish, [number, done], types))
+        self._types = [kind.as_numpy_dtype for kind in types]
+        *results, failure = tf.numpy_function(self._finish, [number, done], [*types, tf.string])
+        _unordered(failure)
+        failure.set_shape(())
+        with tf.control_dependencies([_raised(failure)]):
+            return [tf.identity(result) for result in results]
 
     def _in_data(self, number: tf.Tensor) -> tf.Tensor:
         """Returns a tensor that has the number as its value as soon as its run is done. For a Session."""
@@ -165,8 +172,13 @@ class _Site:
         if self._ended is not None:
             self._ended.check()
         own = iter(arrays)
-        run = _Run([request.submit([np.asarray(array) for array in itertools.islice(own, len(request.inputs))])
-                    for request in self._requests])
+        run = _Run()
+        try:
+            for request in self._requests:
+                inputs = [np.asarray(array) for array in itertools.islice(own, len(request.inputs))]
+                run.handles.append(request.submit(inputs))
+        except Exception as failure:  # for the thread that finishes
+            run.failure = failure
         number = next(_numbers)
         self._runs[number] = run
         _waiters.run(lambda: self._wait(run, number))
@@ -176,19 +188,23 @@ class _Site:
         try:
             run.arrays = [array for arrays in _wait_for_all(run.handles) for array in arrays]
         except BaseException as failure:  # for the thread that finishes
-            run.failure = failure
+            run.failure = run.failure or failure
         run.done.set()
         if self._ended is not None:
             self._ended.add(number)
 
     def _finish(self, number: np.int64, _done: np.int64) -> list[Array]:
+        """Returns the results and an empty text. For a FailedPreconditionError the text is its own."""
         run = self._runs.pop(int(number))
         # The run is done, unless an earlier run was abandoned for another operation's error: then `_done` was the
         # number of that one.
         run.done.wait()
-        if run.failure is not None:
+        if run.failure is None:
+            return [*run.arrays, np.array(b"", object)]
+        if not is_precondition(run.failure):
             raise run.failure
-        return run.arrays
+        text = f"{type(run.failure).__name__}: {run.failure}"
+        return [*(np.zeros(0, kind) for kind in self._types), np.array(text.encode(), object)]
 
 
 _numbers = itertools.count(1)
@@ -237,10 +253,29 @@ def _unordered(tensor: tf.Tensor) -> tf.Tensor:
     return tensor
 
 
-def _results(tensors: Any) -> list[tf.Tensor]:
-    tensors = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
-    _unordered(tensors[0])
-    return tensors
+def _raised(text: tf.Tensor) -> tf.Tensor:
+    """Returns a tensor that depends on an operation which raises FailedPreconditionError unless the text is empty.
+
+    The operation that raises reads a variable that does not exist, and has the text as its name. It is the only one of
+    TensorFlow's that raises this class with a text from a tensor.
+    """
+    def missing(text: tf.Tensor) -> tf.Tensor:
+        with tf.device("/CPU:0"):
+            return tf.raw_ops.VarHandleOp(dtype=tf.bool, shape=(), container="", shared_name=text.numpy())
+
+    def read(text: tf.Tensor) -> tf.Tensor:
+        variable = tf.py_function(missing, [text], tf.resource)
+        return tf.raw_ops.ReadVariableOp(resource=variable, dtype=tf.bool)
+
+    failed = tf.not_equal(text, "")
+    if text.graph.experimental_acd_manager is not None:
+        raised = tf.cond(failed, lambda: read(text), lambda: tf.constant(True))
+        _unordered(raised if raised.op.type != "Identity" else raised.op.inputs[0])
+        return raised
+    # A Session copies all functions of its graph for each new operation, and tf.cond makes two functions. A tf.function
+    # cannot use Switch, because it waits for all operations of read(), which do not run if the text is empty.
+    whole, failure = tf.raw_ops.Switch(data=text, pred=failed)
+    return tf.raw_ops.Merge(inputs=[tf.equal(whole, ""), read(failure)])[0]
 
 
 class _Waiters:

@@ -1,6 +1,6 @@
 """Exceptions of hvd.errors that are also of tf.errors, so that a program for Horovod catches them.
 
-The classes of tf.errors are those of Horovod's operations. In a graph TensorFlow itself makes the exception;
+The classes of tf.errors are those of Horovod's operations. In a graph TensorFlow itself makes the exception (_calls);
 docs/frameworks/tensorflow.md lists its classes.
 """
 
@@ -59,6 +59,11 @@ def both_kinds(error: errors.Error) -> errors.Error:
     both = _CLASSES[type(error)](None, None, str(error))
     both.status = error.status
     return both.with_traceback(error.__traceback__)
+
+
+def is_precondition(error: BaseException) -> bool:
+    """Returns whether Horovod raises FailedPreconditionError for this error, and no other class."""
+    return isinstance(error, errors.Error) and _THEIRS.get(type(error)) == _PRECONDITION
 
 
 @contextmanager

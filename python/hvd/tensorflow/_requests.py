@@ -28,12 +28,19 @@ def _check_rows(tensor: tf.Tensor, what: str) -> None:
         raise errors.InvalidArgumentError(f"hvd: {what} needs at least one dimension, the one that ranks may differ in")
 
 
+def _check_set(process_set: ProcessSet) -> None:
+    """Raises InvalidArgumentError if the job does not have the set any more."""
+    if process_set.process_set_id:
+        process_set.included()
+
+
 def _row_size(array: Array) -> int:
     return int(np.prod(array.shape[1:], dtype=np.int64))
 
 
 def allreduce(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale: float, postscale: float,
               process_set: ProcessSet) -> Request:
+    _check_set(process_set)
 
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
         array, = arrays
@@ -49,6 +56,7 @@ def grouped_allreduce(tensors: list[tf.Tensor], name: Optional[str], op: ReduceO
                       process_set: ProcessSet) -> Request:
     """TypeError if the tensors are of several types."""
     check_one_type(tensors)
+    _check_set(process_set)
 
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
         results = [empty_aligned(array.shape, array.dtype) for array in arrays]
@@ -68,6 +76,8 @@ def check_one_type(tensors: list[tf.Tensor]) -> None:
 
 
 def broadcast(tensor: tf.Tensor, root: int, name: Optional[str], process_set: ProcessSet) -> Request:
+    _check_set(process_set)
+
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
         result = empty_aligned(arrays[0].shape, arrays[0].dtype)
         result[...] = arrays[0]
@@ -106,6 +116,7 @@ def _int32s(sizes: Any) -> Array:
 def allgather(tensor: tf.Tensor, name: Optional[str], process_set: ProcessSet) -> Request:
     """Outputs: the rows of all ranks, and the number of rows from each rank."""
     _check_rows(tensor, "allgather")
+    _check_set(process_set)
     size = process_set.size()
 
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
@@ -128,6 +139,7 @@ def _any_rows(tensor: tf.Tensor) -> tf.TensorSpec:
 def alltoall(tensor: tf.Tensor, splits: Optional[tf.Tensor], name: Optional[str], process_set: ProcessSet) -> Request:
     """Outputs: the received rows, and the number of rows from each rank."""
     _check_rows(tensor, "alltoall")
+    _check_set(process_set)
     size = process_set.size()
 
     def submit(arrays: list[Array]) -> Handle[list[Array]]:

@@ -7,7 +7,6 @@ tensor.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, Callable, Optional, Union
 
@@ -15,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from .. import errors, job
+from .._retired import op_of
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average, ReduceOp, Sum
 from . import _requests
@@ -30,17 +30,6 @@ def check_device(device: str, argument: str) -> None:
     if device and "cpu" not in str(device).lower():
         raise errors.UnsupportedError(f"hvd: {argument}={device!r}: TensorFlow's collectives are of host memory; "
                                       "leave the argument out")
-
-
-def op_of(op: Optional[ReduceOp], average: Optional[bool]) -> ReduceOp:
-    """Returns the operation, also from Horovod's deprecated argument `average`; Average by default."""
-    if average is None:
-        return Average if op is None else ReduceOp(op)
-    if op is not None:
-        raise ValueError("hvd: both op and average; average is the old name: give op only")
-    warnings.warn("hvd: average= is deprecated; op=hvd.Average or op=hvd.Sum takes its place", DeprecationWarning,
-                  stacklevel=3)
-    return Average if average else Sum
 
 
 def _one(request: Request) -> list[tf.Tensor]:
@@ -132,6 +121,9 @@ def slices_of(values: tf.Tensor, indices: tf.Tensor, like: tf.IndexedSlices, op:
 
 def _reduce_slices(slices: Sequence[tf.IndexedSlices], names: Sequence[Optional[str]], op: ReduceOp, factor: float,
                    process_set: ProcessSet) -> list[tf.IndexedSlices]:
+    if factor != 1.0 and not all(entry.dtype.is_floating for entry in slices):
+        raise NotImplementedError("hvd: prescale_factor and postscale_factor of tf.IndexedSlices are for floating "
+                                  "point values")
     requests = [request for entry, name in zip(slices, names)
                 for request in slices_requests(entry, name, op, process_set)]
     results = iter(run(requests))

@@ -6,13 +6,13 @@ One call (see _calls.py) costs its overhead once per step, however many gradient
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
 import tensorflow as tf
 
+from .._retired import groups_of
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average, ReduceOp
 from . import _requests
@@ -160,14 +160,6 @@ def divided(gradient: Gradient, by: float) -> Gradient:
         values = gradient.values
         return tf.IndexedSlices(values / tf.cast(by, values.dtype), gradient.indices, gradient.dense_shape)
     return None if gradient is None else gradient / tf.cast(by, gradient.dtype)
-
-
-def groups_of(groups: Groups, num_groups: int) -> Groups:
-    """Returns `groups`, also from Horovod's deprecated argument num_groups."""
-    if num_groups == 0:
-        return groups
-    warnings.warn("hvd: num_groups= is deprecated; groups= takes its place", DeprecationWarning, stacklevel=3)
-    return num_groups if groups is None else groups
 
 
 def layers_variables(layers: Any) -> list[Any]:

@@ -15,12 +15,13 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from .. import errors
+from .._retired import groups_of
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average, ReduceOp
 from ._calls import as_written
 from .collectives import Gradient, check_device
 from .compression import Compression
-from .gradients import Groups, Reduction, groups_of, key_of, layers_variables
+from .gradients import Groups, Reduction, key_of, layers_variables
 
 _STATE = "_hvd_state"  # a key in the optimizer's __dict__; set there directly, Keras does not save it
 

@@ -10,7 +10,6 @@ in flight) is raised by the call. Others are raised by synchronize(), on all ran
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from ctypes import Array, c_size_t
 from functools import partial
@@ -20,6 +19,7 @@ import torch
 
 from .. import _collectives, errors
 from .._collectives import Handle, share_of_rows
+from .._retired import op_of
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average, ReduceOp, Sum
 from .handles import HandleGroup
@@ -27,16 +27,6 @@ from .tensors import (Output, Rows, data_type, dense, device_of, empty_rows, one
                       stream_of)
 
 Splits = Union[Sequence[int], torch.Tensor]
-
-
-def op_of(op: Optional[ReduceOp], average: Optional[bool]) -> ReduceOp:
-    """Returns the operation of an allreduce. `average` is Horovod's older argument, deprecated in favour of `op`."""
-    if average is None:
-        return Average if op is None else op
-    if op is not None:
-        raise ValueError("hvd: both op and average are given; op alone says all")
-    warnings.warn("hvd: average=True is op=hvd.Average, average=False is op=hvd.Sum", DeprecationWarning, stacklevel=3)
-    return Average if average else Sum
 
 
 # ---- allreduce ----------------------------------------------------------------------------------

@@ -53,8 +53,9 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
                               process_set: ProcessSet = global_process_set) -> None:
     """Overwrites the optimizer's state and options (learning rate, ...) with those of `root_rank`.
 
-    Optimizers without a state yet get one. Existing tensors are written in place.
-    model: ignored; an argument of Horovod's.
+    Optimizers without a state yet get one, and their parameters a gradient of zeros if they have none, as in Horovod.
+    Existing tensors are written in place.
+    model: the embeddings with sparse gradients in it get sparse zeros.
     Errors: ValueError for LBFGS, and on all ranks if a rank's optimizer has other parameters than the root's.
     """
     if isinstance(optimizer, torch.optim.LBFGS):
@@ -64,10 +65,23 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     packed = broadcast_object(packed, root_rank, "broadcast_optimizer_state", process_set)
     assert packed is not None
     _check_parameters(packed.shapes, _shapes(optimizer), process_set)
+    if not optimizer.state:
+        _make_gradients(optimizer, parameters, model)
     tensors: list[torch.Tensor] = []
     _unpack(packed, optimizer, parameters, tensors)
     wait_for_all([broadcast_async_(_real(tensor), root_rank, f"broadcast_optimizer_state.{index}", process_set)
                   for index, tensor in enumerate(tensors)])
+
+
+def _make_gradients(optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor], model: Any) -> None:
+    """Sets the gradient of each parameter that needs one and has none to zeros, sparse where backward() makes it so."""
+    modules = model.modules() if model is not None else []
+    sparse = {id(module.weight) for module in modules if getattr(module, "sparse", False)}
+    for parameter in parameters:
+        if parameter.requires_grad and parameter.grad is None:
+            zeros = torch.zeros_like(parameter)
+            is_sparse = isinstance(optimizer, torch.optim.SparseAdam) or id(parameter) in sparse
+            parameter.grad = zeros.to_sparse() if is_sparse else zeros
 
 
 Shapes = list[list[tuple[int, ...]]]  # of the parameters in each of param_groups

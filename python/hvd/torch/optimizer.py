@@ -18,6 +18,7 @@ from typing import Any, Optional, Union
 
 import torch
 
+from .._retired import groups_of
 from ..job import size
 from ..process_sets import ProcessSet, global_process_set, id_of
 from ..types import Adasum, Average, ReduceOp
@@ -61,9 +62,7 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name; it returns an instance 
         raise ValueError("hvd: this optimizer is a DistributedOptimizer already")
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError(f"hvd: gradient_predivide_factor is for op=Average, not for {ReduceOp(op).name}")
-    if num_groups != 0:
-        warnings.warn("hvd: num_groups of DistributedOptimizer is called groups now", DeprecationWarning, stacklevel=2)
-        groups = num_groups if groups is None else groups
+    groups = groups_of(groups, num_groups)
     if op == Adasum:
         adasum = _unfilled(_distributed_class(_AdasumOptimizer, type(optimizer)))  # type: ignore[arg-type]
         adasum.__dict__.update(_state_of(optimizer), _compression=compression, _process_set=process_set,
@@ -128,7 +127,9 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             self._refuse_in_flight()
         elif closure is None or self._reducer.pending:
             if self._synchronized:
-                warnings.warn("hvd: step() after synchronize() reduces the gradients once more; put it into "
+                # The beginning is Horovod's, because programs filter warnings by it.
+                warnings.warn("optimizer.step() called without optimizer.skip_synchronize() after "
+                              "optimizer.synchronize(), which reduces the gradients a second time; call it in "
                               "`with optimizer.skip_synchronize():`", stacklevel=2)
             self.synchronize()
         self._synchronized = False

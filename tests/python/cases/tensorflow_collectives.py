@@ -92,6 +92,12 @@ def case_sparse() -> None:
         np.testing.assert_allclose(tf.convert_to_tensor(got), expected / divisor, rtol=1e-6)
     with raises(NotImplementedError, "Max"):
         hvd.allreduce(own, op=hvd.Max)
+    got = hvd.allreduce(own, op=hvd.Sum, prescale_factor=0.5)
+    np.testing.assert_allclose(tf.convert_to_tensor(got), expected / 2, rtol=1e-6)
+    whole = tf.IndexedSlices(tf.ones((1, 3), tf.int32), tf.constant([0]))
+    for factor in ("prescale_factor", "postscale_factor"):
+        with raises(NotImplementedError, factor):
+            hvd.allreduce(whole, op=hvd.Sum, **{factor: 0.5})
 
 
 def case_a_group() -> None:

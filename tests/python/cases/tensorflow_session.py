@@ -140,10 +140,20 @@ def case_an_error_has_libhvds_words() -> None:
         total = hvd.allreduce(x, op=hvd.Sum, name="differs")
         other = hvd.allreduce(tf.ones(2), op=hvd.Sum, name="agrees")
         for _ in range(2):
-            with raises(tf.errors.InvalidArgumentError, "MismatchError", "differs", "rank 0"):
+            with raises(tf.errors.FailedPreconditionError, "MismatchError", "differs", "rank 0"):
                 own.run([total, other], {x: np.zeros(3 + hvd.rank())})
         for result in own.run([total, other], {x: np.ones(2)}):
             np.testing.assert_array_equal(result, [hvd.size()] * 2)
+
+
+def case_a_process_set_that_is_not_known() -> None:
+    fake = hvd.ProcessSet([0])
+    fake.process_set_id = 99
+    for collective in (lambda x: hvd.allreduce(x, process_set=fake), lambda x: hvd.allgather(x, process_set=fake),
+                       lambda x: hvd.grouped_allreduce([x], process_set=fake),
+                       lambda x: hvd.broadcast(x, 0, process_set=fake), lambda x: hvd.alltoall(x, process_set=fake)):
+        with session(), raises(ValueError, "no process set 99"):
+            collective(tf.ones(hvd.size()))  # raised where the graph is made
 
 
 def case_another_operations_error_leaves_no_trace() -> None:

@@ -132,6 +132,7 @@ def case_average_is_a_deprecated_argument() -> None:
             hvd.allreduce_(mine((3,)), average=average)
             hvd.grouped_allreduce([mine((3,))], average=average)
         assert [warning.category for warning in caught] == [DeprecationWarning] * 4
+        assert all(str(warning.message).startswith("Parameter `average` has been replaced") for warning in caught)
     with raises(ValueError, "average"):
         hvd.allreduce(mine((3,)), average=True, op=hvd.Sum)
     with raises(ValueError, "average"):

@@ -150,6 +150,25 @@ def case_state_that_the_root_does_not_have() -> None:
     assert not optimizer.state and isinstance(optimizer.state[model[0].weight], dict)
 
 
+def case_gradients_of_an_optimizer_without_state() -> None:
+    model = nn.Sequential(nn.Embedding(4, 2, sparse=True), nn.Linear(2, 2), nn.Linear(2, 2))
+    model[1].bias.requires_grad_(False)
+    kept = model[2].bias.grad = torch.ones(2)
+    optimizer = MAKERS["momentum"](model.parameters())
+    hvd.broadcast_optimizer_state(optimizer, 0, model)
+    assert model[1].weight.grad.tolist() == [[0, 0], [0, 0]] and model[1].bias.grad is None
+    assert model[0].weight.grad.is_sparse and model[2].bias.grad is kept
+    table = nn.Embedding(4, 2, sparse=True)
+    hvd.broadcast_optimizer_state(torch.optim.SparseAdam(list(table.parameters())), 0)
+    assert table.weight.grad.is_sparse
+    trained = network()
+    optimizer = MAKERS["momentum"](trained.parameters())
+    train(trained, optimizer)
+    trained.zero_grad(set_to_none=True)
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert trained[0].weight.grad is None
+
+
 def case_options_of_every_group() -> None:
     model = network()
     optimizer = torch.optim.Adam([{"params": model[0].parameters(), "lr": 0.5 + hvd.rank()},

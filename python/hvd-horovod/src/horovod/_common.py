@@ -7,16 +7,16 @@ import importlib.util
 import os
 import re
 import sysconfig
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NoReturn, Optional
 
 import hvd
 from hvd import capabilities, job, process_sets, timeline, types
-from hvd.capabilities import ccl_built, ddl_built, gloo_built, mpi_built, nccl_built
+from hvd._retired import op_of
 from hvd.errors import Error as HorovodInternalError
+from hvd.types import Average, Sum
 
-__all__ = ["HorovodBasics", "HorovodInternalError", "HorovodVersionMismatchError", "HostsUpdatedInterrupt", "ccl_built",
+__all__ = ["EXTENSIONS", "HorovodBasics", "HorovodInternalError", "HorovodVersionMismatchError", "HostsUpdatedInterrupt", "ccl_built",
            "check_extension", "check_installed_version", "ddl_built", "env", "extension_available",
            "get_average_backwards_compatibility_fun", "get_ext_suffix", "get_extension_full_path",
            "get_version_mismatch_message", "gloo_built", "gpu_available", "is_iterable",
@@ -28,12 +28,19 @@ __all__ = ["HorovodBasics", "HorovodInternalError", "HorovodVersionMismatchError
 class HostsUpdatedInterrupt(RuntimeError):
     """Raised by Horovod's elastic training when the hosts change. hvd never raises it: a job keeps its ranks."""
 
+    def __init__(self, skip_sync: bool = False) -> None:
+        self.skip_sync = skip_sync
+
 
 class HorovodVersionMismatchError(ImportError):
     """Raised by Horovod if a framework has another version than at Horovod's build.
 
     hvd never raises it, because it is not compiled against a framework.
     """
+
+    def __init__(self, name: str, version: str, installed_version: str) -> None:
+        super().__init__(get_version_mismatch_message(name, version, installed_version))
+        self.name, self.version, self.installed_version = name, version, installed_version
 
 
 def get_version_mismatch_message(name: str, version: str, installed_version: str) -> str:
@@ -43,9 +50,26 @@ def get_version_mismatch_message(name: str, version: str, installed_version: str
 
 # ---- horovod.common.util --------------------------------------------------------------------------
 
+EXTENSIONS = ["tensorflow", "torch"]
+
+
+def _with_verbose(function: Callable[[], bool]) -> Callable[..., bool]:
+    """Returns the function with Horovod's argument `verbose`, which is ignored."""
+    def built(verbose: bool = False) -> bool:
+        return function()
+    return built
+
+
+mpi_built = _with_verbose(capabilities.mpi_built)
+gloo_built = _with_verbose(capabilities.gloo_built)
+nccl_built = _with_verbose(capabilities.nccl_built)
+ddl_built = _with_verbose(capabilities.ddl_built)
+ccl_built = _with_verbose(capabilities.ccl_built)
+
+
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
     """Returns whether "torch" or "tensorflow" is installed. hvd is compiled against neither, so either can be used."""
-    return ext_base_name in ("torch", "tensorflow") and importlib.util.find_spec(ext_base_name) is not None
+    return ext_base_name in EXTENSIONS and importlib.util.find_spec(ext_base_name) is not None
 
 
 def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: Any) -> None:
@@ -85,9 +109,9 @@ def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
 
 
 @contextlib.contextmanager
-def env(**variables: Optional[str]) -> Iterator[None]:
+def env(**kwargs: Optional[str]) -> Iterator[None]:
     """Sets environment variables inside the block. Ignores those with the value None."""
-    changes = {name: value for name, value in variables.items() if value is not None}
+    changes = {name: value for name, value in kwargs.items() if value is not None}
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:
@@ -106,12 +130,8 @@ def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[Any, O
     reduce_ops: an object with the attributes Average and Sum.
     """
     def reduction(op: Any, average: Optional[bool]) -> Any:
-        if op is not None and average is not None:
-            raise ValueError("both op and average are given; average is the old name, so give op only")
-        if average is None:
-            return reduce_ops.Average if op is None else op
-        warnings.warn("average= is deprecated; op= takes its place", DeprecationWarning, stacklevel=3)
-        return reduce_ops.Average if average else reduce_ops.Sum
+        reduced = op_of(op, average)
+        return {Average: reduce_ops.Average, Sum: reduce_ops.Sum}[reduced] if op is None else op
     return reduction
 
 

@@ -25,7 +25,7 @@ _WITHOUT_EFFECT = {
     "CCL_*": "hvd does not use oneCCL",
     "CONTROLLER": _TOGETHER,
     "CPU_OPERATIONS": "hvd has collectives of its own between CPUs; HVD_TRANSPORT chooses what they go over",
-    "CYCLE_TIME": "there is no cycle: a collective begins when the ranks have submitted it",
+    "CYCLE_TIME": "a collective begins when all ranks have submitted it",
     "DISABLE_GROUP_FUSION": _ENGINE,
     "ELASTIC*": NO_ELASTIC,
     "ENABLE_ASYNC_COMPLETION": "collectives on GPUs are ordered with the stream in any case",
@@ -37,7 +37,6 @@ _WITHOUT_EFFECT = {
     "NUM_NCCL_STREAMS": _ENGINE,
     "START_TIMEOUT": "HVD_START_TIMEOUT is the time to wait for other ranks",
     "THREAD_AFFINITY": _BINDING,
-    "TIMELINE_MARK_CYCLES": "there is no cycle to mark",
     "TORUS_ALLREDUCE": _ENGINE,
 }
 

@@ -18,6 +18,7 @@ NO_ELASTIC = ("a job keeps its number of ranks; hvdrun --max-restarts starts one
 _LAUNCHER = "hvdrun -np N starts a program on hosts and in SLURM, and horovod.run() a function"
 _KERAS = "horovod.keras and horovod.tensorflow.keras have its functions and callbacks"
 _AGGREGATION = "DistributedOptimizer(backward_passes_per_step=N) adds up the gradients of N steps"
+_FUNCTIONS = "the functions without Horovod in their names can be differentiated"
 _COMPILED = "nothing is compiled against a framework; horovod.torch and horovod.tensorflow have the functions"
 
 # By the name after "horovod.": the modules in which an attribute is looked up, in this order.
@@ -30,23 +31,23 @@ MODULES = {
     "keras": ("hvd.keras",),
     "keras.callbacks": ("hvd.keras.callbacks",),
     "runner": ("horovod._runner",),
-    "tensorflow": ("hvd.tensorflow", "horovod._tensorflow"),
+    "tensorflow": ("hvd.tensorflow", "horovod._tensorflow", "horovod._common"),
     "tensorflow.compression": ("hvd.tensorflow.compression",),
     "tensorflow.functions": ("hvd.tensorflow",),
-    "tensorflow.keras": ("hvd.tensorflow.keras",),
-    "tensorflow.keras.callbacks": ("hvd.tensorflow.keras.callbacks",),
+    "tensorflow.keras": ("hvd.tensorflow.keras", "horovod._common"),
+    "tensorflow.keras.callbacks": ("hvd.tensorflow.keras.callbacks", "horovod._common"),
     "tensorflow.mpi_ops": ("hvd.tensorflow", "horovod._tensorflow", "horovod._common"),
     "tensorflow.sync_batch_norm": ("hvd.tensorflow",),
     "tensorflow.util": ("horovod._tensorflow",),
-    "torch": ("hvd.torch",),
+    "torch": ("hvd.torch", "horovod._common"),
     "torch.compression": ("hvd.torch.compression",),
     "torch.functions": ("hvd.torch",),
     "torch.mpi_ops": ("hvd.torch", "horovod._common"),
-    "torch.optimizer": ("hvd.torch", "hvd.torch.optimizer"),
+    "torch.optimizer": ("hvd.torch", "hvd.torch.optimizer", "horovod._common"),
     "torch.sync_batch_norm": ("hvd.torch",),
 }
 
-# Modules that do not exist, with all their submodules, and the replacement.
+# Modules that do not exist, with all their submodules, names in modules, and the replacement.
 REFUSED = {
     "_keras": _KERAS,
     "common.elastic": NO_ELASTIC,
@@ -75,8 +76,14 @@ REFUSED = {
     "tensorflow.keras.elastic": NO_ELASTIC,
     "tensorflow.mpi_lib": _COMPILED,
     "torch.elastic": NO_ELASTIC,
+    "tensorflow.LocalGradientAggregationHelper": _AGGREGATION,
+    "tensorflow.mpi_ops.MPI_LIB": _COMPILED,
     "torch.mpi_lib": _COMPILED,
     "torch.mpi_lib_v2": _COMPILED,
+    "torch.mpi_ops.mpi_lib": _COMPILED,
+    **{f"torch.mpi_ops.Horovod{name}": _FUNCTIONS for name in (
+        "Allgather", "Allreduce", "Alltoall", "Broadcast", "GroupedAllgather", "GroupedAllreduce",
+        "GroupedReducescatter", "Reducescatter")},
 }
 
 

@@ -48,10 +48,19 @@ def DistributedOptimizer(optimizer: Any, name: Optional[str] = None, device_dens
         process_set=process_set, scale_local_gradients=scale_local_gradients)
 
 
-def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Any = None, **kwargs: Any) -> Any:
+def PartialDistributedOptimizer(optimizer: Any, name: Optional[str] = None, device_dense: str = "",
+                                device_sparse: str = "", compression: Any = Compression.none,
+                                sparse_as_dense: bool = False, gradient_predivide_factor: float = 1.0,
+                                op: ReduceOp = Average, backward_passes_per_step: int = 1,
+                                average_aggregated_gradients: bool = False, groups: Groups = None,
+                                process_set: ProcessSet = global_process_set, local_layers: Any = None,
+                                scale_local_gradients: bool = True) -> Any:
     """Like DistributedOptimizer(), but does not reduce gradients of `local_layers` (a Keras layer or several)."""
     variables = _hvd.gradients.layers_variables(local_layers)
-    optimizer = DistributedOptimizer(optimizer, *args, **kwargs)
+    optimizer = DistributedOptimizer(
+        optimizer, name, device_dense, device_sparse, compression, sparse_as_dense, gradient_predivide_factor, op,
+        backward_passes_per_step, average_aggregated_gradients, groups=groups, process_set=process_set,
+        scale_local_gradients=scale_local_gradients)
     for variable in variables:
         optimizer.register_local_var(variable)
     return optimizer

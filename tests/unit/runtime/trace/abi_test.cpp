@@ -109,7 +109,7 @@ TEST(TimelineAbi, TheEnvironmentStartsItAndShutdownWritesIt) {
 TEST(TimelineAbi, OverSeveralHosts) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/t.json";
-  Job job(std::vector<int>{0, 1, 0, 1}, whole_training(), {{"HOROVOD_TIMELINE", path}});
+  Job job(std::vector<int>{0, 1, 0, 1}, whole_training(), {{"HVD_TIMELINE", path}});
   expect_end(job);
   const auto events = read_trace(path);
   for (int rank = 0; rank < 4; ++rank) {

@@ -30,7 +30,7 @@ struct Rank {
   explicit Rank(Communicator& world)
       : communicator(world),
         timeline(world.on_one_host() ? 0 : world.rank() % 2, "h" + std::to_string(world.rank() % 2),
-                 kBytes),
+                 TimelineOptions{.path = "", .bytes = kBytes}),
         calls(*timeline.recorder()) {}
 
   Communicator& communicator;
@@ -322,6 +322,10 @@ TEST(TimelineOptions, ComeFromTheEnvironment) {
   EXPECT_EQ(read({{"HVD_TIMELINE", ""}, {"HOROVOD_TIMELINE", "b"}})->path, "b");
   EXPECT_EQ(read({{"HOROVOD_TIMELINE", "DYNAMIC"}})->path, "");
   EXPECT_EQ(read({{"HVD_TIMELINE", "DYNAMIC"}})->path, "");
+  EXPECT_TRUE(read({{"HOROVOD_TIMELINE", "b"}})->horovods_words);
+  EXPECT_FALSE(read({{"HVD_TIMELINE", "a"}, {"HOROVOD_TIMELINE", "b"}})->horovods_words);
+  EXPECT_TRUE(read({{"HOROVOD_TIMELINE_MARK_CYCLES", "1"}})->mark_cycles);
+  EXPECT_FALSE(read({{"HOROVOD_TIMELINE_MARK_CYCLES", "0"}})->mark_cycles);
   EXPECT_EQ(read({{"HVD_TIMELINE_MB", "3"}})->bytes, 3u << 20);
   EXPECT_EQ(read({{"HVD_TIMELINE_MB", "none"}}).error().status, HVD_ERROR_ENVIRONMENT);
 }

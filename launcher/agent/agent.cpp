@@ -2,6 +2,7 @@
 
 #include "agent/connection_watch.hpp"
 #include "agent/descriptor_limit.hpp"
+#include "agent/gloo_interface.hpp"
 #include "agent/held_ports.hpp"
 #include "agent/host_watch.hpp"
 #include "agent/job_folders.hpp"
@@ -324,6 +325,8 @@ Result<void> Agent::hold(const HoldPortsMessage& wanted) {
 Result<void> Agent::launch(LaunchMessage job) {
   for (const auto& name : job.host_variables)
     if (const char* value = ::getenv(name.c_str())) job.environment.push_back(name + "=" + value);
+  if (const auto interface = gloo_interface(job))
+    job.environment.push_back("GLOO_SOCKET_IFNAME=" + *interface);
   job_ = std::move(job);
   if (stopping_) return {};
   const auto ranks = job_->ranks.size();

@@ -4,13 +4,13 @@
 #include "common/interfaces.hpp"
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <ranges>
 #include <sstream>
-#include <vector>
+#include <string>
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -78,18 +78,20 @@ bool has_loopback_name(std::string_view hosts_file, std::string_view name) {
   return false;
 }
 
-std::optional<std::string> gloo_interface(const LaunchMessage& job) {
-  if (job.hosts.size() < 2 || ranks_have(job, kVariable)) return std::nullopt;
+void set_gloo_interface(LaunchMessage& job) {
+  if (job.hosts.size() < 2 || ranks_have(job, kVariable)) return;
   std::ifstream file("/etc/hosts");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!has_loopback_name(text, local_host_name())) return std::nullopt;
+  if (!has_loopback_name(text, local_host_name())) return;
   std::size_t tried = 0;
   for (std::size_t host = 0; host < job.hosts.size() && tried < kMostHosts; ++host) {
     if (static_cast<int>(host) == job.host_index) continue;
     ++tried;
-    if (auto found = interface_towards(job.hosts[host].name)) return found;
+    if (const auto interface = interface_towards(job.hosts[host].name)) {
+      job.environment.push_back(std::string(kVariable) + "=" + *interface);
+      return;
+    }
   }
-  return std::nullopt;
 }
 
 }  // namespace hvdrun

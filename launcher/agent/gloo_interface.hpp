@@ -13,16 +13,14 @@
 
 #include "protocol/messages.hpp"
 
-#include <optional>
-#include <string>
 #include <string_view>
 
 namespace hvdrun {
 
-// Returns the interface with the route to another host of the job. Returns nullopt if the job has
-// one host, if the ranks have GLOO_SOCKET_IFNAME, if this host's name is no address of loopback,
-// or if no route is found.
-std::optional<std::string> gloo_interface(const LaunchMessage& job);
+// Sets GLOO_SOCKET_IFNAME for the ranks to the interface with the route to another host of the job.
+// Does nothing if the job has one host, if the ranks have the variable, if this host's name is no
+// address of loopback, or if no route is found.
+void set_gloo_interface(LaunchMessage& job);
 
 // Returns whether the text of /etc/hosts has a line with this name and an address of loopback.
 bool has_loopback_name(std::string_view hosts_file, std::string_view name);

@@ -65,7 +65,7 @@ struct Sign {
 };
 
 // Source: JAX, jax/_src/distributed.py; TensorFlow, slurm_cluster_resolver.py; MLX,
-// mlx/distributed/distributed.cpp. A KeyError is Python's, for a variable that --for sets.
+// mlx.core.distributed.init. A KeyError is Python's, for a variable that --for sets.
 constexpr std::array kSigns{
     Sign{"coordinator_address should be defined", Framework::jax, "--for jax",
          "JAX found no cluster; --for jax describes this one to it"},

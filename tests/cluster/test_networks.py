@@ -92,6 +92,7 @@ def test_frameworks_on_hosts_whose_own_name_is_loopback(named_as_debian_does: Jo
     expect_program(named_as_debian_does, case, "-H", hosts)
 
 
+@pytest.mark.gate
 def test_the_interface_of_gloo_is_the_users_if_there_is_one(named_as_debian_does: Jobs) -> None:
     show = ("--label", "none", "-H", "n1:1,n2:1", "sh", "-c", "echo ${GLOO_SOCKET_IFNAME-unset}")
     assert named_as_debian_does.run(*show).stdout == "eth0\neth0\n"

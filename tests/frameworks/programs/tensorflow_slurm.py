@@ -1,7 +1,11 @@
 """MultiWorkerMirroredStrategy with SLURM's variables instead of TF_CONFIG."""
+import os
+
 import tensorflow as tf
 
-resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(gpus_per_node=0, gpus_per_task=0, auto_set_gpu=False)
+# The resolver counts workers by GPUs. There is none here: it would look for them with nvidia-smi.
+resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
+    gpus_per_node=int(os.environ.get("SLURM_NTASKS_PER_NODE", "1")), gpus_per_task=1, auto_set_gpu=False)
 strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
 
 

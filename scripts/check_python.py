@@ -37,10 +37,13 @@ class Environment:
 TENSORFLOW = Environment("tensorflow", ("tensorflow-cpu==2.21.0", "tf-keras==2.21.0", "pillow==13.0.0"), "about 350 MB")
 TENSORFLOW_2_15 = Environment("tensorflow-2.15", ("tensorflow-cpu==2.15.1", "pillow==13.0.0"), "about 300 MB")
 JAX = Environment("jax", ("jax[cpu]==0.10.2",), "about 150 MB")
-# DeepSpeed compiles a part of itself when it is first used, with ninja.
 TORCH = Environment("torch", ("torch==2.15.0", "numpy", "pillow==13.0.0", "lightning==2.6.6", "accelerate==1.15.0",
                               "transformers==5.24.0", "setuptools", "wheel"),
                     "about 3 GB, as the index has torch for CUDA only", sources=("deepspeed==0.19.8",))
+
+
+# DeepSpeed would compile its collectives on CPUs when it is first used, which takes minutes.
+BUILD_VARIABLES = {"DS_ACCELERATOR": "cpu", "DS_BUILD_SHM_COMM": "1"}
 
 
 def ensure(log: Log, environment: Environment) -> Path:
@@ -61,7 +64,7 @@ def ensure(log: Log, environment: Environment) -> Path:
     install = [*pip, "install", "--no-index", "--find-links", wheels]
     log.run([*install, *environment.requirements])
     if environment.sources:
-        log.run([*install, "--no-build-isolation", *environment.sources])
+        log.run([*install, "--no-build-isolation", *environment.sources], environment=BUILD_VARIABLES)
     shutil.rmtree(wheels)
     stamp.write_text(wanted)
     say(f"   {environment.name}: {size / 1e6:.0f} MB downloaded")

@@ -42,14 +42,15 @@ def test_its_ranks_find_each_other(jobs: Jobs, shared: Path, case: Case, shape: 
 
 
 def test_two_jobs_of_jax_in_one_allocation_do_not_collide(jobs: Jobs, shared: Path) -> None:  # noqa: F811
-    """JAX's own choice of a port depends only on the allocation's number."""
+    """JAX's own choice of a port depends only on the allocation's number. Two coordinators can share a port: then the ranks of
+    different jobs meet."""
     case = replace(BY_NAME["jax_gather"], program="jax_beside", options=())
-    names = ("first", "second")
-    starts = [f"{HVDRUN_WORD} -np 2 --nnodes 2 {shlex.join(case.words(shared, own, other))} > {shared}/{own}.out 2>&1 & {own}=$!\n"
-              for own, other in (names, names[::-1])]
-    done = jobs.cluster.run("salloc", "-Q", "-N2", "--ntasks-per-node=2", "timeout", int(TIME_LIMIT_S / 2), "sh", "-c",
-                            "".join(starts) + "wait $first && wait $second", environment=case.variables(str(shared)))
+    numbers = (7, 8)
+    starts = [f"{HVDRUN_WORD} -np 2 --nnodes 2 {shlex.join(case.words(shared, own, other))} > {shared}/{own}.out 2>&1 & p{own}=$!\n"
+              for own, other in (numbers, numbers[::-1])]
+    done = jobs.cluster.run("salloc", "-Q", "-N2", "--ntasks-per-node=2", "timeout", int(TIME_LIMIT_S), "sh", "-c",
+                            "".join(starts) + "wait $p7 && wait $p8", environment=case.variables(str(shared)), timeout=2 * TIME_LIMIT_S)
     said = jobs.cluster.output("sh", "-c", f"cat {shared}/*.out")
     assert done.returncode == 0, f"{done.stderr}\n{said}"
-    for other in names:
-        replace(case, said=f"beside {other}").expect_both_ranks(said, said)
+    for number in numbers:
+        replace(case, said=f"gathered [{number}, {number}]").expect_both_ranks(said, said)

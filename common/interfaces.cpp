@@ -1,5 +1,7 @@
 #include "common/interfaces.hpp"
 
+#include "common/fd.hpp"
+
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -36,6 +38,11 @@ int count_bits(const sockaddr* mask) {
   return count;
 }
 
+bool is_link_local(const sockaddr_storage& address) {
+  const auto bytes = address_bytes(address);
+  return address.ss_family == AF_INET6 && bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
+}
+
 }  // namespace
 
 std::span<const std::uint8_t> address_bytes(const sockaddr_storage& address) {
@@ -45,6 +52,23 @@ std::span<const std::uint8_t> address_bytes(const sockaddr_storage& address) {
   }
   const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
   return {reinterpret_cast<const std::uint8_t*>(&v4.sin_addr), 4};
+}
+
+bool is_loopback(const sockaddr_storage& address) {
+  const auto bytes = address_bytes(address);
+  if (address.ss_family != AF_INET6) return bytes[0] == IN_LOOPBACKNET;
+  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+}
+
+std::optional<sockaddr_storage> address_towards(const sockaddr& peer, socklen_t size) {
+  const Fd socket(::socket(peer.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage own{};
+  socklen_t own_size = sizeof own;
+  if (!socket || ::connect(socket.get(), &peer, size) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &own_size) != 0 ||
+      is_link_local(own))
+    return std::nullopt;
+  return own;
 }
 
 Result<std::vector<InterfaceAddress>, int> interface_addresses() {
@@ -57,9 +81,7 @@ Result<std::vector<InterfaceAddress>, int> interface_addresses() {
     const int family = entry->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
     const sockaddr_storage address = copy_address(entry->ifa_addr);
-    const auto bytes = address_bytes(address);
-    const bool link_local = family == AF_INET6 && bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
-    if (!link_local)
+    if (!is_link_local(address))
       addresses.push_back({entry->ifa_name, address, count_bits(entry->ifa_netmask)});
   }
   return addresses;

@@ -4,6 +4,7 @@
 #include "common/result.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,8 +24,15 @@ struct InterfaceAddress {
 // an errno.
 Result<std::vector<InterfaceAddress>, int> interface_addresses();
 
+// Returns this host's address in a connection to the peer, with any port. Sends no packet. Returns
+// nullopt if there is no route, or only one for a link-local address.
+std::optional<sockaddr_storage> address_towards(const sockaddr& peer, socklen_t size);
+
 // Returns the address's bytes in network order: 4 or 16. They are valid as long as `address`.
 std::span<const std::uint8_t> address_bytes(const sockaddr_storage& address);
 std::span<const std::uint8_t> address_bytes(sockaddr_storage&&) = delete;
+
+// Returns whether the address is 127.0.0.0/8 or ::1.
+bool is_loopback(const sockaddr_storage& address);
 
 }  // namespace common

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +11,18 @@ from check_run import Log, StepFailed, say
 
 TOP = Path(__file__).resolve().parent.parent
 PYTHON = "/usr/bin/python3"
-FOLDER = TOP / ".cache/python"
+# Outside the checkout, so that all checkouts of a user share what was downloaded.
+FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hvdrun/python"
 
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment of /usr/bin/python3 in .cache/python, kept for as long as it asks for the same."""
+    """A virtual environment of /usr/bin/python3 in FOLDER, kept for as long as it asks for the same."""
 
     name: str
     requirements: tuple[str, ...]
     download: str  # how much it is, for who waits for it
+    sources: tuple[str, ...] = ()  # packages that the index has as sources only; they are installed last
 
     @property
     def folder(self) -> Path:
@@ -31,29 +34,37 @@ class Environment:
 
 
 # The versions are pinned so that a test that fails has our change for its cause.
-TENSORFLOW = Environment("tensorflow", ("tensorflow-cpu==2.21.0", "pillow==13.0.0"), "about 350 MB")
+TENSORFLOW = Environment("tensorflow", ("tensorflow-cpu==2.21.0", "tf-keras==2.21.0", "pillow==13.0.0"), "about 350 MB")
 TENSORFLOW_2_15 = Environment("tensorflow-2.15", ("tensorflow-cpu==2.15.1", "pillow==13.0.0"), "about 300 MB")
 JAX = Environment("jax", ("jax[cpu]==0.10.2",), "about 150 MB")
-TORCH_LOOPS = Environment("torch-loops", ("accelerate==0.34.2", "lightning==2.2.5", "torch==2.15.0", "numpy"),
-                          "about 3 GB, as the index has torch for CUDA only")
-TORCH = Environment("torch", ("torch==2.15.0", "numpy", "pillow==13.0.0"),
-                    "about 3 GB, as the index has torch for CUDA only")
+TORCH = Environment("torch", ("torch==2.15.0", "numpy", "pillow==13.0.0", "lightning==2.6.6", "accelerate==1.15.0",
+                              "transformers==5.24.0", "setuptools", "wheel"),
+                    "about 3 GB, as the index has torch for CUDA only", sources=("deepspeed==0.19.8",))
+
+
+# DeepSpeed would compile its collectives on CPUs when it is first used, which takes minutes.
+BUILD_VARIABLES = {"DS_ACCELERATOR": "cpu", "DS_BUILD_SHM_COMM": "1"}
 
 
 def ensure(log: Log, environment: Environment) -> Path:
     """The environment's Python. Downloads it the first time, and says how much that was."""
     stamp = environment.folder / "requirements.txt"
-    wanted = "\n".join(environment.requirements) + "\n"
+    wanted = "\n".join([*environment.requirements, *environment.sources]) + "\n"
     if stamp.exists() and stamp.read_text() == wanted:
         return environment.python
-    say(f"   {environment.name}: downloading {environment.download} into {environment.folder.relative_to(TOP)}, once")
+    say(f"   {environment.name}: downloading {environment.download} into {environment.folder}, once")
     shutil.rmtree(environment.folder, ignore_errors=True)
     wheels = environment.folder / "wheels"
     log.run([PYTHON, "-m", "venv", environment.folder])
     pip = [environment.python, "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    log.run([*pip, "download", "--no-cache-dir", "--only-binary=:all:", "--dest", wheels, *environment.requirements])
+    sources = [f"--no-binary={source.partition('==')[0]}" for source in environment.sources]
+    log.run([*pip, "download", "--no-cache-dir", "--only-binary=:all:", *sources, "--dest", wheels,
+             *environment.requirements, *environment.sources])
     size = sum(file.stat().st_size for file in wheels.iterdir())
-    log.run([*pip, "install", "--no-index", "--find-links", wheels, *environment.requirements])
+    install = [*pip, "install", "--no-index", "--find-links", wheels]
+    log.run([*install, *environment.requirements])
+    if environment.sources:
+        log.run([*install, "--no-build-isolation", *environment.sources], environment=BUILD_VARIABLES)
     shutil.rmtree(wheels)
     stamp.write_text(wanted)
     say(f"   {environment.name}: {size / 1e6:.0f} MB downloaded")

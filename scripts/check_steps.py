@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,10 +93,10 @@ def all_steps(options: Options) -> Iterator[Step]:
     yield Step("python-2", "the Python package with a current PyTorch and TensorFlow 2.15",
                lambda log: run_tensorflow(log, options, check_python.TENSORFLOW_2_15, check_python.TORCH), SOAK, needs=("build",),
                minutes=60)
-    yield Step("frameworks", "unmodified programs of PyTorch, JAX, TensorFlow and mpi4py",
-               lambda log: run_frameworks(log, options), ALL, needs=("build",))
-    yield Step("frameworks-2", "the same with a current PyTorch, FSDP, Lightning and Accelerate",
-               lambda log: run_frameworks(log, options, check_python.TORCH_LOOPS), SOAK, needs=("build",), minutes=60)
+    yield Step("frameworks", "unmodified programs of PyTorch, JAX, TensorFlow and mpi4py, alone and in SLURM",
+               lambda log: run_frameworks(log, options), ALL, needs=("build",), minutes=20)
+    yield Step("frameworks-2", "the same with a current PyTorch, FSDP, Lightning, Accelerate, DeepSpeed and transformers",
+               lambda log: run_frameworks(log, options, check_python.TORCH), SOAK, needs=("build",), minutes=60)
     yield Step("bench", "the benches, a small round each", run_bench, ALL, needs=("build",))
     for name, about in (("dev", "address and undefined sanitizers"), ("tsan", "thread sanitizer")):
         yield build_step(f"{name}-build", name, f"build with the {about}", ALL)
@@ -191,10 +191,18 @@ def run_tensorflow(log: Log, options: Options, tensorflow: check_python.Environm
 def run_frameworks(log: Log, options: Options, torch: check_python.Environment | None = None) -> Result:
     """With Debian's torch, and without what needs a current one; unless there is one."""
     current = str(check_python.ensure(log, torch)) if torch else ""
-    pythons = {"HVD_TEST_TORCH": current or PYTHON, "HVD_TEST_TORCH_LOOPS": current,
-               "HVD_TEST_JAX": str(check_python.ensure(log, check_python.JAX)),
+    pythons = {"HVD_TEST_TORCH": current, "HVD_TEST_JAX": str(check_python.ensure(log, check_python.JAX)),
                "HVD_TEST_TENSORFLOW": str(check_python.ensure(log, check_python.TENSORFLOW))}
-    return run_pytest(log, options, "tests/frameworks", "" if torch else "not torch_loops", environment=pythons)
+    marks = "" if torch else "not torch_loops"
+    return sum_of(run_pytest(log, options, path, marks, environment=pythons)
+                  for path in ("tests/frameworks", "tests/cluster/test_frameworks_in_slurm.py"))
+
+
+def sum_of(results: Iterable[Result]) -> Result:
+    total = Result(Tally())
+    for result in results:
+        total = Result(total.tally + result.tally, total.failures + result.failures, total.flaky + result.flaky)
+    return total
 
 
 def run_types(log: Log) -> Result:

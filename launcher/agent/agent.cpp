@@ -2,6 +2,7 @@
 
 #include "agent/connection_watch.hpp"
 #include "agent/descriptor_limit.hpp"
+#include "agent/gloo_interface.hpp"
 #include "agent/held_ports.hpp"
 #include "agent/host_watch.hpp"
 #include "agent/job_folders.hpp"
@@ -54,8 +55,7 @@ constexpr std::size_t kDescriptorsPerRank = 8;
 // eventfd.
 constexpr std::size_t kLeastPerRank = 6;
 // If the launcher is silent for this many host time-outs, its host has crashed, though the
-// connection is open. A launcher that is only delayed (stopped, swapped out, waiting for its
-// terminal's file system) comes back before that.
+// connection is open. A launcher that is only delayed (stopped, swapped out) is back before that.
 constexpr int kSilentTimeouts = 15;
 // How long to wait for the end of output when no process of the job is left.
 constexpr milliseconds kOutputTimeout{1000};
@@ -324,6 +324,7 @@ Result<void> Agent::hold(const HoldPortsMessage& wanted) {
 Result<void> Agent::launch(LaunchMessage job) {
   for (const auto& name : job.host_variables)
     if (const char* value = ::getenv(name.c_str())) job.environment.push_back(name + "=" + value);
+  set_gloo_interface(job);
   job_ = std::move(job);
   if (stopping_) return {};
   const auto ranks = job_->ranks.size();

@@ -39,20 +39,6 @@ void add_once(std::vector<std::string>& list, std::string text) {
     list.push_back(std::move(text));
 }
 
-// Returns our address in a connection to the peer; empty if there is no route, or only one that
-// this host alone can use.
-std::string own_end_towards(const addrinfo& peer) {
-  const Fd socket(::socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_storage own{};
-  socklen_t size = sizeof own;
-  if (!socket || ::connect(socket.get(), peer.ai_addr, peer.ai_addrlen) != 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0)
-    return {};
-  const auto* const v6 = reinterpret_cast<const sockaddr_in6*>(&own);
-  if (own.ss_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) return {};
-  return text_of(own);
-}
-
 std::vector<std::string> some_of(const std::vector<std::string>& hosts) {
   if (hosts.size() <= kProbed) return hosts;
   std::vector<std::string> some;
@@ -71,7 +57,8 @@ std::vector<std::string> some_of(const std::vector<std::string>& hosts) {
     if (::getaddrinfo(host.c_str(), kPort, &hints, &found) != 0) continue;
     std::string lines;
     for (const addrinfo* peer = found; peer != nullptr; peer = peer->ai_next)
-      if (const auto own = own_end_towards(*peer); !own.empty()) lines += own + "\n";
+      if (const auto own = common::address_towards(*peer->ai_addr, peer->ai_addrlen))
+        lines += text_of(*own) + "\n";
     ::freeaddrinfo(found);
     if (::write(answers, lines.data(), lines.size()) < 0) break;
   }

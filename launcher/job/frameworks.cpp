@@ -3,6 +3,7 @@
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -39,24 +40,40 @@ bool is_for(const JobSpec& spec, Framework framework) {
   return spec.frameworks.contains(framework);
 }
 
-std::size_t ports_before_ranks(const JobSpec& spec, std::size_t host_index) {
-  if (host_index != 0) return 0;
-  return is_for(spec, Framework::jax) ? 3 : 2;
+// An address and a port. The address is a name, or a number of IPv4 or IPv6.
+struct Endpoint {
+  std::string address;
+  std::string port;
+};
+
+bool is_ipv6(std::string_view address) {
+  return address.find(':') != std::string_view::npos;
 }
 
-constexpr std::size_t kJaxPort = 2;
+// Returns "n1:29500" or "[fd00::1]:29500".
+//
+// Source: RFC 3986, section 3.2.2; gRPC, "Name Resolution", takes it as well.
+std::string text_of(const Endpoint& endpoint) {
+  const bool v6 = is_ipv6(endpoint.address);
+  return (v6 ? "[" + endpoint.address + "]" : endpoint.address) + ":" + endpoint.port;
+}
 
-// "host:port" of every rank, in the order of ranks; `framework`: of those that have such a list.
-std::vector<std::string> endpoints(const JobSpec& spec, const RankPorts& ports,
-                                   const Placement& placement, Framework framework) {
-  std::vector<std::string> endpoints(static_cast<std::size_t>(placement.size));
+std::size_t ports_before_ranks(std::size_t host_index) {
+  return host_index == 0 ? kJobPorts : 0;
+}
+
+// Returns where every rank listens, in the order of ranks. `framework` is one for which each rank
+// has a port.
+std::vector<Endpoint> endpoints(const JobSpec& spec, const RankPorts& ports,
+                                const Placement& placement, Framework framework) {
+  std::vector<Endpoint> endpoints(static_cast<std::size_t>(placement.size));
   for (std::size_t host = 0; host < placement.hosts.size(); ++host) {
     const auto& ranks = placement.hosts[host].ranks;
-    std::size_t port = ports_before_ranks(spec, host);
+    std::size_t port = ports_before_ranks(host);
     if (framework == Framework::mlx && is_for(spec, Framework::tensorflow)) port += ranks.size();
     for (const auto& rank : ranks)
-      endpoints[static_cast<std::size_t>(rank.rank)] =
-          ports.addresses[host] + ":" + ports.ports[host][port++];
+      endpoints[static_cast<std::size_t>(rank.rank)] = {ports.addresses[host],
+                                                        ports.ports[host][port++]};
   }
   return endpoints;
 }
@@ -90,10 +107,11 @@ void add_torchrun(const JobSpec& spec, const std::string& job_id, int restart_co
 // Source: JAX, jax/_src/clusters/ompi_cluster.py, jax/_src/distributed.py.
 void add_jax(const RankPorts& ports, const RankPlacement& rank,
              std::vector<RankVariable>& variables) {
-  const std::string address = ports.addresses[0] + ":" + ports.ports[0][kJaxPort];
+  const auto address = text_of({ports.addresses[0], ports.ports[0][kJaxPort]});
   variables.push_back({"JAX_COORDINATOR_ADDRESS", address,
                        "where JAX's processes meet, a port that is held (--for jax)"});
-  variables.push_back({"OMPI_MCA_orte_hnp_uri", "4096.0;tcp://" + address,
+  const auto* const scheme = is_ipv6(ports.addresses[0]) ? "tcp6" : "tcp";
+  variables.push_back({"OMPI_MCA_orte_hnp_uri", fmt::format("4096.0;{}://{}", scheme, address),
                        "by it JAX takes the ranks from OMPI_COMM_WORLD_* (--for jax)"});
   if (rank.device)
     variables.push_back({"JAX_LOCAL_DEVICE_IDS", std::to_string(*rank.device),
@@ -103,9 +121,11 @@ void add_jax(const RankPorts& ports, const RankPlacement& rank,
 // Source: TensorFlow, "Multi-worker training with Keras", TF_CONFIG.
 void add_tensorflow(const JobSpec& spec, const RankPorts& ports, const Placement& placement,
                     const RankPlacement& rank, std::vector<RankVariable>& variables) {
-  const nlohmann::ordered_json config{
-      {"cluster", {{"worker", endpoints(spec, ports, placement, Framework::tensorflow)}}},
-      {"task", {{"type", "worker"}, {"index", rank.rank}}}};
+  std::vector<std::string> workers;
+  for (const auto& endpoint : endpoints(spec, ports, placement, Framework::tensorflow))
+    workers.push_back(text_of(endpoint));
+  const nlohmann::ordered_json config{{"cluster", {{"worker", workers}}},
+                                      {"task", {{"type", "worker"}, {"index", rank.rank}}}};
   variables.push_back(
       {"TF_CONFIG", config.dump(), "the workers of TensorFlow's strategies (--for tensorflow)"});
 }
@@ -116,14 +136,13 @@ void add_tensorflow(const JobSpec& spec, const RankPorts& ports, const Placement
 void add_mlx(const JobSpec& spec, const RankPorts& ports, const Placement& placement,
              const RankPlacement& rank, std::vector<RankVariable>& variables) {
   const auto first = endpoints(spec, ports, placement, Framework::mlx).front();
-  const auto colon = first.rfind(':');
   const auto add = [&](const char* name, std::string value, std::string_view reason) {
     variables.push_back({name, std::move(value), reason});
   };
   add("MLX_RANK", std::to_string(rank.rank), "this rank (--for mlx)");
   add("MLX_WORLD_SIZE", std::to_string(placement.size), "number of ranks (--for mlx)");
-  add("NCCL_HOST_IP", first.substr(0, colon), "where MLX's ranks meet for NCCL (--for mlx)");
-  add("NCCL_PORT", first.substr(colon + 1), "a port that is held there (--for mlx)");
+  add("NCCL_HOST_IP", first.address, "where MLX's ranks meet for NCCL (--for mlx)");
+  add("NCCL_PORT", first.port, "a port that is held there (--for mlx)");
 }
 
 }  // namespace
@@ -132,7 +151,7 @@ std::size_t count_ports(const JobSpec& spec, const Placement& placement, std::si
   std::size_t lists = 0;
   for (const auto framework : {Framework::tensorflow, Framework::mlx})
     if (is_for(spec, framework)) ++lists;
-  return ports_before_ranks(spec, host_index) + lists * placement.hosts[host_index].ranks.size();
+  return ports_before_ranks(host_index) + lists * placement.hosts[host_index].ranks.size();
 }
 
 std::vector<RankVariable> slurm_variables(const Placement& placement, std::size_t host_index,
@@ -172,11 +191,37 @@ std::vector<RankVariable> framework_variables(const JobSpec& spec, const RankPor
   return variables;
 }
 
+std::optional<RankVariable> proxy_exceptions(const Environment& caller, const JobSpec& spec,
+                                             const RankPorts& ports, const Placement& placement) {
+  const auto value_of = [&](const char* name) {
+    const auto* const value = find_variable(caller, name);
+    std::string found = value != nullptr ? *value : "";
+    for (const auto& change : spec.environment)
+      if (change.value && change.name == name) found = *change.value;
+    return found;
+  };
+  const auto has_value = [&](const char* name) { return !value_of(name).empty(); };
+  if (std::ranges::none_of(std::array{"grpc_proxy", "https_proxy", "http_proxy"}, has_value))
+    return std::nullopt;
+  std::vector<std::string> names;
+  if (has_value("no_grpc_proxy"))
+    names.push_back(value_of("no_grpc_proxy"));
+  else if (has_value("no_proxy"))
+    names.push_back(value_of("no_proxy"));
+  const auto add_once = [&names](const std::string& name) {
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  };
+  for (const auto& address : ports.addresses) add_once(address);
+  for (const auto& host : placement.hosts) add_once(host.host);
+  return RankVariable{"no_grpc_proxy", fmt::format("{}", fmt::join(names, ",")),
+                      "ranks connect without the proxy, in programs of JAX and TensorFlow"};
+}
+
 std::string mlx_hosts(const JobSpec& spec, const RankPorts& ports, const Placement& placement) {
   if (!is_for(spec, Framework::mlx)) return {};
   nlohmann::json list = nlohmann::json::array();
-  for (auto& endpoint : endpoints(spec, ports, placement, Framework::mlx))
-    list.push_back(nlohmann::json::array({std::move(endpoint)}));
+  for (const auto& endpoint : endpoints(spec, ports, placement, Framework::mlx))
+    list.push_back(nlohmann::json::array({endpoint.address + ":" + endpoint.port}));
   return list.dump();
 }
 

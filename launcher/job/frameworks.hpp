@@ -2,10 +2,12 @@
 // Pure functions.
 #pragma once
 
+#include "base/environment.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +30,8 @@ struct RankPorts {
 // JAX's; on every host one for each rank and each framework that needs it.
 inline constexpr std::size_t kMasterPort = 0;
 inline constexpr std::size_t kRendezvousPort = 1;
+inline constexpr std::size_t kJaxPort = 2;
+inline constexpr std::size_t kJobPorts = 3;
 std::size_t count_ports(const JobSpec& spec, const Placement& placement, std::size_t host_index);
 
 // Returns the variables that srun would set for a step of the job's ranks. They describe these
@@ -45,6 +49,14 @@ std::vector<RankVariable> framework_variables(const JobSpec& spec, const RankPor
                                               const std::string& job_id, int restart_count,
                                               const Placement& placement,
                                               const RankPlacement& rank);
+
+// Returns no_grpc_proxy, by which gRPC connects ranks directly although one of its variables names
+// a proxy. JAX and TensorFlow would hang otherwise. Its value is that of the caller's no_grpc_proxy
+// or no_proxy, and the job's hosts. Returns nullopt if no variable names a proxy.
+//
+// Source: gRPC, doc/environment_variables.md.
+std::optional<RankVariable> proxy_exceptions(const Environment& caller, const JobSpec& spec,
+                                             const RankPorts& ports, const Placement& placement);
 
 // Returns the file that MLX's ring reads: for each rank its addresses, as JSON. Empty without --for
 // mlx.

@@ -8,6 +8,7 @@
 #include "job/restart.hpp"
 #include "job/stdin_forwarder.hpp"
 #include "output/output.hpp"
+#include "report/advice.hpp"
 #include "report/report_text.hpp"
 
 #include <chrono>
@@ -191,7 +192,7 @@ Report Job::finish(Report report) {
   report.wall_seconds = std::chrono::duration<double>(loop_.now() - begun_).count();
   report.attempts = std::move(attempts_);
   auto lines = report_lines(report);
-  for (auto& line : module_advice(report, spec_)) lines.push_back(std::move(line));
+  for (auto& line : advice(report, spec_)) lines.push_back(std::move(line));
   for (const auto& line : lines) note(line);
   over_ = true;
   while (!output_->idle() && !output_abandoned_) loop_.run_once();

@@ -75,10 +75,8 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   LaunchMessage message;
   message.size = placement.size;
   message.host_index = static_cast<int>(host_index);
-  if (spec.pmix != PmixMode::off) {
-    message.hosts = hosts_of(placement);
-    message.pmix_namespace = identity.pmix_namespace;
-  }
+  message.hosts = hosts_of(placement);
+  if (spec.pmix != PmixMode::off) message.pmix_namespace = identity.pmix_namespace;
   message.program = spec.program.string();
   message.arguments = spec.command;
   message.working_directory = spec.working_directory.string();

@@ -177,13 +177,16 @@ void append_variable(std::string& text, const RankVariable& variable) {
 }
 
 // Returns the variables that only the agent knows; they override all others.
-std::vector<RankVariable> variables_of_agent(const JobSpec& spec) {
+std::vector<RankVariable> variables_of_agent(const JobSpec& spec, const Placement& placement) {
   std::vector<RankVariable> variables{
       {HVD_ENV_STATUS, "<file>@<offset>", "the rank's status page"},
       {HVD_ENV_NOTICE_FD, "<number>", "the descriptor that tells of notices in it"},
       {HVD_ENV_SHM_DIR, "<folder>", "a folder in shared memory, removed after the job"}};
   if (spec.frameworks.contains(Framework::mlx))
     variables.push_back({"MLX_HOSTFILE", "<file>", "the addresses of MLX's ring (--for mlx)"});
+  if (placement.hosts.size() > 1 && spec.remote.network_interface.empty())
+    variables.push_back({"GLOO_SOCKET_IFNAME", "<interface>",
+                         "only on a host whose /etc/hosts has its own name for loopback"});
   if (spec.pmix != PmixMode::off)
     for (const char* name : {"PMIX_*", "OMPI_MCA_*"})
       variables.push_back({name, "<...>", "how PMIx and Open MPI find the agent's PMIx server"});
@@ -242,6 +245,7 @@ JobIdentity with_ports(JobIdentity identity, RankPorts ports, const JobSpec& spe
   identity.master_address = choose("MASTER_ADDR", ports.addresses[0]);
   identity.master_port = choose("MASTER_PORT", ports.ports[0][kMasterPort]);
   identity.rendezvous_port = choose(HVD_ENV_PORT, ports.ports[0][kRendezvousPort]);
+  identity.jax_port = choose("JAX_COORDINATOR_PORT", ports.ports[0][kJaxPort]);
   identity.ports = std::move(ports);
   return identity;
 }
@@ -282,6 +286,8 @@ std::vector<RankVariable> rank_environment(const Environment& caller, const JobS
   add({"MASTER_ADDR"}, job.master_address, "rank 0's host, where torch's ranks meet");
   add({"MASTER_PORT"}, job.master_port, "a port that is held there for the program");
   add({HVD_ENV_PORT}, job.rendezvous_port, "another one, for libhvd without PMIx");
+  add({"JAX_COORDINATOR_PORT"}, job.jax_port,
+      "another one, for JAX, which would take the same for all programs in a SLURM job");
   if (rank.device)
     add({HVD_ENV_LOCAL_DEVICE}, std::to_string(*rank.device), "the GPU for this rank");
   if (rank.visible_devices)
@@ -289,6 +295,8 @@ std::vector<RankVariable> rank_environment(const Environment& caller, const JobS
   auto others = framework_variables(spec, job.ports, job.id, job.restart_count, placement, rank);
   if (find_variable(caller, "SLURM_JOB_ID") != nullptr)
     std::ranges::move(slurm_variables(placement, host_index, rank), std::back_inserter(others));
+  if (auto exceptions = proxy_exceptions(caller, spec, job.ports, placement))
+    others.push_back(std::move(*exceptions));
   for (auto& variable : others)
     if (value_of_user(spec, variable.name) == nullptr) variables.push_back(std::move(variable));
   return variables;
@@ -314,7 +322,7 @@ Result<std::string> environment_text(const JobSpec& spec, const Plan& plan,
                            plan.placement.hosts[host].host);
         own = rank_environment(caller, spec, identity, plan.placement, host, rank);
       }
-  std::ranges::move(variables_of_agent(spec), std::back_inserter(own));
+  std::ranges::move(variables_of_agent(spec, plan.placement), std::back_inserter(own));
   const auto shared = shared_variables(caller, spec);
   const auto is_own = [&](const std::string& name) {
     return std::ranges::find(own, name, &RankVariable::name) != own.end();

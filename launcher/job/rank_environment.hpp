@@ -29,6 +29,7 @@ struct JobIdentity {
   // can list.
   std::string pmix_namespace = {};
   std::string rendezvous_port = {};  // HVD_PORT
+  std::string jax_port = {};         // JAX_COORDINATOR_PORT
   RankPorts ports = {};
 };
 

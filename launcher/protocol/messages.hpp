@@ -86,8 +86,8 @@ struct LaunchHost {
 struct LaunchMessage {
   int size = 0;
   int host_index = 0;
-  std::vector<LaunchHost> hosts;  // all of the job, if PMIx is used
-  std::string pmix_namespace;     // PmixJob::nspace
+  std::vector<LaunchHost> hosts;  // all of the job
+  std::string pmix_namespace;     // PmixJob::nspace; empty: PMIx is not used
   std::string program;
   std::vector<std::string> arguments;  // argv, the program's name included
   std::string working_directory;

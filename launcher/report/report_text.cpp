@@ -226,39 +226,6 @@ std::vector<std::string> report_lines(const Report& report) {
   return lines;
 }
 
-std::vector<std::string> module_advice(const Report& report, const JobSpec& spec) {
-  if (!report.first_failure) return {};
-  const auto& rank = culprit_of(report);
-  const auto is_missing = [&rank](std::string_view module) {
-    const auto message = fmt::format("No module named '{}'", module);
-    const auto says_so = [&](const std::string& text) {
-      return text.find(message) != std::string::npos;
-    };
-    return says_so(rank.failure.text) ||
-           std::any_of(rank.last_stderr.begin(), rank.last_stderr.end(), says_so);
-  };
-  const bool lacks_horovod = is_missing("horovod");
-  if (!lacks_horovod && !is_missing("hvd")) return {};
-  std::string command;
-  for (const auto& word : spec.command) command += " " + quote_if_needed(word);
-  command = fmt::format("hvdrun {}-np {}{}", lacks_horovod || spec.horovod ? "--horovod " : "",
-                        report.ranks.size(), clipped(command));
-  if (lacks_horovod && !spec.horovod)
-    return {"the module horovod is missing; hvdrun brings one, on hvd: " + command};
-  const auto& folder = lacks_horovod ? spec.horovod_folder : spec.hvd_folder;
-  if (lacks_horovod || spec.horovod)
-    return {
-        fmt::format("this Python has not looked into {}, which --horovod has put on its "
-                    "PYTHONPATH: was that changed, or Python started with -E or -I?",
-                    quote_if_needed(folder.string()))};
-  if (folder.empty())
-    return {
-        "the package hvd is missing in this Python; start the ranks with the Python for which "
-        "pip has installed hvdrun"};
-  return {fmt::format("the package hvd is in {}: PYTHONPATH={} {}",
-                      quote_if_needed(folder.string()), quote_if_needed(folder.string()), command)};
-}
-
 AttemptReport in_short(const Report& report) {
   AttemptReport attempt;
   attempt.exit_code = report.exit_code;

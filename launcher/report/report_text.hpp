@@ -2,7 +2,6 @@
 // functions.
 #pragma once
 
-#include "model/job_spec.hpp"
 #include "model/report.hpp"
 
 #include <string>
@@ -11,10 +10,6 @@
 namespace hvdrun {
 
 std::vector<std::string> report_lines(const Report& report);
-
-// Returns what to type instead if the first failure is that Python has not found the module horovod
-// or hvd; otherwise nothing.
-std::vector<std::string> module_advice(const Report& report, const JobSpec& spec);
 
 // Returns one attempt's report in short. Its reason is one line: "rank 3 on n1 failed: exit code 3
 // (pid 12, after 0.21 s)", or hvdrun's own.

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster import Cluster
+from framework_cases import environments_of_python
 from harness import BUILD
 from settings import USER
 
@@ -29,7 +30,7 @@ def session_cluster() -> Iterator[Cluster]:
 
 
 def bring_up(cluster: Cluster) -> None:
-    cluster.up(owner=os.getpid(), shown=[BUILD])
+    cluster.up(owner=os.getpid(), shown=[BUILD, *environments_of_python()])
 
 
 @pytest.fixture

@@ -32,15 +32,29 @@ def test_one_rank_for_each_task_and_slurms_variables_say_the_truth(jobs: Jobs) -
         f"{rank} n{rank // 2 + 1} {rank % 2} {rank // 2} {rank} {rank % 2} {rank // 2} 8" for rank in range(8)]
 
 
-def test_variables_tell_of_the_job_and_not_of_the_allocation(jobs: Jobs) -> None:  # noqa: F811
-    """Two of four hosts, two of four ranks on each: as srun would tell a step. Frameworks compare them with their own."""
-    names = ["SLURM_PROCID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE", "SLURM_NNODES",
-             "SLURM_JOB_NUM_NODES", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_ID"]
-    show = "echo " + " ".join(f"${{{name}-unset}}" for name in names)
-    done = salloc(jobs, "-N4", "--ntasks-per-node=4", "--", "-np", 4, "--nnodes", 2, "--label", "none", "sh", "-c", show)
+# What each rank of two of four hosts is to see; {rank}, {node} and {local} are its own.
+OF_THE_JOB = {"SLURM_PROCID": "{rank}", "SLURM_LOCALID": "{local}", "SLURM_NODEID": "{node}", "NODE_RANK": "{node}",
+              "SLURM_NNODES": "2", "SLURM_JOB_NUM_NODES": "2", "SLURM_STEP_NUM_NODES": "2", "SLURM_NODELIST": "n[1-2]",
+              "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_STEP_ID": "unset", "SLURM_STEPID": "unset"}
+OF_4_RANKS = {"SLURM_NTASKS": "4", "SLURM_NPROCS": "4", "SLURM_STEP_NUM_TASKS": "4", "SLURM_NTASKS_PER_NODE": "2", "LOCAL_SIZE": "2",
+              "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_STEP_TASKS_PER_NODE": "2(x2)"}
+OF_3_RANKS = {"SLURM_NTASKS": "3", "SLURM_NPROCS": "3", "SLURM_STEP_NUM_TASKS": "3", "SLURM_NTASKS_PER_NODE": "unset",
+              "SLURM_TASKS_PER_NODE": "2,1", "SLURM_STEP_TASKS_PER_NODE": "2,1"}
+
+
+@pytest.mark.parametrize("hosts, size, expected", [
+    (("--ntasks-per-node=4",), 4, OF_4_RANKS), (("--ntasks-per-node=1",), 4, OF_4_RANKS), (("-n16",), 3, OF_3_RANKS)])
+def test_variables_tell_of_the_job_and_not_of_the_allocation(jobs: Jobs, hosts: tuple[str, ...], size: int,  # noqa: F811
+                                                             expected: dict[str, str]) -> None:
+    """Two of four hosts: as srun would tell a step. Frameworks compare them with their own."""
+    expected = {**OF_THE_JOB, **expected}
+    show = "echo " + " ".join(f"{name}=${{{name}-unset}}" for name in expected)
+    done = salloc(jobs, "-N4", *hosts, "--", "-np", size, "--nnodes", 2, "--label", "none", "sh", "-c", show)
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == [
-        f"{rank} {rank // 2} 4 2 2(x2) 2 2 n[1-2] n[1-2] 2(x2) unset" for rank in range(4)], done.stderr
+    for rank, line in enumerate(sorted(done.stdout.splitlines())):
+        values = {name: value.format(rank=rank, node=rank // 2, local=rank % 2) for name, value in expected.items()}
+        assert dict(word.split("=") for word in line.split()) == values, done.stderr
+    assert done.stdout.count("\n") == size
 
 
 @pytest.mark.gate

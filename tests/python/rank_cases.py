@@ -24,7 +24,7 @@ RUNNER = Path(__file__).resolve().parent / "run_cases.py"
 # The Python that a module's FRAMEWORK is for; ./check has put TensorFlow into a virtual environment.
 PYTHONS = {"": PYTHON,
            "torch": os.environ.get("HVD_TEST_TORCH", PYTHON),
-           "tensorflow": os.environ.get("HVD_TEST_TENSORFLOW", str(TOP / ".cache/python/tensorflow/bin/python"))}
+           "tensorflow": os.environ.get("HVD_TEST_TENSORFLOW", str(Path.home() / ".cache/hvdrun/python/tensorflow/bin/python"))}
 
 
 def python_environment(changes: dict[str, str] | None = None) -> dict[str, str]:

@@ -65,10 +65,10 @@ TEST(LaunchMessage, TellsAnAgentOfItsOwnRanksAndOfAllHosts) {
   EXPECT_TRUE(second.ranks[0].wants_input);
 }
 
-TEST(PortsToHold, AreThoseOfTheMasterAndOfLibhvdOnTheHostOfRank0) {
+TEST(PortsToHold, AreThoseOfTheMasterOfLibhvdAndOfJaxOnTheHostOfRank0) {
   const auto placement = two_hosts().placement;
   JobSpec spec;
-  EXPECT_EQ(ports_to_hold(spec, placement, 0).count, 2);
+  EXPECT_EQ(ports_to_hold(spec, placement, 0).count, 3);
   EXPECT_EQ(ports_to_hold(spec, placement, 0).master_port, 0);
   EXPECT_EQ(ports_to_hold(spec, placement, 1).count, 0);
   spec.environment = {{"MASTER_PORT", "29611"}};

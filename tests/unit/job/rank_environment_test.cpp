@@ -36,6 +36,7 @@ std::map<std::string, std::string> environment_of_last(const Environment& caller
   const auto placement = uneven();
   JobIdentity job{"id", "key", "10.0.0.1", "29511", 2};
   job.rendezvous_port = "40000";
+  job.jax_port = "40001";
   job.ports = {{"10.0.0.1", "10.0.0.2"}, {{"1", "2", "3", "4", "5", "6"}, {"7", "8"}}};
   std::map<std::string, std::string> map;
   const auto variables =
@@ -73,6 +74,7 @@ TEST(RankEnvironment, TellsARankItsPlaceInEveryonesWords) {
                                                     {"GROUP_WORLD_SIZE", "2"},
                                                     {"MASTER_ADDR", "10.0.0.1"},
                                                     {"MASTER_PORT", "29511"},
+                                                    {"JAX_COORDINATOR_PORT", "40001"},
                                                     {"HOROVOD_RANK", "3"},
                                                     {"HOROVOD_SIZE", "4"},
                                                     {"HOROVOD_LOCAL_RANK", "0"},
@@ -153,16 +155,56 @@ TEST(RankEnvironment, ForAFrameworkHasWhatChangesItsProgramsByBeingThere) {
   EXPECT_FALSE(environment_of_last({}, spec).contains("TF_CONFIG"));
 }
 
+TEST(FrameworkVariables, PutAnAddressOfIpv6InBracketsBeforeItsPort) {
+  JobSpec spec;
+  spec.frameworks = {Framework::jax, Framework::mlx, Framework::tensorflow};
+  const auto placement = uneven();
+  const RankPorts ports{{"fd80::11", "n2"},
+                        {{"1", "2", "3", "4", "5", "6", "7", "8", "9"}, {"10", "11"}}};
+  std::map<std::string, std::string> got;
+  for (const auto& variable :
+       framework_variables(spec, ports, "id", 0, placement, placement.hosts[1].ranks[0]))
+    got.emplace(variable.name, variable.value);
+  EXPECT_EQ(got.at("TF_CONFIG"),
+            R"({"cluster":{"worker":["[fd80::11]:4","[fd80::11]:5","[fd80::11]:6","n2:10"]},)"
+            R"("task":{"type":"worker","index":3}})");
+  EXPECT_EQ(got.at("JAX_COORDINATOR_ADDRESS"), "[fd80::11]:3");
+  EXPECT_EQ(got.at("OMPI_MCA_orte_hnp_uri"), "4096.0;tcp6://[fd80::11]:3");
+  EXPECT_EQ(got.at("NCCL_HOST_IP"), "fd80::11");
+  EXPECT_EQ(got.at("NCCL_PORT"), "7");
+}
+
+TEST(RankEnvironment, ExceptsTheJobsHostsFromTheProxyOfGrpc) {
+  const auto exceptions = [](const Environment& caller, const JobSpec& spec = {}) {
+    const auto got = environment_of_last(caller, spec);
+    const auto found = got.find("no_grpc_proxy");
+    return found == got.end() ? "" : found->second;
+  };
+  const std::string hosts = "10.0.0.1,10.0.0.2,n1,n2";
+  EXPECT_EQ(exceptions({}), "");
+  EXPECT_EQ(exceptions({{"http_proxy", ""}, {"no_proxy", "a"}}), "") << "no proxy";
+  for (const char* name : {"http_proxy", "https_proxy", "grpc_proxy"})
+    EXPECT_EQ(exceptions({{name, "http://proxy:3128"}}), hosts) << name;
+  EXPECT_EQ(exceptions({{"http_proxy", "p"}, {"no_proxy", ".local,a"}}), ".local,a," + hosts);
+  EXPECT_EQ(exceptions({{"http_proxy", "p"}, {"no_proxy", "a"}, {"no_grpc_proxy", "b"}}),
+            "b," + hosts);
+  JobSpec spec;
+  spec.environment = {{"http_proxy", "p"}};
+  EXPECT_EQ(exceptions({}, spec), hosts);
+  spec.environment = {{"no_grpc_proxy", "mine"}};
+  EXPECT_EQ(exceptions({{"http_proxy", "p"}}, spec), "") << "-x has set it";
+}
+
 TEST(RankEnvironment, ForMlxListsTheRing) {
   JobSpec spec;
   EXPECT_EQ(mlx_hosts(spec, {}, uneven()), "");
   spec.frameworks = {Framework::mlx};
-  const RankPorts ports{{"a", "b"}, {{"1", "2", "3", "4", "5"}, {"6"}}};
-  EXPECT_EQ(mlx_hosts(spec, ports, uneven()), R"([["a:3"],["a:4"],["a:5"],["b:6"]])");
+  const RankPorts ports{{"a", "b"}, {{"1", "2", "3", "4", "5", "6"}, {"7"}}};
+  EXPECT_EQ(mlx_hosts(spec, ports, uneven()), R"([["a:4"],["a:5"],["a:6"],["b:7"]])");
   const auto got = environment_of_last({}, spec);
   EXPECT_EQ(got.at("MLX_RANK"), "3");
   EXPECT_EQ(got.at("NCCL_HOST_IP"), "10.0.0.1");
-  EXPECT_EQ(got.at("NCCL_PORT"), "3");
+  EXPECT_EQ(got.at("NCCL_PORT"), "4");
 }
 
 TEST(EnvironmentText, SaysWhatARankGetsAndWhy) {
@@ -224,16 +266,18 @@ TEST(JobEnvironment, TakesTheUsersChanges) {
 
 TEST(JobIdentity, TheUsersOwnMasterWins) {
   JobSpec spec;
-  const RankPorts ports{{"127.0.0.1"}, {{"1", "2"}}};
+  const RankPorts ports{{"127.0.0.1"}, {{"1", "2", "3"}}};
   spec.environment = {{"MASTER_PORT", "29611"}, {"MASTER_ADDR", std::nullopt}};
   auto job = with_ports({"id", "key", {}, {}}, ports, spec);
   EXPECT_EQ(job.master_address, "127.0.0.1");
   EXPECT_EQ(job.master_port, "29611");
   EXPECT_EQ(job.rendezvous_port, "2");
-  spec.environment = {{"HVD_PORT", "29700"}};
+  EXPECT_EQ(job.jax_port, "3");
+  spec.environment = {{"HVD_PORT", "29700"}, {"JAX_COORDINATOR_PORT", "29800"}};
   job = with_ports({"id", "key", {}, {}}, ports, spec);
   EXPECT_EQ(job.master_port, "1");
   EXPECT_EQ(job.rendezvous_port, "29700");
+  EXPECT_EQ(job.jax_port, "29800");
 }
 
 TEST(JobEnvironment, NamesTheNetworkToAllWhoSpeakToOtherHosts) {

@@ -101,39 +101,6 @@ TEST(ReportText, QuotesWhatTheCulpritToldAndFoldsTheOthers) {
           "  | ValueError: bad batch", "rank 0 raised the same", "rank 3: KeyError: 'a"}));
 }
 
-TEST(ModuleAdvice, SaysWhatToTypeWhereHorovodOrHvdIsMissing) {
-  auto report = failed_job();
-  JobSpec spec;
-  spec.command = {"python", "my train.py"};
-  spec.hvd_folder = "/opt/share/hvd/python";
-  EXPECT_TRUE(module_advice(report, spec).empty());
-  const auto advice = [&](const std::string& module) {
-    report.ranks[2].last_stderr = {"ModuleNotFoundError: No module named '" + module + "'",
-                                   "at exit"};
-    const auto lines = module_advice(report, spec);
-    return lines.empty() ? "" : lines.front();
-  };
-  EXPECT_EQ(advice("horovod"),
-            "the module horovod is missing; hvdrun brings one, on hvd: hvdrun --horovod -np 4 "
-            "python \"my train.py\"");
-  EXPECT_EQ(advice("hvd"),
-            "the package hvd is in /opt/share/hvd/python: PYTHONPATH=/opt/share/hvd/python hvdrun "
-            "-np 4 python \"my train.py\"");
-  EXPECT_EQ(advice("horovod.mxnet"), "");
-  EXPECT_EQ(advice("hvdx"), "");
-  spec.hvd_folder.clear();
-  EXPECT_EQ(advice("hvd"),
-            "the package hvd is missing in this Python; start the ranks with the Python for which "
-            "pip has installed hvdrun");
-  spec.horovod = true;
-  spec.horovod_folder = "/opt/share/hvdrun/horovod";
-  EXPECT_EQ(advice("horovod"),
-            "this Python has not looked into /opt/share/hvdrun/horovod, which --horovod has put on "
-            "its PYTHONPATH: was that changed, or Python started with -E or -I?");
-  report.first_failure.reset();
-  EXPECT_EQ(advice("horovod"), "");
-}
-
 TEST(ReportText, TellsOfSomeExceptionsAndCountsTheRest) {
   Report report;
   for (int rank = 0; rank < 12; ++rank) {

@@ -1,0 +1,28 @@
+// The network interface for gloo on a host whose own name is an address of loopback.
+//
+// gloo carries PyTorch's collectives on CPUs. A rank listens at the address of its host's name and
+// gives that address to the other ranks. Debian's installer writes "127.0.1.1 NAME" into
+// /etc/hosts, so that ranks on other hosts would connect to themselves. GLOO_SOCKET_IFNAME names
+// another interface.
+//
+// The agent calls this on its loop's thread, before the ranks start. Host names are resolved, which
+// may take time; but only on such a host, where every rank does the same. It cannot fail.
+//
+// Source: PyTorch, torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, createDefaultDevice.
+#pragma once
+
+#include "protocol/messages.hpp"
+
+#include <string_view>
+
+namespace hvdrun {
+
+// Sets GLOO_SOCKET_IFNAME for the ranks to the interface with the route to another host of the job.
+// Does nothing if the job has one host, if the ranks have the variable, if this host's name is no
+// address of loopback, or if no route is found.
+void set_gloo_interface(LaunchMessage& job);
+
+// Returns whether the text of /etc/hosts has a line with this name and an address of loopback.
+bool has_loopback_name(std::string_view hosts_file, std::string_view name);
+
+}  // namespace hvdrun

@@ -1,0 +1,130 @@
+#include "report/advice.hpp"
+
+#include "common/text.hpp"
+#include "report/failures.hpp"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+bool has_said(const RankReport& rank, std::string_view message) {
+  const auto has = [message](const std::string& text) {
+    return text.find(message) != std::string::npos;
+  };
+  return has(rank.failure.text) ||
+         std::any_of(rank.last_stderr.begin(), rank.last_stderr.end(), has);
+}
+
+// Returns the command line of the job, with this option added to it.
+std::string command_with(std::string_view option, const Report& report, const JobSpec& spec) {
+  std::string command;
+  for (const auto& word : spec.command) command += " " + quote_if_needed(word);
+  std::string options(option);
+  if (spec.horovod && option != "--horovod")
+    options += options.empty() ? "--horovod" : " --horovod";
+  if (!options.empty()) options += " ";
+  return fmt::format("hvdrun {}-np {}{}", options, report.ranks.size(), clipped(command));
+}
+
+std::optional<std::string> module_advice(const Report& report, const RankReport& rank,
+                                         const JobSpec& spec) {
+  const auto is_missing = [&rank](std::string_view module) {
+    return has_said(rank, fmt::format("No module named '{}'", module));
+  };
+  const bool lacks_horovod = is_missing("horovod");
+  if (!lacks_horovod && !is_missing("hvd")) return std::nullopt;
+  if (lacks_horovod && !spec.horovod)
+    return "the module horovod is missing; hvdrun brings one, on hvd: " +
+           command_with("--horovod", report, spec);
+  const auto& folder = lacks_horovod ? spec.horovod_folder : spec.hvd_folder;
+  if (lacks_horovod || spec.horovod)
+    return fmt::format(
+        "this Python has not looked into {}, which --horovod has put on its "
+        "PYTHONPATH: was that changed, or Python started with -E or -I?",
+        quote_if_needed(folder.string()));
+  if (folder.empty())
+    return "the package hvd is missing in this Python; start the ranks with the Python for which "
+           "pip has installed hvdrun";
+  return fmt::format("the package hvd is in {}: PYTHONPATH={} {}", quote_if_needed(folder.string()),
+                     quote_if_needed(folder.string()), command_with("", report, spec));
+}
+
+// What a rank prints that has not found its job, because a --for was not given.
+struct Sign {
+  std::string_view message;
+  Framework framework;
+  std::string_view option;
+  std::string_view meaning;
+};
+
+// Source: JAX, jax/_src/distributed.py; TensorFlow, slurm_cluster_resolver.py; MLX,
+// mlx.core.distributed.init. A KeyError is Python's, for a variable that --for sets.
+constexpr std::array kSigns{
+    Sign{"coordinator_address should be defined", Framework::jax, "--for jax",
+         "JAX found no cluster; --for jax describes this one to it"},
+    Sign{"KeyError: 'JAX_COORDINATOR_ADDRESS'", Framework::jax, "--for jax",
+         "--for jax sets JAX_COORDINATOR_ADDRESS"},
+    Sign{"KeyError: 'TF_CONFIG'", Framework::tensorflow, "--for tensorflow",
+         "--for tensorflow sets TF_CONFIG"},
+    Sign{"not found in environment. Not running inside a SLURM step?", Framework::tensorflow,
+         "--for tensorflow",
+         "SlurmClusterResolver works in SLURM jobs only; --for tensorflow sets TF_CONFIG, which "
+         "MultiWorkerMirroredStrategy reads without a resolver"},
+    Sign{"[distributed] Couldn't initialize any backend", Framework::mlx, "--for mlx",
+         "MLX found no other ranks; --for mlx lists them for it"},
+    Sign{"KeyError: 'MLX_", Framework::mlx, "--for mlx", "--for mlx sets the variables of MLX"},
+    Sign{"KeyError: 'TORCHELASTIC_", Framework::torchrun, "--for torchrun",
+         "--for torchrun sets torchrun's other variables"},
+    Sign{"KeyError: 'ROLE_", Framework::torchrun, "--for torchrun",
+         "--for torchrun sets torchrun's other variables"},
+    Sign{"KeyError: 'ACCELERATE_", Framework::accelerate, "--for accelerate",
+         "--for accelerate sets what accelerate launch sets"},
+};
+
+std::optional<std::string> framework_advice(const Report& report, const RankReport& rank,
+                                            const JobSpec& spec) {
+  for (const auto& sign : kSigns)
+    if (!spec.frameworks.contains(sign.framework) && has_said(rank, sign.message))
+      return fmt::format("{}: {}", sign.meaning, command_with(sign.option, report, spec));
+  return std::nullopt;
+}
+
+bool is_python(const JobSpec& spec) {
+  return std::any_of(spec.command.begin(), spec.command.end(), [](const std::string& word) {
+    const auto name = std::string_view(word).substr(word.rfind('/') + 1);
+    return name.starts_with("python") || name.ends_with(".py");
+  });
+}
+
+// The C++ library prints this if a thread is destroyed while it runs. PyTorch's threads are, now
+// and then, in a program that exits with a process group. An exception of the program's own comes
+// with a message of its own.
+std::optional<std::string> exit_advice(const RankReport& rank, const JobSpec& spec) {
+  if (rank.signal != SIGABRT || !is_python(spec)) return std::nullopt;
+  if (!has_said(rank, "terminate called without an active exception")) return std::nullopt;
+  if (has_said(rank, "Traceback (most recent call last)")) return std::nullopt;
+  return fmt::format(
+      "rank {} may have finished its work: programs of PyTorch can abort like this at their exit "
+      "if they do not call torch.distributed.destroy_process_group()",
+      rank.placement.rank);
+}
+
+}  // namespace
+
+std::vector<std::string> advice(const Report& report, const JobSpec& spec) {
+  if (!report.first_failure) return {};
+  const auto& rank = report.ranks[static_cast<std::size_t>(*report.first_failure)];
+  for (auto line : {module_advice(report, rank, spec), framework_advice(report, rank, spec),
+                    exit_advice(rank, spec)})
+    if (line) return {*line};
+  return {};
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,56 @@
+"""Unmodified programs of frameworks in a SLURM job, which describes itself to them in variables of its own.
+
+./check runs those that Debian has packages for, in one shape; ./check --all and --soak also those from PyPI."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from framework_cases import ACCELERATE_CONFIG, BY_NAME, CASES, Case, marks_of
+from harness import HVDRUN_WORD
+from settings import TIME_LIMIT_S
+from test_slurm import salloc
+from test_ssh import Jobs, jobs  # noqa: F401, the fixture
+
+# What salloc is asked for, and the options with which hvdrun starts two ranks on it.
+SHAPES = {
+    "two-hosts": (("-N2", "--ntasks-per-node=1"), ()),
+    "a-part": (("-N4", "--ntasks-per-node=4"), ("-np", 2, "--nnodes", 2)),
+    "one-task-a-host": (("-N1", "--ntasks-per-node=1"), ("-np", 2)),
+}
+IN_GATE = [(program, "a-part") for program in ("torch_ddp", "slurm_script")]
+# JAX finds its cluster without the option there.
+IN_SLURM = [case.without_options() if case.program == "jax_gather" else case for case in CASES]
+JOBS = [pytest.param(case, shape, id=f"{case.program}-{shape}",
+                     marks=[*marks_of(case), *([pytest.mark.gate] if (case.program, shape) in IN_GATE else [])])
+        for case in IN_SLURM for shape in SHAPES]
+
+
+@pytest.mark.parametrize("case, shape", JOBS)
+def test_its_ranks_find_each_other(jobs: Jobs, shared: Path, case: Case, shape: str) -> None:  # noqa: F811
+    asked, used = SHAPES[shape]
+    jobs.cluster.output("mkdir", "-p", shared / "huggingface/accelerate")
+    jobs.cluster.output("tee", shared / "huggingface/accelerate/default_config.yaml", input=ACCELERATE_CONFIG)
+    done = salloc(jobs, *asked, "--", *used, *case.words(), environment=case.variables(str(shared)),
+                  timeout=3 * TIME_LIMIT_S)
+    assert done.returncode == 0, done.stderr
+    case.expect_both_ranks(done.stdout, f"{done.stdout}\n{done.stderr}")
+
+
+def test_two_jobs_of_jax_in_one_allocation_do_not_collide(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+    """JAX's own choice of a port depends only on the allocation's number. Two coordinators can share a port: then the ranks of
+    different jobs meet."""
+    case = replace(BY_NAME["jax_gather"], program="jax_beside", options=())
+    numbers = (7, 8)
+    starts = [f"{HVDRUN_WORD} -np 2 --nnodes 2 {shlex.join(case.words(shared, own, other))} > {shared}/{own}.out 2>&1 & p{own}=$!\n"
+              for own, other in (numbers, numbers[::-1])]
+    done = jobs.cluster.run("salloc", "-Q", "-N2", "--ntasks-per-node=2", "timeout", int(TIME_LIMIT_S), "sh", "-c",
+                            "".join(starts) + "wait $p7 && wait $p8", environment=case.variables(str(shared)), timeout=2 * TIME_LIMIT_S)
+    said = jobs.cluster.output("sh", "-c", f"cat {shared}/*.out")
+    assert done.returncode == 0, f"{done.stderr}\n{said}"
+    for number in numbers:
+        replace(case, said=f"gathered [{number}, {number}]").expect_both_ranks(said, said)

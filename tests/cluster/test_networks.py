@@ -1,0 +1,114 @@
+"""Jobs on hosts of two kinds: those whose own name is an address of loopback, as Debian's installer writes it, and those
+without IPv4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from cluster import Cluster
+from framework_cases import BY_NAME, Case, parameters
+from harness import BUILD
+from settings import TIME_LIMIT_S, hosts_of
+from test_ssh import NEEDS_IPV6, Jobs, jobs  # noqa: F401, the fixture
+
+HELLO = BUILD / "bin/examples/hello"
+ALLREDUCE = BUILD / "bin/tests/mpi_allreduce"
+HOSTS = {host.name: host for host in hosts_of(2)}  # the login host, n1 and n2
+
+
+@contextmanager
+def hosts_file(cluster: Cluster, host: str, text: str) -> Iterator[None]:
+    cluster.output("sh", "-c", "cat > /run/hosts && mount --bind /run/hosts /etc/hosts", on=host, user="root", input=text)
+    try:
+        yield
+    finally:
+        cluster.output("umount", "/etc/hosts", on=host, user="root")
+
+
+@pytest.fixture
+def named_as_debian_does(jobs: Jobs) -> Iterator[Jobs]:  # noqa: F811
+    with ExitStack() as stack:
+        for own in HOSTS:
+            lines = ["127.0.0.1 localhost", f"127.0.1.1 {own}.example.org {own}",
+                     *(f"{host.address} {name}" for name, host in HOSTS.items() if name != own)]
+            stack.enter_context(hosts_file(jobs.cluster, own, "\n".join(lines) + "\n"))
+        yield jobs
+
+
+@contextmanager
+def without_ipv4(cluster: Cluster, host: str) -> Iterator[None]:
+    cluster.output("ip", "-4", "address", "flush", "dev", "eth0", on=host, user="root")
+    try:
+        yield
+    finally:
+        cluster.output("ip", "address", "add", f"{HOSTS[host].address}/24", "dev", "eth0", on=host, user="root")
+
+
+@pytest.fixture
+def ipv6_only(jobs: Jobs) -> Iterator[Jobs]:  # noqa: F811
+    names = "\n".join(["::1 localhost", *(f"{host.address6} {name}" for name, host in HOSTS.items())]) + "\n"
+    with ExitStack() as stack:
+        for own in HOSTS:
+            stack.enter_context(hosts_file(jobs.cluster, own, names))
+            stack.enter_context(without_ipv4(jobs.cluster, own))
+        yield jobs
+
+
+def expect_hello(jobs: Jobs, *options: object) -> None:  # noqa: F811
+    done = jobs.run("--label", "none", *options, HELLO)
+    assert done.returncode == 0 and "the ranks add up to 1" in done.stdout, f"{done.stdout}\n{done.stderr}"
+
+
+def expect_program(jobs: Jobs, case: Case, *options: object) -> None:  # noqa: F811
+    done = jobs.run(*options, *case.words(), environment=case.variables("/tmp"), timeout=3 * TIME_LIMIT_S)
+    assert done.returncode == 0, done.stderr
+    case.expect_both_ranks(done.stdout, f"{done.stdout}\n{done.stderr}")
+
+
+PLACES = pytest.mark.parametrize("hosts", ["n1:1,n2:1", "login:1,n1:1"])
+BETWEEN_HOSTS = pytest.mark.parametrize("case", parameters([BY_NAME[name] for name in (
+    "torch_ddp", "jax_gather", "tensorflow_workers")]))
+
+
+@PLACES
+@pytest.mark.parametrize("pmix", ["auto", "off"])
+def test_libhvd_on_hosts_whose_own_name_is_loopback(named_as_debian_does: Jobs, hosts: str, pmix: str) -> None:
+    expect_hello(named_as_debian_does, "-H", hosts, "--pmix", pmix)
+
+
+@PLACES
+def test_mpi_on_hosts_whose_own_name_is_loopback(named_as_debian_does: Jobs, hosts: str) -> None:
+    done = named_as_debian_does.run("--label", "none", "-H", hosts, ALLREDUCE)
+    assert done.returncode == 0 and done.stdout.count("of 2: sum 3") == 2, f"{done.stdout}\n{done.stderr}"
+
+
+@PLACES
+@BETWEEN_HOSTS
+def test_frameworks_on_hosts_whose_own_name_is_loopback(named_as_debian_does: Jobs, case: Case, hosts: str) -> None:
+    """gloo would give the other ranks the address of its host's own name."""
+    expect_program(named_as_debian_does, case, "-H", hosts)
+
+
+@pytest.mark.gate
+def test_the_interface_of_gloo_is_the_users_if_there_is_one(named_as_debian_does: Jobs) -> None:
+    show = ("--label", "none", "-H", "n1:1,n2:1", "sh", "-c", "echo ${GLOO_SOCKET_IFNAME-unset}")
+    assert named_as_debian_does.run(*show).stdout == "eth0\neth0\n"
+    assert named_as_debian_does.run("-x", "GLOO_SOCKET_IFNAME=lo", *show).stdout == "lo\nlo\n"
+    assert named_as_debian_does.run("-np", 1, *show).stdout == "unset\n", "on one host loopback is right"
+
+
+@NEEDS_IPV6
+@pytest.mark.parametrize("hosts", ["n1:1,n2:1", "login:1,n1:1", "[fd80::11]:1,[fd80::12]:1"])
+@pytest.mark.parametrize("pmix", ["auto", "off"])
+def test_libhvd_on_hosts_without_ipv4(ipv6_only: Jobs, hosts: str, pmix: str) -> None:
+    expect_hello(ipv6_only, "-H", hosts, "--pmix", pmix)
+
+
+@NEEDS_IPV6
+@pytest.mark.parametrize("hosts", ["n1:1,n2:1", "login:1,n1:1", "[fd80::11]:1,[fd80::12]:1"])
+@BETWEEN_HOSTS
+def test_frameworks_on_hosts_without_ipv4(ipv6_only: Jobs, case: Case, hosts: str) -> None:
+    expect_program(ipv6_only, case, "-H", hosts)

@@ -1,0 +1,16 @@
+"""A program of JAX that ends only when another one, in another job, runs beside it. Arguments: a folder, its number, the other's."""
+import sys
+import time
+from pathlib import Path
+
+import jax
+from jax.experimental import multihost_utils
+
+folder, own, other = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+jax.distributed.initialize()
+(folder / f"{own}.{jax.process_index()}").touch()
+while not (folder / f"{other}.{jax.process_index()}").exists():
+    time.sleep(0.05)
+jobs = multihost_utils.process_allgather(jax.numpy.array(own)).tolist()
+print(f"jax {jax.__version__}: rank {jax.process_index()} of {jax.process_count()}, gathered {jobs}")
+jax.distributed.shutdown()

@@ -1,0 +1,115 @@
+#include "report/advice.hpp"
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+class Advice : public testing::Test {
+ protected:
+  Advice() {
+    report_.ranks.resize(4);
+    for (int rank = 0; rank < 4; ++rank)
+      report_.ranks[static_cast<std::size_t>(rank)].placement.rank = rank;
+    report_.first_failure = 2;
+    spec_.command = {"python", "my train.py"};
+  }
+
+  // Returns the advice if the rank that failed first has printed this last.
+  std::string after(const std::vector<std::string>& lines) {
+    report_.ranks[2].last_stderr = lines;
+    const auto found = advice(report_, spec_);
+    EXPECT_LE(found.size(), 1u);
+    return found.empty() ? "" : found.front();
+  }
+
+  Report report_;
+  JobSpec spec_;
+};
+
+class ModuleAdvice : public Advice {
+ protected:
+  std::string missing(const std::string& module) {
+    return after({"ModuleNotFoundError: No module named '" + module + "'", "at exit"});
+  }
+};
+
+TEST_F(ModuleAdvice, SaysWhatToTypeWhereHorovodOrHvdIsMissing) {
+  spec_.hvd_folder = "/opt/share/hvd/python";
+  EXPECT_TRUE(advice(report_, spec_).empty());
+  EXPECT_EQ(missing("horovod"),
+            "the module horovod is missing; hvdrun brings one, on hvd: hvdrun --horovod -np 4 "
+            "python \"my train.py\"");
+  EXPECT_EQ(missing("hvd"),
+            "the package hvd is in /opt/share/hvd/python: PYTHONPATH=/opt/share/hvd/python hvdrun "
+            "-np 4 python \"my train.py\"");
+  EXPECT_EQ(missing("horovod.mxnet"), "");
+  EXPECT_EQ(missing("hvdx"), "");
+  spec_.hvd_folder.clear();
+  EXPECT_EQ(missing("hvd"),
+            "the package hvd is missing in this Python; start the ranks with the Python for which "
+            "pip has installed hvdrun");
+  spec_.horovod = true;
+  spec_.horovod_folder = "/opt/share/hvdrun/horovod";
+  EXPECT_EQ(missing("horovod"),
+            "this Python has not looked into /opt/share/hvdrun/horovod, which --horovod has put on "
+            "its PYTHONPATH: was that changed, or Python started with -E or -I?");
+  report_.first_failure.reset();
+  EXPECT_EQ(missing("horovod"), "");
+}
+
+class FrameworkAdvice : public Advice {};
+
+TEST_F(FrameworkAdvice, NamesTheOptionForWhichAFrameworkFoundNoRanks) {
+  const std::string command = "-np 4 python \"my train.py\"";
+  EXPECT_EQ(
+      after({"  File \"distributed.py\", line 96, in initialize",
+             "ValueError: coordinator_address should be defined."}),
+      "JAX found no cluster; --for jax describes this one to it: hvdrun --for jax " + command);
+  EXPECT_EQ(after({"KeyError: 'TF_CONFIG'"}),
+            "--for tensorflow sets TF_CONFIG: hvdrun --for tensorflow " + command);
+  EXPECT_EQ(after({"RuntimeError: SLURM_PROCID not found in environment. Not running inside a "
+                   "SLURM step?"}),
+            "SlurmClusterResolver works in SLURM jobs only; --for tensorflow sets TF_CONFIG, which "
+            "MultiWorkerMirroredStrategy reads without a resolver: hvdrun --for tensorflow " +
+                command);
+  EXPECT_EQ(after({"RuntimeError: [distributed] Couldn't initialize any backend"}),
+            "MLX found no other ranks; --for mlx lists them for it: hvdrun --for mlx " + command);
+  EXPECT_EQ(after({"KeyError: 'TORCHELASTIC_RUN_ID'"}),
+            "--for torchrun sets torchrun's other variables: hvdrun --for torchrun " + command);
+  EXPECT_EQ(
+      after({"KeyError: 'ACCELERATE_MIXED_PRECISION'"}),
+      "--for accelerate sets what accelerate launch sets: hvdrun --for accelerate " + command);
+  EXPECT_EQ(after({"KeyError: 'HOME'"}), "");
+  spec_.horovod = true;
+  EXPECT_EQ(after({"KeyError: 'TF_CONFIG'"}),
+            "--for tensorflow sets TF_CONFIG: hvdrun --for tensorflow --horovod " + command);
+  spec_.frameworks = {Framework::tensorflow};
+  EXPECT_EQ(after({"KeyError: 'TF_CONFIG'"}), "") << "it was given";
+}
+
+class ExitAdvice : public Advice {};
+
+TEST_F(ExitAdvice, SaysThatAPythonProgramMayHaveFinishedBeforeItAborted) {
+  const std::string aborted = "terminate called without an active exception";
+  report_.ranks[2].signal = SIGABRT;
+  EXPECT_EQ(after({"epoch 3", aborted}),
+            "rank 2 may have finished its work: programs of PyTorch can abort like this at their "
+            "exit if they do not call torch.distributed.destroy_process_group()");
+  EXPECT_EQ(after({"terminate called after throwing an instance of 'std::bad_alloc'"}), "");
+  EXPECT_EQ(after({"Traceback (most recent call last):", "ValueError: no", aborted}), "")
+      << "the exception is the failure";
+  spec_.command = {"./a.out"};
+  EXPECT_EQ(after({aborted}), "") << "not a program of PyTorch";
+  spec_.command = {"env", "A=1", "/opt/venv/bin/python3.11", "train"};
+  EXPECT_NE(after({aborted}), "");
+  report_.ranks[2].signal = SIGSEGV;
+  EXPECT_EQ(after({aborted}), "");
+}
+
+}  // namespace
+}  // namespace hvdrun

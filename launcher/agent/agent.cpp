@@ -135,6 +135,7 @@ class Agent {
   std::optional<Silence> silence_;  // of the launcher, where it is on another host
   HeartbeatSender heartbeats_;
   bool stopping_ = false;
+  int stop_signal_ = 0;  // the last one that was sent to stop the ranks; 0: none
   bool released_ = false;
   bool paused_ = false;
   bool left_ = false;
@@ -505,13 +506,16 @@ void Agent::begin_stop() {
   ranks_.begin_stop();
 }
 
+// Stops the ranks with the signal, and with SIGKILL after the grace period. A second call with
+// another signal sends that one too.
 void Agent::stop(int signal, milliseconds grace) {
   if (signal == SIGKILL) {
     if (!stopping_) begin_stop();
     return kill_all();
   }
-  if (stopping_) return;
-  begin_stop();
+  if (stop_signal_ == signal || stop_signal_ == SIGKILL) return;
+  stop_signal_ = signal;
+  if (!stopping_) begin_stop();
   if (pages_) pages_->ask_to_stop();
   ranks_.signal_all({signal, SIGCONT});  // a stopped process takes a signal only when it runs again
   grace_timer_.start(grace);
@@ -531,6 +535,7 @@ void Agent::end_leftovers() {
 }
 
 void Agent::kill_all() {
+  stop_signal_ = SIGKILL;
   grace_timer_.cancel();
   linger_timer_.cancel();
   final_kill_.start();

@@ -59,6 +59,7 @@ Attempt::Attempt(const JobParts& parts, const JobIdentity& identity)
       note_timer_(parts.loop, [this] { on_early_exit(); }),
       exit_timer_(parts.loop, [this] { on_exit_timeout(); }),
       cause_timer_(parts.loop, [this] { stop({}); }),
+      first_signal_timer_(parts.loop, [this] { shorten_stop("Ctrl-C"); }),
       agent_timer_(parts.loop, [this] { on_agents_hang(); }),
       begun_(parts.loop.now()) {}
 
@@ -469,14 +470,35 @@ void Attempt::stop(StopCause cause) {
   cause_timer_.cancel();
   parts_.input.stop();
   agents_->stop_starting(cause_->kind == EndKind::start_timeout);
-  const auto& how = parts_.spec.stop;
-  agents_->send_all(FrameType::stop, pack(StopMessage{how.signal, how.grace}));
-  agent_timer_.start(how.grace + kAgentPatience);
+  const auto grace = parts_.spec.stop.grace;
+  if (!launched_ || grace.count() == 0) cause_->first_signal.reset();
+  kill_signal_follows_ = cause_->first_signal.has_value();
+  const int signal = kill_signal_follows_ ? *cause_->first_signal : kill_signal();
+  agents_->send_all(FrameType::stop, pack(StopMessage{signal, grace}));
+  if (kill_signal_follows_) first_signal_timer_.start(grace / 2);
+  agent_timer_.start(grace + kAgentPatience);
   if (agents_->all_gone()) parts_.loop.stop();
 }
 
-void Attempt::kill() {
-  agents_->send_all(FrameType::kill);
+void Attempt::shorten_stop(std::string_view key) {
+  if (!kill_signal_follows_) return agents_->send_all(FrameType::kill);
+  kill_signal_follows_ = false;
+  first_signal_timer_.cancel();
+  agents_->send_all(FrameType::stop, pack(StopMessage{kill_signal(), parts_.spec.stop.grace / 2}));
+  const auto running = table_.running();
+  const bool is_one = running.size() == 1;
+  note(fmt::format("{} still run{}: stopping {}{}",
+                   running.empty() ? "processes of ranks" : describe_ranks(running),
+                   is_one ? "s" : "", is_one ? "it" : "them", describe_stop(key)));
+}
+
+std::string Attempt::describe_stop(std::string_view key) const {
+  if (!launched_) return fmt::format("; {} once more kills at once", key);
+  const auto grace = parts_.spec.stop.grace;
+  const auto now = signal_name(kill_signal_follows_ ? *cause_->first_signal : kill_signal());
+  const auto next = signal_name(kill_signal_follows_ ? kill_signal() : SIGKILL);
+  return fmt::format(" with {}, after {} with {}; {} once more: {} now", now,
+                     seconds_text(cause_->first_signal ? grace / 2 : grace), next, key, next);
 }
 
 AttemptEnd Attempt::finish() {

@@ -15,6 +15,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -167,17 +168,19 @@ void Job::on_signal(int signal) {
 void Job::on_stop_signal(int signal) {
   const bool running = attempt_ && !attempt_->stopping();
   const bool again = end_ || over_;
+  const bool is_key = signal == SIGINT;
+  StopCause cause{EndKind::interrupted, is_key ? "interrupted" : "got " + signal_name(signal),
+                  kExitSignalBase + signal};
+  if (is_key && !spec_.stop.signal) cause.first_signal = SIGINT;
+  end(std::move(cause));
+  const std::string_view key = is_key ? "Ctrl-C" : "the signal";
   if (running)
-    note(fmt::format("{}: stopping {}; {} once more kills at once",
-                     signal == SIGINT ? "interrupted" : signal_name(signal),
-                     plan_.size ? plural(*plan_.size, "rank") : "the start",
-                     signal == SIGINT ? "Ctrl-C" : "the signal"));
-  end({EndKind::interrupted, signal == SIGINT ? "interrupted" : "got " + signal_name(signal),
-       kExitSignalBase + signal});
-  if (running) return;
+    return note(fmt::format("{}: stopping {}{}", is_key ? "interrupted" : signal_name(signal),
+                            plan_.size ? plural(*plan_.size, "rank") : "the start",
+                            attempt_->describe_stop(key)));
   // Whoever asks twice does not want to wait for a terminal that takes nothing either.
   if (again) output_abandoned_ = true;
-  if (attempt_) attempt_->kill();
+  if (attempt_) attempt_->shorten_stop(key);
 }
 
 // Nothing of the job runs.

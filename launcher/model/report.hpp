@@ -30,6 +30,8 @@ struct StopCause {
   EndKind kind = EndKind::rank_failed;
   std::string reason;            // one line; empty if a rank is to blame
   std::optional<int> exit_code;  // nullopt: that of the rank to blame
+  // A signal that the ranks get before the kill signal; nullopt: none.
+  std::optional<int> first_signal = {};
 };
 
 struct EpochCounts {

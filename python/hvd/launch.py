@@ -87,7 +87,8 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Map
     send what can be imported: functions of modules, and of a script, whose other code must then be inside
     `if __name__ == "__main__":`.
 
-    The ranks' output is written to sys.stdout and sys.stderr. Ctrl-C ends the job.
+    The ranks' output is written to sys.stdout and sys.stderr. Ctrl-C raises KeyboardInterrupt in every rank, as under
+    hvdrun, and then in the caller, when the job has ended.
 
     Errors: RunError if a rank or the job fails; TypeError for an object that cannot be pickled; FileNotFoundError if
     hvdrun is not found.
@@ -161,7 +162,7 @@ class _Job:
                 break
             except BaseException as error:
                 interrupt = error
-                process.send_signal(signal.SIGINT)  # a second one kills at once
+                process.send_signal(signal.SIGINT)  # each further one shortens hvdrun's wait
         if interrupt is not None:
             raise interrupt
         return code

@@ -226,6 +226,18 @@ def test_signals_reach_ranks_on_other_hosts(jobs: Jobs, shared: Path) -> None:
 
 
 @pytest.mark.gate
+def test_ctrl_c_interrupts_ranks_on_other_hosts_before_it_ends_them(jobs: Jobs, shared: Path) -> None:
+    job = jobs.start("-np", 2, "-H", "n1:1,n2:1", "--grace", 1000, "sh", "-c",
+                     f"trap 'echo int' INT; trap 'echo term; exit 0' TERM; touch {shared}/$HVD_RANK; while :; do sleep 0.1; done")
+    wait_until(lambda: len(jobs.cluster.output("ls", shared).split()) == 2, "both ranks run")
+    job.send_signal(signal.SIGINT)
+    assert sorted(job.stdout.readline() for _ in range(2)) == ["[0] int\n", "[1] int\n"]
+    job.send_signal(signal.SIGINT)
+    code, out, err = finish(job)
+    assert code == 128 + signal.SIGINT and sorted(out.splitlines()) == ["[0] term", "[1] term"], err
+
+
+@pytest.mark.gate
 @pytest.mark.parametrize("program, sum_of_ranks", [("mpi_allreduce", 45), ("pmix_client", 36)])
 def test_mpi_and_pmix_programs_find_each_other(jobs: Jobs, program: str, sum_of_ranks: int) -> None:
     """Fence and modex between agents; Open MPI over TCP. Uneven hosts."""

@@ -249,11 +249,13 @@ def test_no_grace_kills_at_once(sandbox: Sandbox) -> None:
     job.expect(3)
 
 
-def test_a_second_interrupt_kills_at_once(sandbox: Sandbox) -> None:
-    """The grace is longer than the test's patience: only the second one can end the job."""
+def test_a_third_interrupt_kills_at_once(sandbox: Sandbox) -> None:
+    """The grace is longer than the test's patience: only the user can end the job."""
     job = Job(sandbox, "ignoring TERM", (), "--grace", "1000")
     job.running.signal(signal.SIGINT)
-    job.running.wait_for(b"once more", "err")
+    job.running.wait_for(b"Ctrl-C once more: SIGTERM now", "err")
+    job.running.signal(signal.SIGINT)
+    job.running.wait_for(b"Ctrl-C once more: SIGKILL now", "err")
     job.running.signal(signal.SIGINT)
     job.expect(130)
 

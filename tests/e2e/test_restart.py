@@ -227,12 +227,13 @@ def test_an_interrupt_while_a_failed_try_is_stopped_is_the_end(sandbox: Sandbox)
     assert "rank 1 on " in done.err_text and done.report["first_failure"] == 1
 
 
-def test_a_second_interrupt_in_a_later_try_kills_at_once_and_the_report_is_told(sandbox: Sandbox) -> None:
+def test_a_third_interrupt_in_a_later_try_kills_at_once_and_the_report_is_told(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 2, "--max-restarts", 5, "--grace", "1000", "sh", "-c",
-                            f'trap "" TERM; {READY} [ "$HVD_RESTART_COUNT" = 0 ] && exit 3; {WAIT}')
+                            f'trap "" INT TERM; {READY} [ "$HVD_RESTART_COUNT" = 0 ] && exit 3; {WAIT}')
     ranks_of(sandbox, 1, 2)
-    running.signal(signal.SIGINT)
-    running.wait_for(b"once more", "err")
+    for signal_sent_next in (b"once more: SIGTERM", b"once more: SIGKILL"):
+        running.signal(signal.SIGINT)
+        running.wait_for(signal_sent_next, "err")
     running.signal(signal.SIGINT)
     done = running.wait().expect(130)
     assert "with 1 restart: interrupted; exit code 130\n" in done.err_text and "first start: rank " in done.err_text

@@ -192,6 +192,20 @@ def test_ctrl_c_ends_the_job(sandbox: Sandbox) -> None:
     assert done.out_lines[-1] == "interrupted" and "interrupted: stopping 2 ranks" in done.err_text
 
 
+def test_ctrl_c_interrupts_the_function(sandbox: Sandbox) -> None:
+    script = sandbox.files / "train.py"
+    script.write_text(WAITING.replace("        signal.pause()\n", """        try:
+            signal.pause()
+        finally:
+            print("saved", flush=True)
+"""))
+    job = sandbox.start(script, tool=PYTHON, env=environment())
+    wait_until(lambda: len(ranks_of(job.out)) == 2, "two ranks that have begun")
+    job.signal(signal.SIGINT)
+    done = job.wait().expect(0)
+    assert sorted(line.split()[-1] for line in done.out_lines[-3:]) == ["interrupted", "saved", "saved"], done
+
+
 def test_a_killed_caller_takes_the_job_with_it(sandbox: Sandbox) -> None:
     job = start_waiting(sandbox)
     ranks = ranks_of(job.out)

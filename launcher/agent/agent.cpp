@@ -14,6 +14,7 @@
 #include "agent/stdio_forwarder.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
+#include "base/severity.hpp"
 #include "base/system.hpp"
 #include "base/version.hpp"
 #include "common/system.hpp"
@@ -91,6 +92,9 @@ class Agent {
   bool ranks_joined() const;
   void pause();
   void fail_job(const Error& error);
+  void warn(const std::string& text) {
+    link_.send(FrameType::note, kToLauncher, warning_text(text));
+  }
 
   // End.
   void on_beat();
@@ -187,7 +191,7 @@ int Agent::run() {
   if (!created)
     fail_job(with_context(local_host_name(), created.error()));
   else if (!created->empty())
-    link_.send(FrameType::note, kToLauncher, local_host_name() + ": " + *created);
+    warn(local_host_name() + ": " + *created);
   say_hello();
   start_pmix();
   if (!left_) loop_.run();
@@ -206,13 +210,9 @@ void Agent::start_heartbeat() {
 }
 
 void Agent::say_hello() {
-  HelloMessage hello;
-  hello.version = kVersion;
-  hello.host = local_host_name();
-  hello.pid = ::getpid();
-  hello.route = options_.route;
-  hello.inventory = options_.inventory;
-  link_.send(FrameType::hello, kToLauncher, pack(hello));
+  link_.send(FrameType::hello, kToLauncher,
+             pack(HelloMessage{kProtocolVersion, kVersion, local_host_name(), ::getpid(),
+                               options_.route, options_.inventory}));
 }
 
 void Agent::start_pmix() {
@@ -232,7 +232,7 @@ void Agent::start_pmix() {
   } else if (options_.pmix == PmixMode::on) {
     fail_job(server.error());
   } else {
-    link_.send(FrameType::note, kToLauncher, "going on without PMIx: " + server.error().message);
+    warn("continuing without PMIx: " + server.error().message);
   }
 }
 
@@ -501,21 +501,18 @@ void Agent::on_guard_gone() {
 
 // Reports what the ranks do now, before the signal changes that.
 void Agent::begin_stop() {
+  if (stopping_) return;
   stopping_ = true;
   if (pages_ && ranks_.any_rank_alive()) send_states(StatesPurpose::stop);
   ranks_.begin_stop();
 }
 
-// Stops the ranks with the signal, and with SIGKILL after the grace period. A second call with
-// another signal sends that one too.
+// SIGKILL follows after the grace period. A later call with another signal sends that one too.
 void Agent::stop(int signal, milliseconds grace) {
-  if (signal == SIGKILL) {
-    if (!stopping_) begin_stop();
-    return kill_all();
-  }
+  begin_stop();
+  if (signal == SIGKILL) return kill_all();
   if (stop_signal_ == signal || stop_signal_ == SIGKILL) return;
   stop_signal_ = signal;
-  if (!stopping_) begin_stop();
   if (pages_) pages_->ask_to_stop();
   ranks_.signal_all({signal, SIGCONT});  // a stopped process takes a signal only when it runs again
   grace_timer_.start(grace);
@@ -528,9 +525,8 @@ void Agent::end_leftovers() {
   for (const auto& process : descendants_of(::getpid(), all_processes()))
     names.push_back(to_string(process));
   if (!names.empty())
-    link_.send(FrameType::note, kToLauncher,
-               fmt::format("ranks on {} have left {} behind; ending {}", local_host_name(),
-                           fmt::join(names, ", "), names.size() == 1 ? "it" : "them"));
+    warn(fmt::format("ranks on {} have left {} behind; ending {}", local_host_name(),
+                     fmt::join(names, ", "), names.size() == 1 ? "it" : "them"));
   stop(job_->kill_signal, job_->grace);
 }
 

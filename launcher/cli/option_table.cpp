@@ -404,7 +404,7 @@ constexpr Option kOptions[] = {
      output,
      "auto|always|never",
      "auto",
-     "colour the labels by rank; auto: if the output is a terminal",
+     "colour the labels by rank, and the words error and warning; auto: on a terminal",
      [](JobSpec& job, Value v) {
        return store(parse_choice<ColorMode>(v, {{"auto", ColorMode::automatic},
                                                 {"always", ColorMode::always},

@@ -1,8 +1,10 @@
 #include "commands/batch_request.hpp"
 
+#include "base/severity.hpp"
 #include "commands/job_name.hpp"
 #include "commands/subcommand.hpp"
 #include "common/text.hpp"
+#include "output/own_line.hpp"
 #include "slurm/template_folders.hpp"
 
 #include <algorithm>
@@ -46,13 +48,13 @@ std::optional<PartitionInfo> ask_for_nodes(BatchSpec& batch, const Environment& 
   auto offer = query_partitions(
       partition == batch.slurm_options.end() ? std::string() : partition->value, environment);
   if (!offer && needs_gpus && !asks_for_gpus(batch))
-    say_note(
+    print_own_line(warning_text(
         "no GPUs are requested, because it is not known here what a node has; --gpus-per-node K "
-        "requests them (0: ranks without GPUs)");
+        "requests them (0: ranks without GPUs)"));
   if (!offer || offer->gpus == 0 || (!needs_gpus && !needs_cpus)) return offer;
   if (needs_gpus) batch.gpus_per_node = offer->gpus;
   if (needs_cpus) batch.cpus_per_node = offer->cpus;
-  say_note(
+  print_own_line(
       fmt::format("a node of partition {} has {} and {} (--gpus-per-node 0: ranks without GPUs)",
                   offer->partition, plural(offer->gpus, "GPU"), plural(offer->cpus, "CPU")));
   return offer;

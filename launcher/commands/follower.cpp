@@ -2,6 +2,8 @@
 
 #include "base/system.hpp"
 #include "common/text.hpp"
+#include "output/color.hpp"
+#include "output/own_line.hpp"
 #include "slurm/job_end.hpp"
 #include "slurm/job_record.hpp"
 #include "slurm/slurm_command.hpp"
@@ -202,7 +204,9 @@ void Follower::on_signal(int signal) {
 void Follower::note(std::string_view text) {
   Stream& where = stream(true);
   const std::string newline = where.in_line && where.sink.is_terminal() ? "\n" : "";
-  show(where, newline + "hvdrun: " + std::string(text) + "\n");
+  const bool is_colored = wants_color(ColorMode::automatic, where.sink.is_terminal(),
+                                      TerminalEnvironment::of_process());
+  show(where, newline + own_line(text, is_colored) + "\n");
 }
 
 void Follower::show(Stream& where, std::string_view bytes) {

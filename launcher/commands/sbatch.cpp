@@ -1,5 +1,6 @@
 #include "commands/sbatch.hpp"
 
+#include "base/severity.hpp"
 #include "cli/batch_command_line.hpp"
 #include "cli/program.hpp"
 #include "commands/batch_request.hpp"
@@ -7,6 +8,7 @@
 #include "commands/subcommand.hpp"
 #include "commands/submit.hpp"
 #include "common/text.hpp"
+#include "output/own_line.hpp"
 #include "slurm/script_template.hpp"
 
 #include <cerrno>
@@ -35,8 +37,8 @@ void note_missing_program(const BatchSpec& batch, const std::string& program) {
     if (option.name == "chdir") path = std::filesystem::path(option.value) / path;
   std::error_code error;
   if (!std::filesystem::exists(path, error))
-    say_note(quote_if_needed(path.string()) +
-             " is not on this host; the job fails unless the nodes have it");
+    print_own_line(warning_text(quote_if_needed(path.string()) +
+                                " is not on this host; the job fails unless the nodes have it"));
 }
 
 Result<void> write_script(const std::filesystem::path& file, const std::string& script) {
@@ -59,7 +61,7 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
     return defaults_of(*script);
   };
   HVD_TRY(auto invocation, parse_batch_command_line("sbatch", args, environment, find_defaults));
-  for (const auto& line : invocation.notes) say_note(line);
+  for (const auto& line : invocation.notes) print_own_line(line);
   if (invocation.action != BatchInvocation::Action::run) return print_text(invocation.text);
   HVD_CHECK(cli::check_command(invocation.command, kUsage));
   auto& batch = invocation.batch;
@@ -70,11 +72,11 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
   HVD_CHECK(check_nodes(shape, offer));
   HVD_TRY(const auto made,
           batch_script(*script, batch, shape, inner_command(invocation, shape, environment)));
-  say_note(describe(shape));
+  print_own_line(describe(shape));
   const bool to_stdout = batch.script_file.empty() || batch.script_file == "-";
   if (!to_stdout) {
     HVD_CHECK(write_script(batch.script_file, made.text));
-    say_note("wrote " + quote_if_needed(batch.script_file.string()));
+    print_own_line("wrote " + quote_if_needed(batch.script_file.string()));
   }
   if (batch.test_only || batch.submit || batch.wait || batch.follow)
     return submit_script(made, batch, environment);

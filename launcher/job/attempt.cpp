@@ -1,6 +1,7 @@
 #include "job/attempt.hpp"
 
 #include "base/event_loop.hpp"
+#include "base/severity.hpp"
 #include "base/version.hpp"
 #include "common/text.hpp"
 #include "job/agent_table.hpp"
@@ -390,7 +391,7 @@ void Attempt::on_unreached(const AgentState& agent) {
 
 void Attempt::give_up_starting() {
   if (stopping()) return;
-  for (const auto& line : unreached_lines(unreached_)) note(line);
+  for (const auto& line : unreached_lines(unreached_)) note(error_text(line));
   stop({EndKind::agent_lost, unreached_reason(unreached_), kExitLauncher});
 }
 
@@ -400,7 +401,7 @@ void Attempt::on_start_timeout() {
   for (const auto& agent : agents_->every())
     if (const auto stage = agents_->stage(agent); !agent.gone && !stage.empty())
       unreached_.push_back({agent.host.name, stage});
-  for (const auto& line : unreached_lines(unreached_)) note(line);
+  for (const auto& line : unreached_lines(unreached_)) note(error_text(line));
   stop({EndKind::start_timeout,
         fmt::format("not all ranks had started after {} (--start-timeout)",
                     seconds_text(parts_.spec.start_timeout)),
@@ -422,7 +423,7 @@ void Attempt::on_exit_timeout() {
 
 void Attempt::on_agents_hang() {
   for (const auto& host : agents_->kill())
-    note(fmt::format("the agent on {} does not answer and is killed", host));
+    note(warning_text(fmt::format("the agent on {} does not answer and is killed", host)));
 }
 
 // --- what the user says --------------------------------------------------------------------------
@@ -445,7 +446,7 @@ void Attempt::on_signal(int signal) {
 
 void Attempt::send_user_signal(int signal) {
   if (!agents_->all(&AgentState::started))
-    note(signal_name(signal) + " came before all ranks had started; those miss it");
+    note(warning_text(signal_name(signal) + " came before all ranks had started; those miss it"));
   agents_->send_all(FrameType::signal, pack_number(static_cast<std::uint32_t>(signal)));
 }
 
@@ -519,6 +520,7 @@ AttemptEnd Attempt::finish() {
     for (const auto stream : {Stream::out, Stream::err})
       parts_.output.close(rank.placement.rank, stream);
     rank.last_stderr = parts_.output.last_stderr(rank.placement.rank);
+    rank.stderr_in_sight = parts_.output.stderr_in_sight(rank.placement.rank);
     if (!rank.exited) rank.stopped_by_us = true;
   }
   report.may_be_separate_runs =

@@ -116,7 +116,7 @@ class Attempt {
   int kill_signal() const { return parts_.spec.stop.signal.value_or(SIGTERM); }
   AttemptEnd finish();
   void ask_for_states(StatesPurpose purpose);
-  void note(const std::string& text) { parts_.output.note("hvdrun: " + text); }
+  void note(const std::string& text) { parts_.output.note(text); }
   const Placement& placement() const { return parts_.plan.placement; }
 
   const JobParts parts_;

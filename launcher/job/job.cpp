@@ -1,6 +1,7 @@
 #include "job/job.hpp"
 
 #include "base/event_loop.hpp"
+#include "base/severity.hpp"
 #include "base/system.hpp"
 #include "common/text.hpp"
 #include "job/attempt.hpp"
@@ -47,7 +48,7 @@ class Job {
   void end(StopCause cause);
 
   int restarts() const { return identity_.restart_count; }
-  void note(const std::string& text) { output_->note("hvdrun: " + text); }
+  void note(const std::string& text) { output_->note(text); }
 
   const JobSpec& spec_;
   const JobContext& context_;
@@ -128,8 +129,8 @@ Result<AttemptEnd> Job::restart(const AttemptEnd& failed) {
     return fail(fmt::format("{} could not be ended", left.front()));
   HVD_CHECK(move_away_from(failed.lost_hosts));
   ++identity_.restart_count;
-  note(
-      fmt::format("{}; restart {} of {}", attempts_.back().reason, restarts(), spec_.max_restarts));
+  note(warning_text(fmt::format("{}; restart {} of {}", attempts_.back().reason, restarts(),
+                                spec_.max_restarts)));
   for (const auto& line : attempts_.back().failures) note(line);
   return run_attempt();
 }
@@ -150,7 +151,7 @@ Result<void> Job::move_away_from(const std::vector<std::string>& lost_hosts) {
 void Job::on_output_error(const Error& error, bool stop_job) {
   notes_.push_back(error.message);
   // `hvdrun … | head` ends as any program does: quietly.
-  if (error.exit_code != kExitSignalBase + SIGPIPE) note(error.message);
+  if (error.exit_code != kExitSignalBase + SIGPIPE) note(error_text(error.message));
   if (stop_job) end({EndKind::output_failed, error.message, error.exit_code});
 }
 
@@ -187,7 +188,7 @@ void Job::on_stop_signal(int signal) {
 void Job::on_other_signal(int signal) {
   if (signal == SIGTSTP) ::kill(::getpid(), SIGSTOP);
   if (signal == SIGUSR1 || signal == SIGUSR2)
-    note(signal_name(signal) + " came while no rank ran; nobody has got it");
+    note(warning_text(signal_name(signal) + " came while no rank ran, so that none has got it"));
 }
 
 Report Job::finish(Report report) {
@@ -214,7 +215,6 @@ bool Job::repeat_last_lines(std::vector<std::string> lines) {
   auto again = output_->losses();
   again.insert(again.end(), std::make_move_iterator(lines.begin()),
                std::make_move_iterator(lines.end()));
-  for (auto& line : again) line.insert(0, "hvdrun: ");
   return output_->note_again(again, kLastWords);
 }
 

@@ -270,7 +270,7 @@ def test_a_rank_that_fails_is_blamed_even_if_its_exit_lasts(sandbox: Sandbox) ->
     """The other rank loses its peer, and has ended before the one that failed."""
     done = sandbox.run("-np", 2, program("latecomer"), "--fails")
     assert done.code == 1 and done.report and done.report["first_failure"] == 0, done
-    assert "hvdrun: rank 0 on" in done.err_text and "rank 1: exit code 1" in done.err_text, done
+    assert "hvdrun: error: rank 0 on" in done.err_text and "rank 1: exit code 1" in done.err_text, done
     assert 'it said: hvd_set_metric' in done.err_text, done
 
 

@@ -48,7 +48,7 @@ def test_the_third_try_goes_well(sandbox: Sandbox) -> None:
     assert tries(sandbox) == [0, 1, 2] and codes(done) == [3, 3, 0]
     for number in (1, 2):
         line = next(line for line in done.err_text.splitlines() if f"restart {number} of 2" in line)
-        assert line.startswith("hvdrun: rank 1 on ") and "exit code 3" in line
+        assert line.startswith("hvdrun: warning: rank 1 on ") and "exit code 3" in line
     assert "3 ranks succeeded" in done.err_text and "with 2 restarts" in done.err_text
     assert [attempt["failed_rank"] and attempt["failed_rank"]["last_stderr"] for attempt in done.report["attempts"]] == \
         [["trouble 0"], ["trouble 1"], None]

@@ -105,7 +105,7 @@ def test_horovods_run_takes_its_arguments(sandbox: Sandbox) -> None:
     for arguments in ("num_proc=3, use_gloo=True, verbose=2", "np=3, hosts='localhost:3', network_interfaces=['lo']"):
         assert run_script(sandbox, code.format(arguments=arguments)).expect(0).out_lines == [three]
     done = run_script(sandbox, code.format(arguments="np=2, mpi_args='--mca x y'")).expect(1)
-    assert "hvd.launch.RunError: hvdrun: --mpi-args is an option of horovodrun that hvdrun does not have: " in (
+    assert "hvd.launch.RunError: hvdrun: error: --mpi-args is an option of horovodrun that hvdrun does not have: " in (
         done.err_text)
 
 
@@ -130,7 +130,7 @@ def test_a_failed_rank_is_an_exception_with_its_traceback_and_the_report(sandbox
 @pytest.mark.parametrize("code, words", [
     ("hvd.run(lambda: 1, np=1)", "TypeError: hvd.run: cannot send the function to the ranks: "),
     ("hvd.run(train, np=1)", "defined at a prompt or in a notebook; install cloudpickle, or put it into a module"),
-    ("hvd.run(print, np=1, options=['--nope'])", "hvdrun: unknown option --nope"),
+    ("hvd.run(print, np=1, options=['--nope'])", "hvdrun: error: unknown option --nope"),
     ("hvd.run(os._exit, (0,), np=1)", "RunError: ranks ended without a result: all"),
     ("hvd.run(threading.Lock, np=1)", "cannot send back what the function returned: "),
 ])

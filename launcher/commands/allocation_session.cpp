@@ -8,6 +8,7 @@
 #include "common/text.hpp"
 #include "output/own_line.hpp"
 #include "slurm/job_record.hpp"
+#include "slurm/partitions.hpp"
 #include "slurm/salloc_line.hpp"
 #include "slurm/slurm_command.hpp"
 
@@ -137,7 +138,9 @@ void AllocationSession::on_line(std::string_view line) {
     case SallocLine::Kind::pending:
       if (auto id = parse_job_id(said.text); id && !job_) {
         job_ = *id;
-        watch_.emplace(*job_);
+        watch_.emplace(*job_, [this](const std::string& partition) {
+          return describe_partition(query_partitions(query_environment(environment_)), partition);
+        });
         ask();
       }
       break;

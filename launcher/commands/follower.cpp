@@ -6,6 +6,7 @@
 #include "output/own_line.hpp"
 #include "slurm/job_end.hpp"
 #include "slurm/job_record.hpp"
+#include "slurm/partitions.hpp"
 #include "slurm/slurm_command.hpp"
 
 #include <algorithm>
@@ -56,7 +57,10 @@ Follower::Follower(const JobId& id, const Environment& environment, std::optiona
       with_output_(output.has_value()),
       signals_(loop_, not_ignored(kFollowSignals), [this](int signal) { on_signal(signal); }),
       out_(loop_, STDOUT_FILENO, "hvdrun's stdout", *this),
-      watch_(id),
+      watch_(id,
+             [this](const std::string& partition) {
+               return describe_partition(query_partitions(environment_), partition);
+             }),
       output_(std::move(output).value_or(JobOutput())),
       ask_timer_(loop_, [this] { ask(); }),
       look_timer_(loop_, [this] { look(); }),

@@ -121,6 +121,8 @@ Result<int> run_salloc(const std::vector<std::string>& args, const Environment& 
   const auto offer = ask_for_nodes(batch, environment);
   HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
   HVD_CHECK(check_nodes(shape, offer));
+  for (const auto& line : request_warnings(shape, invocation.job, batch, offer))
+    print_own_line(line);
   print_own_line(describe(shape));
   Fd ours;
   Fd theirs;

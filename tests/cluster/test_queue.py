@@ -309,6 +309,14 @@ def test_the_job_goes_on_when_follow_is_ended(queue: Queue, number: signal.Signa
 
 
 @pytest.mark.gate
+def test_a_job_that_the_partition_cannot_run_is_explained_with_what_it_has(queue: Queue) -> None:
+    job = queue.submit("true", "-N5")
+    follow = queue.follow(job)
+    follow.wait_for(f"hvdrun: note: job {job} is pending (PartitionConfig): asks for more hosts, CPUs, GPUs, memory or time than "
+                    "the partition gives to a job: it never starts as it is; partition all has 4 nodes with 16 CPUs and 4 GPUs each")
+
+
+@pytest.mark.gate
 def test_ctrl_c_on_a_terminal(queue: Queue) -> None:
     job = queue.submit("printf 'no newline'; exec sleep 7777")
     words = queue.cluster.command([HVDRUN, "follow", job], tty=True)

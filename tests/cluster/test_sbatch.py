@@ -59,6 +59,24 @@ def test_what_a_node_has_is_asked_of_slurm(cluster: Cluster, shared: Path) -> No
 
 
 @pytest.mark.gate
+@pytest.mark.parametrize("words, warning", [
+    (["--gpus-per-node", 8], "requests 8 GPUs on each node, and a node of partition all has 4 (sinfo)"),
+    (["--gpus-per-node", 4, "--cpus-per-rank", 5], "requests 20 CPUs on each node, and a node of partition all has 16 (sinfo)")])
+def test_more_than_a_node_has_is_said_before_the_submission(cluster: Cluster, shared: Path, words: list[object], warning: str) -> None:
+    done = hvdrun(cluster, shared, "sbatch", "-np", 8, *words, "--", "true")
+    assert done.returncode == 0 and f"hvdrun: warning: the job {warning}: it may never start; " in done.stderr, done.stderr
+
+
+@pytest.mark.gate
+def test_one_cpu_per_rank_for_lack_of_knowledge_is_a_warning(cluster: Cluster, shared: Path) -> None:
+    words = ("sbatch", "-np", 4, "--gpus-per-node", 4, "--", "true")
+    unknown = hvdrun(cluster, shared, *words, environment={"PATH": str(shared)})  # no sinfo there
+    assert "hvdrun: warning: each rank gets 1 CPU, because it is not known here how many a node has; " in unknown.stderr, unknown.stderr
+    known = hvdrun(cluster, shared, *words)
+    assert "warning" not in known.stderr and "4 CPUs per rank" in known.stderr, known.stderr
+
+
+@pytest.mark.gate
 def test_an_uneven_number_of_ranks(cluster: Cluster, shared: Path) -> None:
     done = hvdrun(cluster, shared, "sbatch", "-np", 7, "--gpus-per-node", 4, "--follow", "--label", "none", "--", "hostname")
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@
 #include "channels/srun_agent.hpp"
 #include "cli/check_build.hpp"
 #include "cli/command_line.hpp"
+#include "cli/help.hpp"
 #include "commands/allocation_session.hpp"
 #include "commands/commands.hpp"
 #include "common/fd.hpp"
@@ -151,6 +152,10 @@ int run_words(int argc, char** argv) {
       command != nullptr) {
     const auto code = command({argv + 2, argv + argc}, environment_from(environ));
     return code ? *code : end_with(code.error());
+  }
+  if (argc == 1) {
+    std::fputs(cli::short_help_text().c_str(), stderr);
+    return kExitUsage;
   }
   JobContext context;
   context.foreign_children = find_children();

@@ -110,6 +110,10 @@ constexpr Option kOptions[] = {
      "slot",
      "fill a host, then go to the next; or deal the ranks out, one to each host in turn",
      [](JobSpec& job, Value v) {
+       if (v.starts_with("ppr:"))
+         return Result<void>(fail("must be slot or node, not " + quote(v) +
+                                      "; --ranks-per-host K starts K ranks on each host",
+                                  kExitUsage));
        return store(parse_choice<MapBy>(v, {{"slot", MapBy::slot}, {"node", MapBy::node}}),
                     job.map_by);
      }},
@@ -519,8 +523,8 @@ constexpr Option kOptions[] = {
      "",
      "",
      "print what this hvdrun can do, and which libraries it finds"},
-    {"version", {"-v", "--version"}, action, information, "", "", "print the version"},
-    {"help", {"-h", "--help"}, action, information, "", "", "print this text"},
+    {"version", {"-v", "--version", "-V"}, action, information, "", "", "print the version"},
+    {"help", {"-h", "--help"}, action, information, "", "", "print the most used options; all"},
 };
 
 }  // namespace

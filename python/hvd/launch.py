@@ -32,6 +32,7 @@ _RESULT = "hvd result"
 # A line of at most 4096 bytes is written to a pipe atomically (pipe(7)). base64 makes 4 bytes of 3.
 _BYTES_A_LINE = 2970
 _LABEL = re.compile(r"\[ *\d+(@[^]]*)?\] *")  # hvdrun's prefix of a rank's line
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")  # a notebook's kernel sets FORCE_COLOR
 
 # Runs hvdrun in a process group of its own, so that only run() sends it SIGINT after a Ctrl-C. The kernel sends hvdrun
 # SIGTERM when the process that called run() dies (PR_SET_PDEATHSIG, prctl(2)). Arguments: that process, the program,
@@ -174,7 +175,8 @@ class _Job:
             if mark:
                 is_first = self._take(part)
                 # Keeps a line that the function has left unfinished.
-                text = before + "\n" if is_first and before and not _LABEL.fullmatch(before) else ""
+                is_label = _LABEL.fullmatch(_COLOR.sub("", before)) is not None
+                text = before + "\n" if is_first and before and not is_label else ""
             _show(sys.stdout, text)
 
     def _take(self, line: str) -> bool:
@@ -196,7 +198,7 @@ class _Job:
         for line in stream:
             text = line.decode("utf-8", "replace")
             if text.startswith("hvdrun: "):
-                self.said.append(text.rstrip("\n"))
+                self.said.append(_COLOR.sub("", text).rstrip("\n"))
             _show(sys.stderr, text)
 
 

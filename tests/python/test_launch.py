@@ -192,6 +192,20 @@ def test_ctrl_c_ends_the_job(sandbox: Sandbox) -> None:
     assert done.out_lines[-1] == "interrupted" and "interrupted: stopping 2 ranks" in done.err_text
 
 
+def test_colours_are_no_part_of_results_and_errors(sandbox: Sandbox) -> None:
+    """A notebook's kernel sets this variable for its programs."""
+    variables = {**environment(), "FORCE_COLOR": "1"}
+    script = sandbox.files / "train.py"
+    script.write_text("import hvd\ndef train(): return 7\ndef fail(): raise ValueError('bad batch')\n"
+                      "if __name__ == '__main__':\n"
+                      "    print(hvd.run(train, np=2), flush=True)\n"
+                      "    try: hvd.run(fail, np=2)\n"
+                      "    except hvd.launch.RunError as error: print(repr(str(error)), flush=True)\n")
+    done = sandbox.run(script, tool=PYTHON, env=variables).expect(0)
+    assert done.out_lines[0] == "[7, 7]" and "ValueError: bad batch" in done.out_lines[-1] and "x1b" not in done.out_text, done
+    assert "\x1b[1;31merror:" in done.err_text
+
+
 def test_ctrl_c_interrupts_the_function(sandbox: Sandbox) -> None:
     script = sandbox.files / "train.py"
     script.write_text(WAITING.replace("        signal.pause()\n", """        try:

@@ -4,10 +4,10 @@
 # and hands what follows to the completion of the program itself where bash-completion is loaded.
 # tests/unit/cli holds the lists to the tables in launcher/cli/option_table.cpp and batch_options.cpp.
 
-_hvdrun_commands='run sbatch salloc templates jobs follow cancel scale'
+_hvdrun_commands='run help sbatch salloc templates jobs follow cancel scale'
 
 _hvdrun_flags='--oversubscribe --horovod --ssh-accept-new --stall-check --no-stall-check --report-bindings --dry-run --print-env --json -prefix-timestamp
---prefix-output-with-timestamp --verbose --explain -cb --check-build -v --version -h --help'
+--prefix-output-with-timestamp --verbose --explain -cb --check-build -v -V --version -h --help'
 
 _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude
 --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --for --pmix --start-timeout
@@ -19,7 +19,7 @@ _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile 
 # Of sbatch and salloc, besides those above.
 _hvdrun_batch_flags='--requeue --test-only --submit --wait --follow'
 
-_hvdrun_batch_options_with_value='--nodes -N --gpus-per-node --cpus-per-node --time -t --partition --account -A
+_hvdrun_batch_options_with_value='--nodes -N --gpus-per-node --cpus-per-node --time -t --partition -p --account -A
 --qos -q --mem --array --dependency --signal --mail --sbatch-arg --job-name -J --output --error --chdir -D
 --module --conda --venv --container --template --template-path --set -o --script-file'
 

@@ -5,11 +5,13 @@
 #include "base/files.hpp"
 #include "base/resource_limits.hpp"
 #include "base/result.hpp"
+#include "base/severity.hpp"
 #include "base/version.hpp"
 #include "channels/remote_agent.hpp"
 #include "channels/srun_agent.hpp"
 #include "cli/check_build.hpp"
 #include "cli/command_line.hpp"
+#include "cli/help.hpp"
 #include "commands/allocation_session.hpp"
 #include "commands/commands.hpp"
 #include "common/fd.hpp"
@@ -18,6 +20,7 @@
 #include "job/plan.hpp"
 #include "job/rank_environment.hpp"
 #include "job/requeue.hpp"
+#include "output/own_line.hpp"
 #include "report/report_json.hpp"
 #include "resources/find_allocation.hpp"
 #include "resources/hostfile.hpp"
@@ -45,12 +48,8 @@ extern char** environ;  // NOLINT: environ(7)
 namespace hvdrun {
 namespace {
 
-void say(const std::string& text) {
-  std::fputs(("hvdrun: " + printable(text) + "\n").c_str(), stderr);
-}
-
 int end_with(const Error& error) {
-  say(error.message);
+  print_own_line(error_text(error.message));
   return error.exit_code;
 }
 
@@ -123,20 +122,20 @@ Result<int> run(const JobSpec& spec, const JobContext& context) {
     return print(text);
   }
   if (is_final(plan.placement))
-    for (const auto& line : plan_lines(spec, plan)) say(line);
+    for (const auto& line : plan_lines(spec, plan)) print_own_line(line, spec.output.color);
   block_signals(not_ignored(job_signals()));
   if (!spec.report_file.empty()) HVD_CHECK(check_report_file(spec.report_file));
   HVD_TRY(Report report, run_job(spec, std::move(plan), context));
   const auto requeue = plan_requeue(spec, report, context.environment);
   report.exit_code = requeue.exit_code;
   int code = report.exit_code;
-  const auto check = [&code](const Result<void>& done) {
+  const auto check = [&](const Result<void>& done) {
     if (done) return;
-    say(done.error().message);
+    print_own_line(error_text(done.error().message), spec.output.color);
     if (code == kExitOk) code = kExitLauncher;
   };
   if (!spec.report_file.empty()) check(write_report(report, spec.report_file));
-  if (!requeue.note.empty()) say(requeue.note);
+  if (!requeue.note.empty()) print_own_line(requeue.note, spec.output.color);
   if (!requeue.job.empty()) check(requeue_job(requeue.job, context.environment));
   return code;
 }
@@ -154,6 +153,10 @@ int run_words(int argc, char** argv) {
     const auto code = command({argv + 2, argv + argc}, environment_from(environ));
     return code ? *code : end_with(code.error());
   }
+  if (argc == 1) {
+    std::fputs(cli::short_help_text().c_str(), stderr);
+    return kExitUsage;
+  }
   JobContext context;
   context.foreign_children = find_children();
   // They wait for the job. The others end or stop us as any program, also while a file keeps us
@@ -167,7 +170,7 @@ int run_words(int argc, char** argv) {
 
   auto invocation = parse_command_line({argv + 1, argv + argc}, context.environment, {}, called);
   if (!invocation) return end_with(invocation.error());
-  for (const auto& line : invocation->notes) say(line);
+  for (const auto& line : invocation->notes) print_own_line(line, invocation->spec.output.color);
   switch (invocation->action) {
     case Invocation::Action::help:
     case Invocation::Action::version:

@@ -34,8 +34,17 @@ constexpr std::pair<Word, Word> kReasons[] = {
     {"Reservation", "waits for its reservation"},
     {"PartitionDown", "the partition is down"},
     {"PartitionInactive", "the partition starts no jobs"},
-    {"PartitionNodeLimit", "asks for more hosts than the partition gives"},
-    {"PartitionTimeLimit", "asks for more time than the partition gives"},
+    {"PartitionConfig",
+     "asks for more hosts, CPUs, GPUs, memory or time than the partition gives to a job: it never "
+     "starts as it is"},
+    {"PartitionNodeLimit",
+     "asks for more hosts, or fewer, than the partition gives to a job: it never starts as it is"},
+    {"PartitionTimeLimit",
+     "asks for more time than the partition gives to a job: it never starts as it is"},
+    {"NodeDown", "a host that it needs is down"},
+    {"InvalidAccount", "its account may not be used here"},
+    {"InvalidQOS", "its QOS may not be used here"},
+    {"AccountNotAllowed", "its account may not use the partition"},
     {"ReqNodeNotAvail", "a host that it asks for is not available"},
     {"BadConstraints", "no host offers what it asks for"},
 };
@@ -56,7 +65,13 @@ std::string_view explain_reason(std::string_view reason) {
   reason = reason.substr(0, reason.find_first_of(", "));  // "ReqNodeNotAvail, UnavailableNodes:n1"
   for (const auto& [name, words] : kReasons)
     if (name == reason) return words;
+  if (reason.starts_with("QOS")) return "a limit of its QOS: sacctmgr show qos lists them";
+  if (reason.starts_with("Assoc")) return "a limit of its account: sacctmgr show assoc lists them";
   return {};
+}
+
+bool depends_on_partition(std::string_view reason) {
+  return reason.starts_with("Partition") || reason == "BadConstraints";
 }
 
 std::string state_text(std::string_view state, std::string_view reason) {

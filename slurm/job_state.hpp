@@ -21,6 +21,9 @@ JobPhase phase_of(std::string_view state);
 // free". Returns an empty text for the others, whose names explain themselves.
 std::string_view explain_reason(std::string_view reason);
 
+// Returns whether what the partition has explains the reason.
+bool depends_on_partition(std::string_view reason);
+
 // Returns "pending (Resources)", "running", "out of memory".
 std::string state_text(std::string_view state, std::string_view reason);
 

@@ -115,6 +115,8 @@ std::string JobWatch::pending_text(const JobRecord& job, std::time_t now) const 
   std::string text = "is " + state_text(job.state, job.reason);
   if (const auto words = explain_reason(job.reason); !words.empty())
     text += ": " + std::string(words);
+  if (depends_on_partition(job.reason) && partition_text_)
+    if (const auto offer = partition_text_(job.partition); !offer.empty()) text += "; " + offer;
   if (const auto expected = expected_start(job, now))
     text += "; SLURM expects it to start at " + moment_text(*expected, now) + ", in " +
             duration_text(std::chrono::seconds(*expected - now));

@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <ctime>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,7 +30,12 @@ class JobWatch {
   };
   using Lines = std::vector<std::string>;
 
-  explicit JobWatch(JobId id) : id_(std::move(id)) {}
+  // Returns what a partition has, as describe_partition(); empty if that is not known.
+  using PartitionText = std::function<std::string(const std::string& partition)>;
+
+  // `partition_text` is asked if the job waits because of its partition. It may be empty.
+  explicit JobWatch(JobId id, PartitionText partition_text = {})
+      : id_(std::move(id)), partition_text_(std::move(partition_text)) {}
 
   // Takes in an answer of squeue and returns what is new in it. The end of the job is not among the
   // lines: see end().
@@ -65,6 +71,7 @@ class JobWatch {
   std::string name() const { return "job " + id_.text; }
 
   JobId id_;
+  PartitionText partition_text_;
   std::optional<JobRecord> job_;
   bool is_array_ = false;
   ArrayTasks array_;

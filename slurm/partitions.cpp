@@ -1,10 +1,12 @@
 #include "slurm/partitions.hpp"
 
 #include "base/subprocess.hpp"
+#include "common/text.hpp"
 #include "slurm/counts.hpp"
 #include "slurm/fields.hpp"
 #include "slurm/slurm_command.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <system_error>
@@ -29,7 +31,7 @@ std::optional<int> take_positive(std::string_view& line) {
 }  // namespace
 
 std::vector<std::string> sinfo_command() {
-  return {"sinfo", "--noheader", "--format=%P|%c|%D|%G"};
+  return {"sinfo", "--noheader", "--format=%P|%c|%D|%l|%G"};
 }
 
 std::vector<PartitionInfo> parse_partitions(std::string_view text) {
@@ -46,6 +48,7 @@ std::vector<PartitionInfo> parse_partitions(std::string_view text) {
     if (!cpus || !nodes || info.partition.empty()) continue;
     info.cpus = *cpus;
     info.nodes = *nodes;
+    info.time_limit = std::string(take_field(line, kSeparator));
     info.gpus = count_gpus_of_gres(line).value_or(0);
     all.push_back(std::move(info));
   }
@@ -65,15 +68,45 @@ std::optional<PartitionInfo> find_partition(const std::vector<PartitionInfo>& al
   return found;
 }
 
-std::optional<PartitionInfo> query_partitions(const std::string& partition,
-                                              const Environment& environment) {
+std::optional<PartitionInfo> largest_node(const std::vector<PartitionInfo>& all,
+                                          const std::string& name) {
+  std::optional<PartitionInfo> found;
+  for (const auto& info : all) {
+    if (name.empty() ? !info.is_default : info.partition != name) continue;
+    if (!found) {
+      found = info;
+      continue;
+    }
+    found->nodes += info.nodes;
+    found->gpus = std::max(found->gpus, info.gpus);
+    found->cpus = std::max(found->cpus, info.cpus);
+  }
+  return found;
+}
+
+std::string describe_partition(const std::vector<PartitionInfo>& all, const std::string& name) {
+  std::string text;
+  std::string limit;
+  for (const auto& info : all) {
+    if (name.empty() ? !info.is_default : info.partition != name) continue;
+    text += text.empty() ? "partition " + info.partition + " has " : ", ";
+    text += plural(info.nodes, "node") + " with " + plural(info.cpus, "CPU");
+    if (info.gpus > 0) text += " and " + plural(info.gpus, "GPU");
+    if (info.nodes > 1) text += " each";
+    if (info.time_limit != "infinite") limit = info.time_limit;
+  }
+  if (text.empty()) return {};
+  return text + (limit.empty() ? "" : ", for at most " + limit) + " (sinfo)";
+}
+
+std::vector<PartitionInfo> query_partitions(std::vector<std::string> environment) {
   ProgramRequest request;
   request.command = sinfo_command();
-  request.environment = query_environment(environment);
+  request.environment = std::move(environment);
   request.timeout = kTimeout;
   const auto end = run_slurm(std::move(request));
-  if (!end || end->code != 0) return std::nullopt;
-  return find_partition(parse_partitions(end->out), partition);
+  if (!end || end->code != 0) return {};
+  return parse_partitions(end->out);
 }
 
 }  // namespace hvdrun

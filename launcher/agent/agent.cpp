@@ -15,6 +15,7 @@
 #include "agent/stdio_forwarder.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
+#include "base/severity.hpp"
 #include "base/system.hpp"
 #include "base/version.hpp"
 #include "common/system.hpp"
@@ -91,6 +92,9 @@ class Agent {
   bool ranks_joined() const;
   void pause();
   void fail_job(const Error& error);
+  void warn(const std::string& text) {
+    link_.send(FrameType::note, kToLauncher, warning_text(text));
+  }
 
   // End.
   void on_beat();
@@ -135,6 +139,7 @@ class Agent {
   std::optional<Silence> silence_;  // of the launcher, where it is on another host
   HeartbeatSender heartbeats_;
   bool stopping_ = false;
+  int stop_signal_ = 0;  // the last one that was sent to stop the ranks; 0: none
   bool released_ = false;
   bool paused_ = false;
   bool left_ = false;
@@ -186,7 +191,7 @@ int Agent::run() {
   if (!created)
     fail_job(with_context(local_host_name(), created.error()));
   else if (!created->empty())
-    link_.send(FrameType::note, kToLauncher, local_host_name() + ": " + *created);
+    warn(local_host_name() + ": " + *created);
   say_hello();
   start_pmix();
   if (!left_) loop_.run();
@@ -205,13 +210,9 @@ void Agent::start_heartbeat() {
 }
 
 void Agent::say_hello() {
-  HelloMessage hello;
-  hello.version = kVersion;
-  hello.host = local_host_name();
-  hello.pid = ::getpid();
-  hello.route = options_.route;
-  hello.inventory = options_.inventory;
-  link_.send(FrameType::hello, kToLauncher, pack(hello));
+  link_.send(FrameType::hello, kToLauncher,
+             pack(HelloMessage{kProtocolVersion, kVersion, local_host_name(), ::getpid(),
+                               options_.route, options_.inventory}));
 }
 
 void Agent::start_pmix() {
@@ -231,7 +232,7 @@ void Agent::start_pmix() {
   } else if (options_.pmix == PmixMode::on) {
     fail_job(server.error());
   } else {
-    link_.send(FrameType::note, kToLauncher, "going on without PMIx: " + server.error().message);
+    warn("continuing without PMIx: " + server.error().message);
   }
 }
 
@@ -501,18 +502,18 @@ void Agent::on_guard_gone() {
 
 // Reports what the ranks do now, before the signal changes that.
 void Agent::begin_stop() {
+  if (stopping_) return;
   stopping_ = true;
   if (pages_ && ranks_.any_rank_alive()) send_states(StatesPurpose::stop);
   ranks_.begin_stop();
 }
 
+// SIGKILL follows after the grace period. A later call with another signal sends that one too.
 void Agent::stop(int signal, milliseconds grace) {
-  if (signal == SIGKILL) {
-    if (!stopping_) begin_stop();
-    return kill_all();
-  }
-  if (stopping_) return;
   begin_stop();
+  if (signal == SIGKILL) return kill_all();
+  if (stop_signal_ == signal || stop_signal_ == SIGKILL) return;
+  stop_signal_ = signal;
   if (pages_) pages_->ask_to_stop();
   ranks_.signal_all({signal, SIGCONT});  // a stopped process takes a signal only when it runs again
   grace_timer_.start(grace);
@@ -525,13 +526,13 @@ void Agent::end_leftovers() {
   for (const auto& process : descendants_of(::getpid(), all_processes()))
     names.push_back(to_string(process));
   if (!names.empty())
-    link_.send(FrameType::note, kToLauncher,
-               fmt::format("ranks on {} have left {} behind; ending {}", local_host_name(),
-                           fmt::join(names, ", "), names.size() == 1 ? "it" : "them"));
+    warn(fmt::format("ranks on {} have left {} behind; ending {}", local_host_name(),
+                     fmt::join(names, ", "), names.size() == 1 ? "it" : "them"));
   stop(job_->kill_signal, job_->grace);
 }
 
 void Agent::kill_all() {
+  stop_signal_ = SIGKILL;
   grace_timer_.cancel();
   linger_timer_.cancel();
   final_kill_.start();

@@ -1,6 +1,7 @@
 #include "channels/srun_failure.hpp"
 
 #include "base/event_loop.hpp"
+#include "base/severity.hpp"
 
 #include <algorithm>
 #include <array>
@@ -103,7 +104,7 @@ std::string explain_task(std::size_t task, const std::string& how,
     if (line.task != task || line.text.empty()) continue;
     if (auto execve = explain_execve(line.text, agent_path); !execve.empty()) return execve;
     if (auto advice = advice_on(kOfHost, line.text); !advice.empty()) return advice;
-    last = without(line.text, "hvdrun: ");
+    last = without_severity(without(line.text, "hvdrun: "));
   }
   if (!last.empty()) return last;
   return fmt::format("the agent ended before it had connected, without a word ({})", how);

@@ -59,8 +59,6 @@ Result<void> check_uses(const std::string& command, const std::vector<ParsedOpti
       return fail(use.spelling + ": SLURM chooses the hosts; hvdrun " + command +
                       " takes --nodes N, and --sbatch-arg=--nodelist=HOSTS",
                   kExitUsage);
-    if (use.spelling == "-p")
-      return fail("-p is ssh's port to hvdrun; the partition is --partition NAME", kExitUsage);
     if (name == "dry-run" || name == "json")
       return fail(use.spelling + " cannot be used here: hvdrun " + command +
                       " --explain prints where "
@@ -70,31 +68,6 @@ Result<void> check_uses(const std::string& command, const std::vector<ParsedOpti
       return fail(use.spelling + " is an option of hvdrun sbatch only", kExitUsage);
   }
   return {};
-}
-
-// Options of sbatch, and what to type instead.
-constexpr std::pair<std::string_view, std::string_view> kSbatchOptions[] = {
-    {"-n", "-np N"},
-    {"--ntasks", "-np N"},
-    {"--ntasks-per-node", "--ranks-per-host K, or --gpus-per-node K"},
-    {"--gres", "--gpus-per-node K"},
-    {"--gpus", "-np N: one rank for each GPU"},
-    {"-c", "--cpus-per-rank K"},
-    {"--cpus-per-task", "--cpus-per-rank K"},
-    {"--exclusive", "--sbatch-arg=--exclusive"},
-    {"--constraint", "--sbatch-arg=--constraint=FEATURE"},
-    {"-C", "--sbatch-arg=--constraint=FEATURE"},
-    {"--mail-user", "--mail ADDRESS"},
-    {"--mail-type", "--mail ADDRESS:TYPE"},
-};
-
-// Adds to the error for an unknown option what to type instead, if it is one of sbatch's.
-Error with_hvdruns_option(Error error) {
-  for (const auto& [option, ours] : kSbatchOptions)
-    if (error.message.starts_with("unknown option " + std::string(option) + ";"))
-      return {"unknown option " + std::string(option) + "; use " + std::string(ours),
-              error.exit_code};
-  return error;
 }
 
 Result<std::vector<Setting>> default_settings(const std::vector<DefaultSetting>& defaults) {
@@ -118,9 +91,7 @@ Result<BatchInvocation> parse_batch_command_line(const std::string& command,
                                                  const Environment& environment,
                                                  const FindDefaults& find_defaults,
                                                  const SystemPaths& system_paths) {
-  auto split = cli::split_words(args, cli::batch_options());
-  if (!split) return with_hvdruns_option(std::move(split).error());
-  auto words = std::move(*split);
+  HVD_TRY(auto words, cli::split_words(args, cli::batch_options()));
   BatchInvocation invocation;
   const bool explains = words.action != nullptr && words.action->name == "explain";
   if (words.action != nullptr && !explains) {

@@ -222,7 +222,7 @@ constexpr Option kBatchOptions[] = {
      nullptr,
      [](BatchSpec& batch, Value v) { return keep(batch, "time", parse_slurm_time(v)); }},
     {"partition",
-     {"--partition"},
+     {"--partition", "-p"},
      word,
      resources,
      "NAME",

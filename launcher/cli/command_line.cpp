@@ -3,6 +3,7 @@
 #include "base/files.hpp"
 #include "cli/accelerate.hpp"
 #include "cli/explain.hpp"
+#include "cli/first_word.hpp"
 #include "cli/gather_settings.hpp"
 #include "cli/help.hpp"
 #include "cli/horovod_module.hpp"
@@ -21,11 +22,11 @@
 namespace hvdrun {
 namespace {
 
-Invocation plain_action(std::string_view name) {
+Invocation plain_action(std::string_view name, std::string_view word) {
   Invocation invocation;
   if (name == "help") {
     invocation.action = Invocation::Action::help;
-    invocation.text = cli::help_text();
+    invocation.text = word == "-h" ? cli::short_help_text() : cli::help_text();
   } else if (name == "version") {
     invocation.action = Invocation::Action::version;
     invocation.text = cli::version_text();
@@ -96,7 +97,8 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   if (is_horovodrun) given.insert(given.begin(), "--horovod");
   HVD_TRY(auto words, cli::split_words(given));
   const bool explains = words.action != nullptr && words.action->name == "explain";
-  if (words.action != nullptr && !explains) return plain_action(words.action->name);
+  if (words.action != nullptr && !explains)
+    return plain_action(words.action->name, words.action_word);
 
   HVD_TRY(auto gathered,
           cli::gather_settings(words.options, environment, system_paths.site_config_file));
@@ -118,8 +120,14 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   spec.working_directory = system_paths.working_directory;
   if (spec.working_directory.empty())
     return fail("the current directory does not exist any more; cd to another", kExitUsage);
-  HVD_TRY(spec.program,
-          cli::find_program(words.command.front(), environment, system_paths.working_directory));
+  const bool may_be_command = !words.is_program_explicit && !is_horovodrun;
+  if (may_be_command) HVD_CHECK(cli::check_first_word(words.command.front()));
+  auto program =
+      cli::find_program(words.command.front(), environment, system_paths.working_directory);
+  if (!program && may_be_command && program.error().exit_code == kExitNotFound)
+    return fail(program.error().message + cli::hint_for_first_word(words.command.front()),
+                kExitNotFound);
+  HVD_TRY(spec.program, std::move(program));
   spec.command = std::move(words.command);
   auto folders = cli::find_horovod_module();
   if (spec.horovod && !folders) return std::move(folders).error();

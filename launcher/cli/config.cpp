@@ -2,8 +2,8 @@
 
 #include "base/files.hpp"
 #include "cli/config_json.hpp"
+#include "cli/foreign_options.hpp"
 #include "cli/horovod_config.hpp"
-#include "cli/horovod_options.hpp"
 #include "cli/option_sets.hpp"
 #include "common/text.hpp"
 
@@ -137,13 +137,14 @@ class ConfigReader {
 
   // Handles a key that is not an option of hvdrun: one of Horovod's, or a mistake.
   Result<void> take_foreign(const JsonEntry& entry) {
-    const auto* horovods = find_horovod_option("--" + entry.key);
-    if (horovods != nullptr && horovods->accepted) {
+    const auto* foreign = find_foreign_option("--" + entry.key);
+    if (foreign != nullptr && foreign->kind == ForeignOption::Kind::accepted) {
       result_.notes.push_back(at(entry.line) + ": " + quote(entry.key) +
-                              " has no effect: " + std::string(horovods->reason));
+                              " has no effect: " + std::string(foreign->text));
       return {};
     }
-    if (horovods != nullptr) return refuse(entry.line, refusal_of(*horovods, quote(entry.key)));
+    if (foreign != nullptr && foreign->kind == ForeignOption::Kind::refused)
+      return refuse(entry.line, refusal_of(*foreign, quote(entry.key)));
     std::vector<std::string_view> known;
     for (const auto table : all_options())
       for (const auto& option : table)

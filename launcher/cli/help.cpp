@@ -1,8 +1,10 @@
 #include "cli/help.hpp"
 
 #include "cli/batch_options.hpp"
+#include "cli/option_sets.hpp"
 #include "cli/option_table.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -31,6 +33,48 @@ With SLURM (see also hvdrun WORD --help):
   hvdrun jobs        your jobs in the queue; also follow JOB, cancel JOB
   hvdrun templates   the templates of batch scripts
   hvdrun scale       a program at several numbers of ranks, compared
+)";
+
+constexpr std::string_view kShortIntroduction =
+    R"(usage: hvdrun -np N [options] [--] program [arguments]
+
+  hvdrun -np 4 python3 train.py            four ranks on this machine
+  hvdrun -H n1:4,n2:4 python3 train.py     eight ranks on two hosts
+
+)";
+
+// The options of the short help, each in few words.
+struct ShortHelp {
+  std::string_view name;
+  std::string_view text;
+  std::string_view value_name = {};  // empty: that of the option
+};
+constexpr ShortHelp kShortHelp[] = {
+    {"num-proc", "number of ranks (default: one per GPU, or per core)"},
+    {"hosts", "hosts, and how many ranks each may have"},
+    {"hostfile", "read the hosts from FILE"},
+    {"ranks-per-host", "number of ranks on each host"},
+    {"oversubscribe", "allow more ranks than GPUs or cores"},
+    {"bind-to", "bind each rank to core, numa or none (default: auto)", "WHAT"},
+    {"cpus-per-rank", "number of cores for each rank"},
+    {"dry-run", "print where each rank would run, and start nothing"},
+    {"x", "set or pass on a variable; may be repeated"},
+    {"for", "set what jax, tensorflow, … need"},
+    {"horovod", "run a program written for Horovod"},
+    {"max-restarts", "start a failed job again, at most R times"},
+    {"stdin", "which rank reads the input (default: 0)"},
+    {"label", "text before each line: none, rank, rank@host, …", "TEXT"},
+    {"output-filename", "write each rank's output to files in DIR"},
+    {"report", "write how each rank ended, its times and memory"},
+    {"grace", "time from the first signal to SIGKILL (default: 5)"},
+    {"config-file", "read settings from FILE"},
+    {"explain", "print each setting and where it comes from"},
+    {"verbose", "print more about what hvdrun does"},
+};
+
+constexpr std::string_view kShortClosing = R"(
+SLURM: hvdrun sbatch, salloc, jobs, follow, cancel, templates; also scale.
+hvdrun --help lists all options, hvdrun WORD --help those of a command.
 )";
 
 constexpr std::string_view kClosing = R"(
@@ -118,9 +162,11 @@ void append_option(std::string& out, const Option& option) {
   append_wrapped(out, description_of(option), kIndent);
 }
 
-void append_options(std::string& out, std::span<const Option> table) {
+void append_options(std::string& out, std::span<const Option> table,
+                    bool (*is_left_out)(const Option&) = nullptr) {
   std::optional<OptionGroup> group;
   for (const auto& option : table) {
+    if (is_left_out != nullptr && is_left_out(option)) continue;
     if (group != option.group) {
       group = option.group;
       out += "\n" + std::string(group_title(option.group)) + ":\n";
@@ -131,6 +177,19 @@ void append_options(std::string& out, std::span<const Option> table) {
 
 }  // namespace
 
+std::string short_help_text() {
+  std::string out(kShortIntroduction);
+  for (const auto& [name, text, value_name] : kShortHelp) {
+    const Option& option = *find_option_by_name(name);
+    auto left = "  " + std::string(option.spellings.front());
+    if (takes_value(option))
+      left.append(" ").append(value_name.empty() ? option.value_name : value_name);
+    left.resize(std::max(left.size() + 1, kIndent), ' ');
+    out.append(left).append(text) += '\n';
+  }
+  return out + std::string(kShortClosing);
+}
+
 std::string help_text() {
   std::string out(kIntroduction);
   append_options(out, option_table());
@@ -139,7 +198,7 @@ std::string help_text() {
 
 std::string batch_help_text(std::string_view command) {
   std::string out(command == "salloc" ? kSallocIntroduction : kSbatchIntroduction);
-  append_options(out, batch_option_table());
+  append_options(out, batch_option_table(), command == "salloc" ? is_of_scripts : nullptr);
   return out + std::string(kBatchClosing);
 }
 

@@ -1,10 +1,14 @@
-// The texts of --help and --version, made from the option tables. Pure functions, for any thread.
+// The texts of -h, --help and --version, made from the option tables. Pure functions, for any
+// thread.
 #pragma once
 
 #include <string>
 #include <string_view>
 
 namespace hvdrun::cli {
+
+// Returns the options that most people need, on one screen: at most 30 lines of 80 columns.
+std::string short_help_text();
 
 // Returns hvdrun's options, group by group, at most 80 columns wide.
 std::string help_text();

@@ -110,6 +110,10 @@ constexpr Option kOptions[] = {
      "slot",
      "fill a host, then go to the next; or deal the ranks out, one to each host in turn",
      [](JobSpec& job, Value v) {
+       if (v.starts_with("ppr:"))
+         return Result<void>(fail("must be slot or node, not " + quote(v) +
+                                      "; --ranks-per-host K starts K ranks on each host",
+                                  kExitUsage));
        return store(parse_choice<MapBy>(v, {{"slot", MapBy::slot}, {"node", MapBy::node}}),
                     job.map_by);
      }},
@@ -404,7 +408,7 @@ constexpr Option kOptions[] = {
      output,
      "auto|always|never",
      "auto",
-     "colour the labels by rank; auto: if the output is a terminal",
+     "colour the labels by rank, and the words error and warning; auto: on a terminal",
      [](JobSpec& job, Value v) {
        return store(parse_choice<ColorMode>(v, {{"auto", ColorMode::automatic},
                                                 {"always", ColorMode::always},
@@ -471,7 +475,7 @@ constexpr Option kOptions[] = {
      stopping,
      "NAME|NUMBER",
      "TERM",
-     "signal that stops the ranks if one has failed, or on Ctrl-C",
+     "signal that stops the ranks; if it is given, Ctrl-C sends it without INT before it",
      [](JobSpec& job, Value v) { return store(parse_signal(v), job.stop.signal); }},
     {"grace",
      {"--grace"},
@@ -479,7 +483,7 @@ constexpr Option kOptions[] = {
      stopping,
      "TIME",
      "5",
-     "time between that signal and KILL",
+     "time from the first signal to KILL; on Ctrl-C, half of it is for INT, half for TERM",
      [](JobSpec& job, Value v) { return store(parse_duration(v), job.stop.grace); }},
     {"exit-timeout",
      {"--exit-timeout"},
@@ -519,8 +523,8 @@ constexpr Option kOptions[] = {
      "",
      "",
      "print what this hvdrun can do, and which libraries it finds"},
-    {"version", {"-v", "--version"}, action, information, "", "", "print the version"},
-    {"help", {"-h", "--help"}, action, information, "", "", "print this text"},
+    {"version", {"-v", "--version", "-V"}, action, information, "", "", "print the version"},
+    {"help", {"-h", "--help"}, action, information, "", "", "print the most used options; all"},
 };
 
 }  // namespace

@@ -91,6 +91,9 @@ Result<std::vector<HostRequest>> parse_hosts(std::string_view text) {
 
 Result<std::vector<std::string>> parse_host_names(std::string_view text) {
   const auto hosts = parse_host_requests(text, "");
+  if (!hosts && text.find(':') != npos)  // deepspeed's n1:0,1
+    return usage_error("takes names of hosts only, such as n[1-4],n7, not " + quote(text) +
+                       "; CUDA_VISIBLE_DEVICES chooses GPUs");
   if (!hosts) return usage_error("is not valid: " + hosts.error().message);
   std::vector<std::string> names;
   for (const auto& host : *hosts) {

@@ -1,8 +1,9 @@
 #include "cli/words.hpp"
 
-#include "cli/horovod_options.hpp"
+#include "cli/foreign_options.hpp"
 #include "common/text.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -17,13 +18,32 @@ bool is_option_word(std::string_view word) {
   return word.size() > 1 && word.front() == '-' && word != "--";
 }
 
-std::string_view nearest_option(std::string_view spelling, const OptionSet& options) {
+// Returns the option that was probably meant, or an empty text. Nothing is like an option of one
+// letter.
+std::string nearest_option(std::string_view spelling, const OptionSet& options) {
+  if (!spelling.starts_with("--")) return {};
   std::vector<std::string_view> known;
   for (const auto table : options)
     for (const auto& option : table)
       for (const auto candidate : option.spellings)
-        if (!candidate.empty()) known.push_back(candidate);
-  return nearest_name(spelling, known);
+        if (candidate.starts_with("--")) known.push_back(candidate.substr(2));
+  const auto nearest = nearest_name(spelling.substr(2), known);
+  return nearest.empty() ? std::string() : "--" + std::string(nearest);
+}
+
+// Returns "--num-proc" for "--num_proc".
+std::string with_dashes(std::string_view spelling) {
+  std::string text(spelling);
+  if (spelling.starts_with("--")) std::replace(text.begin(), text.end(), '_', '-');
+  return text;
+}
+
+// Returns whether mpirun would start another program after this word.
+bool separates_programs(const std::vector<std::string>& words, std::size_t index) {
+  return words[index] == ":" && index + 2 < words.size() && words[index + 1].size() > 1 &&
+         words[index + 1].front() == '-' &&
+         (find_option_by_spelling(words[index + 1]) != nullptr ||
+          find_foreign_option(words[index + 1]) != nullptr);
 }
 
 // Returns the flag if the word is "--no-NAME", otherwise null.
@@ -38,7 +58,7 @@ const Option* find_negated_flag(std::string_view spelling, const OptionSet& opti
 class WordWalk {
  public:
   WordWalk(const std::vector<std::string>& args, const OptionSet& options)
-      : args_(args), options_(options) {}
+      : args_(args), options_(options), is_batch_(&options == &batch_options()) {}
 
   Result<SplitWords> run() {
     if (!args_.empty() && args_.front() == "run") ++next_;
@@ -46,8 +66,11 @@ class WordWalk {
       HVD_CHECK(take_option(args_[next_++]));
       if (ends_walk()) return std::move(words_);
     }
-    if (next_ < args_.size() && args_[next_] == "--") ++next_;
+    const bool has_dashes = next_ < args_.size() && args_[next_] == "--";
+    if (has_dashes) ++next_;
+    words_.is_program_explicit = next_ > 0;
     words_.command.assign(args_.begin() + static_cast<std::ptrdiff_t>(next_), args_.end());
+    if (!has_dashes) HVD_CHECK(check_one_program());
     return std::move(words_);
   }
 
@@ -58,21 +81,22 @@ class WordWalk {
       return add(*option, short_spelling(*option), word.substr(short_spelling(*option).size()));
 
     const auto equals = word.find('=');
-    const auto spelling = word.substr(0, equals);
+    const auto spelling = with_dashes(word.substr(0, equals));
     std::optional<std::string_view> attached;
     if (equals != std::string_view::npos) attached = word.substr(equals + 1);
 
     if (const auto* option = find_option_by_spelling(spelling, options_); option != nullptr)
       return take_own(*option, spelling, attached);
-    if (const auto* option = find_horovod_option(spelling); option != nullptr)
-      return take_horovods(*option, spelling, attached);
+    if (const auto* option = find_foreign_option(spelling, is_batch_); option != nullptr)
+      return take_foreign(*option, spelling, attached);
     if (const auto* option = find_negated_flag(spelling, options_); option != nullptr && !attached)
       return add(*option, spelling, "false");
     return unknown(spelling);
   }
 
   const Option* find_attached(std::string_view word) const {
-    if (word[1] == '-' || find_option_by_spelling(word, options_) || find_horovod_option(word))
+    if (word[1] == '-' || find_option_by_spelling(word, options_) ||
+        find_foreign_option(word.substr(0, word.find('=')), is_batch_))
       return nullptr;
     for (const auto table : options_)
       for (const auto& option : table)
@@ -103,21 +127,38 @@ class WordWalk {
     if (attached) return takes_no_value(spelling);
     if (option.kind == ValueKind::action) {
       words_.action = &option;
+      words_.action_word = spelling;
       return {};
     }
     return add(option, spelling, option.kind == ValueKind::count ? "1" : "true");
   }
 
-  Result<void> take_horovods(const HorovodOption& option, std::string_view spelling,
-                             std::optional<std::string_view> attached) {
+  Result<void> take_foreign(const ForeignOption& option, std::string_view spelling,
+                            std::optional<std::string_view> attached) {
     const std::string name(spelling);
-    if (!option.accepted) return fail(refusal_of(option, name), kExitUsage);
+    if (option.kind == ForeignOption::Kind::refused)
+      return fail(refusal_of(option, name), kExitUsage);
+    std::string_view value;
     if (option.takes_value) {
-      HVD_CHECK(value_for(spelling, "value", attached));
-    } else if (attached) {
+      HVD_TRY(value, value_for(spelling, "value", attached));
+    } else if (attached && name != "--mpi") {  // srun's has a value, horovodrun's has none
       return takes_no_value(spelling);
     }
-    words_.notes.push_back(name + " has no effect: " + std::string(option.reason));
+    if (option.kind == ForeignOption::Kind::same)
+      return add(*find_option_by_spelling(option.text, options_), spelling, value);
+    if (!option.text.empty())
+      words_.notes.push_back(name + " has no effect: " + std::string(option.text));
+    return {};
+  }
+
+  Result<void> check_one_program() const {
+    for (std::size_t i = 0; i < words_.command.size(); ++i)
+      if (separates_programs(words_.command, i))
+        return fail(
+            "hvdrun starts one program on all ranks, and not another one after \":\"; let a script "
+            "choose by $HVD_RANK: sh -c 'if [ $HVD_RANK = 0 ]; then exec ./a; else exec ./b; fi'; "
+            "to pass \":\" to the program, put -- before its name",
+            kExitUsage);
     return {};
   }
 
@@ -145,17 +186,21 @@ class WordWalk {
   }
 
   Result<void> unknown(std::string_view spelling) const {
-    std::string message = "unknown option " + quote_if_needed(spelling);
+    if (!is_batch_ && find_option_by_spelling(spelling, batch_options()) != nullptr)
+      return fail(std::string(spelling) + " is an option of hvdrun sbatch", kExitUsage);
     const auto nearest = nearest_option(spelling, options_);
-    message += nearest.empty() ? "; hvdrun --help lists all"
-                               : "; did you mean " + std::string(nearest) + "?";
-    return fail(message, kExitUsage);
+    return fail("unknown option " + quote_if_needed(spelling) +
+                    (nearest.empty() ? "; hvdrun " + std::string(is_batch_ ? "sbatch " : "") +
+                                           "--help lists all"
+                                     : "; did you mean " + nearest + "?"),
+                kExitUsage);
   }
 
   bool ends_walk() const { return words_.action != nullptr && words_.action->name != "explain"; }
 
   const std::vector<std::string>& args_;
   const OptionSet& options_;
+  const bool is_batch_;
   std::size_t next_ = 0;
   SplitWords words_;
 };

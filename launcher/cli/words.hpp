@@ -24,13 +24,17 @@ struct ParsedOption {
 struct SplitWords {
   std::vector<ParsedOption> options;  // in order, without actions
   const Option* action = nullptr;     // --help, --version, --check-build or --explain, if any
+  std::string action_word;            // as it was typed: "-h"
   std::vector<std::string> command;   // the program's name and its arguments, unchanged
-  std::vector<std::string> notes;     // one line for each of Horovod's options without effect
+  std::vector<std::string> notes;     // one line for each foreign option without effect
+  bool is_program_explicit = false;   // "run", an option or "--" comes before the program
 };
 
 // Splits the words after "hvdrun". Options end at "--" or at the first word that is not an option;
 // the rest is the program's. --help, --version and --check-build end the walk: the words after them
-// are not read. Errors: an unknown option, a missing value, or a value where none is allowed.
+// are not read. Options of other launchers are taken as foreign_options.hpp says. Errors: an
+// unknown option, a missing value, a value where none is allowed, or several programs as for mpirun
+// (": -np 1 ./b").
 Result<SplitWords> split_words(const std::vector<std::string>& args,
                                const OptionSet& options = run_options());
 

@@ -1,11 +1,14 @@
 #include "commands/allocation_session.hpp"
 
 #include "agent/process_tree.hpp"
+#include "base/severity.hpp"
 #include "base/system.hpp"
 #include "commands/subcommand.hpp"
 #include "commands/submit.hpp"
 #include "common/text.hpp"
+#include "output/own_line.hpp"
 #include "slurm/job_record.hpp"
+#include "slurm/partitions.hpp"
 #include "slurm/salloc_line.hpp"
 #include "slurm/slurm_command.hpp"
 
@@ -135,7 +138,9 @@ void AllocationSession::on_line(std::string_view line) {
     case SallocLine::Kind::pending:
       if (auto id = parse_job_id(said.text); id && !job_) {
         job_ = *id;
-        watch_.emplace(*job_);
+        watch_.emplace(*job_, [this](const std::string& partition) {
+          return describe_partition(query_partitions(query_environment(environment_)), partition);
+        });
         ask();
       }
       break;
@@ -153,7 +158,7 @@ void AllocationSession::on_line(std::string_view line) {
     case SallocLine::Kind::other:
       if (said.text.empty()) break;
       const auto advice = is_granted_ ? std::string() : advice_on(said.text);
-      say_note("salloc: " + escape(said.text) + (advice.empty() ? "" : "; " + advice));
+      print_own_line("salloc: " + escape(said.text) + (advice.empty() ? "" : "; " + advice));
   }
 }
 
@@ -164,11 +169,12 @@ void AllocationSession::on_granted(const std::string& job) {
   watch_.reset();
   call_.reset();
   ask_timer_.cancel();
-  say_note(exit_report_
-               ? fmt::format("job {} has its allocation", job)
-               : fmt::format("job {} has its allocation: in this shell, hvdrun PROGRAM uses all of "
-                             "it; exit gives it back",
-                             job));
+  print_own_line(
+      exit_report_
+          ? fmt::format("job {} has its allocation", job)
+          : fmt::format("job {} has its allocation: in this shell, hvdrun PROGRAM uses all of "
+                        "it; exit gives it back",
+                        job));
 }
 
 // Passes a signal on, unless the terminal has sent it to the others as well. Ctrl-C goes to the
@@ -227,7 +233,7 @@ void AllocationSession::take_answer(const ProgramEnd& end) {
   // Ignores an answer that the job runs: salloc reports that itself, later, when the hosts are
   // ready.
   if (still_waits || answer.kind == QueueAnswer::Kind::no_answer)
-    for (const auto& line : watch_->take(answer, {std::time(nullptr), now})) say_note(line);
+    for (const auto& line : watch_->take(answer, {std::time(nullptr), now})) print_own_line(line);
   ask_timer_.start(watch_->pause(now));
 }
 
@@ -237,22 +243,22 @@ Result<int> AllocationSession::finish() {
   }
   int code = code_of(status);
   if (interrupted_ != 0) {
-    say_note(job_ ? "job " + job_->text + ": the request is withdrawn" : "interrupted");
+    print_own_line(job_ ? "job " + job_->text + ": the request is withdrawn" : "interrupted");
     return kExitSignalBase + interrupted_;
   }
   if (!is_granted_) {
     if (code == kExitNotFound) return explain_start_failure("salloc", {"", kExitNotFound});
     if (!job_) return kExitUsage;  // refused; salloc printed why
     const auto how = how_it_was_lost(code);
-    say_note(how);
+    print_own_line(error_text(how));
     return code == kExitOk ? kExitLauncher : code;
   }
   if (is_lost_) {
-    say_note("the allocation was lost: " + how_it_was_lost(code));
+    print_own_line(error_text("the allocation was lost: " + how_it_was_lost(code)));
   } else if (code == kExitOk && exit_report_ && !exit_was_reported()) {
-    say_note(
+    print_own_line(error_text(
         "the hvdrun that ran over the allocation was killed before its job had ended; was this "
-        "host out of memory?");
+        "host out of memory?"));
     code = kExitLauncher;
   }
   return code;

@@ -1,8 +1,10 @@
 #include "commands/batch_request.hpp"
 
+#include "base/severity.hpp"
 #include "commands/job_name.hpp"
 #include "commands/subcommand.hpp"
 #include "common/text.hpp"
+#include "output/own_line.hpp"
 #include "slurm/template_folders.hpp"
 
 #include <algorithm>
@@ -37,33 +39,58 @@ std::vector<DefaultSetting> defaults_of(const ScriptTemplate& script) {
   return defaults;
 }
 
-std::optional<PartitionInfo> ask_for_nodes(BatchSpec& batch, const Environment& environment) {
+Offer ask_for_nodes(BatchSpec& batch, const Environment& environment) {
   const bool needs_gpus = !batch.gpus_per_node;
   const bool needs_cpus = !batch.cpus_per_node && batch.gpus_per_node.value_or(1) > 0;
-  const auto partition =
-      std::find_if(batch.slurm_options.begin(), batch.slurm_options.end(),
-                   [](const auto& option) { return option.name == "partition"; });
-  auto offer = query_partitions(
-      partition == batch.slurm_options.end() ? std::string() : partition->value, environment);
-  if (!offer && needs_gpus && !asks_for_gpus(batch))
-    say_note(
+  const auto named = std::find_if(batch.slurm_options.begin(), batch.slurm_options.end(),
+                                  [](const auto& option) { return option.name == "partition"; });
+  const auto partition = named == batch.slurm_options.end() ? std::string() : named->value;
+  const auto all = query_partitions(query_environment(environment));
+  const Offer offer{find_partition(all, partition), largest_node(all, partition)};
+  const auto& each = offer.each_node;
+  if (!each && needs_gpus && !asks_for_gpus(batch))
+    print_own_line(warning_text(
         "no GPUs are requested, because it is not known here what a node has; --gpus-per-node K "
-        "requests them (0: ranks without GPUs)");
-  if (!offer || offer->gpus == 0 || (!needs_gpus && !needs_cpus)) return offer;
-  if (needs_gpus) batch.gpus_per_node = offer->gpus;
-  if (needs_cpus) batch.cpus_per_node = offer->cpus;
-  say_note(
+        "requests them (0: ranks without GPUs)"));
+  if (!each || each->gpus == 0 || (!needs_gpus && !needs_cpus)) return offer;
+  if (needs_gpus) batch.gpus_per_node = each->gpus;
+  if (needs_cpus) batch.cpus_per_node = each->cpus;
+  print_own_line(
       fmt::format("a node of partition {} has {} and {} (--gpus-per-node 0: ranks without GPUs)",
-                  offer->partition, plural(offer->gpus, "GPU"), plural(offer->cpus, "CPU")));
+                  each->partition, plural(each->gpus, "GPU"), plural(each->cpus, "CPU")));
   return offer;
 }
 
-Result<void> check_nodes(const BatchShape& shape, const std::optional<PartitionInfo>& offer) {
-  if (!offer || shape.nodes.value_or(0) <= offer->nodes) return {};
+std::vector<std::string> request_warnings(const BatchShape& shape, const JobSpec& job,
+                                          const BatchSpec& batch, const Offer& offer) {
+  std::vector<std::string> warnings;
+  const auto compare = [&](int requested, int has, const char* what, const char* remedy) {
+    if (requested > has)
+      warnings.push_back(warning_text(fmt::format(
+          "the job requests {} on each node, and a node of partition {} has {} (sinfo): it may "
+          "never start; {}",
+          plural(requested, what), offer.largest->partition, has, remedy)));
+  };
+  if (offer.largest) {
+    compare(shape.gpus_per_node, offer.largest->gpus, "GPU",
+            "fewer --gpus-per-node, or another --partition");
+    compare(shape.ranks_per_node.value_or(1) * shape.cpus_per_rank, offer.largest->cpus, "CPU",
+            "fewer --cpus-per-rank or --cpus-per-node, or another --partition");
+  }
+  if (shape.gpus_per_node > 0 && !job.cpus_per_rank && !batch.cpus_per_node)
+    warnings.push_back(
+        warning_text("each rank gets 1 CPU, because it is not known here how many a node has; "
+                     "--cpus-per-node K or --cpus-per-rank K requests more"));
+  return warnings;
+}
+
+Result<void> check_nodes(const BatchShape& shape, const Offer& offer) {
+  const auto& each = offer.each_node;
+  if (!each || shape.nodes.value_or(0) <= each->nodes) return {};
   return fail(fmt::format("{} on {}, and partition {} has {}: the job would wait forever; "
                           "use fewer ranks, or another --partition",
                           plural(shape.ranks, "rank"), plural(*shape.nodes, "node"),
-                          offer->partition, offer->nodes),
+                          each->partition, each->nodes),
               kExitUsage);
 }
 

@@ -27,14 +27,24 @@ Result<ScriptTemplate> find_template(const std::string& name, const BatchSpec& b
 // Returns the options that the template sets.
 std::vector<DefaultSetting> defaults_of(const ScriptTemplate& script);
 
+// What the nodes of the partition have, as sinfo reports it. nullopt: it is not known here.
+struct Offer {
+  std::optional<PartitionInfo> each_node;  // also nullopt if they differ
+  std::optional<PartitionInfo> largest;
+};
+
 // Fills in how many GPUs and CPUs a node has, if the user did not give the GPUs. The numbers are
 // those of the partition, from this machine's SLURM. Prints a note about them, or that they are
-// unknown. Fills in nothing if the partition's nodes have no GPUs. Returns the partition; nullopt
-// if it is unknown.
-std::optional<PartitionInfo> ask_for_nodes(BatchSpec& batch, const Environment& environment);
+// unknown. Fills in nothing if the partition's nodes have no GPUs.
+Offer ask_for_nodes(BatchSpec& batch, const Environment& environment);
 
 // Error: the job needs more nodes than the partition has.
-Result<void> check_nodes(const BatchShape& shape, const std::optional<PartitionInfo>& partition);
+Result<void> check_nodes(const BatchShape& shape, const Offer& offer);
+
+// Returns warnings, one line each: more CPUs or GPUs on a node than any node has, and one CPU per
+// rank only because nothing is known.
+std::vector<std::string> request_warnings(const BatchShape& shape, const JobSpec& job,
+                                          const BatchSpec& batch, const Offer& offer);
 
 // Fills in what the user did not give: the job's name, the comment that says what it runs, and with
 // --requeue the signal before the time limit.

@@ -1,7 +1,9 @@
 #include "commands/cancel.hpp"
 
+#include "base/severity.hpp"
 #include "commands/subcommand.hpp"
 #include "common/text.hpp"
+#include "output/own_line.hpp"
 #include "slurm/job_state.hpp"
 #include "slurm/slurm_command.hpp"
 
@@ -118,14 +120,14 @@ Result<int> run_cancel(const std::vector<std::string>& args, const Environment& 
   const auto environment_block = query_environment(environment);
   HVD_TRY(const auto jobs, look_up(ids, environment_block));
   const auto plan = plan_cancel(ids, jobs, ::geteuid());
-  for (const auto& line : plan.refusals) say_note(line);
-  for (const auto& line : plan.notes) say_note(line);
+  for (const auto& line : plan.refusals) print_own_line(error_text(line));
+  for (const auto& line : plan.notes) print_own_line(line);
   if (!plan.to_cancel.empty()) {
     std::vector<std::string> command = {"scancel"};
     command.insert(command.end(), plan.to_cancel.begin(), plan.to_cancel.end());
     HVD_TRY(const auto end, run_slurm({std::move(command), environment_block, {}}));
     const auto lines = complaints(end);
-    for (const auto& line : lines) say_note("scancel: " + line);
+    for (const auto& line : lines) print_own_line(error_text("scancel: " + line));
     if (!lines.empty()) return kExitLauncher;
   }
   return plan.refusals.empty() ? kExitOk : kExitUsage;

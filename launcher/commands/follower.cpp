@@ -2,8 +2,11 @@
 
 #include "base/system.hpp"
 #include "common/text.hpp"
+#include "output/color.hpp"
+#include "output/own_line.hpp"
 #include "slurm/job_end.hpp"
 #include "slurm/job_record.hpp"
+#include "slurm/partitions.hpp"
 #include "slurm/slurm_command.hpp"
 
 #include <algorithm>
@@ -54,7 +57,10 @@ Follower::Follower(const JobId& id, const Environment& environment, std::optiona
       with_output_(output.has_value()),
       signals_(loop_, not_ignored(kFollowSignals), [this](int signal) { on_signal(signal); }),
       out_(loop_, STDOUT_FILENO, "hvdrun's stdout", *this),
-      watch_(id),
+      watch_(id,
+             [this](const std::string& partition) {
+               return describe_partition(query_partitions(environment_), partition);
+             }),
       output_(std::move(output).value_or(JobOutput())),
       ask_timer_(loop_, [this] { ask(); }),
       look_timer_(loop_, [this] { look(); }),
@@ -202,7 +208,9 @@ void Follower::on_signal(int signal) {
 void Follower::note(std::string_view text) {
   Stream& where = stream(true);
   const std::string newline = where.in_line && where.sink.is_terminal() ? "\n" : "";
-  show(where, newline + "hvdrun: " + std::string(text) + "\n");
+  const bool is_colored = wants_color(ColorMode::automatic, where.sink.is_terminal(),
+                                      TerminalEnvironment::of_process());
+  show(where, newline + own_line(text, is_colored) + "\n");
 }
 
 void Follower::show(Stream& where, std::string_view bytes) {

@@ -2,6 +2,7 @@
 
 #include "commands/jobs_table.hpp"
 #include "commands/subcommand.hpp"
+#include "output/own_line.hpp"
 #include "slurm/job_record.hpp"
 #include "slurm/slurm_command.hpp"
 
@@ -53,7 +54,7 @@ Result<int> run_jobs(const std::vector<std::string>& args, const Environment& en
   if (end.code != 0) return fail("SLURM did not list the jobs: squeue: " + complaint(end));
   const auto jobs = parse_jobs(end.out);
   if (json) return print_text(jobs_json(jobs));
-  if (jobs.empty()) say_note("you have no jobs in the queue");
+  if (jobs.empty()) print_own_line("you have no jobs in the queue");
   return print_text(jobs_table(jobs, std::time(nullptr), terminal_columns()));
 }
 

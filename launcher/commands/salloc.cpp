@@ -6,6 +6,7 @@
 #include "commands/batch_request.hpp"
 #include "commands/subcommand.hpp"
 #include "common/fd.hpp"
+#include "output/own_line.hpp"
 #include "slurm/script_template.hpp"
 #include "slurm/slurm_command.hpp"
 
@@ -111,7 +112,7 @@ Result<int> run_salloc(const std::vector<std::string>& args, const Environment& 
     return defaults_of(script);
   };
   HVD_TRY(auto invocation, parse_batch_command_line("salloc", args, environment, find_defaults));
-  for (const auto& line : invocation.notes) say_note(line);
+  for (const auto& line : invocation.notes) print_own_line(line);
   if (invocation.action != BatchInvocation::Action::run) return print_text(invocation.text);
   auto& batch = invocation.batch;
   HVD_CHECK(check_outside_of_jobs(environment));
@@ -120,7 +121,9 @@ Result<int> run_salloc(const std::vector<std::string>& args, const Environment& 
   const auto offer = ask_for_nodes(batch, environment);
   HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
   HVD_CHECK(check_nodes(shape, offer));
-  say_note(describe(shape));
+  for (const auto& line : request_warnings(shape, invocation.job, batch, offer))
+    print_own_line(line);
+  print_own_line(describe(shape));
   Fd ours;
   Fd theirs;
   if (has_program) {

@@ -1,5 +1,6 @@
 #include "commands/sbatch.hpp"
 
+#include "base/severity.hpp"
 #include "cli/batch_command_line.hpp"
 #include "cli/program.hpp"
 #include "commands/batch_request.hpp"
@@ -7,11 +8,13 @@
 #include "commands/subcommand.hpp"
 #include "commands/submit.hpp"
 #include "common/text.hpp"
+#include "output/own_line.hpp"
 #include "slurm/script_template.hpp"
 
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <system_error>
 
@@ -19,6 +22,8 @@ namespace hvdrun {
 namespace {
 
 constexpr auto kUsage = "hvdrun sbatch -np N program … (hvdrun sbatch --help says more)";
+
+constexpr std::size_t kScriptStart = 65536;  // bytes in which a script has its directives
 
 std::string template_for(const BatchSpec& batch) {
   if (!batch.template_name.empty()) return batch.template_name;
@@ -35,8 +40,41 @@ void note_missing_program(const BatchSpec& batch, const std::string& program) {
     if (option.name == "chdir") path = std::filesystem::path(option.value) / path;
   std::error_code error;
   if (!std::filesystem::exists(path, error))
-    say_note(quote_if_needed(path.string()) +
-             " is not on this host; the job fails unless the nodes have it");
+    print_own_line(warning_text(quote_if_needed(path.string()) +
+                                " is not on this host; the job fails unless the nodes have it"));
+}
+
+// Returns whether the file is a batch script. A file that cannot be read is none.
+bool is_batch_script(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  std::string start(kScriptStart, '\0');
+  stream.read(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<std::size_t>(stream.gcount()));
+  return start.starts_with("#!") && start.find("\n#SBATCH ") != std::string::npos;
+}
+
+// The user of sbatch knows -o as the file of the job's output.
+Result<void> check_script_file(const std::filesystem::path& file) {
+  const auto hint = "; -o writes the script, and --output names the file of the job's output";
+  if (file.string().find('%') != std::string::npos)
+    return fail("-o: a script cannot have the name " + quote(file.string()) + hint, kExitUsage);
+  std::error_code error;
+  if (std::filesystem::is_regular_file(file, error) && !std::filesystem::is_empty(file, error) &&
+      !is_batch_script(file))
+    return fail("-o: " + quote_if_needed(file.string()) +
+                    " exists and is no batch script, so it is not overwritten" + hint,
+                kExitUsage);
+  return {};
+}
+
+Result<void> check_program(const std::vector<std::string>& command) {
+  HVD_CHECK(cli::check_command(command, kUsage));
+  if (is_batch_script(command.front()))
+    return fail(quote_if_needed(command.front()) +
+                    " is a batch script already, which SLURM's sbatch submits: sbatch " +
+                    quote_if_needed(command.front()),
+                kExitUsage);
+  return {};
 }
 
 Result<void> write_script(const std::filesystem::path& file, const std::string& script) {
@@ -59,22 +97,25 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
     return defaults_of(*script);
   };
   HVD_TRY(auto invocation, parse_batch_command_line("sbatch", args, environment, find_defaults));
-  for (const auto& line : invocation.notes) say_note(line);
+  for (const auto& line : invocation.notes) print_own_line(line);
   if (invocation.action != BatchInvocation::Action::run) return print_text(invocation.text);
-  HVD_CHECK(cli::check_command(invocation.command, kUsage));
+  HVD_CHECK(check_program(invocation.command));
   auto& batch = invocation.batch;
+  HVD_CHECK(check_script_file(batch.script_file));
   note_missing_program(batch, invocation.command.front());
   complete_request(batch, invocation.command);
   const auto offer = ask_for_nodes(batch, environment);
   HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
   HVD_CHECK(check_nodes(shape, offer));
+  for (const auto& line : request_warnings(shape, invocation.job, batch, offer))
+    print_own_line(line);
   HVD_TRY(const auto made,
           batch_script(*script, batch, shape, inner_command(invocation, shape, environment)));
-  say_note(describe(shape));
+  print_own_line(describe(shape));
   const bool to_stdout = batch.script_file.empty() || batch.script_file == "-";
   if (!to_stdout) {
     HVD_CHECK(write_script(batch.script_file, made.text));
-    say_note("wrote " + quote_if_needed(batch.script_file.string()));
+    print_own_line("wrote " + quote_if_needed(batch.script_file.string()));
   }
   if (batch.test_only || batch.submit || batch.wait || batch.follow)
     return submit_script(made, batch, environment);

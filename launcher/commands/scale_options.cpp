@@ -1,6 +1,6 @@
 #include "commands/scale_options.hpp"
 
-#include "cli/horovod_options.hpp"
+#include "cli/foreign_options.hpp"
 #include "cli/option_sets.hpp"
 #include "cli/values.hpp"
 
@@ -135,8 +135,8 @@ class OptionsReader {
                     kExitUsage);
       if (option->apply_batch != nullptr && of_sbatch_.empty()) of_sbatch_ = spelling;
       takes_value = cli::takes_value(*option);
-    } else if (const auto* const horovods = cli::find_horovod_option(spelling)) {
-      takes_value = horovods->takes_value;
+    } else if (const auto* const foreign = cli::find_foreign_option(spelling)) {
+      takes_value = foreign->takes_value;
     }
     options_.job_options.emplace_back(word);
     if (takes_value && !is_attached && next_ < args_.size())

@@ -1,6 +1,7 @@
 #include "commands/scale_runs.hpp"
 
 #include "base/event_loop.hpp"
+#include "base/severity.hpp"
 #include "common/fd.hpp"
 
 #include <array>
@@ -97,13 +98,15 @@ Result<std::string> ScaleRuns::submit(int size, const RunFiles& files) {
   std::string line;
   std::string last;
   for (; std::getline(stream, line); last = line) {
-    constexpr std::string_view kSubmitted = "hvdrun: submitted job ";
+    constexpr std::string_view kSubmitted = "hvdrun: note: submitted job ";
     if (line.starts_with(kSubmitted))
       return line.substr(kSubmitted.size(), line.find(';') - kSubmitted.size());
   }
   constexpr std::string_view kOwn = "hvdrun: ";
-  return fail(last.starts_with(kOwn) ? last.substr(kOwn.size()) : last,
-              code == kExitOk ? kExitLauncher : code);
+  const std::string_view text = last;
+  return fail(
+      std::string(text.starts_with(kOwn) ? without_severity(text.substr(kOwn.size())) : text),
+      code == kExitOk ? kExitLauncher : code);
 }
 
 Result<int> ScaleRuns::follow(const std::string& job, const RunFiles& files) {

@@ -1,7 +1,9 @@
 #include "commands/subcommand.hpp"
 
+#include "base/severity.hpp"
 #include "cli/program.hpp"
 #include "common/text.hpp"
+#include "output/own_line.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -61,15 +63,11 @@ Result<std::vector<std::string>> take_flags(std::string_view command,
   return operands;
 }
 
-void say_note(std::string_view text) {
-  std::fputs(("hvdrun: " + printable(text) + "\n").c_str(), stderr);
-}
-
 int print_text(std::string_view text) {
   const bool written =
       std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
   if (written) return kExitOk;
-  say_note(fail_errno("cannot write to stdout", errno).message);
+  print_own_line(error_text(fail_errno("cannot write to stdout", errno).message));
   return kExitLauncher;
 }
 

@@ -28,9 +28,6 @@ Result<std::vector<std::string>> take_flags(std::string_view command,
                                             const std::vector<std::string>& args,
                                             const std::vector<CommandFlag>& flags);
 
-// Prints "hvdrun: TEXT" on stderr.
-void say_note(std::string_view text);
-
 // Prints the text on stdout and flushes it. Returns kExitOk, or kExitLauncher if it cannot be
 // written.
 int print_text(std::string_view text);

@@ -4,6 +4,7 @@
 #include "commands/follow.hpp"
 #include "commands/job_output.hpp"
 #include "commands/subcommand.hpp"
+#include "output/own_line.hpp"
 #include "slurm/job_id.hpp"
 #include "slurm/job_record.hpp"
 #include "slurm/slurm_command.hpp"
@@ -118,7 +119,7 @@ Result<int> test_script(const BatchScript& script, const Environment& environmen
   std::string words = complaint(end);
   if (const auto to_start = words.find(" to start at "); to_start != std::string::npos)
     words = "the job could start at " + words.substr(to_start + 13);
-  say_note(words + "; nothing is submitted");
+  print_own_line(words + "; nothing is submitted");
   return kExitOk;
 }
 
@@ -138,16 +139,16 @@ Result<int> submit_script(const BatchScript& script, const BatchSpec& batch,
   if (batch.follow) output = output_before(script);
   HVD_TRY(const auto end, call_sbatch(sbatch_request(script, environment, "--parsable")));
   if (end.code != 0) return refused(end);
-  if (!end.err.empty()) say_note(complaint(end));  // messages of a site's plugin
+  if (!end.err.empty()) print_own_line(complaint(end));  // messages of a site's plugin
   // The output is "12" or "12;cluster" (sbatch(1), --parsable).
   const auto text = end.out.substr(0, end.out.find_first_of(";\n"));
   HVD_TRY(const auto id, parse_job_id(text));
   if (!batch.wait && !batch.follow) {
-    say_note(fmt::format("submitted job {}; hvdrun follow {} shows it, hvdrun cancel {} ends it",
-                         text, text, text));
+    print_own_line(fmt::format(
+        "submitted job {}; hvdrun follow {} shows it, hvdrun cancel {} ends it", text, text, text));
     return print_text(text + "\n");
   }
-  say_note("submitted job " + text);
+  print_own_line("submitted job " + text);
   return follow_job(id, std::move(output), environment);
 }
 

@@ -1,7 +1,9 @@
 #include "commands/templates.hpp"
 
+#include "base/severity.hpp"
 #include "commands/subcommand.hpp"
 #include "common/text.hpp"
+#include "output/own_line.hpp"
 #include "slurm/script_template.hpp"
 #include "slurm/template_folders.hpp"
 
@@ -109,7 +111,8 @@ Result<int> run_templates(const std::vector<std::string>& args, const Environmen
   const auto& operands = options.operands;
   if (operands.empty()) {
     const auto templates = find_templates(folders);
-    if (templates.empty()) say_note("there is no template; hvdrun's own folder is gone");
+    if (templates.empty())
+      print_own_line(error_text("there is no template; hvdrun's own folder is gone"));
     return print_text(list_text(templates));
   }
   if (operands.size() != 2 || operands[0] != "show")

@@ -1,6 +1,7 @@
 #include "job/attempt.hpp"
 
 #include "base/event_loop.hpp"
+#include "base/severity.hpp"
 #include "base/version.hpp"
 #include "common/text.hpp"
 #include "job/agent_table.hpp"
@@ -59,6 +60,7 @@ Attempt::Attempt(const JobParts& parts, const JobIdentity& identity)
       note_timer_(parts.loop, [this] { on_early_exit(); }),
       exit_timer_(parts.loop, [this] { on_exit_timeout(); }),
       cause_timer_(parts.loop, [this] { stop({}); }),
+      first_signal_timer_(parts.loop, [this] { shorten_stop("Ctrl-C"); }),
       agent_timer_(parts.loop, [this] { on_agents_hang(); }),
       begun_(parts.loop.now()) {}
 
@@ -389,7 +391,7 @@ void Attempt::on_unreached(const AgentState& agent) {
 
 void Attempt::give_up_starting() {
   if (stopping()) return;
-  for (const auto& line : unreached_lines(unreached_)) note(line);
+  for (const auto& line : unreached_lines(unreached_)) note(error_text(line));
   stop({EndKind::agent_lost, unreached_reason(unreached_), kExitLauncher});
 }
 
@@ -399,7 +401,7 @@ void Attempt::on_start_timeout() {
   for (const auto& agent : agents_->every())
     if (const auto stage = agents_->stage(agent); !agent.gone && !stage.empty())
       unreached_.push_back({agent.host.name, stage});
-  for (const auto& line : unreached_lines(unreached_)) note(line);
+  for (const auto& line : unreached_lines(unreached_)) note(error_text(line));
   stop({EndKind::start_timeout,
         fmt::format("not all ranks had started after {} (--start-timeout)",
                     seconds_text(parts_.spec.start_timeout)),
@@ -421,7 +423,7 @@ void Attempt::on_exit_timeout() {
 
 void Attempt::on_agents_hang() {
   for (const auto& host : agents_->kill())
-    note(fmt::format("the agent on {} does not answer and is killed", host));
+    note(warning_text(fmt::format("the agent on {} does not answer and is killed", host)));
 }
 
 // --- what the user says --------------------------------------------------------------------------
@@ -444,7 +446,7 @@ void Attempt::on_signal(int signal) {
 
 void Attempt::send_user_signal(int signal) {
   if (!agents_->all(&AgentState::started))
-    note(signal_name(signal) + " came before all ranks had started; those miss it");
+    note(warning_text(signal_name(signal) + " came before all ranks had started; those miss it"));
   agents_->send_all(FrameType::signal, pack_number(static_cast<std::uint32_t>(signal)));
 }
 
@@ -469,14 +471,35 @@ void Attempt::stop(StopCause cause) {
   cause_timer_.cancel();
   parts_.input.stop();
   agents_->stop_starting(cause_->kind == EndKind::start_timeout);
-  const auto& how = parts_.spec.stop;
-  agents_->send_all(FrameType::stop, pack(StopMessage{how.signal, how.grace}));
-  agent_timer_.start(how.grace + kAgentPatience);
+  const auto grace = parts_.spec.stop.grace;
+  if (!launched_ || grace.count() == 0) cause_->first_signal.reset();
+  kill_signal_follows_ = cause_->first_signal.has_value();
+  const int signal = kill_signal_follows_ ? *cause_->first_signal : kill_signal();
+  agents_->send_all(FrameType::stop, pack(StopMessage{signal, grace}));
+  if (kill_signal_follows_) first_signal_timer_.start(grace / 2);
+  agent_timer_.start(grace + kAgentPatience);
   if (agents_->all_gone()) parts_.loop.stop();
 }
 
-void Attempt::kill() {
-  agents_->send_all(FrameType::kill);
+void Attempt::shorten_stop(std::string_view key) {
+  if (!kill_signal_follows_) return agents_->send_all(FrameType::kill);
+  kill_signal_follows_ = false;
+  first_signal_timer_.cancel();
+  agents_->send_all(FrameType::stop, pack(StopMessage{kill_signal(), parts_.spec.stop.grace / 2}));
+  const auto running = table_.running();
+  const bool is_one = running.size() == 1;
+  note(fmt::format("{} still run{}: stopping {}{}",
+                   running.empty() ? "processes of ranks" : describe_ranks(running),
+                   is_one ? "s" : "", is_one ? "it" : "them", describe_stop(key)));
+}
+
+std::string Attempt::describe_stop(std::string_view key) const {
+  if (!launched_) return fmt::format("; {} once more kills at once", key);
+  const auto grace = parts_.spec.stop.grace;
+  const auto now = signal_name(kill_signal_follows_ ? *cause_->first_signal : kill_signal());
+  const auto next = signal_name(kill_signal_follows_ ? kill_signal() : SIGKILL);
+  return fmt::format(" with {}, after {} with {}; {} once more: {} now", now,
+                     seconds_text(cause_->first_signal ? grace / 2 : grace), next, key, next);
 }
 
 AttemptEnd Attempt::finish() {
@@ -497,6 +520,7 @@ AttemptEnd Attempt::finish() {
     for (const auto stream : {Stream::out, Stream::err})
       parts_.output.close(rank.placement.rank, stream);
     rank.last_stderr = parts_.output.last_stderr(rank.placement.rank);
+    rank.stderr_in_sight = parts_.output.stderr_in_sight(rank.placement.rank);
     if (!rank.exited) rank.stopped_by_us = true;
   }
   report.may_be_separate_runs =

@@ -26,10 +26,12 @@
 #include "report/first_failure.hpp"
 
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hvdrun {
@@ -62,10 +64,15 @@ class Attempt {
   Result<AttemptEnd> run();
 
   bool stopping() const { return cause_.has_value(); }
-  // Stops the ranks with the grace period. Only the first cause is kept.
+  // Stops the ranks with the grace period. Only the first cause is kept. The cause's first signal
+  // has half of the grace period, and is not sent if there are no ranks yet.
   void stop(StopCause cause);
-  // Kills the ranks immediately.
-  void kill();
+  // Sends the next signal now: the kill signal after the cause's first signal, otherwise SIGKILL.
+  // `key`: what the user does to send the one after it.
+  void shorten_stop(std::string_view key);
+  // Returns which signal the ranks have got, and which follows: " with SIGINT, after 2.5 s with
+  // SIGTERM; Ctrl-C once more: SIGTERM now".
+  std::string describe_stop(std::string_view key) const;
 
   // SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP and SIGCONT, as the user sent them to hvdrun.
   void on_signal(int signal);
@@ -106,9 +113,10 @@ class Attempt {
   void judge(const RankReport& rank);
   void send_user_signal(int signal);
   void consider_pausing();
+  int kill_signal() const { return parts_.spec.stop.signal.value_or(SIGTERM); }
   AttemptEnd finish();
   void ask_for_states(StatesPurpose purpose);
-  void note(const std::string& text) { parts_.output.note("hvdrun: " + text); }
+  void note(const std::string& text) { parts_.output.note(text); }
   const Placement& placement() const { return parts_.plan.placement; }
 
   const JobParts parts_;
@@ -122,6 +130,7 @@ class Attempt {
   Timer note_timer_;
   Timer exit_timer_;
   TimeoutTimer cause_timer_;
+  Timer first_signal_timer_;  // runs while the cause's first signal has its time
   TimeoutTimer agent_timer_;
   StateTable states_;
   StallReporter stalls_;
@@ -137,6 +146,7 @@ class Attempt {
   bool rank_drove_all_gpus_ = false;
   bool lacks_tf_config_ = false;
   bool launched_ = false;
+  bool kill_signal_follows_ = false;  // the ranks have got only the cause's first signal
   bool pausing_ = false;  // the user has paused the job, and not all ranks are known to be stopped
 };
 

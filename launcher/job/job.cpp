@@ -1,6 +1,7 @@
 #include "job/job.hpp"
 
 #include "base/event_loop.hpp"
+#include "base/severity.hpp"
 #include "base/system.hpp"
 #include "common/text.hpp"
 #include "job/attempt.hpp"
@@ -16,6 +17,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -47,7 +49,7 @@ class Job {
   void end(StopCause cause);
 
   int restarts() const { return identity_.restart_count; }
-  void note(const std::string& text) { output_->note("hvdrun: " + text); }
+  void note(const std::string& text) { output_->note(text); }
 
   const JobSpec& spec_;
   const JobContext& context_;
@@ -128,8 +130,8 @@ Result<AttemptEnd> Job::restart(const AttemptEnd& failed) {
     return fail(fmt::format("{} could not be ended", left.front()));
   HVD_CHECK(move_away_from(failed.lost_hosts));
   ++identity_.restart_count;
-  note(
-      fmt::format("{}; restart {} of {}", attempts_.back().reason, restarts(), spec_.max_restarts));
+  note(warning_text(fmt::format("{}; restart {} of {}", attempts_.back().reason, restarts(),
+                                spec_.max_restarts)));
   for (const auto& line : attempts_.back().failures) note(line);
   return run_attempt();
 }
@@ -150,7 +152,7 @@ Result<void> Job::move_away_from(const std::vector<std::string>& lost_hosts) {
 void Job::on_output_error(const Error& error, bool stop_job) {
   notes_.push_back(error.message);
   // `hvdrun … | head` ends as any program does: quietly.
-  if (error.exit_code != kExitSignalBase + SIGPIPE) note(error.message);
+  if (error.exit_code != kExitSignalBase + SIGPIPE) note(error_text(error.message));
   if (stop_job) end({EndKind::output_failed, error.message, error.exit_code});
 }
 
@@ -168,24 +170,26 @@ void Job::on_signal(int signal) {
 void Job::on_stop_signal(int signal) {
   const bool running = attempt_ && !attempt_->stopping();
   const bool again = end_ || over_;
+  const bool is_key = signal == SIGINT;
+  StopCause cause{EndKind::interrupted, is_key ? "interrupted" : "got " + signal_name(signal),
+                  kExitSignalBase + signal};
+  if (is_key && !spec_.stop.signal) cause.first_signal = SIGINT;
+  end(std::move(cause));
+  const std::string_view key = is_key ? "Ctrl-C" : "the signal";
   if (running)
-    note(fmt::format("{}: stopping {}; {} once more kills at once",
-                     signal == SIGINT ? "interrupted" : signal_name(signal),
-                     plan_.size ? plural(*plan_.size, "rank") : "the start",
-                     signal == SIGINT ? "Ctrl-C" : "the signal"));
-  end({EndKind::interrupted, signal == SIGINT ? "interrupted" : "got " + signal_name(signal),
-       kExitSignalBase + signal});
-  if (running) return;
+    return note(fmt::format("{}: stopping {}{}", is_key ? "interrupted" : signal_name(signal),
+                            plan_.size ? plural(*plan_.size, "rank") : "the start",
+                            attempt_->describe_stop(key)));
   // Whoever asks twice does not want to wait for a terminal that takes nothing either.
   if (again) output_abandoned_ = true;
-  if (attempt_) attempt_->kill();
+  if (attempt_) attempt_->shorten_stop(key);
 }
 
 // Nothing of the job runs.
 void Job::on_other_signal(int signal) {
   if (signal == SIGTSTP) ::kill(::getpid(), SIGSTOP);
   if (signal == SIGUSR1 || signal == SIGUSR2)
-    note(signal_name(signal) + " came while no rank ran; nobody has got it");
+    note(warning_text(signal_name(signal) + " came while no rank ran, so that none has got it"));
 }
 
 Report Job::finish(Report report) {
@@ -212,7 +216,6 @@ bool Job::repeat_last_lines(std::vector<std::string> lines) {
   auto again = output_->losses();
   again.insert(again.end(), std::make_move_iterator(lines.begin()),
                std::make_move_iterator(lines.end()));
-  for (auto& line : again) line.insert(0, "hvdrun: ");
   return output_->note_again(again, kLastWords);
 }
 

@@ -88,7 +88,7 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   }
   message.mlx_hosts = mlx_hosts(spec, identity.ports, placement);
   message.gpus = gpus_to_watch(spec, plan, placement.hosts[host_index]);
-  message.kill_signal = spec.stop.signal;
+  message.kill_signal = spec.stop.signal.value_or(SIGTERM);
   message.grace = spec.stop.grace;
   const auto receivers = input_receivers(spec.input, placement.size);
   for (const auto& placed : placement.hosts[host_index].ranks) {

@@ -64,10 +64,16 @@ Result<void> place_ranks(const JobSpec& spec, Plan& plan) {
 
 std::vector<std::string> plan_lines(const JobSpec& spec, const Plan& plan) {
   std::vector<std::string> lines;
-  if (spec.verbosity > 0)
-    lines.push_back(placement_table(plan.allocation, plan.placement));
-  else
+  if (spec.verbosity > 0) {
+    const auto table = placement_table(plan.allocation, plan.placement);
+    for (std::string_view rest = table; !rest.empty();) {
+      const auto end = std::min(rest.find('\n'), rest.size());
+      lines.push_back("  " + std::string(rest.substr(0, end)));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  } else {
     lines = plan.placement.notes;
+  }
   if (spec.report_bindings)
     for (auto& line : bindings_lines(plan.allocation, plan.placement))
       lines.push_back(std::move(line));

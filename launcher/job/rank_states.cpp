@@ -37,10 +37,10 @@ std::vector<std::string> StateTable::add(const StatesMessage& states,
                                          const std::vector<RankReport>& reports) {
   const auto ranks = answers_.add(states, reports.size());
   if (!ranks) return {};
-  std::vector<std::string> lines{fmt::format("{:>5} {:<16} {:>8} {:>6} {:>9}  {}", "rank", "host",
+  std::vector<std::string> lines{fmt::format("{:>6} {:<16} {:>8} {:>6} {:>9}  {}", "rank", "host",
                                              "pid", "epoch", "step", "state")};
   for (const auto& state : *ranks)
-    lines.push_back(fmt::format("{:>5} {:<16} {:>8} {:>6} {:>9}  {}", state.rank,
+    lines.push_back(fmt::format("{:>6} {:<16} {:>8} {:>6} {:>9}  {}", state.rank,
                                 reports[static_cast<std::size_t>(state.rank)].host, state.pid,
                                 state.epoch, state.step, what_it_does(state, reports)));
   return lines;

@@ -1,5 +1,6 @@
 #include "job/stalls.hpp"
 
+#include "base/severity.hpp"
 #include "common/text.hpp"
 #include "model/rank_set.hpp"
 #include "slurm/host_list.hpp"
@@ -171,10 +172,10 @@ std::vector<std::string> StallReporter::explain(const std::vector<RankState>& st
       ++more;
       continue;
     }
-    lines.push_back(
+    lines.push_back(warning_text(
         fmt::format("{} has waited {} for {}; {} {}", title_of(collective),
                     seconds_text(stall.seconds), describe_missing(stall, states, reports),
-                    describe_ranks(stall.waiting), stall.waiting.size() == 1 ? "waits" : "wait"));
+                    describe_ranks(stall.waiting), stall.waiting.size() == 1 ? "waits" : "wait")));
     const std::chrono::duration<double> waited(stall.seconds);
     reported_.emplace(collective, now - std::chrono::duration_cast<Clock::duration>(waited));
   }

@@ -65,7 +65,8 @@ struct InputSpec {
 };
 
 struct StopSpec {
-  int signal = SIGTERM;
+  // --kill-signal; nullopt: SIGTERM, and on Ctrl-C SIGINT first.
+  std::optional<int> signal;
   std::chrono::milliseconds grace{5000};
   std::optional<std::chrono::milliseconds> exit_timeout;  // --exit-timeout; nullopt: wait for ever
 };

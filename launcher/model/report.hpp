@@ -30,6 +30,8 @@ struct StopCause {
   EndKind kind = EndKind::rank_failed;
   std::string reason;            // one line; empty if a rank is to blame
   std::optional<int> exit_code;  // nullopt: that of the rank to blame
+  // A signal that the ranks get before the kill signal; nullopt: none.
+  std::optional<int> first_signal = {};
 };
 
 struct EpochCounts {
@@ -102,6 +104,7 @@ struct RankReport {
   double system_seconds = 0;
   std::uint64_t peak_memory_bytes = 0;
   std::vector<std::string> last_stderr;  // last 20 lines
+  bool stderr_in_sight = false;          // they are at the end of what the user's terminal shows
   std::string last_error;                // from the status page
   std::string in_collective;  // the collective it was in when it ended; from the status page
   RankCounters counters;      // from the status page

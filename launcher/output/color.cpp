@@ -15,10 +15,16 @@ constexpr std::array<std::string_view, 8> kMany = {
 constexpr std::array<std::string_view, 5> kFew = {"\x1b[36m", "\x1b[35m", "\x1b[32m", "\x1b[34m",
                                                   "\x1b[31m"};
 
+bool is_on(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0' && std::string_view(value) != "0";
+}
+
 }  // namespace
 
 TerminalEnvironment TerminalEnvironment::of_process() {
-  return {std::getenv("TERM"), std::getenv("NO_COLOR"), std::getenv("COLORTERM")};
+  return {std::getenv("TERM"), std::getenv("NO_COLOR"), std::getenv("COLORTERM"),
+          is_on("FORCE_COLOR") || is_on("CLICOLOR_FORCE")};
 }
 
 bool TerminalEnvironment::has_escapes() const {
@@ -33,7 +39,8 @@ bool TerminalEnvironment::has_256_colors() const {
 bool wants_color(ColorMode mode, bool is_terminal, const TerminalEnvironment& environment) {
   if (mode != ColorMode::automatic) return mode == ColorMode::always;
   const bool refused = environment.no_color != nullptr && *environment.no_color != '\0';
-  return is_terminal && environment.has_escapes() && !refused;
+  if (refused) return false;
+  return environment.forces_color || (is_terminal && environment.has_escapes());
 }
 
 std::string_view label_color(int rank, bool has_256_colors) {

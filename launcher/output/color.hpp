@@ -12,6 +12,8 @@ struct TerminalEnvironment {
   const char* term = nullptr;       // TERM
   const char* no_color = nullptr;   // NO_COLOR (no-color.org): any value but the empty one
   const char* colorterm = nullptr;  // COLORTERM
+  // FORCE_COLOR (force-color.org) or CLICOLOR_FORCE: any value but the empty one and 0.
+  bool forces_color = false;
 
   static TerminalEnvironment of_process();
 
@@ -20,8 +22,9 @@ struct TerminalEnvironment {
   bool has_256_colors() const;
 };
 
-// Returns whether labels are coloured: with --color always or never as asked; with auto on a
-// terminal that can, unless NO_COLOR is set.
+// Returns whether labels and hvdrun's own lines are coloured: with --color always or never as
+// asked; with auto not if NO_COLOR is set, otherwise if the environment forces it, and on a
+// terminal that can.
 bool wants_color(ColorMode mode, bool is_terminal, const TerminalEnvironment& environment);
 
 // Returns the escape sequence that begins the rank's colour. Colours have middle brightness, so

@@ -41,6 +41,8 @@ class Console {
   // Drops the bytes of ranks that spec.only_ranks leaves out.
   void write(int rank, Stream stream, std::string_view bytes, OutputTime time, Steady now);
   void close(int rank, Stream stream);
+  // Returns whether what the rank writes to the stream goes to the terminal that notes go to.
+  bool shows_on_terminal(int rank, Stream stream) const;
   void note(std::string_view text) { screen(Stream::err).note(text); }
   void status(std::string_view text) { screen(Stream::err).status(text); }
 
@@ -55,9 +57,11 @@ class Console {
   struct Face {
     Face(const OutputSpec& spec, Place place)
         : screen(*place.queue, std::move(place.columns), place.terminal),
+          is_terminal(place.terminal),
           options{spec.timestamps, place.color},
           labels({}, {}, options) {}
     Screen screen;
+    bool is_terminal;
     Labels::Options options;
     Labels labels;
   };

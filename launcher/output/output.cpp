@@ -4,6 +4,7 @@
 #include "output/color.hpp"
 #include "output/console.hpp"
 #include "output/last_lines.hpp"
+#include "output/own_line.hpp"
 #include "output/rank_files.hpp"
 #include "output/sink.hpp"
 
@@ -29,6 +30,9 @@ constexpr std::size_t kLowWater = 1024 * 1024;
 // Bytes that are collected within one turn of the loop before they are written: enough for few
 // system calls, and few enough to stay in the processor's cache.
 constexpr std::size_t kWriteAt = 128 * 1024;
+
+// Bytes on a terminal after which a reader no longer sees what came before them: about 16 lines.
+constexpr std::size_t kInSight = 1024;
 
 struct EventDeleter {
   void operator()(event* pointer) const { event_free(pointer); }
@@ -61,6 +65,7 @@ class Output::Impl {
   std::vector<std::string> losses() const;
   Result<void> begin(const Placement& placement);
   std::vector<std::string> last_stderr(int rank) const;
+  bool stderr_in_sight(int rank) const;
 
  private:
   // A sink with the event that waits for its descriptor.
@@ -100,10 +105,13 @@ class Output::Impl {
   std::optional<RankFiles> files_;
   bool files_error_said_ = false;
   std::vector<LastLines> last_stderr_;  // by rank
+  std::size_t shown_ = 0;               // bytes of ranks on stderr's terminal
+  std::vector<std::size_t> shown_at_;   // by rank: shown_ at its last stderr; 0: none was shown
   EventPointer later_;                  // writes what this turn of the loop collects
   EventPointer timer_;                  // console_'s next tick
   std::optional<Steady::time_point> timer_at_;
   bool congested_ = false;
+  bool colors_notes_ = false;
 };
 
 Result<std::unique_ptr<Output::Impl>> Output::Impl::make(event_base* loop, const OutputSpec& spec,
@@ -113,8 +121,10 @@ Result<std::unique_ptr<Output::Impl>> Output::Impl::make(event_base* loop, const
   Outgoing* out =
       impl->add_sink(descriptors.out, shared ? "hvdrun's stdout and stderr" : "hvdrun's stdout");
   Outgoing* err = shared ? nullptr : impl->add_sink(descriptors.err, "hvdrun's stderr");
-  HVD_TRY(impl->console_,
-          Console::make(spec, impl->place_of(out, spec.color), impl->place_of(err, spec.color)));
+  const auto place = impl->place_of(out, spec.color);
+  const auto err_place = impl->place_of(err, spec.color);
+  impl->colors_notes_ = (shared ? place : err_place).color != Labels::Color::off;
+  HVD_TRY(impl->console_, Console::make(spec, place, err_place));
   impl->make_events();
   return impl;
 }
@@ -153,6 +163,10 @@ void Output::Impl::write(int rank, Stream stream, std::string_view bytes, Output
   if (rank < 0 || static_cast<std::size_t>(rank) >= last_stderr_.size()) return;
   if (files_) files_->write(rank, stream, bytes);
   if (stream == Stream::err) last_stderr_[static_cast<std::size_t>(rank)].add(bytes);
+  if (console_->shows_on_terminal(rank, stream)) {
+    shown_ += bytes.size();
+    if (stream == Stream::err) shown_at_[static_cast<std::size_t>(rank)] = shown_;
+  }
   console_->write(rank, stream, bytes, time, Steady::now());
   after_lines();
 }
@@ -170,7 +184,8 @@ void Output::Impl::note(std::string_view text) {
     const auto end = std::min(rest.find('\n'), rest.size());
     const auto line = rest.substr(0, end);
     const bool is_first = rest.data() == clean.data();
-    console_->note(is_first ? std::string(line) : "hvdrun:   | " + std::string(line));
+    console_->note(
+        own_line(is_first ? std::string(line) : "  | " + std::string(line), colors_notes_));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   after_lines();
@@ -305,6 +320,7 @@ std::vector<std::string> Output::Impl::losses() const {
 Result<void> Output::Impl::begin(const Placement& placement) {
   console_->begin(placement);
   last_stderr_.assign(static_cast<std::size_t>(placement.size), {});
+  shown_at_.assign(static_cast<std::size_t>(placement.size), 0);
   if (!directory_.empty() && !files_) {
     HVD_TRY(files_, RankFiles::create(directory_, placement.size));
   }
@@ -314,6 +330,12 @@ Result<void> Output::Impl::begin(const Placement& placement) {
 std::vector<std::string> Output::Impl::last_stderr(int rank) const {
   if (rank < 0 || static_cast<std::size_t>(rank) >= last_stderr_.size()) return {};
   return last_stderr_[static_cast<std::size_t>(rank)].lines();
+}
+
+bool Output::Impl::stderr_in_sight(int rank) const {
+  if (rank < 0 || static_cast<std::size_t>(rank) >= shown_at_.size()) return false;
+  const auto at = shown_at_[static_cast<std::size_t>(rank)];
+  return at > 0 && shown_ - at <= kInSight;
 }
 
 Result<std::unique_ptr<Output>> Output::open(event_base* loop, const OutputSpec& spec,
@@ -360,6 +382,9 @@ Result<void> Output::begin(const Placement& placement) {
 }
 std::vector<std::string> Output::last_stderr(int rank) const {
   return impl_->last_stderr(rank);
+}
+bool Output::stderr_in_sight(int rank) const {
+  return impl_->stderr_in_sight(rank);
 }
 
 }  // namespace hvdrun

@@ -69,9 +69,9 @@ class Output {
   // Ends a rank's stream. A last line without newline is shown as a line.
   void close(int rank, Stream stream);
 
-  // Shows a line of hvdrun's own ("hvdrun: …", without newline) on stderr, never inside another
-  // line. It may quote any text of others: control characters are made visible, and each further
-  // line is marked as quoted ("hvdrun:   | …").
+  // Shows the text as a line of hvdrun's own (own_line()) on stderr, never inside another line. It
+  // may quote any text of others: control characters are made visible, and each further line is
+  // marked as quoted ("hvdrun:   | …").
   void note(std::string_view text);
 
   // Returns whether a note was lost because it could not be written (a full disk). A reader that
@@ -106,6 +106,9 @@ class Output {
 
   // Returns the rank's last 20 lines of stderr, oldest first, each cut to 4 KB, without newline.
   std::vector<std::string> last_stderr(int rank) const;
+
+  // Returns whether these lines are on the user's terminal, and little came after them.
+  bool stderr_in_sight(int rank) const;
 
  private:
   class Impl;

@@ -64,6 +64,13 @@ std::vector<std::string> failure_lines(const RankReport& rank) {
   return quoted;
 }
 
+bool shows_cause(const RankReport& rank) {
+  if (!rank.stderr_in_sight || rank.last_stderr.empty()) return false;
+  if (rank.failure.text.empty()) return true;
+  const auto& shown = rank.last_stderr;
+  return std::find(shown.begin(), shown.end(), lines_of(rank.failure.text).back()) != shown.end();
+}
+
 bool has_failure_to_show(const RankReport& rank) {
   return !rank.failure.text.empty() && !(failed_for_a_peer(rank) && rank.stopped_by_us);
 }

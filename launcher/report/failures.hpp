@@ -22,6 +22,10 @@ std::vector<std::string> failure_lines(const RankReport& rank);
 // such file". Leaves out ranks that failed only because of a peer and that hvdrun had to stop too.
 std::vector<std::string> other_failures(const Report& report);
 
+// Returns whether the user's terminal still shows why the rank failed: its last lines on stderr,
+// with the exception if it has reported one.
+bool shows_cause(const RankReport& rank);
+
 // Returns whether other_failures() mentions the rank.
 bool has_failure_to_show(const RankReport& rank);
 

@@ -1,6 +1,7 @@
 #include "report/report_text.hpp"
 
 #include "base/event_loop.hpp"
+#include "base/severity.hpp"
 #include "common/text.hpp"
 #include "report/activities.hpp"
 #include "report/failures.hpp"
@@ -61,17 +62,18 @@ void append(std::vector<std::string> more, std::vector<std::string>& lines) {
   std::move(more.begin(), more.end(), std::back_inserter(lines));
 }
 
-// Adds the first failure. Its cause comes last, because a traceback through a framework may fill
-// the screen.
+// Adds the first failure. What it printed comes last, because the cause is at the end of it.
 void add_culprit(const Report& report, std::vector<std::string>& lines) {
   const auto& rank = culprit_of(report);
-  lines.push_back(describe_culprit(rank));
+  const auto& failure = rank.failure.text;
+  const bool is_shown = shows_cause(rank);
+  lines.push_back(error_text(describe_culprit(rank) +
+                             (is_shown ? "; its last lines on stderr are above" : "")));
   if (!rank.in_collective.empty())
     lines.push_back(fmt::format("  it was in {}", rank.in_collective));
-  const auto& failure = rank.failure.text;
-  if (!failure.empty()) {
+  if (!is_shown && !failure.empty()) {
     append(failure_lines(rank), lines);
-  } else if (!rank.last_stderr.empty()) {
+  } else if (!is_shown && !rank.last_stderr.empty()) {
     lines.push_back("  its last lines on stderr:");
     for (const auto& line : rank.last_stderr) lines.push_back("  | " + line);
   }
@@ -168,6 +170,11 @@ std::string_view advice_on_separate_runs(const Report& report) {
   return "see FRAMEWORKS in hvdrun(1)";
 }
 
+void add_leftovers(const Report& report, std::vector<std::string>& lines) {
+  for (const auto& leftover : report.leftovers)
+    lines.push_back(error_text("could not be ended and is left: " + leftover));
+}
+
 std::vector<std::string> lines_of_success(const Report& report) {
   const auto size = report.ranks.size();
   std::vector<std::string> lines{
@@ -178,25 +185,28 @@ std::vector<std::string> lines_of_success(const Report& report) {
   add_earlier(report, lines);
   add_hosts(report, lines);
   if (report.may_be_separate_runs && report.wall_seconds >= kLeastTraining)
-    lines.push_back(
-        fmt::format("  no rank was seen to join another one (by hvd.init, MPI_Init, "
+    lines.push_back(warning_text(
+        fmt::format("no rank was seen to join another one (by hvd.init, MPI_Init, "
                     "torch.distributed or any TCP connection): these may have been {} separate "
                     "runs of the program; {}",
-                    size, advice_on_separate_runs(report)));
+                    size, advice_on_separate_runs(report))));
+  add_leftovers(report, lines);
   return lines;
 }
 
 std::vector<std::string> lines_of_failure(const Report& report) {
   std::vector<std::string> lines;
-  if (report.first_failure) add_culprit(report, lines);
   add_others(report, lines);
   add_waits(report, lines);
   add_activities(report, lines);
   add_hosts(report, lines);
+  add_leftovers(report, lines);
   if (!report.not_restarted.empty()) lines.push_back("not started again: " + report.not_restarted);
-  lines.push_back(fmt::format("job stopped after {}{}{}; exit code {}", how_long(report),
-                              report.reason.empty() ? "" : ": ", report.reason, report.exit_code));
+  const auto end = fmt::format("job stopped after {}{}{}; exit code {}", how_long(report),
+                               report.reason.empty() ? "" : ": ", report.reason, report.exit_code);
+  lines.push_back(report.first_failure ? end : error_text(end));
   add_earlier(report, lines);
+  if (report.first_failure) add_culprit(report, lines);
   return lines;
 }
 
@@ -220,10 +230,7 @@ std::string describe_end(const RankReport& rank) {
 
 std::vector<std::string> report_lines(const Report& report) {
   const bool has_succeeded = report.exit_code == 0 || report.stopped_early;
-  auto lines = has_succeeded ? lines_of_success(report) : lines_of_failure(report);
-  for (const auto& leftover : report.leftovers)
-    lines.push_back("could not be ended and is left: " + leftover);
-  return lines;
+  return has_succeeded ? lines_of_success(report) : lines_of_failure(report);
 }
 
 AttemptReport in_short(const Report& report) {

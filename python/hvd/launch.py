@@ -32,6 +32,7 @@ _RESULT = "hvd result"
 # A line of at most 4096 bytes is written to a pipe atomically (pipe(7)). base64 makes 4 bytes of 3.
 _BYTES_A_LINE = 2970
 _LABEL = re.compile(r"\[ *\d+(@[^]]*)?\] *")  # hvdrun's prefix of a rank's line
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")  # a notebook's kernel sets FORCE_COLOR
 
 # Runs hvdrun in a process group of its own, so that only run() sends it SIGINT after a Ctrl-C. The kernel sends hvdrun
 # SIGTERM when the process that called run() dies (PR_SET_PDEATHSIG, prctl(2)). Arguments: that process, the program,
@@ -87,7 +88,8 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Map
     send what can be imported: functions of modules, and of a script, whose other code must then be inside
     `if __name__ == "__main__":`.
 
-    The ranks' output is written to sys.stdout and sys.stderr. Ctrl-C ends the job.
+    The ranks' output is written to sys.stdout and sys.stderr. Ctrl-C raises KeyboardInterrupt in every rank, as under
+    hvdrun, and then in the caller, when the job has ended.
 
     Errors: RunError if a rank or the job fails; TypeError for an object that cannot be pickled; FileNotFoundError if
     hvdrun is not found.
@@ -161,7 +163,7 @@ class _Job:
                 break
             except BaseException as error:
                 interrupt = error
-                process.send_signal(signal.SIGINT)  # a second one kills at once
+                process.send_signal(signal.SIGINT)  # each further one shortens hvdrun's wait
         if interrupt is not None:
             raise interrupt
         return code
@@ -173,7 +175,8 @@ class _Job:
             if mark:
                 is_first = self._take(part)
                 # Keeps a line that the function has left unfinished.
-                text = before + "\n" if is_first and before and not _LABEL.fullmatch(before) else ""
+                is_label = _LABEL.fullmatch(_COLOR.sub("", before)) is not None
+                text = before + "\n" if is_first and before and not is_label else ""
             _show(sys.stdout, text)
 
     def _take(self, line: str) -> bool:
@@ -195,7 +198,7 @@ class _Job:
         for line in stream:
             text = line.decode("utf-8", "replace")
             if text.startswith("hvdrun: "):
-                self.said.append(text.rstrip("\n"))
+                self.said.append(_COLOR.sub("", text).rstrip("\n"))
             _show(sys.stderr, text)
 
 

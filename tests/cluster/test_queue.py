@@ -113,13 +113,13 @@ def test_a_job_is_followed_from_the_queue_to_its_end(queue: Queue) -> None:
     with queue.full():
         job = queue.submit(f"echo one; echo two >&2; echo '\033[32m[3]\033[0m three'; {gate('go')}; exit 3", "-t10")
         follow = queue.follow(job)
-        follow.wait_for(f"hvdrun: job {job} is pending (Resources): waits for hosts to become free\n")
-    follow.wait_for(f"hvdrun: job {job} runs on n1 since ")
+        follow.wait_for(f"hvdrun: note: job {job} is pending (Resources): waits for hosts to become free\n")
+    follow.wait_for(f"hvdrun: note: job {job} runs on n1 since ")
     queue.path("go").touch()
     assert follow.end() == 3
     assert follow.out == "one\ntwo\n\033[32m[3]\033[0m three\n"
     assert ", at most 10:00\n" in follow.err
-    assert f"hvdrun: job {job} failed with exit code 3 after 0:0" in follow.err.splitlines()[-1]
+    assert f"hvdrun: note: job {job} failed with exit code 3 after 0:0" in follow.err.splitlines()[-1]
 
 
 @pytest.mark.gate
@@ -130,7 +130,7 @@ def test_output_is_shown_as_it_grows(queue: Queue) -> None:
     queue.path("go").touch()
     assert follow.end() == 0
     assert follow.out == "one\ntwo"
-    assert f"hvdrun: job {job} succeeded" in follow.err
+    assert f"hvdrun: note: job {job} succeeded" in follow.err
 
 
 @pytest.mark.gate
@@ -166,7 +166,7 @@ def test_the_exit_code_is_the_jobs_also_afterwards(queue: Queue, script: str, co
     wait_until(lambda: queue.state(job) in ("COMPLETED", "FAILED"), "the job has ended")
     follow = queue.follow(job)
     assert follow.end() == code
-    assert f"hvdrun: job {job} ran on n1 from " in follow.err and f"hvdrun: job {job} {words}" in follow.err
+    assert f"hvdrun: note: job {job} ran on n1 from " in follow.err and f"hvdrun: note: job {job} {words}" in follow.err
 
 
 @pytest.mark.gate
@@ -187,7 +187,7 @@ def test_a_job_that_is_cancelled_before_it_ran(queue: Queue) -> None:
         follow.wait_for("is pending (")
         assert queue.hvdrun("cancel", job).returncode == 0
         assert follow.end() == 143
-    assert follow.err.splitlines()[-1] == f"hvdrun: job {job} was cancelled" and "output of" not in follow.err
+    assert follow.err.splitlines()[-1] == f"hvdrun: note: job {job} was cancelled" and "output of" not in follow.err
 
 
 @pytest.mark.gate
@@ -287,10 +287,10 @@ def test_slurmctld_is_away_for_a_while(queue: Queue) -> None:
     follow = queue.follow(job, environment={"SLURM_CONF": str(queue.shared / "slurm.conf")})
     follow.wait_for("one\n", "out")
     with queue.cluster.without_slurmctld():
-        follow.wait_for("hvdrun: SLURM does not answer (")
+        follow.wait_for("hvdrun: note: SLURM does not answer (")
         queue.path("go1").touch()
         follow.wait_for("two\n", "out")
-    follow.wait_for("hvdrun: SLURM answers again")
+    follow.wait_for("hvdrun: note: SLURM answers again")
     queue.path("go2").touch()
     assert follow.end() == 6
 
@@ -304,8 +304,16 @@ def test_the_job_goes_on_when_follow_is_ended(queue: Queue, number: signal.Signa
     follow.process.send_signal(number)
     assert follow.end() == 128 + number
     assert follow.err.splitlines()[-1] == \
-        f"hvdrun: job {job} goes on; to come back: hvdrun follow {job}; to end it: hvdrun cancel {job}"
+        f"hvdrun: note: job {job} goes on; to come back: hvdrun follow {job}; to end it: hvdrun cancel {job}"
     assert queue.state(job) == "RUNNING"
+
+
+@pytest.mark.gate
+def test_a_job_that_the_partition_cannot_run_is_explained_with_what_it_has(queue: Queue) -> None:
+    job = queue.submit("true", "-N5")
+    follow = queue.follow(job)
+    follow.wait_for(f"hvdrun: note: job {job} is pending (PartitionConfig): asks for more hosts, CPUs, GPUs, memory or time than "
+                    "the partition gives to a job: it never starts as it is; partition all has 4 nodes with 16 CPUs and 4 GPUs each")
 
 
 @pytest.mark.gate
@@ -315,7 +323,7 @@ def test_ctrl_c_on_a_terminal(queue: Queue) -> None:
     terminal = pexpect.spawn(words[0], words[1:], timeout=TIME_LIMIT_S)
     terminal.expect("no newline")
     terminal.sendintr()
-    terminal.expect(f"\r\nhvdrun: job {job} goes on; to come back: hvdrun follow {job};")
+    terminal.expect(f"\r\nhvdrun: \\S+ job {job} goes on; to come back: hvdrun follow {job};")
     terminal.expect(pexpect.EOF)
     terminal.close()
     assert terminal.exitstatus == 130
@@ -386,7 +394,7 @@ def test_a_narrow_terminal(queue: Queue) -> None:
 @pytest.mark.gate
 def test_no_jobs(queue: Queue) -> None:
     done = queue.hvdrun("jobs")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "hvdrun: you have no jobs in the queue\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "hvdrun: note: you have no jobs in the queue\n")
     assert queue.hvdrun("jobs", "--json").stdout == "[]\n"
 
 
@@ -398,9 +406,9 @@ def test_cancel_takes_ones_own_only(queue: Queue) -> None:
     one, two = queue.submit("sleep 7777"), queue.submit("sleep 7777", "--array=1-3")
     done = queue.hvdrun("cancel", one, others, "999999", ended, f"{two}_[2-3]")
     assert done.returncode == 2, done
-    assert f"hvdrun: job {others} is not yours but other's: it is left alone\n" in done.stderr
-    assert "hvdrun: SLURM knows no job 999999" in done.stderr
-    assert f"hvdrun: job {ended} had ended already: completed\n" in done.stderr
+    assert f"hvdrun: error: job {others} is not yours but other's: it is left alone\n" in done.stderr
+    assert "hvdrun: error: SLURM knows no job 999999" in done.stderr
+    assert f"hvdrun: note: job {ended} had ended already: completed\n" in done.stderr
     queue.wait_for_state(one, "CANCELLED")
     left = queue.cluster.output("squeue", "-h", "-r", "-t", "PD,R", "-o", "%i").split()
     assert sorted(left) == sorted([others, f"{two}_1"])
@@ -410,7 +418,7 @@ def test_cancel_takes_ones_own_only(queue: Queue) -> None:
 def test_somebody_elses_job_is_not_followed(queue: Queue) -> None:
     job = queue.submit("sleep 7777", user="other")
     done = queue.hvdrun("follow", job)
-    assert (done.returncode, done.stderr) == (2, f"hvdrun: job {job} is not yours but other's; hvdrun jobs lists yours\n")
+    assert (done.returncode, done.stderr) == (2, f"hvdrun: error: job {job} is not yours but other's; hvdrun jobs lists yours\n")
     assert queue.hvdrun("follow", "999999").returncode == 2
 
 
@@ -419,7 +427,7 @@ def test_without_slurm(queue: Queue) -> None:
     for words in (("jobs",), ("follow", "1"), ("cancel", "1")):
         done = queue.hvdrun(*words, environment={"PATH": "/nowhere"})
         assert done.returncode == 127, f"{words}: {done}"
-        assert done.stderr.startswith("hvdrun: there is no SLURM on this machine: squeue is not"), f"{words}: {done}"
+        assert done.stderr.startswith("hvdrun: error: there is no SLURM on this machine: squeue is not"), f"{words}: {done}"
 
 
 CANNOT_WORK = [

@@ -55,8 +55,8 @@ def test_a_program_over_an_allocation(cluster: Cluster, shared: Path) -> None:
     done = cluster.run(HVDRUN, "salloc", "-np", 4, "--nodes", 2, "--label", "none", "--", "sh", "-c", "echo $HVD_RANK $(hostname)",
                        folder=shared)
     assert sorted(done.stdout.splitlines()) == ["0 n1", "1 n1", "2 n2", "3 n2"], done.stdout + done.stderr
-    assert "hvdrun: 4 ranks: 2 nodes × 2 GPUs, 4 CPUs per rank\n" in done.stderr
-    assert re.search(r"hvdrun: job \d+ has its allocation\n", done.stderr), done.stderr
+    assert "hvdrun: note: 4 ranks: 2 nodes × 2 GPUs, 4 CPUs per rank\n" in done.stderr
+    assert re.search(r"hvdrun: note: job \d+ has its allocation\n", done.stderr), done.stderr
     assert done.returncode == 0
     failed = cluster.run(HVDRUN, "salloc", "-np", 2, "--", "sh", "-c", "exit 3", folder=shared)
     assert failed.returncode == 3 and "failed: exit code 3" in failed.stderr, failed.stderr
@@ -87,11 +87,11 @@ def test_a_shell_in_which_hvdrun_uses_all_of_it(cluster: Cluster, shared: Path) 
 
 def test_the_wait_is_shown_and_ctrl_c_withdraws_the_request(cluster: Cluster, shared: Path) -> None:
     with full(cluster, shared), terminal(cluster, shared, HVDRUN, "salloc", "-np", 2, "--", "true") as child:
-        child.expect(r"hvdrun: job (\d+) is pending \(\w+\)")
+        child.expect(r"hvdrun: \S+ job (\d+) is pending \(\w+\)")
         job = child.match.group(1)
         child.sendintr()
         said, code = end_of(child)
-        assert f"hvdrun: job {job}: the request is withdrawn" in said and code == 130, said
+        assert f"job {job}: the request is withdrawn" in said and code == 130, said
         wait_until(lambda: not any(line.startswith(job) for line in own_jobs(cluster)), "the request is gone")
 
 
@@ -146,7 +146,7 @@ def test_a_job_whose_hvdrun_is_killed_is_no_success(cluster: Cluster, shared: Pa
     with running(cluster, shared) as process:
         cluster.output("kill", "-9", pid_over_it(cluster), user="root")
         _, said = process.communicate(timeout=TIME_LIMIT_S)
-        assert process.returncode == 125 and "hvdrun: the hvdrun that ran over the allocation was killed before" in said, said
+        assert process.returncode == 125 and "hvdrun: error: the hvdrun that ran over the allocation was killed before" in said, said
     assert_nothing_left(cluster)
 
 
@@ -184,7 +184,7 @@ def test_scancel_ends_the_program_and_says_so(cluster: Cluster, shared: Path) ->
     assert process.stdout is not None and "started" in process.stdout.readline()
     cluster.output("scancel", own_jobs(cluster)[0].split()[0])
     _, said = process.communicate(timeout=TIME_LIMIT_S)
-    assert re.search(r"hvdrun: the allocation was lost: job \d+ was cancelled", said), said
+    assert re.search(r"the allocation was lost: job \d+ was cancelled", said), said
     assert process.returncode not in (0, 2), said
 
 

@@ -44,7 +44,7 @@ def test_a_job_from_the_login_host_to_its_result(cluster: Cluster, shared: Path)
     done = hvdrun(cluster, shared, "sbatch", "-np", 8, "--gpus-per-node", 4, "--cpus-per-node", 16, "--follow", "--label", "none",
                   "--", "sh", "-c", "echo $HVD_RANK $(hostname) $HVD_LOCAL_DEVICE $CUDA_VISIBLE_DEVICES $SLURM_CPUS_PER_TASK")
     assert done.returncode == 0, done.stderr
-    assert "hvdrun: 8 ranks: 2 nodes × 4 GPUs, 4 CPUs per rank\n" in done.stderr
+    assert "hvdrun: note: 8 ranks: 2 nodes × 4 GPUs, 4 CPUs per rank\n" in done.stderr
     ranks = [line.split() for line in done.stdout.splitlines() if not line.startswith("hvdrun")]
     assert sorted(ranks) == [[str(rank), f"n{rank // 4 + 1}", str(rank % 4), "0,1,2,3", "4"] for rank in range(8)], done.stdout
 
@@ -52,10 +52,28 @@ def test_a_job_from_the_login_host_to_its_result(cluster: Cluster, shared: Path)
 @pytest.mark.gate
 def test_what_a_node_has_is_asked_of_slurm(cluster: Cluster, shared: Path) -> None:
     done = hvdrun(cluster, shared, "sbatch", "-np", 6, "--", "true")
-    assert done.stderr == ("hvdrun: a node of partition all has 4 GPUs and 16 CPUs (--gpus-per-node 0: ranks without GPUs)\n"
-                           "hvdrun: 6 ranks: 2 nodes × 3 GPUs, 4 CPUs per rank\n")
+    assert done.stderr == ("hvdrun: note: a node of partition all has 4 GPUs and 16 CPUs (--gpus-per-node 0: ranks without GPUs)\n"
+                           "hvdrun: note: 6 ranks: 2 nodes × 3 GPUs, 4 CPUs per rank\n")
     without = hvdrun(cluster, shared, "sbatch", "-np", 6, "--gpus-per-node", 0, "--", "true")
-    assert without.stderr == "hvdrun: 6 ranks: 1 CPU per rank\n" and "gpus" not in without.stdout
+    assert without.stderr == "hvdrun: note: 6 ranks: 1 CPU per rank\n" and "gpus" not in without.stdout
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("words, warning", [
+    (["--gpus-per-node", 8], "requests 8 GPUs on each node, and a node of partition all has 4 (sinfo)"),
+    (["--gpus-per-node", 4, "--cpus-per-rank", 5], "requests 20 CPUs on each node, and a node of partition all has 16 (sinfo)")])
+def test_more_than_a_node_has_is_said_before_the_submission(cluster: Cluster, shared: Path, words: list[object], warning: str) -> None:
+    done = hvdrun(cluster, shared, "sbatch", "-np", 8, *words, "--", "true")
+    assert done.returncode == 0 and f"hvdrun: warning: the job {warning}: it may never start; " in done.stderr, done.stderr
+
+
+@pytest.mark.gate
+def test_one_cpu_per_rank_for_lack_of_knowledge_is_a_warning(cluster: Cluster, shared: Path) -> None:
+    words = ("sbatch", "-np", 4, "--gpus-per-node", 4, "--", "true")
+    unknown = hvdrun(cluster, shared, *words, environment={"PATH": str(shared)})  # no sinfo there
+    assert "hvdrun: warning: each rank gets 1 CPU, because it is not known here how many a node has; " in unknown.stderr, unknown.stderr
+    known = hvdrun(cluster, shared, *words)
+    assert "warning" not in known.stderr and "4 CPUs per rank" in known.stderr, known.stderr
 
 
 @pytest.mark.gate
@@ -104,7 +122,7 @@ def test_jobs_shows_what_it_runs(cluster: Cluster, shared: Path) -> None:
 def test_test_only_submits_nothing(cluster: Cluster, shared: Path) -> None:
     done = hvdrun(cluster, shared, "sbatch", "-np", 4, "--test-only", "--", "true")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"hvdrun: the job could start at .* nothing is submitted", done.stderr), done.stderr
+    assert re.search(r"hvdrun: note: the job could start at .* nothing is submitted", done.stderr), done.stderr
     assert cluster.output("squeue", "-h") == ""
 
 
@@ -118,7 +136,7 @@ def test_what_slurm_refuses(cluster: Cluster, shared: Path, words: list[object],
     done = hvdrun(cluster, shared, "sbatch", *words, "--submit", "--", "true")
     assert done.returncode == 2 and done.stdout == ""
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("hvdrun: sbatch refuses: ") and refusal in last and advice in last, done.stderr
+    assert last.startswith("hvdrun: error: sbatch refuses: ") and refusal in last and advice in last, done.stderr
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -227,7 +245,7 @@ def test_a_job_that_stops_before_its_end_does_not_count_as_done(cluster: Cluster
     cluster.output("scancel", "--batch", "--signal=USR1", job)
     done = hvdrun(cluster, shared, "follow", "--no-output", job)
     assert done.returncode == 124 and "failed with exit code 124" in done.stderr, done.stderr + out.read_text()
-    assert "hvdrun: the program stopped before its end; exit code 124; with --max-requeues" in out.read_text()
+    assert "hvdrun: note: the program stopped before its end; exit code 124; with --max-requeues" in out.read_text()
     wait_until(lambda: "DependencyNeverSatisfied" in cluster.output("squeue", "-h", "-j", after, "-o", "%T %r"), "the job after it is not started")
     assert hvdrun(cluster, shared, "cancel", after).returncode == 0
 

@@ -181,7 +181,7 @@ def test_what_comes_instead_of_hvdrun_is_shown(jobs: Jobs, client: str) -> None:
     with forced(jobs, "echo Welcome; /usr/sbin/nologin"):
         done = jobs.run("--ssh-client", client, "-H", "n[1-2]:1", "true")
     assert done.returncode == 125, done.stderr
-    assert 'hvdrun: n[1-2]: hvdrun ended there with exit code 1 and no word; what came instead of hvdrun there: ' \
+    assert 'hvdrun: error: n[1-2]: hvdrun ended there with exit code 1 and no word; what came instead of hvdrun there: ' \
            '"This account is currently not available."\n' in done.stderr, done.stderr
     with forced(jobs, "exec yes"):
         done = jobs.run("--ssh-client", client, "-H", "n1:1", "true")
@@ -223,6 +223,18 @@ def test_signals_reach_ranks_on_other_hosts(jobs: Jobs, shared: Path) -> None:
     assert code == 128 + signal.SIGTERM and sorted(out.splitlines()) == ["[0] term", "[1] term"], err
     report = json.loads(jobs.cluster.output("cat", shared / "report"))
     assert [rank["host"] for rank in report["ranks"]] == ["n1", "n2"]
+
+
+@pytest.mark.gate
+def test_ctrl_c_interrupts_ranks_on_other_hosts_before_it_ends_them(jobs: Jobs, shared: Path) -> None:
+    job = jobs.start("-np", 2, "-H", "n1:1,n2:1", "--grace", 1000, "sh", "-c",
+                     f"trap 'echo int' INT; trap 'echo term; exit 0' TERM; touch {shared}/$HVD_RANK; while :; do sleep 0.1; done")
+    wait_until(lambda: len(jobs.cluster.output("ls", shared).split()) == 2, "both ranks run")
+    job.send_signal(signal.SIGINT)
+    assert sorted(job.stdout.readline() for _ in range(2)) == ["[0] int\n", "[1] int\n"]
+    job.send_signal(signal.SIGINT)
+    code, out, err = finish(job)
+    assert code == 128 + signal.SIGINT and sorted(out.splitlines()) == ["[0] term", "[1] term"], err
 
 
 @pytest.mark.gate
@@ -531,11 +543,11 @@ def test_hosts_that_cannot_be_reached(jobs: Jobs, client: str) -> None:
     done = jobs.run("-H", "n1:1,nosuch1:1,nosuch2:1,n2:1:1", "true")
     assert done.returncode == 2, "a hostlist that is none"
     done = jobs.run(*by, "-H", "n1:1,nosuch1:1,nosuch2:1,n2:1", "true")
-    assert done.returncode == 125 and "hvdrun: nosuch[1-2]: there is no such name" in done.stderr, done.stderr
+    assert done.returncode == 125 and "hvdrun: error: nosuch[1-2]: there is no such name" in done.stderr, done.stderr
     done = jobs.run(*by, "-H", "n[1-3]:1", "--ssh-port", 9, "true")
-    assert done.returncode == 125 and "hvdrun: n[1-3]: no ssh server answers there" in done.stderr, done.stderr
+    assert done.returncode == 125 and "hvdrun: error: n[1-3]: no ssh server answers there" in done.stderr, done.stderr
     done = jobs.run(*by, "-H", "n[1-2]:1", "--agent-path", "/opt/none/hvdrun", "true")
-    assert "hvdrun: n[1-2]: hvdrun not found at /opt/none/hvdrun" in done.stderr, done.stderr
+    assert "hvdrun: error: n[1-2]: hvdrun not found at /opt/none/hvdrun" in done.stderr, done.stderr
 
 
 def test_a_server_that_says_nothing_is_given_up_after_sshs_timeout(jobs: Jobs) -> None:
@@ -659,7 +671,7 @@ def test_a_start_that_takes_too_long_names_the_hosts(jobs: Jobs) -> None:
     jobs.cluster.freeze("n2")
     done = jobs.run("-H", "n1:1,n2:1", "--start-timeout", 10, "true")
     assert done.returncode == 124, done.stderr
-    assert "hvdrun: n2: no answer: still logging in" in done.stderr and "hvdrun: n1: ready" in done.stderr, done.stderr
+    assert "hvdrun: error: n2: no answer: still logging in" in done.stderr and "hvdrun: error: n1: ready" in done.stderr, done.stderr
     jobs.cluster.thaw("n2")
     wait_until(lambda: not jobs.left(), "nothing is left after the thaw")
 

@@ -104,7 +104,7 @@ def test_a_stall_is_told_once_with_who_waits_for_whom(sandbox: Sandbox) -> None:
     late = sandbox.ranks()[2]
     done = job.go().expect(0)
     told = lines_with(done, "has waited")
-    wanted = rf'hvdrun: allreduce "grad\.3" has waited \d+\.\d s for rank 2 on {re.escape(HOSTNAME)} \(pid {late}\); ' \
+    wanted = rf'hvdrun: warning: allreduce "grad\.3" has waited \d+\.\d s for rank 2 on {re.escape(HOSTNAME)} \(pid {late}\); ' \
              r"ranks 0-1,3 wait"
     assert len(told) == 1 and re.fullmatch(wanted, told[0]), told
 
@@ -124,7 +124,7 @@ def test_a_stall_that_ends_goes_on(sandbox: Sandbox) -> None:
     (sandbox.files / "end").touch()
     done = job.running.wait().expect(0)
     told = lines_with(done, "goes on")
-    assert len(told) == 1 and re.fullmatch(r'hvdrun: allreduce "grad\.3" goes on after \d+\.\d s', told[0]), told
+    assert len(told) == 1 and re.fullmatch(r'hvdrun: note: allreduce "grad\.3" goes on after \d+\.\d s', told[0]), told
 
 
 @pytest.mark.parametrize("silence", [["--no-stall-check"], ["--stall-check-warning-time-seconds", "0"],

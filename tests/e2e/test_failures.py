@@ -249,11 +249,13 @@ def test_no_grace_kills_at_once(sandbox: Sandbox) -> None:
     job.expect(3)
 
 
-def test_a_second_interrupt_kills_at_once(sandbox: Sandbox) -> None:
-    """The grace is longer than the test's patience: only the second one can end the job."""
+def test_a_third_interrupt_kills_at_once(sandbox: Sandbox) -> None:
+    """The grace is longer than the test's patience: only the user can end the job."""
     job = Job(sandbox, "ignoring TERM", (), "--grace", "1000")
     job.running.signal(signal.SIGINT)
-    job.running.wait_for(b"once more", "err")
+    job.running.wait_for(b"Ctrl-C once more: SIGTERM now", "err")
+    job.running.signal(signal.SIGINT)
+    job.running.wait_for(b"Ctrl-C once more: SIGKILL now", "err")
     job.running.signal(signal.SIGINT)
     job.expect(130)
 
@@ -268,7 +270,7 @@ def test_a_rank_that_fails_is_blamed_even_if_its_exit_lasts(sandbox: Sandbox) ->
     """The other rank loses its peer, and has ended before the one that failed."""
     done = sandbox.run("-np", 2, program("latecomer"), "--fails")
     assert done.code == 1 and done.report and done.report["first_failure"] == 0, done
-    assert "hvdrun: rank 0 on" in done.err_text and "rank 1: exit code 1" in done.err_text, done
+    assert "hvdrun: error: rank 0 on" in done.err_text and "rank 1: exit code 1" in done.err_text, done
     assert 'it said: hvd_set_metric' in done.err_text, done
 
 

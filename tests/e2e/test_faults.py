@@ -167,8 +167,9 @@ class Trial:
         meant = [words, *OTHER_WORDS, *([os.strerror(errno.EAGAIN)] if what == "ENOMEM" else [])]
         if not any(text.lower() in done.err_text.lower() for text in meant):
             wrong.append(f"nothing says {words!r}")
-        if not lines or ("exit code" in lines[-1] and not lines[-1].endswith(f"exit code {done.code}")):
-            wrong.append("the last line does not say the exit code")
+        ends = [line for line in lines if ": job stopped after " in line]
+        if not lines or (ends and not ends[-1].endswith(f"exit code {done.code}")):
+            wrong.append("the line on the job's end does not say the exit code")
         return wrong
 
 

@@ -82,7 +82,7 @@ def test_slots_that_are_not_known_before_the_host_is_asked(sandbox: Sandbox) -> 
 def test_hosts_with_one_trouble_are_told_in_one_line(sandbox: Sandbox) -> None:
     done = sandbox.run("-H", "n[1-3].invalid", "true").expect(125)
     assert [line for line in done.err_text.splitlines() if "there is no such name" in line] == [
-        "hvdrun: n[1-3].invalid: there is no such name; check -H or the hostfile (Could not resolve hostname n1.invalid: "
+        "hvdrun: error: n[1-3].invalid: there is no such name; check -H or the hostfile (Could not resolve hostname n1.invalid: "
         "Name or service not known)"], done
     assert "could not start on n[1-3].invalid; exit code 125" in done.err_text and not done.survivors
 

@@ -14,7 +14,7 @@ from typing import BinaryIO
 import pexpect
 import pytest
 
-from harness import HVDRUN, SOAK, TIME_LIMIT, Running, Sandbox, alive, process_state, program, read_bytes, wait_until
+from harness import HVDRUN, PYTHON, SOAK, TIME_LIMIT, Running, Sandbox, alive, process_state, program, read_bytes, wait_until
 
 
 def terminal(sandbox: Sandbox, *arguments: object) -> pexpect.spawn:
@@ -80,16 +80,77 @@ def test_ctrl_c_stops_the_job(sandbox: Sandbox) -> None:
     assert not any(alive(pid) for pid in pids)
 
 
-def test_ctrl_c_twice_kills_ranks_that_do_not_stop(sandbox: Sandbox) -> None:
+def test_three_times_ctrl_c_kills_ranks_that_do_not_stop(sandbox: Sandbox) -> None:
     child = terminal(sandbox, "-np", 2, "--grace", "1000", program("spawner"), "--ignore-term", "--", *crash(sandbox))
     pids = waiting_ranks(sandbox, 2)
     child.sendintr()
-    child.expect("once more")
+    child.expect("once more: SIGTERM now")
+    child.sendintr()
+    child.expect("ranks 0-1 still run: .* once more: SIGKILL now")
     child.sendintr()
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 130
     assert not any(alive(pid) for pid in pids)
+
+
+SAVES_ON_INTERRUPT = """
+import os, signal
+try:
+    open(f"up.{os.environ['HVD_RANK']}", "w").close()
+    signal.pause()
+except KeyboardInterrupt:
+    print("saved", flush=True)
+"""
+
+
+def test_ctrl_c_raises_keyboard_interrupt(sandbox: Sandbox) -> None:
+    """No SIGTERM follows one that has ended: with this grace it would come too late for the test."""
+    child = terminal(sandbox, "-np", 2, "--grace", "1000", PYTHON, "-c", SAVES_ON_INTERRUPT)
+    wait_until(lambda: len(list(sandbox.files.glob("up.*"))) == 2, "both ranks")
+    child.sendintr()
+    shown = child.read().decode()
+    child.close()
+    assert child.exitstatus == 130
+    assert shown.count(" saved\r\n") == 2, shown
+
+
+NOTES_SIGNALS = """
+for name in INT TERM; do trap "echo $name >> got" $name; done
+trap "echo USR1 >> got; exit 0" USR1
+touch up
+while :; do sleep 0.01; done
+"""
+
+
+def signals_of_ctrl_c(sandbox: Sandbox, *options: object, number: signal.Signals = signal.SIGINT) -> list[str]:
+    """What a rank that does not end by SIGINT and SIGTERM gets before SIGKILL."""
+    running = sandbox.start(*options, "-np", 1, "sh", "-c", NOTES_SIGNALS)
+    wait_until(lambda: (sandbox.files / "up").exists(), "the rank")
+    running.signal(number)
+    running.wait().expect(128 + number)
+    return [word for word, in sandbox.lines_of("got")]
+
+
+def test_ctrl_c_sends_interrupt_and_then_term_and_kill(sandbox: Sandbox) -> None:
+    assert signals_of_ctrl_c(sandbox, "--grace", "1") == ["INT", "TERM"]
+
+
+def test_a_line_says_what_hvdrun_waits_for(sandbox: Sandbox) -> None:
+    running = sandbox.start("--grace", "0.4", "-np", 1, "sh", "-c", NOTES_SIGNALS)
+    wait_until(lambda: (sandbox.files / "up").exists(), "the rank")
+    running.signal(signal.SIGINT)
+    text = running.wait().expect(130).err_text
+    assert "interrupted: stopping 1 rank with SIGINT, after 0.2 s with SIGTERM; Ctrl-C once more: SIGTERM now\n" in text
+    assert "rank 0 still runs: stopping it with SIGTERM, after 0.2 s with SIGKILL; Ctrl-C once more: SIGKILL now\n" in text
+
+
+def test_sigterm_sends_term_alone(sandbox: Sandbox) -> None:
+    assert signals_of_ctrl_c(sandbox, "--grace", "0.5", number=signal.SIGTERM) == ["TERM"]
+
+
+def test_a_chosen_kill_signal_is_the_only_one_on_ctrl_c(sandbox: Sandbox) -> None:
+    assert signals_of_ctrl_c(sandbox, "--grace", "1000", "--kill-signal", "USR1") == ["USR1"]
 
 
 def test_a_closed_terminal_stops_the_job(sandbox: Sandbox) -> None:

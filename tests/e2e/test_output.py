@@ -273,8 +273,8 @@ def test_a_log_that_can_be_written_again_says_what_it_lacks(sandbox: Sandbox) ->
     done, report, log = log_on_a_small_disk(sandbox, "yes | head -c 20000000; rm small/ballast")
     assert done.code == report["exit_code"] == 0 and report["reason"] == "", done
     lost, succeeded = log.splitlines()[-2:]
-    assert re.fullmatch(r"hvdrun: \d+ bytes for hvdrun's stdout and stderr were lost: .*No space left on device.*", lost), lost
-    assert succeeded.startswith("hvdrun: 1 rank succeeded in "), succeeded
+    assert re.fullmatch(r"hvdrun: note: \d+ bytes for hvdrun's stdout and stderr were lost: .*No space left on device.*", lost), lost
+    assert succeeded.startswith("hvdrun: note: 1 rank succeeded in "), succeeded
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")

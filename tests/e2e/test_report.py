@@ -9,9 +9,10 @@ import socket
 import time
 from collections.abc import Callable
 
+import pexpect
 import pytest
 
-from harness import BUILD, PYTHON, Running, Sandbox, program, read_bytes, wait_until
+from harness import BUILD, HVDRUN, PYTHON, TIME_LIMIT, Running, Sandbox, program, read_bytes, wait_until
 
 
 def crashed(sandbox: Sandbox, *options: object, ranks: int = 4) -> object:
@@ -50,7 +51,7 @@ def test_only_the_last_20_lines_of_stderr_are_repeated(sandbox: Sandbox) -> None
 
 def test_a_good_run_ends_with_one_line(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "true").expect(0)
-    assert re.fullmatch(r"hvdrun: 2 ranks succeeded in .*\n", done.err_text)
+    assert re.fullmatch(r"hvdrun: note: 2 ranks succeeded in .*\n", done.err_text)
 
 
 def test_a_good_run_with_libhvd_tells_of_its_host(sandbox: Sandbox) -> None:
@@ -169,13 +170,72 @@ def test_what_a_rank_says_of_itself_does_nothing_to_the_terminal(sandbox: Sandbo
     ours = [line for line in done.err.split(b"\n") if line.startswith(b"hvdrun:")]
     assert not [line for line in ours if re.search(rb"[\0-\x08\x0b-\x1f\x7f]|\xc2\x9b", line)], ours
     assert any(b"it was in red \\x1b[31m bell \\x07 line" in line for line in ours), "it can be read"
-    assert not any(line.startswith(b"hvdrun: 2 ranks") for line in ours), "a rank's line looks like one of hvdrun's"
+    assert not any(line.startswith(b"hvdrun: note: 2 ranks") for line in ours), "a rank's line looks like one of hvdrun's"
     hostile = [rank for rank in done.report["ranks"] if rank["counters"]]
     assert hostile, "the one that failed, and the other one unless it was stopped before it had begun"
     for rank in hostile:
         counters = rank["counters"]
         assert counters["waiting_seconds"] <= counters["collective_seconds"] <= rank["seconds"] + 1e-9, rank
         assert all(epoch["seconds"] <= rank["seconds"] for epoch in counters["epochs"]), rank
+
+
+FAILS = 'if [ "$HVD_RANK" = 1 ]; then echo "why it failed" >&2; exit 3; fi; sleep 1000'
+
+
+def on_terminal(sandbox: Sandbox, *arguments: object, term: str = "dumb") -> str:
+    words = sandbox.command([HVDRUN, *arguments])
+    child = pexpect.spawn(words[0], words[1:], env=sandbox.environment({"TERM": term}), cwd=str(sandbox.files),
+                          timeout=TIME_LIMIT, dimensions=(24, 200))
+    shown = child.read().decode().replace("\r\n", "\n")
+    child.close()
+    return shown
+
+
+def test_what_the_terminal_shows_is_not_repeated_and_the_cause_is_last(sandbox: Sandbox) -> None:
+    shown = on_terminal(sandbox, "-np", 2, "sh", "-c", FAILS)
+    assert shown.count("why it failed") == 1, shown
+    assert re.fullmatch(r"hvdrun: error: rank 1 on \S+ failed: exit code 3 \(.*\); its last lines on stderr are above",
+                        shown.splitlines()[-1]), shown
+
+
+def test_what_has_left_the_terminal_is_repeated(sandbox: Sandbox) -> None:
+    """Rank 0 prints a screenful after the failed one's words: when hvdrun has them."""
+    script = ('if [ "$HVD_RANK" = 1 ]; then echo "why it failed" >&2; until [ -e printed ]; do sleep 0.01; done; exit 3; fi;'
+              "until grep -rqs why logs; do sleep 0.01; done; seq 1000; touch printed; sleep 1000")
+    shown = on_terminal(sandbox, "-np", 2, "--output-filename", "logs", "sh", "-c", script)
+    assert shown.count("why it failed") == 2 and shown.endswith("hvdrun:   | why it failed\n"), shown
+
+
+def test_what_the_user_has_hidden_is_in_the_report(sandbox: Sandbox) -> None:
+    shown = on_terminal(sandbox, "-np", 2, "--only-rank", 0, "sh", "-c", FAILS)
+    assert shown.endswith("hvdrun:   | why it failed\n"), shown
+
+
+def test_a_file_has_the_cause_at_its_end(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "sh", "-c", FAILS).expect(3)
+    assert re.search(r"hvdrun: note: job stopped after \S+ s; exit code 3\nhvdrun: error: rank 1 on \S+ failed: .*\n"
+                     r"hvdrun:   its last lines on stderr:\nhvdrun:   \| why it failed\n\Z", done.err_text), done
+
+
+@pytest.mark.parametrize("words, severity", [(("--nope",), "error"), (("-np", 1, "true"), "note"),
+                                             (("--max-restarts", 1, "-np", 1, "false"), "warning")])
+def test_each_own_line_has_a_severity(sandbox: Sandbox, words: tuple[object, ...], severity: str) -> None:
+    done = sandbox.run(*words)
+    assert f"hvdrun: {severity}: " in done.err_text, done
+    assert all(re.match("hvdrun: (error: |warning: |note: | )", line) for line in done.err_text.splitlines()), done
+
+
+def test_the_severity_has_a_colour_on_a_terminal(sandbox: Sandbox) -> None:
+    assert "hvdrun: \x1b[1;31merror:\x1b[0m rank 1 on " in on_terminal(sandbox, "-np", 2, "sh", "-c", FAILS, term="xterm")
+    assert "hvdrun: \x1b[1;31merror:\x1b[0m unknown option" in on_terminal(sandbox, "--nope", term="xterm")
+    assert "\x1b" not in on_terminal(sandbox, "--color", "never", "-np", 2, "sh", "-c", FAILS, term="xterm")
+
+
+@pytest.mark.parametrize("variables, is_colored", [({"FORCE_COLOR": "1"}, True), ({"CLICOLOR_FORCE": "1"}, True), ({"FORCE_COLOR": "0"}, False),
+                                                   ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False), ({}, False)])
+def test_the_environment_forces_colours(sandbox: Sandbox, variables: dict[str, str], is_colored: bool) -> None:
+    done = sandbox.run("-np", 2, "echo", "hello", env=variables).expect(0)
+    assert ("\x1b[1;36mnote:" in done.err_text) == is_colored and ("\x1b[" in done.out_text) == is_colored, done
 
 
 def test_ctrl_c_in_a_hang_tells_who_waited_for_whom(sandbox: Sandbox) -> None:
@@ -185,7 +245,7 @@ def test_ctrl_c_in_a_hang_tells_who_waited_for_whom(sandbox: Sandbox) -> None:
     job.signal(signal.SIGINT)
     done = job.wait().expect(130)
     late = done.report["ranks"][1]["pid"]
-    assert re.search(rf'^hvdrun: rank 0 had waited \d+\.\d s in allreduce "grad" for rank 1 on \S+ \(pid {late}\)$',
+    assert re.search(rf'^hvdrun: note: rank 0 had waited \d+\.\d s in allreduce "grad" for rank 1 on \S+ \(pid {late}\)$',
                      done.err_text, re.MULTILINE), done
     share = re.search(r"^hvdrun:   on \S+: .*, (\d+) % waiting for the slowest rank$", done.err_text, re.MULTILINE)
     assert share and int(share[1]) > 0, done
@@ -210,9 +270,9 @@ def test_ctrl_c_prints_what_ranks_without_libhvd_did(sandbox: Sandbox) -> None:
     sleeps, computes = (rank["at_stop"] for rank in done.report["ranks"])
     assert (sleeps["program"], sleeps["system_call"]) == ("sleep", "clock_nanosleep") and sleeps["pid"] != ranks[0]
     assert (computes["program"], computes["pid"]) == ("sh", ranks[1]) and computes["cpu_seconds"] > 0
-    line = rf"^hvdrun: rank 0 on \S+ had run \d+\.\d+ s \(CPU \S+ s\), in the system call clock_nanosleep: sleep, pid {sleeps['pid']}$"
+    line = rf"^hvdrun: note: rank 0 on \S+ had run \d+\.\d+ s \(CPU \S+ s\), in the system call clock_nanosleep: sleep, pid {sleeps['pid']}$"
     assert re.search(line, done.err_text, re.MULTILINE), done
-    assert re.search(rf"^hvdrun: rank 1 on .*: sh, pid {ranks[1]}$", done.err_text, re.MULTILINE), done
+    assert re.search(rf"^hvdrun: note: rank 1 on .*: sh, pid {ranks[1]}$", done.err_text, re.MULTILINE), done
     assert f": gdb -p {sleeps['pid']} -batch -ex bt\n" in done.err_text, done
 
 
@@ -232,7 +292,7 @@ def test_ctrl_c_while_one_has_not_started_tells_who_waited_for_it(sandbox: Sandb
     wait_until(has_waited, "more than a second in hvd_init")
     job.signal(signal.SIGINT)
     done = job.wait().expect(130)
-    assert re.search(r"^hvdrun: rank 0 had waited \d+\.\d s in hvd_init for rank 1 on ", done.err_text, re.MULTILINE), done
+    assert re.search(r"^hvdrun: note: rank 0 had waited \d+\.\d s in hvd_init for rank 1 on ", done.err_text, re.MULTILINE), done
 
 
 @pytest.mark.slow  # it is said after five seconds
@@ -244,7 +304,7 @@ def test_ranks_that_run_on_after_others_are_told_in_good_english(sandbox: Sandbo
     ready.touch()
     words = "rank 0 still runs; the others have succeeded" if running == 1 else \
         "ranks 0-1 still run; the others have succeeded"
-    assert f"hvdrun: {words}\n" in job.wait().expect(0).err_text
+    assert f"hvdrun: note: {words}\n" in job.wait().expect(0).err_text
 
 
 @pytest.mark.slow  # it is said after five seconds
@@ -315,7 +375,7 @@ def test_ranks_that_have_nothing_to_do_with_each_other_are_told(sandbox: Sandbox
     go.touch()
     for name, job in {"strangers": strangers, "at_used_port": at_used_port}.items():
         said = job.wait().expect(0)
-        assert re.search(r"^hvdrun:   no rank was seen to join another one .*: these may have been 2 separate runs of the program; "
+        assert re.search(r"^hvdrun: warning: no rank was seen to join another one .*: these may have been 2 separate runs of the program; "
                          r"see FRAMEWORKS in hvdrun\(1\)$", said.err_text, re.MULTILINE), (name, said)
     for name, job in {"connected": connected, "briefly": briefly, "alone": alone}.items():
         assert "separate runs" not in job.wait().expect(0).err_text, name
@@ -370,7 +430,7 @@ def test_a_rank_that_had_to_be_killed_is_told(sandbox: Sandbox) -> None:
     job = sandbox.start("-np", 2, "--grace", "0.2", "sh", "-c", script, sandbox.files / "ready")
     wait_until(lambda: len(list(sandbox.files.glob("ready.*"))) == 2, "both ranks")
     job.signal(signal.SIGTERM)
-    assert "hvdrun: ranks 0-1: killed by hvdrun (SIGKILL)\n" in job.wait().expect(143).err_text
+    assert "hvdrun: note: ranks 0-1: killed by hvdrun (SIGKILL)\n" in job.wait().expect(143).err_text
 
 
 def test_a_core_dump_is_mentioned(sandbox: Sandbox) -> None:

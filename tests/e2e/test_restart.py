@@ -48,7 +48,7 @@ def test_the_third_try_goes_well(sandbox: Sandbox) -> None:
     assert tries(sandbox) == [0, 1, 2] and codes(done) == [3, 3, 0]
     for number in (1, 2):
         line = next(line for line in done.err_text.splitlines() if f"restart {number} of 2" in line)
-        assert line.startswith("hvdrun: rank 1 on ") and "exit code 3" in line
+        assert line.startswith("hvdrun: warning: rank 1 on ") and "exit code 3" in line
     assert "3 ranks succeeded" in done.err_text and "with 2 restarts" in done.err_text
     assert [attempt["failed_rank"] and attempt["failed_rank"]["last_stderr"] for attempt in done.report["attempts"]] == \
         [["trouble 0"], ["trouble 1"], None]
@@ -227,12 +227,13 @@ def test_an_interrupt_while_a_failed_try_is_stopped_is_the_end(sandbox: Sandbox)
     assert "rank 1 on " in done.err_text and done.report["first_failure"] == 1
 
 
-def test_a_second_interrupt_in_a_later_try_kills_at_once_and_the_report_is_told(sandbox: Sandbox) -> None:
+def test_a_third_interrupt_in_a_later_try_kills_at_once_and_the_report_is_told(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 2, "--max-restarts", 5, "--grace", "1000", "sh", "-c",
-                            f'trap "" TERM; {READY} [ "$HVD_RESTART_COUNT" = 0 ] && exit 3; {WAIT}')
+                            f'trap "" INT TERM; {READY} [ "$HVD_RESTART_COUNT" = 0 ] && exit 3; {WAIT}')
     ranks_of(sandbox, 1, 2)
-    running.signal(signal.SIGINT)
-    running.wait_for(b"once more", "err")
+    for signal_sent_next in (b"once more: SIGTERM", b"once more: SIGKILL"):
+        running.signal(signal.SIGINT)
+        running.wait_for(signal_sent_next, "err")
     running.signal(signal.SIGINT)
     done = running.wait().expect(130)
     assert "with 1 restart: interrupted; exit code 130\n" in done.err_text and "first start: rank " in done.err_text

@@ -22,7 +22,7 @@ def test_prints_the_script(sandbox: Sandbox) -> None:
     done = hvdrun(sandbox, "sbatch", "-np", 16, "--template", "cte-power", "--time", "2:00:00", "--module", "gcc/8,cuda", "--label", "rank",
                        "--", "python3", "train.py", "--name", "a b")
     assert done.code == 0, done.err_text
-    assert done.err_text == "hvdrun: 16 ranks: 4 nodes × 4 GPUs, 40 CPUs per rank\n"
+    assert done.err_text == "hvdrun: note: 16 ranks: 4 nodes × 4 GPUs, 40 CPUs per rank\n"
     for line in ("# 16 ranks: 4 nodes × 4 GPUs, 40 CPUs per rank", "#SBATCH --job-name=train.py", "#SBATCH --nodes=4",
                  "#SBATCH --ntasks-per-node=4", "#SBATCH --cpus-per-task=40", "#SBATCH --gres=gpu:4", "#SBATCH --time=2:00:00",
                  "module load gcc/8 cuda || exit 1"):
@@ -81,7 +81,7 @@ def test_lists_and_shows_templates(sandbox: Sandbox) -> None:
     shown = hvdrun(sandbox, "templates", "show", "marconi100")
     assert shown.code == 0 and re.search(r"profile +word +profile/deeplrn", shown.out_text) and "--gpus-per-node=4" in shown.out_text, shown.out_text
     assert "#!/bin/bash\n" in shown.out_text
-    assert hvdrun(sandbox, "templates", "show", "genric").err_text == 'hvdrun: there is no template "genric"; did you mean "generic"?\n'
+    assert hvdrun(sandbox, "templates", "show", "genric").err_text == 'hvdrun: error: there is no template "genric"; did you mean "generic"?\n'
 
 
 def test_the_folders_in_their_order(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_mistakes_in_a_template_are_named_by_line(sandbox: Sandbox, tmp_path: Pa
     file.write_text("---\nabout: x\nthreads: number = 1 | for OpenMP\n---\n#!/bin/bash\nexport T={{thread}}\n{{#command}}{{.}} {{/command}}\n")
     done = hvdrun(sandbox, "sbatch", "-np", 1, "--template", file, "--", "true")
     assert done.code == 2
-    assert done.err_text == f'hvdrun: {file}:6: unknown variable "thread"; did you mean "threads"?\n'
+    assert done.err_text == f'hvdrun: error: {file}:6: unknown variable "thread"; did you mean "threads"?\n'
     listed = hvdrun(sandbox, "templates", "--template-path", tmp_path)
     assert f"cannot be used: {file}:6: unknown variable" in listed.out_text
 

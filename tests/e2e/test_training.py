@@ -80,8 +80,8 @@ def test_a_signal_is_heard_by_all_at_one_step_and_the_work_is_saved(
     # To one rank only: the others must hear of it from that one.
     os.kill(sandbox.ranks()[1], number)
     stopped = first.wait().expect(124)
-    assert "hvdrun: 2 ranks stopped early, as requested, after " in stopped.err_text, stopped
-    assert stopped.err_text.endswith("hvdrun: the program stopped before its end; exit code 124\n"), stopped
+    assert "hvdrun: note: 2 ranks stopped early, as requested, after " in stopped.err_text, stopped
+    assert stopped.err_text.endswith("hvdrun: note: the program stopped before its end; exit code 124\n"), stopped
     assert stopped.report["exit_code"] == 124 and stopped.report["first_failure"] is None, stopped.report
     assert f"signal {number.value} ({number.name})" in stopped.out_text, stopped
     assert "test accuracy" not in stopped.out_text

@@ -159,6 +159,11 @@ def test_bash_completes_options_and_their_values(prefix: Path) -> None:
     assert "--hostfile" in completions(script, "horovodrun", "--hostf")
 
 
+def test_zsh_and_fish_have_their_completions(prefix: Path) -> None:
+    assert (prefix / "share/zsh/site-functions/_hvdrun").read_text().startswith("#compdef hvdrun horovodrun\n")
+    assert "complete -c hvdrun" in (prefix / "share/fish/vendor_completions.d/hvdrun.fish").read_text()
+
+
 def completions(script: Path, *words: str) -> list[str]:
     """What bash would offer for the last of the words."""
     quoted = " ".join(f"'{word}'" for word in words)

@@ -6,8 +6,9 @@
  *
  * --children: plain child processes. --setsid: children in sessions of their own. --daemons:
  * forked twice, so that they have no parent here either. --ignore-term: all of them, and the
- * program, ignore SIGTERM. --clear-env: they empty their environment and run /bin/sleep instead.
- * Each appends "KIND PID" to FILE, the spawner itself "rank PID" where it runs no program. */
+ * program, ignore SIGINT and SIGTERM. --clear-env: they empty their environment and run /bin/sleep
+ * instead. Each appends "KIND PID" to FILE, the spawner itself "rank PID" where it runs no program.
+ */
 #include "options.h"
 
 #include <signal.h>
@@ -37,7 +38,10 @@ static void start(char** argv, const char* kind, int new_session, int twice) {
 }
 
 int main(int argc, char** argv) {
-  if (flag(argv, "--ignore-term")) signal(SIGTERM, SIG_IGN);
+  if (flag(argv, "--ignore-term")) {
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+  }
   for (long i = number(argv, "--children", 0); i > 0; i--) start(argv, "child", 0, 0);
   for (long i = number(argv, "--setsid", 0); i > 0; i--) start(argv, "setsid", 1, 0);
   for (long i = number(argv, "--daemons", 0); i > 0; i--) start(argv, "daemon", 1, 1);

@@ -100,6 +100,6 @@ def test_where_python_lacks_the_module_the_last_line_is_what_to_type(sandbox: Sa
     (sandbox.files / "my train.py").write_text(f"import {module}\nprint({module}.__version__)\n")
     done = sandbox.run("-np", 2, PYTHON, "my train.py", env=variables).expect(1)
     line = done.err_text.splitlines()[-1]
-    assert f"{module} is " in line and line.startswith("hvdrun: the "), line
+    assert f"{module} is " in line and line.startswith("hvdrun: note: the "), line
     again = sandbox.run("-c", re.sub(r".*?: (?=hvdrun --|PYTHONPATH=)", "", line), tool="/bin/sh", env=variables)
     assert len(again.expect(0).out_lines) == 2

@@ -105,7 +105,7 @@ def test_horovods_run_takes_its_arguments(sandbox: Sandbox) -> None:
     for arguments in ("num_proc=3, use_gloo=True, verbose=2", "np=3, hosts='localhost:3', network_interfaces=['lo']"):
         assert run_script(sandbox, code.format(arguments=arguments)).expect(0).out_lines == [three]
     done = run_script(sandbox, code.format(arguments="np=2, mpi_args='--mca x y'")).expect(1)
-    assert "hvd.launch.RunError: hvdrun: --mpi-args is an option of horovodrun that hvdrun does not have: " in (
+    assert "hvd.launch.RunError: hvdrun: error: --mpi-args is an option of horovodrun that hvdrun does not have: " in (
         done.err_text)
 
 
@@ -130,7 +130,7 @@ def test_a_failed_rank_is_an_exception_with_its_traceback_and_the_report(sandbox
 @pytest.mark.parametrize("code, words", [
     ("hvd.run(lambda: 1, np=1)", "TypeError: hvd.run: cannot send the function to the ranks: "),
     ("hvd.run(train, np=1)", "defined at a prompt or in a notebook; install cloudpickle, or put it into a module"),
-    ("hvd.run(print, np=1, options=['--nope'])", "hvdrun: unknown option --nope"),
+    ("hvd.run(print, np=1, options=['--nope'])", "hvdrun: error: unknown option --nope"),
     ("hvd.run(os._exit, (0,), np=1)", "RunError: ranks ended without a result: all"),
     ("hvd.run(threading.Lock, np=1)", "cannot send back what the function returned: "),
 ])
@@ -190,6 +190,34 @@ def test_ctrl_c_ends_the_job(sandbox: Sandbox) -> None:
     job.signal(signal.SIGINT)
     done = job.wait().expect(0)  # nothing is left when run() has returned
     assert done.out_lines[-1] == "interrupted" and "interrupted: stopping 2 ranks" in done.err_text
+
+
+def test_colours_are_no_part_of_results_and_errors(sandbox: Sandbox) -> None:
+    """A notebook's kernel sets this variable for its programs."""
+    variables = {**environment(), "FORCE_COLOR": "1"}
+    script = sandbox.files / "train.py"
+    script.write_text("import hvd\ndef train(): return 7\ndef fail(): raise ValueError('bad batch')\n"
+                      "if __name__ == '__main__':\n"
+                      "    print(hvd.run(train, np=2), flush=True)\n"
+                      "    try: hvd.run(fail, np=2)\n"
+                      "    except hvd.launch.RunError as error: print(repr(str(error)), flush=True)\n")
+    done = sandbox.run(script, tool=PYTHON, env=variables).expect(0)
+    assert done.out_lines[0] == "[7, 7]" and "ValueError: bad batch" in done.out_lines[-1] and "x1b" not in done.out_text, done
+    assert "\x1b[1;31merror:" in done.err_text
+
+
+def test_ctrl_c_interrupts_the_function(sandbox: Sandbox) -> None:
+    script = sandbox.files / "train.py"
+    script.write_text(WAITING.replace("        signal.pause()\n", """        try:
+            signal.pause()
+        finally:
+            print("saved", flush=True)
+"""))
+    job = sandbox.start(script, tool=PYTHON, env=environment())
+    wait_until(lambda: len(ranks_of(job.out)) == 2, "two ranks that have begun")
+    job.signal(signal.SIGINT)
+    done = job.wait().expect(0)
+    assert sorted(line.split()[-1] for line in done.out_lines[-3:]) == ["interrupted", "saved", "saved"], done
 
 
 def test_a_killed_caller_takes_the_job_with_it(sandbox: Sandbox) -> None:

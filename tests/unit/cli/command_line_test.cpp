@@ -13,6 +13,7 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 
 using CommandLine = test::CommandLineTest;
@@ -157,6 +158,24 @@ TEST_F(CommandLine, BadValuesAreRefusedByName) {
     EXPECT_EQ(refused.message, message);
     EXPECT_EQ(refused.exit_code, kExitUsage);
   }
+}
+
+TEST_F(CommandLine, AFirstWordOfTheClusterIsRefused) {
+  EXPECT_THAT(
+      error({"squeue"}).message,
+      StartsWith("squeue is a program of its own: type squeue or hvdrun jobs; hvdrun run "));
+  EXPECT_THAT(error({"top", "-b"}).message, StartsWith("top is a program of its own"));
+  EXPECT_EQ(error({"top"}).exit_code, kExitUsage);
+  EXPECT_EQ(error({"run", "top-of-no-path"}).exit_code, kExitNotFound);
+}
+
+TEST_F(CommandLine, AWordThatIsNearACommandIsNamed) {
+  EXPECT_THAT(error({"sbacth"}).message, HasSubstr("; did you mean hvdrun sbatch?"));
+  EXPECT_THAT(error({"status"}).message, HasSubstr("; did you mean hvdrun jobs?"));
+  EXPECT_THAT(error({"logs", "12"}).message, HasSubstr("; did you mean hvdrun follow?"));
+  EXPECT_EQ(error({"status"}).exit_code, kExitNotFound);
+  EXPECT_THAT(error({"-np", "2", "status"}).message, Not(HasSubstr("did you mean")));
+  EXPECT_THAT(error({"nosuch"}).message, Not(HasSubstr("did you mean")));
 }
 
 TEST_F(CommandLine, WithoutAProgramItSaysHowToGiveOne) {

@@ -1,7 +1,9 @@
 // Holds what is written by hand to the table of options.
 #include "cli/batch_options.hpp"
 #include "cli/option_table.hpp"
+#include "completion_text.hpp"
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <span>
@@ -79,6 +81,19 @@ TEST(Documents, TheCompletionHasEveryOptionInTheRightList) {
                     completion_list("_hvdrun_options_with_value"));
   expect_options_in(batch_option_table(), completion_list("_hvdrun_batch_flags"),
                     completion_list("_hvdrun_batch_options_with_value"));
+}
+
+// Expects the file to hold the text. HVD_WRITE_COMPLETIONS=1 writes it instead.
+void expect_file(const std::string& name, const std::string& text) {
+  const char* writes = std::getenv("HVD_WRITE_COMPLETIONS");
+  if (writes != nullptr && *writes == '1')
+    std::ofstream(std::string(HVD_SOURCE_DIR "/") + name) << text;
+  EXPECT_TRUE(document(name) == text) << name << ": HVD_WRITE_COMPLETIONS=1 cli_test writes it";
+}
+
+TEST(Documents, TheCompletionsOfZshAndFishAreThoseOfTheTables) {
+  expect_file("completions/_hvdrun", zsh_completion());
+  expect_file("completions/hvdrun.fish", fish_completion());
 }
 
 TEST(Documents, TheConfigPageHasEveryKey) {

@@ -2,7 +2,9 @@
 
 #include "cli/option_table.hpp"
 
+#include <algorithm>
 #include <sstream>
+#include <string>
 
 #include <gmock/gmock.h>
 
@@ -19,12 +21,41 @@ TEST(Help, ShowsEveryOptionAndItsDefault) {
   EXPECT_THAT(text, HasSubstr("(default: TERM)"));
 }
 
+// In columns: "…" is one of three bytes.
+std::size_t columns_of(const std::string& line) {
+  const auto starts = [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; };
+  return static_cast<std::size_t>(std::count_if(line.begin(), line.end(), starts));
+}
+
 TEST(Help, IsAtMost80ColumnsWide) {
-  std::istringstream lines(help_text());
-  for (std::string line; std::getline(lines, line);) {
-    EXPECT_LE(line.size(), 80u) << line;
-    EXPECT_TRUE(line.empty() || line.back() != ' ') << line;
+  for (const auto& text : {help_text(), short_help_text(), batch_help_text("sbatch")}) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(columns_of(line), 80u) << line;
+      EXPECT_TRUE(line.empty() || line.back() != ' ') << line;
+    }
   }
+}
+
+TEST(Help, InShortFitsOneScreenWithTwentyOptions) {
+  const auto text = short_help_text();
+  const auto lines = std::count(text.begin(), text.end(), '\n');
+  EXPECT_GE(lines, 24);
+  EXPECT_LE(lines, 30);
+  for (const auto* option : {"-np N", "-H HOST", "--hostfile FILE", "-x NAME", "--dry-run",
+                             "--horovod", "--max-restarts R", "--label", "--output-filename DIR",
+                             "--report FILE", "--verbose", "--explain", "--help"})
+    EXPECT_THAT(text, HasSubstr(option));
+}
+
+TEST(Help, OfSallocLeavesOutWhatItRefuses) {
+  const auto text = batch_help_text("salloc");
+  for (const auto* option : {"--module", "--output", "--requeue", "--submit", "--follow", "--array",
+                             "--conda", "--script-file"})
+    EXPECT_THAT(text, testing::Not(HasSubstr(option))) << option;
+  for (const auto* option : {"--nodes", "--time", "--partition", "--job-name"})
+    EXPECT_THAT(text, HasSubstr(option));
+  EXPECT_THAT(batch_help_text("sbatch"), HasSubstr("--requeue"));
 }
 
 TEST(Version, IsTheProjects) {

@@ -54,7 +54,7 @@ TEST(OptionTable, StatedDefaultsAreTheJobsDefaults) {
   EXPECT_EQ(stated.output.color, untouched.output.color);
   EXPECT_EQ(stated.output.only_ranks.has_value(), untouched.output.only_ranks.has_value());
   EXPECT_EQ(stated.output.on_error, untouched.output.on_error);
-  EXPECT_EQ(stated.stop.signal, untouched.stop.signal);
+  EXPECT_EQ(stated.stop.signal, untouched.stop.signal.value_or(SIGTERM));
   EXPECT_EQ(stated.stop.grace, untouched.stop.grace);
   EXPECT_EQ(stated.stop.exit_timeout, untouched.stop.exit_timeout);
   EXPECT_EQ(stated.verbosity, untouched.verbosity);

@@ -96,9 +96,37 @@ TEST(SplitWords, ExplainLooksAtTheRest) {
 TEST(SplitWords, NamesTheNearestOption) {
   EXPECT_EQ(error_of({"--num-procs", "4"}), "unknown option --num-procs; did you mean --num-proc?");
   EXPECT_EQ(error_of({"--num-procs=4"}), "unknown option --num-procs; did you mean --num-proc?");
-  EXPECT_EQ(error_of({"-n", "4"}), "unknown option -n; did you mean -np?");
+  EXPECT_EQ(error_of({"--colour", "never"}), "unknown option --colour; did you mean --color?");
   EXPECT_EQ(error_of({"--hots=a"}), "unknown option --hots; did you mean --hosts?");
   EXPECT_EQ(error_of({"--a\nb"}), "unknown option \"--a\\nb\"; hvdrun --help lists all");
+}
+
+TEST(SplitWords, NamesNoOptionThatIsNotNear) {
+  for (const auto* word : {"-y", "-k", "--logging", "--exporter"})
+    EXPECT_EQ(error_of({word, "4"}),
+              "unknown option " + std::string(word) + "; hvdrun --help lists all");
+}
+
+TEST(SplitWords, NamesTheCommandThatHasTheOption) {
+  EXPECT_EQ(error_of({"--follow", "prog"}), "--follow is an option of hvdrun sbatch");
+  EXPECT_EQ(error_of({"--conda", "env"}), "--conda is an option of hvdrun sbatch");
+}
+
+TEST(SplitWords, RefusesSeveralPrograms) {
+  EXPECT_EQ(error_of({"-np", "1", "./a", ":", "-np", "1", "./b"})
+                .find("hvdrun starts one program on all ranks, and not another one after \":\""),
+            0u);
+  EXPECT_EQ(error_of({"./a", "x", ":", "-n", "1", "./b"}).find("hvdrun starts one program"), 0u);
+  EXPECT_TRUE(split_words({"-np", "1", "--", "./a", ":", "-np", "1", "./b"}));
+  EXPECT_TRUE(split_words({"sh", "-c", ":"}));
+  EXPECT_TRUE(split_words({"./a", ":", "word", "more"}));
+}
+
+TEST(SplitWords, KnowsWhetherTheProgramIsTheFirstWord) {
+  EXPECT_FALSE(split_words({"prog"})->is_program_explicit);
+  EXPECT_TRUE(split_words({"run", "prog"})->is_program_explicit);
+  EXPECT_TRUE(split_words({"--", "prog"})->is_program_explicit);
+  EXPECT_TRUE(split_words({"-np", "2", "prog"})->is_program_explicit);
 }
 
 TEST(SplitWords, OnlyFlagsHaveAnOpposite) {

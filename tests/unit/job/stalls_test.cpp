@@ -57,9 +57,10 @@ TEST(StallReporter, SaysOnceWhoWaitsForWhom) {
   EXPECT_THAT(table.take(began(0, "allreduce grad.3"), kNow), IsEmpty());
   EXPECT_THAT(table.take(began(1, "allreduce grad.3"), kNow), IsEmpty());
   EXPECT_TRUE(table.asks());
-  EXPECT_THAT(table.explain(job.states, job.reports, kNow),
-              ElementsAre("allreduce \"grad.3\" has waited 60 s for rank 2 on n2 (pid 102); ranks "
-                          "0-1,3 wait"));
+  EXPECT_THAT(
+      table.explain(job.states, job.reports, kNow),
+      ElementsAre("warning: allreduce \"grad.3\" has waited 60 s for rank 2 on n2 (pid 102); ranks "
+                  "0-1,3 wait"));
   EXPECT_FALSE(table.asks());
   EXPECT_THAT(table.take(began(3, "allreduce grad.3"), kNow), IsEmpty());
   EXPECT_FALSE(table.asks()) << "it has been told";
@@ -70,8 +71,9 @@ TEST(StallReporter, SaysOnceThatItGoesOn) {
   job.put(0, "barrier", 60);
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
-  EXPECT_THAT(table.explain(job.states, job.reports, kNow),
-              ElementsAre("barrier has waited 60 s for rank 1 on n1 (pid 101); rank 0 waits"));
+  EXPECT_THAT(
+      table.explain(job.states, job.reports, kNow),
+      ElementsAre("warning: barrier has waited 60 s for rank 1 on n1 (pid 101); rank 0 waits"));
   EXPECT_THAT(table.take(ended(0, "barrier"), kNow + std::chrono::seconds(15)),
               ElementsAre("barrier goes on after 75 s"));
   EXPECT_THAT(table.take(ended(1, "barrier"), kNow), IsEmpty());
@@ -116,8 +118,9 @@ TEST(StallReporter, SaysWhatTheMissingAreDoing) {
   EXPECT_THAT(table.take(began(0, "allreduce g"), kNow), IsEmpty());
   EXPECT_THAT(
       table.explain(job.states, job.reports, kNow),
-      ElementsAre("allreduce \"g\" has waited 0.3 s for rank 1 on n1 (pid 101, in broadcast "
-                  "\"w\"), rank 2 on n2 (pid 102, which has ended); rank 0 waits"));
+      ElementsAre(
+          "warning: allreduce \"g\" has waited 0.3 s for rank 1 on n1 (pid 101, in broadcast "
+          "\"w\"), rank 2 on n2 (pid 102, which has ended); rank 0 waits"));
 }
 
 TEST(StallReporter, FoldsManyRanks) {
@@ -127,7 +130,8 @@ TEST(StallReporter, FoldsManyRanks) {
   EXPECT_THAT(table.take(began(0, "allreduce g"), kNow), IsEmpty());
   EXPECT_THAT(
       table.explain(job.states, job.reports, kNow),
-      ElementsAre("allreduce \"g\" has waited 60 s for ranks 4-63 on n[3-32]; ranks 0-3 wait"));
+      ElementsAre(
+          "warning: allreduce \"g\" has waited 60 s for ranks 4-63 on n[3-32]; ranks 0-3 wait"));
 }
 
 // In the background a rank may wait for much at a time, and tells of the oldest alone; but it knows
@@ -139,9 +143,11 @@ TEST(StallReporter, InTheBackgroundTheRanksKnowWhoIsMissing) {
   job.put_background(3, "allreduce a", 61, "2");
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "allreduce a"), kNow), IsEmpty());
-  EXPECT_THAT(table.explain(job.states, job.reports, kNow),
-              ElementsAre("allreduce \"a\" has waited 61 s for rank 2 on n2 (pid 102); ranks 0-1,3 "
-                          "wait"));
+  EXPECT_THAT(
+      table.explain(job.states, job.reports, kNow),
+      ElementsAre(
+          "warning: allreduce \"a\" has waited 61 s for rank 2 on n2 (pid 102); ranks 0-1,3 "
+          "wait"));
 }
 
 TEST(StallReporter, WhatARankSaysOfOthersMayBeNonsense) {
@@ -151,7 +157,8 @@ TEST(StallReporter, WhatARankSaysOfOthersMayBeNonsense) {
   EXPECT_THAT(table.take(began(0, "allreduce a"), kNow), IsEmpty());
   EXPECT_THAT(
       table.explain(job.states, job.reports, kNow),
-      ElementsAre("allreduce \"a\" has waited 61 s for rank 1 on n1 (pid 101); rank 0 waits"));
+      ElementsAre(
+          "warning: allreduce \"a\" has waited 61 s for rank 1 on n1 (pid 101); rank 0 waits"));
 }
 
 TEST(StallReporter, NamesAreMadeFitForALine) {
@@ -161,7 +168,8 @@ TEST(StallReporter, NamesAreMadeFitForALine) {
   EXPECT_THAT(table.take(began(0, "allreduce a\nb"), kNow), IsEmpty());
   EXPECT_THAT(
       table.explain(job.states, job.reports, kNow),
-      ElementsAre("allreduce \"a\\nb\" has waited 60 s for rank 1 on n1 (pid 101); rank 0 waits"));
+      ElementsAre(
+          "warning: allreduce \"a\\nb\" has waited 60 s for rank 1 on n1 (pid 101); rank 0 waits"));
 }
 
 TEST(StallReporter, ManyStallsAreFewLines) {

@@ -20,10 +20,10 @@ TEST(StateTable, ComesWhenTheLastAgentHasAnswered) {
   EXPECT_TRUE(table.add({{{1, 11, "S", 7, 2, "allreduce grad", 12.34}}}, ranks).empty());
   const auto lines = table.add({{{0, 10, "ended", 9, 2, "", 0}}}, ranks);
   ASSERT_EQ(lines.size(), 3u);
-  EXPECT_EQ(lines[1], "    0 n1                     10      2         9  exit code 0");
+  EXPECT_EQ(lines[1], "     0 n1                     10      2         9  exit code 0");
   EXPECT_EQ(
       lines[2],
-      "    1 n1                     11      2         7  sleeping, in allreduce grad for 12.3 s");
+      "     1 n1                     11      2         7  sleeping, in allreduce grad for 12.3 s");
 }
 
 TEST(StateTable, IgnoresAnswersThatNobodyAskedFor) {

@@ -22,12 +22,12 @@ TEST_F(OutputTest, LinesReachTheirDescriptorsInOneTurn) {
   open({out.write.get(), err.write.get()});
   write(0, "a\n");
   write(1, "b\n", Stream::err);
-  output_->note("hvdrun: c");
+  output_->note("c");
   EXPECT_FALSE(output_->idle());
   turn();
   EXPECT_TRUE(output_->idle());
   EXPECT_EQ(read_available(out.read.get()), "[0] a\n");
-  EXPECT_EQ(read_available(err.read.get()), "[1] b\nhvdrun: c\n");
+  EXPECT_EQ(read_available(err.read.get()), "[1] b\nhvdrun: note: c\n");
 }
 
 TEST_F(OutputTest, WithBothDescriptorsOnOnePlaceLinesKeepTheirOrder) {
@@ -37,10 +37,10 @@ TEST_F(OutputTest, WithBothDescriptorsOnOnePlaceLinesKeepTheirOrder) {
   write(0, "prompt");
   write(0, "1\n", Stream::err);
   write(1, "2\n");
-  output_->note("hvdrun: 3");
+  output_->note("3");
   output_->close(0, Stream::out);
   output_->flush(minutes(1));
-  EXPECT_EQ(read_available(pipe.read.get()), "[0] 1\n[1] 2\nhvdrun: 3\n[0] prompt\n");
+  EXPECT_EQ(read_available(pipe.read.get()), "[0] 1\n[1] 2\nhvdrun: note: 3\n[0] prompt\n");
 }
 
 TEST_F(OutputTest, StartingOverKeepsFilesAndForgetsLastLines) {

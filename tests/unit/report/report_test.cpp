@@ -53,10 +53,26 @@ Report failed_job() {
 TEST(ReportText, NamesTheCulpritWithItsLastWordsAndFoldsTheOthers) {
   EXPECT_EQ(report_lines(failed_job()),
             (std::vector<std::string>{
-                "rank 2 on n1 failed: exit code 3 (pid 102, GPU 2 (NVIDIA V100), after 2.50 s)",
+                "ranks 0-1,3: stopped by hvdrun", "job stopped after 2.60 s; exit code 3",
+                "error: rank 2 on n1 failed: exit code 3 (pid 102, GPU 2 (NVIDIA V100), after "
+                "2.50 s)",
                 "  it was in allreduce grad.3", "  its last lines on stderr:", "  | Traceback",
-                "  | ValueError: \xff", "ranks 0-1,3: stopped by hvdrun",
-                "job stopped after 2.60 s; exit code 3"}));
+                "  | ValueError: \xff"}));
+}
+
+TEST(ReportText, DoesNotRepeatWhatTheTerminalShows) {
+  auto report = failed_job();
+  auto& rank = report.ranks[2];
+  rank.stderr_in_sight = true;
+  auto lines = report_lines(report);
+  EXPECT_EQ(lines.back(), "  it was in allreduce grad.3");
+  EXPECT_EQ(lines[lines.size() - 2],
+            "error: rank 2 on n1 failed: exit code 3 (pid 102, GPU 2 (NVIDIA V100), after 2.50 s); "
+            "its last lines on stderr are above");
+  rank.failure.text = "Traceback\nKeyError: 7";  // which Python has not printed
+  EXPECT_EQ(report_lines(report).back(), "  | KeyError: 7");
+  rank.last_stderr.push_back("KeyError: 7");
+  EXPECT_EQ(report_lines(report).back(), "  it was in allreduce grad.3");
 }
 
 TEST(ReportText, HasTheCauseBelowALongTraceback) {
@@ -86,11 +102,12 @@ TEST(ReportText, QuotesWhatTheCulpritToldAndFoldsTheOthers) {
   report.ranks[3].failure.text = "Traceback (most recent call last):\n  File\nKeyError: 'a\nb'\n";
   EXPECT_EQ(report_lines(report),
             (std::vector<std::string>{
-                "rank 2 on n1 failed: exit code 3 (pid 102, GPU 2 (NVIDIA V100), after 2.50 s)",
-                "  it was in allreduce grad.3", "  | Traceback (most recent call last):",
-                "  |   File \"train.py\", line 3, in <module>", "  | ValueError: bad batch",
                 "rank 0 raised the same", "rank 3: KeyError: 'a", "rank 1: stopped by hvdrun",
-                "job stopped after 2.60 s; exit code 3"}));
+                "job stopped after 2.60 s; exit code 3",
+                "error: rank 2 on n1 failed: exit code 3 (pid 102, GPU 2 (NVIDIA V100), after "
+                "2.50 s)",
+                "  it was in allreduce grad.3", "  | Traceback (most recent call last):",
+                "  |   File \"train.py\", line 3, in <module>", "  | ValueError: bad batch"}));
   const auto json = nlohmann::json::parse(report_json(report))["ranks"];
   EXPECT_EQ(json[2]["failure"]["text"], kTraceback);
   EXPECT_EQ(json[1]["failure"]["because_of_peer"], true);
@@ -112,10 +129,10 @@ TEST(ReportText, TellsOfSomeExceptionsAndCountsTheRest) {
   report.exit_code = 1;
   const auto lines = report_lines(report);
   ASSERT_EQ(lines.size(), 12u);
-  EXPECT_EQ(lines[1], "  | E: 0");
-  EXPECT_EQ(lines[2], "rank 1: E: 1");
-  EXPECT_EQ(lines[9], "rank 8: E: 8");
-  EXPECT_EQ(lines[10], "ranks 9-11: other failures");
+  EXPECT_EQ(lines[0], "rank 1: E: 1");
+  EXPECT_EQ(lines[7], "rank 8: E: 8");
+  EXPECT_EQ(lines[8], "ranks 9-11: other failures");
+  EXPECT_EQ(lines[11], "  | E: 0");
 }
 
 TEST(ExceptionLine, IsTheExceptionOfTheLastTracebackOfAChain) {
@@ -196,7 +213,8 @@ TEST(ReportText, TellsOfEarlierTriesAfterTheLastOnesFailure) {
   EXPECT_EQ(report_lines(with_tries({failed_job(), lost_agent()})),
             (std::vector<std::string>{
                 "rank 0: stopped by hvdrun",
-                "job stopped after 3.60 s with 1 restart: the agent on n1 was lost; exit code 125",
+                "error: job stopped after 3.60 s with 1 restart: the agent on n1 was lost; exit "
+                "code 125",
                 std::string("  first start: ") + kFirstFailure}));
 }
 
@@ -205,10 +223,10 @@ TEST(ReportText, SaysWhyThereWasNoFurtherTry) {
   report.not_restarted = "interrupted";
   report.exit_code = 130;
   const auto lines = report_lines(report);
-  ASSERT_GE(lines.size(), 2u);
-  EXPECT_EQ(lines.front(), kFirstFailure);
-  EXPECT_EQ(lines[lines.size() - 2], "not started again: interrupted");
-  EXPECT_EQ(lines.back(), "job stopped after 2.60 s; exit code 130");
+  ASSERT_GE(lines.size(), 4u);
+  EXPECT_EQ(lines[1], "not started again: interrupted");
+  EXPECT_EQ(lines[2], "job stopped after 2.60 s; exit code 130");
+  EXPECT_EQ(lines[3], std::string("error: ") + kFirstFailure);
 }
 
 Report on_hosts(int hosts) {
@@ -236,7 +254,8 @@ TEST(ReportText, SaysThatRanksMayHaveRunApartAndWhatToDo) {
   auto report = on_hosts(1);
   report.may_be_separate_runs = true;
   const std::string said =
-      "  no rank was seen to join another one (by hvd.init, MPI_Init, torch.distributed or any TCP "
+      "warning: no rank was seen to join another one (by hvd.init, MPI_Init, torch.distributed or "
+      "any TCP "
       "connection): these may have been 2 separate runs of the program; ";
   EXPECT_EQ(report_lines(report).back(), said + "see FRAMEWORKS in hvdrun(1)");
   report.lacks_tf_config = true;
@@ -432,7 +451,7 @@ TEST(ReportText, HasNoTableWhereNoRankHasStarted) {
   report.exit_code = 125;
   EXPECT_EQ(report_lines(report),
             (std::vector<std::string>{"ranks 0-3: never started",
-                                      "job stopped after 3 min 20 s; exit code 125"}));
+                                      "error: job stopped after 3 min 20 s; exit code 125"}));
 }
 
 TEST(ReportText, SaysHowARankEnded) {

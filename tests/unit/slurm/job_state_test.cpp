@@ -22,7 +22,14 @@ TEST(JobState, InWords) {
   EXPECT_EQ(state_text("OUT_OF_MEMORY", "OutOfMemory"), "out of memory");
   EXPECT_EQ(explain_reason("ReqNodeNotAvail, UnavailableNodes:n1"),
             "a host that it asks for is not available");
-  EXPECT_EQ(explain_reason("QOSMaxJobsPerUserLimit"), "");
+  EXPECT_EQ(explain_reason("QOSMaxJobsPerUserLimit"),
+            "a limit of its QOS: sacctmgr show qos lists them");
+  EXPECT_EQ(explain_reason("PartitionConfig"),
+            "asks for more hosts, CPUs, GPUs, memory or time than the partition gives to a job: it "
+            "never starts as it is");
+  EXPECT_EQ(explain_reason("SomethingNew"), "");
+  EXPECT_TRUE(depends_on_partition("PartitionNodeLimit"));
+  EXPECT_FALSE(depends_on_partition("Resources"));
 }
 
 }  // namespace

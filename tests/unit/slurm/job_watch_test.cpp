@@ -64,6 +64,22 @@ class JobWatchTest : public testing::Test {
   JobWatch::Steady clock{};
 };
 
+TEST_F(JobWatchTest, SaysWhatThePartitionHasIfThatIsTheReason) {
+  std::vector<std::string> asked;
+  watch = JobWatch({"12", 12, JobId::Kind::job}, [&asked](const std::string& partition) {
+    asked.push_back(partition);
+    return "partition " + partition + " has 4 nodes";
+  });
+  auto job = pending("PartitionConfig");
+  job.partition = "gpu";
+  EXPECT_THAT(
+      jobs({job}),
+      ElementsAre(testing::EndsWith("it never starts as it is; partition gpu has 4 nodes")));
+  EXPECT_THAT(jobs({job}), IsEmpty());
+  EXPECT_THAT(jobs({pending("Resources")}), ElementsAre(testing::EndsWith("to become free")));
+  EXPECT_THAT(asked, ElementsAre("gpu"));
+}
+
 TEST_F(JobWatchTest, FromTheQueueToTheEnd) {
   EXPECT_THAT(jobs({pending("Priority", kNow + 7500)}),
               ElementsAre("job 12 is pending (Priority): others come first; SLURM expects it to "

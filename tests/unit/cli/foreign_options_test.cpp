@@ -1,4 +1,4 @@
-#include "cli/horovod_options.hpp"
+#include "cli/foreign_options.hpp"
 
 #include "cli/words.hpp"
 
@@ -91,14 +91,14 @@ bool is_negated_flag_of_ours(std::string_view spelling) {
   return option != nullptr && option->kind == ValueKind::flag;
 }
 
-TEST(HorovodOptions, EveryOptionOfHorovodrunIsKnown) {
+TEST(ForeignOptions, EveryOptionOfHorovodrunIsKnown) {
   for (const auto spelling : kHorovodrun)
-    EXPECT_TRUE(find_option_by_spelling(spelling) || find_horovod_option(spelling) ||
+    EXPECT_TRUE(find_option_by_spelling(spelling) || find_foreign_option(spelling) ||
                 is_negated_flag_of_ours(spelling))
         << spelling;
 }
 
-TEST(HorovodOptions, TheStallCheckCanBeTurnedOffAndOn) {
+TEST(ForeignOptions, TheStallCheckCanBeTurnedOffAndOn) {
   for (const auto& [word, value] :
        {std::pair("--stall-check", "true"), {"--no-stall-check", "false"}}) {
     const auto words = split_words({word, "prog"});
@@ -110,36 +110,61 @@ TEST(HorovodOptions, TheStallCheckCanBeTurnedOffAndOn) {
   }
 }
 
-TEST(HorovodOptions, NoneIsOneOfOurs) {
-  for (const auto& option : horovod_options())
+TEST(ForeignOptions, NoneIsOneOfOurs) {
+  for (const auto& option : foreign_options())
     for (const auto spelling : option.spellings)
       EXPECT_EQ(find_option_by_spelling(spelling), nullptr) << spelling;
 }
 
-TEST(HorovodOptions, WhatMakesNoDifferenceIsAcceptedWithANote) {
-  for (const auto& option : horovod_options()) {
-    if (!option.accepted) continue;
-    std::vector<std::string> args = {std::string(option.spellings[0])};
-    if (option.takes_value) args.emplace_back("1");
-    args.emplace_back("prog");
-    const auto words = split_words(args);
-    ASSERT_TRUE(words) << args[0];
-    EXPECT_THAT(words->command, ElementsAre("prog"));
-    EXPECT_THAT(words->notes, ElementsAre(HasSubstr(args[0] + " has no effect: ")));
+const OptionSet& set_for(const ForeignOption& option) {
+  return option.batch_only ? batch_options() : run_options();
+}
+
+TEST(ForeignOptions, WhatMeansTheSameIsTakenForOurs) {
+  for (const auto& option : foreign_options()) {
+    if (option.kind != ForeignOption::Kind::same) continue;
+    const auto* ours = find_option_by_spelling(option.text, set_for(option));
+    ASSERT_NE(ours, nullptr) << option.text;
+    EXPECT_TRUE(takes_value(*ours)) << option.text;
+    for (const auto spelling : option.spellings) {
+      if (spelling.empty()) continue;
+      const auto words = split_words({std::string(spelling), "7", "prog"}, set_for(option));
+      ASSERT_TRUE(words) << words.error().message;
+      ASSERT_EQ(words->options.size(), 1u) << spelling;
+      EXPECT_EQ(words->options[0].option, ours) << spelling;
+      EXPECT_EQ(words->options[0].value, "7");
+      EXPECT_THAT(words->command, ElementsAre("prog"));
+    }
   }
 }
 
-TEST(HorovodOptions, WhatWouldChangeTheJobIsRefused) {
-  for (const auto& option : horovod_options()) {
-    if (option.accepted) continue;
+TEST(ForeignOptions, WhatMakesNoDifferenceIsAcceptedWithANote) {
+  for (const auto& option : foreign_options()) {
+    if (option.kind != ForeignOption::Kind::accepted) continue;
+    std::vector<std::string> args = {std::string(option.spellings[0])};
+    if (option.takes_value) args.emplace_back("1");
+    args.emplace_back("prog");
+    const auto words = split_words(args, set_for(option));
+    ASSERT_TRUE(words) << args[0];
+    EXPECT_THAT(words->command, ElementsAre("prog"));
+    if (option.text.empty())
+      EXPECT_THAT(words->notes, testing::IsEmpty());
+    else
+      EXPECT_THAT(words->notes, ElementsAre(HasSubstr(args[0] + " has no effect: ")));
+  }
+}
+
+TEST(ForeignOptions, WhatWouldChangeTheJobIsRefused) {
+  for (const auto& option : foreign_options()) {
+    if (option.kind != ForeignOption::Kind::refused) continue;
     for (const auto spelling : option.spellings) {
       if (spelling.empty()) continue;
-      const auto words = split_words({std::string(spelling), "1", "prog"});
+      const auto words = split_words({std::string(spelling), "1", "prog"}, set_for(option));
       ASSERT_FALSE(words) << spelling;
-      EXPECT_FALSE(option.reason.empty()) << spelling;
+      EXPECT_FALSE(option.text.empty()) << spelling;
       EXPECT_EQ(words.error().message,
-                std::string(spelling) + " is an option of horovodrun that hvdrun does not have: " +
-                    std::string(option.reason));
+                std::string(spelling) + " is an option of " + std::string(option.of) +
+                    " that hvdrun does not have: " + std::string(option.text));
     }
   }
   EXPECT_EQ(split_words({"--slots-per-host", "2"}).error().message,
@@ -147,7 +172,26 @@ TEST(HorovodOptions, WhatWouldChangeTheJobIsRefused) {
             "use --ranks-per-host K");
 }
 
-TEST(HorovodOptions, TheirValuesMayStandBehindTheEqualsSign) {
+TEST(ForeignOptions, SbatchHasItsOwn) {
+  EXPECT_FALSE(split_words({"-e", "err", "prog"}));
+  EXPECT_EQ(split_words({"-e", "err", "prog"}, batch_options())->options[0].option->name, "error");
+  EXPECT_THAT(split_words({"-d", "afterok:7", "prog"}, batch_options())->options[0].option->name,
+              "dependency");
+  EXPECT_THAT(split_words({"-w", "n1", "prog"}, batch_options()).error().message,
+              HasSubstr("--sbatch-arg=--nodelist"));
+  EXPECT_THAT(split_words({"-w", "n1", "prog"}).error().message, HasSubstr("use -H"));
+  EXPECT_EQ(split_words({"-p", "gpu", "prog"}, batch_options())->options[0].option->name,
+            "partition");
+  EXPECT_EQ(split_words({"-p", "22", "prog"})->options[0].option->name, "ssh-port");
+}
+
+TEST(ForeignOptions, AnUnderscoreIsADash) {
+  EXPECT_EQ(split_words({"--num_proc=2", "prog"})->options[0].option->name, "num-proc");
+  EXPECT_EQ(split_words({"--nproc_per_node", "2", "prog"})->options[0].option->name,
+            "ranks-per-host");
+}
+
+TEST(ForeignOptions, TheirValuesMayStandBehindTheEqualsSign) {
   EXPECT_THAT(split_words({"--log-level=INFO", "prog"})->command, ElementsAre("prog"));
   EXPECT_EQ(split_words({"--gloo=1", "prog"}).error().message, "--gloo takes no value");
   EXPECT_EQ(split_words({"--log-level"}).error().message, "--log-level needs a value (value)");

@@ -1,0 +1,82 @@
+#include "cli/first_word.hpp"
+
+#include "common/text.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+namespace hvdrun::cli {
+namespace {
+
+constexpr std::string_view kCommands[] = {"cancel", "follow", "help",  "jobs",
+                                          "salloc", "sbatch", "scale", "templates"};
+
+struct Word {
+  std::string_view word;
+  std::string_view instead;
+};
+
+// Programs that show or change the cluster or this machine, and launchers.
+constexpr Word kAlone[] = {
+    {"squeue", "squeue or hvdrun jobs"},
+    {"scancel", "scancel or hvdrun cancel"},
+    {"sinfo", "sinfo"},
+    {"sacct", "sacct"},
+    {"scontrol", "scontrol"},
+    {"srun", "srun without hvdrun, or hvdrun with the program alone"},
+    {"mpirun", "mpirun without hvdrun, or hvdrun with the program alone"},
+    {"mpiexec", "mpiexec without hvdrun, or hvdrun with the program alone"},
+    {"top", "top"},
+    {"htop", "htop"},
+};
+
+// Words of other tools for what a command of hvdrun does.
+constexpr Word kMeanings[] = {
+    {"status", "hvdrun jobs"},
+    {"queue", "hvdrun jobs"},
+    {"ps", "hvdrun jobs"},
+    {"list", "hvdrun jobs"},
+    {"logs", "hvdrun follow"},
+    {"attach", "hvdrun follow"},
+    {"submit", "hvdrun sbatch"},
+    {"batch", "hvdrun sbatch"},
+    {"alloc", "hvdrun salloc"},
+    {"stop", "hvdrun cancel"},
+    {"kill", "hvdrun cancel"},
+    {"template", "hvdrun templates"},
+    {"launch", "hvdrun -np N program"},
+};
+
+std::string_view find(std::span<const Word> words, std::string_view word) {
+  const auto at = std::find_if(words.begin(), words.end(),
+                               [word](const Word& known) { return known.word == word; });
+  return at == words.end() ? std::string_view() : at->instead;
+}
+
+}  // namespace
+
+std::span<const std::string_view> command_names() {
+  return kCommands;
+}
+
+Result<void> check_first_word(std::string_view word) {
+  const auto instead = find(kAlone, word);
+  if (instead.empty()) return {};
+  const std::string name(word);
+  return fail(name + " is a program of its own: type " + std::string(instead) + "; hvdrun run " +
+                  name + " … starts it once on each slot",
+              kExitUsage);
+}
+
+std::string hint_for_first_word(std::string_view word) {
+  auto meant = std::string(find(kMeanings, word));
+  if (meant.empty()) {
+    const auto nearest = nearest_name(
+        word, std::vector<std::string_view>(std::begin(kCommands), std::end(kCommands)));
+    if (!nearest.empty()) meant = "hvdrun " + std::string(nearest);
+  }
+  return meant.empty() ? std::string() : "; did you mean " + meant + "?";
+}
+
+}  // namespace hvdrun::cli

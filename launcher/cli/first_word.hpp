@@ -1,0 +1,25 @@
+// What a first word without an option before it may mean that is neither a command of hvdrun nor a
+// program to start on all slots. Pure functions, for any thread.
+#pragma once
+
+#include "base/result.hpp"
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace hvdrun::cli {
+
+// Returns the names of hvdrun's commands: "sbatch". "run" is not one of them, because a word after
+// it is always a program.
+std::span<const std::string_view> command_names();
+
+// Refuses programs of which one copy per slot makes no sense, such as squeue and top. The error
+// (kExitUsage) says how to start one all the same.
+Result<void> check_first_word(std::string_view word);
+
+// Returns what to type instead of a word that is neither a command nor a program, to follow an
+// error: "; did you mean hvdrun jobs?". Empty if nothing is like it.
+std::string hint_for_first_word(std::string_view word);
+
+}  // namespace hvdrun::cli

@@ -52,8 +52,7 @@ constexpr milliseconds kLinger{250};
 // connection.
 constexpr std::size_t kOwnDescriptors = 64;
 constexpr std::size_t kDescriptorsPerRank = 8;
-// Of a rank that is being started: both ends of two pipes, /dev/null, and the status page's
-// eventfd.
+// Of a rank that is being started: both ends of two pipes, /dev/null, the status page's eventfd.
 constexpr std::size_t kLeastPerRank = 6;
 // If the launcher is silent for this many host time-outs, its host has crashed, though the
 // connection is open. A launcher that is only delayed (stopped, swapped out) is back before that.

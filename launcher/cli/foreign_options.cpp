@@ -13,6 +13,8 @@ constexpr std::string_view kLogging = "it is about Horovod's own messages; see -
 constexpr std::string_view kCache = "hvdrun caches nothing between jobs";
 constexpr std::string_view kCycle =
     "there is no cycle: collectives begin when the ranks have submitted them";
+constexpr std::string_view kMarkCycles =
+    "the variable does it: -x HOROVOD_TIMELINE_MARK_CYCLES=1 marks the rounds of libhvd's engine";
 constexpr std::string_view kElastic =
     "the number of ranks of a job is fixed; --max-restarts N starts a job again that has failed";
 constexpr std::string_view kBinding =
@@ -93,8 +95,8 @@ constexpr ForeignOption kForeignOptions[] = {
     flag_without_effect("--mpi-threads-disable", kTuning),
     flag_without_effect("--no-mpi-threads-disable", kTuning),
     value_without_effect("--gloo-timeout-seconds", kTuning),
-    flag_without_effect("--timeline-mark-cycles", kTuning),
-    flag_without_effect("--no-timeline-mark-cycles", kTuning),
+    flag_without_effect("--timeline-mark-cycles", kMarkCycles),
+    flag_without_effect("--no-timeline-mark-cycles", kMarkCycles),
     value_without_effect("--log-level", kLogging),
     flag_without_effect("--log-with-timestamp", kLogging),
     flag_without_effect("--log-without-timestamp", kLogging),

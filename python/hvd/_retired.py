@@ -13,7 +13,7 @@ from .types import Average, ReduceOp, Sum
 def op_of(op: Optional[ReduceOp], average: Optional[bool]) -> ReduceOp:
     """Returns the operation of an allreduce, also from the deprecated argument `average`; Average by default."""
     if average is None:
-        return Average if op is None else ReduceOp(op)
+        return Average if op is None else op
     if op is not None:
         raise ValueError("hvd: both op and average are given; average is the deprecated name, so give op only")
     warnings.warn("Parameter `average` has been replaced with `op`: op=hvd.Average or op=hvd.Sum", DeprecationWarning,

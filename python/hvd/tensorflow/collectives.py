@@ -65,7 +65,7 @@ def allreduce(tensor: Union[Dense, tf.IndexedSlices], average: Optional[bool] = 
     """
     check_device(device_dense, "device_dense")
     check_device(device_sparse, "device_sparse")
-    op = op_of(op, average)
+    op = ReduceOp(op_of(op, average))
     if isinstance(tensor, tf.IndexedSlices):
         values = tensor.values
         base = name_of(name, "allreduce", values, ignore_name_scope)
@@ -139,7 +139,7 @@ def grouped_allreduce(tensors: Sequence[Union[Dense, tf.IndexedSlices]], average
     """Reduces several tensors as one operation. After compression they must be of one type."""
     check_device(device_dense, "device_dense")
     check_device(device_sparse, "device_sparse")
-    op = op_of(op, average)
+    op = ReduceOp(op_of(op, average))
     results: list[Any] = [None] * len(tensors)
     sparse = [index for index, tensor in enumerate(tensors) if isinstance(tensor, tf.IndexedSlices)]
     dense = [index for index in range(len(tensors)) if index not in sparse]

@@ -357,7 +357,12 @@ void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
 
 void Attempt::on_agent_gone(AgentState& agent) {
   if (router_ && !agent.dismissed) router_->host_lost(agent.host_index);
-  if (!agent.done && !agent.dismissed) {
+  // An agent that left in order, but before the end of its ranks, was lost too: without it the
+  // others would wait for its ranks.
+  const bool left_early =
+      agent.done && !stopping() && !(launched_ && table_.all_ended_on(agent.host_index));
+  if (left_early && agent.failure.empty()) agent.failure = "it ended before its ranks";
+  if ((!agent.done || left_early) && !agent.dismissed) {
     StopCause lost{EndKind::agent_lost,
                    fmt::format("the agent on {} was lost{}", agent.host.name,
                                agent.failure.empty() ? "" : ": " + agent.failure),

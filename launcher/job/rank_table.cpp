@@ -67,6 +67,12 @@ Result<const RankReport*> RankTable::exited(const ExitedMessage& message, Clock:
   return &rank;
 }
 
+bool RankTable::all_ended_on(std::size_t host_index) const {
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (host_indices_[rank] == host_index && !ranks_[rank].exited) return false;
+  return true;
+}
+
 std::vector<int> RankTable::running() const {
   std::vector<int> running;
   for (const auto& rank : ranks_)

@@ -28,6 +28,7 @@ class RankTable {
 
   std::vector<int> running() const;  // including those that are not started yet
   bool all_ended() const { return end_order_.size() == ranks_.size(); }
+  bool all_ended_on(std::size_t host_index) const;
   std::size_t ended() const { return end_order_.size(); }
   // The order in which their ends were reported; indices into ranks().
   const std::vector<std::size_t>& end_order() const { return end_order_; }

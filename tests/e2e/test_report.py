@@ -492,7 +492,7 @@ def test_a_framework_that_finds_no_ranks_hears_of_the_option(sandbox: Sandbox) -
     script = sandbox.files / "train.py"
     script.write_text("import os; print(os.environ['TF_CONFIG'])\n")
     done = sandbox.run("-np", 2, PYTHON, script).expect(1)
-    line = f"hvdrun: --for tensorflow sets TF_CONFIG: hvdrun --for tensorflow -np 2 {PYTHON} {script}\n"
+    line = f"hvdrun: note: --for tensorflow sets TF_CONFIG: hvdrun --for tensorflow -np 2 {PYTHON} {script}\n"
     assert done.err_text.endswith(line), done
     sandbox.run("-np", 2, "--for", "tensorflow", PYTHON, script).expect(0)
 
@@ -504,7 +504,7 @@ def test_an_abort_at_the_end_of_a_python_program_may_come_after_its_work(sandbox
                       "atexit.register(ctypes.CDLL('libstdc++.so.6')._ZSt9terminatev)\n"
                       "print('trained', flush=True)\n")
     done = sandbox.run("-np", 1, PYTHON, script).expect(128 + signal.SIGABRT)
-    assert "hvdrun: rank 0 may have finished its work: programs of PyTorch can abort like this at their exit if they do " \
+    assert "hvdrun: note: rank 0 may have finished its work: programs of PyTorch can abort like this at their exit if they do " \
         "not call torch.distributed.destroy_process_group()\n" in done.err_text, done
     script.write_text(f"{script.read_text()}raise ValueError('no data')\n")
     assert "may have finished" not in sandbox.run("-np", 1, PYTHON, script).expect(128 + signal.SIGABRT).err_text

@@ -64,7 +64,7 @@ def ensure(log: Log, environment: Environment) -> Path:
     install = [*pip, "install", "--no-index", "--find-links", wheels]
     log.run([*install, *environment.requirements])
     if environment.sources:
-        log.run([*install, "--no-build-isolation", *environment.sources], environment=BUILD_VARIABLES)
+        log.run([*install, "--no-cache-dir", "--no-build-isolation", *environment.sources], environment=BUILD_VARIABLES)
     shutil.rmtree(wheels)
     stamp.write_text(wanted)
     say(f"   {environment.name}: {size / 1e6:.0f} MB downloaded")

@@ -195,7 +195,7 @@ def run_frameworks(log: Log, options: Options, torch: check_python.Environment |
                "HVD_TEST_TENSORFLOW": str(check_python.ensure(log, check_python.TENSORFLOW))}
     marks = "" if torch else "not torch_loops"
     return sum_of(run_pytest(log, options, path, marks, environment=pythons)
-                  for path in ("tests/frameworks", "tests/cluster/test_frameworks_in_slurm.py"))
+                  for path in ("tests/frameworks", "tests/cluster/test_frameworks_in_slurm.py", "tests/cluster/test_networks.py"))
 
 
 def sum_of(results: Iterable[Result]) -> Result:

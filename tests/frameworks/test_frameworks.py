@@ -7,6 +7,8 @@ import pytest
 from framework_cases import ACCELERATE_CONFIG, BY_NAME, CASES, TENSORFLOW, Case, parameters, python_of
 from harness import PYTHON, Done, Sandbox
 
+# DeepSpeed itself leaves them in /dev/shm, under every launcher.
+DEEPSPEED_BUFFERS = "deepspeed_allreduce_buffer_*"
 ALONE = [case for case in CASES if case.alone]
 
 
@@ -15,7 +17,10 @@ def run(sandbox: Sandbox, case: Case, *options: str, env: dict[str, str] | None 
     config = home / "huggingface/accelerate/default_config.yaml"
     config.parent.mkdir(parents=True)
     config.write_text(ACCELERATE_CONFIG)
-    return sandbox.run("-np", 2, *options, *case.words(), env={**case.variables(str(home)), **(env or {})})
+    done = sandbox.run("-np", 2, *options, *case.words(), env={**case.variables(str(home)), **(env or {})})
+    for buffer in sandbox.shm.glob(DEEPSPEED_BUFFERS):
+        buffer.unlink()
+    return done
 
 
 @pytest.mark.parametrize("case", parameters(ALONE))

@@ -1,4 +1,4 @@
-"""Steps of DeepSpeed with ZeRO on CPUs."""
+"""Steps of DeepSpeed on CPUs."""
 import deepspeed
 import torch
 
@@ -7,8 +7,7 @@ rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
 torch.manual_seed(0)
 model = torch.nn.Linear(4, 1)
 engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config={
-    "train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "SGD", "params": {"lr": 0.1}},
-    "zero_optimization": {"stage": 1}})
+    "train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "SGD", "params": {"lr": 0.1}}})
 for step in range(5):
     engine.backward(engine(torch.full((2, 4), float(rank + step))).mean())
     engine.step()

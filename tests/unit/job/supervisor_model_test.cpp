@@ -478,7 +478,7 @@ void SimulatedAgent::handle(FrameType type, const std::string& payload) {
 }
 
 void SimulatedAgent::launch(LaunchMessage message) {
-  hosts = message.hosts.empty() ? 1 : message.hosts.size();
+  hosts = message.pmix_namespace.empty() ? 1 : message.hosts.size();
   launched = true;
   StartedMessage started;
   const bool fails = world.chance(world.chances.program_is_missing);

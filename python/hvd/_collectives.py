@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import sys
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
 from typing import Any, Generic, Optional, TypeVar
 
 from . import errors
-from ._library import ALLOCATE, OPTIONS_SIZE, Options, check, failure, last_error, lib
+from ._library import ALLOCATE, OPTIONS_SIZE, Allocator, Options, check, failure, last_error, lib
 
 Result = TypeVar("Result")
 
@@ -156,8 +157,9 @@ class _Output:
         self.failure: Optional[BaseException] = None
         self._number = next(_output_numbers)
         _outputs[self._number] = self
-        options.allocate = _ALLOCATE_ADDRESS
-        options.allocate_context = self._number
+        self._allocator = Allocator(_ALLOCATE, self._number)
+        options.allocate = _CALL_ALLOCATOR
+        options.allocate_context = ctypes.addressof(self._allocator)
 
     def submit(self, call: Callable[[Any], int], finish: Callable[[], Result], kept: Any) -> Handle[Result]:
         handle = c_int64()
@@ -173,17 +175,33 @@ class _Output:
         return self.failure
 
 
-@ALLOCATE
-def _allocate(number: int, rows: int) -> Optional[int]:
+def _allocate(number: int, rows: int, memory: Any) -> None:
     output = _outputs[number]
     try:
-        return output.allocate(rows) or None
+        memory[0] = output.allocate(rows)
     except BaseException as failure:  # raised by the thread that waits
         output.failure = failure
-        return None
 
 
-_ALLOCATE_ADDRESS = ctypes.cast(_allocate, c_void_p).value
+_ALLOCATE = ALLOCATE(_allocate)
+_CALL_ALLOCATOR = ctypes.cast(lib.hvd_call_allocator, c_void_p).value
+_next_hook = sys.unraisablehook
+
+
+def _take_interrupt(unraisable: Any) -> None:
+    """Takes what a signal handler raised (KeyboardInterrupt) as Python entered _allocate(), before its `try`.
+
+    Python gives such an exception of a C library's callback to sys.unraisablehook, and the program would not get it.
+    """
+    frame = unraisable.exc_traceback.tb_frame if unraisable.exc_traceback else None
+    number = frame.f_locals.get("number") if frame is not None and frame.f_code is _allocate.__code__ else None
+    if number not in _outputs:
+        _next_hook(unraisable)
+        return
+    _outputs[number].failure = unraisable.exc_value
+
+
+sys.unraisablehook = _take_interrupt
 
 
 def allgather(input: int, rows: int, row_size: int, type: int, allocate: Allocate, rows_by_rank: Any, options: Options,

@@ -19,7 +19,13 @@ SONAME = "libhvd.so.0"
 HOST = 0  # hvd_options.memory
 CUDA = 1
 
-ALLOCATE = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_size_t)
+ALLOCATE = ctypes.CFUNCTYPE(None, c_void_p, c_size_t, POINTER(c_void_p))
+
+
+class Allocator(ctypes.Structure):
+    """hvd_allocator."""
+
+    _fields_ = [("allocate", ALLOCATE), ("context", c_void_p)]
 
 
 class Options(ctypes.Structure):

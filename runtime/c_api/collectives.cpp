@@ -394,6 +394,13 @@ hvd_status hvd_barrier_async(const hvd_options* options, hvd_handle* handle) {
   return submit("hvd_barrier_async", options, handle, do_barrier());
 }
 
+void* hvd_call_allocator(void* allocator, size_t rows) {
+  const auto& chosen = *static_cast<const hvd_allocator*>(allocator);
+  void* memory = nullptr;
+  chosen.allocate(chosen.context, rows, &memory);
+  return memory;
+}
+
 hvd_status hvd_poll(hvd_handle handle, int* done) {
   return guard("hvd_poll", [=] { return wait_at_most("hvd_poll", handle, {}, done); });
 }

@@ -11,8 +11,8 @@ from rank_cases import python_environment
 PROGRAM = Path(__file__).resolve().parent / "programs/raises.py"
 
 
-def start(sandbox: Sandbox, ranks: int, how: str) -> Running:
-    return sandbox.start("-np", ranks, "-H", f"localhost:{ranks}", "--bind-to", "none", PYTHON, PROGRAM, how,
+def start(sandbox: Sandbox, ranks: int, *how: object) -> Running:
+    return sandbox.start("-np", ranks, "-H", f"localhost:{ranks}", "--bind-to", "none", PYTHON, PROGRAM, *how,
                          env=python_environment())
 
 
@@ -45,6 +45,13 @@ def test_an_interrupt_is_quiet(sandbox: Sandbox) -> None:
     running.signal(signal.SIGINT)
     done = running.wait().expect(130)
     assert "Traceback" not in done.err_text and "KeyboardInterrupt" not in done.err_text, done
+
+
+def test_an_interrupt_in_a_collective_reaches_the_program(sandbox: Sandbox) -> None:
+    """Python may raise it as libhvd calls back for memory, where the program cannot catch it."""
+    done = start(sandbox, 2, "interrupted", sandbox.files / "signalled").wait().expect(0)
+    assert done.out == b"[0] interrupted\n", done
+    assert "Traceback" not in done.err_text, done
 
 
 def test_without_hvdrun_python_prints_it(sandbox: Sandbox) -> None:

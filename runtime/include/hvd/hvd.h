@@ -237,6 +237,18 @@ typedef struct hvd_options {
   const char* shape;
 } hvd_options;
 
+/* An allocating function for languages in which a function that C calls may fail before it can
+ * return a value. Python, for example, may raise a signal's exception there. *memory is null before
+ * the call. */
+typedef struct hvd_allocator {
+  void (*allocate)(void* context, size_t rows, void** memory);
+  void* context;
+} hvd_allocator;
+
+/* Calls the hvd_allocator at `allocator` and returns the memory that it has set. For
+ * hvd_options.allocate, with that address as allocate_context. */
+HVD_API void* hvd_call_allocator(void* allocator, size_t rows);
+
 /* Allocates `bytes` bytes that the other ranks of this host can access, aligned to a page and set
  * to zero. When all ranks' buffers of a call are in such memory, the call does not copy them, which
  * makes large calls two to three times as fast. Otherwise it is used like ordinary memory. It is

@@ -21,8 +21,9 @@
  *
  * A section with a seqlock has been written if its sequence is not 0.
  *
- * Version rule: `magic` and `version` never move. A reader refuses another version; fields may be
- * added in a section's reserved space without a new version, and are 0 until they are written.
+ * Version rule: `magic` and `version` never move. A reader refuses another version. Fields may be
+ * added in a section's reserved space, or at the end, without a new version. They are 0 until they
+ * are written.
  */
 #ifndef HVD_COMMON_STATUS_PAGE_H_
 #define HVD_COMMON_STATUS_PAGE_H_
@@ -123,6 +124,15 @@ typedef struct hvd_status_page {
   uint64_t stop_at_step;    /* with HVD_NOTICE_STOP: the step to stop at; 0 for the next */
   uint32_t launcher_duties; /* HVD_LAUNCHER_ bits; set before the rank starts, constant */
   uint32_t rank_pid;        /* of the process that the agent has started; 0 until known */
+
+  /* The rank's section, continued: how far the training is. Single fields; 0: not known. */
+  uint64_t steps_in_all;
+  uint64_t epochs_in_all;
+  uint64_t progress_ns;      /* when `step` or `samples` was last reported */
+  uint64_t first_samples;    /* `samples` after the first report of samples, */
+  uint64_t first_samples_ns; /* and the time of that report */
+  uint32_t epoch_begun;      /* 1: `epoch` was reported */
+  uint32_t progress_reserved;
 } hvd_status_page;
 
 /* Returns the address of the failure's text, after the head of the page: HVD_STATUS_FAILURE_SIZE

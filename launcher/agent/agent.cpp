@@ -6,11 +6,11 @@
 #include "agent/held_ports.hpp"
 #include "agent/host_watch.hpp"
 #include "agent/job_folders.hpp"
+#include "agent/page_watch.hpp"
 #include "agent/pmix_server.hpp"
 #include "agent/process_tree.hpp"
 #include "agent/rank_messages.hpp"
 #include "agent/rank_processes.hpp"
-#include "agent/stall_watch.hpp"
 #include "agent/status_pages.hpp"
 #include "agent/stdio_forwarder.hpp"
 #include "base/environment.hpp"
@@ -87,7 +87,6 @@ class Agent {
   void report_settled(int rank);
   void on_input(const InputMessage& input);
   void send_states(StatesPurpose purpose);
-  void look_for_stalls();
   bool ranks_joined() const;
   void pause();
   void fail_job(const Error& error);
@@ -125,8 +124,7 @@ class Agent {
   GpuWatch gpus_;
   std::unique_ptr<PmixServer> pmix_;
   std::optional<StatusPages> pages_;
-  std::optional<StallWatch> stalls_;
-  Timer stall_timer_;
+  std::optional<PageWatch> page_watch_;
   ConnectionWatch connections_;
   std::optional<LaunchMessage> job_;
   std::map<int, StdinWriter> inputs_;  // by rank
@@ -168,7 +166,6 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
       guard_alive_(std::move(guard_alive)),
       guard_event_(loop_, guard_alive_.get(), FdEvent::readable, [this] { on_guard_gone(); }),
       ranks_(raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
-      stall_timer_(loop_, [this] { look_for_stalls(); }),
       connections_(loop_, [this] { return ranks_joined(); }),
       grace_timer_(loop_, [this] { kill_all(); }),
       final_kill_(loop_, {[this] { consider_leaving(); },
@@ -294,6 +291,7 @@ Result<void> Agent::handle(const Frame& frame) {
       return {};
     case FrameType::resume:
       paused_ = false;
+      if (page_watch_ && !stopping_) page_watch_->start();
       ranks_.signal_all({SIGCONT});
       return {};
     case FrameType::query_states: {
@@ -347,7 +345,7 @@ Result<void> Agent::launch(LaunchMessage job) {
     connect(process.rank, std::move(pipes[i]));
   }
   link_.send(FrameType::started, kToLauncher, pack(started));
-  if (stalls_) look_for_stalls();
+  if (!paused_) page_watch_->start();
   gpus_.start(job_->gpus);
   return result;
 }
@@ -364,7 +362,7 @@ Result<void> Agent::prepare() {
   HVD_TRY(StatusPages pages, StatusPages::create(folders_.shared, job_->ranks.size(),
                                                  reports_stalls ? HVD_LAUNCHER_TELLS_STALLS : 0));
   pages_.emplace(std::move(pages));
-  if (reports_stalls) stalls_.emplace(job_->stall_time);
+  page_watch_.emplace(loop_, *pages_, ranks_, link_, *job_);
   if (!pmix_) return {};
   return pmix_->register_job(PmixJob::of(*job_));
 }
@@ -439,17 +437,6 @@ void Agent::send_states(StatesPurpose purpose) {
   link_.send(FrameType::states, kToLauncher, pack(states_of(*pages_, ranks_.all(), purpose)));
 }
 
-void Agent::look_for_stalls() {
-  if (stopping_) return;
-  stall_timer_.start(stalls_->interval());
-  if (paused_) return;
-  for (const RankProcess& process : ranks_.all())
-    stalls_->look(process.rank, status_of(*pages_, process));
-  const StallsMessage changes = stalls_->take();
-  if (!changes.begun.empty() || !changes.over.empty())
-    link_.send(FrameType::stalls, kToLauncher, pack(changes));
-}
-
 bool Agent::ranks_joined() const {
   if (!pages_ || (pmix_ && pmix_->had_clients()) || connections_.seen()) return true;
   const auto& all = ranks_.all();
@@ -460,6 +447,7 @@ bool Agent::ranks_joined() const {
 
 void Agent::pause() {
   paused_ = true;
+  if (page_watch_) page_watch_->stop();
   ranks_.signal_all({SIGSTOP});
   link_.send(FrameType::paused, kToLauncher, {});
 }
@@ -503,6 +491,7 @@ void Agent::on_guard_gone() {
 void Agent::begin_stop() {
   if (stopping_) return;
   stopping_ = true;
+  if (page_watch_) page_watch_->stop();
   if (pages_ && ranks_.any_rank_alive()) send_states(StatesPurpose::stop);
   ranks_.begin_stop();
 }

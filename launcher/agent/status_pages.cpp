@@ -64,6 +64,11 @@ std::vector<MetricValue> read_metrics(const hvd_status_page& page) {
   return metrics;
 }
 
+std::optional<std::uint64_t> epoch_of(const hvd_status_page& page) {
+  if (page.epoch_begun == 0) return std::nullopt;
+  return page.epoch;
+}
+
 off_t offset_of(std::size_t index) {
   return static_cast<off_t>(index * HVD_STATUS_DISTANCE);
 }
@@ -179,6 +184,28 @@ RankStatus StatusPages::read(std::size_t index) const {
   return status;
 }
 
+RankProgress StatusPages::progress(std::size_t index) const {
+  const auto page = copy(index);
+  RankProgress progress;
+  progress.called_init = page.attached != 0;
+  progress.in_init = page.collective_active != 0 &&
+                     read_text(page.collective_name, HVD_STATUS_NAME_SIZE) == "hvd_init";
+  progress.epoch = epoch_of(page);
+  progress.epochs = page.epochs_in_all;
+  progress.step = page.step;
+  progress.steps = page.steps_in_all;
+  progress.samples = page.samples;
+  progress.progress_ns = page.progress_ns;
+  progress.waiting_ns = page.waiting_ns;
+  if (progress.reports()) {
+    const auto metrics =
+        read_guarded(index, offsetof(hvd_status_page, metrics_sequence), read_metrics);
+    for (const auto& metric : metrics)
+      if (metric.name == "loss") progress.loss = metric.value;
+  }
+  return progress;
+}
+
 RankCounters StatusPages::counters(std::size_t index) const {
   const auto page = copy(index);
   RankCounters counters;
@@ -188,6 +215,13 @@ RankCounters StatusPages::counters(std::size_t index) const {
   counters.collective_seconds = seconds_of(page.collective_ns);
   counters.waiting_seconds = seconds_of(page.waiting_ns);
   counters.had_to_stop = page.had_to_stop != 0;
+  counters.epoch = epoch_of(page);
+  counters.epochs_in_all = page.epochs_in_all;
+  counters.steps_in_all = page.steps_in_all;
+  if (page.progress_ns > page.first_samples_ns && page.samples > page.first_samples &&
+      page.first_samples_ns != 0)
+    counters.samples_per_second = static_cast<double>(page.samples - page.first_samples) /
+                                  seconds_of(page.progress_ns - page.first_samples_ns);
   std::tie(counters.epochs_over, counters.epochs) =
       read_guarded(index, offsetof(hvd_status_page, epochs_sequence), read_epochs);
   counters.metrics = read_guarded(index, offsetof(hvd_status_page, metrics_sequence), read_metrics);

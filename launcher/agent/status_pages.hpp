@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,23 @@ struct RankStatus {
   std::string last_error;
 };
 
+// What a rank has reported of the training's progress. 0: not known.
+struct RankProgress {
+  int rank = 0;
+  bool called_init = false;  // it has called hvd_init
+  bool in_init = false;      // it waits there for other ranks
+  std::optional<std::uint64_t> epoch;
+  std::uint64_t epochs = 0;
+  std::uint64_t step = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t progress_ns = 0;  // by CLOCK_MONOTONIC: when it last reported steps or samples
+  std::uint64_t waiting_ns = 0;   // in collectives, for other ranks
+  std::optional<double> loss;
+
+  bool reports() const { return epoch || step > 0 || steps > 0 || samples > 0; }
+};
+
 class StatusPages {
  public:
   // Makes `folder`/status with one page for each of `count` ranks. `duties`: what the launcher does
@@ -50,6 +68,9 @@ class StatusPages {
 
   // Returns what the rank does now. A rank without libhvd has an empty status.
   RankStatus read(std::size_t index) const;
+
+  // Returns how far the rank's training is, without the rank's number.
+  RankProgress progress(std::size_t index) const;
 
   // Returns what the rank has counted so far.
   RankCounters counters(std::size_t index) const;

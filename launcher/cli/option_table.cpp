@@ -415,6 +415,21 @@ constexpr Option kOptions[] = {
                                                 {"never", ColorMode::never}}),
                     job.output.color);
      }},
+    {"progress",
+     {"--progress"},
+     word,
+     output,
+     "auto|always|never|log",
+     "auto",
+     "show how far a training is on a line at the bottom of the terminal, or print it every minute "
+     "(log)",
+     [](JobSpec& job, Value v) {
+       return store(parse_choice<ProgressMode>(v, {{"auto", ProgressMode::automatic},
+                                                   {"always", ProgressMode::always},
+                                                   {"never", ProgressMode::never},
+                                                   {"log", ProgressMode::log}}),
+                    job.output.progress);
+     }},
     {"only-rank",
      {"--only-rank"},
      list,

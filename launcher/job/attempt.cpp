@@ -54,7 +54,7 @@ Attempt::Attempt(const JobParts& parts, const JobIdentity& identity)
              if (agent.greeted) note(agent.host.name + ": " + text);
            },
            [this](AgentState& agent) { on_agent_gone(agent); }})),
-      progress_(parts.loop, *agents_, table_, parts.output),
+      status_line_(parts.loop, *agents_, table_, parts.output),
       start_timer_(parts.loop, [this] { on_start_timeout(); }),
       unreached_timer_(parts.loop, [this] { give_up_starting(); }),
       note_timer_(parts.loop, [this] { on_early_exit(); }),
@@ -78,7 +78,7 @@ Result<AttemptEnd> Attempt::run() {
   if (is_final(placement())) HVD_CHECK(begin_ranks());
   HVD_CHECK(agents_->start(std::move(start)));
   start_timer_.start(parts_.spec.start_timeout);
-  progress_.begin();
+  status_line_.begin();
   if (!agents_->all_gone()) parts_.loop.run();
   return finish();
 }
@@ -151,9 +151,9 @@ Result<void> Attempt::launch() {
       });
   for (std::size_t host = 0; host < agents_->size(); ++host) {
     auto& agent = agents_->on_host(host);
-    HVD_TRY(const auto message,
-            pack_for(agent.host.name,
-                     launch_message(parts_.spec, parts_.plan, identity_, parts_.context, host)));
+    auto job = launch_message(parts_.spec, parts_.plan, identity_, parts_.context, host);
+    job.progress_interval = progress_interval(parts_.output.progress_style());
+    HVD_TRY(const auto message, pack_for(agent.host.name, job));
     agent.send(FrameType::launch, message);
   }
   return {};
@@ -209,6 +209,11 @@ Result<void> Attempt::handle(AgentState& agent, const Frame& frame) {
       on_stalls(stalls);
       return {};
     }
+    case FrameType::progress: {
+      HVD_TRY(const auto progress, parse<ProgressMessage>(frame.payload));
+      if (!stopping()) status_line_.take(agent.host_index, progress);
+      return {};
+    }
     case FrameType::paused:
       agent.paused = true;
       consider_pausing();
@@ -256,7 +261,7 @@ void Attempt::on_started(AgentState& agent, const StartedMessage& started) {
   for (const auto& [rank, pid] : started.pids) table_.started(rank, pid);
   if (stopping() || !agents_->all(&AgentState::started)) return;
   start_timer_.cancel();
-  progress_.end();
+  status_line_.started();
   start_input();
 }
 
@@ -443,6 +448,7 @@ void Attempt::on_signal(int signal) {
       return agents_->send_all(FrameType::pause);
     case SIGCONT:
       pausing_ = false;
+      status_line_.show();
       return agents_->send_all(FrameType::resume);
     default:
       return send_user_signal(signal);
@@ -460,6 +466,8 @@ void Attempt::consider_pausing() {
   if (!pausing_ || !agents_->all(&AgentState::paused)) return;
   pausing_ = false;
   for (std::size_t host = 0; host < agents_->size(); ++host) agents_->on_host(host).paused = false;
+  parts_.output.status({});
+  parts_.output.flush(milliseconds(0));
   ::kill(::getpid(), SIGSTOP);
 }
 
@@ -469,7 +477,7 @@ void Attempt::stop(StopCause cause) {
   if (stopping()) return;
   cause_ = std::move(cause);
   start_timer_.cancel();
-  progress_.end();
+  status_line_.end();
   unreached_timer_.cancel();
   note_timer_.cancel();
   exit_timer_.cancel();
@@ -509,6 +517,7 @@ std::string Attempt::describe_stop(std::string_view key) const {
 
 AttemptEnd Attempt::finish() {
   parts_.input.stop();
+  status_line_.end();
   auto cleaned_up = agents_->reap(parts_.context.foreign_children);
   std::move(cleaned_up.begin(), cleaned_up.end(), std::back_inserter(leftovers_));
 

@@ -15,7 +15,7 @@
 #include "job/rank_states.hpp"
 #include "job/rank_table.hpp"
 #include "job/stalls.hpp"
-#include "job/start_progress.hpp"
+#include "job/status_line.hpp"
 #include "job/stdin_forwarder.hpp"
 #include "job/unreached_hosts.hpp"
 #include "model/job_spec.hpp"
@@ -123,7 +123,7 @@ class Attempt {
   JobIdentity identity_;
   RankTable table_;
   std::unique_ptr<Agents> agents_;
-  StartProgress progress_;
+  StatusLine status_line_;
   std::optional<PmixRouter> router_;  // from the launch on
   TimeoutTimer start_timer_;
   Timer unreached_timer_;

@@ -163,6 +163,7 @@ void Job::end(StopCause cause) {
 
 void Job::on_signal(int signal) {
   if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) return on_stop_signal(signal);
+  if (signal == SIGWINCH) return output_->redraw_status();
   attempt_ ? attempt_->on_signal(signal) : on_other_signal(signal);
   if (signal == SIGCONT) input_.on_foreground();
 }
@@ -222,8 +223,8 @@ bool Job::repeat_last_lines(std::vector<std::string> lines) {
 }  // namespace
 
 const std::vector<int>& job_signals() {
-  static const std::vector<int> signals{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
-                                        SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
+  static const std::vector<int> signals{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
+                                        SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
   return signals;
 }
 

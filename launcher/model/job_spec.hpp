@@ -45,6 +45,13 @@ struct EnvironmentChange {
 };
 
 enum class ColorMode { automatic, always, never };
+// How the training's progress is shown.
+enum class ProgressMode {
+  automatic,  // a status line, if stderr is a terminal where one can be drawn
+  always,     // a status line, also with NO_COLOR and where stdout is a pipe; else as `log`
+  never,
+  log,  // a plain line every minute
+};
 enum class OnOutputError { keep_running, stop };
 
 struct OutputSpec {
@@ -53,6 +60,7 @@ struct OutputSpec {
   std::string label;
   bool timestamps = false;  // prefix every line with the time it was read from the rank, in ms
   ColorMode color = ColorMode::automatic;
+  ProgressMode progress = ProgressMode::automatic;
   std::filesystem::path directory;    // --output-filename; empty: no files
   std::optional<RankSet> only_ranks;  // --only-rank: what the terminal shows
   OnOutputError on_error = OnOutputError::keep_running;

@@ -55,7 +55,11 @@ struct RankCounters {
   std::uint64_t epochs_over = 0;    // how many have ended
   std::vector<EpochCounts> epochs;  // the latest of them, in order
   std::vector<MetricValue> metrics;
-  bool had_to_stop = false;  // it stopped before the program's end, and not by its own choice
+  std::optional<std::uint64_t> epoch;  // that it was in, from 0; empty: it has reported none
+  std::uint64_t epochs_in_all = 0;     // 0: not known, as the next two
+  std::uint64_t steps_in_all = 0;
+  double samples_per_second = 0;  // from the first report of samples to the last
+  bool had_to_stop = false;       // it stopped before the program's end, and not by its own choice
 };
 
 // One GPU of a host, from samples of NVML while the ranks ran.

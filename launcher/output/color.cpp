@@ -36,10 +36,13 @@ bool TerminalEnvironment::has_256_colors() const {
   return term != nullptr && std::string_view(term).find("256color") != std::string_view::npos;
 }
 
+bool TerminalEnvironment::refuses_color() const {
+  return no_color != nullptr && *no_color != '\0';
+}
+
 bool wants_color(ColorMode mode, bool is_terminal, const TerminalEnvironment& environment) {
   if (mode != ColorMode::automatic) return mode == ColorMode::always;
-  const bool refused = environment.no_color != nullptr && *environment.no_color != '\0';
-  if (refused) return false;
+  if (environment.refuses_color()) return false;
   return environment.forces_color || (is_terminal && environment.has_escapes());
 }
 

@@ -20,6 +20,8 @@ struct TerminalEnvironment {
   // Returns whether it understands escape sequences: "\r\x1b[K" erases a line.
   bool has_escapes() const;
   bool has_256_colors() const;
+  // Returns whether NO_COLOR is set.
+  bool refuses_color() const;
 };
 
 // Returns whether labels and hvdrun's own lines are coloured: with --color always or never as

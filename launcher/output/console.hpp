@@ -14,7 +14,9 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hvdrun {
@@ -44,7 +46,10 @@ class Console {
   // Returns whether what the rank writes to the stream goes to the terminal that notes go to.
   bool shows_on_terminal(int rank, Stream stream) const;
   void note(std::string_view text) { screen(Stream::err).note(text); }
-  void status(std::string_view text) { screen(Stream::err).status(text); }
+  // See Screen.
+  void status(std::vector<std::string> fields) { screen(Stream::err).status(std::move(fields)); }
+  void draw_status() { screen(Stream::err).draw_status(); }
+  void erase_status() { screen(Stream::err).erase_status(); }
 
   // Returns when to call tick() next; nullopt if not before the next write().
   std::optional<Steady> next_tick() const { return next_tick_; }

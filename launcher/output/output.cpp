@@ -39,6 +39,11 @@ struct EventDeleter {
 };
 using EventPointer = std::unique_ptr<event, EventDeleter>;
 
+// Returns whether lines can be erased there.
+bool can_erase(const Sink& sink) {
+  return sink.is_terminal() && TerminalEnvironment::of_process().has_escapes();
+}
+
 timeval to_timeval(Steady::duration duration) {
   using namespace std::chrono;
   // Rounds up, because a tick before its time does nothing.
@@ -58,7 +63,9 @@ class Output::Impl {
   void note(std::string_view text);
   bool has_lost_notes() const;
   bool note_again(const std::vector<std::string>& lines, std::chrono::milliseconds timeout);
-  void status(std::string_view text);
+  ProgressStyle progress_style() const { return progress_style_; }
+  void status(std::vector<std::string> fields);
+  void redraw_status();
   bool congested() const { return congested_; }
   bool idle() const;
   void flush(std::chrono::milliseconds timeout);
@@ -85,6 +92,7 @@ class Output::Impl {
   Outgoing* add_sink(int fd, const char* name);
   void make_events();
   Console::Place place_of(Outgoing* outgoing, ColorMode mode) const;
+  ProgressStyle find_progress_style(ProgressMode mode, int out) const;
 
   void pump(Outgoing& outgoing);
   void pump_all();
@@ -100,6 +108,7 @@ class Output::Impl {
   const OnOutputError choice_;
   const std::filesystem::path directory_;
   const Events events_;
+  ProgressStyle progress_style_ = ProgressStyle::none;
   std::vector<std::unique_ptr<Outgoing>> sinks_;  // the last one shows notes
   std::unique_ptr<Console> console_;
   std::optional<RankFiles> files_;
@@ -125,6 +134,7 @@ Result<std::unique_ptr<Output::Impl>> Output::Impl::make(event_base* loop, const
   const auto err_place = impl->place_of(err, spec.color);
   impl->colors_notes_ = (shared ? place : err_place).color != Labels::Color::off;
   HVD_TRY(impl->console_, Console::make(spec, place, err_place));
+  impl->progress_style_ = impl->find_progress_style(spec.progress, descriptors.out);
   impl->make_events();
   return impl;
 }
@@ -140,8 +150,7 @@ Console::Place Output::Impl::place_of(Outgoing* outgoing, ColorMode mode) const 
   const auto environment = TerminalEnvironment::of_process();
   Console::Place place;
   place.queue = &sink.queue();
-  if (sink.is_terminal() && environment.has_escapes())
-    place.columns = [&sink] { return sink.columns(); };
+  if (can_erase(sink)) place.columns = [&sink] { return sink.columns(); };
   place.terminal = sink.is_terminal();
   if (wants_color(mode, sink.is_terminal(), environment))
     place.color = environment.has_256_colors() ? Labels::Color::many : Labels::Color::few;
@@ -205,9 +214,34 @@ bool Output::Impl::note_again(const std::vector<std::string>& lines,
   return !sink.failed() && sink.pending() == 0;
 }
 
-void Output::Impl::status(std::string_view text) {
-  console_->status(escape(text));
-  after_lines();
+void Output::Impl::status(std::vector<std::string> fields) {
+  if (progress_style_ != ProgressStyle::line) return;
+  for (std::string& field : fields) field = escape(field);
+  console_->status(std::move(fields));
+  wake_later();
+}
+
+void Output::Impl::redraw_status() {
+  console_->erase_status();
+  wake_later();
+}
+
+// The reader of a pipe (tee, less) may write to the terminal, too, and would tear the line.
+Output::ProgressStyle Output::Impl::find_progress_style(ProgressMode mode, int out) const {
+  const bool can_draw = can_erase(sinks_.back()->sink);
+  switch (mode) {
+    case ProgressMode::automatic:
+      return can_draw && !TerminalEnvironment::of_process().refuses_color() && !is_pipe(out)
+                 ? ProgressStyle::line
+                 : ProgressStyle::none;
+    case ProgressMode::always:
+      return can_draw ? ProgressStyle::line : ProgressStyle::log;
+    case ProgressMode::log:
+      return ProgressStyle::log;
+    case ProgressMode::never:
+      break;
+  }
+  return ProgressStyle::none;
 }
 
 void Output::Impl::after_lines() {
@@ -240,6 +274,7 @@ void Output::Impl::pump(Outgoing& outgoing) {
 }
 
 void Output::Impl::pump_all() {
+  if (!sinks_.back()->blocked) console_->draw_status();
   for (const auto& outgoing : sinks_)
     if (!outgoing->blocked) pump(*outgoing);
   report_changes();
@@ -362,8 +397,14 @@ bool Output::has_lost_notes() const {
 bool Output::note_again(const std::vector<std::string>& lines, std::chrono::milliseconds timeout) {
   return impl_->note_again(lines, timeout);
 }
-void Output::status(std::string_view text) {
-  impl_->status(text);
+Output::ProgressStyle Output::progress_style() const {
+  return impl_->progress_style();
+}
+void Output::status(std::vector<std::string> fields) {
+  impl_->status(std::move(fields));
+}
+void Output::redraw_status() {
+  impl_->redraw_status();
 }
 bool Output::congested() const {
   return impl_->congested();

@@ -82,9 +82,16 @@ class Output {
   // were written.
   bool note_again(const std::vector<std::string>& lines, std::chrono::milliseconds timeout);
 
-  // Shows hvdrun's progress, on a terminal only, as a line that the next output overwrites. An
-  // empty text erases it.
-  void status(std::string_view text);
+  // How the progress of the job is to be shown here, as --progress and the terminal decide.
+  enum class ProgressStyle { none, line, log };
+  ProgressStyle progress_style() const;
+
+  // Sets the status line, which stays below all output: its fields, of which a narrow terminal
+  // shows the first ones. No fields: no line. Does nothing unless progress_style() is `line`.
+  void status(std::vector<std::string> fields);
+
+  // Draws the status line anew, because the terminal's width may have changed.
+  void redraw_status();
 
   bool congested() const;
 

@@ -8,6 +8,16 @@ namespace {
 
 // Moves the cursor to the line's first column, and erases the line.
 constexpr std::string_view kErase = "\r\x1b[K";
+// Erases from the first column to the end of the screen. The cursor waits in the status line's
+// first column. When the terminal becomes narrower and folds the line, this still erases all of it.
+// The line itself is erased first: tmux keeps what is erased with the whole screen in its history.
+constexpr std::string_view kEraseStatus = "\r\x1b[K\x1b[J";
+// Around the status (DECAWM): a terminal that has become narrower, and whose new width is not known
+// here yet, cuts the line instead of folding it. The second one also moves to the first column.
+constexpr std::string_view kNoWrap = "\x1b[?7l";
+constexpr std::string_view kWrap = "\x1b[?7h\r";
+constexpr std::string_view kUp = "\x1b[A";
+constexpr std::string_view kBetweenFields = " \u00b7 ";
 
 bool only_ends_line(std::string_view head, std::string_view tail) {
   return head.empty() && tail.find_first_not_of("\r\n") == std::string_view::npos;
@@ -43,6 +53,7 @@ void Screen::labelled(std::string_view label, std::string_view head, std::string
 }
 
 void Screen::make_way(Owner owner) {
+  erase_status();
   const bool erase =
       erasable_ && (open_ == Open::progress || (open_ == Open::partial && owner == owner_));
   if (open_ != Open::none) queue_.append(erase ? kErase : "\n");
@@ -108,11 +119,44 @@ void Screen::note(std::string_view text) {
   labelled({}, text, "\n");
 }
 
-void Screen::status(std::string_view text) {
-  const bool is_shown = open_ == Open::progress && owner_ == kLauncher;
-  if (text.empty() ? !is_shown : !can_redraw({}, text)) return;
-  make_way(kLauncher);
-  if (!text.empty()) progress(kLauncher, {}, text);
+void Screen::status(std::vector<std::string> fields) {
+  if (fields == status_) return;
+  erase_status();
+  status_ = std::move(fields);
+}
+
+void Screen::draw_status() {
+  const bool below_bar = open_ == Open::progress;
+  if ((open_ != Open::none && !below_bar) || status_.empty() || !columns_) return;
+  // One column stays free: a full row would move the cursor to the next.
+  const std::string text = fit_fields(status_, columns_() - 1);
+  if (text.empty()) return;
+  if (below_bar) queue_.append("\n");
+  queue_.append(kNoWrap);
+  queue_.append(text);
+  queue_.append(kWrap);
+  open_ = Open::status;
+  status_below_bar_ = below_bar;
+}
+
+void Screen::erase_status() {
+  if (open_ != Open::status) return;
+  queue_.append(kEraseStatus);
+  if (status_below_bar_) queue_.append(kUp);
+  open_ = status_below_bar_ ? Open::progress : Open::none;
+}
+
+std::string fit_fields(const std::vector<std::string>& fields, int columns) {
+  std::string text;
+  int used = 0;
+  for (const std::string& field : fields) {
+    const std::string_view between = text.empty() ? std::string_view() : kBetweenFields;
+    used += display_columns(between) + display_columns(field);
+    if (used > columns) break;
+    text += between;
+    text += field;
+  }
+  return text;
 }
 
 int display_columns(std::string_view text) {

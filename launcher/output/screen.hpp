@@ -6,8 +6,10 @@
 #include "output/byte_queue.hpp"
 
 #include <functional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace hvdrun {
 
@@ -52,12 +54,22 @@ class Screen {
   // Shows a line of the launcher's own.
   void note(std::string_view text);
 
-  // Shows the launcher's progress as one line, which the next output overwrites. An empty text
-  // erases it. Does nothing if it could not be erased.
-  void status(std::string_view text);
+  // Sets the launcher's status: the line below all output. Its fields are joined by " · ". Those
+  // that do not fit into one row are left out, from the right. No fields: no line. The line appears
+  // with the next draw_status(), and any output erases it. It never appears where it could not be
+  // erased.
+  void status(std::vector<std::string> fields);
+
+  // Draws the status, below a rank's progress if that is the last line. Does nothing if the status
+  // is shown already, or while the last line is unfinished (a prompt). Call it when all output of
+  // this turn is shown.
+  void draw_status();
+
+  // Erases the status, so that draw_status() draws it anew: the terminal's width has changed.
+  void erase_status();
 
  private:
-  enum class Open { none, partial, progress };
+  enum class Open { none, partial, progress, status };
 
   // Ends or erases an unfinished last line, so that a new one can begin. A rank that overwrites its
   // own text has it erased where possible.
@@ -71,11 +83,17 @@ class Screen {
   Open open_ = Open::none;  // the last line
   Owner owner_ = kLauncher;
   bool erasable_ = false;  // the unfinished line fits on one row of the terminal
+  std::vector<std::string> status_;
+  bool status_below_bar_ = false;  // a rank's progress is in the row above the status
 };
 
 // Returns the columns that a text takes on a terminal. It is UTF-8; colour sequences take none,
 // wide characters two. In doubt (bytes that are not UTF-8, other control bytes) it returns too
 // many.
 int display_columns(std::string_view text);
+
+// Returns the fields, joined by " · ", without the last ones that do not fit into `columns`
+// columns. Returns an empty text if the first does not fit.
+std::string fit_fields(const std::vector<std::string>& fields, int columns);
 
 }  // namespace hvdrun

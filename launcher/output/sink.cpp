@@ -119,6 +119,8 @@ void Sink::give_up(int errno_value) {
 }
 
 int Sink::columns() const {
+  const pid_t foreground = ::tcgetpgrp(wait_fd());  // -1: not the terminal of this session
+  if (foreground != -1 && foreground != ::getpgrp()) return 0;
   winsize size{};
   return ::ioctl(wait_fd(), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
@@ -133,6 +135,11 @@ bool same_place(int fd, int other) {
   }, two{};
   if (::fstat(fd, &one) != 0 || ::fstat(other, &two) != 0) return false;
   return one.st_dev == two.st_dev && one.st_ino == two.st_ino;
+}
+
+bool is_pipe(int fd) {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
 }  // namespace hvdrun

@@ -45,7 +45,8 @@ class Sink {
   int wait_fd() const { return fresh_ ? fresh_.get() : fd_; }
 
   bool is_terminal() const { return terminal_; }
-  // Returns the terminal's width; 0 if it is not known.
+  // Returns the terminal's width. Returns 0 if it is not known, or while hvdrun runs in the
+  // background there, because the terminal is the shell's then.
   int columns() const;
 
   // Returns the first failure. Its exit code is 128 + SIGPIPE if the reader has closed the pipe.
@@ -79,5 +80,8 @@ class Sink {
 
 // Returns whether both descriptors refer to the same terminal, pipe or file.
 bool same_place(int fd, int other);
+
+// Returns whether it is a pipe or a socket.
+bool is_pipe(int fd);
 
 }  // namespace hvdrun

@@ -35,8 +35,9 @@ enum class FrameType : std::uint16_t {
   done,
   fence,  // a host's part in a PMIx fence; see pmix_messages.hpp for these
   fence_expired,
-  stalls,  // of its ranks' collectives
-  ports,   // the answer to hold_ports
+  stalls,    // of its ranks' collectives
+  ports,     // the answer to hold_ports
+  progress,  // of its ranks' training
   // launcher → agent
   launch = 64,
   output_credit,
@@ -59,7 +60,7 @@ enum class FrameType : std::uint16_t {
   modex_answer,
 };
 
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 inline constexpr std::size_t kFrameHeaderSize = 12;
 inline constexpr std::size_t kMaxPayload = 64u << 20;  // many times an environment of ARG_MAX
 inline constexpr std::uint32_t kToLauncher = 0xffffffffu;

@@ -64,6 +64,16 @@ std::vector<std::string> text_list(const Json& json) {
   return list;
 }
 
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+template <class T>
+void read_optional(const Json& json, std::optional<T>& value) {
+  if (!json.is_null()) value = json.get<T>();
+}
+
 std::string to_payload(const Json& json) {
   std::string payload;
   Json::to_cbor(json, payload);
@@ -194,6 +204,10 @@ static Json counters_json(const RankCounters& counters) {
           {"epochs_over", counters.epochs_over},
           {"epochs", std::move(epochs)},
           {"metrics", std::move(metrics)},
+          {"epoch", or_null(counters.epoch)},
+          {"epochs_in_all", counters.epochs_in_all},
+          {"steps_in_all", counters.steps_in_all},
+          {"samples_per_second", counters.samples_per_second},
           {"had_to_stop", counters.had_to_stop}};
 }
 
@@ -208,6 +222,10 @@ static RankCounters counters_of(const Json& json) {
   for (const auto& epoch : json.at("epochs"))
     counters.epochs.push_back({epoch.at(0).get<std::uint64_t>(), epoch.at(1).get<double>(),
                                epoch.at(2).get<std::uint64_t>()});
+  read_optional(json.at("epoch"), counters.epoch);
+  json.at("epochs_in_all").get_to(counters.epochs_in_all);
+  json.at("steps_in_all").get_to(counters.steps_in_all);
+  json.at("samples_per_second").get_to(counters.samples_per_second);
   json.at("had_to_stop").get_to(counters.had_to_stop);
   for (const auto& metric : json.at("metrics"))
     counters.metrics.push_back({text_of(metric.at(0)), metric.at(1).get<double>()});
@@ -234,6 +252,8 @@ static void read(const Json& json, LaunchMessage& m) {
   json.at("kill_signal").get_to(m.kill_signal);
   m.grace = std::chrono::milliseconds(json.at("grace_ms").get<std::int64_t>());
   m.stall_time = std::chrono::milliseconds(json.at("stall_time_ms").get<std::int64_t>());
+  m.progress_interval =
+      std::chrono::milliseconds(json.at("progress_interval_ms").get<std::int64_t>());
 }
 
 std::string pack(const LaunchMessage& m) {
@@ -260,7 +280,8 @@ std::string pack(const LaunchMessage& m) {
                      {"gpus", bytes_list(m.gpus)},
                      {"kill_signal", m.kill_signal},
                      {"grace_ms", m.grace.count()},
-                     {"stall_time_ms", m.stall_time.count()}});
+                     {"stall_time_ms", m.stall_time.count()},
+                     {"progress_interval_ms", m.progress_interval.count()}});
 }
 
 static void read(const Json& json, StartedMessage& m) {
@@ -420,6 +441,38 @@ std::string pack(const StallsMessage& m) {
   return to_payload({{"begun", waits_json(m.begun)}, {"over", waits_json(m.over)}});
 }
 
+static void read(const Json& json, ProgressMessage& m) {
+  json.at("called_init").get_to(m.host.called_init);
+  json.at("in_init").get_to(m.host.in_init);
+  read_optional(json.at("rank"), m.host.rank);
+  json.at("reporting").get_to(m.host.reporting);
+  Progress& progress = m.host.progress;
+  read_optional(json.at("epoch"), progress.epoch);
+  read_optional(json.at("epochs"), progress.epochs);
+  read_optional(json.at("step"), progress.step);
+  read_optional(json.at("steps"), progress.steps);
+  read_optional(json.at("samples_per_second"), progress.samples_per_second);
+  read_optional(json.at("loss"), progress.loss);
+  read_optional(json.at("waiting"), progress.waiting);
+  read_optional(json.at("seconds_left"), progress.seconds_left);
+}
+
+std::string pack(const ProgressMessage& m) {
+  const Progress& progress = m.host.progress;
+  return to_payload({{"called_init", m.host.called_init},
+                     {"in_init", m.host.in_init},
+                     {"rank", or_null(m.host.rank)},
+                     {"reporting", m.host.reporting},
+                     {"epoch", or_null(progress.epoch)},
+                     {"epochs", or_null(progress.epochs)},
+                     {"step", or_null(progress.step)},
+                     {"steps", or_null(progress.steps)},
+                     {"samples_per_second", or_null(progress.samples_per_second)},
+                     {"loss", or_null(progress.loss)},
+                     {"waiting", or_null(progress.waiting)},
+                     {"seconds_left", or_null(progress.seconds_left)}});
+}
+
 static void read(const Json& json, DoneMessage& m) {
   m.leftovers = text_list(json.at("leftovers"));
   json.at("ranks_joined").get_to(m.ranks_joined);
@@ -466,6 +519,7 @@ template Result<FailedMessage> parse(std::string_view);
 template Result<StopMessage> parse(std::string_view);
 template Result<StatesMessage> parse(std::string_view);
 template Result<StallsMessage> parse(std::string_view);
+template Result<ProgressMessage> parse(std::string_view);
 template Result<DoneMessage> parse(std::string_view);
 
 std::string pack_output_header(const OutputHeader& header) {

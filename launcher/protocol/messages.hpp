@@ -9,6 +9,7 @@
 #include "base/result.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
+#include "model/progress.hpp"
 #include "model/report.hpp"
 #include "protocol/frame.hpp"
 
@@ -98,6 +99,8 @@ struct LaunchMessage {
   std::string mlx_hosts;                    // content of MLX_HOSTFILE; empty: no such file
   std::vector<std::string> gpus;            // NVML's names of the GPUs to monitor; see GpuUse
   std::chrono::milliseconds stall_time{0};  // report longer waits in collectives; 0: never
+  // How often to report the training's progress; 0: never.
+  std::chrono::milliseconds progress_interval{0};
   // How to stop the ranks if the launcher is lost.
   int kill_signal = 0;
   std::chrono::milliseconds grace{0};
@@ -173,6 +176,10 @@ struct StallsMessage {  // ranks wait in collectives for longer than stall_time,
   std::vector<Wait> over;  // completed, or failed
 };
 
+struct ProgressMessage {  // of the agent's ranks that are alive
+  HostProgress host;
+};
+
 struct DoneMessage {
   std::vector<std::string> leftovers;  // processes that could not be ended
   std::vector<GpuUse> gpus = {};
@@ -196,6 +203,7 @@ std::string pack(const FailedMessage&);
 std::string pack(const StopMessage&);
 std::string pack(const StatesMessage&);
 std::string pack(const StallsMessage&);
+std::string pack(const ProgressMessage&);
 std::string pack(const DoneMessage&);
 
 // T is one of the messages above.

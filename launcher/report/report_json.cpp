@@ -3,6 +3,7 @@
 #include "base/event_loop.hpp"
 #include "base/new_file.hpp"
 #include "report/host_use.hpp"
+#include "report/progress_text.hpp"
 #include "report/stragglers.hpp"
 
 #include <nlohmann/json.hpp>
@@ -34,14 +35,32 @@ Json counters_json(const RankCounters& counters) {
         {{"epoch", epoch.epoch}, {"seconds", epoch.seconds}, {"samples", epoch.samples}});
   Json metrics = Json::object();
   for (const auto& metric : counters.metrics) metrics[metric.name] = metric.value;
+  const auto if_known = [](std::uint64_t number) { return number > 0 ? Json(number) : Json(); };
   return {{"steps", counters.steps},
+          {"steps_in_all", if_known(counters.steps_in_all)},
+          {"epoch", or_null(counters.epoch)},
+          {"epochs_in_all", if_known(counters.epochs_in_all)},
           {"samples", counters.samples},
+          {"samples_per_second",
+           counters.samples_per_second > 0 ? Json(counters.samples_per_second) : Json()},
           {"collective_seconds", counters.collective_seconds},
           {"waiting_seconds", counters.waiting_seconds},
           {"epochs_over", counters.epochs_over},
           {"epochs", std::move(epochs)},
           {"metrics", std::move(metrics)},
           {"had_to_stop", counters.had_to_stop}};
+}
+
+Json progress_json(const std::optional<Progress>& progress) {
+  if (!progress) return {};
+  const auto percent = [](double share) { return 100 * share; };
+  return {{"epoch", or_null(progress->epoch)},
+          {"epochs", or_null(progress->epochs)},
+          {"step", or_null(progress->step)},
+          {"steps", or_null(progress->steps)},
+          {"samples_per_second", or_null(progress->samples_per_second)},
+          {"loss", or_null(progress->loss)},
+          {"waiting_percent", progress->waiting ? Json(percent(*progress->waiting)) : Json()}};
 }
 
 Json gpu_json(const GpuUse& gpu) {
@@ -156,6 +175,7 @@ std::string report_json(const Report& report) {
                   {"notes", report.notes},
                   {"leftovers", report.leftovers},
                   {"may_be_separate_runs", report.may_be_separate_runs},
+                  {"progress", progress_json(final_progress(report.ranks))},
                   {"hosts", std::move(hosts)},
                   {"stragglers", stragglers_json(report)},
                   {"waits", waits_json(report.waits)},

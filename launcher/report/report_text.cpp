@@ -7,6 +7,7 @@
 #include "report/failures.hpp"
 #include "report/first_failure.hpp"
 #include "report/host_table.hpp"
+#include "report/progress_text.hpp"
 #include "report/quantities.hpp"
 #include "report/stragglers.hpp"
 
@@ -113,7 +114,13 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
   add(never_started, "never started");
 }
 
+void add_progress(const Report& report, std::vector<std::string>& lines) {
+  if (const auto progress = final_progress(report.ranks))
+    lines.push_back(fmt::format("  training: {}", fmt::join(progress_fields(*progress), ", ")));
+}
+
 void add_hosts(const Report& report, std::vector<std::string>& lines) {
+  add_progress(report, lines);
   for (auto& line : host_table(report)) lines.push_back(std::move(line));
   if (const auto stragglers = find_stragglers(report.ranks, report.waits))
     lines.push_back("  " + describe_stragglers(*stragglers, report.ranks));

@@ -22,7 +22,7 @@ from .objects import allgather_object, broadcast_object
 from .process_sets import (ProcessSet, add_process_set, get_process_set_ids_and_ranks, global_process_set,
                            process_set_ids, remove_process_set)
 from .rates import local_batch, scale_rate, warmup
-from .status import add_samples, notice, set_epoch, set_metric, set_step, time_left
+from .status import add_samples, notice, progress, set_epoch, set_metric, set_step, time_left
 from .timeline import span, start_timeline, stop_timeline
 from .types import Adasum, Average, DataType, Max, Min, Product, ReduceOp, Sum
 
@@ -36,7 +36,7 @@ __all__ = [
     "average_metrics", "broadcast_object", "checkpoint", "cross_rank", "cross_size", "data", "errors",
     "get_process_set_ids_and_ranks", "global_process_set", "init", "io", "is_homogeneous", "is_initialized",
     "local_batch", "local_rank", "local_size", "node_count", "node_rank", "notice", "on_rank0", "on_root", "print0",
-    "process_set_ids", "rank", "rank_path", "rates", "remove_process_set", "report_failure", "restart_count", "run",
-    "scale_rate", "set_epoch", "set_metric", "set_step", "shutdown", "size", "span", "start_timeline", "status",
-    "stop_timeline", "time_left", "timeline", "version", "warmup", "watch_signal",
+    "process_set_ids", "progress", "rank", "rank_path", "rates", "remove_process_set", "report_failure",
+    "restart_count", "run", "scale_rate", "set_epoch", "set_metric", "set_step", "shutdown", "size", "span",
+    "start_timeline", "status", "stop_timeline", "time_left", "timeline", "version", "warmup", "watch_signal",
 ]

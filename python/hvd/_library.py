@@ -101,6 +101,7 @@ _FUNCTIONS = {
     "hvd_process_set_included": (c_int, c_int32),
     "hvd_process_set_ranks": (c_int, c_int32, POINTER(c_int), c_size_t),
     "hvd_process_sets": (c_int, POINTER(c_int32), c_size_t),
+    "hvd_progress": (c_int32, c_char_p),  # a packed hvd_progress_values
     "hvd_set_step": (c_int32, c_uint64),
     "hvd_add_samples": (c_int32, c_uint64),
     "hvd_set_epoch": (c_int32, c_uint64),

@@ -5,12 +5,161 @@ Under another launcher, or without one, these calls do nothing. None is a collec
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable, Iterator
 from ctypes import byref, c_double, c_uint32, c_uint64
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, NoReturn, Optional, overload
 
 from ._library import check, lib
 
 _STOP = 1  # HVD_NOTICE_STOP
+
+# hvd_progress_values: struct_size, known, reserved, step, steps, samples, epoch, epochs, loss. Packing it and passing
+# the bytes takes a third of the time that ctypes needs for a Structure.
+_VALUES = struct.Struct("@N2I5qd")
+_SIZE = _VALUES.size
+_pack = _VALUES.pack
+_hvd_progress = lib.hvd_progress
+
+_steps_done = 0  # by the loops of progress()
+
+
+@overload
+def progress(iterable: None = None, *, step: Optional[int] = None, steps: Optional[int] = None,
+             samples: Optional[int] = None, loss: Any = None, epoch: Optional[int] = None,
+             epochs: Optional[int] = None) -> None: ...
+
+
+@overload
+def progress(iterable: Iterable[Any], *, step: Optional[int] = None, steps: Optional[int] = None,
+             samples: Optional[int] = None, loss: Any = None, epoch: Optional[int] = None,
+             epochs: Optional[int] = None) -> Steps: ...
+
+
+def progress(iterable: Optional[Iterable[Any]] = None, *, step: Optional[int] = None, steps: Optional[int] = None,
+             samples: Optional[int] = None, loss: Any = None, epoch: Optional[int] = None,
+             epochs: Optional[int] = None) -> Optional[Steps]:
+    """Reports how far the training is, for hvdrun's status line and its report. What is None stays as it is.
+
+    step: training steps done, over all epochs; steps: how many there will be.
+    samples: that this rank trained on since the last call.
+    epoch: the epoch that has begun, from 0; epochs: how many there will be.
+    loss: a number, or a tensor with one element. A tensor on a GPU waits for the GPU: pass it now and then only.
+
+    With an iterable it returns one over the same batches, which reports each as a step when it is done:
+    `for batch in hvd.progress(loader, epoch=epoch, epochs=epochs)`. Then `step` is the number of steps before the loop
+    (by default those of the loops before), `steps` follows from the iterable's length, and `samples` is the number in
+    each batch (by default the length of the batch's first tensor).
+
+    Errors: InvalidArgumentError for a negative number, step > steps and epoch > epochs; TypeError for what is not a
+    number.
+    """
+    if iterable is not None:
+        return Steps(iterable, step, steps, samples, loss, epoch, epochs)
+    known = 0
+    if step is None:
+        step = 0
+    else:
+        known = 1
+    if steps is None:
+        steps = 0
+    else:
+        known |= 2
+    if samples is None:
+        samples = 0
+    else:
+        known |= 4
+    if epoch is None:
+        epoch = 0
+    else:
+        known |= 8
+    if epochs is None:
+        epochs = 0
+    else:
+        known |= 16
+    if loss is None:
+        loss = 0.0
+    else:
+        known |= 32
+    try:
+        values = _pack(_SIZE, known, 0, step, steps, samples, epoch, epochs, loss)
+    except Exception as error:
+        _refuse(error, loss, step=step, steps=steps, samples=samples, epoch=epoch, epochs=epochs)
+    if status := _hvd_progress(values):
+        check(status)
+    return None
+
+
+def _refuse(error: Exception, loss: Any, **numbers: Any) -> NoReturn:
+    """Raises the exception for what cannot be packed."""
+    for name, number in numbers.items():
+        try:
+            struct.pack("q", number)
+        except Exception:
+            if isinstance(number, int):
+                raise OverflowError(f"hvd.progress: {name} is {number}, which does not fit into 64 bits") from None
+            raise TypeError(f"hvd.progress: {name} must be a whole number, not {number!r}") from None
+    raise TypeError(f"hvd.progress: loss must be a number, not {loss!r}") from error
+
+
+class Steps:
+    """An iterable of a training's batches that reports each as a step (see progress())."""
+
+    def __init__(self, batches: Iterable[Any], step: Optional[int], steps: Optional[int], samples: Optional[int],
+                 loss: Any, epoch: Optional[int], epochs: Optional[int]) -> None:
+        self._batches = _checked(batches)
+        self._step = step
+        self._steps = steps
+        self._samples = samples
+        self._epoch = epoch
+        self._epochs = epochs
+        progress(step=step, steps=steps, loss=loss, epoch=epoch, epochs=epochs)
+
+    def __len__(self) -> int:
+        return len(self._batches)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Any]:
+        global _steps_done
+        done = _steps_done if self._step is None else self._step
+        steps = self._steps if self._steps is not None else self._steps_in_all(done)
+        progress(step=done, steps=steps, epoch=self._epoch, epochs=self._epochs)
+        for batch in self._batches:
+            samples = _samples_in(batch) if self._samples is None else self._samples
+            yield batch
+            done += 1
+            _steps_done = done
+            # A length may be an estimate.
+            progress(step=done, steps=steps if steps is None or steps >= done else done, samples=samples)
+        if self._epoch is not None and self._epochs is not None and self._epoch + 1 == self._epochs:
+            progress(epoch=self._epochs)
+
+    def _steps_in_all(self, done: int) -> Optional[int]:
+        """Returns the steps of all epochs; without epochs, to the end of this loop. None if that is not known."""
+        try:
+            length = len(self)
+        except TypeError:
+            return None
+        left = 1 if self._epoch is None or self._epochs is None else self._epochs - self._epoch
+        return done + length * left
+
+
+def _checked(batches: Any) -> Any:
+    """Returns the argument. TypeError if it cannot be iterated over, such as a step passed without its name."""
+    if isinstance(batches, (str, bytes)) or not (hasattr(batches, "__iter__") or hasattr(batches, "__getitem__")):
+        raise TypeError(f"hvd.progress: cannot iterate over {batches!r}; numbers need their names: "
+                        "hvd.progress(step=…, steps=…)")
+    return batches
+
+
+def _samples_in(batch: Any) -> int:
+    """Returns the length of the batch's first tensor; 0 if none is found."""
+    while isinstance(batch, (dict, tuple, list)):
+        batch = next(iter(batch.values() if isinstance(batch, dict) else batch), None)
+    shape = getattr(batch, "shape", None)
+    try:
+        return int(shape[0])  # type: ignore[index]
+    except (TypeError, IndexError, ValueError):
+        return 0
 
 
 def set_step(step: int) -> None:

@@ -1,4 +1,5 @@
-// The C ABI of hvd.h: the job, shared buffers, and messages to and from the launcher.
+// The C ABI of hvd.h: the job, shared buffers, and messages to and from the launcher, without the
+// training's progress (progress.cpp).
 #include "hvd/hvd.h"
 
 #include "c_api/c_api.hpp"
@@ -14,7 +15,6 @@
 
 namespace {
 
-using libhvd::EventKind;
 using libhvd::fail;
 using libhvd::guard;
 using libhvd::not_initialized;
@@ -245,31 +245,6 @@ hvd_status hvd_unregister(void* memory) {
     if (memory == nullptr || process().forked) return HVD_OK;
     const Result<void> removed = process().buffers.remove(memory);
     return removed.ok() ? HVD_OK : report(libhvd::with_context("hvd_unregister", removed.error()));
-  });
-}
-
-hvd_status hvd_set_step(uint64_t step) {
-  return with_session("hvd_set_step", [=](Session& session) -> Result<void> {
-    session.page().set_step(step);
-    session.timeline().recorder()->mark(EventKind::step, step);
-    return {};
-  });
-}
-hvd_status hvd_set_epoch(uint64_t epoch) {
-  return with_session("hvd_set_epoch", [=](Session& session) -> Result<void> {
-    session.page().set_epoch(epoch, libhvd::monotonic_ns());
-    session.timeline().recorder()->mark(EventKind::epoch, epoch);
-    return {};
-  });
-}
-hvd_status hvd_add_samples(uint64_t samples) {
-  return with_page("hvd_add_samples", [=](auto& page) { page.add_samples(samples); });
-}
-hvd_status hvd_set_metric(const char* name, double value) {
-  return with_session("hvd_set_metric", [=](Session& session) -> Result<void> {
-    const Result<void> set = session.page().set_metric(name == nullptr ? "" : name, value);
-    if (!set.ok()) return libhvd::with_context("hvd_set_metric", set.error());
-    return {};
   });
 }
 

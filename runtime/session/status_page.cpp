@@ -201,15 +201,26 @@ void StatusPage::set_missing(std::string_view missing) {
   put(page()->background_active, 1u);
 }
 
-void StatusPage::set_step(std::uint64_t step) {
-  if (page() != nullptr) put(page()->step, step);
+void StatusPage::set_step(std::uint64_t step, std::uint64_t now_ns) {
+  if (page() == nullptr) return;
+  put(page()->step, step);
+  put(page()->progress_ns, now_ns);
+}
+
+void StatusPage::set_steps_in_all(std::uint64_t steps) {
+  if (page() != nullptr) put(page()->steps_in_all, steps);
 }
 
 void StatusPage::set_epoch(std::uint64_t epoch, std::uint64_t now_ns) {
-  if (page() == nullptr || (epoch_ && take(page()->epoch) == epoch)) return;
+  if (is_in_epoch(epoch)) return;
+  if (page() == nullptr) {
+    epoch_ = Epoch{epoch};
+    return;
+  }
   if (epoch_) close_epoch(now_ns);
   put(page()->epoch, epoch);
-  epoch_ = Epoch{now_ns, take(page()->step), take(page()->samples)};
+  put(page()->epoch_begun, 1U);
+  epoch_ = Epoch{epoch, now_ns, take(page()->step), take(page()->samples)};
 }
 
 void StatusPage::close_epoch(std::uint64_t now_ns) {
@@ -223,8 +234,17 @@ void StatusPage::close_epoch(std::uint64_t now_ns) {
   epoch_.reset();
 }
 
-void StatusPage::add_samples(std::uint64_t samples) {
-  if (page() != nullptr) add(page()->samples, samples);
+void StatusPage::set_epochs_in_all(std::uint64_t epochs) {
+  if (page() != nullptr) put(page()->epochs_in_all, epochs);
+}
+
+void StatusPage::add_samples(std::uint64_t samples, std::uint64_t now_ns) {
+  if (page() == nullptr || samples == 0) return;
+  add(page()->samples, samples);
+  put(page()->progress_ns, now_ns);
+  if (take(page()->first_samples_ns) != 0) return;
+  put(page()->first_samples, take(page()->samples));
+  put(page()->first_samples_ns, now_ns);
 }
 
 Result<void> StatusPage::set_metric(std::string_view name, double value) {

@@ -58,10 +58,15 @@ class StatusPage {
   // missing. Call it on the thread that began the collective.
   void set_missing(std::string_view missing);
 
-  void set_step(std::uint64_t step);
-  // Begins an epoch at `now_ns` by CLOCK_MONOTONIC, and ends the one before.
+  // Each `now_ns` below is by CLOCK_MONOTONIC.
+  void set_step(std::uint64_t step, std::uint64_t now_ns);
+  void set_steps_in_all(std::uint64_t steps);
+  // Begins an epoch, and ends the one before.
   void set_epoch(std::uint64_t epoch, std::uint64_t now_ns);
-  void add_samples(std::uint64_t samples);
+  void set_epochs_in_all(std::uint64_t epochs);
+  // Returns whether set_epoch() of this epoch would change nothing. Works without a page.
+  bool is_in_epoch(std::uint64_t epoch) const { return epoch_ && epoch_->number == epoch; }
+  void add_samples(std::uint64_t samples, std::uint64_t now_ns);
   // Error: the name is empty or too long; there is no room for another name. Without a page only
   // the name is checked.
   Result<void> set_metric(std::string_view name, double value);
@@ -90,6 +95,7 @@ class StatusPage {
 
   // The epoch in progress.
   struct Epoch {
+    std::uint64_t number = 0;
     std::uint64_t start_ns = 0;
     std::uint64_t step = 0;     // steps done before it
     std::uint64_t samples = 0;  // samples before it

@@ -329,10 +329,10 @@ def test_a_long_start_says_how_far_it_is(sandbox: Sandbox) -> None:
     ssh.chmod(0o755)
     os.mkfifo(sandbox.files / "gate")
     child = terminal(sandbox, "--ssh-program", ssh, "-H", "early:2,late:1", "--label", "none", "echo", "trained")
-    child.expect_exact("hvdrun: starting: 1 of 2 hosts reached, 1 agent up, 0 ranks started")
+    child.expect_exact("starting: 1 of 2 hosts reached · 1 agent up · 0 ranks started".encode())
     (sandbox.files / "gate").write_text("open\n")
-    child.expect_exact("\r\x1b[K" + "trained")
-    assert "starting" not in child.read().decode().rpartition("\x1b[K")[2]
+    child.expect_exact("\r\x1b[K\x1b[J" + "trained")
+    assert "starting" not in child.read().decode().rpartition("\x1b[J")[2]
     child.close()
     assert child.exitstatus == 0
 

@@ -24,6 +24,7 @@ void parse_as_everything(std::string_view payload) {
   static_cast<void>(parse<StopMessage>(payload));
   static_cast<void>(parse<StatesMessage>(payload));
   static_cast<void>(parse<StallsMessage>(payload));
+  static_cast<void>(parse<ProgressMessage>(payload));
   static_cast<void>(parse<DoneMessage>(payload));
   static_cast<void>(parse_output(payload));
   static_cast<void>(parse_input(payload));

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hvd.tensorflow.keras.callbacks import (BestModelCheckpoint, BroadcastGlobalVariablesCallback,
                                             LearningRateScheduleCallback, LearningRateWarmupCallback,
-                                            MetricAverageCallback)
+                                            MetricAverageCallback, ProgressCallback)
 
 __all__ = ["BestModelCheckpoint", "BroadcastGlobalVariablesCallback", "LearningRateScheduleCallback",
-           "LearningRateWarmupCallback", "MetricAverageCallback"]
+           "LearningRateWarmupCallback", "MetricAverageCallback", "ProgressCallback"]

@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <iostream>
+#include <optional>
 #include <ostream>
 #include <string>
 
@@ -38,6 +39,35 @@ inline std::ostream& root_out() {
 }
 [[deprecated("the new name is root_out")]] inline std::ostream& rank0() {
   return root_out();
+}
+
+// How far the training is; what is not known stays empty. See hvd_progress_values.
+struct Progress {
+  std::optional<std::int64_t> step = {};
+  std::optional<std::int64_t> steps = {};
+  std::optional<std::int64_t> samples = {};
+  std::optional<std::int64_t> epoch = {};
+  std::optional<std::int64_t> epochs = {};
+  std::optional<double> loss = {};
+};
+
+// Reports how far the training is: progress({.step = 3, .steps = 100, .samples = 64, .loss = 0.1}).
+// See hvd_progress.
+inline void progress(const Progress& now) {
+  hvd_progress_values values{};
+  values.struct_size = sizeof values;
+  const auto set = [&values](const auto& from, auto& to, std::uint32_t bit) {
+    if (!from) return;
+    to = *from;
+    values.known |= bit;
+  };
+  set(now.step, values.step, HVD_PROGRESS_STEP);
+  set(now.steps, values.steps, HVD_PROGRESS_STEPS);
+  set(now.samples, values.samples, HVD_PROGRESS_SAMPLES);
+  set(now.epoch, values.epoch, HVD_PROGRESS_EPOCH);
+  set(now.epochs, values.epochs, HVD_PROGRESS_EPOCHS);
+  set(now.loss, values.loss, HVD_PROGRESS_LOSS);
+  detail::check(hvd_progress(&values));
 }
 
 // Sets how many training steps are done. See hvd_set_step.

@@ -42,8 +42,8 @@ class TestConsole {
   explicit TestConsole(Setup setup) {
     Console::Place out{&out_, {}, {}, setup.terminal},
         err{setup.shared ? nullptr : &err_, {}, {}, setup.terminal};
-    if (setup.columns >= 0)
-      out.columns = err.columns = [columns = setup.columns] { return columns; };
+    columns_ = setup.columns;
+    if (setup.columns >= 0) out.columns = err.columns = [this] { return columns_; };
     auto made = Console::make(setup.spec, out, err);
     if (!made) throw std::runtime_error(made.error().message);
     console_ = std::move(*made);
@@ -56,7 +56,18 @@ class TestConsole {
   }
   void close(int rank, Stream stream = Stream::out) { console_->close(rank, stream); }
   void note(std::string_view text) { console_->note(text); }
-  void status(std::string_view text) { console_->status(text); }
+  void status(std::vector<std::string> fields) {
+    console_->status(std::move(fields));
+    end_turn();
+  }
+  // What the loop does after all output of a turn.
+  void end_turn() { console_->draw_status(); }
+  // Another width of the terminal.
+  void resize(int columns) {
+    columns_ = columns;
+    console_->erase_status();
+    end_turn();
+  }
 
   // Time passes, and every tick happens when it was asked for.
   void pass(std::chrono::milliseconds time, bool held_back = false) {
@@ -87,6 +98,7 @@ class TestConsole {
   }
 
   ByteQueue out_, err_;
+  int columns_ = 0;
   std::unique_ptr<Console> console_;
   LineAssembler::Steady now_{std::chrono::hours(1)};
   OutputTime wall_{};

@@ -162,40 +162,5 @@ TEST(DisplayColumns, CountsWhatATerminalShows) {
   EXPECT_EQ(display_columns("\x1b["), 0) << "a sequence cut off";
 }
 
-TEST(Status, IsOneLineThatEverythingElseTakesThePlaceOf) {
-  TestConsole console({.columns = kColumns});
-  console.status("1 of 2 hosts");
-  console.status("2 of 2 hosts");
-  EXPECT_EQ(console.out(), "1 of 2 hosts" + kErase + "2 of 2 hosts");
-  console.write(0, "hello\n");
-  EXPECT_EQ(console.out(), kErase + "[0] hello\n");
-  console.status("again");
-  console.note("hvdrun: a note");
-  EXPECT_EQ(console.out(), "again" + kErase + "hvdrun: a note\n");
-}
-
-TEST(Status, AnEmptyOneErasesNothingButAStatus) {
-  TestConsole console({.columns = kColumns});
-  console.status("");
-  console.write(0, "50%\r");
-  console.pass(milliseconds(200));
-  console.status("");
-  EXPECT_EQ(console.out(), "[0] 50%");
-  console.status("starting");
-  console.status("");
-  console.status("");
-  EXPECT_EQ(console.out(), kErase + "starting" + kErase);
-}
-
-TEST(Status, IsNotShownWhereItCouldNotBeErased) {
-  TestConsole pipe;
-  pipe.status("starting");
-  pipe.status("");
-  EXPECT_EQ(pipe.out(), "");
-  TestConsole narrow({.columns = 8});
-  narrow.status("starting");
-  EXPECT_EQ(narrow.out(), "");
-}
-
 }  // namespace
 }  // namespace hvdrun

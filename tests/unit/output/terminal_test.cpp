@@ -71,6 +71,49 @@ TEST_F(TerminalTest, ADumbTerminalGetsLinesOnly) {
   EXPECT_EQ(text, "[0] 50%\n");
 }
 
+TEST_F(TerminalTest, TheStatusIsOnALineOfItsOwn) {
+  open_terminal({.color = ColorMode::never});
+  output_->status({"epoch 3/20", "step\x1b[2J"});
+  const std::string line = "\x1b[?7lepoch 3/20 \u00b7 step\\x1b[2J\x1b[?7h\r";
+  EXPECT_EQ(shown(), line);
+  write(0, "a\n");
+  write(1, "b\n");
+  EXPECT_EQ(shown(), "\r\x1b[K\x1b[J[0] a\n[1] b\n" + line);
+  winsize size{};
+  size.ws_col = 20;
+  ASSERT_EQ(::ioctl(master_.get(), TIOCSWINSZ, &size), 0);
+  output_->redraw_status();
+  EXPECT_EQ(shown(), "\r\x1b[K\x1b[J\x1b[?7lepoch 3/20\x1b[?7h\r");
+  output_->status({});
+  EXPECT_EQ(shown(), "\r\x1b[K\x1b[J");
+}
+
+TEST_F(TerminalTest, WhereTheStatusIsShownFollowsTheTerminalAndTheOption) {
+  using enum Output::ProgressStyle;
+  const auto style = [this](ProgressMode mode, Output::Descriptors to) {
+    open(to, {.progress = mode});
+    return output_->progress_style();
+  };
+  const Output::Descriptors terminal{slave_.get(), slave_.get()};
+  Pipe pipe = pipe_with_nonblocking_reader();
+  const Output::Descriptors piped{pipe.write.get(), pipe.write.get()};
+  const Output::Descriptors read_by_tee{pipe.write.get(), slave_.get()};
+  EXPECT_EQ(style(ProgressMode::automatic, terminal), line);
+  EXPECT_EQ(style(ProgressMode::automatic, piped), none);
+  EXPECT_EQ(style(ProgressMode::automatic, read_by_tee), none);
+  EXPECT_EQ(style(ProgressMode::always, read_by_tee), line);
+  EXPECT_EQ(style(ProgressMode::always, piped), log);
+  EXPECT_EQ(style(ProgressMode::log, terminal), log);
+  EXPECT_EQ(style(ProgressMode::never, terminal), none);
+  ::setenv("NO_COLOR", "1", 1);
+  EXPECT_EQ(style(ProgressMode::automatic, terminal), none);
+  EXPECT_EQ(style(ProgressMode::always, terminal), line);
+  ::unsetenv("NO_COLOR");
+  ::setenv("TERM", "dumb", 1);
+  EXPECT_EQ(style(ProgressMode::automatic, terminal), none);
+  EXPECT_EQ(style(ProgressMode::always, terminal), log);
+}
+
 TEST_F(TerminalTest, AStoppedTerminalCongestsAndDoesNotBlock) {
   open_terminal();
   const std::string chunk(64 * 1024 - 1, 'x');

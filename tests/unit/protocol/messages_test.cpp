@@ -29,6 +29,7 @@ LaunchMessage example_launch() {
   m.kill_signal = 15;
   m.grace = std::chrono::milliseconds(250);
   m.stall_time = std::chrono::milliseconds(60'001);
+  m.progress_interval = std::chrono::milliseconds(251);
   return m;
 }
 
@@ -57,6 +58,7 @@ TEST(Messages, LaunchComesThroughUnchanged) {
   EXPECT_EQ(got->kill_signal, 15);
   EXPECT_EQ(got->grace.count(), 250);
   EXPECT_EQ(got->stall_time.count(), 60'001);
+  EXPECT_EQ(got->progress_interval.count(), 251);
 }
 
 TEST(Messages, TheOthersComeThroughUnchanged) {
@@ -98,7 +100,8 @@ TEST(Messages, TheOthersComeThroughUnchanged) {
   exited.before_stop = true;
   exited.peak_memory_bytes = 1ull << 40;
   exited.last_error = "rank 1 has left";
-  exited.counters = {true, 5, 640, 2.5, 1.5, 12, {{11, 0.25, 64}}, {{"loss", std::nan("")}}};
+  exited.counters = {true, 5,  640, 2.5, 1.5, 12, {{11, 0.25, 64}}, {{"loss", std::nan("")}},
+                     11,   20, 50,  80.5};
   exited.failure = {true, "Traceback\nValueError: \xff", true, true, 0.5};
   const auto got = parse<ExitedMessage>(pack(exited));
   ASSERT_TRUE(got);
@@ -112,6 +115,10 @@ TEST(Messages, TheOthersComeThroughUnchanged) {
   EXPECT_TRUE(got->failure.before_stop);
   EXPECT_EQ(got->failure.seconds_ago, 0.5);
   EXPECT_TRUE(got->counters.joined);
+  EXPECT_EQ(got->counters.epoch, 11u);
+  EXPECT_EQ(got->counters.epochs_in_all, 20u);
+  EXPECT_EQ(got->counters.steps_in_all, 50u);
+  EXPECT_EQ(got->counters.samples_per_second, 80.5);
   EXPECT_EQ(got->counters.steps, 5u);
   EXPECT_EQ(got->counters.samples, 640u);
   EXPECT_EQ(got->counters.collective_seconds, 2.5);
@@ -176,6 +183,26 @@ TEST(Messages, TheOthersComeThroughUnchanged) {
   ASSERT_EQ(stalls->over.size(), 1u);
   EXPECT_EQ(stalls->over[0].collective, "broadcast w");
   EXPECT_TRUE(stalls->over[0].completed);
+}
+
+TEST(Messages, ProgressKeepsWhatIsNotKnown) {
+  HostProgress host;
+  host.called_init = 3;
+  host.in_init = 1;
+  const auto unknown = parse<ProgressMessage>(pack(ProgressMessage{host}));
+  ASSERT_TRUE(unknown);
+  EXPECT_EQ(unknown->host.called_init, 3);
+  EXPECT_EQ(unknown->host.in_init, 1);
+  EXPECT_FALSE(unknown->host.rank);
+  EXPECT_EQ(unknown->host.progress, Progress{});
+  host.rank = 4;
+  host.reporting = 2;
+  host.progress = {2, 20, 1204, 9380, 7346.5, 0.12, 0.25, 14.5};
+  const auto known = parse<ProgressMessage>(pack(ProgressMessage{host}));
+  ASSERT_TRUE(known);
+  EXPECT_EQ(known->host.rank, 4);
+  EXPECT_EQ(known->host.reporting, 2);
+  EXPECT_EQ(known->host.progress, host.progress);
 }
 
 TEST(Messages, EveryPrefixOfAMessageIsRefused) {

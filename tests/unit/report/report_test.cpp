@@ -498,7 +498,8 @@ TEST(ReportJson, HoldsAllOfItAndIsValidWhateverRanksPrint) {
 TEST(ReportJson, HoldsWhatRanksHaveCounted) {
   auto report = good_job();
   report.ranks[1].counters = {
-      true, 5, 640, 0.5, 0.25, 12, {{11, 0.5, 64}}, {{"loss", 0.5}, {"x", std::nan("")}}};
+      true, 5,  640, 0.5, 0.25, 12, {{11, 0.5, 64}}, {{"loss", 0.5}, {"x", std::nan("")}},
+      11,   20, 50,  80.5};
   report.gpus = {{"n1", {{"GPU-1", 3, 60, true, 1000}, {"MIG-1", 3, 0, false, 2000}}}};
   const auto json = nlohmann::json::parse(report_json(report));
   EXPECT_EQ(json["ranks"][0]["counters"], nullptr);
@@ -509,6 +510,17 @@ TEST(ReportJson, HoldsWhatRanksHaveCounted) {
   EXPECT_EQ(counters["epochs"][0]["seconds"], 0.5);
   EXPECT_EQ(counters["metrics"]["loss"], 0.5);
   EXPECT_EQ(counters["metrics"]["x"], nullptr) << "JSON has no NaN";
+  EXPECT_EQ(counters["epoch"], 11);
+  EXPECT_EQ(counters["epochs_in_all"], 20);
+  EXPECT_EQ(counters["steps_in_all"], 50);
+  EXPECT_EQ(counters["samples_per_second"], 80.5);
+  const auto& progress = json["progress"];
+  EXPECT_EQ(progress["epoch"], 11);
+  EXPECT_EQ(progress["epochs"], 20);
+  EXPECT_EQ(progress["step"], 5);
+  EXPECT_EQ(progress["steps"], 50);
+  EXPECT_EQ(progress["samples_per_second"], 80.5);
+  EXPECT_EQ(progress["loss"], 0.5);
   const auto& host = json["hosts"][0];
   EXPECT_EQ(host["host"], "n1");
   EXPECT_EQ(host["cpu_cores"], 0.6);

@@ -203,6 +203,38 @@ TEST_F(SingleRank, WithoutALauncherThereAreNoNotices) {
   hvd::shutdown();
 }
 
+TEST_F(SingleRank, ProgressRefusesNonsense) {
+  hvd::init();
+  const auto message = [](const hvd::Progress& now) -> std::string {
+    try {
+      hvd::progress(now);
+    } catch (const hvd::Error& error) {
+      EXPECT_EQ(error.status(), HVD_ERROR_INVALID_ARGUMENT);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message({.step = -1}), "hvd_progress: step is -1; it must not be negative");
+  EXPECT_EQ(message({.steps = -2}), "hvd_progress: steps is -2; it must not be negative");
+  EXPECT_EQ(message({.samples = -3}), "hvd_progress: samples is -3; it must not be negative");
+  EXPECT_EQ(message({.epoch = -4}), "hvd_progress: epoch is -4; it must not be negative");
+  EXPECT_EQ(message({.epochs = -5}), "hvd_progress: epochs is -5; it must not be negative");
+  EXPECT_EQ(message({.step = 7, .steps = 5}), "hvd_progress: step is 7, but steps is only 5");
+  EXPECT_EQ(message({.epoch = 3, .epochs = 2}), "hvd_progress: epoch is 3, but epochs is only 2");
+  EXPECT_EQ(message({.step = 7, .steps = 7, .epoch = 2, .epochs = 2, .loss = NAN}), "");
+  EXPECT_EQ(message({}), "");
+
+  EXPECT_EQ(hvd_progress(nullptr), HVD_ERROR_INVALID_ARGUMENT);
+  hvd_progress_values values{};
+  EXPECT_EQ(hvd_progress(&values), HVD_ERROR_INVALID_ARGUMENT) << "no struct_size";
+  values.struct_size = sizeof values;
+  values.step = -1;
+  EXPECT_EQ(hvd_progress(&values), HVD_OK) << "a field that is not known does not matter";
+  values.known = 0x40;
+  EXPECT_EQ(hvd_progress(&values), HVD_ERROR_INVALID_ARGUMENT);
+  hvd::shutdown();
+}
+
 TEST_F(SingleRank, CountsRestartsOfLauncherAndSlurm) {
   struct Case {
     const char* hvdrun;

@@ -33,6 +33,8 @@ std::vector<std::pair<std::string, hvd_status>> call_all() {
   int done = 0;
   void* memory = nullptr;
   hvd_handle handle = 0;
+  hvd_progress_values progress{};
+  progress.struct_size = sizeof progress;
   return {
       {"hvd_allreduce", hvd_allreduce(&value, &value, 1, HVD_FLOAT32, HVD_SUM, nullptr)},
       {"hvd_broadcast", hvd_broadcast(&value, 1, HVD_FLOAT32, 0, nullptr)},
@@ -60,6 +62,7 @@ std::vector<std::pair<std::string, hvd_status>> call_all() {
       {"hvd_set_epoch", hvd_set_epoch(1)},
       {"hvd_add_samples", hvd_add_samples(1)},
       {"hvd_set_metric", hvd_set_metric("loss", 1)},
+      {"hvd_progress", hvd_progress(&progress)},
       {"hvd_notice", hvd_notice(&bits, &step)},
       {"hvd_time_left", hvd_time_left(&seconds)},
       {"hvd_shutdown", hvd_shutdown()},

@@ -50,9 +50,9 @@ TEST(StatusPage, ShowsWhatTheRankDoes) {
   EXPECT_EQ(agent.page()->attached, 1u);
 
   status.set_epoch(3, monotonic_ns());
-  status.set_step(77);
-  status.add_samples(10);
-  status.add_samples(5);
+  status.set_step(77, 50);
+  status.add_samples(10, 50);
+  status.add_samples(5, 50);
   EXPECT_EQ(agent.page()->epoch, 3u);
   EXPECT_EQ(agent.page()->step, 77u);
   EXPECT_EQ(agent.page()->samples, 15u);
@@ -136,7 +136,7 @@ TEST(StatusPage, KeepsHowLongEpochsTook) {
   ASSERT_TRUE(attached.ok());
   const hvd_status_page& page = *agent.page();
   attached->set_epoch(5, 100);
-  attached->add_samples(64);
+  attached->add_samples(64, 50);
   EXPECT_EQ(page.epochs_over, 0u);
   attached->set_epoch(5, 150);
   EXPECT_EQ(page.epochs_over, 0u) << "the same one goes on";
@@ -147,7 +147,7 @@ TEST(StatusPage, KeepsHowLongEpochsTook) {
   EXPECT_EQ(page.epochs[0].samples, 64u);
   EXPECT_EQ(page.epochs_sequence, 2u);
   for (std::uint64_t epoch = 7; epoch <= 16; ++epoch) {
-    attached->add_samples(epoch);
+    attached->add_samples(epoch, 50);
     attached->set_epoch(epoch, 300 + epoch);
   }
   EXPECT_EQ(page.epochs_over, 11u);
@@ -156,12 +156,43 @@ TEST(StatusPage, KeepsHowLongEpochsTook) {
   EXPECT_EQ(page.epochs[1].epoch, 6u);
 }
 
+TEST(StatusPage, HoldsHowFarTheTrainingIs) {
+  AgentPage agent;
+  auto attached = agent.attach();
+  ASSERT_TRUE(attached.ok());
+  const hvd_status_page& page = *agent.page();
+  attached->set_step(0, 90);
+  attached->add_samples(0, 90);
+  EXPECT_EQ(page.epoch_begun, 0u);
+  EXPECT_EQ(page.first_samples_ns, 0u);
+  attached->set_epochs_in_all(20);
+  attached->set_steps_in_all(9380);
+  attached->set_epoch(0, 100);
+  attached->add_samples(64, 110);
+  attached->set_step(2, 120);
+  attached->add_samples(32, 130);
+  EXPECT_EQ(page.epoch_begun, 1u) << "also of epoch 0";
+  EXPECT_EQ(page.epochs_in_all, 20u);
+  EXPECT_EQ(page.steps_in_all, 9380u);
+  EXPECT_EQ(page.first_samples, 64u);
+  EXPECT_EQ(page.first_samples_ns, 110u);
+  EXPECT_EQ(page.progress_ns, 130u);
+}
+
+TEST(StatusPage, KnowsItsEpochWithoutAPage) {
+  StatusPage none;
+  EXPECT_FALSE(none.is_in_epoch(0));
+  none.set_epoch(0, 100);
+  EXPECT_TRUE(none.is_in_epoch(0));
+  EXPECT_FALSE(none.is_in_epoch(1));
+}
+
 TEST(StatusPage, EndsTheLastEpochWithTheProgram) {
   AgentPage agent;
   auto attached = agent.attach();
   ASSERT_TRUE(attached.ok());
   attached->set_epoch(0, 100);
-  attached->set_step(1);
+  attached->set_step(1, 50);
   attached->set_left(400);
   EXPECT_EQ(agent.page()->epochs_over, 1u);
   EXPECT_EQ(agent.page()->epochs[0].duration_ns, 300u);
@@ -172,7 +203,7 @@ TEST(StatusPage, AnEpochAfterTheLastOneIsNone) {
   auto attached = agent.attach();
   ASSERT_TRUE(attached.ok());
   attached->set_epoch(0, 100);
-  attached->set_step(1);
+  attached->set_step(1, 50);
   attached->set_epoch(1, 200);
   attached->set_left(400);
   EXPECT_EQ(agent.page()->epochs_over, 1u);

@@ -1,0 +1,257 @@
+"""The status line, on the screen of a real terminal (tmux), and its numbers in the report."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import BUILD, HVDRUN, PYTHON, TOP, Sandbox, program, wait_until
+
+LINE = re.compile(r"epoch 3/20 · step [\d,]+/9,380 · [\d,.]+ samples/s · loss 0\.12( · \d+ % waiting)? · \d+:\d\d left")
+SHORT = re.compile(r"epoch 3/20 · step [\d,]+/9,380")
+
+# In ssh's place: runs the agent on this machine.
+SSH = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+shift 2
+exec /bin/sh -c "$*"
+"""
+
+
+class Terminal:
+    """A window of tmux in which a shell runs one command, prints its exit code, and waits."""
+
+    def __init__(self, sandbox: Sandbox, columns: int = 100) -> None:
+        self._sandbox = sandbox
+        self._socket = sandbox.files / "tmux"
+        self._environment = {**sandbox.environment(), "TERM": "xterm"}
+        self._columns = columns
+        self._is_open = False
+
+    def start(self, *arguments: object, redirect: str = "", env: str = "") -> None:
+        command = shlex.join(self._sandbox.command([HVDRUN, "--report", self._sandbox.files / "report", *arguments]))
+        self.open(f"{env} {command} {redirect}; echo code=$?; read -r _")
+
+    def open(self, line: str) -> None:
+        """Opens the window with a line for a shell."""
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(self._columns), "-y", "30", "-c",
+                   str(self._sandbox.files), line)
+        self._is_open = True
+
+    def _tmux(self, *words: str) -> str:
+        return subprocess.run(["tmux", "-S", str(self._socket), *words], env=self._environment, check=True,
+                              capture_output=True, text=True).stdout
+
+    def screen(self, *options: str) -> list[str]:
+        """The rows up to the last one with text. With "-S-": all that has scrolled out, too."""
+        return self._tmux("capture-pane", "-p", *options).rstrip("\n").split("\n")
+
+    def resize(self, columns: int) -> None:
+        self._tmux("resize-window", "-x", str(columns), "-y", "30")
+
+    def record(self) -> Path:
+        """The file that gets all bytes that the terminal gets from now on."""
+        file = self._sandbox.files / "recorded"
+        self._tmux("pipe-pane", f"cat >{shlex.quote(str(file))}")
+        return file
+
+    def type(self, *keys: str) -> None:
+        self._tmux("send-keys", *keys)
+
+    def wait_for(self, pattern: str | re.Pattern[str]) -> None:
+        """Waits for the last row."""
+        try:
+            wait_until(lambda: re.fullmatch(pattern, self.screen()[-1]), str(pattern))
+        except AssertionError:
+            raise AssertionError(f"no {pattern} on the last row of\n" + "\n".join(self.screen())) from None
+
+    def wait_for_end(self, code: int) -> None:
+        self.wait_for(r"code=\d+")
+        assert self.screen()[-1] == f"code={code}", self.screen()
+
+    def close(self) -> None:
+        if self._is_open:
+            # The server ends with its last window.
+            subprocess.run(["tmux", "-S", str(self._socket), "kill-server"], check=False, capture_output=True)
+            wait_until(lambda: not self._sandbox.processes(), "all that ran in tmux to end")
+
+
+@pytest.fixture
+def terminal(sandbox: Sandbox) -> Iterator[Terminal]:
+    place = Terminal(sandbox)
+    yield place
+    place.close()
+
+
+def trainer(sandbox: Sandbox, *options: object) -> list[object]:
+    return [program("trainer"), "--until", sandbox.files / "go", "--ready", sandbox.files / "ready", *options]
+
+
+def hosts(sandbox: Sandbox, count: int) -> list[object]:
+    if count == 1:
+        return ["-np", 2]
+    ssh = sandbox.files / "ssh"
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    return ["--ssh-program", ssh, "-H", "first:1,second:1"]
+
+
+def rows_of_the_line(rows: list[str]) -> list[str]:
+    return [row for row in rows if "·" in row or "samples/s ·" in row]
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_line_is_below_all_output_and_goes_at_the_end(sandbox: Sandbox, terminal: Terminal, count: int) -> None:
+    terminal.start(*hosts(sandbox, count), *trainer(sandbox, "--lines", 100))
+    terminal.wait_for(LINE)
+    wait_until(lambda: "[0] line 99" in terminal.screen(), "all lines")
+    terminal.wait_for(LINE)
+    assert len(rows_of_the_line(terminal.screen("-S-"))) == 1
+    (sandbox.files / "go").touch()
+    terminal.wait_for_end(0)
+    rows = terminal.screen("-S-")
+    assert not rows_of_the_line(rows), rows
+    assert [row for row in rows if row.startswith("[0] line")] == [f"[0] line {number}" for number in range(100)]
+    training, = (row for row in rows if "training: " in row)
+    fields = re.search(r"training: epoch 3/20, step ([\d,]+)/9,380, [\d,.]+ samples/s, loss 0\.12, \d+ % waiting", training)
+    assert fields, training
+    progress = json.loads((sandbox.files / "report").read_text())["progress"]
+    assert progress["epoch"] == 2 and progress["epochs"] == 20 and progress["steps"] == 9380
+    assert progress["step"] == int(fields[1].replace(",", "")) > 1204
+    assert progress["loss"] == 0.12 and progress["samples_per_second"] > 0 and 0 <= progress["waiting_percent"] <= 100
+
+
+def test_it_fits_after_each_resize(sandbox: Sandbox, terminal: Terminal) -> None:
+    """The screen is full. While it is not, tmux moves rows of it to its history at each resize, where none can be erased."""
+    terminal.start("-np", 2, *trainer(sandbox, "--lines", 60))
+    wait_until(lambda: "[0] line 59" in terminal.screen(), "all lines")
+    terminal.wait_for(LINE)
+    for _ in range(2):
+        terminal.resize(40)
+        terminal.wait_for(SHORT)
+        assert len(rows_of_the_line(terminal.screen("-S-"))) == 1, "nothing is left of the wider one"
+        terminal.resize(100)
+        terminal.wait_for(LINE)
+        assert len(rows_of_the_line(terminal.screen("-S-"))) == 1
+    (sandbox.files / "go").touch()
+    terminal.wait_for_end(0)
+    assert not rows_of_the_line(terminal.screen("-S-"))
+
+
+@pytest.mark.parametrize("cause", ["Ctrl-C", "TERM", "rank", "agent"])
+def test_it_goes_at_every_end(sandbox: Sandbox, terminal: Terminal, cause: str) -> None:
+    terminal.start("-np", 2, *trainer(sandbox))
+    terminal.wait_for(LINE)
+    rank = sandbox.ranks()[1]
+    agent = next(pid for pid in sandbox.processes() if Path(f"/proc/{pid}/comm").read_text() == "hvdrun-agent\n")
+    if cause == "Ctrl-C":
+        terminal.type("C-c")
+    elif cause == "TERM":
+        hvdrun = next(pid for pid in sandbox.processes() if os.readlink(f"/proc/{pid}/exe") == str(HVDRUN)
+                      and Path(f"/proc/{pid}/comm").read_text() == "hvdrun\n")
+        os.kill(hvdrun, signal.SIGTERM)
+    else:
+        os.kill(rank if cause == "rank" else agent, signal.SIGKILL)
+    terminal.wait_for_end({"Ctrl-C": 130, "TERM": 143, "rank": 137, "agent": 125}[cause])
+    assert not rows_of_the_line(terminal.screen("-S-"))
+
+
+def test_it_comes_back_after_a_restart(sandbox: Sandbox, terminal: Terminal) -> None:
+    terminal.start("-np", 2, "--max-restarts", 1, *trainer(sandbox))
+    terminal.wait_for(LINE)
+    os.kill(sandbox.ranks()[1], signal.SIGKILL)
+    wait_until(lambda: len(sandbox.lines_of("ready")) == 4, "the ranks' second start")
+    terminal.wait_for(LINE)
+    (sandbox.files / "go").touch()
+    terminal.wait_for_end(0)
+    assert not rows_of_the_line(terminal.screen("-S-"))
+
+
+def test_it_shows_how_many_ranks_are_in_init(sandbox: Sandbox, terminal: Terminal) -> None:
+    terminal.start("-np", 3, *trainer(sandbox, "--late", 1, "--init", sandbox.files / "init"))
+    terminal.wait_for("starting: 1 host reached · 2 of 3 ranks in hvd.init")
+    (sandbox.files / "init").touch()
+    terminal.wait_for(LINE)
+    (sandbox.files / "go").touch()
+    terminal.wait_for_end(0)
+
+
+def test_a_stopped_job_leaves_the_terminal_to_the_shell(sandbox: Sandbox, terminal: Terminal) -> None:
+    terminal.open("PS1='shell> ' exec bash --norc")
+    terminal.wait_for("shell>")
+    terminal.type(shlex.join(map(str, sandbox.command([HVDRUN, "-np", 2, *trainer(sandbox)]))), "Enter")
+    terminal.wait_for(LINE)
+    terminal.type("C-z")
+    terminal.wait_for("shell>")
+    assert not rows_of_the_line(terminal.screen())
+    terminal.type("fg", "Enter")
+    terminal.wait_for(LINE)
+    (sandbox.files / "go").touch()
+    terminal.wait_for("shell>")
+    assert not rows_of_the_line(terminal.screen())
+    terminal.type("exit", "Enter")
+
+
+def test_a_prompt_stays_the_last_row(sandbox: Sandbox, terminal: Terminal) -> None:
+    code = """if True:
+        import hvd
+        hvd.init()
+        hvd.progress(step=1, steps=2, loss=0.5)
+        assert input("go on? ") == "yes"
+        hvd.progress(step=2)
+        hvd.shutdown()"""
+    terminal.start("-np", 1, "-x", f"HVD_LIBRARY={BUILD / 'lib/libhvd.so.0'}", "-x", f"PYTHONPATH={TOP / 'python'}", PYTHON, "-B", "-c", code)
+    terminal.wait_for(r"go on\?")
+    terminal.type("yes", "Enter")
+    terminal.wait_for_end(0)
+    assert "go on? yes" in terminal.screen()
+
+
+# ---- where there is no line
+
+@pytest.mark.parametrize("options, env, redirect", [
+    ([], "", "2>err"), ([], "", ">out 2>&1"), ([], "", "| cat"), ([], "NO_COLOR=1", ""), ([], "TERM=dumb", ""),
+    (["--progress", "never"], "", ""), (["--progress", "log"], "", ""), (["--progress", "always"], "", "2>err")],
+    ids=["stderr to a file", "all to a file", "stdout to a pipe", "NO_COLOR", "dumb", "never", "log", "always"])
+def test_it_is_nowhere_else(sandbox: Sandbox, terminal: Terminal, options: list[str], env: str, redirect: str) -> None:
+    terminal.start("-np", 2, *options, *trainer(sandbox, "--lines", 100), redirect=redirect, env=env)
+    recorded = terminal.record()
+    # For a second, in which agents look at the ranks several times.
+    wait_until(lambda: b"line 99" in all_output(sandbox, recorded), "all lines")
+    (sandbox.files / "go").touch()
+    terminal.wait_for(r"code=\d+")
+    assert "·".encode() not in all_output(sandbox, recorded)
+
+
+@pytest.mark.parametrize("options, env, redirect", [
+    (["--progress", "always"], "NO_COLOR=1", ""), (["--progress", "always"], "", "| cat"), ([], "", ">out")],
+    ids=["NO_COLOR", "stdout to a pipe", "stdout to a file"])
+def test_it_is_there_on_request(sandbox: Sandbox, terminal: Terminal, options: list[str], env: str, redirect: str) -> None:
+    terminal.start("-np", 2, *options, *trainer(sandbox), redirect=redirect, env=env)
+    terminal.wait_for(LINE)
+    (sandbox.files / "go").touch()
+    terminal.wait_for_end(0)
+
+
+def all_output(sandbox: Sandbox, recorded: Path) -> bytes:
+    files = [recorded, sandbox.files / "out", sandbox.files / "err"]
+    return b"".join(file.read_bytes() for file in files if file.exists())
+
+
+@pytest.mark.slow
+def test_log_prints_a_plain_line_every_minute(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 2, "--progress", "log", *trainer(sandbox))
+    wait_until(lambda: b"samples/s" in running.err, "the line", 180)
+    (sandbox.files / "go").touch()
+    text = running.wait().expect(0).err_text
+    assert re.match(r"hvdrun: epoch 3/20, step [\d,]+/9,380, [\d,.]+ samples/s, loss 0\.12, ", text), text
+    assert "\x1b" not in text

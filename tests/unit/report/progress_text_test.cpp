@@ -1,0 +1,76 @@
+#include "report/progress_text.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include <gmock/gmock.h>
+
+namespace hvdrun {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+template <class T>
+Progress only(std::optional<T> Progress::*member, T value) {
+  Progress progress;
+  progress.*member = value;
+  return progress;
+}
+
+TEST(ProgressText, HasAFieldForAllThatIsKnown) {
+  EXPECT_THAT(progress_fields({2, 20, 1204, 9380, 7346.4, 0.12, 0.123, 14.2}),
+              ElementsAre("epoch 3/20", "step 1,204/9,380", "7,346 samples/s", "loss 0.12",
+                          "12 % waiting", "0:14 left"));
+  EXPECT_THAT(progress_fields({}), IsEmpty());
+  EXPECT_THAT(progress_fields(only(&Progress::step, std::uint64_t{7})), ElementsAre("step 7"));
+  EXPECT_THAT(progress_fields(only(&Progress::epoch, std::uint64_t{0})), ElementsAre("epoch 1"));
+  Progress over = only(&Progress::epoch, std::uint64_t{20});
+  over.epochs = 20;
+  EXPECT_THAT(progress_fields(over), ElementsAre("epoch 20/20")) << "after the last epoch";
+}
+
+TEST(ProgressText, NumbersOfEverySizeAreReadable) {
+  const auto rate = [](double value) {
+    return progress_fields(only(&Progress::samples_per_second, value))[0];
+  };
+  EXPECT_EQ(rate(0.123456), "0.123 samples/s");
+  EXPECT_EQ(rate(99.94), "99.9 samples/s");
+  EXPECT_EQ(rate(1234567), "1,234,567 samples/s");
+  EXPECT_EQ(rate(1e18), "1e+18 samples/s");
+  const auto left = [](double value) {
+    return progress_fields(only(&Progress::seconds_left, value))[0];
+  };
+  EXPECT_EQ(left(0.4), "0:00 left");
+  EXPECT_EQ(left(3599.6), "1:00:00 left");
+  EXPECT_EQ(left(172800 + 3600), "2 d 1 h left");
+  EXPECT_EQ(left(std::numeric_limits<double>::infinity()), "11574 d 1 h left");
+  EXPECT_EQ(progress_fields(only(&Progress::loss, double{NAN}))[0], "loss nan");
+  Progress steps = only(&Progress::step, std::uint64_t{999});
+  steps.steps = 1000;
+  EXPECT_EQ(progress_fields(steps)[0], "step 999/1,000");
+}
+
+RankReport with_counters(double seconds, double waiting, double rate) {
+  RankReport rank;
+  rank.seconds = seconds;
+  rank.counters.joined = true;
+  rank.counters.steps = 50;
+  rank.counters.steps_in_all = 50;
+  rank.counters.waiting_seconds = waiting;
+  rank.counters.samples_per_second = rate;
+  rank.counters.metrics = {{"accuracy", 0.9}, {"loss", 0.5}};
+  return rank;
+}
+
+TEST(ProgressText, TheReportHasTheSameNumbers) {
+  const auto progress = final_progress({with_counters(10, 1, 100), with_counters(10, 3, 50)});
+  ASSERT_TRUE(progress);
+  EXPECT_THAT(progress_fields(*progress),
+              ElementsAre("step 50/50", "150 samples/s", "loss 0.5", "20 % waiting"));
+  EXPECT_FALSE(final_progress({RankReport(), RankReport()}));
+  EXPECT_FALSE(final_progress({}));
+}
+
+}  // namespace
+}  // namespace hvdrun

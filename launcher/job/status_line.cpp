@@ -121,7 +121,7 @@ void StatusLine::print() {
   log_timer_.start(kLogInterval);
   const HostProgress sum = sum_of_hosts(hosts_);
   if (!sum.rank) return;
-  output_.note(fmt::format("hvdrun: {}", fmt::join(progress_fields(sum.progress), ", ")));
+  output_.note(fmt::format("{}", fmt::join(progress_fields(sum.progress), ", ")));
 }
 
 void StatusLine::end() {

@@ -253,5 +253,5 @@ def test_log_prints_a_plain_line_every_minute(sandbox: Sandbox) -> None:
     wait_until(lambda: b"samples/s" in running.err, "the line", 180)
     (sandbox.files / "go").touch()
     text = running.wait().expect(0).err_text
-    assert re.match(r"hvdrun: epoch 3/20, step [\d,]+/9,380, [\d,.]+ samples/s, loss 0\.12, ", text), text
+    assert re.match(r"hvdrun: note: epoch 3/20, step [\d,]+/9,380, [\d,.]+ samples/s, loss 0\.12, ", text), text
     assert "\x1b" not in text

@@ -637,7 +637,8 @@ History draw(World& world, std::size_t hosts, std::size_t ranks) {
   spec.program = "/tmp/train";
   spec.working_directory = "/tmp";
   spec.bind_to = BindTo::none;
-  spec.pmix = PmixMode::off;
+  // With PMIx, an agent waits after its ranks' end for the end of all.
+  spec.pmix = world.chance(0.5) ? PmixMode::automatic : PmixMode::off;
   spec.oversubscribe = true;
   spec.input.to = InputSpec::To::none;
   spec.max_restarts = static_cast<int>(world.between(0, 2).count());

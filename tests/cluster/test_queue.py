@@ -111,7 +111,8 @@ def gate(name: str) -> str:
 @pytest.mark.gate
 def test_a_job_is_followed_from_the_queue_to_its_end(queue: Queue) -> None:
     with queue.full():
-        job = queue.submit(f"echo one; echo two >&2; echo '\033[32m[3]\033[0m three'; {gate('go')}; exit 3", "-t10")
+        job = queue.submit(f"echo one; echo two >&2; echo '\033[32m[3]\033[0m three'; {gate('go')}; exit 3", "-t10",
+                           "-wn1")
         follow = queue.follow(job)
         follow.wait_for(f"hvdrun: note: job {job} is pending (Resources): waits for hosts to become free\n")
     follow.wait_for(f"hvdrun: note: job {job} runs on n1 since ")
@@ -162,7 +163,7 @@ def test_what_an_earlier_job_left_is_not_shown(queue: Queue) -> None:
     ("kill -9 $$", 137, "was ended by SIGKILL"), ("exit 77", 77, "failed with exit code 77"),
     ("exit 0", 0, "succeeded")])
 def test_the_exit_code_is_the_jobs_also_afterwards(queue: Queue, script: str, code: int, words: str) -> None:
-    job = queue.submit(script)
+    job = queue.submit(script, "-wn1")
     wait_until(lambda: queue.state(job) in ("COMPLETED", "FAILED"), "the job has ended")
     follow = queue.follow(job)
     assert follow.end() == code
@@ -269,7 +270,7 @@ def test_an_output_that_is_no_file(queue: Queue) -> None:
 
 @pytest.mark.gate
 def test_a_job_without_a_script(queue: Queue) -> None:
-    salloc = queue.cluster.start("salloc", "-Q", "-N1", "--no-shell", stdin=subprocess.DEVNULL)
+    salloc = queue.cluster.start("salloc", "-Q", "-N1", "-wn1", "--no-shell", stdin=subprocess.DEVNULL)
     assert salloc.wait(TIME_LIMIT_S) == 0
     job = queue.cluster.output("squeue", "-h", "--me", "-o", "%A").strip()
     follow = queue.follow(job)

@@ -826,6 +826,14 @@ TEST_F(Supervisor, TellsTheTruthOfJobsThatNothingDisturbs) {
   run_many(seeds::seed(100'000), histories() / 4, Chances::none());
 }
 
+// The launcher must not wait for ranks whose agent has left in order.
+TEST_F(Supervisor, LosesAnAgentThatLeavesBeforeItsRanks) {
+  Chances chances = Chances::none();
+  chances.agent_gives_up = 0.5;
+  chances.agent_pauses = 0.5;
+  run_many(seeds::seed(200'000), 3 * histories(), chances);
+}
+
 class SupervisorHistories : public Supervisor, public testing::WithParamInterface<int> {};
 
 TEST_P(SupervisorHistories, AreToldTruly) {

@@ -18,6 +18,15 @@ constexpr std::uint64_t kBridgeLookNs = 20 * kMs;
 constexpr std::uint64_t kOwnStopNs = 1500 * kMs;
 // How long the others may take to receive the goodbye.
 constexpr std::uint64_t kLeaveNs = 1000 * kMs;
+constexpr std::uint64_t kLeaseNs = kMs / 2;
+constexpr std::size_t kFewLinks = 4;
+
+void poll_for(std::vector<pollfd>& entries, std::uint64_t most_ns) {
+  constexpr std::uint64_t kSecond = 1000 * kMs;
+  const timespec limit{static_cast<time_t>(most_ns / kSecond),
+                       static_cast<long>(most_ns % kSecond)};
+  ::ppoll(entries.data(), entries.size(), &limit, nullptr);
+}
 
 }  // namespace
 
@@ -25,6 +34,8 @@ Result<std::unique_ptr<Bridge>> Bridge::start(std::shared_ptr<Segment> segment,
                                               std::vector<HostSocket> sockets,
                                               std::chrono::milliseconds silence) {
   std::unique_ptr<Bridge> bridge(new Bridge(std::move(segment), std::move(sockets), silence));
+  bridge->last_turn_ns_ = monotonic_ns();
+  bridge->segment_->set_bridge_here(bridge.get());
   const SignalsBlocked blocked;
   try {
     bridge->thread_ = std::thread([raw = bridge.get()] { raw->run(); });
@@ -47,6 +58,7 @@ Bridge::Bridge(std::shared_ptr<Segment> segment, std::vector<HostSocket> sockets
 }
 
 Bridge::~Bridge() {
+  segment_->set_bridge_here(nullptr);
   if (!thread_.joinable()) return;
   stop_.store(true, std::memory_order_seq_cst);
   segment_->doorbell().ring();
@@ -57,24 +69,100 @@ void Bridge::close_in_child() {
   for (BridgeLink& link : links_) link.close();
 }
 
+// The own thread.
 void Bridge::run() {
-  last_turn_ns_ = monotonic_ns();
   // More may have arrived with the handshake of TLS, which poll(2) does not report.
+  turns_.lock();
   for (BridgeLink& link : links_) receive(link);
+  turns_.unlock();
   while (true) {
+    std::unique_lock turns(turns_, std::try_to_lock);
+    if (!turns || (ranks_have_turns() && !rung_ && !stop_.load(std::memory_order_seq_cst))) {
+      if (turns) turns.unlock();
+      wait_beside_ranks();
+      continue;
+    }
+    rung_ = false;
     const std::uint64_t now = monotonic_ns();
-    notice_own_stop(now);
     if (stop_.load(std::memory_order_seq_cst) && !leaving_) begin_leaving(now);
     if (done(now)) break;
-    look_for_dead_ranks(now);
-    look_for_silent_hosts(now);
-    judge_suspect(now);
-    send_all(now);
-    note_sent_failure();
-    sleep(now);
+    segment_->header().bridge_sleeps.store(0, std::memory_order_seq_cst);
+    receive_from_all();
+    look(now);
+    segment_->header().bridge_sleeps.store(1, std::memory_order_seq_cst);
+    const bool busy = has_output() || (stop_.load(std::memory_order_seq_cst) && !leaving_);
+    auto entries = what_to_poll();
+    const std::uint64_t most_ns = busy ? 0 : sleep_ns(now);
+    turns.unlock();
+    poll_for(entries, most_ns);
+    if (entries[0].revents == 0) continue;
+    segment_->doorbell().drain();
+    rung_ = true;
   }
   for (BridgeLink& link : links_) link.close();
   segment_->set_failure_sent();
+}
+
+bool Bridge::ranks_have_turns() const {
+  return monotonic_ns() < ranks_until_ns_.load(std::memory_order_relaxed);
+}
+
+// Sleeps while ranks send and receive themselves.
+void Bridge::wait_beside_ranks() {
+  std::vector<pollfd> doorbell{{segment_->doorbell().fd(), POLLIN, 0}};
+  poll_for(doorbell, kLeaseNs);
+  if (doorbell[0].revents == 0) return;
+  segment_->doorbell().drain();
+  rung_ = true;
+}
+
+bool Bridge::take_turns() {
+  if (!turns_.try_lock()) return false;
+  slept_ = false;
+  segment_->header().bridge_sleeps.store(0, std::memory_order_seq_cst);
+  return true;
+}
+
+void Bridge::turn() {
+  const std::uint64_t now = monotonic_ns();
+  ranks_until_ns_.store(now + kLeaseNs, std::memory_order_relaxed);
+  look(now);
+  receive_from_all();
+}
+
+void Bridge::sleep(const std::function<bool()>& ready, std::uint64_t most_ns) {
+  slept_ = true;
+  const std::uint64_t now = monotonic_ns();
+  ranks_until_ns_.store(now + most_ns + kLeaseNs, std::memory_order_relaxed);
+  auto& sleeps = segment_->header().bridge_sleeps;
+  sleeps.store(1, std::memory_order_seq_cst);
+  auto entries = what_to_poll();
+  if (!ready() && !has_output()) poll_for(entries, std::min(most_ns, sleep_ns(now)));
+  sleeps.store(0, std::memory_order_seq_cst);
+  if (entries[0].revents != 0) segment_->doorbell().drain();
+  receive_from(entries);
+}
+
+// The own thread is woken if there is something left to do, or if it may sleep for long.
+void Bridge::return_turns() {
+  const std::uint64_t now = monotonic_ns();
+  if (has_output()) send_all(now);
+  segment_->header().bridge_sleeps.store(1, std::memory_order_seq_cst);
+  const bool wanted = slept_ || has_output() || blocked() || segment_->failed() ||
+                      stop_.load(std::memory_order_seq_cst);
+  ranks_until_ns_.store(wanted ? 0 : now + kLeaseNs, std::memory_order_relaxed);
+  turns_.unlock();
+  if (wanted) segment_->doorbell().ring();
+}
+
+// Sends what is due, and looks for failures.
+void Bridge::look(std::uint64_t now) {
+  notice_own_stop(now);
+  look_for_dead_ranks(now);
+  look_for_silent_hosts(now);
+  judge_suspect(now);
+  send_all(now);
+  note_sent_failure();
 }
 
 bool Bridge::done(std::uint64_t now) const {
@@ -118,27 +206,41 @@ bool Bridge::has_output() const {
   return std::any_of(links_.begin(), links_.end(), ready);
 }
 
-// Waits until there is something to do, and receives what has arrived.
-void Bridge::sleep(std::uint64_t now) {
+bool Bridge::blocked() const {
+  const auto is_blocked = [](const BridgeLink& link) { return link.open() && link.blocked(); };
+  return std::any_of(links_.begin(), links_.end(), is_blocked);
+}
+
+// Returns the doorbell, then the links. poll(2) skips those that are closed.
+std::vector<pollfd> Bridge::what_to_poll() const {
   std::vector<pollfd> entries{{segment_->doorbell().fd(), POLLIN, 0}};
   for (const BridgeLink& link : links_) {
     const int events = link.blocked() ? POLLIN | POLLOUT : POLLIN;
-    entries.push_back(
-        {link.socket(), static_cast<short>(events), 0});  // poll(2) skips a closed one
+    entries.push_back({link.socket(), static_cast<short>(events), 0});
   }
-  auto& sleeps = segment_->header().bridge_sleeps;
-  sleeps.store(1, std::memory_order_seq_cst);
-  const bool busy = has_output() || (stop_.load(std::memory_order_seq_cst) && !leaving_);
-  const int ready = ::poll(entries.data(), entries.size(), busy ? 0 : sleep_ms(now));
-  sleeps.store(0, std::memory_order_seq_cst);
-  if (ready <= 0) return;
-  if (entries[0].revents != 0) segment_->doorbell().drain();
+  return entries;
+}
+
+// `entries`: what what_to_poll() has returned.
+void Bridge::receive_from(const std::vector<pollfd>& entries) {
   for (std::size_t i = 0; i < links_.size(); ++i) {
-    if ((entries[i + 1].revents & ~POLLOUT) != 0) receive(links_[i]);
+    if ((entries[i + 1].revents & ~POLLOUT) != 0 && links_[i].open()) receive(links_[i]);
   }
 }
 
-int Bridge::sleep_ms(std::uint64_t now) const {
+// Trying to receive costs less than poll(2) if there are few links.
+void Bridge::receive_from_all() {
+  if (links_.size() > kFewLinks) {
+    auto entries = what_to_poll();
+    poll_for(entries, 0);
+    return receive_from(entries);
+  }
+  for (BridgeLink& link : links_) {
+    if (link.open()) receive(link);
+  }
+}
+
+std::uint64_t Bridge::sleep_ns(std::uint64_t now) const {
   std::uint64_t until = next_beat_ns_;
   if (any_rank_waits()) until = std::min(until, now + kBridgeLookNs);
   if (leaving_) until = std::min(until, leave_by_ns_);
@@ -146,7 +248,7 @@ int Bridge::sleep_ms(std::uint64_t now) const {
   for (const BridgeLink& link : links_) {
     if (link.open() && silence_ns_ > 0) until = std::min(until, link.heard_ns() + silence_ns_);
   }
-  return until <= now ? 0 : static_cast<int>((until - now) / kMs + 1);
+  return until <= now ? 0 : until - now;
 }
 
 // Returns whether in some lane not all ranks are at the same step.

@@ -1,7 +1,14 @@
-// The bridge of a host: a thread of one of its ranks. It sends what the ranks of this host publish
-// to all other hosts, and writes what arrives from there into the blocks of the ranks there. So
-// every host's segment is a replica of all others', and the collectives need not know of hosts;
-// each element is reduced in the same order everywhere.
+// The bridge of a host, in the process of one of its ranks. It sends what the ranks of this host
+// publish to all other hosts, and writes what arrives from there into the blocks of the ranks
+// there. So every host's segment is a replica of all others', and the collectives need not know of
+// hosts; each element is reduced in the same order everywhere.
+//
+// Who does it: one thread of that process at a time, the one that has the turns. A thread that
+// waits in a step takes them, so a small message wakes no other thread: the rank sends, polls the
+// connections, and sleeps on them if nothing comes for long. When no thread waits, the bridge's own
+// thread has the turns, and sleeps in poll(2). It leaves the connections alone until half a
+// millisecond after a rank's last turn (kLeaseNs), because they would wake it for each message of
+// the rank's next step.
 //
 // Why nothing is overwritten while it is needed: a rank that has returned from step t+1 has seen,
 // in its own host's segment, that every rank has published t+1. A rank on another host publishes
@@ -24,9 +31,9 @@
 //    out, waiting for a file system) is waited for, as on one host. A bridge that was itself
 //    stopped (job control, a debugger) starts to measure anew.
 //
-// One thread, which sleeps in poll(2) while it has nothing to do. It takes no signals. A forked
-// child has no bridge, and must close what it has inherited of it: otherwise a dead rank's
-// connections would stay open.
+// Any thread of the process, where it says so. The own thread takes no signals. A forked child has
+// no bridge, and must close what it has inherited of it: otherwise a dead rank's connections would
+// stay open.
 #pragma once
 
 #include "base/result.hpp"
@@ -37,10 +44,14 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
+
+#include <poll.h>
 
 namespace libhvd {
 
@@ -63,6 +74,17 @@ class Bridge {
   // have it. The rank must have left the segment before.
   ~Bridge();
 
+  // Takes the turns for the calling thread, which is about to wait for other ranks. Returns false
+  // if another thread has them; that one then sends and receives for all. Any thread.
+  bool take_turns();
+  // Sends and receives what is ready, and looks for failures. Does not wait. The thread with the
+  // turns only, as the next two functions.
+  void turn();
+  // Sleeps until something can be sent or has arrived, `most_ns` at most, and receives it. Does not
+  // sleep if `ready` returns true.
+  void sleep(const std::function<bool()>& ready, std::uint64_t most_ns);
+  void return_turns();
+
   // Closes the connections in a child that was just forked. The object must not be used there.
   void close_in_child();
 
@@ -71,14 +93,20 @@ class Bridge {
          std::chrono::milliseconds silence);
 
   void run();
+  void wait_beside_ranks();
+  bool ranks_have_turns() const;
+  void look(std::uint64_t now);
+  std::vector<pollfd> what_to_poll() const;
+  void receive_from(const std::vector<pollfd>& entries);
+  void receive_from_all();
   bool done(std::uint64_t now) const;
   void notice_own_stop(std::uint64_t now);
   void begin_leaving(std::uint64_t now);
   void send_all(std::uint64_t now);
   void note_sent_failure();
-  void sleep(std::uint64_t now);
-  int sleep_ms(std::uint64_t now) const;
+  std::uint64_t sleep_ns(std::uint64_t now) const;
   bool has_output() const;
+  bool blocked() const;
   bool any_rank_waits() const;
   void receive(BridgeLink& link);
   void give_up(BridgeLink& link, FailureKind kind);
@@ -100,6 +128,11 @@ class Bridge {
   };
   std::optional<Suspect> suspect_;
 
+  std::mutex turns_;  // held by the thread that has the turns; guards all that follows and the links
+  // The own thread leaves the connections alone until then. In monotonic_ns(); 0: no rank has them.
+  std::atomic<std::uint64_t> ranks_until_ns_{0};
+  bool slept_ = false;  // a rank's thread has slept with the turns
+  bool rung_ = false;   // of the own thread: the doorbell has rung, so it must look
   std::atomic<bool> stop_{false};
   bool leaving_ = false;
   bool failure_is_sent_ = false;

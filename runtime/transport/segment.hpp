@@ -32,9 +32,11 @@
 #include "transport/memory_file.hpp"
 #include "transport/segment_layout.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -81,6 +83,8 @@ struct RankLocation {
   std::string host_name;
   std::uint32_t pid = 0;
 };
+
+class Bridge;
 
 class Segment {
  public:
@@ -170,6 +174,9 @@ class Segment {
 
   // Returns the rank here that runs the bridge, or nullopt if all ranks are on this host.
   std::optional<int> bridge() const;
+  // The bridge if it is in this process; the bridge sets it.
+  void set_bridge_here(Bridge* bridge) { bridge_here_->store(bridge, std::memory_order_release); }
+  Bridge* bridge_here() const { return bridge_here_->load(std::memory_order_acquire); }
   const Doorbell& doorbell() const { return doorbell_; }
   std::vector<int> ranks_on(int host) const;
   std::vector<int> hosts() const;  // by rank
@@ -218,6 +225,9 @@ class Segment {
   Mapping staging_;    // empty without other hosts
   Doorbell doorbell_;  // the same
   bool bell_named_ = false;
+  // A pointer, because a segment can be moved.
+  std::unique_ptr<std::atomic<Bridge*>> bridge_here_ =
+      std::make_unique<std::atomic<Bridge*>>(nullptr);
 };
 
 }  // namespace libhvd

@@ -1,9 +1,11 @@
 #include "transport/step_barrier.hpp"
 
 #include "common/clock.hpp"
+#include "transport/bridge.hpp"
 #include "transport/futex.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <sched.h>
 
@@ -64,12 +66,13 @@ std::optional<Failure> StepBarrier::step() {
   if (failure_) return failure_;
   mine().header = header_;
   ++step_;
+  Bridge* const bridge = segment_->bridge_here();
+  if (bridge != nullptr && bridge->take_turns()) bridge_ = bridge;
   segment_->publish(first_block_ + rank_, step_);
-  for (int rank = 0; rank < size_; ++rank) {
-    if (rank == rank_) continue;
-    failure_ = passed_on(wait_for(rank, Among::all));
-    if (failure_) return failure_;
-  }
+  const auto failure = wait_for_all();
+  if (bridge_ != nullptr) std::exchange(bridge_, nullptr)->return_turns();
+  failure_ = passed_on(failure);
+  if (failure_) return failure_;
   if (step_ == 1) learn_processors();
   // A death that others have found concerns the next step, because all have published this one. But
   // a rank with another failure may live and continue to publish: one that a forked child used, one
@@ -80,6 +83,14 @@ std::optional<Failure> StepBarrier::step() {
   }
   mine().used = {};
   return failure_;
+}
+
+std::optional<Failure> StepBarrier::wait_for_all() {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    if (auto failure = wait_for(rank, Among::all)) return failure;
+  }
+  return std::nullopt;
 }
 
 std::optional<Failure> StepBarrier::step_on_host() {
@@ -124,14 +135,15 @@ bool StepBarrier::spin_for(int rank, Among among) const {
 }
 
 std::optional<Failure> StepBarrier::wait_for(int rank, Among among) {
-  if (spin_for(rank, among)) return std::nullopt;
+  if (bridge_ != nullptr ? reached(rank, among) : spin_for(rank, among)) return std::nullopt;
   const std::uint64_t start = monotonic_ns();
   std::optional<Failure> failure;
   while (!reached(rank, among)) {
     if (interrupted_.load(std::memory_order_seq_cst))
       return Failure{FailureKind::left, rank_, 0, "", {}};
     if (monotonic_ns() - start < kYieldNs) {
-      ::sched_yield();
+      if (bridge_ != nullptr) bridge_->turn();
+      if (!reached(rank, among)) ::sched_yield();
       continue;
     }
     sleep_on(rank, among);
@@ -250,6 +262,11 @@ std::optional<Failure> StepBarrier::find_failure() {
 }
 
 void StepBarrier::sleep_on(int rank, Among among) {
+  if (bridge_ != nullptr) {
+    const auto over = [&] { return reached(rank, among) || segment_->failed(); };
+    bridge_->turn();
+    return bridge_->sleep(over, look_ns_);
+  }
   sleepers(rank, among).fetch_add(1, std::memory_order_seq_cst);
   const std::uint32_t seen = arrived(rank, among).load(std::memory_order_seq_cst);
   if (!reached(rank, among)) futex_wait(arrived(rank, among), seen, static_cast<long>(look_ns_));

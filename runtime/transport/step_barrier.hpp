@@ -7,7 +7,8 @@
 // enough.
 //
 // One thread at a time, except where it says "any thread". A wait spins briefly (not if ranks share
-// processors), then yields the processor, then sleeps on a futex. While it sleeps it looks every 20
+// processors), then yields the processor, then sleeps on a futex. In the process of the bridge it
+// does the bridge's work meanwhile, and sleeps on the bridge's connections (bridge.hpp). While it sleeps it looks every 20
 // ms whether the peers that it waits for still live, and less often if more than eight ranks share
 // a processor. The first rank to find a failure writes it into the segment, so that all ranks
 // report the same one. The bridge's rank returns with it after the bridge has sent it to the other
@@ -114,6 +115,7 @@ class StepBarrier {
   std::atomic<std::uint32_t>& sleepers(int rank, Among among) const;
 
   void learn_processors();
+  std::optional<Failure> wait_for_all();
   std::optional<Failure> wait_for(int rank, Among among);
   bool reached(int rank, Among among) const;
   bool spin_for(int rank, Among among) const;
@@ -144,6 +146,7 @@ class StepBarrier {
   bool crowded_ = true;        // ranks share processors; also true before the first step
   std::uint64_t look_ns_ = 0;  // time between two looks while asleep
   std::optional<Failure> failure_;
+  Bridge* bridge_ = nullptr;  // during a step: the one here, whose turns this thread has
   std::function<void(std::uint64_t)> while_waiting_;
   std::atomic<bool> interrupted_{false};
 };

@@ -85,9 +85,9 @@ void Bridge::run() {
     rung_ = false;
     const std::uint64_t now = monotonic_ns();
     if (stop_.load(std::memory_order_seq_cst) && !leaving_) begin_leaving(now);
-    if (done(now)) break;
     segment_->header().bridge_sleeps.store(0, std::memory_order_seq_cst);
     receive_from_all();
+    if (done(now)) break;
     look(now);
     segment_->header().bridge_sleeps.store(1, std::memory_order_seq_cst);
     const bool busy = has_output() || (stop_.load(std::memory_order_seq_cst) && !leaving_);

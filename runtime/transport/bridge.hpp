@@ -128,7 +128,8 @@ class Bridge {
   };
   std::optional<Suspect> suspect_;
 
-  std::mutex turns_;  // held by the thread that has the turns; guards all that follows and the links
+  std::mutex
+      turns_;  // held by the thread that has the turns; guards all that follows and the links
   // The own thread leaves the connections alone until then. In monotonic_ns(); 0: no rank has them.
   std::atomic<std::uint64_t> ranks_until_ns_{0};
   bool slept_ = false;  // a rank's thread has slept with the turns

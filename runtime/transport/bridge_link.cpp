@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <span>
 
 #include <netinet/in.h>
@@ -159,6 +160,7 @@ void BridgeLink::send() {
 }
 
 std::optional<LinkEnd> BridgeLink::receive() {
+  bool drained = false;  // the last read has taken all that there was
   while (true) {
     if (awaited_ == 0) {
       if (in_body_) {
@@ -168,21 +170,48 @@ std::optional<LinkEnd> BridgeLink::receive() {
       }
       continue;
     }
-    const ssize_t count = socket_.receive(in_);
-    if (count > 0) {
-      heard_ns_ = monotonic_ns();
-      skip(in_, static_cast<std::size_t>(count));
-      awaited_ -= static_cast<std::size_t>(count);
-    } else if (count == 0 || errno == ECONNRESET || errno == EPIPE) {
-      return LinkEnd::closed;
-    } else if (would_block(errno)) {
-      return std::nullopt;
-    } else if (errno == EBADMSG) {
-      return LinkEnd::garbled;
-    } else {
-      return LinkEnd::silent;
-    }
+    if (take_ahead()) continue;
+    if (drained) return std::nullopt;
+    const ssize_t count = read(drained);
+    if (count > 0) continue;
+    if (count == 0 || errno == ECONNRESET || errno == EPIPE) return LinkEnd::closed;
+    if (would_block(errno)) return std::nullopt;
+    return errno == EBADMSG ? LinkEnd::garbled : LinkEnd::silent;
   }
+}
+
+// Takes what is awaited from what was read ahead. Returns whether there was something.
+bool BridgeLink::take_ahead() {
+  bool any = false;
+  for (iovec& part : in_) {
+    const std::size_t bytes = std::min(part.iov_len, ahead_end_ - ahead_begin_);
+    if (bytes == 0) continue;
+    std::memcpy(part.iov_base, ahead_.data() + ahead_begin_, bytes);
+    part = {static_cast<std::byte*>(part.iov_base) + bytes, part.iov_len - bytes};
+    ahead_begin_ += bytes;
+    awaited_ -= bytes;
+    any = true;
+  }
+  return any;
+}
+
+// Reads what is awaited and some bytes beyond it: with a head the body of a small frame, after a
+// body the next head. Sets `drained` if the connection had less than there was room for. Returns
+// what Connection::receive returns.
+ssize_t BridgeLink::read(bool& drained) {
+  const std::size_t beyond = in_body_ ? sizeof(FrameHead) : ahead_.size();
+  std::array<iovec, 3> parts{in_[0], in_[1], iovec{ahead_.data(), beyond}};
+  const ssize_t count = socket_.receive(parts);
+  if (count <= 0) return count;
+  heard_ns_ = monotonic_ns();
+  const auto bytes = static_cast<std::size_t>(count);
+  drained = bytes < awaited_ + beyond;
+  const std::size_t taken = std::min(bytes, awaited_);
+  skip(in_, taken);
+  awaited_ -= taken;
+  ahead_begin_ = 0;
+  ahead_end_ = bytes - taken;
+  return count;
 }
 
 // Reads TCP_INFO (tcp(7)). A host that is gone leaves the beats unacknowledged. A host whose

@@ -93,6 +93,8 @@ class BridgeLink {
   void note(const FrameHead& head);
   Local& local(std::uint32_t block);
 
+  bool take_ahead();
+  ssize_t read(bool& drained);
   std::optional<LinkEnd> accept_head();
   bool accept_step();
   void finish_frame();
@@ -120,6 +122,11 @@ class BridgeLink {
   bool in_body_ = false;
   std::array<iovec, 2> in_{};  // room for the rest of the head or the body
   std::size_t awaited_ = 0;    // bytes in it
+  // What was read beyond that, so that a small frame takes one read: from ahead_begin_ to
+  // ahead_end_.
+  std::array<std::byte, 8192> ahead_;
+  std::size_t ahead_begin_ = 0;
+  std::size_t ahead_end_ = 0;
 };
 
 }  // namespace libhvd

@@ -16,6 +16,8 @@ namespace {
 constexpr int kEagerSpins = 50;
 constexpr int kPauses = 100;
 constexpr std::uint64_t kYieldNs = 1'000'000;
+// About the time of a small message to another host and back.
+constexpr std::uint64_t kPollNs = 15'000;
 constexpr std::uint64_t kLookNs = 20'000'000;
 // If more ranks share a processor, each looks less often, or they would keep it busy.
 constexpr int kLookersPerProcessor = 8;
@@ -141,9 +143,10 @@ std::optional<Failure> StepBarrier::wait_for(int rank, Among among) {
   while (!reached(rank, among)) {
     if (interrupted_.load(std::memory_order_seq_cst))
       return Failure{FailureKind::left, rank_, 0, "", {}};
-    if (monotonic_ns() - start < kYieldNs) {
+    if (const std::uint64_t waited = monotonic_ns() - start; waited < kYieldNs) {
       if (bridge_ != nullptr) bridge_->turn();
-      if (!reached(rank, among)) ::sched_yield();
+      const bool keep = bridge_ != nullptr && !crowded_ && waited < kPollNs;
+      if (!keep && !reached(rank, among)) ::sched_yield();
       continue;
     }
     sleep_on(rank, among);

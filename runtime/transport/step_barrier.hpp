@@ -8,11 +8,11 @@
 //
 // One thread at a time, except where it says "any thread". A wait spins briefly (not if ranks share
 // processors), then yields the processor, then sleeps on a futex. In the process of the bridge it
-// does the bridge's work meanwhile, and sleeps on the bridge's connections (bridge.hpp). While it sleeps it looks every 20
-// ms whether the peers that it waits for still live, and less often if more than eight ranks share
-// a processor. The first rank to find a failure writes it into the segment, so that all ranks
-// report the same one. The bridge's rank returns with it after the bridge has sent it to the other
-// hosts. After a failure every step fails with it at once.
+// does the bridge's work meanwhile, and sleeps on the bridge's connections (bridge.hpp). While it
+// sleeps it looks every 20 ms whether the peers that it waits for still live, and less often if
+// more than eight ranks share a processor. The first rank to find a failure writes it into the
+// segment, so that all ranks report the same one. The bridge's rank returns with it after the
+// bridge has sent it to the other hosts. After a failure every step fails with it at once.
 #pragma once
 
 #include "transport/failure.hpp"

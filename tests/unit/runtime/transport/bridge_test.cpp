@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -107,6 +108,58 @@ TEST_P(BridgeTest, SendsOnlyWhatIsUsed) {
   std::vector<std::uint8_t> wanted(107, 'i');
   std::fill(wanted.begin() + 100, wanted.end(), 'r');
   EXPECT_EQ(hear(107), wanted);
+}
+
+// While a rank has the turns, the bridge's own thread does nothing.
+TEST_P(BridgeTest, SendsAndReceivesInTheThreadOfARankThatWaits) {
+  start();
+  while (!bridge_->take_turns()) std::this_thread::yield();
+  segment_->publish(0, 1);
+  char byte = 0;
+  EXPECT_EQ(other_.receive(&byte, 1), -1);
+  bridge_->turn();
+  EXPECT_EQ(hear_head().rank, 0u);
+  say(head_of(FrameKind::step, 1, 1));
+  const auto& arrived = segment_->block(1).arrived;
+  while (arrived.load() == 0) bridge_->sleep([] { return false; }, 1'000'000'000);
+  EXPECT_FALSE(std::async(std::launch::async, [&] { return bridge_->take_turns(); }).get());
+  bridge_->return_turns();
+  say(head_of(FrameKind::step, 1, 2));
+  while (arrived.load() == 1) std::this_thread::yield();
+}
+
+TEST_P(BridgeTest, DoesNotSleepWhenTheRankIsReady) {
+  start();
+  while (!bridge_->take_turns()) std::this_thread::yield();
+  constexpr std::uint64_t kForEver = ~std::uint64_t{0} >> 1;
+  bridge_->sleep([] { return true; }, kForEver);
+  bridge_->return_turns();
+}
+
+// Small frames arrive in one read, large ones in several.
+TEST_P(BridgeTest, TakesFramesOfEverySize) {
+  start();
+  std::uint32_t step = 0;
+  for (const std::uint32_t bytes : {0u, 1u, 4096u, 8191u, 8192u, 8193u, 65536u, 100u, 0u}) {
+    const std::vector<std::uint8_t> body(bytes, static_cast<std::uint8_t>(++step));
+    std::vector<std::uint8_t> frame(sizeof(FrameHead) + bytes);
+    const FrameHead head = head_of(FrameKind::step, 1, step, {bytes, 0, 0, 0});
+    std::memcpy(frame.data(), &head, sizeof head);
+    std::copy(body.begin(), body.end(), frame.begin() + sizeof head);
+    say(frame.data(), frame.size());
+    while (segment_->block(1).arrived.load() != step) std::this_thread::yield();
+    const auto* input = reinterpret_cast<const std::uint8_t*>(segment_->area(1, step).input);
+    EXPECT_TRUE(std::equal(body.begin(), body.end(), input)) << bytes;
+  }
+}
+
+TEST_P(BridgeTest, TakesManyFramesAtOnce) {
+  start();
+  std::vector<FrameHead> heads;
+  for (std::uint32_t step = 1; step <= 1000; ++step)
+    heads.push_back(head_of(FrameKind::step, 1, step));
+  say(heads.data(), heads.size() * sizeof(FrameHead));
+  while (segment_->block(1).arrived.load() != 1000) std::this_thread::yield();
 }
 
 TEST_P(BridgeTest, TellsThatARankHasLeftAfterItsLastStep) {

@@ -17,7 +17,7 @@ from .process_sets import ProcessSet, global_process_set
 
 
 class Period:
-    """Counts steps in periods of `every` steps. An exchange is due at the end of each period."""
+    """Divides the steps into periods of `every` steps. An exchange is due at the end of each period."""
 
     def __init__(self, every: int) -> None:
         self.every = every
@@ -102,7 +102,7 @@ class Clocks:
     """The step that each worker has reached, and the bound of staleness between them. Its calls need `changed`.
 
     Q. Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server", NIPS 2013: a worker
-    may begin a step if the slowest worker is at most `staleness` steps before it. A worker that rests bounds nobody.
+    may begin a step if the slowest worker is at most `staleness` steps before it. A worker that rests does not hold others up.
     """
 
     def __init__(self, workers: int, staleness: int) -> None:

@@ -25,14 +25,16 @@ from .background import (allgather_async, allreduce_async, allreduce_async_, all
 from .collectives import (allgather, allreduce, allreduce_, alltoall, barrier, broadcast, broadcast_, grouped_allgather,
                           grouped_allreduce, grouped_allreduce_, grouped_reducescatter, join, reducescatter)
 from .compression import Compression
+from .diloco import DiLoCo
 from .functions import broadcast_optimizer_state, broadcast_parameters
 from .handles import poll, synchronize
+from .local_sgd import LocalSGD
 from .optimizer import DistributedOptimizer
 from .sampler import DistributedSampler
 from .sync_batch_norm import SyncBatchNorm
 
 __all__ = [
-    "Adasum", "Average", "Compression", "DistributedOptimizer", "DistributedSampler", "HorovodInternalError", "Max",
+    "Adasum", "Average", "Compression", "DiLoCo", "DistributedOptimizer", "DistributedSampler", "HorovodInternalError", "LocalSGD", "Max",
     "Min", "ProcessSet", "Product", "Sum", "SyncBatchNorm", "add_process_set", "allgather", "allgather_async",
     "allgather_object", "allreduce", "allreduce_", "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async",
     "barrier", "broadcast", "broadcast_", "broadcast_async", "broadcast_async_", "broadcast_object",

@@ -27,6 +27,7 @@ from .collectives import (allgather, allreduce, allreduce_, alltoall, barrier, b
 from .compression import Compression
 from .diloco import DiLoCo
 from .functions import broadcast_optimizer_state, broadcast_parameters
+from .gossip import Gossip
 from .handles import poll, synchronize
 from .local_sgd import LocalSGD
 from .optimizer import DistributedOptimizer
@@ -34,7 +35,7 @@ from .sampler import DistributedSampler
 from .sync_batch_norm import SyncBatchNorm
 
 __all__ = [
-    "Adasum", "Average", "Compression", "DiLoCo", "DistributedOptimizer", "DistributedSampler", "HorovodInternalError", "LocalSGD", "Max",
+    "Adasum", "Average", "Compression", "DiLoCo", "DistributedOptimizer", "DistributedSampler", "Gossip", "HorovodInternalError", "LocalSGD", "Max",
     "Min", "ProcessSet", "Product", "Sum", "SyncBatchNorm", "add_process_set", "allgather", "allgather_async",
     "allgather_object", "allreduce", "allreduce_", "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async",
     "barrier", "broadcast", "broadcast_", "broadcast_async", "broadcast_async_", "broadcast_object",

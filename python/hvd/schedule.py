@@ -99,10 +99,11 @@ def pairs(size: int) -> list[tuple[int, int]]:
 
 
 class Clocks:
-    """The step that each worker has reached, and the bound of staleness between them. Its calls need `changed`.
+    """The step that each worker has reached, and the bound of staleness between them. Callers hold `changed`.
 
     Q. Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server", NIPS 2013: a worker
-    may begin a step if the slowest worker is at most `staleness` steps before it. A worker that rests does not hold others up.
+    may begin a step if the slowest worker is at most `staleness` steps before it. A worker that rests does not hold
+    others up.
     """
 
     def __init__(self, workers: int, staleness: int) -> None:
@@ -110,33 +111,25 @@ class Clocks:
         self.staleness = staleness
         self.steps = [0] * workers
         self.resting = [False] * workers
+        self.rounds = 0  # how often all have rested
 
     def advance(self, worker: int) -> None:
         """Records that the worker has pushed the gradients of a step."""
         self.steps[worker] += 1
         self.changed.notify_all()
 
-    def rest(self, worker: int) -> None:
-        """Records that the worker makes no steps until all rest."""
-        self.resting[worker] = True
-        self.changed.notify_all()
-
-    def slowest(self) -> Optional[int]:
-        """Returns the step of the slowest worker that does not rest; None if all rest."""
-        return min((step for step, resting in zip(self.steps, self.resting) if not resting), default=None)
-
     def may_continue(self, worker: int) -> bool:
         """Returns whether the worker may begin its next step."""
-        slowest = self.slowest()
-        return slowest is None or self.steps[worker] - slowest <= self.staleness
+        slowest = min((step for step, resting in zip(self.steps, self.resting) if not resting), default=0)
+        return self.steps[worker] - slowest <= self.staleness
 
-    def all_rest(self) -> bool:
-        return all(self.resting)
-
-    def wake(self) -> None:
-        """Ends the rest of all workers: they continue from the same step."""
-        self.steps = [max(self.steps)] * len(self.steps)
-        self.resting = [False] * len(self.resting)
+    def rest(self, worker: int) -> None:
+        """Records that the worker makes no steps until all rest. When all do, all continue from the same step."""
+        self.resting[worker] = True
+        if all(self.resting):
+            self.steps = [max(self.steps)] * len(self.steps)
+            self.resting = [False] * len(self.resting)
+            self.rounds += 1
         self.changed.notify_all()
 
 

@@ -31,12 +31,13 @@ from .gossip import Gossip
 from .handles import poll, synchronize
 from .local_sgd import LocalSGD
 from .optimizer import DistributedOptimizer
+from .parameter_server import ParameterServer
 from .sampler import DistributedSampler
 from .sync_batch_norm import SyncBatchNorm
 
 __all__ = [
     "Adasum", "Average", "Compression", "DiLoCo", "DistributedOptimizer", "DistributedSampler", "Gossip", "HorovodInternalError", "LocalSGD", "Max",
-    "Min", "ProcessSet", "Product", "Sum", "SyncBatchNorm", "add_process_set", "allgather", "allgather_async",
+    "Min", "ParameterServer", "ProcessSet", "Product", "Sum", "SyncBatchNorm", "add_process_set", "allgather", "allgather_async",
     "allgather_object", "allreduce", "allreduce_", "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async",
     "barrier", "broadcast", "broadcast_", "broadcast_async", "broadcast_async_", "broadcast_object",
     "broadcast_optimizer_state", "broadcast_parameters", "ccl_built", "cross_rank", "cross_size", "cuda_built",

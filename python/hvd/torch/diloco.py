@@ -39,7 +39,8 @@ def DiLoCo(  # noqa: N802 (returns an instance of a class, as DistributedOptimiz
     optimizer takes its step, and the rank continues from its result plus its own changes in the next period. S. Kale et
     al., "Eager Updates For Overlapped Communication and Computation in DiLoCo", arXiv:2502.12996, describe such delays.
 
-    The first step() is a collective: all ranks begin with rank 0's parameters. Each rank keeps a copy of the parameters
+    The first step() is a collective, and gives all ranks rank 0's parameters; hvd.broadcast_parameters() does so before the
+    first gradients. Each rank keeps a copy of the parameters
     and the outer optimizer's state. Waiting, join, buffers, synchronize() and errors are as for LocalSGD.
     """
     settings, problem = _described(outer)

@@ -1,4 +1,4 @@
-"""The schedules of training methods: when ranks exchange, with whom, how stale a rank may be; and agreement on settings.
+"""The schedules of training methods: when ranks exchange, with whom, how stale a rank may be. Agreement on settings.
 
 The modules of the frameworks use them (hvd.torch.local_sgd, gossip, parameter_server, ...). The schedules are plain
 values without collectives: all ranks that call them in the same way get the same answers. Only agree() is a collective.
@@ -73,7 +73,8 @@ def partner(rank: int, size: int, exchange: int) -> Optional[int]:
 
     The distance between partners is the next one of hops() in each exchange. If `size` is a power of two, every rank
     has a partner in each exchange, and hops() exchanges without steps between them give all ranks the exact average.
-    Otherwise some ranks pause; the ring turns by one rank after each round of hops(), so that they are others each time.
+    Otherwise some ranks pause; the ring turns by one rank after each round of hops(), so that they are others each
+    time.
     """
     distances = hops(size)
     if not distances:
@@ -169,13 +170,13 @@ def _compare_parameters(method: str, ranks: Sequence[int], found: list[list[tupl
         values = [theirs.get(name) for theirs in kinds]
         having = [rank for rank, value in zip(ranks, values) if value is not None]
         if len(having) < len(ranks):
-            raise errors.MismatchError(f"hvd: {method}: only {_words(having)} of {len(ranks)} has the parameter {name}; "
-                                       "all ranks must have the same parameters")
+            raise errors.MismatchError(f"hvd: {method}: only {_words(having)} of {len(ranks)} has the parameter {name}"
+                                       "; all ranks must have the same parameters")
         if any(value != values[0] for value in values):
             raise errors.MismatchError(f"hvd: {method}: the parameter {name} differs between ranks: "
                                        f"{_by_value(ranks, values)}")
-    raise errors.MismatchError(f"hvd: {method}: the ranks have the same parameters in another order; give the optimizer "
-                               "the parameters in the same order on all ranks")
+    raise errors.MismatchError(f"hvd: {method}: the ranks have the same parameters in another order; give the "
+                               "optimizer the parameters in the same order on all ranks")
 
 
 def _by_value(ranks: Sequence[int], values: Sequence[Any]) -> str:

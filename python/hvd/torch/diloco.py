@@ -10,7 +10,7 @@ import torch
 from ._wrapping import NamedParameters
 from .background import broadcast_async_
 from .handles import wait_for_all
-from .periodic import Exchange, PeriodicOptimizer, Tensors, mean_over_all, periodic_optimizer
+from .periodic import Exchange, Mean, PeriodicOptimizer, Tensors, periodic_optimizer
 
 Outer = Callable[[Tensors], torch.optim.Optimizer]
 
@@ -25,10 +25,10 @@ def DiLoCo(  # noqa: N802 (returns an instance of a class, as DistributedOptimiz
         named_parameters: Optional[NamedParameters] = None, background: bool = False) -> Any:
     """Returns `optimizer` as the inner optimizer of DiLoCo. A collective.
 
-    A. Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", arXiv:2311.08105. Each rank
-    takes `every` steps with `optimizer`, which keeps its state. Then the ranks average by how much their parameters have
-    changed. The outer optimizer takes a step from the parameters at the begin of the period, with the negative of that
-    average as the gradient, and all ranks continue from its result.
+    A. Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", arXiv:2311.08105. Each
+    rank takes `every` steps with `optimizer`, which keeps its state. Then the ranks average by how much their
+    parameters have changed. The outer optimizer takes a step from the parameters at the begin of the period, with the
+    negative of that average as the gradient, and all ranks continue from its result.
 
     outer: a function that makes the outer optimizer of a list of tensors. The default is the paper's Nesterov momentum,
     torch.optim.SGD(parameters, lr=0.7, momentum=0.9, nesterov=True). With SGD(lr=1) it is LocalSGD. In the background,
@@ -39,9 +39,9 @@ def DiLoCo(  # noqa: N802 (returns an instance of a class, as DistributedOptimiz
     optimizer takes its step, and the rank continues from its result plus its own changes in the next period. S. Kale et
     al., "Eager Updates For Overlapped Communication and Computation in DiLoCo", arXiv:2502.12996, describe such delays.
 
-    The first step() is a collective, and gives all ranks rank 0's parameters; hvd.broadcast_parameters() does so before the
-    first gradients. Each rank keeps a copy of the parameters
-    and the outer optimizer's state. Waiting, join, buffers, synchronize() and errors are as for LocalSGD.
+    The first step() is a collective, and gives all ranks rank 0's parameters; hvd.broadcast_parameters() does so before
+    the first gradients. Each rank keeps a copy of the parameters and the outer optimizer's state. Waiting, join,
+    buffers, synchronize() and errors are as for LocalSGD.
     """
     settings, problem = _described(outer)
     return periodic_optimizer(_DiLoCo, optimizer, every, named_parameters, background, {"outer": settings}, problem,
@@ -49,7 +49,7 @@ def DiLoCo(  # noqa: N802 (returns an instance of a class, as DistributedOptimiz
 
 
 def _described(outer: Outer) -> tuple[str, str]:
-    """Returns class and options of the outer optimizer for the comparison of ranks, and what is wrong with it, or ""."""
+    """Returns class and options of the outer optimizer, to compare ranks, and what is wrong with it, or ""."""
     try:
         probe = outer([torch.zeros(1)])
     except Exception as error:
@@ -88,7 +88,7 @@ class _DiLoCo(PeriodicOptimizer):
     def _begin(self, exchange: Optional[int], start: Tensors) -> Exchange:
         with torch.no_grad():
             changes = [base - tensor for base, tensor in zip(self._base, self._tensors)]
-        return Exchange(start, mean_over_all(changes, self._name).wait)
+        return Exchange(start, Mean(changes, self._name, in_place=True).wait)
 
     def _change(self, start: Tensors, means: Tensors) -> None:
         assert self._outer is not None

@@ -17,12 +17,12 @@ from .periodic import Mean, Tensors, periodic_optimizer
 def Gossip(  # noqa: N802 (returns an instance of a class, as DistributedOptimizer)
         optimizer: torch.optim.Optimizer, every: int = 1, named_parameters: Optional[NamedParameters] = None,
         background: bool = False) -> Any:
-    """Returns `optimizer` as one that averages its parameters with one other rank after every `every` steps. A collective.
+    """Returns `optimizer` as one that averages its parameters with one other rank after each `every` steps. Collective.
 
-    X. Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent", arXiv:1710.06952, average in pairs;
-    B. Ying et al., "Exponential Graph is Provably Efficient for Decentralized Deep Training", arXiv:2110.13363, choose
-    the distance between partners: 1, 2, 4, ... below the number of ranks, one after the other. If the number of ranks is
-    no power of two, some ranks pause in each exchange (hvd.schedule.partner). No rank has the average of all.
+    X. Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent", arXiv:1710.06952, average in
+    pairs; B. Ying et al., "Exponential Graph is Provably Efficient for Decentralized Deep Training", arXiv:2110.13363,
+    choose the distance between partners: 1, 2, 4, ... below the number of ranks, one after the other. If the number of
+    ranks is no power of two, some ranks pause in each exchange (hvd.schedule.partner). No rank has the average of all.
 
     every, named_parameters: as for LocalSGD. background: the pair's average is applied one period late, as by LocalSGD.
 

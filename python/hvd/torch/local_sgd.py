@@ -9,7 +9,7 @@ import torch
 from ..types import Average
 from ._wrapping import Closure, NamedParameters
 from .background import grouped_allreduce_async_
-from .periodic import Exchange, Mean, PeriodicOptimizer, Tensors, mean_over_all, periodic_optimizer
+from .periodic import Exchange, Mean, PeriodicOptimizer, Tensors, periodic_optimizer
 
 
 def LocalSGD(  # noqa: N802 (returns an instance of a class, as DistributedOptimizer)
@@ -17,8 +17,8 @@ def LocalSGD(  # noqa: N802 (returns an instance of a class, as DistributedOptim
         background: bool = False) -> Any:
     """Returns `optimizer` as one that averages the parameters of all ranks after every `every` steps. A collective.
 
-    S. U. Stich, "Local SGD Converges Fast and Communicates Little", arXiv:1805.09767. Ranks send 1/every of the bytes of
-    a DistributedOptimizer. The optimizer's state (momentum, ...) stays the rank's own.
+    S. U. Stich, "Local SGD Converges Fast and Communicates Little", arXiv:1805.09767. Ranks send 1/every of the bytes
+    of a DistributedOptimizer. The optimizer's state (momentum, ...) stays the rank's own.
 
     every: steps of a period, 1 or more. With 1 (and without background) no step is local: the gradients are averaged
     before the step, as by DistributedOptimizer, and the parameters have the same bits. For optimizers whose step is
@@ -50,7 +50,7 @@ class AveragingOptimizer(PeriodicOptimizer):
 
     def _begin(self, exchange: Optional[int], start: Tensors) -> Optional[Exchange]:
         tensors = start or self._tensors
-        mean = mean_over_all(tensors, f"{self._name}.all") if exchange is None else self._mean(tensors, exchange)
+        mean = Mean(tensors, f"{self._name}.all") if exchange is None else self._mean(tensors, exchange)
         return None if mean is None else Exchange(start, mean.wait)
 
     def _change(self, start: Tensors, means: Tensors) -> None:
@@ -78,7 +78,7 @@ class _LocalSGD(AveragingOptimizer):
     step.hooked = True  # type: ignore[attr-defined]
 
     def _mean(self, tensors: Tensors, exchange: int) -> Mean:
-        return mean_over_all(tensors, self._name)
+        return Mean(tensors, self._name)
 
     def _averaging(self, closure: Any) -> Any:
         def averaged() -> Any:

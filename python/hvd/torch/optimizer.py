@@ -44,9 +44,10 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name; it returns an instance 
     sparse_as_dense: reduces sparse gradients as dense ones, instead of gathering the rows of all ranks.
     process_set: the ranks that reduce with each other. On any other rank the optimizer works as if it were not wrapped.
 
-    shard: keeps 1/N of the optimizer's state on each of N ranks (ZeRO stage 1, arXiv:1910.02054): a reducescatter of the
-    gradients, the step on this rank's part of the parameters, and an allgather of the parameters. For optimizers that
-    treat each element by itself (SGD, Adam, AdamW, ...). The call is then a collective, and some calls of the result
+    shard: keeps 1/N of the optimizer's state on each of N ranks (ZeRO stage 1, arXiv:1910.02054): a reducescatter of
+    the gradients, the step on this rank's part of the parameters, and an allgather of the parameters. For optimizers
+    that treat each element by itself (SGD, Adam, AdamW, ...). The call is then a collective, and some calls of the
+    result
     differ: state_dict() becomes full_state_dict(), and torch's clip_grad_norm_() that of the optimizer.
 
     A parameter without a gradient on this rank takes part with zeros, because other ranks may have a gradient for it.

@@ -17,8 +17,8 @@ import torch
 from .. import errors, job, schedule
 from ..objects import broadcast_object
 from ..process_sets import ProcessSet, find_or_add
-from ._wrapping import (Closure, NamedParameters, Wrapped, described, parameters_of, refuse_wrapped, share_options, twin,
-                        wrapped)
+from ._wrapping import (Closure, NamedParameters, Wrapped, described, parameters_of, refuse_wrapped, share_options,
+                        twin, wrapped)
 from .background import broadcast_async_
 from .handles import wait_for_all
 
@@ -29,25 +29,26 @@ _REST = 2
 
 
 def ParameterServer(  # noqa: N802 (returns an instance of a class, as DistributedOptimizer)
-        optimizer: torch.optim.Optimizer, staleness: int = 0, named_parameters: Optional[NamedParameters] = None) -> Any:
+        optimizer: torch.optim.Optimizer, staleness: int = 0,
+        named_parameters: Optional[NamedParameters] = None) -> Any:
     """Returns `optimizer` as one whose parameters and state are on rank 0. A collective.
 
-    M. Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014; the bound is that of Q. Ho
-    et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server", NIPS 2013. In each step a
-    rank sends its gradients to rank 0 and receives the parameters. Rank 0 sends and receives those of all other ranks.
+    M. Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014; the bound is that of Q.
+    Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server", NIPS 2013. In each
+    step a rank sends its gradients to rank 0 and receives the parameters. Rank 0 sends and receives those of all other
+    ranks.
 
-    staleness: by how many steps a rank may be ahead of the slowest, 0 or more. With 0, rank 0 waits for the gradients of
-    all ranks and takes one step with their average: the result of DistributedOptimizer. With more, rank 0 takes a step
-    with each gradient as it arrives, divided by the number of ranks: for plain SGD as much as one step with the average.
-    Optimizers with momentum or Adam then take one step per rank instead of one; Adam needs a smaller rate, as the
-    division does not change its steps.
+    staleness: by how many steps a rank may be ahead of the slowest, 0 or more. With 0, rank 0 waits for the gradients
+    of all ranks and takes one step with their average: the result of DistributedOptimizer. With more, rank 0 takes a
+    step with each gradient as it arrives, divided by the number of ranks: for plain SGD as much as one step with the
+    average. Optimizers with momentum or Adam then take one step per rank instead of one; Adam needs a smaller rate, as
+    the division does not change its steps.
     named_parameters: `model.named_parameters()`; the names appear in messages.
 
-    The first step() is a collective, and gives all ranks rank 0's parameters; hvd.broadcast_parameters() does so before the
-    first gradients. Learning rates are those of rank 0.
-    Parameters must not be added or thawed after it. hvd.join() does not work while ranks train: a rank without more data
-    calls synchronize(), which waits until all ranks do, and gives all the same parameters. All ranks must call it at the
-    end of the training.
+    The first step() is a collective, and gives all ranks rank 0's parameters; hvd.broadcast_parameters() does so before
+    the first gradients. Learning rates are those of rank 0. Parameters must not be added or thawed after it. hvd.join()
+    does not work while ranks train: a rank without more data calls synchronize(), which waits until all ranks do, and
+    gives all the same parameters. All ranks must call it at the end of the training.
 
     Errors: on all ranks, InvalidArgumentError, a ValueError, for an invalid `staleness`; MismatchError if settings or
     parameters differ. ValueError for an optimizer that hvd has wrapped. Sparse gradients are sent as dense ones.
@@ -57,8 +58,8 @@ def ParameterServer(  # noqa: N802 (returns an instance of a class, as Distribut
     problem = schedule.problem_of_staleness(staleness)
     if isinstance(optimizer, torch.optim.LBFGS):
         problem = problem or "torch.optim.LBFGS is not supported"
-    number = schedule.agree("ParameterServer", {"the optimizer's class": type(optimizer).__name__, "staleness": staleness},
-                            described(optimizer, named), problem)
+    settings = {"the optimizer's class": type(optimizer).__name__, "staleness": staleness}
+    number = schedule.agree("ParameterServer", settings, described(optimizer, named), problem)
     sets = [find_or_add([0, worker]) for worker in range(1, job.size())]
     return wrapped(_ParameterServer, optimizer, _staleness=staleness, _name=f"ParameterServer.{number}", _sets=sets,
                    _tensors=[], _server=None, _channel=None)
@@ -107,8 +108,8 @@ class _ParameterServer(Wrapped):
         needed = [tensor for tensor in parameters_of(self) if tensor.requires_grad]
         if self._tensors:
             if len(needed) != len(self._tensors):
-                raise errors.InvalidArgumentError("hvd: ParameterServer: parameters were added, frozen or thawed after the "
-                                                  "first step; do it before")
+                raise errors.InvalidArgumentError("hvd: ParameterServer: parameters were added, frozen or thawed after "
+                                                  "the first step; do it before")
             return
         self._tensors = needed
         wait_for_all([broadcast_async_(tensor.detach(), 0, f"{self._name}.begin.{index}")
@@ -177,7 +178,7 @@ class _Server:
         self._clocks = schedule.Clocks(job.size(), staleness)
         self._arrived: dict[int, Tensors] = {}  # with a staleness of 0: flat gradients of the present step, by rank
         self._failure: Optional[BaseException] = None
-        self._active = False  # between synchronize() and the next step of rank 0 nobody pushes
+        self._active = False  # between synchronize() and the next step of rank 0 no rank pushes
 
     def take_options(self, optimizer: torch.optim.Optimizer) -> None:
         """Takes the options (learning rate, ...) of rank 0's optimizer."""

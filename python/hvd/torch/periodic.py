@@ -16,7 +16,7 @@ from ..objects import allgather_object
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average
 from ._wrapping import Closure, NamedParameters, Wrapped, described, parameters_of, refuse_wrapped, wrapped
-from .background import grouped_allreduce_async
+from .background import grouped_allreduce_async, grouped_allreduce_async_
 
 Tensors = list[torch.Tensor]
 
@@ -24,13 +24,15 @@ Tensors = list[torch.Tensor]
 class Mean:
     """The average of tensors over the ranks of a set that have not joined, computed in the background."""
 
-    def __init__(self, tensors: Sequence[torch.Tensor], name: str, process_set: ProcessSet) -> None:
-        """`tensors` must not be changed until wait() returns. All are on one device."""
+    def __init__(self, tensors: Sequence[torch.Tensor], name: str, process_set: ProcessSet = global_process_set,
+                 in_place: bool = False) -> None:
+        """`tensors`, on one device, must not be changed until wait() returns. in_place: they become the averages."""
         # A rank that has joined contributes zeros, also to this one, and the divisor stays the number of all ranks.
         present = torch.ones(1, device=tensors[0].device if tensors else None)
         self._ranks = process_set.size()
-        self._handle = grouped_allreduce_async([*(tensor.detach() for tensor in tensors), present], name=name, op=Average,
-                                               process_set=process_set)
+        reduce = grouped_allreduce_async_ if in_place else grouped_allreduce_async
+        self._handle = reduce([*(tensor.detach() for tensor in tensors), present], name=name, op=Average,
+                              process_set=process_set)
         self._result: Optional[Tensors] = None
 
     def wait(self) -> Tensors:
@@ -116,7 +118,7 @@ class PeriodicOptimizer(Wrapped):
                 self._change(exchange.start, exchange.wait())
 
     def _adopt(self) -> None:
-        """Adds the parameters that need gradients and are not known yet: all, those thawed later, those of new groups."""
+        """Adds the parameters that need gradients and are not known yet: at first all, later those thawed or added."""
         new = [tensor for tensor in parameters_of(self) if tensor.requires_grad and id(tensor) not in self._known]
         if new:
             self._known.update(map(id, new))
@@ -164,7 +166,8 @@ class PeriodicOptimizer(Wrapped):
             self._load_shared({})
             return
         self._check_saved(saved)
-        own = _of_this_rank(saved["ranks"]) if "ranks" in saved else {**saved, "optimizer": state_dict, "parameters": []}
+        own = (_of_this_rank(saved["ranks"]) if "ranks" in saved
+               else {**saved, "optimizer": state_dict, "parameters": []})
         plain = own["optimizer"]
         super().load_state_dict({"state": plain["state"], "param_groups": plain["param_groups"]})
         self._schedule.load_state_dict(saved)
@@ -179,7 +182,8 @@ class PeriodicOptimizer(Wrapped):
 
     def _method_state(self) -> dict[str, Any]:
         """Returns the part of the state that is the same on all ranks."""
-        return {**self._settings, "parameters": self._parameter_count(), **self._schedule.state_dict(), **self._shared()}
+        return {**self._settings, "parameters": self._parameter_count(), **self._schedule.state_dict(),
+                **self._shared()}
 
     def _in_flight(self) -> dict[str, Any]:
         """Returns the exchange in flight, after waiting for it: this rank's part of the state."""
@@ -231,12 +235,8 @@ def periodic_optimizer(kind: type[PeriodicOptimizer], optimizer: torch.optim.Opt
     number = schedule.agree(kind.METHOD, {"the optimizer's class": type(optimizer).__name__, **compared},
                             described(optimizer, named), problem)
     return wrapped(kind, optimizer, _schedule=schedule.Period(every), _background=bool(background),
-                   _settings={"method": kind.METHOD, **compared}, _name=f"{kind.METHOD}.{number}", _tensors=[], _known=set(),
-                   _exchange=None, **own)
-
-
-def mean_over_all(tensors: Sequence[torch.Tensor], name: str) -> Mean:
-    return Mean(tensors, name, global_process_set)
+                   _settings={"method": kind.METHOD, **compared}, _name=f"{kind.METHOD}.{number}", _tensors=[],
+                   _known=set(), _exchange=None, **own)
 
 
 def _in_host_memory(value: Any) -> Any:
@@ -256,7 +256,8 @@ def _of_this_rank(ranks: list[dict[str, Any]]) -> dict[str, Any]:
         return ranks[job.rank()]
     in_flight = all(entry["mean"] is not None for entry in ranks)
     return {"optimizer": ranks[job.rank() % len(ranks)]["optimizer"], "parameters": _averages(ranks, "parameters"),
-            "start": _averages(ranks, "start") if in_flight else [], "mean": _averages(ranks, "mean") if in_flight else None}
+            "start": _averages(ranks, "start") if in_flight else [],
+            "mean": _averages(ranks, "mean") if in_flight else None}
 
 
 def _averages(ranks: list[dict[str, Any]], key: str) -> Tensors:

@@ -1,9 +1,9 @@
 """The class of a DistributedOptimizer with shard=True: each rank keeps the optimizer's state of its part only.
 
-S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", arXiv:1910.02054, stage 1:
-gradients are reduced with a reducescatter, so that each rank gets the sum of its shard; it takes the optimizer's step
-there; an allgather then brings the new parameters to all ranks. Parameters are reduced in buckets. A rank's shard of a
-bucket is an equal part of its elements, and consists of pieces: consecutive elements of one parameter.
+S. Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", arXiv:1910.02054, stage
+1: gradients are reduced with a reducescatter, so that each rank gets the sum of its shard; it takes the optimizer's
+step there; an allgather then brings the new parameters to all ranks. Parameters are reduced in buckets. A rank's shard
+of a bucket is an equal part of its elements, and consists of pieces: consecutive elements of one parameter.
 
 An inner optimizer of the plain class has the pieces as its parameters. Runs on the thread that calls step(), except for
 the reducer (hvd.torch.reducer).
@@ -33,7 +33,7 @@ _BUCKET_BYTES = 8 << 20  # a bucket ends with the parameter that makes it larger
 
 def sharded_optimizer(optimizer: torch.optim.Optimizer, named_parameters: Any, settings: dict[str, Any],
                       *reducer: Any) -> Any:
-    """Returns the optimizer for shard=True. A collective of the process set; the errors are those of hvd.schedule.agree.
+    """Returns the optimizer for shard=True. A collective of the process set, with the errors of hvd.schedule.agree().
 
     settings: what all ranks must have set to the same. reducer: the arguments of Reducer after named_parameters.
     """
@@ -43,7 +43,7 @@ def sharded_optimizer(optimizer: torch.optim.Optimizer, named_parameters: Any, s
     if process_set.included():
         problem = ("torch.optim.LBFGS cannot be sharded: its step needs all elements together"
                    if isinstance(optimizer, torch.optim.LBFGS) else "")
-        number = agree("DistributedOptimizer(shard=True)", {"the optimizer's class": type(optimizer).__name__, **settings},
+        number = agree(ShardedOptimizer.METHOD, {"the optimizer's class": type(optimizer).__name__, **settings},
                        described(optimizer, named), problem, process_set)
     inner = twin(optimizer)
     own = _ShardReducer(f"shard.{number}", optimizer.param_groups, named, *reducer)
@@ -69,8 +69,8 @@ class ShardedOptimizer(GradientOptimizer):
     def synchronize(self) -> None:
         """Waits until all gradients are reduced. Each rank then has the reduced gradients of its shard only.
 
-        `parameter.grad` stays the rank's own gradient: clip with clip_grad_norm_() of this optimizer, and change nothing
-        else. Errors: those of hvd.errors, after all reductions have ended.
+        `parameter.grad` stays the rank's own gradient: clip with clip_grad_norm_() of this optimizer, and change
+        nothing else. Errors: those of hvd.errors, after all reductions have ended.
         """
         if not self._reducer.takes_part():
             super().synchronize()
@@ -144,7 +144,7 @@ class ShardedOptimizer(GradientOptimizer):
     # ---- Saving and loading -----------------------------------------------------------------------
 
     def full_state_dict(self) -> dict[str, Any]:
-        """Returns the state of all ranks together, as state_dict() of the plain optimizer would. A collective of the set.
+        """Returns the state of all ranks together, as state_dict() of the plain optimizer. A collective of the set.
 
         Every rank gets all of it, so during the call it needs the memory of an unsharded state. Any number of ranks
         can load it, also the plain optimizer. ValueError if the state of a parameter has another shape than the
@@ -166,7 +166,8 @@ class ShardedOptimizer(GradientOptimizer):
                 state.setdefault(key, outline.values.get(key))
         for key, dtype, device in kinds:
             parts = [entry.state[key] for entry in entries if (key, dtype, device) in entry.outline.kinds]
-            flat = torch.cat(parts) if parts else torch.empty(0, dtype=getattr(torch, dtype), device=self._device(device))
+            flat = (torch.cat(parts) if parts
+                    else torch.empty(0, dtype=getattr(torch, dtype), device=self._device(device)))
             gathered = allgather_async(flat, f"{name}.{key}.{dtype}.{device}", process_set).wait()
             begin = 0
             for outline in (outline for outlines in found for outline in outlines):
@@ -205,8 +206,8 @@ class ShardedOptimizer(GradientOptimizer):
             self._shard_state()
 
     def __reduce__(self) -> Any:
-        raise TypeError("hvd: an optimizer with shard=True has a part of the state only, and cannot be pickled or copied; "
-                        "call full_state_dict() on all ranks, and save its result")
+        raise TypeError("hvd: an optimizer with shard=True has a part of the state only, and cannot be pickled or "
+                        "copied; call full_state_dict() on all ranks, and save its result")
 
 
 class _Piece:
@@ -261,8 +262,8 @@ class _Entry:
         sharded = {key: value for key, value in state.items() if isinstance(value, torch.Tensor) and value.dim() > 0}
         for key, value in sharded.items():
             if value.shape != piece.tensor.shape:
-                raise ValueError(f"hvd: shard=True: {key} of {piece.parameter.name} has the shape {list(value.shape)} for "
-                                 f"{piece.tensor.numel()} elements; such an optimizer cannot be sharded")
+                raise ValueError(f"hvd: shard=True: {key} of {piece.parameter.name} has the shape {list(value.shape)} "
+                                 f"for {piece.tensor.numel()} elements; such an optimizer cannot be sharded")
         self.outline = _Outline(number, piece.begin, piece.end, list(state),
                                 {key: value for key, value in state.items() if key not in sharded},
                                 [(key, str(value.dtype).replace("torch.", ""), value.device.type)
@@ -274,8 +275,8 @@ def _check_shapes(state_dict: dict[str, Any], tensors: Sequence[torch.Tensor]) -
         for key, value in state.items() if isinstance(number, int) else ():
             if isinstance(value, torch.Tensor) and value.dim() > 0 and number < len(tensors) \
                     and value.shape != tensors[number].shape:
-                raise ValueError(f"hvd: the state to load has {key} of shape {list(value.shape)} for parameter {number}, "
-                                 f"whose shape is {list(tensors[number].shape)}; it was saved with another model")
+                raise ValueError(f"hvd: the state to load has {key} of shape {list(value.shape)} for parameter "
+                                 f"{number}, whose shape is {list(tensors[number].shape)}; it was saved with another model")
 
 
 class _Bucket:

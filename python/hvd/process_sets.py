@@ -118,6 +118,15 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
     return process_set
 
 
+def find_or_add(ranks: Sequence[int]) -> ProcessSet:
+    """Returns a set of these ranks that the job knows, or adds one. A collective of all ranks, as add_process_set()."""
+    wanted = sorted(ranks)
+    for process_set in (global_process_set, *_known.values()):
+        if process_set.ranks == wanted:
+            return process_set
+    return add_process_set(wanted)
+
+
 def remove_process_set(process_set: ProcessSet) -> bool:
     """Removes a set from the job. A collective.
 

@@ -21,6 +21,9 @@ class DataType(enum.IntEnum):
     bfloat16 = 10
 
 
+SIZES = (1, 1, 2, 2, 4, 8, 2, 4, 8, 1, 2)  # bytes of an element, by DataType
+
+
 class ReduceOp(enum.IntEnum):
     """hvd_op: the operation with which an allreduce or a reducescatter combines the ranks' elements.
 

@@ -97,3 +97,13 @@ def test_resnet50_prints_the_time_of_epochs_and_images_a_second(sandbox: Sandbox
     assert re.search(r"total time: [\d.]+ s on 2 ranks", text), done
     for rank in done.report["ranks"]:
         assert rank["counters"]["samples"] == 2 * 2 * 2, "epochs, steps, images"
+
+
+def test_methods_all_learn_the_digits_and_send_what_they_should(sandbox: Sandbox) -> None:
+    done = run_example(sandbox, 2, PYTHONS["torch"], "methods.py", "--epochs", 5)
+    rows = re.findall(r"^\[0\] (\S.*?) +([\d.]+) % +(\d+) +([\d.]+) MB +[\d.]+ s$", done.out_text, re.MULTILINE)
+    assert len(rows) == 9 and {int(steps) for _, _, steps, _ in rows} == {225}, done
+    assert min(float(accuracy) for _, accuracy, _, _ in rows) >= 80, done
+    [synchronous, sharded, local, _, diloco, *_] = [float(sent) for *_, sent in rows]
+    assert sharded == pytest.approx(synchronous, abs=0.2), done
+    assert local < synchronous / 7 and diloco < synchronous / 20, done

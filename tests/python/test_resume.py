@@ -13,6 +13,7 @@ from harness import PYTHON, TOP, Done, Sandbox, wait_until
 from rank_cases import python_environment
 
 EXAMPLE = TOP / "examples/digits/train.py"
+METHODS = Path(__file__).resolve().parent / "programs/methods_resume.py"
 SAVER = Path(__file__).resolve().parent / "programs/saver.py"
 
 
@@ -76,3 +77,29 @@ def test_a_rank_killed_while_saving_leaves_a_whole_checkpoint(sandbox: Sandbox, 
         step = int(re.search(r"loaded (\d+)", loaded.out_text)[1])
         assert step >= durable, f"{step} was loaded, but {durable} was durable"
         durable = step
+
+
+def losses(sandbox: Sandbox, method: str, folder: str, *parts: tuple[int, int]) -> list[float]:
+    """The losses after each job. parts: the number of ranks, and the steps that it makes."""
+    found = []
+    for size, steps in parts:
+        done = run(sandbox, size, METHODS, method, folder, steps).expect(0)
+        found.append(float(re.search(r"^\[0\] step \d+ loss (\S+)$", done.out_text, re.MULTILINE)[1]))
+    return found
+
+
+@pytest.mark.parametrize("method", ["shard", pytest.param("ParameterServer", marks=pytest.mark.slow)])
+def test_a_method_continues_exactly_at_another_number_of_ranks(sandbox: Sandbox, method: str) -> None:
+    *_, parts = losses(sandbox, method, "parts", (2, 3), (3, 3))
+    [whole] = losses(sandbox, method, "whole", (2, 6))
+    assert parts == pytest.approx(whole, abs=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["LocalSGD", "DiLoCo"])
+def test_a_method_with_local_steps_continues_within_a_period(sandbox: Sandbox, method: str) -> None:
+    *_, same = losses(sandbox, method, "same", (2, 6), (2, 5))
+    [whole] = losses(sandbox, method, "whole", (2, 11))
+    assert same == whole, "with the same ranks"
+    before, after = losses(sandbox, method, "other", (2, 6), (3, 60))
+    assert after < before, "with other ranks"

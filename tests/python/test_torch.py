@@ -33,3 +33,9 @@ def test_a_rank_that_dies_is_told_to_those_that_wait(sandbox: Sandbox) -> None:
     done = run(sandbox, 3, "torch_death.py", options=("--grace", "60"))
     assert done.code == 137 and not done.survivors, done
     assert sorted(done.out_lines) == ["[0] told: True"] * 3 + ["[2] told: True"] * 3, done
+
+
+def test_a_rank_that_dies_ends_the_parameter_server_with_an_error_on_all(sandbox: Sandbox) -> None:
+    done = run(sandbox, 3, "server_death.py", options=("--grace", "60"))
+    assert done.code == 137 and not done.survivors, done
+    assert sorted(done.out_lines) == ["[0] step 2 PeerError", "[2] step 2 PeerError"], done

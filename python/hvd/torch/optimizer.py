@@ -6,35 +6,26 @@ continues with earlier layers. step() waits for all reductions.
 
 from __future__ import annotations
 
-import functools
-import threading
-import warnings
-import weakref
-import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import torch
 
 from .._retired import groups_of
-from ..job import size
 from ..process_sets import ProcessSet, global_process_set, id_of
 from ..types import Adasum, Average, ReduceOp
-from .background import allreduce_async_, grouped_allreduce_async_, sparse_allreduce_async
+from ._wrapping import Closure, NamedParameters, Wrapped, refuse_wrapped, wrapped
+from .background import grouped_allreduce_async_
 from .compression import Compression, Compressor
-
-Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
-NamedParameters = Iterable[tuple[str, torch.Tensor]]
-ParamGroups = list[dict[str, Any]]
+from .gradient_optimizer import GradientOptimizer
+from .reducer import Groups, Reducer, checked_groups, checked_passes
+from .sharded import settings_of, sharded_optimizer
 
 
 def DistributedOptimizer(  # noqa: N802 (Horovod's name; it returns an instance of a class)
         optimizer: torch.optim.Optimizer, named_parameters: Optional[NamedParameters] = None,
         compression: type[Compressor] = Compression.none, backward_passes_per_step: int = 1, op: ReduceOp = Average,
         gradient_predivide_factor: float = 1.0, num_groups: int = 0, groups: Groups = None,
-        sparse_as_dense: bool = False, process_set: ProcessSet = global_process_set) -> Any:
+        sparse_as_dense: bool = False, process_set: ProcessSet = global_process_set, shard: bool = False) -> Any:
     """Returns `optimizer` with gradients reduced over all ranks; use it instead of `optimizer`.
 
     The result is an instance of a subclass of the optimizer's class, and shares its parameters and its state.
@@ -53,142 +44,47 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name; it returns an instance 
     sparse_as_dense: reduces sparse gradients as dense ones, instead of gathering the rows of all ranks.
     process_set: the ranks that reduce with each other. On any other rank the optimizer works as if it were not wrapped.
 
+    shard: keeps 1/N of the optimizer's state on each of N ranks (ZeRO stage 1, arXiv:1910.02054): a reducescatter of
+    the gradients, the step on this rank's part of the parameters, and an allgather of the parameters. For optimizers
+    that treat each element by itself (SGD, Adam, AdamW, ...). The call is then a collective, and some calls of the
+    result
+    differ: state_dict() becomes full_state_dict(), and torch's clip_grad_norm_() that of the optimizer.
+
     A parameter without a gradient on this rank takes part with zeros, because other ranks may have a gradient for it.
 
-    Errors: ValueError for an invalid argument; NotInitializedError for a process set that is not known yet.
+    Errors: ValueError for an invalid argument; NotInitializedError for a process set that is not known yet. With shard,
+    MismatchError on all ranks if their arguments or parameters differ, InvalidArgumentError for LBFGS.
     """
     id_of(process_set)
-    if isinstance(optimizer, (_DistributedOptimizer, _AdasumOptimizer)):
-        raise ValueError("hvd: this optimizer is a DistributedOptimizer already")
+    refuse_wrapped(optimizer)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError(f"hvd: gradient_predivide_factor is for op=Average, not for {ReduceOp(op).name}")
     groups = groups_of(groups, num_groups)
+    if shard:
+        if op == Adasum:
+            raise ValueError("hvd: shard=True is not for op=hvd.Adasum, which reduces what each rank's step changes")
+        return sharded_optimizer(
+            optimizer, named_parameters,
+            settings_of(compression, backward_passes_per_step, op, gradient_predivide_factor, groups), compression,
+            checked_passes(backward_passes_per_step), op, gradient_predivide_factor, checked_groups(groups),
+            sparse_as_dense, process_set)
     if op == Adasum:
-        adasum = _unfilled(_distributed_class(_AdasumOptimizer, type(optimizer)))  # type: ignore[arg-type]
-        adasum.__dict__.update(_state_of(optimizer), _compression=compression, _process_set=process_set,
-                               backward_passes_per_step=_checked_passes(backward_passes_per_step))
-        return adasum
-    reducer = _Reducer(optimizer.param_groups, named_parameters, compression, backward_passes_per_step, op,
-                       gradient_predivide_factor, _checked_groups(groups), sparse_as_dense, process_set)
-    distributed = _unfilled(_distributed_class(_DistributedOptimizer, type(optimizer)))  # type: ignore[arg-type]
-    distributed.__dict__.update(_state_of(optimizer), _reducer=reducer, _synchronized=False, _should_synchronize=True)
-    return distributed
+        return wrapped(_AdasumOptimizer, optimizer, _compression=compression, _process_set=process_set,
+                       backward_passes_per_step=checked_passes(backward_passes_per_step))
+    reducer = Reducer(optimizer.param_groups, named_parameters, compression, backward_passes_per_step, op,
+                      gradient_predivide_factor, checked_groups(groups), sparse_as_dense, process_set)
+    return wrapped(GradientOptimizer, optimizer, _reducer=reducer, _synchronized=False, _should_synchronize=True)
 
 
-@functools.lru_cache(maxsize=None)
-def _distributed_class(kind: Any, base: Any) -> type:
-    return type(base.__name__, (kind, base), {"__doc__": base.__doc__})
-
-
-_OWN_STATE = ("_reducer", "_synchronized", "_should_synchronize")
-
-
-def _state_of(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Returns the attributes of torch's optimizer, without `step`: a scheduler's `step` is bound to that one object."""
-    return {key: value for key, value in vars(optimizer).items() if key != "step" and key not in _OWN_STATE}
-
-
-class _DistributedOptimizer(torch.optim.Optimizer):
-    """The base class that a DistributedOptimizer has in front of the class of the wrapped optimizer."""
-
-    _reducer: _Reducer
-    _synchronized: bool
-    _should_synchronize: bool
-
-    @property
-    def backward_passes_per_step(self) -> int:
-        return self._reducer.backward_passes_per_step
-
-    def set_backward_passes_per_step(self, passes: int) -> None:
-        """Sets the number of calls of backward() before each step() from now on."""
-        self._reducer.set_backward_passes_per_step(passes)
-
-    def synchronize(self) -> None:
-        """Waits until all gradients are reduced.
-
-        Errors: those of hvd.errors, after all reductions have ended. The gradients then count as not computed.
-        """
-        self._reducer.adopt(self.param_groups)
-        self._reducer.synchronize()
-        self._synchronized = True
-
-    @contextmanager
-    def skip_synchronize(self) -> Iterator[None]:
-        """Inside, step() does not call synchronize(). Call that before, for example to clip the reduced gradients."""
-        self._should_synchronize = False
-        try:
-            yield
-        finally:
-            self._should_synchronize = True
-
-    def step(self, closure: Optional[Callable[[], Any]] = None, **arguments: Any) -> Any:
-        """Takes the optimizer's step with the reduced gradients. With a closure, reduces after each call of it."""
-        if not self._should_synchronize:
-            self._refuse_in_flight()
-        elif closure is None or self._reducer.pending:
-            if self._synchronized:
-                # The beginning is Horovod's, because programs filter warnings by it.
-                warnings.warn("optimizer.step() called without optimizer.skip_synchronize() after "
-                              "optimizer.synchronize(), which reduces the gradients a second time; call it in "
-                              "`with optimizer.skip_synchronize():`", stacklevel=2)
-            self.synchronize()
-        self._synchronized = False
-        return super().step(None if closure is None else self._synchronized_closure(closure), **arguments)
-
-    # torch's Optimizer would wrap this step() for profiling and step hooks; the step() called here is wrapped already.
-    step.hooked = True  # type: ignore[attr-defined]
-
-    def _synchronized_closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
-        def reduced() -> Any:
-            loss = closure()
-            if self._should_synchronize:
-                self.synchronize()
-                self._synchronized = False
-            else:
-                self._refuse_in_flight()
-            return loss
-
-        return reduced
-
-    def _refuse_in_flight(self) -> None:
-        if self._reducer.in_flight():
-            raise AssertionError("hvd: step() inside skip_synchronize() while gradients are being reduced; call "
-                                 "synchronize() before")
-
-    def zero_grad(self, *arguments: Any, **options: Any) -> None:
-        """Clears the gradients. AssertionError between backward() and step() or synchronize(), during reductions."""
-        if self._reducer.pending:
-            raise AssertionError("hvd: zero_grad() after backward(), but before step() or synchronize(): gradients are "
-                                 "being reduced")
-        super().zero_grad(*arguments, **options)
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds parameters. ValueError if named_parameters was given and lacks one of them."""
-        super().add_param_group(param_group)
-        self._reducer.check_names(self.param_groups)
-        self._reducer.adopt(self.param_groups)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads a state. Gradients computed since the last step() are dropped."""
-        self._reducer.reset()
-        self._synchronized = False
-        self._should_synchronize = True
-        super().load_state_dict(state_dict)
-
-    def __reduce__(self) -> Any:
-        """Pickles and copies as the plain optimizer: a _DistributedOptimizer is bound to this process's parameters."""
-        return _unfilled, (type(self).__mro__[2],), self.__getstate__()
-
-
-class _AdasumOptimizer(torch.optim.Optimizer):
-    """Like _DistributedOptimizer, for Adasum."""
+class _AdasumOptimizer(Wrapped):
+    """Like GradientOptimizer, for Adasum."""
 
     backward_passes_per_step: int  # as set by the program; the gradients add up
     _compression: type[Compressor]
     _process_set: ProcessSet
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        self.backward_passes_per_step = _checked_passes(passes)
+        self.backward_passes_per_step = checked_passes(passes)
 
     def synchronize(self) -> None:
         """Does nothing: step() reduces the changes that it makes."""
@@ -196,7 +92,7 @@ class _AdasumOptimizer(torch.optim.Optimizer):
     def skip_synchronize(self) -> Any:
         raise AssertionError("hvd: skip_synchronize() is not for op=hvd.Adasum, which reduces what step() changes")
 
-    def step(self, closure: Optional[Callable[[], Any]] = None, **arguments: Any) -> Any:
+    def step(self, closure: Closure = None, **arguments: Any) -> Any:
         """Takes the optimizer's step with this rank's gradients, then reduces the ranks' changes with Adasum.
 
         Each parameter is reduced by itself. Its new value is the one before the step plus the reduced change.
@@ -215,332 +111,3 @@ class _AdasumOptimizer(torch.optim.Optimizer):
         return result
 
     step.hooked = True  # type: ignore[attr-defined]
-
-    def __reduce__(self) -> Any:
-        return _unfilled, (type(self).__mro__[2],), self.__getstate__()
-
-
-def _unfilled(kind: Any) -> Any:
-    """Returns an instance without a state; pickle sets its state afterwards."""
-    return kind.__new__(kind)
-
-
-class _Parameter:
-    """A parameter that needs gradients."""
-
-    __slots__ = ("tensor", "name", "passes_left", "reduction", "sparse_dimensions")
-
-    def __init__(self, tensor: torch.Tensor, name: str, passes: int) -> None:
-        self.tensor = tensor
-        self.name = name
-        self.passes_left = passes
-        self.reduction: _Reduction
-        self.sparse_dimensions: Optional[int] = None  # of the last gradient, if it was sparse
-
-
-class _Reduction:
-    """Gradients that are reduced together, of one parameter or of a group of one type, and their state in one step."""
-
-    __slots__ = ("parameters", "name", "missing", "handle", "gradients", "contexts", "versions")
-
-    def __init__(self, parameters: list[_Parameter]) -> None:
-        self.parameters = parameters
-        self.name = _name_of_group([parameter.name for parameter in parameters])
-        for parameter in parameters:
-            parameter.reduction = self
-        self.reset()
-
-    def reset(self) -> None:
-        self.missing = len(self.parameters)  # parameters whose backward passes are not complete yet
-        self.handle: Any = None
-        self.gradients: list[torch.Tensor] = []
-        self.contexts: list[Any] = []
-        self.versions: list[int] = []
-
-    def begun(self, passes: int) -> bool:
-        """Returns whether this rank has computed one of the gradients, or still may."""
-        return any(parameter.tensor.requires_grad or parameter.passes_left < passes for parameter in self.parameters)
-
-
-def _name_of_group(names: list[str]) -> str:
-    """Returns a name that depends on the members and their order, so that ranks never add up different groups."""
-    if len(names) == 1:
-        return names[0]
-    return f"{names[0]} and {len(names) - 1} more ({zlib.crc32(repr(names).encode()):08x})"
-
-
-class _Reducer:
-    """Reduces the gradients of an optimizer's parameters."""
-
-    def __init__(self, param_groups: ParamGroups, named_parameters: Optional[NamedParameters],
-                 compression: type[Compressor], backward_passes_per_step: int, op: ReduceOp, predivide_factor: float,
-                 groups: Groups, sparse_as_dense: bool, process_set: ProcessSet) -> None:
-        self.backward_passes_per_step = _checked_passes(backward_passes_per_step)
-        self.pending = False  # whether backward() has computed a gradient since the last synchronize()
-        self._compression = compression
-        self._op = op
-        self._prescale = 1.0 / predivide_factor
-        self._postscale = predivide_factor
-        self._sparse_as_dense = sparse_as_dense
-        self._process_set = process_set
-        self._named = None if named_parameters is None else list(named_parameters)  # kept alive: their id() are keys
-        self._names = None if self._named is None else _names_by_id(self._named)
-        self._known: dict[int, _Parameter] = {}  # by id() of the tensor
-        self._reductions: list[_Reduction] = []
-        self._lock = threading.Lock()  # backward() has a thread for every device
-        self._hooks: list[Any] = []
-        weakref.finalize(self, _remove_hooks, self._hooks)
-        self.check_names(param_groups)
-        self.adopt(param_groups, groups)
-
-    def check_names(self, param_groups: ParamGroups) -> None:
-        """Raises ValueError if named_parameters was given and lacks a parameter."""
-        if self._names is None:
-            return
-        missing = [tuple(tensor.shape) for group in param_groups for tensor in group["params"]
-                   if id(tensor) not in self._names]
-        if missing:
-            raise ValueError(f"hvd: named_parameters does not have {len(missing)} of the optimizer's parameters, of "
-                             f"the shapes {missing[:10]}")
-
-    def adopt(self, param_groups: ParamGroups, groups: Groups = None) -> None:
-        """Adds the parameters that need gradients and are not known yet."""
-        found = []
-        for group_index, group in enumerate(param_groups):
-            for index, tensor in enumerate(group["params"]):
-                if tensor.requires_grad and id(tensor) not in self._known:
-                    name = (f"allreduce.noname.{group_index}.{index}" if self._names is None
-                            else self._names[id(tensor)])
-                    found.append(self._watched(tensor, name))
-        for members in _grouped(found, groups):
-            self._reductions.append(_Reduction(members))
-
-    def _watched(self, tensor: torch.Tensor, name: str) -> _Parameter:
-        parameter = _Parameter(tensor, name, self.backward_passes_per_step)
-        self._known[id(tensor)] = parameter
-        self._hooks.append(_hook(tensor, functools.partial(_accumulated, weakref.ref(self), parameter)))
-        return parameter
-
-    def set_backward_passes_per_step(self, passes: int) -> None:
-        if self.in_flight():
-            raise AssertionError("hvd: set_backward_passes_per_step() while gradients are being reduced; call it after "
-                                 "step() or synchronize()")
-        self.backward_passes_per_step = _checked_passes(passes)
-        self.reset()
-
-    def in_flight(self) -> bool:
-        return any(reduction.handle is not None for reduction in self._reductions)
-
-    def _takes_part(self) -> bool:
-        """Returns whether there are other ranks to reduce with."""
-        return size() > 1 and (self._process_set is global_process_set or self._process_set.included())
-
-    def accumulated(self, parameter: _Parameter) -> None:
-        """Records that backward() has added to the gradient; starts the reduction after the last pass.
-
-        Runs on the threads of backward().
-        """
-        if not self._takes_part():
-            return
-        if parameter.tensor.grad.requires_grad:
-            raise AssertionError(f"hvd: the gradient of {parameter.name} is a part of a graph itself (backward() with "
-                                 "create_graph=True), which cannot be reduced")
-        if parameter.passes_left == 0:
-            raise AssertionError(f"hvd: the gradient of {parameter.name} was computed more than "
-                                 f"backward_passes_per_step={self.backward_passes_per_step} times before step()")
-        self.pending = True
-        parameter.passes_left -= 1
-        if parameter.passes_left == 0:
-            reduction = parameter.reduction
-            with self._lock:
-                reduction.missing -= 1
-                complete = reduction.missing == 0
-            if complete:
-                self._submit(reduction)
-
-    def _submit(self, reduction: _Reduction) -> None:
-        gradients = [_gradient_of(parameter) for parameter in reduction.parameters]
-        handle: Any
-        if len(gradients) == 1 and gradients[0].is_sparse and not self._sparse_as_dense:
-            handle = sparse_allreduce_async(gradients[0], reduction.name, self._op, process_set=self._process_set)
-        else:
-            tensors, reduction.contexts = self._compressed(reduction, gradients)
-            if len(tensors) == 1:
-                handle = allreduce_async_(tensors[0], name=reduction.name, op=self._op, prescale_factor=self._prescale,
-                                          postscale_factor=self._postscale, process_set=self._process_set)
-            else:
-                handle = grouped_allreduce_async_(tensors, name=reduction.name, op=self._op,
-                                                  prescale_factor=self._prescale, postscale_factor=self._postscale,
-                                                  process_set=self._process_set)
-        reduction.gradients = gradients
-        reduction.versions = [gradient._version for gradient in gradients]
-        reduction.handle = handle
-
-    def _compressed(self, reduction: _Reduction, gradients: list[torch.Tensor]) -> tuple[list[torch.Tensor], list[Any]]:
-        tensors, contexts = [], []
-        for parameter, gradient in zip(reduction.parameters, gradients):
-            if gradient.is_sparse:
-                if not self._sparse_as_dense:
-                    raise ValueError(f"hvd: the gradient of {parameter.name}, which is in a group, is sparse; use "
-                                     "sparse_as_dense=True, or lists of parameters as groups, without it")
-                gradient = gradient.to_dense()
-            tensor, context = self._compression.compress(gradient)
-            tensors.append(tensor)
-            contexts.append(context)
-        return tensors, contexts
-
-    def synchronize(self) -> None:
-        """Starts the reductions that backward() has not started, and waits for all."""
-        if not self._takes_part():
-            return
-        failure: Optional[Exception] = None
-        try:
-            for reduction in self._reductions:
-                if reduction.handle is None and reduction.begun(self.backward_passes_per_step):
-                    self._submit(reduction)
-        except Exception as error:
-            failure = error
-        # Also after a failure, because the gradients of the other reductions are in use until these have ended.
-        for reduction in self._reductions:
-            try:
-                self._finish(reduction)
-            except Exception as error:
-                failure = failure or error
-        self.reset()
-        if failure is not None:
-            raise failure
-
-    def _finish(self, reduction: _Reduction) -> None:
-        if reduction.handle is None:
-            return
-        changed = [parameter.name for parameter, gradient, version
-                   in zip(reduction.parameters, reduction.gradients, reduction.versions)
-                   if gradient._version != version]
-        result = reduction.handle.wait()
-        if changed:
-            raise AssertionError(f"hvd: the gradient of {changed[0]} was changed while it was being reduced; call "
-                                 "synchronize() first, then step() inside skip_synchronize()")
-        if not reduction.contexts:  # a sparse gradient, which was gathered without compression
-            reduction.parameters[0].tensor.grad = result
-            return
-        outputs = result if len(reduction.parameters) > 1 else [result]
-        for parameter, gradient, output, context in zip(reduction.parameters, reduction.gradients, outputs,
-                                                        reduction.contexts):
-            self._put(parameter, gradient, self._compression.decompress(output, context))
-
-    @staticmethod
-    def _put(parameter: _Parameter, gradient: torch.Tensor, reduced: torch.Tensor) -> None:
-        """Sets the parameter's gradient to the reduced one; writes a dense gradient in place."""
-        tensor = parameter.tensor
-        if gradient.is_sparse:
-            tensor.grad = reduced.to_sparse(gradient.sparse_dim())
-            return
-        if reduced is not gradient:
-            gradient.copy_(reduced)
-        if tensor.grad is not gradient and tensor.requires_grad:
-            tensor.grad = gradient
-
-    def reset(self) -> None:
-        """Drops the gradients computed since the last step."""
-        self.pending = False
-        for reduction in self._reductions:
-            reduction.reset()
-            for parameter in reduction.parameters:
-                parameter.passes_left = self.backward_passes_per_step
-
-
-def _accumulated(reducer: weakref.ref[_Reducer], parameter: _Parameter, *_: Any) -> None:
-    """The hook of a parameter. Refers to the reducer weakly, so that hooks do not keep the optimizer alive."""
-    alive = reducer()
-    if alive is not None:
-        alive.accumulated(parameter)
-
-
-def _hook(tensor: torch.Tensor, accumulated: Callable[..., None]) -> tuple[Any, Any]:
-    """Makes backward() call `accumulated` after each addition to tensor.grad.
-
-    Returns a handle whose remove() ends that, and an object that must be kept alive until then.
-    """
-    if hasattr(tensor, "register_post_accumulate_grad_hook"):
-        return tensor.register_post_accumulate_grad_hook(accumulated), None
-    # Before torch 2.1: a hook of the graph's node that accumulates. The node is replaced unless a reference is kept.
-    with torch.enable_grad():
-        node = tensor.expand_as(tensor).grad_fn.next_functions[0][0]
-    return node.register_hook(accumulated), node
-
-
-def _remove_hooks(hooks: list[tuple[Any, Any]]) -> None:
-    for handle, _ in hooks:
-        handle.remove()
-
-
-def _gradient_of(parameter: _Parameter) -> torch.Tensor:
-    """Returns the parameter's gradient, or zeros if this rank has none."""
-    tensor = parameter.tensor
-    gradient = tensor.grad
-    if gradient is not None:
-        parameter.sparse_dimensions = gradient.sparse_dim() if gradient.is_sparse else None
-        return gradient
-    if parameter.sparse_dimensions is None:
-        return torch.zeros_like(tensor, requires_grad=False)
-    sparse = parameter.sparse_dimensions
-    return torch.sparse_coo_tensor(torch.zeros((sparse, 0), dtype=torch.int64, device=tensor.device),
-                                   torch.zeros((0, *tensor.shape[sparse:]), dtype=tensor.dtype, device=tensor.device),
-                                   tensor.shape)
-
-
-def _grouped(parameters: list[_Parameter], groups: Groups) -> Iterator[list[_Parameter]]:
-    """Yields the parameters that are reduced together: of one type and on one device, as one call requires."""
-    if groups is None:
-        lists = [[parameter] for parameter in parameters]
-    elif isinstance(groups, int):
-        length, longer = divmod(len(parameters), groups)
-        ends = [length * (index + 1) + min(index + 1, longer) for index in range(groups)]
-        lists = [parameters[begin:end] for begin, end in zip([0, *ends], ends)]
-    else:
-        by_id = {id(parameter.tensor): parameter for parameter in parameters}
-        lists = [[by_id.pop(id(tensor)) for tensor in group if id(tensor) in by_id] for group in groups]
-        lists += [[parameter] for parameter in by_id.values()]
-    for members in lists:
-        by_kind: dict[Any, list[_Parameter]] = {}
-        for parameter in members:
-            by_kind.setdefault((parameter.tensor.dtype, parameter.tensor.device), []).append(parameter)
-        yield from by_kind.values()
-
-
-def _names_by_id(named: list[Any]) -> dict[int, str]:
-    """Returns the names by id() of the tensor; the first name of a tensor that has several."""
-    if any(not isinstance(entry, tuple) or len(entry) != 2 or not isinstance(entry[0], str) for entry in named):
-        raise ValueError("hvd: named_parameters must be tuples (name, parameter), as those of "
-                         "model.named_parameters() are")
-    duplicates = sorted(name for name, count in Counter(name for name, _ in named).items() if count > 1)
-    if duplicates:
-        raise ValueError(f"hvd: the names in named_parameters must differ; there are several of "
-                         f"{', '.join(duplicates)}")
-    names: dict[int, str] = {}
-    for name, tensor in named:
-        names.setdefault(id(tensor), f"allreduce.{name}")
-    return names
-
-
-def _checked_passes(passes: int) -> int:
-    if passes <= 0:
-        raise ValueError(f"hvd: backward_passes_per_step is {passes}, but must be at least 1")
-    return passes
-
-
-def _checked_groups(groups: Groups) -> Groups:
-    if groups is None:
-        return None
-    if isinstance(groups, int):
-        if groups <= 0:
-            raise ValueError(f"hvd: groups is {groups}, but must be at least 1, or lists of parameters")
-        return groups
-    if not isinstance(groups, (list, tuple)) or not all(isinstance(group, (list, tuple)) for group in groups):
-        raise ValueError(f"hvd: groups is {groups!r}, neither a number nor lists of parameters")
-    tensors = [tensor for group in groups for tensor in group]
-    if not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
-        raise ValueError("hvd: groups must be lists of torch.Tensor")
-    if len({id(tensor) for tensor in tensors}) < len(tensors):
-        raise ValueError("hvd: a parameter is in groups more than once")
-    return groups

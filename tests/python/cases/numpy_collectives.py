@@ -174,3 +174,20 @@ def case_objects() -> None:
     for root in range(hvd.size()):
         assert hvd.broadcast_object({"rank": hvd.rank(), "text": "ü" * 1000}, root)["rank"] == root
     assert hvd.allgather_object(("x" * hvd.rank(), hvd.rank())) == [("x" * rank, rank) for rank in range(hvd.size())]
+
+
+def case_sent_bytes() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    rows = np.ones((2 * size, 4), np.float32)
+    total = rows.nbytes
+    for name, call, expected in (
+            ("allreduce", lambda: hvn.allreduce(rows), 2 * total * (size - 1) // size),
+            ("grouped", lambda: hvn.grouped_allreduce([rows, rows]), 4 * total * (size - 1) // size),
+            ("reducescatter", lambda: hvn.reducescatter(rows), total * (size - 1) // size),
+            ("broadcast", lambda: hvn.broadcast(rows, 0), total * (size - 1) if rank == 0 else 0),
+            ("allgather", lambda: hvn.allgather(rows), total * (size - 1)),
+            ("alltoall", lambda: hvn.alltoall(rows), total * (size - 1) // size),
+            ("splits", lambda: hvn.alltoall(rows, [2 * size] + [0] * (size - 1)), 0 if rank == 0 else total)):
+        before = hvd.sent_bytes()
+        call()
+        assert hvd.sent_bytes() - before == expected, (name, hvd.sent_bytes() - before, expected)

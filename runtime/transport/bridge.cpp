@@ -18,7 +18,7 @@ constexpr std::uint64_t kBridgeLookNs = 20 * kMs;
 constexpr std::uint64_t kOwnStopNs = 1500 * kMs;
 // How long the others may take to receive the goodbye.
 constexpr std::uint64_t kLeaveNs = 1000 * kMs;
-constexpr std::uint64_t kLeaseNs = kMs / 2;
+constexpr std::uint64_t kLeaseNs = 2 * kMs;
 constexpr std::size_t kFewLinks = 4;
 
 void poll_for(std::vector<pollfd>& entries, std::uint64_t most_ns) {

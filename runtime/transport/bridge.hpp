@@ -6,9 +6,8 @@
 // Who does it: one thread of that process at a time, the one that has the turns. A thread that
 // waits in a step takes them, so a small message wakes no other thread: the rank sends, polls the
 // connections, and sleeps on them if nothing comes for long. When no thread waits, the bridge's own
-// thread has the turns, and sleeps in poll(2). It leaves the connections alone until half a
-// millisecond after a rank's last turn (kLeaseNs), because they would wake it for each message of
-// the rank's next step.
+// thread has the turns, and sleeps in poll(2). It leaves the connections alone until 2 ms after a
+// rank's last turn (kLeaseNs), because they would wake it for each message of the rank's next step.
 //
 // Why nothing is overwritten while it is needed: a rank that has returned from step t+1 has seen,
 // in its own host's segment, that every rank has published t+1. A rank on another host publishes

@@ -13,7 +13,7 @@ _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile 
 --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --for --pmix --start-timeout
 --max-restarts --max-requeues -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces
 --agent-path --host-timeout --fusion-threshold-mb --cache-capacity
---stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --stdin --label --color --progress --only-rank --output-filename --on-output-error --report
+--stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --stdin --tty --label --color --progress --only-rank --output-filename --on-output-error --report
 --timeline-filename --kill-signal --grace --exit-timeout --config-file'
 
 # Of sbatch and salloc, besides those above.

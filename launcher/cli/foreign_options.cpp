@@ -36,7 +36,7 @@ constexpr std::string_view kLabels = "labels are on; --label changes them";
 constexpr std::string_view kSetVariable = "use -x NAME=VALUE";
 constexpr std::string_view kFolder =
     "ranks run in the folder in which hvdrun is started: cd FOLDER && hvdrun …";
-constexpr std::string_view kNoTerminal = "use --stdin RANK, which gives hvdrun's input to a rank";
+constexpr std::string_view kNoTerminal = "use --tty RANK, which gives hvdrun's terminal to a rank";
 
 using Kind = ForeignOption::Kind;
 using Spellings = std::array<std::string_view, 3>;

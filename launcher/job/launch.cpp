@@ -58,7 +58,9 @@ std::vector<std::string> gpus_to_watch(const JobSpec& spec, const Plan& plan,
 
 }  // namespace
 
-std::vector<int> input_receivers(const InputSpec& input, int size) {
+std::vector<int> input_receivers(const JobSpec& spec, int size) {
+  if (spec.output.terminal_rank) return {*spec.output.terminal_rank};
+  const InputSpec& input = spec.input;
   std::vector<int> receivers;
   if (input.to == InputSpec::To::rank) receivers.push_back(input.rank);
   if (input.to == InputSpec::To::all) {
@@ -69,7 +71,8 @@ std::vector<int> input_receivers(const InputSpec& input, int size) {
 }
 
 LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
-                             const JobContext& context, std::size_t host_index) {
+                             const JobContext& context, std::size_t host_index,
+                             const std::optional<TerminalSettings>& terminal) {
   const Environment& caller = context.environment;
   const Placement& placement = plan.placement;
   LaunchMessage message;
@@ -90,13 +93,14 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   message.gpus = gpus_to_watch(spec, plan, placement.hosts[host_index]);
   message.kill_signal = spec.stop.signal.value_or(SIGTERM);
   message.grace = spec.stop.grace;
-  const auto receivers = input_receivers(spec.input, placement.size);
+  const auto receivers = input_receivers(spec, placement.size);
   for (const auto& placed : placement.hosts[host_index].ranks) {
     LaunchRank rank;
     rank.rank = placed.rank;
     rank.local_rank = placed.local_rank;
     rank.wants_input =
         std::find(receivers.begin(), receivers.end(), placed.rank) != receivers.end();
+    if (placed.rank == spec.output.terminal_rank) rank.terminal = terminal;
     for (auto& [name, value, reason] :
          rank_environment(caller, spec, identity, placement, host_index, placed))
       rank.environment.emplace_back(std::move(name), std::move(value));

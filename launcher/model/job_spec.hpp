@@ -64,6 +64,9 @@ struct OutputSpec {
   std::filesystem::path directory;    // --output-filename; empty: no files
   std::optional<RankSet> only_ranks;  // --only-rank: what the terminal shows
   OnOutputError on_error = OnOutputError::keep_running;
+  // The rank that has hvdrun's terminal as its own, with the keys: --tty, or the only rank of a job
+  // (settle_terminal); nullopt: none.
+  std::optional<int> terminal_rank;
 };
 
 struct InputSpec {

@@ -107,7 +107,8 @@ struct RankReport {
   double user_seconds = 0;
   double system_seconds = 0;
   std::uint64_t peak_memory_bytes = 0;
-  std::vector<std::string> last_stderr;  // last 20 lines
+  bool has_terminal = false;             // it had hvdrun's terminal (--tty)
+  std::vector<std::string> last_stderr;  // last 20 lines; with a terminal, also of stdout
   bool stderr_in_sight = false;          // they are at the end of what the user's terminal shows
   std::string last_error;                // from the status page
   std::string in_collective;  // the collective it was in when it ended; from the status page

@@ -13,6 +13,10 @@
 
 namespace hvdrun {
 
+// Erases the status line, whose first column has the cursor, and folds long lines again. Stays
+// harmless if a shell's prompt has been written there already.
+inline constexpr std::string_view kUndoStatus = "\x1b[?7h\x1b[K\x1b[J";
+
 class Screen {
  public:
   // Returns the width of a terminal where a line can be erased and written again; 0 if it is not
@@ -64,6 +68,8 @@ class Screen {
   // is shown already, or while the last line is unfinished (a prompt). Call it when all output of
   // this turn is shown.
   void draw_status();
+
+  bool shows_status() const { return open_ == Open::status; }
 
   // Erases the status, so that draw_status() draws it anew: the terminal's width has changed.
   void erase_status();

@@ -35,10 +35,16 @@ JobContext context(const Environment& caller) {
   return context;
 }
 
+std::vector<int> receivers(const InputSpec& input) {
+  JobSpec spec;
+  spec.input = input;
+  return input_receivers(spec, 3);
+}
+
 TEST(InputReceivers, AreWhatStdinSays) {
-  EXPECT_EQ(input_receivers({InputSpec::To::none, 0}, 3), std::vector<int>{});
-  EXPECT_EQ(input_receivers({InputSpec::To::rank, 2}, 3), std::vector{2});
-  EXPECT_EQ(input_receivers({InputSpec::To::all, 0}, 3), (std::vector{0, 1, 2}));
+  EXPECT_EQ(receivers({InputSpec::To::none, 0}), std::vector<int>{});
+  EXPECT_EQ(receivers({InputSpec::To::rank, 2}), std::vector{2});
+  EXPECT_EQ(receivers({InputSpec::To::all, 0}), (std::vector{0, 1, 2}));
 }
 
 TEST(LaunchMessage, TellsAnAgentOfItsOwnRanksAndOfAllHosts) {

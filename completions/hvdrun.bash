@@ -26,7 +26,7 @@ _hvdrun_batch_options_with_value='--nodes -N --gpus-per-node --cpus-per-node --t
 # Of scale, besides the first ones.
 _hvdrun_scale_flags='--show-output --submit'
 
-_hvdrun_scale_options_with_value='--repeat --drop-epochs --metric --epoch-time --loss --accuracy'
+_hvdrun_scale_options_with_value='--repeat --devices --drop-epochs --metric --epoch-time --loss --accuracy'
 
 # _hvdrun_template_names WORD: fills COMPREPLY with the templates that begin with WORD.
 _hvdrun_template_names() {

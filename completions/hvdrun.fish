@@ -4,7 +4,7 @@
 # The options that a value follows.
 set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --for --pmix --start-timeout --max-restarts --max-requeues --stdin -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --config-file
 set -g __hvdrun_batch_valued --nodes -N --gpus-per-node --cpus-per-node --time -t --partition -p --account -A --qos -q --mem --array --dependency --signal --mail --sbatch-arg --job-name -J --output --error --chdir -D --module --conda --venv --container --template --template-path --set -o --script-file
-set -g __hvdrun_scale_valued --repeat --drop-epochs --metric --epoch-time --loss --accuracy
+set -g __hvdrun_scale_valued --repeat --devices --drop-epochs --metric --epoch-time --loss --accuracy
 set -g __hvdrun_commands run help sbatch salloc templates jobs follow cancel scale
 
 # Prints the words from the program's name on; nothing before there is one.
@@ -159,6 +159,7 @@ complete -c hvdrun -n '__hvdrun_takes_batch_options' -l submit -f -d 'submit the
 complete -c hvdrun -n '__hvdrun_takes_batch_options' -l wait -f -d 'submit, wait for the job\'s end, and end with its exit code'
 complete -c hvdrun -n '__hvdrun_takes_batch_options' -l follow -f -d 'submit, and show the job\'s state and output until its end; Ctrl-C leaves it running'
 complete -c hvdrun -n '__hvdrun_has_command scale; and __hvdrun_takes_options' -l repeat -x -d 'runs of each size'
+complete -c hvdrun -n '__hvdrun_has_command scale; and __hvdrun_takes_options' -l devices -x -d 'numbers of GPUs of one process, in place of -np'
 complete -c hvdrun -n '__hvdrun_has_command scale; and __hvdrun_takes_options' -l drop-epochs -x -d 'epochs that are left out'
 complete -c hvdrun -n '__hvdrun_has_command scale; and __hvdrun_takes_options' -l metric -x -d 'metrics to plot'
 complete -c hvdrun -n '__hvdrun_has_command scale; and __hvdrun_takes_options' -l epoch-time -x -d 'pattern of a time in the output'

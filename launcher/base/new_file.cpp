@@ -30,9 +30,7 @@ Result<NewFile> NewFile::create(const std::filesystem::path& file, const std::st
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) return made.cannot_write(EISDIR);
   if (is_stream(file.c_str())) {
-    // O_NONBLOCK makes a pipe without a reader an error, instead of a wait for one.
-    made.fd_.reset(::open(file.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    if (!made.fd_ || ::fcntl(made.fd_.get(), F_SETFL, 0) != 0) return made.cannot_write(errno);
+    if (::access(file.c_str(), W_OK) != 0) return made.cannot_write(errno);
     return made;
   }
   std::string part = file.string() + ".part-" + random_hex(8);
@@ -61,6 +59,11 @@ Error NewFile::cannot_write(int error) const {
 }
 
 Result<void> NewFile::commit(std::string_view text) {
+  if (part_.empty()) {
+    // O_NONBLOCK makes a pipe without a reader an error, instead of a wait for one.
+    fd_.reset(::open(file_.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (!fd_ || ::fcntl(fd_.get(), F_SETFL, 0) != 0) return cannot_write(errno);
+  }
   while (!text.empty()) {
     const ssize_t put = ::write(fd_.get(), text.data(), text.size());
     if (put < 0 && errno == EINTR) continue;

@@ -57,10 +57,11 @@ TEST(NewFile, APipeIsWrittenAndStays) {
   const TemporaryFolder folder;
   const fs::path pipe = folder.path() / "report";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_FALSE(NewFile::create(pipe, "cannot"));  // there is no reader
-  const Fd reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   auto made = NewFile::create(pipe, "cannot");
-  ASSERT_TRUE(made && made->commit("report"));
+  ASSERT_TRUE(made);
+  EXPECT_FALSE(made->commit("report"));  // there is no reader
+  const Fd reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  ASSERT_TRUE(made->commit("report"));
   char text[16]{};
   EXPECT_EQ(::read(reader.get(), text, sizeof text), 6);
   EXPECT_STREQ(text, "report");

@@ -2,7 +2,7 @@
 # Made from the option tables by tests/unit/cli/completion_text.cpp; not edited by hand.
 
 # The options that a value follows.
-set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --for --pmix --start-timeout --max-restarts --max-requeues --stdin -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --config-file
+set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --for --pmix --wrap --start-timeout --max-restarts --max-requeues --stdin -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --config-file
 set -g __hvdrun_batch_valued --nodes -N --gpus-per-node --cpus-per-node --time -t --partition -p --account -A --qos -q --mem --array --dependency --signal --mail --sbatch-arg --job-name -J --output --error --chdir -D --module --conda --venv --container --template --template-path --set -o --script-file
 set -g __hvdrun_scale_valued --repeat --devices --drop-epochs --metric --epoch-time --loss --accuracy
 set -g __hvdrun_commands run help sbatch salloc templates jobs follow cancel scale
@@ -93,6 +93,7 @@ complete -c hvdrun -n '__hvdrun_takes_options' -l for -x -d 'also set the variab
 complete -c hvdrun -n '__hvdrun_takes_options' -l print-env -f -d 'print the variables that rank 0, or that of --only-rank, gets and why, without starting anything'
 complete -c hvdrun -n '__hvdrun_takes_options' -l horovod -f -d 'run a Python program written for Horovod: import horovod imports hvd'
 complete -c hvdrun -n '__hvdrun_takes_options' -l pmix -x -a 'auto on off' -d 'run a PMIx server for the ranks; auto: if libpmix is installed'
+complete -c hvdrun -n '__hvdrun_takes_options' -l wrap -x -d 'start each rank, or only RANKS, by a debugger or profiler: COMMAND program arguments; a shell on the rank\'s host expands $RANK in it'
 complete -c hvdrun -n '__hvdrun_takes_options' -l start-timeout -x -d 'give up if the job has not started after this time'
 complete -c hvdrun -n '__hvdrun_takes_options' -l max-restarts -x -d 'after a failure, restart the whole job on the remaining hosts, at most R times'
 complete -c hvdrun -n '__hvdrun_takes_options' -l max-requeues -x -d 'in a SLURM job: if the program stops in good order before its end, on a signal or because its time is nearly up, put the job back into the queue, at most R times'

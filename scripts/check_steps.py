@@ -81,7 +81,7 @@ def gate_steps(options: Options) -> Iterator[Step]:
     yield suite("e2e", "end-to-end tests of the built programs", "" if everything else GATE_MARKS)
     yield suite("interop", "tests with Open MPI, PMIx and torch-style programs", "" if everything else GATE_MARKS)
     yield suite("python", "tests of the Python package, with PyTorch",
-                "not tensorflow" if everything else f"{GATE_MARKS} and not tensorflow")
+                "not tensorflow and not notebook" if everything else f"{GATE_MARKS} and not tensorflow and not notebook")
     yield suite("cluster", "tests on a Slurm cluster of this machine's own", "" if everything else "gate")
     yield suite("install", "cmake --install, find_package, pkg-config; with --all also pip", "" if everything else GATE_MARKS)
 
@@ -97,6 +97,8 @@ def all_steps(options: Options) -> Iterator[Step]:
                lambda log: run_frameworks(log, options), ALL, needs=("build",), minutes=20)
     yield Step("frameworks-2", "the same with a current PyTorch, FSDP, Lightning, Accelerate, DeepSpeed and transformers",
                lambda log: run_frameworks(log, options, check_python.TORCH), SOAK, needs=("build",), minutes=60)
+    yield Step("notebooks", "hvd.run and hvd.slurm in Jupyter, alone and in SLURM", lambda log: run_notebooks(log, options), ALL,
+               needs=("build",))
     yield Step("bench", "the benches, a small round each", run_bench, ALL, needs=("build",))
     for name, about in (("dev", "address and undefined sanitizers"), ("tsan", "thread sanitizer")):
         yield build_step(f"{name}-build", name, f"build with the {about}", ALL)
@@ -196,6 +198,12 @@ def run_frameworks(log: Log, options: Options, torch: check_python.Environment |
     marks = "" if torch else "not torch_loops"
     return sum_of(run_pytest(log, options, path, marks, environment=pythons)
                   for path in ("tests/frameworks", "tests/cluster/test_frameworks_in_slurm.py", "tests/cluster/test_networks.py"))
+
+
+def run_notebooks(log: Log, options: Options) -> Result:
+    pythons = {"HVD_TEST_NOTEBOOK": str(check_python.ensure(log, check_python.NOTEBOOK))}
+    return sum_of(run_pytest(log, options, path, "notebook", environment=pythons)
+                  for path in ("tests/python", "tests/cluster/test_slurm_python.py"))
 
 
 def sum_of(results: Iterable[Result]) -> Result:

@@ -189,8 +189,6 @@ constexpr ForeignOption kForeignOptions[] = {
     for_batch(answered(kSbatch, {"-w", "--nodelist"}, "use --sbatch-arg=--nodelist=HOSTS")),
     for_batch(answered(kSbatch, {"--mail-user"}, "use --mail ADDRESS")),
     for_batch(answered(kSbatch, {"--mail-type"}, "use --mail ADDRESS:TYPE")),
-    for_batch(
-        answered(kSbatch, {"--wrap"}, "give the program and its arguments after the options")),
     for_batch(answered(kSbatch, {"--parsable"}, "--submit prints only the job's id on stdout")),
     for_batch(answered(kSbatch, {"--export"},
                        "the job gets the caller's environment; -x NAME=VALUE sets a variable")),

@@ -232,6 +232,15 @@ constexpr Option kOptions[] = {
                v, {{"auto", PmixMode::automatic}, {"on", PmixMode::on}, {"off", PmixMode::off}}),
            job.pmix);
      }},
+    {"wrap",
+     {"--wrap"},
+     word,
+     start,
+     "[RANKS:]COMMAND",
+     "",
+     "start each rank, or only RANKS, by a debugger or profiler: COMMAND program arguments; a "
+     "shell on the rank's host expands $RANK in it",
+     [](JobSpec& job, Value v) { return store(parse_wrap(v), job.wrap); }},
     {"start-timeout",
      {"--start-timeout"},
      duration,

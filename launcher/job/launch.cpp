@@ -14,6 +14,8 @@
 namespace hvdrun {
 namespace {
 
+constexpr const char* kShell = "/bin/sh";
+
 bool runs_here(const Plan& plan, const std::string& name) {
   return std::any_of(plan.allocation.hosts.begin(), plan.allocation.hosts.end(),
                      [&](const Host& host) { return host.is_this_machine && host.name == name; });
@@ -56,6 +58,23 @@ std::vector<std::string> gpus_to_watch(const JobSpec& spec, const Plan& plan,
   return names;
 }
 
+// Returns the arguments of a shell that starts the program by the command of --wrap, in the ranks
+// that it is for.
+std::vector<std::string> wrapped_command(const JobSpec& spec, int size) {
+  std::string code = "exec " + spec.wrap.command + " \"$@\"";
+  if (spec.wrap.ranks) {
+    std::string ranks;
+    for (int rank = 0; rank < size; ++rank)
+      if (spec.wrap.ranks->contains(rank))
+        ranks += (ranks.empty() ? "" : "|") + std::to_string(rank);
+    code = "case $HVD_RANK in " + ranks + ") " + code + ";; esac; exec \"$@\"";
+  }
+  std::vector<std::string> words{kShell, "-c", std::move(code), "hvdrun --wrap",
+                                 spec.program.string()};
+  words.insert(words.end(), spec.command.begin() + 1, spec.command.end());
+  return words;
+}
+
 }  // namespace
 
 std::vector<int> input_receivers(const JobSpec& spec, int size) {
@@ -80,8 +99,9 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   message.host_index = static_cast<int>(host_index);
   message.hosts = hosts_of(placement);
   if (spec.pmix != PmixMode::off) message.pmix_namespace = identity.pmix_namespace;
-  message.program = spec.program.string();
-  message.arguments = spec.command;
+  const bool is_wrapped = !spec.wrap.command.empty();
+  message.program = is_wrapped ? kShell : spec.program.string();
+  message.arguments = is_wrapped ? wrapped_command(spec, placement.size) : spec.command;
   message.working_directory = spec.working_directory.string();
   message.environment = job_environment(caller, spec);
   message.stall_time = stall_time(message.environment);

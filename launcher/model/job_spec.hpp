@@ -104,6 +104,12 @@ struct CollectiveSpec {
   std::optional<std::chrono::milliseconds> stall_shutdown;  // 0: never
 };
 
+// --wrap: a command of the shell that starts the program.
+struct WrapSpec {
+  std::string command;           // empty: none
+  std::optional<RankSet> ranks;  // that are started by it; nullopt: all
+};
+
 struct JobSpec {
   std::optional<int> ranks;          // -np; nullopt: one per slot
   std::vector<HostRequest> hosts;    // -H; empty: not given
@@ -121,6 +127,7 @@ struct JobSpec {
 
   std::vector<std::string> command;  // as typed; command[0] names the program
   std::filesystem::path program;     // the file to execute
+  WrapSpec wrap;
   std::filesystem::path working_directory;
   std::vector<EnvironmentChange> environment;     // -x in order
   std::set<Framework> frameworks;                 // --for

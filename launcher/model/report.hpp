@@ -135,6 +135,13 @@ struct HostGpus {
   std::vector<GpuUse> gpus;
 };
 
+// What a host has that the job could use. Hosts whose agent has not reported it are left out.
+struct HostHardware {
+  std::string host;
+  int cores = 0;
+  std::vector<std::string> gpus;  // names in CUDA's order: "NVIDIA H200"; "" if not known
+};
+
 // How one attempt ended, in short.
 struct AttemptReport {
   int exit_code = 0;
@@ -156,6 +163,7 @@ struct Report {
   double wall_seconds = 0;           // of all attempts
   std::vector<RankReport> ranks;
   std::vector<HostGpus> gpus;
+  std::vector<HostHardware> hardware;
   std::vector<CollectiveWait> waits;
   // No rank was seen to join another one: no libhvd, no PMIx, no TCP connection. A short connection
   // can be missed.

@@ -286,6 +286,16 @@ def test_a_study_with_a_job_for_each_run(cluster: Cluster, shared: Path) -> None
     assert cluster.output("squeue", "-h", "-t", "PD,R") == ""
 
 
+def test_a_study_of_a_program_that_drives_all_gpus_of_a_node(cluster: Cluster, shared: Path) -> None:
+    done = hvdrun(cluster, shared, "scale", "--devices", "1,2", "--submit", "--report", "study", "--time", 5, "--",
+                  "sh", "-c", "echo $HVD_SIZE rank, $CUDA_VISIBLE_DEVICES, $1 >> said", "sh", "{np}")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert sorted(cluster.output("cat", shared / "said").splitlines()) == ["1 rank, 0, 1", "1 rank, 0,1, 2"]
+    study = json.loads(cluster.output("cat", shared / "study/scaling.json"))
+    assert study["unit"] == "devices" and [size["size"] for size in study["sizes"]] == [1, 2]
+    assert study["hosts"][0]["host"] == "n1" and len(study["hosts"][0]["devices"]) in (1, 2), study["hosts"]
+
+
 def test_a_study_that_is_stopped_cancels_its_jobs(cluster: Cluster, shared: Path) -> None:
     process = cluster.start(HVDRUN, "scale", "-np", "1,2", "--submit", "--report", "study", "--", "sleep", "7777", folder=shared,
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import PYTHON, TOP, Done, Sandbox, wait_until
-from rank_cases import PYTHONS, python_environment
+from harness import PYTHON, TOP, Done, Sandbox, python_environment, wait_until
+from rank_cases import PYTHONS
 
 pytestmark = pytest.mark.slow
 

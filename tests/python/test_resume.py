@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import PYTHON, TOP, Done, Sandbox, wait_until
-from rank_cases import python_environment
+from harness import PYTHON, TOP, Done, Sandbox, python_environment, wait_until
 
 EXAMPLE = TOP / "examples/digits/train.py"
 METHODS = Path(__file__).resolve().parent / "programs/methods_resume.py"

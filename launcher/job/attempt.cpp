@@ -539,17 +539,6 @@ std::string Attempt::describe_stop(std::string_view key) const {
                      seconds_text(cause_->first_signal ? grace / 2 : grace), next, key, next);
 }
 
-std::vector<HostHardware> Attempt::hardware() const {
-  std::vector<HostHardware> all;
-  for (const auto& agent : agents_->every()) {
-    if (!agent.host.inventory) continue;
-    HostHardware host{agent.host.name, static_cast<int>(agent.host.inventory->cores.size()), {}};
-    for (const auto& gpu : agent.host.inventory->gpus) host.gpus.push_back(gpu.name);
-    all.push_back(std::move(host));
-  }
-  return all;
-}
-
 AttemptEnd Attempt::finish() {
   parts_.input.stop();
   status_line_.end();
@@ -564,7 +553,7 @@ AttemptEnd Attempt::finish() {
   auto& report = end.report;
   report.leftovers = std::move(leftovers_);
   report.gpus = std::move(gpus_);
-  report.hardware = hardware();
+  report.hardware = agents_->hardware();
   if (const auto text = agents_->last_note(); !text.empty()) note(text);
   const std::chrono::duration<double> time = parts_.loop.now() - begun_;
   report.wall_seconds = time.count();

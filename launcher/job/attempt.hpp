@@ -119,7 +119,6 @@ class Attempt {
   void consider_pausing();
   int kill_signal() const { return parts_.spec.stop.signal.value_or(SIGTERM); }
   AttemptEnd finish();
-  std::vector<HostHardware> hardware() const;
   void ask_for_states(StatesPurpose purpose);
   void note(const std::string& text) { parts_.output.note(text); }
   const Placement& placement() const { return parts_.plan.placement; }

@@ -37,6 +37,7 @@ __all__ = [
     "get_process_set_ids_and_ranks", "global_process_set", "init", "io", "is_homogeneous", "is_initialized",
     "local_batch", "local_rank", "local_size", "node_count", "node_rank", "notice", "on_rank0", "on_root", "print0",
     "process_set_ids", "progress", "rank", "rank_path", "rates", "remove_process_set", "report_failure",
-from . import _tracebacks, agree, checkpoint, data, errors, io, rates, slurm, status, timeline
-from ._collectives import Handle, sent_bytes
+    "restart_count", "run", "scale_rate", "sent_bytes", "set_epoch", "set_metric", "set_step", "shutdown", "size",
+    "slurm", "span", "start_timeline", "status", "stop_timeline", "time_left", "timeline", "version", "warmup",
+    "watch_signal",
 ]

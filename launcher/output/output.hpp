@@ -43,8 +43,7 @@ class Output {
     // pipe (`hvdrun … | head`) always ends the job, with exit code 128 + SIGPIPE, as it would end
     // any program.
     std::function<void(const Error&, bool stop)> on_error;
-    // What takes back the state of the terminal has changed: the bytes to write there if hvdrun is
-    // killed.
+    // The bytes that restore the terminal if hvdrun is killed are now these.
     std::function<void(std::string_view bytes)> on_undo = {};
   };
   // The loop and flush() call both. write(), close() and note() never do.

@@ -5,7 +5,7 @@
 // publishes the details only when the headers differ (disagreement.hpp).
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/reduce.hpp"
 #include "hvd/hvd.h"
 

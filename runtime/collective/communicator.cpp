@@ -4,7 +4,7 @@
 #include "collective/call.hpp"
 #include "collective/disagreement.hpp"
 #include "collective/element.hpp"
-#include "collective/output.hpp"
+#include "collective/rows_output.hpp"
 #include "collective/staging.hpp"
 #include "common/text.hpp"
 
@@ -82,11 +82,11 @@ std::byte* Communicator::scratch() {
 }
 
 std::byte* Communicator::own_inline_data() {
-  return steps_.header().bytes + offsetof(Shown, data);
+  return steps_.header().bytes + offsetof(StepContents, data);
 }
 
 const std::byte* Communicator::inline_data(int rank) const {
-  return shown_in(steps_.theirs(rank)).data;
+  return contents_of(steps_.theirs(rank)).data;
 }
 
 void Communicator::on_long_wait(WhileWaiting hook) {
@@ -115,7 +115,7 @@ Result<void> Communicator::open_call(const Call& call) {
   HVD_CHECK(step(call));
   bool fits = header.faulty == 0;
   for (int rank = 0; rank < size(); ++rank) {
-    fits = fits && shown_in(steps_.theirs(rank)).call == header;
+    fits = fits && contents_of(steps_.theirs(rank)).call == header;
   }
   if (!fits) return explain(call);
   return {};
@@ -184,7 +184,7 @@ std::vector<int> Communicator::waiting() const {
   std::vector<int> ranks;
   for (int rank = 0; rank < size(); ++rank) {
     if (std::find(missing.begin(), missing.end(), rank) != missing.end()) continue;
-    if (shown_in(steps_.theirs(rank)).call.kind != join) ranks.push_back(rank);
+    if (contents_of(steps_.theirs(rank)).call.kind != join) ranks.push_back(rank);
   }
   return ranks;
 }

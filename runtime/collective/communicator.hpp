@@ -9,7 +9,7 @@
 // Arguments are those of hvd.h, unchecked: a wrong argument of one rank becomes an error on all.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/call.hpp"
 #include "collective/call_order.hpp"
 #include "collective/hosts_allreduce.hpp"

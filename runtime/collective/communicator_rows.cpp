@@ -4,7 +4,7 @@
 #include "collective/call.hpp"
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
-#include "collective/output.hpp"
+#include "collective/rows_output.hpp"
 #include "collective/staging.hpp"
 
 #include <algorithm>

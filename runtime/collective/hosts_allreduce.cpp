@@ -9,9 +9,9 @@
 namespace libhvd {
 namespace {
 
-// How many stretches there is room for: of what a rank shows and of its partial results, and of
-// the results.
-constexpr std::size_t kShown = 2;
+// How many stretches the staging holds: of each rank's input, and of the results. A rank's partial
+// results have room for as many as its input.
+constexpr std::size_t kInputs = 2;
 constexpr std::size_t kResults = 3;
 
 // Returns a size with which the staging of a host with many ranks stays below 32 MiB. It is the
@@ -22,7 +22,7 @@ std::size_t stretch_bytes(int channels) {
   constexpr std::size_t kLeast = 64 * 1024;
   constexpr std::size_t kUnit = 4096;
   const std::size_t places =
-      static_cast<std::size_t>(kLanes) * (kShown * static_cast<std::size_t>(channels) + kResults);
+      static_cast<std::size_t>(kLanes) * (kInputs * static_cast<std::size_t>(channels) + kResults);
   return std::clamp(kStagingBytes / places / kUnit * kUnit, kLeast, kMostStretchBytes);
 }
 
@@ -49,7 +49,7 @@ HostsAllreduce::HostsAllreduce(StepBarrier& steps, int lane, std::shared_ptr<Str
 }
 
 std::size_t HostsAllreduce::staging_bytes(std::size_t local_ranks, int channels) {
-  return (kShown * local_ranks + kResults) * stretch_bytes(channels);
+  return (kInputs * local_ranks + kResults) * stretch_bytes(channels);
 }
 
 std::optional<Failure> HostsAllreduce::run(const Call& call, const std::byte* input,
@@ -61,7 +61,7 @@ std::optional<Failure> HostsAllreduce::run(const Call& call, const std::byte* in
                 partial, {call.count, partial, plan_.channels(), plan_.hosts(), stretch_bytes_}};
   const auto hosts = static_cast<std::size_t>(plan_.hosts());
   partials_.resize(std::max(partials_.size(),
-                            kShown * channels_.size() * job.stretches.most_in_slice() * partial));
+                            kInputs * channels_.size() * job.stretches.most_in_slice() * partial));
   received_.resize(std::max(received_.size(),
                             channels_.size() * hosts * job.stretches.most_in_piece() * partial));
   const int last = job.stretches.count() + (shares() ? 2 : 1);
@@ -97,7 +97,7 @@ void HostsAllreduce::show(const Job& job, int index) {
   for (int channel = 0; channel < plan_.channels(); ++channel) {
     if (plan_.server(channel, host_) == steps_.rank()) continue;
     const auto [begin, count] = job.stretches.slice(index, channel);
-    copy_bytes(shown_by(own_, index) + (begin - first) * job.element,
+    copy_bytes(input_of(own_, index) + (begin - first) * job.element,
                job.input + begin * job.element, count * job.element);
   }
 }
@@ -129,7 +129,7 @@ void HostsAllreduce::begin_slice(const Job& job, int index, std::size_t served) 
   for (std::size_t local = 0; local < locals_.size(); ++local) {
     sources_.push_back(local == own_
                            ? aligned_input(job, slice)
-                           : shown_by(local, index) + (slice.begin - first) * job.element);
+                           : input_of(local, index) + (slice.begin - first) * job.element);
   }
   reduce_begin(job.call.op, job.call.type, sources_, partial_of(job, index, served, slice),
                slice.count, job.call.scale);
@@ -223,18 +223,18 @@ std::byte* HostsAllreduce::result_at(const Job& job, int index, Range range) con
   return results(index) + (range.begin - job.stretches.stretch(index).begin) * job.element;
 }
 
-std::byte* HostsAllreduce::shown_by(std::size_t local, int index) const {
-  return staging_.data() + (kShown * local + modulo(index, kShown)) * stretch_bytes_;
+std::byte* HostsAllreduce::input_of(std::size_t local, int index) const {
+  return staging_.data() + (kInputs * local + modulo(index, kInputs)) * stretch_bytes_;
 }
 
 std::byte* HostsAllreduce::results(int index) const {
-  return staging_.data() + (kShown * locals_.size() + modulo(index, kResults)) * stretch_bytes_;
+  return staging_.data() + (kInputs * locals_.size() + modulo(index, kResults)) * stretch_bytes_;
 }
 
 // Returns the partial result of a range within the slice of a served channel.
 std::byte* HostsAllreduce::partial_of(const Job& job, int index, std::size_t served, Range range) {
   const std::size_t first = job.stretches.slice(index, channels_[served]).begin;
-  const std::size_t place = modulo(index, kShown) * channels_.size() + served;
+  const std::size_t place = modulo(index, kInputs) * channels_.size() + served;
   return partials_.data() +
          (place * job.stretches.most_in_slice() + (range.begin - first)) * job.partial_element;
 }

@@ -6,7 +6,7 @@
 // It works stretch by stretch (stretches.hpp), and the parts of the work overlap: while the pieces
 // of a stretch are on their way, a host reduces the next stretch and receives the results of the
 // one before. In turn k
-//  - ranks of a host show each other stretch k, and reduce their slices of it;
+//  - each rank of a host copies stretch k into the staging, and reduces its slices of it;
 //  - the pieces of stretch k are sent, those of k-1 are received and reduced, and the results sent;
 //  - the results of stretch k-2 are received; the host's other ranks copy them in turn k+1.
 //
@@ -14,7 +14,7 @@
 // other hosts have sent in turn k-1 at the latest. It ends the turn when all that it sent until
 // turn k-1 is on its way. So the rank that is in the earliest turn of all can always end it.
 //
-// Why nothing is overwritten while it is needed: what a rank shows of stretch k is in one of two
+// Why nothing is overwritten while it is needed: a rank's input of stretch k is in one of two
 // places, and the host's ranks have begun turn k+1 when k+2 is written there. Results of stretch k
 // are in one of three places: they are copied in turn k+3, and those of k+3 arrive in turn k+4.
 // What is sent is on its way at the end of the next turn.
@@ -79,7 +79,7 @@ class HostsAllreduce {
   const std::byte* own_piece(const Job& job, int index, std::size_t served, Range piece);
   const std::byte* aligned_input(const Job& job, Range range);
   std::byte* result_at(const Job& job, int index, Range range) const;
-  std::byte* shown_by(std::size_t local, int index) const;
+  std::byte* input_of(std::size_t local, int index) const;
   std::byte* results(int index) const;
   std::byte* partial_of(const Job& job, int index, std::size_t served, Range range);
   std::byte* received_from(const Job& job, std::size_t served, int host);

@@ -21,7 +21,7 @@
 // After an error of the communicator, everything that is pending or submitted later fails with it.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/communicator.hpp"
 #include "engine/negotiation.hpp"
 #include "engine/request.hpp"

@@ -1,6 +1,6 @@
 #include "session/session.hpp"
 
-#include "base/environment.hpp"
+#include "base/process_environment.hpp"
 #include "bootstrap/wireup_messages.hpp"
 #include "common/clock.hpp"
 #include "common/text.hpp"
@@ -25,7 +25,7 @@ Result<StatusPage> attach_page(const Environment& environment) {
   auto page = StatusPage::attach(environment);
   if (page.ok() || page.error().status == HVD_ERROR_ENVIRONMENT) return page;
   // Without a page only the launcher's view of this rank is lost.
-  std::fprintf(stderr, "hvd: going on without a status page: %s\n", page.error().message.c_str());
+  std::fprintf(stderr, "hvd: continuing without a status page: %s\n", page.error().message.c_str());
   return StatusPage();
 }
 

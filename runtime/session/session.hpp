@@ -6,12 +6,12 @@
 // call the rest.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/chosen_ranks.hpp"
 #include "bootstrap/rank_info.hpp"
-#include "bootstrap/topology.hpp"
+#include "bootstrap/rank_topology.hpp"
 #include "bootstrap/wireup.hpp"
 #include "collective/communicator.hpp"
 #include "common/tick_clock.hpp"

@@ -230,7 +230,7 @@ def test_a_job_goes_through_the_queue_again_and_on_from_its_checkpoint(cluster: 
                           lambda: cluster.output("scancel", "--batch", "--signal=USR1", job))
         wait_until(lambda: f"job {job} goes back into the queue ({number} of 10)" in text(), f"requeue {number}: {text()[-500:]}")
         # SLURM may hold it back for two minutes.
-        wait_until(lambda: text().count("going on from") == number, f"run {number + 1} has begun", 120 + TIME_LIMIT_S)
+        wait_until(lambda: text().count("continuing from") == number, f"run {number + 1} has begun", 120 + TIME_LIMIT_S)
     wait_until(lambda: "test accuracy" in text(), "the job has come to its end")
     assert losses(text()) == losses(whole)
 

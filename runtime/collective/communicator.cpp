@@ -38,6 +38,7 @@ CallOptions options_of(const CallDetails& record) {
   options.name_hash = record.name_hash;
   options.scale = {record.before, record.after};
   options.shape = std::string(field_text(record.shape));
+  options.compression = record.compression;
   return options;
 }
 

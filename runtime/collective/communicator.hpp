@@ -183,7 +183,8 @@ class Communicator {
                                   const CallOptions& options, std::byte* slices);
   Result<void> allreduce_inline(const Call& call, const void* input, void* output);
   Result<void> allreduce_small(const Call& call, const void* input, void* output);
-  Result<void> allreduce_between_hosts(const Call& call, const std::byte* input, std::byte* output);
+  Result<void> allreduce_between_hosts(const Call& call, const std::byte* input, std::byte* output,
+                                       float* residuals);
   Result<void> allreduce_large(const Call& call, const std::byte* input, std::byte* output);
   Result<void> allreduce_sliced(const Call& call, const std::byte* input, std::byte* output);
   Result<void> allreduce_shared(const Call& call, const BufferPairs& buffers);

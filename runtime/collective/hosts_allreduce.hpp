@@ -19,11 +19,16 @@
 // are in one of three places: they are copied in turn k+3, and those of k+3 arrive in turn k+4.
 // What is sent is on its way at the end of the next turn.
 //
+// A compressed call (compression.hpp) sends its pieces and results in compressed form: a partial
+// result is then the sum of a host's ranks in float32, multiplied by all factors and divided, so
+// that the result is the sum of these. A host keeps its own part of its own piece as it is.
+//
 // One thread at a time, the one that uses the steps and the streams. A failure of a rank or a host
 // ends it.
 #pragma once
 
 #include "collective/call.hpp"
+#include "collective/compression.hpp"
 #include "collective/stretches.hpp"
 #include "transport/failure.hpp"
 #include "transport/step_barrier.hpp"
@@ -47,8 +52,10 @@ class HostsAllreduce {
   static std::size_t staging_bytes(std::size_t local_ranks, int channels);
 
   // Reduces. All ranks must be in the same call. The output is the input, or does not overlap with
-  // it; neither need be aligned. Returns nullopt on success, or else why it failed.
-  std::optional<Failure> run(const Call& call, const std::byte* input, std::byte* output);
+  // it; neither need be aligned. `residuals`: see compress(); one for each element, or null.
+  // Returns nullopt on success, or else why it failed.
+  std::optional<Failure> run(const Call& call, const std::byte* input, std::byte* output,
+                             float* residuals = nullptr);
 
  private:
   using Range = Stretches::Range;
@@ -61,12 +68,30 @@ class HostsAllreduce {
     std::size_t element;          // bytes
     std::size_t partial_element;  // bytes of an element's partial result, between hosts
     Stretches stretches;
+    float* residuals;
+    std::size_t most_sent;  // bytes of a piece between hosts
+
+    bool compressed() const { return call.compression != Compression::none; }
+    // Returns the bytes of so many elements between hosts: of partial results, and of results.
+    std::size_t partial_bytes(std::size_t count) const {
+      return compressed() ? compressed_bytes(call.compression, count) : count * partial_element;
+    }
+    std::size_t result_bytes(std::size_t count) const {
+      return compressed() ? compressed_bytes(call.compression, count) : count * element;
+    }
   };
+  Stretches divide(const Call& call, std::size_t partial) const;
 
   std::optional<Failure> turn(const Job& job, int index);
   void show(const Job& job, int index);
   void begin(const Job& job, int index);
   void begin_slice(const Job& job, int index, std::size_t served);
+  void take_sources(const Job& job, int index, Range slice);
+  void begin_compressed_slice(const Job& job, Range slice, float* partial);
+  const std::byte* compress_piece(const Job& job, int index, std::size_t served, int host,
+                                  Range piece);
+  void finish_compressed(const Job& job, int index, std::size_t served, Range piece);
+  void store(const Job& job, const std::byte* compressed, Range range, std::byte* place);
   std::optional<Failure> take_pieces(const Job& job, int index);
   void finish(const Job& job, int index, std::size_t served);
   std::optional<Failure> take_results(const Job& job, int index);
@@ -83,6 +108,8 @@ class HostsAllreduce {
   std::byte* results(int index) const;
   std::byte* partial_of(const Job& job, int index, std::size_t served, Range range);
   std::byte* received_from(const Job& job, std::size_t served, int host);
+  std::byte* sent_piece(const Job& job, int index, std::size_t served, int host);
+  std::byte* sent_result(const Job& job, int index, std::size_t served);
 
   StepBarrier& steps_;
   std::shared_ptr<Streams> streams_;
@@ -98,6 +125,7 @@ class HostsAllreduce {
   std::vector<std::byte> partials_;  // partial results of this rank's slices of two stretches
   std::vector<std::byte> received_;  // from other hosts, for this rank's pieces of one stretch
   std::vector<std::byte> aligned_;   // copy of data that is not aligned in the caller's buffers
+  std::vector<std::byte> sent_;      // compressed pieces and results of two stretches
   std::vector<const void*> sources_;
 };
 

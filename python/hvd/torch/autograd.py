@@ -45,14 +45,14 @@ class Allreduce(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], op: ReduceOp, prescale: float, postscale: float,
-                process_set: ProcessSet) -> torch.Tensor:
-        ctx.arguments = (op, prescale, postscale, process_set)
-        return allreduce_async(tensor, None, name, op, prescale, postscale, process_set).wait()
+                process_set: ProcessSet, compression: Any) -> torch.Tensor:
+        ctx.arguments = (op, prescale, postscale, process_set, compression)
+        return allreduce_async(tensor, None, name, op, prescale, postscale, process_set, compression).wait()
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Gradient, ...]:
         _require_gradient(ctx.arguments[0])
-        return (Allreduce.apply(gradient, None, *ctx.arguments), None, None, None, None, None)
+        return (Allreduce.apply(gradient, None, *ctx.arguments), None, None, None, None, None, None)
 
 
 class GroupedAllreduce(torch.autograd.Function):
@@ -60,17 +60,17 @@ class GroupedAllreduce(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, name: Optional[str], op: ReduceOp, prescale: float, postscale: float, process_set: ProcessSet,
-                *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ctx.arguments = (op, prescale, postscale, process_set)
-        outputs = grouped_allreduce_async(tensors, None, name, op, prescale, postscale, process_set).wait()
+                compression: Any, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.arguments = (op, prescale, postscale, process_set, compression)
+        outputs = grouped_allreduce_async(tensors, None, name, op, prescale, postscale, process_set, compression).wait()
         _mark_integers(ctx, outputs)
         return tuple(outputs)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Gradient, ...]:
         _require_gradient(ctx.arguments[0])
-        wanted = _wanted(ctx, gradients, 5)
-        return (None,) * 5 + _spread(ctx, 5, GroupedAllreduce.apply(None, *ctx.arguments, *wanted))
+        wanted = _wanted(ctx, gradients, 6)
+        return (None,) * 6 + _spread(ctx, 6, GroupedAllreduce.apply(None, *ctx.arguments, *wanted))
 
 
 def _wanted(ctx: Any, gradients: Sequence[torch.Tensor], first: int) -> list[torch.Tensor]:

@@ -196,21 +196,23 @@ enum { HVD_AVERAGE = 0, HVD_SUM = 1, HVD_ADASUM = 2, HVD_MIN = 3, HVD_MAX = 4, H
  * NCCL cannot apply, and several ranks on one GPU. */
 enum { HVD_HOST = 0, HVD_CUDA = 1 };
 
-/* The form in which an allreduce sends its data to other hosts (hvd_options.compression). For sums
- * and averages of floating point types.
- *   Sums are computed in float32. Each host's sum is rounded once to this form, and the result once
- * more. All ranks get the same bits.
- *   Nothing is compressed on one host, in calls of up to 32 KiB (in the background, after they were
- * fused), and without connections for large messages. The result is then the one without
- * compression. So, other than without compression, it depends on the hosts by more than the order
- * of the sum. HVD_COMPRESSION_FLOAT16: 11 bits of precision. A host's part of the result beyond
- * 65504 becomes infinite. HVD_COMPRESSION_BFLOAT16: 8 bits of precision, the range of float32.
- *   HVD_COMPRESSION_INT8: 8-bit integers and a scale for each 256 elements. The error of an element
- * is at most 1/254 of the largest magnitude among these. Calls with a name have error feedback:
- * what rounding has left out is added in the next call of the name, so that it does not add up. It
- * is forgotten when HVD_CACHE_CAPACITY newer names have been used. An infinity or a NaN is an error
- * on all ranks. With HVD_CUDA and several hosts, a compressed allreduce goes through host memory.
- */
+/* The form in which an allreduce sends its data to other hosts (hvd_options.compression), for sums
+ * and averages of floating point types. Sums are computed in float32. Each host's sum is rounded to
+ * the form once, and so is the result. All ranks get the same bits.
+ *
+ * Nothing is compressed on one host, in calls of up to 32 KiB (in the background: after fusion),
+ * and if the ranks have no connections for large messages. So the result depends on the hosts by
+ * more than the order of the sum. With HVD_CUDA and several hosts, a compressed allreduce goes
+ * through host memory.
+ *
+ * HVD_COMPRESSION_FLOAT16: 11 bits of precision. A host's sum beyond 65504 becomes infinite.
+ *
+ * HVD_COMPRESSION_BFLOAT16: 8 bits of precision, the range of float32.
+ *
+ * HVD_COMPRESSION_INT8: 8-bit integers, and a scale for each 256 elements. The error of an element
+ * is at most 1/254 of the largest magnitude among these. An infinity or a NaN is an error on all
+ * ranks. A call with a name has error feedback: what rounding has left out is added in the next
+ * call of that name. It is forgotten when HVD_CACHE_CAPACITY newer names have been used. */
 enum {
   HVD_COMPRESSION_NONE = 0,
   HVD_COMPRESSION_FLOAT16 = 1,

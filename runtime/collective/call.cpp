@@ -16,6 +16,7 @@ std::uint64_t hash_scale(const Scale& scale) {
 }
 
 constexpr std::uint64_t kOnDevice = 0xd1b54a32d192ed03u;
+constexpr std::uint64_t kReproducible = 0x2545f4914f6cdd1du;
 constexpr std::uint64_t kCompressed = 0xaef17502108ef2d9u;
 
 std::uint64_t hash_shape(const std::string& shape) {
@@ -25,7 +26,8 @@ std::uint64_t hash_shape(const std::string& shape) {
 std::uint64_t hash_call(const Call& call) {
   return call.name_hash ^ hash_scale(call.scale) ^ hash_shape(call.shape) ^
          (call.on_device ? kOnDevice : 0) ^
-         static_cast<std::uint64_t>(call.compression) * kCompressed;
+         static_cast<std::uint64_t>(call.compression) * kCompressed ^
+         (call.reproducible ? kReproducible : 0);
 }
 
 }  // namespace
@@ -121,6 +123,7 @@ CallDetails make_call_details(const Call& call, int rank) {
   details.after = call.scale.after;
   details.on_device = call.on_device;
   details.compression = call.compression;
+  details.reproducible = call.reproducible;
   details.name_hash = call.name_hash;
   details.shape_hash = hash_shape(call.shape);
   if (call.name != nullptr) copy_text(details.name, call.name);

@@ -92,6 +92,7 @@ struct Call {
   std::string fault = {};       // why this rank cannot take part; "" if it can
   bool on_device = false;       // the buffers are in device memory
   Compression compression = Compression::none;
+  bool reproducible = false;  // HVD_REPRODUCIBLE; of reductions
 };
 
 // Returns a call with only what the options say. The shape is cut to fit into CallDetails.
@@ -117,7 +118,7 @@ struct CallHeader {
   std::int32_t root;
   std::uint64_t count;  // 0 if ranks may differ in it
   std::uint64_t row_size;
-  std::uint64_t hash;  // of name, factors, shape, kind of memory and compression; 0 without any
+  std::uint64_t hash;  // of name, factors, shape, kind of memory, and how it is done; 0 without any
   bool operator==(const CallHeader&) const = default;
 };
 
@@ -148,6 +149,7 @@ struct CallDetails {
   std::uint64_t on_device;
   std::uint64_t shape_hash;  // 0 if no shape is given
   Compression compression;
+  std::uint32_t reproducible;
   char name[kNameBytes];    // "" without a name
   char shape[kShapeBytes];  // "" without a shape
   char fault[kFaultBytes];  // why this rank cannot take part; "" if it can

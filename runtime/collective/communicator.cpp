@@ -65,7 +65,9 @@ Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, St
 Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams,
                            const Communicator& all, std::int32_t set)
     : Communicator(segment, rank, 0, std::make_shared<SharedMemory>(segment), std::move(streams),
-                   {all.ordered_.calls, static_cast<std::uint32_t>(set) * 2, true}) {}
+                   {all.ordered_.calls, static_cast<std::uint32_t>(set) * 2, true}) {
+  if (all.reproducible_) make_reproducible();
+}
 
 Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank,
                            std::shared_ptr<SharedMemory> memory)
@@ -73,8 +75,15 @@ Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank,
                    {std::make_shared<CallOrder>(), 0, false}) {}
 
 std::unique_ptr<Communicator> Communicator::second() const {
-  return std::unique_ptr<Communicator>(new Communicator(
+  std::unique_ptr<Communicator> second(new Communicator(
       steps_.segment(), rank(), 1, memory_, streams_, {ordered_.calls, ordered_.number + 1, true}));
+  if (reproducible_) second->make_reproducible();
+  return second;
+}
+
+void Communicator::make_reproducible() {
+  reproducible_ = true;
+  order_.make_that_of_ranks();
 }
 
 std::byte* Communicator::scratch() {

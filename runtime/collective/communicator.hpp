@@ -51,6 +51,10 @@ class Communicator {
   // Makes another communicator of this rank, in the other lane, for another thread. Call it once.
   std::unique_ptr<Communicator> second() const;
 
+  // Makes reductions add in the order of ranks, whatever hosts these are on (HVD_REPRODUCIBLE).
+  // Call it before the first collective and before making other communicators of this one.
+  void make_reproducible();
+
   int rank() const { return steps_.rank(); }
   int size() const { return steps_.size(); }
   // Returns a rank's number in the job, which messages show.
@@ -169,6 +173,8 @@ class Communicator {
   // Return the bytes beside a rank's header, kInlineBytes of them.
   std::byte* own_inline_data();
   const std::byte* inline_data(int rank) const;
+  // Returns whether an allreduce takes the streams.
+  bool takes_streams(const Call& call, std::size_t bytes) const;
   // Returns whether there are no other ranks, so that no data moves.
   bool alone() const { return size() == 1; }
 
@@ -208,6 +214,7 @@ class Communicator {
   StreamLanes streams_;
   std::unique_ptr<HostsAllreduce> between_hosts_;  // with streams
   ReductionOrder order_;
+  bool reproducible_ = false;
   Ordered ordered_;
   std::vector<const void*> sources_;  // scratch: one pointer a rank
   std::vector<std::byte> scratch_;

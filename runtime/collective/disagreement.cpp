@@ -95,6 +95,7 @@ std::optional<Error> find_difference(AllDetails all_details) {
       [](const CallDetails& details) { return details.compression; },
       [](const CallDetails& details) { return std::string(compression_name(details.compression)); },
       text);
+  number("HVD_REPRODUCIBLE", &CallDetails::reproducible);
   number("the root", &CallDetails::root);
   const bool group = first.kind == Collective::group;
   const bool proposals = first.kind == Collective::proposals;

@@ -53,6 +53,13 @@ HostsAllreduce::HostsAllreduce(StepBarrier& steps, int lane, std::shared_ptr<Str
   }
 }
 
+bool HostsAllreduce::in_order_of_ranks() const {
+  for (int host = 0; host < plan_.hosts(); ++host) {
+    if (plan_.ranks_on(host) != std::vector<int>{host}) return false;
+  }
+  return true;
+}
+
 std::size_t HostsAllreduce::staging_bytes(std::size_t local_ranks, int channels) {
   return (kInputs * local_ranks + kResults) * stretch_bytes(channels);
 }

@@ -51,6 +51,9 @@ class HostsAllreduce {
   // job's StreamPlan.
   static std::size_t staging_bytes(std::size_t local_ranks, int channels);
 
+  // Returns whether the inputs are reduced in the order of ranks: each host has one.
+  bool in_order_of_ranks() const;
+
   // Reduces. All ranks must be in the same call. The output is the input, or does not overlap with
   // it; neither need be aligned. `residuals`: see compress(); one for each element, or null.
   // Returns nullopt on success, or else why it failed.

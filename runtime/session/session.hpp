@@ -38,7 +38,8 @@ struct JobInfo {
   int restart_count = 0;
   std::optional<std::int64_t> end_time;  // seconds since 1970
   EngineSettings engine;
-  WireupOptions wireup;  // also of process sets
+  bool reproducible = false;  // HVD_REPRODUCIBLE
+  WireupOptions wireup;       // also of process sets
   std::string host;
 };
 

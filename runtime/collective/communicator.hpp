@@ -173,8 +173,6 @@ class Communicator {
   // Return the bytes beside a rank's header, kInlineBytes of them.
   std::byte* own_inline_data();
   const std::byte* inline_data(int rank) const;
-  // Returns whether an allreduce takes the streams.
-  bool takes_streams(const Call& call, std::size_t bytes) const;
   // Returns whether there are no other ranks, so that no data moves.
   bool alone() const { return size() == 1; }
 

@@ -80,15 +80,6 @@ Result<void> Communicator::allreduce(const void* input, void* output, std::size_
   return outcome;
 }
 
-// Between hosts with several ranks only the bridges bring every rank's data to where it is reduced.
-// They also carry what the streams would compress, because rounding depends on the hosts.
-bool Communicator::takes_streams(const Call& call, std::size_t bytes) const {
-  const bool compressed = call.compression != Compression::none;
-  if (!between_hosts_ || (reproducible_ && (compressed || !between_hosts_->in_order_of_ranks())))
-    return false;
-  return goes_by_streams(bytes, size(), chunks_.bytes, streams_.front()->transport(), compressed);
-}
-
 Result<void> Communicator::allreduce_once(const void* input, void* output, std::size_t count,
                                           hvd_type type, hvd_op op, const CallOptions& options) {
   if (op == HVD_ADASUM) return adasum(input, output, {&count, 1}, type, options);
@@ -101,7 +92,8 @@ Result<void> Communicator::allreduce_once(const void* input, void* output, std::
     return {};
   }
   if (bytes <= kInlineBytes) return allreduce_inline(call, input, output);
-  if (takes_streams(call, bytes)) {
+  if (between_hosts_ && goes_by_streams(bytes, size(), chunks_.bytes, streams_.front()->transport(),
+                                        call.compression != Compression::none)) {
     float* residuals = options.residuals;
     if (options.feedback != nullptr) residuals = options.feedback->residuals(count, type, op);
     return allreduce_between_hosts(call, bytes_of(input), bytes_of(output), residuals);

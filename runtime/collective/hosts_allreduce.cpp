@@ -53,22 +53,14 @@ HostsAllreduce::HostsAllreduce(StepBarrier& steps, int lane, std::shared_ptr<Str
   }
 }
 
-bool HostsAllreduce::in_order_of_ranks() const {
-  for (int host = 0; host < plan_.hosts(); ++host) {
-    if (plan_.ranks_on(host) != std::vector<int>{host}) return false;
-  }
-  return true;
-}
-
 std::size_t HostsAllreduce::staging_bytes(std::size_t local_ranks, int channels) {
   return (kInputs * local_ranks + kResults) * stretch_bytes(channels);
 }
 
 // Divides the data of a call. On hosts of one rank nothing is shown, so a stretch may be as long as
 // is good for the connections: a compressed one has the bytes of another one.
-Stretches HostsAllreduce::divide(const Call& call, std::size_t partial) const {
-  if (call.compression == Compression::none)
-    return {call.count, partial, plan_.channels(), plan_.hosts(), stretch_bytes_};
+Stretches HostsAllreduce::divide(const Call& call, std::size_t partial, bool compressed) const {
+  if (!compressed) return {call.count, partial, plan_.channels(), plan_.hosts(), stretch_bytes_};
   const std::size_t longest = std::max(partial, element_size(call.type));
   const std::size_t shorter = call.compression == Compression::int8 ? 4 : 2;
   const std::size_t bytes = in_two_parts_ ? stretch_bytes_ : stretch_bytes_ * shorter;
@@ -78,17 +70,21 @@ Stretches HostsAllreduce::divide(const Call& call, std::size_t partial) const {
 std::optional<Failure> HostsAllreduce::run(const Call& call, const std::byte* input,
                                            std::byte* output, float* residuals) {
   const std::size_t element = element_size(call.type);
-  const bool compressed = call.compression != Compression::none;
-  const std::size_t partial = compressed      ? sizeof(float)
-                              : in_two_parts_ ? partial_size(call.op, call.type)
-                                              : element;
-  Job job{call, input, output, element, partial, divide(call, partial), residuals, 0};
+  const bool by_inputs = call.reproducible;
+  const bool compressed = call.compression != Compression::none && !by_inputs;
+  std::size_t partial = element;
+  if (compressed) partial = sizeof(float);
+  if (in_two_parts_ && !compressed && !by_inputs) partial = partial_size(call.op, call.type);
+  const Stretches stretches = divide(call, partial, compressed);
+  Job job{call, input, output, element, partial, stretches, residuals, compressed, by_inputs, 0};
   // A multiple of what the results of a piece must be aligned to.
   job.most_sent = (job.partial_bytes(job.stretches.most_in_piece()) + 15) / 16 * 16;
   const auto hosts = static_cast<std::size_t>(plan_.hosts());
+  const auto sources = by_inputs ? static_cast<std::size_t>(steps_.size()) : hosts;
+  const std::size_t slice = job.stretches.most_in_slice() * partial;
   partials_.resize(std::max(partials_.size(),
-                            kInputs * channels_.size() * job.stretches.most_in_slice() * partial));
-  received_.resize(std::max(received_.size(), channels_.size() * hosts * job.most_sent));
+                            kInputs * channels_.size() * slice * (by_inputs ? locals_.size() : 1)));
+  received_.resize(std::max(received_.size(), channels_.size() * sources * job.most_sent));
   if (compressed)
     sent_.resize(std::max(sent_.size(), kInputs * channels_.size() * (hosts + 1) * job.most_sent));
   const int last = job.stretches.count() + (shares() ? 2 : 1);
@@ -131,7 +127,8 @@ void HostsAllreduce::show(const Job& job, int index) {
 
 // Returns whether this host's partial result is its only rank's input, as it is.
 bool HostsAllreduce::sends_input(const Job& job) const {
-  if (job.compressed()) return false;
+  if (job.compressed) return false;
+  if (job.by_inputs) return !shares();
   if (!in_two_parts_) return true;
   return !shares() && job.partial_element == job.element && job.call.type != HVD_BOOL &&
          job.call.scale.before == 1;
@@ -139,25 +136,31 @@ bool HostsAllreduce::sends_input(const Job& job) const {
 
 void HostsAllreduce::begin(const Job& job, int index) {
   for (std::size_t served = 0; served < channels_.size(); ++served) {
-    const int channel = channels_[served];
     if (!sends_input(job)) begin_slice(job, index, served);
     for (int host = 0; host < plan_.hosts(); ++host) {
-      if (host == host_) continue;
-      const Range piece = job.stretches.piece(index, channel, host);
-      streams_->send(channel, host,
-                     job.compressed() ? compress_piece(job, index, served, host, piece)
-                                      : own_piece(job, index, served, piece),
-                     job.partial_bytes(piece.count));
+      if (host != host_) send_piece(job, index, served, host);
     }
   }
+}
+
+void HostsAllreduce::send_piece(const Job& job, int index, std::size_t served, int host) {
+  const int channel = channels_[served];
+  const Range piece = job.stretches.piece(index, channel, host);
+  const std::size_t bytes = job.partial_bytes(piece.count);
+  if (job.compressed)
+    return streams_->send(channel, host, compress_piece(job, index, served, host, piece), bytes);
+  if (!job.by_inputs || !shares())
+    return streams_->send(channel, host, own_piece(job, index, served, piece), bytes);
+  for (std::size_t local = 0; local < locals_.size(); ++local)
+    streams_->send(channel, host, partial_of(job, index, served, piece, local), bytes);
 }
 
 void HostsAllreduce::begin_slice(const Job& job, int index, std::size_t served) {
   const Range slice = job.stretches.slice(index, channels_[served]);
   std::byte* const partial = partial_of(job, index, served, slice);
   take_sources(job, index, slice);
-  if (job.compressed())
-    return begin_compressed_slice(job, slice, reinterpret_cast<float*>(partial));
+  if (job.by_inputs) return begin_inputs(job, index, served, slice);
+  if (job.compressed) return begin_compressed_slice(job, slice, reinterpret_cast<float*>(partial));
   reduce_begin(job.call.op, job.call.type, sources_, partial, slice.count, job.call.scale);
 }
 
@@ -170,6 +173,13 @@ void HostsAllreduce::take_sources(const Job& job, int index, Range slice) {
                            ? aligned_input(job, slice)
                            : input_of(local, index) + (slice.begin - first) * job.element);
   }
+}
+
+// Copies the inputs of this host's ranks, which these overwrite before the copies are on their way.
+void HostsAllreduce::begin_inputs(const Job& job, int index, std::size_t served, Range slice) {
+  for (std::size_t local = 0; local < locals_.size(); ++local)
+    copy_bytes(partial_of(job, index, served, slice, local), sources_[local],
+               slice.count * job.element);
 }
 
 // Makes the partial result of a compressed call.
@@ -223,10 +233,16 @@ const std::byte* HostsAllreduce::aligned_input(const Job& job, Range range) {
 std::optional<Failure> HostsAllreduce::take_pieces(const Job& job, int index) {
   for (std::size_t served = 0; served < channels_.size(); ++served) {
     const Range piece = job.stretches.piece(index, channels_[served], host_);
+    const auto receive = [&](int host, int source) {
+      streams_->receive(channels_[served], host, received_from(job, served, source),
+                        job.partial_bytes(piece.count));
+    };
     for (int host = 0; host < plan_.hosts(); ++host) {
       if (host == host_) continue;
-      streams_->receive(channels_[served], host, received_from(job, served, host),
-                        job.partial_bytes(piece.count));
+      if (!job.by_inputs) receive(host, host);
+      for (const int rank : plan_.ranks_on(host)) {
+        if (job.by_inputs) receive(host, rank);
+      }
     }
   }
   if (auto failure = wait()) return failure;
@@ -234,28 +250,38 @@ std::optional<Failure> HostsAllreduce::take_pieces(const Job& job, int index) {
   return std::nullopt;
 }
 
-// Reduces all hosts' parts of this host's piece, and sends the result.
+// Finds what a piece is reduced of: all hosts' parts of it, or all ranks' inputs.
+void HostsAllreduce::find_parts(const Job& job, int index, std::size_t served, Range piece) {
+  const auto own = [&](std::size_t local) -> const std::byte* {
+    return sends_input(job) ? aligned_input(job, piece)
+                            : partial_of(job, index, served, piece, local);
+  };
+  sources_.clear();
+  if (!job.by_inputs) {
+    for (int host = 0; host < plan_.hosts(); ++host)
+      sources_.push_back(host == host_ ? own(0) : received_from(job, served, host));
+    return;
+  }
+  for (int rank = 0; rank < steps_.size(); ++rank)
+    sources_.push_back(received_from(job, served, rank));
+  for (std::size_t local = 0; local < locals_.size(); ++local)
+    sources_[static_cast<std::size_t>(locals_[local])] = own(local);
+}
+
+// Reduces all parts of this host's piece, and sends the result.
 void HostsAllreduce::finish(const Job& job, int index, std::size_t served) {
   const int channel = channels_[served];
   const Range piece = job.stretches.piece(index, channel, host_);
-  if (job.compressed()) return finish_compressed(job, index, served, piece);
+  if (job.compressed) return finish_compressed(job, index, served, piece);
   const Call& call = job.call;
-  sources_.clear();
-  for (int host = 0; host < plan_.hosts(); ++host) {
-    if (host != host_) {
-      sources_.push_back(received_from(job, served, host));
-    } else {
-      sources_.push_back(sends_input(job) ? aligned_input(job, piece)
-                                          : partial_of(job, index, served, piece));
-    }
-  }
+  find_parts(job, index, served, piece);
   std::byte* const place = result_at(job, index, piece);
   std::byte* result = place;
   if (!aligned(place, job.element)) {
     aligned_.resize(std::max(aligned_.size(), piece.count * job.element));
     result = aligned_.data();
   }
-  if (in_two_parts_) {
+  if (in_two_parts_ && !job.by_inputs) {
     reduce_end(call.op, call.type, sources_, static_cast<std::size_t>(steps_.size()), result,
                piece.count, call.scale);
   } else {
@@ -330,11 +356,11 @@ std::optional<Failure> HostsAllreduce::take_results(const Job& job, int index) {
   };
   each([&](std::size_t served, int host, Range piece, std::byte* place) {
     streams_->receive(channels_[served], host,
-                      job.compressed() ? received_from(job, served, host) : place,
+                      job.compressed ? received_from(job, served, host) : place,
                       job.result_bytes(piece.count));
   });
   if (auto failure = wait()) return failure;
-  if (!job.compressed()) return std::nullopt;
+  if (!job.compressed) return std::nullopt;
   each([&](std::size_t served, int host, Range piece, std::byte* place) {
     store(job, received_from(job, served, host), piece, place);
   });
@@ -364,17 +390,22 @@ std::byte* HostsAllreduce::results(int index) const {
   return staging_.data() + (kInputs * locals_.size() + modulo(index, kResults)) * stretch_bytes_;
 }
 
-// Returns the partial result of a range within the slice of a served channel.
-std::byte* HostsAllreduce::partial_of(const Job& job, int index, std::size_t served, Range range) {
+// Returns the partial result of a range within the slice of a served channel, or the input of one
+// of this host's ranks.
+std::byte* HostsAllreduce::partial_of(const Job& job, int index, std::size_t served, Range range,
+                                      std::size_t local) {
   const std::size_t first = job.stretches.slice(index, channels_[served]).begin;
-  const std::size_t place = modulo(index, kInputs) * channels_.size() + served;
+  std::size_t place = modulo(index, kInputs) * channels_.size() + served;
+  if (job.by_inputs) place = place * locals_.size() + local;
   return partials_.data() +
          (place * job.stretches.most_in_slice() + (range.begin - first)) * job.partial_element;
 }
 
-std::byte* HostsAllreduce::received_from(const Job& job, std::size_t served, int host) {
+// Returns where that is put which comes from a host, or the input of a rank.
+std::byte* HostsAllreduce::received_from(const Job& job, std::size_t served, int source) {
+  const int sources = job.by_inputs ? steps_.size() : plan_.hosts();
   const std::size_t place =
-      served * static_cast<std::size_t>(plan_.hosts()) + static_cast<std::size_t>(host);
+      served * static_cast<std::size_t>(sources) + static_cast<std::size_t>(source);
   return received_.data() + place * job.most_sent;
 }
 

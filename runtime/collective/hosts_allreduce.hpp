@@ -23,6 +23,10 @@
 // result is then the sum of a host's ranks in float32, multiplied by all factors and divided, so
 // that the result is the sum of these. A host keeps its own part of its own piece as it is.
 //
+// With HVD_REPRODUCIBLE the order of sums is that of ranks. A host with several ranks then sends
+// each rank's input instead of a partial result, and the owner of a piece reduces the inputs of
+// all.
+//
 // One thread at a time, the one that uses the steps and the streams. A failure of a rank or a host
 // ends it.
 #pragma once
@@ -51,9 +55,6 @@ class HostsAllreduce {
   // job's StreamPlan.
   static std::size_t staging_bytes(std::size_t local_ranks, int channels);
 
-  // Returns whether the inputs are reduced in the order of ranks: each host has one.
-  bool in_order_of_ranks() const;
-
   // Reduces. All ranks must be in the same call. The output is the input, or does not overlap with
   // it; neither need be aligned. `residuals`: see compress(); one for each element, or null.
   // Returns nullopt on success, or else why it failed.
@@ -72,18 +73,19 @@ class HostsAllreduce {
     std::size_t partial_element;  // bytes of an element's partial result, between hosts
     Stretches stretches;
     float* residuals;
+    bool compressed;
+    bool by_inputs;         // each rank's input is sent, instead of a partial result
     std::size_t most_sent;  // bytes of a piece between hosts
 
-    bool compressed() const { return call.compression != Compression::none; }
     // Returns the bytes of so many elements between hosts: of partial results, and of results.
     std::size_t partial_bytes(std::size_t count) const {
-      return compressed() ? compressed_bytes(call.compression, count) : count * partial_element;
+      return compressed ? compressed_bytes(call.compression, count) : count * partial_element;
     }
     std::size_t result_bytes(std::size_t count) const {
-      return compressed() ? compressed_bytes(call.compression, count) : count * element;
+      return compressed ? compressed_bytes(call.compression, count) : count * element;
     }
   };
-  Stretches divide(const Call& call, std::size_t partial) const;
+  Stretches divide(const Call& call, std::size_t partial, bool compressed) const;
 
   std::optional<Failure> turn(const Job& job, int index);
   void show(const Job& job, int index);
@@ -104,13 +106,17 @@ class HostsAllreduce {
   // Returns whether this host has several ranks.
   bool shares() const { return locals_.size() > 1; }
   bool sends_input(const Job& job) const;
+  void begin_inputs(const Job& job, int index, std::size_t served, Range slice);
+  void send_piece(const Job& job, int index, std::size_t served, int host);
+  void find_parts(const Job& job, int index, std::size_t served, Range piece);
   const std::byte* own_piece(const Job& job, int index, std::size_t served, Range piece);
   const std::byte* aligned_input(const Job& job, Range range);
   std::byte* result_at(const Job& job, int index, Range range) const;
   std::byte* input_of(std::size_t local, int index) const;
   std::byte* results(int index) const;
-  std::byte* partial_of(const Job& job, int index, std::size_t served, Range range);
-  std::byte* received_from(const Job& job, std::size_t served, int host);
+  std::byte* partial_of(const Job& job, int index, std::size_t served, Range range,
+                        std::size_t local = 0);
+  std::byte* received_from(const Job& job, std::size_t served, int source);
   std::byte* sent_piece(const Job& job, int index, std::size_t served, int host);
   std::byte* sent_result(const Job& job, int index, std::size_t served);
 

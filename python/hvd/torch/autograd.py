@@ -97,7 +97,7 @@ class Allgather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Gradient, ...]:
-        average = Allreduce.apply(gradient, None, Average, 1.0, 1.0, ctx.process_set)
+        average = Allreduce.apply(gradient, None, Average, 1.0, 1.0, ctx.process_set, None)
         return average.narrow(0, *ctx.own), None, None
 
 
@@ -124,7 +124,7 @@ class GroupedAllgather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Gradient, ...]:
         wanted = _wanted(ctx, gradients, 2)
-        averages = _spread(ctx, 2, GroupedAllreduce.apply(None, Average, 1.0, 1.0, ctx.process_set, *wanted))
+        averages = _spread(ctx, 2, GroupedAllreduce.apply(None, Average, 1.0, 1.0, ctx.process_set, None, *wanted))
         return (None, None, *(None if average is None else average.narrow(0, *own)
                               for average, own in zip(averages, ctx.own)))
 
@@ -141,7 +141,7 @@ class Broadcast(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Gradient, ...]:
-        average = Allreduce.apply(gradient, None, Average, 1.0, 1.0, ctx.process_set)
+        average = Allreduce.apply(gradient, None, Average, 1.0, 1.0, ctx.process_set, None)
         return average if rank() == ctx.root else torch.zeros_like(average), None, None, None
 
 

@@ -37,8 +37,9 @@
  * places the ranks on hosts in the same way, whatever else a call contains. Each element is reduced
  * over the ranks of each host in ascending order, then over the hosts in the order of their first
  * ranks. On one host, or with one rank on each host, this is the order of ranks. With
- * HVD_REPRODUCIBLE=1 on all ranks it always is, for values in host memory, and nothing is compressed:
- * then an allreduce or reducescatter of the same values has the same bits on any number of hosts.
+ * HVD_REPRODUCIBLE=1 on all ranks it always is, for values in host memory, and nothing is
+ * compressed: then an allreduce or reducescatter of the same values has the same bits on any number
+ * of hosts.
  */
 #ifndef HVD_HVD_H_
 #define HVD_HVD_H_

@@ -172,6 +172,7 @@ std::optional<Failure> StepBarrier::wait_outside(const std::function<Turn(int mo
     const bool polls = !crowded_ && time - start < kPollDataNs;
     const Turn now = turn(polls ? 0 : kLookNs / 1'000'000);
     if (now.over) break;
+    if (polls) ::sched_yield();  // another rank may share the processor, also one of another host
     time = monotonic_ns();
     if (time < next_look) continue;
     next_look = time + kLookNs;

@@ -11,10 +11,6 @@ namespace {
 
 constexpr std::string_view kEraseRow = "\r\x1b[K";
 constexpr std::string_view kPlainText = "\x1b[0m";
-// Around the status, and what erases it: see Screen.
-constexpr std::string_view kNoWrap = "\x1b[?7l";
-constexpr std::string_view kWrap = "\x1b[?7h\r";
-constexpr std::string_view kEraseStatus = "\r\x1b[K\x1b[J";
 
 }  // namespace
 

@@ -1,7 +1,6 @@
 #include "convolutional_network.hpp"
 
 #include "convolution.hpp"
-#include "random.hpp"
 
 #include <cmath>
 
@@ -98,13 +97,9 @@ Forward go_forward(const Layers<const double>& layers, const Dataset& dataset, S
 }
 
 template <class Layer>
-void fill_normal(Layer& layer, SplitMix64& random) {
+void initialize(Layer& layer, SplitMix64& random) {
   const Eigen::Index inputs = layer.cols() - 1;
-  const double deviation = std::sqrt(2.0 / static_cast<double>(inputs));
-  for (Eigen::Index column = 0; column < inputs; ++column) {
-    for (Eigen::Index row = 0; row < layer.rows(); ++row)
-      layer(row, column) = deviation * random.normal();
-  }
+  fill_normal(layer.leftCols(inputs), std::sqrt(2.0 / static_cast<double>(inputs)), random);
 }
 
 }  // namespace
@@ -112,9 +107,9 @@ void fill_normal(Layer& layer, SplitMix64& random) {
 ConvolutionalNetwork::ConvolutionalNetwork(std::uint64_t seed) : parameters_(count_parameters()) {
   SplitMix64 random(seed);
   Layers<double> layers(parameters_.data());
-  fill_normal(layers.first, random);
-  fill_normal(layers.second, random);
-  fill_normal(layers.output, random);
+  initialize(layers.first, random);
+  initialize(layers.second, random);
+  initialize(layers.output, random);
 }
 
 Sums ConvolutionalNetwork::add_gradient(const Dataset& dataset, Samples which,

@@ -2,7 +2,7 @@
 // then 10 classes, softmax and cross-entropy. Everything is float64, as in ../digits/network.hpp.
 #pragma once
 
-#include "model.hpp"
+#include "network.hpp"
 
 #include <cstdint>
 #include <span>

@@ -3,9 +3,11 @@
 //   hvdrun -np 2 ./cnn
 //
 // Everything but the network comes from ../digits.
+#include "command_line.hpp"
 #include "convolutional_network.hpp"
-#include "optimizer.hpp"
-#include "program.hpp"
+#include "training.hpp"
+
+#include <memory>
 
 int main(int argc, char** argv) {
   digits::Options defaults;

@@ -3,11 +3,13 @@
 //   ./digits                      one rank
 //   hvdrun -np 4 ./digits         four ranks, the same losses
 //
-// The ranks work together in training.cpp. ../cnn does the same with another network,
-// ../digits_cuda on GPUs.
+// training.hpp has all calls of hvd that training needs: copy from there. ../cnn does the same with
+// another network, ../digits_cuda on GPUs.
+#include "command_line.hpp"
 #include "network.hpp"
-#include "optimizer.hpp"
-#include "program.hpp"
+#include "training.hpp"
+
+#include <memory>
 
 int main(int argc, char** argv) {
   return digits::run_program("digits", argc, argv, [](const digits::Options& options) {

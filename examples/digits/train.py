@@ -95,14 +95,13 @@ def main() -> None:
             hvd.print0(f"continuing from step {steps}")
 
         for epoch in range(steps // sampler.steps, options.epochs):
-            hvd.set_epoch(epoch)
+            hvd.progress(epoch=epoch, epochs=options.epochs)
             first_step = steps % sampler.steps
             sampler.set_epoch(epoch, first_step)
             for step, (images, labels) in enumerate(loader, first_step):
                 sums += train_step(model, optimizer, images, labels, sampler.batch_size(step))
                 steps += 1
-                hvd.set_step(steps)
-                hvd.add_samples(len(labels))
+                hvd.progress(step=steps, samples=len(labels))
                 # 60 s are what the last checkpoint may take. At an epoch's end its own one comes first.
                 if step + 1 < sampler.steps and (stop := hvd.agree_stop(steps, seconds_needed=60)):
                     save()
@@ -120,7 +119,7 @@ def main() -> None:
             if enough:
                 hvd.print0(f"no better for {options.patience} epochs")
                 break
-        hvd.set_epoch(options.epochs)
+        hvd.progress(epoch=options.epochs)
 
 
 if __name__ == "__main__":

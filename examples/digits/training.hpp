@@ -1,4 +1,4 @@
-// Training on all ranks as if there were one.
+// Training on all ranks as if there were one: all that a program needs of hvd is in this file.
 //
 // Step k's batch is the same set of samples at every size; each rank works on its part of it, which
 // may be empty, and every rank makes the same number of steps. Gradients and metrics are summed
@@ -10,12 +10,124 @@
 #pragma once
 
 #include "dataset.hpp"
-#include "learner.hpp"
-#include "options.hpp"
+#include "network.hpp"
 
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdint>
+#include <iomanip>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <span>
+#include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include <hvd/agree.hpp>
+#include <hvd/checkpoint.hpp>
+#include <hvd/data.hpp>
+#include <hvd/hvd.hpp>
+#include <hvd/io.hpp>
+#include <hvd/rates.hpp>
+#include <hvd/timeline.hpp>
 
 namespace digits {
+
+// The options of a training, as command_line.hpp reads them.
+struct Options {
+  int epochs = 20;
+  int batch = 64;  // samples in a step, of all ranks; with a scaling rule, of one rank
+  double learning_rate = 0.1;
+  hvd::Scaling scaling = hvd::Scaling::none;
+  int warmup_epochs = 0;
+  int hidden = 64;                // units of the hidden layer; 0: the network has no such option
+  int patience = 0;               // epochs without a better validation loss; 0: no early stopping
+  std::string checkpoint_folder;  // "": no checkpoints
+  int keep = 3;                   // newest checkpoints
+  bool resume = false;
+  std::string log;         // "": none
+  std::uint64_t seed = 1;  // of the first weights and of each epoch's order
+  std::string data;        // "": the digits that came with the example
+  bool quiet = false;      // only the last line
+  bool help = false;
+};
+
+// Stochastic gradient descent with momentum, on all ranks together: all hold the same state and
+// make the same updates, bit by bit. Optimizer is one on the CPU, ../digits_cuda has one for GPUs.
+class Learner {
+ public:
+  static constexpr double kMomentum = 0.9;
+
+  virtual ~Learner() = default;
+
+  // All weights and biases, and the state of the updates. Each is contiguous, for broadcasts and
+  // checkpoints.
+  virtual std::span<double> parameters() = 0;
+  virtual std::span<double> velocity() = 0;
+
+  // For a learner whose parameters() and velocity() are copies: fetch() updates the copies, store()
+  // takes the values over from them.
+  virtual void fetch() {}
+  virtual void store() {}
+
+  // Makes one step on the ranks' parts of a batch of `batch_size` samples. Returns the sums over
+  // the batch.
+  virtual Sums step(const Dataset& dataset, Samples own_part, double batch_size,
+                    double learning_rate) = 0;
+
+  // Returns loss and hits over these samples.
+  virtual Sums evaluate(const Dataset& dataset, Samples which) = 0;
+};
+
+// A Learner on the CPU, for any Model.
+class Optimizer : public Learner {
+ public:
+  explicit Optimizer(std::unique_ptr<Model> model)
+      : model_(std::move(model)),
+        velocity_(model_->parameters().size()),
+        sums_(velocity_.size() + 2) {}
+
+  std::span<double> parameters() override { return model_->parameters(); }
+  std::span<double> velocity() override { return velocity_; }
+
+  Sums step(const Dataset& dataset, Samples own_part, double batch_size,
+            double learning_rate) override {
+    std::fill(sums_.begin(), sums_.end(), 0.0);
+    const std::span<double> gradient(sums_.data(), velocity_.size());
+    const Sums own = add_gradient(dataset, own_part, gradient);
+    double* const metrics = sums_.data() + velocity_.size();
+    metrics[0] = own.loss;
+    metrics[1] = own.correct;
+
+    // One call for everything that this step sums up.
+    hvd::allreduce(sums_.span(), hvd::Op::sum, "gradients");
+
+    const std::span<double> parameters = model_->parameters();
+    for (std::size_t i = 0; i < velocity_.size(); ++i) {
+      velocity_[i] = kMomentum * velocity_[i] - learning_rate * gradient[i] / batch_size;
+      parameters[i] += velocity_[i];
+    }
+    return {metrics[0], metrics[1]};
+  }
+
+  Sums evaluate(const Dataset& dataset, Samples which) override {
+    return model_->evaluate(dataset, which);
+  }
+
+ private:
+  Sums add_gradient(const Dataset& dataset, Samples own_part, std::span<double> gradient) {
+    const hvd::Span span("compute gradients");
+    return model_->add_gradient(dataset, own_part, gradient);
+  }
+
+  std::unique_ptr<Model> model_;
+  std::vector<double> velocity_;
+  hvd::Buffer<double> sums_;  // the gradient, then loss and hits; in the host's shared memory
+};
 
 // Means over the samples of all ranks.
 struct Metrics {
@@ -23,12 +135,183 @@ struct Metrics {
   double accuracy = 0;  // 0 to 1
 };
 
-// Trains until options.epochs are done, the validation loss stops improving, or the job is asked to
-// stop. Then returns the reason ("signal 15 (SIGTERM)"), otherwise "". Rank 0 prints a line per
-// epoch.
-std::string train(Learner& learner, const Split& split, const Options& options);
-
 // Evaluates each rank's part, and returns the means over all ranks.
-Metrics evaluate(Learner& learner, const Dataset& dataset);
+inline Metrics evaluate(Learner& learner, const Dataset& dataset) {
+  const hvd::Span span("evaluate");
+  hvd::Shard shard({.samples = dataset.size(), .batch = dataset.size(), .shuffle = false});
+  const auto own_part = shard.step(0);
+  const Sums own = learner.evaluate(dataset, own_part);
+  const auto samples = static_cast<double>(own_part.size());
+  // This rank's means, weighted by its number of samples; a rank without samples has weight 0.
+  std::array<double, 2> means{own.loss / samples, own.correct / samples};
+  hvd::average_metrics(means, samples, "evaluation");
+  return {means[0], means[1]};
+}
+
+// The training loop. Rank 0 prints a line per epoch.
+class Training {
+ public:
+  Training(Learner& learner, const Split& split, const Options& options)
+      : learner_(learner),
+        split_(split),
+        options_(options),
+        batch_(options.scaling == hvd::Scaling::none ? options.batch
+                                                     : std::int64_t{options.batch} * hvd::size()),
+        early_stopping_({.best = hvd::Best::min, .patience = options.patience}) {
+    progress_.batch = batch_;
+    if (!options.log.empty()) log_.emplace(options.log);
+    if (!options.checkpoint_folder.empty()) open_checkpoints();
+    // Rank 0's weights on all ranks, so that all begin with the same.
+    hvd::broadcast(learner.parameters(), 0, "weights");
+    learner.store();
+  }
+
+  // Trains until options.epochs are done, the validation loss stops improving, or the job is asked
+  // to stop. Then returns the reason ("signal 15 (SIGTERM)"), otherwise "".
+  std::string run() {
+    while (progress_.epoch < options_.epochs && !early_stopping_.should_stop()) {
+      hvd::progress({.epoch = progress_.epoch, .epochs = options_.epochs});
+      std::string stopped = run_epoch();
+      if (!stopped.empty()) {
+        save(std::nullopt);
+        checkpoints_->wait();
+        report("stopped after step " + std::to_string(progress_.steps) + ": " + stopped);
+        return stopped;
+      }
+      end_epoch();
+    }
+    hvd::progress({.epoch = progress_.epoch});  // the last one is over
+    if (checkpoints_) checkpoints_->wait();
+    return {};
+  }
+
+ private:
+  // Training stops if less time than this is left: enough to save a small network.
+  static constexpr double kSecondsToSave = 10;
+
+  // The progress of the training. With weights and velocity, all that the next step depends on.
+  struct Progress {
+    std::int64_t epoch = 0;
+    std::int64_t step = 0;   // of this epoch
+    std::int64_t steps = 0;  // in all
+    std::int64_t batch = 0;  // the batch of these steps
+    Sums sums;               // of this epoch so far
+  };
+
+  void open_checkpoints() {
+    state_.add("weights", learner_.parameters());
+    state_.add("velocity", learner_.velocity());
+    state_.add("epoch", progress_.epoch);
+    state_.add("step", progress_.step);
+    state_.add("steps", progress_.steps);
+    state_.add("batch", progress_.batch);
+    state_.add("epoch.loss", progress_.sums.loss);
+    state_.add("epoch.correct", progress_.sums.correct);
+    early_stopping_.add_to(state_, "early_stopping");
+    checkpoints_.emplace(options_.checkpoint_folder, hvd::CheckpointOptions{
+                                                         .keep_last = options_.keep,
+                                                         .best = hvd::Best::min,
+                                                     });
+    // Signals are handled at the end of a step, after a last checkpoint.
+    hvd::watch_signal(SIGTERM);
+    hvd::watch_signal(SIGUSR1);
+    if (options_.resume || hvd::restart_count() > 0) resume();
+  }
+
+  void resume() {
+    const auto loaded = checkpoints_->load(state_);
+    if (!loaded) return;
+    std::ostringstream line;
+    line << "continuing from " << loaded->path << ", step " << loaded->step;
+    report(line.str());
+    if (progress_.batch == batch_) return;
+    // With another batch the steps of this epoch are different.
+    progress_.batch = batch_;
+    progress_.step = 0;
+    progress_.sums = {};
+  }
+
+  // Returns the learning rate of a step: it rises from that for one rank to that for all.
+  double learning_rate(std::int64_t steps_per_epoch) const {
+    const double scaled = hvd::scale_rate(options_.learning_rate, hvd::size(), options_.scaling);
+    return hvd::warmup(options_.learning_rate, scaled, progress_.steps,
+                       options_.warmup_epochs * steps_per_epoch);
+  }
+
+  // Trains to the epoch's end, or until all ranks agree to stop; then returns the reason.
+  std::string run_epoch() {
+    hvd::Shard shard({.samples = split_.training.size(),
+                      .batch = batch_,
+                      .epoch = progress_.epoch,
+                      .seed = options_.seed});
+    while (progress_.step < shard.steps()) {
+      const auto own_part = shard.step(progress_.step);
+      const Sums sums = learner_.step(split_.training, own_part,
+                                      static_cast<double>(shard.batch_size(progress_.step)),
+                                      learning_rate(shard.steps()));
+      progress_.sums.loss += sums.loss;
+      progress_.sums.correct += sums.correct;
+      ++progress_.step;
+      ++progress_.steps;
+      hvd::progress({.step = progress_.steps, .samples = std::ssize(own_part)});
+      if (!checkpoints_) continue;
+      const auto steps = static_cast<std::uint64_t>(progress_.steps);
+      if (const auto stop = hvd::agree_stop(steps, {.seconds_needed = kSecondsToSave}))
+        return stop.text();
+    }
+    return {};
+  }
+
+  void end_epoch() {
+    const Sums sums = progress_.sums;
+    progress_.sums = {};
+    progress_.step = 0;
+    ++progress_.epoch;
+    const auto samples = static_cast<double>(split_.training.size());
+    double metric = sums.loss / samples;
+    hvd::progress({.loss = metric});
+    std::ostringstream line;
+    line << "epoch " << progress_.epoch << std::fixed << " loss " << std::setprecision(9) << metric
+         << " train accuracy " << std::setprecision(1) << 100 * sums.correct / samples << " %";
+    if (split_.validation.size() > 0) {
+      metric = evaluate(learner_, split_.validation).loss;
+      const bool best = early_stopping_.update(metric);
+      line << " validation loss " << std::setprecision(4) << metric << (best ? " (best)" : "");
+    }
+    report(line.str());
+    save(metric);
+    if (early_stopping_.should_stop())
+      report("stopping early: no better validation loss for " + std::to_string(options_.patience) +
+             " epochs");
+  }
+
+  void report(const std::string& line) {
+    if (log_) *log_ << line << std::endl;
+    if (!options_.quiet) hvd::root_out() << line << std::endl;
+  }
+
+  // Saves a checkpoint. An error is only printed, so that the training continues.
+  void save(std::optional<double> metric) {
+    if (!checkpoints_) return;
+    const hvd::Span span("checkpoint");
+    learner_.fetch();
+    try {
+      checkpoints_->save(state_, static_cast<std::uint64_t>(progress_.steps), metric);
+    } catch (const hvd::Error& error) {
+      if (error.status() != HVD_ERROR_SYSTEM) throw;
+      if (hvd::rank() == 0) std::cerr << "continuing without: " << error.what() << std::endl;
+    }
+  }
+
+  Learner& learner_;
+  const Split& split_;
+  const Options& options_;
+  std::int64_t batch_;  // of all ranks together
+  Progress progress_;
+  hvd::EarlyStopping early_stopping_;
+  std::optional<hvd::Log> log_;
+  hvd::State state_;
+  std::optional<hvd::Checkpoints> checkpoints_;
+};
 
 }  // namespace digits

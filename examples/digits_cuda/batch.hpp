@@ -2,8 +2,8 @@
 #pragma once
 
 #include "blas.hpp"
+#include "dataset.hpp"
 #include "device.hpp"
-#include "learner.hpp"
 
 namespace digits {
 

@@ -7,7 +7,7 @@
 namespace digits {
 namespace {
 
-// The layers in an array of parameters or of their gradient, as in ../digits/network.cpp.
+// The layers in an array of parameters or of their gradient, as in ../digits/network.hpp.
 struct Layers {
   Layers(double* data, int hidden)
       : hidden_weights{data, hidden, kPixels},

@@ -5,8 +5,8 @@
 #include "batch.hpp"
 #include "blas.hpp"
 #include "device.hpp"
-#include "learner.hpp"
 #include "network.hpp"
+#include "training.hpp"
 
 #include <span>
 #include <vector>

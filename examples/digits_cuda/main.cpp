@@ -3,10 +3,12 @@
 //   hvdrun -np 2 ./digits_cuda
 //
 // The ranks work together in cuda_learner.cpp. Everything but the network comes from ../digits.
+#include "command_line.hpp"
 #include "cuda_learner.hpp"
 #include "device.hpp"
 #include "network.hpp"
-#include "program.hpp"
+
+#include <memory>
 
 #include <hvd/hvd.hpp>
 

@@ -66,14 +66,14 @@ class Report(keras.callbacks.Callback):
         self.images = images  # in an epoch, of all ranks together
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        hvd.set_epoch(epoch)
+        hvd.progress(epoch=epoch, epochs=self.params["epochs"])
         self.start = time.perf_counter()
 
     def on_test_begin(self, logs: Any = None) -> None:
         self.seconds = time.perf_counter() - self.start
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        hvd.add_samples(self.images // hvd.size())
+        hvd.progress(samples=self.images // hvd.size())
         hvd.set_metric("loss", logs["val_loss"])
         hvd.set_metric("accuracy", logs["val_accuracy"])
         # Rank 0 only: the figures are the same on all ranks.
@@ -81,7 +81,7 @@ class Report(keras.callbacks.Callback):
                    f"test loss {logs['val_loss']:.4f}, test accuracy {100 * logs['val_accuracy']:.1f} %")
 
     def on_train_end(self, logs: Any = None) -> None:
-        hvd.set_epoch(self.params["epochs"])
+        hvd.progress(epoch=self.params["epochs"])
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -40,17 +40,17 @@ class EpochTime(keras.callbacks.Callback):
         self.images = images  # of a rank in an epoch
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        hvd.set_epoch(epoch)
+        hvd.progress(epoch=epoch, epochs=self.params["epochs"])
         self.start = time.perf_counter()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         seconds = time.perf_counter() - self.start
-        hvd.add_samples(self.images)
+        hvd.progress(samples=self.images)
         # Rank 0 only: the figures are the same on all ranks.
         hvd.print0(f"epoch time: {seconds:.2f} s, images/sec: {self.images * hvd.size() / seconds:.2f}")
 
     def on_train_end(self, logs: Any = None) -> None:
-        hvd.set_epoch(self.params["epochs"])
+        hvd.progress(epoch=self.params["epochs"])
 
 
 def parse_arguments() -> argparse.Namespace:

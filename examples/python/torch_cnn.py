@@ -133,14 +133,14 @@ def main() -> None:
     hvd.torch.broadcast_optimizer_state(optimizer, root_rank=0)
 
     for epoch in range(first_epoch, args.epochs):
-        hvd.set_epoch(epoch)  # for hvdrun's report and for hvdrun scale, as add_samples() and set_metric()
+        hvd.progress(epoch=epoch, epochs=args.epochs)  # for hvdrun's last lines, its report and hvdrun scale
         sampler.set_epoch(epoch)
         start = time.perf_counter()
         for step, (images, labels) in enumerate(loader, epoch * len(loader)):
             for group in optimizer.param_groups:
                 group["lr"] = rate(step)
             train_step(model, optimizer, images.to(device), labels.to(device))
-            hvd.add_samples(len(labels))
+            hvd.progress(step=step + 1, samples=len(labels))
         seconds = time.perf_counter() - start
 
         metrics = evaluate(model, test_loader, device)
@@ -152,7 +152,7 @@ def main() -> None:
         if checkpoints:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch + 1}
             checkpoints.save(state, step=(epoch + 1) * len(loader))
-    hvd.set_epoch(args.epochs)
+    hvd.progress(epoch=args.epochs)
     if checkpoints:
         checkpoints.wait()  # the last one is on the disk
         checkpoints.close()

@@ -160,7 +160,7 @@ SrunFailure explain_srun_failure(int wait_status, const std::vector<SrunLine>& l
   if (WIFSIGNALED(wait_status))
     return {{}, "srun was killed by " + signal_name(WTERMSIG(wait_status))};
   if (auto text = last_own_line(lines); !text.empty()) return {{}, "srun: " + text};
-  return {{}, fmt::format("srun ended with exit code {} and no word", WEXITSTATUS(wait_status))};
+  return {{}, fmt::format("srun ended with exit code {} and no message", WEXITSTATUS(wait_status))};
 }
 
 std::string explain_srun_waiting(const std::vector<SrunLine>& lines) {

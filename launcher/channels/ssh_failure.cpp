@@ -90,7 +90,7 @@ std::string explain_agent_end(int code, std::string_view errors, const std::stri
   if (code == kExitNotExecutable)
     return fmt::format("{} cannot be executed there: {}", agent_path, last_line(errors));
   if (!errors.empty()) return std::string(last_line(errors));
-  return fmt::format("hvdrun ended there with exit code {} and no word", code);
+  return fmt::format("hvdrun ended there with exit code {} and no message", code);
 }
 
 std::string explain_login_failure(std::string_view program, std::string_view errors,

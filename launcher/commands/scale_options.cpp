@@ -199,7 +199,7 @@ In the program's arguments and in options, {np} is the number of the run: --batc
 
 All other options are hvdrun's own and apply to each run. Without --metric and
 --epoch-time the figures are those that the program reports through libhvd
-(hvd_set_epoch, hvd_add_samples, hvd_set_metric).
+(hvd.progress and hvd.set_metric; in C hvd_progress and hvd_set_metric).
 )";
 }
 

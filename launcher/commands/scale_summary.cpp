@@ -158,8 +158,9 @@ void add_notes(const Study& study, Summary& summary) {
   if (summary.basis == Basis::wall_seconds) {
     notes.push_back(
         "only the time of whole runs is known, start and end included; for epochs and samples a "
-        "second the program calls hvd_set_epoch and hvd_add_samples, or prints them: see --metric "
-        "and --epoch-time");
+        "second the program calls hvd.progress (in C: hvd_progress), or prints them: see --metric "
+        "and "
+        "--epoch-time");
   } else {
     int fewest = 0;
     for (const auto& run : study.runs)

@@ -204,7 +204,7 @@ void Job::on_stop_signal(int signal) {
 void Job::on_other_signal(int signal) {
   if (signal == SIGTSTP) ::kill(::getpid(), SIGSTOP);
   if (signal == SIGUSR1 || signal == SIGUSR2)
-    note(warning_text(signal_name(signal) + " came while no rank ran, so that none has got it"));
+    note(warning_text(signal_name(signal) + " came while no rank ran, so no rank received it"));
 }
 
 Report Job::finish(Report report) {

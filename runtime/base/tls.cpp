@@ -19,13 +19,13 @@ struct TlsCallbacks {
   static int read(bio_st* bio, char* data, std::size_t bytes, std::size_t* got);
   static long control(bio_st*, int what, long, void*) { return what == openssl::kBioFlush ? 1 : 0; }
 
-  // SSL_CTX_set_psk_use_session_callback(3). The second parameter is the digest of the suite that
-  // was agreed on.
+  // The client's key, for SSL_CTX_set_psk_use_session_callback(3). The second parameter is the
+  // digest of the suite that was agreed on.
   static int offer_key(ssl_st* ssl, const evp_md_st*, const unsigned char** identity,
                        std::size_t* size, ssl_session_st** session);
 
-  // SSL_CTX_set_psk_find_session_callback(3). Without a session there is no key, and so, without a
-  // certificate, no handshake.
+  // The server's key, for SSL_CTX_set_psk_find_session_callback(3). Leaves `session` null for a
+  // wrong identity. The handshake then fails, because there is no certificate either.
   static int find_key(ssl_st* ssl, const unsigned char* identity, std::size_t size,
                       ssl_session_st** session);
 

@@ -401,7 +401,7 @@ std::byte* HostsAllreduce::partial_of(const Job& job, int index, std::size_t ser
          (place * job.stretches.most_in_slice() + (range.begin - first)) * job.partial_element;
 }
 
-// Returns where that is put which comes from a host, or the input of a rank.
+// Returns the place of what host `source` sends; of rank `source`'s input if inputs are sent.
 std::byte* HostsAllreduce::received_from(const Job& job, std::size_t served, int source) {
   const int sources = job.by_inputs ? steps_.size() : plan_.hosts();
   const std::size_t place =
@@ -409,7 +409,7 @@ std::byte* HostsAllreduce::received_from(const Job& job, std::size_t served, int
   return received_.data() + place * job.most_sent;
 }
 
-// Return where a stretch's compressed pieces and results are until they are on their way.
+// Return the places of a stretch's compressed pieces and results until they are sent.
 std::byte* HostsAllreduce::sent_piece(const Job& job, int index, std::size_t served, int host) {
   const auto hosts = static_cast<std::size_t>(plan_.hosts());
   const std::size_t place = (modulo(index, kInputs) * channels_.size() + served) * (hosts + 1);

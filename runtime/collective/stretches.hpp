@@ -1,6 +1,12 @@
 // How an allreduce between hosts divides its data: into stretches, one after the other; a stretch
 // into slices, one for each channel; a slice into pieces, one for each host. A value, the same on
-// all ranks. All lengths and positions are in elements.
+// all ranks. All lengths and positions are in elements. Two channels and three hosts:
+//
+//   data       |         stretch 0         |         stretch 1         | stretch 2 |
+//              |                           |
+//   stretch 0  |   channel 0 |   channel 1 |   two slices
+//              |             |             |
+//   slices     | h0 | h1 | h2| h0 | h1 | h2|   six pieces: host h reduces the pieces "h"
 #pragma once
 
 #include <algorithm>

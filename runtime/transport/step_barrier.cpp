@@ -185,7 +185,8 @@ std::optional<Failure> StepBarrier::wait_outside(const std::function<Turn(int mo
   return passed_on(failure_);
 }
 
-// Ignores ranks that have left, because they may have done their part before.
+// Returns a failure that was recorded outside this step, or the death of a rank. A rank that has
+// left is no failure: it may have done its part of the step before.
 std::optional<Failure> StepBarrier::look_outside() {
   if (interrupted_.load(std::memory_order_seq_cst))
     return Failure{FailureKind::left, rank_, 0, "", {}};

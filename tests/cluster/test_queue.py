@@ -313,8 +313,12 @@ def test_the_job_goes_on_when_follow_is_ended(queue: Queue, number: signal.Signa
 def test_a_job_that_the_partition_cannot_run_is_explained_with_what_it_has(queue: Queue) -> None:
     job = queue.submit("true", "-N5")
     follow = queue.follow(job)
-    follow.wait_for(f"hvdrun: note: job {job} is pending (PartitionConfig): asks for more hosts, CPUs, GPUs, memory or time than "
-                    "the partition gives to a job: it never starts as it is; partition all has 4 nodes with 16 CPUs and 4 GPUs each")
+    follow.wait_for("partition all has 4 nodes with 16 CPUs and 4 GPUs each")
+    # The reason at submission, and the one that SLURM's scheduler finds soon after.
+    reason = (r"\(PartitionConfig\): asks for more hosts, CPUs, GPUs, memory or time than|"
+              r"\(PartitionNodeLimit\): asks for more hosts, or fewer, than")
+    assert re.search(fr"^hvdrun: note: job {job} is pending ({reason}) the partition gives to a job: it never starts as it is; "
+                     "partition all has 4 nodes", follow.err, re.MULTILINE), follow.err
 
 
 @pytest.mark.gate

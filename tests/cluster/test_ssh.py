@@ -181,7 +181,7 @@ def test_what_comes_instead_of_hvdrun_is_shown(jobs: Jobs, client: str) -> None:
     with forced(jobs, "echo Welcome; /usr/sbin/nologin"):
         done = jobs.run("--ssh-client", client, "-H", "n[1-2]:1", "true")
     assert done.returncode == 125, done.stderr
-    assert 'hvdrun: error: n[1-2]: hvdrun ended there with exit code 1 and no word; what came instead of hvdrun there: ' \
+    assert 'hvdrun: error: n[1-2]: hvdrun ended there with exit code 1 and no message; what came instead of hvdrun there: ' \
            '"This account is currently not available."\n' in done.stderr, done.stderr
     with forced(jobs, "exec yes"):
         done = jobs.run("--ssh-client", client, "-H", "n1:1", "true")

@@ -2,6 +2,9 @@
 
 Runs on the threads of backward(), which call the hooks of the parameters, and on the thread that calls step(). An error
 of a reduction is raised by synchronize(), after all reductions have ended.
+
+If all ranks are on one host, a gradient that backward() has made moves into memory that the ranks share
+(shared_gradients). A gradient that was there before, such as a view of the program's own buffer, stays where it is.
 """
 
 from __future__ import annotations
@@ -16,12 +19,13 @@ from typing import Any, Optional, Union
 
 import torch
 
-from ..job import size
+from ..job import local_size, size
 from ..process_sets import ProcessSet, global_process_set
-from ..types import ReduceOp
+from ..types import Adasum, ReduceOp
 from ._wrapping import NamedParameters, ParamGroups
 from .background import allreduce_async_, grouped_allreduce_async_, sparse_allreduce_async
-from .compression import Compressor
+from .compression import Compression, Compressor
+from .shared_gradients import GradientMemory, shared_gradients
 
 Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
 
@@ -29,7 +33,7 @@ Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
 class Parameter:
     """A parameter that needs gradients."""
 
-    __slots__ = ("tensor", "name", "passes_left", "reduction", "sparse_dimensions")
+    __slots__ = ("tensor", "name", "passes_left", "reduction", "sparse_dimensions", "memory")
 
     def __init__(self, tensor: torch.Tensor, name: str, passes: int) -> None:
         self.tensor = tensor
@@ -37,6 +41,7 @@ class Parameter:
         self.passes_left = passes
         self.reduction: Reduction
         self.sparse_dimensions: Optional[int] = None  # of the last gradient, if it was sparse
+        self.memory: Optional[GradientMemory] = None  # where the ranks of the host share the gradient
 
 
 class Reduction:
@@ -56,7 +61,7 @@ class Reduction:
         self.handle: Any = None
         self.gradients: list[torch.Tensor] = []
         self.contexts: list[Any] = []
-        self.versions: list[int] = []
+        self.versions: list[Optional[int]] = []
 
     def begun(self, passes: int) -> bool:
         """Returns whether this rank has computed one of the gradients, or still may."""
@@ -73,6 +78,8 @@ def _name_of_group(names: list[str]) -> str:
 class Reducer:
     """Reduces the gradients of an optimizer's parameters."""
 
+    reduces_in_place = True  # whether a reduction's input and output are the gradient itself
+
     def __init__(self, param_groups: ParamGroups, named_parameters: Optional[NamedParameters],
                  compression: type[Compressor], backward_passes_per_step: int, op: ReduceOp, predivide_factor: float,
                  groups: Groups, sparse_as_dense: bool, process_set: ProcessSet) -> None:
@@ -88,6 +95,8 @@ class Reducer:
         self._names = None if self._named is None else _names_by_id(self._named)
         self._known: dict[int, Parameter] = {}  # by id() of the tensor
         self._reductions: list[Reduction] = []
+        self._may_share = self.reduces_in_place and compression is Compression.none and op != Adasum
+        self._unshared: list[Parameter] = []  # for which shared memory was not allocated yet
         self._lock = threading.Lock()  # backward() has a thread for every device
         self._hooks: list[Any] = []
         weakref.finalize(self, _remove_hooks, self._hooks)
@@ -125,6 +134,8 @@ class Reducer:
         parameter = Parameter(tensor, name, self.backward_passes_per_step)
         self._known[id(tensor)] = parameter
         self._hooks.append(_hook(tensor, functools.partial(_accumulated, weakref.ref(self), parameter)))
+        if self._may_share:
+            self._unshared.append(parameter)
         return parameter
 
     def set_backward_passes_per_step(self, passes: int) -> None:
@@ -155,6 +166,8 @@ class Reducer:
             raise AssertionError(f"hvd: the gradient of {parameter.name} was computed more than "
                                  f"backward_passes_per_step={self.backward_passes_per_step} times before step()")
         self.pending = True
+        if self._may_share and local_size() == size():
+            self._share(parameter)
         parameter.passes_left -= 1
         if parameter.passes_left == 0:
             reduction = parameter.reduction
@@ -163,6 +176,18 @@ class Reducer:
                 complete = reduction.missing == 0
             if complete:
                 self._submit(reduction)
+
+    def _share(self, parameter: Parameter) -> None:
+        """Moves a gradient that backward() has made into memory that the ranks of the host share."""
+        if len(parameter.reduction.parameters) > 1:
+            return  # a group is packed, which copies
+        with self._lock:
+            if self._unshared:
+                unshared, self._unshared = self._unshared, []
+                for other, memory in zip(unshared, shared_gradients(one.tensor for one in unshared)):
+                    other.memory = memory
+        if parameter.memory is not None:
+            parameter.memory.take_over(parameter.tensor)
 
     def _submit(self, reduction: Reduction) -> None:
         gradients = [gradient_of(parameter) for parameter in reduction.parameters]
@@ -180,7 +205,7 @@ class Reducer:
                                                   prescale_factor=self._prescale, postscale_factor=self._postscale,
                                                   process_set=self._process_set, compression=self._compression)
         reduction.gradients = gradients
-        reduction.versions = [gradient._version for gradient in gradients]
+        reduction.versions = [_version_of(gradient) for gradient in gradients]
         reduction.handle = handle
 
     def _compressed(self, reduction: Reduction, gradients: list[torch.Tensor]) -> tuple[list[torch.Tensor], list[Any]]:
@@ -222,7 +247,7 @@ class Reducer:
             return
         changed = [parameter.name for parameter, gradient, version
                    in zip(reduction.parameters, reduction.gradients, reduction.versions)
-                   if gradient._version != version]
+                   if _version_of(gradient) != version]
         result = reduction.handle.wait()
         if changed:
             raise AssertionError(f"hvd: the gradient of {changed[0]} was changed while it was being reduced; call "
@@ -261,6 +286,12 @@ def _accumulated(reducer: weakref.ref[Reducer], parameter: Parameter, *_: Any) -
     alive = reducer()
     if alive is not None:
         alive.accumulated(parameter)
+
+
+def _version_of(gradient: torch.Tensor) -> Optional[int]:
+    """Returns a number that grows with each change in place; None for a part of a tensor that may have other users."""
+    base = gradient._base
+    return None if base is not None and base.numel() > gradient.numel() else gradient._version
 
 
 def _hook(tensor: torch.Tensor, accumulated: Callable[..., None]) -> tuple[Any, Any]:

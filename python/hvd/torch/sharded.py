@@ -301,6 +301,8 @@ class _Bucket:
 class _ShardReducer(Reducer):
     """Reduces gradients so that each rank gets those of its pieces, as their `grad`."""
 
+    reduces_in_place = False
+
     def __init__(self, name: str, param_groups: ParamGroups, *arguments: Any) -> None:
         self.process_set: ProcessSet = arguments[-1]
         self._name = name

@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(
         StepCase{exited(1),
                  {"srun: cluster configuration lacks support for cpu binding", "srun: new words"},
                  ": srun: new words\n"},
-        StepCase{exited(3), {}, ": srun ended with exit code 3 and no word\n"},
+        StepCase{exited(3), {}, ": srun ended with exit code 3 and no message\n"},
         StepCase{SIGKILL, {"2: hvdrun: boo"}, ": srun was killed by SIGKILL\n"}));
 
 TEST(SrunWaiting, SaysWhatSrunSays) {

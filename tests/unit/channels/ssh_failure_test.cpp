@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
         SshEnd{exited(126), "sh: 1: exec: /opt/hvdrun: Permission denied\n",
                "/opt/hvdrun cannot be executed there: sh: 1: exec: /opt/hvdrun: Permission denied"},
         SshEnd{exited(2), "motd\nhvdrun: here is version 0.0\n", "hvdrun: here is version 0.0"},
-        SshEnd{exited(1), "", "hvdrun ended there with exit code 1 and no word"},
+        SshEnd{exited(1), "", "hvdrun ended there with exit code 1 and no message"},
         SshEnd{SIGKILL, "", "ssh was killed by SIGKILL"}));
 
 TEST(SshFailure, OfAConnectionIsExplained) {

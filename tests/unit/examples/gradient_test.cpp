@@ -1,7 +1,6 @@
 // The networks' gradients against differences of the loss.
 #include "convolutional_network.hpp"
 #include "network.hpp"
-#include "random.hpp"
 
 #include <array>
 #include <memory>

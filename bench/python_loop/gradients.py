@@ -1,6 +1,7 @@
 """The 161 gradients of ResNet-50 through hvd.torch.DistributedOptimizer.
 
   gradients.py there STEPS      the gradients are there (written), and are reduced: what hvd_gradients does in C++
+  gradients.py own STEPS        the same in the program's own memory, which the ranks do not share
   gradients.py backward STEPS   reduced while backward runs
   gradients.py alone STEPS      backward without an optimizer that reduces
 
@@ -37,6 +38,10 @@ def resnet50_sizes() -> list:
     return [*sizes, 2048 * 1000, 1000]
 
 
+def total(parameters: list) -> torch.Tensor:
+    return torch.stack([parameter.sum() for parameter in parameters]).sum()
+
+
 def main() -> None:
     how, steps = sys.argv[1], int(sys.argv[2])
     torch.set_num_threads(1)
@@ -46,16 +51,20 @@ def main() -> None:
     if how != "alone":
         names = [(f"gradient.{index}", parameter) for index, parameter in enumerate(parameters)]
         optimizer = hvd.DistributedOptimizer(optimizer, names, op=hvd.Sum)
-    for parameter in parameters:
-        parameter.grad = torch.empty_like(parameter)
+    if how == "own":
+        for parameter in parameters:
+            parameter.grad = torch.empty_like(parameter)
+    else:
+        total(parameters).backward()
+        optimizer.step()
     times = []
     for _ in range(steps + 1):  # the first warms up
         for parameter in parameters:
             parameter.grad.fill_(1.0)
         hvd.barrier()
         begin = time.perf_counter()
-        if how != "there":
-            torch.stack([parameter.sum() for parameter in parameters]).sum().backward()
+        if how in ("backward", "alone"):
+            total(parameters).backward()
         if how != "alone":
             optimizer.synchronize()
         times.append(time.perf_counter() - begin)

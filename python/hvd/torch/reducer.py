@@ -205,7 +205,7 @@ class Reducer:
                                                   prescale_factor=self._prescale, postscale_factor=self._postscale,
                                                   process_set=self._process_set, compression=self._compression)
         reduction.gradients = gradients
-        reduction.versions = [_version_of(gradient) for gradient in gradients]
+        reduction.versions = [version_of(gradient) for gradient in gradients]
         reduction.handle = handle
 
     def _compressed(self, reduction: Reduction, gradients: list[torch.Tensor]) -> tuple[list[torch.Tensor], list[Any]]:
@@ -247,7 +247,7 @@ class Reducer:
             return
         changed = [parameter.name for parameter, gradient, version
                    in zip(reduction.parameters, reduction.gradients, reduction.versions)
-                   if _version_of(gradient) != version]
+                   if version_of(gradient) != version]
         result = reduction.handle.wait()
         if changed:
             raise AssertionError(f"hvd: the gradient of {changed[0]} was changed while it was being reduced; call "
@@ -288,7 +288,7 @@ def _accumulated(reducer: weakref.ref[Reducer], parameter: Parameter, *_: Any) -
         alive.accumulated(parameter)
 
 
-def _version_of(gradient: torch.Tensor) -> Optional[int]:
+def version_of(gradient: torch.Tensor) -> Optional[int]:
     """Returns a number that grows with each change in place; None for a part of a tensor that may have other users."""
     base = gradient._base
     return None if base is not None and base.numel() > gradient.numel() else gradient._version

@@ -26,7 +26,7 @@ from .background import allgather_async, reducescatter_async
 from .collectives import allreduce
 from .gradient_optimizer import GradientOptimizer
 from .handles import wait_for_all
-from .reducer import Groups, Parameter, Reducer, Reduction, gradient_of, grouped
+from .reducer import Groups, Parameter, Reducer, Reduction, gradient_of, grouped, version_of
 
 _BUCKET_BYTES = 8 << 20  # a bucket ends with the parameter that makes it larger
 
@@ -307,7 +307,8 @@ class _ShardReducer(Reducer):
         self.process_set: ProcessSet = arguments[-1]
         self._name = name
         self._buckets: list[_Bucket] = []
-        self._sent: list[tuple[str, torch.Tensor, int]] = []  # name, gradient, its version, of the last reduction
+        # Name, gradient and its version, of the last reduction.
+        self._sent: list[tuple[str, torch.Tensor, Optional[int]]] = []
         self._groups: Groups = arguments[5]
         super().__init__([], *arguments)
         self.check_names(param_groups)
@@ -353,7 +354,7 @@ class _ShardReducer(Reducer):
             dense.append((gradient.to_dense() if gradient.is_sparse else gradient).detach().reshape(-1))
         tensor, context = self._compression.compress(dense[0] if len(dense) == 1 else torch.cat(dense))
         reduction.gradients = gradients
-        reduction.versions = [gradient._version for gradient in gradients]
+        reduction.versions = [version_of(gradient) for gradient in gradients]
         reduction.contexts = [context]
         reduction.handle = reducescatter_async(tensor, f"{self._name}.{reduction.name}", self._op, self.process_set,
                                                self._prescale, self._postscale)
@@ -405,8 +406,8 @@ class _ShardReducer(Reducer):
                 place += length
 
 
-def _refuse_changed(sent: Sequence[tuple[str, torch.Tensor, int]]) -> None:
-    changed: Optional[str] = next((name for name, gradient, version in sent if gradient._version != version), None)
+def _refuse_changed(sent: Sequence[tuple[str, torch.Tensor, Optional[int]]]) -> None:
+    changed: Optional[str] = next((name for name, gradient, version in sent if version_of(gradient) != version), None)
     if changed is not None:
         raise AssertionError(f"hvd: the gradient of {changed} was changed after backward(), which has no effect with "
                              "shard=True; call synchronize(), then clip_grad_norm_() of the optimizer, then step() "

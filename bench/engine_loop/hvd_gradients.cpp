@@ -30,12 +30,11 @@ int run(int argc, char** argv) {
   const int steps = std::stoi(argv[2]);
   const bool shared = argv[1] == std::string("shared");
   std::vector<std::vector<float>> vectors;
-  std::vector<hvd::Buffer<float>> buffers;
+  const hvd::Buffers<float> buffers(shared ? counts : std::vector<std::size_t>());
   std::vector<std::span<float>> tensors;
   std::vector<std::string> names;
   for (const std::size_t count : counts) {
-    tensors.push_back(shared ? buffers.emplace_back(count).span()
-                             : std::span(vectors.emplace_back(count)));
+    tensors.push_back(shared ? buffers[tensors.size()] : std::span(vectors.emplace_back(count)));
     names.push_back("gradient." + std::to_string(names.size()));
   }
   std::vector<std::size_t> order(counts.size());

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace hvd {
 
@@ -42,6 +43,41 @@ class Buffer {
  private:
   T* data_ = nullptr;
   std::size_t size_ = 0;
+};
+
+// An array for each tensor of a list, such as a model's gradients, in one Buffer. Every array
+// begins at a multiple of 64 bytes. `sizes`: elements of each.
+template <Element T>
+class Buffers {
+ public:
+  explicit Buffers(std::span<const std::size_t> sizes) : Buffers(sizes, lay_out(sizes)) {}
+
+  std::size_t size() const { return arrays_.size(); }
+  std::span<T> operator[](std::size_t i) const { return arrays_[i]; }
+  auto begin() const { return arrays_.begin(); }
+  auto end() const { return arrays_.end(); }
+  // All arrays as one, with zeros between them, for one call with all.
+  std::span<T> together() const { return memory_.span(); }
+
+ private:
+  static constexpr std::size_t kAligned = 64 / sizeof(T);  // elements
+
+  // Returns where each array begins, and after them the end of the last.
+  static std::vector<std::size_t> lay_out(std::span<const std::size_t> sizes) {
+    std::vector<std::size_t> begins{0};
+    for (const std::size_t size : sizes)
+      begins.push_back(begins.back() + (size + kAligned - 1) / kAligned * kAligned);
+    return begins;
+  }
+
+  Buffers(std::span<const std::size_t> sizes, const std::vector<std::size_t>& begins)
+      : memory_(begins.back()) {
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      arrays_.push_back(memory_.span().subspan(begins[i], sizes[i]));
+  }
+
+  Buffer<T> memory_;
+  std::vector<std::span<T>> arrays_;
 };
 
 // Shares pages of the program with the other ranks of the host, like those of a Buffer, until it is

@@ -1,6 +1,9 @@
 // The C ABI and the C++ API over it, in a job of one rank. Each test runs in a process of its own.
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <set>
 #include <string>
 #include <thread>
@@ -100,6 +103,25 @@ TEST_F(SingleRank, BuffersOutliveTheSession) {
   hvd::init();
   hvd::allreduce(buffer.span(), hvd::Op::sum);
   EXPECT_EQ(buffer[999], 5);
+  hvd::shutdown();
+}
+
+TEST_F(SingleRank, BuffersOfAListOfTensors) {
+  hvd::init();
+  const std::vector<std::size_t> sizes{3, 0, 16, 5};
+  hvd::Buffers<float> gradients(sizes);
+  ASSERT_EQ(gradients.size(), sizes.size());
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    EXPECT_EQ(gradients[i].size(), sizes[i]);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(gradients[i].data()) % 64, 0u);
+    std::fill(gradients[i].begin(), gradients[i].end(), static_cast<float>(i));
+  }
+  const hvd::Buffers<float> moved = std::move(gradients);
+  for (const auto& gradient : moved) hvd::allreduce(gradient, hvd::Op::sum);
+  hvd::allreduce(moved.together(), hvd::Op::sum);
+  EXPECT_EQ(std::accumulate(moved.together().begin(), moved.together().end(), 0.0f),
+            16 * 2.0f + 5 * 3.0f);
+  EXPECT_TRUE(hvd::Buffers<double>(std::vector<std::size_t>()).together().empty());
   hvd::shutdown();
 }
 

@@ -150,7 +150,7 @@ def test_a_size_that_fails_is_in_the_table_and_not_tried_again(sandbox: Sandbox)
 def test_a_program_without_counters_is_told_how_to_have_more(sandbox: Sandbox) -> None:
     done = scale(sandbox, "-np", "1,2", "true").expect(0)
     assert done.out_text.splitlines()[1].split() == ["RANKS", "RUN", "SPREAD", "SPEED-UP", "EFFICIENCY"]
-    assert "hvd_set_epoch" in done.out_text and "--metric" in done.out_text
+    assert "hvd_progress" in done.out_text and "--metric" in done.out_text
     assert "--repeat" in done.out_text, "one run a size has no spread"
 
 

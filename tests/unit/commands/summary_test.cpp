@@ -49,7 +49,7 @@ TEST(Summary, GoesByWholeRunsWithoutCountersAndSaysHowToGetMore) {
   EXPECT_EQ(summary.basis, Basis::wall_seconds);
   EXPECT_EQ(summary.sizes[2].speedup->median, 2.5);
   EXPECT_EQ(summary.seconds(summary.sizes[2])->median, 40);
-  EXPECT_THAT(summary.notes, ElementsAre(HasSubstr("hvd_set_epoch")));
+  EXPECT_THAT(summary.notes, ElementsAre(HasSubstr("hvd_progress")));
 }
 
 TEST(Summary, GoesByWhatAllSizesHave) {

@@ -39,7 +39,7 @@ def resnet50_sizes() -> list:
 
 
 def total(parameters: list) -> torch.Tensor:
-    return torch.stack([parameter.sum() for parameter in parameters]).sum()
+    return torch.stack([parameter.square().sum() for parameter in parameters]).sum()
 
 
 def main() -> None:

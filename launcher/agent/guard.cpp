@@ -6,10 +6,13 @@
 #include "base/system.hpp"
 #include "common/system.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -20,15 +23,15 @@ namespace {
 
 constexpr std::chrono::seconds kTimeout{10};
 
-void close_range_between(int first, int last) {
-  if (first <= last) ::close_range(static_cast<unsigned>(first), static_cast<unsigned>(last), 0);
-}
-
+// close_range(2) would be shorter, but neither glibc 2.28 nor Linux 5.8 has it.
 void close_all_but(const LinkEnd& link) {
-  const auto [low, high] = std::minmax({link.in.get(), link.out.get()});
-  close_range_between(STDERR_FILENO + 1, low - 1);
-  close_range_between(low + 1, high - 1);
-  ::close_range(static_cast<unsigned>(high + 1), ~0u, 0);
+  std::error_code error;
+  std::vector<int> open;
+  for (std::filesystem::directory_iterator file("/proc/self/fd", error), end; !error && file != end;
+       file.increment(error))
+    open.push_back(std::atoi(file->path().filename().c_str()));
+  for (const int fd : open)
+    if (fd > STDERR_FILENO && fd != link.in.get() && fd != link.out.get()) ::close(fd);
 }
 
 // The kernel sends this signal to the guard when its parent has ended: the launcher, or on another

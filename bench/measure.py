@@ -1,7 +1,8 @@
 """What the benches share: running contenders in turns, and ratios between them round by round.
 
-Times on a shared machine drift; so every figure is a ratio of two runs of one round, taken within
-moments of each other, and what is told is the median over the rounds with its quartiles.
+Times on a shared machine drift. So every figure is a ratio of two runs of one round, shortly after each other; printed
+are the median over the rounds and its quartiles. A virtual machine's two processors are sometimes two cores and
+sometimes two hyperthreads of one core. Each round measures which, and only rounds of the same kind are compared.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ BUILD = Path(os.environ.get("HVD_BUILD", TOP / "build")).resolve()
 HVDRUN = str(BUILD / "bin/hvdrun")
 HYDRA = "/usr/bin/mpiexec.hydra"
 MPIRUN = "/usr/bin/mpirun.openmpi"
+# A cache line there and back: 300 ns between two cores here; two hyperthreads share their caches and take far less.
+HYPERTHREADS_NS = 180
 # Debian's mpirun hangs with 32 or more local ranks that exit at once without the last option.
 MPIRUN_OPTIONS = ["--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_cutoff", "100000"]
 
@@ -69,16 +72,51 @@ def training_ms(command: list[str]) -> float:
     return (ends[-1] - ends[0]) * 1000
 
 
+def cache_line_ns() -> float | None:
+    """How long a cache line takes between the first two processors and back; None with one processor."""
+    processors = sorted(os.sched_getaffinity(0))[:2]
+    if len(processors) < 2:
+        return None
+    done = subprocess.run([tool("core_ping"), *map(str, processors)], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def kind_of_processors() -> str:
+    """Returns "cores", "hyperthreads" or "one processor"."""
+    time_ns = cache_line_ns()
+    if time_ns is None:
+        return "one processor"
+    return "hyperthreads" if time_ns < HYPERTHREADS_NS else "cores"
+
+
+def of_one_kind(kinds: list[str]) -> list[int]:
+    """The numbers of the rounds that ran on the kind of processors that most rounds had. Prints which were left out."""
+    kind = max(sorted(set(kinds)), key=kinds.count)
+    if len(set(kinds)) > 1:
+        print(f"  {len(kinds) - kinds.count(kind)} of {len(kinds)} rounds are left out: they were not on {kind}")
+    return [number for number, each in enumerate(kinds) if each == kind]
+
+
+def of_rounds(times: dict[str, dict[int, list[float]]], rounds: list[int]) -> dict[str, dict[int, list[float]]]:
+    """Of times by system and size, those of these rounds."""
+    return {name: {size: [values[number] for number in rounds] for size, values in sizes.items()}
+            for name, sizes in times.items()}
+
+
 def in_turns(contenders: list[Contender], rounds: int,
              measure: Callable[[list[str]], float] = run_once) -> dict[str, list[float]]:
     """Each contender once a round, in another order each time. The first round only warms up."""
     times: dict[str, list[float]] = {contender.name: [] for contender in contenders}
+    kinds = []
     for turn in range(rounds + 1):
+        if turn > 0:
+            kinds.append(kind_of_processors())
         for contender in random.sample(contenders, len(contenders)):
             elapsed = measure(contender.command)
             if turn > 0:
                 times[contender.name].append(elapsed)
-    return times
+    chosen = of_one_kind(kinds)
+    return {name: [values[number] for number in chosen] for name, values in times.items()}
 
 
 @dataclass(frozen=True)
@@ -109,5 +147,7 @@ def verdict(value: float, target: float, at_least: bool = False) -> str:
 
 def print_machine() -> None:
     commit = subprocess.run(["git", "-C", TOP, "describe", "--always", "--dirty"], capture_output=True, text=True)
-    print(f"hvdrun {commit.stdout.strip()}, {os.cpu_count()} cores, {time.strftime('%Y-%m-%d')}; "
+    time_ns = cache_line_ns()
+    between = f" ({kind_of_processors()}: a cache line there and back takes {time_ns:.0f} ns)" if time_ns else ""
+    print(f"hvdrun {commit.stdout.strip()}, {os.cpu_count()} processors{between}, {time.strftime('%Y-%m-%d')}; "
           "median (quartiles) over the rounds")

@@ -1,6 +1,6 @@
 // Errors as values. A function that can fail returns a Result; HVD_TRY and HVD_CHECK return the
 // error to the caller's caller. Launcher and runtime each have an Error type of their own
-// (base/result.hpp).
+// (base/result.hpp in launcher/, base/error.hpp in runtime/).
 #pragma once
 
 #include <concepts>

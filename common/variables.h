@@ -52,6 +52,10 @@
  * default "0". The same on all ranks. */
 #define HVD_ENV_DATA_TLS "HVD_DATA_TLS"
 
+/* "1": an allreduce of the same values has the same bits whatever the number of hosts; default "0".
+ * The same on all ranks. */
+#define HVD_ENV_REPRODUCIBLE "HVD_REPRODUCIBLE"
+
 /* libhvd's plugin for MPI, by path or soname (default: libhvd_mpi.so beside libhvd.so, else the
  * loader's). */
 #define HVD_ENV_MPI_LIBRARY "HVD_MPI_LIBRARY"

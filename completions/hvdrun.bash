@@ -10,10 +10,10 @@ _hvdrun_flags='--oversubscribe --horovod --ssh-accept-new --stall-check --no-sta
 --prefix-output-with-timestamp --verbose --explain -cb --check-build -v -V --version -h --help'
 
 _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude
---nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --for --pmix --start-timeout
+--nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --for --pmix --wrap --start-timeout
 --max-restarts --max-requeues -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces
 --agent-path --host-timeout --fusion-threshold-mb --cache-capacity
---stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --stdin --label --color --progress --only-rank --output-filename --on-output-error --report
+--stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --stdin --tty --label --color --progress --only-rank --output-filename --on-output-error --report
 --timeline-filename --kill-signal --grace --exit-timeout --config-file'
 
 # Of sbatch and salloc, besides those above.
@@ -26,7 +26,7 @@ _hvdrun_batch_options_with_value='--nodes -N --gpus-per-node --cpus-per-node --t
 # Of scale, besides the first ones.
 _hvdrun_scale_flags='--show-output --submit'
 
-_hvdrun_scale_options_with_value='--repeat --drop-epochs --metric --epoch-time --loss --accuracy'
+_hvdrun_scale_options_with_value='--repeat --devices --drop-epochs --metric --epoch-time --loss --accuracy'
 
 # _hvdrun_template_names WORD: fills COMPREPLY with the templates that begin with WORD.
 _hvdrun_template_names() {

@@ -2,9 +2,9 @@
 # Made from the option tables by tests/unit/cli/completion_text.cpp; not edited by hand.
 
 # The options that a value follows.
-set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --for --pmix --start-timeout --max-restarts --max-requeues --stdin -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --config-file
+set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --for --pmix --wrap --start-timeout --max-restarts --max-requeues --stdin --tty -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --config-file
 set -g __hvdrun_batch_valued --nodes -N --gpus-per-node --cpus-per-node --time -t --partition -p --account -A --qos -q --mem --array --dependency --signal --mail --sbatch-arg --job-name -J --output --error --chdir -D --module --conda --venv --container --template --template-path --set -o --script-file
-set -g __hvdrun_scale_valued --repeat --drop-epochs --metric --epoch-time --loss --accuracy
+set -g __hvdrun_scale_valued --repeat --devices --drop-epochs --metric --epoch-time --loss --accuracy
 set -g __hvdrun_commands run help sbatch salloc templates jobs follow cancel scale
 
 # Prints the words from the program's name on; nothing before there is one.
@@ -93,10 +93,12 @@ complete -c hvdrun -n '__hvdrun_takes_options' -l for -x -d 'also set the variab
 complete -c hvdrun -n '__hvdrun_takes_options' -l print-env -f -d 'print the variables that rank 0, or that of --only-rank, gets and why, without starting anything'
 complete -c hvdrun -n '__hvdrun_takes_options' -l horovod -f -d 'run a Python program written for Horovod: import horovod imports hvd'
 complete -c hvdrun -n '__hvdrun_takes_options' -l pmix -x -a 'auto on off' -d 'run a PMIx server for the ranks; auto: if libpmix is installed'
+complete -c hvdrun -n '__hvdrun_takes_options' -l wrap -x -d 'start each rank, or only RANKS, by a debugger or profiler: COMMAND program arguments; a shell on the rank\'s host expands $RANK in it'
 complete -c hvdrun -n '__hvdrun_takes_options' -l start-timeout -x -d 'give up if the job has not started after this time'
 complete -c hvdrun -n '__hvdrun_takes_options' -l max-restarts -x -d 'after a failure, restart the whole job on the remaining hosts, at most R times'
 complete -c hvdrun -n '__hvdrun_takes_options' -l max-requeues -x -d 'in a SLURM job: if the program stops in good order before its end, on a signal or because its time is nearly up, put the job back into the queue, at most R times'
 complete -c hvdrun -n '__hvdrun_takes_options' -l stdin -x -a 'none all' -d 'which rank reads the standard input of hvdrun'
+complete -c hvdrun -n '__hvdrun_takes_options' -l tty -x -d 'give hvdrun\'s terminal to rank RANK, for pdb, gdb and other programs that need one'
 complete -c hvdrun -n '__hvdrun_takes_options' -s p -l ssh-port -x -d 'port of the ssh servers; port=N in a hostfile overrides it'
 complete -c hvdrun -n '__hvdrun_takes_options' -s i -l ssh-identity-file -r -F -d 'private key to log in with'
 complete -c hvdrun -n '__hvdrun_takes_options' -l ssh-accept-new -f -d 'accept the key of an unknown host, but never a key that has changed'
@@ -159,6 +161,7 @@ complete -c hvdrun -n '__hvdrun_takes_batch_options' -l submit -f -d 'submit the
 complete -c hvdrun -n '__hvdrun_takes_batch_options' -l wait -f -d 'submit, wait for the job\'s end, and end with its exit code'
 complete -c hvdrun -n '__hvdrun_takes_batch_options' -l follow -f -d 'submit, and show the job\'s state and output until its end; Ctrl-C leaves it running'
 complete -c hvdrun -n '__hvdrun_has_command scale; and __hvdrun_takes_options' -l repeat -x -d 'runs of each size'
+complete -c hvdrun -n '__hvdrun_has_command scale; and __hvdrun_takes_options' -l devices -x -d 'numbers of GPUs of one process, in place of -np'
 complete -c hvdrun -n '__hvdrun_has_command scale; and __hvdrun_takes_options' -l drop-epochs -x -d 'epochs that are left out'
 complete -c hvdrun -n '__hvdrun_has_command scale; and __hvdrun_takes_options' -l metric -x -d 'metrics to plot'
 complete -c hvdrun -n '__hvdrun_has_command scale; and __hvdrun_takes_options' -l epoch-time -x -d 'pattern of a time in the output'

@@ -20,6 +20,7 @@
 #include "job/plan.hpp"
 #include "job/rank_environment.hpp"
 #include "job/requeue.hpp"
+#include "job/terminal_rank.hpp"
 #include "output/own_line.hpp"
 #include "report/report_json.hpp"
 #include "resources/find_allocation.hpp"
@@ -101,7 +102,7 @@ Result<std::string> describe_job(const std::string& job, const Environment& envi
   return end.out;
 }
 
-Result<int> run(const JobSpec& spec, const JobContext& context) {
+Result<int> run(JobSpec spec, const JobContext& context) {
   HVD_TRY(const LocalMachine machine, local_machine(context.environment));
   std::vector<HostRequest> hostfile;
   if (!spec.hostfile.empty()) {
@@ -123,6 +124,7 @@ Result<int> run(const JobSpec& spec, const JobContext& context) {
   }
   if (is_final(plan.placement))
     for (const auto& line : plan_lines(spec, plan)) print_own_line(line, spec.output.color);
+  HVD_CHECK(settle_terminal(spec, plan));
   block_signals(not_ignored(job_signals()));
   if (!spec.report_file.empty()) HVD_CHECK(check_report_file(spec.report_file));
   HVD_TRY(Report report, run_job(spec, std::move(plan), context));
@@ -181,7 +183,7 @@ int run_words(int argc, char** argv) {
     case Invocation::Action::run:
       break;
   }
-  auto code = run(invocation->spec, context);
+  auto code = run(std::move(invocation->spec), context);
   return code ? *code : end_with(code.error());
 }
 

@@ -40,6 +40,7 @@ JAX = Environment("jax", ("jax[cpu]==0.10.2",), "about 150 MB")
 TORCH = Environment("torch", ("torch==2.15.0", "numpy", "pillow==13.0.0", "lightning==2.6.6", "accelerate==1.15.0",
                               "transformers==5.24.0", "setuptools", "wheel"),
                     "about 3 GB, as the index has torch for CUDA only", sources=("deepspeed==0.19.8",))
+NOTEBOOK = Environment("notebook", ("nbclient==0.11.0", "ipykernel==7.4.0", "cloudpickle==3.1.3", "numpy"), "about 40 MB")
 
 
 # DeepSpeed would compile its collectives on CPUs when it is first used, which takes minutes.

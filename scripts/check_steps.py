@@ -81,7 +81,7 @@ def gate_steps(options: Options) -> Iterator[Step]:
     yield suite("e2e", "end-to-end tests of the built programs", "" if everything else GATE_MARKS)
     yield suite("interop", "tests with Open MPI, PMIx and torch-style programs", "" if everything else GATE_MARKS)
     yield suite("python", "tests of the Python package, with PyTorch",
-                "not tensorflow" if everything else f"{GATE_MARKS} and not tensorflow")
+                "not tensorflow and not notebook" if everything else f"{GATE_MARKS} and not tensorflow and not notebook")
     yield suite("cluster", "tests on a Slurm cluster of this machine's own", "" if everything else "gate")
     yield suite("install", "cmake --install, find_package, pkg-config; with --all also pip", "" if everything else GATE_MARKS)
 
@@ -100,6 +100,8 @@ def all_steps(options: Options) -> Iterator[Step]:
     if os.geteuid() == 0:  # only root can make the systems on which it is tried
         yield Step("wheel", "the wheel for every Linux, tried on Debian 11 and 12",
                    lambda log: run_pytest(log, options, "tests/wheel", ""), ALL, minutes=60)
+    yield Step("notebooks", "hvd.run and hvd.slurm in Jupyter, alone and in SLURM", lambda log: run_notebooks(log, options), ALL,
+               needs=("build",))
     yield Step("bench", "the benches, a small round each", run_bench, ALL, needs=("build",))
     for name, about in (("dev", "address and undefined sanitizers"), ("tsan", "thread sanitizer")):
         yield build_step(f"{name}-build", name, f"build with the {about}", ALL)
@@ -199,6 +201,12 @@ def run_frameworks(log: Log, options: Options, torch: check_python.Environment |
     marks = "" if torch else "not torch_loops"
     return sum_of(run_pytest(log, options, path, marks, environment=pythons)
                   for path in ("tests/frameworks", "tests/cluster/test_frameworks_in_slurm.py", "tests/cluster/test_networks.py"))
+
+
+def run_notebooks(log: Log, options: Options) -> Result:
+    pythons = {"HVD_TEST_NOTEBOOK": str(check_python.ensure(log, check_python.NOTEBOOK))}
+    return sum_of(run_pytest(log, options, path, "notebook", environment=pythons)
+                  for path in ("tests/python", "tests/cluster/test_slurm_python.py"))
 
 
 def sum_of(results: Iterable[Result]) -> Result:

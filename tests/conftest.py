@@ -19,6 +19,7 @@ def pytest_configure(config: pytest.Config) -> None:
                  "timing: its outcome depends on how fast the machine is; ./check --all runs it",
                  "tensorflow: needs TensorFlow, which is not a package of Debian; ./check --all runs it",
                  "torch_loops: needs a current PyTorch, Lightning and Accelerate; ./check --soak runs it",
+                 "notebook: needs Jupyter's packages, in a virtual environment; ./check --all runs it",
                  "gate: of the tests on a cluster, those that ./check runs"):
         config.addinivalue_line("markers", mark)
     # As Ctrl-C does: the running test's place is tidied up.

@@ -25,7 +25,7 @@ def python_of(name: str) -> str:
 
 def environments_of_python() -> list[Path]:
     """The folders of the virtual environments."""
-    pythons = {python_of(name) for name in ("JAX", "TENSORFLOW", "TORCH")} - {""}
+    pythons = {python_of(name) for name in ("JAX", "NOTEBOOK", "TENSORFLOW", "TORCH")} - {""}
     return [Path(python).parent.parent for python in sorted(pythons)]
 
 

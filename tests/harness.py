@@ -58,6 +58,13 @@ def program(name: str) -> str:
     return str(BUILD / "bin/tests" / name)
 
 
+def python_environment(changes: dict[str, str] | None = None) -> dict[str, str]:
+    """For programs that import hvd from the checkout, with the library of the build under test."""
+    return {"PYTHONPATH": str(TOP / "python"), "HVD_LIBRARY": str(BUILD / "lib/libhvd.so.0"),
+            "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2",
+            "CUDA_VISIBLE_DEVICES": "-1", **(changes or {})}
+
+
 def wait_until(condition: Callable[[], object], what: str, limit: float = TIME_LIMIT) -> None:
     """Returns as soon as the condition holds. Fails, naming `what`, when it never does."""
     deadline = time.monotonic() + limit

@@ -1,5 +1,6 @@
-// hvd_allreduce; async: a named one in the background, and waiting for it.
-// hvd_loop private|registered|async float32|float16|bfloat16 BYTES…
+// hvd_allreduce; async: a named one in the background, and waiting for it. float32/int8 and so on:
+// a named one of float32 in compressed form.
+// hvd_loop private|registered|async float32|float16|bfloat16|float32/float16|… BYTES…
 #include "loop.h"
 
 #include <cstdio>
@@ -17,9 +18,17 @@ void check(hvd_status status) {
 }
 
 hvd_type type = HVD_FLOAT32;
+int compression = HVD_COMPRESSION_NONE;
 
 // As many bytes of each type.
 void allreduce(float* buffer, std::size_t count) {
+  if (compression != HVD_COMPRESSION_NONE) {
+    hvd_options options{};
+    options.struct_size = sizeof options;
+    options.name = "layer.1.weight";
+    options.compression = compression;
+    return check(hvd_allreduce(buffer, buffer, count, HVD_FLOAT32, HVD_SUM, &options));
+  }
   const std::size_t elements = type == HVD_FLOAT32 ? count : 2 * count;
   check(hvd_allreduce(buffer, buffer, elements, type, HVD_SUM, nullptr));
 }
@@ -56,6 +65,9 @@ int main(int argc, char** argv) {
   const bool registered = memory == "registered";
   if (name == "float16") type = HVD_FLOAT16;
   if (name == "bfloat16") type = HVD_BFLOAT16;
+  if (name == "float32/float16") compression = HVD_COMPRESSION_FLOAT16;
+  if (name == "float32/bfloat16") compression = HVD_COMPRESSION_BFLOAT16;
+  if (name == "float32/int8") compression = HVD_COMPRESSION_INT8;
   const bench_system system = {hvd_rank(), memory == "async" ? allreduce_async : allreduce, barrier,
                                registered ? allocate_registered : allocate_private};
   bench_run(&system, 3, argc, argv);

@@ -92,7 +92,7 @@ def main() -> None:
             optimizer.load_state_dict(loaded["optimizer"])
             early.load_state_dict(loaded["early"])
             steps, sums = loaded["steps"], loaded["sums"]
-            hvd.print0(f"going on from step {steps}")
+            hvd.print0(f"continuing from step {steps}")
 
         for epoch in range(steps // sampler.steps, options.epochs):
             hvd.set_epoch(epoch)

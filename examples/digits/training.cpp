@@ -96,7 +96,7 @@ void Training::resume() {
   const auto loaded = checkpoints_->load(state_);
   if (!loaded) return;
   std::ostringstream line;
-  line << "going on from " << loaded->path << ", step " << loaded->step;
+  line << "continuing from " << loaded->path << ", step " << loaded->step;
   report(line.str());
   if (progress_.batch == batch_) return;
   // With another batch the steps of this epoch are different.
@@ -191,7 +191,7 @@ void Training::save(std::optional<double> metric) {
     checkpoints_->save(state_, static_cast<std::uint64_t>(progress_.steps), metric);
   } catch (const hvd::Error& error) {
     if (error.status() != HVD_ERROR_SYSTEM) throw;
-    if (hvd::rank() == 0) std::cerr << "going on without: " << error.what() << std::endl;
+    if (hvd::rank() == 0) std::cerr << "continuing without: " << error.what() << std::endl;
   }
 }
 

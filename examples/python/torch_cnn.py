@@ -123,7 +123,7 @@ def main() -> None:
         model.load_state_dict(loaded["model"])
         optimizer.load_state_dict(loaded["optimizer"])
         first_epoch = loaded["epoch"]
-        hvd.print0(f"going on after epoch {first_epoch}")
+        hvd.print0(f"continuing after epoch {first_epoch}")
 
     # Wrap: step() averages the gradients of all ranks.
     optimizer = hvd.torch.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())

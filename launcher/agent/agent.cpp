@@ -9,6 +9,7 @@
 #include "agent/page_watch.hpp"
 #include "agent/pmix_server.hpp"
 #include "agent/process_tree.hpp"
+#include "agent/rank_inputs.hpp"
 #include "agent/rank_messages.hpp"
 #include "agent/rank_processes.hpp"
 #include "agent/status_pages.hpp"
@@ -77,7 +78,7 @@ class Agent {
   Result<void> hold(const HoldPortsMessage& wanted);
   Result<void> launch(LaunchMessage job);
   Result<void> prepare();
-  void connect(int rank, RankPipes pipes);
+  void connect(const RankProcess& process, RankPipes pipes);
   Result<std::vector<std::string>> environment_of(std::size_t index) const;
   std::filesystem::path mlx_hostfile() const { return folders_.shared / "mlx_hosts.json"; }
 
@@ -85,7 +86,6 @@ class Agent {
   void on_child();
   void report_exit(const RankProcesses::Exit& exit);
   void report_settled(int rank);
-  void on_input(const InputMessage& input);
   void send_states(StatesPurpose purpose);
   bool ranks_joined() const;
   void pause();
@@ -116,6 +116,7 @@ class Agent {
   std::vector<HeldPort> ports_;
   Link link_;
   OutputForwarder output_;
+  RankInputs inputs_;
   SignalWatch signals_;
   Fd guard_alive_;
   FdEvent guard_event_;
@@ -127,7 +128,6 @@ class Agent {
   std::optional<PageWatch> page_watch_;
   ConnectionWatch connections_;
   std::optional<LaunchMessage> job_;
-  std::map<int, StdinWriter> inputs_;  // by rank
   Timer grace_timer_;
   KillLoop final_kill_;
   Timer linger_timer_;
@@ -155,6 +155,7 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
             {[this](const Frame& frame) { on_frame(frame); },
              [this](const std::optional<Error>& error) { on_launcher_gone(error); }}),
       output_(loop_, link_, [this](int) { consider_leaving(); }),
+      inputs_(loop_, link_),
       signals_(
           loop_, {SIGCHLD, SIGTERM, SIGINT, SIGHUP},
           [this](int signal) {
@@ -260,13 +261,17 @@ Result<void> Agent::handle(const Frame& frame) {
     }
     case FrameType::input: {
       HVD_TRY(const auto input, parse_input(frame.payload));
-      on_input(input);
+      inputs_.write(input);
       return {};
     }
     case FrameType::input_closed: {
       HVD_TRY(const auto rank, parse_number(frame.payload));
-      if (const auto at = inputs_.find(static_cast<int>(rank)); at != inputs_.end())
-        at->second.close();
+      inputs_.close(static_cast<int>(rank));
+      return {};
+    }
+    case FrameType::window: {
+      HVD_TRY(const auto window, parse_window(frame.payload));
+      inputs_.resize(window);
       return {};
     }
     case FrameType::stop: {
@@ -293,6 +298,7 @@ Result<void> Agent::handle(const Frame& frame) {
       paused_ = false;
       if (page_watch_ && !stopping_) page_watch_->start();
       ranks_.signal_all({SIGCONT});
+      inputs_.ask_to_redraw();
       return {};
     case FrameType::query_states: {
       HVD_TRY(const auto purpose, parse_number(frame.payload));
@@ -342,7 +348,7 @@ Result<void> Agent::launch(LaunchMessage job) {
     const RankProcess& process = ranks_.all()[i];
     started.pids.emplace_back(process.rank, process.pid);
     pages_->set_pid(process.index, process.pid);
-    connect(process.rank, std::move(pipes[i]));
+    connect(process, std::move(pipes[i]));
   }
   link_.send(FrameType::started, kToLauncher, pack(started));
   if (!paused_) page_watch_->start();
@@ -383,21 +389,10 @@ Result<std::vector<std::string>> Agent::environment_of(std::size_t index) const 
   return merge_environment(job_->environment, std::move(changes));
 }
 
-void Agent::connect(int rank, RankPipes pipes) {
-  output_.add(rank, 1, std::move(pipes.output));
-  output_.add(rank, 2, std::move(pipes.error));
-  if (pipes.input) {
-    inputs_.try_emplace(rank, loop_, std::move(pipes.input), [this, rank](std::size_t bytes) {
-      link_.send(
-          FrameType::input_credit, kToLauncher,
-          pack_input_credit({static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(bytes)}));
-    });
-  }
-}
-
-void Agent::on_input(const InputMessage& input) {
-  if (const auto at = inputs_.find(static_cast<int>(input.rank)); at != inputs_.end())
-    at->second.write(input.bytes);
+void Agent::connect(const RankProcess& process, RankPipes pipes) {
+  inputs_.add(process, pipes);
+  output_.add(process.rank, 1, std::move(pipes.output));
+  if (pipes.error) output_.add(process.rank, 2, std::move(pipes.error));
 }
 
 void Agent::on_child() {
@@ -475,7 +470,7 @@ void Agent::on_silence() {
 void Agent::on_launcher_gone(const std::optional<Error>& error) {
   if (error) fail_job(with_context(local_host_name(), *error));
   output_.discard();
-  for (auto& [rank, input] : inputs_) input.close();
+  inputs_.close_all();
   if (!job_) return leave();
   stop(job_->kill_signal, job_->grace);
   consider_leaving();

@@ -20,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSocket = "socket:[";
-// A shorter job does not pay for a look at its processes.
-constexpr std::chrono::milliseconds kLeastForALook{250};
+// The processes of a shorter job are not examined, because that would make it longer.
+constexpr std::chrono::milliseconds kShortestExamined{250};
 
 std::set<int> ports_of_ranks(const LaunchMessage& job, const std::vector<HeldPort>& held) {
   std::set<int> ports;
@@ -79,7 +79,7 @@ void ConnectionWatch::look_at_ports() {
 
 void ConnectionWatch::rank_ended() {
   if (std::exchange(rank_has_ended_, true) || !timer_.pending() || joined_()) return;
-  if (std::chrono::steady_clock::now() - begun_ >= kLeastForALook) look();
+  if (std::chrono::steady_clock::now() - begun_ >= kShortestExamined) look();
 }
 
 void ConnectionWatch::finish() {

@@ -25,7 +25,7 @@ class PageWatch {
             const LaunchMessage& job);
 
   void start();
-  // Ends the looks until start(): ranks are paused, or being stopped.
+  // Reads no pages until start(): ranks are paused, or being stopped.
   void stop();
 
  private:

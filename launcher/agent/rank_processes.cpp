@@ -1,6 +1,7 @@
 #include "agent/rank_processes.hpp"
 
 #include "agent/process_tree.hpp"
+#include "agent/pseudo_terminal.hpp"
 #include "base/system.hpp"
 
 #include <algorithm>
@@ -19,11 +20,30 @@ double to_seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
 
-Result<RankStreams> make_streams(bool wants_input) {
+Result<Fd> duplicate(const Fd& fd) {
+  Fd other(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (!other) return fail_errno("cannot duplicate a descriptor", errno);
+  return other;
+}
+
+Result<RankStreams> make_terminal_streams(const TerminalSettings& settings) {
+  RankStreams streams;
+  HVD_TRY(PseudoTerminal terminal, open_pseudo_terminal(settings));
+  HVD_TRY(streams.ours.input, duplicate(terminal.ours));
+  HVD_TRY(streams.ours.output, duplicate(terminal.ours));
+  streams.ours.terminal = std::move(terminal.ours);
+  HVD_TRY(streams.child_output, duplicate(terminal.ranks));
+  HVD_TRY(streams.child_error, duplicate(terminal.ranks));
+  streams.child_input = std::move(terminal.ranks);
+  return streams;
+}
+
+Result<RankStreams> make_streams(const LaunchRank& rank) {
+  if (rank.terminal) return make_terminal_streams(*rank.terminal);
   RankStreams streams;
   HVD_TRY(Pipe output, make_pipe());
   HVD_TRY(Pipe error, make_pipe());
-  if (wants_input) {
+  if (rank.wants_input) {
     HVD_TRY(Pipe input, make_pipe());
     streams.child_input = std::move(input.read);
     streams.ours.input = std::move(input.write);
@@ -52,6 +72,7 @@ SpawnRequest RankProcesses::request_for(const LaunchMessage& job, const Start& s
   request.input = streams.child_input.get();
   request.output = streams.child_output.get();
   request.error = streams.child_error.get();
+  request.has_terminal = start.rank->terminal.has_value();
   request.inherited = start.inherited;
   request.cpus = start.rank->cpus;
   request.numa_nodes = start.rank->numa_nodes;
@@ -67,7 +88,7 @@ Result<void> RankProcesses::start(const LaunchMessage& job, const std::vector<St
   std::vector<RankStreams> streams;
   std::vector<SpawnRequest> requests;
   for (const auto& start : starts) {
-    HVD_TRY(auto made, make_streams(start.rank->wants_input));
+    HVD_TRY(auto made, make_streams(*start.rank));
     streams.push_back(std::move(made));
     requests.push_back(request_for(job, start, streams.back()));
   }

@@ -26,11 +26,13 @@ struct RankProcess {
   int wait_status = 0;  // once not alive
 };
 
-// The parent's ends of a rank's standard streams.
+// The parent's ends of a rank's standard streams. Of a rank with a terminal all are one
+// (PseudoTerminal::ours).
 struct RankPipes {
   Fd input;  // invalid when the rank reads /dev/null
   Fd output;
-  Fd error;
+  Fd error;     // invalid if the rank has a terminal
+  Fd terminal;  // valid if the rank has one
 };
 
 // Both ends of a rank's standard streams while it is being started.

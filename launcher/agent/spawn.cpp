@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -94,6 +95,7 @@ void reset_signals() {
   ::dup2(request.input, STDIN_FILENO);
   ::dup2(request.output, STDOUT_FILENO);
   ::dup2(request.error, STDERR_FILENO);
+  if (request.has_terminal) ::ioctl(STDIN_FILENO, TIOCSCTTY, 0);
   if (request.inherited >= 0) ::fcntl(request.inherited, F_SETFD, 0);
   for (const auto& limit : request.limits) set_limit(limit);
   reset_signals();

@@ -24,6 +24,7 @@ struct SpawnRequest {
   int input = -1;                        // these three become 0, 1 and 2
   int output = -1;
   int error = -1;
+  bool has_terminal = false;    // `input` becomes the controlling terminal
   int inherited = -1;           // stays open under its number; -1: none
   std::vector<int> cpus;        // sched_setaffinity(2); empty: the caller's
   std::vector<int> numa_nodes;  // set_mempolicy(2), preferred; empty: the caller's policy

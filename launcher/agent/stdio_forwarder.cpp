@@ -99,6 +99,7 @@ StdinWriter::StdinWriter(const EventLoop& loop, Fd pipe,
       on_written_(std::move(on_written)) {}
 
 void StdinWriter::write(std::string_view bytes) {
+  if (bytes.empty()) return;
   if (!pipe_) return on_written_(bytes.size());  // dropped: the rank has closed its stdin
   waiting_ += bytes;
   if (!event_.enabled()) write_out();

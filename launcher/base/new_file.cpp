@@ -8,15 +8,31 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace hvdrun {
+namespace {
+
+// Returns whether the file passes on what is written to it, so that no file can replace it: a pipe,
+// also one that links of /dev/fd lead to, or a device such as /dev/null.
+bool is_stream(const char* file) {
+  struct stat found {};
+  if (::lstat(file, &found) == 0 && S_ISCHR(found.st_mode)) return true;
+  return ::stat(file, &found) == 0 && S_ISFIFO(found.st_mode);
+}
+
+}  // namespace
 
 Result<NewFile> NewFile::create(const std::filesystem::path& file, const std::string& cannot,
                                 int exit_code) {
   NewFile made(file, cannot, exit_code);
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) return made.cannot_write(EISDIR);
+  if (is_stream(file.c_str())) {
+    if (::access(file.c_str(), W_OK) != 0) return made.cannot_write(errno);
+    return made;
+  }
   std::string part = file.string() + ".part-" + random_hex(8);
   made.fd_.reset(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!made.fd_) return made.cannot_write(errno);
@@ -43,12 +59,18 @@ Error NewFile::cannot_write(int error) const {
 }
 
 Result<void> NewFile::commit(std::string_view text) {
+  if (part_.empty()) {
+    // O_NONBLOCK makes a pipe without a reader an error, instead of a wait for one.
+    fd_.reset(::open(file_.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (!fd_ || ::fcntl(fd_.get(), F_SETFL, 0) != 0) return cannot_write(errno);
+  }
   while (!text.empty()) {
     const ssize_t put = ::write(fd_.get(), text.data(), text.size());
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return cannot_write(errno);
     text.remove_prefix(static_cast<std::size_t>(put));
   }
+  if (part_.empty()) return {};
   if (std::rename(part_.c_str(), file_.c_str()) != 0) return cannot_write(errno);
   part_.clear();
   return {};

@@ -64,6 +64,10 @@ Result<void> check_uses(const std::string& command, const std::vector<ParsedOpti
                       " --explain prints where "
                       "each setting comes from, and hvdrun sbatch prints the script",
                   kExitUsage);
+    if (name == "tty" && command == "sbatch")
+      return fail(use.spelling +
+                      ": a batch job has no terminal; hvdrun salloc starts the program in this one",
+                  kExitUsage);
     if (command == "salloc" && cli::is_of_scripts(*use.option))
       return fail(use.spelling + " is an option of hvdrun sbatch only", kExitUsage);
   }

@@ -36,7 +36,7 @@ constexpr std::string_view kLabels = "labels are on; --label changes them";
 constexpr std::string_view kSetVariable = "use -x NAME=VALUE";
 constexpr std::string_view kFolder =
     "ranks run in the folder in which hvdrun is started: cd FOLDER && hvdrun …";
-constexpr std::string_view kNoTerminal = "use --stdin RANK, which gives hvdrun's input to a rank";
+constexpr std::string_view kNoTerminal = "use --tty RANK, which gives hvdrun's terminal to a rank";
 
 using Kind = ForeignOption::Kind;
 using Spellings = std::array<std::string_view, 3>;
@@ -189,8 +189,6 @@ constexpr ForeignOption kForeignOptions[] = {
     for_batch(answered(kSbatch, {"-w", "--nodelist"}, "use --sbatch-arg=--nodelist=HOSTS")),
     for_batch(answered(kSbatch, {"--mail-user"}, "use --mail ADDRESS")),
     for_batch(answered(kSbatch, {"--mail-type"}, "use --mail ADDRESS:TYPE")),
-    for_batch(
-        answered(kSbatch, {"--wrap"}, "give the program and its arguments after the options")),
     for_batch(answered(kSbatch, {"--parsable"}, "--submit prints only the job's id on stdout")),
     for_batch(answered(kSbatch, {"--export"},
                        "the job gets the caller's environment; -x NAME=VALUE sets a variable")),

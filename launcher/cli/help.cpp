@@ -109,7 +109,7 @@ it. Without a program it opens a shell, in which hvdrun uses all of it.
 
 constexpr std::string_view kBatchClosing = R"(
 The options of hvdrun --help are allowed, too: they go to the hvdrun that starts
-the ranks. All options may be in config files: see docs/reference/config.md.
+the ranks. All options may be in config files, see man hvdrun.
 )";
 
 std::string spellings_of(const Option& option) {

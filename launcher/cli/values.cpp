@@ -114,6 +114,19 @@ Result<EnvironmentChange> parse_environment_change(std::string_view text) {
   return EnvironmentChange{std::string(name), std::string(text.substr(equals + 1))};
 }
 
+Result<WrapSpec> parse_wrap(std::string_view text) {
+  WrapSpec wrap;
+  const auto colon = text.find_first_not_of("0123456789,-");
+  if (colon != std::string_view::npos && colon > 0 && text[colon] == ':') {
+    HVD_TRY(wrap.ranks, RankSet::parse(text.substr(0, colon)));
+    text.remove_prefix(colon + 1);
+  }
+  if (text.find_first_not_of(' ') == std::string_view::npos)
+    return usage_error("needs a command such as \"gdb --args\" or \"1:gdb --args\"");
+  wrap.command = text;
+  return wrap;
+}
+
 Result<std::string> parse_label(std::string_view text) {
   const bool is_word = text == "none" || text == "rank" || text == "rank@host";
   if (!is_word && text.find('{') == npos)

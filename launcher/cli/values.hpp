@@ -44,6 +44,9 @@ Result<std::vector<std::string>> parse_host_names(std::string_view text);
 Result<EnvironmentChange> parse_environment_change(std::string_view text);
 
 // Accepts none, rank, rank@host, or a template, which is text with "{". output/ checks its fields.
+// Reads "[RANKS:]COMMAND" of --wrap.
+Result<WrapSpec> parse_wrap(std::string_view text);
+
 Result<std::string> parse_label(std::string_view text);
 
 // Reads none, all, or a rank.

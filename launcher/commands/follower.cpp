@@ -195,7 +195,7 @@ void Follower::on_signal(int signal) {
   }
   stopping_ = kExitSignalBase + signal;
   out_.sink.queue().clear();
-  note("job " + id_.text + " goes on; to come back: hvdrun follow " + id_.text +
+  note("job " + id_.text + " continues; to come back: hvdrun follow " + id_.text +
        "; to end it: hvdrun cancel " + id_.text);
   Sink& sink = stream(true).sink;
   while (sink.pump() == Sink::State::blocked) {

@@ -99,6 +99,11 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
   HVD_TRY(auto invocation, parse_batch_command_line("sbatch", args, environment, find_defaults));
   for (const auto& line : invocation.notes) print_own_line(line);
   if (invocation.action != BatchInvocation::Action::run) return print_text(invocation.text);
+  if (invocation.command.empty() && !invocation.job.wrap.command.empty())
+    return fail(
+        "--wrap of hvdrun starts the program by another one, such as a profiler; give the program "
+        "and its arguments after the options",
+        kExitUsage);
   HVD_CHECK(check_program(invocation.command));
   auto& batch = invocation.batch;
   HVD_CHECK(check_script_file(batch.script_file));

@@ -1,5 +1,6 @@
 #include "commands/scale.hpp"
 
+#include "base/version.hpp"
 #include "commands/scale_files.hpp"
 #include "commands/scale_measure.hpp"
 #include "commands/scale_numbers.hpp"
@@ -15,6 +16,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -44,9 +46,10 @@ std::string read_file(const std::filesystem::path& file) {
 // that the destructor removes.
 class RunsFolder {
  public:
-  static Result<RunsFolder> make(const std::filesystem::path& study) {
+  static Result<RunsFolder> make(const std::filesystem::path& study, scale::Unit unit) {
     std::error_code error;
     RunsFolder folder;
+    folder.prefix_ = unit == scale::Unit::ranks ? "np" : "devices";
     if (!study.empty()) {
       folder.path_ = std::filesystem::absolute(study, error) / "runs";
       std::filesystem::create_directories(folder.path_, error);
@@ -61,7 +64,9 @@ class RunsFolder {
     return folder;
   }
   RunsFolder(RunsFolder&& other) noexcept
-      : path_(std::move(other.path_)), goes_away_(std::exchange(other.goes_away_, false)) {}
+      : path_(std::move(other.path_)),
+        prefix_(std::move(other.prefix_)),
+        goes_away_(std::exchange(other.goes_away_, false)) {}
   RunsFolder& operator=(RunsFolder&&) = delete;
   RunsFolder(const RunsFolder&) = delete;
   RunsFolder& operator=(const RunsFolder&) = delete;
@@ -71,7 +76,7 @@ class RunsFolder {
   }
 
   RunFiles files(int size, int repeat) const {
-    const auto name = fmt::format("np{}-{}", size, repeat);
+    const auto name = fmt::format("{}{}-{}", prefix_, size, repeat);
     return {path_ / (name + ".json"), path_ / (name + ".log"), path_ / (name + ".slurm")};
   }
   std::filesystem::path check() const { return path_ / "check.log"; }
@@ -80,6 +85,7 @@ class RunsFolder {
   RunsFolder() = default;
 
   std::filesystem::path path_;
+  std::string prefix_;  // of the files' names
   bool goes_away_ = false;
 };
 
@@ -133,6 +139,7 @@ class StudyMaker {
       std::error_code ignored;
       std::filesystem::remove(folder_.check(), ignored);
       if (code == kExitOk || runs_.stop_signal()) continue;
+      if (options_.unit == scale::Unit::devices) say(size_text(options_.unit, size) + ":\n");
       std::fputs(output.c_str(), stderr);
       return code;
     }
@@ -142,6 +149,9 @@ class StudyMaker {
   Result<scale::Study> run(const std::string& command) {
     scale::Study study;
     study.command = command;
+    study.date = date_;
+    study.version = kVersion;
+    study.unit = options_.unit;
     study.sizes = options_.sizes;
     study.repeats = options_.repeats;
     study.epochs_dropped = options_.epochs_dropped;
@@ -179,9 +189,10 @@ class StudyMaker {
         if (runs_.stop_signal()) return kExitOk;  // run() then runs nothing
         if (!job) {
           cancel_left();
-          return with_context(plural(size, "rank"), std::move(job).error());
+          return with_context(scale::size_text(options_.unit, size), std::move(job).error());
         }
-        say(fmt::format("run {}, {}: job {}\n", jobs_.size() + 1, plural(size, "rank"), *job));
+        say(fmt::format("run {}, {}: job {}\n", jobs_.size() + 1,
+                        scale::size_text(options_.unit, size), *job));
         jobs_[{repeat, size}] = std::move(*job);
       }
     }
@@ -213,7 +224,7 @@ class StudyMaker {
   }
 
   void begin(std::size_t number, std::size_t total, int size) const {
-    say(fmt::format("run {} of {}, {}:{}", number, total, plural(size, "rank"),
+    say(fmt::format("run {} of {}, {}:{}", number, total, scale::size_text(options_.unit, size),
                     options_.shows_output ? "\n" : " "));
     std::fflush(stderr);
   }
@@ -254,6 +265,7 @@ class StudyMaker {
   const ScaleOptions& options_;
   ScaleRuns& runs_;
   const RunsFolder& folder_;
+  const std::time_t date_ = std::time(nullptr);
   std::map<std::pair<int, int>, std::string>
       jobs_;  // by repeat and size; those that have not ended
   bool stopped_ = false;
@@ -280,8 +292,8 @@ Result<int> run_scale(const std::vector<std::string>& args, const Environment& e
     std::fputs(scale_help().c_str(), stdout);
     return std::fflush(stdout) == 0 ? kExitOk : kExitLauncher;
   }
-  HVD_TRY(const RunsFolder folder, RunsFolder::make(options.folder));
-  ScaleRuns runs(options.job_options, options.command, options.shows_output);
+  HVD_TRY(const RunsFolder folder, RunsFolder::make(options.folder, options.unit));
+  ScaleRuns runs(options.unit, options.job_options, options.command, options.shows_output);
   StudyMaker maker(options, runs, folder);
   HVD_TRY(const int checked, maker.check());
   if (checked != kExitOk) return checked;

@@ -1,6 +1,7 @@
 #include "commands/scale_files.hpp"
 
 #include "base/new_file.hpp"
+#include "commands/scale_numbers.hpp"
 #include "commands/scale_page.hpp"
 #include "commands/scale_plot.hpp"
 #include "commands/scale_statistics.hpp"
@@ -30,10 +31,11 @@ Json figure_json(const std::optional<Figure>& figure) {
   return {{"median", figure->median}, {"least", figure->least}, {"most", figure->most}};
 }
 
-Json run_json(const Run& run) {
+Json run_json(Unit unit, const Run& run) {
   Json metrics = Json::object();
   for (const auto& metric : run.metrics) metrics[metric.name] = metric.value;
-  return {{"ranks", run.size},
+  return {{"size", run.size},
+          {"ranks", unit == Unit::ranks ? run.size : 1},
           {"repeat", run.repeat},
           {"exit_code", run.exit_code},
           {"trouble", run.failure},
@@ -44,10 +46,11 @@ Json run_json(const Run& run) {
           {"metrics", std::move(metrics)}};
 }
 
-Json size_json(const SizeSummary& size) {
+Json size_json(Unit unit, const SizeSummary& size) {
   Json metrics = Json::object();
   for (const auto& metric : size.metrics) metrics[metric.name] = figure_json(metric.figure);
-  return {{"ranks", size.size},
+  return {{"size", size.size},
+          {"ranks", unit == Unit::ranks ? size.size : 1},
           {"runs", size.runs},
           {"failed", size.failed},
           {"wall_seconds", figure_json(size.wall_seconds)},
@@ -56,6 +59,12 @@ Json size_json(const SizeSummary& size) {
           {"speedup", figure_json(size.speedup)},
           {"efficiency", figure_json(size.efficiency)},
           {"metrics", std::move(metrics)}};
+}
+
+Json host_json(const HostHardware& host) {
+  Json devices = Json::array();
+  for (const auto& name : host.gpus) devices.push_back(name.empty() ? Json() : Json(name));
+  return {{"host", host.host}, {"cores", host.cores}, {"devices", std::move(devices)}};
 }
 
 const char* name_of(Basis basis) {
@@ -94,11 +103,17 @@ Result<void> write_study(const Study& study, const Summary& summary,
 
 std::string study_json(const Study& study, const Summary& summary) {
   Json sizes = Json::array();
-  for (const auto& size : summary.sizes) sizes.push_back(size_json(size));
+  for (const auto& size : summary.sizes) sizes.push_back(size_json(study.unit, size));
   Json runs = Json::array();
-  for (const auto& run : study.runs) runs.push_back(run_json(run));
+  for (const auto& run : study.runs) runs.push_back(run_json(study.unit, run));
+  Json hosts = Json::array();
+  for (const auto& host : hosts_of(study)) hosts.push_back(host_json(host));
   const Json json{{"version", 1},
                   {"command", study.command},
+                  {"date", date_text(study.date)},
+                  {"versions", {{"hvdrun", study.version}}},
+                  {"hosts", std::move(hosts)},
+                  {"unit", unit_name(study.unit)},
                   {"repeats", study.repeats},
                   {"epochs_dropped", study.epochs_dropped},
                   {"interrupted", study.interrupted},
@@ -113,7 +128,7 @@ std::string study_json(const Study& study, const Summary& summary) {
 }
 
 std::string study_csv(const Summary& summary) {
-  std::string text = "ranks,runs,failed";
+  std::string text = unit_name(summary.unit) + ",runs,failed";
   const auto title = [&](const std::string& name) {
     for (const char* const which : {"median", "least", "most"})
       text += "," + csv_field(name + "_" + which);

@@ -72,6 +72,18 @@ void read_metrics(const Json& ranks, std::vector<MetricValue>& metrics) {
   }
 }
 
+std::vector<HostHardware> hosts_in(const Json& hosts) {
+  std::vector<HostHardware> found;
+  for (const auto& host : hosts) {
+    if (!host.contains("cores") || host["cores"].is_null()) continue;
+    HostHardware hardware{host.at("host").get<std::string>(), host["cores"].get<int>(), {}};
+    for (const auto& name : host.at("devices"))
+      hardware.gpus.push_back(name.is_null() ? std::string() : name.get<std::string>());
+    found.push_back(std::move(hardware));
+  }
+  return found;
+}
+
 void read_epochs(const Json& ranks, int epochs_dropped, Run& run) {
   auto epochs = epochs_of(ranks);
   if (epochs.empty()) return;
@@ -144,6 +156,7 @@ Result<void> measure_report(std::string_view report, int epochs_dropped, Run& ru
     const auto& ranks = json.at("ranks");
     read_epochs(ranks, epochs_dropped, run);
     read_metrics(ranks, run.metrics);
+    run.hosts = hosts_in(json.value("hosts", Json::array()));
     return {};
   } catch (const Json::exception& error) {
     return fail(std::string("the report of the run cannot be read: ") + error.what());

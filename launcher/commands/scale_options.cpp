@@ -3,6 +3,7 @@
 #include "cli/foreign_options.hpp"
 #include "cli/option_sets.hpp"
 #include "cli/values.hpp"
+#include "commands/scale_numbers.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -20,12 +21,14 @@ using Value = std::string_view;
 
 using cli::store;
 
-Result<std::vector<int>> parse_sizes(Value text) {
+Result<std::vector<int>> parse_sizes(Value text, scale::Unit unit) {
   std::vector<int> sizes;
   for (;;) {
     const auto comma = text.find(',');
     auto size = cli::parse_whole(text.substr(0, comma), 1);
-    if (!size) return with_context("needs numbers of ranks such as 1,2,4", size.error());
+    if (!size)
+      return with_context("needs numbers of " + scale::unit_name(unit) + " such as 1,2,4",
+                          size.error());
     sizes.push_back(*size);
     if (comma == Value::npos) break;
     text.remove_prefix(comma + 1);
@@ -34,6 +37,17 @@ Result<std::vector<int>> parse_sizes(Value text) {
   if (const auto twice = std::adjacent_find(sizes.begin(), sizes.end()); twice != sizes.end())
     return fail(fmt::format("has {} twice", *twice), kExitUsage);
   return sizes;
+}
+
+Result<void> set_sizes(ScaleOptions& options, Value text, scale::Unit unit) {
+  if (!options.sizes.empty() && options.unit != unit)
+    return fail("does not go with the other one of -np and --devices", kExitUsage);
+  options.unit = unit;
+  return store(parse_sizes(text, unit), options.sizes);
+}
+
+Result<void> set_ranks(ScaleOptions& options, Value text) {
+  return set_sizes(options, text, scale::Unit::ranks);
 }
 
 Result<void> set_pattern(Value text, std::optional<std::regex>& field) {
@@ -46,9 +60,10 @@ struct OwnOption {
 };
 
 constexpr OwnOption kOwnOptions[] = {
-    {"-np", [](ScaleOptions& o, Value v) { return store(parse_sizes(v), o.sizes); }},
-    {"--np", [](ScaleOptions& o, Value v) { return store(parse_sizes(v), o.sizes); }},
-    {"--num-proc", [](ScaleOptions& o, Value v) { return store(parse_sizes(v), o.sizes); }},
+    {"-np", set_ranks},
+    {"--np", set_ranks},
+    {"--num-proc", set_ranks},
+    {"--devices", [](ScaleOptions& o, Value v) { return set_sizes(o, v, scale::Unit::devices); }},
     {"--repeat", [](ScaleOptions& o, Value v) { return store(cli::parse_whole(v, 1), o.repeats); }},
     {"--drop-epochs",
      [](ScaleOptions& o, Value v) { return store(cli::parse_whole(v, 0), o.epochs_dropped); }},
@@ -164,6 +179,8 @@ prints how long an epoch takes, samples per second, speed-up, efficiency, and th
 final loss and accuracy.
 
   -np N,N,…           numbers of ranks: 1,2,4
+  --devices N,N,…     in place of -np: numbers of GPUs, for a program that drives them
+                      all from one process; CUDA_VISIBLE_DEVICES lists that many
   --repeat N          run each N times, all sizes in turn; figures are medians (1)
   --report DIR        write DIR/scaling.json, .csv, .svg and .html, and DIR/runs/ with
                       each run's report and output
@@ -178,9 +195,11 @@ final loss and accuracy.
   --loss REGEX        the same for the final loss: the last line that matches
   --accuracy REGEX    the same for the final accuracy
 
+In the program's arguments and in options, {np} is the number of the run: --batch {np}.
+
 All other options are hvdrun's own and apply to each run. Without --metric and
 --epoch-time the figures are those that the program reports through libhvd
-(hvd_set_epoch, hvd_add_samples, hvd_set_metric), see docs/train/scaling.md.
+(hvd_set_epoch, hvd_add_samples, hvd_set_metric).
 )";
 }
 

@@ -13,7 +13,8 @@ namespace hvdrun {
 
 struct ScaleOptions {
   bool help = false;       // if set, the others are incomplete
-  std::vector<int> sizes;  // numbers of ranks, ascending, each once
+  std::vector<int> sizes;  // numbers of ranks or devices, ascending, each once
+  scale::Unit unit = scale::Unit::ranks;
   int repeats = 1;
   int epochs_dropped = 1;
   std::filesystem::path folder;  // for the files of the study; empty: none are written

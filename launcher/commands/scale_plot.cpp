@@ -30,7 +30,7 @@ constexpr double kDigitWidth = 7.5;
 
 // Returns a text that is short enough for the space beside the axis: "250k".
 std::string tick_text(double value) {
-  if (value >= 1e7) return fmt::format("{:.6g}M", value / 1e6);
+  if (value >= 1e6) return fmt::format("{:.6g}M", value / 1e6);
   if (value >= 1e4) return fmt::format("{:.6g}k", value / 1e3);
   return fmt::format("{:.6g}", value);
 }
@@ -81,8 +81,8 @@ class Drawing {
   void titles() {
     put(R"(<text class="title" x="{:.1f}" y="{:.1f}">{}<tspan class="unit">  {}</tspan></text>)",
         left_, top_ - kTitle, escape_markup(plot_.title), escape_markup(plot_.unit));
-    put(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">ranks</text>)", left_ + width_ / 2,
-        top_ + height_ + 38);
+    put(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)", left_ + width_ / 2,
+        top_ + height_ + 38, escape_markup(plot_.sizes));
   }
 
   void grid() {
@@ -160,8 +160,22 @@ class Drawing {
     return y(points_.back().figure.median);
   }
 
-  // Writes the number of a point beside it, where it covers the least of the lines. A number of a
-  // rising plot is preferably below its point, otherwise above.
+  // Returns how many of the other numbers and of the points' ranges are in the box.
+  int marks_in(const Box& box) const {
+    const auto overlaps = [&](const Box& other) {
+      return box.left < other.right && other.left < box.right && box.top < other.bottom &&
+             other.top < box.bottom;
+    };
+    auto count = std::count_if(labels_.begin(), labels_.end(), overlaps);
+    for (const auto& point : points_) {
+      const double at = x(point.size);
+      count += overlaps({at - 4, y(point.figure.most), at + 4, y(point.figure.least)}) ? 1 : 0;
+    }
+    return static_cast<int>(count);
+  }
+
+  // Writes the number of a point beside it, where it covers the least of the lines and of the other
+  // numbers. A number of a rising plot is preferably below its point, otherwise above.
   void label(const Plot::Point& point) {
     const std::string text = significant(point.figure.median);
     const double width = kDigitWidth * static_cast<double>(text.size());
@@ -171,6 +185,7 @@ class Drawing {
     double best_cost = std::numeric_limits<double>::infinity();
     double best_left = at;
     double best_up = above;
+    Box best_box{};
     double order = 0;
     for (const double up : plot_.grows ? std::array{below, above} : std::array{above, below})
       for (const double left : {at + 3, at - width / 2, at - width - 3}) {
@@ -178,7 +193,7 @@ class Drawing {
         const bool is_inside = box.left >= left_ - 2 && box.right <= left_ + width_ + kRight &&
                                box.top >= top_ - kTitle + 4 && box.bottom <= top_ + height_;
         const double cost =
-            order + (is_inside ? 0 : 1e5) +
+            order + (is_inside ? 0 : 1e5) + 1e4 * marks_in(box) +
             1e3 * hits(box, [&](double across) { return height_of_line(across); }) +
             3 * hits(box, [&](double across) { return y(plot_.ideal(size_at(across))); });
         order += 0.1;
@@ -186,7 +201,9 @@ class Drawing {
         best_cost = cost;
         best_left = left;
         best_up = up;
+        best_box = box;
       }
+    labels_.push_back(best_box);
     put(R"(<text class="value" x="{:.1f}" y="{:.1f}">{}</text>)", best_left, best_up, text);
   }
 
@@ -207,6 +224,7 @@ class Drawing {
   double height_;
   Axis across_;
   Axis up_;
+  std::vector<Box> labels_;  // of the numbers that are written
   std::string svg_;
 };
 
@@ -243,21 +261,26 @@ std::vector<Plot::Point> points_of(const Summary& summary, Member figure) {
   return points;
 }
 
-// Returns the function of perfect scaling: N times the ranks have N times the baseline's value if
+// Returns the function of perfect scaling: N times the size has N times the baseline's value if
 // the values grow, otherwise an N-th of it.
 std::function<double(double)> proportional(const Summary& summary, Member figure, bool grows) {
   const double base = summary.baseline;
   for (const auto& size : summary.sizes) {
     if (size.size != summary.baseline || !(size.*figure)) continue;
     const double at_base = (size.*figure)->median;
-    return [=](double ranks) { return grows ? at_base * ranks / base : at_base * base / ranks; };
+    return [=](double at) { return grows ? at_base * at / base : at_base * base / at; };
   }
   return [](double) { return 0.0; };
 }
 
 Plot plot_of(const Summary& summary, const std::string& title, const std::string& unit,
              Member figure, bool grows) {
-  return {title, unit, points_of(summary, figure), proportional(summary, figure, grows), grows};
+  return {title,
+          unit,
+          unit_name(summary.unit),
+          points_of(summary, figure),
+          proportional(summary, figure, grows),
+          grows};
 }
 
 std::string legend(double left, double top) {
@@ -267,7 +290,7 @@ std::string legend(double left, double top) {
       "<text x=\"{3:.1f}\" y=\"{4:.1f}\">measured (median, range)</text>\n"
       "<path class=\"ideal\" d=\"M{5:.1f} {1:.1f}h26\"/>"
       "<text x=\"{6:.1f}\" y=\"{4:.1f}\">ideal</text>\n",
-      left, top, left + 13, left + 34, top + 4, left + 200, left + 234);
+      left, top, left + 13, left + 34, top + 4, left + 212, left + 246);
 }
 
 std::vector<Plot> plots_of(const Summary& summary) {
@@ -279,10 +302,9 @@ std::vector<Plot> plots_of(const Summary& summary) {
   if (summary.knows_throughput())
     plots.push_back(
         plot_of(summary, "Throughput", "samples per second", &SizeSummary::throughput, true));
-  plots.push_back(plot_of(
-      summary, "Speed-up",
-      fmt::format("times as fast as {} rank{}", summary.baseline, summary.baseline == 1 ? "" : "s"),
-      &SizeSummary::speedup, true));
+  plots.push_back(plot_of(summary, "Speed-up",
+                          "times as fast as " + size_text(summary.unit, summary.baseline),
+                          &SizeSummary::speedup, true));
   return plots;
 }
 
@@ -311,8 +333,9 @@ std::string draw_plot(const Plot& plot, double left, double top, double width, d
 std::string study_svg(const Summary& summary) {
   const auto plots = plots_of(summary);
   const auto count = static_cast<double>(plots.size());
-  std::string svg = begin_svg("Scaling over ranks", count * kPlotWidth + (count + 1) * kGap,
-                              kPlotHeight + kLegend + kGap);
+  std::string svg =
+      begin_svg("Scaling over " + unit_name(summary.unit), count * kPlotWidth + (count + 1) * kGap,
+                kPlotHeight + kLegend + kGap);
   svg += kStyle;
   svg += "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n";
   double left = kGap;

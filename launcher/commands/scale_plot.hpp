@@ -1,4 +1,4 @@
-// Pictures of a scaling study as SVG: plots over the number of ranks. Pure functions.
+// Pictures of a scaling study as SVG: plots over the number of ranks or devices. Pure functions.
 #pragma once
 
 #include "commands/scale_measure.hpp"
@@ -18,9 +18,10 @@ struct Plot {
 
   std::string title;          // of the upright axis: "Time of an epoch"
   std::string unit;           // of the upright axis: "seconds"
+  std::string sizes;          // of the other axis: "ranks"
   std::vector<Point> points;  // by size, ascending; values that are not finite are left out
   std::function<double(double)> ideal;  // the value of perfect scaling at a size
-  bool grows = true;                    // perfect scaling makes the values grow with the ranks
+  bool grows = true;                    // perfect scaling makes the values grow with the size
 };
 
 // Draws a plot into a box of `width` by `height` with its upper left corner at `left`, `top`.

@@ -2,11 +2,13 @@
 
 #include "base/event_loop.hpp"
 #include "base/severity.hpp"
+#include "commands/scale_devices.hpp"
 #include "common/fd.hpp"
 
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -46,6 +48,15 @@ class OutputEcho {
   Fd file_;
 };
 
+// Returns the word with the run's size in place of each {np}.
+std::string with_size(std::string word, int size) {
+  constexpr std::string_view kPlace = "{np}";
+  const auto text = std::to_string(size);
+  for (auto at = word.find(kPlace); at != std::string::npos; at = word.find(kPlace, at))
+    word.replace(at, kPlace.size(), text);
+  return word;
+}
+
 int exit_code_of(int wait_status) {
   return WIFSIGNALED(wait_status) ? kExitSignalBase + WTERMSIG(wait_status)
                                   : WEXITSTATUS(wait_status);
@@ -53,9 +64,12 @@ int exit_code_of(int wait_status) {
 
 }  // namespace
 
-ScaleRuns::ScaleRuns(std::vector<std::string> options, std::vector<std::string> command,
-                     bool shows_output)
-    : options_(std::move(options)), command_(std::move(command)), shows_output_(shows_output) {
+ScaleRuns::ScaleRuns(scale::Unit unit, std::vector<std::string> options,
+                     std::vector<std::string> command, bool shows_output)
+    : unit_(unit),
+      options_(std::move(options)),
+      command_(std::move(command)),
+      shows_output_(shows_output) {
   std::error_code ignored;
   executable_ = std::filesystem::read_symlink(kSelf, ignored).string();
   if (executable_.empty()) executable_ = "hvdrun";
@@ -72,28 +86,48 @@ ScaleRuns::~ScaleRuns() {
 std::vector<std::string> ScaleRuns::words_for(std::vector<std::string> begin, int size,
                                               const std::vector<std::string>& more) const {
   auto words = std::move(begin);
-  words.insert(words.end(), options_.begin(), options_.end());
-  words.insert(words.end(), {"-np", std::to_string(size)});
+  for (const auto& word : options_) words.push_back(with_size(word, size));
   words.insert(words.end(), more.begin(), more.end());
   words.emplace_back("--");
-  words.insert(words.end(), command_.begin(), command_.end());
+  for (const auto& word : command_) words.push_back(with_size(word, size));
+  return words;
+}
+
+// Returns the options that give a run its size.
+std::vector<std::string> ScaleRuns::size_words(int size, bool submits) const {
+  if (unit_ == scale::Unit::ranks) return {"-np", std::to_string(size)};
+  std::vector<std::string> words{"-np", "1", "--ranks-per-host", "1"};
+  if (submits)
+    words.insert(words.end(), {"--gpus-per-node", std::to_string(size)});
+  else
+    words.insert(words.end(), {"-x", "CUDA_VISIBLE_DEVICES=" + visible_.at(size)});
   return words;
 }
 
 Result<int> ScaleRuns::check(int size, const std::filesystem::path& output) {
-  return run_child(words_for({executable_}, size, {"--dry-run"}), output, false);
+  std::vector<std::string> more{"-np", std::to_string(size), "--dry-run"};
+  if (unit_ == scale::Unit::devices) more.emplace_back("--json");
+  HVD_TRY(const int code, run_child(words_for({executable_}, size, more), output, false));
+  if (unit_ == scale::Unit::devices && code == kExitOk) {
+    std::ifstream stream(output);
+    const std::string text{std::istreambuf_iterator<char>(stream), {}};
+    HVD_TRY(visible_[size], scale::visible_devices(text));
+  }
+  return code;
 }
 
 Result<int> ScaleRuns::run(int size, const RunFiles& files) {
-  return run_child(words_for({executable_}, size, {"--report", files.report.string()}),
-                   files.output, shows_output_);
+  auto more = size_words(size, false);
+  more.insert(more.end(), {"--report", files.report.string()});
+  return run_child(words_for({executable_}, size, more), files.output, shows_output_);
 }
 
 Result<std::string> ScaleRuns::submit(int size, const RunFiles& files) {
-  HVD_TRY(const int code, run_child(words_for({executable_, "sbatch"}, size,
-                                              {"--submit", "--output", files.output.string(),
-                                               "--report", files.report.string()}),
-                                    files.slurm_log, false));
+  auto more = size_words(size, true);
+  more.insert(more.end(),
+              {"--submit", "--output", files.output.string(), "--report", files.report.string()});
+  HVD_TRY(const int code,
+          run_child(words_for({executable_, "sbatch"}, size, more), files.slurm_log, false));
   std::ifstream stream(files.slurm_log);
   std::string line;
   std::string last;

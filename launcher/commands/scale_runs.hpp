@@ -6,9 +6,11 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "commands/scale_study.hpp"
 
 #include <csignal>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,15 +27,17 @@ struct RunFiles {
 
 class ScaleRuns {
  public:
-  // `options` are hvdrun's, `command` is the program. `shows_output`: shows the output of a run on
-  // stderr while it runs.
-  ScaleRuns(std::vector<std::string> options, std::vector<std::string> command, bool shows_output);
+  // `options` are hvdrun's, `command` is the program. {np} in them is replaced by the size of the
+  // run. `shows_output`: shows the output of a run on stderr while it runs.
+  ScaleRuns(scale::Unit unit, std::vector<std::string> options, std::vector<std::string> command,
+            bool shows_output);
   ~ScaleRuns();
   ScaleRuns(const ScaleRuns&) = delete;
   ScaleRuns& operator=(const ScaleRuns&) = delete;
 
-  // Checks that hvdrun would start that many ranks; starts none. Returns hvdrun's exit code. If it
-  // is not 0, `output` says why.
+  // Checks that hvdrun would start a run of that size; starts none. Returns hvdrun's exit code. If
+  // it is not 0, `output` says why. Must be called before run() for each number of devices, because
+  // it finds the GPUs. Error: there are no such GPUs.
   Result<int> check(int size, const std::filesystem::path& output);
 
   // Runs the program. Returns the exit code, or 128 + the signal that ended the run. A signal that
@@ -53,11 +57,14 @@ class ScaleRuns {
  private:
   std::vector<std::string> words_for(std::vector<std::string> begin, int size,
                                      const std::vector<std::string>& more) const;
+  std::vector<std::string> size_words(int size, bool submits) const;
   Result<int> run_child(std::vector<std::string> words, const std::filesystem::path& output,
                         bool shows_output);
   Result<pid_t> start(std::vector<std::string>& words, int output) const;
   void take_signal(const siginfo_t& signal, pid_t child);
 
+  scale::Unit unit_;
+  std::map<int, std::string> visible_;  // CUDA_VISIBLE_DEVICES by number of devices
   std::vector<std::string> options_;
   std::vector<std::string> command_;
   bool shows_output_;

@@ -128,7 +128,7 @@ void warn_of(const std::string& name, const SizeSummary& base, Summary& summary)
     if (figure == nullptr) continue;
     if (!std::isfinite(figure->median)) {
       summary.warnings.push_back(fmt::format("{} at {} is not a number: the training has diverged",
-                                             name, plural(size.size, "rank")));
+                                             name, size_text(summary.unit, size.size)));
       continue;
     }
     if (&size == &base || wanted == nullptr || !std::isfinite(wanted->median)) continue;
@@ -137,9 +137,9 @@ void warn_of(const std::string& name, const SizeSummary& base, Summary& summary)
     if (difference <= std::max(spread, kTolerance * std::abs(wanted->median))) continue;
     const bool once = figure->count < 2 && wanted->count < 2;
     summary.warnings.push_back(fmt::format(
-        "{} at {} ({}) differs from that at {} ({}){}{}", name, plural(size.size, "rank"),
-        significant(figure->median), plural(base.size, "rank"), significant(wanted->median),
-        how_different(figure->median, wanted->median),
+        "{} at {} ({}) differs from that at {} ({}){}{}", name, size_text(summary.unit, size.size),
+        significant(figure->median), size_text(summary.unit, base.size),
+        significant(wanted->median), how_different(figure->median, wanted->median),
         once ? "; with one run each it is not known how far they spread"
              : ", more than over repeats"));
   }
@@ -152,7 +152,7 @@ void add_notes(const Study& study, Summary& summary) {
   for (const auto& size : summary.sizes)
     if (size.failed > 0 && size.runs > 0)
       notes.push_back(fmt::format("{} at {} failed ({}) and {} left out",
-                                  plural(size.failed, "run"), plural(size.size, "rank"),
+                                  plural(size.failed, "run"), size_text(summary.unit, size.size),
                                   size.failure, size.failed == 1 ? "is" : "are"));
   if (summary.baseline == 0) return;
   if (summary.basis == Basis::wall_seconds) {
@@ -172,7 +172,8 @@ void add_notes(const Study& study, Summary& summary) {
   if (study.repeats == 1)
     notes.push_back("one run a size, so it is not known how far the figures spread; see --repeat");
   if (summary.baseline > 1)
-    notes.push_back(fmt::format("speed-up is relative to {}", plural(summary.baseline, "rank")));
+    notes.push_back(
+        fmt::format("speed-up is relative to {}", size_text(summary.unit, summary.baseline)));
 }
 
 }  // namespace
@@ -191,8 +192,19 @@ bool Summary::knows_throughput() const {
   return baseline > 0 && all_have(*this, &SizeSummary::throughput);
 }
 
+std::vector<HostHardware> hosts_of(const Study& study) {
+  std::vector<HostHardware> hosts;
+  for (const auto& run : study.runs)
+    for (const auto& host : run.hosts)
+      if (std::none_of(hosts.begin(), hosts.end(),
+                       [&](const HostHardware& known) { return known.host == host.host; }))
+        hosts.push_back(host);
+  return hosts;
+}
+
 Summary summarise(const Study& study) {
   Summary summary;
+  summary.unit = study.unit;
   summary.metrics = metric_names(study);
   for (const int size : study.sizes)
     summary.sizes.push_back(summarise_size(study, size, summary.metrics));

@@ -2,7 +2,7 @@
 // functions and values, for any thread; they cannot fail.
 //
 // Speed-up is relative to the smallest size with a run that succeeded, the baseline. The ideal at N
-// ranks is N / baseline.
+// ranks or devices is N / baseline.
 #pragma once
 
 #include "commands/scale_statistics.hpp"
@@ -39,8 +39,9 @@ struct SizeSummary {
 };
 
 struct Summary {
+  Unit unit = Unit::ranks;
   Basis basis = Basis::wall_seconds;
-  int baseline = 0;                  // in ranks; 0: no run succeeded
+  int baseline = 0;                  // a size; 0: no run succeeded
   std::vector<SizeSummary> sizes;    // as in the study
   std::vector<std::string> metrics;  // their names: loss, accuracy, then the others
   // About metrics that are not a number at some size, or that differ from the baseline's by more
@@ -60,5 +61,8 @@ struct Summary {
 };
 
 Summary summarise(const Study& study);
+
+// Returns the hosts of all runs, in the order in which they were first used.
+std::vector<HostHardware> hosts_of(const Study& study);
 
 }  // namespace hvdrun::scale

@@ -69,7 +69,8 @@ int columns_of(double columns, bool blocks) {
 }  // namespace
 
 std::vector<std::string> study_table(const Summary& summary) {
-  TableRow title{"RANKS", summary.knows_epochs() ? "EPOCH" : "RUN", "SPREAD"};
+  TableRow title{upper(unit_name(summary.unit)), summary.knows_epochs() ? "EPOCH" : "RUN",
+                 "SPREAD"};
   if (summary.knows_throughput()) title.emplace_back("SAMPLES/S");
   title.insert(title.end(), {"SPEED-UP", "EFFICIENCY"});
   for (const auto& name : summary.metrics) title.push_back(upper(name));
@@ -94,11 +95,11 @@ std::vector<std::string> speedup_bars(const Summary& summary, int width, bool bl
     most = std::max({most, size.speedup->median, size.speedup->median / size.efficiency->median});
   }
   if (shown < 2) return {};
-  constexpr int kLabels = 16;  // columns for the ranks before the bar and the number after it
+  constexpr int kLabels = 16;  // columns for the size before the bar and the number after it
   const double scale = (width - kLabels) / most;
   const char* const mark = blocks ? "│" : "|";
-  std::vector<std::string> lines{fmt::format("speed-up over {} rank{} ({} ideal)", summary.baseline,
-                                             summary.baseline == 1 ? "" : "s", mark)};
+  std::vector<std::string> lines{
+      fmt::format("speed-up over {} ({} ideal)", size_text(summary.unit, summary.baseline), mark)};
   for (const auto& size : summary.sizes) {
     if (!size.speedup) continue;
     const double ideal = static_cast<double>(size.size) / summary.baseline;

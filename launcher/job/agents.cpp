@@ -46,6 +46,17 @@ bool Agents::all_gone() const {
   return std::all_of(agents_.begin(), agents_.end(), [](const auto& agent) { return agent.gone; });
 }
 
+std::vector<HostHardware> Agents::hardware() const {
+  std::vector<HostHardware> all;
+  for (const auto& agent : agents_) {
+    if (!agent.host.inventory) continue;
+    HostHardware host{agent.host.name, static_cast<int>(agent.host.inventory->cores.size()), {}};
+    for (const auto& gpu : agent.host.inventory->gpus) host.gpus.push_back(gpu.name);
+    all.push_back(std::move(host));
+  }
+  return all;
+}
+
 void Agents::send_all(FrameType type, std::string_view payload) {
   for (auto& agent : agents_) agent.send(type, payload);
 }

@@ -6,6 +6,7 @@
 #include "agent/agent_options.hpp"
 #include "channels/agent_channel.hpp"
 #include "model/placement.hpp"
+#include "model/report.hpp"
 #include "protocol/heartbeat.hpp"
 #include "protocol/link.hpp"
 
@@ -121,6 +122,9 @@ class Agents {
   bool all(bool AgentState::*member) const;
   bool all_gone() const;
   const std::deque<AgentState>& every() const { return agents_; }
+
+  // Returns what the hosts have, as far as their agents have reported it.
+  std::vector<HostHardware> hardware() const;
 
   void send_all(FrameType type, std::string_view payload = {});
 

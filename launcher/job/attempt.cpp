@@ -55,6 +55,11 @@ Attempt::Attempt(const JobParts& parts, const JobIdentity& identity)
            },
            [this](AgentState& agent) { on_agent_gone(agent); }})),
       status_line_(parts.loop, *agents_, table_, parts.output),
+      terminal_(parts.spec.output.terminal_rank, parts.terminal, parts.output,
+                [this](const WindowMessage& window) {
+                  const auto host = table_.host_index(static_cast<int>(window.rank));
+                  agents_->on_host(host).send(FrameType::window, pack_window(window));
+                }),
       start_timer_(parts.loop, [this] { on_start_timeout(); }),
       unreached_timer_(parts.loop, [this] { give_up_starting(); }),
       note_timer_(parts.loop, [this] { on_early_exit(); }),
@@ -151,7 +156,8 @@ Result<void> Attempt::launch() {
       });
   for (std::size_t host = 0; host < agents_->size(); ++host) {
     auto& agent = agents_->on_host(host);
-    auto job = launch_message(parts_.spec, parts_.plan, identity_, parts_.context, host);
+    auto job = launch_message(parts_.spec, parts_.plan, identity_, parts_.context, host,
+                              terminal_.settings());
     job.progress_interval = progress_interval(parts_.output.progress_style());
     HVD_TRY(const auto message, pack_for(agent.host.name, job));
     agent.send(FrameType::launch, message);
@@ -214,6 +220,9 @@ Result<void> Attempt::handle(AgentState& agent, const Frame& frame) {
       if (!stopping()) status_line_.take(agent.host_index, progress);
       return {};
     }
+    case FrameType::suspend:
+      ::kill(::getpid(), SIGTSTP);  // as if the terminal were not raw
+      return {};
     case FrameType::paused:
       agent.paused = true;
       consider_pausing();
@@ -269,15 +278,22 @@ void Attempt::start_input() {
   const auto agent_of = [this](int rank) -> AgentState& {
     return agents_->on_host(table_.host_index(rank));
   };
-  parts_.input.start(input_receivers(parts_.spec.input, placement().size),
-                     {[agent_of](int rank, std::string_view bytes) {
+  terminal_.begin(placement().size);
+  parts_.input.start(input_receivers(parts_.spec, placement().size),
+                     {[this, agent_of](int rank, std::string_view bytes) {
+                        if (terminal_.is_of(rank)) terminal_.take_keys(bytes, parts_.loop.now());
                         agent_of(rank).send(FrameType::input,
                                             pack_input(static_cast<std::uint32_t>(rank), bytes));
                       },
-                      [agent_of](int rank) {
+                      [this, agent_of](int rank) {
+                        if (terminal_.is_of(rank)) return on_terminal_gone();
                         agent_of(rank).send(FrameType::input_closed,
                                             pack_number(static_cast<std::uint32_t>(rank)));
                       }});
+}
+
+void Attempt::on_terminal_gone() {
+  stop({EndKind::interrupted, "the terminal has gone", kExitSignalBase + SIGHUP});
 }
 
 Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
@@ -288,6 +304,7 @@ Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
   const auto stream = message.header.stream == 2 ? Stream::err : Stream::out;
   if (frame.type == FrameType::output_closed) {
     parts_.output.close(rank, stream);
+    if (terminal_.is_of(rank)) terminal_.end();
     return {};
   }
   parts_.output.write(rank, stream, message.bytes,
@@ -299,6 +316,8 @@ Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
 Result<void> Attempt::on_exited(const ExitedMessage& message) {
   HVD_TRY(const RankReport* rank, table_.exited(message, parts_.loop.now()));
   parts_.input.remove(message.rank);
+  if (terminal_.was_interrupted(*rank))
+    stop({EndKind::interrupted, "interrupted", kExitSignalBase + SIGINT});
   judge(*rank);
   return {};
 }
@@ -449,7 +468,10 @@ void Attempt::on_signal(int signal) {
     case SIGCONT:
       pausing_ = false;
       status_line_.show();
+      if (!stopping()) terminal_.resume();
       return agents_->send_all(FrameType::resume);
+    case SIGWINCH:
+      return terminal_.resize();
     default:
       return send_user_signal(signal);
   }
@@ -468,6 +490,7 @@ void Attempt::consider_pausing() {
   for (std::size_t host = 0; host < agents_->size(); ++host) agents_->on_host(host).paused = false;
   parts_.output.status({});
   parts_.output.flush(milliseconds(0));
+  terminal_.pause();
   ::kill(::getpid(), SIGSTOP);
 }
 
@@ -483,6 +506,7 @@ void Attempt::stop(StopCause cause) {
   exit_timer_.cancel();
   cause_timer_.cancel();
   parts_.input.stop();
+  terminal_.end();
   agents_->stop_starting(cause_->kind == EndKind::start_timeout);
   const auto grace = parts_.spec.stop.grace;
   if (!launched_ || grace.count() == 0) cause_->first_signal.reset();
@@ -518,7 +542,10 @@ std::string Attempt::describe_stop(std::string_view key) const {
 AttemptEnd Attempt::finish() {
   parts_.input.stop();
   status_line_.end();
-  auto cleaned_up = agents_->reap(parts_.context.foreign_children);
+  terminal_.end();
+  auto spare = parts_.context.foreign_children;
+  if (parts_.terminal != nullptr) spare.push_back(parts_.terminal->keeper());
+  auto cleaned_up = agents_->reap(spare);
   std::move(cleaned_up.begin(), cleaned_up.end(), std::back_inserter(leftovers_));
 
   AttemptEnd end;
@@ -526,6 +553,7 @@ AttemptEnd Attempt::finish() {
   auto& report = end.report;
   report.leftovers = std::move(leftovers_);
   report.gpus = std::move(gpus_);
+  report.hardware = agents_->hardware();
   if (const auto text = agents_->last_note(); !text.empty()) note(text);
   const std::chrono::duration<double> time = parts_.loop.now() - begun_;
   report.wall_seconds = time.count();
@@ -533,6 +561,7 @@ AttemptEnd Attempt::finish() {
     // An agent that was lost has not closed its ranks' streams.
     for (const auto stream : {Stream::out, Stream::err})
       parts_.output.close(rank.placement.rank, stream);
+    rank.has_terminal = terminal_.is_of(rank.placement.rank);
     rank.last_stderr = parts_.output.last_stderr(rank.placement.rank);
     rank.stderr_in_sight = parts_.output.stderr_in_sight(rank.placement.rank);
     if (!rank.exited) rank.stopped_by_us = true;

@@ -17,11 +17,13 @@
 #include "job/stalls.hpp"
 #include "job/status_line.hpp"
 #include "job/stdin_forwarder.hpp"
+#include "job/terminal_session.hpp"
 #include "job/unreached_hosts.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 #include "model/report.hpp"
 #include "output/output.hpp"
+#include "output/user_terminal.hpp"
 #include "protocol/messages.hpp"
 #include "report/first_failure.hpp"
 
@@ -45,7 +47,8 @@ struct JobParts {
   EventLoop& loop;
   Output& output;
   StdinForwarder& input;
-  Plan& plan;  // becomes final when the hosts have answered
+  UserTerminal* terminal;  // null: there is none to take care of
+  Plan& plan;              // becomes final when the hosts have answered
   const MakeAgents& make_agents;
 };
 
@@ -74,7 +77,7 @@ class Attempt {
   // SIGTERM; Ctrl-C once more: SIGTERM now".
   std::string describe_stop(std::string_view key) const;
 
-  // SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP and SIGCONT, as the user sent them to hvdrun.
+  // SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP, SIGCONT and SIGWINCH, as the user sent them to hvdrun.
   void on_signal(int signal);
 
   void on_output_relief() { agents_->return_credit(); }
@@ -87,6 +90,7 @@ class Attempt {
   void ask_for_ports();
   Result<void> launch();
   void start_input();
+  void on_terminal_gone();
   void on_unreached(const AgentState& agent);
   void give_up_starting();
 
@@ -124,6 +128,7 @@ class Attempt {
   RankTable table_;
   std::unique_ptr<Agents> agents_;
   StatusLine status_line_;
+  TerminalSession terminal_;
   std::optional<PmixRouter> router_;  // from the launch on
   TimeoutTimer start_timer_;
   Timer unreached_timer_;

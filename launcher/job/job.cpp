@@ -9,6 +9,7 @@
 #include "job/restart.hpp"
 #include "job/stdin_forwarder.hpp"
 #include "output/output.hpp"
+#include "output/user_terminal.hpp"
 #include "report/advice.hpp"
 #include "report/report_text.hpp"
 
@@ -60,12 +61,14 @@ class Job {
   Output::Descriptors descriptors_;
   std::unique_ptr<Output> output_;
   StdinForwarder input_;
+  std::unique_ptr<UserTerminal> terminal_;  // null: there is none to take care of
   std::optional<SignalWatch> signals_;
   std::unique_ptr<Attempt> attempt_;  // none between two
   EventLoop::Clock::time_point begun_ = loop_.now();
   std::vector<AttemptReport> attempts_;
   std::vector<std::string> notes_;
   std::optional<StopCause> end_;  // whatever happens, no further try
+  const bool is_real_;            // no simulation
   bool over_ = false;             // only output is still to be shown
   bool output_abandoned_ = false;
 };
@@ -75,7 +78,8 @@ Job::Job(const JobSpec& spec, Plan plan, const JobContext& context, const Simula
       context_(context),
       plan_(std::move(plan)),
       loop_(simulation != nullptr ? simulation->time : nullptr),
-      input_(loop_) {
+      input_(loop_),
+      is_real_(simulation == nullptr) {
   identity_.id = random_hex(16);
   if (simulation != nullptr) {
     make_agents_ = simulation->make_agents;
@@ -92,8 +96,15 @@ Result<Report> Job::run() {
   Output::Events events{[this] {
                           if (attempt_) attempt_->on_output_relief();
                         },
-                        [this](const Error& error, bool stop) { on_output_error(error, stop); }};
+                        [this](const Error& error, bool stop) { on_output_error(error, stop); },
+                        [this](std::string_view bytes) {
+                          if (terminal_) terminal_->set_undo(bytes);
+                        }};
   HVD_TRY(output_, Output::open(loop_.base(), spec_.output, std::move(events), descriptors_));
+  if (is_real_ &&
+      (output_->progress_style() == Output::ProgressStyle::line || spec_.output.terminal_rank)) {
+    HVD_TRY(terminal_, UserTerminal::open());
+  }
   signals_.emplace(loop_, not_ignored(job_signals()), [this](int signal) { on_signal(signal); });
   HVD_TRY(AttemptEnd last, run_attempt());
   while (is_worth_a_restart(last.kind) && restarts() < spec_.max_restarts) {
@@ -113,7 +124,8 @@ Result<AttemptEnd> Job::run_attempt() {
   identity_.folder_id = restarts() == 0 ? identity_.id : random_hex(16);
   identity_.pmix_namespace = "hvd-" + random_hex(16);
   attempt_ = std::make_unique<Attempt>(
-      JobParts{spec_, context_, loop_, *output_, input_, plan_, make_agents_}, identity_);
+      JobParts{spec_, context_, loop_, *output_, input_, terminal_.get(), plan_, make_agents_},
+      identity_);
   auto result = attempt_->run();
   attempt_.reset();
   if (result) attempts_.push_back(in_short(result->report));
@@ -163,7 +175,7 @@ void Job::end(StopCause cause) {
 
 void Job::on_signal(int signal) {
   if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) return on_stop_signal(signal);
-  if (signal == SIGWINCH) return output_->redraw_status();
+  if (signal == SIGWINCH) output_->redraw_status();
   attempt_ ? attempt_->on_signal(signal) : on_other_signal(signal);
   if (signal == SIGCONT) input_.on_foreground();
 }
@@ -174,6 +186,8 @@ void Job::on_stop_signal(int signal) {
   const bool is_key = signal == SIGINT;
   StopCause cause{EndKind::interrupted, is_key ? "interrupted" : "got " + signal_name(signal),
                   kExitSignalBase + signal};
+  if (signal == SIGHUP && terminal_ && terminal_->has_gone())
+    cause.reason = "the terminal has gone (SIGHUP)";
   if (is_key && !spec_.stop.signal) cause.first_signal = SIGINT;
   end(std::move(cause));
   const std::string_view key = is_key ? "Ctrl-C" : "the signal";

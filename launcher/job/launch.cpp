@@ -14,6 +14,8 @@
 namespace hvdrun {
 namespace {
 
+constexpr const char* kShell = "/bin/sh";
+
 bool runs_here(const Plan& plan, const std::string& name) {
   return std::any_of(plan.allocation.hosts.begin(), plan.allocation.hosts.end(),
                      [&](const Host& host) { return host.is_this_machine && host.name == name; });
@@ -56,9 +58,28 @@ std::vector<std::string> gpus_to_watch(const JobSpec& spec, const Plan& plan,
   return names;
 }
 
+// Returns the arguments of a shell that starts the program by the command of --wrap, in the ranks
+// that it is for.
+std::vector<std::string> wrapped_command(const JobSpec& spec, int size) {
+  std::string code = "exec " + spec.wrap.command + " \"$@\"";
+  if (spec.wrap.ranks) {
+    std::string ranks;
+    for (int rank = 0; rank < size; ++rank)
+      if (spec.wrap.ranks->contains(rank))
+        ranks += (ranks.empty() ? "" : "|") + std::to_string(rank);
+    code = "case $HVD_RANK in " + ranks + ") " + code + ";; esac; exec \"$@\"";
+  }
+  std::vector<std::string> words{kShell, "-c", std::move(code), "hvdrun --wrap",
+                                 spec.program.string()};
+  words.insert(words.end(), spec.command.begin() + 1, spec.command.end());
+  return words;
+}
+
 }  // namespace
 
-std::vector<int> input_receivers(const InputSpec& input, int size) {
+std::vector<int> input_receivers(const JobSpec& spec, int size) {
+  if (spec.output.terminal_rank) return {*spec.output.terminal_rank};
+  const InputSpec& input = spec.input;
   std::vector<int> receivers;
   if (input.to == InputSpec::To::rank) receivers.push_back(input.rank);
   if (input.to == InputSpec::To::all) {
@@ -69,7 +90,8 @@ std::vector<int> input_receivers(const InputSpec& input, int size) {
 }
 
 LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
-                             const JobContext& context, std::size_t host_index) {
+                             const JobContext& context, std::size_t host_index,
+                             const std::optional<TerminalSettings>& terminal) {
   const Environment& caller = context.environment;
   const Placement& placement = plan.placement;
   LaunchMessage message;
@@ -77,8 +99,9 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   message.host_index = static_cast<int>(host_index);
   message.hosts = hosts_of(placement);
   if (spec.pmix != PmixMode::off) message.pmix_namespace = identity.pmix_namespace;
-  message.program = spec.program.string();
-  message.arguments = spec.command;
+  const bool is_wrapped = !spec.wrap.command.empty();
+  message.program = is_wrapped ? kShell : spec.program.string();
+  message.arguments = is_wrapped ? wrapped_command(spec, placement.size) : spec.command;
   message.working_directory = spec.working_directory.string();
   message.environment = job_environment(caller, spec);
   message.stall_time = stall_time(message.environment);
@@ -90,13 +113,14 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   message.gpus = gpus_to_watch(spec, plan, placement.hosts[host_index]);
   message.kill_signal = spec.stop.signal.value_or(SIGTERM);
   message.grace = spec.stop.grace;
-  const auto receivers = input_receivers(spec.input, placement.size);
+  const auto receivers = input_receivers(spec, placement.size);
   for (const auto& placed : placement.hosts[host_index].ranks) {
     LaunchRank rank;
     rank.rank = placed.rank;
     rank.local_rank = placed.local_rank;
     rank.wants_input =
         std::find(receivers.begin(), receivers.end(), placed.rank) != receivers.end();
+    if (placed.rank == spec.output.terminal_rank) rank.terminal = terminal;
     for (auto& [name, value, reason] :
          rank_environment(caller, spec, identity, placement, host_index, placed))
       rank.environment.emplace_back(std::move(name), std::move(value));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "base/terminal.hpp"
 #include "job/job_context.hpp"
 #include "job/plan.hpp"
 #include "job/rank_environment.hpp"
@@ -9,17 +10,20 @@
 #include "protocol/messages.hpp"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace hvdrun {
 
 // Returns the ranks that read hvdrun's stdin.
-std::vector<int> input_receivers(const InputSpec& input, int size);
+std::vector<int> input_receivers(const JobSpec& spec, int size);
 
-// Returns the message for the agent of one host.
+// Returns the message for the agent of one host. `terminal`: the settings of hvdrun's terminal, for
+// the rank that has it.
 LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
-                             const JobContext& context, std::size_t host_index);
+                             const JobContext& context, std::size_t host_index,
+                             const std::optional<TerminalSettings>& terminal = {});
 
 // Returns the message as the payload of a frame. `host`: for the error. Error (kExitUsage): it is
 // larger than a frame may be.

@@ -88,6 +88,8 @@ std::string host_address(const Placement& placement, const Host& host) {
 Result<void> check_named_ranks(const JobSpec& spec, int size) {
   if (spec.output.only_ranks && !spec.output.only_ranks->empty())
     HVD_CHECK(check_rank("--only-rank", spec.output.only_ranks->highest(), size));
+  if (const auto rank = spec.output.terminal_rank) HVD_CHECK(check_rank("--tty", *rank, size));
+  if (spec.wrap.ranks) HVD_CHECK(check_rank("--wrap", spec.wrap.ranks->highest(), size));
   if (spec.input.to == InputSpec::To::rank) HVD_CHECK(check_rank("--stdin", spec.input.rank, size));
   return {};
 }

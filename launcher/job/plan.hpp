@@ -47,7 +47,7 @@ std::vector<std::string> plan_lines(const JobSpec& spec, const Plan& plan);
 // MASTER_ADDR.
 std::string host_address(const Placement& placement, const Host& host);
 
-// Checks that a job of `size` ranks has the ranks that --only-rank and --stdin name. Error:
+// Checks that a job of `size` ranks has the ranks that --only-rank, --stdin and --tty name. Error:
 // kExitUsage.
 Result<void> check_named_ranks(const JobSpec& spec, int size);
 

@@ -151,7 +151,7 @@ std::vector<std::string> StallReporter::take(const StallsMessage& stalls, Clock:
     const std::chrono::duration<double> time = now - stall->second;
     if (completed)
       lines.push_back(
-          fmt::format("{} goes on after {}", title_of(collective), seconds_text(time.count())));
+          fmt::format("{} continues after {}", title_of(collective), seconds_text(time.count())));
     reported_.erase(stall);
   }
   for (const auto& wait : stalls.begun)

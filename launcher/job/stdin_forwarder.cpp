@@ -96,8 +96,10 @@ void StdinForwarder::on_readable() {
     resume();
 }
 
+// The callback may call stop().
 void StdinForwarder::close_all() {
-  for (const auto& [rank, bytes] : under_way_) events_.close(rank);
+  const auto receivers = under_way_;
+  for (const auto& [rank, bytes] : receivers) events_.close(rank);
 }
 
 }  // namespace hvdrun

@@ -19,7 +19,7 @@ class StdinForwarder {
  public:
   struct Events {
     std::function<void(int rank, std::string_view bytes)> send;
-    std::function<void(int rank)> close;
+    std::function<void(int rank)> close;  // end of file, or stdin cannot be read
   };
 
   explicit StdinForwarder(const EventLoop& loop);

@@ -64,6 +64,9 @@ struct OutputSpec {
   std::filesystem::path directory;    // --output-filename; empty: no files
   std::optional<RankSet> only_ranks;  // --only-rank: what the terminal shows
   OnOutputError on_error = OnOutputError::keep_running;
+  // The rank that has hvdrun's terminal as its own, with the keys: --tty, or the only rank of a job
+  // (settle_terminal); nullopt: none.
+  std::optional<int> terminal_rank;
 };
 
 struct InputSpec {
@@ -101,6 +104,12 @@ struct CollectiveSpec {
   std::optional<std::chrono::milliseconds> stall_shutdown;  // 0: never
 };
 
+// --wrap: a command of the shell that starts the program.
+struct WrapSpec {
+  std::string command;           // empty: none
+  std::optional<RankSet> ranks;  // that are started by it; nullopt: all
+};
+
 struct JobSpec {
   std::optional<int> ranks;          // -np; nullopt: one per slot
   std::vector<HostRequest> hosts;    // -H; empty: not given
@@ -118,6 +127,7 @@ struct JobSpec {
 
   std::vector<std::string> command;  // as typed; command[0] names the program
   std::filesystem::path program;     // the file to execute
+  WrapSpec wrap;
   std::filesystem::path working_directory;
   std::vector<EnvironmentChange> environment;     // -x in order
   std::set<Framework> frameworks;                 // --for

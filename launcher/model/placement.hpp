@@ -52,8 +52,8 @@ struct SlurmShare {
 };
 
 // One host. The inventory of this machine is known at once, that of another host after its agent
-// has reported it (slots.hpp: take_inventory). Until then its slots are known only if the user or
-// SLURM says them.
+// has reported it (slots.hpp: take_inventory). Until then its slots are known only from the user or
+// from SLURM.
 struct Host {
   std::string name;         // for people and ranks: this machine's host name, or as it was given
   std::string address;      // as it was given: what ssh connects to, or SLURM's name of it

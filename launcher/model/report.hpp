@@ -107,7 +107,8 @@ struct RankReport {
   double user_seconds = 0;
   double system_seconds = 0;
   std::uint64_t peak_memory_bytes = 0;
-  std::vector<std::string> last_stderr;  // last 20 lines
+  bool has_terminal = false;             // it had hvdrun's terminal (--tty)
+  std::vector<std::string> last_stderr;  // last 20 lines; with a terminal, also of stdout
   bool stderr_in_sight = false;          // they are at the end of what the user's terminal shows
   std::string last_error;                // from the status page
   std::string in_collective;  // the collective it was in when it ended; from the status page
@@ -134,6 +135,13 @@ struct HostGpus {
   std::vector<GpuUse> gpus;
 };
 
+// What a host has that the job could use. Hosts whose agent has not reported it are left out.
+struct HostHardware {
+  std::string host;
+  int cores = 0;
+  std::vector<std::string> gpus;  // names in CUDA's order: "NVIDIA H200"; "" if not known
+};
+
 // How one attempt ended, in short.
 struct AttemptReport {
   int exit_code = 0;
@@ -155,6 +163,7 @@ struct Report {
   double wall_seconds = 0;           // of all attempts
   std::vector<RankReport> ranks;
   std::vector<HostGpus> gpus;
+  std::vector<HostHardware> hardware;
   std::vector<CollectiveWait> waits;
   // No rank was seen to join another one: no libhvd, no PMIx, no TCP connection. A short connection
   // can be missed.

@@ -50,6 +50,7 @@ class Console {
   void status(std::vector<std::string> fields) { screen(Stream::err).status(std::move(fields)); }
   void draw_status() { screen(Stream::err).draw_status(); }
   void erase_status() { screen(Stream::err).erase_status(); }
+  bool shows_status() const { return (err_ ? *err_ : out_).screen.shows_status(); }
 
   // Returns when to call tick() next; nullopt if not before the next write().
   std::optional<Steady> next_tick() const { return next_tick_; }

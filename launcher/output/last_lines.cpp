@@ -6,7 +6,7 @@ void LastLines::add(std::string_view bytes) {
   const std::size_t last_newline = bytes.rfind('\n');
   if (last_newline == std::string_view::npos) return extend(bytes);
 
-  // Finds the begin of this chunk's last kLines lines. The lines before them are skipped.
+  // Finds where the last kLines lines of this chunk begin. Skips the lines before them.
   std::size_t begin = last_newline;
   std::size_t newline = last_newline;
   for (std::size_t count = 0; count < kLines; ++count) {

@@ -6,6 +6,7 @@
 #include "output/last_lines.hpp"
 #include "output/own_line.hpp"
 #include "output/rank_files.hpp"
+#include "output/shared_terminal.hpp"
 #include "output/sink.hpp"
 
 #include <algorithm>
@@ -59,6 +60,7 @@ class Output::Impl {
                                             Descriptors descriptors);
 
   void write(int rank, Stream stream, std::string_view bytes, OutputTime time);
+  void set_raw(bool raw);
   void close(int rank, Stream stream);
   void note(std::string_view text);
   bool has_lost_notes() const;
@@ -87,12 +89,15 @@ class Output::Impl {
       : loop_(loop),
         choice_(spec.on_error),
         directory_(spec.directory),
+        terminal_rank_(spec.terminal_rank),
         events_(std::move(events)) {}
 
   Outgoing* add_sink(int fd, const char* name);
   void make_events();
   Console::Place place_of(Outgoing* outgoing, ColorMode mode) const;
   ProgressStyle find_progress_style(ProgressMode mode, int out) const;
+  // Whether hvdrun's own lines are on the terminal that a rank has.
+  bool has_shared_notes() const { return shared_ && sinks_.size() == 1; }
 
   void pump(Outgoing& outgoing);
   void pump_all();
@@ -100,6 +105,7 @@ class Output::Impl {
   void wake_later();
   void restart_timer();
   void on_timer();
+  void report_undo();
   void report_changes();
   bool has_changes_to_report() const;
   std::size_t pending() const;
@@ -107,9 +113,11 @@ class Output::Impl {
   event_base* loop_;
   const OnOutputError choice_;
   const std::filesystem::path directory_;
+  const std::optional<int> terminal_rank_;
   const Events events_;
   ProgressStyle progress_style_ = ProgressStyle::none;
   std::vector<std::unique_ptr<Outgoing>> sinks_;  // the last one shows notes
+  std::unique_ptr<SharedTerminal> shared_;        // if a rank has the terminal
   std::unique_ptr<Console> console_;
   std::optional<RankFiles> files_;
   bool files_error_said_ = false;
@@ -121,6 +129,7 @@ class Output::Impl {
   std::optional<Steady::time_point> timer_at_;
   bool congested_ = false;
   bool colors_notes_ = false;
+  std::string undo_;
 };
 
 Result<std::unique_ptr<Output::Impl>> Output::Impl::make(event_base* loop, const OutputSpec& spec,
@@ -130,7 +139,12 @@ Result<std::unique_ptr<Output::Impl>> Output::Impl::make(event_base* loop, const
   Outgoing* out =
       impl->add_sink(descriptors.out, shared ? "hvdrun's stdout and stderr" : "hvdrun's stdout");
   Outgoing* err = shared ? nullptr : impl->add_sink(descriptors.err, "hvdrun's stderr");
-  const auto place = impl->place_of(out, spec.color);
+  auto place = impl->place_of(out, spec.color);
+  if (spec.terminal_rank) {
+    impl->shared_ = std::make_unique<SharedTerminal>(*place.queue, std::move(place.columns));
+    place.queue = &impl->shared_->lines();
+    place.columns = nullptr;
+  }
   const auto err_place = impl->place_of(err, spec.color);
   impl->colors_notes_ = (shared ? place : err_place).color != Labels::Color::off;
   HVD_TRY(impl->console_, Console::make(spec, place, err_place));
@@ -171,6 +185,13 @@ void Output::Impl::make_events() {
 void Output::Impl::write(int rank, Stream stream, std::string_view bytes, OutputTime time) {
   if (rank < 0 || static_cast<std::size_t>(rank) >= last_stderr_.size()) return;
   if (files_) files_->write(rank, stream, bytes);
+  if (shared_ && rank == terminal_rank_) {
+    const auto index = static_cast<std::size_t>(rank);
+    last_stderr_[index].add(bytes);
+    shown_at_[index] = shown_ += bytes.size();
+    shared_->write(bytes);
+    return after_lines();
+  }
   if (stream == Stream::err) last_stderr_[static_cast<std::size_t>(rank)].add(bytes);
   if (console_->shows_on_terminal(rank, stream)) {
     shown_ += bytes.size();
@@ -180,8 +201,13 @@ void Output::Impl::write(int rank, Stream stream, std::string_view bytes, Output
   after_lines();
 }
 
+void Output::Impl::set_raw(bool raw) {
+  if (shared_) shared_->set_raw(raw);
+}
+
 void Output::Impl::close(int rank, Stream stream) {
   console_->close(rank, stream);
+  if (shared_ && rank == terminal_rank_ && stream == Stream::out) shared_->leave();
   after_lines();
 }
 
@@ -217,12 +243,15 @@ bool Output::Impl::note_again(const std::vector<std::string>& lines,
 void Output::Impl::status(std::vector<std::string> fields) {
   if (progress_style_ != ProgressStyle::line) return;
   for (std::string& field : fields) field = escape(field);
-  console_->status(std::move(fields));
+  if (has_shared_notes())
+    shared_->status(std::move(fields));
+  else
+    console_->status(std::move(fields));
   wake_later();
 }
 
 void Output::Impl::redraw_status() {
-  console_->erase_status();
+  has_shared_notes() ? shared_->erase_status() : console_->erase_status();
   wake_later();
 }
 
@@ -245,6 +274,7 @@ Output::ProgressStyle Output::Impl::find_progress_style(ProgressMode mode, int o
 }
 
 void Output::Impl::after_lines() {
+  if (shared_) shared_->weave();
   for (const auto& outgoing : sinks_)
     if (!outgoing->blocked && outgoing->sink.pending() >= kWriteAt) pump(*outgoing);
   if (pending() > kHighWater) congested_ = true;
@@ -274,10 +304,21 @@ void Output::Impl::pump(Outgoing& outgoing) {
 }
 
 void Output::Impl::pump_all() {
-  if (!sinks_.back()->blocked) console_->draw_status();
+  if (!sinks_.back()->blocked)
+    has_shared_notes() ? shared_->draw_status() : console_->draw_status();
+  report_undo();
   for (const auto& outgoing : sinks_)
     if (!outgoing->blocked) pump(*outgoing);
   report_changes();
+}
+
+void Output::Impl::report_undo() {
+  if (!events_.on_undo) return;
+  std::string undo = shared_ ? shared_->undo() : std::string();
+  if (console_->shows_status()) undo = kUndoStatus;
+  if (undo == undo_) return;
+  undo_ = std::move(undo);
+  events_.on_undo(undo_);
 }
 
 void Output::Impl::restart_timer() {
@@ -384,6 +425,9 @@ Output::~Output() = default;
 
 void Output::write(int rank, Stream stream, std::string_view bytes, OutputTime time) {
   impl_->write(rank, stream, bytes, time);
+}
+void Output::set_raw(bool raw) {
+  impl_->set_raw(raw);
 }
 void Output::close(int rank, Stream stream) {
   impl_->close(rank, stream);

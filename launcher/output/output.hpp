@@ -6,6 +6,8 @@
 // until on_relief is called. This is the only back-pressure, and it bounds memory. A sink that
 // fails is reported by on_error.
 //
+// The rank with the terminal (OutputSpec::terminal_rank) writes through a SharedTerminal.
+//
 // The parts: RankFiles gets the raw bytes, and LastLines those of stderr. A Console makes labelled
 // lines (one LineAssembler for each stream, one Screen for each place) in the byte queue of a Sink,
 // which writes to the descriptor. If hvdrun's stdout and stderr are the same place, they have one
@@ -41,6 +43,8 @@ class Output {
     // pipe (`hvdrun … | head`) always ends the job, with exit code 128 + SIGPIPE, as it would end
     // any program.
     std::function<void(const Error&, bool stop)> on_error;
+    // The bytes that restore the terminal if hvdrun is killed are now these.
+    std::function<void(std::string_view bytes)> on_undo = {};
   };
   // The loop and flush() call both. write(), close() and note() never do.
 
@@ -65,6 +69,9 @@ class Output {
 
   // Shows bytes that `rank` wrote to `stream`. `time`: when they were read from its pipe.
   void write(int rank, Stream stream, std::string_view bytes, OutputTime time);
+
+  // Whether the terminal that spec.terminal_rank has is in raw mode.
+  void set_raw(bool raw);
 
   // Ends a rank's stream. A last line without newline is shown as a line.
   void close(int rank, Stream stream);

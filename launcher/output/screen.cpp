@@ -8,14 +8,6 @@ namespace {
 
 // Moves the cursor to the line's first column, and erases the line.
 constexpr std::string_view kErase = "\r\x1b[K";
-// Erases from the first column to the end of the screen. The cursor waits in the status line's
-// first column. When the terminal becomes narrower and folds the line, this still erases all of it.
-// The line itself is erased first: tmux keeps what is erased with the whole screen in its history.
-constexpr std::string_view kEraseStatus = "\r\x1b[K\x1b[J";
-// Around the status (DECAWM): a terminal that has become narrower, and whose new width is not known
-// here yet, cuts the line instead of folding it. The second one also moves to the first column.
-constexpr std::string_view kNoWrap = "\x1b[?7l";
-constexpr std::string_view kWrap = "\x1b[?7h\r";
 constexpr std::string_view kUp = "\x1b[A";
 constexpr std::string_view kBetweenFields = " \u00b7 ";
 

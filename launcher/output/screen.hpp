@@ -13,6 +13,19 @@
 
 namespace hvdrun {
 
+// Erases the status line, whose first column has the cursor, and folds long lines again. Stays
+// harmless if a shell's prompt has been written there already.
+inline constexpr std::string_view kUndoStatus = "\x1b[?7h\x1b[K\x1b[J";
+
+// Erases from the first column to the end of the screen. The cursor waits in the status line's
+// first column. When the terminal becomes narrower and folds the line, this still erases all of it.
+// The line itself is erased first: tmux keeps what is erased with the whole screen in its history.
+inline constexpr std::string_view kEraseStatus = "\r\x1b[K\x1b[J";
+// Around the status (DECAWM): a terminal that has become narrower, and whose new width is not known
+// here yet, cuts the line instead of folding it. The second one also moves to the first column.
+inline constexpr std::string_view kNoWrap = "\x1b[?7l";
+inline constexpr std::string_view kWrap = "\x1b[?7h\r";
+
 class Screen {
  public:
   // Returns the width of a terminal where a line can be erased and written again; 0 if it is not
@@ -64,6 +77,8 @@ class Screen {
   // is shown already, or while the last line is unfinished (a prompt). Call it when all output of
   // this turn is shown.
   void draw_status();
+
+  bool shows_status() const { return open_ == Open::status; }
 
   // Erases the status, so that draw_status() draws it anew: the terminal's width has changed.
   void erase_status();

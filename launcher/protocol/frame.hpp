@@ -38,6 +38,7 @@ enum class FrameType : std::uint16_t {
   stalls,    // of its ranks' collectives
   ports,     // the answer to hold_ports
   progress,  // of its ranks' training
+  suspend,   // the user typed Ctrl-Z in a rank's terminal; without payload
   // launcher → agent
   launch = 64,
   output_credit,
@@ -53,6 +54,7 @@ enum class FrameType : std::uint16_t {
   fence_result,
   release,     // all ranks of the job have ended
   hold_ports,  // before launch
+  window,      // the new size of a rank's terminal; see terminal_messages.hpp
   // both ways, without payload: a sign of life
   alive = 128,
   // an agent → another one, through the launcher
@@ -60,7 +62,7 @@ enum class FrameType : std::uint16_t {
   modex_answer,
 };
 
-inline constexpr std::uint32_t kProtocolVersion = 3;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 inline constexpr std::size_t kFrameHeaderSize = 12;
 inline constexpr std::size_t kMaxPayload = 64u << 20;  // many times an environment of ARG_MAX
 inline constexpr std::uint32_t kToLauncher = 0xffffffffu;

@@ -1,5 +1,6 @@
 #include "protocol/messages.hpp"
 
+#include "protocol/terminal_messages.hpp"
 #include "protocol/wire.hpp"
 
 #include <nlohmann/json.hpp>
@@ -173,6 +174,7 @@ static Json rank_json(const LaunchRank& rank) {
   return {{"rank", rank.rank},
           {"local_rank", rank.local_rank},
           {"wants_input", rank.wants_input},
+          {"terminal", rank.terminal ? terminal_json(*rank.terminal) : Json()},
           {"environment", std::move(environment)},
           {"cpus", rank.cpus},
           {"numa_nodes", rank.numa_nodes}};
@@ -183,6 +185,8 @@ static LaunchRank rank_of(const Json& json) {
   json.at("rank").get_to(rank.rank);
   json.at("local_rank").get_to(rank.local_rank);
   json.at("wants_input").get_to(rank.wants_input);
+  if (const auto& terminal = json.at("terminal"); !terminal.is_null())
+    rank.terminal = terminal_of(terminal);
   for (const auto& pair : json.at("environment"))
     rank.environment.emplace_back(text_of(pair.at(0)), text_of(pair.at(1)));
   json.at("cpus").get_to(rank.cpus);

@@ -7,6 +7,7 @@
 
 #include "base/resource_limits.hpp"
 #include "base/result.hpp"
+#include "base/terminal.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 #include "model/progress.hpp"
@@ -72,7 +73,8 @@ struct PortsMessage {
 struct LaunchRank {
   int rank = 0;
   int local_rank = 0;
-  bool wants_input = false;  // gets a pipe as stdin; the others /dev/null
+  bool wants_input = false;                  // gets a pipe as stdin; the others /dev/null
+  std::optional<TerminalSettings> terminal;  // gets a pseudo-terminal with these, for all streams
   std::vector<std::pair<std::string, std::string>> environment;  // added to the job's
   std::vector<int> cpus;                                         // empty: not bound
   std::vector<int> numa_nodes;                                   // empty: not bound

@@ -116,13 +116,25 @@ std::optional<std::string> exit_advice(const RankReport& rank, const JobSpec& sp
       rank.placement.rank);
 }
 
+// Python's debugger ends like this at the end of its input, and input() with an EOFError.
+std::optional<std::string> terminal_advice(const Report& report, const RankReport& rank,
+                                           const JobSpec& spec) {
+  if (rank.has_terminal) return std::nullopt;
+  const bool is_debugger = has_said(rank, "bdb.BdbQuit");
+  if (!is_debugger && !has_said(rank, "EOFError: EOF when reading a line")) return std::nullopt;
+  const int number = rank.placement.rank;
+  return fmt::format("{} needs a terminal, and rank {} had none; in a terminal: {}",
+                     is_debugger ? "breakpoint()" : "input()", number,
+                     command_with(fmt::format("--tty {}", number), report, spec));
+}
+
 }  // namespace
 
 std::vector<std::string> advice(const Report& report, const JobSpec& spec) {
   if (!report.first_failure) return {};
   const auto& rank = report.ranks[static_cast<std::size_t>(*report.first_failure)];
   for (auto line : {module_advice(report, rank, spec), framework_advice(report, rank, spec),
-                    exit_advice(rank, spec)})
+                    terminal_advice(report, rank, spec), exit_advice(rank, spec)})
     if (line) return {*line};
   return {};
 }

@@ -50,6 +50,8 @@ std::vector<HostUse> use_of_hosts(const Report& report) {
   for (const auto& host : report.gpus)
     if (const auto at = known.find(host.host); at != known.end())
       hosts[at->second].gpus = host.gpus;
+  for (const auto& host : report.hardware)
+    if (const auto at = known.find(host.host); at != known.end()) hosts[at->second].hardware = host;
   return hosts;
 }
 

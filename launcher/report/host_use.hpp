@@ -23,6 +23,7 @@ struct HostUse {
   double collective_seconds = 0;        // mean of these ranks
   double waiting_seconds = 0;           // mean of these ranks
   std::vector<GpuUse> gpus;
+  std::optional<HostHardware> hardware;
 
   double cores() const { return seconds > 0 ? cpu_seconds / seconds : 0; }
   std::optional<double> gpu_busy_percent() const;              // mean of its GPUs

@@ -69,6 +69,13 @@ Json gpu_json(const GpuUse& gpu) {
           {"peak_memory_bytes", gpu.peak_memory_bytes}};
 }
 
+Json devices_json(const std::optional<HostHardware>& hardware) {
+  if (!hardware) return {};
+  Json names = Json::array();
+  for (const auto& name : hardware->gpus) names.push_back(name.empty() ? Json() : Json(name));
+  return names;
+}
+
 Json host_json(const HostUse& host) {
   Json gpus = Json::array();
   for (const auto& gpu : host.gpus) gpus.push_back(gpu_json(gpu));
@@ -81,7 +88,9 @@ Json host_json(const HostUse& host) {
           {"peak_memory_bytes", host.peak_memory_bytes},
           {"collective_seconds", if_joined(host.collective_seconds)},
           {"waiting_seconds", if_joined(host.waiting_seconds)},
-          {"gpus", std::move(gpus)}};
+          {"gpus", std::move(gpus)},
+          {"cores", host.hardware ? Json(host.hardware->cores) : Json()},
+          {"devices", devices_json(host.hardware)}};
 }
 
 Json stragglers_json(const Report& report) {

@@ -68,14 +68,16 @@ void add_culprit(const Report& report, std::vector<std::string>& lines) {
   const auto& rank = culprit_of(report);
   const auto& failure = rank.failure.text;
   const bool is_shown = shows_cause(rank);
+  const std::string_view lines_name =
+      rank.has_terminal ? "its last lines" : "its last lines on stderr";
   lines.push_back(error_text(describe_culprit(rank) +
-                             (is_shown ? "; its last lines on stderr are above" : "")));
+                             (is_shown ? fmt::format("; {} are above", lines_name) : "")));
   if (!rank.in_collective.empty())
     lines.push_back(fmt::format("  it was in {}", rank.in_collective));
   if (!is_shown && !failure.empty()) {
     append(failure_lines(rank), lines);
   } else if (!is_shown && !rank.last_stderr.empty()) {
-    lines.push_back("  its last lines on stderr:");
+    lines.push_back(fmt::format("  {}:", lines_name));
     for (const auto& line : rank.last_stderr) lines.push_back("  | " + line);
   }
   if (!rank.last_error.empty() && failure.find(rank.last_error) == std::string::npos)

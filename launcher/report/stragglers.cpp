@@ -14,7 +14,8 @@ namespace {
 constexpr double kLeastSeconds = 1;
 constexpr double kLeastShare = 0.1;
 constexpr double kTimesAsLong = 4;
-// Stuck: this part of all that the others waited was in one collective.
+// A rank is stuck, and not slow, if the others waited at least this part of the time in one
+// collective.
 constexpr double kStuckShare = 0.5;
 
 // Returns the median; of an even number of items, the upper of the two in the middle.

@@ -10,7 +10,7 @@ prints what hvd finds on this machine.
 
 from __future__ import annotations
 
-from . import _tracebacks, agree, checkpoint, data, errors, io, rates, status, timeline
+from . import _tracebacks, agree, checkpoint, data, errors, io, rates, slurm, status, timeline
 from ._collectives import Handle, sent_bytes
 from .agree import EarlyStopping, agree_stop, average_metrics, watch_signal
 from .errors import Error
@@ -38,5 +38,6 @@ __all__ = [
     "local_batch", "local_rank", "local_size", "node_count", "node_rank", "notice", "on_rank0", "on_root", "print0",
     "process_set_ids", "progress", "rank", "rank_path", "rates", "remove_process_set", "report_failure",
     "restart_count", "run", "scale_rate", "sent_bytes", "set_epoch", "set_metric", "set_step", "shutdown", "size",
-    "span", "start_timeline", "status", "stop_timeline", "time_left", "timeline", "version", "warmup", "watch_signal",
+    "slurm", "span", "start_timeline", "status", "stop_timeline", "time_left", "timeline", "version", "warmup",
+    "watch_signal",
 ]

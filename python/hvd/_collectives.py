@@ -23,15 +23,16 @@ Result = TypeVar("Result")
 
 
 def options(name: Optional[str], process_set: int, prescale: float = 1.0, postscale: float = 1.0, memory: int = 0,
-            stream: Optional[int] = None, shape: Optional[Sequence[int]] = None) -> Options:
+            stream: Optional[int] = None, shape: Optional[Sequence[int]] = None, compression: int = 0) -> Options:
     """Returns a call's hvd_options.
 
     stream: a cudaStream_t, for device memory.
+    compression: one of HVD_COMPRESSION_...; for allreduces.
     shape: the dimensions that must be equal on all ranks; for an allgather or alltoall without the first.
     """
     # libhvd reads a factor of 0 as 1.
     return Options(OPTIONS_SIZE, None if name is None else name.encode(), prescale or 1e-300, postscale or 1e-300,
-                   process_set, 0, memory, 0, stream, None, None, None if shape is None else b"%a" % list(shape))
+                   process_set, 0, memory, compression, stream, None, None, None if shape is None else b"%a" % list(shape))
 
 
 _sent = 0.0
@@ -43,7 +44,8 @@ def sent_bytes() -> int:
 
     Computed, not measured: an allreduce of b bytes on n ranks is 2 b (n - 1) / n, half for a reducescatter, (n - 1)
     times its own rows for an allgather and on the root of a broadcast, and what is for other ranks in an alltoall.
-    These are the least that algorithms without a central rank send. Calls of libhvd from other languages are not in it.
+    These are the least that algorithms without a central rank send. With several hosts, elements of a compressed
+    allreduce have their size in compressed form. Calls of libhvd from other languages are not in it.
     """
     return round(_sent)
 
@@ -54,7 +56,15 @@ def _record(elements: int, type: int, options: Options, share: Callable[[int], f
     ranks = lib.hvd_process_set_size(options.process_set)
     if ranks > 1:
         with _sent_lock:
-            _sent += elements * _SIZES[type] * share(ranks)
+            _sent += elements * _sent_size(type, options) * share(ranks)
+
+
+def _sent_size(type: int, options: Options) -> float:
+    """Returns the bytes of an element between hosts."""
+    size = _SIZES[type]
+    if options.compression == 0 or lib.hvd_node_count() < 2:
+        return size
+    return min(size, 1 + 4 / 256) if options.compression == 3 else min(size, 2)
 
 
 def _of_allreduce(ranks: int) -> float:

@@ -39,7 +39,7 @@ class Options(ctypes.Structure):
         ("process_set", c_int32),
         ("priority", c_int32),
         ("memory", c_int32),
-        ("reserved", c_int32),
+        ("compression", c_int32),
         ("stream", c_void_p),
         ("allocate", c_void_p),
         ("allocate_context", c_void_p),

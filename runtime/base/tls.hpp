@@ -8,7 +8,7 @@
 // One thread at a time. No function blocks or raises SIGPIPE.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "common/sha256.hpp"
 
 #include <cstddef>

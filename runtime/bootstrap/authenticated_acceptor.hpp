@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/connection.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "bootstrap/handshake.hpp"
 #include "bootstrap/job_secret.hpp"
 #include "bootstrap/socket.hpp"

@@ -6,8 +6,8 @@
 // One thread at a time. The destructor closes the bootstrap.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 #include "bootstrap/chosen_ranks.hpp"
 #include "bootstrap/rank_info.hpp"
 #include "bootstrap/socket.hpp"

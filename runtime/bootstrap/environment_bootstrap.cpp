@@ -1,6 +1,6 @@
 // The bootstrap of a job that variables describe: HVD_RANK, HVD_SIZE, …, or torch's RANK,
 // WORLD_SIZE, …. Its ranks meet by a rendezvous.
-#include "base/environment.hpp"
+#include "base/process_environment.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/chosen_ranks.hpp"
 #include "bootstrap/job_secret.hpp"

@@ -19,7 +19,7 @@
 // The HMAC of the Hello keeps a client without the secret from taking up one of the pending
 // connections. The port keeps a local user from relaying between an own port and rank 0's port.
 // Against a relay elsewhere both ends derive keys from the secret and the nonces, which
-// authenticate all that follows (frame.hpp).
+// authenticate all that follows (rendezvous_frame.hpp).
 #pragma once
 
 #include "bootstrap/job_secret.hpp"
@@ -58,7 +58,7 @@ enum class Verdict : std::uint8_t {
 
 // ---- The server's side
 
-// What a Hello says.
+// The fields of a Hello.
 struct HelloView {
   Digest job{};
   int rank = 0;

@@ -3,8 +3,8 @@
 // else is said.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 
 #include <cstdint>
 #include <string>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/connection.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "bootstrap/job_secret.hpp"
 #include "bootstrap/socket.hpp"
 #include "common/fd.hpp"
@@ -27,11 +27,10 @@ struct HostEntry {
   std::optional<int> number = {};  // what messages call the rank, if that is not `leader`
 };
 
-// A connection to or from a rank, which is here the leader of its entry. The rank that connects
-// sends the number (more than 0) by which both know what the connection is for.
+// A connection to or from a rank, the leader of `peer`.
 struct MeshConnection {
   HostEntry peer;
-  int number;
+  int number;  // what the connection is for: more than 0, chosen by the rank that connects
 };
 
 // The sockets on which a host listens until its connections are made: one per address, never on all

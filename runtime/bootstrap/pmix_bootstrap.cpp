@@ -1,10 +1,10 @@
 // The bootstrap of a job that a PMIx launcher has started: hvdrun, mpirun (Open MPI), srun
 // --mpi=pmix. exchange() puts the blob under a new key, waits for all ranks in a fence, and gets
 // the others'.
-#include "base/environment.hpp"
+#include "base/process_environment.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/chosen_ranks.hpp"
-#include "bootstrap/pmix_library.hpp"
+#include "bootstrap/pmix_client_library.hpp"
 #include "common/sha256.hpp"
 #include "common/system.hpp"
 #include "common/text.hpp"

@@ -1,4 +1,4 @@
-// Replaces pmix_bootstrap.cpp and pmix_library.cpp where the build had no headers of PMIx.
+// Replaces pmix_bootstrap.cpp and pmix_client_library.cpp where the build had no headers of PMIx.
 #include "bootstrap/bootstrap.hpp"
 
 namespace libhvd {

@@ -1,6 +1,6 @@
 #include "bootstrap/port_search.hpp"
 
-#include "base/environment.hpp"
+#include "base/process_environment.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -7,7 +7,7 @@
 // again.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "bootstrap/authenticated_acceptor.hpp"
 #include "bootstrap/handshake.hpp"
 #include "bootstrap/job_secret.hpp"

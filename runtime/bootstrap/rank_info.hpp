@@ -1,14 +1,14 @@
 // What the launcher says about a rank's place in the job. A value; pure functions, for any thread.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 
 #include <optional>
 #include <string>
 
 namespace libhvd {
 
-// Topology (topology.hpp) completes what the launcher does not say.
+// Topology (rank_topology.hpp) completes what the launcher does not say.
 struct RankInfo {
   int rank = 0;
   int size = 1;

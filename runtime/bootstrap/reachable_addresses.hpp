@@ -2,7 +2,7 @@
 // interfaces; any thread.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "bootstrap/socket.hpp"
 
 #include <optional>

@@ -6,7 +6,7 @@
 // (authenticated_acceptor.hpp).
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "bootstrap/chosen_ranks.hpp"
 #include "bootstrap/job_secret.hpp"
 #include "bootstrap/socket.hpp"

@@ -1,9 +1,9 @@
 // The side of the rendezvous of the ranks other than 0.
 #include "bootstrap/authenticated_acceptor.hpp"
 #include "bootstrap/bootstrap.hpp"
-#include "bootstrap/frame.hpp"
 #include "bootstrap/port_search.hpp"
 #include "bootstrap/rendezvous.hpp"
+#include "bootstrap/rendezvous_frame.hpp"
 
 #include <cstddef>
 #include <memory>

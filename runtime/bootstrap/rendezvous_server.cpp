@@ -1,9 +1,9 @@
 // Rank 0's side of the rendezvous.
 #include "bootstrap/authenticated_acceptor.hpp"
 #include "bootstrap/bootstrap.hpp"
-#include "bootstrap/frame.hpp"
 #include "bootstrap/reachable_addresses.hpp"
 #include "bootstrap/rendezvous.hpp"
+#include "bootstrap/rendezvous_frame.hpp"
 #include "common/descriptor_limit.hpp"
 #include "common/fd.hpp"
 #include "common/text.hpp"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/connection.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "common/clock.hpp"
 #include "common/fd.hpp"
 #include "common/sha256.hpp"

@@ -1,7 +1,7 @@
 // Makes the streams between hosts: their connections over TCP, or their tags over MPI.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "bootstrap/job_secret.hpp"
 #include "bootstrap/mesh.hpp"
 #include "transport/mpi_library.hpp"

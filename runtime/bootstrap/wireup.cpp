@@ -1,6 +1,6 @@
 #include "bootstrap/wireup.hpp"
 
-#include "base/environment.hpp"
+#include "base/process_environment.hpp"
 #include "bootstrap/authenticated_acceptor.hpp"
 #include "bootstrap/job_secret.hpp"
 #include "bootstrap/mesh.hpp"

@@ -2,10 +2,10 @@
 // host, and connect the hosts. Runs on the thread that starts the session.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 #include "bootstrap/bootstrap.hpp"
-#include "bootstrap/topology.hpp"
+#include "bootstrap/rank_topology.hpp"
 #include "transport/bridge.hpp"
 #include "transport/mpi_library.hpp"
 #include "transport/segment.hpp"

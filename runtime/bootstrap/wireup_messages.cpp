@@ -1,7 +1,7 @@
 #include "bootstrap/wireup_messages.hpp"
 
-#include "bootstrap/frame.hpp"
 #include "bootstrap/rank_info.hpp"
+#include "bootstrap/rendezvous_frame.hpp"
 #include "common/text.hpp"
 #include "transport/bridge_link.hpp"
 

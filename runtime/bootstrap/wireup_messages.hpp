@@ -3,7 +3,7 @@
 // functions; decoding an address calls getaddrinfo(3) with digits.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "bootstrap/rank_info.hpp"
 #include "bootstrap/socket.hpp"
 #include "transport/segment.hpp"

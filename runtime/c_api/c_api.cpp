@@ -49,8 +49,6 @@ void read_place(const hvd_options& options, CallOptions& read) {
     read.fault = "the memory " + std::to_string(options.memory) + " is none of HVD_HOST, HVD_CUDA";
   if (options.stream != nullptr && options.memory == HVD_HOST)
     read.fault = "a stream is for HVD_CUDA only";
-  if (options.reserved != 0)
-    read.fault = "hvd_options asks for what this version of libhvd cannot do";
 }
 
 }  // namespace
@@ -146,6 +144,7 @@ CallOptions read_options(const hvd_options* options, MayAllocate may_allocate) {
   read.process_set = known.process_set;
   read.priority = known.priority;
   read_place(known, read);
+  read.compression = static_cast<Compression>(known.compression);
   if (known.shape != nullptr) read.shape = known.shape;
   read.allocator = {known.allocate, known.allocate_context};
   if (read.allocator && may_allocate == MayAllocate::no)

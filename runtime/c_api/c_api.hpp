@@ -8,7 +8,7 @@
 // Calls in the background go through collectives.cpp. The process's state is in process.hpp.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "c_api/process.hpp"
 #include "gpu/dispatch.hpp"
 

@@ -1,5 +1,5 @@
 // The C ABI of hvd/checkpoint.h.
-#include "base/environment.hpp"
+#include "base/process_environment.hpp"
 #include "c_api/c_api.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/checkpoints.hpp"

@@ -2,7 +2,7 @@
 // shard. Any thread.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "io/shard.hpp"
 #include "io/source.hpp"
 

@@ -2,7 +2,7 @@
 // options. Any thread; nothing is thrown.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "c_api/c_api.hpp"
 
 #include <algorithm>

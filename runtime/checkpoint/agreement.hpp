@@ -5,7 +5,7 @@
 // nothing else is said, an error is the communicator's own: a collective failed.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "checkpoint/item.hpp"
 #include "collective/communicator.hpp"
 

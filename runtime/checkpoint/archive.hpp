@@ -2,7 +2,7 @@
 // save. One thread at a time: rank 0's, and while a save is being written the writing thread.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/retention.hpp"
 

@@ -4,7 +4,7 @@
 // One owner; start() and wait() from one thread at a time.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 
 #include <functional>
 #include <optional>

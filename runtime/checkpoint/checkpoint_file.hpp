@@ -5,7 +5,7 @@
 // follows "skipped FILE: ".
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/format.hpp"
 #include "common/fd.hpp"

@@ -1,6 +1,6 @@
 #include "checkpoint/checkpoints.hpp"
 
-#include "base/environment.hpp"
+#include "base/process_environment.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/checkpoint_file.hpp"
 #include "checkpoint/load.hpp"

@@ -6,7 +6,7 @@
 // snapshot and the archive, so everything that needs them first waits for the writing.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "checkpoint/archive.hpp"
 #include "checkpoint/background.hpp"
 #include "checkpoint/checkpoint_file.hpp"

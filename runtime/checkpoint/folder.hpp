@@ -2,7 +2,7 @@
 // checkpoint_file.hpp reads what is in the files. Blocks on the disk; any thread.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 
 #include <cstdint>
 #include <optional>

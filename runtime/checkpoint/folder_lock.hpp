@@ -10,7 +10,7 @@
 // same process is also refused, even where the file system has no locks.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "checkpoint/folder.hpp"
 #include "common/fd.hpp"
 

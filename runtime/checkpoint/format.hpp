@@ -11,7 +11,7 @@
 // and a manifest without data. All three kinds have header, index and footer. Little-endian.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "checkpoint/item.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "checkpoint/item.hpp"
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/element.hpp"
 #include "common/sha256.hpp"
 

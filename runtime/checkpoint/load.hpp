@@ -5,7 +5,7 @@
 // because the caller then tries another one.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "checkpoint/checkpoint_file.hpp"
 #include "collective/communicator.hpp"
 

@@ -4,7 +4,7 @@
 // wait() runs on one thread, the one that writes the manifest. Other threads may call timeout().
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "checkpoint/format.hpp"
 
 #include <chrono>

@@ -2,7 +2,7 @@
 // thread that loads; blocks on the disk.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "checkpoint/checkpoint_file.hpp"
 #include "checkpoint/folder.hpp"
 

@@ -4,7 +4,7 @@
 // One owner, one thread. Another thread may read the copy until the next take().
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "checkpoint/format.hpp"
 #include "checkpoint/item.hpp"
 #include "common/mapping.hpp"

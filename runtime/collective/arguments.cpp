@@ -140,6 +140,24 @@ std::string check_scale(const Scale& scale, hvd_type type) {
   return type == HVD_BOOL ? "there are no factors for bool" : "";
 }
 
+std::string check_compression(Compression compression, const void* input, std::size_t count,
+                              hvd_type type, hvd_op op, bool on_device) {
+  if (compression == Compression::none) return {};
+  if (!compression_exists(compression))
+    return "the compression " + std::to_string(static_cast<std::int32_t>(compression)) +
+           " is none of HVD_COMPRESSION_NONE, HVD_COMPRESSION_FLOAT16, …";
+  const std::string what = std::string("compression in ") + compression_name(compression);
+  if (!is_floating_point(type))
+    return what + " is for floating point types, not for " + type_name(type);
+  if (op != HVD_SUM && op != HVD_AVERAGE)
+    return what + " is for sum and average, not for " + op_name(op);
+  if (compression != Compression::int8 || on_device) return {};
+  if (const auto place = find_not_finite(type, input, count))
+    return what + " is for finite numbers: element " + std::to_string(*place) +
+           " is infinite, NaN or beyond float32";
+  return {};
+}
+
 Call allreduce_call(const void* input, const void* output, std::size_t count, hvd_type type,
                     hvd_op op, const CallOptions& options) {
   Call call = make_call(Collective::allreduce, options);
@@ -149,6 +167,9 @@ Call allreduce_call(const void* input, const void* output, std::size_t count, hv
   if (call.fault.empty() && !allreduce_is_sound(input, output, count, type, op))
     call.fault = check_allreduce(input, output, count, type, op);
   if (call.fault.empty() && call.scale.any()) call.fault = check_scale(call.scale, type);
+  if (call.fault.empty() && call.compression != Compression::none)
+    call.fault =
+        check_compression(call.compression, input, count, type, op, options.place.on_device);
   return call;
 }
 

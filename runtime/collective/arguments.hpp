@@ -52,6 +52,9 @@ std::string check_alltoall(const void* input, const std::size_t* splits, std::si
                            std::size_t row_size, hvd_type type, const void* output,
                            std::size_t output_rows, int size);
 std::string check_scale(const Scale& scale, hvd_type type);
+// Reads the input only if it is in host memory.
+std::string check_compression(Compression compression, const void* input, std::size_t count,
+                              hvd_type type, hvd_op op, bool on_device);
 
 // Each returns the call with these arguments. Its fault is what the options have, or else what the
 // check finds.

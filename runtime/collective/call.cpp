@@ -16,6 +16,8 @@ std::uint64_t hash_scale(const Scale& scale) {
 }
 
 constexpr std::uint64_t kOnDevice = 0xd1b54a32d192ed03u;
+constexpr std::uint64_t kReproducible = 0x2545f4914f6cdd1du;
+constexpr std::uint64_t kCompressed = 0xaef17502108ef2d9u;
 
 std::uint64_t hash_shape(const std::string& shape) {
   return shape.empty() ? 0 : std::rotl(hash_name(shape), 17);
@@ -23,7 +25,9 @@ std::uint64_t hash_shape(const std::string& shape) {
 
 std::uint64_t hash_call(const Call& call) {
   return call.name_hash ^ hash_scale(call.scale) ^ hash_shape(call.shape) ^
-         (call.on_device ? kOnDevice : 0);
+         (call.on_device ? kOnDevice : 0) ^
+         static_cast<std::uint64_t>(call.compression) * kCompressed ^
+         (call.reproducible ? kReproducible : 0);
 }
 
 }  // namespace
@@ -68,6 +72,10 @@ Call make_call(Collective kind, const CallOptions& options) {
   if (call.name_hash == 0 && call.name != nullptr) call.name_hash = hash_name(call.name);
   call.shape = options.shape.substr(0, kShapeBytes - 1);  // and the final zero
   call.fault = options.fault;
+  call.compression = options.compression;
+  const bool reduces = kind == Collective::allreduce || kind == Collective::group;
+  if (call.fault.empty() && call.compression != Compression::none && !reduces)
+    call.fault = "there is compression for allreduce only";
   return call;
 }
 
@@ -114,6 +122,8 @@ CallDetails make_call_details(const Call& call, int rank) {
   details.before = call.scale.before;
   details.after = call.scale.after;
   details.on_device = call.on_device;
+  details.compression = call.compression;
+  details.reproducible = call.reproducible;
   details.name_hash = call.name_hash;
   details.shape_hash = hash_shape(call.shape);
   if (call.name != nullptr) copy_text(details.name, call.name);

@@ -5,7 +5,8 @@
 // publishes the details only when the headers differ (disagreement.hpp).
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "collective/compression.hpp"
 #include "collective/reduce.hpp"
 #include "hvd/hvd.h"
 
@@ -16,6 +17,8 @@
 #include <string_view>
 
 namespace libhvd {
+
+class ErrorFeedback;
 
 // The caller's function that makes room for a result (hvd_options.allocate).
 struct Allocator {
@@ -62,6 +65,11 @@ struct CallOptions {
   BufferLocation place = {};
   Allocator allocator = {};  // of the output; of allgather and alltoall only
   std::string shape = {};    // of the tensor, as its framework has it; "" if not given
+  Compression compression = Compression::none;  // of allreduce
+  // With int8: where the call keeps what it leaves out; null: nowhere. A call for many tensors
+  // (`feedback`) gives each the `residuals` of its elements.
+  ErrorFeedback* feedback = nullptr;
+  float* residuals = nullptr;
 };
 
 // The room for rows that a rank with an allocator publishes.
@@ -83,6 +91,8 @@ struct Call {
   std::string shape = {};       // of the tensor; "" if not given
   std::string fault = {};       // why this rank cannot take part; "" if it can
   bool on_device = false;       // the buffers are in device memory
+  Compression compression = Compression::none;
+  bool reproducible = false;  // HVD_REPRODUCIBLE; of reductions
 };
 
 // Returns a call with only what the options say. The shape is cut to fit into CallDetails.
@@ -108,7 +118,7 @@ struct CallHeader {
   std::int32_t root;
   std::uint64_t count;  // 0 if ranks may differ in it
   std::uint64_t row_size;
-  std::uint64_t hash;  // of name, factors, shape and kind of memory; 0 without any
+  std::uint64_t hash;  // of name, factors, shape, kind of memory, and how it is done; 0 without any
   bool operator==(const CallHeader&) const = default;
 };
 
@@ -138,9 +148,11 @@ struct CallDetails {
   std::uint64_t name_hash;
   std::uint64_t on_device;
   std::uint64_t shape_hash;  // 0 if no shape is given
-  char name[kNameBytes];     // "" without a name
-  char shape[kShapeBytes];   // "" without a shape
-  char fault[kFaultBytes];   // why this rank cannot take part; "" if it can
+  Compression compression;
+  std::uint32_t reproducible;
+  char name[kNameBytes];    // "" without a name
+  char shape[kShapeBytes];  // "" without a shape
+  char fault[kFaultBytes];  // why this rank cannot take part; "" if it can
 };
 
 CallDetails make_call_details(const Call& call, int rank);

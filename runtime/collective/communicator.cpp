@@ -4,7 +4,7 @@
 #include "collective/call.hpp"
 #include "collective/disagreement.hpp"
 #include "collective/element.hpp"
-#include "collective/output.hpp"
+#include "collective/rows_output.hpp"
 #include "collective/staging.hpp"
 #include "common/text.hpp"
 
@@ -38,6 +38,7 @@ CallOptions options_of(const CallDetails& record) {
   options.name_hash = record.name_hash;
   options.scale = {record.before, record.after};
   options.shape = std::string(field_text(record.shape));
+  options.compression = record.compression;
   return options;
 }
 
@@ -64,7 +65,9 @@ Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, St
 Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams,
                            const Communicator& all, std::int32_t set)
     : Communicator(segment, rank, 0, std::make_shared<SharedMemory>(segment), std::move(streams),
-                   {all.ordered_.calls, static_cast<std::uint32_t>(set) * 2, true}) {}
+                   {all.ordered_.calls, static_cast<std::uint32_t>(set) * 2, true}) {
+  if (all.reproducible_) make_reproducible();
+}
 
 Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank,
                            std::shared_ptr<SharedMemory> memory)
@@ -72,8 +75,15 @@ Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank,
                    {std::make_shared<CallOrder>(), 0, false}) {}
 
 std::unique_ptr<Communicator> Communicator::second() const {
-  return std::unique_ptr<Communicator>(new Communicator(
+  std::unique_ptr<Communicator> second(new Communicator(
       steps_.segment(), rank(), 1, memory_, streams_, {ordered_.calls, ordered_.number + 1, true}));
+  if (reproducible_) second->make_reproducible();
+  return second;
+}
+
+void Communicator::make_reproducible() {
+  reproducible_ = true;
+  order_.make_that_of_ranks();
 }
 
 std::byte* Communicator::scratch() {
@@ -82,11 +92,11 @@ std::byte* Communicator::scratch() {
 }
 
 std::byte* Communicator::own_inline_data() {
-  return steps_.header().bytes + offsetof(Shown, data);
+  return steps_.header().bytes + offsetof(StepContents, data);
 }
 
 const std::byte* Communicator::inline_data(int rank) const {
-  return shown_in(steps_.theirs(rank)).data;
+  return contents_of(steps_.theirs(rank)).data;
 }
 
 void Communicator::on_long_wait(WhileWaiting hook) {
@@ -115,7 +125,7 @@ Result<void> Communicator::open_call(const Call& call) {
   HVD_CHECK(step(call));
   bool fits = header.faulty == 0;
   for (int rank = 0; rank < size(); ++rank) {
-    fits = fits && shown_in(steps_.theirs(rank)).call == header;
+    fits = fits && contents_of(steps_.theirs(rank)).call == header;
   }
   if (!fits) return explain(call);
   return {};
@@ -184,7 +194,7 @@ std::vector<int> Communicator::waiting() const {
   std::vector<int> ranks;
   for (int rank = 0; rank < size(); ++rank) {
     if (std::find(missing.begin(), missing.end(), rank) != missing.end()) continue;
-    if (shown_in(steps_.theirs(rank)).call.kind != join) ranks.push_back(rank);
+    if (contents_of(steps_.theirs(rank)).call.kind != join) ranks.push_back(rank);
   }
   return ranks;
 }

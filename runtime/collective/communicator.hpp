@@ -9,7 +9,7 @@
 // Arguments are those of hvd.h, unchecked: a wrong argument of one rank becomes an error on all.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/call.hpp"
 #include "collective/call_order.hpp"
 #include "collective/hosts_allreduce.hpp"
@@ -50,6 +50,10 @@ class Communicator {
                const Communicator& all, std::int32_t set);
   // Makes another communicator of this rank, in the other lane, for another thread. Call it once.
   std::unique_ptr<Communicator> second() const;
+
+  // Makes reductions add in the order of ranks, whatever hosts these are on (HVD_REPRODUCIBLE).
+  // Call it before the first collective and before making other communicators of this one.
+  void make_reproducible();
 
   int rank() const { return steps_.rank(); }
   int size() const { return steps_.size(); }
@@ -183,7 +187,8 @@ class Communicator {
                                   const CallOptions& options, std::byte* slices);
   Result<void> allreduce_inline(const Call& call, const void* input, void* output);
   Result<void> allreduce_small(const Call& call, const void* input, void* output);
-  Result<void> allreduce_between_hosts(const Call& call, const std::byte* input, std::byte* output);
+  Result<void> allreduce_between_hosts(const Call& call, const std::byte* input, std::byte* output,
+                                       float* residuals);
   Result<void> allreduce_large(const Call& call, const std::byte* input, std::byte* output);
   Result<void> allreduce_sliced(const Call& call, const std::byte* input, std::byte* output);
   Result<void> allreduce_shared(const Call& call, const BufferPairs& buffers);
@@ -207,6 +212,7 @@ class Communicator {
   StreamLanes streams_;
   std::unique_ptr<HostsAllreduce> between_hosts_;  // with streams
   ReductionOrder order_;
+  bool reproducible_ = false;
   Ordered ordered_;
   std::vector<const void*> sources_;  // scratch: one pointer a rank
   std::vector<std::byte> scratch_;

@@ -4,6 +4,7 @@
 #include "collective/call.hpp"
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
+#include "collective/error_feedback.hpp"
 #include "collective/hosts_allreduce.hpp"
 #include "collective/reduce.hpp"
 #include "collective/rule_between_hosts.hpp"
@@ -82,7 +83,8 @@ Result<void> Communicator::allreduce(const void* input, void* output, std::size_
 Result<void> Communicator::allreduce_once(const void* input, void* output, std::size_t count,
                                           hvd_type type, hvd_op op, const CallOptions& options) {
   if (op == HVD_ADASUM) return adasum(input, output, {&count, 1}, type, options);
-  const Call call = allreduce_call(input, output, count, type, op, options);
+  Call call = allreduce_call(input, output, count, type, op, options);
+  call.reproducible = reproducible_;
   const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
   if (alone() && type != HVD_BOOL && !call.scale.any()) {  // bools become 0 or 1 even alone
     HVD_CHECK(open_call(call));
@@ -90,9 +92,12 @@ Result<void> Communicator::allreduce_once(const void* input, void* output, std::
     return {};
   }
   if (bytes <= kInlineBytes) return allreduce_inline(call, input, output);
-  if (between_hosts_ &&
-      goes_by_streams(bytes, size(), chunks_.bytes, streams_.front()->transport()))
-    return allreduce_between_hosts(call, bytes_of(input), bytes_of(output));
+  if (between_hosts_ && goes_by_streams(bytes, size(), chunks_.bytes, streams_.front()->transport(),
+                                        call.compression != Compression::none)) {
+    float* residuals = options.residuals;
+    if (options.feedback != nullptr) residuals = options.feedback->residuals(count, type, op);
+    return allreduce_between_hosts(call, bytes_of(input), bytes_of(output), residuals);
+  }
   if (between_hosts_ && bytes <= most_small_between_hosts(chunks_.bytes))
     return allreduce_small(call, input, output);
   if (bytes <= kSmallBytes || alone() || !steps_.segment()->layout().shape().has_results)
@@ -134,9 +139,9 @@ Result<void> Communicator::allreduce_small(const Call& call, const void* input, 
 
 // Moves the data by the streams, once the ranks have agreed on the call.
 Result<void> Communicator::allreduce_between_hosts(const Call& call, const std::byte* input,
-                                                   std::byte* output) {
+                                                   std::byte* output, float* residuals) {
   HVD_CHECK(open_call(call));
-  if (const auto failure = between_hosts_->run(call, input, output))
+  if (const auto failure = between_hosts_->run(call, input, output, residuals))
     return peer_error(call, *failure);
   return {};
 }

@@ -4,7 +4,7 @@
 #include "collective/call.hpp"
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
-#include "collective/output.hpp"
+#include "collective/rows_output.hpp"
 #include "collective/staging.hpp"
 
 #include <algorithm>
@@ -99,8 +99,9 @@ Result<void> Communicator::reducescatter(const void* input, std::size_t rows, st
   std::vector<std::size_t> shares;
   for (std::size_t rank = 0; rank < ranks; ++rank)
     shares.push_back(rows / ranks + (rank < rows % ranks ? 1 : 0));
-  const Call call = reducescatter_call(input, rows, row_size, type, op, output,
-                                       shares[static_cast<std::size_t>(rank())], options);
+  Call call = reducescatter_call(input, rows, row_size, type, op, output,
+                                 shares[static_cast<std::size_t>(rank())], options);
+  call.reproducible = reproducible_;
   const Parts parts = parts_of(shares, call.fault.empty() ? row_size * element_size(type) : 0);
   const Slots slots(size(), chunks_.bytes);
   const Rounds rounds(slots, parts[0].length);

@@ -90,6 +90,12 @@ std::optional<Error> find_difference(AllDetails all_details) {
       all_details, "the memory", [](const CallDetails& details) { return details.on_device; },
       [](const CallDetails& details) { return std::string(details.on_device ? "cuda" : "host"); },
       text);
+  describe_difference(
+      all_details, "the compression",
+      [](const CallDetails& details) { return details.compression; },
+      [](const CallDetails& details) { return std::string(compression_name(details.compression)); },
+      text);
+  number("HVD_REPRODUCIBLE", &CallDetails::reproducible);
   number("the root", &CallDetails::root);
   const bool group = first.kind == Collective::group;
   const bool proposals = first.kind == Collective::proposals;

@@ -2,7 +2,7 @@
 // functions. Each returns the same on all ranks, because all ranks see the same details.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/call.hpp"
 
 #include <optional>

@@ -3,9 +3,12 @@
 #include "collective/arguments.hpp"
 #include "collective/call.hpp"
 #include "collective/element.hpp"
+#include "collective/error_feedback.hpp"
 #include "collective/staging.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <span>
 
 namespace libhvd {
@@ -71,6 +74,11 @@ Result<bool> open_allreduce_group(Communicator& communicator, const AllreduceGro
   CallOptions first = options;
   if (first.fault.empty()) first.fault = check_group(group);
   if (first.fault.empty()) first.fault = check_scale(first.scale, group.type);
+  for (std::size_t i = 0; first.fault.empty() && i < group.lengths.size(); ++i) {
+    first.fault = check_compression(first.compression, group.inputs[i], group.lengths[i],
+                                    group.type, group.op, first.place.on_device);
+    if (!first.fault.empty()) first.fault = "tensor " + std::to_string(i) + ": " + first.fault;
+  }
   return communicator.open_group(group.lengths.size(), hash_lengths(group.lengths), group.type,
                                  group.op, first);
 }
@@ -78,15 +86,22 @@ Result<bool> open_allreduce_group(Communicator& communicator, const AllreduceGro
 Result<void> allreduce_group(Communicator& communicator, const AllreduceGroup& group,
                              const CallOptions& options) {
   HVD_TRY(const bool with_joined, open_allreduce_group(communicator, group, options));
+  CallOptions own = options;
+  if (own.feedback != nullptr) {  // the residuals of all tensors, one after the other
+    const auto all = std::accumulate(group.lengths.begin(), group.lengths.end(), std::size_t{0});
+    own.residuals = own.feedback->residuals(all, group.type, group.op);
+    own.feedback = nullptr;
+  }
   for (std::size_t i = 0; i < group.lengths.size();) {
-    const std::size_t end = with_joined ? i : end_of_pack(group, i);
+    const std::size_t end = with_joined ? i + 1 : std::max(i + 1, end_of_pack(group, i));
     if (end > i + 1) {
-      HVD_CHECK(allreduce_packed(communicator, group, i, end, options));
-      i = end;
+      HVD_CHECK(allreduce_packed(communicator, group, i, end, own));
     } else {
       HVD_CHECK(communicator.allreduce(group.inputs[i], group.outputs[i], group.lengths[i],
-                                       group.type, group.op, options));
-      ++i;
+                                       group.type, group.op, own));
+    }
+    for (; i < end; ++i) {
+      if (own.residuals != nullptr) own.residuals += group.lengths[i];
     }
   }
   return {};

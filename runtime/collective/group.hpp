@@ -2,7 +2,7 @@
 // Runs on the thread of the communicator.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/communicator.hpp"
 
 #include <cstddef>

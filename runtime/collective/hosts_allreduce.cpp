@@ -5,14 +5,19 @@
 #include "collective/staging.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace libhvd {
 namespace {
 
-// How many stretches there is room for: of what a rank shows and of its partial results, and of
-// the results.
-constexpr std::size_t kShown = 2;
+// How many stretches the staging holds: of each rank's input, and of the results. A rank's partial
+// results have room for as many as its input.
+constexpr std::size_t kInputs = 2;
 constexpr std::size_t kResults = 3;
+
+// Elements of a compressed call that are worked on at a time, in the first-level cache.
+constexpr std::size_t kBlock = 512;
+static_assert(kBlock % kCompressedBlock == 0);
 
 // Returns a size with which the staging of a host with many ranks stays below 32 MiB. It is the
 // same on all hosts, because they work on the same stretches. The host with the most ranks has as
@@ -22,7 +27,7 @@ std::size_t stretch_bytes(int channels) {
   constexpr std::size_t kLeast = 64 * 1024;
   constexpr std::size_t kUnit = 4096;
   const std::size_t places =
-      static_cast<std::size_t>(kLanes) * (kShown * static_cast<std::size_t>(channels) + kResults);
+      static_cast<std::size_t>(kLanes) * (kInputs * static_cast<std::size_t>(channels) + kResults);
   return std::clamp(kStagingBytes / places / kUnit * kUnit, kLeast, kMostStretchBytes);
 }
 
@@ -49,21 +54,39 @@ HostsAllreduce::HostsAllreduce(StepBarrier& steps, int lane, std::shared_ptr<Str
 }
 
 std::size_t HostsAllreduce::staging_bytes(std::size_t local_ranks, int channels) {
-  return (kShown * local_ranks + kResults) * stretch_bytes(channels);
+  return (kInputs * local_ranks + kResults) * stretch_bytes(channels);
+}
+
+// Divides the data of a call. On hosts of one rank nothing is shown, so a stretch may be as long as
+// is good for the connections: a compressed one has the bytes of another one.
+Stretches HostsAllreduce::divide(const Call& call, std::size_t partial, bool compressed) const {
+  if (!compressed) return {call.count, partial, plan_.channels(), plan_.hosts(), stretch_bytes_};
+  const std::size_t longest = std::max(partial, element_size(call.type));
+  const std::size_t shorter = call.compression == Compression::int8 ? 4 : 2;
+  const std::size_t bytes = in_two_parts_ ? stretch_bytes_ : stretch_bytes_ * shorter;
+  return {call.count, longest, plan_.channels(), plan_.hosts(), bytes};
 }
 
 std::optional<Failure> HostsAllreduce::run(const Call& call, const std::byte* input,
-                                           std::byte* output) {
+                                           std::byte* output, float* residuals) {
   const std::size_t element = element_size(call.type);
-  const std::size_t partial = in_two_parts_ ? partial_size(call.op, call.type) : element;
-  const Job job{call,    input,
-                output,  element,
-                partial, {call.count, partial, plan_.channels(), plan_.hosts(), stretch_bytes_}};
+  const bool by_inputs = call.reproducible;
+  const bool compressed = call.compression != Compression::none && !by_inputs;
+  std::size_t partial = element;
+  if (compressed) partial = sizeof(float);
+  if (in_two_parts_ && !compressed && !by_inputs) partial = partial_size(call.op, call.type);
+  const Stretches stretches = divide(call, partial, compressed);
+  Job job{call, input, output, element, partial, stretches, residuals, compressed, by_inputs, 0};
+  // A multiple of what the results of a piece must be aligned to.
+  job.most_sent = (job.partial_bytes(job.stretches.most_in_piece()) + 15) / 16 * 16;
   const auto hosts = static_cast<std::size_t>(plan_.hosts());
+  const auto sources = by_inputs ? static_cast<std::size_t>(steps_.size()) : hosts;
+  const std::size_t slice = job.stretches.most_in_slice() * partial;
   partials_.resize(std::max(partials_.size(),
-                            kShown * channels_.size() * job.stretches.most_in_slice() * partial));
-  received_.resize(std::max(received_.size(),
-                            channels_.size() * hosts * job.stretches.most_in_piece() * partial));
+                            kInputs * channels_.size() * slice * (by_inputs ? locals_.size() : 1)));
+  received_.resize(std::max(received_.size(), channels_.size() * sources * job.most_sent));
+  if (compressed)
+    sent_.resize(std::max(sent_.size(), kInputs * channels_.size() * (hosts + 1) * job.most_sent));
   const int last = job.stretches.count() + (shares() ? 2 : 1);
   for (int index = 0; index <= last; ++index) {
     if (auto failure = turn(job, index)) return failure;
@@ -97,13 +120,15 @@ void HostsAllreduce::show(const Job& job, int index) {
   for (int channel = 0; channel < plan_.channels(); ++channel) {
     if (plan_.server(channel, host_) == steps_.rank()) continue;
     const auto [begin, count] = job.stretches.slice(index, channel);
-    copy_bytes(shown_by(own_, index) + (begin - first) * job.element,
+    copy_bytes(input_of(own_, index) + (begin - first) * job.element,
                job.input + begin * job.element, count * job.element);
   }
 }
 
 // Returns whether this host's partial result is its only rank's input, as it is.
 bool HostsAllreduce::sends_input(const Job& job) const {
+  if (job.compressed) return false;
+  if (job.by_inputs) return !shares();
   if (!in_two_parts_) return true;
   return !shares() && job.partial_element == job.element && job.call.type != HVD_BOOL &&
          job.call.scale.before == 1;
@@ -111,28 +136,82 @@ bool HostsAllreduce::sends_input(const Job& job) const {
 
 void HostsAllreduce::begin(const Job& job, int index) {
   for (std::size_t served = 0; served < channels_.size(); ++served) {
-    const int channel = channels_[served];
     if (!sends_input(job)) begin_slice(job, index, served);
     for (int host = 0; host < plan_.hosts(); ++host) {
-      if (host == host_) continue;
-      const Range piece = job.stretches.piece(index, channel, host);
-      streams_->send(channel, host, own_piece(job, index, served, piece),
-                     piece.count * job.partial_element);
+      if (host != host_) send_piece(job, index, served, host);
     }
   }
 }
 
+void HostsAllreduce::send_piece(const Job& job, int index, std::size_t served, int host) {
+  const int channel = channels_[served];
+  const Range piece = job.stretches.piece(index, channel, host);
+  const std::size_t bytes = job.partial_bytes(piece.count);
+  if (job.compressed)
+    return streams_->send(channel, host, compress_piece(job, index, served, host, piece), bytes);
+  if (!job.by_inputs || !shares())
+    return streams_->send(channel, host, own_piece(job, index, served, piece), bytes);
+  for (std::size_t local = 0; local < locals_.size(); ++local)
+    streams_->send(channel, host, partial_of(job, index, served, piece, local), bytes);
+}
+
 void HostsAllreduce::begin_slice(const Job& job, int index, std::size_t served) {
   const Range slice = job.stretches.slice(index, channels_[served]);
+  std::byte* const partial = partial_of(job, index, served, slice);
+  take_sources(job, index, slice);
+  if (job.by_inputs) return begin_inputs(job, index, served, slice);
+  if (job.compressed) return begin_compressed_slice(job, slice, reinterpret_cast<float*>(partial));
+  reduce_begin(job.call.op, job.call.type, sources_, partial, slice.count, job.call.scale);
+}
+
+// Finds the inputs of this host's ranks.
+void HostsAllreduce::take_sources(const Job& job, int index, Range slice) {
   const std::size_t first = job.stretches.stretch(index).begin;
   sources_.clear();
   for (std::size_t local = 0; local < locals_.size(); ++local) {
     sources_.push_back(local == own_
                            ? aligned_input(job, slice)
-                           : shown_by(local, index) + (slice.begin - first) * job.element);
+                           : input_of(local, index) + (slice.begin - first) * job.element);
   }
-  reduce_begin(job.call.op, job.call.type, sources_, partial_of(job, index, served, slice),
-               slice.count, job.call.scale);
+}
+
+// Copies the inputs of this host's ranks, which these overwrite before the copies are on their way.
+void HostsAllreduce::begin_inputs(const Job& job, int index, std::size_t served, Range slice) {
+  for (std::size_t local = 0; local < locals_.size(); ++local)
+    copy_bytes(partial_of(job, index, served, slice, local), sources_[local],
+               slice.count * job.element);
+}
+
+// Makes the partial result of a compressed call.
+void HostsAllreduce::begin_compressed_slice(const Job& job, Range slice, float* partial) {
+  const Call& call = job.call;
+  const double divisor = call.op == HVD_AVERAGE ? steps_.size() : 1;
+  const auto factor = static_cast<float>(call.scale.after / divisor);
+  for (std::size_t begin = 0; begin < slice.count; begin += kBlock) {
+    const std::size_t now = std::min(kBlock, slice.count - begin);
+    float* const to = partial + begin;
+    if (call.type == HVD_FLOAT64) {
+      double wide[kBlock];
+      reduce_begin(HVD_SUM, call.type, sources_, wide, now, call.scale);
+      std::transform(wide, wide + now, to, [](double value) { return static_cast<float>(value); });
+    } else {
+      reduce_begin(HVD_SUM, call.type, sources_, to, now, call.scale);
+    }
+    if (factor != 1) {
+      for (std::size_t i = 0; i < now; ++i) to[i] *= factor;
+    }
+    for (const void*& source : sources_) source = bytes_of(source) + now * job.element;
+  }
+}
+
+// Returns this host's part of a piece in the form in which it is sent.
+const std::byte* HostsAllreduce::compress_piece(const Job& job, int index, std::size_t served,
+                                                int host, Range piece) {
+  std::byte* const sent = sent_piece(job, index, served, host);
+  compress(job.call.compression,
+           reinterpret_cast<const float*>(partial_of(job, index, served, piece)),
+           job.residuals == nullptr ? nullptr : job.residuals + piece.begin, piece.count, sent);
+  return sent;
 }
 
 // Returns this host's part of a piece, as it is sent. It need not be aligned.
@@ -154,10 +233,16 @@ const std::byte* HostsAllreduce::aligned_input(const Job& job, Range range) {
 std::optional<Failure> HostsAllreduce::take_pieces(const Job& job, int index) {
   for (std::size_t served = 0; served < channels_.size(); ++served) {
     const Range piece = job.stretches.piece(index, channels_[served], host_);
+    const auto receive = [&](int host, int source) {
+      streams_->receive(channels_[served], host, received_from(job, served, source),
+                        job.partial_bytes(piece.count));
+    };
     for (int host = 0; host < plan_.hosts(); ++host) {
       if (host == host_) continue;
-      streams_->receive(channels_[served], host, received_from(job, served, host),
-                        piece.count * job.partial_element);
+      if (!job.by_inputs) receive(host, host);
+      for (const int rank : plan_.ranks_on(host)) {
+        if (job.by_inputs) receive(host, rank);
+      }
     }
   }
   if (auto failure = wait()) return failure;
@@ -165,27 +250,38 @@ std::optional<Failure> HostsAllreduce::take_pieces(const Job& job, int index) {
   return std::nullopt;
 }
 
-// Reduces all hosts' parts of this host's piece, and sends the result.
+// Finds what a piece is reduced of: all hosts' parts of it, or all ranks' inputs.
+void HostsAllreduce::find_parts(const Job& job, int index, std::size_t served, Range piece) {
+  const auto own = [&](std::size_t local) -> const std::byte* {
+    return sends_input(job) ? aligned_input(job, piece)
+                            : partial_of(job, index, served, piece, local);
+  };
+  sources_.clear();
+  if (!job.by_inputs) {
+    for (int host = 0; host < plan_.hosts(); ++host)
+      sources_.push_back(host == host_ ? own(0) : received_from(job, served, host));
+    return;
+  }
+  for (int rank = 0; rank < steps_.size(); ++rank)
+    sources_.push_back(received_from(job, served, rank));
+  for (std::size_t local = 0; local < locals_.size(); ++local)
+    sources_[static_cast<std::size_t>(locals_[local])] = own(local);
+}
+
+// Reduces all parts of this host's piece, and sends the result.
 void HostsAllreduce::finish(const Job& job, int index, std::size_t served) {
   const int channel = channels_[served];
   const Range piece = job.stretches.piece(index, channel, host_);
+  if (job.compressed) return finish_compressed(job, index, served, piece);
   const Call& call = job.call;
-  sources_.clear();
-  for (int host = 0; host < plan_.hosts(); ++host) {
-    if (host != host_) {
-      sources_.push_back(received_from(job, served, host));
-    } else {
-      sources_.push_back(sends_input(job) ? aligned_input(job, piece)
-                                          : partial_of(job, index, served, piece));
-    }
-  }
+  find_parts(job, index, served, piece);
   std::byte* const place = result_at(job, index, piece);
   std::byte* result = place;
   if (!aligned(place, job.element)) {
     aligned_.resize(std::max(aligned_.size(), piece.count * job.element));
     result = aligned_.data();
   }
-  if (in_two_parts_) {
+  if (in_two_parts_ && !job.by_inputs) {
     reduce_end(call.op, call.type, sources_, static_cast<std::size_t>(steps_.size()), result,
                piece.count, call.scale);
   } else {
@@ -197,15 +293,78 @@ void HostsAllreduce::finish(const Job& job, int index, std::size_t served) {
   }
 }
 
-std::optional<Failure> HostsAllreduce::take_results(const Job& job, int index) {
-  for (const int channel : channels_) {
+// Does the same in a compressed call. This host stores the result as the others will get it.
+void HostsAllreduce::finish_compressed(const Job& job, int index, std::size_t served, Range piece) {
+  const Compression compression = job.call.compression;
+  std::byte* const sent = sent_result(job, index, served);
+  const auto* const own = reinterpret_cast<const float*>(partial_of(job, index, served, piece));
+  float sum[kBlock];
+  float part[kBlock];
+  for (std::size_t begin = 0; begin < piece.count; begin += kBlock) {
+    const std::size_t now = std::min(kBlock, piece.count - begin);
+    const std::size_t at = compressed_bytes(compression, begin);
     for (int host = 0; host < plan_.hosts(); ++host) {
-      if (host == host_) continue;
-      const Range piece = job.stretches.piece(index, channel, host);
-      streams_->receive(channel, host, result_at(job, index, piece), piece.count * job.element);
+      const float* next = own + begin;
+      if (host != host_) {
+        decompress(compression, received_from(job, served, host) + at, now, part);
+        next = part;
+      }
+      for (std::size_t i = 0; i < now; ++i) sum[i] = host == 0 ? next[i] : sum[i] + next[i];
     }
+    compress(compression, sum,
+             job.residuals == nullptr ? nullptr : job.residuals + piece.begin + begin, now,
+             sent + at);
   }
-  return wait();
+  store(job, sent, piece, result_at(job, index, piece));
+  for (int host = 0; host < plan_.hosts(); ++host) {
+    if (host == host_) continue;
+    streams_->send(channels_[served], host, sent, job.result_bytes(piece.count));
+  }
+}
+
+// Stores compressed results in the type of the call.
+void HostsAllreduce::store(const Job& job, const std::byte* compressed, Range range,
+                           std::byte* place) {
+  const Call& call = job.call;
+  float values[kBlock];
+  alignas(double) std::byte stored[kBlock * sizeof(double)];
+  for (std::size_t begin = 0; begin < range.count; begin += kBlock) {
+    const std::size_t now = std::min(kBlock, range.count - begin);
+    decompress(call.compression, compressed + compressed_bytes(call.compression, begin), now,
+               values);
+    const void* result = values;
+    if (call.type == HVD_FLOAT64) {
+      std::copy_n(values, now, reinterpret_cast<double*>(stored));
+      result = stored;
+    } else if (call.type != HVD_FLOAT32) {
+      reduce_end(HVD_SUM, call.type, {&result, 1}, 1, stored, now, {});
+      result = stored;
+    }
+    std::memcpy(place + begin * job.element, result, now * job.element);
+  }
+}
+
+std::optional<Failure> HostsAllreduce::take_results(const Job& job, int index) {
+  const auto each = [&](auto body) {
+    for (std::size_t served = 0; served < channels_.size(); ++served) {
+      for (int host = 0; host < plan_.hosts(); ++host) {
+        if (host == host_) continue;
+        const Range piece = job.stretches.piece(index, channels_[served], host);
+        body(served, host, piece, result_at(job, index, piece));
+      }
+    }
+  };
+  each([&](std::size_t served, int host, Range piece, std::byte* place) {
+    streams_->receive(channels_[served], host,
+                      job.compressed ? received_from(job, served, host) : place,
+                      job.result_bytes(piece.count));
+  });
+  if (auto failure = wait()) return failure;
+  if (!job.compressed) return std::nullopt;
+  each([&](std::size_t served, int host, Range piece, std::byte* place) {
+    store(job, received_from(job, served, host), piece, place);
+  });
+  return std::nullopt;
 }
 
 void HostsAllreduce::copy_results(const Job& job, int index) const {
@@ -223,26 +382,42 @@ std::byte* HostsAllreduce::result_at(const Job& job, int index, Range range) con
   return results(index) + (range.begin - job.stretches.stretch(index).begin) * job.element;
 }
 
-std::byte* HostsAllreduce::shown_by(std::size_t local, int index) const {
-  return staging_.data() + (kShown * local + modulo(index, kShown)) * stretch_bytes_;
+std::byte* HostsAllreduce::input_of(std::size_t local, int index) const {
+  return staging_.data() + (kInputs * local + modulo(index, kInputs)) * stretch_bytes_;
 }
 
 std::byte* HostsAllreduce::results(int index) const {
-  return staging_.data() + (kShown * locals_.size() + modulo(index, kResults)) * stretch_bytes_;
+  return staging_.data() + (kInputs * locals_.size() + modulo(index, kResults)) * stretch_bytes_;
 }
 
-// Returns the partial result of a range within the slice of a served channel.
-std::byte* HostsAllreduce::partial_of(const Job& job, int index, std::size_t served, Range range) {
+// Returns the partial result of a range within the slice of a served channel, or the input of one
+// of this host's ranks.
+std::byte* HostsAllreduce::partial_of(const Job& job, int index, std::size_t served, Range range,
+                                      std::size_t local) {
   const std::size_t first = job.stretches.slice(index, channels_[served]).begin;
-  const std::size_t place = modulo(index, kShown) * channels_.size() + served;
+  std::size_t place = modulo(index, kInputs) * channels_.size() + served;
+  if (job.by_inputs) place = place * locals_.size() + local;
   return partials_.data() +
          (place * job.stretches.most_in_slice() + (range.begin - first)) * job.partial_element;
 }
 
-std::byte* HostsAllreduce::received_from(const Job& job, std::size_t served, int host) {
+// Returns where that is put which comes from a host, or the input of a rank.
+std::byte* HostsAllreduce::received_from(const Job& job, std::size_t served, int source) {
+  const int sources = job.by_inputs ? steps_.size() : plan_.hosts();
   const std::size_t place =
-      served * static_cast<std::size_t>(plan_.hosts()) + static_cast<std::size_t>(host);
-  return received_.data() + place * job.stretches.most_in_piece() * job.partial_element;
+      served * static_cast<std::size_t>(sources) + static_cast<std::size_t>(source);
+  return received_.data() + place * job.most_sent;
+}
+
+// Return where a stretch's compressed pieces and results are until they are on their way.
+std::byte* HostsAllreduce::sent_piece(const Job& job, int index, std::size_t served, int host) {
+  const auto hosts = static_cast<std::size_t>(plan_.hosts());
+  const std::size_t place = (modulo(index, kInputs) * channels_.size() + served) * (hosts + 1);
+  return sent_.data() + (place + static_cast<std::size_t>(host)) * job.most_sent;
+}
+
+std::byte* HostsAllreduce::sent_result(const Job& job, int index, std::size_t served) {
+  return sent_piece(job, index, served, plan_.hosts());
 }
 
 }  // namespace libhvd

@@ -1,6 +1,7 @@
 // The one order in which the ranks' inputs are reduced, whatever the size of a call and the way it
 // takes: first the ranks of each host in ascending order, then the hosts' partial results in
-// ascending order of hosts. With one host, or with one rank on each, it is the order of ranks.
+// ascending order of hosts. With one host, or with one rank on each, it is the order of ranks. With
+// HVD_REPRODUCIBLE it is always the order of ranks.
 //
 // One thread at a time. Nothing here can fail.
 #pragma once
@@ -23,6 +24,11 @@ class ReductionOrder {
   // hosts, and one of them has several ranks. Otherwise a host's partial result is its rank's
   // input.
   bool in_two_parts() const { return in_two_parts_; }
+  // Changes it to the order of ranks.
+  void make_that_of_ranks() {
+    in_two_parts_ = false;
+    by_rank_ = true;
+  }
 
   // Does what reduce() of reduce.hpp does, but in this order. The inputs are by rank.
   void reduce(hvd_op op, hvd_type type, std::span<const void* const> inputs, void* output,

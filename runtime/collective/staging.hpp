@@ -15,15 +15,15 @@ namespace libhvd {
 
 inline constexpr std::size_t kInlineBytes = kStepHeaderBytes - sizeof(CallHeader);
 
-// The contents of StepHeader::bytes: the header of a call, and a little data beside it.
-struct Shown {
+// The contents of StepHeader::bytes: the header of a call, and its data if that is small.
+struct StepContents {
   CallHeader call;
   alignas(8) std::byte data[kInlineBytes];
 };
-static_assert(sizeof(Shown) == sizeof(StepHeader));
+static_assert(sizeof(StepContents) == sizeof(StepHeader));
 
-inline const Shown& shown_in(const Area& area) {
-  return *std::launder(reinterpret_cast<const Shown*>(area.header.bytes));
+inline const StepContents& contents_of(const Area& area) {
+  return *std::launder(reinterpret_cast<const StepContents*>(area.header.bytes));
 }
 
 inline const std::byte* bytes_of(const void* buffer) {

@@ -88,8 +88,8 @@ Result<std::int64_t> Engine::submit(Request request) {
     return fail(HVD_ERROR_INVALID_ARGUMENT,
                 title_of(request) + ": this rank has joined, and not all others yet");
   }
-  if (request.name.empty())
-    request.name = request.kind + " #" + std::to_string(++unnamed_[request.kind]);
+  entry->named = !request.name.empty();
+  if (!entry->named) request.name = request.kind + " #" + std::to_string(++unnamed_[request.kind]);
   entry->hash = hash_name(request.name);
   entry->since_ns = monotonic_ns();
   entry->request = std::move(request);
@@ -309,7 +309,9 @@ Result<void> Engine::exchange_proposals() {
     communicator_->abort_job(FailureKind::broken, communicator_->rank());
     return fail(HVD_ERROR_SYSTEM, "a rank's proposals are malformed");
   }
-  negotiation_.end_round();
+  if (negotiation_.end_round() > 0)
+    std::erase_if(feedback_,
+                  [this](const auto& kept) { return !negotiation_.remembers(kept.first); });
   rounds_.fetch_add(1, std::memory_order_relaxed);
   for (const Entry& entry : proposing_) entry->proposed = true;
   proposing_.clear();
@@ -366,7 +368,18 @@ std::vector<Engine::Entry> Engine::choose_next(bool together) {
   return chosen;
 }
 
+// Gives the compressed ones with names of the program what earlier calls have left out. Forgets
+// that of names that the ranks have forgotten.
+void Engine::give_feedback(const std::vector<Entry>& entries) {
+  for (const Entry& entry : entries) {
+    if (entry->named && entry->request.options.compression == Compression::int8 &&
+        negotiation_.remembers(entry->hash))
+      entry->request.options.feedback = &feedback_[entry->hash];
+  }
+}
+
 Result<void> Engine::execute(const std::vector<Entry>& entries) {
+  give_feedback(entries);
   if (entries.size() > 1) {
     std::vector<const Request*> requests;
     for (const Entry& entry : entries) requests.push_back(&entry->request);

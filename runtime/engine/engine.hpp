@@ -21,8 +21,9 @@
 // After an error of the communicator, everything that is pending or submitted later fails with it.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/communicator.hpp"
+#include "collective/error_feedback.hpp"
 #include "engine/negotiation.hpp"
 #include "engine/request.hpp"
 #include "engine/settings.hpp"
@@ -100,6 +101,7 @@ class Engine {
     std::uint64_t hash = 0;
     std::uint64_t since_ns = 0;           // when it was submitted
     bool runs = false;                    // its arguments are in use
+    bool named = false;                   // by the program
     bool proposed = false;                // all ranks know that it was submitted here
     bool reported = false;                // as waiting too long
     std::uint64_t submitted_ns = 0;       // for the timeline
@@ -129,6 +131,7 @@ class Engine {
   void follow_as_joined();
   std::vector<Entry> choose_next(bool together);
   Result<void> execute(const std::vector<Entry>& entries);
+  void give_feedback(const std::vector<Entry>& entries);
   void record(const std::vector<Entry>& entries, std::uint64_t begin, bool completed);
   void complete(const std::vector<Entry>& entries, const Result<void>& outcome);
   void end_join();
@@ -179,6 +182,7 @@ class Engine {
   std::vector<NamedTensor> names_;  // scratch
   std::vector<std::byte> proposals_;
   std::vector<std::byte> packed_;
+  std::unordered_map<std::uint64_t, ErrorFeedback> feedback_;  // by the name's hash
 
   std::thread thread_;  // last: it uses all of the above
 };

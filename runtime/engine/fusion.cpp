@@ -3,9 +3,11 @@
 #include "collective/arguments.hpp"
 #include "collective/call.hpp"
 #include "collective/element.hpp"
+#include "collective/error_feedback.hpp"
 #include "gpu/device_collectives.hpp"
 #include "gpu/fusion_buffer.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -35,6 +37,36 @@ Result<void> run_fused_on_device(Communicator& communicator,
   });
 }
 
+// Returns where the request keeps its residuals; null: nowhere.
+float* residuals_of(const Request& request) {
+  const AllreduceArguments& own = *request.allreduce;
+  ErrorFeedback* const feedback = request.options.feedback;
+  return feedback == nullptr ? nullptr : feedback->residuals(own.count, own.type, own.op);
+}
+
+// Returns the residuals of all requests, packed like their tensors.
+std::vector<float> collect_residuals(std::span<const Request* const> requests) {
+  std::vector<float> packed;
+  for (const Request* request : requests) {
+    const std::size_t count = request->allreduce->count;
+    if (const float* own = residuals_of(*request)) {
+      packed.insert(packed.end(), own, own + count);
+    } else {
+      packed.resize(packed.size() + count);
+    }
+  }
+  return packed;
+}
+
+void return_residuals(std::span<const Request* const> requests, const std::vector<float>& packed) {
+  const float* from = packed.data();
+  for (const Request* request : requests) {
+    const std::size_t count = request->allreduce->count;
+    if (float* own = residuals_of(*request)) std::copy_n(from, count, own);
+    from += count;
+  }
+}
+
 }  // namespace
 
 bool FusionPlan::add(const Request& request) {
@@ -43,7 +75,9 @@ bool FusionPlan::add(const Request& request) {
   if (!allreduce_is_sound(own.input, own.output, own.count, own.type, own.op)) return false;
   const bool on_device = request.device_call != nullptr;
   if (request.options.place.on_device != on_device) return false;
-  if (on_device && own.op == HVD_ADASUM) return false;  // runs through host memory, one by one
+  // These run through host memory, one by one.
+  if (on_device && (own.op == HVD_ADASUM || request.options.compression != Compression::none))
+    return false;
   std::size_t bytes = own.count * element_size(own.type);
   if (bytes > (on_device ? kLargestDevicePiece : kLargestFusedBytes)) return false;
   if (on_device) bytes = aligned_piece(bytes);
@@ -56,7 +90,9 @@ bool FusionPlan::add(const Request& request) {
     const Scale& scale = first_->options.scale;
     if (own.type != first.type || own.op != first.op ||
         on_device != (first_->device_call != nullptr) ||
-        request.options.scale.before != scale.before || request.options.scale.after != scale.after)
+        request.options.scale.before != scale.before ||
+        request.options.scale.after != scale.after ||
+        request.options.compression != first_->options.compression)
       return false;
   }
   bytes_ += bytes;
@@ -81,6 +117,10 @@ Result<void> run_fused(Communicator& communicator, std::span<const Request* cons
   CallOptions options = requests.front()->options;
   options.name = name.c_str();
   options.shape = {};  // the name has the shape of each
+  std::vector<float> residuals;
+  if (options.feedback != nullptr) residuals = collect_residuals(requests);
+  options.residuals = residuals.empty() ? nullptr : residuals.data();
+  options.feedback = nullptr;
   if (first.op == HVD_ADASUM) {
     HVD_CHECK(communicator.adasum(scratch.data(), scratch.data(), lengths, first.type, options));
   } else {
@@ -95,6 +135,7 @@ Result<void> run_fused(Communicator& communicator, std::span<const Request* cons
     if (bytes > 0) std::memcpy(own.output, from, bytes);
     from += bytes;
   }
+  if (!residuals.empty()) return_residuals(requests, residuals);
   return {};
 }
 

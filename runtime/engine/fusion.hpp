@@ -2,7 +2,7 @@
 // wait for each other. On the thread that drives the engine.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/communicator.hpp"
 #include "engine/request.hpp"
 

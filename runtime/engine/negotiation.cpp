@@ -113,10 +113,13 @@ bool Negotiation::apply(int rank, std::span<const std::byte> proposals) {
 }
 
 // The table shrinks only here, because the bits of a round refer to the table before the round.
-void Negotiation::end_round() {
+std::size_t Negotiation::end_round() {
   if (joined_count_ > 0) finish_with_joined();
   // Removes many names at a time, because it looks at all of them.
-  if (idle_ > capacity_ + std::max(capacity_, slots_.size()) / 16) forget_oldest();
+  if (idle_ <= capacity_ + std::max(capacity_, slots_.size()) / 16) return 0;
+  const std::size_t forgotten = idle_ - capacity_;
+  forget_oldest();
+  return forgotten;
 }
 
 void Negotiation::forget_oldest() {

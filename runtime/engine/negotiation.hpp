@@ -41,8 +41,11 @@ class Negotiation {
   // Applies the proposals of `rank`. Call it for all ranks in ascending order. Returns false if the
   // proposals are malformed.
   bool apply(int rank, std::span<const std::byte> proposals);
-  // Ends the round, after the proposals of all ranks were applied.
-  void end_round();
+  // Ends the round, after the proposals of all ranks were applied. Returns how many names it has
+  // removed from the table.
+  std::size_t end_round();
+  // Returns whether the name is in the table.
+  bool remembers(std::uint64_t name) const { return by_name_.find(name) != kNone; }
 
   // Returns the names that each rank has proposed (or joined instead), in the order in which they
   // run.

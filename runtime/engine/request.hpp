@@ -1,7 +1,7 @@
 // A collective that was submitted to the engine. A plain value.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/communicator.hpp"
 #include "gpu/device_calls.hpp"
 

@@ -6,8 +6,8 @@
 // horovod/common/common.h). HOROVOD_CYCLE_TIME is ignored, because this engine has no cycle.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 
 #include <chrono>
 #include <cstddef>

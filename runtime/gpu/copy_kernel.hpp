@@ -2,8 +2,8 @@
 // the CUDA driver API, which is opened at run time like the rest of CUDA. One thread at a time.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 #include "gpu/copy_batch.h"
 #include "gpu/cuda_library.hpp"
 

@@ -3,8 +3,8 @@
 // CUDA 11 to 13. Any thread.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 
 #include <cstddef>
 

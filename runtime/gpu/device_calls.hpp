@@ -6,8 +6,8 @@
 // that one. The CPU waits for neither. Error: CUDA cannot be opened or has failed.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 #include "collective/call.hpp"
 #include "gpu/cuda_library.hpp"
 

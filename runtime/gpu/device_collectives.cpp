@@ -155,7 +155,8 @@ Result<void> DeviceCollectives::allreduce(const void* input, void* output, std::
   HVD_CHECK(open(call));
   if (bytes == 0) return {};
   const auto reduction = find_nccl_reduction(type, op, options.scale, communicator_.size());
-  if (!reduction || group_.through_host()) {
+  const bool compressed = call.compression != Compression::none && !communicator_.on_one_host();
+  if (!reduction || compressed || group_.through_host()) {
     return through_host(transfer, options, [&](const void* in, void* out, const CallOptions& own) {
       return communicator_.allreduce(in, out, count, type, op, own);
     });

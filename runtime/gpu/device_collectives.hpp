@@ -9,11 +9,11 @@
 // The communicator's thread only.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/call.hpp"
 #include "collective/communicator.hpp"
 #include "collective/group.hpp"
-#include "collective/output.hpp"
+#include "collective/rows_output.hpp"
 #include "gpu/device_group.hpp"
 #include "gpu/nccl_reduction.hpp"
 

@@ -1,6 +1,6 @@
 #include "gpu/device_group.hpp"
 
-#include "base/environment.hpp"
+#include "base/process_environment.hpp"
 #include "bootstrap/job_secret.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"

@@ -4,7 +4,7 @@
 // until the communicator ends. The communicator's thread uses it.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/communicator.hpp"
 #include "gpu/copy_kernel.hpp"
 #include "gpu/cuda_library.hpp"

@@ -3,7 +3,7 @@
 // ranks, because all ranks see the same infos.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/communicator.hpp"
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 // Only the call whose turn it is (call_order.hpp) uses it. Error: CUDA has failed.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/call_order.hpp"
 #include "gpu/cuda_library.hpp"
 

@@ -2,7 +2,7 @@
 // stream.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "gpu/cuda_library.hpp"
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // stream: this works, but it is not fast. One thread at a time. Error: CUDA has failed.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "gpu/cuda_library.hpp"
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 // thread.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 #include "common/shared_library.hpp"
 
 #include <span>

@@ -9,7 +9,7 @@
 // One thread calls it, besides failure(), which any thread may call.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "gpu/nccl_library.hpp"
 
 #include <chrono>

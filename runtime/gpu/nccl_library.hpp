@@ -3,8 +3,8 @@
 // not block. Any thread may hold a copy of the table of functions.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 #include "gpu/cuda_library.hpp"
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 #include "io/atomic_file.hpp"
 
-#include "base/environment.hpp"
+#include "base/process_environment.hpp"
 #include "common/system.hpp"
 #include "common/text.hpp"
 

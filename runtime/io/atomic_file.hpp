@@ -9,7 +9,7 @@
 // One thread at a time. Errors (HVD_ERROR_SYSTEM) name the path and the system call's reason.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "common/fd.hpp"
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // used by one thread at a time.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "io/byte_buffer.hpp"
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // torchvision's ImageFolder (torchvision.datasets.folder.make_dataset). See Source for threads.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "io/source.hpp"
 
 #include <cstddef>

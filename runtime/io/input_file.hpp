@@ -4,7 +4,7 @@
 // caller adds what the file is.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "common/fd.hpp"
 
 #include <cstddef>

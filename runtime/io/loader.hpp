@@ -1,7 +1,7 @@
 // Fills a batch: reads and decodes the samples of one rank in one step, on the caller's thread.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "io/batch.hpp"
 #include "io/byte_buffer.hpp"
 #include "io/shard.hpp"

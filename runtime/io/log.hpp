@@ -3,7 +3,7 @@
 // Any thread may write. A Log without a file (on ranks that do not write) drops its text.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "common/fd.hpp"
 
 #include <mutex>

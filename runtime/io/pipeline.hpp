@@ -7,7 +7,7 @@
 // and the others wait for that.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "io/batch.hpp"
 #include "io/byte_buffer.hpp"
 #include "io/loader.hpp"

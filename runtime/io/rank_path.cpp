@@ -1,6 +1,6 @@
 #include "io/rank_path.hpp"
 
-#include "base/environment.hpp"
+#include "base/process_environment.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
 

@@ -2,9 +2,9 @@
 // ask the system for its name. Any thread.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
-#include "bootstrap/topology.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
+#include "bootstrap/rank_topology.hpp"
 
 #include <string>
 

@@ -68,7 +68,7 @@ Result<void> Reader::begin(std::int64_t epoch, std::int64_t step) {
   const std::int64_t steps = shard.steps();
   if (step < 0 || step > steps)
     return invalid_reader("there is no step " + std::to_string(step) +
-                          " to go on at; an epoch has " + std::to_string(steps));
+                          " to continue at; an epoch has " + std::to_string(steps));
   std::unique_ptr<Pipeline> pipeline;
   if (steps > 0) {
     pipeline =

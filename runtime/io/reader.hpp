@@ -2,7 +2,7 @@
 // hvd/data.h. One owner; its functions are called by one thread at a time.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "io/batch.hpp"
 #include "io/loader.hpp"
 #include "io/pipeline.hpp"

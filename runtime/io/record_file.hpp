@@ -6,7 +6,7 @@
 // Functions for any thread; those with a file block on the disk.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
 

@@ -1,7 +1,7 @@
 // Samples from one file of records, without labels. See Source for threads.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "io/input_file.hpp"
 #include "io/record_file.hpp"
 #include "io/source.hpp"

@@ -3,7 +3,7 @@
 // thread.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 
 #include <cstdint>
 #include <vector>

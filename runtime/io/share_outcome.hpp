@@ -1,7 +1,7 @@
 // Shares the outcome of work that one rank has done for all.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/communicator.hpp"
 
 namespace libhvd {

@@ -2,7 +2,7 @@
 // folders and files of records implement. Reading blocks on the disk, on the caller's thread.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "io/byte_buffer.hpp"
 
 #include <cstdint>

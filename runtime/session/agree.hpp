@@ -3,7 +3,7 @@
 // and is an error on all ranks.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/communicator.hpp"
 
 #include <span>

@@ -2,8 +2,8 @@
 // The session owns them. Under Process::calls, unless noted.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 #include "bootstrap/wireup.hpp"
 #include "collective/communicator.hpp"
 #include "engine/engine.hpp"

@@ -2,7 +2,7 @@
 // HVD_ERROR_INVALID_ARGUMENT and name the argument.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 
 #include <cstdint>
 #include <string_view>

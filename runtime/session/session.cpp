@@ -1,6 +1,6 @@
 #include "session/session.hpp"
 
-#include "base/environment.hpp"
+#include "base/process_environment.hpp"
 #include "bootstrap/wireup_messages.hpp"
 #include "common/clock.hpp"
 #include "common/text.hpp"
@@ -25,7 +25,7 @@ Result<StatusPage> attach_page(const Environment& environment) {
   auto page = StatusPage::attach(environment);
   if (page.ok() || page.error().status == HVD_ERROR_ENVIRONMENT) return page;
   // Without a page only the launcher's view of this rank is lost.
-  std::fprintf(stderr, "hvd: going on without a status page: %s\n", page.error().message.c_str());
+  std::fprintf(stderr, "hvd: continuing without a status page: %s\n", page.error().message.c_str());
   return StatusPage();
 }
 
@@ -85,6 +85,8 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
   if (seconds) options.timeout = std::chrono::seconds(*seconds);
   HVD_TRY(JobInfo job_info, read_job_info(environment));
   HVD_TRY(job_info.engine, read_engine_settings(environment));
+  HVD_TRY(const auto reproducible, read_integer(environment, HVD_ENV_REPRODUCIBLE, 0, 1));
+  job_info.reproducible = reproducible == 1;
   WireupOptions& wireup_options = job_info.wireup;
   wireup_options.timeout = options.timeout / 2;
   HVD_TRY(wireup_options.silence, read_host_timeout(environment, wireup_options.silence));
@@ -119,6 +121,7 @@ Session::Session(const Environment& environment, std::unique_ptr<Bootstrap> boot
       mpi_(wireup.mpi),
       page_(std::move(page)),
       job_info_(std::move(job_info)) {
+  if (job_info_.reproducible) communicator_.make_reproducible();
   watch_for_stalls();
 }
 

@@ -6,12 +6,12 @@
 // call the rest.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/chosen_ranks.hpp"
 #include "bootstrap/rank_info.hpp"
-#include "bootstrap/topology.hpp"
+#include "bootstrap/rank_topology.hpp"
 #include "bootstrap/wireup.hpp"
 #include "collective/communicator.hpp"
 #include "common/tick_clock.hpp"
@@ -38,7 +38,8 @@ struct JobInfo {
   int restart_count = 0;
   std::optional<std::int64_t> end_time;  // seconds since 1970
   EngineSettings engine;
-  WireupOptions wireup;  // also of process sets
+  bool reproducible = false;  // HVD_REPRODUCIBLE
+  WireupOptions wireup;       // also of process sets
   std::string host;
 };
 

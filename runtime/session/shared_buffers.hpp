@@ -3,7 +3,7 @@
 // buffer may outlive the session in which it was made, so it owns that session's shared memory.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "common/fd.hpp"
 #include "common/mapping.hpp"
 #include "transport/shared_memory.hpp"

@@ -3,7 +3,7 @@
 // Signal handlers belong to the process, so only one SignalWatch may exist at a time. Any thread.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 
 #include <csignal>
 #include <map>

@@ -4,8 +4,8 @@
 // The owner serialises writers, except where a comment says otherwise. The agent reads at any time.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 #include "common/fd.hpp"
 #include "common/mapping.hpp"
 #include "common/status_page.h"

@@ -2,7 +2,7 @@
 // one to look at. A plain value after among(), which is a collective.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/communicator.hpp"
 #include "trace/event.hpp"
 

@@ -1,7 +1,7 @@
 // Compares the clocks of all ranks over the communicator.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/communicator.hpp"
 #include "trace/clock_offsets.hpp"
 

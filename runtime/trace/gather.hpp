@@ -2,7 +2,7 @@
 // collectives. Error: a collective failed.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/communicator.hpp"
 
 #include <cstddef>

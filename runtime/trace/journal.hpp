@@ -8,7 +8,7 @@
 // killed process's write unfinished only between two pages, so the last event is whole.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "common/fd.hpp"
 #include "trace/recorder.hpp"
 #include "trace/trace_text.hpp"

@@ -1,7 +1,7 @@
 // A barrier that does not wait forever for a rank that may never come.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/communicator.hpp"
 
 #include <chrono>

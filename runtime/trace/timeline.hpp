@@ -6,8 +6,8 @@
 // place of its journal. The journal of a rank that was killed stays.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 #include "collective/communicator.hpp"
 #include "trace/clock_offsets.hpp"
 #include "trace/journal.hpp"

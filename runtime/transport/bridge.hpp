@@ -35,7 +35,7 @@
 // stay open.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "transport/bridge_link.hpp"
 #include "transport/segment.hpp"
 

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "base/connection.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "transport/segment.hpp"
 
 #include <array>

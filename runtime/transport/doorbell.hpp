@@ -3,7 +3,7 @@
 // that are threads. Any thread may ring it. The bytes carry no meaning.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "common/fd.hpp"
 
 #include <string>

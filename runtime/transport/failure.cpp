@@ -26,7 +26,7 @@ std::string describe_failure(const Failure& failure) {
     case FailureKind::garbled:
       return host + " has sent data that makes no sense";
     case FailureKind::broken:
-      return "libhvd cannot go on in " + who + ". See its own error for why";
+      return "libhvd cannot continue in " + who + ". See its own error for why";
     case FailureKind::stalled:
       return who +
              " has kept others waiting too long (HVD_STALL_SHUTDOWN_TIME_SECONDS says how long "

@@ -8,7 +8,7 @@
 // A plain owner of the descriptor and the link, for one thread at a time.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "common/fd.hpp"
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 // exit handlers would not survive that. There is one in a process; for threads see mpi_plugin.h.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 #include "transport/mpi_plugin.h"
 
 #include <string>

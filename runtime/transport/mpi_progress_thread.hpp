@@ -8,7 +8,7 @@
 // The public functions are for the owner's thread. They do not wait for MPI.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "transport/mpi_library.hpp"
 
 #include <condition_variable>

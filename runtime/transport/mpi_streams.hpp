@@ -7,7 +7,7 @@
 // any turn, asked for or not, because a sender's message may be on its way only once it is taken.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "transport/mpi_library.hpp"
 #include "transport/mpi_progress_thread.hpp"
 #include "transport/streams.hpp"

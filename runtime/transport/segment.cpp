@@ -1,6 +1,6 @@
 #include "transport/segment.hpp"
 
-#include "base/environment.hpp"
+#include "base/process_environment.hpp"
 #include "common/clock.hpp"
 #include "common/fd.hpp"
 #include "common/mapping.hpp"

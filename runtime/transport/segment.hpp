@@ -24,7 +24,7 @@
 // here waits for another rank, except where it says so.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "common/fd.hpp"
 #include "common/mapping.hpp"
 #include "transport/doorbell.hpp"

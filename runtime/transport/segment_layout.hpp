@@ -7,7 +7,7 @@
 // all.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "common/fd.hpp"
 #include "common/mapping.hpp"
 

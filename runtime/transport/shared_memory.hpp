@@ -10,7 +10,7 @@
 // Any thread.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "common/fd.hpp"
 #include "common/mapping.hpp"
 #include "transport/segment.hpp"

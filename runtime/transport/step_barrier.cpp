@@ -18,6 +18,8 @@ constexpr int kPauses = 100;
 constexpr std::uint64_t kYieldNs = 1'000'000;
 // About the time of a small message to another host and back.
 constexpr std::uint64_t kPollNs = 15'000;
+// About the time of a part of a large message.
+constexpr std::uint64_t kPollDataNs = 100'000;
 constexpr std::uint64_t kLookNs = 20'000'000;
 // If more ranks share a processor, each looks less often, or they would keep it busy.
 constexpr int kLookersPerProcessor = 8;
@@ -163,12 +165,15 @@ std::optional<Failure> StepBarrier::wait_for(int rank, Among among) {
 
 std::optional<Failure> StepBarrier::wait_outside(const std::function<Turn(int most_ms)>& turn) {
   const std::uint64_t start = monotonic_ns();
+  std::uint64_t time = start;
   std::uint64_t next_look = start + kLookNs;
   std::optional<std::uint64_t> judged;  // when a lost connection becomes a failure
   while (!failure_) {
-    const Turn now = turn(kLookNs / 1'000'000);
+    const bool polls = !crowded_ && time - start < kPollDataNs;
+    const Turn now = turn(polls ? 0 : kLookNs / 1'000'000);
     if (now.over) break;
-    const std::uint64_t time = monotonic_ns();
+    if (polls) ::sched_yield();  // another rank may share the processor, also one of another host
+    time = monotonic_ns();
     if (time < next_look) continue;
     next_look = time + kLookNs;
     failure_ = look_outside();

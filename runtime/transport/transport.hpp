@@ -1,8 +1,8 @@
 // What carries the data of large messages between hosts (HVD_TRANSPORT). Pure functions.
 #pragma once
 
-#include "base/environment.hpp"
-#include "base/result.hpp"
+#include "base/error.hpp"
+#include "base/process_environment.hpp"
 
 namespace libhvd {
 

@@ -305,7 +305,7 @@ def test_the_job_goes_on_when_follow_is_ended(queue: Queue, number: signal.Signa
     follow.process.send_signal(number)
     assert follow.end() == 128 + number
     assert follow.err.splitlines()[-1] == \
-        f"hvdrun: note: job {job} goes on; to come back: hvdrun follow {job}; to end it: hvdrun cancel {job}"
+        f"hvdrun: note: job {job} continues; to come back: hvdrun follow {job}; to end it: hvdrun cancel {job}"
     assert queue.state(job) == "RUNNING"
 
 
@@ -324,7 +324,7 @@ def test_ctrl_c_on_a_terminal(queue: Queue) -> None:
     terminal = pexpect.spawn(words[0], words[1:], timeout=TIME_LIMIT_S)
     terminal.expect("no newline")
     terminal.sendintr()
-    terminal.expect(f"\r\nhvdrun: \\S+ job {job} goes on; to come back: hvdrun follow {job};")
+    terminal.expect(f"\r\nhvdrun: \\S+ job {job} continues; to come back: hvdrun follow {job};")
     terminal.expect(pexpect.EOF)
     terminal.close()
     assert terminal.exitstatus == 130

@@ -230,7 +230,7 @@ def test_a_job_goes_through_the_queue_again_and_on_from_its_checkpoint(cluster: 
                           lambda: cluster.output("scancel", "--batch", "--signal=USR1", job))
         wait_until(lambda: f"job {job} goes back into the queue ({number} of 10)" in text(), f"requeue {number}: {text()[-500:]}")
         # SLURM may hold it back for two minutes.
-        wait_until(lambda: text().count("going on from") == number, f"run {number + 1} has begun", 120 + TIME_LIMIT_S)
+        wait_until(lambda: text().count("continuing from") == number, f"run {number + 1} has begun", 120 + TIME_LIMIT_S)
     wait_until(lambda: "test accuracy" in text(), "the job has come to its end")
     assert losses(text()) == losses(whole)
 
@@ -284,6 +284,16 @@ def test_a_study_with_a_job_for_each_run(cluster: Cluster, shared: Path) -> None
     assert [(size["ranks"], size["epoch_seconds"] is not None) for size in study["sizes"]] == [(1, True), (2, True)], study["sizes"]
     assert "epoch 4 loss" in cluster.output("cat", shared / "study/runs/np2-1.log")
     assert cluster.output("squeue", "-h", "-t", "PD,R") == ""
+
+
+def test_a_study_of_a_program_that_drives_all_gpus_of_a_node(cluster: Cluster, shared: Path) -> None:
+    done = hvdrun(cluster, shared, "scale", "--devices", "1,2", "--submit", "--report", "study", "--time", 5, "--",
+                  "sh", "-c", "echo $HVD_SIZE rank, $CUDA_VISIBLE_DEVICES, $1 >> said", "sh", "{np}")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert sorted(cluster.output("cat", shared / "said").splitlines()) == ["1 rank, 0, 1", "1 rank, 0,1, 2"]
+    study = json.loads(cluster.output("cat", shared / "study/scaling.json"))
+    assert study["unit"] == "devices" and [size["size"] for size in study["sizes"]] == [1, 2]
+    assert study["hosts"][0]["host"] == "n1" and len(study["hosts"][0]["devices"]) in (1, 2), study["hosts"]
 
 
 def test_a_study_that_is_stopped_cancels_its_jobs(cluster: Cluster, shared: Path) -> None:

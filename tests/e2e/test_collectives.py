@@ -113,18 +113,18 @@ def test_a_stall_that_ends_with_the_job_does_not_go_on(sandbox: Sandbox) -> None
     job = Stalled(sandbox, 3, 0, *SOON, words=["--killed"])
     job.wait_for_line("has waited")
     done = job.go().expect(137)
-    assert not lines_with(done, "goes on")
+    assert not lines_with(done, "continues")
 
 
 def test_a_stall_that_ends_goes_on(sandbox: Sandbox) -> None:
     job = Stalled(sandbox, 3, 0, *SOON, words=["--then", sandbox.files / "end"])
     job.wait_for_line("has waited")
     (sandbox.files / "go").touch()
-    job.wait_for_line("goes on after")
+    job.wait_for_line("continues after")
     (sandbox.files / "end").touch()
     done = job.running.wait().expect(0)
-    told = lines_with(done, "goes on")
-    assert len(told) == 1 and re.fullmatch(r'hvdrun: note: allreduce "grad\.3" goes on after \d+\.\d s', told[0]), told
+    told = lines_with(done, "continues")
+    assert len(told) == 1 and re.fullmatch(r'hvdrun: note: allreduce "grad\.3" continues after \d+\.\d s', told[0]), told
 
 
 @pytest.mark.parametrize("silence", [["--no-stall-check"], ["--stall-check-warning-time-seconds", "0"],

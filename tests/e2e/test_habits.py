@@ -55,7 +55,7 @@ ANSWERED = [
     (("-np", 1, "./a", ":", "-np", 1, "./b"), "let a script choose by $HVD_RANK"),
     (("-genv", "FOO", 1, "true"), "use -x NAME=VALUE"),
     (("-N", 2, "true"), "use --nnodes N for N hosts, or --ranks-per-host K"),
-    (("--pty", "bash"), "use --stdin RANK"),
+    (("--pty", "bash"), "use --tty RANK"),
     (("--gpus-per-task", 1, "true"), "--gpu-bind single"),
     (("--min-np", 1, "--max-np", 4, "true"), "--max-restarts N"),
     (("--include", "localhost:0,1", "true"), "takes names of hosts only"),

@@ -192,6 +192,22 @@ def test_print_env_agrees_with_what_a_rank_gets(sandbox: Sandbox) -> None:
     assert not differ
 
 
+def test_a_command_before_the_program_of_all_ranks_or_some(sandbox: Sandbox) -> None:
+    program = ("sh", "-c", 'echo $HVD_RANK ${WRAPPED:-not} "$1" >> said', "sh", "two  words; $x")
+    sandbox.run("-np", 3, "--wrap", "env WRAPPED=$RANK-$((RANK * 2))", *program).expect(0)
+    assert sorted(sandbox.lines_of("said")) == [[str(rank), f"{rank}-{2 * rank}", "two", "words;", "$x"] for rank in range(3)]
+    (sandbox.files / "said").unlink()
+    sandbox.run("-np", 3, "--wrap", "0,2:env WRAPPED=yes", *program).expect(0)
+    assert [words[1] for words in sorted(sandbox.lines_of("said"))] == ["yes", "not", "yes"]
+
+
+@pytest.mark.parametrize("value, code, said", [
+    ("no-such-profiler -x", 127, "no-such-profiler: not found"), ("2:env", 2, "--wrap names rank 2, but the job has 2 ranks"),
+    ("1:", 2, "--wrap needs a command such as"), ("2-1:env", 2, "--wrap ")])
+def test_a_command_before_the_program_that_cannot_work(sandbox: Sandbox, value: str, code: int, said: str) -> None:
+    assert said in sandbox.run("-np", 2, "--wrap", value, "true").expect(code).err_text
+
+
 def test_arguments_arrive_as_they_were_typed(sandbox: Sandbox) -> None:
     arguments = ("", " two words ", "-np", "--", "$HOME", "'\"\\", "line\nbreak", "--help")
     dump(sandbox, "-np", 1, arguments=arguments)

@@ -7,13 +7,13 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness import BUILD, HVDRUN, PYTHON, TOP, Sandbox, program, wait_until
+from terminal import Terminal
 
 LINE = re.compile(r"epoch 3/20 · step [\d,]+/9,380 · [\d,.]+ samples/s · loss 0\.12( · \d+ % waiting)? · \d+:\d\d left")
 SHORT = re.compile(r"epoch 3/20 · step [\d,]+/9,380")
@@ -24,64 +24,6 @@ while [ "$1" != -- ]; do shift; done
 shift 2
 exec /bin/sh -c "$*"
 """
-
-
-class Terminal:
-    """A window of tmux in which a shell runs one command, prints its exit code, and waits."""
-
-    def __init__(self, sandbox: Sandbox, columns: int = 100) -> None:
-        self._sandbox = sandbox
-        self._socket = sandbox.files / "tmux"
-        self._environment = {**sandbox.environment(), "TERM": "xterm"}
-        self._columns = columns
-        self._is_open = False
-
-    def start(self, *arguments: object, redirect: str = "", env: str = "") -> None:
-        command = shlex.join(self._sandbox.command([HVDRUN, "--report", self._sandbox.files / "report", *arguments]))
-        self.open(f"{env} {command} {redirect}; echo code=$?; read -r _")
-
-    def open(self, line: str) -> None:
-        """Opens the window with a line for a shell."""
-        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(self._columns), "-y", "30", "-c",
-                   str(self._sandbox.files), line)
-        self._is_open = True
-
-    def _tmux(self, *words: str) -> str:
-        return subprocess.run(["tmux", "-S", str(self._socket), *words], env=self._environment, check=True,
-                              capture_output=True, text=True).stdout
-
-    def screen(self, *options: str) -> list[str]:
-        """The rows up to the last one with text. With "-S-": all that has scrolled out, too."""
-        return self._tmux("capture-pane", "-p", *options).rstrip("\n").split("\n")
-
-    def resize(self, columns: int) -> None:
-        self._tmux("resize-window", "-x", str(columns), "-y", "30")
-
-    def record(self) -> Path:
-        """The file that gets all bytes that the terminal gets from now on."""
-        file = self._sandbox.files / "recorded"
-        self._tmux("pipe-pane", f"cat >{shlex.quote(str(file))}")
-        return file
-
-    def type(self, *keys: str) -> None:
-        self._tmux("send-keys", *keys)
-
-    def wait_for(self, pattern: str | re.Pattern[str]) -> None:
-        """Waits for the last row."""
-        try:
-            wait_until(lambda: re.fullmatch(pattern, self.screen()[-1]), str(pattern))
-        except AssertionError:
-            raise AssertionError(f"no {pattern} on the last row of\n" + "\n".join(self.screen())) from None
-
-    def wait_for_end(self, code: int) -> None:
-        self.wait_for(r"code=\d+")
-        assert self.screen()[-1] == f"code={code}", self.screen()
-
-    def close(self) -> None:
-        if self._is_open:
-            # The server ends with its last window.
-            subprocess.run(["tmux", "-S", str(self._socket), "kill-server"], check=False, capture_output=True)
-            wait_until(lambda: not self._sandbox.processes(), "all that ran in tmux to end")
 
 
 @pytest.fixture
@@ -156,13 +98,25 @@ def test_it_goes_at_every_end(sandbox: Sandbox, terminal: Terminal, cause: str) 
     if cause == "Ctrl-C":
         terminal.type("C-c")
     elif cause == "TERM":
-        hvdrun = next(pid for pid in sandbox.processes() if os.readlink(f"/proc/{pid}/exe") == str(HVDRUN)
-                      and Path(f"/proc/{pid}/comm").read_text() == "hvdrun\n")
-        os.kill(hvdrun, signal.SIGTERM)
+        os.kill(pid_of_hvdrun(sandbox), signal.SIGTERM)
     else:
         os.kill(rank if cause == "rank" else agent, signal.SIGKILL)
     terminal.wait_for_end({"Ctrl-C": 130, "TERM": 143, "rank": 137, "agent": 125}[cause])
     assert not rows_of_the_line(terminal.screen("-S-"))
+
+
+def pid_of_hvdrun(sandbox: Sandbox) -> int:
+    return next(pid for pid in sandbox.processes() if os.readlink(f"/proc/{pid}/exe") == str(HVDRUN)
+                and Path(f"/proc/{pid}/comm").read_text() == "hvdrun\n")
+
+
+def test_it_goes_when_hvdrun_is_killed(sandbox: Sandbox, terminal: Terminal) -> None:
+    """Under a parent that writes nothing over it, as a shell does."""
+    command = sandbox.command([HVDRUN, "-np", 2, *trainer(sandbox)])
+    terminal.open(shlex.join([PYTHON, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])", *command]) + "; read -r _")
+    terminal.wait_for(LINE)
+    os.kill(pid_of_hvdrun(sandbox), signal.SIGKILL)
+    wait_until(lambda: not rows_of_the_line(terminal.screen()), "the line to go")
 
 
 def test_it_comes_back_after_a_restart(sandbox: Sandbox, terminal: Terminal) -> None:

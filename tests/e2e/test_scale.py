@@ -102,6 +102,32 @@ def test_samples_a_second_from_what_a_program_prints(sandbox: Sandbox) -> None:
     assert "warning" not in done.out_text
 
 
+def test_arguments_and_options_have_the_number_of_the_run(sandbox: Sandbox) -> None:
+    scale(sandbox, "-np", "1,2", "-x", "BATCH=b{np}", "sh", "-c", "echo $BATCH $1 $2 >> said", "sh", "--ranks={np},{np}", "{n}").expect(0)
+    assert sandbox.lines_of("said") == [["b1", "--ranks=1,1", "{n}"]] + 2 * [["b2", "--ranks=2,2", "{n}"]]
+
+
+def test_a_program_that_drives_all_gpus_itself(sandbox: Sandbox) -> None:
+    gpus = {"CUDA_VISIBLE_DEVICES": "5,6,7"}
+    program = ("sh", "-c", "echo $HVD_SIZE $CUDA_VISIBLE_DEVICES $1 >> said", "sh", "{np}")
+    done = scale(sandbox, "--devices", "1,2,3", "--report", sandbox.files, *program, env=gpus).expect(0)
+    assert sandbox.lines_of("said") == [["1", "5", "1"], ["1", "5,6", "2"], ["1", "5,6,7", "3"]]
+    assert done.out_text.startswith("\nDEVICES  ") and "speed-up over 1 device (" in done.out_text
+    assert "run 3 of 3, 3 devices: " in done.err_text
+    study = study_of(sandbox.files)
+    assert study["unit"] == "devices" and [(size["size"], size["ranks"]) for size in study["sizes"]] == [(1, 1), (2, 1), (3, 1)]
+    assert study["hosts"][0]["devices"] == [None] * 3 and study["hosts"][0]["cores"] > 0
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", study["date"]) and study["versions"].keys() == {"hvdrun"}
+    assert (sandbox.files / "runs/devices3-1.log").exists()
+
+
+def test_more_devices_than_the_host_has(sandbox: Sandbox) -> None:
+    done = scale(sandbox, "--devices", "1,3", "true", env={"CUDA_VISIBLE_DEVICES": "5,6"}).expect(2)
+    assert "hvdrun scale: 3 devices:\nhvdrun: error: 3 ranks for 2 GPUs" in done.err_text and "run 1 of" not in done.err_text
+    none = scale(sandbox, "--devices", "1", "true", env={"CUDA_VISIBLE_DEVICES": "-1"}).expect(2)
+    assert "--devices: hvdrun found no GPUs on " in none.err_text
+
+
 def test_a_loss_that_depends_on_the_size_is_a_warning(sandbox: Sandbox) -> None:
     done = trainer(sandbox, "--repeat", 2, "--report", sandbox.files, drift=10).expect(0)
     warning = "loss at 2 ranks (0.700) differs from that at 1 rank (0.600) by 16.7 %, more than over repeats"

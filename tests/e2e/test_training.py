@@ -54,7 +54,7 @@ def test_a_job_with_a_killed_rank_starts_again_and_gives_the_same_losses(
     run = start_long(sandbox, 2, "--max-restarts", 1)
     os.kill(sandbox.ranks()[victim], signal.SIGKILL)
     done = run.wait().expect(0)
-    assert done.out_text.count("going on from run/") == 1, done
+    assert done.out_text.count("continuing from run/") == 1, done
     assert_same(losses(done), uninterrupted)
 
 

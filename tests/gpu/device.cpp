@@ -1,6 +1,6 @@
 #include "device.hpp"
 
-#include "base/environment.hpp"
+#include "base/process_environment.hpp"
 #include "gpu/cuda_library.hpp"
 #include "gpu/library_search.hpp"
 

@@ -15,7 +15,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import BUILD, PYTHON, TOP, Sandbox
+from harness import PYTHON, Sandbox, python_environment
 
 CASES = Path(__file__).resolve().parent / "cases"
 JOB_LIMIT = 300.0  # seconds; a job that takes longer hangs
@@ -25,13 +25,6 @@ RUNNER = Path(__file__).resolve().parent / "run_cases.py"
 PYTHONS = {"": PYTHON,
            "torch": os.environ.get("HVD_TEST_TORCH", PYTHON),
            "tensorflow": os.environ.get("HVD_TEST_TENSORFLOW", str(Path.home() / ".cache/hvdrun/python/tensorflow/bin/python"))}
-
-
-def python_environment(changes: dict[str, str] | None = None) -> dict[str, str]:
-    """For programs that import hvd from the checkout, with the library of the build under test."""
-    return {"PYTHONPATH": str(TOP / "python"), "HVD_LIBRARY": str(BUILD / "lib/libhvd.so.0"),
-            "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2",
-            "CUDA_VISIBLE_DEVICES": "-1", **(changes or {})}
 
 
 @dataclass(frozen=True)

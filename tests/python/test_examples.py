@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import PYTHON, TOP, Done, Sandbox, wait_until
-from rank_cases import PYTHONS, python_environment
+from harness import PYTHON, TOP, Done, Sandbox, python_environment, wait_until
+from rank_cases import PYTHONS
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +70,7 @@ def test_torch_cnn_goes_on_from_its_checkpoint(sandbox: Sandbox) -> None:
                  "--epochs")
     first = run_example(sandbox, 2, PYTHONS["torch"], "torch_cnn.py", *arguments, 1)
     then = run_example(sandbox, 1, PYTHONS["torch"], "torch_cnn.py", *arguments, 2)
-    assert "going on after epoch 1" in then.out_text and "going on" not in first.out_text, then
+    assert "continuing after epoch 1" in then.out_text and "continuing" not in first.out_text, then
     assert [epoch for epoch, _, _ in EPOCH_LINE.findall(then.out_text)] == ["2"], then
     before, after = (float(EPOCH_LINE.findall(done.out_text)[-1][1]) for done in (first, then))
     assert after < before, f"the loss {after} after {before}"

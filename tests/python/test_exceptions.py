@@ -5,8 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from harness import PYTHON, Done, Running, Sandbox
-from rank_cases import python_environment
+from harness import PYTHON, Done, Running, Sandbox, python_environment
 
 PROGRAM = Path(__file__).resolve().parent / "programs/raises.py"
 

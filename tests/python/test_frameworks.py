@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import PYTHON
-from rank_cases import python_environment
+from harness import PYTHON, python_environment
 
 
 @pytest.mark.parametrize("module, framework, words", [

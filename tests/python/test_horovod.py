@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import BUILD, HVDRUN, PYTHON, TOP, Done, Sandbox
-from rank_cases import PYTHONS, python_environment
+from harness import BUILD, HVDRUN, PYTHON, TOP, Done, Sandbox, python_environment
+from rank_cases import PYTHONS
 
 MODULES = TOP / "python/hvd-horovod/src"
 PROGRAMS = Path(__file__).resolve().parent / "programs"

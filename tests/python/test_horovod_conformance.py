@@ -11,9 +11,9 @@ import re
 
 import pytest
 
-from harness import TOP, Sandbox
+from harness import TOP, Sandbox, python_environment
 from horovod_results import PROGRAM, SIZES, Lines, lines_in, read_results, results_folder, run_horovod
-from rank_cases import JOB_LIMIT, PYTHONS, python_environment
+from rank_cases import JOB_LIMIT, PYTHONS
 
 INSTALLED = os.environ.get("HVD_TEST_HOROVOD")
 

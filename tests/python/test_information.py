@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import BUILD, HVDRUN, PYTHON, TOP, Done, Sandbox
-from rank_cases import python_environment
+from harness import BUILD, HVDRUN, PYTHON, TOP, Done, Sandbox, python_environment
 
 PARTS = ["hvd", "libhvd", "hvdrun", "MPI plugin", "CUDA driver", "CUDA runtime", "NCCL", "Python", "numpy", "torch",
          "tensorflow", "keras", "horovod"]

@@ -6,8 +6,7 @@ import signal
 
 import pytest
 
-from harness import BUILD, HVDRUN, PYTHON, TOP, Done, Running, Sandbox, alive, wait_until
-from rank_cases import python_environment
+from harness import BUILD, HVDRUN, PYTHON, TOP, Done, Running, Sandbox, alive, python_environment, wait_until
 
 PATHS = f"{TOP}/python/hvd-horovod/src:{TOP}/python"
 
@@ -120,11 +119,25 @@ def test_a_failed_rank_is_an_exception_with_its_traceback_and_the_report(sandbox
         if __name__ == "__main__":
             try:
                 hvd.run(train, np=2)
-            except hvd.RunError as error:
+            except ValueError as error:
+                assert isinstance(error, hvd.RunError) and repr(error.__cause__) == "ValueError('bad batch')"
                 print(error.rank, error.exit_code, error.report["first_failure"])
                 assert error.traceback.endswith("ValueError: bad batch\\n") and "in train" in error.traceback
                 assert "rank 1 on " in str(error) and "ValueError: bad batch" in str(error)""").expect(0)
     assert done.out_lines == ["1 1 1"]
+
+
+def test_an_exception_that_cannot_be_sent_is_a_plain_error(sandbox: Sandbox) -> None:
+    done = run_script(sandbox, """if True:
+        import hvd, threading
+        def train():
+            raise ValueError(threading.Lock())
+        if __name__ == "__main__":
+            try:
+                hvd.run(train, np=1)
+            except hvd.RunError as error:
+                print(type(error).__name__, error.__cause__, error.rank)""").expect(0)
+    assert done.out_lines == ["RunError None 0"]
 
 
 @pytest.mark.parametrize("code, words", [
@@ -133,6 +146,8 @@ def test_a_failed_rank_is_an_exception_with_its_traceback_and_the_report(sandbox
     ("hvd.run(print, np=1, options=['--nope'])", "hvdrun: error: unknown option --nope"),
     ("hvd.run(os._exit, (0,), np=1)", "RunError: ranks ended without a result: all"),
     ("hvd.run(threading.Lock, np=1)", "cannot send back what the function returned: "),
+    ("hvd.run(bytes, (257 << 20,), np=1)", "the result of rank 0 has 258 MiB when pickled; at most 256 MiB can be sent back"),
+    ("hvd.run(len, (bytes(257 << 20),), np=1)", "the function and its arguments have 258 MiB when pickled; at most 256 MiB"),
 ])
 def test_what_does_not_work_says_why(sandbox: Sandbox, code: str, words: str) -> None:
     preface = "import hvd, os, threading\ndef train(): return 1\n"
@@ -227,7 +242,3 @@ def test_a_killed_caller_takes_the_job_with_it(sandbox: Sandbox) -> None:
     job.process.wait()
     wait_until(lambda: not any(alive(pid) for pid in ranks), "the end of the ranks")
     wait_until(lambda: not sandbox.processes(), "the end of hvdrun")
-    for place in sandbox.tmp.glob("hvd-run-*"):  # the caller had no chance to
-        for file in place.iterdir():
-            file.unlink()
-        place.rmdir()

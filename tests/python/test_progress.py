@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness import HVDRUN, PYTHON, Sandbox
-from rank_cases import PYTHONS, python_environment
+from harness import HVDRUN, PYTHON, Sandbox, python_environment
+from rank_cases import PYTHONS
 
 LOOP = """if True:
     import hvd, numpy as np

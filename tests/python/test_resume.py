@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import PYTHON, TOP, Done, Sandbox, wait_until
-from rank_cases import python_environment
+from harness import PYTHON, TOP, Done, Sandbox, python_environment, wait_until
 
 EXAMPLE = TOP / "examples/digits/train.py"
 METHODS = Path(__file__).resolve().parent / "programs/methods_resume.py"
@@ -41,7 +40,7 @@ def test_the_example_goes_on_at_another_number_of_ranks(sandbox: Sandbox) -> Non
     assert list(whole) == [1, 2, 3, 4]
     first = run(sandbox, 2, EXAMPLE, "--checkpoints", "parts", "--epochs", 2).expect(0)
     second = run(sandbox, 3, EXAMPLE, "--checkpoints", "parts", "--epochs", 4).expect(0)
-    assert "going on from step 46" in second.out_text, second
+    assert "continuing from step 46" in second.out_text, second
     parts = {**epochs(first), **epochs(second)}
     assert list(epochs(second)) == [3, 4], second
     for epoch, values in whole.items():
@@ -58,7 +57,7 @@ def test_the_example_stops_at_one_step_when_one_rank_gets_sigterm(sandbox: Sandb
     stopped = re.search(r"stopped after step (\d+): signal 15 \(SIGTERM\)", done.out_text)
     assert stopped, done
     again = run(sandbox, 1, EXAMPLE, "--checkpoints", "run", "--epochs", 1)
-    assert f"going on from step {stopped[1]}" in again.expect(0).out_text
+    assert f"continuing from step {stopped[1]}" in again.expect(0).out_text
 
 
 @pytest.mark.parametrize("victim", [pytest.param(0, marks=pytest.mark.slow), 1])

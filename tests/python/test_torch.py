@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import PYTHON, Done, Sandbox
-from rank_cases import python_environment
+from harness import PYTHON, Done, Sandbox, python_environment
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import PYTHON, Sandbox
-from rank_cases import python_environment
+from harness import PYTHON, Sandbox, python_environment
 
 # The last rank is there, but makes no step until the others have said what they got.
 PROGRAM = """

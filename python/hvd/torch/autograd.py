@@ -45,14 +45,14 @@ class Allreduce(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], op: ReduceOp, prescale: float, postscale: float,
-                process_set: ProcessSet) -> torch.Tensor:
-        ctx.arguments = (op, prescale, postscale, process_set)
-        return allreduce_async(tensor, None, name, op, prescale, postscale, process_set).wait()
+                process_set: ProcessSet, compression: Any) -> torch.Tensor:
+        ctx.arguments = (op, prescale, postscale, process_set, compression)
+        return allreduce_async(tensor, None, name, op, prescale, postscale, process_set, compression).wait()
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Gradient, ...]:
         _require_gradient(ctx.arguments[0])
-        return (Allreduce.apply(gradient, None, *ctx.arguments), None, None, None, None, None)
+        return (Allreduce.apply(gradient, None, *ctx.arguments), None, None, None, None, None, None)
 
 
 class GroupedAllreduce(torch.autograd.Function):
@@ -60,17 +60,17 @@ class GroupedAllreduce(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, name: Optional[str], op: ReduceOp, prescale: float, postscale: float, process_set: ProcessSet,
-                *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        ctx.arguments = (op, prescale, postscale, process_set)
-        outputs = grouped_allreduce_async(tensors, None, name, op, prescale, postscale, process_set).wait()
+                compression: Any, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.arguments = (op, prescale, postscale, process_set, compression)
+        outputs = grouped_allreduce_async(tensors, None, name, op, prescale, postscale, process_set, compression).wait()
         _mark_integers(ctx, outputs)
         return tuple(outputs)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Gradient, ...]:
         _require_gradient(ctx.arguments[0])
-        wanted = _wanted(ctx, gradients, 5)
-        return (None,) * 5 + _spread(ctx, 5, GroupedAllreduce.apply(None, *ctx.arguments, *wanted))
+        wanted = _wanted(ctx, gradients, 6)
+        return (None,) * 6 + _spread(ctx, 6, GroupedAllreduce.apply(None, *ctx.arguments, *wanted))
 
 
 def _wanted(ctx: Any, gradients: Sequence[torch.Tensor], first: int) -> list[torch.Tensor]:
@@ -97,7 +97,7 @@ class Allgather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Gradient, ...]:
-        average = Allreduce.apply(gradient, None, Average, 1.0, 1.0, ctx.process_set)
+        average = Allreduce.apply(gradient, None, Average, 1.0, 1.0, ctx.process_set, None)
         return average.narrow(0, *ctx.own), None, None
 
 
@@ -124,7 +124,7 @@ class GroupedAllgather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Gradient, ...]:
         wanted = _wanted(ctx, gradients, 2)
-        averages = _spread(ctx, 2, GroupedAllreduce.apply(None, Average, 1.0, 1.0, ctx.process_set, *wanted))
+        averages = _spread(ctx, 2, GroupedAllreduce.apply(None, Average, 1.0, 1.0, ctx.process_set, None, *wanted))
         return (None, None, *(None if average is None else average.narrow(0, *own)
                               for average, own in zip(averages, ctx.own)))
 
@@ -141,7 +141,7 @@ class Broadcast(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Gradient, ...]:
-        average = Allreduce.apply(gradient, None, Average, 1.0, 1.0, ctx.process_set)
+        average = Allreduce.apply(gradient, None, Average, 1.0, 1.0, ctx.process_set, None)
         return average if rank() == ctx.root else torch.zeros_like(average), None, None, None
 
 

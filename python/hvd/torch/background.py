@@ -34,41 +34,45 @@ Splits = Union[Sequence[int], torch.Tensor]
 
 def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
                     op: Optional[ReduceOp] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                    process_set: ProcessSet = global_process_set) -> Handle[torch.Tensor]:
+                    process_set: ProcessSet = global_process_set, compression: Any = None) -> Handle[torch.Tensor]:
     """Reduces the ranks' tensors element by element into a new tensor. Shape and type must be the same on all ranks.
 
     op: None is hvd.Average.
     average: deprecated.
     prescale_factor, postscale_factor: each tensor is multiplied by the first before the reduction, the result by the
     second. Not for bool.
+    compression: one of hvd.Compression.wire_...; others have no effect here.
     """
     source = dense(tensor)
     result = torch.empty(source.shape, dtype=source.dtype, device=source.device)
-    return _allreduce(source, result, result, op_of(op, average), name, prescale_factor, postscale_factor, process_set)
+    return _allreduce(source, result, result, op_of(op, average), name, prescale_factor, postscale_factor, process_set,
+                      compression)
 
 
 def allreduce_async_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
                      op: Optional[ReduceOp] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                     process_set: ProcessSet = global_process_set) -> Handle[torch.Tensor]:
+                     process_set: ProcessSet = global_process_set, compression: Any = None) -> Handle[torch.Tensor]:
     """Like allreduce_async(), in place: the result is `tensor`."""
     buffer = dense(tensor)
     refuse_leaf(tensor)
-    return _allreduce(buffer, buffer, tensor, op_of(op, average), name, prescale_factor, postscale_factor, process_set)
+    return _allreduce(buffer, buffer, tensor, op_of(op, average), name, prescale_factor, postscale_factor, process_set,
+                      compression)
 
 
 def _allreduce(source: torch.Tensor, result: torch.Tensor, target: torch.Tensor, op: ReduceOp, name: Optional[str],
-               prescale: float, postscale: float, process_set: ProcessSet) -> Handle[torch.Tensor]:
+               prescale: float, postscale: float, process_set: ProcessSet, compression: Any) -> Handle[torch.Tensor]:
     stream = stream_of(source)
     with device_of(source):
         number = _collectives.allreduce(source.data_ptr(), result.data_ptr(), source.numel(), data_type(source), op,
-                                        options(stream, source.shape, name, process_set, prescale, postscale))
+                                        options(stream, source.shape, name, process_set, prescale, postscale,
+                                                compression))
     return Handle(number, Output(result, target, stream), source)
 
 
 def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[bool] = None,
                             name: Optional[str] = None, op: Optional[ReduceOp] = None, prescale_factor: float = 1.0,
-                            postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set
-                            ) -> HandleGroup[list[torch.Tensor]]:
+                            postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set,
+                            compression: Any = None) -> HandleGroup[list[torch.Tensor]]:
     """Reduces each tensor of the list into a new one. All must be on one device.
 
     Tensors of one type are one operation: if the ranks disagree about one of them, none is written.
@@ -76,24 +80,25 @@ def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[b
     sources = [dense(tensor) for tensor in tensors]
     results = [torch.empty(source.shape, dtype=source.dtype, device=source.device) for source in sources]
     return _grouped_allreduce(sources, results, results, op_of(op, average), name, prescale_factor, postscale_factor,
-                              process_set)
+                              process_set, compression)
 
 
 def grouped_allreduce_async_(tensors: Sequence[torch.Tensor], average: Optional[bool] = None,
                              name: Optional[str] = None, op: Optional[ReduceOp] = None, prescale_factor: float = 1.0,
-                             postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set
-                             ) -> HandleGroup[list[torch.Tensor]]:
+                             postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set,
+                             compression: Any = None) -> HandleGroup[list[torch.Tensor]]:
     """Like grouped_allreduce_async(), in place: the results are `tensors`."""
     buffers = [dense(tensor) for tensor in tensors]
     for tensor in tensors:
         refuse_leaf(tensor)
     return _grouped_allreduce(buffers, buffers, tensors, op_of(op, average), name, prescale_factor, postscale_factor,
-                              process_set)
+                              process_set, compression)
 
 
 def _grouped_allreduce(sources: Sequence[torch.Tensor], results: Sequence[torch.Tensor],
                        targets: Sequence[torch.Tensor], op: ReduceOp, name: Optional[str], prescale: float,
-                       postscale: float, process_set: ProcessSet) -> HandleGroup[list[torch.Tensor]]:
+                       postscale: float, process_set: ProcessSet, compression: Any
+                       ) -> HandleGroup[list[torch.Tensor]]:
     one_device(sources, "a grouped allreduce")
     places: dict[int, list[int]] = {}
     for index, source in enumerate(sources):
@@ -106,7 +111,7 @@ def _grouped_allreduce(sources: Sequence[torch.Tensor], results: Sequence[torch.
             number = _collectives.grouped_allreduce(
                 [sources[index].data_ptr() for index in chosen], [results[index].data_ptr() for index in chosen],
                 [sources[index].numel() for index in chosen], kind, op,
-                options(stream, None, group_name, process_set, prescale, postscale))
+                options(stream, None, group_name, process_set, prescale, postscale, compression))
         outputs = [Output(results[index], targets[index], stream) for index in chosen]
         handles.append(Handle(number, partial(_finished, outputs), sources))
     order = [index for chosen in places.values() for index in chosen]

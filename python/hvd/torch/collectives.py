@@ -20,6 +20,7 @@ from . import autograd
 from .background import (Splits, allgather_async, allreduce_async, allreduce_async_, alltoall_async, broadcast_async,
                          broadcast_async_, grouped_allgather_async, grouped_allreduce_async, grouped_allreduce_async_,
                          grouped_reducescatter_async, reducescatter_async)
+from .compression import refuse_wire
 
 
 def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, compression: Any = None,
@@ -30,9 +31,10 @@ def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Option
     if compression is not None:
         tensor, context = compression.compress(tensor)
     if autograd.is_followed((tensor,)):
-        result = autograd.Allreduce.apply(tensor, name, op, prescale_factor, postscale_factor, process_set)
+        result = autograd.Allreduce.apply(tensor, name, op, prescale_factor, postscale_factor, process_set, compression)
     else:
-        result = allreduce_async(tensor, None, name, op, prescale_factor, postscale_factor, process_set).wait()
+        result = allreduce_async(tensor, None, name, op, prescale_factor, postscale_factor, process_set,
+                                 compression).wait()
     return result if compression is None else compression.decompress(result, context)
 
 
@@ -51,10 +53,11 @@ def grouped_allreduce(tensors: Sequence[torch.Tensor], average: Optional[bool] =
     op = op_of(op, average)
     tensors, contexts = _compressed(tensors, compression)
     if autograd.is_followed(tensors):
-        results = autograd.GroupedAllreduce.apply(name, op, prescale_factor, postscale_factor, process_set, *tensors)
+        results = autograd.GroupedAllreduce.apply(name, op, prescale_factor, postscale_factor, process_set, compression,
+                                                  *tensors)
     else:
-        results = grouped_allreduce_async(tensors, None, name, op, prescale_factor, postscale_factor,
-                                          process_set).wait()
+        results = grouped_allreduce_async(tensors, None, name, op, prescale_factor, postscale_factor, process_set,
+                                          compression).wait()
     return _decompressed(results, contexts, compression)
 
 
@@ -122,6 +125,7 @@ def reducescatter(tensor: torch.Tensor, name: Optional[str] = None, compression:
                   process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                   postscale_factor: float = 1.0) -> torch.Tensor:
     """reducescatter_async(), waited for. Differentiable for Average and Sum."""
+    refuse_wire(compression, "reducescatter")
     if compression is not None:
         tensor, context = compression.compress(tensor)
     if autograd.is_followed((tensor,)):
@@ -135,6 +139,7 @@ def grouped_reducescatter(tensors: Sequence[torch.Tensor], name: Optional[str] =
                           op: ReduceOp = Average, process_set: ProcessSet = global_process_set,
                           prescale_factor: float = 1.0, postscale_factor: float = 1.0) -> list[torch.Tensor]:
     """grouped_reducescatter_async(), waited for. Differentiable for Average and Sum."""
+    refuse_wire(compression, "reducescatter")
     tensors, contexts = _compressed(tensors, compression)
     if autograd.is_followed(tensors):
         results = autograd.GroupedReducescatter.apply(name, op, process_set, prescale_factor, postscale_factor,

@@ -12,7 +12,11 @@ class Compressor:
 
     The methods are called on the class, without an instance. The tensor that compress() returns must have the same
     shape and type on all ranks, and is reduced in place.
+
+    wire: how libhvd sends that tensor to other hosts, one of HVD_COMPRESSION_... in hvd/hvd.h; 0: as it is.
     """
+
+    wire = 0
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
@@ -63,9 +67,49 @@ class BF16Compressor(_CastCompressor):
     sent_as = torch.bfloat16
 
 
+class WireFP16Compressor(NoneCompressor):
+    """Leaves the tensor as it is. libhvd sends it to other hosts as float16, and adds in float32."""
+
+    wire = 1
+
+
+class WireBF16Compressor(NoneCompressor):
+    """Leaves the tensor as it is. libhvd sends it to other hosts as bfloat16, and adds in float32."""
+
+    wire = 2
+
+
+class WireInt8Compressor(NoneCompressor):
+    """Leaves the tensor as it is. libhvd sends it to other hosts as int8 with a scale for each 256 elements.
+
+    What an allreduce of a name has left out is added in the next one of that name: error feedback (S. P. Karimireddy et
+    al., arXiv:1901.09847). Infinities and NaN are an error on all ranks.
+    """
+
+    wire = 3
+
+
 class Compression:
-    """The compressions that hvd provides. The default is `none`."""
+    """The compressions that hvd provides. The default is `none`.
+
+    fp16 and bf16 change the type of the tensor, so that it is also added in that type's precision. wire_... are
+    libhvd's: for sums and averages of floating point types by allreduce. They change nothing within one host.
+    """
 
     none = NoneCompressor
     fp16 = FP16Compressor
     bf16 = BF16Compressor
+    wire_fp16 = WireFP16Compressor
+    wire_bf16 = WireBF16Compressor
+    wire_int8 = WireInt8Compressor
+
+
+def wire_of(compression: Any) -> int:
+    """Returns the compression as libhvd does it. A class that is no Compressor may have none."""
+    return getattr(compression, "wire", 0)
+
+
+def refuse_wire(compression: Any, what: str) -> None:
+    """Raises ValueError for a compression of libhvd, which is for allreduces only."""
+    if wire_of(compression):
+        raise ValueError(f"hvd: {compression.__name__} is for sums and averages by allreduce, not for {what}")

@@ -9,6 +9,7 @@ import torch
 
 from ._wrapping import NamedParameters
 from .background import broadcast_async_
+from .compression import Compression, Compressor
 from .handles import wait_for_all
 from .periodic import Exchange, Mean, PeriodicOptimizer, Tensors, periodic_optimizer
 
@@ -22,7 +23,8 @@ def nesterov(parameters: Tensors) -> torch.optim.Optimizer:
 
 def DiLoCo(  # noqa: N802 (returns an instance of a class, as DistributedOptimizer)
         optimizer: torch.optim.Optimizer, outer: Outer = nesterov, every: int = 32,
-        named_parameters: Optional[NamedParameters] = None, background: bool = False) -> Any:
+        named_parameters: Optional[NamedParameters] = None, background: bool = False,
+        compression: type[Compressor] = Compression.none) -> Any:
     """Returns `optimizer` as the inner optimizer of DiLoCo. A collective.
 
     A. Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", arXiv:2311.08105. Each
@@ -39,13 +41,15 @@ def DiLoCo(  # noqa: N802 (returns an instance of a class, as DistributedOptimiz
     optimizer takes its step, and the rank continues from its result plus its own changes in the next period. S. Kale et
     al., "Eager Updates For Overlapped Communication and Computation in DiLoCo", arXiv:2502.12996, describe such delays.
 
+    compression: the form in which the changes are sent, one of hvd.Compression.
+
     The first step() is a collective, and gives all ranks rank 0's parameters; hvd.broadcast_parameters() does so before
     the first gradients. Each rank keeps a copy of the parameters and the outer optimizer's state. Waiting, join,
     buffers, synchronize() and errors are as for LocalSGD.
     """
     settings, problem = _described(outer)
     return periodic_optimizer(_DiLoCo, optimizer, every, named_parameters, background, {"outer": settings}, problem,
-                              _make_outer=outer, _outer=None, _base=[])
+                              compression, _make_outer=outer, _outer=None, _base=[])
 
 
 def _described(outer: Outer) -> tuple[str, str]:
@@ -88,7 +92,7 @@ class _DiLoCo(PeriodicOptimizer):
     def _begin(self, exchange: Optional[int], start: Tensors) -> Exchange:
         with torch.no_grad():
             changes = [base - tensor for base, tensor in zip(self._base, self._tensors)]
-        return Exchange(start, Mean(changes, self._name, in_place=True).wait)
+        return Exchange(start, Mean(changes, self._name, in_place=True, compression=self._compression).wait)
 
     def _change(self, start: Tensors, means: Tensors) -> None:
         assert self._outer is not None

@@ -9,12 +9,13 @@ import torch
 from ..types import Average
 from ._wrapping import Closure, NamedParameters
 from .background import grouped_allreduce_async_
+from .compression import Compression, Compressor
 from .periodic import Exchange, Mean, PeriodicOptimizer, Tensors, periodic_optimizer
 
 
 def LocalSGD(  # noqa: N802 (returns an instance of a class, as DistributedOptimizer)
         optimizer: torch.optim.Optimizer, every: int, named_parameters: Optional[NamedParameters] = None,
-        background: bool = False) -> Any:
+        background: bool = False, compression: type[Compressor] = Compression.none) -> Any:
     """Returns `optimizer` as one that averages the parameters of all ranks after every `every` steps. A collective.
 
     S. U. Stich, "Local SGD Converges Fast and Communicates Little", arXiv:1805.09767. Ranks send 1/every of the bytes
@@ -30,6 +31,10 @@ def LocalSGD(  # noqa: N802 (returns an instance of a class, as DistributedOptim
     parameters become that average plus its own changes in the next period. S. Shen et al., "Faster Distributed Deep Net
     Training: Computation and Communication Decoupled Stochastic Gradient Descent", arXiv:1906.12043.
 
+    compression: the form in which the parameters (with every=1 the gradients) are sent, one of hvd.Compression. It
+    rounds the parameters; prefer Compression.wire_fp16, or DiLoCo, which sends changes. synchronize() sends them as
+    they are.
+
     Waiting: between exchanges no rank waits for another. At the end of a period a rank waits until all have ended the
     same period; with background, until all have ended the one before. A rank in hvd.join() is not waited for, and the
     average is that of the others. Ranks end with different parameters: call synchronize() on all, or after join()
@@ -38,7 +43,8 @@ def LocalSGD(  # noqa: N802 (returns an instance of a class, as DistributedOptim
     Errors: on all ranks, MismatchError if settings or parameters differ between ranks, InvalidArgumentError, a
     ValueError, for an invalid `every`. ValueError for an optimizer that hvd has wrapped.
     """
-    return periodic_optimizer(_LocalSGD, optimizer, every, named_parameters, background)
+    return periodic_optimizer(_LocalSGD, optimizer, every, named_parameters, background,
+                              compression=compression)
 
 
 class AveragingOptimizer(PeriodicOptimizer):
@@ -78,7 +84,7 @@ class _LocalSGD(AveragingOptimizer):
     step.hooked = True  # type: ignore[attr-defined]
 
     def _mean(self, tensors: Tensors, exchange: int) -> Mean:
-        return Mean(tensors, self._name)
+        return Mean(tensors, self._name, compression=self._compression)
 
     def _averaging(self, closure: Any) -> Any:
         def averaged() -> Any:
@@ -97,5 +103,8 @@ class _LocalSGD(AveragingOptimizer):
                 tensor.grad = torch.zeros_like(tensor)
             elif tensor.grad.is_sparse:
                 tensor.grad = tensor.grad.to_dense()
-        grouped_allreduce_async_([tensor.grad for tensor in self._tensors], name=f"{self._name}.gradients",
-                                 op=Average).wait()
+        sent = [self._compression.compress(tensor.grad) for tensor in self._tensors]
+        means = grouped_allreduce_async_([gradient for gradient, _ in sent], name=f"{self._name}.gradients", op=Average,
+                                         compression=self._compression).wait()
+        for tensor, mean, (_, context) in zip(self._tensors, means, sent):
+            tensor.grad = self._compression.decompress(mean, context)

@@ -15,7 +15,7 @@ from ..process_sets import ProcessSet, global_process_set, id_of
 from ..types import Adasum, Average, ReduceOp
 from ._wrapping import Closure, NamedParameters, Wrapped, refuse_wrapped, wrapped
 from .background import grouped_allreduce_async_
-from .compression import Compression, Compressor
+from .compression import Compression, Compressor, refuse_wire
 from .gradient_optimizer import GradientOptimizer
 from .reducer import Groups, Reducer, checked_groups, checked_passes
 from .sharded import settings_of, sharded_optimizer
@@ -32,7 +32,8 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name; it returns an instance 
 
     named_parameters: `model.named_parameters()`. The names appear in messages, and match the parameters of ranks that
     have them in another order. Without it parameters are matched by their indices.
-    compression: the form in which gradients are sent, for example Compression.fp16.
+    compression: the form in which gradients are sent, for example Compression.fp16. Compression.wire_... are for
+    Average and Sum, and not with shard.
     backward_passes_per_step: the number of calls of backward() before each step(); the gradients add up.
     op: Average, Sum, Min, Max, Product or Adasum. With Adasum, as in Horovod, each rank takes the step with its own
     gradients, and the change of each parameter is reduced with Adasum. The options for gradients then have no effect,
@@ -60,6 +61,8 @@ def DistributedOptimizer(  # noqa: N802 (Horovod's name; it returns an instance 
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError(f"hvd: gradient_predivide_factor is for op=Average, not for {ReduceOp(op).name}")
     groups = groups_of(groups, num_groups)
+    if shard or op == Adasum:
+        refuse_wire(compression, "shard=True" if shard else "op=Adasum")
     if shard:
         if op == Adasum:
             raise ValueError("hvd: shard=True is not for op=hvd.Adasum, which reduces what each rank's step changes")

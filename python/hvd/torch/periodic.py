@@ -16,7 +16,8 @@ from ..objects import allgather_object
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average
 from ._wrapping import Closure, NamedParameters, Wrapped, described, parameters_of, refuse_wrapped, wrapped
-from .background import grouped_allreduce_async, grouped_allreduce_async_
+from .background import allreduce_async, grouped_allreduce_async, grouped_allreduce_async_
+from .compression import Compression, Compressor
 
 Tensors = list[torch.Tensor]
 
@@ -25,21 +26,27 @@ class Mean:
     """The average of tensors over the ranks of a set that have not joined, computed in the background."""
 
     def __init__(self, tensors: Sequence[torch.Tensor], name: str, process_set: ProcessSet = global_process_set,
-                 in_place: bool = False) -> None:
+                 in_place: bool = False, compression: type[Compressor] = Compression.none) -> None:
         """`tensors`, on one device, must not be changed until wait() returns. in_place: they become the averages."""
         # A rank that has joined contributes zeros, also to this one, and the divisor stays the number of all ranks.
         present = torch.ones(1, device=tensors[0].device if tensors else None)
         self._ranks = process_set.size()
         reduce = grouped_allreduce_async_ if in_place else grouped_allreduce_async
-        self._handle = reduce([*(tensor.detach() for tensor in tensors), present], name=name, op=Average,
-                              process_set=process_set)
+        self._compression = compression
+        sent = [compression.compress(tensor.detach()) for tensor in tensors]
+        self._contexts = [context for _, context in sent]
+        # By itself, so that no compression rounds it.
+        self._present = allreduce_async(present, name=f"{name}.present", op=Average, process_set=process_set)
+        self._handle = reduce([tensor for tensor, _ in sent], name=name, op=Average, process_set=process_set,
+                              compression=compression)
         self._result: Optional[Tensors] = None
 
     def wait(self) -> Tensors:
         """Returns the averages; also when called again. Errors: those of hvd.errors."""
         if self._result is None:
-            *means, share = self._handle.wait()
-            present = round(share.item() * self._ranks)
+            means = [self._compression.decompress(mean, context)
+                     for mean, context in zip(self._handle.wait(), self._contexts)]
+            present = round(self._present.wait().item() * self._ranks)
             if present < self._ranks:
                 for mean in means:
                     mean.mul_(self._ranks / present)
@@ -61,6 +68,7 @@ class PeriodicOptimizer(Wrapped):
 
     _schedule: schedule.Period
     _background: bool
+    _compression: type[Compressor]
     _settings: dict[str, Any]  # what a saved state must have been saved with
     _name: str  # of its collectives
     _tensors: Tensors  # the parameters that are exchanged: those that need gradients, in the order of their adoption
@@ -224,7 +232,8 @@ class PeriodicOptimizer(Wrapped):
 
 def periodic_optimizer(kind: type[PeriodicOptimizer], optimizer: torch.optim.Optimizer, every: Any,
                        named_parameters: Optional[NamedParameters], background: bool,
-                       settings: Optional[dict[str, Any]] = None, problem: str = "", **own: Any) -> Any:
+                       settings: Optional[dict[str, Any]] = None, problem: str = "",
+                       compression: type[Compressor] = Compression.none, **own: Any) -> Any:
     """Returns the optimizer with the method `kind`. A collective; the errors are those of hvd.schedule.agree()."""
     refuse_wrapped(optimizer)
     named = None if named_parameters is None else list(named_parameters)
@@ -232,9 +241,11 @@ def periodic_optimizer(kind: type[PeriodicOptimizer], optimizer: torch.optim.Opt
     if isinstance(optimizer, torch.optim.LBFGS):
         problem = problem or "torch.optim.LBFGS is not supported"
     compared = {"every": every, "background": bool(background), **(settings or {})}
-    number = schedule.agree(kind.METHOD, {"the optimizer's class": type(optimizer).__name__, **compared},
+    sent = {"compression": getattr(compression, "__name__", str(compression))}
+    number = schedule.agree(kind.METHOD, {"the optimizer's class": type(optimizer).__name__, **sent, **compared},
                             described(optimizer, named), problem)
     return wrapped(kind, optimizer, _schedule=schedule.Period(every), _background=bool(background),
+                   _compression=compression,
                    _settings={"method": kind.METHOD, **compared}, _name=f"{kind.METHOD}.{number}", _tensors=[],
                    _known=set(), _exchange=None, **own)
 

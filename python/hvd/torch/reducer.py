@@ -173,11 +173,12 @@ class Reducer:
             tensors, reduction.contexts = self._compressed(reduction, gradients)
             if len(tensors) == 1:
                 handle = allreduce_async_(tensors[0], name=reduction.name, op=self._op, prescale_factor=self._prescale,
-                                          postscale_factor=self._postscale, process_set=self._process_set)
+                                          postscale_factor=self._postscale, process_set=self._process_set,
+                                          compression=self._compression)
             else:
                 handle = grouped_allreduce_async_(tensors, name=reduction.name, op=self._op,
                                                   prescale_factor=self._prescale, postscale_factor=self._postscale,
-                                                  process_set=self._process_set)
+                                                  process_set=self._process_set, compression=self._compression)
         reduction.gradients = gradients
         reduction.versions = [gradient._version for gradient in gradients]
         reduction.handle = handle

@@ -13,6 +13,7 @@ from .. import _collectives, errors
 from .._library import CUDA, Options
 from ..process_sets import ProcessSet, id_of
 from ..types import DataType
+from .compression import wire_of
 
 _TYPES = {getattr(torch, kind.name): int(kind) for kind in DataType if hasattr(torch, kind.name)}
 
@@ -89,11 +90,12 @@ def device_of(tensor: torch.Tensor) -> AbstractContextManager[Any]:
 
 
 def options(stream: Any, shape: Optional[Sequence[int]], name: Optional[str], process_set: ProcessSet,
-            prescale: float = 1.0, postscale: float = 1.0) -> Options:
+            prescale: float = 1.0, postscale: float = 1.0, compression: Any = None) -> Options:
     """Returns a call's options. `stream`: from stream_of(). `shape`: the dimensions that must be equal on all ranks."""
+    wire = wire_of(compression)
     if stream is None:
-        return _collectives.options(name, id_of(process_set), prescale, postscale, shape=shape)
-    return _collectives.options(name, id_of(process_set), prescale, postscale, CUDA, stream.cuda_stream, shape)
+        return _collectives.options(name, id_of(process_set), prescale, postscale, shape=shape, compression=wire)
+    return _collectives.options(name, id_of(process_set), prescale, postscale, CUDA, stream.cuda_stream, shape, wire)
 
 
 def follow(stream: Any, tensor: torch.Tensor, allocated_on: Any) -> None:

@@ -36,6 +36,14 @@ enum class Op : hvd_op {
 // Where the values of a collective are: in host memory, or in the memory of one GPU. See HVD_CUDA.
 enum class Memory : std::int32_t { host = HVD_HOST, cuda = HVD_CUDA };
 
+// The form in which an allreduce sends its values to other hosts. See HVD_COMPRESSION_NONE ….
+enum class Compression : std::int32_t {
+  none = HVD_COMPRESSION_NONE,
+  float16 = HVD_COMPRESSION_FLOAT16,
+  bfloat16 = HVD_COMPRESSION_BFLOAT16,
+  int8 = HVD_COMPRESSION_INT8,
+};
+
 namespace detail {
 
 // Returns the hvd_type of T; -1 if the library has none (unsigned integers above 16 bits, ...).
@@ -122,6 +130,7 @@ struct Options {
   Memory memory = Memory::host;  // where the values are
   void* stream = nullptr;        // with Memory::cuda: the cudaStream_t of the call
   std::string shape = {};        // the tensor's, "[64, 3]", to find ranks with another; "": none
+  Compression compression = Compression::none;  // of allreduce, between hosts
 };
 
 namespace detail {
@@ -135,6 +144,7 @@ inline hvd_options read(const Options& options) {
   read.process_set = options.on.id();
   read.priority = options.priority;
   read.memory = static_cast<std::int32_t>(options.memory);
+  read.compression = static_cast<std::int32_t>(options.compression);
   read.stream = options.stream;
   read.shape = options.shape.empty() ? nullptr : options.shape.c_str();
   return read;

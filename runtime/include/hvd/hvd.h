@@ -36,7 +36,10 @@
  * Results. Results have the same bits on all ranks. They have the same bits in every run that
  * places the ranks on hosts in the same way, whatever else a call contains. Each element is reduced
  * over the ranks of each host in ascending order, then over the hosts in the order of their first
- * ranks. On one host, or with one rank on each host, this is the order of ranks.
+ * ranks. On one host, or with one rank on each host, this is the order of ranks. With
+ * HVD_REPRODUCIBLE=1 on all ranks it always is, for values in host memory, and nothing is
+ * compressed: then an allreduce or reducescatter of the same values has the same bits on any number
+ * of hosts.
  */
 #ifndef HVD_HVD_H_
 #define HVD_HVD_H_
@@ -196,6 +199,30 @@ enum { HVD_AVERAGE = 0, HVD_SUM = 1, HVD_ADASUM = 2, HVD_MIN = 3, HVD_MAX = 4, H
  * NCCL cannot apply, and several ranks on one GPU. */
 enum { HVD_HOST = 0, HVD_CUDA = 1 };
 
+/* The form in which an allreduce sends its data to other hosts (hvd_options.compression), for sums
+ * and averages of floating point types. Sums are computed in float32. Each host's sum is rounded to
+ * the form once, and so is the result. All ranks get the same bits.
+ *
+ * Nothing is compressed on one host, in calls of up to 32 KiB (in the background: after fusion),
+ * and if the ranks have no connections for large messages. So the result depends on the hosts by
+ * more than the order of the sum. With HVD_CUDA and several hosts, a compressed allreduce goes
+ * through host memory.
+ *
+ * HVD_COMPRESSION_FLOAT16: 11 bits of precision. A host's sum beyond 65504 becomes infinite.
+ *
+ * HVD_COMPRESSION_BFLOAT16: 8 bits of precision, the range of float32.
+ *
+ * HVD_COMPRESSION_INT8: 8-bit integers, and a scale for each 256 elements. The error of an element
+ * is at most 1/254 of the largest magnitude among these. An infinity or a NaN is an error on all
+ * ranks. A call with a name has error feedback: what rounding has left out is added in the next
+ * call of that name. It is forgotten when HVD_CACHE_CAPACITY newer names have been used. */
+enum {
+  HVD_COMPRESSION_NONE = 0,
+  HVD_COMPRESSION_FLOAT16 = 1,
+  HVD_COMPRESSION_BFLOAT16 = 2,
+  HVD_COMPRESSION_INT8 = 3
+};
+
 /* Options of a call. Set struct_size to sizeof(hvd_options) and all unused fields to zero. A null
  * pointer to options means all defaults. Later versions add fields at the end. A library that does
  * not know a field returns HVD_ERROR_INVALID_ARGUMENT unless the field is zero. "Must agree": all
@@ -215,7 +242,7 @@ typedef struct hvd_options {
                           largest priority runs first; equal ones run in the order of submission. If
                           ranks differ, the rank that submits first decides. */
   int32_t memory;      /* HVD_HOST or HVD_CUDA: where the buffers are; must agree */
-  int32_t reserved;    /* zero */
+  int32_t compression; /* HVD_COMPRESSION_...: for allreduce; must agree */
   void* stream;        /* with HVD_CUDA: a cudaStream_t; null: the default stream */
   /* For allgather and alltoall: allocates the output once the number of its rows is known. The call
    * then passes a null `output` and 0 output_rows. Some ranks may use this and others not. Called

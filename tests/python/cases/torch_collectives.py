@@ -65,9 +65,11 @@ def case_what_is_built() -> None:
 FACTORS = "op prescale_factor postscale_factor process_set"
 SIGNATURES = {
     "allreduce": f"tensor average name compression {FACTORS}",
-    "allreduce_ allreduce_async allreduce_async_": f"tensor average name {FACTORS}",
+    "allreduce_": f"tensor average name {FACTORS}",
+    "allreduce_async allreduce_async_": f"tensor average name {FACTORS} compression",
     "grouped_allreduce": f"tensors average name compression {FACTORS}",
-    "grouped_allreduce_ grouped_allreduce_async grouped_allreduce_async_": f"tensors average name {FACTORS}",
+    "grouped_allreduce_": f"tensors average name {FACTORS}",
+    "grouped_allreduce_async grouped_allreduce_async_": f"tensors average name {FACTORS} compression",
     "sparse_allreduce_async": "tensor name op process_set",
     "allgather allgather_async": "tensor name process_set",
     "grouped_allgather grouped_allgather_async": "tensors name process_set",

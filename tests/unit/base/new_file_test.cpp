@@ -7,7 +7,10 @@
 #include <iterator>
 #include <string>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -48,6 +51,22 @@ TEST(NewFile, AFolderIsAnError) {
   EXPECT_EQ(made.error().message, "cannot write it: Is a directory");
   EXPECT_EQ(made.error().exit_code, kExitUsage);
   EXPECT_EQ(entries(folder), 0);
+}
+
+TEST(NewFile, APipeIsWrittenAndStays) {
+  const TemporaryFolder folder;
+  const fs::path pipe = folder.path() / "report";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  auto made = NewFile::create(pipe, "cannot");
+  ASSERT_TRUE(made);
+  EXPECT_FALSE(made->commit("report"));  // there is no reader
+  const Fd reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  ASSERT_TRUE(made->commit("report"));
+  char text[16]{};
+  EXPECT_EQ(::read(reader.get(), text, sizeof text), 6);
+  EXPECT_STREQ(text, "report");
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_EQ(entries(folder), 1);
 }
 
 // Replaced is the link, not what it leads to.

@@ -65,6 +65,12 @@ TEST_F(CommandLine, EveryOptionReachesItsFieldOfTheJob) {
       {{"--pmix", "off"}, [](const auto& j) { return j.pmix == PmixMode::off; }},
       {{"--start-timeout", "2m"},
        [](const auto& j) { return j.start_timeout == milliseconds(120000); }},
+      {{"--wrap", "perf stat -o $RANK"},
+       [](const auto& j) { return j.wrap.command == "perf stat -o $RANK" && !j.wrap.ranks; }},
+      {{"--wrap", "0,2-3:a:b"},
+       [](const auto& j) {
+         return j.wrap.command == "a:b" && j.wrap.ranks->to_string() == "0,2-3";
+       }},
       {{"--stdin", "none"}, [](const auto& j) { return j.input.to == InputSpec::To::none; }},
       {{"--stdin", "all"}, [](const auto& j) { return j.input.to == InputSpec::To::all; }},
       {{"--stdin", "3"}, [](const auto& j) { return j.input.rank == 3; }},

@@ -19,6 +19,7 @@ constexpr std::string_view kNotice =
 // Of hvdrun scale, besides the options of sbatch and hvdrun's own.
 constexpr std::pair<std::string_view, std::string_view> kScaleOptions[] = {
     {"--repeat", "runs of each size"},
+    {"--devices", "numbers of GPUs of one process, in place of -np"},
     {"--drop-epochs", "epochs that are left out"},
     {"--metric", "metrics to plot"},
     {"--epoch-time", "pattern of a time in the output"},

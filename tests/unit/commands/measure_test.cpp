@@ -66,6 +66,17 @@ TEST(MeasureReport, KnowsOnlyTheTimeWithoutCounters) {
   EXPECT_TRUE(run.metrics.empty());
 }
 
+TEST(MeasureReport, NamesTheHostsThatItKnows) {
+  scale::Run run;
+  ASSERT_TRUE(measure_report(R"({"wall_seconds": 2, "ranks": [], "hosts": [
+      {"host": "n1", "cores": 4, "devices": ["A", null]}, {"host": "n2", "cores": null, "devices": null}]})",
+                             1, run));
+  ASSERT_EQ(run.hosts.size(), 1u);
+  EXPECT_EQ(run.hosts[0].host, "n1");
+  EXPECT_EQ(run.hosts[0].cores, 4);
+  EXPECT_EQ(run.hosts[0].gpus, (std::vector<std::string>{"A", ""}));
+}
+
 TEST(MeasureReport, RefusesWhatIsNoReport) {
   scale::Run run;
   for (const char* const text : {"", "{", "[]", R"({"wall_seconds": "2", "ranks": []})"})

@@ -21,6 +21,11 @@ TEST(Significant, IsReadable) {
   EXPECT_EQ(significant(std::numeric_limits<double>::infinity()), "inf");
 }
 
+TEST(HardwareText, CountsEqualGpus) {
+  EXPECT_EQ(hardware_text({"n1", 1, {}}), "n1: 1 core");
+  EXPECT_EQ(hardware_text({"n1", 16, {"A", "A", "B"}}), "n1: 16 cores, 2 × A, 1 × B");
+}
+
 TEST(PercentText, HasADigitMoreWhereItIsSmall) {
   EXPECT_EQ(percent_text(0), "0 %");
   EXPECT_EQ(percent_text(0.97), "97 %");

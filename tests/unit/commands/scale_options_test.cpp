@@ -31,6 +31,15 @@ TEST(ScaleOptions, AreItsOwnAndHvdruns) {
               testing::IsSupersetOf({"--verbose", "-H", "n1:4", "-xA=B", "--grace", "2"}));
 }
 
+TEST(ScaleOptions, CountRanksOrDevices) {
+  const auto options = parse_scale_options({"--devices", "4,1", "train"});
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_EQ(options->unit, scale::Unit::devices);
+  EXPECT_THAT(options->sizes, ElementsAre(1, 4));
+  EXPECT_THAT(error_of({"--devices", "1,x", "train"}), HasSubstr("numbers of devices such as"));
+  EXPECT_THAT(error_of({"-np", "1", "--devices", "1", "train"}), HasSubstr("does not go with"));
+}
+
 TEST(ScaleOptions, AreSbatchsTooWhenEachRunIsAJob) {
   const auto options = parse_scale_options(
       {"-np", "1,2", "--time", "5", "--submit", "--report", "out", "--requeue", "train"});

@@ -1,5 +1,7 @@
 #include "../temporary_folder.hpp"
 #include "commands/scale_files.hpp"
+#include "commands/scale_page.hpp"
+#include "commands/scale_plot.hpp"
 #include "made_study.hpp"
 
 #include <cmath>
@@ -23,12 +25,40 @@ TEST(StudyJson, HoldsAllOfIt) {
   EXPECT_EQ(json["baseline"], 1);
   EXPECT_EQ(json["speedup_from"], "samples_per_second");
   ASSERT_EQ(json["sizes"].size(), 3u);
+  EXPECT_EQ(json["unit"], "ranks");
+  EXPECT_EQ(json["sizes"][2]["size"], 4);
   EXPECT_EQ(json["sizes"][2]["ranks"], 4);
   EXPECT_EQ(json["sizes"][2]["speedup"]["median"], 2.5);
   EXPECT_EQ(json["sizes"][1]["epoch_seconds"]["most"], 5.5);
   EXPECT_EQ(json["sizes"][0]["metrics"]["loss"]["median"], nullptr) << "JSON has no NaN";
   EXPECT_EQ(json["runs"].size(), 6u);
   EXPECT_EQ(json["warnings"].size(), 1u);
+}
+
+TEST(StudyJson, SaysWhenWhereAndWithWhatItWasMade) {
+  Study study = made_study();
+  study.date = 1'700'000'000;
+  study.version = "1.2.3";
+  study.unit = Unit::devices;
+  study.runs[0].hosts = {{"n1", 16, {"NVIDIA H200", ""}}};
+  study.runs[1].hosts = {{"n1", 16, {"NVIDIA H200", ""}}, {"n2", 8, {}}};
+  const auto summary = summarise(study);
+  const auto json = nlohmann::json::parse(study_json(study, summary));
+  EXPECT_EQ(json["date"], "2023-11-14T22:13:20Z");
+  EXPECT_EQ(json["versions"]["hvdrun"], "1.2.3");
+  EXPECT_EQ(json["unit"], "devices");
+  ASSERT_EQ(json["hosts"].size(), 2u);
+  EXPECT_EQ(json["hosts"][0].dump(), R"({"cores":16,"devices":["NVIDIA H200",null],"host":"n1"})");
+  EXPECT_EQ(json["sizes"][2]["size"], 4);
+  EXPECT_EQ(json["sizes"][2]["ranks"], 1) << "one rank drives all devices";
+  EXPECT_THAT(study_csv(summary), StartsWith("devices,runs,failed,"));
+  EXPECT_THAT(study_page(study, summary),
+              HasSubstr("2023-11-14 22:13 UTC, hvdrun 1.2.3, n1: 16 cores, 1 × NVIDIA H200, "
+                        "1 × GPU, n2: 8 cores<"));
+  for (const auto& text : {study_page(study, summary), study_svg(summary)}) {
+    EXPECT_THAT(text, HasSubstr(">devices</text>"));
+    EXPECT_THAT(text, testing::Not(HasSubstr(">ranks<")));
+  }
 }
 
 TEST(StudyJson, HasNullForWhatIsNotKnown) {

@@ -35,10 +35,32 @@ JobContext context(const Environment& caller) {
   return context;
 }
 
+std::vector<int> receivers(const InputSpec& input) {
+  JobSpec spec;
+  spec.input = input;
+  return input_receivers(spec, 3);
+}
+
 TEST(InputReceivers, AreWhatStdinSays) {
-  EXPECT_EQ(input_receivers({InputSpec::To::none, 0}, 3), std::vector<int>{});
-  EXPECT_EQ(input_receivers({InputSpec::To::rank, 2}, 3), std::vector{2});
-  EXPECT_EQ(input_receivers({InputSpec::To::all, 0}, 3), (std::vector{0, 1, 2}));
+  EXPECT_EQ(receivers({InputSpec::To::none, 0}), std::vector<int>{});
+  EXPECT_EQ(receivers({InputSpec::To::rank, 2}), std::vector{2});
+  EXPECT_EQ(receivers({InputSpec::To::all, 0}), (std::vector{0, 1, 2}));
+}
+
+TEST(LaunchMessage, HasTheCommandOfWrapBeforeTheProgram) {
+  JobSpec spec;
+  spec.program = "/bin/train";
+  spec.command = {"train", "--fast"};
+  spec.wrap.command = "perf stat -o $RANK";
+  auto message = launch_message(spec, two_hosts(), {}, context({}), 0);
+  EXPECT_EQ(message.program, "/bin/sh");
+  EXPECT_EQ(message.arguments,
+            (std::vector<std::string>{"/bin/sh", "-c", "exec perf stat -o $RANK \"$@\"",
+                                      "hvdrun --wrap", "/bin/train", "--fast"}));
+  spec.wrap.ranks.emplace().add(1, 2);
+  message = launch_message(spec, two_hosts(), {}, context({}), 0);
+  EXPECT_EQ(message.arguments[2],
+            "case $HVD_RANK in 1|2) exec perf stat -o $RANK \"$@\";; esac; exec \"$@\"");
 }
 
 TEST(LaunchMessage, TellsAnAgentOfItsOwnRanksAndOfAllHosts) {

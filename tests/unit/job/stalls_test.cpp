@@ -75,7 +75,7 @@ TEST(StallReporter, SaysOnceThatItGoesOn) {
       table.explain(job.states, job.reports, kNow),
       ElementsAre("warning: barrier has waited 60 s for rank 1 on n1 (pid 101); rank 0 waits"));
   EXPECT_THAT(table.take(ended(0, "barrier"), kNow + std::chrono::seconds(15)),
-              ElementsAre("barrier goes on after 75 s"));
+              ElementsAre("barrier continues after 75 s"));
   EXPECT_THAT(table.take(ended(1, "barrier"), kNow), IsEmpty());
   EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
   EXPECT_EQ(table.explain(job.states, job.reports, kNow).size(), 1u) << "the next one is told, too";

@@ -20,6 +20,13 @@ LaunchMessage example_launch() {
   LaunchRank rank;
   rank.rank = 2;
   rank.wants_input = true;
+  rank.terminal.emplace();
+  rank.terminal->size = {30, 100};
+  rank.terminal->modes.c_iflag = IUTF8 | IXON;
+  rank.terminal->modes.c_oflag = OPOST;
+  rank.terminal->modes.c_cflag = CS8;
+  rank.terminal->modes.c_lflag = ISIG | ICANON;
+  rank.terminal->modes.c_cc[VERASE] = 127;
   rank.environment = {{"HVD_RANK", "2"}};
   rank.cpus = {4, 5};
   rank.numa_nodes = {1};
@@ -54,6 +61,13 @@ TEST(Messages, LaunchComesThroughUnchanged) {
   EXPECT_EQ(got->ranks[0].cpus, sent.ranks[0].cpus);
   EXPECT_EQ(got->ranks[0].numa_nodes, sent.ranks[0].numa_nodes);
   EXPECT_TRUE(got->ranks[0].wants_input);
+  ASSERT_TRUE(got->ranks[0].terminal);
+  EXPECT_EQ(got->ranks[0].terminal->size.columns, 100);
+  EXPECT_EQ(got->ranks[0].terminal->modes.c_iflag, IUTF8 | IXON);
+  EXPECT_EQ(got->ranks[0].terminal->modes.c_oflag, OPOST);
+  EXPECT_EQ(got->ranks[0].terminal->modes.c_cflag, CS8);
+  EXPECT_EQ(got->ranks[0].terminal->modes.c_lflag, ISIG | ICANON);
+  EXPECT_EQ(got->ranks[0].terminal->modes.c_cc[VERASE], 127);
   EXPECT_EQ(got->gpus, sent.gpus);
   EXPECT_EQ(got->kill_signal, 15);
   EXPECT_EQ(got->grace.count(), 250);

@@ -31,6 +31,18 @@ class Advice : public testing::Test {
   JobSpec spec_;
 };
 
+TEST_F(Advice, NamesTheRankThatNeedsATerminal) {
+  EXPECT_EQ(
+      after({"    if self.quitting: raise BdbQuit", "bdb.BdbQuit"}),
+      "breakpoint() needs a terminal, and rank 2 had none; in a terminal: hvdrun --tty 2 -np 4 "
+      "python \"my train.py\"");
+  EXPECT_EQ(after({"EOFError: EOF when reading a line"}),
+            "input() needs a terminal, and rank 2 had none; in a terminal: hvdrun --tty 2 -np 4 "
+            "python \"my train.py\"");
+  report_.ranks[2].has_terminal = true;
+  EXPECT_EQ(after({"bdb.BdbQuit"}), "") << "the user has left the debugger";
+}
+
 class ModuleAdvice : public Advice {
  protected:
   std::string missing(const std::string& module) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/connection.hpp"
-#include "base/environment.hpp"
+#include "base/process_environment.hpp"
 #include "collective/communicator.hpp"
 #include "common/fd.hpp"
 

@@ -57,7 +57,8 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Map
 
 def main() -> NoReturn:
     """The program horovodrun: replaces itself by hvdrun under that name. Exits with a message if hvdrun is missing."""
-    program = launch.find_hvdrun()
-    if program is None:
-        sys.exit("horovodrun: hvdrun, which it starts, is neither on PATH nor beside Python or libhvd")
+    try:
+        program = launch.find_hvdrun("horovodrun")
+    except FileNotFoundError as error:
+        sys.exit(str(error))
     os.execv(program, ["horovodrun", *sys.argv[1:]])

@@ -2,7 +2,7 @@
 #include "bootstrap/rendezvous.hpp"
 
 #include "bootstrap/authenticated_acceptor.hpp"
-#include "bootstrap/frame.hpp"
+#include "bootstrap/rendezvous_frame.hpp"
 #include "support.hpp"
 
 #include <array>

@@ -83,7 +83,7 @@ TEST(Nonsense, ACallThatBreaksOffEndsTheJobsCollectives) {
   });
   const auto next = [&](int rank) { return job.rank(rank).line().value_or("nothing"); };
   EXPECT_TRUE(next(1).starts_with("8 hvd_average_metrics: ")) << "no memory for so many";
-  const std::string words = "libhvd cannot go on in rank 1 (pid ";
+  const std::string words = "libhvd cannot continue in rank 1 (pid ";
   for (const std::string& said : {next(0), next(0), next(1)})
     EXPECT_NE(said.find(words), std::string::npos) << said;
 }

@@ -33,14 +33,15 @@ TEST(Transport, ThatThereIsNotIsAnErrorThatNamesTheVariableAndItsValues) {
 
 TEST(Transport, OfTwoRanksCarriesTheLargestMessagesUnlessItIsTcp) {
   for (const Transport transport : {Transport::tcp, Transport::mpi}) {
-    EXPECT_FALSE(goes_by_streams(32 * 1024, 2, kChunkBytes, transport));
-    EXPECT_TRUE(goes_by_streams(kLargeBytesOfTwoRanks, 2, kChunkBytes, transport));
-    EXPECT_TRUE(goes_by_streams(kLargeBytesOfTwoRanks + 1, 3, kChunkBytes, transport));
+    EXPECT_FALSE(goes_by_streams(32 * 1024, 2, kChunkBytes, transport, false));
+    EXPECT_TRUE(goes_by_streams(kLargeBytesOfTwoRanks, 2, kChunkBytes, transport, false));
+    EXPECT_TRUE(goes_by_streams(kLargeBytesOfTwoRanks + 1, 3, kChunkBytes, transport, false));
   }
-  EXPECT_FALSE(goes_by_streams(kLargeBytesOfTwoRanks + 1, 2, kChunkBytes, Transport::tcp));
-  EXPECT_TRUE(goes_by_streams(kLargeBytesOfTwoRanks + 1, 2, kChunkBytes, Transport::mpi));
-  EXPECT_FALSE(goes_by_streams(2048, 2000, 2048, Transport::tcp));
-  EXPECT_TRUE(goes_by_streams(2049, 2000, 2048, Transport::tcp)) << "more than a rank shows";
+  EXPECT_FALSE(goes_by_streams(kLargeBytesOfTwoRanks + 1, 2, kChunkBytes, Transport::tcp, false));
+  EXPECT_TRUE(goes_by_streams(kLargeBytesOfTwoRanks + 1, 2, kChunkBytes, Transport::mpi, false));
+  EXPECT_TRUE(goes_by_streams(kLargeBytesOfTwoRanks + 1, 2, kChunkBytes, Transport::tcp, true));
+  EXPECT_FALSE(goes_by_streams(2048, 2000, 2048, Transport::tcp, false));
+  EXPECT_TRUE(goes_by_streams(2049, 2000, 2048, Transport::tcp, false)) << "more than a rank shows";
 }
 
 }  // namespace

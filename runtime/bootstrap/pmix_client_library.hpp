@@ -2,7 +2,7 @@
 // if a PMIx launcher has started the process. load() for any thread.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 
 #include <pmix.h>
 

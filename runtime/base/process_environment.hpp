@@ -2,7 +2,7 @@
 // one), its host's name, and random bytes. Any thread, as long as none calls setenv(3).
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "common/system.hpp"
 
 #include <array>

@@ -3,7 +3,7 @@
 // the call.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/arguments.hpp"
 #include "collective/call.hpp"
 

@@ -1,4 +1,4 @@
-#include "bootstrap/frame.hpp"
+#include "bootstrap/rendezvous_frame.hpp"
 
 #include <algorithm>
 #include <array>

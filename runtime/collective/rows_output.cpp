@@ -1,6 +1,6 @@
-#include "collective/output.hpp"
+#include "collective/rows_output.hpp"
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "collective/arguments.hpp"
 #include "collective/call.hpp"
 

@@ -1,4 +1,4 @@
-#include "bootstrap/topology.hpp"
+#include "bootstrap/rank_topology.hpp"
 
 #include <cstddef>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "bootstrap/pmix_library.hpp"
+#include "bootstrap/pmix_client_library.hpp"
 
 #include "common/bundled_library.hpp"
 

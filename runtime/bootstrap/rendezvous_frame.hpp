@@ -5,7 +5,7 @@
 // Values; one thread per connection. Errors are HVD_ERROR_PEER or HVD_ERROR_TIMEOUT.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "bootstrap/socket.hpp"
 #include "common/sha256.hpp"
 

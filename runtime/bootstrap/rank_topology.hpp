@@ -2,7 +2,7 @@
 // functions, for any thread.
 #pragma once
 
-#include "base/result.hpp"
+#include "base/error.hpp"
 #include "bootstrap/rank_info.hpp"
 
 #include <span>

@@ -1,4 +1,4 @@
-#include "base/environment.hpp"
+#include "base/process_environment.hpp"
 
 #include "common/variables.h"
 

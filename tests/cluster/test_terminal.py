@@ -1,0 +1,69 @@
+"""--tty for a rank on another host: over ssh and under srun."""
+
+from __future__ import annotations
+
+import pexpect
+import pytest
+
+from harness import PYTHON
+from settings import TIME_LIMIT_S
+from test_ssh import HVDRUN, Jobs, jobs  # noqa: F401
+
+PROGRAM = """if True:
+    import os, signal, socket, time
+    if os.environ["RANK"] == "1":
+        loss = 0.25
+        breakpoint()
+        print("waits", flush=True)
+        signal.pause()
+"""
+
+
+def terminal(jobs: Jobs, *words: object) -> pexpect.spawn:  # noqa: F811
+    plain = jobs.cluster.command(words, tty=True)
+    return pexpect.spawn(plain[0], plain[1:], timeout=TIME_LIMIT_S, dimensions=(30, 100))
+
+
+def check_the_session(child: pexpect.spawn) -> None:
+    """pdb with history in rank 1, a new size of the window, and Ctrl-C, with which pdb stops that rank alone."""
+    child.expect_exact("(Pdb) ")
+    child.send("p loss * 2\r")
+    child.expect_exact("0.5\r\n(Pdb) ")
+    child.send("\x1b[A")
+    child.expect_exact("p loss * 2")
+    child.send("\r")
+    child.expect_exact("0.5\r\n(Pdb) ")
+    child.setwinsize(40, 70)
+    child.send("while os.get_terminal_size().columns != 70: time.sleep(0.01)\r")
+    child.expect_exact("(Pdb) ")
+    child.send("c\r")
+    child.expect_exact("waits")
+    child.sendintr()
+    child.expect_exact("Program interrupted")
+    child.expect_exact("(Pdb) ")
+    child.send("socket.gethostname()\r")
+    child.expect_exact("'n2'\r\n(Pdb) ")
+    child.send("c\r")
+    child.expect_exact("2 ranks succeeded")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("client", ["libssh", "openssh"])
+def test_a_rank_reached_by_ssh_has_the_terminal(jobs: Jobs, client: str) -> None:  # noqa: F811
+    check_the_session(terminal(jobs, HVDRUN, "--ssh-client", client, "-H", "n1:1,n2:1", "--tty", 1, PYTHON, "-c", PROGRAM))
+
+
+def test_a_rank_under_srun_has_the_terminal(jobs: Jobs) -> None:  # noqa: F811
+    check_the_session(terminal(jobs, "salloc", "-Q", "-N2", "--ntasks-per-node=1", HVDRUN, "--tty", 1, PYTHON, "-c", PROGRAM))
+
+
+def test_nothing_is_left_when_the_terminal_goes(jobs: Jobs) -> None:  # noqa: F811
+    """The fixture looks for what is left on all hosts."""
+    child = terminal(jobs, HVDRUN, "-H", "n1:1,n2:1", "--tty", 1, "sh", "-c", "echo up; exec sleep 7777")
+    child.expect_exact("up")
+    jobs.wait_for_ranks("n2", 1)
+    child.ptyproc.fileobj.close()
+    child.closed = child.ptyproc.closed = True

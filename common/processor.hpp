@@ -1,6 +1,5 @@
-// The instructions that this processor and this system have, on x86-64. Read from CPUID and not
-// with
-// __builtin_cpu_supports(), whose table some compilers lack. Any thread.
+// The instructions that this processor and this system have, on x86-64. They are read from CPUID,
+// because some compilers lack the table of __builtin_cpu_supports(). Any thread.
 #pragma once
 
 namespace common {

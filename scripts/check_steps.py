@@ -99,7 +99,7 @@ def all_steps(options: Options) -> Iterator[Step]:
                lambda log: run_frameworks(log, options, check_python.TORCH), SOAK, needs=("build",), minutes=60)
     if os.geteuid() == 0:  # only root can make the systems on which it is tried
         yield Step("wheel", "the wheel for every Linux, tried on Debian 11 and 12",
-                   lambda log: run_pytest(log, options, "tests/wheel", ""), ALL, minutes=60)
+                   lambda log: run_pytest(log, options, "tests/wheel", ""), ALL, needs=("build",), minutes=60)
     yield Step("notebooks", "hvd.run and hvd.slurm in Jupyter, alone and in SLURM", lambda log: run_notebooks(log, options), ALL,
                needs=("build",))
     yield Step("bench", "the benches, a small round each", run_bench, ALL, needs=("build",))

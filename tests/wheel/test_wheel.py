@@ -7,6 +7,7 @@ stays in build-manylinux/; the first time takes up to 20 minutes.
 from __future__ import annotations
 
 import hashlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from harness import program
 
 TOP = Path(__file__).resolve().parents[2]
 WORK = TOP / "build-manylinux"
@@ -116,18 +119,48 @@ def test_one_wheel_of_at_most_15_megabytes(wheel: Path) -> None:
     assert wheel.stat().st_size <= MOST_BYTES
     names = {Path(name).name for name in zipfile.ZipFile(wheel).namelist()}
     assert {"hvdrun", "libhvd.so.0", "libpmix.so.2", "libssh.so.4", "libssl-hvd.so.3", "libcrypto-hvd.so.3", "bundled.txt",
-            "hvdrun.1", "hvdrun.fish", "_hvdrun"} <= names
+            "hvdrun.1", "hvdrun.fish", "_hvdrun", "hvd.hpp", "hvdConfig.cmake", "hvd.pc", "generic.sbatch"} <= names
+
+
+def test_auditwheel_accepts_it_for_glibc_2_28_and_later(wheel: Path) -> None:
+    text = " ".join(run(WORK / "tools/bin/auditwheel", "show", wheel).split())
+    [minor] = re.findall(r'consistent with the following platform tag: "manylinux_2_(\d+)_x86_64"', text)
+    assert int(minor) <= 28, text
 
 
 def test_ranks_run(root: Root) -> None:
     assert root.lines("hvdrun", "-np", "2", "python3", "-c", RANKS) == ["[0] 0 of 2", "[1] 1 of 2"]
 
 
-def test_a_rank_that_fails_ends_the_job(root: Root) -> None:
-    done = root.run("hvdrun", "-np", "2", "python3", "-c",
-                    "import hvd, sys; hvd.init(); sys.exit(7) if hvd.rank() == 1 else hvd.barrier()")
-    assert done.returncode == 7, done.stderr
-    assert "rank 1" in done.stderr
+def failing(line: str) -> tuple[str, ...]:
+    return "python3", "-c", f"import hvd, os, sys; hvd.init()\nif hvd.rank() == 1: {line}\nhvd.barrier()"
+
+
+@pytest.mark.parametrize("words, code, last", [
+    (failing("sys.exit(7)"), 7, "rank 1 on .* failed: exit code 7"),
+    (failing("raise ValueError('bad batch')"), 1, "rank 1 on .* failed: exit code 1"),
+    (failing("os.kill(os.getpid(), 9)"), 137, "rank 1 on .* failed: .*SIGKILL"),
+    (failing("os.abort()"), 134, "rank 1 on .* failed: .*SIGABRT"),
+    (("no-such-program",), 127, "no-such-program"),
+    (("/etc/passwd",), 126, "/etc/passwd")])
+def test_a_rank_that_fails_ends_the_job(root: Root, words: tuple[str, ...], code: int, last: str) -> None:
+    done = root.run("hvdrun", "-np", "2", *words)
+    assert done.returncode == code, done.stderr
+    assert re.search(last, done.stderr.splitlines()[-1]), done.stderr
+    assert ("bad batch" in done.stdout + done.stderr) == ("bad batch" in words[-1])
+
+
+def test_it_says_how_it_was_built(root: Root) -> None:
+    version, built = root.lines("hvdrun", "--version")[::-1]
+    assert re.fullmatch(r"hvdrun [0-9.]+", version)
+    assert re.fullmatch(r"built with Clang [0-9.]+ for glibc 2\.28; libraries bundled: hwloc [0-9].*, libevent .*, libssh .*, "
+                        r"openssl .*, pmix .*", built), built
+
+
+def test_it_runs_without_what_linux_4_18_lacks(root: Root) -> None:
+    """The kernel of RHEL 8."""
+    shutil.copy(program("old_kernel"), root.place / "tmp")
+    assert root.lines("/tmp/old_kernel", "hvdrun", "-np", "2", "python3", "-c", RANKS) == ["[0] 0 of 2", "[1] 1 of 2"]
 
 
 def test_what_the_system_lacks_is_the_wheels(root: Root) -> None:

@@ -34,7 +34,7 @@ mount -t tmpfs tmpfs "$1/dev/shm"
 exec chroot --userspec=$2 "$1" /usr/bin/env -i HOME=/$3 LC_ALL=C.UTF-8 PATH=/$3/venv/bin:/usr/bin:/bin sh -c "cd; $4"
 """
 
-RANKS = "import hvd; hvd.init(); print(hvd.rank(), 'of', hvd.size()); hvd.barrier()"
+RANKS = "import hvd; hvd.init(); print(hvd.rank(), 'of', hvd.size(), hvd.allgather_object(hvd.rank()))"
 HOROVOD = """\
 import torch
 import horovod.torch as hvd
@@ -129,11 +129,11 @@ def test_auditwheel_accepts_it_for_glibc_2_28_and_later(wheel: Path) -> None:
 
 
 def test_ranks_run(root: Root) -> None:
-    assert root.lines("hvdrun", "-np", "2", "python3", "-c", RANKS) == ["[0] 0 of 2", "[1] 1 of 2"]
+    assert root.lines("hvdrun", "-np", "2", "python3", "-c", RANKS) == ["[0] 0 of 2 [0, 1]", "[1] 1 of 2 [0, 1]"]
 
 
 def failing(line: str) -> tuple[str, ...]:
-    return "python3", "-c", f"import hvd, os, sys; hvd.init()\nif hvd.rank() == 1: {line}\nhvd.barrier()"
+    return "python3", "-c", f"import hvd, os, sys; hvd.init()\nif hvd.rank() == 1: {line}\nhvd.allgather_object(0)"
 
 
 @pytest.mark.parametrize("words, code, last", [
@@ -160,7 +160,7 @@ def test_it_says_how_it_was_built(root: Root) -> None:
 def test_it_runs_without_what_linux_4_18_lacks(root: Root) -> None:
     """The kernel of RHEL 8."""
     shutil.copy(program("old_kernel"), root.place / "tmp")
-    assert root.lines("/tmp/old_kernel", "hvdrun", "-np", "2", "python3", "-c", RANKS) == ["[0] 0 of 2", "[1] 1 of 2"]
+    assert root.lines("/tmp/old_kernel", "hvdrun", "-np", "2", "python3", "-c", RANKS) == ["[0] 0 of 2 [0, 1]", "[1] 1 of 2 [0, 1]"]
 
 
 def test_what_the_system_lacks_is_the_wheels(root: Root) -> None:

@@ -6,6 +6,8 @@ set(CMAKE_CXX_COMPILER zig-c++)
 set(CMAKE_AR zig-ar CACHE FILEPATH "")
 set(CMAKE_RANLIB zig-ranlib CACHE FILEPATH "")
 find_program(CMAKE_AR zig-ar)
+# The headers also declare what only a newer glibc has.
+set(CMAKE_SHARED_LINKER_FLAGS_INIT -Wl,-z,defs)
 set(CMAKE_FIND_ROOT_PATH ${HVD_WHEEL_ROOT})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 foreach(kind LIBRARY INCLUDE PACKAGE)

@@ -3,16 +3,13 @@
 #include "agent/agent.hpp"
 #include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
+#include "base/open_descriptors.hpp"
 #include "base/system.hpp"
 #include "common/system.hpp"
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <system_error>
 #include <utility>
-#include <vector>
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -22,17 +19,6 @@ namespace hvdrun {
 namespace {
 
 constexpr std::chrono::seconds kTimeout{10};
-
-// close_range(2) would be shorter, but neither glibc 2.28 nor Linux 5.8 has it.
-void close_all_but(const LinkEnd& link) {
-  std::error_code error;
-  std::vector<int> open;
-  for (std::filesystem::directory_iterator file("/proc/self/fd", error), end; !error && file != end;
-       file.increment(error))
-    open.push_back(std::atoi(file->path().filename().c_str()));
-  for (const int fd : open)
-    if (fd > STDERR_FILENO && fd != link.in.get() && fd != link.out.get()) ::close(fd);
-}
 
 // The kernel sends this signal to the guard when its parent has ended: the launcher, or on another
 // host sshd's process of the connection.
@@ -67,7 +53,7 @@ int wait_for(pid_t agent) {
 void become_guard(const AgentOptions& options, LinkEnd link) {
   const pid_t parent = ::getppid();
   set_process_name(kGuardProcess);
-  close_all_but(link);
+  close_all_but({link.in.get(), link.out.get()});
   ::setsid();  // the terminal's signals are for the launcher
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t everything;

@@ -2,6 +2,7 @@
 
 #include "base/subprocess.hpp"
 #include "base/system.hpp"
+#include "common/system.hpp"
 
 #include <array>
 #include <cerrno>
@@ -23,17 +24,13 @@ constexpr std::size_t kMostOutput = 1u << 20;
 // then closes the pipe whose other end it returns.
 Result<Fd> watch_by_thread(pid_t child) {
   HVD_TRY(Pipe pipe, make_pipe());
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the other threads
+  const SignalsBlocked blocked;  // for the new thread
   std::thread([child, end = std::move(pipe.write)] {
     siginfo_t ended{};
     while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) != 0 &&
            errno == EINTR) {
     }
   }).detach();
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return std::move(pipe.read);
 }
 

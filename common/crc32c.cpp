@@ -1,5 +1,7 @@
 #include "common/crc32c.hpp"
 
+#include "common/processor.hpp"
+
 #include <array>
 #include <cstring>
 
@@ -57,9 +59,9 @@ std::uint32_t update_by_table(std::uint32_t state, const unsigned char* data, st
 #if defined(__x86_64__) || defined(__aarch64__)
 
 #if defined(__x86_64__)
-#define HVD_CRC_TARGET __attribute__((target("sse4.2")))
+#define HVD_CRC_TARGET __attribute__((target("sse4.2,crc32")))
 bool has_instruction() {
-  return __builtin_cpu_supports("sse4.2") != 0;
+  return has_sse42();
 }
 HVD_CRC_TARGET std::uint32_t step_word(std::uint32_t state, std::uint64_t word) {
   return static_cast<std::uint32_t>(_mm_crc32_u64(state, word));

@@ -30,7 +30,7 @@ GATE, ALL, SOAK = "gate", "all", "soak"
 DEPTHS = (GATE, ALL, SOAK)  # each includes the steps of the ones before
 # Nothing that is built or tested depends on these; `layout` looks at them all.
 PROSE = ("docs/status.md", "docs/check-all.txt", "docs/soak.txt", "docs/decisions/", "CHANGELOG.md", "ARCHITECTURE.md")
-SUITES = ("tests/e2e/", "tests/interop/", "tests/python/", "tests/cluster/", "tests/install/", "tests/frameworks/",
+SUITES = ("tests/e2e/", "tests/interop/", "tests/python/", "tests/cluster/", "tests/install/", "tests/wheel/", "tests/frameworks/",
           "tests/fuzz/")
 
 
@@ -97,6 +97,9 @@ def all_steps(options: Options) -> Iterator[Step]:
                lambda log: run_frameworks(log, options), ALL, needs=("build",), minutes=20)
     yield Step("frameworks-2", "the same with a current PyTorch, FSDP, Lightning, Accelerate, DeepSpeed and transformers",
                lambda log: run_frameworks(log, options, check_python.TORCH), SOAK, needs=("build",), minutes=60)
+    if os.geteuid() == 0:  # only root can make the systems on which it is tried
+        yield Step("wheel", "the wheel for every Linux, tried on Debian 11 and 12",
+                   lambda log: run_pytest(log, options, "tests/wheel", ""), ALL, needs=("build",), minutes=60)
     yield Step("notebooks", "hvd.run and hvd.slurm in Jupyter, alone and in SLURM", lambda log: run_notebooks(log, options), ALL,
                needs=("build",))
     yield Step("bench", "the benches, a small round each", run_bench, ALL, needs=("build",))

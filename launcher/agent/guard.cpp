@@ -3,10 +3,10 @@
 #include "agent/agent.hpp"
 #include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
+#include "base/open_descriptors.hpp"
 #include "base/system.hpp"
 #include "common/system.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <utility>
@@ -19,17 +19,6 @@ namespace hvdrun {
 namespace {
 
 constexpr std::chrono::seconds kTimeout{10};
-
-void close_range_between(int first, int last) {
-  if (first <= last) ::close_range(static_cast<unsigned>(first), static_cast<unsigned>(last), 0);
-}
-
-void close_all_but(const LinkEnd& link) {
-  const auto [low, high] = std::minmax({link.in.get(), link.out.get()});
-  close_range_between(STDERR_FILENO + 1, low - 1);
-  close_range_between(low + 1, high - 1);
-  ::close_range(static_cast<unsigned>(high + 1), ~0u, 0);
-}
 
 // The kernel sends this signal to the guard when its parent has ended: the launcher, or on another
 // host sshd's process of the connection.
@@ -64,7 +53,7 @@ int wait_for(pid_t agent) {
 void become_guard(const AgentOptions& options, LinkEnd link) {
   const pid_t parent = ::getppid();
   set_process_name(kGuardProcess);
-  close_all_but(link);
+  close_all_but({link.in.get(), link.out.get()});
   ::setsid();  // the terminal's signals are for the launcher
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t everything;

@@ -1,11 +1,11 @@
 #include "agent/pmix_library.hpp"
 
-#include "common/shared_library.hpp"
+#include "common/bundled_library.hpp"
 
 namespace hvdrun {
 
 Result<PmixLibrary> PmixLibrary::open() {
-  const auto opened = SharedLibrary::open("libpmix.so.2");
+  const auto opened = open_pmix();
   if (!opened)
     return fail("PMIx is not here (" + opened.error() +
                 "); install libpmix2, or use --pmix off for programs that need no PMIx");

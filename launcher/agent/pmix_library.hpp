@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -70,17 +71,18 @@ class PmixInfoList {
 
   // Adds an array of infos as one value (PMIX_PROC_DATA), and returns the list to fill.
   PmixInfoList& add_list(const char* key) {
-    lists_.emplace_back();
     arrays_.push_back({PMIX_INFO, 0, nullptr});
     slot(key, PMIX_DATA_ARRAY).darray = &arrays_.back();
-    return lists_.back();
+    return lists_.emplace_back();
   }
 
   // Returns the infos; valid until something is added.
   pmix_info_t* data() {
-    for (std::size_t i = 0; i < lists_.size(); ++i) {
-      arrays_[i].array = lists_[i].data();
-      arrays_[i].size = lists_[i].size();
+    auto array = arrays_.begin();
+    for (PmixInfoList& list : lists_) {
+      array->array = list.data();
+      array->size = list.size();
+      ++array;
     }
     return infos_.data();
   }
@@ -97,9 +99,10 @@ class PmixInfoList {
   }
 
   std::vector<pmix_info_t> infos_;
-  // Deques: what infos_ points to must not move.
+  // Deques and a list: what infos_ points to must not move. Only a list takes a class inside
+  // itself.
   std::deque<std::string> strings_;
-  std::deque<PmixInfoList> lists_;
+  std::list<PmixInfoList> lists_;
   std::deque<pmix_data_array_t> arrays_;
 };
 

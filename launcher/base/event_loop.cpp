@@ -1,5 +1,7 @@
 #include "base/event_loop.hpp"
 
+#include "common/signal_abbreviation.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -273,7 +275,7 @@ void SignalWatch::poll() {
 }
 
 std::string signal_name(int signal) {
-  const char* name = ::sigabbrev_np(signal);
+  const char* name = common::signal_abbreviation(signal);
   return name == nullptr ? "signal " + std::to_string(signal) : std::string("SIG") + name;
 }
 

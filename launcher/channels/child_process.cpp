@@ -2,13 +2,16 @@
 
 #include "base/subprocess.hpp"
 #include "base/system.hpp"
+#include "common/system.hpp"
 
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <thread>
 #include <utility>
 
 #include <poll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +19,20 @@ namespace hvdrun {
 namespace {
 
 constexpr std::size_t kMostOutput = 1u << 20;
+
+// Does what pidfd_open(2) does, which Linux 5.3 brought, with a thread: it waits for the child and
+// then closes the pipe whose other end it returns.
+Result<Fd> watch_by_thread(pid_t child) {
+  HVD_TRY(Pipe pipe, make_pipe());
+  const SignalsBlocked blocked;  // for the new thread
+  std::thread([child, end = std::move(pipe.write)] {
+    siginfo_t ended{};
+    while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) != 0 &&
+           errno == EINTR) {
+    }
+  }).detach();
+  return std::move(pipe.read);
+}
 
 }  // namespace
 
@@ -44,6 +61,13 @@ Result<ChildProcess> start_child(const std::vector<std::string>& command,
   for (const int fd : {process.link.in.get(), process.link.out.get(), process.errors.get()})
     if (fd >= 0) HVD_CHECK(set_nonblocking(fd));
   return process;
+}
+
+Result<Fd> watch_child(pid_t child) {
+  Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  if (watched) return watched;
+  if (errno == ENOSYS) return watch_by_thread(child);
+  return fail_errno("cannot watch a process", errno);
 }
 
 Result<std::string> output_of(const std::vector<std::string>& command,

@@ -1,6 +1,6 @@
 #include "channels/libssh.hpp"
 
-#include "common/shared_library.hpp"
+#include "common/bundled_library.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,7 +21,7 @@ namespace hvdrun {
 namespace {
 
 Result<SshLibrary> load_libssh() {
-  const auto opened = SharedLibrary::open("libssh.so.4");
+  const auto opened = open_own_or_bundled("libssh.so.4");
   if (!opened) return fail(opened.error());
   SshLibrary library;
 #define HVDRUN_SSH_LOAD(name) \

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include <poll.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,10 +24,6 @@ int wait_for(pid_t child) {
   return status;
 }
 
-Fd open_pidfd(pid_t pid) {
-  return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-}
-
 }  // namespace
 
 Result<std::unique_ptr<SrunStep>> SrunStep::start(const EventLoop& loop,
@@ -36,15 +31,14 @@ Result<std::unique_ptr<SrunStep>> SrunStep::start(const EventLoop& loop,
                                                   std::vector<std::string> environment,
                                                   Events events) {
   HVD_TRY(ChildProcess process, start_child(command, {std::move(environment), true}));
-  Fd alive = open_pidfd(process.pid);
+  auto alive = watch_child(process.pid);
   if (!alive) {
-    const int error = errno;
     ::kill(process.pid, SIGKILL);
     wait_for(process.pid);
-    return fail_errno("cannot watch srun", error);
+    return std::move(alive).error();
   }
   return std::unique_ptr<SrunStep>(
-      new SrunStep(loop, std::move(process), std::move(alive), std::move(events)));
+      new SrunStep(loop, std::move(process), std::move(*alive), std::move(events)));
 }
 
 SrunStep::SrunStep(const EventLoop& loop, ChildProcess process, Fd alive, Events events)

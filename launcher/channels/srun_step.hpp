@@ -66,7 +66,7 @@ class SrunStep {
   bool wait_for_end(std::chrono::milliseconds timeout);
 
   ChildProcess process_;
-  Fd alive_;  // a pidfd: readable once srun has ended
+  Fd alive_;  // readable once srun has ended
   Events events_;
   SrunReader reader_;
   std::optional<int> wait_status_;

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include <poll.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -108,7 +107,7 @@ class SshAgent final : public AgentChannel {
   const bool direct_;
   const pid_t pid_;  // our child
   Fd errors_;        // its stderr
-  Fd watched_;       // a descriptor of the process: pidfd_open(2)
+  Fd watched_;       // readable once it has ended
   const std::string agent_path_;
   const Events events_;
   FdEvent errors_event_;
@@ -127,17 +126,16 @@ Result<std::unique_ptr<AgentChannel>> start_ssh_agent(
   ChildOptions streams;
   streams.stream = stream.get();
   HVD_TRY(ChildProcess process, start_child(ssh_command(target, options, arguments), streams));
-  Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  auto watched = watch_child(process.pid);
   if (!watched) {
-    const int error = errno;
     ::kill(process.pid, SIGKILL);
     ::waitpid(process.pid, nullptr, 0);
-    return fail_errno("cannot watch ssh", error);
+    return std::move(watched).error();
   }
   LinkEnd link = std::move(process.link);
   link.text_first = true;
-  auto agent = std::make_unique<SshAgent>(loop, target.host, std::move(process), std::move(watched),
-                                          options, events);
+  auto agent = std::make_unique<SshAgent>(loop, target.host, std::move(process),
+                                          std::move(*watched), options, events);
   if (!stream) events.on_link(std::move(link));
   return agent;
 }

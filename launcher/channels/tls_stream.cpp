@@ -1,6 +1,6 @@
 #include "channels/tls_stream.hpp"
 
-#include "common/shared_library.hpp"
+#include "common/bundled_library.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -15,7 +15,7 @@ namespace hvdrun {
 namespace {
 
 Result<TlsLibrary> load_libssl() {
-  const auto opened = SharedLibrary::open("libssl.so.3");
+  const auto opened = open_own_or_bundled("libssl.so.3");
   if (!opened) return fail(opened.error());
   TlsLibrary library;
 #define HVDRUN_TLS_LOAD(name) \

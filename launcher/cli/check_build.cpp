@@ -1,7 +1,7 @@
 #include "cli/check_build.hpp"
 
 #include "cli/help.hpp"
-#include "common/shared_library.hpp"
+#include "common/bundled_library.hpp"
 
 #include <string>
 #include <string_view>
@@ -29,7 +29,7 @@ std::string line(bool is_there, std::string_view text) {
 }  // namespace
 
 bool library_opens(const char* soname) {
-  return SharedLibrary::open(soname, RTLD_LAZY | RTLD_LOCAL).ok();
+  return open_own_or_bundled(soname).ok();
 }
 
 std::string check_build_text(const std::function<bool(const char* soname)>& opens) {

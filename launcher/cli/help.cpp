@@ -1,5 +1,6 @@
 #include "cli/help.hpp"
 
+#include "base/version.hpp"
 #include "cli/batch_options.hpp"
 #include "cli/option_sets.hpp"
 #include "cli/option_table.hpp"
@@ -10,6 +11,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+
+#include <fmt/format.h>
 
 namespace hvdrun::cli {
 namespace {
@@ -203,7 +206,8 @@ std::string batch_help_text(std::string_view command) {
 }
 
 std::string version_text() {
-  return "hvdrun " HVDRUN_VERSION "\n";
+  return fmt::format("hvdrun {}\nbuilt with {} for glibc {}.{}; libraries {}\n", kVersion,
+                     kCompiler, __GLIBC__, __GLIBC_MINOR__, kLibraries);
 }
 
 }  // namespace hvdrun::cli

@@ -17,6 +17,7 @@ std::string help_text();
 // have.
 std::string batch_help_text(std::string_view command);
 
+// Returns the version, and how this hvdrun was built: compiler, C library, libraries.
 std::string version_text();
 
 }  // namespace hvdrun::cli

@@ -555,7 +555,13 @@ constexpr Option kOptions[] = {
      "",
      "",
      "print what this hvdrun can do, and which libraries it finds"},
-    {"version", {"-v", "--version", "-V"}, action, information, "", "", "print the version"},
+    {"version",
+     {"-v", "--version", "-V"},
+     action,
+     information,
+     "",
+     "",
+     "print the version and how it was built"},
     {"help", {"-h", "--help"}, action, information, "", "", "print the most used options; all"},
 };
 

@@ -1,5 +1,6 @@
 #include "output/user_terminal.hpp"
 
+#include "base/open_descriptors.hpp"
 #include "base/system.hpp"
 #include "common/fd.hpp"
 
@@ -83,7 +84,7 @@ void UserTerminal::keep() {
   // It must not keep a pipe of the caller's open.
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::isatty(fd) != 1) ::close(fd);
-  ::close_range(STDERR_FILENO + 1, ~0u, 0);
+  close_all_but({});
   if (::pthread_mutex_lock(&shared_->launcher_lives) != EOWNERDEAD) ::_exit(kExitOk);
   if (const std::size_t size = shared_->undo_size; size > 0)
     write_now(output, {shared_->undo.data(), size});

@@ -1,6 +1,6 @@
 #include "base/openssl_library.hpp"
 
-#include "common/shared_library.hpp"
+#include "common/bundled_library.hpp"
 
 #include <string>
 
@@ -11,7 +11,7 @@ Result<OpensslLibrary> OpensslLibrary::load(const char* soname) {
     return fail(HVD_ERROR_UNSUPPORTED,
                 "HVD_DATA_TLS=1 needs OpenSSL 3, package libssl3 or openssl-libs (" + why + ")");
   };
-  const auto library = SharedLibrary::open(soname);
+  const auto library = open_own_or_bundled(soname);
   if (!library) return refuse(library.error());
   OpensslLibrary opened;
 #define HVD_OPENSSL_LOAD(name, result, parameters) \

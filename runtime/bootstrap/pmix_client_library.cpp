@@ -1,6 +1,6 @@
 #include "bootstrap/pmix_client_library.hpp"
 
-#include "common/shared_library.hpp"
+#include "common/bundled_library.hpp"
 
 #include <string>
 
@@ -12,7 +12,7 @@ constexpr const char* kSoname = "libpmix.so.2";
 }  // namespace
 
 Result<PmixLibrary> PmixLibrary::load() {
-  const auto opened = SharedLibrary::open(kSoname);
+  const auto opened = open_pmix();
   if (!opened) {
     return fail(HVD_ERROR_UNSUPPORTED,
                 "a PMIx launcher has started this process, but libpmix cannot be opened: " +

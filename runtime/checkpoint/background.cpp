@@ -19,8 +19,8 @@ namespace {
 constexpr int kNice = 10;
 
 Result<void> run_task(const std::function<Result<void>()>& work) {
-  // Linux gives each thread a nice value of its own.
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);
+  // Linux gives each thread a nice value of its own; 0 is the calling thread.
+  ::setpriority(PRIO_PROCESS, 0, kNice);
   try {
     return work();
   } catch (const std::exception& exception) {

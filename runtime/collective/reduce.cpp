@@ -2,24 +2,10 @@
 
 #include "collective/element.hpp"
 #include "collective/reduce_kernels.hpp"
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
+#include "common/processor.hpp"
 
 namespace libhvd {
 namespace {
-
-#if defined(__x86_64__)
-// Reads CPUID, because not every compiler knows "f16c" in __builtin_cpu_supports.
-bool has_f16c() {
-  unsigned a = 0;
-  unsigned b = 0;
-  unsigned c = 0;
-  unsigned d = 0;
-  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
-}
-#endif
 
 ReduceKernel* kernel_for(InstructionSet set) {
   switch (set) {
@@ -61,13 +47,8 @@ const char* instruction_set_name(InstructionSet set) {
 }
 
 bool processor_has(InstructionSet set) {
-#if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") && has_f16c();
-  if (set == InstructionSet::avx2) return avx2;
-  if (set == InstructionSet::avx512)
-    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#endif
+  if (set == InstructionSet::avx2) return common::has_avx2_and_f16c();
+  if (set == InstructionSet::avx512) return common::has_avx512();
   return set == InstructionSet::plain;
 }
 

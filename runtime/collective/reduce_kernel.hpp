@@ -195,19 +195,21 @@ constexpr std::size_t block_length(std::size_t start, std::size_t count) {
 // output's element of an accumulator.
 template <class In, class Out, class Load, class Combine, class Store>
 void reduce_blocks(const ReduceJob& job, Load load, Combine combine, Store store) {
+  // A copy: the compiler takes a byte that is written for a part of the job.
+  const std::size_t count = job.count;
   Out* const output = static_cast<Out*>(job.output);
   const auto input = [&](std::size_t rank) { return static_cast<const In*>(job.inputs[rank]); };
   if (job.ranks == 2) {
     const In* const first = input(0);
     const In* const second = input(1);
     HVD_INDEPENDENT
-    for (std::size_t i = 0; i < job.count; ++i)
+    for (std::size_t i = 0; i < count; ++i)
       output[i] = store(combine(load(first[i]), load(second[i])));
     return;
   }
   decltype(load(In())) held[kBlock];
-  for (std::size_t start = 0; start < job.count; start += kBlock) {
-    const std::size_t length = block_length(start, job.count);
+  for (std::size_t start = 0; start < count; start += kBlock) {
+    const std::size_t length = block_length(start, count);
     for (std::size_t i = 0; i < length; ++i) held[i] = load(input(0)[start + i]);
     for (std::size_t rank = 1; rank < job.ranks; ++rank) {
       const In* const next = input(rank) + start;

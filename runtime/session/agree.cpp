@@ -1,5 +1,7 @@
 #include "session/agree.hpp"
 
+#include "common/signal_abbreviation.hpp"
+
 #include <array>
 #include <cmath>
 #include <csignal>
@@ -94,7 +96,7 @@ std::string describe_stop(const hvd_stop& stop) {
   std::string text;
   const auto add = [&](const std::string& reason) { text += (text.empty() ? "" : ", ") + reason; };
   if ((stop.reasons & HVD_STOP_SIGNAL) != 0) {
-    const char* const name = ::sigabbrev_np(stop.signum);
+    const char* const name = common::signal_abbreviation(stop.signum);
     add("signal " + std::to_string(stop.signum) +
         (name == nullptr ? "" : " (SIG" + std::string(name) + ")"));
   }

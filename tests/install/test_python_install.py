@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from harness import BUILD, PYTHON, TOP, Done, Sandbox
+from test_install import PROGRAM, PROJECT
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("python install")]
 
@@ -100,8 +101,10 @@ def test_one_wheel_is_for_every_python_3_and_has_all(wheel: Path) -> None:
     assert re.fullmatch(r"hvd-[0-9.]+-py3-none-linux_\w+\.whl", wheel.name)
     names = zipfile.ZipFile(wheel).namelist()
     sources = {f"hvd/{path.relative_to(TOP / 'python/hvd')}" for path in (TOP / "python/hvd").rglob("*.py")}
-    assert sources | {"hvd/py.typed", "hvd/lib/libhvd.so.0", "hvd/lib/libhvd_mpi.so"} == {
-        name for name in names if name.startswith("hvd/")}
+    headers = {f"hvd/include/hvd/{path.name}" for path in (TOP / "runtime/include/hvd").iterdir()}
+    package = {f"hvd/lib/cmake/hvd/hvd{name}.cmake" for name in ("Config", "ConfigVersion", "Targets", "Targets-release")}
+    assert sources | headers | package | {"hvd/py.typed", "hvd/lib/libhvd.so.0", "hvd/lib/libhvd_mpi.so",
+                                          "hvd/lib/pkgconfig/hvd.pc"} == {name for name in names if name.startswith("hvd/")}
     assert [name for name in names if name.endswith(".data/scripts/hvdrun")]
 
 
@@ -127,6 +130,19 @@ def test_python_m_hvd_names_the_environments_own(environment: Path, sandbox: San
     paths = {"hvd": package, "libhvd": package / "lib/libhvd.so.0", "hvdrun": environment / "bin/hvdrun",
              "mpi_plugin": package / "lib/libhvd_mpi.so"}
     assert {name: found[name]["path"] for name in paths} == {name: str(path) for name, path in paths.items()}
+
+
+def test_programs_build_with_the_wheels_libhvd(environment: Path, sandbox: Sandbox, tmp_path: Path) -> None:
+    [package] = environment.glob("lib/python3*/site-packages/hvd")
+    (tmp_path / "first.cpp").write_text(PROGRAM)
+    (tmp_path / "CMakeLists.txt").write_text(PROJECT)
+    run("cmake", "-S", tmp_path, "-B", tmp_path / "out", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={package}")
+    run("cmake", "--build", tmp_path / "out")
+    flags = run("pkg-config", "--cflags", "--libs", "hvd", env={"PKG_CONFIG_PATH": f"{package}/lib/pkgconfig"})
+    # Through a shell: pkg-config quotes the space in the path for one.
+    run("sh", "-c", f"c++ -std=c++20 '{tmp_path}/first.cpp' -o '{tmp_path}/second' {flags.strip()} -Wl,-rpath,'{package}/lib'")
+    for program in (tmp_path / "out/first", tmp_path / "second"):
+        assert run_inside(sandbox, environment, "hvdrun", "-np", 2, program).out_lines == ["[0] sum 3 of 2 ranks"]
 
 
 def test_hvdrun_finds_its_templates_there(environment: Path, sandbox: Sandbox) -> None:

@@ -3,11 +3,21 @@
 #include "../temporary_folder.hpp"
 
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
+#include <iterator>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -42,6 +52,45 @@ TEST_F(Children, ThatCannotBeStartedAreLeftOut) {
       run_children({{"/no/such/program"}, {"touch", file("b")}}, std::chrono::minutes(1));
   EXPECT_EQ(ended_well, (std::vector<bool>{false, true}));
   EXPECT_TRUE(exists("b"));
+}
+
+// Makes pidfd_open(2) fail in this thread as on a kernel that lacks it.
+void forget_pidfd_open() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog whole{static_cast<unsigned short>(std::size(program)), program};
+  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &whole), 0);
+}
+
+// Ends a child that is watched, and sees the end. The child remains to be reaped.
+void watch_one() {
+  auto child = start_child({"sh", "-c", "read line; exit 3"});
+  ASSERT_TRUE(child);
+  const auto watched = watch_child(child->pid);
+  ASSERT_TRUE(watched) << watched.error().message;
+  pollfd end{watched->get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&end, 1, 0), 0);
+  child->link.out.reset();
+  EXPECT_EQ(::poll(&end, 1, -1), 1);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child->pid, &status, 0), child->pid);
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+}
+
+TEST(WatchedChild, IsSeenToEnd) {
+  watch_one();
+}
+
+TEST(WatchedChild, IsSeenToEndWithoutPidfdOpen) {
+  std::thread([] {
+    forget_pidfd_open();
+    watch_one();
+  }).join();
 }
 
 }  // namespace

@@ -208,7 +208,7 @@ TEST_F(CommandLine, ActionsNeedNoProgramAndReadNoConfigFile) {
   folder_.write("site/config.json", "broken");
   EXPECT_EQ(parse({"--help"})->action, Invocation::Action::help);
   EXPECT_THAT(parse({"-h"})->text, StartsWith("usage: hvdrun"));
-  EXPECT_EQ(parse({"--version"})->text, "hvdrun " HVD_TEST_VERSION "\n");
+  EXPECT_THAT(parse({"--version"})->text, StartsWith("hvdrun " HVD_TEST_VERSION "\n"));
   EXPECT_EQ(parse({"-cb"})->action, Invocation::Action::check_build);
 }
 

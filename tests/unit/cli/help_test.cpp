@@ -58,8 +58,11 @@ TEST(Help, OfSallocLeavesOutWhatItRefuses) {
   EXPECT_THAT(batch_help_text("sbatch"), HasSubstr("--requeue"));
 }
 
-TEST(Version, IsTheProjects) {
-  EXPECT_EQ(version_text(), "hvdrun " HVD_TEST_VERSION "\n");
+TEST(Version, IsTheProjectsAndSaysHowItWasBuilt) {
+  EXPECT_THAT(version_text(), testing::MatchesRegex(
+                                  "hvdrun " HVD_TEST_VERSION
+                                  "\nbuilt with [A-Za-z]+ [0-9.]+ for glibc 2\\.[0-9]+; libraries "
+                                  "of the system: hwloc [0-9].*, libevent [0-9].*\n"));
 }
 
 }  // namespace

@@ -1,0 +1,18 @@
+# Compiles for an old glibc with the compilers and libraries that scripts/wheel puts into HVD_WHEEL_ROOT and its PATH.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR x86_64)
+set(CMAKE_C_COMPILER zig-cc)
+set(CMAKE_CXX_COMPILER zig-c++)
+set(CMAKE_AR zig-ar CACHE FILEPATH "")
+set(CMAKE_RANLIB zig-ranlib CACHE FILEPATH "")
+find_program(CMAKE_AR zig-ar)
+# The headers also declare what only a newer glibc has.
+set(CMAKE_SHARED_LINKER_FLAGS_INIT -Wl,-z,defs)
+set(CMAKE_FIND_ROOT_PATH ${HVD_WHEEL_ROOT})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+foreach(kind LIBRARY INCLUDE PACKAGE)
+  set(CMAKE_FIND_ROOT_PATH_MODE_${kind} ONLY)
+endforeach()
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES HVD_WHEEL_ROOT)
+set(ENV{PKG_CONFIG_SYSROOT_DIR} "${HVD_WHEEL_ROOT}")
+set(ENV{PKG_CONFIG_LIBDIR} "${HVD_WHEEL_ROOT}/usr/lib/pkgconfig")

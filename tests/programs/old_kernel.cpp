@@ -1,0 +1,31 @@
+// old_kernel COMMAND…
+//
+// Runs a program and everything that it starts without the system calls that Linux 4.18 lacks, as
+// RHEL 8 has it: from 424 on (pidfd_open(2), close_range(2), clone3(2)) each fails with ENOSYS.
+// Exits with 127 if it cannot do that.
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <iterator>
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int main(int, char** arguments) {
+  // Numbers from 424 on mean the same on all architectures.
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, SYS_pidfd_send_signal, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog whole{static_cast<unsigned short>(std::size(program)), program};
+  if (::geteuid() != 0) ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  if (::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &whole) == 0)
+    ::execvp(arguments[1], arguments + 1);
+  std::perror("old_kernel");
+  return 127;
+}

@@ -1,0 +1,189 @@
+"""The wheel for every Linux (scripts/wheel), as an ordinary user has it on Debian 11 and 12 with nothing but Python.
+
+It needs root, Debian's archive and the package index, and a machine whose compiler for MPI is Open MPI's. What was built
+stays in build-manylinux/; the first time takes up to 20 minutes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+import shutil
+import subprocess
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness import program
+
+TOP = Path(__file__).resolve().parents[2]
+WORK = TOP / "build-manylinux"
+MOST_BYTES = 15_000_000
+USER = "1000:1000"
+HOME = "home/user"
+
+# Mounts what each system has, and gives way to an ordinary user without any of this machine's environment.
+ENTER = """\
+mount -t proc proc "$1/proc"
+mount --rbind /sys "$1/sys"
+mkdir -p "$1/dev/shm"
+mount -t tmpfs tmpfs "$1/dev/shm"
+exec chroot --userspec=$2 "$1" /usr/bin/env -i HOME=/$3 LC_ALL=C.UTF-8 PATH=/$3/venv/bin:/usr/bin:/bin sh -c "cd; $4"
+"""
+
+RANKS = "import hvd; hvd.init(); print(hvd.rank(), 'of', hvd.size(), hvd.allgather_object(hvd.rank()))"
+HOROVOD = """\
+import torch
+import horovod.torch as hvd
+hvd.init()
+print(hvd.allreduce(torch.ones(2) * hvd.rank(), op=hvd.Sum).tolist())
+"""
+
+MPI = """\
+#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char** argv) {
+  int rank, size, sum;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  printf("%d of %d: %d\\n", rank, size, sum);
+  return MPI_Finalize();
+}
+"""
+
+
+def run(*words: object) -> str:
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=3000)
+    assert done.returncode == 0, f"{words}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+@dataclass
+class Root:
+    """A system of its own with a user, into whose virtual environment pip has put the wheel."""
+
+    place: Path
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        line = " ".join(map(shlex.quote, words))
+        return subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", ENTER, "sh", self.place,
+                               USER, HOME, line], capture_output=True, text=True, timeout=300)
+
+    def lines(self, *words: str) -> list[str]:
+        done = self.run(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return sorted(done.stdout.splitlines())
+
+
+@pytest.fixture(scope="session")
+def wheel() -> Path:
+    run(TOP / "scripts/wheel", WORK)
+    [file] = (WORK / "dist").glob("*.whl")
+    return file
+
+
+def make_root(name: str, release: str, wheel: Path, *packages: str) -> Root:
+    place = WORK / name
+    if not (place / HOME).exists():
+        shutil.rmtree(place, ignore_errors=True)
+        run("debootstrap", "--variant=minbase", "--include=python3,python3-venv", release, place)
+        if packages:
+            run("chroot", place, "apt-get", "install", "-qq", "--no-install-recommends", *packages)
+        run("chroot", place, "useradd", "--create-home", "--uid", "1000", "user")
+    shutil.copy(wheel, place / "tmp")
+    root = Root(place)
+    root.lines("rm", "-rf", "venv")
+    root.lines("python3", "-m", "venv", "--system-site-packages", "venv")
+    root.lines("pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", f"/tmp/{wheel.name}")
+    return root
+
+
+@pytest.fixture(scope="session", params=["bullseye", "bookworm"])
+def root(request: pytest.FixtureRequest, wheel: Path) -> Root:
+    """Debian with nothing but Python."""
+    return make_root(f"root-{request.param}", request.param, wheel)
+
+
+@pytest.fixture(scope="session")
+def training_root(wheel: Path) -> Root:
+    return make_root("root-training", "bookworm", wheel, "libopenmpi3", "openmpi-bin", "python3-torch")
+
+
+def test_one_wheel_of_at_most_15_megabytes(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-manylinux_2_28_x86_64.whl")
+    assert wheel.stat().st_size <= MOST_BYTES
+    names = {Path(name).name for name in zipfile.ZipFile(wheel).namelist()}
+    assert {"hvdrun", "libhvd.so.0", "libpmix.so.2", "libssh.so.4", "libssl-hvd.so.3", "libcrypto-hvd.so.3", "bundled.txt",
+            "hvdrun.1", "hvdrun.fish", "_hvdrun", "hvd.hpp", "hvdConfig.cmake", "hvd.pc", "generic.sbatch"} <= names
+
+
+def test_auditwheel_accepts_it_for_glibc_2_28_and_later(wheel: Path) -> None:
+    text = " ".join(run(WORK / "tools/bin/auditwheel", "show", wheel).split())
+    [minor] = re.findall(r'consistent with the following platform tag: "manylinux_2_(\d+)_x86_64"', text)
+    assert int(minor) <= 28, text
+
+
+def test_ranks_run(root: Root) -> None:
+    assert root.lines("hvdrun", "-np", "2", "python3", "-c", RANKS) == ["[0] 0 of 2 [0, 1]", "[1] 1 of 2 [0, 1]"]
+
+
+def failing(line: str) -> tuple[str, ...]:
+    return "python3", "-c", f"import hvd, os, sys; hvd.init()\nif hvd.rank() == 1: {line}\nhvd.allgather_object(0)"
+
+
+@pytest.mark.parametrize("words, code, last", [
+    (failing("sys.exit(7)"), 7, "rank 1 on .* failed: exit code 7"),
+    (failing("raise ValueError('bad batch')"), 1, "rank 1 on .* failed: exit code 1"),
+    (failing("os.kill(os.getpid(), 9)"), 137, "rank 1 on .* failed: .*SIGKILL"),
+    (failing("os.abort()"), 134, "rank 1 on .* failed: .*SIGABRT"),
+    (("no-such-program",), 127, "no-such-program"),
+    (("/etc/passwd",), 126, "/etc/passwd")])
+def test_a_rank_that_fails_ends_the_job(root: Root, words: tuple[str, ...], code: int, last: str) -> None:
+    done = root.run("hvdrun", "-np", "2", *words)
+    assert done.returncode == code, done.stderr
+    lines = done.stderr.splitlines()
+    assert re.search(last, [line for line in lines if line.startswith("hvdrun: error: ")][-1]), done.stderr
+    if "bad batch" in words[-1]:
+        assert lines[-1] == "hvdrun:   | ValueError: bad batch", done.stderr
+
+
+def test_it_says_how_it_was_built(root: Root) -> None:
+    version, built = root.lines("hvdrun", "--version")[::-1]
+    assert re.fullmatch(r"hvdrun [0-9.]+", version)
+    assert re.fullmatch(r"built with Clang [0-9.]+ for glibc 2\.28; libraries bundled: hwloc [0-9].*, libevent .*, libssh .*, "
+                        r"openssl .*, pmix .*", built), built
+
+
+def test_it_runs_without_what_linux_4_18_lacks(root: Root) -> None:
+    """The kernel of RHEL 8."""
+    shutil.copy(program("old_kernel"), root.place / "tmp")
+    assert root.lines("/tmp/old_kernel", "hvdrun", "-np", "2", "python3", "-c", RANKS) == ["[0] 0 of 2 [0, 1]", "[1] 1 of 2 [0, 1]"]
+
+
+def test_what_the_system_lacks_is_the_wheels(root: Root) -> None:
+    """minbase has no libpmix and no libssh."""
+    assert not list(root.place.glob("usr/lib/*/libpmix.so*")) and not list(root.place.glob("usr/lib/*/libssh.so*"))
+    text = "\n".join(root.lines("hvdrun", "--check-build"))
+    assert "[X] libpmix.so.2" in text and "[X] libssh.so.4" in text
+
+
+def test_a_program_of_open_mpi_runs(training_root: Root, tmp_path: Path) -> None:
+    (tmp_path / "sum.c").write_text(MPI)
+    run("mpicc.openmpi", "-o", training_root.place / "tmp/sum", tmp_path / "sum.c")
+    assert training_root.lines("hvdrun", "-np", "2", "/tmp/sum") == ["[0] 0 of 2: 1", "[1] 1 of 2: 1"]
+
+
+def test_a_program_for_horovod_runs(training_root: Root) -> None:
+    assert training_root.lines("hvdrun", "--horovod", "-np", "2", "python3", "-c", HOROVOD) == ["[0] [1.0, 1.0]", "[1] [1.0, 1.0]"]
+
+
+def test_built_again_it_has_the_same_bytes(wheel: Path) -> None:
+    before = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    shutil.rmtree(WORK / "build")
+    run(TOP / "scripts/wheel", WORK)
+    assert hashlib.sha256(wheel.read_bytes()).hexdigest() == before

@@ -9,14 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from harness import PYTHON, TIME_LIMIT
-from rank_cases import python_environment
+from harness import TIME_LIMIT
+from rank_cases import PYTHONS, python_environment
 
-PROGRAM = Path(__file__).resolve().parent / "programs/compression.py"
+PROGRAMS = Path(__file__).resolve().parent / "programs"
 
 
 @pytest.mark.parametrize("hosts", ["ab", pytest.param("aab", marks=pytest.mark.slow)])
 def test_an_allreduce_is_compressed_between_hosts(hosts: str, tmp_path: Path) -> None:
+    run_on_hosts(hosts, tmp_path, PYTHONS["torch"], "compression.py",
+                 ("allreduce", "gradient", "error_feedback", "errors", "training"))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("hosts", ["ab", pytest.param("aab", marks=pytest.mark.slow)])
+def test_an_allreduce_of_tensorflow_is_compressed_between_hosts(hosts: str, tmp_path: Path) -> None:
+    run_on_hosts(hosts, tmp_path, PYTHONS["tensorflow"], "tensorflow_compression.py",
+                 ("allreduce", "gradient", "errors", "training"))
+
+
+def run_on_hosts(hosts: str, tmp_path: Path, python: str, program: str, checks: tuple[str, ...]) -> None:
+    """Runs a program with a rank on each of the hosts. It prints the names of its checks."""
     for host in hosts:
         (tmp_path / host).mkdir(mode=0o700, exist_ok=True)
     with socket.socket() as probe:
@@ -28,13 +41,13 @@ def test_an_allreduce_is_compressed_between_hosts(hosts: str, tmp_path: Path) ->
                    "HVD_JOB_KEY": "5" * 64, "HVD_SHM_DIR": str(tmp_path / host), "HVD_HOSTNAME": host}
             if rank == 0:
                 probe.close()
-            processes.append(subprocess.Popen([PYTHON, PROGRAM], env={**os.environ, **python_environment(), **own},
+            processes.append(subprocess.Popen([python, PROGRAMS / program], env={**os.environ, **python_environment(), **own},
                                               text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
     try:
         ended = [process.communicate(timeout=4 * TIME_LIMIT) for process in processes]
     finally:
         for process in processes:
             process.kill()
-    expected = "".join(f"check_{name}\n" for name in ("allreduce", "gradient", "error_feedback", "errors", "training"))
+    expected = "".join(f"check_{name}\n" for name in checks)
     for process, (out, err) in zip(processes, ended):
         assert (process.returncode, out) == (0, expected), err

@@ -1,10 +1,12 @@
 // A training method with a central rank: rank 0 has the parameters, the others send gradients to
-// it. A part of methods.hpp. For comparison with methods without a central rank.
+// it. With a server on each host, the lowest rank of each host does that for the ranks of its host.
+// A part of methods.hpp. For comparison with methods without a central rank.
 //
-// An object belongs to one thread. Rank 0 has one thread more for each other rank: it receives that
-// rank's gradients, and answers with parameters when the bound of staleness allows. A push and a
-// pull are broadcasts in a process set of rank 0 and that rank. If a thread of rank 0 fails, rank
-// 0's next call throws the error. The other ranks get a peer error when rank 0 leaves.
+// An object belongs to one thread. A server has one thread more for each other rank that it serves:
+// it receives that rank's gradients, and answers with parameters when the bound of staleness
+// allows. A push and a pull are broadcasts in a process set of the server and that rank. If a
+// thread of a server fails, the server's next call throws the error. The other ranks get a peer
+// error when the server leaves.
 #ifndef HVD_PARAMETER_SERVER_HPP_
 #define HVD_PARAMETER_SERVER_HPP_
 
@@ -36,16 +38,26 @@ namespace detail {
 inline constexpr float kGradients = 1;
 inline constexpr float kRest = 2;
 
-// The parameters, on rank 0. Threads: serve() runs on a thread for each other rank, all else on
-// the program's.
+// The servers of several hosts, which average their parameters.
+struct Servers {
+  int count = 1;
+  ProcessSet on = {};      // a server on each host
+  std::int64_t every = 1;  // steps of a server between averages
+};
+
+// The parameters, on a server. Threads: serve() runs on a thread for each other rank that it
+// serves, all else on the program's.
 class Server {
  public:
-  Server(std::string name, std::vector<std::size_t> sizes, std::int64_t staleness, Update update)
+  // `workers`: the number of ranks that it serves, with its own, which is worker 0.
+  Server(std::string name, std::vector<std::size_t> sizes, std::int64_t staleness, Update update,
+         std::size_t workers, Servers servers)
       : name_(std::move(name)),
         sizes_(std::move(sizes)),
         staleness_(staleness),
         update_(std::move(update)),
-        workers_(static_cast<std::size_t>(size())) {}
+        servers_(servers),
+        workers_(workers) {}
 
   // Sets the parameters, and lets the other ranks push.
   void begin(std::vector<float> parameters) {
@@ -77,8 +89,9 @@ class Server {
     return parameters_;
   }
 
-  // Answers one other rank until stop() or the end of the job. The thread's function.
-  void serve(std::size_t worker, ProcessSet on) noexcept {
+  // Answers one other rank until stop() or the end of the job. The thread's function. `own` and
+  // `theirs`: the ranks of the server and of the worker.
+  void serve(std::size_t worker, int own, int theirs, ProcessSet on) noexcept {
     try {
       Options options(name_ + ".push");
       options.on = on;
@@ -92,10 +105,10 @@ class Server {
         for (const std::size_t count : sizes_) total += count;
         std::vector<float> push(total);
         options.name = name_ + ".push";
-        broadcast(std::span(push), static_cast<int>(worker), options);
+        broadcast(std::span(push), theirs, options);
         std::vector<float> answer = turn(worker, std::move(push));
         options.name = name_ + ".pull";
-        broadcast(std::span(answer), 0, options);
+        broadcast(std::span(answer), own, options);
       }
     } catch (...) {
       const std::lock_guard lock(mutex_);
@@ -140,6 +153,7 @@ class Server {
     changed_.notify_all();
     if (!std::all_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.resting; }))
       return;
+    finish_round();
     for (Worker& other : workers_) other = {};
     ++rounds_;
     active_ = false;
@@ -162,24 +176,57 @@ class Server {
     changed_.notify_all();
   }
 
-  // Takes a step with the gradients of a push, divided by the number of ranks.
+  // Averages the parameters with the other servers until the ranks of all rest. A server whose
+  // ranks rest takes part in the averages of the others, but its parameters are averaged once only.
+  void finish_round() {
+    if (servers_.count == 1) return;
+    bool changed = since_average_ > 0;
+    while (average_servers(changed, true) < servers_.count) changed = false;
+  }
+
+  // Replaces the parameters by the average of the servers that take part, weighted by their ranks.
+  // Returns how many servers have only ranks that rest.
+  int average_servers(bool take_part, bool resting) {
+    const auto weight = static_cast<float>(take_part ? workers_.size() : 0);
+    std::vector<float> sums = parameters_;
+    for (float& value : sums) value *= weight;
+    sums.push_back(weight);
+    sums.push_back(resting ? 1 : 0);
+    Options options(name_ + ".servers");
+    options.on = servers_.on;
+    allreduce(std::span(sums), Op::sum, options);
+    const float total = sums[parameters_.size()];
+    for (std::size_t i = 0; i < parameters_.size() && total > 0; ++i)
+      parameters_[i] = sums[i] / total;
+    since_average_ = 0;
+    return static_cast<int>(sums.back());
+  }
+
+  // Takes a step with the gradients of a push, divided by the number of ranks. At the end of a
+  // period, averages with the other servers; the ranks of this one wait meanwhile.
   void apply(std::vector<float>& push) {
     if (stopped_) return;
     const std::span<float> gradients = std::span(push).subspan(1);
     for (float& value : gradients) value /= static_cast<float>(workers_.size());
     update_(parts_of(parameters_, sizes_), parts_of(gradients, sizes_));
+    if (servers_.count == 1) return;
+    const auto ranks = static_cast<std::int64_t>(workers_.size());
+    since_average_ += staleness_ > 0 ? 1 : ranks;
+    if (since_average_ >= servers_.every * ranks) average_servers(true, false);
   }
 
   const std::string name_;
   const std::vector<std::size_t> sizes_;
   const std::int64_t staleness_;
   const Update update_;
+  const Servers servers_;
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::vector<float> parameters_;
-  std::vector<Worker> workers_;  // by rank; rank 0 trains too
-  std::int64_t rounds_ = 0;      // how often all have rested
-  bool active_ = false;          // between begin() and the end of a round
+  std::vector<Worker> workers_;     // the server's rank trains too
+  std::int64_t rounds_ = 0;         // how often all have rested
+  std::int64_t since_average_ = 0;  // gradients since the servers' last average
+  bool active_ = false;             // between begin() and the end of a round
   bool stopped_ = false;
   std::exception_ptr failure_;
 };
@@ -189,6 +236,8 @@ class Server {
 // Options of ParameterServer. All ranks give the same.
 struct ParameterServerOptions {
   std::int64_t staleness = 0;  // by how many steps a rank may be ahead of the slowest, 0 or more
+  bool per_host = false;       // a server on each host, for the ranks of that host
+  std::int64_t every = 1;      // with per_host: steps of a server between averages of all servers
 };
 
 // Rank 0 keeps the parameters and applies the gradients of all ranks to them. M. Li et al.,
@@ -197,43 +246,44 @@ struct ParameterServerOptions {
 // With a staleness of 0, rank 0 waits for the gradients of all ranks and makes one update with
 // their average: the result of an allreduce of the gradients. With more, it makes an update with
 // each gradient as it arrives, divided by the number of ranks.
+//
+// With per_host, gradients stay on their host, and the staleness is that between its ranks. After
+// each `every` steps the servers average their parameters, weighted by their ranks, and wait for
+// each other. If the update is linear in the gradient (SGD), `every` is 1 and the staleness 0, that
+// is the result of an allreduce of the gradients, but for rounding.
 class ParameterServer {
  public:
   // A collective. `parameters` and `gradients`: tensors of float in host memory, in the same order,
-  // with the same names and shapes on all ranks. `update` is called on rank 0 only, by one thread
+  // with the same names and shapes on all ranks. `update` is called on servers only, by one thread
   // at a time, which need not be the program's. Errors, on all ranks: `staleness` is negative;
-  // settings or parameters differ; gradients do not fit the parameters.
+  // `every` is below 1; settings or parameters differ; gradients do not fit the parameters.
   ParameterServer(const State& parameters, const State& gradients, Update update,
                   const ParameterServerOptions& options = {})
       : parameters_(parameters),
         gradients_(gradients),
-        settings_{{"method", "ParameterServer"}, {"staleness", std::to_string(options.staleness)}} {
+        settings_{{"method", "ParameterServer"},
+                  {"staleness", std::to_string(options.staleness)},
+                  {"per_host", options.per_host ? "true" : "false"},
+                  {"every", std::to_string(options.every)}} {
     detail::Offer offer{0, "", settings_, parameters_.described()};
     if (options.staleness < 0)
       offer.problem =
           "staleness is " + std::to_string(options.staleness) + ", but must be at least 0";
+    if (options.every < 1)
+      offer.problem = "every is " + std::to_string(options.every) + ", but must be at least 1";
+    if (options.every > 1 && !options.per_host)
+      offer.problem = "every is for a server on each host (per_host)";
     if (offer.problem.empty()) offer.problem = parameters_.problem();
     if (offer.problem.empty()) offer.problem = gradients_.problem();
     if (offer.problem.empty() && gradients_.sizes() != parameters_.sizes())
       offer.problem = "the gradients do not have the sizes of the parameters";
     name_ = "ParameterServer." + std::to_string(detail::agree_settings("ParameterServer", offer));
-    std::vector<ProcessSet> sets;
-    for (int worker = 1; worker < size(); ++worker)
-      sets.push_back(detail::find_or_add({0, worker}));
-    if (rank() != 0) {
-      own_set_ = sets[static_cast<std::size_t>(rank() - 1)];
-      return;
-    }
-    server_ = std::make_shared<detail::Server>(name_, parameters_.sizes(), options.staleness,
-                                               std::move(update));
-    for (std::size_t worker = 1; worker <= sets.size(); ++worker)
-      threads_.emplace_back(
-          [server = server_, worker, set = sets[worker - 1]] { server->serve(worker, set); });
+    make_server(std::move(update), options);
   }
   ParameterServer(const ParameterServer&) = delete;
   ParameterServer& operator=(const ParameterServer&) = delete;
 
-  // Call synchronize() before, on all ranks. Otherwise rank 0's threads end with the job.
+  // Call synchronize() before, on all ranks. Otherwise the servers' threads end with the job.
   ~ParameterServer() {
     if (server_ == nullptr) return;
     const bool all_end = server_->stop() || !initialized();
@@ -250,7 +300,7 @@ class ParameterServer {
   // gives all ranks rank 0's parameters.
   void step() { turn(detail::kGradients, gradients_); }
 
-  // Waits until all ranks call it. Afterwards all have rank 0's parameters. For a rank without more
+  // Waits until all ranks call it. Afterwards all have the same parameters. For a rank without more
   // data, for the end of the training, and before a checkpoint: hvd::join() does not work here.
   void synchronize() {
     turn(detail::kRest, parameters_);
@@ -258,7 +308,8 @@ class ParameterServer {
   }
 
   // Returns the state for a checkpoint: the settings. Save the parameters and what `update` uses
-  // (momentum, ...) beside it, after synchronize(): a checkpoint has rank 0's.
+  // (momentum, ...) beside it, after synchronize(): a checkpoint has rank 0's, which then becomes
+  // that of all servers.
   std::string state() const {
     detail::Writer writer;
     writer.add(settings_);
@@ -273,6 +324,41 @@ class ParameterServer {
   }
 
  private:
+  // Makes the process sets of each server and its ranks, the server, and its threads.
+  void make_server(Update update, const ParameterServerOptions& options) {
+    const int host = options.per_host ? node_rank() : 0;
+    const std::vector<int> hosts =
+        allgather_async(std::span(&host, 1), Options(name_ + ".hosts")).get();
+    struct Worker {
+      int rank;
+      ProcessSet on;
+    };
+    std::vector<Worker> workers;  // that this rank serves, without itself
+    std::vector<int> servers;
+    for (int r = 0; r < size(); ++r) {
+      const auto first = std::find(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(r)]);
+      const int server = static_cast<int>(first - hosts.begin());
+      if (r == rank()) server_rank_ = server;
+      if (server == r) {
+        servers.push_back(r);
+        continue;
+      }
+      const ProcessSet pair = detail::find_or_add({server, r});
+      if (server == rank()) workers.push_back({r, pair});
+      if (r == rank()) own_set_ = pair;
+    }
+    detail::Servers others{static_cast<int>(servers.size()), {}, options.every};
+    if (servers.size() > 1) others.on = detail::find_or_add(servers);
+    if (server_rank_ != rank()) return;
+    server_ = std::make_shared<detail::Server>(name_, parameters_.sizes(), options.staleness,
+                                               std::move(update), workers.size() + 1, others);
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+      threads_.emplace_back([server = server_, index = i + 1, own = rank(), worker = workers[i]] {
+        server->serve(index, own, worker.rank, worker.on);
+      });
+    }
+  }
+
   void begin() {
     if (begun_) return;
     const Tensors tensors = parameters_.tensors();
@@ -296,7 +382,7 @@ class ParameterServer {
     broadcast(std::span(push), rank(), options);
     push.resize(parameters_.total());
     options.name = name_ + ".pull";
-    broadcast(std::span(push), 0, options);
+    broadcast(std::span(push), server_rank_, options);
     detail::unflatten(push, parameters_.tensors());
   }
 
@@ -305,9 +391,10 @@ class ParameterServer {
   std::vector<detail::Described> settings_;
   std::string name_;
   bool begun_ = false;
-  ProcessSet own_set_;                      // of rank 0 and this rank
-  std::shared_ptr<detail::Server> server_;  // on rank 0
-  std::vector<std::thread> threads_;        // on rank 0
+  int server_rank_ = 0;                     // of the server of this rank
+  ProcessSet own_set_;                      // of the server and this rank
+  std::shared_ptr<detail::Server> server_;  // on servers
+  std::vector<std::thread> threads_;        // on servers
 };
 
 }  // namespace hvd

@@ -210,10 +210,111 @@ TEST_P(Served, WhatIsWrongIsAnErrorOnAllRanks) {
                                {.staleness = 2});
     require_refused([&] { stale.load(server.state()); },
                     "the state was saved with staleness = 0, but here staleness = 2");
+    require_refused(
+        [&] {
+          hvd::ParameterServer(model.parameters(), model.gradients(), model.update(), {.every = 2});
+        },
+        "every is for a server on each host (per_host)");
+    hvd::ParameterServer hosts(model.parameters(), model.gradients(), model.update(),
+                               {.per_host = true});
+    require_refused([&] { hosts.load(server.state()); },
+                    "per_host = false, but here per_host = true");
     server.step();
     require_refused([&] { server.load(server.state()); }, "call synchronize() before load()");
     server.synchronize();
     server.load(server.state());
+    return "";
+  });
+}
+
+// ---- A server on each host ----------------------------------------------------------------------
+
+class ServedOnHosts : public testing::TestWithParam<std::vector<int>> {};  // the host of each rank
+INSTANTIATE_TEST_SUITE_P(Hosts, ServedOnHosts,
+                         testing::Values(std::vector<int>{0, 1}, std::vector<int>{0, 1, 1},
+                                         std::vector<int>{0, 1, 0, 1}));
+
+// Updates by plain SGD, which is linear in the gradient.
+void plain_update(const hvd::Tensors& parameters, const hvd::Tensors& gradients) {
+  for (std::size_t t = 0; t < parameters.size(); ++t)
+    for (std::size_t i = 0; i < parameters[t].size(); ++i)
+      parameters[t][i] -= 0.1F * gradients[t][i];
+}
+
+TEST_P(ServedOnHosts, WithoutStalenessItIsAnAllreduceOfTheGradients) {
+  expect_right_on(GetParam(), [](int rank) -> std::string {
+    ServedModel model, other;
+    if (rank > 0) model.first[0] = 77;  // the first step gives all rank 0's parameters
+    hvd::ParameterServer server(model.parameters(), model.gradients(), plain_update,
+                                {.per_host = true});
+    server.synchronize();
+    for (int round = 0; round < 2; ++round) {
+      for (int step = 4 * round; step < 4 * round + 4; ++step) {
+        model.compute_gradients(rank, step);
+        server.step();
+        other.compute_gradients(rank, step);
+        hvd::allreduce(std::span(other.first_gradient), hvd::Op::average);
+        hvd::allreduce(std::span(other.second_gradient), hvd::Op::average);
+        plain_update({other.first, other.second}, {other.first_gradient, other.second_gradient});
+        for (std::size_t i = 0; i < 3; ++i)
+          if (std::abs(model.first[i] - other.first[i]) > 1e-5F) return "first";
+        for (std::size_t i = 0; i < 2; ++i)
+          if (std::abs(model.second[i] - other.second[i]) > 1e-5F) return "second";
+      }
+      server.synchronize();
+    }
+    return "";
+  });
+}
+
+// The gradients of a host are its number + 1, so the parameters of its server are known.
+TEST_P(ServedOnHosts, ServersAverageAfterEachPeriodAndAtTheEnd) {
+  const std::vector<int>& hosts = GetParam();
+  for (const std::int64_t staleness : {0, 2}) {
+    expect_right_on(hosts, [&](int rank) -> std::string {
+      const int host = hosts[static_cast<std::size_t>(rank)];
+      std::vector<float> value{0}, gradient{static_cast<float>(host + 1)};
+      hvd::State parameters, gradients;
+      parameters.add("value", value);
+      gradients.add("value", gradient);
+      const auto update = [](const hvd::Tensors& to, const hvd::Tensors& by) {
+        to[0][0] += by[0][0];
+      };
+      hvd::ParameterServer server(parameters, gradients, update,
+                                  {.staleness = staleness, .per_host = true, .every = 3});
+      double sum = 0;
+      for (const int other : hosts) sum += other + 1;
+      const double mean = sum / static_cast<double>(hosts.size());
+      for (int step = 0; step < 3; ++step) server.step();
+      if (staleness == 0 && std::abs(value[0] - 3 * mean) > 1e-4) return "after a period";
+      // Host 1 takes two steps more. Host 0 has not changed its parameters since the average.
+      for (int step = 0; host == 1 && step < 2; ++step) server.step();
+      server.synchronize();
+      const double expected = 3 * mean + 2 * 2;
+      if (std::abs(value[0] - expected) > 1e-4)
+        return std::to_string(value[0]) + " and not " + std::to_string(expected);
+      return "";
+    });
+  }
+}
+
+// The ranks of host 0 run out of data many periods before those of host 1.
+TEST_P(ServedOnHosts, AHostWithoutMoreDataDoesNotHoldUpTheOthers) {
+  expect_right_on(GetParam(), [](int rank) -> std::string {
+    for (const std::int64_t staleness : {0, 3}) {
+      ServedModel model;
+      hvd::ParameterServer server(model.parameters(), model.gradients(), plain_update,
+                                  {.staleness = staleness, .per_host = true, .every = 2});
+      for (int step = 0; step < 1 + 7 * rank; ++step) {
+        model.compute_gradients(rank, step);
+        server.step();
+      }
+      server.synchronize();
+      std::vector<float> lowest = model.first, highest = model.first;
+      hvd::allreduce(std::span(lowest), hvd::Op::min);
+      hvd::allreduce(std::span(highest), hvd::Op::max);
+      if (lowest != highest) return "the ranks differ";
+    }
     return "";
   });
 }

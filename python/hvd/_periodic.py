@@ -143,7 +143,10 @@ class Averaging(Exchanging):
 
 
 class OuterSteps(Exchanging):
-    """Averages the changes of a period. An outer optimizer takes a step with them, from the same parameters on all ranks."""
+    """Averages the changes of a period. An outer optimizer takes a step with the average.
+
+    It starts from the same parameters on all ranks.
+    """
 
     _base: Tensors  # the outer optimizer's parameters
 

@@ -44,7 +44,7 @@ def LocalSGD(optimizer: Any, every: int, background: bool = False, compression: 
 
     The optimizer gets three methods. synchronize(), on all ranks: gives them the average of all weights; call it at the
     end of the training and before an evaluation. full_state_dict(), on all ranks: returns the state of all ranks, with
-    their weights, for hvd's checkpoints. load_state_dict(state, model.trainable_variables): continues within the period.
+    their weights, for hvd's checkpoints. load_state_dict(state, model.trainable_variables): continues within a period.
 
     Waiting: at the end of a period a rank waits until all have ended it; with background, until all have ended the one
     before. A rank in hvd.join() is not waited for, and the average is that of the others. Weights that are not
@@ -106,7 +106,7 @@ class _LocalSteps(Exchanging):
         """Compares the settings of all ranks. A collective."""
         problem = self._problem() or schedule.problem_of_every(every)
         if compression is not Compression.none and not wire_of(compression):
-            problem = problem or f"{compression.__name__} changes the weights' type; use Compression.wire_fp16 or others"
+            problem = problem or f"{compression.__name__} changes the weights' type; use Compression.wire_fp16"
         self._settings.update(every=every, background=bool(background))
         number = schedule.agree(self.METHOD, {"the optimizer's class": type(optimizer).__name__,
                                               "compression": compression.__name__, **self._settings}, [], problem)
@@ -220,8 +220,8 @@ class _LocalSteps(Exchanging):
         options = _variables_of(optimizer)
         if len(options) != len(own["optimizer"]):
             raise ValueError(f"hvd: {self.METHOD}: the state was saved with {len(own['optimizer'])} variables of the "
-                             f"optimizer, but this one has {len(options)}; use an optimizer of the same class, and make a "
-                             "step with a legacy one before")
+                             f"optimizer, but this one has {len(options)}; use an optimizer of the same class, and make "
+                             "a step with a legacy one before")
         for variable, value in zip([*known, *options], [*own["parameters"], *own["optimizer"]]):
             _plain(variable).assign(value)
         self._schedule.load_state_dict(state)

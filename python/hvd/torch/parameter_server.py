@@ -53,9 +53,9 @@ def ParameterServer(  # noqa: N802 (returns an instance of a class, as Distribut
     gradient (SGD, with momentum too) the result is that of DistributedOptimizer, but for rounding.
 
     The first step() is a collective, and gives all ranks rank 0's parameters; hvd.broadcast_parameters() does so before
-    the first gradients. Learning rates are those of the server. Parameters must not be added or thawed after it. hvd.join()
-    does not work while ranks train: a rank without more data calls synchronize(), which waits until all ranks do, and
-    gives all the same parameters. All ranks must call it at the end of the training.
+    the first gradients. Learning rates are those of the server. Parameters must not be added or thawed after it.
+    hvd.join() does not work while ranks train: a rank without more data calls synchronize(), which waits until all
+    ranks do, and gives all the same parameters. All ranks must call it at the end of the training.
 
     Errors: on all ranks, InvalidArgumentError, a ValueError, for an invalid `staleness`; MismatchError if settings or
     parameters differ. ValueError for an optimizer that hvd has wrapped. Sparse gradients are sent as dense ones.
@@ -103,8 +103,8 @@ def _make_place(per_host: bool, every: int) -> _Place:
         if server == own:
             workers.append((rank, both))
     servers = sorted({hosts.index(host) for host in hosts})
-    return _Place(hosts.index(hosts[own]), pair, workers, find_or_add(servers) if len(servers) > 1 else global_process_set,
-                  len(servers), every)
+    of_servers = find_or_add(servers) if len(servers) > 1 else global_process_set
+    return _Place(hosts.index(hosts[own]), pair, workers, of_servers, len(servers), every)
 
 
 class _ParameterServer(Wrapped):
@@ -171,8 +171,8 @@ class _ParameterServer(Wrapped):
     def full_state_dict(self) -> dict[str, Any]:
         """Returns rank 0's state on all ranks, as state_dict() of the plain optimizer would. A collective.
 
-        With per_host the other servers' states (momentum, ...) are not in it. Calls synchronize(), so that all models have the
-        same parameters: save one afterwards.
+        With per_host the other servers' states (momentum, ...) are not in it. Calls synchronize(), so that all models
+        have the same parameters: save one afterwards.
         """
         self.synchronize()
         own = self._server.state_dict() if self._server is not None and job.rank() == 0 else None
@@ -182,7 +182,8 @@ class _ParameterServer(Wrapped):
     def state_dict(self) -> dict[str, Any]:
         """RuntimeError on several ranks, because only servers have a state: use full_state_dict()."""
         if job.size() > 1:
-            raise RuntimeError("hvd: the state of a ParameterServer is on its server; call full_state_dict() on all ranks")
+            raise RuntimeError("hvd: the state of a ParameterServer is on its server; call full_state_dict() on all "
+                               "ranks")
         return self._server.state_dict() if self._server is not None else super().state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -308,8 +309,9 @@ class _Server:
         weight = self._ranks if take_part else 0
         flat = [tensor.mul_(weight) for tensor in _flat(self._tensors)]
         shares = torch.tensor([weight, int(resting)])
-        wait_for_all([allreduce_async_(tensor, name=f"{self._name}.servers.{index}", op=Sum,
-                                       process_set=self._place.servers) for index, tensor in enumerate([shares, *flat])])
+        wait_for_all([
+            allreduce_async_(tensor, name=f"{self._name}.servers.{index}", op=Sum, process_set=self._place.servers)
+            for index, tensor in enumerate([shares, *flat])])
         total, resting_servers = shares.tolist()
         if total:
             _put([tensor.div_(total) for tensor in flat], self._tensors)

@@ -25,9 +25,9 @@ Tensors = list[torch.Tensor]
 
 def mean_of(tensors: Sequence[torch.Tensor], name: str, process_set: ProcessSet = global_process_set,
             in_place: bool = False, compression: type[Compressor] = Compression.none) -> Mean:
-    """Starts the average of tensors over the ranks of a set. `tensors`, on one device, must not be changed until then.
+    """Starts the average of tensors, on one device, over the ranks of a set.
 
-    in_place: the tensors become the averages.
+    The tensors must not be changed until wait() returns. in_place: the tensors become the averages.
     """
     present = torch.ones(1, device=tensors[0].device if tensors else None)
     reduce = grouped_allreduce_async_ if in_place else grouped_allreduce_async

@@ -64,7 +64,7 @@ inline std::set<std::pair<int, int>> gossip_pairs(int size) {
 struct LocalSGDOptions {
   std::int64_t every = 1;   // steps of a period, 1 or more
   bool background = false;  // an average is computed while the next period trains
-  Compression compression = Compression::none;  // of the parameters; synchronize() sends all
+  Compression compression = Compression::none;  // of the parameters, but not by synchronize()
 };
 
 // Averages the parameters of all ranks after every `every` steps. S. U. Stich, "Local SGD Converges
@@ -207,7 +207,7 @@ class DiLoCo : public detail::PeriodicMethod {
     return both;
   }
 
-  void load_shared(std::vector<float> both) override {
+  void load_shared(const std::vector<float>& both) override {
     const auto middle = both.begin() + static_cast<std::ptrdiff_t>(model().total());
     base_.assign(both.begin(), middle);
     velocity_.assign(middle, both.end());

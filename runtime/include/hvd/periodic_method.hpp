@@ -146,7 +146,7 @@ class PeriodicMethod {
     check_saved(method_, reader.list(), saved_settings());
     const std::int64_t position = reader.number();
     const std::int64_t periods = reader.number();
-    std::vector<float> common = reader.floats();
+    const std::vector<float> common = reader.floats();
     std::vector<RankState> ranks;
     for (std::int64_t left = reader.number(); left > 0; --left)
       ranks.push_back(read_rank(reader.text()));
@@ -155,7 +155,7 @@ class PeriodicMethod {
     check_own(mine.own, own);
     position_ = position;
     periods_ = periods;
-    load_shared(std::move(common));
+    load_shared(common);
     unflatten(mine.parameters, model_.tensors());
     exchange_.reset();
     if (mine.in_flight) exchange_ = Exchange{mine.start, mine.means};
@@ -194,7 +194,7 @@ class PeriodicMethod {
   virtual void change(const Exchange& exchange) = 0;
   // Returns the further state of the method, which is the same on all ranks.
   virtual std::vector<float> shared() const { return {}; }
-  virtual void load_shared(std::vector<float>) {}
+  virtual void load_shared(const std::vector<float>&) {}
   // Begins as a new object with the present parameters.
   virtual void start_over() {}
 

@@ -238,26 +238,37 @@ class _Server:
             self._clocks.changed.notify_all()
 
     def turn(self, worker: int, kind: int, flat: Tensors) -> Tensors:
-        """Applies a worker's gradients, or lets it rest. Returns the flat parameters when it may continue."""
-        clocks = self._clocks
-        with clocks.changed:
-            if kind == _REST:
-                round_ = clocks.rounds
-                clocks.rest(worker)
-                if clocks.rounds > round_:
-                    self._finish_round()
-                    self._active = False
-                self._apply_complete()
-                self._wait_for(lambda: clocks.rounds > round_)
-            else:
-                if clocks.staleness:
-                    self._apply(flat)
-                else:
-                    self._arrived[worker] = flat
-                clocks.advance(worker)
-                self._apply_complete()
-                self._wait_for(lambda: worker not in self._arrived and clocks.may_continue(worker))
+        """Applies a worker's gradients, or lets it rest. Returns the flat parameters when it may continue.
+
+        An error is the error of all workers.
+        """
+        with self._clocks.changed:
+            try:
+                self._take_turn(worker, kind, flat)
+            except BaseException as error:
+                self._failure = self._failure or error
+                self._clocks.changed.notify_all()
+                raise
             return _flat(self._tensors)
+
+    def _take_turn(self, worker: int, kind: int, flat: Tensors) -> None:
+        clocks = self._clocks
+        if kind == _REST:
+            round_ = clocks.rounds
+            clocks.rest(worker)
+            if clocks.rounds > round_:
+                self._finish_round()
+                self._active = False
+            self._apply_complete()
+            self._wait_for(lambda: clocks.rounds > round_)
+            return
+        if clocks.staleness:
+            self._apply(flat)
+        else:
+            self._arrived[worker] = flat
+        clocks.advance(worker)
+        self._apply_complete()
+        self._wait_for(lambda: worker not in self._arrived and clocks.may_continue(worker))
 
     def _wait_for(self, condition: Callable[[], bool]) -> None:
         self._clocks.changed.wait_for(lambda: self._failure is not None or condition())

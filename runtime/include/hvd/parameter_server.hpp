@@ -67,25 +67,17 @@ class Server {
     changed_.notify_all();
   }
 
-  // Applies a worker's push, or lets it rest. Returns the parameters when it may continue.
+  // Applies a worker's push, or lets it rest. Returns the parameters when it may continue. An
+  // error, also one of the program's update, is the error of all workers.
   std::vector<float> turn(std::size_t worker, std::vector<float> push) {
     std::unique_lock lock(mutex_);
-    if (push[0] == kRest) {
-      const std::int64_t round = rounds_;
-      rest(worker);
-      apply_complete();
-      wait(lock, [&] { return rounds_ > round; });
-      return parameters_;
+    try {
+      take_turn(lock, worker, std::move(push));
+    } catch (...) {
+      if (failure_ == nullptr) failure_ = std::current_exception();
+      changed_.notify_all();
+      throw;
     }
-    Worker& own = workers_[worker];
-    ++own.steps;
-    if (staleness_ > 0)
-      apply(push);
-    else
-      own.arrived = std::move(push);
-    changed_.notify_all();
-    apply_complete();
-    wait(lock, [&] { return own.arrived.empty() && may_continue(own); });
     return parameters_;
   }
 
@@ -132,6 +124,26 @@ class Server {
     bool resting = false;        // makes no steps until all rest
     std::vector<float> arrived;  // with a staleness of 0: the push of the present step
   };
+
+  // Does what turn() does, with the lock held except while it waits.
+  void take_turn(std::unique_lock<std::mutex>& lock, std::size_t worker, std::vector<float> push) {
+    if (push[0] == kRest) {
+      const std::int64_t round = rounds_;
+      rest(worker);
+      apply_complete();
+      wait(lock, [&] { return rounds_ > round; });
+      return;
+    }
+    Worker& own = workers_[worker];
+    ++own.steps;
+    if (staleness_ > 0)
+      apply(push);
+    else
+      own.arrived = std::move(push);
+    changed_.notify_all();
+    apply_complete();
+    wait(lock, [&] { return own.arrived.empty() && may_continue(own); });
+  }
 
   template <class Condition>
   void wait(std::unique_lock<std::mutex>& lock, const Condition& condition) {

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from harness import PYTHON, TIME_LIMIT
-from rank_cases import python_environment
-
-PROGRAM = Path(__file__).resolve().parent / "programs/compression.py"
+from rank_cases import PYTHONS
+from several_hosts import run_on_hosts
 
 
 @pytest.mark.parametrize("hosts", ["ab", pytest.param("aab", marks=pytest.mark.slow)])
 def test_an_allreduce_is_compressed_between_hosts(hosts: str, tmp_path: Path) -> None:
-    for host in hosts:
-        (tmp_path / host).mkdir(mode=0o700, exist_ok=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        processes = []
-        for rank, host in enumerate(hosts):
-            own = {"HVD_RANK": str(rank), "HVD_SIZE": str(len(hosts)), "MASTER_ADDR": "127.0.0.1", "HVD_PORT": str(port),
-                   "HVD_JOB_KEY": "5" * 64, "HVD_SHM_DIR": str(tmp_path / host), "HVD_HOSTNAME": host}
-            if rank == 0:
-                probe.close()
-            processes.append(subprocess.Popen([PYTHON, PROGRAM], env={**os.environ, **python_environment(), **own},
-                                              text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-    try:
-        ended = [process.communicate(timeout=4 * TIME_LIMIT) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    expected = "".join(f"check_{name}\n" for name in ("allreduce", "gradient", "error_feedback", "errors", "training"))
-    for process, (out, err) in zip(processes, ended):
-        assert (process.returncode, out) == (0, expected), err
+    run_on_hosts(hosts, tmp_path, PYTHONS["torch"], "compression.py",
+                 ("allreduce", "gradient", "error_feedback", "errors", "training"))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("hosts", ["ab", pytest.param("aab", marks=pytest.mark.slow)])
+def test_an_allreduce_of_tensorflow_is_compressed_between_hosts(hosts: str, tmp_path: Path) -> None:
+    run_on_hosts(hosts, tmp_path, PYTHONS["tensorflow"], "tensorflow_compression.py",
+                 ("allreduce", "gradient", "errors", "training"))

@@ -31,6 +31,7 @@ from .functions import (BroadcastGlobalVariablesHook, allgather_object, broadcas
                         broadcast_object_fn, broadcast_variables, local_rank_op, local_size_op,
                         process_set_included_op, rank_op, size_op)
 from .gradients import DistributedGradientTape, PartialDistributedGradientTape
+from .local_steps import DiLoCo, Gossip, LocalSGD
 from .optimizer import DistributedOptimizer
 
 
@@ -42,8 +43,8 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Adasum", "Average", "BroadcastGlobalVariablesHook", "Compression", "DistributedGradientTape",
-    "DistributedOptimizer", "Error", "Max", "Min", "PartialDistributedGradientTape", "ProcessSet", "Product",
+    "Adasum", "Average", "BroadcastGlobalVariablesHook", "Compression", "DiLoCo", "DistributedGradientTape",
+    "DistributedOptimizer", "Error", "Gossip", "LocalSGD", "Max", "Min", "PartialDistributedGradientTape", "ProcessSet", "Product",
     "ReduceOp", "Sum", "SyncBatchNormalization", "add_process_set", "allgather", "allgather_object", "allreduce",
     "alltoall", "barrier", "broadcast", "broadcast_", "broadcast_global_variables", "broadcast_object",
     "broadcast_object_fn", "broadcast_variables", "ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built",

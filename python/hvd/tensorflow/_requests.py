@@ -39,21 +39,23 @@ def _row_size(array: Array) -> int:
 
 
 def allreduce(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale: float, postscale: float,
-              process_set: ProcessSet) -> Request:
+              process_set: ProcessSet, wire: int = 0) -> Request:
+    """`wire`: see hvd._wire."""
     _check_set(process_set)
 
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
         array, = arrays
         result = empty_aligned(array.shape, array.dtype)
         number = _collectives.allreduce(array.ctypes.data, result.ctypes.data, array.size, data_type(array), op,
-                                        options(name, id_of(process_set), prescale, postscale, shape=array.shape))
+                                        options(name, id_of(process_set), prescale, postscale, shape=array.shape,
+                                                compression=wire))
         return Handle(number, lambda: [result], array)
 
     return Request(name, [tensor], specs_of(tensor), submit)
 
 
 def grouped_allreduce(tensors: list[tf.Tensor], name: Optional[str], op: ReduceOp, prescale: float, postscale: float,
-                      process_set: ProcessSet) -> Request:
+                      process_set: ProcessSet, wire: int = 0) -> Request:
     """TypeError if the tensors are of several types."""
     check_one_type(tensors)
     _check_set(process_set)
@@ -63,7 +65,7 @@ def grouped_allreduce(tensors: list[tf.Tensor], name: Optional[str], op: ReduceO
         number = _collectives.grouped_allreduce(
             [array.ctypes.data for array in arrays], [result.ctypes.data for result in results],
             [array.size for array in arrays], data_type(arrays[0]), op,
-            options(name, id_of(process_set), prescale, postscale))
+            options(name, id_of(process_set), prescale, postscale, compression=wire))
         return Handle(number, lambda: results, arrays)
 
     return Request(name, tensors, [spec for tensor in tensors for spec in specs_of(tensor)], submit)

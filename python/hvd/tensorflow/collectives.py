@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from .. import errors, job
 from .._retired import op_of
+from .._wire import refuse_wire, wire_of
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average, ReduceOp, Sum
 from . import _requests
@@ -73,19 +74,19 @@ def allreduce(tensor: Union[Dense, tf.IndexedSlices], average: Optional[bool] = 
     tensor = tf.convert_to_tensor(tensor)
     base = name_of(name, "allreduce", tensor, ignore_name_scope)
     compressed, context = compression.compress(tensor)
-    reduced = _allreduce(compressed, base, op, prescale_factor, postscale_factor, process_set)
+    reduced = _allreduce(compressed, base, op, prescale_factor, postscale_factor, process_set, wire_of(compression))
     return compression.decompress(reduced, context)
 
 
 def _allreduce(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale: float, postscale: float,
-               process_set: ProcessSet) -> tf.Tensor:
+               process_set: ProcessSet, wire: int = 0) -> tf.Tensor:
     @tf.custom_gradient
     def reduced(value: tf.Tensor) -> Any:
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             _linear(op)
-            return _allreduce(_dense(upstream), _gradient_name(name), op, prescale, postscale, process_set)
+            return _allreduce(_dense(upstream), _gradient_name(name), op, prescale, postscale, process_set, wire)
 
-        return _one(_requests.allreduce(value, name, op, prescale, postscale, process_set))[0], gradient
+        return _one(_requests.allreduce(value, name, op, prescale, postscale, process_set, wire))[0], gradient
 
     return reduced(tensor)
 
@@ -154,23 +155,24 @@ def grouped_allreduce(tensors: Sequence[Union[Dense, tf.IndexedSlices]], average
         values = [tf.convert_to_tensor(tensors[index]) for index in dense]
         base = name_of(name, "grouped_allreduce", values[0], ignore_name_scope)
         compressed, contexts = zip(*(compression.compress(value) for value in values))
-        reduced = _grouped_allreduce(list(compressed), base, op, prescale_factor, postscale_factor, process_set)
+        reduced = _grouped_allreduce(list(compressed), base, op, prescale_factor, postscale_factor, process_set,
+                                     wire_of(compression))
         for index, value, context in zip(dense, reduced, contexts):
             results[index] = compression.decompress(value, context)
     return results
 
 
 def _grouped_allreduce(tensors: list[tf.Tensor], name: Optional[str], op: ReduceOp, prescale: float, postscale: float,
-                       process_set: ProcessSet) -> list[tf.Tensor]:
+                       process_set: ProcessSet, wire: int = 0) -> list[tf.Tensor]:
     @tf.custom_gradient
     def reduced(*values: tf.Tensor) -> Any:
         def gradient(*upstream: tf.Tensor) -> list[tf.Tensor]:
             _linear(op)
             return _grouped_allreduce([_dense(entry) for entry in upstream], _gradient_name(name), op, prescale,
-                                      postscale, process_set)
+                                      postscale, process_set, wire)
 
-        return tuple(_one(_requests.grouped_allreduce(list(values), name, op, prescale, postscale,
-                                                      process_set))), gradient
+        return tuple(_one(_requests.grouped_allreduce(list(values), name, op, prescale, postscale, process_set,
+                                                      wire))), gradient
 
     return list(reduced(*tensors))
 
@@ -313,6 +315,7 @@ def grouped_reducescatter(tensors: Sequence[Dense], device_dense: str = "", comp
                           ignore_name_scope: bool = False) -> list[tf.Tensor]:
     """Like reducescatter(), for several tensors in one call."""
     check_device(device_dense, "device_dense")
+    refuse_wire(compression, "reducescatter")
     if not tensors:
         return []
     values = [tf.convert_to_tensor(tensor) for tensor in tensors]

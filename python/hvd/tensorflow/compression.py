@@ -6,9 +6,16 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from .. import _wire
+
 
 class Compressor:
-    """compress() returns the tensor to send, and a context from which decompress() restores the original type."""
+    """compress() returns the tensor to send, and a context from which decompress() restores the original type.
+
+    wire: how libhvd sends that tensor to other hosts, one of hvd._wire.
+    """
+
+    wire = _wire.NONE
 
     @staticmethod
     def compress(tensor: tf.Tensor) -> tuple[tf.Tensor, Any]:
@@ -56,9 +63,38 @@ class BF16Compressor(_Cast):
     to = tf.bfloat16
 
 
+class WireFP16Compressor(NoneCompressor):
+    """Leaves the tensor as it is. libhvd sends it to other hosts as float16, and adds in float32."""
+
+    wire = _wire.FLOAT16
+
+
+class WireBF16Compressor(NoneCompressor):
+    """Leaves the tensor as it is. libhvd sends it to other hosts as bfloat16, and adds in float32."""
+
+    wire = _wire.BFLOAT16
+
+
+class WireInt8Compressor(NoneCompressor):
+    """Leaves the tensor as it is. libhvd sends it to other hosts as int8 with a scale for each 256 elements.
+
+    What an allreduce of a name has left out is added in the next one of that name: error feedback (S. P. Karimireddy et
+    al., arXiv:1901.09847). Infinities and NaN are an error on all ranks.
+    """
+
+    wire = _wire.INT8
+
+
 class Compression:
-    """The compressions that hvd provides."""
+    """The compressions that hvd provides. The default is `none`.
+
+    fp16 and bf16 change the type of the tensor, so that it is also added in that type's precision. wire_... are
+    libhvd's: for sums and averages of floating point types by allreduce. They change nothing within one host.
+    """
 
     none = NoneCompressor
     fp16 = FP16Compressor
     bf16 = BF16Compressor
+    wire_fp16 = WireFP16Compressor
+    wire_bf16 = WireBF16Compressor
+    wire_int8 = WireInt8Compressor

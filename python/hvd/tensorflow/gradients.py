@@ -13,8 +13,9 @@ from typing import Any, Union
 import tensorflow as tf
 
 from .._retired import groups_of
+from .._wire import refuse_wire, wire_of
 from ..process_sets import ProcessSet, global_process_set
-from ..types import Average, ReduceOp
+from ..types import Adasum, Average, ReduceOp
 from . import _requests
 from ._calls import Request, as_written, name_of, numbered, run
 from .collectives import Gradient, check_device, slices_of, slices_requests
@@ -46,6 +47,8 @@ class Reduction:
     def __post_init__(self) -> None:
         if self.gradient_predivide_factor != 1.0 and self.op != Average:
             raise ValueError("hvd: gradient_predivide_factor goes with op=hvd.Average only")
+        if self.op == Adasum:
+            refuse_wire(self.compression, "op=Adasum")
         if isinstance(self.groups, int) and self.groups <= 0:
             raise ValueError(f"hvd: groups={self.groups}; a number of groups is at least 1")
 
@@ -119,14 +122,16 @@ class Reduction:
     def _requests(self, values: list[tf.Tensor], groups: list[list[int]], base: str) -> list[Request]:
         # The predivide factor is applied before the sum and undone after it; libhvd divides by the size.
         before, after = 1.0 / self.gradient_predivide_factor, self.gradient_predivide_factor
+        wire = wire_of(self.compression)
         requests = []
         for group in groups:
             name = f"{base}.{group[0]}"
             if len(group) == 1:
-                requests.append(_requests.allreduce(values[group[0]], name, self.op, before, after, self.process_set))
+                requests.append(_requests.allreduce(values[group[0]], name, self.op, before, after, self.process_set,
+                                                    wire))
             else:
                 requests.append(_requests.grouped_allreduce([values[index] for index in group], f"{name}.group",
-                                                            self.op, before, after, self.process_set))
+                                                            self.op, before, after, self.process_set, wire))
         return requests
 
     def _groups(self, dense: list[int], values: list[tf.Tensor], variables: list[Any]) -> list[list[int]]:

@@ -109,7 +109,7 @@ class _State:
               apply: Callable[[list[Gradient]], Any]) -> Any:
         """Calls apply(reduced gradients); in a pass without a step only increments the optimizer's iterations."""
         if not self.checked:
-            _refuse_inside_loss_scaling(optimizer)
+            refuse_inside_loss_scaling(optimizer)
             self.checked = True
         if self.passes is None:
             return apply(self._reduce(gradients, variables))
@@ -122,7 +122,7 @@ class _State:
         return iterations
 
 
-def _refuse_inside_loss_scaling(optimizer: Any) -> None:
+def refuse_inside_loss_scaling(optimizer: Any) -> None:
     """Raises UnsupportedError if a LossScaleOptimizer calls this optimizer.
 
     It would skip steps that overflow on its own rank, and the other ranks would wait.
@@ -142,7 +142,8 @@ def is_distributed(optimizer: Any) -> bool:
     return optimizer is not None and hasattr(type(optimizer), "_hvd_new_state")
 
 
-def _state(optimizer: Any) -> _State:
+def state_of(optimizer: Any) -> Any:
+    """Returns hvd's state of an optimizer that hvd has changed: a _State, or a method of local_steps."""
     state = vars(optimizer).get(_STATE)
     if state is None:
         state = vars(optimizer)[_STATE] = type(optimizer)._hvd_new_state()
@@ -151,7 +152,7 @@ def _state(optimizer: Any) -> _State:
 
 def _register_local_var(self: Any, variable: Any) -> None:
     """Excludes the gradient of this variable from the reduction."""
-    _state(self).reduction.local.add(key_of(variable))
+    state_of(self).reduction.local.add(key_of(variable))
 
 
 def _of_keras_3(base: Any) -> dict[str, Any]:
@@ -162,7 +163,7 @@ def _of_keras_3(base: Any) -> dict[str, Any]:
         variables = list(self._trainable_variables if trainable_variables is None else trainable_variables)
         if not self.built:
             self.build(variables)
-        return _state(self).apply(self, list(grads), variables,
+        return state_of(self).apply(self, list(grads), variables,
                                   lambda reduced: base.apply(self, reduced, variables))
 
     @as_written
@@ -180,7 +181,7 @@ def _of_keras_3(base: Any) -> dict[str, Any]:
             with tape:
                 loss = loss()
         variables = list(var_list() if callable(var_list) else var_list)
-        return list(zip(_state(self).computed(tape.gradient(loss, variables), variables), variables))
+        return list(zip(state_of(self).computed(tape.gradient(loss, variables), variables), variables))
 
     return {"apply": apply, "compute_gradients": compute_gradients}
 
@@ -190,13 +191,13 @@ def _of_keras_2(base: Any) -> dict[str, Any]:
     def apply_gradients(self: Any, grads_and_vars: Any, name: Optional[str] = None, **kwargs: Any) -> Any:
         pairs = list(grads_and_vars)
         variables = [variable for _, variable in pairs]
-        return _state(self).apply(
+        return state_of(self).apply(
             self, [gradient for gradient, _ in pairs], variables,
             lambda reduced: base.apply_gradients(self, list(zip(reduced, variables)), name=name, **kwargs))
 
     @as_written
     def minimize(self: Any, *args: Any, **kwargs: Any) -> Any:
-        state = _state(self)
+        state = state_of(self)
         state.in_minimize = True
         try:
             return base.minimize(self, *args, **kwargs)
@@ -211,14 +212,14 @@ def _of_keras_2(base: Any) -> dict[str, Any]:
         else:
             pairs = base.compute_gradients(self, loss, var_list, tape)
         gradients, variables = zip(*pairs)
-        return list(zip(_state(self).computed(gradients, variables), variables))
+        return list(zip(state_of(self).computed(gradients, variables), variables))
 
     def compute_gradients(self: Any, loss: Any, var_list: Any, tape: Optional[tf.GradientTape] = None) -> Any:
         return self._compute_gradients(loss, var_list, None, tape)
 
     @as_written
     def get_gradients(self: Any, loss: Any, params: Sequence[Any]) -> list[Gradient]:
-        return _state(self).computed(base.get_gradients(self, loss, params), params)
+        return state_of(self).computed(base.get_gradients(self, loss, params), params)
 
     # Horovod's optimizers have compute_gradients() under both names, with every version of Keras. Only legacy
     # optimizers have get_gradients().
@@ -231,28 +232,31 @@ def _of_tensorflow_1(base: Any) -> dict[str, Any]:
     @as_written
     def compute_gradients(self: Any, *args: Any, **kwargs: Any) -> list[tuple[Gradient, Any]]:
         gradients, variables = zip(*base.compute_gradients(self, *args, **kwargs))
-        return list(zip(_state(self).reduction.reduce(gradients, variables), variables))
+        return list(zip(state_of(self).reduction.reduce(gradients, variables), variables))
 
     return {"compute_gradients": compute_gradients}
 
 
-def _methods(base: type) -> dict[str, Any]:
+def _methods(base: type, method: str) -> dict[str, Any]:
     if issubclass(base, tf.compat.v1.train.Optimizer):
         return _of_tensorflow_1(base)
     if hasattr(base, "stateless_apply"):
         return _of_keras_3(base)
     if hasattr(base, "apply_gradients"):
         return _of_keras_2(base)
-    raise TypeError(f"hvd: DistributedOptimizer() of a {base.__name__}, which is no optimizer of Keras or TensorFlow")
+    raise TypeError(f"hvd: {method}() of a {base.__name__}, which is no optimizer of Keras or TensorFlow")
 
 
-def distribute(optimizer: Any, new_state: Callable[[], _State]) -> Any:
-    """Makes the optimizer distributed, and returns it. TypeError for another object, ValueError if it already is."""
+def distribute(optimizer: Any, new_state: Callable[[], Any], method: str, own: dict[str, Any]) -> Any:
+    """Makes the optimizer distributed, and returns it. TypeError for another object, ValueError if it already is.
+
+    new_state: makes what state_of() returns. method: the function that the program has called. own: further methods.
+    """
     base = type(optimizer)
     if is_distributed(optimizer):
-        raise ValueError(f"hvd: this {base.__name__} is a DistributedOptimizer already")
-    methods = _methods(base)
-    body = {**methods, "_hvd_new_state": staticmethod(new_state), "register_local_var": _register_local_var,
+        raise ValueError(f"hvd: this {base.__name__} is a {base._hvd_method} already")
+    methods = _methods(base, method)
+    body = {**methods, **own, "_hvd_new_state": staticmethod(new_state), "_hvd_method": method,
             "__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__}
     optimizer.__class__ = types.new_class(base.__name__, (base,), {}, lambda space: space.update(body))
     return optimizer
@@ -291,7 +295,7 @@ def DistributedOptimizer(optimizer: Any, name: Optional[str] = None, use_locking
         return _State(reduction, passes if backward_passes_per_step > 1 else None)
 
     new_state()  # raises errors in the arguments now, not in the first step
-    return distribute(optimizer, new_state)
+    return distribute(optimizer, new_state, "DistributedOptimizer", {"register_local_var": _register_local_var})
 
 
 def PartialDistributedOptimizer(optimizer: Any, *args: Any, local_layers: Any = None, **kwargs: Any) -> Any:

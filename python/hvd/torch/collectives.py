@@ -14,13 +14,13 @@ import torch
 from .. import _collectives
 from .._collectives import Handle
 from .._retired import op_of
+from .._wire import refuse_wire
 from ..process_sets import ProcessSet, global_process_set, id_of
 from ..types import Average, ReduceOp
 from . import autograd
 from .background import (Splits, allgather_async, allreduce_async, allreduce_async_, alltoall_async, broadcast_async,
                          broadcast_async_, grouped_allgather_async, grouped_allreduce_async, grouped_allreduce_async_,
                          grouped_reducescatter_async, reducescatter_async)
-from .compression import refuse_wire
 
 
 def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, compression: Any = None,

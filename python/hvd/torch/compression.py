@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from .. import _wire
+
 
 class Compressor:
     """Turns a tensor into the tensor that is sent, and back. Subclass it for another compression.
@@ -16,7 +18,7 @@ class Compressor:
     wire: how libhvd sends that tensor to other hosts, one of HVD_COMPRESSION_... in hvd/hvd.h; 0: as it is.
     """
 
-    wire = 0
+    wire = _wire.NONE
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
@@ -70,13 +72,13 @@ class BF16Compressor(_CastCompressor):
 class WireFP16Compressor(NoneCompressor):
     """Leaves the tensor as it is. libhvd sends it to other hosts as float16, and adds in float32."""
 
-    wire = 1
+    wire = _wire.FLOAT16
 
 
 class WireBF16Compressor(NoneCompressor):
     """Leaves the tensor as it is. libhvd sends it to other hosts as bfloat16, and adds in float32."""
 
-    wire = 2
+    wire = _wire.BFLOAT16
 
 
 class WireInt8Compressor(NoneCompressor):
@@ -86,7 +88,7 @@ class WireInt8Compressor(NoneCompressor):
     al., arXiv:1901.09847). Infinities and NaN are an error on all ranks.
     """
 
-    wire = 3
+    wire = _wire.INT8
 
 
 class Compression:
@@ -102,14 +104,3 @@ class Compression:
     wire_fp16 = WireFP16Compressor
     wire_bf16 = WireBF16Compressor
     wire_int8 = WireInt8Compressor
-
-
-def wire_of(compression: Any) -> int:
-    """Returns the compression as libhvd does it. A class that is no Compressor may have none."""
-    return getattr(compression, "wire", 0)
-
-
-def refuse_wire(compression: Any, what: str) -> None:
-    """Raises ValueError for a compression of libhvd, which is for allreduces only."""
-    if wire_of(compression):
-        raise ValueError(f"hvd: {compression.__name__} is for sums and averages by allreduce, not for {what}")

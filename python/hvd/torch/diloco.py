@@ -7,11 +7,12 @@ from typing import Any, Optional
 
 import torch
 
+from .._periodic import Mean, OuterSteps
 from ._wrapping import NamedParameters
 from .background import broadcast_async_
 from .compression import Compression, Compressor
 from .handles import wait_for_all
-from .periodic import Exchange, Mean, PeriodicOptimizer, Tensors, periodic_optimizer
+from .periodic import PeriodicOptimizer, Tensors, mean_of, periodic_optimizer
 
 Outer = Callable[[Tensors], torch.optim.Optimizer]
 
@@ -63,12 +64,11 @@ def _described(outer: Outer) -> tuple[str, str]:
     return f"{type(probe).__name__}({', '.join(f'{key}={value}' for key, value in sorted(probe.defaults.items()))})", ""
 
 
-class _DiLoCo(PeriodicOptimizer):
+class _DiLoCo(PeriodicOptimizer, OuterSteps):
     METHOD = "DiLoCo"
 
     _make_outer: Outer
     _outer: Optional[torch.optim.Optimizer]
-    _base: Tensors  # the outer optimizer's parameters: the same on all ranks
 
     @torch.no_grad()
     def _adopted(self, new: Tensors) -> None:
@@ -89,24 +89,16 @@ class _DiLoCo(PeriodicOptimizer):
         else:
             self._outer.param_groups[0]["params"] += base
 
-    def _begin(self, exchange: Optional[int], start: Tensors) -> Exchange:
-        with torch.no_grad():
-            changes = [base - tensor for base, tensor in zip(self._base, self._tensors)]
-        return Exchange(start, Mean(changes, self._name, in_place=True, compression=self._compression).wait)
+    def _mean(self, tensors: Tensors, exchange: Optional[int]) -> Mean:
+        return mean_of(tensors, self._name, in_place=True, compression=self._compression)
 
-    def _change(self, start: Tensors, means: Tensors) -> None:
+    def _take_outer_step(self, means: Tensors) -> None:
         assert self._outer is not None
-        own = [tensor - before for tensor, before in zip(self._tensors, start)]  # while the exchange ran
         for base, mean in zip(self._base, means):
             base.grad = mean
         self._outer.step()
         for base in self._base:
             base.grad = None
-        if not start:
-            for tensor, base in zip(self._tensors, self._base):
-                tensor.copy_(base)
-        for tensor, base, change in zip(self._tensors, self._base, own):
-            tensor.copy_(base + change)
 
     def _shared(self) -> dict[str, Any]:
         return {"base": list(self._base), "outer_state": self._outer.state_dict() if self._outer is not None else None}

@@ -7,11 +7,12 @@ from typing import Any, Optional
 import torch
 
 from .. import job
+from .._periodic import Mean
 from ..process_sets import ProcessSet, find_or_add
 from ..schedule import pairs, partner
 from ._wrapping import NamedParameters
 from .local_sgd import AveragingOptimizer
-from .periodic import Mean, Tensors, periodic_optimizer
+from .periodic import Tensors, mean_of, periodic_optimizer
 
 
 def Gossip(  # noqa: N802 (returns an instance of a class, as DistributedOptimizer)
@@ -46,7 +47,7 @@ class _Gossip(AveragingOptimizer):
 
     _sets: dict[tuple[int, int], ProcessSet]  # those of this rank's pairs
 
-    def _mean(self, tensors: Tensors, exchange: int) -> Optional[Mean]:
+    def _mean_of(self, tensors: Tensors, exchange: int) -> Optional[Mean]:
         own = job.rank()
         other = partner(own, job.size(), exchange)
-        return None if other is None else Mean(tensors, self._name, self._sets[min(own, other), max(own, other)])
+        return None if other is None else mean_of(tensors, self._name, self._sets[min(own, other), max(own, other)])

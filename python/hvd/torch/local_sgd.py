@@ -6,11 +6,12 @@ from typing import Any, Optional
 
 import torch
 
+from .._periodic import Averaging, Mean
 from ..types import Average
 from ._wrapping import Closure, NamedParameters
 from .background import grouped_allreduce_async_
 from .compression import Compression, Compressor
-from .periodic import Exchange, Mean, PeriodicOptimizer, Tensors, periodic_optimizer
+from .periodic import PeriodicOptimizer, Tensors, mean_of, periodic_optimizer
 
 
 def LocalSGD(  # noqa: N802 (returns an instance of a class, as DistributedOptimizer)
@@ -47,24 +48,15 @@ def LocalSGD(  # noqa: N802 (returns an instance of a class, as DistributedOptim
                               compression=compression)
 
 
-class AveragingOptimizer(PeriodicOptimizer):
+class AveragingOptimizer(PeriodicOptimizer, Averaging):
     """Averages the parameters themselves. A derived class says over which ranks."""
 
-    def _mean(self, tensors: Tensors, exchange: int) -> Optional[Mean]:
+    def _mean(self, tensors: Tensors, exchange: Optional[int]) -> Optional[Mean]:
+        return mean_of(tensors, f"{self._name}.all") if exchange is None else self._mean_of(tensors, exchange)
+
+    def _mean_of(self, tensors: Tensors, exchange: int) -> Optional[Mean]:
         """Starts the average of an exchange. Returns None if this rank pauses."""
         raise NotImplementedError
-
-    def _begin(self, exchange: Optional[int], start: Tensors) -> Optional[Exchange]:
-        tensors = start or self._tensors
-        mean = Mean(tensors, f"{self._name}.all") if exchange is None else self._mean(tensors, exchange)
-        return None if mean is None else Exchange(start, mean.wait)
-
-    def _change(self, start: Tensors, means: Tensors) -> None:
-        if not start:
-            for tensor, mean in zip(self._tensors, means):
-                tensor.copy_(mean)
-        for tensor, mean, before in zip(self._tensors, means, start):
-            tensor.add_(mean - before)
 
 
 class _LocalSGD(AveragingOptimizer):
@@ -83,8 +75,8 @@ class _LocalSGD(AveragingOptimizer):
 
     step.hooked = True  # type: ignore[attr-defined]
 
-    def _mean(self, tensors: Tensors, exchange: int) -> Mean:
-        return Mean(tensors, self._name, compression=self._compression)
+    def _mean_of(self, tensors: Tensors, exchange: int) -> Mean:
+        return mean_of(tensors, self._name, compression=self._compression)
 
     def _averaging(self, closure: Any) -> Any:
         def averaged() -> Any:

@@ -11,11 +11,12 @@ from typing import Any, Optional
 import torch
 
 from .._retired import groups_of
+from .._wire import refuse_wire
 from ..process_sets import ProcessSet, global_process_set, id_of
 from ..types import Adasum, Average, ReduceOp
 from ._wrapping import Closure, NamedParameters, Wrapped, refuse_wrapped, wrapped
 from .background import grouped_allreduce_async_
-from .compression import Compression, Compressor, refuse_wire
+from .compression import Compression, Compressor
 from .gradient_optimizer import GradientOptimizer
 from .reducer import Groups, Reducer, checked_groups, checked_passes
 from .sharded import settings_of, sharded_optimizer

@@ -6,12 +6,13 @@ the parameters. An exchange runs on libhvd's threads; everything else runs on th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Optional
 
 import torch
 
-from .. import job, schedule
+from .. import schedule
+from .._periodic import Exchange, Exchanging, Mean, of_this_rank
 from ..objects import allgather_object
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average
@@ -22,58 +23,29 @@ from .compression import Compression, Compressor
 Tensors = list[torch.Tensor]
 
 
-class Mean:
-    """The average of tensors over the ranks of a set that have not joined, computed in the background."""
+def mean_of(tensors: Sequence[torch.Tensor], name: str, process_set: ProcessSet = global_process_set,
+            in_place: bool = False, compression: type[Compressor] = Compression.none) -> Mean:
+    """Starts the average of tensors, on one device, over the ranks of a set.
 
-    def __init__(self, tensors: Sequence[torch.Tensor], name: str, process_set: ProcessSet = global_process_set,
-                 in_place: bool = False, compression: type[Compressor] = Compression.none) -> None:
-        """`tensors`, on one device, must not be changed until wait() returns. in_place: they become the averages."""
-        # A rank that has joined contributes zeros, also to this one, and the divisor stays the number of all ranks.
-        present = torch.ones(1, device=tensors[0].device if tensors else None)
-        self._ranks = process_set.size()
-        reduce = grouped_allreduce_async_ if in_place else grouped_allreduce_async
-        self._compression = compression
-        sent = [compression.compress(tensor.detach()) for tensor in tensors]
-        self._contexts = [context for _, context in sent]
-        # By itself, so that no compression rounds it.
-        self._present = allreduce_async(present, name=f"{name}.present", op=Average, process_set=process_set)
-        self._handle = reduce([tensor for tensor, _ in sent], name=name, op=Average, process_set=process_set,
-                              compression=compression)
-        self._result: Optional[Tensors] = None
-
-    def wait(self) -> Tensors:
-        """Returns the averages; also when called again. Errors: those of hvd.errors."""
-        if self._result is None:
-            means = [self._compression.decompress(mean, context)
-                     for mean, context in zip(self._handle.wait(), self._contexts)]
-            present = round(self._present.wait().item() * self._ranks)
-            if present < self._ranks:
-                for mean in means:
-                    mean.mul_(self._ranks / present)
-            self._result = means
-        return self._result
+    The tensors must not be changed until wait() returns. in_place: the tensors become the averages.
+    """
+    present = torch.ones(1, device=tensors[0].device if tensors else None)
+    reduce = grouped_allreduce_async_ if in_place else grouped_allreduce_async
+    sent = [compression.compress(tensor.detach()) for tensor in tensors]
+    # By itself, so that no compression rounds it.
+    present_handle = allreduce_async(present, name=f"{name}.present", op=Average, process_set=process_set)
+    handle = reduce([tensor for tensor, _ in sent], name=name, op=Average, process_set=process_set,
+                    compression=compression)
+    return Mean(handle, present_handle, process_set.size(),
+                lambda means: [compression.decompress(mean, context) for mean, (_, context) in zip(means, sent)])
 
 
-class Exchange:
-    """An exchange in flight."""
-
-    def __init__(self, start: Tensors, wait: Callable[[], Tensors]) -> None:
-        """start: the parameters when it began; empty if it is waited for at once. wait: returns the averages."""
-        self.start = start
-        self.wait = wait
-
-
-class PeriodicOptimizer(Wrapped):
+class PeriodicOptimizer(Exchanging, Wrapped):
     """The base class of a method with local steps, before the class of the wrapped optimizer."""
 
-    _schedule: schedule.Period
-    _background: bool
     _compression: type[Compressor]
-    _settings: dict[str, Any]  # what a saved state must have been saved with
-    _name: str  # of its collectives
-    _tensors: Tensors  # the parameters that are exchanged: those that need gradients, in the order of their adoption
+    _tensors: Tensors  # those that need gradients, in the order of their adoption
     _known: set[int]  # their id()
-    _exchange: Optional[Exchange]  # the one that runs in the background
 
     # ---- Steps ------------------------------------------------------------------------------------
 
@@ -85,12 +57,7 @@ class PeriodicOptimizer(Wrapped):
         self._adopt()
         result = super().step(closure, **arguments)
         if self._schedule.advance():
-            if self._background:
-                self._apply()
-                self._exchange = self._begin(self._schedule.periods - 1, [t.detach().clone() for t in self._tensors])
-            else:
-                self._exchange = self._begin(self._schedule.periods - 1, [])
-                self._apply()
+            self._end_period()
         return result
 
     # torch's Optimizer would wrap this step() for profiling and step hooks; the step() called here is wrapped already.
@@ -103,27 +70,18 @@ class PeriodicOptimizer(Wrapped):
         that is in flight, then makes another one with all ranks and waits for it.
         """
         self._adopt()
-        self._apply()
-        self._exchange = self._begin(None, [])
-        self._apply()
-        self._schedule.begin()
+        self._end_early()
 
+    def _copies(self) -> Tensors:
+        return [tensor.detach().clone() for tensor in self._tensors]
+
+    @torch.no_grad()
     def _begin(self, exchange: Optional[int], start: Tensors) -> Optional[Exchange]:
-        """Starts the exchange of this number; of all ranks if None. Returns None if this rank pauses.
+        return super()._begin(exchange, start)
 
-        start: a copy of the parameters, if these change while the exchange runs; otherwise empty.
-        """
-        raise NotImplementedError
-
+    @torch.no_grad()
     def _change(self, start: Tensors, means: Tensors) -> None:
-        """Changes the parameters after an exchange. Parameters adopted after its begin are not in it."""
-        raise NotImplementedError
-
-    def _apply(self) -> None:
-        exchange, self._exchange = self._exchange, None
-        if exchange is not None:
-            with torch.no_grad():
-                self._change(exchange.start, exchange.wait())
+        super()._change(start, means)
 
     def _adopt(self) -> None:
         """Adds the parameters that need gradients and are not known yet: at first all, later those thawed or added."""
@@ -173,8 +131,8 @@ class PeriodicOptimizer(Wrapped):
             self._exchange = None
             self._load_shared({})
             return
-        self._check_saved(saved)
-        own = (_of_this_rank(saved["ranks"]) if "ranks" in saved
+        self._check_saved(saved, self._parameter_count())
+        own = (of_this_rank(saved["ranks"]) if "ranks" in saved
                else {**saved, "optimizer": state_dict, "parameters": []})
         plain = own["optimizer"]
         super().load_state_dict({"state": plain["state"], "param_groups": plain["param_groups"]})
@@ -193,11 +151,6 @@ class PeriodicOptimizer(Wrapped):
         return {**self._settings, "parameters": self._parameter_count(), **self._schedule.state_dict(),
                 **self._shared()}
 
-    def _in_flight(self) -> dict[str, Any]:
-        """Returns the exchange in flight, after waiting for it: this rank's part of the state."""
-        exchange = self._exchange
-        return {"start": exchange.start if exchange else [], "mean": exchange.wait() if exchange else None}
-
     def _parameter_count(self) -> int:
         return sum(tensor.requires_grad for tensor in parameters_of(self))
 
@@ -213,17 +166,6 @@ class PeriodicOptimizer(Wrapped):
         new = [tensor for tensor in parameters_of(self) if tensor.requires_grad and id(tensor) not in self._known]
         self._known.update(map(id, new))
         self._tensors += new
-
-    def _check_saved(self, saved: dict[str, Any]) -> None:
-        for key, value in {**self._settings, "parameters": self._parameter_count()}.items():
-            if saved.get(key) != value:
-                raise ValueError(f"hvd: {self.METHOD}: the state was saved with {key} = {saved.get(key)}, but this "
-                                 f"optimizer has {key} = {value}; use the settings and the model of the saved state")
-        for theirs in saved.get("ranks", [])[:1]:
-            for tensor, other in zip(self._tensors, theirs["parameters"]):
-                if tensor.shape != other.shape:
-                    raise ValueError(f"hvd: {self.METHOD}: the state was saved with a parameter of shape "
-                                     f"{list(other.shape)} instead of {list(tensor.shape)}; it is of another model")
 
     def _like_parameters(self, values: Tensors) -> Tensors:
         return [value.detach().to(device=tensor.device, dtype=tensor.dtype, copy=True)
@@ -259,17 +201,3 @@ def _in_host_memory(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_in_host_memory(entry) for entry in value)
     return value
-
-
-def _of_this_rank(ranks: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the entry of this rank; with another number of ranks the averages, and the state of one of the ranks."""
-    if len(ranks) == job.size():
-        return ranks[job.rank()]
-    in_flight = all(entry["mean"] is not None for entry in ranks)
-    return {"optimizer": ranks[job.rank() % len(ranks)]["optimizer"], "parameters": _averages(ranks, "parameters"),
-            "start": _averages(ranks, "start") if in_flight else [],
-            "mean": _averages(ranks, "mean") if in_flight else None}
-
-
-def _averages(ranks: list[dict[str, Any]], key: str) -> Tensors:
-    return [torch.stack(values).mean(0) for values in zip(*(entry[key] for entry in ranks))]

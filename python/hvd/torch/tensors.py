@@ -11,9 +11,9 @@ import torch
 
 from .. import _collectives, errors
 from .._library import CUDA, Options
+from .._wire import wire_of
 from ..process_sets import ProcessSet, id_of
 from ..types import DataType
-from .compression import wire_of
 
 _TYPES = {getattr(torch, kind.name): int(kind) for kind in DataType if hasattr(torch, kind.name)}
 

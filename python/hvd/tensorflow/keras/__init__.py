@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 import hvd.tensorflow as _hvd
 from hvd._retired import refuse_elastic
-from hvd.tensorflow import (Adasum, Average, Compression, Error, Max, Min, ProcessSet, Product, ReduceOp, Sum,
+from hvd.tensorflow import (Adasum, Average, Compression, DiLoCo, Error, Gossip, LocalSGD, Max, Min, ProcessSet, Product, ReduceOp, Sum,
                             add_process_set, allgather_object, barrier, broadcast_global_variables, broadcast_object,
                             broadcast_variables, ccl_built, cross_rank, cross_size, cuda_built, ddl_built, errors,
                             get_process_set_ids_and_ranks, global_process_set, gloo_built, gloo_enabled, init,
@@ -94,7 +94,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Adasum", "Average", "Compression", "DistributedOptimizer", "Error", "Max", "Min", "PartialDistributedOptimizer",
+    "Adasum", "Average", "Compression", "DiLoCo", "DistributedOptimizer", "Error", "Gossip", "LocalSGD", "Max", "Min", "PartialDistributedOptimizer",
     "ProcessSet", "Product", "ReduceOp", "Sum", "SyncBatchNormalization", "add_process_set", "allgather",
     "allgather_object", "allreduce", "barrier", "broadcast", "broadcast_global_variables", "broadcast_object",
     "broadcast_variables", "callbacks", "ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built", "errors",

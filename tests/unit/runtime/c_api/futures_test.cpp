@@ -1,10 +1,10 @@
 // The C++ API with several ranks: futures of all collectives, and outputs in the caller's memory.
+#include "expect_right.hpp"
 #include "support.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -18,33 +18,6 @@ namespace {
 
 using Ints = std::vector<std::int32_t>;
 using Counts = std::vector<std::size_t>;
-
-// Runs the body on `size` ranks between hvd::init() and hvd::shutdown(). It returns "" or what is
-// wrong.
-void expect_right(int size, const std::function<std::string(int rank)>& body) {
-  Job job(size, [&](int rank, const Child::Tell& tell) {
-    try {
-      hvd::init();
-      const std::string fault = body(rank);
-      tell(fault.empty() ? "right" : fault);
-      hvd::shutdown();
-    } catch (const std::exception& error) {
-      tell(error.what());
-    }
-  });
-  for (int rank = 0; rank < size; ++rank)
-    EXPECT_EQ(job.rank(rank).line().value_or("nothing"), "right") << "rank " << rank;
-}
-
-// Returns the text of the error that the call throws; "" if it throws none.
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const hvd::Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // Rank r gives r + 1 values of r.
 Ints rows_of(int rank) {

@@ -34,8 +34,8 @@ Fd open_pidfd(pid_t pid) {
 Result<std::unique_ptr<SrunStep>> SrunStep::start(const EventLoop& loop,
                                                   const std::vector<std::string>& command,
                                                   std::vector<std::string> environment,
-                                                  Events events) {
-  HVD_TRY(ChildProcess process, start_child(command, {std::move(environment), true}));
+                                                  Events events, int input) {
+  HVD_TRY(ChildProcess process, start_child(command, {std::move(environment), true, -1, input}));
   Fd alive = open_pidfd(process.pid);
   if (!alive) {
     const int error = errno;

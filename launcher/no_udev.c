@@ -1,4 +1,4 @@
-// Stands in for libudev, which the static libhwloc asks for names of disks, and hvdrun does not
+// Replaces libudev, which the static libhwloc asks for names of disks, and hvdrun does not
 // look at disks. Without it hvdrun would need libudev.so on each host. Any thread may call it; each
 // function returns that there is nothing.
 #include <stddef.h>

@@ -83,7 +83,7 @@ trusted ||
 good "$d/agent.$h" && exit 0;
 t=$d/new.$$.$(uname -n);
 drop() { rm -f "$t"; };
-trap drop 0; trap "exit 1" 1 2 15;
+trap drop 0; trap "exit 1" 1 2 13 15;
 find "$d" -name "new.*" -mtime +0 -exec rm -f {} + 2>/dev/null;
 e=$({ head -c "$n" >"$t"; } 2>&1) ||
   give_up "hvdrun cannot be sent to $d there: ${e##*: }; $other";

@@ -59,7 +59,10 @@ void SrunSending::on_step_ended() {
     if (started) return;
     failures_.push_back({{}, started.error().message});
   }
-  done_(failures_);
+  // They outlive this object, which `done` may destroy.
+  const Done done = done_;
+  const auto all = std::move(failures_);
+  done(all);
 }
 
 }  // namespace hvdrun

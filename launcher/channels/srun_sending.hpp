@@ -23,7 +23,8 @@ namespace hvdrun {
 
 class SrunSending {
  public:
-  // Called once, from the loop. A failure without hosts is of all hosts.
+  // Called once, from the loop. It may destroy its SrunSending. A failure without hosts is of all
+  // hosts.
   using Done = std::function<void(const std::vector<SrunFailure>&)>;
 
   // Starts to send. `options.sent` is set. `environment`: of srun. Error: no step can be started,

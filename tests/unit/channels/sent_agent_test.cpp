@@ -202,7 +202,7 @@ TEST(SentAgent, IsThisProgram) {
   EXPECT_EQ(file->content.size(), fs::file_size("/proc/self/exe"));
 }
 
-TEST(FindLack, TellsAMissingProgramFromAFailure) {
+TEST(FindLack, KnowsAMissingProgramFromAFailure) {
   const auto lack = [](int code, std::string_view errors) {
     const auto found = find_lack(code, errors, "/opt/hvdrun");
     return found ? found->what + (found->is_other_version ? " (version)" : "") : "";

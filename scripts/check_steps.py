@@ -30,7 +30,8 @@ GATE, ALL, SOAK = "gate", "all", "soak"
 DEPTHS = (GATE, ALL, SOAK)  # each includes the steps of the ones before
 # Nothing that is built or tested depends on these; `layout` looks at them all.
 PROSE = ("docs/status.md", "docs/check-all.txt", "docs/soak.txt", "docs/decisions/", "CHANGELOG.md", "ARCHITECTURE.md")
-SUITES = ("tests/e2e/", "tests/interop/", "tests/python/", "tests/cluster/", "tests/install/", "tests/wheel/", "tests/frameworks/",
+SUITES = ("tests/e2e/", "tests/interop/", "tests/python/", "tests/cluster/", "tests/install/", "tests/wheel/", "tests/debian/",
+          "tests/frameworks/",
           "tests/fuzz/")
 
 
@@ -102,6 +103,9 @@ def all_steps(options: Options) -> Iterator[Step]:
                    lambda log: run_pytest(log, options, "tests/wheel", ""), ALL, needs=("build",), minutes=60)
     yield Step("notebooks", "hvd.run and hvd.slurm in Jupyter, alone and in SLURM", lambda log: run_notebooks(log, options), ALL,
                needs=("build",))
+    if os.geteuid() == 0:  # only root can make the system on which they are tried
+        yield Step("debian", "the Debian packages, tried on a clean Debian 12",
+                   lambda log: run_pytest(log, options, "tests/debian", ""), ALL, minutes=60)
     yield Step("bench", "the benches, a small round each", run_bench, ALL, needs=("build",))
     for name, about in (("dev", "address and undefined sanitizers"), ("tsan", "thread sanitizer")):
         yield build_step(f"{name}-build", name, f"build with the {about}", ALL)

@@ -7,11 +7,13 @@
 
 #include "agent/guard.hpp"
 #include "base/result.hpp"
+#include "channels/sent_agent.hpp"
 #include "protocol/link.hpp"
 
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,7 +24,9 @@ namespace hvdrun {
 class AgentChannel {
  public:
   struct Events {
-    std::function<void(LinkEnd)> on_link;      // the launcher's end of the link; at most once
+    // The launcher's end of the link. Called again if the agent is started again, because its host
+    // lacked hvdrun; then the link from before is of no use.
+    std::function<void(LinkEnd)> on_link;
     std::function<void(std::string)> on_text;  // a line that the channel printed: ssh's warnings
     std::function<void()> on_end;              // the last event
   };
@@ -53,6 +57,13 @@ class AgentChannel {
   // Returns why there is no agent, if the channel ended before the agent greeted. The text is for
   // users, without the host's name, so that hosts with the same failure can be reported together.
   virtual std::string failure() const = 0;
+
+  // Returns what the host lacks, if the channel ended because it has no hvdrun that can be used.
+  virtual std::optional<AgentLack> lack() const { return std::nullopt; }
+
+  // Returns what the user should know of an agent that has greeted: "hvdrun there is version 0.0.9,
+  // …". Empty if there is nothing.
+  virtual std::string note() const { return {}; }
 
   // Returns why the connection to an agent that had greeted was lost, if the channel itself ended
   // for that reason; otherwise empty.

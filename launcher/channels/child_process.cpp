@@ -42,14 +42,16 @@ Result<ChildProcess> start_child(const std::vector<std::string>& command,
   Pipe output;
   HVD_TRY(Pipe errors, make_pipe());
   if (options.stream < 0) {
-    HVD_TRY(input, make_pipe());
+    if (options.input < 0) {
+      HVD_TRY(input, make_pipe());
+    }
     if (!options.errors_only) {
       HVD_TRY(output, make_pipe());
     }
   }
   SpawnStreams streams{options.stream, options.stream, errors.write.get()};
   if (options.stream < 0) {
-    streams.in = input.read.get();
+    streams.in = options.input < 0 ? input.read.get() : options.input;
     streams.out = (options.errors_only ? errors.write : output.write).get();
   }
   ChildProcess process;

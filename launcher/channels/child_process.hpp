@@ -29,6 +29,7 @@ struct ChildOptions {
   std::optional<std::vector<std::string>> environment;  // "NAME=VALUE"; nullopt: ours
   bool errors_only = false;  // its stdout is its stderr's pipe; link.in stays closed
   int stream = -1;           // its stdin and stdout, instead of `link`, which stays closed
+  int input = -1;            // its stdin, instead of link.out, which stays closed
 };
 
 // Starts a program, which is searched for in our PATH. Error: there is no such program

@@ -290,7 +290,9 @@ SshSession::Impl::Transfer SshSession::Impl::take_from_local(int local) {
   }
   const auto size = static_cast<std::uint32_t>(got);
   const int sent = libssh().ssh_channel_write(channel_.get(), bytes.data(), size);
-  return sent == static_cast<int>(size) ? Transfer::open : Transfer::over;
+  // A command that has ended takes no more, and its last words may not have been read yet.
+  if (sent != static_cast<int>(size)) local_open_ = false;
+  return Transfer::open;
 }
 
 bool SshSession::Impl::has_ended() {

@@ -210,6 +210,12 @@ class LibsshAgent final : public AgentChannel {
     return explain_login_failure("libssh", end_->error.message, target_.host);
   }
 
+  std::optional<AgentLack> lack() const override {
+    if (fallback_) return fallback_->lack();
+    if (!end_ || !end_->exit_code) return std::nullopt;
+    return find_lack(*end_->exit_code, text_.beginning(), options_.agent_path);
+  }
+
   std::string connection_failure() const override {
     return fallback_ ? fallback_->connection_failure() : std::string();
   }

@@ -5,6 +5,7 @@
 #include "channels/local_addresses.hpp"
 #include "channels/tcp_connection.hpp"
 #include "channels/tls_proxy.hpp"
+#include "slurm/host_list.hpp"
 
 #include <algorithm>
 #include <future>
@@ -37,16 +38,25 @@ constexpr std::size_t kMaxLines = 10000;  // that are kept to explain a failure
 struct SrunAgents::Host {
   Step* step = nullptr;
   std::optional<std::size_t> task;  // nullopt until it has connected
+  std::optional<AgentLack> lack;    // why hvdrun was sent there
   Fd connection;                    // another descriptor of the connection, until it is cut
 };
 
 struct SrunAgents::Step {
   std::vector<std::size_t> hosts;
+  std::optional<int> gpus;  // see srun_command()
   std::unique_ptr<SrunStep> srun;
   std::vector<SrunLine> lines;
   std::vector<SrunTaskEnd> ends;               // not explained yet
   bool explained = false;                      // some ends were explained
   std::map<std::size_t, std::size_t> of_task;  // the host of each task that has connected
+};
+
+// Hosts that lack hvdrun, and are not in a step until it was sent to them.
+struct SrunAgents::Sending {
+  std::vector<std::size_t> hosts;
+  std::optional<int> gpus;
+  std::unique_ptr<SrunSending> steps;  // null when it has ended
 };
 
 // The TLS proxies, in a thread of their own, so that signs of life pass also while our loop waits
@@ -136,18 +146,22 @@ Result<void> SrunAgents::start_steps() {
     Step*& step = by_gpus[job_.hosts[i].gpus];
     if (step == nullptr) step = steps_.emplace_back(std::make_unique<Step>()).get();
     step->hosts.push_back(i);
-    hosts_[i].step = step;
+    step->gpus = job_.hosts[i].gpus;
   }
-  for (const auto& [gpus, step] : by_gpus) {
-    std::vector<std::string> names;
-    for (const auto host : step->hosts) names.push_back(job_.hosts[host].name);
-    Step& owner = *step;
-    HVD_TRY(step->srun,
-            SrunStep::start(loop_, srun_command(job_.srun, names, gpus),
-                            srun_environment(job_.environment),
-                            {[this, &owner](const SrunLine& line) { on_line(owner, line); },
-                             [this, &owner] { on_step_ended(owner); }}));
+  for (const auto& [gpus, step] : by_gpus) HVD_CHECK(start_step(*step));
+  return {};
+}
+
+Result<void> SrunAgents::start_step(Step& step) {
+  std::vector<std::string> names;
+  for (const auto host : step.hosts) {
+    hosts_[host].step = &step;
+    names.push_back(job_.hosts[host].name);
   }
+  HVD_TRY(step.srun, SrunStep::start(loop_, srun_command(job_.srun, names, step.gpus),
+                                     srun_environment(job_.environment),
+                                     {[this, &step](const SrunLine& line) { on_line(step, line); },
+                                      [this, &step] { on_step_ended(step); }}));
   return {};
 }
 
@@ -187,8 +201,12 @@ Result<void> SrunAgents::open_listener(const std::vector<std::string>& addresses
 void SrunAgents::send_credentials() {
   const AgentCredentials credentials{kVersion, key_, job_.timeout, listener_->addresses()};
   events_.on_listening(credentials.addresses);
-  const std::string text = pack_credentials(credentials);
-  for (const auto& step : steps_) step->srun->write_to_tasks(text);
+  credentials_ = pack_credentials(credentials);
+  for (const auto& step : steps_) send_credentials(*step);
+}
+
+void SrunAgents::send_credentials(const Step& step) {
+  if (step.srun) step.srun->write_to_tasks(credentials_);
 }
 
 // Returns the host of that name, or nullopt if its agent has already connected.
@@ -252,6 +270,7 @@ void SrunAgents::let_go() {
   hang_up();
   settle_.cancel();
   for (const auto& step : steps_) {
+    if (!step->srun) continue;  // no host has got hvdrun
     step->srun->let_go();
     step->srun.reset();
   }
@@ -284,15 +303,94 @@ void SrunAgents::on_step_ended(Step& step) {
 
 void SrunAgents::explain_ends() {
   settle_.cancel();
+  // What follows may start more steps.
+  std::vector<std::pair<Step*, std::vector<SrunFailure>>> explained;
   for (const auto& step : steps_) {
     if (step->ends.empty()) continue;
     step->explained = true;
-    events_.on_failure(
-        explain_task_ends(std::exchange(step->ends, {}), step->lines, job_.srun.agent_path));
+    explained.emplace_back(step.get(), explain_task_ends(std::exchange(step->ends, {}), step->lines,
+                                                         job_.srun.agent_path));
+  }
+  for (const auto& [step, failures] : explained) {
+    std::vector<SrunFailure> final;
+    for (const auto& failure : failures)
+      failure.lack&& job_.srun.sent ? send_to(*step, failure) : final.push_back(failure);
+    if (!final.empty()) events_.on_failure(final);
   }
 }
 
+// Returns the hosts of the step that are in SLURM's lists of hosts and have not connected.
+std::vector<std::size_t> SrunAgents::find_missing(const Step& step,
+                                                  const std::vector<std::string>& lists) const {
+  std::vector<std::string> names;
+  for (const auto& list : lists)
+    if (const auto hosts = expand_host_list(list))
+      names.insert(names.end(), hosts->begin(), hosts->end());
+  std::vector<std::size_t> found;
+  for (const auto host : step.hosts)
+    if (!hosts_[host].task &&
+        std::find(names.begin(), names.end(), job_.hosts[host].name) != names.end())
+      found.push_back(host);
+  return found;
+}
+
+// Sends hvdrun to hosts that lack it. A host gets it once.
+void SrunAgents::send_to(Step& step, const SrunFailure& failure) {
+  auto sending = std::make_unique<Sending>();
+  std::vector<std::string> names;
+  for (const auto host : find_missing(step, failure.hosts)) {
+    if (hosts_[host].lack) {
+      events_.on_failure({{{job_.hosts[host].name}, failure.message}});
+      continue;
+    }
+    hosts_[host].lack = failure.lack;
+    sending->hosts.push_back(host);
+    names.push_back(job_.hosts[host].name);
+    std::erase(step.hosts, host);
+  }
+  if (names.empty()) return;
+  sending->gpus = step.gpus;
+  Sending& owner = *sendings_.emplace_back(std::move(sending));
+  auto steps =
+      SrunSending::start(loop_, job_.srun, names, srun_environment(job_.environment),
+                         [this, &owner](const auto& failures) { on_sent(owner, failures); });
+  if (steps)
+    owner.steps = std::move(*steps);
+  else
+    events_.on_failure({{names, failure.lack->what + "; " + steps.error().message}});
+}
+
+// Starts agents on the hosts that have got hvdrun.
+void SrunAgents::on_sent(Sending& sending, const std::vector<SrunFailure>& failures) {
+  Step& step = *steps_.emplace_back(std::make_unique<Step>());
+  step.hosts = sending.hosts;
+  step.gpus = sending.gpus;
+  std::vector<SrunFailure> final;
+  for (const auto& failure : failures) {
+    const auto hosts = failure.hosts.empty() ? step.hosts : find_missing(step, failure.hosts);
+    for (const auto host : hosts) {
+      std::erase(step.hosts, host);
+      final.push_back({{job_.hosts[host].name}, hosts_[host].lack->what + "; " + failure.message});
+    }
+  }
+  sending.steps.reset();
+  if (!step.hosts.empty()) {
+    if (auto started = start_step(step); !started)
+      final.push_back({{}, started.error().message});
+    else if (listener_)
+      send_credentials(step);
+  }
+  if (!final.empty()) events_.on_failure(final);
+}
+
+std::string SrunAgents::note(std::size_t host) const {
+  const auto& lack = hosts_[host].lack;
+  return lack && lack->is_other_version ? lack->what + kWasSent : std::string();
+}
+
 std::string SrunAgents::waiting_for() const {
+  for (const auto& sending : sendings_)
+    if (sending->steps) return "hvdrun is being sent to hosts that lack it";
   for (const auto& step : steps_)
     if (is_waited_for(*step)) return explain_srun_waiting(step->lines);
   return {};
@@ -321,6 +419,7 @@ bool SrunAgents::reap(std::chrono::milliseconds timeout) {
   proxies_.reset();
   for (auto& host : hosts_) host.connection.reset();
   settle_.cancel();
+  sendings_.clear();
   bool all = true;
   events_ = {[](std::size_t, const LinkEnd&) {}, [](const auto&) {},
              [](std::size_t, const auto&) {}, [](const auto&) {}};

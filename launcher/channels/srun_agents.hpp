@@ -23,6 +23,7 @@
 #include "channels/local_addresses.hpp"
 #include "channels/srun_command.hpp"
 #include "channels/srun_failure.hpp"
+#include "channels/srun_sending.hpp"
 #include "channels/srun_step.hpp"
 #include "channels/tls_listener.hpp"
 #include "common/fd.hpp"
@@ -85,6 +86,9 @@ class SrunAgents {
   // Returns what they wait for, as far as srun has reported it; "" if all have connected.
   std::string waiting_for() const;
 
+  // Returns what AgentChannel::note() does, of that host.
+  std::string note(std::size_t host) const;
+
   // Returns why the link of that host was lost, for a report; "" if it was closed normally.
   std::string why_lost(std::size_t host) const;
 
@@ -121,14 +125,17 @@ class SrunAgents {
  private:
   struct Host;
   struct Step;
+  struct Sending;
   class Proxies;
 
   SrunAgents(const EventLoop& loop, SrunJob job, Events events);
   Result<void> start_steps();
+  Result<void> start_step(Step& step);
   Result<void> find_addresses();
   void on_route(const std::vector<std::string>& addresses);
   Result<void> open_listener(const std::vector<std::string>& addresses);
   void send_credentials();
+  void send_credentials(const Step& step);
   std::optional<std::size_t> find_host(const AgentHello& agent) const;
   std::optional<std::uint32_t> number_of(const AgentHello& agent) const;
   void on_agent(const AgentHello& agent, TlsStream stream);
@@ -136,13 +143,19 @@ class SrunAgents {
   void on_line(Step& step, const SrunLine& line);
   void on_step_ended(Step& step);
   void explain_ends();
+  std::vector<std::size_t> find_missing(const Step& step,
+                                        const std::vector<std::string>& lists) const;
+  void send_to(Step& step, const SrunFailure& failure);
+  void on_sent(Sending& sending, const std::vector<SrunFailure>& failures);
 
   const EventLoop& loop_;
   SrunJob job_;
   Events events_;
   LinkKey key_;
+  std::string credentials_;  // packed; empty until the listener is open
   std::vector<Host> hosts_;
   std::vector<std::unique_ptr<Step>> steps_;
+  std::vector<std::unique_ptr<Sending>> sendings_;  // those that have ended, too
   std::unique_ptr<RouteProbe> probe_;
   std::unique_ptr<TlsListener> listener_;
   std::unique_ptr<Proxies> proxies_;  // null until the first agent has connected

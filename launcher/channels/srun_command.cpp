@@ -57,6 +57,19 @@ std::vector<std::string> step_words(const SrunOptions& options,
   };
 }
 
+// Returns the argv of hvdrun on a host.
+std::vector<std::string> agent_words(const SrunOptions& options,
+                                     const std::vector<std::string>& arguments) {
+  if (options.sent) return start_command(*options.sent, options.agent_path, arguments);
+  std::vector<std::string> words{options.agent_path};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
+}
+
+void append(std::vector<std::string>& words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+}
+
 }  // namespace
 
 std::vector<std::string> srun_command(const SrunOptions& options,
@@ -64,9 +77,16 @@ std::vector<std::string> srun_command(const SrunOptions& options,
                                       std::optional<int> gpus_per_host) {
   auto words = step_words(options, hosts);
   if (gpus_per_host) words.push_back(gpu_option(*gpus_per_host, hosts.size()));
-  words.push_back(options.agent_path);
-  words.emplace_back(kAgentArgument);
-  words.emplace_back(kSrunArgument);
+  append(words, agent_words(options, {std::string(kAgentArgument), std::string(kSrunArgument)}));
+  return words;
+}
+
+std::vector<std::string> srun_step_command(const SrunOptions& options,
+                                           const std::vector<std::string>& hosts,
+                                           const std::vector<std::string>& command) {
+  auto words = step_words(options, hosts);
+  words.emplace_back("--gres=none");
+  append(words, command);
   return words;
 }
 
@@ -74,11 +94,7 @@ std::vector<std::string> srun_cleanup_command(const SrunOptions& options,
                                               const std::vector<std::string>& hosts,
                                               const std::string& job_id,
                                               const std::vector<std::size_t>& agents) {
-  auto words = step_words(options, hosts);
-  words.emplace_back("--gres=none");
-  words.push_back(options.agent_path);
-  for (auto& word : cleanup_arguments(job_id, agents)) words.push_back(std::move(word));
-  return words;
+  return srun_step_command(options, hosts, agent_words(options, cleanup_arguments(job_id, agents)));
 }
 
 std::vector<std::string> srun_environment(const Environment& caller) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/environment.hpp"
+#include "channels/sent_agent.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -17,6 +18,8 @@ struct SrunOptions {
   std::string program = "srun";
   std::string job_id;      // of the allocation, as in SLURM_JOB_ID
   std::string agent_path;  // hvdrun on the hosts; absolute
+  // The agent that is used instead if it is in a host's cache folder; nullopt: none.
+  std::optional<SentAgent> sent;
 };
 
 // Returns the argv of one step with one agent on each of exactly these hosts.
@@ -27,6 +30,11 @@ struct SrunOptions {
 std::vector<std::string> srun_command(const SrunOptions& options,
                                       const std::vector<std::string>& hosts,
                                       std::optional<int> gpus_per_host);
+
+// Returns the argv of one step that runs this command on each of these hosts.
+std::vector<std::string> srun_step_command(const SrunOptions& options,
+                                           const std::vector<std::string>& hosts,
+                                           const std::vector<std::string>& command);
 
 // Returns the argv of one step that cleans up each of these hosts by run_cleanup(). `agents`: their
 // numbers.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -110,11 +111,27 @@ std::string explain_task(std::size_t task, const std::string& how,
   return fmt::format("the agent ended before it had connected, without a word ({})", how);
 }
 
-void add(std::vector<SrunFailure>& failures, const std::string& host, std::string message) {
+// Returns what the host of a task lacks. `how`: "Exited with exit code 127".
+std::optional<AgentLack> find_lack_of(std::size_t task, std::string_view how,
+                                      const std::vector<SrunLine>& lines,
+                                      const std::string& agent_path) {
+  constexpr std::string_view kExited = "Exited with exit code ";
+  if (!how.starts_with(kExited)) return std::nullopt;
+  int code = 0;
+  const auto digits = how.substr(kExited.size());
+  std::from_chars(digits.data(), digits.data() + digits.size(), code);
+  std::string errors;
+  for (const auto& line : lines)
+    if (line.task == task) errors += line.text + "\n";
+  return find_lack(code, errors, agent_path);
+}
+
+void add(std::vector<SrunFailure>& failures, const std::string& host, std::string message,
+         std::optional<AgentLack> lack) {
   const auto same = std::find_if(failures.begin(), failures.end(),
                                  [&](const auto& failure) { return failure.message == message; });
   if (same == failures.end())
-    failures.push_back({{host}, std::move(message)});
+    failures.push_back({{host}, std::move(message), std::move(lack)});
   else if (std::find(same->hosts.begin(), same->hosts.end(), host) == same->hosts.end())
     same->hosts.push_back(host);
 }
@@ -134,7 +151,8 @@ std::optional<SrunFailure> explain_host_failure(const std::string& text) {
     const auto begin = at + words.size();
     const auto host = text.substr(begin, text.find_first_of(": ", begin) - begin);
     auto advice = advice_on(kOfHost, text);
-    return SrunFailure{{host}, advice.empty() ? "SLURM cannot use it (" + text + ")" : advice};
+    return SrunFailure{
+        {host}, advice.empty() ? "SLURM cannot use it (" + text + ")" : advice, std::nullopt};
   }
   return std::nullopt;
 }
@@ -147,7 +165,8 @@ std::vector<SrunFailure> explain_task_ends(const std::vector<SrunTaskEnd>& ends,
   std::vector<SrunFailure> failures;
   for (const auto& end : ends)
     for (const auto task : end.tasks)
-      add(failures, end.hosts, explain_task(task, end.how, lines, agent_path));
+      add(failures, end.hosts, explain_task(task, end.how, lines, agent_path),
+          find_lack_of(task, end.how, lines, agent_path));
   return failures;
 }
 
@@ -155,12 +174,15 @@ SrunFailure explain_srun_failure(int wait_status, const std::vector<SrunLine>& l
   for (const auto& line : lines) {
     if (line.task) continue;
     if (auto failure = explain_host_failure(line.text)) return *failure;
-    if (auto advice = advice_on(kOfSrun, line.text); !advice.empty()) return {{}, advice};
+    if (auto advice = advice_on(kOfSrun, line.text); !advice.empty())
+      return {{}, advice, std::nullopt};
   }
   if (WIFSIGNALED(wait_status))
-    return {{}, "srun was killed by " + signal_name(WTERMSIG(wait_status))};
-  if (auto text = last_own_line(lines); !text.empty()) return {{}, "srun: " + text};
-  return {{}, fmt::format("srun ended with exit code {} and no message", WEXITSTATUS(wait_status))};
+    return {{}, "srun was killed by " + signal_name(WTERMSIG(wait_status)), std::nullopt};
+  if (auto text = last_own_line(lines); !text.empty()) return {{}, "srun: " + text, std::nullopt};
+  return {{},
+          fmt::format("srun ended with exit code {} and no message", WEXITSTATUS(wait_status)),
+          std::nullopt};
 }
 
 std::string explain_srun_waiting(const std::vector<SrunLine>& lines) {

@@ -2,8 +2,10 @@
 // functions, for any thread; they cannot fail.
 #pragma once
 
+#include "channels/sent_agent.hpp"
 #include "channels/srun_output.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@ namespace hvdrun {
 struct SrunFailure {
   std::vector<std::string> hosts;  // as SLURM wrote them, "n3" or "n[1-3]"; empty: the whole step
   std::string message;             // without the hosts, so that equal failures can be merged
+  std::optional<AgentLack> lack = std::nullopt;  // set if the hosts have no hvdrun that can be used
 };
 
 // Explains the ends of these tasks. Hosts with the same failure are in one SrunFailure. `lines`:

@@ -29,8 +29,8 @@ int wait_for(pid_t child) {
 Result<std::unique_ptr<SrunStep>> SrunStep::start(const EventLoop& loop,
                                                   const std::vector<std::string>& command,
                                                   std::vector<std::string> environment,
-                                                  Events events) {
-  HVD_TRY(ChildProcess process, start_child(command, {std::move(environment), true}));
+                                                  Events events, int input) {
+  HVD_TRY(ChildProcess process, start_child(command, {std::move(environment), true, -1, input}));
   auto alive = watch_child(process.pid);
   if (!alive) {
     ::kill(process.pid, SIGKILL);

@@ -32,11 +32,12 @@ class SrunStep {
     std::function<void()> on_ended;  // after its last line; then wait_status() is set
   };
 
-  // Starts srun. Error: there is no such program, or no descriptors are left.
+  // Starts srun. `input`: a file that all tasks get as their stdin, instead of what is written to
+  // them. Error: there is no such program, or no descriptors are left.
   static Result<std::unique_ptr<SrunStep>> start(const EventLoop& loop,
                                                  const std::vector<std::string>& command,
                                                  std::vector<std::string> environment,
-                                                 Events events);
+                                                 Events events, int input = -1);
   // Ends srun, and with it the step, if it still runs.
   ~SrunStep();
   SrunStep(const SrunStep&) = delete;

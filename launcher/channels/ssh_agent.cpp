@@ -59,6 +59,11 @@ class SshAgent final : public AgentChannel {
     return explain_ssh_failure(status_, text_.beginning(), host_, agent_path_);
   }
 
+  std::optional<AgentLack> lack() const override {
+    if (!ended_ || !WIFEXITED(status_)) return std::nullopt;
+    return find_lack(WEXITSTATUS(status_), text_.beginning(), agent_path_);
+  }
+
   std::string connection_failure() const override {
     return ended_ && !killed_ ? explain_lost_connection(status_, text_.beginning()) : std::string();
   }

@@ -1,10 +1,11 @@
 #include "channels/ssh_command.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
+#include <string_view>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace hvdrun {
 namespace {
@@ -44,6 +45,13 @@ std::vector<std::string> ssh_words(const SshTarget& target, const SshOptions& op
   return words;
 }
 
+// Returns whether a word means itself in any shell.
+bool is_plain(std::string_view word) {
+  return !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '.' || c == '/' || c == '_';
+  });
+}
+
 }  // namespace
 
 std::string shell_quote(const std::string& text) {
@@ -53,7 +61,13 @@ std::string shell_quote(const std::string& text) {
 }
 
 std::string remote_command(const SshOptions& options, const std::vector<std::string>& arguments) {
-  return fmt::format("exec {} {}", shell_quote(options.agent_path), fmt::join(arguments, " "));
+  std::vector<std::string> words{options.agent_path};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  if (options.sent) words = start_command(*options.sent, options.agent_path, arguments);
+  std::string line = "exec " + shell_quote(words.front());
+  for (auto word = words.begin() + 1; word != words.end(); ++word)
+    line += " " + (is_plain(*word) ? *word : shell_quote(*word));
+  return line;
 }
 
 std::vector<std::string> ssh_config_command(const SshTarget& target, const SshOptions& options) {

@@ -2,6 +2,8 @@
 // they cannot fail.
 #pragma once
 
+#include "channels/sent_agent.hpp"
+
 #include <chrono>
 #include <optional>
 #include <string>
@@ -20,6 +22,8 @@ struct SshOptions {
   // watch that connection.
   bool direct = false;
   std::string agent_path;  // hvdrun on the host
+  // The agent that is used instead if it is in the host's cache folder; nullopt: none.
+  std::optional<SentAgent> sent;
 };
 
 struct SshTarget {
@@ -28,15 +32,15 @@ struct SshTarget {
   std::optional<int> port;  // of this host; overrides SshOptions::port
 };
 
-// Returns the command for the host's shell: hvdrun there with these arguments.
+// Returns the command for the host's shell: hvdrun there with these arguments; see start_command().
 std::string remote_command(const SshOptions& options, const std::vector<std::string>& arguments);
 
 // Returns the argv that prints ssh's configuration for ssh_command(); see ssh_config.hpp.
 std::vector<std::string> ssh_config_command(const SshTarget& target, const SshOptions& options);
 
 // Returns the argv that starts an agent. ssh asks no password or question (BatchMode). The remote
-// command is hvdrun's path, quoted for a shell, and `arguments`, which must need no quotes. The
-// agent gets its options in frames, not here.
+// command is hvdrun with `arguments`, quoted for a shell. The agent gets its options in frames, not
+// here.
 std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& options,
                                      const std::vector<std::string>& arguments);
 

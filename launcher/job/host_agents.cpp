@@ -46,6 +46,7 @@ class SrunAgent final : public AgentChannel {
   void kill(pid_t) override { all_->cut(host_); }
   bool ended() const override { return true; }
   std::string failure() const override { return all_->why_lost(host_); }
+  std::string note() const override { return all_->note(host_); }
   bool wait() override { return true; }
 
  private:
@@ -77,7 +78,10 @@ HostAgents::HostAgents(const EventLoop& loop, const RemoteSpec& remote, const En
       remote_(remote),
       caller_(caller),
       agent_path_(remote.agent_path.empty() ? executable : remote.agent_path.string()),
-      beat_(loop, [this] { on_beat(); }) {}
+      beat_(loop, [this] { on_beat(); }) {
+  if (!remote.agent_path.empty()) return;
+  if (auto sent = sent_agent(caller)) sendings_ = std::make_shared<Sendings>(std::move(*sent));
+}
 
 // --- starting ------------------------------------------------------------------------------------
 
@@ -122,6 +126,7 @@ void HostAgents::start_by_srun(std::chrono::seconds timeout) {
   SrunJob job;
   if (const auto* id = find_variable(caller_, "SLURM_JOB_ID")) job.srun.job_id = *id;
   job.srun.agent_path = agent_path_;
+  if (sendings_) job.srun.sent = sendings_->agent();
   job.job_id = options_.job_id;
   job.interfaces = remote_.network_interface;
   job.environment = caller_;
@@ -181,6 +186,7 @@ SshOptions HostAgents::ssh_options() const {
   options.accept_new = remote_.ssh_accept_new;
   options.agent_path = agent_path_;
   options.host_timeout = std::chrono::ceil<std::chrono::seconds>(remote_.host_timeout);
+  if (sendings_) options.sent = sendings_->agent();
   return options;
 }
 
@@ -192,11 +198,22 @@ void HostAgents::start_by_ssh(AgentState& agent) {
   if (client == SshClient::libssh) use = SshUse::libssh;
   if (client == SshClient::openssh) use = SshUse::ssh;
   const SshTarget target = ssh_target(agent.host);
-  const std::vector<std::string> arguments{std::string(kAgentArgument)};
-  auto channel =
-      is_ssh || use == SshUse::libssh
-          ? start_libssh_agent(loop_, target, ssh_options(), arguments, use, channel_events(agent))
-          : start_ssh_agent(loop_, target, ssh_options(), arguments, channel_events(agent));
+  const StartLogin start = [this, target, use, is_ssh](
+                               const std::optional<std::vector<std::string>>& command,
+                               const AgentChannel::Events& events) {
+    SshOptions options = ssh_options();
+    std::vector<std::string> arguments{std::string(kAgentArgument)};
+    if (command) {
+      options.sent.reset();
+      options.agent_path = command->front();
+      arguments.assign(command->begin() + 1, command->end());
+    }
+    return is_ssh || use == SshUse::libssh
+               ? start_libssh_agent(loop_, target, options, arguments, use, events)
+               : start_ssh_agent(loop_, target, options, arguments, events);
+  };
+  auto channel = sendings_ ? start_sending_agent(loop_, sendings_, start, channel_events(agent))
+                           : start({}, channel_events(agent));
   if (channel)
     agent.channel = std::move(*channel);
   else
@@ -227,7 +244,10 @@ void HostAgents::attach(AgentState& agent, LinkEnd end) {
                      consider_gone(agent);
                    }});
   Link& remote_link = *link;
+  if (agent.link) heartbeats_.remove(*agent.link);
   agent.link = std::move(link);
+  agent.link_closed = agent.reached = false;
+  agent.failure.clear();
   if (agent.host.is_this_machine) return;
   ConfigureMessage configure;
   configure.version = kVersion;
@@ -252,6 +272,7 @@ void HostAgents::on_frame(AgentState& agent, const Frame& frame) {
   events_.on_frame(agent, frame);
   if (!was_new || !agent.greeted) return;
   agent.silence.emplace(remote_.host_timeout, Silence::Clock::now());
+  if (const auto text = agent.channel->note(); !text.empty()) events_.on_text(agent, text);
   if (std::all_of(by_srun_.begin(), by_srun_.end(), [](const auto* each) { return each->greeted; }))
     if (srun_) srun_->let_go();
   start_more();

@@ -6,6 +6,7 @@
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
+#include "channels/sending_agent.hpp"
 #include "channels/srun_agents.hpp"
 #include "channels/ssh_command.hpp"
 #include "job/agents.hpp"
@@ -54,6 +55,9 @@ class HostAgents final : public Agents {
   const Environment& caller_;
   AgentOptions options_;
   const std::string agent_path_;  // hvdrun on the other hosts
+  // For hosts that have none there. Null if the user has named a path, or this hvdrun cannot be
+  // sent.
+  std::shared_ptr<Sendings> sendings_;
   // Raised after the agent on this host was forked, so that its ranks keep the caller's limit.
   std::optional<RaisedDescriptorLimit> descriptors_;
   std::vector<std::size_t> ranks_;  // of each agent, from start()

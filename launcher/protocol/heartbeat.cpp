@@ -24,6 +24,11 @@ void HeartbeatSender::add(Link& link) {
   links_.push_back(&link);
 }
 
+void HeartbeatSender::remove(const FrameSender& link) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(links_, [&](const Link* each) { return each == &link; });
+}
+
 void HeartbeatSender::run() {
   std::unique_lock lock(mutex_);
   while (!ended_) {

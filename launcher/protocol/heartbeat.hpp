@@ -25,8 +25,9 @@ class HeartbeatSender {
   // Starts the thread. Error: it cannot be started.
   Result<void> start(std::chrono::milliseconds interval);
 
-  // The link must outlive this object.
+  // The link must outlive this object, or be removed.
   void add(Link& link);
+  void remove(const FrameSender& link);
 
  private:
   void run();

@@ -1,4 +1,5 @@
-"""`python -m hvd`: prints what hvd finds on this machine, one line per part; with `--json` a JSON object.
+"""`python -m hvd`: prints what hvd finds on this machine, one line per part, and what to type for what is missing;
+with `--json` a JSON object.
 
 Imports no framework and uses no GPU. Opens the CUDA driver and libraries only to read their versions.
 """
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Optional
 
 import hvd
-from hvd import _library, capabilities, launch
+from hvd import _library, _remedies, capabilities, launch
 
 # Modules, and the distributions that may install them.
 _FRAMEWORKS = {
@@ -48,6 +49,7 @@ class Part:
     version: Optional[str] = None
     path: Optional[str] = None
     note: Optional[str] = None
+    fix: Optional[str] = None  # what to type, if it is missing or cannot be used
 
     def line(self) -> str:
         words = [self.version, self.path] if self.found else ["not found"]
@@ -77,20 +79,38 @@ def _mapped_path(soname: str) -> Optional[str]:
 
 def find_hvdrun() -> Part:
     """Finds the hvdrun that hvd.run() uses, and its version."""
-    program = launch.find_hvdrun()
-    if program is None:
-        return Part(False)
-    note = None if shutil.which("hvdrun") else "not on PATH"
+    try:
+        program = launch.find_hvdrun()
+    except FileNotFoundError:
+        return Part(False, note="needed to start jobs", fix=_remedies.hvdrun())
+    note, fix = None, None
+    if not shutil.which("hvdrun"):
+        note, fix = "not on PATH", _remedies.put_on_path(str(Path(program).parent))
     try:
         done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:
         return Part(True, path=program, note=str(error))
-    return Part(True, done.stdout.strip().removeprefix("hvdrun ") or None, program, note)
+    version = done.stdout.split("\n")[0].strip().removeprefix("hvdrun ")
+    return Part(True, version or None, program, note, fix)
+
+
+def find_library(soname: str, part: str, use: str) -> Part:
+    """Finds a library that hvdrun opens at run time."""
+    try:
+        ctypes.CDLL(soname)
+    except OSError:
+        return Part(False, note=use, fix=_remedies.system_package(part))
+    return Part(True, path=_mapped_path(soname))
+
+
+def find_ssh() -> Part:
+    program = shutil.which("ssh")
+    return Part(True, path=program) if program else Part(False, note="for -H", fix=_remedies.system_package("ssh"))
 
 
 def find_mpi_plugin() -> Part:
     if not capabilities.mpi_built():
-        return Part(False, note="large messages between hosts go over TCP only")
+        return Part(False, note="large messages between hosts go over TCP only", fix=_remedies.system_package("Open MPI"))
     beside = Path(_library.path).resolve().parent / "libhvd_mpi.so"
     return Part(True, path=os.environ.get("HVD_MPI_LIBRARY") or str(beside))
 
@@ -99,31 +119,41 @@ def find_cuda_driver() -> Part:
     try:
         driver = ctypes.CDLL(os.environ.get("HVD_CUDA_DRIVER") or "libcuda.so.1")
     except OSError:
-        return Part(False)
+        if not _remedies.find_nvidia_gpu():
+            return Part(False, note="this machine has no GPU of NVIDIA's")
+        return Part(False, fix=_remedies.cuda_driver())
     version = ctypes.c_int()
     known = driver.cuDriverGetVersion(ctypes.byref(version)) == 0
     return Part(True, f"{version.value // 1000}.{version.value % 1000 // 10}" if known else None,
                 _mapped_path("libcuda.so"))
 
 
+def _lacks_cuda_library() -> Part:
+    needs = _remedies.find_nvidia_gpu() and importlib.util.find_spec("torch") is None
+    return Part(False, note="libhvd takes that which a framework brings, once it is imported",
+                fix=_remedies.python_package("torch") if needs else None)
+
+
 def find_cuda_runtime() -> Part:
     if not capabilities.cuda_built():
-        return Part(False, note="libhvd takes that which a framework brings, once it is imported")
+        return _lacks_cuda_library()
     return Part(True, path=_mapped_path("libcudart.so"))
 
 
 def find_nccl() -> Part:
     version = capabilities.nccl_built()
     if not version:
-        return Part(False, note="libhvd takes that which a framework brings, once it is imported")
+        return _lacks_cuda_library()
     return Part(True, f"{version // 10000}.{version // 100 % 100}.{version % 100}", _mapped_path("libnccl.so"))
 
 
 def find_module(name: str, distributions: tuple[str, ...]) -> Part:
     """Finds a module without importing it."""
     spec = importlib.util.find_spec(name)
+    if spec is None and name == "horovod":
+        return Part(False, note="for programs that import horovod", fix="hvdrun --horovod …")
     if spec is None:
-        return Part(False)
+        return Part(False, fix=_remedies.python_package(name))
     version = None
     for distribution in distributions:
         try:
@@ -139,6 +169,10 @@ def find_parts() -> dict[str, Part]:
         "hvd": Part(True, hvd.__version__, str(Path(hvd.__file__).parent)),
         "libhvd": Part(True, hvd.version(), _mapped_path(_library.SONAME.rpartition(".")[0]) or _library.path),
         "hvdrun": find_hvdrun(),
+        "PMIx": find_library("libpmix.so.2", "PMIx", "for programs of Open MPI"),
+        "libssh": find_library("libssh.so.4", "libssh", "logins without a process of ssh for each"),
+        "ssh": find_ssh(),
+        "OpenSSL": find_library("libssl.so.3", "OpenSSL", "for jobs of SLURM on several hosts"),
         "MPI plugin": find_mpi_plugin(),
         "CUDA driver": find_cuda_driver(),
         "CUDA runtime": find_cuda_runtime(),
@@ -171,6 +205,8 @@ def main() -> None:
              "in a job": place.line() if place else "no: hvdrun -np N starts one"}
     for name, text in lines.items():
         print(f"{name:<14}{text}")
+        if (part := parts.get(name)) and part.fix:
+            print(f"{'':<14}  type: {part.fix}")
 
 
 if __name__ == "__main__":

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from harness import BUILD, HVDRUN, PYTHON, TOP, Done, Sandbox, python_environment
 
-PARTS = ["hvd", "libhvd", "hvdrun", "MPI plugin", "CUDA driver", "CUDA runtime", "NCCL", "Python", "numpy", "torch",
+PARTS = ["hvd", "libhvd", "hvdrun", "PMIx", "libssh", "ssh", "OpenSSL", "MPI plugin", "CUDA driver", "CUDA runtime", "NCCL", "Python", "numpy", "torch",
          "tensorflow", "keras", "horovod"]
 
 
@@ -24,7 +25,7 @@ def ask_json(sandbox: Sandbox, **environment: str) -> dict:
 
 
 def test_one_line_each_and_aligned(sandbox: Sandbox) -> None:
-    lines = ask(sandbox).out_lines
+    lines = [line for line in ask(sandbox).out_lines if not line.startswith(" ")]
     assert [line[:14].rstrip() for line in lines] == [*PARTS, "in a job"]
     assert all(line[13] == " " and line[14] != " " for line in lines)
     assert lines[-1] == "in a job      no: hvdrun -np N starts one"
@@ -76,6 +77,26 @@ def test_libraries_that_are_not_there(sandbox: Sandbox) -> None:
     found = ask_json(sandbox, HVD_CUDA_LIBRARY=nowhere, HVD_CUDA_DRIVER=nowhere, HVD_NCCL_LIBRARY=nowhere,
                      HVD_MPI_LIBRARY=nowhere)
     assert not [name for name in ("cuda_driver", "cuda_runtime", "nccl", "mpi_plugin") if found[name]["found"]]
+
+
+def test_what_is_missing_comes_with_what_to_type(sandbox: Sandbox) -> None:
+    """libhvd without hvdrun beside it, in a virtual environment without packages."""
+    made = sandbox.run("-m", "venv", "--without-pip", "environment", tool=PYTHON)
+    made.expect(0)
+    python = sandbox.files / "environment/bin/python"
+    shutil.copy(BUILD / "lib/libhvd.so.0", sandbox.files)
+    environment = python_environment({"HVD_LIBRARY": str(sandbox.files / "libhvd.so.0"), "PATH": "/usr/bin:/bin"})
+    done = sandbox.run("-m", "hvd", tool=python, env=environment).expect(0)
+    lines = done.out_lines
+    for name, command in {"hvdrun": "./quickstart", "numpy": f"{python} -m pip install numpy",
+                          "torch": f"{python} -m pip install torch", "horovod": "hvdrun --horovod …"}.items():
+        at = next(i for i, line in enumerate(lines) if line.startswith(f"{name} "))
+        assert "not found" in lines[at] and lines[at + 1].strip() == f"type: {command}", lines
+
+
+def test_an_hvdrun_beside_libhvd_comes_with_its_folder(sandbox: Sandbox) -> None:
+    found = ask_json(sandbox, PATH="/usr/bin:/bin")["hvdrun"]
+    assert (found["note"], found["fix"]) == ("not on PATH", f"export PATH={BUILD}/bin:$PATH")
 
 
 def test_place_in_a_job(sandbox: Sandbox) -> None:

@@ -59,5 +59,15 @@ TEST(SshCommand, CannotBeMadeToSayMore) {
   EXPECT_EQ(words.back(), "exec '/a b/$(reboot)/it'\\''s' --internal-agent x");
 }
 
+TEST(SshCommand, StartsASentAgentByAShell) {
+  SshOptions options;
+  options.agent_path = "/opt/hvd/bin/hvdrun";
+  options.sent = SentAgent{"0.1.0-abc", "", "x86_64"};
+  const auto line = remote_command(options, {"--internal-agent"});
+  EXPECT_EQ(line.find("exec '/bin/sh' -c '"), 0u) << line;
+  const std::string end = "' hvdrun 0.1.0-abc '' /opt/hvd/bin/hvdrun --internal-agent";
+  EXPECT_EQ(line.substr(line.size() - end.size()), end);
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -72,9 +72,15 @@
 #define HVD_ENV_FUSION_THRESHOLD                                                               \
   "HVD_FUSION_THRESHOLD" /* bytes of small tensors fused into one collective (default 65536; 0 \
                             disables fusion) */
+#define HVD_ENV_FUSION_LARGEST \
+  "HVD_FUSION_LARGEST" /* bytes of the largest tensor that is fused (default 4096) */
 #define HVD_ENV_CACHE_CAPACITY \
   "HVD_CACHE_CAPACITY" /* names of tensors that ranks remember (default 4096; 0 for none) */
 #define HVD_ENV_CYCLE_TIME "HVD_CYCLE_TIME" /* ignored; accepted for compatibility with Horovod */
+#define HVD_ENV_AUTOTUNE \
+  "HVD_AUTOTUNE" /* 1: searches for faster limits of fusion during the first steps (default 0) */
+#define HVD_ENV_AUTOTUNE_LOG \
+  "HVD_AUTOTUNE_LOG" /* rank 0 writes the search to this file, in Horovod's format */
 
 /* What happens if some ranks wait for others. Seconds may have decimals. */
 #define HVD_ENV_STALL_CHECK_DISABLE \

@@ -6,13 +6,13 @@
 
 _hvdrun_commands='run help sbatch salloc templates jobs follow cancel scale'
 
-_hvdrun_flags='--oversubscribe --horovod --ssh-accept-new --stall-check --no-stall-check --report-bindings --dry-run --print-env --json -prefix-timestamp
+_hvdrun_flags='--oversubscribe --horovod --ssh-accept-new --autotune --no-autotune --stall-check --no-stall-check --report-bindings --dry-run --print-env --json -prefix-timestamp
 --prefix-output-with-timestamp --verbose --explain -cb --check-build -v -V --version -h --help'
 
 _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude
 --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --for --pmix --wrap --start-timeout
 --max-restarts --max-requeues -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces
---agent-path --host-timeout --fusion-threshold-mb --cache-capacity
+--agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file
 --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --stdin --tty --label --color --progress --only-rank --output-filename --on-output-error --report
 --timeline-filename --kill-signal --grace --exit-timeout --config-file'
 
@@ -60,7 +60,7 @@ _hvdrun_values() {
     --output-filename | --chdir | -D | --venv | --template-path) mapfile -t COMPREPLY < <(compgen -d -- "$2") && return ;;
     --include) words='all' ;;
     --exclude) words='none' ;;
-    --hostfile | -hostfile | --report | --timeline-filename | --config-file | -i | --ssh-identity-file | --agent-path | --output | --error | --container | -o | --script-file) mapfile -t COMPREPLY < <(compgen -f -- "$2") && return ;;
+    --hostfile | -hostfile | --report | --timeline-filename | --autotune-log-file | --config-file | -i | --ssh-identity-file | --agent-path | --output | --error | --container | -o | --script-file) mapfile -t COMPREPLY < <(compgen -f -- "$2") && return ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$2")
 }

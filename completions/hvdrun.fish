@@ -2,7 +2,7 @@
 # Made from the option tables by tests/unit/cli/completion_text.cpp; not edited by hand.
 
 # The options that a value follows.
-set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --for --pmix --wrap --start-timeout --max-restarts --max-requeues --stdin --tty -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --config-file
+set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --for --pmix --wrap --start-timeout --max-restarts --max-requeues --stdin --tty -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --config-file
 set -g __hvdrun_batch_valued --nodes -N --gpus-per-node --cpus-per-node --time -t --partition -p --account -A --qos -q --mem --array --dependency --signal --mail --sbatch-arg --job-name -J --output --error --chdir -D --module --conda --venv --container --template --template-path --set -o --script-file
 set -g __hvdrun_scale_valued --repeat --devices --drop-epochs --metric --epoch-time --loss --accuracy
 set -g __hvdrun_commands run help sbatch salloc templates jobs follow cancel scale
@@ -109,6 +109,8 @@ complete -c hvdrun -n '__hvdrun_takes_options' -l agent-path -r -F -d 'where hvd
 complete -c hvdrun -n '__hvdrun_takes_options' -l host-timeout -x -d 'stop the job if a host does not answer for this long'
 complete -c hvdrun -n '__hvdrun_takes_options' -l fusion-threshold-mb -x -d 'megabytes of small tensors that libhvd combines in one collective; 0 disables it'
 complete -c hvdrun -n '__hvdrun_takes_options' -l cache-capacity -x -d 'number of tensor names that libhvd remembers from step to step; 0 disables it'
+complete -c hvdrun -n '__hvdrun_takes_options' -l autotune -f -d 'let libhvd search for faster limits of fusion, for at most 10 s of training'
+complete -c hvdrun -n '__hvdrun_takes_options' -l autotune-log-file -r -F -d 'write what --autotune has measured to FILE, on rank 0\'s host'
 complete -c hvdrun -n '__hvdrun_takes_options' -l stall-check -f -d 'report which ranks others wait for in a collective; --no-stall-check disables it'
 complete -c hvdrun -n '__hvdrun_takes_options' -l stall-check-warning-time-seconds -x -d 'report it after this long; 0 disables the report'
 complete -c hvdrun -n '__hvdrun_takes_options' -l stall-check-shutdown-time-seconds -x -d 'fail a collective on all ranks after waiting this long; 0: wait for ever'

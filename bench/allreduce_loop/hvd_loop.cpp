@@ -1,5 +1,5 @@
 // hvd_allreduce; async: a named one in the background, and waiting for it. float32/int8 and so on:
-// a named one of float32 in compressed form.
+// a named one of float32 in compressed form. float32/adasum: with HVD_ADASUM instead of HVD_SUM.
 // hvd_loop private|registered|async float32|float16|bfloat16|float32/float16|… BYTES…
 #include "loop.h"
 
@@ -18,6 +18,7 @@ void check(hvd_status status) {
 }
 
 hvd_type type = HVD_FLOAT32;
+hvd_op op = HVD_SUM;
 int compression = HVD_COMPRESSION_NONE;
 
 // As many bytes of each type.
@@ -30,7 +31,7 @@ void allreduce(float* buffer, std::size_t count) {
     return check(hvd_allreduce(buffer, buffer, count, HVD_FLOAT32, HVD_SUM, &options));
   }
   const std::size_t elements = type == HVD_FLOAT32 ? count : 2 * count;
-  check(hvd_allreduce(buffer, buffer, elements, type, HVD_SUM, nullptr));
+  check(hvd_allreduce(buffer, buffer, elements, type, op, nullptr));
 }
 
 void allreduce_async(float* buffer, std::size_t count) {
@@ -65,6 +66,7 @@ int main(int argc, char** argv) {
   const bool registered = memory == "registered";
   if (name == "float16") type = HVD_FLOAT16;
   if (name == "bfloat16") type = HVD_BFLOAT16;
+  if (name == "float32/adasum") op = HVD_ADASUM;
   if (name == "float32/float16") compression = HVD_COMPRESSION_FLOAT16;
   if (name == "float32/bfloat16") compression = HVD_COMPRESSION_BFLOAT16;
   if (name == "float32/int8") compression = HVD_COMPRESSION_INT8;

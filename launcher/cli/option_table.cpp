@@ -373,6 +373,24 @@ constexpr Option kOptions[] = {
      [](JobSpec& job, Value v) {
        return store(parse_whole(v, 0), job.collectives.cache_capacity);
      }},
+    {"autotune",
+     {"--autotune"},
+     flag,
+     collectives,
+     "",
+     "false",
+     "let libhvd search for faster limits of fusion, for at most 10 s of training",
+     [](JobSpec& job, Value v) {
+       return store(Result<bool>(v == "true"), job.collectives.autotune);
+     }},
+    {"autotune-log-file",
+     {"--autotune-log-file"},
+     word,
+     collectives,
+     "FILE",
+     "",
+     "write what --autotune has measured to FILE, on rank 0's host",
+     [](JobSpec& job, Value v) { return store(parse_path(v), job.collectives.autotune_log); }},
     {"stall-check",
      {"--stall-check"},
      flag,

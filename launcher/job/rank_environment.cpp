@@ -107,6 +107,7 @@ std::string decimal_seconds(std::chrono::milliseconds time) {
 void add_collectives(const CollectiveSpec& spec, Environment& variables) {
   if (spec.fusion_bytes) variables[HVD_ENV_FUSION_THRESHOLD] = std::to_string(*spec.fusion_bytes);
   if (spec.cache_capacity) variables[HVD_ENV_CACHE_CAPACITY] = std::to_string(*spec.cache_capacity);
+  if (spec.autotune) variables[HVD_ENV_AUTOTUNE] = *spec.autotune ? "1" : "0";
   if (spec.stall_check) variables[HVD_ENV_STALL_CHECK_DISABLE] = *spec.stall_check ? "0" : "1";
   if (spec.stall_warning)
     variables[HVD_ENV_STALL_CHECK_TIME] = decimal_seconds(*spec.stall_warning);
@@ -147,6 +148,8 @@ std::map<std::string, RankVariable> shared_variables(const Environment& caller,
   Environment collectives;
   add_collectives(spec.collectives, collectives);
   for (const auto& [name, value] : collectives) set(name, value, "an option for collectives");
+  if (const auto& log = spec.collectives.autotune_log; !log.empty())
+    set(HVD_ENV_AUTOTUNE_LOG, (spec.working_directory / log).string(), "--autotune-log-file");
   if (!spec.timeline_file.empty())
     set(HVD_ENV_TIMELINE, (spec.working_directory / spec.timeline_file).string(),
         "--timeline-filename");

@@ -99,6 +99,8 @@ struct RemoteSpec {
 struct CollectiveSpec {
   std::optional<std::int64_t> fusion_bytes;  // 0: no fusion
   std::optional<int> cache_capacity;         // names of tensors; 0: no cache
+  std::optional<bool> autotune;
+  std::filesystem::path autotune_log;  // empty: none
   std::optional<bool> stall_check;
   std::optional<std::chrono::milliseconds> stall_warning;   // 0: no warning
   std::optional<std::chrono::milliseconds> stall_shutdown;  // 0: never

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <new>
 #include <utility>
@@ -269,6 +270,8 @@ Result<void> Communicator::exchange_proposals(std::span<const std::byte> own,
   Call call{.kind = Collective::proposals};
   call.count = settings.fusion_bytes;
   call.row_size = settings.cache_capacity;
+  call.root = static_cast<std::int32_t>(std::min<std::uint64_t>(
+      settings.largest_fused_bytes, std::numeric_limits<std::int32_t>::max()));
   HVD_CHECK(open_call(call));
   for (int rank = 0; rank < size(); ++rank) {
     Beside theirs;

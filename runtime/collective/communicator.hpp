@@ -33,6 +33,7 @@ namespace libhvd {
 // Settings on which the meaning of proposals depends. They must be the same on all ranks.
 struct ProposalSettings {
   std::uint64_t fusion_bytes;
+  std::uint64_t largest_fused_bytes;
   std::uint64_t cache_capacity;
 };
 

@@ -96,9 +96,9 @@ std::optional<Error> find_difference(AllDetails all_details) {
       [](const CallDetails& details) { return std::string(compression_name(details.compression)); },
       text);
   number("HVD_REPRODUCIBLE", &CallDetails::reproducible);
-  number("the root", &CallDetails::root);
   const bool group = first.kind == Collective::group;
   const bool proposals = first.kind == Collective::proposals;
+  number(proposals ? "HVD_FUSION_LARGEST" : "the root", &CallDetails::root);
   const char* const count = proposals ? "HVD_FUSION_THRESHOLD"
                             : group   ? "the number of tensors"
                                       : "the count";

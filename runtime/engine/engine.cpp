@@ -1,5 +1,6 @@
 #include "engine/engine.hpp"
 
+#include "collective/element.hpp"
 #include "common/clock.hpp"
 #include "common/system.hpp"
 #include "common/text.hpp"
@@ -44,7 +45,14 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, EngineOptions options
       settings_(options.settings),
       watch_(options.settings, std::move(options.listener)),
       trace_(std::move(options.recorder), options.process_set),
-      negotiation_(communicator_->size(), options.settings.cache_capacity) {
+      negotiation_(communicator_->size(), options.settings.cache_capacity),
+      limits_(options.settings.fusion),
+      autotune_log_(std::move(options.autotune_log)) {
+  if (settings_.autotune && communicator_->rank() == 0 && communicator_->size() > 1) {
+    tuner_.emplace([this](std::uint8_t candidate, double score) {
+      if (autotune_log_) autotune_log_->write(limits_of(candidate, settings_.fusion), score);
+    });
+  }
   communicator_->on_long_wait([this](const std::string&, std::uint64_t) { check_stalls(); });
 }
 
@@ -283,6 +291,7 @@ Result<void> Engine::run_round() {
 // Proposes what was submitted since the last round, as much as fits into one round, and applies the
 // proposals of all ranks.
 Result<void> Engine::exchange_proposals() {
+  if (tuner_ && !tuner_->over()) tuner_->end_in_time(monotonic_ns());
   {
     const std::lock_guard lock(mutex_);
     names_.clear();
@@ -292,7 +301,8 @@ Result<void> Engine::exchange_proposals() {
     }
     const bool joins = joined_ && !join_proposed_ && names_.size() == fresh_.size();
     const std::size_t proposed =
-        negotiation_.encode(names_, joins, communicator_->max_proposal_bytes(), proposals_);
+        negotiation_.encode(names_, joins, communicator_->max_proposal_bytes(), proposals_,
+                            tuner_ ? tuner_->choice() : std::uint8_t{0});
     join_proposed_ = join_proposed_ || joins;
     const auto end = fresh_.begin() + static_cast<std::ptrdiff_t>(proposed);
     proposing_.assign(std::make_move_iterator(fresh_.begin()), std::make_move_iterator(end));
@@ -300,18 +310,21 @@ Result<void> Engine::exchange_proposals() {
     has_fresh_.store(!fresh_.empty(), std::memory_order_seq_cst);
   }
   bool well_formed = true;
-  const ProposalSettings settings{settings_.fusion_bytes, settings_.cache_capacity};
+  const ProposalSettings settings{settings_.fusion.together, settings_.fusion.each,
+                                  settings_.cache_capacity};
   HVD_CHECK(communicator_->exchange_proposals(
       proposals_, settings, [&](int rank, std::span<const std::byte> bytes) {
         well_formed = well_formed && negotiation_.apply(rank, bytes);
       }));
-  if (!well_formed) {
+  if (!well_formed || negotiation_.tuning() >= candidate_count()) {
     communicator_->abort_job(FailureKind::broken, communicator_->rank());
     return fail(HVD_ERROR_SYSTEM, "a rank's proposals are malformed");
   }
   if (negotiation_.end_round() > 0)
     std::erase_if(feedback_,
                   [this](const auto& kept) { return !negotiation_.remembers(kept.first); });
+  limits_ = limits_of(negotiation_.tuning(), settings_.fusion);
+  if (tuner_ && negotiation_.any_joined()) tuner_->skip_step();
   rounds_.fetch_add(1, std::memory_order_relaxed);
   for (const Entry& entry : proposing_) entry->proposed = true;
   proposing_.clear();
@@ -334,6 +347,7 @@ void Engine::execute_next() {
     return;
   }
   record(entries, begin, outcome.ok());
+  if (tuner_ && !tuner_->over()) tune(entries);
   negotiation_.drop_ready(entries.size());
   apart_ -= std::min(apart_, entries.size());
   complete(entries, outcome);
@@ -351,7 +365,7 @@ void Engine::follow_as_joined() {
 // Returns the first ready collective, and with `together` those that can be fused with it. Returns
 // nothing if this rank has joined and has not submitted the first one.
 std::vector<Engine::Entry> Engine::choose_next(bool together) {
-  FusionPlan plan(settings_.fusion_bytes);
+  FusionPlan plan(limits_);
   std::vector<Entry> chosen;
   const std::lock_guard lock(mutex_);
   for (const NamedTensor& tensor : negotiation_.ready()) {
@@ -401,6 +415,18 @@ void Engine::record(const std::vector<Entry>& entries, std::uint64_t begin, bool
   } else {
     trace_.executed_fused(begin, first.kind, static_cast<std::uint32_t>(entries.size()), facts,
                           completed);
+  }
+}
+
+// Shows the tuner the collectives of this step. Names that the engine has given do not recur.
+void Engine::tune(const std::vector<Entry>& entries) {
+  const std::uint64_t now = monotonic_ns();
+  for (const Entry& entry : entries) {
+    if (!entry->named) continue;
+    const auto& own = entry->request.allreduce;
+    const std::size_t bytes =
+        own ? own->count * element_size(own->type) : communicator_->facts().bytes;
+    tuner_->completed(entry->hash, bytes, now);
   }
 }
 

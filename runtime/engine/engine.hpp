@@ -18,12 +18,16 @@
 // thread leaves the work to the threads that wait, and only checks once a millisecond that they
 // still drive.
 //
+// With HVD_AUTOTUNE, rank 0 sends with its proposals which limits of fusion apply from this round
+// on (autotune.hpp).
+//
 // After an error of the communicator, everything that is pending or submitted later fails with it.
 #pragma once
 
 #include "base/error.hpp"
 #include "collective/communicator.hpp"
 #include "collective/error_feedback.hpp"
+#include "engine/autotune.hpp"
 #include "engine/negotiation.hpp"
 #include "engine/request.hpp"
 #include "engine/settings.hpp"
@@ -52,6 +56,7 @@ namespace libhvd {
 struct EngineOptions {
   EngineSettings settings = {};
   StallListener listener = {};
+  std::optional<AutotuneLog> autotune_log = std::nullopt;             // on rank 0
   std::shared_ptr<Recorder> recorder = std::make_shared<Recorder>();  // of the timeline
   std::uint16_t process_set = 0;  // the number of the engine's process set in the timeline
 };
@@ -133,6 +138,7 @@ class Engine {
   Result<void> execute(const std::vector<Entry>& entries);
   void give_feedback(const std::vector<Entry>& entries);
   void record(const std::vector<Entry>& entries, std::uint64_t begin, bool completed);
+  void tune(const std::vector<Entry>& entries);
   void complete(const std::vector<Entry>& entries, const Result<void>& outcome);
   void end_join();
   void fail_all(const Error& error);
@@ -174,6 +180,9 @@ class Engine {
 
   // Only the driver uses these.
   Negotiation negotiation_;
+  FusionLimits limits_;         // of this round
+  std::optional<Tuner> tuner_;  // on rank 0, with HVD_AUTOTUNE
+  std::optional<AutotuneLog> autotune_log_;
   std::size_t apart_ = 0;  // this many ready collectives run one by one: fused, they did not match
   bool in_round_ = false;  // this rank has begun a round, which others may not have begun
   std::uint64_t next_check_ns_ = 0;

@@ -79,9 +79,10 @@ bool FusionPlan::add(const Request& request) {
   if (on_device && (own.op == HVD_ADASUM || request.options.compression != Compression::none))
     return false;
   std::size_t bytes = own.count * element_size(own.type);
-  if (bytes > (on_device ? kLargestDevicePiece : kLargestFusedBytes)) return false;
+  if (bytes > (on_device ? kLargestDevicePiece : limits_.each)) return false;
   if (on_device) bytes = aligned_piece(bytes);
-  const std::size_t room = on_device && most_bytes_ > 0 ? kDeviceFusionBytes : most_bytes_;
+  const std::size_t room =
+      on_device && limits_.together > 0 ? kDeviceFusionBytes : limits_.together;
   if (bytes_ + bytes > room) return false;
   if (first_ == nullptr) {
     first_ = &request;

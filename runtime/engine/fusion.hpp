@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "collective/communicator.hpp"
 #include "engine/request.hpp"
+#include "engine/settings.hpp"
 
 #include <cstddef>
 #include <span>
@@ -12,22 +13,18 @@
 
 namespace libhvd {
 
-// For a larger tensor in host memory packing costs more than fusion gains.
-inline constexpr std::size_t kLargestFusedBytes = 4 * 1024;
-
 // Decides which requests, taken in order, run as one: allreduces with valid arguments of one type,
 // op, scale factors and kind of memory (for device memory see gpu/fusion_buffer.hpp).
 class FusionPlan {
  public:
-  // `most_bytes`: of all tensors together.
-  explicit FusionPlan(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+  explicit FusionPlan(const FusionLimits& limits) : limits_(limits) {}
 
   // Returns false if the request cannot run together with those before it.
   bool add(const Request& request);
 
  private:
   const Request* first_ = nullptr;
-  std::size_t most_bytes_;
+  FusionLimits limits_;
   std::size_t bytes_ = 0;
 };
 

@@ -12,7 +12,8 @@ namespace {
 struct ProposalHeader {
   std::uint16_t words;  // of bits
   std::uint16_t names;
-  std::uint32_t first_word : 31;  // in the table
+  std::uint32_t first_word : 23;  // in the table
+  std::uint32_t tuning : 8;       // of rank 0
   std::uint32_t joins : 1;
 };
 static_assert(sizeof(ProposalHeader) == 8);
@@ -50,7 +51,7 @@ Negotiation::Negotiation(int ranks, std::size_t capacity)
       joined_(static_cast<std::size_t>(ranks), false) {}
 
 std::size_t Negotiation::encode(std::span<const NamedTensor> names, bool joins, std::size_t most,
-                                std::vector<std::byte>& proposals) {
+                                std::vector<std::byte>& proposals, std::uint8_t tuning) {
   std::size_t first = kMostWords;  // the first word with bits
   std::size_t end = 0;             // after the last word with bits
   std::size_t encoded = 0;
@@ -78,7 +79,8 @@ std::size_t Negotiation::encode(std::span<const NamedTensor> names, bool joins, 
   ProposalHeader head{};
   head.words = static_cast<std::uint16_t>(bits.size());
   head.names = static_cast<std::uint16_t>(new_names_.size());
-  head.first_word = static_cast<std::uint32_t>(first) & 0x7fffffffu;
+  head.first_word = static_cast<std::uint32_t>(first) & 0x7fffffu;
+  head.tuning = tuning;
   head.joins = joins ? 1 : 0;
   proposals.resize(proposal_bytes(bits.size(), new_names_.size()));
   std::byte* at = put<ProposalHeader>(proposals.data(), {&head, 1});
@@ -105,6 +107,7 @@ bool Negotiation::apply(int rank, std::span<const std::byte> proposals) {
     if (tensor.name == 0) return false;
     note(slot_for(tensor), rank);
   }
+  if (rank == 0) tuning_ = head.tuning;
   if (head.joins != 0 && !joined_[static_cast<std::size_t>(rank)]) {
     joined_[static_cast<std::size_t>(rank)] = true;
     ++joined_count_;

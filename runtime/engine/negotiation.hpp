@@ -34,9 +34,10 @@ class Negotiation {
   Negotiation(int ranks, std::size_t capacity);
 
   // Writes this rank's proposals for a round, at most `most` bytes (64 or more): whether it joins,
-  // and as many of the names as there is room for, from the front. Returns how many.
+  // and as many of the names as there is room for, from the front. Returns how many. `tuning`: what
+  // rank 0 wants tuning() to be (autotune.hpp); ignored on the other ranks.
   std::size_t encode(std::span<const NamedTensor> names, bool joins, std::size_t most,
-                     std::vector<std::byte>& proposals);
+                     std::vector<std::byte>& proposals, std::uint8_t tuning = 0);
 
   // Applies the proposals of `rank`. Call it for all ranks in ascending order. Returns false if the
   // proposals are malformed.
@@ -44,6 +45,8 @@ class Negotiation {
   // Ends the round, after the proposals of all ranks were applied. Returns how many names it has
   // removed from the table.
   std::size_t end_round();
+  // Returns what rank 0 sent as `tuning` in the last round.
+  std::uint8_t tuning() const { return tuning_; }
   // Returns whether the name is in the table.
   bool remembers(std::uint64_t name) const { return by_name_.find(name) != kNone; }
 
@@ -105,6 +108,7 @@ class Negotiation {
   std::deque<NamedTensor> ready_;
   std::vector<bool> joined_;
   int joined_count_ = 0;
+  std::uint8_t tuning_ = 0;
 
   // Scratch of encode().
   std::vector<std::uint64_t> bits_;

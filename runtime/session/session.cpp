@@ -102,6 +102,11 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
   std::unique_ptr<Session> session(new Session(environment, std::move(bootstrap), std::move(wireup),
                                                std::move(page), job_info, timeline));
   session->some_ranks_ = wanted.ranks.has_value();
+  const EngineSettings& engine = session->job_info_.engine;
+  if (engine.autotune && !engine.autotune_log.empty() && session->topology_.rank == 0) {
+    HVD_TRY(auto log, AutotuneLog::open(engine.autotune_log));
+    session->autotune_log_ = std::move(log);
+  }
   if (!timeline.path.empty())
     HVD_CHECK(session->timeline_.start(session->communicator_, timeline.path));
   HVD_CHECK(session->add_first_process_sets(wanted));
@@ -127,6 +132,8 @@ Session::Session(const Environment& environment, std::unique_ptr<Bootstrap> boot
 
 EngineOptions Session::engine_options(std::int32_t process_set) {
   EngineOptions options{.settings = job_info_.engine, .listener = listener(process_set)};
+  // One search at a time: several would disturb each other's times.
+  if (process_set != 0) options.settings.autotune = false;
   if (process_set <= kMostProcessSets) {  // later ones are not in the timeline
     options.recorder = timeline_.recorder();
     options.process_set = static_cast<std::uint16_t>(process_set);
@@ -240,7 +247,9 @@ Result<std::shared_ptr<Engine>> Session::engine(std::int32_t process_set) {
   }
   const std::lock_guard lock(engines_);
   if (!engine_) {
-    HVD_TRY(engine_, Engine::start(communicator_.second(), engine_options(0)));
+    EngineOptions options = engine_options(0);
+    options.autotune_log = std::exchange(autotune_log_, std::nullopt);
+    HVD_TRY(engine_, Engine::start(communicator_.second(), std::move(options)));
   }
   return engine_;
 }

@@ -138,8 +138,9 @@ class Session {
   Timeline timeline_;
   CallTrace call_trace_;
   std::shared_ptr<DeviceCalls> device_calls_ = std::make_shared<DeviceCalls>();
-  mutable std::mutex engines_;      // guards the next two
-  std::shared_ptr<Engine> engine_;  // of all ranks
+  mutable std::mutex engines_;               // guards the next three
+  std::optional<AutotuneLog> autotune_log_;  // until the engine takes it
+  std::shared_ptr<Engine> engine_;           // of all ranks
   ProcessSets process_sets_;
   std::int32_t last_process_set_ = 0;
   std::unique_ptr<Bridge> bridge_;  // see Wireup

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -18,7 +19,7 @@ def variables(sandbox: Sandbox, *options: object, env: dict[str, str] | None = N
     sandbox.run("-np", 1, *options, program("env_dump"), sandbox.files, env=env).expect(0)
     text = (sandbox.files / "0.env").read_bytes()
     found = dict(os.fsdecode(entry).split("=", 1) for entry in text.split(b"\0") if entry)
-    wanted = ("FUSION", "CACHE", "STALL", "CYCLE")
+    wanted = ("FUSION", "CACHE", "STALL", "CYCLE", "AUTOTUNE")
     return {name: value for name, value in found.items()
             if name.startswith(("HVD_", "HOROVOD_")) and any(word in name for word in wanted)}
 
@@ -43,6 +44,34 @@ def test_what_x_says_counts_over_the_option(sandbox: Sandbox) -> None:
 def test_there_is_no_cycle(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 1, "--cycle-time-ms", "3.5", "true").expect(0)
     assert "--cycle-time-ms has no effect: there is no cycle" in done.err_text
+
+
+def test_autotune_writes_horovods_columns(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--autotune", "--autotune-log-file", "tuned.csv", program("autotune_user"),
+                       sandbox.files / "tuned.csv", cwd=sandbox.files).expect(0)
+    assert "sums are right" in done.out_text
+    with (sandbox.files / "tuned.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) >= 8
+    assert list(rows[0]) == ["hierarchical_allreduce", "hierarchical_allgather", "torus_allreduce", "cache_enabled",
+                             "cycle_time_ms", "tensor_fusion_threshold", "score", "largest_fused_bytes"]
+    assert [row["tensor_fusion_threshold"] for row in rows[:3]] == ["0.0625", "0", "0.0625"]
+    assert [row["largest_fused_bytes"] for row in rows[:3]] == ["4096", "0", "16384"]
+    assert all(float(row["score"]) > 0 for row in rows)
+
+
+def test_autotune_is_off_unless_asked_for(sandbox: Sandbox) -> None:
+    found = variables(sandbox)
+    assert not [name for name in found if "AUTOTUNE" in name]
+    found = variables(sandbox, "--no-autotune", env={"HVD_AUTOTUNE": "1"})
+    assert found["HVD_AUTOTUNE"] == "0"
+
+
+def test_a_log_of_autotune_that_cannot_be_written_is_an_error(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 1, "--autotune", "--autotune-log-file", "none/tuned.csv", program("autotune_user"), "x",
+                       cwd=sandbox.files)
+    assert done.code == 1 and "cannot write the log of --autotune, " in done.err_text
+    assert "none/tuned.csv: No such file or directory" in done.err_text
 
 
 @pytest.mark.parametrize("hosts", [1, 2])

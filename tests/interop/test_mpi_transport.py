@@ -48,6 +48,19 @@ def test_the_results_have_the_same_bits_as_over_tcp(sandbox: Sandbox, size: int,
     assert results(run(sandbox, size, "--set", env={**MPI, **carrier})) == over_tcp
 
 
+@pytest.mark.parametrize("form", [*(pytest.param(form, marks=pytest.mark.slow) for form in ("float16", "bfloat16")), "int8"])
+@pytest.mark.parametrize("way", [{**MPI, **WITHIN}, pytest.param({**MPI, **BETWEEN}, marks=pytest.mark.slow),
+                                 {"HVD_DATA_TLS": "1"}], ids=["memory", "sockets", "tls"])
+def test_compressed_results_have_the_same_bits_as_over_tcp(sandbox: Sandbox, form: str, way: dict[str, str]) -> None:
+    tcp = {"MASTER_ADDR": "127.0.0.1"}
+    plain = results(run(sandbox, 3, env=tcp))
+    compressed = results(run(sandbox, 3, "--compression", form, env=tcp))
+    assert not set(plain) & set(compressed)
+    done = run(sandbox, 3, "--compression", form, env={**tcp, **way, "HVD_VERBOSE": "1"})
+    assert results(done) == compressed
+    assert ("with TLS" if "HVD_DATA_TLS" in way else "over Open MPI v") in done.err_text
+
+
 def test_it_is_said_what_carries_the_data(sandbox: Sandbox) -> None:
     assert "over Open MPI v" in run(sandbox, 2, env={**MPI, "HVD_VERBOSE": "1"}).expect(0).err_text
     assert "over TCP" in run(sandbox, 2, env={"HVD_VERBOSE": "1"}).expect(0).err_text

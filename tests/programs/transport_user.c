@@ -4,6 +4,7 @@
  *   --two-hosts         ranks with an even number are on one host, those with an odd one on
  * another: each has a folder for shared memory of its own, in HVD_SHM_DIR
  *   --transport-of-1 T  HVD_TRANSPORT of rank 1
+ *   --compression float16|bfloat16|int8  of all calls
  *   --again             hvd_shutdown and hvd_init in between
  *   --set               at the end the same in a process set of ranks 0 and 1
  *   --until-death       says "ready" and calls on until a call fails; prints why, and ends with
@@ -48,6 +49,16 @@ static uint64_t hash(const float* values, size_t count) {
 static const size_t sizes[] = {9000, 70001, 1000003, 3000000};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
+static int compression = HVD_COMPRESSION_NONE;
+
+static int read_compression(char** words) {
+  const char* form = option(words, "--compression", "");
+  if (strcmp(form, "float16") == 0) return HVD_COMPRESSION_FLOAT16;
+  if (strcmp(form, "bfloat16") == 0) return HVD_COMPRESSION_BFLOAT16;
+  if (strcmp(form, "int8") == 0) return HVD_COMPRESSION_INT8;
+  return HVD_COMPRESSION_NONE;
+}
+
 /* In the program's thread and in the engine's at once. */
 static void reduce_all(const char* when) {
   for (int round = 0; round < SIZES; ++round) {
@@ -59,9 +70,13 @@ static void reduce_all(const char* when) {
     hvd_options options = {0};
     options.struct_size = sizeof options;
     options.name = "in the background";
+    options.compression = compression;
+    hvd_options unnamed = {0};
+    unnamed.struct_size = sizeof unnamed;
+    unnamed.compression = compression;
     hvd_handle handle;
     must(hvd_allreduce_async(there, there, count, HVD_FLOAT32, HVD_AVERAGE, &options, &handle));
-    must(hvd_allreduce(here, here, count, HVD_FLOAT32, HVD_SUM, NULL));
+    must(hvd_allreduce(here, here, count, HVD_FLOAT32, HVD_SUM, &unnamed));
     must(hvd_wait(handle));
     printf("%s rank %d: %zu %016llx %016llx\n", when, hvd_rank(), count,
            (unsigned long long)hash(here, count), (unsigned long long)hash(there, count));
@@ -166,6 +181,7 @@ int main(int count, char** words) {
   if (flag(words, "--two-hosts")) part_hosts();
   const char* other = option(words, "--transport-of-1", NULL);
   if (other && rank_at_start() == 1) setenv("HVD_TRANSPORT", other, 1);
+  compression = read_compression(words);
   if (flag(words, "--until-death")) block_term();
   start_mpi(count, words);
   must(hvd_init());

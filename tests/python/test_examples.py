@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -100,10 +101,22 @@ def test_resnet50_prints_the_time_of_epochs_and_images_a_second(sandbox: Sandbox
 
 
 def test_methods_all_learn_the_digits_and_send_what_they_should(sandbox: Sandbox) -> None:
-    done = run_example(sandbox, 2, PYTHONS["torch"], "methods.py", "--epochs", 5)
-    rows = re.findall(r"^\[0\] (\S.*?) +([\d.]+) % +(\d+) +([\d.]+) MB +[\d.]+ s$", done.out_text, re.MULTILINE)
+    plot = sandbox.files / "losses.svg"
+    done = run_example(sandbox, 2, PYTHONS["torch"], "methods.py", "--epochs", 5, "--target", 60, "--plot", plot)
+    rows = re.findall(r"^\[0\] (\S.*?) +([\d.]+) % +(\d+) +([\d.]+) MB +[\d.]+ s +[\d.]+ s$", done.out_text, re.MULTILINE)
     assert len(rows) == 9 and {int(steps) for _, _, steps, _ in rows} == {225}, done
     assert min(float(accuracy) for _, accuracy, _, _ in rows) >= 80, done
     [synchronous, sharded, local, _, diloco, *_] = [float(sent) for *_, sent in rows]
     assert sharded == pytest.approx(synchronous, abs=0.2), done
     assert local < synchronous / 7 and diloco < synchronous / 20, done
+    lines = ElementTree.parse(plot).findall(".//{http://www.w3.org/2000/svg}polyline")
+    assert [len(line.get("points").split()) for line in lines] == [225] * 9
+    for line in lines:  # the loss falls, so the line ends further down
+        heights = [float(point.split(",")[1]) for point in line.get("points").split()]
+        assert heights[-1] > heights[0]
+
+
+def test_methods_train_a_cnn_of_10_million_parameters(sandbox: Sandbox) -> None:
+    done = run_example(sandbox, 2, PYTHONS["torch"], "methods.py", "--model", "cnn", "--epochs", 1, "--batch", 32, "--methods", "0,2")
+    rows = re.findall(r"^\[0\] (\S.*?) +[\d.]+ % +(\d+) +([\d.]+) MB", done.out_text, re.MULTILINE)
+    assert [(name, steps) for name, steps, _ in rows] == [("DistributedOptimizer", "23"), ("LocalSGD, every 8", "23")], done

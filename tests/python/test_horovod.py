@@ -260,11 +260,11 @@ def test_helpers_of_horovod_common_util(sandbox: Sandbox) -> None:
 
 
 def test_variables_without_effect_are_said_by_rank_0_only(sandbox: Sandbox) -> None:
-    done = run_ranks(sandbox, "-c", "import horovod, horovod.common.util", HOROVOD_AUTOTUNE="1",
+    done = run_ranks(sandbox, "-c", "import horovod, horovod.common.util", HOROVOD_AUTOTUNE_WARMUP_SAMPLES="1",
                      HOROVOD_HIERARCHICAL_ALLREDUCE="1", HOROVOD_TORUS_ALLREDUCE="0", HOROVOD_CYCLE_TIME="(None,)",
                      HOROVOD_FUSION_THRESHOLD="1000", HOROVOD_ELASTIC="", PYTHONPATH="").expect(0)
     said = re.findall(r"^(?:\[(\d)\] )?.*UserWarning: (HOROVOD_\w+) has no effect: .+$", done.err_text, re.MULTILINE)
-    assert said == [("0", "HOROVOD_AUTOTUNE"), ("0", "HOROVOD_HIERARCHICAL_ALLREDUCE")], done
+    assert said == [("0", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES"), ("0", "HOROVOD_HIERARCHICAL_ALLREDUCE")], done
 
 
 def test_what_hvdrun_itself_sets_is_no_cause_for_a_warning(sandbox: Sandbox) -> None:

@@ -164,19 +164,18 @@ TEST(ParseHorovodConfig, ReadsTheYamlOfHorovodrun) {
   for (const std::string name : {"f.yaml", "f.yml"}) {
     const auto config = parse_config(kHorovodsConfig, name);
     ASSERT_TRUE(config) << config.error().message;
-    EXPECT_THAT(
-        names_and_values(config->settings),
-        ElementsAre("fusion-threshold-mb=32 " + name + ":6", "cache-capacity=2048 " + name + ":8",
-                    "timeline-filename=a b.json " + name + ":15",
-                    "stall-check=false " + name + ":17",
-                    "stall-check-warning-time-seconds=120 " + name + ":18"));
+    EXPECT_THAT(names_and_values(config->settings),
+                ElementsAre("fusion-threshold-mb=32 " + name + ":6",
+                            "cache-capacity=2048 " + name + ":8", "autotune=true " + name + ":11",
+                            "autotune-log-file=horovod # log.txt " + name + ":12",
+                            "timeline-filename=a b.json " + name + ":15",
+                            "stall-check=false " + name + ":17",
+                            "stall-check-warning-time-seconds=120 " + name + ":18"));
     EXPECT_THAT(
         config->notes,
         ElementsAre(StartsWith(name + ":3: \"gloo\" has no effect: "),
                     StartsWith(name + ":7: \"cycle-time-ms\" has no effect: "),
                     StartsWith(name + ":9: \"hierarchical-allreduce\" has no effect: "),
-                    StartsWith(name + ":11: \"autotune\" has no effect: "),
-                    StartsWith(name + ":12: \"autotune-log-file\" has no effect: "),
                     StartsWith(name + ":13: \"autotune-gaussian-process-noise\" has no effect: "),
                     name + ":21: \"ccl_bgt_affinity\" has no effect: horovodrun does not know it "
                            "either"));

@@ -324,12 +324,17 @@ TEST(JobEnvironment, OptionsOfCollectivesCountOverTheCallersAndUnderTheUsersX) {
   EXPECT_TRUE(has(job_environment(caller, spec), "HVD_CACHE_CAPACITY=1"));
   spec.collectives.fusion_bytes = 512 * 1024;
   spec.collectives.cache_capacity = 77;
+  spec.collectives.autotune = true;
+  spec.collectives.autotune_log = "tuned.csv";
+  spec.working_directory = "/data";
   spec.collectives.stall_check = true;
   spec.collectives.stall_warning = std::chrono::milliseconds(250);
   spec.collectives.stall_shutdown = std::chrono::seconds(120);
   const auto variables = job_environment(caller, spec);
   EXPECT_TRUE(has(variables, "HVD_FUSION_THRESHOLD=524288"));
   EXPECT_TRUE(has(variables, "HVD_CACHE_CAPACITY=77"));
+  EXPECT_TRUE(has(variables, "HVD_AUTOTUNE=1"));
+  EXPECT_TRUE(has(variables, "HVD_AUTOTUNE_LOG=/data/tuned.csv"));
   EXPECT_TRUE(has(variables, "HVD_STALL_CHECK_DISABLE=0"));
   EXPECT_TRUE(has(variables, "HVD_STALL_CHECK_TIME_SECONDS=0.25"));
   EXPECT_TRUE(has(variables, "HVD_STALL_SHUTDOWN_TIME_SECONDS=120"));

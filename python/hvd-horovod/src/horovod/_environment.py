@@ -14,13 +14,17 @@ from ._modules import NO_ELASTIC
 _UNSET = ("", "0", "false", "(none,)")
 
 _ENGINE = "it tunes an engine that hvd does not have"
+_AUTOTUNE = "hvd searches in its own way"
 _TOGETHER = "hvd brings the ranks together itself"
 _BINDING = "hvdrun --bind-to and --cpus-per-rank say where ranks run"
 
 # The name after HOROVOD_, or its beginning and a *, and the reason why the variable has no effect.
 _WITHOUT_EFFECT = {
     "ADASUM_MPI_CHUNK_SIZE": "hvd's Adasum goes in the steps of other allreduces",
-    "AUTOTUNE*": _ENGINE,
+    "AUTOTUNE_BAYES_OPT_MAX_SAMPLES": _AUTOTUNE,
+    "AUTOTUNE_GAUSSIAN_PROCESS_NOISE": _AUTOTUNE,
+    "AUTOTUNE_STEPS_PER_SAMPLE": _AUTOTUNE,
+    "AUTOTUNE_WARMUP_SAMPLES": _AUTOTUNE,
     "BATCH_D2D_MEMCOPIES": _ENGINE,
     "CCL_*": "hvd does not use oneCCL",
     "CONTROLLER": _TOGETHER,

@@ -173,7 +173,7 @@ TEST(Adasum, EachOfFusedTensorsCountsForItself) {
       tensors.push_back(values_of<float>(communicator.rank(), begin, count));
       begin += count;
     }
-    FusionPlan plan(1 << 20);
+    FusionPlan plan({.together = std::size_t{1} << 20});
     for (auto& tensor : tensors) {
       Request request;
       request.name = "t" + std::to_string(requests.size());

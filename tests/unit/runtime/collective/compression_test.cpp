@@ -405,7 +405,7 @@ TEST(ErrorFeedback, OfFusedTensors) {
           request.allreduce = AllreduceArguments{at, at, kLength, HVD_FLOAT32, HVD_SUM};
           requests.push_back(request);
         }
-        FusionPlan plan(std::size_t{1} << 20);
+        FusionPlan plan({.together = std::size_t{1} << 20});
         std::vector<const Request*> fused;
         for (const Request& request : requests) {
           ASSERT_TRUE(plan.add(request));

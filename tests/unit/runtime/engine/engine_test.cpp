@@ -204,12 +204,18 @@ TEST(Engine, AFaultAmongThoseThatGoTogether) {
 TEST(Engine, SettingsThatDifferAreAnErrorOnAllRanks) {
   run_ranks(2, [](Communicator& communicator) {
     EngineOptions options;
-    if (communicator.rank() == 1) options.settings.cache_capacity = 7;
+    if (communicator.rank() == 1) {
+      options.settings.cache_capacity = 7;
+      options.settings.fusion.each = 8;
+    }
     const auto engine = Engine::start(communicator.second(), options);
     ASSERT_TRUE(engine.ok());
     const Rank rank{**engine, communicator, communicator.rank(), 2};
     std::vector<float> values(4, 1);
     const std::string message = message_of(rank.engine.wait(submit(rank, sum_of("x", values))));
+    EXPECT_NE(message.find("HVD_FUSION_LARGEST is 4096 on rank 0 and 8 on rank 1"),
+              std::string::npos)
+        << message;
     EXPECT_NE(message.find("HVD_CACHE_CAPACITY is 4096 on rank 0 and 7 on rank 1"),
               std::string::npos)
         << message;
@@ -243,7 +249,7 @@ TEST(Engine, TheLargestPriorityIsCarriedOutFirst) {
   std::vector<std::string> order;
   run_ranks(2, [&](Communicator& communicator) {
     EngineOptions alone;
-    alone.settings.fusion_bytes = 0;
+    alone.settings.fusion.together = 0;
     const auto engine = Engine::start(communicator.second(), alone);
     ASSERT_TRUE(engine.ok());
     const Rank rank{**engine, communicator, communicator.rank(), 2};

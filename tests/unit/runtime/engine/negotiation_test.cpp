@@ -165,6 +165,26 @@ TEST(Negotiation, RefusesANameThatCannotBe) {
   EXPECT_FALSE(negotiation.apply(0, proposals));
 }
 
+// On all ranks at the same moment, whatever the other ranks propose.
+TEST(Negotiation, TuningIsWhatRank0Sends) {
+  std::vector<Negotiation> ranks(3, Negotiation(3, 4));
+  for (const int sent : {5, 5, 200, 0}) {
+    std::vector<std::vector<std::byte>> proposals(3);
+    const NamedTensor name{7, 0};
+    for (std::size_t rank = 0; rank < 3; ++rank)
+      ranks[rank].encode({&name, 1}, false, 1024, proposals[rank],
+                         static_cast<std::uint8_t>(rank == 0 ? sent : 77));
+    for (Negotiation& negotiation : ranks) {
+      for (int rank = 0; rank < 3; ++rank)
+        ASSERT_TRUE(negotiation.apply(rank, proposals[static_cast<std::size_t>(rank)]));
+      negotiation.end_round();
+      EXPECT_EQ(negotiation.tuning(), sent);
+      EXPECT_EQ(negotiation.ready().size(), 1u);
+      negotiation.drop_ready(1);
+    }
+  }
+}
+
 // Names in random rounds, orders and priorities, many more than the table keeps.
 TEST(Negotiation, AllGetAllWhateverTheOrder) {
   for (unsigned seed = 0; seed < 30; ++seed) {

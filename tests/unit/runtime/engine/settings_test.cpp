@@ -24,7 +24,10 @@ std::string error_for(const Variables& variables) {
 }
 
 void expect_defaults(const EngineSettings& settings) {
-  EXPECT_EQ(settings.fusion_bytes, 65536u);
+  EXPECT_EQ(settings.fusion.together, 65536u);
+  EXPECT_EQ(settings.fusion.each, 4096u);
+  EXPECT_FALSE(settings.autotune);
+  EXPECT_EQ(settings.autotune_log, "");
   EXPECT_EQ(settings.cache_capacity, 4096u);
   EXPECT_TRUE(settings.stall_check);
   EXPECT_EQ(settings.stall_warning, milliseconds(60'000));
@@ -38,11 +41,17 @@ TEST(EngineSettings, HaveDefaults) {
 
 TEST(EngineSettings, AreRead) {
   const auto settings = settings_for({{"HVD_FUSION_THRESHOLD", "1048576"},
+                                      {"HVD_FUSION_LARGEST", "8192"},
+                                      {"HVD_AUTOTUNE", "1"},
+                                      {"HVD_AUTOTUNE_LOG", "a.csv"},
                                       {"HVD_CACHE_CAPACITY", "0"},
                                       {"HVD_STALL_CHECK_DISABLE", "1"},
                                       {"HVD_STALL_CHECK_TIME_SECONDS", "0.25"},
                                       {"HVD_STALL_SHUTDOWN_TIME_SECONDS", "120"}});
-  EXPECT_EQ(settings.fusion_bytes, 1048576u);
+  EXPECT_EQ(settings.fusion.together, 1048576u);
+  EXPECT_EQ(settings.fusion.each, 8192u);
+  EXPECT_TRUE(settings.autotune);
+  EXPECT_EQ(settings.autotune_log, "a.csv");
   EXPECT_EQ(settings.cache_capacity, 0u);
   EXPECT_FALSE(settings.stall_check);
   EXPECT_EQ(settings.stall_warning, milliseconds(250));
@@ -58,11 +67,15 @@ TEST(EngineSettings, ATimeThatIsNotZeroDoesNotBecomeZero) {
 
 TEST(EngineSettings, HorovodsNamesCountWhereOursAreNotSet) {
   const auto horovods = settings_for({{"HOROVOD_FUSION_THRESHOLD", "134217728"},
+                                      {"HOROVOD_AUTOTUNE", "1"},
+                                      {"HOROVOD_AUTOTUNE_LOG", "b.csv"},
                                       {"HOROVOD_CACHE_CAPACITY", "1024"},
                                       {"HOROVOD_STALL_CHECK_DISABLE", "1"},
                                       {"HOROVOD_STALL_CHECK_TIME_SECONDS", "30"},
                                       {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "90"}});
-  EXPECT_EQ(horovods.fusion_bytes, 134217728u);
+  EXPECT_EQ(horovods.fusion.together, 134217728u);
+  EXPECT_TRUE(horovods.autotune);
+  EXPECT_EQ(horovods.autotune_log, "b.csv");
   EXPECT_EQ(horovods.cache_capacity, 1024u);
   EXPECT_FALSE(horovods.stall_check);
   EXPECT_EQ(horovods.stall_warning, milliseconds(30'000));
@@ -72,7 +85,7 @@ TEST(EngineSettings, HorovodsNamesCountWhereOursAreNotSet) {
                                   {"HVD_FUSION_THRESHOLD", ""},
                                   {"HOROVOD_FUSION_THRESHOLD", "4096"}});
   EXPECT_EQ(both.cache_capacity, 7u);
-  EXPECT_EQ(both.fusion_bytes, 4096u);
+  EXPECT_EQ(both.fusion.together, 4096u);
 }
 
 TEST(EngineSettings, WhatHorovodRunSetsForNothingIsNothing) {

@@ -1,0 +1,69 @@
+"""Two hosts for a bench: network namespaces of this machine, joined by a pair of virtual Ethernet devices. Root only.
+
+The kernel of the machine may have no netem, so the link has a rate, but no delay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Host:
+    name: str
+    namespace: str
+    address: str
+    memory: Path  # a folder of /dev/shm for each host
+    view: Path    # where that is to be seen on the hosts, on which /dev/shm is their own
+
+    def inside(self, command: str) -> list[str]:
+        """Runs a command of the shell as on a host of its own: network, name and shared memory."""
+        return ["ip", "netns", "exec", self.namespace, "unshare", "--uts", "--mount", "/bin/sh", "-c",
+                f"hostname {self.name} && mount --bind {self.memory} {self.view} && {self.own_memory()} && {command}"]
+
+    def own_memory(self) -> str:
+        return f"mount --bind {self.view / self.name} /dev/shm"
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
+
+
+@contextlib.contextmanager
+def two_hosts(rate: str | None = None) -> Iterator[list[Host]]:
+    """rate: of each direction of the link, in tc's form; None: as fast as it gets."""
+    mark = f"hvdb{os.getpid()}"
+    subnet = os.getpid() % 250
+    with (tempfile.TemporaryDirectory(prefix="hvd-bench-", dir="/dev/shm") as memory,
+          tempfile.TemporaryDirectory(prefix="hvd-bench-") as view):
+        hosts = [Host(f"{mark}{end}", f"{mark}{end}", f"10.213.{subnet}.{number}", Path(memory), Path(view))
+                 for number, end in enumerate("ab", start=1)]
+        try:
+            for host in hosts:
+                (host.memory / host.name).mkdir(mode=0o1777)
+                ip("netns", "add", host.namespace)
+            ip("link", "add", "veth0", "netns", hosts[0].namespace, "type", "veth",
+               "peer", "name", "veth0", "netns", hosts[1].namespace)
+            for host in hosts:
+                ip("-n", host.namespace, "address", "add", f"{host.address}/24", "dev", "veth0")
+                for device in ("lo", "veth0"):
+                    ip("-n", host.namespace, "link", "set", device, "up")
+                if rate:
+                    subprocess.run(["tc", "-n", host.namespace, "qdisc", "add", "dev", "veth0", "root", "tbf", "rate",
+                                    rate, "burst", "256kb", "latency", "50ms"], check=True)
+            yield hosts
+        finally:
+            for host in hosts:
+                subprocess.run(["ip", "netns", "del", host.namespace], stderr=subprocess.DEVNULL)
+
+
+def rank_variables(hosts: list[Host], host: Host, rank: int, size: int, port: int) -> dict[str, object]:
+    """Returns what a rank on this host needs to find the others, without hvdrun."""
+    return {"HVD_RANK": rank, "HVD_SIZE": size, "MASTER_ADDR": hosts[0].address, "HVD_PORT": port,
+            "HVD_JOB_KEY": "5" * 64, "HVD_SHM_DIR": "/dev/shm", "HVD_HOSTNAME": host.name}

@@ -58,6 +58,7 @@ ExitedMessage exited_message(const StatusPages& pages, const RankProcess& proces
   message.in_collective = status.blocking.name;
   message.counters = within(message.seconds, pages.counters(process.index));
   message.failure = pages.failure(process.index);
+  message.agent_clock = seconds_since({});
   return message;
 }
 

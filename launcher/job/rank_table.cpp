@@ -1,5 +1,8 @@
 #include "job/rank_table.hpp"
 
+#include <algorithm>
+#include <chrono>
+
 #include <fmt/format.h>
 #include <sys/wait.h>
 
@@ -8,6 +11,8 @@ namespace hvdrun {
 RankTable::RankTable(const Placement& placement, Clock::time_point begun)
     : ranks_(static_cast<std::size_t>(placement.size)),
       host_indices_(static_cast<std::size_t>(placement.size)),
+      failed_at_(static_cast<std::size_t>(placement.size)),
+      agent_clocks_(placement.hosts.size()),
       begun_(begun) {
   for (std::size_t host = 0; host < placement.hosts.size(); ++host) {
     for (const auto& placed : placement.hosts[host].ranks) {
@@ -61,10 +66,25 @@ Result<const RankReport*> RankTable::exited(const ExitedMessage& message, Clock:
   rank.in_collective = message.in_collective;
   rank.counters = message.counters;
   rank.failure = message.failure;
-  const std::chrono::duration<double> since_begin = now - begun_;
-  rank.failed_after = since_begin.count() - message.failure.seconds_ago;
-  end_order_.push_back(static_cast<std::size_t>(message.rank));
+  const auto index = static_cast<std::size_t>(message.rank);
+  failed_at_[index] = message.agent_clock - message.failure.seconds_ago;
+  end_order_.push_back(index);
+  set_clock(host_indices_[index], std::chrono::duration<double>(now - begun_).count(),
+            message.agent_clock);
   return &rank;
+}
+
+void RankTable::set_clock(std::size_t host, double launcher_clock, double agent_clock) {
+  // Two hosts' clocks drift apart by less than this: 9 s in a day.
+  constexpr double kDrift = 1e-4;
+  AgentClock& clock = agent_clocks_[host];
+  double difference = launcher_clock - agent_clock;
+  if (clock.difference)
+    difference =
+        std::min(difference, *clock.difference + kDrift * (launcher_clock - clock.measured_at));
+  clock = {difference, launcher_clock};
+  for (const std::size_t rank : end_order_)
+    if (host_indices_[rank] == host) ranks_[rank].failed_after = failed_at_[rank] + difference;
 }
 
 bool RankTable::all_ended_on(std::size_t host_index) const {

@@ -1,5 +1,9 @@
 // What is known about each rank while the job runs; it becomes the ranks of the report. A plain
 // value for the loop thread.
+//
+// The first failure is found by time, and an agent's message can be late by any time on a busy
+// machine. So the times of one host's failures come from its agent's clock. The difference to the
+// launcher's clock is that of the message which arrived fastest.
 #pragma once
 
 #include "base/result.hpp"
@@ -9,6 +13,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace hvdrun {
@@ -37,8 +42,19 @@ class RankTable {
   std::vector<RankReport>& ranks() { return ranks_; }
 
  private:
+  // How the clock of a host's agent differs from the launcher's.
+  struct AgentClock {
+    std::optional<double> difference;  // launcher's minus agent's, in seconds
+    double measured_at = 0;            // on the launcher's clock
+  };
+
+  // Sets the difference from a message of this host, and RankReport::failed_after of its ranks.
+  void set_clock(std::size_t host, double launcher_clock, double agent_clock);
+
   std::vector<RankReport> ranks_;
   std::vector<std::size_t> host_indices_;  // by rank
+  std::vector<double> failed_at_;          // by rank, on its agent's clock
+  std::vector<AgentClock> agent_clocks_;   // by host
   std::vector<std::size_t> end_order_;
   Clock::time_point begun_;
 };

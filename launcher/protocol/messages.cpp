@@ -331,6 +331,7 @@ static void read(const Json& json, ExitedMessage& m) {
   m.in_collective = text_of(json.at("in_collective"));
   m.counters = counters_of(json.at("counters"));
   m.failure = failure_of(json.at("failure"));
+  json.at("agent_clock").get_to(m.agent_clock);
 }
 
 std::string pack(const ExitedMessage& m) {
@@ -346,7 +347,8 @@ std::string pack(const ExitedMessage& m) {
                      {"last_error", bytes(m.last_error)},
                      {"in_collective", bytes(m.in_collective)},
                      {"counters", counters_json(m.counters)},
-                     {"failure", failure_json(m.failure)}});
+                     {"failure", failure_json(m.failure)},
+                     {"agent_clock", m.agent_clock}});
 }
 
 static void read(const Json& json, AbortedMessage& m) {

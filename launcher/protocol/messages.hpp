@@ -127,6 +127,8 @@ struct ExitedMessage {
   std::string in_collective;
   RankCounters counters;
   RankFailure failure;
+  // Seconds, when the agent made this message, on a clock that only this host's agent has.
+  double agent_clock = 0;
 };
 
 struct AbortedMessage {  // a rank called PMIx_Abort (MPI_Abort)

@@ -540,6 +540,7 @@ void SimulatedAgent::end_rank(int number, int wait_status) {
     message.before_stop = !ended.signalled;
     message.lost_connection = !ended.signalled && ended.fate == Fate::leaves_without_finalize;
     message.counters.had_to_stop = ended.had_to_stop;
+    message.agent_clock = std::chrono::duration<double>(world.now().time_since_epoch()).count();
     send(FrameType::exited, pack(message));
     consider_leaving();
   });

@@ -116,6 +116,7 @@ TEST(Messages, TheOthersComeThroughUnchanged) {
   exited.last_error = "rank 1 has left";
   exited.counters = {true, 5,  640, 2.5, 1.5, 12, {{11, 0.25, 64}}, {{"loss", std::nan("")}},
                      11,   20, 50,  80.5};
+  exited.agent_clock = 17.25;
   exited.failure = {true, "Traceback\nValueError: \xff", true, true, 0.5};
   const auto got = parse<ExitedMessage>(pack(exited));
   ASSERT_TRUE(got);
@@ -128,6 +129,7 @@ TEST(Messages, TheOthersComeThroughUnchanged) {
   EXPECT_TRUE(got->failure.because_of_peer);
   EXPECT_TRUE(got->failure.before_stop);
   EXPECT_EQ(got->failure.seconds_ago, 0.5);
+  EXPECT_EQ(got->agent_clock, 17.25);
   EXPECT_TRUE(got->counters.joined);
   EXPECT_EQ(got->counters.epoch, 11u);
   EXPECT_EQ(got->counters.epochs_in_all, 20u);

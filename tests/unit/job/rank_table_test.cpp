@@ -1,0 +1,86 @@
+#include "job/rank_table.hpp"
+
+#include "report/first_failure.hpp"
+
+#include <chrono>
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr RankTable::Clock::time_point kBegun{std::chrono::seconds(1000)};
+
+RankTable::Clock::time_point after(double seconds) {
+  return kBegun + std::chrono::duration_cast<RankTable::Clock::duration>(
+                      std::chrono::duration<double>(seconds));
+}
+
+// Ranks 0 and 1 are on n1, 2 and 3 on n2.
+RankTable table_of_two_hosts() {
+  Placement placement;
+  placement.size = 4;
+  for (int host = 0; host < 2; ++host) {
+    HostPlacement placed;
+    placed.host = "n" + std::to_string(host + 1);
+    for (int local = 0; local < 2; ++local) {
+      RankPlacement rank;
+      rank.rank = 2 * host + local;
+      rank.local_rank = local;
+      placed.ranks.push_back(rank);
+    }
+    placement.hosts.push_back(placed);
+  }
+  return {placement, kBegun};
+}
+
+// A rank that has raised `seconds_ago` before `agent_clock`.
+ExitedMessage raised(int rank, double agent_clock, double seconds_ago) {
+  ExitedMessage message;
+  message.rank = rank;
+  message.wait_status = 1 << 8;
+  message.before_stop = true;
+  message.failure.reported = true;
+  message.failure.before_stop = true;
+  message.failure.seconds_ago = seconds_ago;
+  message.agent_clock = agent_clock;
+  return message;
+}
+
+std::size_t first_failure(const RankTable& table) {
+  return find_first_failure(table.ranks(), table.end_order()).value();
+}
+
+TEST(RankTable, AMessageThatIsLateDoesNotChangeWhoFailedFirst) {
+  for (const bool late_comes_first : {true, false}) {
+    RankTable table = table_of_two_hosts();
+    // Rank 1 raised at 5.0 on the agent's clock, rank 0 at 5.01. Rank 1's message took 0.1 s longer
+    // to arrive.
+    const auto late = raised(1, 5.5, 0.5);
+    const auto quick = raised(0, 5.6, 0.59);
+    ASSERT_TRUE(table.exited(late_comes_first ? late : quick, after(8)));
+    ASSERT_TRUE(table.exited(late_comes_first ? quick : late, after(8)));
+    EXPECT_EQ(first_failure(table), 1u);
+    EXPECT_NEAR(table.ranks()[1].failed_after, 7.4, 1e-6);
+  }
+}
+
+TEST(RankTable, EachHostHasItsOwnClock) {
+  RankTable table = table_of_two_hosts();
+  ASSERT_TRUE(table.exited(raised(2, 90000, 0), after(3.1)));
+  ASSERT_TRUE(table.exited(raised(0, 17, 0.2), after(3.2)));
+  EXPECT_EQ(first_failure(table), 0u);
+  EXPECT_NEAR(table.ranks()[0].failed_after, 3.0, 1e-6);
+  EXPECT_NEAR(table.ranks()[2].failed_after, 3.1, 1e-6);
+}
+
+TEST(RankTable, ClocksMayDriftApart) {
+  RankTable table = table_of_two_hosts();
+  ASSERT_TRUE(table.exited(raised(0, 10, 0), after(10)));
+  // After ten hours the agent's clock is 2 s slow.
+  ASSERT_TRUE(table.exited(raised(1, 36008, 0), after(36010)));
+  EXPECT_NEAR(table.ranks()[1].failed_after, 36010, 1e-3);
+}
+
+}  // namespace
+}  // namespace hvdrun

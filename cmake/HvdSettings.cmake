@@ -99,7 +99,7 @@ function(hvd_add_module name)
   target_include_directories(${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/..)
   target_link_libraries(${name} PUBLIC hvd_settings ${arg_DEPENDS} PRIVATE hvd_warnings ${arg_PRIVATE})
   if(HVD_UNITY)
-    hvd_compile_together(${name} 6)
+    hvd_compile_together(${name} 10)
   endif()
 endfunction()
 

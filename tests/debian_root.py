@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import TOP
+
 USER = "1000:1000"
 ROOT = "0:0"
 HOMES = {USER: "home/user", ROOT: "root"}
+BASES = TOP / "build-roots"
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 # Mounts what each system has, and becomes a user without any of this machine's environment.
@@ -55,6 +58,7 @@ class Root:
 
     def install(self, *packages: object) -> None:
         """Installs packages, and not what they only recommend."""
+        self.lines("apt-get", "update", "-q", user=ROOT)  # the base may be old
         self.lines("apt-get", "install", "-y", "-q", "--no-install-recommends", *packages, user=ROOT)
 
     def give(self, *files: Path) -> list[str]:
@@ -62,17 +66,32 @@ class Root:
         return ["/" + str(Path(shutil.copy(file, self.place / "tmp")).relative_to(self.place)) for file in files]
 
 
-def make_root(place: Path, release: str, include: Sequence[str] = ()) -> Root:
-    """Makes the smallest system of the release, with these packages."""
+def base(release: str) -> Path:
+    """The smallest system of the release. It is made once, and each root begins as a copy of it."""
+    place = BASES / release
+    if not place.exists():
+        partial = BASES / f"{release}.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        BASES.mkdir(exist_ok=True)
+        run(["debootstrap", "--variant=minbase", release, partial])
+        for file in Path("/etc/apt/apt.conf.d").iterdir():
+            if "proxy" in file.read_text().lower():
+                shutil.copy(file, partial / "etc/apt/apt.conf.d")
+        partial.rename(place)
+    return place
+
+
+def make_root(place: Path, release: str, *packages: str) -> Root:
+    """Makes the smallest system of the release, and adds packages."""
     shutil.rmtree(place, ignore_errors=True)
-    run(["debootstrap", "--variant=minbase", *([f"--include={','.join(include)}"] if include else []), release, place])
+    place.parent.mkdir(exist_ok=True)
+    run(["cp", "-a", "--reflink=auto", base(release), place])
     shutil.copy("/etc/resolv.conf", place / "etc/resolv.conf")
-    for file in Path("/etc/apt/apt.conf.d").iterdir():
-        if "proxy" in file.read_text().lower():
-            shutil.copy(file, place / "etc/apt/apt.conf.d")
     made = Root(place)
     made.home.mkdir()
     os.chown(made.home, 1000, 1000)
     with (place / "etc/passwd").open("a") as users:
         users.write(f"user:x:1000:1000::/{HOMES[USER]}:/bin/sh\n")
+    if packages:
+        made.install(*packages)
     return made

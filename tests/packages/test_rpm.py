@@ -93,7 +93,7 @@ def test_rpmlint_finds_no_error_and_no_warning(packages: dict[str, Path], tmp_pa
 @pytest.fixture(scope="module")
 def root(packages: dict[str, Path]) -> Root:
     """Debian 12 with Python, and with these packages by rpm. The rpm of this machine works on the root's files."""
-    made = make_root(WORK / "root", "bookworm", ("python3",))
+    made = make_root(WORK / "root", "bookworm", "python3")
     # The needed packages are there, but Debian's: rpm does not know them.
     run(["rpm", "--root", made.place, "--nodeps", "--install", *packages.values()])
     return made

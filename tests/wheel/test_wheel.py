@@ -56,9 +56,7 @@ def root_with_wheel(name: str, release: str, wheel: Path, *packages: str) -> Roo
     """A system with a virtual environment of the user's, into which pip has put the wheel. It is kept for the next run."""
     root = Root(WORK / name, f"/{HOMES[USER]}/venv/bin:{SYSTEM_PATH}")
     if not (root.home / "complete").exists():
-        make_root(root.place, release, ("python3", "python3-venv"))
-        if packages:
-            root.install(*packages)
+        make_root(root.place, release, "python3", "python3-venv", *packages)
         (root.home / "complete").touch()
     [file] = root.give(wheel)
     root.lines("rm", "-rf", "venv")

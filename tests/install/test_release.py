@@ -22,6 +22,8 @@ FILES = {
     ".gitignore": "/build*/\n",
     "CMakeLists.txt": f"cmake_minimum_required(VERSION 3.25)\nproject(hvdrun VERSION {VERSION} LANGUAGES C CXX)\n",
     "python/hvd-horovod/pyproject.toml": f'[project]\nname = "hvd-horovod"\nversion = "{VERSION}"\n',
+    f"packaging/easybuild/hvdrun-{VERSION}.eb": f"name = 'hvdrun'\nversion = '{VERSION}'\n",
+    "packaging/spack/spack_repo/hvdrun/packages/hvdrun/package.py": f'class Hvdrun:\n    version("{VERSION}")\n',
     "debian/changelog": f"hvdrun ({VERSION}) bookworm; urgency=medium\n",
     "CHANGELOG.md": "# Changelog\n\n## 1.2.30, 2026-12-02\n\n- Ten times as new.\n\n"
                     f"## {VERSION}, 2026-12-01\n\n### Added\n\n- A wheel.\n\n## 1.2.2, 2026-11-01\n\n- Old.\n",
@@ -137,6 +139,14 @@ def other_version_of_the_module_horovod(checkout: Checkout) -> None:
     checkout.replace("python/hvd-horovod/pyproject.toml", VERSION, "1.2.4")
 
 
+def other_version_of_the_easyconfig(checkout: Checkout) -> None:
+    checkout.replace(f"packaging/easybuild/hvdrun-{VERSION}.eb", VERSION, "1.2.4")
+
+
+def no_such_version_of_spack(checkout: Checkout) -> None:
+    checkout.replace("packaging/spack/spack_repo/hvdrun/packages/hvdrun/package.py", VERSION, "1.2.4")
+
+
 def change_a_file(checkout: Checkout) -> None:
     (checkout.place / "CHANGELOG.md").open("a").write("more\n")
 
@@ -158,6 +168,8 @@ def tag(checkout: Checkout) -> None:
     (other_version_of_cmake, f"CMakeLists.txt has version 1.2.4, not {VERSION}"),
     (other_version_of_packages, f"debian/changelog has version 1.2.4, not {VERSION}"),
     (other_version_of_the_module_horovod, f"pyproject.toml has version 1.2.4, not {VERSION}"),
+    (other_version_of_the_easyconfig, f"packaging/easybuild/hvdrun-{VERSION}.eb has version 1.2.4, not {VERSION}"),
+    (no_such_version_of_spack, f"packages/hvdrun/package.py has version (none), not {VERSION}"),
     (tag, f"the tag v{VERSION} exists already")])
 def test_it_refuses(checkout: Checkout, spoil: Callable[[Checkout], None], words: str) -> None:
     spoil(checkout)

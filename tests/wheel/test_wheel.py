@@ -45,13 +45,6 @@ int main(int argc, char** argv) {
 """
 
 
-@pytest.fixture(scope="session")
-def wheel() -> Path:
-    run([TOP / "scripts/wheel", WORK])
-    [file] = (WORK / "dist").glob("*.whl")
-    return file
-
-
 def root_with_wheel(name: str, release: str, wheel: Path, *packages: str) -> Root:
     """A system with a virtual environment of the user's, into which pip has put the wheel. It is kept for the next run."""
     root = Root(WORK / name, f"/{HOMES[USER]}/venv/bin:{SYSTEM_PATH}")

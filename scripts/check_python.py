@@ -41,6 +41,8 @@ TORCH = Environment("torch", ("torch==2.15.0", "numpy", "pillow==13.0.0", "light
                               "transformers==5.24.0", "setuptools", "wheel"),
                     "about 3 GB, as the index has torch for CUDA only", sources=("deepspeed==0.19.8",))
 NOTEBOOK = Environment("notebook", ("nbclient==0.11.0", "ipykernel==7.4.0", "cloudpickle==3.1.3", "numpy"), "about 40 MB")
+EASYBUILD = Environment("easybuild", ("setuptools==80.9.0", "wheel==0.45.1", "pycodestyle==2.14.0"), "about 3 MB",
+                        sources=("easybuild-framework==5.4.1", "easybuild-easyblocks==5.4.1"))
 
 
 # DeepSpeed would compile its collectives on CPUs when it is first used, which takes minutes.

@@ -30,7 +30,7 @@ GATE, ALL, SOAK = "gate", "all", "soak"
 DEPTHS = (GATE, ALL, SOAK)  # each includes the steps of the ones before
 # Nothing that is built or tested depends on these; `layout` looks at them all.
 PROSE = ("docs/status.md", "docs/check-all.txt", "docs/soak.txt", "docs/decisions/", "CHANGELOG.md", "ARCHITECTURE.md")
-SUITES = ("tests/e2e/", "tests/interop/", "tests/python/", "tests/cluster/", "tests/install/", "tests/wheel/", "tests/debian/",
+SUITES = ("tests/e2e/", "tests/interop/", "tests/python/", "tests/cluster/", "tests/install/", "tests/wheel/", "tests/packages/",
           "tests/frameworks/",
           "tests/fuzz/")
 
@@ -103,9 +103,9 @@ def all_steps(options: Options) -> Iterator[Step]:
                    lambda log: run_pytest(log, options, "tests/wheel", ""), ALL, needs=("build",), minutes=60)
     yield Step("notebooks", "hvd.run and hvd.slurm in Jupyter, alone and in SLURM", lambda log: run_notebooks(log, options), ALL,
                needs=("build",))
-    if os.geteuid() == 0:  # only root can make the system on which they are tried
-        yield Step("debian", "the Debian packages, tried on a clean Debian 12",
-                   lambda log: run_pytest(log, options, "tests/debian", ""), ALL, minutes=60)
+    if os.geteuid() == 0:  # only root can make the systems on which they are tried
+        yield Step("packages", "packages for Debian, rpm and clusters, tried on a clean system; a whole release",
+                   lambda log: run_packages(log, options), ALL, needs=("build",), minutes=90)
     yield Step("bench", "the benches, a small round each", run_bench, ALL, needs=("build",))
     for name, about in (("dev", "address and undefined sanitizers"), ("tsan", "thread sanitizer")):
         yield build_step(f"{name}-build", name, f"build with the {about}", ALL)
@@ -207,6 +207,11 @@ def run_frameworks(log: Log, options: Options, torch: check_python.Environment |
                   for path in ("tests/frameworks", "tests/cluster/test_frameworks_in_slurm.py", "tests/cluster/test_networks.py"))
 
 
+def run_packages(log: Log, options: Options) -> Result:
+    pythons = {"HVD_TEST_EASYBUILD": str(check_python.ensure(log, check_python.EASYBUILD))}
+    return run_pytest(log, options, "tests/packages", "", environment=pythons)
+
+
 def run_notebooks(log: Log, options: Options) -> Result:
     pythons = {"HVD_TEST_NOTEBOOK": str(check_python.ensure(log, check_python.NOTEBOOK))}
     return sum_of(run_pytest(log, options, path, "notebook", environment=pythons)
@@ -286,7 +291,9 @@ def run_layout(log: Log) -> Result:
 
 
 def run_shellcheck(log: Log) -> Result:
-    log.run(["shellcheck", "--external-sources", "quickstart", "check", ".ci/run", *sources(".sh", ".bash")])
+    scripts = [path.relative_to(TOP) for path in sorted((TOP / "scripts").iterdir())
+               if path.is_file() and not path.suffix and path.read_text().startswith("#!/bin/bash\n")]
+    log.run(["shellcheck", "--external-sources", "quickstart", "check", ".ci/run", *scripts, *sources(".sh", ".bash")])
     return passed()
 
 

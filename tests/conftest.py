@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import HVDRUN, Sandbox
+from debian_root import run
+from harness import HVDRUN, TOP, Sandbox
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -25,6 +27,16 @@ def pytest_configure(config: pytest.Config) -> None:
     # As Ctrl-C does: the running test's place is tidied up.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def wheel() -> Path:
+    """The wheel for every Linux. HVD_TEST_WHEEL names a finished one, which is then not built."""
+    if given := os.environ.get("HVD_TEST_WHEEL"):
+        return Path(given)
+    run(["nice", "-n", "10", TOP / "scripts/wheel", TOP / "build-manylinux"])
+    [file] = (TOP / "build-manylinux/dist").glob("*.whl")
+    return file
 
 
 @pytest.fixture

@@ -58,6 +58,16 @@ def program(name: str) -> str:
     return str(BUILD / "bin/tests" / name)
 
 
+def copy_checkout(place: Path) -> None:
+    """Copies the files of this checkout, also those that no commit has yet, without what was built in it."""
+    listed = subprocess.run(["git", "-C", TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True,
+                            text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if (TOP / name).is_file():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(TOP / name, place / name)
+
+
 def python_environment(changes: dict[str, str] | None = None) -> dict[str, str]:
     """For programs that import hvd from the checkout, with the library of the build under test."""
     return {"PYTHONPATH": str(TOP / "python"), "HVD_LIBRARY": str(BUILD / "lib/libhvd.so.0"),

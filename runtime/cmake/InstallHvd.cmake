@@ -3,14 +3,19 @@ include(CMakePackageConfigHelpers)
 
 if(SKBUILD)  # a wheel holds no links: the library is linked to by the name by which it is loaded
   set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME wheel)
+  set(hvd_library_component wheel)
   set_target_properties(hvd PROPERTIES VERSION ${PROJECT_VERSION_MAJOR})
-  set(hvd_no_link NAMELINK_SKIP)
+  set(hvd_link NAMELINK_SKIP)
   set(HVD_PC_LIBRARY :libhvd.so.${PROJECT_VERSION_MAJOR})
 else()
+  set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME libhvd-devel)
+  set(hvd_library_component libhvd)
+  set(hvd_link NAMELINK_COMPONENT libhvd-devel)
   set(HVD_PC_LIBRARY hvd)
 endif()
 set(HVD_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/hvd)
-install(TARGETS hvd EXPORT hvdTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ${hvd_no_link})
+install(TARGETS hvd EXPORT hvdTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${hvd_library_component} ${hvd_link})
 install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/include/hvd DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT hvdTargets NAMESPACE hvd:: DESTINATION ${HVD_CMAKE_DIR})
 

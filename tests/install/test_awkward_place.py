@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import BUILD, PYTHON, SANITIZED, TOP
+from harness import BUILD, PYTHON, SANITIZED, copy_checkout
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("awkward place"),
               pytest.mark.skipif(SANITIZED, reason="once, with the release build")]
@@ -40,11 +40,7 @@ def cached(name: str) -> str:
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The files of this checkout, without what was built in it."""
     place = tmp_path_factory.mktemp("awkward") / PLACE / "hvdrun"
-    listing = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=TOP)
-    for name in filter(None, listing.split("\0")):
-        if (TOP / name).is_file():
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(TOP / name, place / name)
+    copy_checkout(place)
     for folder in (place, *place.parents[:3]):
         folder.chmod(0o755)  # for the ordinary users of a cluster's hosts
     yield place

@@ -11,26 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness import BUILD, PYTHON, TOP, Sandbox
-
-PROGRAM = """\
-#include <cstdio>
-#include <hvd/hvd.hpp>
-
-int main() {
-  hvd::init();
-  const float sum = hvd::allreduce(static_cast<float>(hvd::rank() + 1), hvd::Op::sum);
-  if (hvd::rank() == 0) std::printf("sum %.0f of %d ranks\\n", sum, hvd::size());
-  hvd::shutdown();
-}
-"""
-
-PROJECT = """\
-cmake_minimum_required(VERSION 3.22)
-project(first LANGUAGES CXX)
-find_package(hvd REQUIRED)
-add_executable(first first.cpp)
-target_link_libraries(first PRIVATE hvd::hvd)
-"""
+from installation import PROGRAM, PROJECT
 
 
 def run(*words: object, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:

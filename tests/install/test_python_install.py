@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from harness import BUILD, PYTHON, TOP, Done, Sandbox
-from test_install import PROGRAM, PROJECT
+from installation import PROGRAM, PROJECT
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("python install")]
 

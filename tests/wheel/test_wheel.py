@@ -8,33 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shlex
 import shutil
-import subprocess
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from harness import program
+from debian_root import HOMES, SYSTEM_PATH, USER, Root, make_root, run
+from harness import TOP, program
+from installation import RANKS, TWO_RANKS
 
-TOP = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.xdist_group("wheel")  # one process builds it
+
 WORK = TOP / "build-manylinux"
 MOST_BYTES = 15_000_000
-USER = "1000:1000"
-HOME = "home/user"
 
-# Mounts what each system has, and gives way to an ordinary user without any of this machine's environment.
-ENTER = """\
-mount -t proc proc "$1/proc"
-mount --rbind /sys "$1/sys"
-mkdir -p "$1/dev/shm"
-mount -t tmpfs tmpfs "$1/dev/shm"
-exec chroot --userspec=$2 "$1" /usr/bin/env -i HOME=/$3 LC_ALL=C.UTF-8 PATH=/$3/venv/bin:/usr/bin:/bin sh -c "cd; $4"
-"""
-
-RANKS = "import hvd; hvd.init(); print(hvd.rank(), 'of', hvd.size(), hvd.allgather_object(hvd.rank()))"
 HOROVOD = """\
 import torch
 import horovod.torch as hvd
@@ -57,61 +45,28 @@ int main(int argc, char** argv) {
 """
 
 
-def run(*words: object) -> str:
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=3000)
-    assert done.returncode == 0, f"{words}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-    return done.stdout
-
-
-@dataclass
-class Root:
-    """A system of its own with a user, into whose virtual environment pip has put the wheel."""
-
-    place: Path
-
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        line = " ".join(map(shlex.quote, words))
-        return subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", ENTER, "sh", self.place,
-                               USER, HOME, line], capture_output=True, text=True, timeout=300)
-
-    def lines(self, *words: str) -> list[str]:
-        done = self.run(*words)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return sorted(done.stdout.splitlines())
-
-
-@pytest.fixture(scope="session")
-def wheel() -> Path:
-    run(TOP / "scripts/wheel", WORK)
-    [file] = (WORK / "dist").glob("*.whl")
-    return file
-
-
-def make_root(name: str, release: str, wheel: Path, *packages: str) -> Root:
-    place = WORK / name
-    if not (place / HOME).exists():
-        shutil.rmtree(place, ignore_errors=True)
-        run("debootstrap", "--variant=minbase", "--include=python3,python3-venv", release, place)
-        if packages:
-            run("chroot", place, "apt-get", "install", "-qq", "--no-install-recommends", *packages)
-        run("chroot", place, "useradd", "--create-home", "--uid", "1000", "user")
-    shutil.copy(wheel, place / "tmp")
-    root = Root(place)
+def root_with_wheel(name: str, release: str, wheel: Path, *packages: str) -> Root:
+    """A system with a virtual environment of the user's, into which pip has put the wheel. It is kept for the next run."""
+    root = Root(WORK / name, f"/{HOMES[USER]}/venv/bin:{SYSTEM_PATH}")
+    if not (root.home / "complete").exists():
+        make_root(root.place, release, "python3", "python3-venv", *packages)
+        (root.home / "complete").touch()
+    [file] = root.give(wheel)
     root.lines("rm", "-rf", "venv")
     root.lines("python3", "-m", "venv", "--system-site-packages", "venv")
-    root.lines("pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", f"/tmp/{wheel.name}")
+    root.lines("pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", file)
     return root
 
 
 @pytest.fixture(scope="session", params=["bullseye", "bookworm"])
 def root(request: pytest.FixtureRequest, wheel: Path) -> Root:
     """Debian with nothing but Python."""
-    return make_root(f"root-{request.param}", request.param, wheel)
+    return root_with_wheel(f"root-{request.param}", request.param, wheel)
 
 
 @pytest.fixture(scope="session")
 def training_root(wheel: Path) -> Root:
-    return make_root("root-training", "bookworm", wheel, "libopenmpi3", "openmpi-bin", "python3-torch")
+    return root_with_wheel("root-training", "bookworm", wheel, "libopenmpi3", "openmpi-bin", "python3-torch")
 
 
 def test_one_wheel_of_at_most_15_megabytes(wheel: Path) -> None:
@@ -123,13 +78,13 @@ def test_one_wheel_of_at_most_15_megabytes(wheel: Path) -> None:
 
 
 def test_auditwheel_accepts_it_for_glibc_2_28_and_later(wheel: Path) -> None:
-    text = " ".join(run(WORK / "tools/bin/auditwheel", "show", wheel).split())
+    text = " ".join(run([WORK / "tools/bin/auditwheel", "show", wheel]).stdout.split())
     [minor] = re.findall(r'consistent with the following platform tag: "manylinux_2_(\d+)_x86_64"', text)
     assert int(minor) <= 28, text
 
 
 def test_ranks_run(root: Root) -> None:
-    assert root.lines("hvdrun", "-np", "2", "python3", "-c", RANKS) == ["[0] 0 of 2 [0, 1]", "[1] 1 of 2 [0, 1]"]
+    assert root.lines("hvdrun", "-np", "2", "--label", "none", "python3", "-c", RANKS) == TWO_RANKS
 
 
 def failing(line: str) -> tuple[str, ...]:
@@ -162,7 +117,7 @@ def test_it_says_how_it_was_built(root: Root) -> None:
 def test_it_runs_without_what_linux_4_18_lacks(root: Root) -> None:
     """The kernel of RHEL 8."""
     shutil.copy(program("old_kernel"), root.place / "tmp")
-    assert root.lines("/tmp/old_kernel", "hvdrun", "-np", "2", "python3", "-c", RANKS) == ["[0] 0 of 2 [0, 1]", "[1] 1 of 2 [0, 1]"]
+    assert root.lines("/tmp/old_kernel", "hvdrun", "-np", "2", "--label", "none", "python3", "-c", RANKS) == TWO_RANKS
 
 
 def test_what_the_system_lacks_is_the_wheels(root: Root) -> None:
@@ -174,7 +129,7 @@ def test_what_the_system_lacks_is_the_wheels(root: Root) -> None:
 
 def test_a_program_of_open_mpi_runs(training_root: Root, tmp_path: Path) -> None:
     (tmp_path / "sum.c").write_text(MPI)
-    run("mpicc.openmpi", "-o", training_root.place / "tmp/sum", tmp_path / "sum.c")
+    run(["mpicc.openmpi", "-o", training_root.place / "tmp/sum", tmp_path / "sum.c"])
     assert training_root.lines("hvdrun", "-np", "2", "/tmp/sum") == ["[0] 0 of 2: 1", "[1] 1 of 2: 1"]
 
 
@@ -185,5 +140,5 @@ def test_a_program_for_horovod_runs(training_root: Root) -> None:
 def test_built_again_it_has_the_same_bytes(wheel: Path) -> None:
     before = hashlib.sha256(wheel.read_bytes()).hexdigest()
     shutil.rmtree(WORK / "build")
-    run(TOP / "scripts/wheel", WORK)
+    run([TOP / "scripts/wheel", WORK])
     assert hashlib.sha256(wheel.read_bytes()).hexdigest() == before

@@ -18,7 +18,7 @@ import hvd.numpy as hvn
 from .. import _collectives, errors, job, schedule
 from .._collectives import Handle, options
 from .._periodic import Averaging, Exchange, Exchanging, Mean, OuterSteps, Tensors, of_this_rank
-from .._wire import wire_of
+from .._compression import wire_of
 from ..objects import allgather_object
 from ..process_sets import ProcessSet, find_or_add, global_process_set, id_of
 from ..types import Average

@@ -91,13 +91,17 @@ class Method:
         met.set_shape(())
         return [tf.cond(met, changed, lambda: tf.constant(False))]
 
-    def _assign_in_graph(self, function: Callable[..., Arrays], inputs: Sequence[tf.Tensor]) -> None:
-        """Assigns the variables the results of function(*inputs), which gets arrays, when the graph runs."""
+    def _assign_in_graph(self, function: Callable[..., Arrays], inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Assigns the variables the results of function(*inputs), which gets arrays, when the graph runs.
+
+        Returns what operations after the function depend on, as _when().
+        """
         variables = self._known_variables()
         results = tf.numpy_function(function, inputs, [variable.dtype for variable in variables])
         for variable, result in zip(variables, results):
             result.set_shape(variable.shape)
             variable.assign(result)
+        return results
 
     def _now(self, change: Callable[[], None]) -> None:
         """Calls change() and gives the variables its result."""

@@ -114,7 +114,7 @@ class _ParameterServer(Method):
         """Pushes the gradients, waits as long as the bound of staleness demands, and pulls the weights."""
         self._check(optimizer, variables)
         self._optimizer, self._given = optimizer, list(variables)
-        begun = self._when(lambda: not self._begun(), self._begin)
+        done = self._when(lambda: not self._begun(), self._begin)
         known = self._known_variables()
         inputs = [_rate_of(optimizer),
                   *(tf.zeros_like(variable) if gradient is None else tf.cast(gradient, variable.dtype)
@@ -127,9 +127,10 @@ class _ParameterServer(Method):
             for variable, value in zip(known, turn(*(tensor.numpy() for tensor in inputs))):
                 variable.assign(value)
         else:
-            with tf.control_dependencies(begun):
-                self._assign_in_graph(turn, inputs)
-        return _iterations_of(optimizer).assign_add(1)
+            with tf.control_dependencies(done):
+                done = self._assign_in_graph(turn, inputs)
+        with tf.control_dependencies(done):
+            return _iterations_of(optimizer).assign_add(1)
 
     def synchronize(self) -> None:
         self._now(self._rest)

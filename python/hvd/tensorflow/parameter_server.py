@@ -52,8 +52,8 @@ def ParameterServer(optimizer: Any, staleness: int = 0, per_host: bool = False, 
     state, for hvd's checkpoints. load_state_dict(state, model.trainable_variables), on all ranks before the first step
     or after synchronize(): sets the weights, and continues with any number of ranks; all servers get rank 0's state.
 
-    The first step gives all ranks rank 0's weights. Learning rates are those of the server, and a schedule counts the
-    server's own steps. Weights must not be added or thawed after it. A gradient that is None is sent as zeros, and a
+    The first step gives all ranks rank 0's weights. Learning rates are those of the server, and a schedule is at the
+    server's own step. Weights must not be added or thawed after it. A gradient that is None is sent as zeros, and a
     sparse one as a dense one. Weights that are not trainable, as those of BatchNormalization, are each rank's own.
 
     Errors: on all ranks, InvalidArgumentError, a ValueError, for an invalid `staleness` or an optimizer with loss
@@ -92,6 +92,9 @@ class _ParameterServer(Method):
 
     _server: Optional[_Server] = None  # on servers, from the first step on
     _channel: Optional[Channel] = None  # on the other ranks, from the first step on
+    _settings: dict[str, Any]  # what a saved state must have been saved with
+    _name: str  # of its collectives
+    _place: Place
     _loaded: Optional[Arrays] = None  # the optimizer's state that the server begins with
     _optimizer: Any  # the program's, from the first step or load on, with its variables
     _given: list[Any]

@@ -154,12 +154,12 @@ def refuse_tensorflow_1(method: str, optimizer: Any) -> None:
         raise errors.UnsupportedError(f"hvd: {method} is for optimizers of Keras, not for those of TensorFlow 1")
 
 
-def check_optimizer_state(method: str, variables: Sequence[Any], saved: Sequence[Any]) -> None:
-    """Raises ValueError if saved values are not those of these variables of an optimizer."""
-    if len(variables) != len(saved):
-        raise ValueError(f"hvd: {method}: the state was saved with {len(saved)} variables of the optimizer, but this "
-                         f"one has {len(variables)}; use an optimizer of the same class, and make a step with a legacy "
-                         "one before")
+def problem_of_state(variables: Sequence[Any], saved: Sequence[Any]) -> str:
+    """Returns why saved values are not those of these variables of an optimizer; "" if they are."""
+    if len(variables) == len(saved):
+        return ""
+    return (f"the state was saved with {len(saved)} variables of the optimizer, but this one has {len(variables)}; use an "
+            "optimizer of the same class, and make a step with a legacy one before")
 
 
 def plain_of(variable: Any) -> tf.Variable:

@@ -21,7 +21,7 @@ from .._periodic import Averaging, Exchange, Exchanging, Mean, OuterSteps, Tenso
 from ..objects import allgather_object
 from ..process_sets import ProcessSet, find_or_add, global_process_set, id_of
 from ..types import Average
-from ._methods import Method, changed, check_optimizer_state, plain_of, refuse_tensorflow_1, variables_of
+from ._methods import Method, changed, plain_of, problem_of_state, refuse_tensorflow_1, variables_of
 from .collectives import Gradient
 from .compression import Compression, Compressor, NoneCompressor
 from .gradients import Reduction
@@ -148,7 +148,9 @@ class _LocalSteps(Method, Exchanging):
         self._check_saved(state, len(known))
         self._tensors = []
         options = variables_of(optimizer)
-        check_optimizer_state(self.METHOD, options, own["optimizer"])
+        problem = problem_of_state(options, own["optimizer"])
+        if problem:
+            raise ValueError(f"hvd: {self.METHOD}: {problem}")
         for variable, value in zip([*known, *options], [*own["parameters"], *own["optimizer"]]):
             plain_of(variable).assign(value)
         self._schedule.load_state_dict(state)

@@ -16,13 +16,13 @@ import tensorflow as tf
 
 import hvd.numpy as hvn
 
-from .. import _parameter_server, errors, job
+from .. import _parameter_server, job, schedule
 from .._parameter_server import GRADIENTS, METHOD, REST, Channel, Place
 from ..objects import broadcast_object
 from ..process_sets import ProcessSet
 from ..types import Sum
 from ._calls import Array
-from ._methods import Arrays, Method, changed, check_optimizer_state, plain_of, refuse_tensorflow_1, variables_of
+from ._methods import Arrays, Method, changed, plain_of, problem_of_state, refuse_tensorflow_1, variables_of
 from .collectives import Gradient
 
 
@@ -95,7 +95,6 @@ class _ParameterServer(Method):
     _settings: dict[str, Any]  # what a saved state must have been saved with
     _name: str  # of its collectives
     _place: Place
-    _loaded: Optional[Arrays] = None  # the optimizer's state that the server begins with
     _optimizer: Any  # the program's, from the first step or load on, with its variables
     _given: list[Any]
 
@@ -164,9 +163,6 @@ class _ParameterServer(Method):
             return
         self._server = _Server(self._plain_class, self._optimizer, self._given, self._tensors,
                                self._settings["staleness"], self._name, place)
-        if self._loaded is not None:
-            self._server.load(self._tensors, self._loaded)
-            self._loaded = None
         self._server.start()
 
     # ---- Saving and loading -----------------------------------------------------------------------
@@ -194,10 +190,11 @@ class _ParameterServer(Method):
                 raise ValueError(f"hvd: {METHOD}: the state was saved with a weight of shape {list(value.shape)} instead "
                                  f"of {list(variable.shape)}; it is of another model")
         self._optimizer, self._given = optimizer, list(variables)
+        if not self._begun():
+            self._now(self._begin)
+        schedule.agree(METHOD, {}, [], self._server.problem_of(state["optimizer"]) if self._server is not None else "")
         if self._server is not None:
             self._server.load(state["weights"], state["optimizer"])
-        elif job.rank() == self._place.server:
-            self._loaded = state["optimizer"]
         for variable, value in zip(known, state["weights"]):
             variable.assign(value)
         _iterations_of(optimizer).assign(state["iterations"])
@@ -269,12 +266,14 @@ class _Server(_parameter_server.Server):
         with self.clocks.changed:
             return [plain_of(variable).numpy() for variable in variables_of(self._optimizer)]
 
+    def problem_of(self, state: Arrays) -> str:
+        """Returns why a state is of another optimizer; "" if load() can take it."""
+        return problem_of_state(variables_of(self._optimizer), state)
+
     def load(self, weights: Arrays, state: Arrays) -> None:
         """Takes weights and the optimizer's state."""
         with self.clocks.changed:
-            own = variables_of(self._optimizer)
-            check_optimizer_state(METHOD, own, state)
-            for variable, value in zip([*self._variables, *own], [*weights, *state]):
+            for variable, value in zip([*self._variables, *variables_of(self._optimizer)], [*weights, *state]):
                 plain_of(variable).assign(value)
 
 

@@ -222,6 +222,10 @@ def case_states_that_do_not_fit() -> None:
         local = hvd.LocalSGD(sgd(), every=2)
         train(model, local, range(1))
         hvd.ParameterServer(sgd()).load_state_dict(local.full_state_dict(), variables)
+    adam = hvd.ParameterServer(tf.keras.optimizers.Adam(amsgrad=True))
+    train(model, adam, range(1))
+    with raises(ValueError, "variables of the optimizer", "on rank 0"):
+        hvd.ParameterServer(tf.keras.optimizers.Adam()).load_state_dict(adam.full_state_dict(), variables)
     put(model, np.zeros_like(flat(model)))
     optimizer.load_state_dict(state, variables)
     assert np.abs(flat(model)).max() > 0

@@ -127,6 +127,20 @@ class Handle(Generic[Result]):
         return self._result
 
 
+def wait_for_all(handles: Sequence[Any]) -> list[Any]:
+    """Returns the handles' results. Raises the first error only after all have ended, when their buffers are unused."""
+    results = []
+    failure: Optional[BaseException] = None
+    for handle in handles:
+        try:
+            results.append(handle.wait())
+        except Exception as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return results
+
+
 def forget_all() -> None:
     """Drops all handles and outputs, after hvd.shutdown() has ended their collectives."""
     _in_flight.clear()

@@ -60,6 +60,19 @@ def test_autotune_writes_horovods_columns(sandbox: Sandbox) -> None:
     assert all(float(row["score"]) > 0 for row in rows)
 
 
+@pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_process_set_works_during_and_after_a_search_of_autotune(sandbox: Sandbox, size: int) -> None:
+    """What the set does is not in the log, and does not keep the search from its end."""
+    log = sandbox.files / "tuned.csv"
+    done = sandbox.run("-np", size, "-H", f"localhost:{size}", "--autotune", "--autotune-log-file", log,
+                       program("autotune_user"), log, "set").expect(0)
+    assert "sums are right" in done.out_text
+    with log.open() as file:
+        tried = [(row["tensor_fusion_threshold"], row["largest_fused_bytes"]) for row in csv.DictReader(file)]
+    assert f"lines: {1 + len(tried)}\n" in done.out_text, "there are lines from after the search"
+    assert tried[-1] in tried[:-1], tried
+
+
 def test_autotune_is_off_unless_asked_for(sandbox: Sandbox) -> None:
     found = variables(sandbox)
     assert not [name for name in found if "AUTOTUNE" in name]

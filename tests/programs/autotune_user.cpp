@@ -1,11 +1,15 @@
-// Trains with --autotune: autotune_user LOG
+// Trains with --autotune: autotune_user LOG [set]
 // Each step sums 24 named tensors. All ranks end after the same step, once rank 0 finds eight lines
-// in the log. Rank 0 prints "sums are right".
+// in the log. With `set`, the first and the last rank also sum in a process set, and all train on
+// after the search, with the set made again. Then rank 0 prints how many lines the log had at the
+// end of the search. Rank 0 prints "sums are right".
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <hvd/hvd.hpp>
@@ -13,40 +17,79 @@
 namespace {
 
 constexpr std::size_t kTensors = 24;
+constexpr int kStepsBetweenLooks = 50;
+constexpr int kLooksWithoutLine = 4;  // 200 steps; a sample of the search has 20 at most
 
-void train(int step) {
+// Sums the tensors of a step over the ranks of a set.
+void train(int step, const hvd::ProcessSet& set) {
   std::vector<std::vector<float>> tensors;
   std::vector<hvd::Future<>> sums;
   for (std::size_t i = 0; i < kTensors; ++i)
     tensors.emplace_back(std::size_t{1} << i % 16, static_cast<float>(step % 7));
-  for (std::size_t i = 0; i < kTensors; ++i)
-    sums.push_back(
-        hvd::allreduce_async(std::span(tensors[i]), hvd::Op::sum, "gradient." + std::to_string(i)));
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    hvd::Options options("gradient." + std::to_string(i));
+    options.on = set;
+    sums.push_back(hvd::allreduce_async(std::span(tensors[i]), hvd::Op::sum, options));
+  }
   for (auto& sum : sums) sum.wait();
-  const auto wanted = static_cast<float>(step % 7 * hvd::size());
+  const auto wanted = static_cast<float>(step % 7 * set.size());
   for (const auto& tensor : tensors)
     if (tensor != std::vector<float>(tensor.size(), wanted)) throw std::runtime_error("wrong sum");
 }
 
-bool has_lines(const char* path) {
+int lines_of(const char* path) {
   std::ifstream log(path);
   int lines = 0;
   for (std::string line; std::getline(log, line);) ++lines;
-  return lines > 8;
+  return lines;
+}
+
+// Returns rank 0's value.
+int of_rank_0(int value) {
+  std::vector<int> values{value};
+  hvd::broadcast(std::span(values), 0);
+  return values[0];
+}
+
+void train_until_lines(const char* log) {
+  for (int step = 0;; ++step) {
+    train(step, hvd::ProcessSet::from_id(0));
+    if (step % kStepsBetweenLooks == kStepsBetweenLooks - 1 && of_rank_0(lines_of(log)) > 8) return;
+  }
+}
+
+void train_with_set(const char* log) {
+  const std::vector<int> ranks{0, hvd::size() - 1};
+  hvd::ProcessSet set(ranks);
+  int step = 0;
+  const auto train_in_both = [&] {
+    for (int i = 0; i < kStepsBetweenLooks; ++i, ++step) {
+      train(step, hvd::ProcessSet::from_id(0));
+      if (set.included()) train(step, set);
+    }
+  };
+  int lines = 0;
+  for (int looks = 0; looks < kLooksWithoutLine || lines < 2;) {
+    train_in_both();
+    const int found = of_rank_0(lines_of(log));
+    looks = found == lines ? looks + 1 : 0;
+    lines = found;
+  }
+  set.remove();
+  set = hvd::ProcessSet(ranks);
+  train_in_both();
+  if (hvd::rank() == 0) std::printf("lines: %d\n", lines);
 }
 
 }  // namespace
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   try {
     hvd::init();
-    std::vector<int> found(1);
-    for (int step = 0; found[0] == 0; ++step) {
-      train(step);
-      if (step % 50 != 49) continue;
-      found[0] = hvd::rank() == 0 && has_lines(argv[1]) ? 1 : 0;
-      hvd::broadcast(std::span(found), 0);
-    }
+    if (argc > 2 && argv[2] == std::string_view("set"))
+      train_with_set(argv[1]);
+    else
+      train_until_lines(argv[1]);
     if (hvd::rank() == 0) std::puts("sums are right");
     hvd::shutdown();
     return 0;

@@ -1,4 +1,4 @@
-"""hvd.torch.ParameterServer(per_host=True): a server on each host averages with those of the other hosts."""
+"""ParameterServer(per_host=True) of hvd.torch and hvd.keras: a server on each host averages with the others."""
 
 from __future__ import annotations
 
@@ -15,3 +15,11 @@ def test_a_server_on_each_host(hosts: str, tmp_path: Path) -> None:
     run_on_hosts(hosts, tmp_path, PYTHONS["torch"], "parameter_servers.py",
                  ("without_staleness_it_is_the_synchronous_result", "servers_average_after_each_period_and_at_the_end",
                   "a_host_without_more_data_does_not_hold_up_the_others", "a_state_continues", "errors"))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("hosts", ["ab", pytest.param("aba", marks=pytest.mark.slow)])
+def test_a_server_of_keras_on_each_host(hosts: str, tmp_path: Path) -> None:
+    run_on_hosts(hosts, tmp_path, PYTHONS["tensorflow"], "tensorflow_parameter_servers.py",
+                 ("without_staleness_it_is_the_synchronous_result", "servers_average_after_each_period_and_at_the_end",
+                  "states"))

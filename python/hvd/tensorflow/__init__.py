@@ -33,6 +33,7 @@ from .functions import (BroadcastGlobalVariablesHook, allgather_object, broadcas
 from .gradients import DistributedGradientTape, PartialDistributedGradientTape
 from .local_steps import DiLoCo, Gossip, LocalSGD
 from .optimizer import DistributedOptimizer
+from .parameter_server import ParameterServer
 
 
 def __getattr__(name: str) -> Any:
@@ -44,14 +45,14 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Adasum", "Average", "BroadcastGlobalVariablesHook", "Compression", "DiLoCo", "DistributedGradientTape",
-    "DistributedOptimizer", "Error", "Gossip", "LocalSGD", "Max", "Min", "PartialDistributedGradientTape", "ProcessSet", "Product",
-    "ReduceOp", "Sum", "SyncBatchNormalization", "add_process_set", "allgather", "allgather_object", "allreduce",
-    "alltoall", "barrier", "broadcast", "broadcast_", "broadcast_global_variables", "broadcast_object",
-    "broadcast_object_fn", "broadcast_variables", "ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built",
-    "errors", "get_process_set_ids_and_ranks", "global_process_set", "gloo_built", "gloo_enabled",
-    "grouped_allgather", "grouped_allreduce", "grouped_reducescatter", "init", "is_homogeneous", "is_initialized",
-    "join", "local_rank", "local_rank_op", "local_size", "local_size_op", "mpi_built", "mpi_enabled",
-    "mpi_threads_supported", "nccl_built", "process_set_ids", "process_set_included_op", "rank", "rank_op",
-    "reducescatter", "remove_process_set", "rocm_built", "shutdown", "size", "size_op", "start_timeline",
-    "stop_timeline",
+    "DistributedOptimizer", "Error", "Gossip", "LocalSGD", "Max", "Min", "ParameterServer",
+    "PartialDistributedGradientTape", "ProcessSet", "Product", "ReduceOp", "Sum", "SyncBatchNormalization",
+    "add_process_set", "allgather", "allgather_object", "allreduce", "alltoall", "barrier", "broadcast", "broadcast_",
+    "broadcast_global_variables", "broadcast_object", "broadcast_object_fn", "broadcast_variables", "ccl_built",
+    "cross_rank", "cross_size", "cuda_built", "ddl_built", "errors", "get_process_set_ids_and_ranks",
+    "global_process_set", "gloo_built", "gloo_enabled", "grouped_allgather", "grouped_allreduce",
+    "grouped_reducescatter", "init", "is_homogeneous", "is_initialized", "join", "local_rank", "local_rank_op",
+    "local_size", "local_size_op", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "process_set_ids",
+    "process_set_included_op", "rank", "rank_op", "reducescatter", "remove_process_set", "rocm_built", "shutdown",
+    "size", "size_op", "start_timeline", "stop_timeline",
 ]

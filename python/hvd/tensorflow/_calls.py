@@ -34,6 +34,7 @@ import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
 from .. import errors
+from .._collectives import wait_for_all
 from ._exceptions import also_tensorflows, is_precondition
 
 Array = npt.NDArray[Any]
@@ -75,7 +76,7 @@ def run(requests: Sequence[Request]) -> list[list[tf.Tensor]]:
     if tf.executing_eagerly():
         with also_tensorflows():
             handles = [request.submit([np.asarray(tensor) for tensor in request.inputs]) for request in requests]
-            return [[tf.convert_to_tensor(array) for array in arrays] for arrays in _wait_for_all(handles)]
+            return [[tf.convert_to_tensor(array) for array in arrays] for arrays in wait_for_all(handles)]
     return _in_graph(requests)
 
 
@@ -90,20 +91,6 @@ def refuse_xla() -> None:
         raise errors.UnsupportedError(
             "hvd: XLA cannot compile a collective: take away tf.function(jit_compile=True); with Keras, "
             "model.compile(..., jit_compile=False), or give model.fit() a callback of hvd, which sees to it")
-
-
-def _wait_for_all(handles: Sequence[Pending]) -> list[list[Array]]:
-    """Returns the results. Raises the first error after all have ended, because until then their buffers are in use."""
-    results: list[list[Array]] = []
-    failure: Optional[BaseException] = None
-    for handle in handles:
-        try:
-            results.append(handle.wait())
-        except errors.Error as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
-    return results
 
 
 def _in_graph(requests: Sequence[Request]) -> list[list[tf.Tensor]]:
@@ -186,7 +173,7 @@ class _Site:
 
     def _wait(self, run: _Run, number: int) -> None:
         try:
-            run.arrays = [array for arrays in _wait_for_all(run.handles) for array in arrays]
+            run.arrays = [array for arrays in wait_for_all(run.handles) for array in arrays]
         except BaseException as failure:  # for the thread that finishes
             run.failure = run.failure or failure
         run.done.set()

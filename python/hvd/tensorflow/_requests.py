@@ -40,7 +40,7 @@ def _row_size(array: Array) -> int:
 
 def allreduce(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale: float, postscale: float,
               process_set: ProcessSet, wire: int = 0) -> Request:
-    """`wire`: see hvd._wire."""
+    """`wire`: see hvd._compression."""
     _check_set(process_set)
 
     def submit(arrays: list[Array]) -> Handle[list[Array]]:

@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from .. import errors, job
+from .._compression import refuse_wire, wire_of
 from .._retired import op_of
-from .._wire import refuse_wire, wire_of
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average, ReduceOp, Sum
 from . import _requests

@@ -12,8 +12,8 @@ from typing import Any, Union
 
 import tensorflow as tf
 
+from .._compression import refuse_wire, wire_of
 from .._retired import groups_of
-from .._wire import refuse_wire, wire_of
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Adasum, Average, ReduceOp
 from . import _requests

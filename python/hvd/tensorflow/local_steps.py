@@ -1,8 +1,7 @@
 """LocalSGD, DiLoCo and Gossip for Keras: steps of the rank alone, and an exchange of parameters every few steps.
 
-The optimizer itself is changed, as by DistributedOptimizer. In a tf.function an exchange is one operation of Python,
-which runs on a thread of TensorFlow and waits there for other ranks. Everything else runs on the program's thread.
-Errors of an exchange are those of hvd.errors in eager mode, and TensorFlow's with the same text in a tf.function.
+In a tf.function an exchange is one operation of Python, which runs on a thread of TensorFlow and waits there for other
+ranks. Everything else runs on the program's thread. Errors are those of _methods.
 """
 
 from __future__ import annotations
@@ -15,21 +14,22 @@ import tensorflow as tf
 
 import hvd.numpy as hvn
 
-from .. import _collectives, errors, job, schedule
-from .._collectives import Handle, options
+from .. import _collectives, job, schedule
+from .._collectives import Handle, options, wait_for_all
+from .._compression import name_of, wire_of
 from .._periodic import Averaging, Exchange, Exchanging, Mean, OuterSteps, Tensors, of_this_rank
-from .._wire import wire_of
 from ..objects import allgather_object
 from ..process_sets import ProcessSet, find_or_add, global_process_set, id_of
 from ..types import Average
-from ._calls import Array, as_written, refuse_xla
+from ._methods import Method, changed, plain_of, problem_of_state, refuse_tensorflow_1, variables_of
 from .collectives import Gradient
-from .compression import Compression
+from .compression import Compression, Compressor, NoneCompressor
 from .gradients import Reduction
-from .optimizer import distribute, refuse_inside_loss_scaling, state_of
+from .optimizer import state_of
 
 
-def LocalSGD(optimizer: Any, every: int, background: bool = False, compression: Any = Compression.none) -> Any:
+def LocalSGD(optimizer: Any, every: int, background: bool = False,
+             compression: type[Compressor] = Compression.none) -> Any:
     """Returns the optimizer itself, changed so that it averages the weights of all ranks after every `every` steps.
 
     S. U. Stich, "Local SGD Converges Fast and Communicates Little", arXiv:1805.09767. Ranks send 1/every of the bytes
@@ -40,7 +40,8 @@ def LocalSGD(optimizer: Any, every: int, background: bool = False, compression: 
     background: the average of a period is computed while the next period trains, and applied at its end: the rank's
     weights become that average plus its own changes since. S. Shen et al., "Faster Distributed Deep Net Training:
     Computation and Communication Decoupled Stochastic Gradient Descent", arXiv:1906.12043.
-    compression: of what is sent between hosts, Compression.none or one of Compression.wire_...
+    compression: the form in which the weights (with every=1 the gradients) are sent, one of hvd.Compression. It rounds
+    the weights; prefer Compression.wire_fp16, or DiLoCo, which sends changes. synchronize() sends them as they are.
 
     The optimizer gets three methods. synchronize(), on all ranks: gives them the average of all weights; call it at the
     end of the training and before an evaluation. full_state_dict(), on all ranks: returns the state of all ranks, with
@@ -57,7 +58,7 @@ def LocalSGD(optimizer: Any, every: int, background: bool = False, compression: 
 
 
 def DiLoCo(optimizer: Any, every: int = 32, outer_rate: float = 0.7, outer_momentum: float = 0.9,
-           background: bool = False, compression: Any = Compression.none) -> Any:
+           background: bool = False, compression: type[Compressor] = Compression.none) -> Any:
     """Returns the optimizer itself, changed to be the inner optimizer of DiLoCo.
 
     A. Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", arXiv:2311.08105. Each
@@ -80,18 +81,13 @@ def Gossip(optimizer: Any, every: int = 1, background: bool = False) -> Any:
     If the number of ranks is no power of two, some ranks pause in each exchange. The ranks' weights stay different
     until synchronize(). A rank waits for its partner only. All else is as for LocalSGD.
     """
-    changed = _changed(_Gossip(), optimizer, every, background, Compression.none)
-    state_of(changed).make_pairs()
-    return changed
+    optimizer = _changed(_Gossip(), optimizer, every, background, Compression.none)
+    state_of(optimizer).make_pairs()
+    return optimizer
 
 
-class _LocalSteps(Exchanging):
-    """A method, as the state of one optimizer. During an exchange `_tensors` are copies of the variables' values."""
-
-    in_minimize = False  # set by the optimizer
-
-    _variables: Optional[list[tf.Variable]] = None  # the parameters; None before the first step
-    _checked = False
+class _LocalSteps(Method, Exchanging):
+    """A method with local steps. During an exchange `_tensors` are copies of the variables' values."""
 
     def __init__(self, **settings: Any) -> None:
         self._settings = {"method": self.METHOD, **settings}
@@ -105,21 +101,15 @@ class _LocalSteps(Exchanging):
     def agree(self, optimizer: Any, every: Any, background: bool, compression: Any) -> None:
         """Compares the settings of all ranks. A collective."""
         problem = self._problem() or schedule.problem_of_every(every)
-        if compression is not Compression.none and not wire_of(compression):
-            problem = problem or f"{compression.__name__} changes the weights' type; use Compression.wire_fp16"
         self._settings.update(every=every, background=bool(background))
         number = schedule.agree(self.METHOD, {"the optimizer's class": type(optimizer).__name__,
-                                              "compression": compression.__name__, **self._settings}, [], problem)
+                                              "compression": name_of(compression), **self._settings}, [], problem)
         self._schedule = schedule.Period(every)
         self._background = bool(background)
         self._compression = compression
         self._name = f"{self.METHOD}.{number}"
 
     # ---- Steps ------------------------------------------------------------------------------------
-
-    def computed(self, gradients: Sequence[Gradient], variables: Sequence[Any]) -> list[Gradient]:
-        """Returns the result of compute_gradients(): the rank's own."""
-        return list(gradients)
 
     def apply(self, optimizer: Any, gradients: Sequence[Gradient], variables: list[Any],
               apply: Callable[[list[Gradient]], Any]) -> Any:
@@ -130,71 +120,11 @@ class _LocalSteps(Exchanging):
         self._when(self._schedule.advance, self._end_period)
         return result
 
-    def _check(self, optimizer: Any, variables: Sequence[Any]) -> None:
-        """Adopts the variables. Raises the errors of a step that cannot be made."""
-        if not self._checked:
-            refuse_inside_loss_scaling(optimizer)
-            self._checked = True
-        refuse_xla()
-        self._adopt(variables)
-
     def _before_step(self) -> None:
         """Called before a step of the optimizer."""
 
-    def _adopt(self, variables: Sequence[Any]) -> None:
-        """Takes the variables as the parameters. The first call is a collective."""
-        plain = [_plain(variable) for variable in variables]
-        if self._variables is None:
-            schedule.agree(self.METHOD, {}, [(str(index), f"{variable.dtype.name} of shape {variable.shape.as_list()}")
-                                             for index, variable in enumerate(plain)])
-            self._variables = plain
-        elif [variable.ref() for variable in self._variables] != [variable.ref() for variable in plain]:
-            raise ValueError(f"hvd: {self.METHOD}: the optimizer steps with other weights than before; make another "
-                             "one after freezing or adding layers")
-
-    def _when(self, condition: Callable[[], bool], change: Callable[[], None]) -> None:
-        """Calls change(), which works on _tensors, if condition() returns true: now, or when the graph runs."""
-        if tf.executing_eagerly():
-            if condition():
-                self._now(change)
-            return
-        assert self._variables is not None
-        variables = self._variables
-
-        def changed() -> tf.Tensor:
-            results = tf.numpy_function(lambda *values: self._run(change, values), [v.read_value() for v in variables],
-                                        [variable.dtype for variable in variables])
-            for variable, result in zip(variables, results):
-                result.set_shape(variable.shape)
-                variable.assign(result)
-            return tf.constant(True)
-
-        met = tf.numpy_function(condition, [], tf.bool)
-        met.set_shape(())
-        tf.cond(met, changed, lambda: tf.constant(False))
-
-    def _now(self, change: Callable[[], None]) -> None:
-        """Calls change() and gives the variables its result."""
-        variables = self._known_variables()
-        for variable, value in zip(variables, self._run(change, [variable.numpy() for variable in variables])):
-            variable.assign(value)
-
-    def _run(self, change: Callable[[], None], values: Sequence[Array]) -> Tensors:
-        self._tensors = [np.array(value) for value in values]
-        try:
-            change()
-            return self._tensors
-        finally:
-            self._tensors = []
-
     def _copies(self) -> Tensors:
         return [tensor.copy() for tensor in self._tensors]
-
-    def _known_variables(self) -> list[tf.Variable]:
-        if self._variables is None:
-            raise ValueError(f"hvd: {self.METHOD}: the optimizer has made no step, and its weights are not known; call "
-                             "load_state_dict(state, model.trainable_variables), or make a step")
-        return self._variables
 
     def synchronize(self) -> None:
         self._now(self._end_early)
@@ -204,7 +134,7 @@ class _LocalSteps(Exchanging):
     def full_state_dict(self, optimizer: Any) -> dict[str, Any]:
         variables = self._known_variables()
         own = {"parameters": [variable.numpy() for variable in variables],
-               "optimizer": [_plain(variable).numpy() for variable in _variables_of(optimizer)], **self._in_flight()}
+               "optimizer": [plain_of(variable).numpy() for variable in variables_of(optimizer)], **self._in_flight()}
         return {**self._settings, "parameters": len(variables), **self._schedule.state_dict(), **self._shared(),
                 "ranks": allgather_object(own, f"{self._name}.state")}
 
@@ -217,13 +147,12 @@ class _LocalSteps(Exchanging):
         self._tensors = [variable.numpy() for variable in known]
         self._check_saved(state, len(known))
         self._tensors = []
-        options = _variables_of(optimizer)
-        if len(options) != len(own["optimizer"]):
-            raise ValueError(f"hvd: {self.METHOD}: the state was saved with {len(own['optimizer'])} variables of the "
-                             f"optimizer, but this one has {len(options)}; use an optimizer of the same class, and make "
-                             "a step with a legacy one before")
+        options = variables_of(optimizer)
+        problem = problem_of_state(options, own["optimizer"])
+        if problem:
+            raise ValueError(f"hvd: {self.METHOD}: {problem}")
         for variable, value in zip([*known, *options], [*own["parameters"], *own["optimizer"]]):
-            _plain(variable).assign(value)
+            plain_of(variable).assign(value)
         self._schedule.load_state_dict(state)
         self._load_shared(state)
         means = own["mean"]
@@ -251,7 +180,7 @@ class _LocalSGD(_LocalSteps, Averaging):
     def _mean(self, tensors: Tensors, exchange: Optional[int]) -> Mean:
         if exchange is None:
             return _mean_of(tensors, f"{self._name}.all")
-        return _mean_of(tensors, self._name, wire=wire_of(self._compression))
+        return _mean_of(tensors, self._name, compression=self._compression)
 
 
 class _Gossip(_LocalSteps, Averaging):
@@ -297,7 +226,7 @@ class _DiLoCo(_LocalSteps, OuterSteps):
         self._velocity = [np.zeros_like(base) for base in self._base]
 
     def _mean(self, tensors: Tensors, exchange: Optional[int]) -> Mean:
-        return _mean_of(tensors, self._name, wire=wire_of(self._compression))
+        return _mean_of(tensors, self._name, compression=self._compression)
 
     def _take_outer_step(self, means: Tensors) -> None:
         for base, velocity, mean in zip(self._base, self._velocity, means):
@@ -313,48 +242,48 @@ class _DiLoCo(_LocalSteps, OuterSteps):
         self._velocity = [np.array(value) for value in state["velocity"]]
 
 
-def _changed(method: Any, optimizer: Any, every: Any, background: bool, compression: Any) -> Any:
-    if isinstance(optimizer, tf.compat.v1.train.Optimizer):
-        raise errors.UnsupportedError(f"hvd: {method.METHOD} is for optimizers of Keras, not for those of TensorFlow 1")
-
-    @as_written
-    def synchronize(self: Any) -> None:
-        """Ends the period early, on all ranks: afterwards all have the same weights. A collective."""
-        method.synchronize()
-
-    def full_state_dict(self: Any) -> dict[str, Any]:
-        """Returns the weights and the optimizer's state of every rank, as arrays of numpy. A collective."""
-        return method.full_state_dict(self)
-
-    def load_state_dict(self: Any, state: dict[str, Any], variables: Sequence[Any]) -> None:
-        """Loads a state of full_state_dict() on all ranks. variables: model.trainable_variables, which it sets.
-
-        With another number of ranks, all begin with the average of the saved weights. ValueError if the state was saved
-        with other settings or another model.
-        """
-        method.load_state_dict(self, state, variables)
-
+def _changed(method: _LocalSteps, optimizer: Any, every: Any, background: bool, compression: Any) -> Any:
+    refuse_tensorflow_1(method.METHOD, optimizer)
     method.agree(optimizer, every, background, compression)
-    return distribute(optimizer, lambda: method, method.METHOD,
-                      {"synchronize": synchronize, "full_state_dict": full_state_dict,
-                       "load_state_dict": load_state_dict})
+    return changed(method, optimizer)
 
 
-def _mean_of(arrays: Tensors, name: str, process_set: ProcessSet = global_process_set, wire: int = 0) -> Mean:
+def _mean_of(arrays: Tensors, name: str, process_set: ProcessSet = global_process_set,
+             compression: type[Compressor] = Compression.none) -> Mean:
     """Starts the average of the arrays, into new ones. They must not be changed until wait() returns."""
+    # By itself, so that no compression rounds it.
     present = hvn.allreduce_async(np.ones(1, np.float32), f"{name}.present", Average, process_set=process_set)
-    results = [np.empty_like(array) for array in arrays]
+    sent, contexts = _compressed(arrays, compression)
+    results = [np.empty_like(array) for array in sent]
     kinds: dict[str, list[int]] = {}
-    for index, array in enumerate(arrays):
+    for index, array in enumerate(sent):
         kinds.setdefault(array.dtype.name, []).append(index)
     handles = []
     for kind, chosen in kinds.items():
         number = _collectives.grouped_allreduce(
-            [arrays[index].ctypes.data for index in chosen], [results[index].ctypes.data for index in chosen],
-            [arrays[index].size for index in chosen], hvn.data_type(arrays[chosen[0]]), Average,
-            options(f"{name}.{kind}", id_of(process_set), compression=wire))
-        handles.append(Handle(number, lambda: None, (arrays, results)))
-    return Mean(_Arrays(handles, results), present, process_set.size())
+            [sent[index].ctypes.data for index in chosen], [results[index].ctypes.data for index in chosen],
+            [sent[index].size for index in chosen], hvn.data_type(sent[chosen[0]]), Average,
+            options(f"{name}.{kind}", id_of(process_set), compression=wire_of(compression)))
+        handles.append(Handle(number, lambda: None, (sent, results)))
+    return Mean(_Arrays(handles, results), present, process_set.size(),
+                lambda means: _decompressed(means, contexts, compression))
+
+
+def _compressed(arrays: Tensors, compression: type[Compressor]) -> tuple[Tensors, list[Any]]:
+    """Returns what is sent of the arrays, and the contexts for _decompressed(). A compression is of tensors."""
+    if compression.compress is NoneCompressor.compress:
+        return arrays, []
+    with tf.device("/CPU:0"):
+        pairs = [compression.compress(tf.convert_to_tensor(array)) for array in arrays]
+    return [np.ascontiguousarray(tensor.numpy()) for tensor, _ in pairs], [context for _, context in pairs]
+
+
+def _decompressed(arrays: Tensors, contexts: list[Any], compression: type[Compressor]) -> Tensors:
+    if compression.compress is NoneCompressor.compress:
+        return arrays
+    with tf.device("/CPU:0"):
+        return [np.array(compression.decompress(tf.convert_to_tensor(array), context))
+                for array, context in zip(arrays, contexts)]
 
 
 class _Arrays:
@@ -365,17 +294,5 @@ class _Arrays:
         self._arrays = arrays
 
     def wait(self) -> Tensors:
-        for handle in self._handles:
-            handle.wait()
+        wait_for_all(self._handles)
         return self._arrays
-
-
-def _plain(variable: Any) -> tf.Variable:
-    """Returns the variable of TensorFlow in one of Keras 3."""
-    inner = getattr(variable, "value", None)
-    return inner if isinstance(inner, tf.Variable) else variable
-
-
-def _variables_of(optimizer: Any) -> list[Any]:
-    variables = optimizer.variables
-    return list(variables() if callable(variables) else variables)

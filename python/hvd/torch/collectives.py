@@ -13,8 +13,8 @@ import torch
 
 from .. import _collectives
 from .._collectives import Handle
+from .._compression import refuse_wire
 from .._retired import op_of
-from .._wire import refuse_wire
 from ..process_sets import ProcessSet, global_process_set, id_of
 from ..types import Average, ReduceOp
 from . import autograd

@@ -7,11 +7,11 @@ from typing import Any, Optional
 
 import torch
 
+from .._collectives import wait_for_all
 from .._periodic import Mean, OuterSteps
 from ._wrapping import NamedParameters
 from .background import broadcast_async_
 from .compression import Compression, Compressor
-from .handles import wait_for_all
 from .periodic import PeriodicOptimizer, Tensors, mean_of, periodic_optimizer
 
 Outer = Callable[[Tensors], torch.optim.Optimizer]

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, Union
 
 import torch
 
+from .._collectives import wait_for_all
 from ..job import rank
 from ..objects import allgather_object, broadcast_object
 from ..process_sets import ProcessSet, global_process_set
 from .background import broadcast_async_
-from .handles import wait_for_all
 
 
 def broadcast_parameters(params: Union[Mapping[str, Any], Iterable[Any]], root_rank: int = 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Optional, TypeVar, Union
 
-from .._collectives import Handle
+from .._collectives import Handle, wait_for_all
 
 Result = TypeVar("Result")
 
@@ -34,20 +34,6 @@ class HandleGroup(Generic[Result]):
 
     # Horovod's handle of a sparse allreduce is a function.
     __call__ = wait
-
-
-def wait_for_all(handles: Sequence[Handle[Any]]) -> list[Any]:
-    """Returns the handles' results. Raises the first error only after all have ended, when their buffers are unused."""
-    results = []
-    failure: Optional[BaseException] = None
-    for handle in handles:
-        try:
-            results.append(handle.wait())
-        except Exception as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
-    return results
 
 
 def poll(handle: Union[Handle[Any], HandleGroup[Any]]) -> bool:

@@ -10,8 +10,8 @@ from typing import Any, Optional
 
 import torch
 
+from .._compression import refuse_wire
 from .._retired import groups_of
-from .._wire import refuse_wire
 from ..process_sets import ProcessSet, global_process_set, id_of
 from ..types import Adasum, Average, ReduceOp
 from ._wrapping import Closure, NamedParameters, Wrapped, refuse_wrapped, wrapped

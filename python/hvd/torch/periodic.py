@@ -12,6 +12,7 @@ from typing import Any, Optional
 import torch
 
 from .. import schedule
+from .._compression import name_of
 from .._periodic import Exchange, Exchanging, Mean, of_this_rank
 from ..objects import allgather_object
 from ..process_sets import ProcessSet, global_process_set
@@ -183,7 +184,7 @@ def periodic_optimizer(kind: type[PeriodicOptimizer], optimizer: torch.optim.Opt
     if isinstance(optimizer, torch.optim.LBFGS):
         problem = problem or "torch.optim.LBFGS is not supported"
     compared = {"every": every, "background": bool(background), **(settings or {})}
-    sent = {"compression": getattr(compression, "__name__", str(compression))}
+    sent = {"compression": name_of(compression)}
     number = schedule.agree(kind.METHOD, {"the optimizer's class": type(optimizer).__name__, **sent, **compared},
                             described(optimizer, named), problem)
     return wrapped(kind, optimizer, _schedule=schedule.Period(every), _background=bool(background),

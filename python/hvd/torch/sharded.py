@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, Optional
 
 import torch
 
-from .._collectives import share_of_rows
+from .._collectives import share_of_rows, wait_for_all
+from .._compression import name_of
 from ..objects import allgather_object
 from ..process_sets import ProcessSet
 from ..schedule import agree
@@ -25,7 +26,6 @@ from ._wrapping import Closure, ParamGroups, described, parameters_of, share_opt
 from .background import allgather_async, reducescatter_async
 from .collectives import allreduce
 from .gradient_optimizer import GradientOptimizer
-from .handles import wait_for_all
 from .reducer import Groups, Parameter, Reducer, Reduction, gradient_of, grouped, version_of
 
 _BUCKET_BYTES = 8 << 20  # a bucket ends with the parameter that makes it larger
@@ -416,6 +416,6 @@ def _refuse_changed(sent: Sequence[tuple[str, torch.Tensor, Optional[int]]]) -> 
 
 def settings_of(compression: Any, passes: int, op: ReduceOp, predivide_factor: float, groups: Groups) -> dict[str, Any]:
     """Returns the arguments of a DistributedOptimizer that must be the same on all ranks."""
-    return {"compression": getattr(compression, "__name__", str(compression)), "backward_passes_per_step": passes,
+    return {"compression": name_of(compression), "backward_passes_per_step": passes,
             "op": ReduceOp(op).name, "gradient_predivide_factor": predivide_factor,
             "the number of groups": groups if isinstance(groups, int) or groups is None else len(groups)}

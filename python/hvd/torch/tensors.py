@@ -10,8 +10,8 @@ from typing import Any, Optional
 import torch
 
 from .. import _collectives, errors
+from .._compression import wire_of
 from .._library import CUDA, Options
-from .._wire import wire_of
 from ..process_sets import ProcessSet, id_of
 from ..types import DataType
 

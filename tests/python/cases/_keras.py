@@ -1,7 +1,8 @@
-"""For cases of Keras: a small model, its data, and training it."""
+"""For cases of Keras: a small model, its data, and training it, by fit() or step by step."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,3 +46,62 @@ def optimizers() -> list[Any]:
     if not KERAS_3:
         kinds.append(tf.keras.optimizers.legacy.SGD(0.1, momentum=0.9))
     return kinds
+
+
+Flat = np.ndarray  # all weights of a model
+
+
+def batch(rank: int, step: int) -> tuple[np.ndarray, np.ndarray]:
+    inputs = np.random.default_rng(100 * step + rank).normal(size=(4, 4)).astype(np.float32)
+    return inputs, inputs.sum(1, keepdims=True) + rank
+
+
+def flat(model: Any) -> Flat:
+    return np.concatenate([weight.reshape(-1) for weight in model.get_weights()]).astype(np.float64)
+
+
+def put(model: Any, vector: Flat) -> None:
+    sizes = [weight.size for weight in model.get_weights()]
+    parts = np.split(vector.astype(np.float32), np.cumsum(sizes)[:-1])
+    model.set_weights([part.reshape(weight.shape) for part, weight in zip(parts, model.get_weights())])
+
+
+def step_of(model: Any, optimizer: Any) -> Callable[..., None]:
+    def step(inputs: Any, targets: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(inputs) - targets) ** 2)
+        variables = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+
+    return step
+
+
+def train(model: Any, optimizer: Any, steps: range, rank: int = -1, graph: bool = False) -> None:
+    rank = hvd.rank() if rank < 0 else rank
+    if hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
+        optimizer.build(model.trainable_variables)
+    step = step_of(model, optimizer)
+    if graph:
+        step = tf.function(step)
+    for number in steps:
+        step(*map(tf.constant, batch(rank, number)))
+
+
+def fit_batches(model: Any, optimizer: Any, steps: int) -> None:
+    batches = [batch(hvd.rank(), step) for step in range(steps)]
+    model.compile(optimizer=optimizer, loss="mse")
+    model.fit(np.concatenate([x for x, _ in batches]), np.concatenate([y for _, y in batches]), batch_size=4, epochs=1,
+              shuffle=False, verbose=0)
+
+
+def again(optimizer: Any) -> Any:
+    return type(optimizer).from_config(optimizer.get_config())
+
+
+def near(model: Any, expected: Flat) -> None:
+    np.testing.assert_allclose(flat(model), expected, rtol=1e-4, atol=1e-5)
+
+
+def alike_on_all_ranks(model: Any) -> None:
+    weights = hvd.allgather_object(flat(model))
+    assert all(np.array_equal(vector, weights[0]) for vector in weights)

@@ -94,7 +94,7 @@ def case_a_rank_may_be_ahead_by_the_staleness_and_no_more() -> None:
     if hvd.rank() == last:
         train(model, optimizer, range(1))
     elif hvd.rank() == 0:
-        clocks = optimizer._server._clocks
+        clocks = optimizer._server.clocks
         with clocks.changed:
             assert clocks.changed.wait_for(lambda: clocks.steps[last] == staleness + 2, timeout=60)
             assert not clocks.may_continue(last), clocks.steps

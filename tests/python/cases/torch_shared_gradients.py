@@ -7,6 +7,7 @@ import copy
 import gc
 import io
 import os
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -34,20 +35,31 @@ def backward(model: nn.Module, step: int, whole: bool = False) -> None:
     nn.functional.mse_loss(model(inputs), targets).backward()
 
 
+def momentum(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
 def distributed(model: nn.Module, **options: Any) -> Any:
-    return hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), model.named_parameters(),
-                                    **options)
+    return hvd.DistributedOptimizer(momentum(model), model.named_parameters(), **options)
+
+
+def train(model: nn.Module, optimizer: Any, steps: range = range(4), set_to_none: bool = True, whole: bool = False,
+          before_step: Callable[[], None] = lambda: None) -> None:
+    for step in steps:
+        optimizer.zero_grad(set_to_none=set_to_none)
+        backward(model, step, whole)
+        before_step()
+        optimizer.step()
 
 
 def train_alone(model: nn.Module, steps: int = 4, clip: bool = False) -> nn.Module:
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    for step in range(steps):
-        optimizer.zero_grad()
-        backward(model, step, whole=True)
-        if clip:
-            nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-        optimizer.step()
+    train(model, momentum(model), range(steps), whole=True,
+          before_step=lambda: clipped(model) if clip else None)
     return model
+
+
+def clipped(model: nn.Module) -> None:
+    nn.utils.clip_grad_norm_(model.parameters(), 0.1)
 
 
 def same(got: nn.Module, expected: nn.Module) -> None:
@@ -73,19 +85,14 @@ def shared_names(model: nn.Module) -> set[str]:
 LARGE = {"0.weight", "2.weight"}  # those of more than 4 KB
 
 
-def expected_names() -> set[str]:
-    return LARGE if hvd.size() > 1 else set()
+def shares_large_ones(model: nn.Module) -> None:
+    assert shared_names(model) == (LARGE if hvd.size() > 1 else set())
 
 
 def case_large_gradients_are_shared_and_train_as_one_process() -> None:
     for set_to_none in (True, False):
         model = network()
-        optimizer = distributed(model)
-        for step in range(4):
-            optimizer.zero_grad(set_to_none=set_to_none)
-            backward(model, step)
-            assert shared_names(model) == expected_names()
-            optimizer.step()
+        train(model, distributed(model), set_to_none=set_to_none, before_step=lambda: shares_large_ones(model))
         same(model, train_alone(network()))
 
 
@@ -96,24 +103,24 @@ def case_clipping_between_synchronize_and_step() -> None:
         optimizer.zero_grad()
         backward(model, step)
         optimizer.synchronize()
-        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        clipped(model)
         with optimizer.skip_synchronize():
             optimizer.step()
-        assert shared_names(model) == expected_names()
+        shares_large_ones(model)
     same(model, train_alone(network(), clip=True))
 
 
 def case_accumulation_over_two_backward_passes() -> None:
     model, other = network(), network()
     optimizer = distributed(model, backward_passes_per_step=2)
-    alone = torch.optim.SGD(other.parameters(), lr=0.1, momentum=0.9)
+    alone = momentum(other)
     for step in range(3):
         optimizer.zero_grad()
         alone.zero_grad()
         for passes in range(2):
             backward(model, 2 * step + passes)
             backward(other, 2 * step + passes, whole=True)
-        assert shared_names(model) == expected_names()
+        shares_large_ones(model)
         optimizer.step()
         alone.step()
     same(model, other)
@@ -128,19 +135,14 @@ def case_a_frozen_parameter_and_one_that_is_used_twice() -> None:
         return model
 
     model = tied()
-    optimizer = distributed(model)
-    for step in range(4):
-        optimizer.zero_grad()
-        backward(model, step)
-        optimizer.step()
+    train(model, distributed(model))
     same(model, train_alone(tied()))
 
 
 def case_a_gradient_that_the_program_keeps_is_not_overwritten() -> None:
     model = network()
     optimizer = distributed(model)
-    backward(model, 0)
-    optimizer.step()
+    train(model, optimizer, range(1))
     kept = model[0].weight.grad
     part = model[2].weight.grad[3:5]
     before = kept.clone(), part.clone()
@@ -152,7 +154,7 @@ def case_a_gradient_that_the_program_keeps_is_not_overwritten() -> None:
     del kept, part
     optimizer.zero_grad(set_to_none=True)
     backward(model, 2)
-    assert shared_names(model) == expected_names()
+    shares_large_ones(model)
     optimizer.step()
     same(model, train_alone(network(), steps=3))
 
@@ -181,19 +183,13 @@ def case_ranks_of_which_one_does_not_share() -> None:
     for parameter in model.parameters():
         if hvd.rank() == 0:
             parameter.grad = torch.zeros_like(parameter)
-    optimizer = distributed(model)
-    for step in range(4):
-        optimizer.zero_grad(set_to_none=False)
-        backward(model, step)
-        optimizer.step()
+    train(model, distributed(model), set_to_none=False)
     same(model, train_alone(network()))
 
 
 def case_copies_of_a_gradient_have_only_its_own_bytes() -> None:
     model = network()
-    optimizer = distributed(model)
-    backward(model, 0)
-    optimizer.step()
+    train(model, distributed(model), range(1))
     gradient = model[0].weight.grad
     file = io.BytesIO()
     torch.save(gradient, file)
@@ -208,8 +204,7 @@ def case_copies_of_a_gradient_have_only_its_own_bytes() -> None:
 def case_a_model_that_changes_its_type() -> None:
     model = network()
     optimizer = distributed(model)
-    backward(model, 0)
-    optimizer.step()
+    train(model, optimizer, range(1))
     model.float()
     optimizer.zero_grad()
     inputs, targets = batch(1, whole=False)
@@ -234,14 +229,8 @@ def case_a_forked_child_that_drops_the_optimizer_leaves_the_gradients() -> None:
             os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
     optimizer.step()
-    backward_and_step(model, optimizer, 1)
+    train(model, optimizer, range(1, 2))
     same(model, train_alone(network(), steps=2))
-
-
-def backward_and_step(model: nn.Module, optimizer: Any, step: int) -> None:
-    optimizer.zero_grad()
-    backward(model, step)
-    optimizer.step()
 
 
 def shared_memory_in_use() -> int:

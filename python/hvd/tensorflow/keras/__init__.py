@@ -14,13 +14,14 @@ from typing import Any, Optional
 
 import hvd.tensorflow as _hvd
 from hvd._retired import refuse_elastic
-from hvd.tensorflow import (Adasum, Average, Compression, DiLoCo, Error, Gossip, LocalSGD, Max, Min, ProcessSet, Product, ReduceOp, Sum,
-                            add_process_set, allgather_object, barrier, broadcast_global_variables, broadcast_object,
-                            broadcast_variables, ccl_built, cross_rank, cross_size, cuda_built, ddl_built, errors,
-                            get_process_set_ids_and_ranks, global_process_set, gloo_built, gloo_enabled, init,
-                            is_homogeneous, is_initialized, join, local_rank, local_size, mpi_built, mpi_enabled,
-                            mpi_threads_supported, nccl_built, process_set_ids, rank, remove_process_set, rocm_built,
-                            shutdown, size, start_timeline, stop_timeline)
+from hvd.tensorflow import (Adasum, Average, Compression, DiLoCo, Error, Gossip, LocalSGD, Max, Min, ParameterServer,
+                            ProcessSet, Product, ReduceOp, Sum, add_process_set, allgather_object, barrier,
+                            broadcast_global_variables, broadcast_object, broadcast_variables, ccl_built, cross_rank,
+                            cross_size, cuda_built, ddl_built, errors, get_process_set_ids_and_ranks,
+                            global_process_set, gloo_built, gloo_enabled, init, is_homogeneous, is_initialized, join,
+                            local_rank, local_size, mpi_built, mpi_enabled, mpi_threads_supported, nccl_built,
+                            process_set_ids, rank, remove_process_set, rocm_built, shutdown, size, start_timeline,
+                            stop_timeline)
 from hvd.tensorflow.gradients import Groups
 from hvd.tensorflow.sync_batch_norm import SyncBatchNormalization
 
@@ -94,12 +95,12 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Adasum", "Average", "Compression", "DiLoCo", "DistributedOptimizer", "Error", "Gossip", "LocalSGD", "Max", "Min", "PartialDistributedOptimizer",
-    "ProcessSet", "Product", "ReduceOp", "Sum", "SyncBatchNormalization", "add_process_set", "allgather",
-    "allgather_object", "allreduce", "barrier", "broadcast", "broadcast_global_variables", "broadcast_object",
-    "broadcast_variables", "callbacks", "ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built", "errors",
-    "get_process_set_ids_and_ranks", "global_process_set", "gloo_built", "gloo_enabled", "init", "is_homogeneous",
-    "is_initialized", "join", "load_model", "local_rank", "local_size", "mpi_built", "mpi_enabled",
-    "mpi_threads_supported", "nccl_built", "process_set_ids", "rank", "reducescatter", "remove_process_set",
-    "rocm_built", "shutdown", "size", "start_timeline", "stop_timeline",
+    "Adasum", "Average", "Compression", "DiLoCo", "DistributedOptimizer", "Error", "Gossip", "LocalSGD", "Max", "Min",
+    "ParameterServer", "PartialDistributedOptimizer", "ProcessSet", "Product", "ReduceOp", "Sum",
+    "SyncBatchNormalization", "add_process_set", "allgather", "allgather_object", "allreduce", "barrier", "broadcast",
+    "broadcast_global_variables", "broadcast_object", "broadcast_variables", "callbacks", "ccl_built", "cross_rank",
+    "cross_size", "cuda_built", "ddl_built", "errors", "get_process_set_ids_and_ranks", "global_process_set",
+    "gloo_built", "gloo_enabled", "init", "is_homogeneous", "is_initialized", "join", "load_model", "local_rank",
+    "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "process_set_ids", "rank",
+    "reducescatter", "remove_process_set", "rocm_built", "shutdown", "size", "start_timeline", "stop_timeline",
 ]

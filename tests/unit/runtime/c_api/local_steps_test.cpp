@@ -1,6 +1,6 @@
 // LocalSGD, DiLoCo and Gossip of hvd/methods.hpp, with ranks as processes. Each rank trains a small
 // model of its own; a simulation of all ranks in one process gives the expected parameters.
-#include "expect_right.hpp"
+#include "methods_support.hpp"
 #include "support.hpp"
 
 #include <cmath>
@@ -12,29 +12,17 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <hvd/methods.hpp>
 
 namespace libhvd::test {
 namespace {
-
-using Values = std::vector<float>;
 
 // A model of two tensors, trained with momentum by gradients that differ between ranks.
 struct SmallModel {
   Values weights = {0.5F, -1, 2, 0.25F, 1}, bias = {3, -2, 0.125F};
   Values velocity = Values(8);
 
-  hvd::State parameters() {
-    hvd::State state;
-    state.add("weights", weights);
-    state.add("bias", bias);
-    return state;
-  }
-  hvd::State momentum() {
-    hvd::State state;
-    state.add("velocity", velocity);
-    return state;
-  }
+  hvd::State parameters() { return named("weights", weights, "bias", bias); }
+  hvd::State momentum() { return named("velocity", velocity); }
 
   void take_step(int rank, int step) {
     std::size_t i = 0;
@@ -121,23 +109,6 @@ std::function<Values(const Values&)> nesterov(double rate, double momentum) {
     }
     return base;
   };
-}
-
-void require_near(const Values& got, const Values& wanted, const std::string& what) {
-  require(got.size() == wanted.size(), what + ": sizes");
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    require(std::abs(got[i] - wanted[i]) < 1e-5F, what + ": element " + std::to_string(i) + " is " +
-                                                      std::to_string(got[i]) + " and not " +
-                                                      std::to_string(wanted[i]));
-  }
-}
-
-// Throws unless all ranks have the same values.
-void require_alike(const Values& values, const std::string& what) {
-  Values lowest = values, highest = values;
-  hvd::allreduce(std::span(lowest), hvd::Op::min);
-  hvd::allreduce(std::span(highest), hvd::Op::max);
-  require(lowest == highest, what + ": the ranks differ");
 }
 
 template <class Method>
@@ -267,9 +238,7 @@ TEST(Gossip, TwoExchangesOfFourRanksGiveTheAverage) {
   expect_right(4, [](int rank) -> std::string {
     for (const bool background : {false, true}) {
       Values values{static_cast<float>(rank), static_cast<float>(-4 * rank)};
-      hvd::State parameters;
-      parameters.add("values", values);
-      hvd::Gossip method(parameters, {.every = 1, .background = background});
+      hvd::Gossip method(named("values", values), {.every = 1, .background = background});
       for (int step = 0; step < (background ? 3 : 2); ++step) method.step();
       if (values != Values{1.5F, -6}) return background ? "background" : "foreground";
     }
@@ -326,9 +295,7 @@ TEST_P(LocalSteps, ARankThatJoinsIsNotInTheAverage) {
   expect_right(GetParam(), [size = GetParam()](int rank) -> std::string {
     for (const bool background : {false, true}) {
       Values values{static_cast<float>(rank + 1)};
-      hvd::State parameters;
-      parameters.add("values", values);
-      hvd::LocalSGD method(parameters, {.every = 2, .background = background});
+      hvd::LocalSGD method(named("values", values), {.every = 2, .background = background});
       if (rank < size - 1) {
         for (int step = 0; step < 4; ++step) method.step();
         require_near(values, {static_cast<float>(size) / 2}, "the average of the others");
@@ -348,9 +315,7 @@ TEST_P(LocalSteps, CompressionRoundsWhatIsSentBetweenHosts) {
       return each(kMany, [=](std::size_t i) { return std::cos(static_cast<double>(i) + r); });
     };
     Values values = mine(rank);
-    hvd::State parameters;
-    parameters.add("values", values);
-    hvd::LocalSGD method(parameters, {.compression = hvd::Compression::float16});
+    hvd::LocalSGD method(named("values", values), {.compression = hvd::Compression::float16});
     method.step();
     std::vector<Values> all;
     for (int r = 0; r < size; ++r) all.push_back(mine(r));
@@ -372,20 +337,16 @@ TEST_P(LocalSteps, CompressionRoundsWhatIsSentBetweenHosts) {
 // the parameters must have the same bits.
 template <class Method, class Options>
 void continues_from_a_checkpoint(const std::string& folder, const Options& options, int before) {
-  const auto name_all = [](hvd::State& state, SmallModel& model, std::string& method) {
-    state.add("weights", model.weights);
-    state.add("bias", model.bias);
-    state.add("method", method);
+  const auto all_of = [](SmallModel& model, std::string& method) {
+    return named("weights", model.weights, "bias", model.bias, "method", method);
   };
   SmallModel model;
   Method method(model.parameters(), options);
   train(model, method, 0, before);
   std::string bytes = method.state(model.momentum());
   {
-    hvd::State state;
-    name_all(state, model, bytes);
     hvd::Checkpoints checkpoints(folder);
-    checkpoints.save(state, static_cast<std::uint64_t>(before));
+    checkpoints.save(all_of(model, bytes), static_cast<std::uint64_t>(before));
     checkpoints.wait();
   }
   train(model, method, before, before + 9);
@@ -394,8 +355,7 @@ void continues_from_a_checkpoint(const std::string& folder, const Options& optio
   again.weights.assign(5, 9);
   Method continued(again.parameters(), options);
   std::string loaded;
-  hvd::State state;
-  name_all(state, again, loaded);
+  hvd::State state = all_of(again, loaded);
   hvd::Checkpoints checkpoints(folder);
   require(checkpoints.load(state).has_value(), "no checkpoint");
   continued.load(loaded, again.momentum());
@@ -428,13 +388,10 @@ TEST(LocalStepsState, AnotherNumberOfRanksBeginsWithTheAverage) {
     expect_right(size, [&](int rank) -> std::string {
       Values values{static_cast<float>(rank), 1};
       std::int64_t own = rank + 10;
-      hvd::State parameters, mine;
-      parameters.add("values", values);
-      mine.add("own", own);
-      hvd::LocalSGD method(parameters, {.every = 3});
+      hvd::State mine = named("own", own);
+      hvd::LocalSGD method(named("values", values), {.every = 3});
       std::string bytes;
-      hvd::State state;
-      state.add("method", bytes);
+      hvd::State state = named("method", bytes);
       hvd::Checkpoints checkpoints(folder.path() + "/c");
       if (!load) {
         method.step();
@@ -468,8 +425,7 @@ TEST_P(LocalSteps, RefusesOtherStates) {
     const Values before = model.flat();
     const auto refused = [&](hvd::detail::PeriodicMethod& other, const std::string& bytes,
                              const std::string& text) {
-      const std::string error = error_of([&] { other.load(bytes); });
-      require(error.find(text) != std::string::npos, "\"" + error + "\" lacks " + text);
+      require_error([&] { other.load(bytes); }, text);
       require(model.flat() == before, "changed by a load that was refused");
     };
     hvd::LocalSGD shorter(model.parameters(), {.every = 2});
@@ -496,11 +452,6 @@ TEST_P(LocalSteps, RefusesOtherStates) {
 }
 
 // ---- Settings that differ -----------------------------------------------------------------------
-
-void require_error(const std::function<void()>& call, const std::string& text) {
-  const std::string error = error_of(call);
-  require(error.find(text) != std::string::npos, "\"" + error + "\" lacks " + text);
-}
 
 TEST_P(LocalSteps, WhatDiffersIsAnErrorOnAllRanks) {
   expect_right(GetParam(), [size = GetParam()](int rank) -> std::string {

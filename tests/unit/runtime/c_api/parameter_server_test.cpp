@@ -1,5 +1,5 @@
 // ParameterServer of hvd/methods.hpp, with ranks as processes.
-#include "expect_right.hpp"
+#include "methods_support.hpp"
 #include "support.hpp"
 
 #include <algorithm>
@@ -12,30 +12,18 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <hvd/methods.hpp>
 
 namespace libhvd::test {
 namespace {
 
 // Parameters of two tensors, their gradients, and an optimizer with momentum.
 struct ServedModel {
-  std::vector<float> first = {1, 2, 3}, second = {-4, 5};
-  std::vector<float> first_gradient = std::vector<float>(3),
-                     second_gradient = std::vector<float>(2);
-  std::vector<float> velocity = std::vector<float>(5);
+  Values first = {1, 2, 3}, second = {-4, 5};
+  Values first_gradient = Values(3), second_gradient = Values(2);
+  Values velocity = Values(5);
 
-  hvd::State parameters() {
-    hvd::State state;
-    state.add("first", first);
-    state.add("second", second);
-    return state;
-  }
-  hvd::State gradients() {
-    hvd::State state;
-    state.add("first", first_gradient);
-    state.add("second", second_gradient);
-    return state;
-  }
+  hvd::State parameters() { return named("first", first, "second", second); }
+  hvd::State gradients() { return named("first", first_gradient, "second", second_gradient); }
   hvd::Update update() {
     return [this](const hvd::Tensors& parameters, const hvd::Tensors& gradients) {
       std::size_t at = 0;
@@ -59,9 +47,9 @@ bool same_parameters(const ServedModel& one, const ServedModel& two) {
   return one.first == two.first && one.second == two.second;
 }
 
-void require_refused(const std::function<void()>& call, const std::string& text) {
-  const std::string error = error_of(call);
-  require(error.find(text) != std::string::npos, "\"" + error + "\" lacks " + text);
+// An update that adds the gradient to the only parameter.
+void add_gradient(const hvd::Tensors& to, const hvd::Tensors& by) {
+  to[0][0] += by[0][0];
 }
 
 class Served : public testing::TestWithParam<int> {};  // the number of ranks
@@ -101,10 +89,7 @@ TEST_P(Served, ARankIsAheadByTheStalenessAtMost) {
   constexpr int kStaleness = 3;
   Signal go;
   expect_right(GetParam(), [&, size = GetParam()](int rank) -> std::string {
-    std::vector<float> value{0}, gradient{static_cast<float>(size << rank)};
-    hvd::State parameters, gradients;
-    parameters.add("value", value);
-    gradients.add("value", gradient);
+    Values value{0}, gradient{static_cast<float>(size << rank)};
     std::vector<int> steps(static_cast<std::size_t>(size));
     int ahead = 0;
     const auto update = [&](const hvd::Tensors& to, const hvd::Tensors& by) {
@@ -113,9 +98,10 @@ TEST_P(Served, ARankIsAheadByTheStalenessAtMost) {
       ++steps[static_cast<std::size_t>(worker)];
       const auto [least, most] = std::minmax_element(steps.begin(), steps.end());
       ahead = std::max(ahead, *most - *least);
-      to[0][0] += by[0][0];
+      add_gradient(to, by);
     };
-    hvd::ParameterServer server(parameters, gradients, update, {.staleness = kStaleness});
+    hvd::ParameterServer server(named("value", value), named("value", gradient), update,
+                                {.staleness = kStaleness});
     // The first step begins the round on all ranks.
     for (int step = 0; step < kSteps; ++step) {
       if (rank == 0 && step == kStaleness + 1) go.give();
@@ -134,20 +120,15 @@ TEST_P(Served, ARankIsAheadByTheStalenessAtMost) {
 TEST_P(Served, ARankWithoutMoreDataDoesNotHoldUpTheOthers) {
   expect_right(GetParam(), [size = GetParam()](int rank) -> std::string {
     for (const int staleness : {0, 2}) {
-      std::vector<float> value{0}, gradient{1};
-      hvd::State parameters, gradients;
-      parameters.add("value", value);
-      gradients.add("value", gradient);
-      const auto update = [](const hvd::Tensors& to, const hvd::Tensors& by) {
-        to[0][0] += by[0][0];
-      };
-      hvd::ParameterServer server(parameters, gradients, update, {.staleness = staleness});
+      Values value{0}, gradient{1};
+      hvd::ParameterServer server(named("value", value), named("value", gradient), add_gradient,
+                                  {.staleness = staleness});
       const int own = 3 + 5 * rank;
       for (int step = 0; step < own; ++step) server.step();
       server.synchronize();
       const int all = size * 3 + 5 * (size * (size - 1) / 2);
-      if (std::abs(value[0] - static_cast<float>(all) / static_cast<float>(size)) > 1e-4F)
-        return "staleness " + std::to_string(staleness) + ": " + std::to_string(value[0]);
+      require_near(value, {static_cast<float>(all) / static_cast<float>(size)},
+                   "staleness " + std::to_string(staleness), 1e-4F);
     }
     return "";
   });
@@ -156,11 +137,9 @@ TEST_P(Served, ARankWithoutMoreDataDoesNotHoldUpTheOthers) {
 TEST_P(Served, ACheckpointContinues) {
   const TemporaryFolder folder;
   expect_right(GetParam(), [&](int rank) -> std::string {
-    const auto name_all = [](hvd::State& state, ServedModel& model, std::string& server) {
-      state.add("first", model.first);
-      state.add("second", model.second);
-      state.add("velocity", model.velocity);  // rank 0's
-      state.add("server", server);
+    const auto all_of = [](ServedModel& model, std::string& server) {  // the velocity is rank 0's
+      return named("first", model.first, "second", model.second, "velocity", model.velocity,
+                   "server", server);
     };
     const auto train = [&](ServedModel& model, hvd::ParameterServer& server, int begin) {
       for (int step = begin; step < begin + 3; ++step) {
@@ -174,13 +153,11 @@ TEST_P(Served, ACheckpointContinues) {
     hvd::ParameterServer server(model.parameters(), model.gradients(), model.update());
     train(model, server, 0);
     std::string bytes = server.state(), loaded;
-    hvd::State saved, state;
-    name_all(saved, model, bytes);
-    checkpoints.save(saved, 3);
+    checkpoints.save(all_of(model, bytes), 3);
     train(model, server, 3);
     hvd::ParameterServer other(again.parameters(), again.gradients(), again.update());
     train(again, other, 1);  // something else
-    name_all(state, again, loaded);
+    hvd::State state = all_of(again, loaded);
     checkpoints.load(state);
     other.load(loaded);
     train(again, other, 3);
@@ -197,30 +174,30 @@ TEST_P(Served, WhatIsWrongIsAnErrorOnAllRanks) {
       hvd::ParameterServer(model.parameters(), model.gradients(), model.update(),
                            {.staleness = staleness});
     };
-    require_refused([&] { make(last ? -1 : 0); },
-                    "hvd::ParameterServer: staleness is -1, but must be at least 0" + on_last);
+    require_error([&] { make(last ? -1 : 0); },
+                  "hvd::ParameterServer: staleness is -1, but must be at least 0" + on_last);
     if (size > 1) {
-      require_refused([&] { make(last ? 2 : 0); }, "staleness differs between ranks: 0 on rank");
+      require_error([&] { make(last ? 2 : 0); }, "staleness differs between ranks: 0 on rank");
     }
     if (last) model.second_gradient.resize(1);
-    require_refused([&] { make(0); }, "the gradients do not have the sizes of the parameters");
+    require_error([&] { make(0); }, "the gradients do not have the sizes of the parameters");
     model.second_gradient.resize(2);
     hvd::ParameterServer server(model.parameters(), model.gradients(), model.update());
     hvd::ParameterServer stale(model.parameters(), model.gradients(), model.update(),
                                {.staleness = 2});
-    require_refused([&] { stale.load(server.state()); },
-                    "the state was saved with staleness = 0, but here staleness = 2");
-    require_refused(
+    require_error([&] { stale.load(server.state()); },
+                  "the state was saved with staleness = 0, but here staleness = 2");
+    require_error(
         [&] {
           hvd::ParameterServer(model.parameters(), model.gradients(), model.update(), {.every = 2});
         },
         "every is for a server on each host (per_host)");
     hvd::ParameterServer hosts(model.parameters(), model.gradients(), model.update(),
                                {.per_host = true});
-    require_refused([&] { hosts.load(server.state()); },
-                    "per_host = false, but here per_host = true");
+    require_error([&] { hosts.load(server.state()); },
+                  "per_host = false, but here per_host = true");
     server.step();
-    require_refused([&] { server.load(server.state()); }, "call synchronize() before load()");
+    require_error([&] { server.load(server.state()); }, "call synchronize() before load()");
     server.synchronize();
     server.load(server.state());
     return "";
@@ -256,10 +233,8 @@ TEST_P(ServedOnHosts, WithoutStalenessItIsAnAllreduceOfTheGradients) {
         hvd::allreduce(std::span(other.first_gradient), hvd::Op::average);
         hvd::allreduce(std::span(other.second_gradient), hvd::Op::average);
         plain_update({other.first, other.second}, {other.first_gradient, other.second_gradient});
-        for (std::size_t i = 0; i < 3; ++i)
-          if (std::abs(model.first[i] - other.first[i]) > 1e-5F) return "first";
-        for (std::size_t i = 0; i < 2; ++i)
-          if (std::abs(model.second[i] - other.second[i]) > 1e-5F) return "second";
+        require_near(model.first, other.first, "first");
+        require_near(model.second, other.second, "second");
       }
       server.synchronize();
     }
@@ -273,26 +248,19 @@ TEST_P(ServedOnHosts, ServersAverageAfterEachPeriodAndAtTheEnd) {
   for (const std::int64_t staleness : {0, 2}) {
     expect_right_on(hosts, [&](int rank) -> std::string {
       const int host = hosts[static_cast<std::size_t>(rank)];
-      std::vector<float> value{0}, gradient{static_cast<float>(host + 1)};
-      hvd::State parameters, gradients;
-      parameters.add("value", value);
-      gradients.add("value", gradient);
-      const auto update = [](const hvd::Tensors& to, const hvd::Tensors& by) {
-        to[0][0] += by[0][0];
-      };
-      hvd::ParameterServer server(parameters, gradients, update,
+      Values value{0}, gradient{static_cast<float>(host + 1)};
+      hvd::ParameterServer server(named("value", value), named("value", gradient), add_gradient,
                                   {.staleness = staleness, .per_host = true, .every = 3});
       double sum = 0;
       for (const int other : hosts) sum += other + 1;
       const double mean = sum / static_cast<double>(hosts.size());
       for (int step = 0; step < 3; ++step) server.step();
-      if (staleness == 0 && std::abs(value[0] - 3 * mean) > 1e-4) return "after a period";
+      if (staleness == 0)
+        require_near(value, {static_cast<float>(3 * mean)}, "after a period", 1e-4F);
       // Host 1 takes two steps more. Host 0 has not changed its parameters since the average.
       for (int step = 0; host == 1 && step < 2; ++step) server.step();
       server.synchronize();
-      const double expected = 3 * mean + 2 * 2;
-      if (std::abs(value[0] - expected) > 1e-4)
-        return std::to_string(value[0]) + " and not " + std::to_string(expected);
+      require_near(value, {static_cast<float>(3 * mean + 2 * 2)}, "at the end", 1e-4F);
       return "";
     });
   }
@@ -310,10 +278,7 @@ TEST_P(ServedOnHosts, AHostWithoutMoreDataDoesNotHoldUpTheOthers) {
         server.step();
       }
       server.synchronize();
-      std::vector<float> lowest = model.first, highest = model.first;
-      hvd::allreduce(std::span(lowest), hvd::Op::min);
-      hvd::allreduce(std::span(highest), hvd::Op::max);
-      if (lowest != highest) return "the ranks differ";
+      require_alike(model.first, "at the end");
     }
     return "";
   });

@@ -61,6 +61,16 @@ struct AreaHead {
   alignas(kCacheLine) Used used;
 };
 
+// A small message of one rank to all others of its host, which it does not wait for (StepBarrier::
+// post). Posts use these slots in turn.
+inline constexpr std::uint32_t kPosts = 16;
+inline constexpr std::size_t kPostBytes = 64;
+struct PostSlot {
+  alignas(2 * kCacheLine) std::atomic<std::uint32_t> step;  // the last one that it was posted for
+  StepHeader header;
+  std::byte data[kPostBytes];
+};
+
 // All that a rank writes before a step. Without result areas in the layout, `result` is the input.
 struct Area {
   StepHeader& header;
@@ -87,6 +97,7 @@ struct alignas(2 * kCacheLine) RankBlock {
   std::uint32_t host;          // index
   char host_name[kHostBytes];  // "" if all ranks are on one host
   alignas(kCacheLine) AreaHead areas[2];
+  PostSlot posts[kPosts];
 };
 
 // The parameters of a segment. The ranks of a job that spans hosts must all use the same.
@@ -131,6 +142,7 @@ struct alignas(4096) SegmentHeader {
 };
 
 static_assert(offsetof(AreaHead, header) + sizeof(StepHeader) == kCacheLine);
+static_assert(sizeof(PostSlot) == 2 * kCacheLine);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 

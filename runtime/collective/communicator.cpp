@@ -145,7 +145,9 @@ Result<void> Communicator::open_call(const Call& call) {
 }
 
 const CallHeader& Communicator::header_of(int rank) const {
-  if (const PostSlot* const post = steps_.find_post(rank)) return contents_of(post->header).call;
+  if (steps_.has_posted(rank)) {
+    if (const PostSlot* const post = steps_.find_post(rank)) return contents_of(post->header).call;
+  }
   return contents_of(steps_.theirs(rank)).call;
 }
 

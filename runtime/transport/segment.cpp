@@ -388,7 +388,7 @@ void Segment::publish(int block_number, std::uint32_t step) {
 
 void Segment::publish_post(int block_number, std::uint32_t step) {
   RankBlock& entry = block(block_number);
-  entry.posts[step % kPosts].step.store(step, std::memory_order_release);
+  post(block_number, step).step.store(step, std::memory_order_release);
   entry.arrived.store(step, std::memory_order_seq_cst);
   if (entry.sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(entry.arrived);
 }

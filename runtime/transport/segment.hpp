@@ -191,6 +191,10 @@ class Segment {
   RankBlock& block(int number) const {
     return *reinterpret_cast<RankBlock*>(mapping_.data() + layout_.block(number));
   }
+  // Only if the layout has posts.
+  PostSlot& post(int number, std::uint32_t step) const {
+    return *reinterpret_cast<PostSlot*>(mapping_.data() + layout_.post(number, step));
+  }
   Area area(int number, std::uint32_t step) const {
     AreaHead& head = block(number).areas[step % 2];
     return {head.header, head.used, mapping_.data() + layout_.input(number, step % 2),

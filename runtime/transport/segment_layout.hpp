@@ -62,7 +62,7 @@ struct AreaHead {
 };
 
 // A small message of one rank to all others of its host, which it does not wait for (StepBarrier::
-// post). Posts use these slots in turn.
+// post). Posts use a rank's slots in turn, which follow its block if there is room.
 inline constexpr std::uint32_t kPosts = 16;
 inline constexpr std::size_t kPostBytes = 64;
 struct PostSlot {
@@ -97,7 +97,6 @@ struct alignas(2 * kCacheLine) RankBlock {
   std::uint32_t host;          // index
   char host_name[kHostBytes];  // "" if all ranks are on one host
   alignas(kCacheLine) AreaHead areas[2];
-  PostSlot posts[kPosts];
 };
 
 // The parameters of a segment. The ranks of a job that spans hosts must all use the same.
@@ -158,6 +157,13 @@ class SegmentLayout {
 
   std::size_t block(int number) const {
     return sizeof(SegmentHeader) + static_cast<std::size_t>(number) * block_stride_;
+  }
+  // With many ranks there is no room for posts.
+  bool has_posts() const {
+    return block_stride_ >= sizeof(RankBlock) + std::size_t{kPosts} * sizeof(PostSlot);
+  }
+  std::size_t post(int number, std::uint32_t step) const {
+    return block(number) + sizeof(RankBlock) + sizeof(PostSlot) * (step % kPosts);
   }
   std::size_t input(int number, std::uint32_t parity) const {
     return inputs_ + area_stride_ * index(number, parity);

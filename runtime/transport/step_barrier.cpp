@@ -124,18 +124,18 @@ std::optional<Failure> StepBarrier::post(const StepHeader& header,
   if (!failure_ && segment_->failed()) failure_ = passed_on(segment_->failure());
   if (failure_) return failure_;
   ++step_;
-  PostSlot& slot = block(rank_).posts[step_ % kPosts];
-  slot.header = header;
-  if (!data.empty()) std::memcpy(slot.data, data.data(), data.size());
+  PostSlot& own = slot(rank_, step_);
+  own.header = header;
+  if (!data.empty()) std::memcpy(own.data, data.data(), data.size());
   segment_->publish_post(first_block_ + rank_, step_);
-  const PostSlot& next = block(rank_).posts[(step_ + 1) % kPosts];
+  const PostSlot& next = slot(rank_, step_ + 1);
   prepare_to_write(&next.step);
   prepare_to_write(next.data);
   return std::nullopt;
 }
 
 std::optional<Failure> StepBarrier::wait_for_post(int rank) {
-  const PostSlot& next = block(rank).posts[(step_ + 1) % kPosts];
+  const PostSlot& next = slot(rank, step_ + 1);
   __builtin_prefetch(&next.step);  // it is there already if the rank is ahead
   __builtin_prefetch(next.data);
   if (!failure_) failure_ = passed_on(wait_for(rank, Among::post));
@@ -143,8 +143,8 @@ std::optional<Failure> StepBarrier::wait_for_post(int rank) {
 }
 
 const PostSlot* StepBarrier::find_post(int rank) const {
-  const PostSlot& slot = block(rank).posts[step_ % kPosts];
-  return slot.step.load(std::memory_order_acquire) == step_ ? &slot : nullptr;
+  const PostSlot& theirs = slot(rank, step_);
+  return theirs.step.load(std::memory_order_acquire) == step_ ? &theirs : nullptr;
 }
 
 std::optional<Failure> StepBarrier::step_on_host() {

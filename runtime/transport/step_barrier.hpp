@@ -10,8 +10,9 @@
 // not wait. Only ranks that need the post wait, and for the posting rank alone. There are kPosts
 // slots, and every step whose number is a multiple of kPosts is a whole one. So when a rank posts
 // step t, every rank has published a later step than t - kPosts, and has finished reading that
-// slot. After posts, a rank that wants to write its area first waits until all ranks have finished
-// reading the last whole step.
+// slot. A rank may also write into another one's area of the last step, but only what that one
+// alone reads, and reads after the next step. After posts, a rank that wants to write its area
+// first waits until all ranks have finished reading the last whole step.
 //
 // One thread at a time, except where it says "any thread". A wait spins briefly (not if ranks share
 // processors), then yields the processor, then sleeps on a futex. In the process of the bridge it
@@ -69,7 +70,8 @@ class StepBarrier {
 
   // Returns whether the next step may be a post.
   bool may_post() const {
-    return whole_step_ != 0 && (step_ + 1) % kPosts != 0 && on_one_host() && lane_ == 0;
+    return whole_step_ != 0 && (step_ + 1) % kPosts != 0 && on_one_host() && lane_ == 0 &&
+           segment_->layout().has_posts();
   }
   // Publishes the next step with this header and these bytes, kPostBytes at most, and does not
   // wait. Returns the failure that ended the job's steps, if there is one.
@@ -136,6 +138,9 @@ class StepBarrier {
 
  private:
   RankBlock& block(int rank) const { return segment_->block(first_block_ + rank); }
+  PostSlot& slot(int rank, std::uint32_t step) const {
+    return segment_->post(first_block_ + rank, step);
+  }
 
   // What is waited for: a step of all ranks, one of this host's, which have numbers of their own, a
   // post, or that a rank has finished reading the last whole step.

@@ -243,10 +243,11 @@ struct Root {
 // Finds the root in the process set. `root` is its rank among all ranks.
 Root find_root(const hvd_options* options, int root) {
   if (libhvd::process().forked) return {root};  // the call itself returns the error
-  const std::int32_t set = libhvd::read_options(options).process_set;
+  const std::int32_t set = options != nullptr ? libhvd::read_options(options).process_set : 0;
+  if (set == 0) return {root};
   const libhvd::SessionReader reader;
   Session* const session = reader.get();
-  if (set == 0 || session == nullptr || root < 0 || root >= session->topology().size) return {root};
+  if (session == nullptr || root < 0 || root >= session->topology().size) return {root};
   const auto ranks = session->ranks_of(set);
   if (!ranks.ok()) return {root};  // the call itself returns the error
   const auto found = std::find(ranks->begin(), ranks->end(), root);
@@ -257,8 +258,10 @@ Root find_root(const hvd_options* options, int root) {
 
 auto do_broadcast(void* buffer, std::size_t count, hvd_type type, Root root) {
   return [=](auto& communicator, const CallOptions& read) {
+    if (root.fault.empty() || !read.fault.empty())
+      return communicator.broadcast(buffer, count, type, root.place, read);
     CallOptions options = read;
-    if (options.fault.empty()) options.fault = root.fault;
+    options.fault = root.fault;
     return communicator.broadcast(buffer, count, type, root.place, options);
   };
 }

@@ -132,6 +132,17 @@ CallDetails make_call_details(const Call& call, int rank) {
   return details;
 }
 
+CallDetails make_call_details(const CallHeader& header, int rank) {
+  Call call{.kind = static_cast<Collective>(header.kind)};
+  call.type = header.type;
+  call.op = header.op;
+  call.root = header.root;
+  call.count = header.count;
+  call.row_size = header.row_size;
+  if (header.faulty != 0) call.fault = "its arguments are not valid";
+  return make_call_details(call, rank);
+}
+
 std::string quoted_name(const CallDetails& details) {
   if (details.name_hash == 0) return "none";
   return '"' + std::string(field_text(details.name)) + '"';

@@ -156,6 +156,8 @@ struct CallDetails {
 };
 
 CallDetails make_call_details(const Call& call, int rank);
+// Returns what the header of a call without a name contains.
+CallDetails make_call_details(const CallHeader& header, int rank);
 
 // Returns the name of the call in the details, or "none"; quoted, for messages.
 std::string quoted_name(const CallDetails& details);

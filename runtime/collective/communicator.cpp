@@ -17,12 +17,16 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <numeric>
 #include <utility>
 
 namespace libhvd {
 namespace {
 
 static_assert(sizeof(CallDetails) <= kRecordBytes);
+// On one host, where posts are.
+static_assert(kRecordBytes + sizeof(PostedCalls) <= kLeastChunkBytes);
+static_assert(alignof(PostedCalls) <= kCacheLine && kRecordBytes % kCacheLine == 0);
 
 constexpr std::chrono::milliseconds kLook{20};  // while a call waits for its turn
 
@@ -102,6 +106,7 @@ const std::byte* Communicator::inline_data(int rank) const {
 
 void Communicator::on_long_wait(WhileWaiting hook) {
   steps_.on_long_wait([this, hook = std::move(hook)](std::uint64_t waited_ns) {
+    if (current_ == nullptr) return hook("the call after a broadcast", waited_ns);
     hook(describe_call(make_call_details(*current_, rank())), waited_ns);
   });
 }
@@ -120,16 +125,83 @@ Result<void> Communicator::step(const Call& call) {
 
 Result<void> Communicator::open_call(const Call& call) {
   facts_ = facts_of(call);
-  const CallHeader header = make_call_header(call);
+  const CallHeader own = make_call_header(call);
+  CallHeader header = own;
+  header.hash ^= posts_.hash();
   std::memcpy(steps_.header().bytes, &header, sizeof header);
   ++calls_;
   HVD_CHECK(step(call));
   bool fits = header.faulty == 0;
+  bool posted = false;
   for (int rank = 0; rank < size(); ++rank) {
-    fits = fits && contents_of(steps_.theirs(rank)).call == header;
+    const bool post = steps_.has_posted(rank);
+    posted = posted || post;
+    fits = fits && !post && contents_of(steps_.theirs(rank)).call == header;
   }
+  if (posted) return explain_post(call, own, all_ranks());
   if (!fits) return explain(call);
+  posts_.clear();
   return {};
+}
+
+const CallHeader& Communicator::header_of(int rank) const {
+  if (steps_.has_posted(rank)) {
+    if (const PostSlot* const post = steps_.find_post(rank)) return contents_of(post->header).call;
+  }
+  return contents_of(steps_.theirs(rank)).call;
+}
+
+std::vector<int> Communicator::all_ranks() const {
+  std::vector<int> ranks(static_cast<std::size_t>(size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+Error Communicator::explain_post(const Call& call, const CallHeader& own,
+                                 std::span<const int> ranks) {
+  posts_.add(own);
+  std::vector<CallDetails> details;
+  for (const int other : ranks)
+    details.push_back(other == rank() ? make_call_details(call, number(other))
+                                      : make_call_details(header_of(other), number(other)));
+  return describe_posts(details);
+}
+
+// Returns the error of calls that do not fit together.
+Error Communicator::describe_posts(std::span<CallDetails> details) const {
+  std::vector<const CallDetails*> calls;
+  for (CallDetails& each : details) {
+    if (each.root >= 0 && each.root < size()) each.root = number(each.root);
+    calls.push_back(&each);
+  }
+  const auto is_join = [](const CallDetails* each) { return each->kind == Collective::join; };
+  const auto joined = std::count_if(calls.begin(), calls.end(), is_join);
+  const bool mixed = joined > 0 && joined < static_cast<std::ptrdiff_t>(calls.size());
+  const auto error = mixed ? find_disagreement_with_joined(calls) : find_disagreement(calls);
+  if (error) return *error;
+  return fail(HVD_ERROR_MISMATCH, describe_call(*calls[0]) + ": the ranks do not agree");
+}
+
+std::optional<Error> Communicator::find_wrong_post() {
+  const auto shown = [&](int rank) -> const PostedCalls& {
+    return *std::launder(
+        reinterpret_cast<const PostedCalls*>(steps_.theirs(rank).input + kRecordBytes));
+  };
+  std::uint32_t least = kPosts - 1;
+  for (int rank = 0; rank < size(); ++rank) least = std::min(least, shown(rank).count);
+  for (std::uint32_t call = 0; call < least; ++call) {
+    std::vector<CallDetails> details;
+    bool fits = true;
+    for (int rank = 0; rank < size(); ++rank) {
+      const CallHeader& header = shown(rank).headers[call];
+      fits = fits && header == shown(0).headers[call];
+      details.push_back(make_call_details(header, number(rank)));
+    }
+    if (fits) continue;
+    has_joined_before_ = details[static_cast<std::size_t>(rank())].kind == Collective::join;
+    return with_context("an earlier call has failed", describe_posts(details));
+  }
+  return std::nullopt;
 }
 
 // A rank may enter a call long before the others. If it proposed a number then, calls of its other
@@ -159,7 +231,11 @@ Error Communicator::explain(const Call& call) {
   auto* const own = new (mine.input) CallDetails(make_call_details(call, number(rank())));
   if (call.root >= 0 && call.root < size()) own->root = number(call.root);
   mine.used.input = sizeof(CallDetails);
+  if (on_one_host()) new (mine.input + kRecordBytes) PostedCalls(posts_.calls());
+  posts_.clear();
   if (const Result<void> stepped = step(call); !stepped.ok()) return stepped.error();
+  wrong_post_ = on_one_host() ? find_wrong_post() : std::nullopt;
+  if (wrong_post_) return *wrong_post_;
   std::vector<const CallDetails*> calls;
   const CallDetails* caller = nullptr;
   bool joined = false;
@@ -181,6 +257,8 @@ Result<bool> Communicator::join() {
   const Result<void> opened = open_call({.kind = Collective::join});
   if (opened.ok()) return true;
   if (opened.error().status == HVD_ERROR_PEER) return opened.error();
+  if (auto wrong = std::exchange(wrong_post_, std::nullopt); wrong && !has_joined_before_)
+    return *wrong;
   if (const auto theirs = std::exchange(call_with_joined_, std::nullopt)) {
     if (const Result<void> followed = follow(*theirs);
         !followed.ok() && followed.error().status == HVD_ERROR_PEER)
@@ -195,7 +273,7 @@ std::vector<int> Communicator::waiting() const {
   std::vector<int> ranks;
   for (int rank = 0; rank < size(); ++rank) {
     if (std::find(missing.begin(), missing.end(), rank) != missing.end()) continue;
-    if (contents_of(steps_.theirs(rank)).call.kind != join) ranks.push_back(rank);
+    if (header_of(rank).kind != join) ranks.push_back(rank);
   }
   return ranks;
 }
@@ -284,76 +362,6 @@ Result<void> Communicator::exchange_proposals(std::span<const std::byte> own,
   return {};
 }
 
-Result<void> Communicator::broadcast(void* buffer, std::size_t count, hvd_type type, int root,
-                                     const CallOptions& options) {
-  const Call call = broadcast_call(buffer, count, type, root, size(), options);
-  const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
-  if (rank() == root && !alone()) chunks_.stage(steps_.mine(), bytes_of(buffer), bytes, 0);
-  HVD_CHECK(open_call(call));
-  if (alone()) return {};
-  return steps_.on_one_host() ? broadcast_on_host(call, bytes_of(buffer), bytes)
-                              : broadcast_chunks(call, bytes_of(buffer), bytes);
-}
-
-// Broadcasts between hosts. With many ranks the areas are small, so the root uses the room of all
-// ranks (StepBarrier::wide) and each step still carries much.
-Result<void> Communicator::broadcast_chunks(const Call& call, std::byte* buffer,
-                                            std::size_t bytes) {
-  const bool sends = rank() == call.root;
-  const std::size_t first = chunks_.length(bytes, 0);
-  if (!sends) copy_bytes(buffer, steps_.theirs(call.root).input, first);
-  const std::size_t most = std::min(kChunkBytes, steps_.wide().size());
-  for (std::size_t begin = first; begin < bytes; begin += most) {
-    const std::size_t now = std::min(most, bytes - begin);
-    if (sends) {
-      std::memcpy(steps_.wide().data(), buffer + begin, now);
-      Used& used = steps_.mine().used;
-      used.input = static_cast<std::uint32_t>(now);
-      used.wide = 1;
-    }
-    HVD_CHECK(step(call));
-    if (!sends) std::memcpy(buffer + begin, steps_.shown_wide().data(), now);
-  }
-  return {};
-}
-
-// After the first chunk each step carries as much as the areas of all ranks hold, because no other
-// rank writes into them. Waiting for each other costs more than copying.
-Result<void> Communicator::broadcast_on_host(const Call& call, std::byte* buffer,
-                                             std::size_t bytes) {
-  const bool sends = rank() == call.root;
-  const std::size_t stretch = 2 * chunks_.bytes * static_cast<std::size_t>(size());
-  const auto show = [&](std::size_t begin) {
-    const std::size_t end = std::min(bytes, begin + stretch);
-    for (int rank = 0; begin < end; ++rank) {
-      const Area area = steps_.next_of(rank);
-      for (std::byte* place : {area.input, area.result}) {
-        const std::size_t length = std::min(chunks_.bytes, end - begin);
-        copy_bytes(place, buffer + begin, length);
-        begin += length;
-      }
-    }
-  };
-  const auto take = [&](std::size_t begin) {
-    const std::size_t end = std::min(bytes, begin + stretch);
-    for (int rank = 0; begin < end; ++rank) {
-      const Area area = steps_.theirs(rank);
-      for (const std::byte* place : {area.input, area.result}) {
-        const std::size_t length = std::min(chunks_.bytes, end - begin);
-        copy_bytes(buffer + begin, place, length);
-        begin += length;
-      }
-    }
-  };
-  if (!sends) copy_bytes(buffer, steps_.theirs(call.root).input, chunks_.length(bytes, 0));
-  for (std::size_t begin = chunks_.bytes; begin < bytes; begin += stretch) {
-    if (sends) show(begin);
-    HVD_CHECK(step(call));
-    if (!sends) take(begin);
-  }
-  return {};
-}
-
 Result<void> Communicator::allgather(const void* input, std::size_t rows, std::size_t row_size,
                                      hvd_type type, void* output, std::size_t output_rows,
                                      std::size_t* rows_by_rank, const CallOptions& options) {
@@ -366,6 +374,7 @@ Result<void> Communicator::allgather(const void* input, std::size_t rows, std::s
   HVD_CHECK(open_call(call));
 
   std::vector<std::size_t> bytes;
+  bytes.reserve(static_cast<std::size_t>(size()));
   std::uint64_t needed = 0;
   std::uint64_t least_room = kAnyRoom;
   for (int rank = 0; rank < size(); ++rank) {

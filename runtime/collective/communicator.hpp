@@ -3,8 +3,10 @@
 // Each rank has one object, used by one thread at a time. Every call begins with a step in which
 // the ranks show each other what they call, together with the first chunk of data. If the calls do
 // not fit together, a second step shows why: all ranks return the same error, nothing has been
-// written, and the next call works. When a rank dies or leaves, the running call and all later ones
-// fail with HVD_ERROR_PEER.
+// written, and the next call works. A small broadcast on one host is a post instead: its root does
+// not wait, and the other ranks compare their call with the root's only. If that does not fit, they
+// return an error at once, and the next call that is not a post is the same error on all ranks.
+// When a rank dies or leaves, the running call and all later ones fail with HVD_ERROR_PEER.
 //
 // Arguments are those of hvd.h, unchecked: a wrong argument of one rank becomes an error on all.
 #pragma once
@@ -13,6 +15,7 @@
 #include "collective/call.hpp"
 #include "collective/call_order.hpp"
 #include "collective/hosts_allreduce.hpp"
+#include "collective/posts.hpp"
 #include "collective/reduction_order.hpp"
 #include "collective/staging.hpp"
 #include "transport/shared_memory.hpp"
@@ -167,6 +170,18 @@ class Communicator {
   // Publishes the call and compares it with those of the peers. The caller must have put its first
   // chunk into steps_.mine(). Error: the calls do not fit together, or a rank has failed.
   Result<void> open_call(const Call& call);
+  Result<void> broadcast_post(const Call& call, std::byte* buffer, std::size_t bytes);
+  // Returns a rank's header of the current step, whether it has posted it or not.
+  const CallHeader& header_of(int rank) const;
+  // Returns the error of this rank's call of the current step, which does not fit together with a
+  // post. Remembers the call for explain().
+  Error explain_post(const Call& call, const CallHeader& own, std::span<const int> ranks);
+  Error describe_posts(std::span<CallDetails> details) const;
+  std::vector<int> all_ranks() const;
+  bool is_post(const Call& call) const;
+  // Returns why the posts since the last whole step did not fit together, from what all ranks show
+  // in explain(); nullopt if they did.
+  std::optional<Error> find_wrong_post();
   // Returns why the calls do not fit together. All ranks must call it.
   Error explain(const Call& call);
   static Error peer_error(const Call& call, const Failure& failure);
@@ -194,8 +209,8 @@ class Communicator {
   Result<void> allreduce_sliced(const Call& call, const std::byte* input, std::byte* output);
   Result<void> allreduce_shared(const Call& call, const BufferPairs& buffers);
 
-  void reduce_slot(const Call& call, const Slots& slots, const std::byte* input, std::byte* result,
-                   std::byte* output, std::size_t length);
+  void reduce_slot(const Call& call, const Slots& slots, const std::byte* input, std::byte* output,
+                   std::span<std::byte* const> places, std::size_t length);
   // Returns a chunk of memory, aligned for elements of all types.
   std::byte* scratch();
 
@@ -216,9 +231,15 @@ class Communicator {
   bool reproducible_ = false;
   Ordered ordered_;
   std::vector<const void*> sources_;  // scratch: one pointer a rank
+  std::vector<std::byte*> places_;    // scratch: where a result goes
   std::vector<std::byte> scratch_;
   std::uint64_t calls_ = 0;
   const Call* current_ = nullptr;  // the running call
+  // The headers of the calls since the last whole step, and a hash of them, which is part of the
+  // next call's header.
+  Posts posts_;
+  std::optional<Error> wrong_post_;  // what the last explain() has found
+  bool has_joined_before_ = false;   // this rank's call in wrong_post_ was a join
   // The call that the others have made, and that continues although some ranks have joined.
   std::optional<CallDetails> call_with_joined_;
   std::unique_ptr<DeviceState> device_state_;  // last: it uses all of the above

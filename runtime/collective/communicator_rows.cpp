@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
 namespace libhvd {
@@ -35,8 +36,9 @@ const Part& of(const Parts& parts, int rank) {
 }
 
 // Returns the parts of rows that lie one after the other.
-Parts parts_of(const std::vector<std::size_t>& rows, std::size_t row_bytes) {
+Parts parts_of(std::span<const std::size_t> rows, std::size_t row_bytes) {
   Parts parts;
+  parts.reserve(rows.size());
   std::size_t begin = 0;
   for (const std::size_t count : rows) {
     parts.push_back({begin, count * row_bytes});
@@ -90,6 +92,9 @@ struct Verdict {
 };
 static_assert(sizeof(Verdict) <= kInlineBytes);
 
+// If no rank sends more than this in an alltoall, all of it is shown with the numbers of rows.
+constexpr std::size_t kWithSplits = 8 * 1024;
+
 }  // namespace
 
 Result<void> Communicator::reducescatter(const void* input, std::size_t rows, std::size_t row_size,
@@ -97,6 +102,7 @@ Result<void> Communicator::reducescatter(const void* input, std::size_t rows, st
                                          const CallOptions& options) {
   const auto ranks = static_cast<std::size_t>(size());
   std::vector<std::size_t> shares;
+  shares.reserve(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank)
     shares.push_back(rows / ranks + (rank < rows % ranks ? 1 : 0));
   Call call = reducescatter_call(input, rows, row_size, type, op, output,
@@ -111,8 +117,8 @@ Result<void> Communicator::reducescatter(const void* input, std::size_t rows, st
   for (std::size_t round = 0; round < rounds.count(); ++round) {
     if (round > 0) HVD_CHECK(step(call));
     const Part piece = rounds.piece_for(rank(), own, round);
-    reduce_slot(call, slots, bytes_of(input) + piece.begin, scratch(),
-                bytes_of(output) + (piece.begin - own.begin), piece.length);
+    reduce_slot(call, slots, bytes_of(input) + piece.begin,
+                bytes_of(output) + (piece.begin - own.begin), {}, piece.length);
     rounds.show(steps_.mine(), parts, bytes_of(input), round + 1, rank());
   }
   return {};
@@ -125,7 +131,11 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
   const auto ranks = static_cast<std::size_t>(size());
   Call call =
       alltoall_call(input, splits, rows, row_size, type, output, output_rows, size(), options);
-  std::vector<std::size_t> sent(ranks, 0);
+  std::vector<std::size_t> numbers(4 * ranks, 0);
+  const auto sent = std::span(numbers).first(ranks);                 // rows to each rank
+  const auto coming = std::span(numbers).subspan(ranks, ranks);      // from each rank to this one
+  const auto before = std::span(numbers).subspan(2 * ranks, ranks);  // to the ranks before this one
+  const auto sum = std::span(numbers).last(ranks);                   // to all ranks
   if (call.fault.empty()) {
     for (std::size_t rank = 0; rank < ranks; ++rank)
       sent[rank] = splits != nullptr ? splits[rank] : rows / ranks;
@@ -135,11 +145,22 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
     chunks_.stage(steps_.mine(), bytes_of(sent.data()), split_bytes, index);
   };
   show_splits(0);
+  const std::size_t row_bytes = row_size * element_size(type);
+  const bool sees_all = size() <= kRanksThatSeeAll;
+  // The most bytes that a rank shows with its splits; the same on all ranks.
+  const bool together = sees_all && !alone() && split_bytes < chunks_.bytes;
+  const std::size_t most_shown = together ? std::min(kWithSplits, chunks_.bytes - split_bytes) : 0;
+  const auto shows = [&](std::uint64_t all_rows) {
+    return all_rows <= most_shown && all_rows * row_bytes <= most_shown;
+  };
+  if (call.fault.empty() && shows(rows)) {
+    const Area mine = steps_.mine();
+    copy_bytes(mine.input + split_bytes, input, rows * row_bytes);
+    mine.used.input += static_cast<std::uint32_t>(rows * row_bytes);
+  }
   std::memcpy(own_inline_data(), &call.output_rows, sizeof call.output_rows);
   HVD_CHECK(open_call(call));
 
-  const std::size_t row_bytes = row_size * element_size(type);
-  std::vector<std::size_t> coming(ranks, 0);
   std::uint64_t most = 0;  // rows from one rank to another
   bool fits = true;
   // Reads how many rows rank `to` gets from each rank, at position `at` of the areas.
@@ -150,14 +171,15 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
       std::memcpy(&count, steps_.theirs(static_cast<int>(from)).input + at, sizeof count);
       needed = add_rows(needed, count);
       most = std::max(most, count);
+      sum[from] = add_rows(sum[from], count);
       if (to == rank()) coming[from] = count;
+      if (to < rank()) before[from] += count;
     }
     if (to == rank()) call.needed_rows = needed;
     std::uint64_t room;
     std::memcpy(&room, inline_data(to), sizeof room);
     fits = fits && needed <= room && makes_sense(needed, row_bytes);
   };
-  const bool sees_all = size() <= kRanksThatSeeAll;
   const auto in_chunk = static_cast<int>(chunks_.bytes / sizeof(std::uint64_t));
   for (std::size_t index = 0; index < chunks_.count(split_bytes); ++index) {
     if (index > 0) HVD_CHECK(step(call));
@@ -183,11 +205,20 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
   if (!fits) return explain(call);
 
   const Output target = find_output(call, output, options.allocator, input, row_bytes);
-  const Parts out = parts_of(sent, row_bytes);
-  const Parts in = parts_of(coming, row_bytes);
   const auto take = [&](std::size_t begin, const std::byte* from, std::size_t length) {
     if (target.bytes != nullptr) copy_bytes(target.bytes + begin, from, length);
   };
+  if (together && std::all_of(sum.begin(), sum.end(), shows)) {
+    std::size_t begin = 0;
+    for (std::size_t from = 0; from < ranks; ++from) {
+      const std::byte* const shown = steps_.theirs(static_cast<int>(from)).input + split_bytes;
+      take(begin, shown + before[from] * row_bytes, coming[from] * row_bytes);
+      begin += coming[from] * row_bytes;
+    }
+    return target.outcome;
+  }
+  const Parts out = parts_of(sent, row_bytes);
+  const Parts in = parts_of(coming, row_bytes);
   const Part& own = of(out, rank());
   take(of(in, rank()).begin, bytes_of(input) + own.begin, own.length);
   if (alone()) return target.outcome;

@@ -22,8 +22,11 @@ struct StepContents {
 };
 static_assert(sizeof(StepContents) == sizeof(StepHeader));
 
+inline const StepContents& contents_of(const StepHeader& header) {
+  return *std::launder(reinterpret_cast<const StepContents*>(header.bytes));
+}
 inline const StepContents& contents_of(const Area& area) {
-  return *std::launder(reinterpret_cast<const StepContents*>(area.header.bytes));
+  return contents_of(area.header);
 }
 
 inline const std::byte* bytes_of(const void* buffer) {

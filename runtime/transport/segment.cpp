@@ -24,7 +24,7 @@ namespace libhvd {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x314d485344564844u;  // "DHVDSHM1" in memory
-constexpr std::uint32_t kVersion = 6;
+constexpr std::uint32_t kVersion = 7;
 
 Result<Mapping> map(int file, std::size_t bytes, std::uint64_t begin = 0) {
   void* address =
@@ -384,6 +384,13 @@ void Segment::publish(int block_number, std::uint32_t step) {
   if (entry.sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(entry.arrived);
   if (block_number >= blocks() - size()) wake();
   ring();
+}
+
+void Segment::publish_post(int block_number, std::uint32_t step) {
+  RankBlock& entry = block(block_number);
+  post(block_number, step).step.store(step, std::memory_order_release);
+  entry.arrived.store(step, std::memory_order_seq_cst);
+  if (entry.sleepers.load(std::memory_order_seq_cst) > 0) futex_wake_all(entry.arrived);
 }
 
 void Segment::publish_on_host(int block_number, std::uint32_t step) {

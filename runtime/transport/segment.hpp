@@ -152,7 +152,10 @@ class Segment {
 
   // Publishes a step: wakes all ranks that wait for what was written into the block.
   void publish(int block_number, std::uint32_t step);
-  // The same for a step of this host alone.
+  // Publishes a step for which the rank has filled its post of that step, not its area. On one host
+  // only, and not in the second lane.
+  void publish_post(int block_number, std::uint32_t step);
+  // The same as publish() for a step of this host alone.
   void publish_on_host(int block_number, std::uint32_t step);
   void set_left(int rank);
 
@@ -187,6 +190,10 @@ class Segment {
   int blocks() const { return layout_.blocks(); }
   RankBlock& block(int number) const {
     return *reinterpret_cast<RankBlock*>(mapping_.data() + layout_.block(number));
+  }
+  // Only if the layout has posts.
+  PostSlot& post(int number, std::uint32_t step) const {
+    return *reinterpret_cast<PostSlot*>(mapping_.data() + layout_.post(number, step));
   }
   Area area(int number, std::uint32_t step) const {
     AreaHead& head = block(number).areas[step % 2];

@@ -16,6 +16,8 @@ constexpr int kMostWithResults = 16;
 // the end of a page, so it does not take a line away from the rank that writes it.
 constexpr std::size_t kRoomyStride = 4096;
 constexpr int kRoomyRanks = 64;
+static_assert(sizeof(RankBlock) % alignof(PostSlot) == 0 &&
+              alignof(RankBlock) >= alignof(PostSlot));
 
 std::size_t round_up(std::size_t bytes, std::size_t to) {
   return (bytes + to - 1) / to * to;

@@ -61,6 +61,16 @@ struct AreaHead {
   alignas(kCacheLine) Used used;
 };
 
+// A small message of one rank to all others of its host, which it does not wait for (StepBarrier::
+// post). Posts use a rank's slots in turn, which follow its block if there is room.
+inline constexpr std::uint32_t kPosts = 16;
+inline constexpr std::size_t kPostBytes = 64;
+struct PostSlot {
+  alignas(2 * kCacheLine) std::atomic<std::uint32_t> step;  // the last one that it was posted for
+  StepHeader header;
+  std::byte data[kPostBytes];
+};
+
 // All that a rank writes before a step. Without result areas in the layout, `result` is the input.
 struct Area {
   StepHeader& header;
@@ -131,6 +141,7 @@ struct alignas(4096) SegmentHeader {
 };
 
 static_assert(offsetof(AreaHead, header) + sizeof(StepHeader) == kCacheLine);
+static_assert(sizeof(PostSlot) == 2 * kCacheLine);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -146,6 +157,13 @@ class SegmentLayout {
 
   std::size_t block(int number) const {
     return sizeof(SegmentHeader) + static_cast<std::size_t>(number) * block_stride_;
+  }
+  // With many ranks there is no room for posts.
+  bool has_posts() const {
+    return block_stride_ >= sizeof(RankBlock) + std::size_t{kPosts} * sizeof(PostSlot);
+  }
+  std::size_t post(int number, std::uint32_t step) const {
+    return block(number) + sizeof(RankBlock) + sizeof(PostSlot) * (step % kPosts);
   }
   std::size_t input(int number, std::uint32_t parity) const {
     return inputs_ + area_stride_ * index(number, parity);

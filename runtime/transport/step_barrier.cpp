@@ -5,6 +5,7 @@
 #include "transport/futex.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include <sched.h>
@@ -16,6 +17,10 @@ namespace {
 constexpr int kEagerSpins = 50;
 constexpr int kPauses = 100;
 constexpr std::uint64_t kYieldNs = 1'000'000;
+// About the time between two steps of a large message. A rank that yields may give its processor to
+// another program for milliseconds, and all ranks then wait for it. So it polls that long first.
+constexpr std::uint64_t kStepNs = 50'000;
+constexpr int kPausesPerLook = 10;
 // About the time of a small message to another host and back.
 constexpr std::uint64_t kPollNs = 15'000;
 // About the time of a part of a large message.
@@ -39,6 +44,15 @@ void relax() {
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("yield");
+#endif
+}
+
+// Fetches a cache line that this rank will write, and takes it from other processors.
+void prepare_to_write(const void* line) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
 #endif
 }
 
@@ -68,15 +82,18 @@ void StepBarrier::learn_processors() {
 
 std::optional<Failure> StepBarrier::step() {
   if (failure_) return failure_;
-  mine().header = header_;
+  const Area area = mine();
+  if (failure_) return failure_;
+  area.header = header_;
   ++step_;
   Bridge* const bridge = segment_->bridge_here();
   if (bridge != nullptr && bridge->take_turns()) bridge_ = bridge;
   segment_->publish(first_block_ + rank_, step_);
-  const auto failure = wait_for_all();
+  const auto failure = wait_for_all(Among::all);
   if (bridge_ != nullptr) std::exchange(bridge_, nullptr)->return_turns();
   failure_ = passed_on(failure);
   if (failure_) return failure_;
+  whole_step_ = step_;
   if (step_ == 1) learn_processors();
   // A death that others have found concerns the next step, because all have published this one. But
   // a rank with another failure may live and continue to publish: one that a forked child used, one
@@ -89,12 +106,45 @@ std::optional<Failure> StepBarrier::step() {
   return failure_;
 }
 
-std::optional<Failure> StepBarrier::wait_for_all() {
+std::optional<Failure> StepBarrier::wait_for_all(Among among) {
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
-    if (auto failure = wait_for(rank, Among::all)) return failure;
+    if (auto failure = wait_for(rank, among)) return failure;
   }
   return std::nullopt;
+}
+
+// A rank that has published the step after the last whole one has finished reading that.
+void StepBarrier::wait_for_readers() {
+  if (!failure_) failure_ = passed_on(wait_for_all(Among::readers));
+}
+
+std::optional<Failure> StepBarrier::post(const StepHeader& header,
+                                         std::span<const std::byte> data) {
+  if (!failure_ && segment_->failed()) failure_ = passed_on(segment_->failure());
+  if (failure_) return failure_;
+  ++step_;
+  PostSlot& own = slot(rank_, step_);
+  own.header = header;
+  if (!data.empty()) std::memcpy(own.data, data.data(), data.size());
+  segment_->publish_post(first_block_ + rank_, step_);
+  const PostSlot& next = slot(rank_, step_ + 1);
+  prepare_to_write(&next.step);
+  prepare_to_write(next.data);
+  return std::nullopt;
+}
+
+std::optional<Failure> StepBarrier::wait_for_post(int rank) {
+  const PostSlot& next = slot(rank, step_ + 1);
+  __builtin_prefetch(&next.step);  // it is there already if the rank is ahead
+  __builtin_prefetch(next.data);
+  if (!failure_) failure_ = passed_on(wait_for(rank, Among::post));
+  return failure_;
+}
+
+const PostSlot* StepBarrier::find_post(int rank) const {
+  const PostSlot& theirs = slot(rank, step_);
+  return theirs.step.load(std::memory_order_acquire) == step_ ? &theirs : nullptr;
 }
 
 std::optional<Failure> StepBarrier::step_on_host() {
@@ -111,28 +161,34 @@ std::optional<Failure> StepBarrier::step_on_host() {
 }
 
 std::atomic<std::uint32_t>& StepBarrier::arrived(int rank, Among among) const {
-  return among == Among::all ? block(rank).arrived : block(rank).arrived_on_host;
+  return among == Among::host ? block(rank).arrived_on_host : block(rank).arrived;
 }
 
 std::atomic<std::uint32_t>& StepBarrier::sleepers(int rank, Among among) const {
-  return among == Among::all ? block(rank).sleepers : block(rank).sleepers_on_host;
+  return among == Among::host ? block(rank).sleepers_on_host : block(rank).sleepers;
 }
 
-// Step numbers wrap around. No rank is ever more than one step away from another.
+std::uint32_t StepBarrier::awaited(Among among) const {
+  if (among == Among::host) return step_on_host_;
+  return among == Among::readers ? whole_step_ + 1 : step_;
+}
+
+// Step numbers wrap around. No rank is ever more than kPosts steps away from another.
 bool StepBarrier::reached(int rank, Among among) const {
-  const std::uint32_t own = among == Among::all ? step_ : step_on_host_;
-  return static_cast<std::int32_t>(arrived(rank, among).load(std::memory_order_acquire) - own) >= 0;
+  const std::uint32_t there = arrived(rank, among).load(std::memory_order_acquire);
+  return static_cast<std::int32_t>(there - awaited(among)) >= 0;
 }
 
-// Spins on the cache line that is needed next, if it is a step of all ranks.
+// Spins on the cache line that is needed next, if it is known.
 bool StepBarrier::spin_for(int rank, Among among) const {
   const int spins = kEagerSpins + (crowded_ ? 0 : kPauses);
   for (int spin = 0; spin < spins; ++spin) {
-    if (among == Among::all
+    const bool there =
+        among == Among::all
             ? block(rank).areas[step_ % 2].step.load(std::memory_order_acquire) == step_
-            : reached(rank, among)) {
-      return true;
-    }
+        : among == Among::post ? find_post(rank) != nullptr
+                               : reached(rank, among);
+    if (there) return true;
     if (spin >= kEagerSpins) relax();
   }
   return false;
@@ -147,8 +203,11 @@ std::optional<Failure> StepBarrier::wait_for(int rank, Among among) {
       return Failure{FailureKind::left, rank_, 0, "", {}};
     if (const std::uint64_t waited = monotonic_ns() - start; waited < kYieldNs) {
       if (bridge_ != nullptr) bridge_->turn();
-      const bool keep = bridge_ != nullptr && !crowded_ && waited < kPollNs;
-      if (!keep && !reached(rank, among)) ::sched_yield();
+      if (!crowded_ && waited < (bridge_ != nullptr ? kPollNs : kStepNs)) {
+        for (int pause = 0; bridge_ == nullptr && pause < kPausesPerLook; ++pause) relax();
+      } else if (!reached(rank, among)) {
+        ::sched_yield();
+      }
       continue;
     }
     sleep_on(rank, among);
@@ -291,7 +350,7 @@ std::optional<Failure> StepBarrier::diagnose(int awaited, Among among) {
   if (!is_gone(awaited) && !any_may_be_gone()) return std::nullopt;
   const auto bridge = segment_->bridge();
   const auto missing = [&](int rank) {
-    if (among == Among::all) return !reached(rank == bridge ? awaited : rank, among);
+    if (among != Among::host) return !reached(rank == bridge ? awaited : rank, among);
     return segment_->block(rank).host == segment_->header().host && !reached(rank, among);
   };
   std::optional<int> leaver;

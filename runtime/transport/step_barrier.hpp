@@ -6,6 +6,14 @@
 // This one rule is all that the collectives need, and the reason why one wait for each chunk is
 // enough.
 //
+// On one host a rank can also post a step: it fills a slot of its own instead of its area, and does
+// not wait. Only ranks that need the post wait, and for the posting rank alone. There are kPosts
+// slots, and every step whose number is a multiple of kPosts is a whole one. So when a rank posts
+// step t, every rank has published a later step than t - kPosts, and has finished reading that
+// slot. A rank may also write into another one's area of the last step, but only what that one
+// alone reads, and reads after the next step. After posts, a rank that wants to write its area
+// first waits until all ranks have finished reading the last whole step.
+//
 // One thread at a time, except where it says "any thread". A wait spins briefly (not if ranks share
 // processors), then yields the processor, then sleeps on a futex. In the process of the bridge it
 // does the bridge's work meanwhile, and sleeps on the bridge's connections (bridge.hpp). While it
@@ -38,8 +46,12 @@ class StepBarrier {
   int size() const { return size_; }
   const std::shared_ptr<Segment>& segment() const { return segment_; }
 
-  // Returns the area to write before the next step. No part of it is marked as used yet.
-  Area mine() { return next_of(rank_); }
+  // Returns the area to write before the next step. No part of it is marked as used yet. After
+  // posts it waits until the area is free; if that fails, so does the next step.
+  Area mine() {
+    if (step_ != whole_step_) wait_for_readers();
+    return next_of(rank_);
+  }
 
   // Returns the header of the next step and of all later ones, until it is changed. It is kept
   // apart until step(), because peers that wait for the step read the header's cache line over and
@@ -55,6 +67,24 @@ class StepBarrier {
   // After success theirs() is valid until the next step.
   std::optional<Failure> step();
   Area theirs(int rank) const { return segment_->area(first_block_ + rank, step_); }
+
+  // Returns whether the next step may be a post.
+  bool may_post() const {
+    return whole_step_ != 0 && (step_ + 1) % kPosts != 0 && on_one_host() && lane_ == 0 &&
+           segment_->layout().has_posts();
+  }
+  // Publishes the next step with this header and these bytes, kPostBytes at most, and does not
+  // wait. Returns the failure that ended the job's steps, if there is one.
+  std::optional<Failure> post(const StepHeader& header, std::span<const std::byte> data);
+  // Waits until the rank has published the step that this rank has posted.
+  std::optional<Failure> wait_for_post(int rank);
+  // Returns what the rank has posted for this step, or null if it has done a whole step. The rank
+  // must have published the step. Valid until this rank's next step.
+  const PostSlot* find_post(int rank) const;
+  // Returns whether the rank has posted this step. Call it after step().
+  bool has_posted(int rank) const {
+    return block(rank).areas[step_ % 2].step.load(std::memory_order_relaxed) != step_;
+  }
 
   // Returns the room of all ranks, for a step in which only this rank shows anything; all ranks
   // must know that. mine().used.wide declares that it is used.
@@ -108,14 +138,20 @@ class StepBarrier {
 
  private:
   RankBlock& block(int rank) const { return segment_->block(first_block_ + rank); }
+  PostSlot& slot(int rank, std::uint32_t step) const {
+    return segment_->post(first_block_ + rank, step);
+  }
 
-  // The ranks of a step. Each kind of step has numbers of its own.
-  enum class Among { all, host };
+  // What is waited for: a step of all ranks, one of this host's, which have numbers of their own, a
+  // post, or that a rank has finished reading the last whole step.
+  enum class Among { all, host, post, readers };
+  std::uint32_t awaited(Among among) const;
   std::atomic<std::uint32_t>& arrived(int rank, Among among) const;
   std::atomic<std::uint32_t>& sleepers(int rank, Among among) const;
 
   void learn_processors();
-  std::optional<Failure> wait_for_all();
+  std::optional<Failure> wait_for_all(Among among);
+  void wait_for_readers();
   std::optional<Failure> wait_for(int rank, Among among);
   bool reached(int rank, Among among) const;
   bool spin_for(int rank, Among among) const;
@@ -139,6 +175,7 @@ class StepBarrier {
   int first_block_;          // of the lane
   std::vector<int> locals_;  // the ranks of this host; empty before the first step_on_host()
   std::uint32_t step_ = 0;
+  std::uint32_t whole_step_ = 0;  // the last one that was not a post; 0 before the first
   std::uint32_t step_on_host_ = 0;
   StepHeader header_{};
   std::uint64_t waited_ns_ = 0;

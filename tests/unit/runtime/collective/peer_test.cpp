@@ -107,6 +107,46 @@ TEST(DeadPeer, IsOneThatExitsWithoutLeaving) {
   peers.expect_from_survivors("4 barrier \"b\": rank 2 (pid ");
 }
 
+// Repeats a small broadcast, whose root does not wait, until it fails.
+Result<void> broadcast_again_and_again(Communicator& communicator, int root) {
+  Result<void> outcome;
+  for (int value = 0; outcome.ok(); ++value)
+    outcome = communicator.broadcast(&value, 1, HVD_INT32, root, {});
+  return outcome;
+}
+
+TEST(DeadPeer, IsNamedByAllThatWaitForItsPost) {
+  Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
+    int value = communicator.rank();
+    if (!communicator.barrier({}).ok()) ::_exit(1);
+    if (!communicator.broadcast(&value, 1, HVD_INT32, kVictim, {}).ok()) ::_exit(1);
+    if (communicator.rank() == kVictim) {
+      tell("ready");
+      ::pause();
+    }
+    tell(value == kVictim ? "it has arrived" : "it has not arrived");
+    tell(text_of(broadcast_again_and_again(communicator, kVictim)));
+  });
+  EXPECT_EQ(peers.rank(kVictim).line(), "ready");
+  peers.expect_from_survivors("it has arrived");
+  peers.rank(kVictim).kill();
+  peers.expect_from_survivors("4 broadcast: rank 2 (pid ");
+}
+
+TEST(DeadPeer, IsNamedByARootThatDoesNotWaitForIt) {
+  Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
+    if (!communicator.barrier({}).ok()) ::_exit(1);
+    if (communicator.rank() == kVictim) {
+      tell("ready");
+      ::pause();
+    }
+    tell(text_of(broadcast_again_and_again(communicator, 0)));
+  });
+  EXPECT_EQ(peers.rank(kVictim).line(), "ready");
+  peers.rank(kVictim).kill();
+  peers.expect_from_survivors("4 broadcast: rank 2 (pid ");
+}
+
 TEST(LeavingPeer, IsSaidToHaveLeft) {
   Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
     if (communicator.rank() == kVictim) {

@@ -82,7 +82,14 @@ TEST(SegmentLayout, IsForPagesOfAnySize) {
           const int last = layout.blocks() - 1;
           EXPECT_GE(layout.block(0), sizeof(SegmentHeader)) << what;
           EXPECT_EQ(layout.block(last) % alignof(RankBlock), 0u) << what;
+          EXPECT_EQ(layout.has_posts(), ranks <= 64) << what;
           std::size_t end = layout.block(last) + sizeof(RankBlock);
+          if (layout.has_posts()) {
+            EXPECT_GE(layout.post(last, 0), end) << what;
+            EXPECT_EQ(layout.post(last, 0) % alignof(PostSlot), 0u) << what;
+            end = layout.post(last, kPosts - 1) + sizeof(PostSlot);
+            EXPECT_LE(end, layout.block(last + 1)) << what;
+          }
           for (const std::uint32_t parity : {0u, 1u}) {
             EXPECT_GE(layout.input(0, parity), end) << what;
             EXPECT_EQ(layout.input(last, parity) % kCacheLine, 0u) << what;

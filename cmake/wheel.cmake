@@ -1,10 +1,12 @@
 # Compiles for an old glibc with the compilers and libraries that scripts/wheel puts into HVD_WHEEL_ROOT and its PATH.
+# HVD_WHEEL_TARGET is the architecture's name in front of its tools: aarch64-linux-gnu.
 set(CMAKE_SYSTEM_NAME Linux)
-set(CMAKE_SYSTEM_PROCESSOR x86_64)
+string(REGEX REPLACE "-.*" "" CMAKE_SYSTEM_PROCESSOR "${HVD_WHEEL_TARGET}")
 set(CMAKE_C_COMPILER zig-cc)
 set(CMAKE_CXX_COMPILER zig-c++)
 set(CMAKE_AR zig-ar CACHE FILEPATH "")
 set(CMAKE_RANLIB zig-ranlib CACHE FILEPATH "")
+set(CMAKE_STRIP ${HVD_WHEEL_TARGET}-strip CACHE FILEPATH "")
 find_program(CMAKE_AR zig-ar)
 # The headers also declare what only a newer glibc has.
 set(CMAKE_SHARED_LINKER_FLAGS_INIT -Wl,-z,defs)
@@ -13,6 +15,6 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 foreach(kind LIBRARY INCLUDE PACKAGE)
   set(CMAKE_FIND_ROOT_PATH_MODE_${kind} ONLY)
 endforeach()
-list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES HVD_WHEEL_ROOT)
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES HVD_WHEEL_ROOT HVD_WHEEL_TARGET)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} "${HVD_WHEEL_ROOT}")
 set(ENV{PKG_CONFIG_LIBDIR} "${HVD_WHEEL_ROOT}/usr/lib/pkgconfig")

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import check_python
@@ -16,7 +17,8 @@ import check_tidy
 from check_run import Failure, Log, Result, StepFailed, Tally
 from check_tests import JOBS, PYTHON, SANITIZER_ENVIRONMENT, TOP, PytestTests, UnitTests, known_flaky, of_folder, run_suite
 
-AARCH64_ROOT = TOP / "build-aarch64/root"
+# By cross compiling, with scripts/wheel.
+FOREIGN = ("aarch64", "ppc64le")
 # Unit tests of the runtime that cannot work in qemu-user, and why.
 QEMU_CANNOT = {
     "Join.NoMemoryForTheZerosOfAGroupIsAnErrorOnAll": "qemu's setrlimit leaves RLIMIT_DATA alone",
@@ -100,7 +102,7 @@ def all_steps(options: Options) -> Iterator[Step]:
                lambda log: run_frameworks(log, options, check_python.TORCH), SOAK, needs=("build",), minutes=60)
     if os.geteuid() == 0:  # only root can make the systems on which it is tried
         yield Step("wheel", "the wheel for every Linux, tried on Debian 11 and 12",
-                   lambda log: run_pytest(log, options, "tests/wheel", ""), ALL, needs=("build",), minutes=60)
+                   lambda log: run_pytest(log, options, "tests/wheel", "not slow"), ALL, needs=("build",), minutes=60)
     yield Step("notebooks", "hvd.run and hvd.slurm in Jupyter, alone and in SLURM", lambda log: run_notebooks(log, options), ALL,
                needs=("build",))
     if os.geteuid() == 0:  # only root can make the systems on which they are tried
@@ -116,10 +118,14 @@ def all_steps(options: Options) -> Iterator[Step]:
     yield Step("fuzz", f"the fuzzers' seeds, then {seconds} seconds each", lambda log: run_fuzzers(log, seconds), ALL,
                needs=("fuzz-build",), minutes=180 if soak else 10)
     yield Step("tidy", "clang-tidy over the C and C++ sources", check_tidy.run, ALL, needs=("build",), minutes=30)
-    yield Step("aarch64-build", "cross build of hvdrun, libhvd and its unit tests for aarch64", build_aarch64, SOAK, always=True,
-               minutes=60)
-    yield Step("aarch64-unit", "hvdrun and the unit tests of libhvd for aarch64, in qemu-user", run_aarch64, SOAK,
-               needs=("aarch64-build",), minutes=60)
+    for arch in FOREIGN:
+        yield Step(f"{arch}-build", f"cross build of hvdrun, libhvd and its unit tests for {arch}",
+                   partial(build_foreign, arch), SOAK, always=True, minutes=90)
+        yield Step(f"{arch}-unit", f"hvdrun and the unit tests of libhvd for {arch}, in qemu-user",
+                   partial(run_foreign, arch), SOAK, needs=(f"{arch}-build",), minutes=60)
+    if os.geteuid() == 0:  # only root can unpack the system on which it is tried
+        yield Step("aarch64-wheel", "the wheel for aarch64, tried in qemu-user", lambda log: run_pytest(log, options, "tests/wheel", "slow"),
+                   SOAK, needs=("aarch64-build",), minutes=90)
 
 
 def sanitizer_steps(options: Options, name: str, about: str) -> Iterator[Step]:
@@ -146,21 +152,17 @@ def run_build(log: Log, preset: str, options: tuple[str, ...], targets: tuple[st
     return passed()
 
 
-def build_aarch64(log: Log) -> Result:
-    log.run([TOP / "scripts/aarch64_root", AARCH64_ROOT])
-    return run_build(log, "aarch64", (), ("hvdrun", "hvd", "digits", "tests/unit/runtime/all"))
+def build_foreign(arch: str, log: Log) -> Result:
+    log.run([TOP / "scripts/wheel", "--arch", arch, "--tests", TOP / f"build-{arch}"])
+    return passed()
 
 
-def run_aarch64(log: Log) -> Result:
-    emulator = ["qemu-aarch64-static", "-L", AARCH64_ROOT]
-    programs = TOP / "build-aarch64/bin"
-    hvdrun = ["timeout", "300", *emulator, programs / "hvdrun"]
-    runs: list[list[object]] = [["--version"], ["--help"],
-                                ["-np", "2", *emulator, programs / "examples/digits", "--epochs", "1"]]
-    for arguments in runs:
-        log.run([*hvdrun, *arguments])
+def run_foreign(arch: str, log: Log) -> Result:
+    folder = TOP / f"build-{arch}"
+    for option in ("--version", "--help"):
+        log.run(["timeout", "300", f"qemu-{arch}-static", "-L", folder / "debian", folder / "tests/bin/hvdrun", option])
     # A soak's counts are for the processor itself: sudden deaths alone would take half an hour here.
-    tests = UnitTests(TOP / "build-aarch64/tests/unit/runtime", gate=True, leave_out=frozenset(QEMU_CANNOT),
+    tests = UnitTests(folder / "tests/tests/unit/runtime", gate=True, leave_out=frozenset(QEMU_CANNOT),
                       environment={"HVD_SOAK": "0"})
     return run_suite(log, tests)
 

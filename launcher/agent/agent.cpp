@@ -7,6 +7,7 @@
 #include "agent/host_watch.hpp"
 #include "agent/job_folders.hpp"
 #include "agent/page_watch.hpp"
+#include "agent/pmix_library.hpp"
 #include "agent/pmix_server.hpp"
 #include "agent/process_tree.hpp"
 #include "agent/rank_inputs.hpp"
@@ -207,9 +208,15 @@ void Agent::start_heartbeat() {
 }
 
 void Agent::say_hello() {
-  link_.send(FrameType::hello, kToLauncher,
-             pack(HelloMessage{kProtocolVersion, kVersion, local_host_name(), ::getpid(),
-                               options_.route, options_.inventory}));
+  HelloMessage hello{kProtocolVersion,   kVersion, local_host_name(), ::getpid(), options_.route,
+                     options_.inventory, {}};
+  if (options_.pmix == PmixMode::automatic) {
+    if (const auto library = PmixLibrary::open(); !library) {
+      hello.pmix_error = library.error().message;
+      options_.pmix = PmixMode::off;
+    }
+  }
+  link_.send(FrameType::hello, kToLauncher, pack(hello));
 }
 
 void Agent::start_pmix() {
@@ -326,6 +333,7 @@ Result<void> Agent::hold(const HoldPortsMessage& wanted) {
 }
 
 Result<void> Agent::launch(LaunchMessage job) {
+  if (job.pmix_namespace.empty()) pmix_.reset();  // another host lacks libpmix
   for (const auto& name : job.host_variables)
     if (const char* value = ::getenv(name.c_str())) job.environment.push_back(name + "=" + value);
   set_gloo_interface(job);

@@ -57,16 +57,20 @@ good() {
 };
 )sh";
 
+// The time of the file "used" is that of the last start.
 constexpr std::string_view kStart = R"sh(
 p=$3; shift 3;
 for f in "$d"/agent.*; do
-  [ -f "$f" ] && trusted && good "$f" && exec "$f" "$@";
+  [ -f "$f" ] && trusted && good "$f" || continue;
+  { echo >"$d/used"; } 2>/dev/null;
+  exec "$f" "$@";
 done;
 [ -x "$p" ] && exec "$p" "$@";
 exit 127
 )sh";
 
-// srun may lose the last line of a task that ends before it has read its stdin.
+// srun may lose the last line of a task that ends before it has read its stdin. When a version has
+// arrived, those in which nothing has changed for 90 days are removed.
 constexpr std::string_view kReceive = R"sh(
 m=$3 v=$4 n=$5 h=$6;
 give_up() { cat >/dev/null; echo "$1" >&2; exit 1; };
@@ -92,7 +96,13 @@ chmod 700 "$t";
   give_up "hvdrun cannot be sent to $d there: its file system does not execute programs (noexec); $other";
 sum=$(sha256sum <"$t" 2>/dev/null || shasum -a 256 <"$t");
 [ "${sum%% *}" = "$h" ] || give_up "hvdrun cannot be sent to $d there: it did not arrive whole";
-mv -f "$t" "$d/agent.$h"
+mv -f "$t" "$d/agent.$h" || exit 1;
+for o in "${d%/*}"/[0-9]*-*; do
+  [ "$o" = "$d" ] || [ -h "$o" ] || {
+    n=$(find "$o" -mtime -90) && [ -z "$n" ] && rm -f "$o"/agent.* "$o"/new.* "$o/used" && rmdir "$o";
+  };
+done 2>/dev/null;
+exit 0
 )sh";
 
 // Returns the parts as one line.

@@ -6,6 +6,8 @@
 // The folder's name has the version and the program's build id, so that two launchers share a file
 // only if they are the same program. A host uses the file only if its content has that SHA-256, and
 // if none but the user and root can change the folder or a folder above it, up to the home folder.
+// The file "used" beside it has the time of the last start. A host that receives a version removes
+// the versions that were not started for 90 days.
 //
 // Pure functions and values, for any thread, except those that read this program's file. A host
 // runs the commands in its /bin/sh; it needs sha256sum or shasum, and programs that POSIX

@@ -29,4 +29,17 @@ std::vector<std::string> agent_table(const Agents& agents) {
   return lines;
 }
 
+std::string missing_pmix_text(const Agents& agents) {
+  std::vector<std::string> hosts;
+  std::string error;
+  for (const auto& agent : agents.every()) {
+    if (agent.pmix_error.empty() || agent.dismissed) continue;
+    if (hosts.empty()) error = agent.pmix_error;
+    hosts.push_back(agent.host.name);
+  }
+  if (hosts.empty()) return "";
+  if (agents.size() == 1) return "continuing without PMIx: " + error;
+  return fmt::format("continuing without PMIx on all hosts: {}: {}", fmt::join(hosts, ","), error);
+}
+
 }  // namespace hvdrun

@@ -34,6 +34,7 @@ struct AgentState {
   Host host;                   // with what it offers, after the agent has greeted
   pid_t pid = 0;               // of the agent, on its host, after it has greeted
   std::string route;           // of its link, for people, after it has greeted
+  std::string pmix_error;      // why its host has no PMIx, after it has greeted; "": it has
   std::vector<int> ports;      // held for the ranks there, after it was asked for them
   std::unique_ptr<AgentChannel> channel;
   std::unique_ptr<FrameSender> link;          // null before the channel is connected

@@ -147,6 +147,10 @@ Result<void> Attempt::launch() {
     for (const int port : agent.ports) held.push_back(std::to_string(port));
   }
   identity_ = with_ports(std::move(identity_), std::move(ports), parts_.spec);
+  if (const auto text = missing_pmix_text(*agents_); !text.empty()) {
+    identity_.pmix_namespace.clear();  // ranks with PMIx would wait for those without
+    note(warning_text(text));
+  }
   if (!parts_.output.congested()) agents_->return_credit();
   if (parts_.spec.verbosity > 0)
     for (const auto& line : agent_table(*agents_)) note(line);
@@ -260,6 +264,7 @@ Result<void> Attempt::on_hello(AgentState& agent, const HelloMessage& hello) {
   agent.greeted = true;
   agent.pid = hello.pid;
   agent.route = hello.route;
+  agent.pmix_error = hello.pmix_error;
   if (hello.inventory) agent.host.inventory = hello.inventory;
   consider_launching();
   return {};

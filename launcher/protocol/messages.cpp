@@ -139,6 +139,7 @@ static void read(const Json& json, HelloMessage& m) {
   m.route = text_of(json.at("route"));
   if (const auto& inventory = json.at("inventory"); !inventory.is_null())
     m.inventory = inventory_of(inventory);
+  m.pmix_error = text_of(json.at("pmix_error"));
 }
 
 std::string pack(const HelloMessage& m) {
@@ -147,7 +148,8 @@ std::string pack(const HelloMessage& m) {
                      {"host", bytes(m.host)},
                      {"pid", m.pid},
                      {"route", bytes(m.route)},
-                     {"inventory", m.inventory ? inventory_json(*m.inventory) : Json()}});
+                     {"inventory", m.inventory ? inventory_json(*m.inventory) : Json()},
+                     {"pmix_error", bytes(m.pmix_error)}});
 }
 
 static void read(const Json& json, HoldPortsMessage& m) {

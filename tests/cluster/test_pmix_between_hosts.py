@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,24 @@ def test_a_program_of_ours_runs(jobs: Jobs) -> None:  # noqa: F811
     done = jobs.run(*UNEVEN, BUILD / "bin/examples/hello")
     assert done.returncode == 0, done.stderr
     assert "the ranks add up to 36" in done.stdout
+
+
+@pytest.mark.parametrize("lacking", [pytest.param(["n2"], marks=pytest.mark.gate), ["n1"], ["n1", "n2"]])
+def test_if_a_host_lacks_pmix_no_host_uses_it(jobs: Jobs, lacking: list[str]) -> None:  # noqa: F811
+    """As a host does that was sent hvdrun from a wheel, which has a PMIx inside."""
+    library = Path("/usr/lib/x86_64-linux-gnu/libpmix.so.2").resolve()
+    for host in lacking:
+        jobs.cluster.output("mount", "--bind", "/dev/null", library, on=host, user="root")
+    try:
+        done = jobs.run("-H", "n1:2,n2:1", "timeout", 60, BUILD / "bin/examples/hello")
+    finally:
+        for host in lacking:
+            jobs.cluster.output("umount", library, on=host, user="root")
+    assert done.returncode == 0 and "the ranks add up to 3" in done.stdout, done.stderr
+    warnings = [line for line in done.stderr.splitlines() if "PMIx" in line]
+    assert len(warnings) == 1, done.stderr
+    assert re.match(rf"hvdrun: warning: continuing without PMIx on all hosts: {','.join(lacking)}: PMIx is not here \(.*\); "
+                    "install libpmix2", warnings[0]), done.stderr
 
 
 @pytest.mark.gate

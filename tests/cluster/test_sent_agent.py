@@ -57,7 +57,9 @@ class Launcher:
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def files(self, host: str, cache: str = CACHE) -> list[Path]:
-        return sorted((self.cluster.root_of(host) / cache.lstrip("/")).glob("hvdrun/*/*"))
+        """What was sent there, whole or in part."""
+        folder = self.cluster.root_of(host) / cache.lstrip("/")
+        return sorted(file for file in folder.glob("hvdrun/*/*") if file.name != "used")
 
 
 @pytest.fixture

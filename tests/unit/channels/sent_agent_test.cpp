@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -183,6 +184,55 @@ TEST_F(SentAgentTest, NamesWhatTheFileSystemRefuses) {
       "hvdrun cannot be sent to " + folder_.string() +
           " there: Not a directory; set XDG_CACHE_HOME to another folder, or install hvdrun " +
           kVersion + " there\n");
+}
+
+// Puts a version beside the received one, whose files were last changed so many days ago.
+void put_version(const fs::path& folder, int days) {
+  fs::create_directories(folder);
+  const auto then = fs::file_time_type::clock::now() - std::chrono::hours(24 * days + 1);
+  for (const auto* name : {"agent.123", "used", "new.7.host"}) {
+    std::ofstream(folder / name) << "x";
+    fs::last_write_time(folder / name, then);
+  }
+  fs::last_write_time(folder, then);
+}
+
+TEST_F(SentAgentTest, RemovesVersionsThatWereNotUsedFor90Days) {
+  const auto versions = home_ / ".cache/hvdrun";
+  put_version(versions / "0.0.9-old", 90);
+  put_version(versions / "0.0.9-recent", 89);
+  put_version(versions / "0.0.9-started", 90);
+  std::ofstream(versions / "0.0.9-started/used") << "\n";
+  put_version(versions / "0.0.9-kept", 90);
+  std::ofstream(versions / "0.0.9-kept/of-the-user") << "x";
+  fs::last_write_time(versions / "0.0.9-kept/of-the-user", fs::file_time_type{});
+  put_version(versions / "python", 90);
+  put_version(home_ / "elsewhere", 90);
+  fs::create_directory_symlink(home_ / "elsewhere", versions / "0.0.9-link");
+  EXPECT_EQ(receive(file_).code, 0);
+  EXPECT_FALSE(fs::exists(versions / "0.0.9-old"));
+  EXPECT_TRUE(fs::exists(versions / "0.0.9-kept/of-the-user"));
+  for (const auto* name : {"0.0.9-recent", "0.0.9-started", "python", "0.0.9-link"})
+    EXPECT_TRUE(fs::exists(versions / name / "agent.123")) << name;
+  EXPECT_EQ(start().code, 0);
+}
+
+TEST_F(SentAgentTest, RemembersItsLastStart) {
+  receive(file_);
+  EXPECT_FALSE(fs::exists(folder_ / "used"));
+  start();
+  const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(24 * 100);
+  fs::last_write_time(folder_ / "used", long_ago);
+  EXPECT_EQ(start().out, "sent,--word,two words,");
+  EXPECT_GT(fs::last_write_time(folder_ / "used"), long_ago + std::chrono::hours(24));
+}
+
+TEST_F(SentAgentTest, IsStartedWhereItsLastStartCannotBeWritten) {
+  receive(file_);
+  fs::create_directory(folder_ / "used");
+  const auto end = start();
+  EXPECT_EQ(end.out, "sent,--word,two words,");
+  EXPECT_EQ(end.err, "");
 }
 
 // csh and fish read them before /bin/sh does.

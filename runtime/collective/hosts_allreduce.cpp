@@ -24,11 +24,11 @@ static_assert(kBlock % kCompressedBlock == 0);
 // many ranks as there are channels.
 std::size_t stretch_bytes(int channels) {
   constexpr std::size_t kStagingBytes = std::size_t{32} << 20;
-  constexpr std::size_t kLeast = 64 * 1024;
+  constexpr std::size_t kLeastBytes = 64 * 1024;
   constexpr std::size_t kUnit = 4096;
   const std::size_t places =
       static_cast<std::size_t>(kLanes) * (kInputs * static_cast<std::size_t>(channels) + kResults);
-  return std::clamp(kStagingBytes / places / kUnit * kUnit, kLeast, kMostStretchBytes);
+  return std::clamp(kStagingBytes / places / kUnit * kUnit, kLeastBytes, kMostStretchBytes);
 }
 
 std::size_t modulo(int index, std::size_t places) {

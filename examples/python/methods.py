@@ -97,9 +97,16 @@ def smooth(ranks: list[list[float]]) -> list[float]:
     return [statistics.fmean(means[max(0, step + 1 - WINDOW):step + 1]) for step in range(len(means))]
 
 
+def ticks(most: float) -> list[float]:
+    """Returns 0 and its multiples of 1, 2 or 5 times a power of ten up to `most`: 4 to 10 in all."""
+    power = 10.0 ** np.floor(np.log10(most))
+    step = next(power * part for part in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0) if most < 10 * power * part)
+    return [round(step * number, 10) for number in range(int(most / step) + 1)]
+
+
 def plot(runs: list[Run], path: Path) -> None:
     """Writes the losses over time as an SVG file."""
-    width, height, left, top = 760, 400, 50, 20
+    width, height, left, top = 760, 400, 50, 30
     longest, highest = max(run.ends[-1] for run in runs), max(run.losses[0] for run in runs)
 
     def at(seconds: float, loss: float) -> tuple[float, float]:
@@ -111,11 +118,9 @@ def plot(runs: list[Run], path: Path) -> None:
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 20}" height="{top + height + 50}" '
              'font-family="sans-serif" font-size="13"><rect width="100%" height="100%" fill="#ffffff"/>',
              f'<path d="M{left} {top}V{top + height}H{left + width}" stroke="#000000" fill="none"/>']
-    for part in range(5):
-        x, y = at(longest * part / 4, highest * part / 4)
-        parts += [text(x, top + height + 18, f"{longest * part / 4:.3g}", "middle"),
-                  text(left - 6, y + 4, f"{highest * part / 4:.1f}", "end")]
-    parts += [text(left + width / 2, top + height + 40, "seconds", "middle"), text(left + 6, top + 4, "loss")]
+    parts += [text(at(value, 0)[0], top + height + 18, f"{value:g}", "middle") for value in ticks(longest)]
+    parts += [text(left - 6, at(0, value)[1] + 4, f"{value:g}", "end") for value in ticks(highest)]
+    parts += [text(left + width / 2, top + height + 40, "seconds", "middle"), text(left, top - 8, "loss", "middle")]
     family = ""
     for number, run in enumerate(runs):
         family = family if run.name.startswith("…") else run.name.split(",")[0]

@@ -11,6 +11,7 @@
 #include "common/variables.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
@@ -42,6 +43,12 @@ struct FenceState {
   std::condition_variable changed;
   std::optional<pmix_status_t> status;
 };
+
+// Returns the time until then in PMIx's unit, rounded up: 0 would be no limit.
+int seconds_until(std::chrono::steady_clock::time_point end) {
+  const auto rest = end - std::chrono::steady_clock::now();
+  return std::max(0, static_cast<int>(rest / std::chrono::seconds(1))) + 1;
+}
 
 // Called on PMIx's thread. Owns `context`.
 void on_fence_done(pmix_status_t status, void* context) {
@@ -107,8 +114,8 @@ class PmixBootstrap final : public Bootstrap {
   std::optional<int> job_number(pmix_rank_t of, const char* key) const;
   Result<void> put(const std::string& key, const std::string& own) const;
   Result<void> fence() const;
+  std::optional<pmix_status_t> fence_until(std::chrono::steady_clock::time_point end) const;
   Result<std::string> get(int rank, const std::string& key) const;
-  int seconds() const { return static_cast<int>(options_.timeout.count() / 1000) + 1; }
   Error pmix_error(const std::string& what, pmix_status_t status) const;
 
   PmixLibrary pmix_;
@@ -221,42 +228,56 @@ Result<void> PmixBootstrap::put(const std::string& key, const std::string& own) 
   return {};
 }
 
+// Waits for all ranks that start. Repeats a fence that an earlier program of a rank has ended: when
+// the connection of such a program closes, the server (4.2, 5.0) takes it for the end of the rank's
+// present program, and ends the fence for the ranks that wait. If the rank has ended indeed, the
+// launcher or the time limit ends the wait.
 Result<void> PmixBootstrap::fence() const {
+  const std::string what = chosen_.empty() ? "waiting for all ranks to start"
+                                           : "waiting for " + describe_ranks(chosen_) +
+                                                 " to start, all with this list of ranks";
+  const auto too_late = [&] {
+    return fail(HVD_ERROR_TIMEOUT, what + ": not all came within " +
+                                       std::to_string(options_.timeout.count() / 1000) +
+                                       " s (HVD_START_TIMEOUT)");
+  };
+  const auto end = std::chrono::steady_clock::now() + options_.timeout;
+  for (;;) {
+    const auto status = fence_until(end);
+    if (status == PMIX_SUCCESS) return {};
+    if (status != PMIX_ERR_PARTIAL_SUCCESS) return status ? pmix_error(what, *status) : too_late();
+    if (std::chrono::steady_clock::now() >= end) return too_late();
+  }
+}
+
+// Enters one fence. Returns its status; nullopt if none came until a little after `end`.
+std::optional<pmix_status_t> PmixBootstrap::fence_until(
+    std::chrono::steady_clock::time_point end) const {
   const std::vector<pmix_proc_t> everyone = procs();
   pmix_info_t infos[2];
   const bool yes = true;
-  const int limit = seconds();
+  const int limit = seconds_until(end);
   pmix_.PMIx_Info_load(&infos[0], PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
   pmix_.PMIx_Info_load(&infos[1], PMIX_TIMEOUT, &limit, PMIX_INT);
   const auto state = std::make_shared<FenceState>();
   auto context = std::make_unique<std::shared_ptr<FenceState>>(state);
-  const std::string what = chosen_.empty() ? "waiting for all ranks to start"
-                                           : "waiting for " + describe_ranks(chosen_) +
-                                                 " to start, all with this list of ranks";
-  auto status =
+  const auto status =
       pmix_.PMIx_Fence_nb(everyone.data(), everyone.size(), infos, 2, on_fence_done, context.get());
-  if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED) {
-    return pmix_error(what, status);
-  }
-  if (status == PMIX_OPERATION_SUCCEEDED) return {};  // the callback will not run
-  (void)context.release();                            // on_fence_done owns it now
+  if (status == PMIX_OPERATION_SUCCEEDED) return PMIX_SUCCESS;  // the callback will not run
+  if (status != PMIX_SUCCESS) return status;
+  (void)context.release();  // on_fence_done owns it now
   std::unique_lock lock(state->mutex);
   // A little longer than the server's own limit, because the server's error says more.
-  const auto timeout = options_.timeout + std::chrono::seconds(2);
-  if (!state->changed.wait_for(lock, timeout, [&] { return state->status.has_value(); })) {
-    return fail(HVD_ERROR_TIMEOUT, what + ": not all came within " +
-                                       std::to_string(options_.timeout.count() / 1000) +
-                                       " s (HVD_START_TIMEOUT)");
-  }
-  if (*state->status != PMIX_SUCCESS) return pmix_error(what, *state->status);
-  return {};
+  state->changed.wait_until(lock, end + std::chrono::seconds(2),
+                            [&] { return state->status.has_value(); });
+  return state->status;
 }
 
 Result<std::string> PmixBootstrap::get(int rank, const std::string& key) const {
   pmix_proc_t proc = self_;
   proc.rank = static_cast<pmix_rank_t>(number(rank));
   pmix_info_t limit;
-  const int limit_s = seconds();
+  const int limit_s = seconds_until(std::chrono::steady_clock::now() + options_.timeout);
   pmix_.PMIx_Info_load(&limit, PMIX_TIMEOUT, &limit_s, PMIX_INT);
   pmix_value_t* value = nullptr;
   const auto status = pmix_.PMIx_Get(&proc, key.c_str(), &limit, 1, &value);

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 
 import pytest
 
-from harness import BUILD, Sandbox, alive, program, wait_until
+from harness import BUILD, Sandbox, alive, program, read_bytes, wait_until
 
 CLIENT = program("pmix_client")
 
@@ -50,6 +52,27 @@ def test_two_jobs_side_by_side_do_not_meet(sandbox: Sandbox) -> None:
     jobs = [sandbox.start("-np", 3, "--label", "none", CLIENT) for _ in range(4)]
     for job in jobs:
         assert sorted(job.wait().expect(0).out_lines) == [f"rank {rank} of 3: sum 3" for rank in range(3)]
+
+
+# <asm/unistd_64.h>, <asm-generic/unistd.h>
+NUMBER_OF_FUTEX = {"x86_64": b"202", "aarch64": b"98"}[os.uname().machine]
+
+
+def waits(pid: int) -> bool:
+    """Whether the main thread of the process waits for another thread, at each of many looks."""
+    return all(read_bytes(f"/proc/{pid}/syscall").split(b" ")[0] == NUMBER_OF_FUTEX
+               for _ in range(50) if time.sleep(0.001) is None)
+
+
+def test_the_end_of_a_first_program_does_not_fail_the_second(sandbox: Sandbox) -> None:
+    """libpmix's server takes the end of rank 1's first program for the end of rank 1, and ends the fence of hvd_init."""
+    go, pids = sandbox.files / "go", sandbox.files / "pids"
+    job = sandbox.start("-np", 2, "--label", "none", "sh", "-c",
+                        f'"{CLIENT}" --quiet $([ $HVD_RANK = 0 ] || echo --until {go}); [ $HVD_RANK = 1 ] || echo $$ > {pids}; '
+                        f'exec {program("../examples/hello")}')
+    wait_until(lambda: any(waits(int(pid)) for pid, in sandbox.lines_of("pids")), "rank 0's second program in hvd_init")
+    go.touch()
+    assert len(job.wait().expect(0).out_lines) == 2
 
 
 def test_clients_die_with_a_killed_launcher(sandbox: Sandbox) -> None:

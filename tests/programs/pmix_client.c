@@ -1,10 +1,11 @@
 /* What every PMIx program does: init, put, fence, get from every rank, finalize.
  *
- *   pmix_client [--abort RANK] [--no-finalize RANK] [--quiet] [--fence-only] [--stay]
+ *   pmix_client [--abort RANK] [--no-finalize RANK] [--quiet] [--fence-only] [--stay] [--until FILE]
  *
  * Each rank puts its rank number and prints "rank R of N: sum S" over what all have put.
  * --fence-only: init, fence, finalize. --abort: that rank calls PMIx_Abort with code 7.
- * --no-finalize: that rank exits 0 without it. --stay: until a signal comes. */
+ * --no-finalize: that rank exits 0 without it. --stay: until a signal comes. --until: finalizes
+ * once FILE is there. */
 #include "options.h"
 
 #include <pmix.h>
@@ -55,6 +56,8 @@ int main(int argc, char** argv) {
     fflush(stdout);
   }
   if (flag(argv, "--stay")) pause();
+  const char* file = option(argv, "--until", NULL);
+  while (file && access(file, F_OK) != 0) usleep(1000);
   if (number(argv, "--abort", -1) == (long)self.rank)
     PMIx_Abort(7, "the test asked for an abort", NULL, 0);
   if (number(argv, "--no-finalize", -1) == (long)self.rank) _exit(0);

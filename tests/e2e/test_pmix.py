@@ -72,7 +72,7 @@ def test_the_end_of_a_first_program_does_not_fail_the_second(sandbox: Sandbox) -
                         f'exec {program("../examples/hello")}')
     wait_until(lambda: any(waits(int(pid)) for pid, in sandbox.lines_of("pids")), "rank 0's second program in hvd_init")
     go.touch()
-    assert len(job.wait().expect(0).out_lines) == 2
+    assert "the ranks add up to 1" in job.wait().expect(0).out_lines
 
 
 def test_clients_die_with_a_killed_launcher(sandbox: Sandbox) -> None:

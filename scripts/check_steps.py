@@ -102,12 +102,12 @@ def all_steps(options: Options) -> Iterator[Step]:
                lambda log: run_frameworks(log, options, check_python.TORCH), SOAK, needs=("build",), minutes=60)
     if os.geteuid() == 0:  # only root can make the systems on which it is tried
         yield Step("wheel", "the wheel for every Linux, tried on Debian 11 and 12",
-                   lambda log: run_pytest(log, options, "tests/wheel", "not slow"), ALL, needs=("build",), minutes=60)
+                   lambda log: run_pytest(log, options, "tests/wheel", "not slow"), SOAK, needs=("build",), minutes=60)
     yield Step("notebooks", "hvd.run and hvd.slurm in Jupyter, alone and in SLURM", lambda log: run_notebooks(log, options), ALL,
                needs=("build",))
     if os.geteuid() == 0:  # only root can make the systems on which they are tried
         yield Step("packages", "packages for Debian, rpm and clusters, tried on a clean system; a whole release",
-                   lambda log: run_packages(log, options), ALL, needs=("build",), minutes=90)
+                   lambda log: run_packages(log, options), SOAK, needs=("build",), minutes=90)
     yield Step("bench", "the benches, a small round each", run_bench, ALL, needs=("build",))
     for name, about in (("dev", "address and undefined sanitizers"), ("tsan", "thread sanitizer")):
         yield build_step(f"{name}-build", name, f"build with the {about}", ALL)

@@ -125,6 +125,7 @@ class Agent {
   OomWatch oom_;
   GpuWatch gpus_;
   std::unique_ptr<PmixServer> pmix_;
+  std::string pmix_failure_;  // why the server did not start, if PmixMode::automatic; or else ""
   std::optional<StatusPages> pages_;
   std::optional<PageWatch> page_watch_;
   ConnectionWatch connections_;
@@ -236,7 +237,7 @@ void Agent::start_pmix() {
   } else if (options_.pmix == PmixMode::on) {
     fail_job(server.error());
   } else {
-    warn("continuing without PMIx: " + server.error().message);
+    pmix_failure_ = server.error().message;
   }
 }
 
@@ -334,6 +335,12 @@ Result<void> Agent::hold(const HoldPortsMessage& wanted) {
 
 Result<void> Agent::launch(LaunchMessage job) {
   if (job.pmix_namespace.empty()) pmix_.reset();  // another host lacks libpmix
+  if (!job.pmix_namespace.empty() && !pmix_failure_.empty()) {
+    if (job.hosts.size() > 1)
+      return fail(fmt::format("{}: {}; `--pmix off` runs the job without PMIx on all hosts",
+                              local_host_name(), pmix_failure_));
+    warn("continuing without PMIx: " + pmix_failure_);
+  }
   for (const auto& name : job.host_variables)
     if (const char* value = ::getenv(name.c_str())) job.environment.push_back(name + "=" + value);
   set_gloo_interface(job);

@@ -44,6 +44,9 @@ struct FenceState {
   std::optional<pmix_status_t> status;
 };
 
+// How long to look for what a rank has put, after not all ranks have come.
+constexpr std::chrono::seconds kLook{1};
+
 // Returns the time until then in PMIx's unit, rounded up: 0 would be no limit.
 int seconds_until(std::chrono::steady_clock::time_point end) {
   const auto rest = end - std::chrono::steady_clock::now();
@@ -113,9 +116,10 @@ class PmixBootstrap final : public Bootstrap {
   int number(int rank) const { return number_among(chosen_, rank); }
   std::optional<int> job_number(pmix_rank_t of, const char* key) const;
   Result<void> put(const std::string& key, const std::string& own) const;
-  Result<void> fence() const;
+  Result<void> fence(const std::string& key) const;
   std::optional<pmix_status_t> fence_until(std::chrono::steady_clock::time_point end) const;
-  Result<std::string> get(int rank, const std::string& key) const;
+  Error too_late(const std::string& what, const std::string& key) const;
+  Result<std::string> get(int rank, const std::string& key, std::chrono::seconds most) const;
   Error pmix_error(const std::string& what, pmix_status_t status) const;
 
   PmixLibrary pmix_;
@@ -202,10 +206,11 @@ Result<std::vector<std::string>> PmixBootstrap::exchange(const std::string& own)
   if (info_.size == 1) return std::vector<std::string>{own};
   const std::string key = keys_ + std::to_string(exchanges_++);
   HVD_CHECK(put(key, own));
-  HVD_CHECK(fence());
+  HVD_CHECK(fence(key));
+  const auto most = std::chrono::ceil<std::chrono::seconds>(options_.timeout);
   std::vector<std::string> blobs;
   for (int rank = 0; rank < info_.size; ++rank) {
-    HVD_TRY(auto blob, rank == info_.rank ? Result<std::string>(own) : get(rank, key));
+    HVD_TRY(auto blob, rank == info_.rank ? Result<std::string>(own) : get(rank, key, most));
     blobs.push_back(std::move(blob));
   }
   return blobs;
@@ -232,22 +237,31 @@ Result<void> PmixBootstrap::put(const std::string& key, const std::string& own) 
 // the connection of such a program closes, the server (4.2, 5.0) takes it for the end of the rank's
 // present program, and ends the fence for the ranks that wait. If the rank has ended indeed, the
 // launcher or the time limit ends the wait.
-Result<void> PmixBootstrap::fence() const {
+Result<void> PmixBootstrap::fence(const std::string& key) const {
   const std::string what = chosen_.empty() ? "waiting for all ranks to start"
                                            : "waiting for " + describe_ranks(chosen_) +
                                                  " to start, all with this list of ranks";
-  const auto too_late = [&] {
-    return fail(HVD_ERROR_TIMEOUT, what + ": not all came within " +
-                                       std::to_string(options_.timeout.count() / 1000) +
-                                       " s (HVD_START_TIMEOUT)");
-  };
   const auto end = std::chrono::steady_clock::now() + options_.timeout;
   for (;;) {
     const auto status = fence_until(end);
     if (status == PMIX_SUCCESS) return {};
-    if (status != PMIX_ERR_PARTIAL_SUCCESS) return status ? pmix_error(what, *status) : too_late();
-    if (std::chrono::steady_clock::now() >= end) return too_late();
+    if (!status || status == PMIX_ERR_TIMEOUT || std::chrono::steady_clock::now() >= end)
+      return too_late(what, key);
+    if (status != PMIX_ERR_PARTIAL_SUCCESS) return pmix_error(what, *status);
   }
+}
+
+// Returns the error of a start that has taken too long. It names a rank that has not put the key.
+Error PmixBootstrap::too_late(const std::string& what, const std::string& key) const {
+  std::string who = "not all came";
+  for (int rank = 0; rank < info_.size; ++rank) {
+    if (rank == info_.rank || get(rank, key, kLook).ok()) continue;
+    who = "rank " + std::to_string(number(rank)) + " did not come";
+    break;
+  }
+  const auto seconds = std::to_string(options_.timeout.count() / 1000);
+  return fail(HVD_ERROR_TIMEOUT,
+              what + ": " + who + " within " + seconds + " s (HVD_START_TIMEOUT)");
 }
 
 // Enters one fence. Returns its status; nullopt if none came until a little after `end`.
@@ -273,11 +287,13 @@ std::optional<pmix_status_t> PmixBootstrap::fence_until(
   return state->status;
 }
 
-Result<std::string> PmixBootstrap::get(int rank, const std::string& key) const {
+// Returns what the rank has put, and waits `most` for it.
+Result<std::string> PmixBootstrap::get(int rank, const std::string& key,
+                                       std::chrono::seconds most) const {
   pmix_proc_t proc = self_;
   proc.rank = static_cast<pmix_rank_t>(number(rank));
   pmix_info_t limit;
-  const int limit_s = seconds_until(std::chrono::steady_clock::now() + options_.timeout);
+  const int limit_s = static_cast<int>(most.count());
   pmix_.PMIx_Info_load(&limit, PMIX_TIMEOUT, &limit_s, PMIX_INT);
   pmix_value_t* value = nullptr;
   const auto status = pmix_.PMIx_Get(&proc, key.c_str(), &limit, 1, &value);

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <memory>
@@ -20,6 +21,9 @@
 
 namespace libhvd {
 namespace {
+
+// How long to try to send an error to the other ranks before this one gives up.
+constexpr std::chrono::milliseconds kLastWords{1000};
 
 // Returns whether the name is "localhost" or a loopback address, so that all ranks are on this
 // host.
@@ -89,7 +93,11 @@ class RendezvousServer final : public Rendezvous {
   }
   std::string describe(std::vector<int> ranks) const;
   Result<std::vector<std::string>> collect(const std::string& own, const Deadline& deadline);
+  // The first byte of a payload is '+' before the blobs, or '-' before the text of an error.
   void send_to_all(const Payload& payload, const Deadline& deadline);
+  void send_error_to_all(const Error& error, const Deadline& deadline) {
+    send_to_all(Payload('-' + error.message), deadline);
+  }
 
   RendezvousSpec spec_;
   struct Client {
@@ -171,9 +179,12 @@ Result<void> RendezvousServer::accept_clients() {
     HVD_TRY(auto client, acceptor.next(deadline));
     if (!client && other_encryption_of()) return {};
     if (!client) {
-      return fail(HVD_ERROR_TIMEOUT, describe(missing()) + " did not come to " + own_name() +
-                                         " within " + std::to_string(spec_.timeout.count() / 1000) +
-                                         " s (HVD_START_TIMEOUT)");
+      const Error late =
+          fail(HVD_ERROR_TIMEOUT, describe(missing()) + " did not come to " + own_name() +
+                                      " within " + std::to_string(spec_.timeout.count() / 1000) +
+                                      " s (HVD_START_TIMEOUT)");
+      send_error_to_all(late, Deadline(kLastWords));
+      return late;
     }
     auto& [socket, keys] = client->connection;
     clients_[static_cast<std::size_t>(client->rank)] = {std::move(socket), FrameKey(keys.to_client),
@@ -198,11 +209,10 @@ Result<std::vector<std::string>> RendezvousServer::exchange(const std::string& o
   const Deadline deadline(spec_.timeout);
   auto blobs = collect(own, deadline);
   if (const auto differ = other_encryption_of()) blobs = *differ;
-  // The first byte is '+' before the blobs, or '-' before the text of an error.
   if (blobs.ok()) {
     send_to_all(Payload('+' + join_blobs(*blobs)), deadline);
   } else {
-    send_to_all(Payload('-' + blobs.error().message), deadline);
+    send_error_to_all(blobs.error(), deadline);
   }
   return blobs;
 }

@@ -54,6 +54,17 @@ def test_if_a_host_lacks_pmix_no_host_uses_it(jobs: Jobs, lacking: list[str]) ->
                     "install libpmix2", warnings[0]), done.stderr
 
 
+def test_a_host_on_which_the_server_cannot_start_ends_the_job_at_once(jobs: Jobs) -> None:  # noqa: F811
+    """Its ranks would look for the others in another way than these do, and would wait for each other."""
+    jobs.cluster.output("ip", "link", "set", "lo", "down", on="n2", user="root")
+    try:
+        done = jobs.run("-H", "n1:2,n2:1", "timeout", 60, BUILD / "bin/examples/hello")
+    finally:
+        jobs.cluster.output("ip", "link", "set", "lo", "up", on="n2", user="root")
+    assert done.returncode == 125 and "rank 0 of 3" not in done.stdout, done
+    assert re.search(r"n2: PMIx cannot start its server: .*; `--pmix off` runs the job without", done.stderr), done.stderr
+
+
 @pytest.mark.gate
 def test_an_abort_on_another_host_ends_the_job_with_its_code(jobs: Jobs) -> None:  # noqa: F811
     done = jobs.run("--grace", "0.3", *UNEVEN, program("mpi_allreduce"), "--abort", 7)

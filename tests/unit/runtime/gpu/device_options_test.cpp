@@ -26,10 +26,11 @@ std::string use_every_collective(Gpu& gpu, int rank) {
   const auto read = [&](const float* from, std::size_t count) {
     return gpu.download(from, count, options.stream);
   };
+  const Floats zeros(4);
   const auto both = [&](auto&& blocking, auto&& later, const Floats& expected) {
     blocking();
     const bool first = read(output, expected.size()) == expected;
-    gpu.copy(output, Floats(4).data(), 4 * sizeof(float), options.stream);
+    gpu.copy(output, zeros.data(), 4 * sizeof(float), options.stream);
     later();
     return first && read(output, expected.size()) == expected;
   };

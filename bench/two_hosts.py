@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,9 +37,15 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True)
 
 
+def end(number: int, _: object) -> None:
+    sys.exit(128 + number)
+
+
 @contextlib.contextmanager
 def two_hosts(rate: str | None = None) -> Iterator[list[Host]]:
-    """rate: of each direction of the link, in tc's form; None: as fast as it gets."""
+    """rate: of each direction of the link, in tc's form; None: as fast as it gets. A signal that ends the bench ends the hosts."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
     mark = f"hvdb{os.getpid()}"
     subnet = os.getpid() % 250
     with (tempfile.TemporaryDirectory(prefix="hvd-bench-", dir="/dev/shm") as memory,

@@ -1,9 +1,10 @@
-"""For cases: what must be raised."""
+"""For cases and programs: what must be raised, and running a program's checks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 @contextmanager
@@ -16,3 +17,11 @@ def raises(kind: type[BaseException], *words: str) -> Iterator[None]:
         assert not missing, f"{missing} missing in: {type(error).__name__}: {error}"
     else:
         raise AssertionError(f"{kind.__name__} was not raised")
+
+
+def run_checks(names: dict[str, Any]) -> None:
+    """Calls each check_… of a program, given its globals(), and prints its name."""
+    for name, check in list(names.items()):
+        if name.startswith("check_"):
+            check()
+            print(name, flush=True)

@@ -9,6 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 import hvd.tensorflow.keras as hvd
+from _folder import shared_folder
+from hvd.checkpoint import Checkpoints
 
 KERAS_3 = hasattr(tf.keras, "version")
 
@@ -105,3 +107,21 @@ def near(model: Any, expected: Flat) -> None:
 def alike_on_all_ranks(model: Any) -> None:
     weights = hvd.allgather_object(flat(model))
     assert all(np.array_equal(vector, weights[0]) for vector in weights)
+
+
+def continue_from_checkpoint(make: Callable[[], Any], before: range, after: range) -> tuple[Any, Any, dict[str, Any]]:
+    """Trains a model, and another one that continues from a checkpoint of the first: both end alike. Returns the other
+    model, its optimizer, and what the checkpoint held."""
+    model, other = model_of(), model_of(seed=9)
+    optimizer, continued = make(), make()
+    train(model, optimizer, before)
+    with shared_folder() as folder, Checkpoints(folder) as checkpoints:
+        checkpoints.save({"optimizer": optimizer.full_state_dict()}, before.stop)
+        checkpoints.wait()
+        loaded = checkpoints.load()
+    assert loaded is not None
+    train(model, optimizer, after)
+    continued.load_state_dict(loaded["optimizer"], other.trainable_variables)
+    train(other, continued, after)
+    assert np.array_equal(flat(other), flat(model))
+    return other, continued, loaded

@@ -10,11 +10,9 @@ import tensorflow as tf
 
 import hvd.tensorflow.keras as hvd
 from _expect import raises
-from _folder import shared_folder
-from _keras import (KERAS_3, Flat, again, alike_on_all_ranks, batch, fit_batches, flat, model_of, near, optimizers, put,
-                    train)
+from _keras import (KERAS_3, Flat, again, alike_on_all_ranks, batch, continue_from_checkpoint, fit_batches, flat, model_of,
+                    near, optimizers, put, train)
 from hvd import errors, schedule
-from hvd.checkpoint import Checkpoints
 
 FRAMEWORK = "tensorflow"
 SIZES = (2, 3)
@@ -188,18 +186,7 @@ def case_the_training_continues_from_a_checkpoint() -> None:
         lambda: hvd.DiLoCo(tf.keras.optimizers.Adam(0.01), every=3),
         lambda: hvd.Gossip(tf.keras.optimizers.Adam(0.01), every=3, background=True)]
     for make in makes:
-        model, other = model_of(), model_of(seed=9)
-        optimizer, continued = make(), make()
-        train(model, optimizer, range(7))
-        with shared_folder() as folder, Checkpoints(folder) as checkpoints:
-            checkpoints.save({"optimizer": optimizer.full_state_dict()}, 7)
-            checkpoints.wait()
-            loaded = checkpoints.load()
-        assert loaded is not None
-        train(model, optimizer, range(7, 14))
-        continued.load_state_dict(loaded["optimizer"], other.trainable_variables)
-        train(other, continued, range(7, 14))
-        assert np.array_equal(flat(other), flat(model))
+        continue_from_checkpoint(make, range(7), range(7, 14))
 
 
 def case_a_state_of_another_number_of_ranks_begins_with_the_average() -> None:

@@ -10,10 +10,9 @@ import tensorflow as tf
 
 import hvd.tensorflow.keras as hvd
 from _expect import raises
-from _folder import shared_folder
-from _keras import KERAS_3, again, alike_on_all_ranks, batch, fit_batches, flat, model_of, near, optimizers, put, train
+from _keras import (KERAS_3, again, alike_on_all_ranks, batch, continue_from_checkpoint, fit_batches, flat, model_of, near,
+                    optimizers, put, train)
 from hvd import errors
-from hvd.checkpoint import Checkpoints
 
 FRAMEWORK = "tensorflow"
 SIZES = (2, 3)
@@ -145,23 +144,13 @@ def case_only_servers_have_a_state() -> None:
 def case_the_training_continues_from_a_checkpoint() -> None:
     for make in (lambda: hvd.ParameterServer(tf.keras.optimizers.Adam(0.01)),
                  lambda: hvd.ParameterServer(tf.keras.optimizers.SGD(0.05, momentum=0.9))):
-        model, other = model_of(), model_of(seed=9)
-        optimizer, continued = make(), make()
-        train(model, optimizer, range(3))
-        with shared_folder() as folder, Checkpoints(folder) as checkpoints:
-            checkpoints.save({"optimizer": optimizer.full_state_dict()}, 3)
-            checkpoints.wait()
-            loaded = checkpoints.load()
-        assert loaded is not None
-        train(model, optimizer, range(3, 6))
-        continued.load_state_dict(loaded["optimizer"], other.trainable_variables)
-        train(other, continued, range(3, 6))
-        assert np.array_equal(flat(other), flat(model))
+        other, continued, loaded = continue_from_checkpoint(make, range(3), range(3, 6))
+        expected = flat(other)
         # After the first step too, once all are synchronized.
         continued.synchronize()
         continued.load_state_dict(loaded["optimizer"], other.trainable_variables)
         train(other, continued, range(3, 6), graph=True)
-        near(other, flat(model))
+        near(other, expected)
 
 
 def case_an_optimizer_that_has_made_steps_gives_the_server_its_state() -> None:

@@ -13,7 +13,7 @@ import hvd.torch as hvd
 from hvd import errors, job
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cases"))
-from _expect import raises  # noqa: E402
+from _expect import raises, run_checks  # noqa: E402
 from _training import alike_on_all_ranks, momentum, near, network, sgd, train, two_groups  # noqa: E402
 
 
@@ -92,8 +92,5 @@ def check_errors() -> None:
 
 
 hvd.init()
-for name, check in list(globals().items()):
-    if name.startswith("check_"):
-        check()
-        print(name, flush=True)
+run_checks(globals())
 hvd.shutdown()

@@ -11,7 +11,7 @@ import hvd.tensorflow.keras as hvd
 from hvd import job
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cases"))
-from _expect import raises  # noqa: E402
+from _expect import raises, run_checks  # noqa: E402
 from _keras import alike_on_all_ranks, flat, model_of, near, train  # noqa: E402
 
 
@@ -53,8 +53,5 @@ def check_states() -> None:
 
 
 hvd.init()
-for name, check in list(globals().items()):
-    if name.startswith("check_"):
-        check()
-        print(name, flush=True)
+run_checks(globals())
 hvd.shutdown()

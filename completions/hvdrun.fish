@@ -92,7 +92,7 @@ complete -c hvdrun -n '__hvdrun_takes_options' -s x -x -a '(set -nx)' -d 'set NA
 complete -c hvdrun -n '__hvdrun_takes_options' -l for -x -d 'also set the variables that accelerate, jax, mlx, tensorflow or torchrun need; may be repeated'
 complete -c hvdrun -n '__hvdrun_takes_options' -l print-env -f -d 'print the variables that rank 0, or that of --only-rank, gets and why, without starting anything'
 complete -c hvdrun -n '__hvdrun_takes_options' -l horovod -f -d 'run a Python program written for Horovod: import horovod imports hvd'
-complete -c hvdrun -n '__hvdrun_takes_options' -l pmix -x -a 'auto on off' -d 'run a PMIx server for the ranks; auto: if libpmix is installed'
+complete -c hvdrun -n '__hvdrun_takes_options' -l pmix -x -a 'auto on off' -d 'run a PMIx server for the ranks; auto: if all hosts have libpmix'
 complete -c hvdrun -n '__hvdrun_takes_options' -l wrap -x -d 'start each rank, or only RANKS, by a debugger or profiler: COMMAND program arguments; a shell on the rank\'s host expands $RANK in it'
 complete -c hvdrun -n '__hvdrun_takes_options' -l start-timeout -x -d 'give up if the job has not started after this time'
 complete -c hvdrun -n '__hvdrun_takes_options' -l max-restarts -x -d 'after a failure, restart the whole job on the remaining hosts, at most R times'

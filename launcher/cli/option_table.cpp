@@ -225,7 +225,7 @@ constexpr Option kOptions[] = {
      start,
      "auto|on|off",
      "auto",
-     "run a PMIx server for the ranks; auto: if libpmix is installed",
+     "run a PMIx server for the ranks; auto: if all hosts have libpmix",
      [](JobSpec& job, Value v) {
        return store(
            parse_choice<PmixMode>(

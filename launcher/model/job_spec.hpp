@@ -29,7 +29,7 @@ enum class SshClient {
   openssh,
 };
 enum class PmixMode {
-  automatic,  // a PMIx server if libpmix is installed
+  automatic,  // a PMIx server if all hosts have libpmix
   on,         // a PMIx server; an error if libpmix is not installed
   off,        // no PMIx server
 };

@@ -2,6 +2,7 @@
 
 #include "base/system.hpp"
 #include "common/interfaces.hpp"
+#include "common/system.hpp"
 
 #include <algorithm>
 #include <fstream>

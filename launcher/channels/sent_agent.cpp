@@ -123,7 +123,7 @@ std::vector<std::string> shell(std::string text, const SentAgent& agent,
 
 // Returns the build id in the notes of a segment; empty if there is none. Source: elf(5), Nhdr.
 std::span<const std::uint8_t> find_build_id(const std::uint8_t* at, std::size_t size) {
-  constexpr std::string_view kGnu{"GNU", 4};
+  constexpr char kGnu[] = "GNU";  // the name has a zero byte at its end
   const auto padded = [](std::size_t length) { return (length + 3) & ~std::size_t{3}; };
   while (size >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) note;
@@ -131,8 +131,8 @@ std::span<const std::uint8_t> find_build_id(const std::uint8_t* at, std::size_t 
     const auto whole = sizeof note + padded(note.n_namesz) + padded(note.n_descsz);
     if (whole > size) break;
     const auto* const name = at + sizeof note;
-    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == kGnu.size() &&
-        std::memcmp(name, kGnu.data(), kGnu.size()) == 0)
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof kGnu &&
+        std::memcmp(name, kGnu, sizeof kGnu) == 0)
       return {name + padded(note.n_namesz), note.n_descsz};
     at += whole;
     size -= whole;

@@ -5,6 +5,7 @@
 #include "commands/subcommand.hpp"
 #include "common/text.hpp"
 #include "output/own_line.hpp"
+#include "slurm/slurm_command.hpp"
 #include "slurm/template_folders.hpp"
 
 #include <algorithm>
@@ -46,7 +47,7 @@ Offer ask_for_nodes(BatchSpec& batch, const Environment& environment) {
                                   [](const auto& option) { return option.name == "partition"; });
   const auto partition = named == batch.slurm_options.end() ? std::string() : named->value;
   const auto all = query_partitions(query_environment(environment));
-  const Offer offer{find_partition(all, partition), largest_node(all, partition)};
+  Offer offer{find_partition(all, partition), largest_node(all, partition)};
   const auto& each = offer.each_node;
   if (!each && needs_gpus && !asks_for_gpus(batch))
     print_own_line(warning_text(

@@ -10,12 +10,12 @@ from settings import TIME_LIMIT_S
 from test_ssh import HVDRUN, Jobs, jobs  # noqa: F401
 
 PROGRAM = """if True:
-    import os, signal, socket, time
+    import os, socket, time
     if os.environ["RANK"] == "1":
-        loss = 0.25
+        loss, over = 0.25, False
         breakpoint()
         print("waits", flush=True)
-        signal.pause()
+        while not over: time.sleep(0.01)  # not pause(), which Ctrl-C might precede
 """
 
 
@@ -43,6 +43,8 @@ def check_the_session(child: pexpect.spawn) -> None:
     child.expect_exact("(Pdb) ")
     child.send("socket.gethostname()\r")
     child.expect_exact("'n2'\r\n(Pdb) ")
+    child.send("over = True\r")
+    child.expect_exact("(Pdb) ")
     child.send("c\r")
     child.expect_exact("2 ranks succeeded")
     child.expect(pexpect.EOF)

@@ -117,7 +117,10 @@ def all_steps(options: Options) -> Iterator[Step]:
     seconds = 600 if soak else 5
     yield Step("fuzz", f"the fuzzers' seeds, then {seconds} seconds each", lambda log: run_fuzzers(log, seconds), ALL,
                needs=("fuzz-build",), minutes=180 if soak else 10)
-    yield Step("tidy", "clang-tidy over the C and C++ sources", check_tidy.run, ALL, needs=("build",), minutes=30)
+    yield Step("tidy", "clang-tidy over the C and C++ sources", lambda log: check_tidy.run(log, singly=False), ALL, needs=("build",),
+               minutes=30)
+    yield Step("tidy-singly", "the same, each source by itself", lambda log: check_tidy.run(log, singly=True), SOAK, needs=("build",),
+               minutes=60)
     for arch in FOREIGN:
         yield Step(f"{arch}-build", f"cross build of hvdrun, libhvd and its unit tests for {arch}",
                    partial(build_foreign, arch), SOAK, always=True, minutes=90)

@@ -1,12 +1,13 @@
-"""clang-tidy over the sources of the product. A file is looked at again when it, its options or any header of ours has
-changed. Its options are those of a release build that compiles each source by itself, so a source that lacks
-an include is found here."""
+"""clang-tidy over the sources of the product, with the options of a release build. What is looked at is a unit of sources
+that are compiled together, because most of the time is for the headers. `singly` looks at each source by itself, which
+also finds sources that lack an include. A unit is looked at again when it, its options or any header of ours has changed."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,32 +17,33 @@ from check_run import Log, Result, StepFailed, Tally
 
 TOP = Path(__file__).resolve().parent.parent
 COMMANDS = TOP / "build-tidy"  # is configured, not built
+UNITS = "unity"  # the folders of units: cmake/HvdSettings.cmake, hvd_compile_together
 STAMPS = TOP / ".cache/tidy"
 FOLDERS = ("common", "launcher", "slurm", "runtime", "examples", "bench")
 
 
 @dataclass(frozen=True)
 class Unit:
-    source: Path
+    file: Path
     stamp: Path  # exists when this content was clean
 
 
-def run(log: Log) -> Result:
-    log.run(["cmake", "--preset", "release", "-B", COMMANDS, "-DHVD_UNITY=OFF", "-DHVD_BUILD_TESTS=OFF"])
+def run(log: Log, singly: bool) -> Result:
+    log.run(["cmake", "--preset", "release", "-B", COMMANDS, f"-DHVD_UNITY={'OFF' if singly else 'ON'}", "-DHVD_BUILD_TESTS=OFF"])
     units = [unit for unit in find_units() if not unit.stamp.exists()]
-    log.say(f"{len(units)} files to look at")
+    log.say(f"{len(units)} units to look at")
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
         clean = list(pool.map(lambda unit: check(log, unit), units))
     if not all(clean):
-        raise StepFailed(f"{clean.count(False)} files have findings")
+        raise StepFailed(f"{clean.count(False)} units have findings")
     return Result(Tally(passed=1))
 
 
 def check(log: Log, unit: Unit) -> bool:
-    relative = unit.source.relative_to(TOP)
+    relative = unit.file.relative_to(TOP)
     output = log.folder / (str(relative).replace("/", "-") + ".txt")
     code = log.run(["clang-tidy", "--quiet", "-p", COMMANDS,
-                    "--extra-arg=-Wno-unknown-warning-option", unit.source],
+                    "--checks=-bugprone-suspicious-include", "--extra-arg=-Wno-unknown-warning-option", unit.file],
                    may_fail=True, output=output)
     if code != 0:
         log.say(f"{relative}:\n{output.read_text(errors='replace')}")
@@ -59,9 +61,20 @@ def find_units() -> list[Unit]:
         common.update(header.read_bytes())
     units: dict[Path, Unit] = {}
     for entry in commands:
-        source = Path(entry["file"])
-        if any(source.is_relative_to(TOP / folder) for folder in FOLDERS):
+        file = Path(entry["file"])
+        top = COMMANDS if file.parent.name == UNITS else TOP
+        if any(file.is_relative_to(top / folder) for folder in FOLDERS):
             digest = common.copy()
-            digest.update(entry["command"].encode() + source.read_bytes())
-            units.setdefault(source, Unit(source, STAMPS / digest.hexdigest()))
+            digest.update(entry["command"].encode())
+            for source in sources_of(file):
+                digest.update(source.read_bytes())
+            units.setdefault(file, Unit(file, STAMPS / digest.hexdigest()))
     return list(units.values())
+
+
+def sources_of(file: Path) -> list[Path]:
+    """The sources that a unit includes; otherwise the file itself."""
+    if file.parent.name != UNITS:
+        return [file]
+    folder = TOP / file.parent.parent.relative_to(COMMANDS)
+    return [folder / name for name in re.findall(r'#include "(.+)"', file.read_text())]

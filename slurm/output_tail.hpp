@@ -53,7 +53,7 @@ class OutputTail {
   // treated as missing, because it is left from an earlier job. If it has only grown since, as with
   // sbatch's --open-mode=append, reading starts after the old part.
   explicit OutputTail(std::string path, std::optional<FileMark> before = std::nullopt)
-      : path_(std::move(path)), before_(before) {}
+      : path_(std::move(path)), before_(std::move(before)) {}
 
   // Returns what is new, with at most `most` bytes of content.
   Look look(std::size_t most);

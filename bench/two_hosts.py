@@ -9,7 +9,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,15 +36,11 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True)
 
 
-def end(number: int, _: object) -> None:
-    sys.exit(128 + number)
-
-
 @contextlib.contextmanager
 def two_hosts(rate: str | None = None) -> Iterator[list[Host]]:
-    """rate: of each direction of the link, in tc's form; None: as fast as it gets. A signal that ends the bench ends the hosts."""
+    """rate: of each direction of the link, in tc's form; None: as fast as it gets. They end with the bench."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, end)
+        signal.signal(number, signal.default_int_handler)  # as Ctrl-C: what follows removes the hosts
     mark = f"hvdb{os.getpid()}"
     subnet = os.getpid() % 250
     with (tempfile.TemporaryDirectory(prefix="hvd-bench-", dir="/dev/shm") as memory,

@@ -108,6 +108,16 @@ def process_state(pid: int) -> str:
     return stat[stat.rindex(b")") + 2 :][:1].decode() if stat else ""
 
 
+# <asm/unistd_64.h> of x86-64; <asm-generic/unistd.h>
+SYSTEM_CALLS = {"x86_64": {"read": 0, "wait4": 61, "futex": 202}, "aarch64": {"read": 63, "futex": 98, "wait4": 260}}
+
+
+def blocks_in(pid: int, call: str) -> bool:
+    """The main thread of the process waits in this system call."""
+    number = read_bytes(f"/proc/{pid}/syscall").split(b" ")[0].decode()
+    return number == str(SYSTEM_CALLS[os.uname().machine][call])
+
+
 def parent_of(pid: int) -> int:
     stat = read_bytes(f"/proc/{pid}/stat")
     return int(stat[stat.rindex(b")") + 2 :].split()[1]) if stat else 0

@@ -61,7 +61,7 @@ static inline double bench_sample(const bench_system* system, float* buffer, siz
 /* `argv`: the sizes in bytes, after the first `skip` words. */
 static inline void bench_run(const bench_system* system, int skip, int argc, char** argv) {
   for (int i = skip; i < argc; ++i) {
-    const size_t bytes = (size_t)strtoull(argv[i], NULL, 10);
+    const size_t bytes = (size_t)strtoull(argv[i], NULL, 10); /* NOLINT: C has no nullptr */
     float* const buffer = system->allocate(bytes);
     double times[BENCH_MOST_SAMPLES];
     const int samples = bench_samples(bytes);

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import signal
 from collections.abc import Callable
 
 import pytest
 
-from harness import (SOAK, Done, Running, Sandbox, alive, all_pids, parent_of, process_state, program, read_bytes,
-                     wait_until)
+from harness import (SOAK, Done, Running, Sandbox, alive, all_pids, blocks_in, parent_of, process_state, program,
+                     read_bytes, wait_until)
 
 # Every rank says where it is, in every try: "RANK PID TRY".
 READY = 'echo "$HVD_RANK $$ $HVD_RESTART_COUNT" >> ready; '
 WAIT = "while :; do sleep 0.01; done"
-NUMBER_OF_WAIT4 = {"x86_64": b"61", "aarch64": b"260"}[platform.machine()]
-NUMBER_OF_READ = {"x86_64": b"0", "aarch64": b"63"}[platform.machine()]
 
 
 def tries(sandbox: Sandbox) -> list[int]:
@@ -265,8 +262,7 @@ class Between:
         trace(PTRACE_INTERRUPT, self.guard)
         os.waitpid(self.guard, WAIT_FOR_ANY_THREAD)
         os.kill(self.running.helper("hvdrun-agent"), signal.SIGKILL)
-        wait_until(lambda: read_bytes(f"/proc/{self.running.pid}/syscall").split(b" ")[0] == NUMBER_OF_WAIT4,
-                   "hvdrun waiting for the guard")
+        wait_until(lambda: blocks_in(self.running.pid, "wait4"), "hvdrun waiting for the guard")
 
     def let_go(self) -> None:
         trace(PTRACE_DETACH, self.guard)
@@ -310,7 +306,7 @@ def test_job_control_works_in_a_later_try(sandbox: Sandbox) -> None:
                             start_new_session=True)
     pids = ranks_of(sandbox, 1, 2).values()
     # dash runs a trap between commands, or when it interrupts read(2): not if the signal comes just before that.
-    wait_until(lambda: all(read_bytes(f"/proc/{pid}/syscall").split(b" ")[0] == NUMBER_OF_READ for pid in pids), "ranks in read(2)")
+    wait_until(lambda: all(blocks_in(pid, "read") for pid in pids), "ranks in read(2)")
     running.signal(signal.SIGTSTP)
     wait_until(lambda: all(process_state(pid) == "T" for pid in [running.pid, *pids]), "launcher and ranks stopped")
     running.signal(signal.SIGCONT)

@@ -1,7 +1,7 @@
 /* What every PMIx program does: init, put, fence, get from every rank, finalize.
  *
- *   pmix_client [--abort RANK] [--no-finalize RANK] [--quiet] [--fence-only] [--stay] [--until
- * FILE]
+ *   pmix_client [--abort RANK] [--no-finalize RANK] [--quiet] [--fence-only] [--stay]
+ *               [--until FILE]
  *
  * Each rank puts its rank number and prints "rank R of N: sum S" over what all have put.
  * --fence-only: init, fence, finalize. --abort: that rank calls PMIx_Abort with code 7.

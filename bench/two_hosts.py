@@ -38,7 +38,7 @@ def ip(*words: str) -> None:
 
 @contextlib.contextmanager
 def two_hosts(rate: str | None = None) -> Iterator[list[Host]]:
-    """rate: of each direction of the link, in tc's form; None: as fast as it gets. They end with the bench."""
+    """rate: of each direction of the link, in tc's form; None: as fast as it gets. They end with the bench, and what runs on them."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # as Ctrl-C: what follows removes the hosts
     mark = f"hvdb{os.getpid()}"
@@ -63,6 +63,10 @@ def two_hosts(rate: str | None = None) -> Iterator[list[Host]]:
             yield hosts
         finally:
             for host in hosts:
+                pids = subprocess.run(["ip", "netns", "pids", host.namespace], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                for pid in map(int, pids.stdout.split()):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
                 subprocess.run(["ip", "netns", "del", host.namespace], stderr=subprocess.DEVNULL)
 
 

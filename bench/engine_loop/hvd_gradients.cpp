@@ -1,14 +1,13 @@
 // The engine with many tensors in a step, named, in an order of each rank's own.
-//   hvd_gradients resnet50 STEPS      the gradients of ResNet-50
-//   hvd_gradients shared STEPS        the same, in memory that the ranks share
-//   hvd_gradients tiny STEPS COUNT    so many tensors of one float
-// With HVD_AUTOTUNE=1, the search ends before the steps that are measured.
+//   hvd_gradients resnet50 STEPS [SECONDS]    the gradients of ResNet-50
+//   hvd_gradients shared STEPS [SECONDS]      the same, in memory that the ranks share
+//   hvd_gradients tiny STEPS COUNT            so many tensors of one float
+// Steps of the first SECONDS are not measured: those in which --autotune searches.
 // Prints the milliseconds of a step, the median, on rank 0.
 #include "gradients.h"
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <numeric>
 #include <random>
 #include <span>
@@ -42,16 +41,16 @@ int run(int argc, char** argv) {
   std::iota(order.begin(), order.end(), 0u);
   std::mt19937 random(static_cast<unsigned>(hvd::rank()) + 1);
   std::vector<double> times;
-  const char* const autotune = std::getenv("HVD_AUTOTUNE");
-  const double search_ms = autotune != nullptr && *autotune == '1' ? 12'000 : 0;
-  // A step warms up. All ranks leave the search at the same step.
-  double searching = search_ms > 0 ? 1 : 0;
+  const double early_ms =
+      argc > 3 && argv[1] != std::string("tiny") ? std::stod(argv[3]) * 1000 : 0;
+  // A step warms up. All ranks begin to measure at the same step.
+  double early = early_ms > 0 ? 1 : 0;
   const double first = bench_now_ms();
   for (int step = -1; step < steps; ++step) {
-    if (searching > 0) {
-      searching = bench_now_ms() - first < search_ms ? 1 : 0;
-      hvd::broadcast(std::span(&searching, 1), 0);
-      if (searching > 0) step = -2;
+    if (early > 0) {
+      early = bench_now_ms() - first < early_ms ? 1 : 0;
+      hvd::broadcast(std::span(&early, 1), 0);
+      if (early > 0) step = -2;
     }
     for (const auto tensor : tensors) std::fill(tensor.begin(), tensor.end(), 1.0f);
     std::shuffle(order.begin(), order.end(), random);

@@ -1,15 +1,14 @@
 """The 161 gradients of ResNet-50 through hvd.torch.DistributedOptimizer.
 
-  gradients.py there STEPS      the gradients are there (written), and are reduced: what hvd_gradients does in C++
-  gradients.py own STEPS        the same in the program's own memory, which the ranks do not share
-  gradients.py backward STEPS   reduced while backward runs
-  gradients.py alone STEPS      backward without an optimizer that reduces
+  gradients.py there STEPS [SECONDS]      the gradients are there (written), and are reduced: what hvd_gradients does in C++
+  gradients.py own STEPS [SECONDS]        the same in the program's own memory, which the ranks do not share
+  gradients.py backward STEPS [SECONDS]   reduced while backward runs
+  gradients.py alone STEPS [SECONDS]      backward without an optimizer that reduces
 
-With HVD_AUTOTUNE=1, the search ends before the steps that are measured.
+Steps of the first SECONDS are not measured: those in which --autotune searches.
 Prints the milliseconds of a step, the median, on rank 0.
 """
 
-import os
 import statistics
 import sys
 import time
@@ -46,6 +45,7 @@ def total(parameters: list) -> torch.Tensor:
 
 def main() -> None:
     how, steps = sys.argv[1], int(sys.argv[2])
+    early_seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 0
     torch.set_num_threads(1)
     hvd.init()
     parameters = [torch.nn.Parameter(torch.ones(size)) for size in resnet50_sizes()]
@@ -60,12 +60,12 @@ def main() -> None:
         total(parameters).backward()
         optimizer.step()
     times = []
-    searching = os.environ.get("HVD_AUTOTUNE") == "1"
+    early = early_seconds > 0
     first = time.perf_counter()
     while len(times) < steps + 1:  # the first warms up
-        if searching:  # all ranks leave the search at the same step
+        if early:  # all ranks begin to measure at the same step
             elapsed = torch.tensor([time.perf_counter() - first])
-            searching = hvd.broadcast(elapsed, 0, name="elapsed").item() < 12
+            early = hvd.broadcast(elapsed, 0, name="elapsed").item() < early_seconds
             times.clear()
         for parameter in parameters:
             parameter.grad.fill_(1.0)

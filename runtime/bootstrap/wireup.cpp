@@ -447,6 +447,7 @@ Result<Wireup> WireupRank::finish() {
   Wireup wireup;
   HVD_TRY(wireup.topology, topology());
   wireup.segment = std::make_shared<Segment>(std::move(*segment_));
+  wireup.segment->set_job(options_.job, options_.job_ranks);
   wireup.streams = std::move(streams_);
   wireup.mpi = mpi_;
   if (!sockets_.empty()) {

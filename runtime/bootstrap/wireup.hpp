@@ -14,6 +14,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace libhvd {
 
@@ -33,6 +34,9 @@ struct WireupOptions {
   int lanes = kLanes;
   // See Bridge::start.
   std::chrono::milliseconds silence{4'000};
+  // For a process set: what it is a part of (Segment::set_job).
+  std::shared_ptr<Segment> job{};
+  std::vector<int> job_ranks{};
 };
 
 // Wires up all ranks of the bootstrap. Collective over the bootstrap. Ranks that see each other's

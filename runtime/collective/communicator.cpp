@@ -4,6 +4,7 @@
 #include "collective/call.hpp"
 #include "collective/disagreement.hpp"
 #include "collective/element.hpp"
+#include "collective/output_copy.hpp"
 #include "collective/rows_output.hpp"
 #include "collective/staging.hpp"
 #include "common/text.hpp"
@@ -389,14 +390,15 @@ Result<void> Communicator::allgather(const void* input, std::size_t rows, std::s
   if (least_room < needed || !makes_sense(needed, row_bytes)) return explain(call);
   const Output target = find_output(call, output, options.allocator, input, row_bytes);
   const std::size_t longest = *std::max_element(bytes.begin(), bytes.end());
+  const OutputCopy copy((rows + needed) * row_bytes, size());
   for (std::size_t index = 0; index < chunks_.count(longest); ++index) {
     if (index > 0) HVD_CHECK(step(call));
     chunks_.stage(steps_.mine(), bytes_of(input), rows * row_bytes, index + 1);
     std::byte* part = target.bytes;
     for (int rank = 0; part != nullptr && rank < size(); ++rank) {
       const std::size_t total = bytes[static_cast<std::size_t>(rank)];
-      copy_bytes(part + std::min(index * chunks_.bytes, total), steps_.theirs(rank).input,
-                 chunks_.length(total, index));
+      copy(part + std::min(index * chunks_.bytes, total), steps_.theirs(rank).input,
+           chunks_.length(total, index));
       part += total;
     }
   }

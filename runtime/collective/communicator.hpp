@@ -64,6 +64,7 @@ class Communicator {
   // Returns a rank's number in the job, which messages show.
   int number(int rank) const { return steps_.segment()->number(rank); }
   bool on_one_host() const { return steps_.on_one_host(); }
+  const std::shared_ptr<Segment>& segment() const { return steps_.segment(); }
 
   Result<void> allreduce(const void* input, void* output, std::size_t count, hvd_type type,
                          hvd_op op, const CallOptions& options);

@@ -6,6 +6,7 @@
 #include "collective/element.hpp"
 #include "collective/error_feedback.hpp"
 #include "collective/hosts_allreduce.hpp"
+#include "collective/output_copy.hpp"
 #include "collective/reduce.hpp"
 #include "collective/rule_between_hosts.hpp"
 #include "collective/staging.hpp"
@@ -276,6 +277,8 @@ Result<void> Communicator::allreduce_sliced(const Call& call, const std::byte* i
   const Slices slices(call.count * element_size(call.type), size(), chunks_.bytes);
   const Slots& slots = slices.slots();
   const bool in_slots = on_one_host();
+  // An output that is the input too has been read just before.
+  const OutputCopy copy(input == output ? 0 : 2 * call.count * element_size(call.type), size());
   for (std::size_t chunk = 0; chunk < slices.chunks(); ++chunk) {
     const auto [begin, length] = slices.slice(chunk, rank());
     const Area shown = steps_.theirs(rank());
@@ -294,7 +297,7 @@ Result<void> Communicator::allreduce_sliced(const Call& call, const std::byte* i
       const auto [at, bytes] = slices.slice(chunk, peer);
       const std::byte* const result =
           in_slots ? shown.input + slots.begin(rank(), peer) : steps_.theirs(peer).result;
-      copy_bytes(output + at, result, bytes);
+      copy(output + at, result, bytes);
     }
   }
   return {};

@@ -4,6 +4,7 @@
 #include "collective/call.hpp"
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
+#include "collective/output_copy.hpp"
 #include "collective/staging.hpp"
 
 #include <algorithm>
@@ -64,8 +65,9 @@ Result<void> Communicator::broadcast_post(const Call& call, std::byte* buffer, s
 Result<void> Communicator::broadcast_chunks(const Call& call, std::byte* buffer,
                                             std::size_t bytes) {
   const bool sends = rank() == call.root;
+  const OutputCopy copy(bytes, size());
   const std::size_t first = chunks_.length(bytes, 0);
-  if (!sends) copy_bytes(buffer, steps_.theirs(call.root).input, first);
+  if (!sends) copy(buffer, steps_.theirs(call.root).input, first);
   const std::size_t most = std::min(kChunkBytes, steps_.wide().size());
   for (std::size_t begin = first; begin < bytes; begin += most) {
     const std::size_t now = std::min(most, bytes - begin);
@@ -76,7 +78,7 @@ Result<void> Communicator::broadcast_chunks(const Call& call, std::byte* buffer,
       used.wide = 1;
     }
     HVD_CHECK(step(call));
-    if (!sends) std::memcpy(buffer + begin, steps_.shown_wide().data(), now);
+    if (!sends) copy(buffer + begin, steps_.shown_wide().data(), now);
   }
   return {};
 }
@@ -86,6 +88,7 @@ Result<void> Communicator::broadcast_chunks(const Call& call, std::byte* buffer,
 Result<void> Communicator::broadcast_on_host(const Call& call, std::byte* buffer,
                                              std::size_t bytes) {
   const bool sends = rank() == call.root;
+  const OutputCopy copy(bytes, size());
   const std::size_t stretch = 2 * chunks_.bytes * static_cast<std::size_t>(size());
   const auto show = [&](std::size_t begin) {
     const std::size_t end = std::min(bytes, begin + stretch);
@@ -104,12 +107,12 @@ Result<void> Communicator::broadcast_on_host(const Call& call, std::byte* buffer
       const Area area = steps_.theirs(rank);
       for (const std::byte* place : {area.input, area.result}) {
         const std::size_t length = std::min(chunks_.bytes, end - begin);
-        copy_bytes(buffer + begin, place, length);
+        copy(buffer + begin, place, length);
         begin += length;
       }
     }
   };
-  if (!sends) copy_bytes(buffer, steps_.theirs(call.root).input, chunks_.length(bytes, 0));
+  if (!sends) copy(buffer, steps_.theirs(call.root).input, chunks_.length(bytes, 0));
   for (std::size_t begin = chunks_.bytes; begin < bytes; begin += stretch) {
     if (sends) show(begin);
     HVD_CHECK(step(call));

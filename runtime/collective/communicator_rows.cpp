@@ -4,6 +4,7 @@
 #include "collective/call.hpp"
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
+#include "collective/output_copy.hpp"
 #include "collective/rows_output.hpp"
 #include "collective/staging.hpp"
 
@@ -205,8 +206,9 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
   if (!fits) return explain(call);
 
   const Output target = find_output(call, output, options.allocator, input, row_bytes);
+  const OutputCopy copy((rows + call.needed_rows) * row_bytes, size());
   const auto take = [&](std::size_t begin, const std::byte* from, std::size_t length) {
-    if (target.bytes != nullptr) copy_bytes(target.bytes + begin, from, length);
+    if (target.bytes != nullptr) copy(target.bytes + begin, from, length);
   };
   if (together && std::all_of(sum.begin(), sum.end(), shows)) {
     std::size_t begin = 0;

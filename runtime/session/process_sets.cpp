@@ -133,9 +133,11 @@ Result<std::shared_ptr<ProcessSet>> ProcessSet::make(std::vector<int> ranks, Com
     HVD_CHECK(bootstrap.finish());
     return set;
   }
-  WireupOptions with_one_lane = options;
-  with_one_lane.lanes = 1;
-  auto wireup = wire_up(bootstrap, environment, with_one_lane);
+  WireupOptions of_set = options;
+  of_set.lanes = 1;
+  of_set.job = all.segment();
+  of_set.job_ranks = set->ranks_;
+  auto wireup = wire_up(bootstrap, environment, of_set);
   HVD_CHECK(bootstrap.finish());
   if (!wireup.ok()) return with_context(kWhat, wireup.error());
   set->own_ = *own;

@@ -242,7 +242,9 @@ Segment::Segment(Segment&& other) noexcept
       mapping_(std::move(other.mapping_)),
       staging_(std::move(other.staging_)),
       doorbell_(std::move(other.doorbell_)),
-      bell_named_(std::exchange(other.bell_named_, false)) {}
+      bell_named_(std::exchange(other.bell_named_, false)),
+      job_(std::move(other.job_)),
+      job_ranks_(std::move(other.job_ranks_)) {}
 
 Segment::~Segment() {
   remove_name();
@@ -424,7 +426,14 @@ void Segment::set_left(int rank) {
   ring();
 }
 
+void Segment::set_job(std::shared_ptr<Segment> job, std::vector<int> ranks) {
+  job_ = std::move(job);
+  job_ranks_ = std::move(ranks);
+}
+
 void Segment::set_failure(FailureKind kind, int rank) {
+  if (job_ && kind == FailureKind::died)
+    job_->set_failure(kind, job_ranks_[static_cast<std::size_t>(rank)]);
   std::uint64_t none = 0;
   if (!header().failure.compare_exchange_strong(none, pack_failure(kind, rank),
                                                 std::memory_order_seq_cst)) {
@@ -443,7 +452,9 @@ void Segment::set_failure_sent() {
   futex_wake_all(header().failure_is_sent);
 }
 
-void Segment::wait_until_failure_is_sent(std::uint64_t most_ns) {
+void Segment::wait_until_failure_is_sent(int rank, std::uint64_t most_ns) {
+  if (job_) job_->wait_until_failure_is_sent(job_ranks_[static_cast<std::size_t>(rank)], most_ns);
+  if (!failed() || bridge() != rank) return;
   const std::uint64_t end = monotonic_ns() + most_ns;
   auto& sent = header().failure_is_sent;
   for (std::uint64_t now = monotonic_ns(); now < end && sent.load(std::memory_order_seq_cst) == 0;

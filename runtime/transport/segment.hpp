@@ -164,15 +164,20 @@ class Segment {
   void wait_idle(const std::function<bool()>& ready, long most_ns);
   void wake();
 
+  // Sets what this is a part of, for the segment of a process set: the job's segment, and each
+  // rank's number in it. Call it before other threads use this segment.
+  void set_job(std::shared_ptr<Segment> job, std::vector<int> ranks);
   // Records the failure, unless there is one already, and wakes the ranks that wait in a step. Safe
-  // in a forked child.
+  // in a forked child. A death in a process set is recorded in the job first: ranks of the set may
+  // end because of it, and the others would take one of these for the cause.
   void set_failure(FailureKind kind, int rank);
   std::optional<Failure> failure() const;
   // Reports that the bridge has sent the failure to the other hosts. The bridge calls it.
   void set_failure_sent();
-  // Waits for that, `most_ns` at most. The bridge's rank calls it, because it may end after the
-  // failure: then the other hosts would first see that this rank has died.
-  void wait_until_failure_is_sent(std::uint64_t most_ns);
+  // Waits for that, `most_ns` at most, if this rank runs the bridge and there is a failure; also
+  // for the job's. The rank may end after the failure: then the other hosts would first see that
+  // this rank has died.
+  void wait_until_failure_is_sent(int rank, std::uint64_t most_ns);
   bool failed() const { return header().failure.load(std::memory_order_acquire) != 0; }
 
   // Returns the rank here that runs the bridge, or nullopt if all ranks are on this host.
@@ -232,6 +237,8 @@ class Segment {
   Mapping staging_;    // empty without other hosts
   Doorbell doorbell_;  // the same
   bool bell_named_ = false;
+  std::shared_ptr<Segment> job_;  // null: this is the job's
+  std::vector<int> job_ranks_;    // by rank
   // A pointer, because a segment can be moved.
   std::unique_ptr<std::atomic<Bridge*>> bridge_here_ =
       std::make_unique<std::atomic<Bridge*>>(nullptr);

@@ -376,8 +376,7 @@ Failure StepBarrier::record(FailureKind kind, int rank) {
 // Waits on the bridge's rank until the bridge has sent the failure. An interruption is not in the
 // segment, so it is returned at once.
 std::optional<Failure> StepBarrier::passed_on(std::optional<Failure> failure) {
-  if (failure && segment_->failed() && segment_->bridge() == rank_)
-    segment_->wait_until_failure_is_sent(kSendFailureNs);
+  if (failure) segment_->wait_until_failure_is_sent(rank_, kSendFailureNs);
   return failure;
 }
 

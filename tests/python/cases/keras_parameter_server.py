@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +13,7 @@ import hvd.tensorflow.keras as hvd
 from _expect import raises
 from _keras import (KERAS_3, again, alike_on_all_ranks, batch, continue_from_checkpoint, fit_batches, flat, model_of, near,
                     optimizers, put, train)
-from hvd import errors
+from hvd import errors, schedule
 
 FRAMEWORK = "tensorflow"
 SIZES = (2, 3)
@@ -75,6 +76,36 @@ def case_with_staleness_it_learns_too() -> None:
     fit_batches(model, optimizer, 40)
     optimizer.synchronize()
     assert loss_of(model) < 0.7 * before, (loss_of(model), before)
+    alike_on_all_ranks(model)
+
+
+def case_a_rank_may_be_ahead_by_the_staleness_and_no_more() -> None:
+    """The last rank makes the steps that it may while the others make none. One more is answered only after theirs."""
+    staleness, last = 2, hvd.size() - 1
+    made: list[schedule.Clocks] = []
+
+    class Clocks(schedule.Clocks):
+        def __init__(self, workers: int, staleness: int) -> None:
+            super().__init__(workers, staleness)
+            made.append(self)
+
+    model = model_of()
+    with mock.patch.object(schedule, "Clocks", Clocks):
+        optimizer = hvd.ParameterServer(sgd(), staleness=staleness)
+        train(model, optimizer, range(1))
+    if hvd.rank() == last:
+        train(model, optimizer, range(1, 1 + staleness))
+    hvd.broadcast(tf.zeros(1), last, name="ahead")
+    if hvd.rank() == last:
+        train(model, optimizer, range(1 + staleness, 2 + staleness))
+    elif hvd.rank() == 0:
+        clocks, = made
+        with clocks.changed:
+            assert clocks.changed.wait_for(lambda: clocks.steps[last] == staleness + 2, timeout=60)
+            assert not clocks.may_continue(last), clocks.steps
+    if hvd.rank() != last:
+        train(model, optimizer, range(1, 2))
+    optimizer.synchronize()
     alike_on_all_ranks(model)
 
 

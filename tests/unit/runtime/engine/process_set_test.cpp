@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 #include <hvd/hvd.hpp>
+#include <signal.h>
 
 namespace libhvd::test {
 namespace {
@@ -197,6 +198,39 @@ TEST(ProcessSets, ADeadRankFailsTheSetsThatItIsIn) {
   for (const int rank : {1, 2}) {
     const std::string said = job.rank(rank).line().value_or("nothing");
     EXPECT_NE(said.find("rank 3 (pid"), std::string::npos) << said;
+  }
+}
+
+// A rank that ends because another rank of its set has died is not the cause.
+TEST(ProcessSets, ADeadRankFailsTheJobToo) {
+  for (const auto& hosts : kPlacements) {
+    Signal both_are_gone;
+    Job job(hosts, [&](int rank, const Child::Tell& tell) {
+      hvd::init();
+      const std::int32_t set = add({1, 3});
+      tell("here");
+      if (rank == 3) ::pause();
+      if (rank == 1) {
+        const hvd_options options = on(set);
+        tell(text_of(hvd_barrier(&options)));
+        ::raise(SIGKILL);
+      }
+      if (rank == 0) both_are_gone.await();
+      tell(text_of(hvd_barrier(nullptr)));
+      ::_exit(0);
+    });
+    for (int rank = 0; rank < 4; ++rank)
+      ASSERT_EQ(job.rank(rank).line().value_or("nothing"), "here");
+    job.rank(3).kill();
+    const auto names_the_dead = [&](int rank) {
+      const std::string said = job.rank(rank).line().value_or("nothing");
+      EXPECT_NE(said.find("rank 3 (pid"), std::string::npos) << said;
+    };
+    names_the_dead(1);
+    job.rank(1).wait();
+    both_are_gone.give();
+    names_the_dead(0);
+    names_the_dead(2);
   }
 }
 

@@ -324,6 +324,8 @@ Result<void> Engine::exchange_proposals() {
     std::erase_if(feedback_,
                   [this](const auto& kept) { return !negotiation_.remembers(kept.first); });
   limits_ = limits_of(negotiation_.tuning(), settings_.fusion);
+  // A search has tried larger ones.
+  if (packed_.capacity() > 2 * limits_.together) std::vector<std::byte>().swap(packed_);
   if (tuner_ && negotiation_.any_joined()) tuner_->skip_step();
   rounds_.fetch_add(1, std::memory_order_relaxed);
   for (const Entry& entry : proposing_) entry->proposed = true;

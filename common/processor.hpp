@@ -1,8 +1,6 @@
-// What the processor has: its instructions on x86-64, and its largest cache. Instructions are read
-// from CPUID, because some compilers lack the table of __builtin_cpu_supports(). Any thread.
+// The instructions that this processor and this system have, on x86-64. They are read from CPUID,
+// because some compilers lack the table of __builtin_cpu_supports(). Any thread.
 #pragma once
-
-#include <cstddef>
 
 namespace common {
 
@@ -14,15 +12,5 @@ bool has_avx512();
 
 // Returns whether there is SSE 4.2, which has the instruction for CRC-32C.
 bool has_sse42();
-
-struct Cache {
-  std::size_t bytes = 0;
-  int processors = 1;  // that share it
-};
-
-// Returns the largest cache of the processor that this thread runs on, from
-// /sys/devices/system/cpu. sysconf(3) returns a cache of the whole machine where this one is
-// virtual. Returns 0 bytes if the system does not say.
-Cache largest_cache();
 
 }  // namespace common

@@ -1,6 +1,6 @@
 #include "collective/output_copy.hpp"
 
-#include "common/processor.hpp"
+#include "common/cache.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "common/processor.hpp"
+#include "common/cache.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,6 +8,7 @@
 //  - each computes its slice of the result, and all gather the slices.
 // That moves as much data as halving the vectors in each round, in fewer rounds, and only the
 // result is rounded.
+#include "collective/adasum_factors.h"
 #include "collective/arguments.hpp"
 #include "collective/call.hpp"
 #include "collective/communicator.hpp"
@@ -16,8 +17,6 @@
 #include "hvd/float16.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <iterator>
 #include <memory>
@@ -90,58 +89,6 @@ double dot(const double* a, const double* b) {
   return std::accumulate(std::begin(sums), std::end(sums), 0.0);
 }
 
-// The dot products of all ranks' values of one tensor with each other. The matrix is symmetric, so
-// half of it is stored.
-class Products {
- public:
-  static std::size_t count(std::size_t ranks) { return ranks * (ranks + 1) / 2; }
-
-  Products(double* values, std::size_t ranks) : values_(values), ranks_(ranks) {}
-
-  double& at(std::size_t a, std::size_t b) {
-    if (a > b) std::swap(a, b);
-    return values_[a * ranks_ - a * (a + 1) / 2 + b];
-  }
-
-  // Returns the factor of each rank's tensor in the result.
-  std::vector<double> factors() {
-    std::vector<double> factors(ranks_, 1);
-    for (std::size_t half = 1; half < ranks_; half *= 2) {
-      for (std::size_t first = 0; first < ranks_; first += 2 * half) add(factors, first, half);
-    }
-    return factors;
-  }
-
- private:
-  // Returns the dot product of two sums, of `half` ranks each: from rank a on, and from rank b on.
-  double product(const std::vector<double>& factors, std::size_t a, std::size_t b,
-                 std::size_t half) {
-    double sum = 0;
-    for (std::size_t i = a; i < a + half; ++i) {
-      for (std::size_t j = b; j < b + half; ++j) sum += factors[i] * factors[j] * at(i, j);
-    }
-    return sum;
-  }
-
-  void add(std::vector<double>& factors, std::size_t first, std::size_t half) {
-    const double a_squared = product(factors, first, first, half);
-    const double b_squared = product(factors, first + half, first + half, half);
-    // The dot product is at most this (Cauchy-Schwarz), except for rounding where the ranks'
-    // tensors cancel each other out.
-    const double most = std::sqrt(std::max(0.0, a_squared) * std::max(0.0, b_squared));
-    const double both = std::clamp(product(factors, first, first + half, half), -most, most);
-    const double of_a = a_squared > 0 ? 1 - both / (2 * a_squared) : 1;
-    const double of_b = b_squared > 0 ? 1 - both / (2 * b_squared) : 1;
-    for (std::size_t i = 0; i < half; ++i) {
-      factors[first + i] *= of_a;
-      factors[first + half + i] *= of_b;
-    }
-  }
-
-  double* values_;
-  std::size_t ranks_;
-};
-
 // A rank's slice of some tensors that lie one after the other.
 class Slice {
  public:
@@ -176,9 +123,7 @@ Result<void> Communicator::adasum(const void* input, void* output,
   const std::size_t count = std::accumulate(lengths.begin(), lengths.end(), std::size_t{0});
   Call call = allreduce_call(input, output, count, type, HVD_ADASUM, options);
   const auto ranks = static_cast<std::size_t>(size());
-  if (call.fault.empty() && !std::has_single_bit(ranks))
-    call.fault =
-        "Adasum is for a number of ranks that is a power of two, not for " + std::to_string(ranks);
+  if (call.fault.empty()) call.fault = check_adasum_ranks(size());
   std::unique_ptr<std::byte[]> slices;
   if (call.fault.empty()) {
     const std::size_t own = Slice(count, ranks, static_cast<std::size_t>(rank())).length();
@@ -218,25 +163,26 @@ Result<void> Communicator::combine_adaptively(const void* input, void* output,
       std::fill(block + length, block + kBlock, 0.0);
     }
   };
-  std::vector<double> values(lengths.size() * Products::count(ranks), 0);
+  std::vector<double> values(lengths.size() * adasum_products(ranks), 0);
   const auto products_of = [&](std::size_t tensor) {
-    return Products(values.data() + tensor * Products::count(ranks), ranks);
+    return values.data() + tensor * adasum_products(ranks);
   };
   own.for_blocks(lengths, [&](std::size_t tensor, std::size_t first, std::size_t length) {
     load(first, length);
-    Products products = products_of(tensor);
+    double* const products = products_of(tensor);
     for (std::size_t a = 0; a < ranks; ++a) {
       for (std::size_t b = a; b < ranks; ++b)
-        products.at(a, b) += dot(wide.data() + a * kBlock, wide.data() + b * kBlock);
+        products[adasum_product(a, b, ranks)] +=
+            dot(wide.data() + a * kBlock, wide.data() + b * kBlock);
     }
   });
   HVD_CHECK(allreduce(values.data(), values.data(), values.size(), HVD_FLOAT64, HVD_SUM, named));
 
-  std::vector<double> factors;
+  std::vector<double> factors(ranks);
   std::size_t factors_of = lengths.size();
   own.for_blocks(lengths, [&](std::size_t tensor, std::size_t first, std::size_t length) {
     if (std::exchange(factors_of, tensor) != tensor) {
-      factors = products_of(tensor).factors();
+      adasum_factors(products_of(tensor), ranks, factors.data());
       for (double& factor : factors) factor *= options.scale.before * options.scale.after;
     }
     load(first, length);

@@ -4,6 +4,7 @@
 #include "collective/element.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 
@@ -132,6 +133,11 @@ std::string check_alltoall(const void* input, const std::size_t* splits, std::si
   if (splits != nullptr && (!fits || sum != rows))
     return "the splits do not add up to the " + std::to_string(rows) + " rows";
   return check_allgather(input, rows, row_size, type, output, output_rows);
+}
+
+std::string check_adasum_ranks(int size) {
+  if (std::has_single_bit(static_cast<unsigned>(size))) return {};
+  return "Adasum is for a number of ranks that is a power of two, not for " + std::to_string(size);
 }
 
 std::string check_scale(const Scale& scale, hvd_type type) {

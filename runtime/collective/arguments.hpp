@@ -51,6 +51,7 @@ std::string check_reducescatter(const void* input, std::size_t rows, std::size_t
 std::string check_alltoall(const void* input, const std::size_t* splits, std::size_t rows,
                            std::size_t row_size, hvd_type type, const void* output,
                            std::size_t output_rows, int size);
+std::string check_adasum_ranks(int size);
 std::string check_scale(const Scale& scale, hvd_type type);
 // Reads the input only if it is in host memory.
 std::string check_compression(Compression compression, const void* input, std::size_t count,

@@ -5,7 +5,7 @@
 #include "collective/element.hpp"
 #include "collective/error_feedback.hpp"
 #include "gpu/device_collectives.hpp"
-#include "gpu/fusion_buffer.hpp"
+#include "gpu/fusion_pieces.hpp"
 
 #include <algorithm>
 #include <cstring>

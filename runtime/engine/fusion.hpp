@@ -14,7 +14,7 @@
 namespace libhvd {
 
 // Decides which requests, taken in order, run as one: allreduces with valid arguments of one type,
-// op, scale factors and kind of memory (for device memory see gpu/fusion_buffer.hpp).
+// op, scale factors and kind of memory (for device memory see gpu/fusion_pieces.hpp).
 class FusionPlan {
  public:
   explicit FusionPlan(const FusionLimits& limits) : limits_(limits) {}

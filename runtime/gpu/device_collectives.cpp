@@ -1,10 +1,11 @@
 #include "gpu/device_collectives.hpp"
 
+#include "collective/adasum_factors.h"
 #include "collective/arguments.hpp"
 #include "collective/call.hpp"
 #include "collective/element.hpp"
 #include "gpu/device_queue.hpp"
-#include "gpu/fusion_buffer.hpp"
+#include "gpu/fusion_pieces.hpp"
 #include "gpu/host_stage.hpp"
 
 #include <algorithm>
@@ -149,11 +150,14 @@ Result<void> DeviceCollectives::put_back(void* device, std::size_t offset, std::
 Result<void> DeviceCollectives::allreduce(const void* input, void* output, std::size_t count,
                                           hvd_type type, hvd_op op, const CallOptions& options) {
   Call call = allreduce_call(input, output, count, type, op, options);
+  if (call.fault.empty() && op == HVD_ADASUM) call.fault = check_adasum_ranks(communicator_.size());
   const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
   const Transfer transfer{input, bytes, output, bytes};
   check_buffers(call, transfer, options);
   HVD_CHECK(open(call));
   if (bytes == 0) return {};
+  if (op == HVD_ADASUM && !group_.through_host() && group_.adasum_kernels() != nullptr)
+    return adasum(input, output, count, type, options, call);
   const auto reduction = find_nccl_reduction(type, op, options.scale, communicator_.size());
   const bool compressed = call.compression != Compression::none && !communicator_.on_one_host();
   if (!reduction || compressed || group_.through_host()) {
@@ -166,6 +170,39 @@ Result<void> DeviceCollectives::allreduce(const void* input, void* output, std::
                              return nccl.ncclAllReduce(input, output, count, reduction->type,
                                                        nccl_op, comm, options.place.stream);
                            });
+}
+
+// The steps of Communicator::adasum() on the device. The CPU does not wait for them.
+Result<void> DeviceCollectives::adasum(const void* input, void* output, std::size_t count,
+                                       hvd_type type, const CallOptions& options,
+                                       const Call& call) {
+  const CurrentDevice current(group_.cuda(), group_.device());
+  const CudaStream stream = options.place.stream;
+  const AdasumKernels& kernels = *group_.adasum_kernels();
+  const auto ranks = static_cast<std::size_t>(communicator_.size());
+  const std::size_t element = element_size(type);
+  Sizes slices;  // bytes
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    slices.push_back((count / ranks + (rank < count % ranks ? 1 : 0)) * element);
+  const std::size_t own = slices[static_cast<std::size_t>(communicator_.rank())];
+  const std::size_t longest = slices[0] / element;
+  const auto memory = group_.workspace(communicator_, adasum_work_bytes(longest, ranks, type));
+  if (!memory.ok()) return of_call(call, memory.error());
+  const AdasumWork work = place_adasum_work(*memory, own / element, longest, ranks, type);
+
+  const Sizes mine(ranks, own);
+  HVD_CHECK(
+      exchange_rows(call, input, {begins(slices), slices}, *memory, {begins(mine), mine}, stream));
+  const Result<void> multiplied = kernels.multiply(work, stream);
+  if (!multiplied.ok()) return group_.give_up(multiplied.error());
+  HVD_CHECK(enqueue(call, stream, [&](const NcclLibrary& nccl, NcclComm comm) {
+    return nccl.ncclAllReduce(work.products, work.products, adasum_products(ranks),
+                              NcclType::float64, NcclOp::sum, comm, stream);
+  }));
+  const Result<void> combined =
+      kernels.combine(work, options.scale.before * options.scale.after, stream);
+  if (!combined.ok()) return group_.give_up(combined.error());
+  return gather_rows(call, *memory, slices, static_cast<std::byte*>(output), stream);
 }
 
 Result<void> DeviceCollectives::broadcast(void* buffer, std::size_t count, hvd_type type, int root,
@@ -268,14 +305,19 @@ Result<void> DeviceCollectives::allgather(const void* input, std::size_t rows, s
     HVD_CHECK(exchange_rows(call, input, sent, target.bytes, coming, options.place.stream));
     return target.outcome;
   }
-  return enqueue(call, options.place.stream, [&](const NcclLibrary& nccl, NcclComm comm) {
+  return gather_rows(call, input, sizes, target.bytes, options.place.stream);
+}
+
+Result<void> DeviceCollectives::gather_rows(const Call& call, const void* input, const Sizes& sizes,
+                                            std::byte* output, CudaStream stream) {
+  const Sizes places = begins(sizes);
+  return enqueue(call, stream, [&](const NcclLibrary& nccl, NcclComm comm) {
     if (all_equal(sizes))
-      return nccl.ncclAllGather(input, target.bytes, sizes[0], NcclType::int8, comm,
-                                options.place.stream);
+      return nccl.ncclAllGather(input, output, sizes[0], NcclType::int8, comm, stream);
     return nccl.group(sizes.size(), [&](std::size_t rank) {
       if (sizes[rank] == 0) return NcclStatus::success;
-      return nccl.ncclBroadcast(input, at(target.bytes, places[rank]), sizes[rank], NcclType::int8,
-                                static_cast<int>(rank), comm, options.place.stream);
+      return nccl.ncclBroadcast(input, at(output, places[rank]), sizes[rank], NcclType::int8,
+                                static_cast<int>(rank), comm, stream);
     });
   });
 }
@@ -387,7 +429,7 @@ Result<void> DeviceCollectives::allreduce_together(std::span<const DevicePiece> 
   HVD_CHECK(open(call));
   const auto reduction = find_nccl_reduction(type, op, options.scale, communicator_.size());
   if (!reduction || group_.through_host()) return reduce_on_host(call, pieces, options);
-  if (const CopyKernel* const kernel = group_.kernel())
+  if (const CopyKernel* const kernel = group_.copy_kernel())
     return reduce_packed(call, *reduction, *kernel, pieces, options);
   return reduce_grouped(call, *reduction, pieces, options);
 }

@@ -82,6 +82,12 @@ class DeviceCollectives {
   Result<void> enqueue(const Call& call, CudaStream stream, const OnNccl& body);
   Result<void> enqueue_reduction(const Call& call, const NcclReduction& reduction,
                                  CudaStream stream, const OnReduction& body);
+  Result<void> adasum(const void* input, void* output, std::size_t count, hvd_type type,
+                      const CallOptions& options, const Call& call);
+  // Enqueues the rows of all ranks into the output; `sizes` are their bytes.
+  Result<void> gather_rows(const Call& call, const void* input,
+                           const std::vector<std::size_t>& sizes, std::byte* output,
+                           CudaStream stream);
   Result<void> reduce_on_host(const Call& call, std::span<const DevicePiece> pieces,
                               const CallOptions& options);
   Result<void> reduce_packed(const Call& call, const NcclReduction& reduction,

@@ -5,6 +5,7 @@
 #include "common/text.hpp"
 #include "common/variables.h"
 #include "gpu/device_info.hpp"
+#include "gpu/fusion_pieces.hpp"
 #include "gpu/nccl_communicator.hpp"
 #include "gpu/nccl_library.hpp"
 
@@ -118,8 +119,8 @@ Result<void> DeviceGroup::connect(Communicator& communicator) {
   const auto encrypted = read_data_tls(environment);
   if (!encrypted.ok()) copy_text(own.error, encrypted.error().message);
   own.encrypted = encrypted.ok() && *encrypted ? 1 : 0;
-  auto kernel = CopyKernel::load(environment);
-  own.packs = kernel.ok() ? 1 : 0;
+  auto kernels = load_kernels(environment);
+  own.has_kernels = kernels.ok() ? 1 : 0;
   HVD_TRY(const auto infos, gather_device_info(communicator, own));
   HVD_CHECK(check_devices(infos));
   if (const std::string shared = describe_shared_gpus(infos); !shared.empty()) {
@@ -143,7 +144,7 @@ Result<void> DeviceGroup::connect(Communicator& communicator) {
     return {};
   }
   HVD_CHECK(check_nccl(infos));
-  if (all_pack(infos)) kernel_.emplace(std::move(*kernel));
+  if (all_have_kernels(infos)) kernels_ = std::move(*kernels);
   return start_nccl(communicator, *nccl, std::chrono::seconds(seconds->value_or(kDefaultTimeoutS)));
 }
 
@@ -169,12 +170,32 @@ Result<void> DeviceGroup::start_nccl(Communicator& communicator, const NcclLibra
   return {};
 }
 
+Result<std::unique_ptr<DeviceGroup::Kernels>> DeviceGroup::load_kernels(
+    const Environment& environment) {
+  HVD_TRY(auto module, KernelModule::load(environment));
+  std::unique_ptr<Kernels> kernels(new Kernels{std::move(module), {}, {}});
+  HVD_TRY(kernels->copy, CopyKernel::find(kernels->module));
+  HVD_TRY(kernels->adasum, AdasumKernels::find(kernels->module));
+  return kernels;
+}
+
 Result<std::byte*> DeviceGroup::fusion_buffer() {
   if (!fusion_) {
-    HVD_TRY(auto made, FusionBuffer::create(*cuda_));
+    HVD_TRY(auto made, DeviceBuffer::allocate(*cuda_, kDeviceFusionBytes));
     fusion_.emplace(std::move(made));
   }
   return fusion_->data();
+}
+
+Result<std::byte*> DeviceGroup::workspace(Communicator& communicator, std::size_t bytes) {
+  if (!workspace_ || workspace_->size() < bytes) {
+    workspace_.reset();
+    auto made = DeviceBuffer::allocate(*cuda_, bytes);
+    const Result<void> own = made.ok() ? Result<void>() : Result<void>(made.error());
+    HVD_CHECK(agree_on(communicator, "there is no device memory", own));
+    workspace_.emplace(std::move(*made));
+  }
+  return workspace_->data();
 }
 
 std::optional<Error> DeviceGroup::failure() const {

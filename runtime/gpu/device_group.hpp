@@ -6,9 +6,10 @@
 
 #include "base/error.hpp"
 #include "collective/communicator.hpp"
+#include "gpu/adasum_kernels.hpp"
 #include "gpu/copy_kernel.hpp"
 #include "gpu/cuda_library.hpp"
-#include "gpu/fusion_buffer.hpp"
+#include "gpu/device_buffer.hpp"
 #include "gpu/host_stage.hpp"
 #include "gpu/nccl_communicator.hpp"
 
@@ -44,10 +45,14 @@ class DeviceGroup : public DeviceState {
   // NCCL does not do.
   bool through_host() const { return nccl_ == nullptr; }
   NcclCommunicator& nccl() { return *nccl_; }
-  // Returns what packs small tensors; null if not all ranks can. The buffer is allocated by the
-  // first call of fusion_buffer().
-  const CopyKernel* kernel() const { return kernel_ ? &*kernel_ : nullptr; }
+  // Return libhvd's own kernels: what packs small tensors, and Adasum's; null if not all ranks have
+  // them. The buffer is allocated by the first call of fusion_buffer().
+  const CopyKernel* copy_kernel() const { return kernels_ ? &*kernels_->copy : nullptr; }
+  const AdasumKernels* adasum_kernels() const { return kernels_ ? &*kernels_->adasum : nullptr; }
   Result<std::byte*> fusion_buffer();
+  // Returns memory for one call. All ranks must ask for as many bytes. It is kept for later calls,
+  // and grows. Error, on all ranks: one has no memory.
+  Result<std::byte*> workspace(Communicator& communicator, std::size_t bytes);
   // Ends the work on the device, here and on other ranks, after an error.
   Error give_up(const Error& error) { return nccl_->give_up_for(error); }
   HostStage& stage() { return *stage_; }
@@ -55,6 +60,12 @@ class DeviceGroup : public DeviceState {
   int device() const { return device_; }
 
  private:
+  struct Kernels {
+    KernelModule module;
+    std::optional<CopyKernel> copy;
+    std::optional<AdasumKernels> adasum;
+  };
+  static Result<std::unique_ptr<Kernels>> load_kernels(const Environment& environment);
   Result<void> choose_device(const BufferLocation& place);
   Result<void> connect(Communicator& communicator);
   Result<void> start_nccl(Communicator& communicator, const NcclLibrary& nccl,
@@ -64,8 +75,9 @@ class DeviceGroup : public DeviceState {
   std::optional<HostStage> stage_;  // if there is CUDA
   int device_ = -1;                 // -1: not known yet
   std::optional<Result<void>> met_;
-  std::optional<CopyKernel> kernel_;
-  std::optional<FusionBuffer> fusion_;
+  std::unique_ptr<Kernels> kernels_;
+  std::optional<DeviceBuffer> fusion_;
+  std::optional<DeviceBuffer> workspace_;
   std::unique_ptr<NcclCommunicator> nccl_;
 };
 

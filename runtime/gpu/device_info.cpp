@@ -77,9 +77,9 @@ std::string describe_shared_gpus(std::span<const DeviceInfo> infos) {
   return text;
 }
 
-bool all_pack(std::span<const DeviceInfo> infos) {
+bool all_have_kernels(std::span<const DeviceInfo> infos) {
   return std::all_of(infos.begin(), infos.end(),
-                     [](const DeviceInfo& info) { return info.packs != 0; });
+                     [](const DeviceInfo& info) { return info.has_kernels != 0; });
 }
 
 Result<void> check_nccl(std::span<const DeviceInfo> infos) {

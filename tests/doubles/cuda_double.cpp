@@ -100,6 +100,7 @@ HVD_EXPORT int cudaPointerGetAttributes(PointerAttributes* attributes, const voi
 }
 
 HVD_EXPORT int cudaMalloc(void** memory, std::size_t bytes) {
+  if (must_fail("cudaMalloc")) return answer(kMemoryAllocation);
   return answer(allocate(memory, bytes, device));
 }
 

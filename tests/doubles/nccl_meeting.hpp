@@ -11,8 +11,8 @@
 namespace nccl_double {
 
 inline constexpr int kMostRanks = 16;
-inline constexpr std::size_t kMailboxBytes = 8u << 20;   // what a rank can show at a time
-inline constexpr std::size_t kParcelBytes = 256u << 10;  // what it can send to one other
+inline constexpr std::size_t kMailboxBytes = 8u << 20;  // what a rank can show at a time
+inline constexpr std::size_t kParcelBytes = 1u << 20;   // what it can send to one other
 
 struct Shared {
   std::atomic<std::int32_t> joined;

@@ -13,8 +13,8 @@ namespace {
 using libhvd::CopyKernel;
 using libhvd::DeviceCopy;
 
-libhvd::Result<CopyKernel> load_kernel() {
-  return CopyKernel::load(libhvd::process_environment());
+libhvd::Result<libhvd::KernelModule> load_kernels() {
+  return libhvd::KernelModule::load(libhvd::process_environment());
 }
 
 void run(const CopyKernel& kernel, const std::vector<DeviceCopy>& copies, void* stream) {
@@ -40,11 +40,13 @@ double median(std::vector<double> values) {
 }
 
 void check_copies(Device& device) {
-  const auto kernel = load_kernel();
-  if (!kernel.ok()) {
-    std::printf("no kernel for small tensors: %s\n", kernel.error().message.c_str());
+  const auto kernels = load_kernels();
+  if (!kernels.ok()) {
+    std::printf("no kernel for small tensors: %s\n", kernels.error().message.c_str());
     return;
   }
+  const auto kernel = CopyKernel::find(*kernels);
+  if (!kernel.ok()) die("kernel", kernel.error().message.c_str());
   constexpr std::size_t kBytes = 1 << 20;
   std::vector<unsigned char> values(kBytes);
   for (std::size_t i = 0; i < kBytes; ++i) values[i] = static_cast<unsigned char>(1 + i % 251);
@@ -71,8 +73,10 @@ void check_copies(Device& device) {
 void bench_copies(Device& device, int calls) {
   constexpr int kRounds = 7;
   constexpr std::size_t kPieces = 128, kPiece = 128 << 10, kAll = kPieces * kPiece;
-  const auto kernel = load_kernel();
-  if (!kernel.ok()) return;
+  const auto kernels = load_kernels();
+  if (!kernels.ok()) return;
+  const auto kernel = CopyKernel::find(*kernels);
+  if (!kernel.ok()) die("kernel", kernel.error().message.c_str());
   auto* const from = static_cast<std::byte*>(device.allocate(kAll));
   auto* const to = static_cast<std::byte*>(device.allocate(kAll));
   std::vector<DeviceCopy> copies;

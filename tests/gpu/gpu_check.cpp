@@ -69,6 +69,23 @@ void check_factors(Device& device) {
       "factors");
 }
 
+// Adasum of equal tensors is that tensor, and of tensors without a common element their sum.
+void check_adasum(Device& device, std::size_t count) {
+  if ((hvd_size() & (hvd_size() - 1)) != 0) return;
+  const auto value = [](std::size_t i) { return static_cast<float>(i % 7 + 1); };
+  std::vector<float> equal(count), own(count, 0);
+  for (std::size_t i = 0; i < count; ++i) equal[i] = value(i);
+  const auto size = static_cast<std::size_t>(hvd_size());
+  for (auto i = static_cast<std::size_t>(hvd_rank()); i < count; i += size) own[i] = value(i);
+  const hvd_options options = on(device, "adasum");
+  void* const memory = device.allocate(count * sizeof(float));
+  for (const std::vector<float>& input : {equal, own}) {
+    device.write(memory, input);
+    check(hvd_allreduce(memory, memory, count, HVD_FLOAT32, HVD_ADASUM, &options), "adasum");
+    expect<float>(device.read<float>(memory, count), value, "adasum");
+  }
+}
+
 void check_rows(Device& device) {
   const auto size = static_cast<std::size_t>(hvd_size());
   const auto rank = static_cast<std::size_t>(hvd_rank());
@@ -132,6 +149,8 @@ void check_all(Device& device, std::size_t most) {
     check_allreduce<std::int16_t>(device, HVD_INT16, count, "int16");
   }
   check_factors(device);
+  for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, most})
+    check_adasum(device, count);
   check_rows(device);
   check_background(device);
   if (hvd_size() == 1) check_copies(device);

@@ -1,0 +1,3 @@
+// All of libhvd's kernels, compiled together into one image.
+#include "adasum.cu"
+#include "copy_batch.cu"

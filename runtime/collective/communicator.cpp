@@ -34,7 +34,8 @@ constexpr std::chrono::milliseconds kLook{20};  // while a call waits for its tu
 // The bytes beside the header of an allgather.
 struct Rows {
   std::uint64_t own;
-  std::uint64_t room;  // of the output
+  std::uint64_t room;     // of the output
+  std::uint64_t address;  // of the rows, if the others read them there; or 0
 };
 static_assert(sizeof(Rows) <= kInlineBytes);
 
@@ -56,6 +57,7 @@ Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, in
     : steps_(segment, rank, lane),
       chunks_{segment->layout().shape().chunk},
       memory_(std::move(memory)),
+      direct_(segment, rank, lane * segment->size()),
       streams_(std::move(streams)),
       order_(segment->hosts()),
       ordered_(std::move(ordered)),
@@ -103,6 +105,18 @@ std::byte* Communicator::own_inline_data() {
 
 const std::byte* Communicator::inline_data(int rank) const {
   return contents_of(steps_.theirs(rank)).data;
+}
+
+std::uint64_t Communicator::offer(const Call& call, const void* data, std::size_t bytes) {
+  return direct_.offer(call.kind, data, on_one_host() && !alone() ? bytes : 0);
+}
+
+Result<bool> Communicator::end_direct_reads(const Call& call, bool could_read) {
+  vote(could_read);
+  HVD_CHECK(step(call));
+  const bool all_could = count_votes() == size();
+  if (!all_could) direct_.stop();
+  return all_could;
 }
 
 void Communicator::on_long_wait(WhileWaiting hook) {
@@ -369,39 +383,73 @@ Result<void> Communicator::allgather(const void* input, std::size_t rows, std::s
   Call call = allgather_call(input, rows, row_size, type, output, output_rows, options);
   const bool faulty = !call.fault.empty();
   const std::size_t row_bytes = faulty ? 0 : row_size * element_size(type);
-  const Rows own{rows, call.output_rows};
+  const Rows own{rows, call.output_rows, offer(call, input, rows * row_bytes)};
   std::memcpy(own_inline_data(), &own, sizeof own);
-  chunks_.stage(steps_.mine(), bytes_of(input), rows * row_bytes, 0);
+  chunks_.stage(steps_.mine(), bytes_of(input), own.address == 0 ? rows * row_bytes : 0, 0);
   HVD_CHECK(open_call(call));
+  direct_.begin();
 
-  std::vector<std::size_t> bytes;
-  bytes.reserve(static_cast<std::size_t>(size()));
+  struct Part {
+    std::size_t bytes;
+    std::uint64_t address;
+  };
+  std::vector<Part> parts;  // by rank
+  parts.reserve(static_cast<std::size_t>(size()));
   std::uint64_t needed = 0;
   std::uint64_t least_room = kAnyRoom;
   for (int rank = 0; rank < size(); ++rank) {
     Rows theirs;
     std::memcpy(&theirs, inline_data(rank), sizeof theirs);
     if (rows_by_rank != nullptr) rows_by_rank[rank] = theirs.own;
-    bytes.push_back(theirs.own * row_bytes);
+    parts.push_back({theirs.own * row_bytes, theirs.address});
     needed = add_rows(needed, theirs.own);
     least_room = std::min(least_room, theirs.room);
   }
   call.needed_rows = needed;
   if (least_room < needed || !makes_sense(needed, row_bytes)) return explain(call);
   const Output target = find_output(call, output, options.allocator, input, row_bytes);
-  const std::size_t longest = *std::max_element(bytes.begin(), bytes.end());
   const OutputCopy copy((rows + needed) * row_bytes, size());
-  for (std::size_t index = 0; index < chunks_.count(longest); ++index) {
-    if (index > 0) HVD_CHECK(step(call));
-    chunks_.stage(steps_.mine(), bytes_of(input), rows * row_bytes, index + 1);
-    std::byte* part = target.bytes;
-    for (int rank = 0; part != nullptr && rank < size(); ++rank) {
-      const std::size_t total = bytes[static_cast<std::size_t>(rank)];
-      copy(part + std::min(index * chunks_.bytes, total), steps_.theirs(rank).input,
-           chunks_.length(total, index));
-      part += total;
+  // Moves the parts that were offered, or the others, a chunk of each at a time. `first_is_shown`:
+  // the ranks have shown the first chunks with the call.
+  const auto move_chunks = [&](bool offered, bool first_is_shown) -> Result<void> {
+    const auto length_of = [&](const Part& part) {
+      return (part.address != 0) == offered ? part.bytes : 0;
+    };
+    std::size_t longest = 0;
+    for (const Part& part : parts) longest = std::max(longest, length_of(part));
+    const std::size_t mine = length_of(parts[static_cast<std::size_t>(rank())]);
+    if (!first_is_shown) chunks_.stage(steps_.mine(), bytes_of(input), mine, 0);
+    for (std::size_t index = 0; index < chunks_.count(longest); ++index) {
+      if (index > 0 || !first_is_shown) HVD_CHECK(step(call));
+      chunks_.stage(steps_.mine(), bytes_of(input), mine, index + 1);
+      std::byte* place = target.bytes;
+      for (int rank = 0; place != nullptr && rank < size(); ++rank) {
+        const Part& part = parts[static_cast<std::size_t>(rank)];
+        const std::size_t length = length_of(part);
+        copy(place + std::min(index * chunks_.bytes, length), steps_.theirs(rank).input,
+             chunks_.length(length, index));
+        place += part.bytes;
+      }
     }
+    return {};
+  };
+  HVD_CHECK(move_chunks(false, true));
+  if (std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.address != 0; })) {
+    bool could_read = true;
+    std::byte* place = target.bytes;
+    for (int peer = 0; place != nullptr && peer < size(); ++peer) {
+      const Part& part = parts[static_cast<std::size_t>(peer)];
+      if (part.address != 0 && peer == rank()) {
+        copy(place, bytes_of(input), part.bytes);
+      } else if (part.address != 0) {
+        could_read = could_read && direct_.read(peer, part.address, place, part.bytes);
+      }
+      place += part.bytes;
+    }
+    HVD_TRY(const bool all_could, end_direct_reads(call, could_read));
+    if (!all_could) HVD_CHECK(move_chunks(true, false));
   }
+  direct_.end();
   return target.outcome;
 }
 

@@ -14,6 +14,7 @@
 #include "base/error.hpp"
 #include "collective/call.hpp"
 #include "collective/call_order.hpp"
+#include "collective/direct_reads.hpp"
 #include "collective/hosts_allreduce.hpp"
 #include "collective/posts.hpp"
 #include "collective/reduction_order.hpp"
@@ -193,8 +194,16 @@ class Communicator {
   // Returns whether there are no other ranks, so that no data moves.
   bool alone() const { return size() == 1; }
 
+  // Returns the address at which the others may read this rank's data, or 0 (direct_reads.hpp).
+  std::uint64_t offer(const Call& call, const void* data, std::size_t bytes);
+  // Waits until all ranks have read what was offered. Returns whether all of them could.
+  Result<bool> end_direct_reads(const Call& call, bool could_read);
+
+  Result<void> broadcast_directly(const Call& call, std::uint64_t address, std::byte* buffer,
+                                  std::size_t bytes);
   Result<void> broadcast_chunks(const Call& call, std::byte* buffer, std::size_t bytes);
-  Result<void> broadcast_on_host(const Call& call, std::byte* buffer, std::size_t bytes);
+  Result<void> broadcast_on_host(const Call& call, std::byte* buffer, std::size_t bytes,
+                                 bool first_is_shown);
   Result<void> allreduce_once(const void* input, void* output, std::size_t count, hvd_type type,
                               hvd_op op, const CallOptions& options);
   Result<void> follow(const CallDetails& theirs);
@@ -225,6 +234,7 @@ class Communicator {
   StepBarrier steps_;
   Chunks chunks_;  // as large as the areas
   std::shared_ptr<SharedMemory> memory_;
+  DirectReads direct_;
   CallFacts facts_;
   StreamLanes streams_;
   std::unique_ptr<HostsAllreduce> between_hosts_;  // with streams

@@ -20,11 +20,21 @@ Result<void> Communicator::broadcast(void* buffer, std::size_t count, hvd_type t
   const Call call = broadcast_call(buffer, count, type, root, size(), options);
   const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
   if (bytes <= kPostBytes && is_post(call)) return broadcast_post(call, bytes_of(buffer), bytes);
-  if (rank() == root && !alone()) chunks_.stage(steps_.mine(), bytes_of(buffer), bytes, 0);
+  const std::uint64_t own_address = rank() == root ? offer(call, buffer, bytes) : 0;
+  if (rank() == root && !alone()) {
+    std::memcpy(own_inline_data(), &own_address, sizeof own_address);
+    chunks_.stage(steps_.mine(), bytes_of(buffer), own_address == 0 ? bytes : 0, 0);
+  }
   HVD_CHECK(open_call(call));
   if (alone()) return {};
-  return steps_.on_one_host() ? broadcast_on_host(call, bytes_of(buffer), bytes)
-                              : broadcast_chunks(call, bytes_of(buffer), bytes);
+  if (!on_one_host()) return broadcast_chunks(call, bytes_of(buffer), bytes);
+  std::uint64_t address;
+  std::memcpy(&address, inline_data(root), sizeof address);
+  if (rank() == root) direct_.begin();
+  HVD_CHECK(address != 0 ? broadcast_directly(call, address, bytes_of(buffer), bytes)
+                         : broadcast_on_host(call, bytes_of(buffer), bytes, true));
+  if (rank() == root) direct_.end();
+  return {};
 }
 
 // Returns whether the call may be a post. All ranks that make the call come to the same answer.
@@ -60,6 +70,14 @@ Result<void> Communicator::broadcast_post(const Call& call, std::byte* buffer, s
   return {};
 }
 
+// The other ranks read at the root's address. If one of them cannot, all get the data in chunks.
+Result<void> Communicator::broadcast_directly(const Call& call, std::uint64_t address,
+                                              std::byte* buffer, std::size_t bytes) {
+  const bool could_read = rank() == call.root || direct_.read(call.root, address, buffer, bytes);
+  HVD_TRY(const bool all_could, end_direct_reads(call, could_read));
+  return all_could ? Result<void>{} : broadcast_on_host(call, buffer, bytes, false);
+}
+
 // Broadcasts between hosts. With many ranks the areas are small, so the root uses the room of all
 // ranks (StepBarrier::wide) and each step still carries much.
 Result<void> Communicator::broadcast_chunks(const Call& call, std::byte* buffer,
@@ -83,11 +101,16 @@ Result<void> Communicator::broadcast_chunks(const Call& call, std::byte* buffer,
   return {};
 }
 
+// The first chunk is in the area of the root, which has shown it with the call if `first_is_shown`.
 // After the first chunk each step carries as much as the areas of all ranks hold, because no other
 // rank writes into them. Waiting for each other costs more than copying.
-Result<void> Communicator::broadcast_on_host(const Call& call, std::byte* buffer,
-                                             std::size_t bytes) {
+Result<void> Communicator::broadcast_on_host(const Call& call, std::byte* buffer, std::size_t bytes,
+                                             bool first_is_shown) {
   const bool sends = rank() == call.root;
+  if (!first_is_shown) {
+    if (sends) chunks_.stage(steps_.mine(), buffer, bytes, 0);
+    HVD_CHECK(step(call));
+  }
   const OutputCopy copy(bytes, size());
   const std::size_t stretch = 2 * chunks_.bytes * static_cast<std::size_t>(size());
   const auto show = [&](std::size_t begin) {

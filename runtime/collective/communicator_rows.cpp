@@ -93,6 +93,13 @@ struct Verdict {
 };
 static_assert(sizeof(Verdict) <= kInlineBytes);
 
+// The bytes beside the header of the first step of an alltoall.
+struct Offer {
+  std::uint64_t room;     // rows that fit into the output
+  std::uint64_t address;  // of the input, if the others read it there; or 0
+};
+static_assert(sizeof(Offer) <= kInlineBytes);
+
 // If no rank sends more than this in an alltoall, all of it is shown with the numbers of rows.
 constexpr std::size_t kWithSplits = 8 * 1024;
 
@@ -159,10 +166,19 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
     copy_bytes(mine.input + split_bytes, input, rows * row_bytes);
     mine.used.input += static_cast<std::uint32_t>(rows * row_bytes);
   }
-  std::memcpy(own_inline_data(), &call.output_rows, sizeof call.output_rows);
+  const std::size_t offered_bytes = call.fault.empty() && sees_all ? rows * row_bytes : 0;
+  const Offer own_offer{call.output_rows, offer(call, input, offered_bytes)};
+  std::memcpy(own_inline_data(), &own_offer, sizeof own_offer);
   HVD_CHECK(open_call(call));
+  direct_.begin();
 
-  std::uint64_t most = 0;  // rows from one rank to another
+  std::vector<std::uint64_t> addresses(ranks, 0);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    std::memcpy(&addresses[rank], inline_data(static_cast<int>(rank)) + offsetof(Offer, address),
+                sizeof addresses[rank]);
+  }
+  std::uint64_t most = 0;          // rows from one rank to another, in chunks
+  std::uint64_t most_offered = 0;  // the same of those that are read directly
   bool fits = true;
   // Reads how many rows rank `to` gets from each rank, at position `at` of the areas.
   const auto look_at = [&](int to, std::size_t at) {
@@ -171,7 +187,8 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
       std::uint64_t count;
       std::memcpy(&count, steps_.theirs(static_cast<int>(from)).input + at, sizeof count);
       needed = add_rows(needed, count);
-      most = std::max(most, count);
+      std::uint64_t& longest = addresses[from] != 0 ? most_offered : most;
+      longest = std::max(longest, count);
       sum[from] = add_rows(sum[from], count);
       if (to == rank()) coming[from] = count;
       if (to < rank()) before[from] += count;
@@ -225,16 +242,37 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
   take(of(in, rank()).begin, bytes_of(input) + own.begin, own.length);
   if (alone()) return target.outcome;
   const Slots slots(size(), chunks_.bytes);
-  const Rounds rounds(slots, most * row_bytes);
-  for (std::size_t round = 0; round < rounds.count(); ++round) {
-    rounds.show(steps_.mine(), out, bytes_of(input), round, rank());
-    HVD_CHECK(step(call));
-    for (int peer = 0; peer < size(); ++peer) {
-      if (peer == rank()) continue;
-      const Part piece = rounds.piece_for(rank(), of(in, peer), round);
-      take(piece.begin, steps_.theirs(peer).input + slots.begin(peer, rank()), piece.length);
+  // Moves the rows of the ranks that have offered them, or of the others.
+  const auto move_chunks = [&](bool offered, std::uint64_t longest) -> Result<void> {
+    const auto moves = [&](int rank) {
+      return (addresses[static_cast<std::size_t>(rank)] != 0) == offered;
+    };
+    const Rounds rounds(slots, longest * row_bytes);
+    for (std::size_t round = 0; round < rounds.count(); ++round) {
+      if (moves(rank())) rounds.show(steps_.mine(), out, bytes_of(input), round, rank());
+      HVD_CHECK(step(call));
+      for (int peer = 0; peer < size(); ++peer) {
+        if (peer == rank() || !moves(peer)) continue;
+        const Part piece = rounds.piece_for(rank(), of(in, peer), round);
+        take(piece.begin, steps_.theirs(peer).input + slots.begin(peer, rank()), piece.length);
+      }
     }
+    return {};
+  };
+  HVD_CHECK(move_chunks(false, most));
+  if (most_offered > 0) {
+    bool could_read = true;
+    for (int peer = 0; target.bytes != nullptr && peer < size(); ++peer) {
+      const auto from = static_cast<std::size_t>(peer);
+      if (peer == rank() || addresses[from] == 0) continue;
+      const Part& part = of(in, peer);
+      could_read = could_read && direct_.read(peer, addresses[from] + before[from] * row_bytes,
+                                              target.bytes + part.begin, part.length);
+    }
+    HVD_TRY(const bool all_could, end_direct_reads(call, could_read));
+    if (!all_could) HVD_CHECK(move_chunks(true, most_offered));
   }
+  direct_.end();
   return target.outcome;
 }
 

@@ -79,6 +79,13 @@ struct Area {
   std::byte* result;
 };
 
+// Shows which process a rank is (peer_memory.hpp). All 0 if the rank has not published it.
+struct MemoryProof {
+  std::uint64_t address;  // of the number in that process
+  std::uint64_t number;   // a random one
+  std::uint32_t pid;
+};
+
 // One rank's part of a lane. A step uses the area of its parity. It is aligned to the two cache
 // lines that processors fetch together.
 struct alignas(2 * kCacheLine) RankBlock {
@@ -96,6 +103,7 @@ struct alignas(2 * kCacheLine) RankBlock {
   std::uint32_t number;        // the rank in the job, which messages show
   std::uint32_t host;          // index
   char host_name[kHostBytes];  // "" if all ranks are on one host
+  MemoryProof memory_proof;    // of the lane; written before the rank's first step there
   alignas(kCacheLine) AreaHead areas[2];
 };
 

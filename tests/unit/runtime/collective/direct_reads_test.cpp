@@ -1,0 +1,177 @@
+// Large collectives whose data the ranks read where it is, and what happens if a rank cannot.
+#include "collective/direct_reads.hpp"
+
+#include "collective/communicator.hpp"
+#include "collective/quicker_way.hpp"
+#include "support.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace libhvd::test::direct {
+namespace {
+
+constexpr std::size_t kBytes = 1 << 20;
+
+// Makes calls of this size until `calls` were made, and returns the ways they took.
+std::vector<int> ways(QuickerWay& choice, std::size_t calls, std::uint64_t first_ns,
+                      std::uint64_t second_ns) {
+  std::vector<int> taken;
+  for (std::size_t call = 0; call < calls; ++call) {
+    taken.push_back(choice.choose(kBytes));
+    choice.record(kBytes, taken.back(), taken.back() == 0 ? first_ns : second_ns);
+  }
+  return taken;
+}
+
+TEST(QuickerWay, TriesBothAndTakesTheQuickerOne) {
+  for (const int quicker : {0, 1}) {
+    QuickerWay choice;
+    const auto taken = ways(choice, 10, quicker == 0 ? 100 : 200, quicker == 1 ? 100 : 200);
+    std::vector<int> wanted{0, 0, 0, 1, 1, 1};
+    wanted.resize(10, quicker);
+    EXPECT_EQ(taken, wanted);
+  }
+}
+
+TEST(QuickerWay, FirstCallsAndDelayedOnesDoNotDecide) {
+  QuickerWay choice;
+  for (const std::uint64_t ns : {90'000, 100, 100, 10, 200, 90'000}) {
+    const int way = choice.choose(kBytes);
+    choice.record(kBytes, way, ns);
+  }
+  EXPECT_EQ(choice.choose(kBytes), 0);
+  choice.record(kBytes, 0, 150);  // late, but not as late as the other way usually is
+  EXPECT_EQ(choice.choose(kBytes), 0);
+}
+
+TEST(QuickerWay, ChangesWhenTheOtherWayHasBecomeQuicker) {
+  QuickerWay choice;
+  ways(choice, 100, 100, 200);
+  const auto taken = ways(choice, 1000, 300, 200);
+  EXPECT_EQ(taken.back(), 1);
+  const auto seldom = std::accumulate(taken.begin() + 500, taken.end(), 0);
+  EXPECT_GE(seldom, 490);
+}
+
+TEST(QuickerWay, KnowsEachSizeByItself) {
+  QuickerWay choice;
+  ways(choice, 10, 200, 100);
+  EXPECT_EQ(choice.choose(kBytes), 1);
+  EXPECT_EQ(choice.choose(kBytes + 1000), 1);
+  EXPECT_EQ(choice.choose(kBytes / 4), 0);
+}
+
+using Values = std::vector<std::int32_t>;
+
+// Returns a rank's `count` values of a round, from row `begin` on.
+Values values_of(int round, int rank, std::size_t begin, std::size_t count) {
+  Values values(count);
+  std::iota(values.begin(), values.end(),
+            (rank + 1) * 1'000'000 + round * 100'000 + static_cast<int>(begin));
+  return values;
+}
+
+void append(Values& values, const Values& more) {
+  values.insert(values.end(), more.begin(), more.end());
+}
+
+constexpr std::size_t kRows = 20'011;
+
+// Rank 1 has too little to offer it.
+std::size_t rows_of(int rank) {
+  return rank == 1 ? 3 : kRows + static_cast<std::size_t>(rank);
+}
+
+void gather(Communicator& communicator, int round) {
+  const int own = communicator.rank();
+  Values input = values_of(round, own, 0, rows_of(own));
+  Values expected;
+  for (int rank = 0; rank < communicator.size(); ++rank)
+    append(expected, values_of(round, rank, 0, rows_of(rank)));
+  Values output(expected.size());
+  const auto outcome = communicator.allgather(input.data(), input.size(), 1, HVD_INT32,
+                                              output.data(), output.size(), nullptr, {});
+  input.assign(input.size(), -1);  // no rank reads it after the call
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+  ASSERT_TRUE(output == expected) << "allgather " << round;
+}
+
+// Rank r sends kRows / 2 rows to itself, 1 to the next rank, and the others to all further ones.
+void exchange(Communicator& communicator, int round) {
+  const int size = communicator.size(), own = communicator.rank();
+  const auto splits_of = [&](int rank) {
+    std::vector<std::size_t> splits(static_cast<std::size_t>(size), kRows);
+    splits[static_cast<std::size_t>(rank)] = kRows / 2;
+    splits[static_cast<std::size_t>((rank + 1) % size)] = 1;
+    return splits;
+  };
+  const auto splits = splits_of(own);
+  const std::size_t rows = std::accumulate(splits.begin(), splits.end(), std::size_t{0});
+  Values input = values_of(round, own, 0, rows);
+  Values expected;
+  for (int rank = 0; rank < size; ++rank) {
+    const auto theirs = splits_of(rank);
+    const std::size_t begin = std::accumulate(theirs.begin(), theirs.begin() + own, std::size_t{0});
+    append(expected, values_of(round, rank, begin, theirs[static_cast<std::size_t>(own)]));
+  }
+  Values output(expected.size());
+  const auto outcome = communicator.alltoall(input.data(), splits.data(), rows, 1, HVD_INT32,
+                                             output.data(), output.size(), nullptr, {});
+  input.assign(input.size(), -1);
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+  ASSERT_TRUE(output == expected) << "alltoall " << round;
+}
+
+void broadcast(Communicator& communicator, int round) {
+  const int root = round % communicator.size();
+  Values values = values_of(round, communicator.rank(), 0, kRows);
+  const auto outcome = communicator.broadcast(values.data(), kRows, HVD_INT32, root, {});
+  const bool right = values == values_of(round, root, 0, kRows);
+  values.assign(kRows, -1);
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+  ASSERT_TRUE(right) << "broadcast " << round;
+}
+
+// Enough rounds for each root to take both ways.
+void all_collectives(Communicator& communicator) {
+  for (int round = 0; round < 24; ++round) {
+    gather(communicator, round);
+    exchange(communicator, round);
+    broadcast(communicator, round);
+  }
+}
+
+TEST(DirectReads, BringTheSameDataAsChunks) {
+  for (const int size : {2, 3, 4}) run_ranks_everywhere(size, all_collectives);
+}
+
+// The proof of another process, as in a container where pids mean other processes.
+TEST(DirectReads, AreReplacedByChunksIfARankCannotRead) {
+  for (const int wrong : {0, 2}) {
+    run_ranks(3, [&](Communicator& communicator) {
+      const auto& segment = communicator.segment();
+      if (communicator.rank() == wrong) segment->block(wrong).memory_proof.number ^= 1;
+      ASSERT_TRUE(communicator.barrier({}).ok());
+      all_collectives(communicator);
+    });
+  }
+}
+
+TEST(DirectReads, OffersEndAfterAFailure) {
+  auto segment = Segment::anonymous(1);
+  ASSERT_TRUE(segment.ok());
+  DirectReads reads(std::make_shared<Segment>(std::move(*segment)), 0, 0);
+  std::vector<std::byte> data(kBytes);
+  EXPECT_NE(reads.offer(Collective::broadcast, data.data(), kBytes), 0u);
+  EXPECT_EQ(reads.offer(Collective::broadcast, data.data(), 100), 0u);
+  reads.stop();
+  EXPECT_EQ(reads.offer(Collective::broadcast, data.data(), kBytes), 0u);
+}
+
+}  // namespace
+}  // namespace libhvd::test::direct

@@ -1,12 +1,12 @@
 #include "checkpoint/background.hpp"
 
+#include "common/system.hpp"
+
 #include <exception>
 #include <string>
 #include <system_error>
 #include <utility>
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -32,20 +32,15 @@ Result<void> run_task(const std::function<Result<void>()>& work) {
 
 Result<void> Background::start(std::function<Result<void>()> work) {
   error_.reset();
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the new thread
-  Result<void> outcome;
+  const common::SignalsBlocked blocked;  // the new thread inherits it
   try {
     thread_ = std::thread([this, work = std::move(work)] {
       if (Result<void> done = run_task(work); !done.ok()) error_ = std::move(done.error());
     });
   } catch (const std::system_error& error) {
-    outcome = fail_errno("cannot start a thread that writes the checkpoint", error.code().value());
+    return fail_errno("cannot start a thread that writes the checkpoint", error.code().value());
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return outcome;
+  return {};
 }
 
 Result<void> Background::wait() {

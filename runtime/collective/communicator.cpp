@@ -1,11 +1,8 @@
 #include "collective/communicator.hpp"
 
-#include "collective/arguments.hpp"
 #include "collective/call.hpp"
 #include "collective/disagreement.hpp"
 #include "collective/element.hpp"
-#include "collective/output_copy.hpp"
-#include "collective/rows_output.hpp"
 #include "collective/staging.hpp"
 #include "common/text.hpp"
 
@@ -30,14 +27,6 @@ static_assert(kRecordBytes + sizeof(PostedCalls) <= kLeastChunkBytes);
 static_assert(alignof(PostedCalls) <= kCacheLine && kRecordBytes % kCacheLine == 0);
 
 constexpr std::chrono::milliseconds kLook{20};  // while a call waits for its turn
-
-// The bytes beside the header of an allgather.
-struct Rows {
-  std::uint64_t own;
-  std::uint64_t room;     // of the output
-  std::uint64_t address;  // of the rows, if the others read them there; or 0
-};
-static_assert(sizeof(Rows) <= kInlineBytes);
 
 CallOptions options_of(const CallDetails& record) {
   CallOptions options;
@@ -375,82 +364,6 @@ Result<void> Communicator::exchange_proposals(std::span<const std::byte> own,
     each(rank, {beside ? theirs.bytes : steps_.theirs(rank).input, fits ? theirs.length : 0});
   }
   return {};
-}
-
-Result<void> Communicator::allgather(const void* input, std::size_t rows, std::size_t row_size,
-                                     hvd_type type, void* output, std::size_t output_rows,
-                                     std::size_t* rows_by_rank, const CallOptions& options) {
-  Call call = allgather_call(input, rows, row_size, type, output, output_rows, options);
-  const bool faulty = !call.fault.empty();
-  const std::size_t row_bytes = faulty ? 0 : row_size * element_size(type);
-  const Rows own{rows, call.output_rows, offer(call, input, rows * row_bytes)};
-  std::memcpy(own_inline_data(), &own, sizeof own);
-  chunks_.stage(steps_.mine(), bytes_of(input), own.address == 0 ? rows * row_bytes : 0, 0);
-  HVD_CHECK(open_call(call));
-  direct_.begin();
-
-  struct Part {
-    std::size_t bytes;
-    std::uint64_t address;
-  };
-  std::vector<Part> parts;  // by rank
-  parts.reserve(static_cast<std::size_t>(size()));
-  std::uint64_t needed = 0;
-  std::uint64_t least_room = kAnyRoom;
-  for (int rank = 0; rank < size(); ++rank) {
-    Rows theirs;
-    std::memcpy(&theirs, inline_data(rank), sizeof theirs);
-    if (rows_by_rank != nullptr) rows_by_rank[rank] = theirs.own;
-    parts.push_back({theirs.own * row_bytes, theirs.address});
-    needed = add_rows(needed, theirs.own);
-    least_room = std::min(least_room, theirs.room);
-  }
-  call.needed_rows = needed;
-  if (least_room < needed || !makes_sense(needed, row_bytes)) return explain(call);
-  const Output target = find_output(call, output, options.allocator, input, row_bytes);
-  const OutputCopy copy((rows + needed) * row_bytes, size());
-  // Moves the parts that were offered, or the others, a chunk of each at a time. `first_is_shown`:
-  // the ranks have shown the first chunks with the call.
-  const auto move_chunks = [&](bool offered, bool first_is_shown) -> Result<void> {
-    const auto length_of = [&](const Part& part) {
-      return (part.address != 0) == offered ? part.bytes : 0;
-    };
-    std::size_t longest = 0;
-    for (const Part& part : parts) longest = std::max(longest, length_of(part));
-    const std::size_t mine = length_of(parts[static_cast<std::size_t>(rank())]);
-    if (!first_is_shown) chunks_.stage(steps_.mine(), bytes_of(input), mine, 0);
-    for (std::size_t index = 0; index < chunks_.count(longest); ++index) {
-      if (index > 0 || !first_is_shown) HVD_CHECK(step(call));
-      chunks_.stage(steps_.mine(), bytes_of(input), mine, index + 1);
-      std::byte* place = target.bytes;
-      for (int rank = 0; place != nullptr && rank < size(); ++rank) {
-        const Part& part = parts[static_cast<std::size_t>(rank)];
-        const std::size_t length = length_of(part);
-        copy(place + std::min(index * chunks_.bytes, length), steps_.theirs(rank).input,
-             chunks_.length(length, index));
-        place += part.bytes;
-      }
-    }
-    return {};
-  };
-  HVD_CHECK(move_chunks(false, true));
-  if (std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.address != 0; })) {
-    bool could_read = true;
-    std::byte* place = target.bytes;
-    for (int peer = 0; place != nullptr && peer < size(); ++peer) {
-      const Part& part = parts[static_cast<std::size_t>(peer)];
-      if (part.address != 0 && peer == rank()) {
-        copy(place, bytes_of(input), part.bytes);
-      } else if (part.address != 0) {
-        could_read = could_read && direct_.read(peer, part.address, place, part.bytes);
-      }
-      place += part.bytes;
-    }
-    HVD_TRY(const bool all_could, end_direct_reads(call, could_read));
-    if (!all_could) HVD_CHECK(move_chunks(true, false));
-  }
-  direct_.end();
-  return target.outcome;
 }
 
 }  // namespace libhvd

@@ -212,6 +212,17 @@ class Communicator {
                                   std::span<const std::size_t> lengths, hvd_type type,
                                   const CallOptions& options, std::byte* slices);
   Result<void> allreduce_inline(const Call& call, const void* input, void* output);
+  enum class GatherWay;
+  struct GatheredPart;
+  struct Gathering;
+  Result<void> gather(const Call& call, const Gathering& gathering);
+  Result<void> gather_chunks(const Call& call, const Gathering& gathering, GatherWay way,
+                             bool first_is_shown);
+  struct Exchange;
+  Result<void> exchange(const Call& call, const Exchange& exchange);
+  Result<void> exchange_chunks(const Call& call, const Exchange& exchange, bool offered);
+  Result<void> reducescatter_inline(const Call& call, const void* input, std::size_t bytes,
+                                    void* output, std::size_t begin, std::size_t length);
   Result<void> allreduce_small(const Call& call, const void* input, void* output);
   Result<void> allreduce_between_hosts(const Call& call, const std::byte* input, std::byte* output,
                                        float* residuals);

@@ -117,11 +117,13 @@ Result<void> Communicator::reducescatter(const void* input, std::size_t rows, st
                                  shares[static_cast<std::size_t>(rank())], options);
   call.reproducible = reproducible_;
   const Parts parts = parts_of(shares, call.fault.empty() ? row_size * element_size(type) : 0);
+  const Part& own = of(parts, rank());
+  if (const std::size_t bytes = parts.back().begin + parts.back().length; bytes <= kInlineBytes)
+    return reducescatter_inline(call, input, bytes, output, own.begin, own.length);
   const Slots slots(size(), chunks_.bytes);
   const Rounds rounds(slots, parts[0].length);
   rounds.show(steps_.mine(), parts, bytes_of(input), 0, rank());
   HVD_CHECK(open_call(call));
-  const Part& own = of(parts, rank());
   for (std::size_t round = 0; round < rounds.count(); ++round) {
     if (round > 0) HVD_CHECK(step(call));
     const Part piece = rounds.piece_for(rank(), own, round);
@@ -132,6 +134,36 @@ Result<void> Communicator::reducescatter(const void* input, std::size_t rows, st
   return {};
 }
 
+// Moves the data beside the header.
+Result<void> Communicator::reducescatter_inline(const Call& call, const void* input,
+                                                std::size_t bytes, void* output, std::size_t begin,
+                                                std::size_t length) {
+  copy_bytes(own_inline_data(), input, bytes);
+  HVD_CHECK(open_call(call));
+  for (int rank = 0; rank < size(); ++rank)
+    sources_[static_cast<std::size_t>(rank)] = inline_data(rank) + begin;
+  alignas(8) std::byte result[kInlineBytes];
+  order_.reduce(call.op, call.type, sources_, result, length / element_size(call.type), call.scale);
+  copy_bytes(output, result, length);
+  return {};
+}
+
+// What an alltoall moves, and how.
+struct Communicator::Exchange {
+  const std::byte* input;
+  std::byte* output;                       // null: this rank takes part, but writes nothing
+  Parts out;                               // of the input, by the rank that gets them
+  Parts in;                                // of the output, by the rank that sends them
+  std::span<const std::size_t> addresses;  // of the inputs that the others read there; or 0
+  std::span<const std::size_t> before;     // rows of each input before this rank's
+  std::size_t row_bytes;
+  std::uint64_t most;          // rows from one rank to another, in chunks
+  std::uint64_t most_offered;  // the same of inputs that the others read
+  OutputCopy copy;
+
+  bool offers(int rank) const { return addresses[static_cast<std::size_t>(rank)] != 0; }
+};
+
 Result<void> Communicator::alltoall(const void* input, const std::size_t* splits, std::size_t rows,
                                     std::size_t row_size, hvd_type type, void* output,
                                     std::size_t output_rows, std::size_t* received,
@@ -139,11 +171,12 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
   const auto ranks = static_cast<std::size_t>(size());
   Call call =
       alltoall_call(input, splits, rows, row_size, type, output, output_rows, size(), options);
-  std::vector<std::size_t> numbers(4 * ranks, 0);
+  std::vector<std::size_t> numbers(5 * ranks, 0);
   const auto sent = std::span(numbers).first(ranks);                 // rows to each rank
   const auto coming = std::span(numbers).subspan(ranks, ranks);      // from each rank to this one
   const auto before = std::span(numbers).subspan(2 * ranks, ranks);  // to the ranks before this one
-  const auto sum = std::span(numbers).last(ranks);                   // to all ranks
+  const auto sum = std::span(numbers).subspan(3 * ranks, ranks);     // to all ranks
+  const auto addresses = std::span(numbers).last(ranks);             // of Offer
   if (call.fault.empty()) {
     for (std::size_t rank = 0; rank < ranks; ++rank)
       sent[rank] = splits != nullptr ? splits[rank] : rows / ranks;
@@ -172,7 +205,6 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
   HVD_CHECK(open_call(call));
   direct_.begin();
 
-  std::vector<std::uint64_t> addresses(ranks, 0);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     std::memcpy(&addresses[rank], inline_data(static_cast<int>(rank)) + offsetof(Offer, address),
                 sizeof addresses[rank]);
@@ -236,44 +268,52 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
     }
     return target.outcome;
   }
-  const Parts out = parts_of(sent, row_bytes);
-  const Parts in = parts_of(coming, row_bytes);
-  const Part& own = of(out, rank());
-  take(of(in, rank()).begin, bytes_of(input) + own.begin, own.length);
-  if (alone()) return target.outcome;
-  const Slots slots(size(), chunks_.bytes);
-  // Moves the rows of the ranks that have offered them, or of the others.
-  const auto move_chunks = [&](bool offered, std::uint64_t longest) -> Result<void> {
-    const auto moves = [&](int rank) {
-      return (addresses[static_cast<std::size_t>(rank)] != 0) == offered;
-    };
-    const Rounds rounds(slots, longest * row_bytes);
-    for (std::size_t round = 0; round < rounds.count(); ++round) {
-      if (moves(rank())) rounds.show(steps_.mine(), out, bytes_of(input), round, rank());
-      HVD_CHECK(step(call));
-      for (int peer = 0; peer < size(); ++peer) {
-        if (peer == rank() || !moves(peer)) continue;
-        const Part piece = rounds.piece_for(rank(), of(in, peer), round);
-        take(piece.begin, steps_.theirs(peer).input + slots.begin(peer, rank()), piece.length);
-      }
-    }
-    return {};
-  };
-  HVD_CHECK(move_chunks(false, most));
-  if (most_offered > 0) {
-    bool could_read = true;
-    for (int peer = 0; target.bytes != nullptr && peer < size(); ++peer) {
-      const auto from = static_cast<std::size_t>(peer);
-      if (peer == rank() || addresses[from] == 0) continue;
-      const Part& part = of(in, peer);
-      could_read = could_read && direct_.read(peer, addresses[from] + before[from] * row_bytes,
-                                              target.bytes + part.begin, part.length);
-    }
-    HVD_TRY(const bool all_could, end_direct_reads(call, could_read));
-    if (!all_could) HVD_CHECK(move_chunks(true, most_offered));
-  }
+  HVD_CHECK(exchange(
+      call, {bytes_of(input), target.bytes, parts_of(sent, row_bytes), parts_of(coming, row_bytes),
+             addresses, before, row_bytes, most, most_offered, copy}));
   direct_.end();
   return target.outcome;
+}
+
+Result<void> Communicator::exchange(const Call& call, const Exchange& exchange) {
+  const Part& own = of(exchange.out, rank());
+  if (exchange.output != nullptr)
+    exchange.copy(exchange.output + of(exchange.in, rank()).begin, exchange.input + own.begin,
+                  own.length);
+  if (alone()) return {};
+  HVD_CHECK(exchange_chunks(call, exchange, false));
+  if (exchange.most_offered == 0) return {};
+  bool could_read = true;
+  for (int peer = 0; exchange.output != nullptr && peer < size(); ++peer) {
+    const auto from = static_cast<std::size_t>(peer);
+    if (peer == rank() || !exchange.offers(peer)) continue;
+    const Part& part = of(exchange.in, peer);
+    const std::size_t at = exchange.before[from] * exchange.row_bytes;
+    could_read = could_read && direct_.read(peer, exchange.addresses[from] + at,
+                                            exchange.output + part.begin, part.length);
+  }
+  HVD_TRY(const bool all_could, end_direct_reads(call, could_read));
+  return all_could ? Result<void>{} : exchange_chunks(call, exchange, true);
+}
+
+// Moves the rows of the ranks that have offered them, or of the others.
+Result<void> Communicator::exchange_chunks(const Call& call, const Exchange& exchange,
+                                           bool offered) {
+  const Slots slots(size(), chunks_.bytes);
+  const std::uint64_t most = offered ? exchange.most_offered : exchange.most;
+  const Rounds rounds(slots, most * exchange.row_bytes);
+  for (std::size_t round = 0; round < rounds.count(); ++round) {
+    if (exchange.offers(rank()) == offered)
+      rounds.show(steps_.mine(), exchange.out, exchange.input, round, rank());
+    HVD_CHECK(step(call));
+    for (int peer = 0; exchange.output != nullptr && peer < size(); ++peer) {
+      if (peer == rank() || exchange.offers(peer) != offered) continue;
+      const Part piece = rounds.piece_for(rank(), of(exchange.in, peer), round);
+      exchange.copy(exchange.output + piece.begin,
+                    steps_.theirs(peer).input + slots.begin(peer, rank()), piece.length);
+    }
+  }
+  return {};
 }
 
 }  // namespace libhvd

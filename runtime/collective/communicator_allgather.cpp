@@ -1,0 +1,144 @@
+// Communicator::allgather. A rank's rows go beside the header if they are few bytes. Others are
+// read where they are (direct_reads.hpp), or move through the areas a chunk at a time.
+#include "collective/arguments.hpp"
+#include "collective/call.hpp"
+#include "collective/communicator.hpp"
+#include "collective/element.hpp"
+#include "collective/output_copy.hpp"
+#include "collective/rows_output.hpp"
+#include "collective/staging.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace libhvd {
+namespace {
+
+// The bytes beside the header of an allgather.
+struct Rows {
+  std::uint64_t own;
+  std::uint64_t room;  // of the output
+  // The rows if they fit, or else the address at which the others read them, or 0.
+  std::byte data[sizeof(std::uint64_t)];
+};
+static_assert(sizeof(Rows) <= kInlineBytes);
+
+}  // namespace
+
+// How a rank's rows reach the others.
+enum class Communicator::GatherWay { beside_header, chunks, direct };
+
+// The rows of a rank.
+struct Communicator::GatheredPart {
+  std::size_t bytes;
+  GatherWay way = GatherWay::beside_header;
+  std::uint64_t address = 0;  // of the direct way
+
+  std::size_t bytes_by(GatherWay its) const { return way == its ? bytes : 0; }
+};
+
+// Where the rows of all ranks go, and how they are copied.
+struct Communicator::Gathering {
+  const std::byte* input;
+  std::byte* output;                // null: this rank takes part, but writes nothing
+  std::vector<GatheredPart> parts;  // by rank
+  OutputCopy copy;
+};
+
+Result<void> Communicator::allgather(const void* input, std::size_t rows, std::size_t row_size,
+                                     hvd_type type, void* output, std::size_t output_rows,
+                                     std::size_t* rows_by_rank, const CallOptions& options) {
+  Call call = allgather_call(input, rows, row_size, type, output, output_rows, options);
+  const bool faulty = !call.fault.empty();
+  const std::size_t row_bytes = faulty ? 0 : row_size * element_size(type);
+  const std::size_t own_bytes = rows * row_bytes;
+  Rows own{rows, call.output_rows, {}};
+  const std::uint64_t own_address = offer(call, input, own_bytes);
+  if (own_bytes <= sizeof own.data) {
+    copy_bytes(own.data, input, own_bytes);
+  } else {
+    std::memcpy(own.data, &own_address, sizeof own_address);
+    if (own_address == 0) chunks_.stage(steps_.mine(), bytes_of(input), own_bytes, 0);
+  }
+  std::memcpy(own_inline_data(), &own, sizeof own);
+  HVD_CHECK(open_call(call));
+  direct_.begin();
+
+  std::vector<GatheredPart> parts;
+  parts.reserve(static_cast<std::size_t>(size()));
+  std::uint64_t needed = 0;
+  std::uint64_t least_room = kAnyRoom;
+  for (int rank = 0; rank < size(); ++rank) {
+    Rows theirs;
+    std::memcpy(&theirs, inline_data(rank), sizeof theirs);
+    if (rows_by_rank != nullptr) rows_by_rank[rank] = theirs.own;
+    GatheredPart part{.bytes = theirs.own * row_bytes};
+    if (part.bytes > sizeof theirs.data) {
+      std::memcpy(&part.address, theirs.data, sizeof part.address);
+      part.way = part.address != 0 ? GatherWay::direct : GatherWay::chunks;
+    }
+    parts.push_back(part);
+    needed = add_rows(needed, theirs.own);
+    least_room = std::min(least_room, theirs.room);
+  }
+  call.needed_rows = needed;
+  if (least_room < needed || !makes_sense(needed, row_bytes)) return explain(call);
+  const Output target = find_output(call, output, options.allocator, input, row_bytes);
+  HVD_CHECK(gather(call, {bytes_of(input), target.bytes, std::move(parts),
+                          OutputCopy((rows + needed) * row_bytes, size())}));
+  direct_.end();
+  return target.outcome;
+}
+
+Result<void> Communicator::gather(const Call& call, const Gathering& gathering) {
+  bool reads_directly = false;
+  bool could_read = true;
+  std::byte* place = gathering.output;
+  for (int peer = 0; peer < size(); ++peer) {
+    const GatheredPart& part = gathering.parts[static_cast<std::size_t>(peer)];
+    reads_directly = reads_directly || part.way == GatherWay::direct;
+    if (place == nullptr) continue;
+    if (part.way == GatherWay::beside_header) {
+      copy_bytes(place, inline_data(peer) + offsetof(Rows, data), part.bytes);
+    } else if (part.way == GatherWay::direct && peer == rank()) {
+      gathering.copy(place, gathering.input, part.bytes);
+    } else if (part.way == GatherWay::direct) {
+      could_read = could_read && direct_.read(peer, part.address, place, part.bytes);
+    }
+    place += part.bytes;
+  }
+  HVD_CHECK(gather_chunks(call, gathering, GatherWay::chunks, true));
+  if (!reads_directly) return {};
+  HVD_TRY(const bool all_could, end_direct_reads(call, could_read));
+  return all_could ? Result<void>{} : gather_chunks(call, gathering, GatherWay::direct, false);
+}
+
+// Moves the parts of this way, a chunk of each at a time. `first_is_shown`: the ranks have shown
+// the first chunks with the call.
+Result<void> Communicator::gather_chunks(const Call& call, const Gathering& gathering,
+                                         GatherWay way, bool first_is_shown) {
+  const std::vector<GatheredPart>& parts = gathering.parts;
+  std::size_t longest = 0;
+  for (const GatheredPart& part : parts) longest = std::max(longest, part.bytes_by(way));
+  const std::size_t own = parts[static_cast<std::size_t>(rank())].bytes_by(way);
+  if (!first_is_shown) chunks_.stage(steps_.mine(), gathering.input, own, 0);
+  for (std::size_t index = 0; index < chunks_.count(longest); ++index) {
+    if (index > 0 || !first_is_shown) HVD_CHECK(step(call));
+    chunks_.stage(steps_.mine(), gathering.input, own, index + 1);
+    std::byte* place = gathering.output;
+    for (int peer = 0; place != nullptr && peer < size(); ++peer) {
+      const GatheredPart& part = parts[static_cast<std::size_t>(peer)];
+      const std::size_t bytes = part.bytes_by(way);
+      gathering.copy(place + std::min(index * chunks_.bytes, bytes), steps_.theirs(peer).input,
+                     chunks_.length(bytes, index));
+      place += part.bytes;
+    }
+  }
+  return {};
+}
+
+}  // namespace libhvd

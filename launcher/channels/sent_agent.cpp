@@ -69,8 +69,9 @@ done;
 exit 127
 )sh";
 
-// srun may lose the last line of a task that ends before it has read its stdin. When a version has
-// arrived, those in which nothing has changed for 90 days are removed.
+// It reads stdin to the end, whatever happens. If a task ends before, srun may lose its last line,
+// or abort the step ("Connection reset by peer"), which ends the tasks of all other hosts. When a
+// version has arrived, those in which nothing has changed for 90 days are removed.
 constexpr std::string_view kReceive = R"sh(
 m=$3 v=$4 n=$5 h=$6;
 give_up() { cat >/dev/null; echo "$1" >&2; exit 1; };
@@ -84,7 +85,7 @@ e=$(mkdir -p "$d" 2>&1) || give_up "hvdrun cannot be sent to $d there: ${e##*: }
 chmod 700 "$d";
 trusted ||
   give_up "hvdrun cannot be sent to $d there: others can change $w; chmod go-w it, or $other";
-good "$d/agent.$h" && exit 0;
+good "$d/agent.$h" && { cat >/dev/null; exit 0; };
 t=$d/new.$$.$(uname -n);
 drop() { rm -f "$t"; };
 trap drop 0; trap "exit 1" 1 2 13 15;

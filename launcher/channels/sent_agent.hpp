@@ -48,8 +48,8 @@ std::vector<std::string> start_command(const SentAgent& agent, const std::string
                                        const std::vector<std::string>& arguments);
 
 // Returns the argv that receives the file on stdin and puts it into its folder, under its name only
-// when it is complete. It does not read stdin if the file is already there. If it fails, its last
-// line on stderr is why, with the remedy.
+// when it is complete. It reads stdin to the end also if the file is already there. If it fails,
+// its last line on stderr is why, with the remedy.
 std::vector<std::string> receive_command(const SentAgent& agent, const AgentFile& file);
 
 // Why a host has no hvdrun that can be used.

@@ -34,10 +34,11 @@ PeerMemory::PeerMemory(std::shared_ptr<Segment> segment, int rank, int first_blo
       first_block_(first_block),
       proven_(static_cast<std::size_t>(segment_->size())) {
   std::array<std::uint8_t, sizeof number_> random{};
-  if (!common::fill_random(random))
-    return;  // the number in the block stays 0, which proves nothing
+  // Without random bytes the number in the block stays 0, and no rank reads here.
+  if (!common::fill_random(random)) return;
   number_ = std::bit_cast<std::uint64_t>(random);
-  ::prctl(PR_SET_PTRACER, ::getppid());  // fails without Yama
+  // Fails without Yama.
+  ::prctl(PR_SET_PTRACER, static_cast<unsigned long>(::getppid()), 0UL, 0UL, 0UL);
   MemoryProof& proof = segment_->block(first_block_ + rank).memory_proof;
   proof.address = reinterpret_cast<std::uint64_t>(&number_);
   proof.number = number_;

@@ -121,7 +121,7 @@ def test_a_request_that_is_granted_later(cluster: Cluster, shared: Path) -> None
 def running(cluster: Cluster, shared: Path, *through: object) -> Iterator[subprocess.Popen]:
     """A program of two ranks, one on each of two hosts, that takes its time when it is to end."""
     process = cluster.start(*through, HVDRUN, "salloc", "-np", 2, "--nodes", 2, "--", "sh", "-c",
-                            "trap 'sleep 0.5; echo asked; exit 0' TERM; echo started; while :; do sleep 0.1; done",
+                            "trap 'sleep 0.5; echo asked; exit 0' INT TERM; echo started; while :; do sleep 0.1; done",
                             folder=shared, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with process:
         for _ in range(2):

@@ -85,7 +85,8 @@ def gate_steps(options: Options) -> Iterator[Step]:
     yield suite("interop", "tests with Open MPI, PMIx and torch-style programs", "" if everything else GATE_MARKS)
     yield suite("python", "tests of the Python package, with PyTorch",
                 "not tensorflow and not notebook" if everything else f"{GATE_MARKS} and not tensorflow and not notebook")
-    yield suite("cluster", "tests on a Slurm cluster of this machine's own", "" if everything else "gate")
+    yield suite("cluster", "tests on a Slurm cluster of this machine's own",
+                "not notebook and not environment" if everything else "gate")
     yield suite("install", "cmake --install, find_package, pkg-config; with --all also pip", "" if everything else GATE_MARKS)
 
 

@@ -22,6 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
                  "tensorflow: needs TensorFlow, which is not a package of Debian; ./check --all runs it",
                  "torch_loops: needs a current PyTorch, Lightning and Accelerate; ./check --soak runs it",
                  "notebook: needs Jupyter's packages, in a virtual environment; ./check --all runs it",
+                 "environment: needs a virtual environment that this run has not made",
                  "gate: of the tests on a cluster, those that ./check runs"):
         config.addinivalue_line("markers", mark)
     # As Ctrl-C does: the running test's place is tidied up.

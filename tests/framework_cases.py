@@ -90,7 +90,8 @@ BY_NAME = {case.program: case for case in CASES}
 
 
 def marks_of(case: Case) -> list[pytest.MarkDecorator]:
-    return [getattr(pytest.mark, mark) for mark in case.marks]
+    marks = case.marks if case.python else (*case.marks, "environment")
+    return [getattr(pytest.mark, mark) for mark in marks]
 
 
 def parameters(cases: list[Case]) -> list[object]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from framework_cases import ACCELERATE_CONFIG, BY_NAME, CASES, Case, marks_of
+from framework_cases import ACCELERATE_CONFIG, BY_NAME, CASES, Case, marks_of, parameters
 from harness import HVDRUN_WORD
 from settings import TIME_LIMIT_S
 from test_slurm import salloc
@@ -43,10 +43,10 @@ def test_its_ranks_find_each_other(jobs: Jobs, shared: Path, case: Case, shape: 
     case.expect_both_ranks(done.stdout, f"{done.stdout}\n{done.stderr}")
 
 
-def test_two_jobs_of_jax_in_one_allocation_do_not_collide(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+@pytest.mark.parametrize("case", parameters([replace(BY_NAME["jax_gather"], program="jax_beside", options=())]))
+def test_two_jobs_of_jax_in_one_allocation_do_not_collide(jobs: Jobs, shared: Path, case: Case) -> None:  # noqa: F811
     """JAX's own choice of a port depends only on the allocation's number. Two coordinators can share a port: then the ranks of
     different jobs meet."""
-    case = replace(BY_NAME["jax_gather"], program="jax_beside", options=())
     numbers = (7, 8)
     starts = [f"{HVDRUN_WORD} -np 2 --nnodes 2 {shlex.join(case.words(shared, own, other))} > {shared}/{own}.out 2>&1 & p{own}=$!\n"
               for own, other in (numbers, numbers[::-1])]

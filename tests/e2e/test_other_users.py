@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import HVDRUN, TIME_LIMIT, TOP, Running, Sandbox, all_pids, environment_of, program, read_bytes, wait_until
+from harness import HVDRUN, PYTHON, TIME_LIMIT, TOP, Running, Sandbox, all_pids, environment_of, program, read_bytes, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
@@ -102,6 +103,32 @@ def test_a_job_on_one_host_listens_for_pmix_only(sandbox: Sandbox) -> None:
         assert pid == agent or not listening_ports(pid), f"{pid} listens"
     done.touch()
     job.wait().expect(0)
+
+
+# Prints how many bytes process_vm_readv(2) reads at an address of a process, and errno.
+READ_MEMORY = """
+import ctypes, sys
+class Piece(ctypes.Structure):
+    _fields_ = [("address", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
+to = ctypes.create_string_buffer(16)
+own, theirs = Piece(ctypes.addressof(to), 16), Piece(int(sys.argv[2], 16), 16)
+read = ctypes.CDLL(None, use_errno=True).process_vm_readv
+print(read(int(sys.argv[1]), ctypes.byref(own), 1, ctypes.byref(theirs), 1, 0), ctypes.get_errno())
+"""
+
+
+def test_another_user_cannot_read_a_ranks_memory(sandbox: Sandbox) -> None:
+    job = started(sandbox, 2)
+    rank = sandbox.ranks()[0]
+    begin = Path(f"/proc/{rank}/maps").read_text().partition("-")[0]
+
+    def read_by(**user: int) -> str:
+        return subprocess.check_output([PYTHON, "-c", READ_MEMORY, str(rank), begin], text=True, cwd="/", timeout=TIME_LIMIT, **user)
+
+    assert read_by(user=65534, group=65534, extra_groups=[]) == f"-1 {errno.EPERM}\n"
+    assert read_by() == "16 0\n"
+    job.signal(signal.SIGTERM)
+    job.wait()
 
 
 # Takes guests at the socket of a number and relays them to a port; prints what it has carried when its input ends.
@@ -235,6 +262,8 @@ TESTS_OF_ROWS = {
         "test_what_a_job_leaves_open_to_others test_a_restart_has_folders_of_new_names ArePrivateAndGoWithAllTheyHold",
     "shared memory of libhvd without hvdrun, in `/dev/shm` (mode 0600)":
         "IsAFileOfOursUntilItsNameIsRemoved OfAnotherJobOrHostIsNotTakenForOurs",
+    "memory of a rank, for large collectives on its host (`process_vm_readv`)":
+        "test_another_user_cannot_read_a_ranks_memory RefusesAProcessWithoutTheNumber",
     "environment of the ranks, with both secrets":
         "test_the_pmix_namespace_stands_in_no_public_name",
     "`--report`, `--output-filename`, logs, checkpoints":

@@ -55,6 +55,7 @@
 /* "1": an allreduce of the same values has the same bits whatever the number of hosts; default "0".
  * The same on all ranks. */
 #define HVD_ENV_REPRODUCIBLE "HVD_REPRODUCIBLE"
+#define HVD_ENV_DIRECT_READS "HVD_DIRECT_READS"
 
 /* libhvd's plugin for MPI, by path or soname (default: libhvd_mpi.so beside libhvd.so, else the
  * loader's). */

@@ -22,6 +22,10 @@ FOREIGN = ("aarch64", "ppc64le")
 # Unit tests of the runtime that cannot work in qemu-user, and why.
 QEMU_CANNOT = {
     "Join.NoMemoryForTheZerosOfAGroupIsAnErrorOnAll": "qemu's setrlimit leaves RLIMIT_DATA alone",
+    "PeerMemoryTest.ReadsTheOtherProcess": "qemu has no process_vm_readv",
+    "PeerMemoryTest.FailsWhenTheProcessHasEnded": "the same",
+    "DirectReads.AreReplacedByChunksWhereAFilterRefusesThem": "qemu has no seccomp",
+    "DirectReads.AreNotTriedIfTheVariableTurnsThemOff": "the same",
 }
 
 GATE_MARKS = "not slow and not timing"

@@ -64,6 +64,7 @@ Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, St
     : Communicator(segment, rank, 0, std::make_shared<SharedMemory>(segment), std::move(streams),
                    {all.ordered_.calls, static_cast<std::uint32_t>(set) * 2, true}) {
   if (all.reproducible_) make_reproducible();
+  if (all.direct_.refused()) refuse_direct_reads();
 }
 
 Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank,
@@ -75,6 +76,7 @@ std::unique_ptr<Communicator> Communicator::second() const {
   std::unique_ptr<Communicator> second(new Communicator(
       steps_.segment(), rank(), 1, memory_, streams_, {ordered_.calls, ordered_.number + 1, true}));
   if (reproducible_) second->make_reproducible();
+  if (direct_.refused()) second->refuse_direct_reads();
   return second;
 }
 

@@ -60,6 +60,10 @@ class Communicator {
   // Call it before the first collective and before making other communicators of this one.
   void make_reproducible();
 
+  // Makes this rank move all data through the segment: it reads no memory of others, and they read
+  // none of it (HVD_DIRECT_READS=0). Call it when make_reproducible() may be called.
+  void refuse_direct_reads() { direct_.refuse(); }
+
   int rank() const { return steps_.rank(); }
   int size() const { return steps_.size(); }
   // Returns a rank's number in the job, which messages show.

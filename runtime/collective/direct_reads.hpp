@@ -36,6 +36,13 @@ class DirectReads {
   }
   // Makes this rank offer its memory no more. All ranks call it after the same call.
   void stop() { offers_ = false; }
+  // Makes this rank also read nothing, and makes reading its memory fail. Other ranks need not do
+  // the same: their first offer to this rank, or its first to them, fails and stops all ranks'.
+  void refuse() {
+    stop();
+    memory_.withdraw();
+  }
+  bool refused() const { return memory_.withdrawn(); }
 
  private:
   // Less is copied quicker than the kernel is called.

@@ -87,6 +87,8 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
   HVD_TRY(job_info.engine, read_engine_settings(environment));
   HVD_TRY(const auto reproducible, read_integer(environment, HVD_ENV_REPRODUCIBLE, 0, 1));
   job_info.reproducible = reproducible == 1;
+  HVD_TRY(const auto direct_reads, read_integer(environment, HVD_ENV_DIRECT_READS, 0, 1));
+  job_info.direct_reads = direct_reads != 0;
   WireupOptions& wireup_options = job_info.wireup;
   wireup_options.timeout = options.timeout / 2;
   HVD_TRY(wireup_options.silence, read_host_timeout(environment, wireup_options.silence));
@@ -127,6 +129,7 @@ Session::Session(const Environment& environment, std::unique_ptr<Bootstrap> boot
       page_(std::move(page)),
       job_info_(std::move(job_info)) {
   if (job_info_.reproducible) communicator_.make_reproducible();
+  if (!job_info_.direct_reads) communicator_.refuse_direct_reads();
   watch_for_stalls();
 }
 

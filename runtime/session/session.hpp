@@ -39,6 +39,7 @@ struct JobInfo {
   std::optional<std::int64_t> end_time;  // seconds since 1970
   EngineSettings engine;
   bool reproducible = false;  // HVD_REPRODUCIBLE
+  bool direct_reads = true;   // HVD_DIRECT_READS
   WireupOptions wireup;       // also of process sets
   std::string host;
 };

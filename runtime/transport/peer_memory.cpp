@@ -31,6 +31,7 @@ bool read_all(std::uint32_t pid, std::uint64_t address, std::byte* to, std::size
 
 PeerMemory::PeerMemory(std::shared_ptr<Segment> segment, int rank, int first_block)
     : segment_(std::move(segment)),
+      own_proof_(segment_->block(first_block + rank).memory_proof),
       first_block_(first_block),
       proven_(static_cast<std::size_t>(segment_->size())) {
   std::array<std::uint8_t, sizeof number_> random{};
@@ -39,14 +40,18 @@ PeerMemory::PeerMemory(std::shared_ptr<Segment> segment, int rank, int first_blo
   number_ = std::bit_cast<std::uint64_t>(random);
   // Fails without Yama.
   ::prctl(PR_SET_PTRACER, static_cast<unsigned long>(::getppid()), 0UL, 0UL, 0UL);
-  MemoryProof& proof = segment_->block(first_block_ + rank).memory_proof;
-  proof.address = reinterpret_cast<std::uint64_t>(&number_);
-  proof.number = number_;
-  proof.pid = static_cast<std::uint32_t>(::getpid());
+  own_proof_.address = reinterpret_cast<std::uint64_t>(&number_);
+  own_proof_.number = number_;
+  own_proof_.pid = static_cast<std::uint32_t>(::getpid());
+}
+
+void PeerMemory::withdraw() {
+  withdrawn_ = true;
+  own_proof_ = {};
 }
 
 bool PeerMemory::read(int rank, std::uint64_t address, std::byte* to, std::size_t bytes) {
-  if (!is_proven(rank)) return false;
+  if (withdrawn_ || !is_proven(rank)) return false;
   return read_all(segment_->block(first_block_ + rank).memory_proof.pid, address, to, bytes);
 }
 

@@ -33,13 +33,19 @@ class PeerMemory {
   // Returns false if the memory cannot be read; a part of `to` may then be written.
   bool read(int rank, std::uint64_t address, std::byte* to, std::size_t bytes);
 
+  // Removes this process's number, and makes all reads fail.
+  void withdraw();
+  bool withdrawn() const { return withdrawn_; }
+
  private:
   bool is_proven(int rank);
 
   std::shared_ptr<Segment> segment_;
+  MemoryProof& own_proof_;
   int first_block_;
   std::uint64_t number_ = 0;  // other processes look for it
   std::vector<bool> proven_;  // by rank
+  bool withdrawn_ = false;
 };
 
 }  // namespace libhvd

@@ -5,12 +5,23 @@
 #include "collective/quicker_way.hpp"
 #include "support.hpp"
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <map>
 #include <numeric>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <hvd/hvd.hpp>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 namespace libhvd::test::direct {
 namespace {
@@ -162,6 +173,15 @@ TEST(DirectReads, AreReplacedByChunksIfARankCannotRead) {
   }
 }
 
+TEST(DirectReads, AreReplacedByChunksIfARankRefusesThem) {
+  for (const int refusing : {0, 2}) {
+    run_ranks(3, [&](Communicator& communicator) {
+      if (communicator.rank() == refusing) communicator.refuse_direct_reads();
+      all_collectives(communicator);
+    });
+  }
+}
+
 TEST(DirectReads, OffersEndAfterAFailure) {
   auto segment = Segment::anonymous(1);
   ASSERT_TRUE(segment.ok());
@@ -171,6 +191,50 @@ TEST(DirectReads, OffersEndAfterAFailure) {
   EXPECT_EQ(reads.offer(Collective::broadcast, data.data(), 100), 0u);
   reads.stop();
   EXPECT_EQ(reads.offer(Collective::broadcast, data.data(), kBytes), 0u);
+}
+
+// Makes the kernel answer process_vm_readv(2) of this process with `action` (seccomp(2)).
+void filter_reads(std::uint32_t action) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_process_vm_readv, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, action),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{static_cast<unsigned short>(std::size(program)), program};
+  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+}
+
+// Returns what rank 1 of two reports after allgathers of 1 MiB, in which rank 1 has the filter.
+std::optional<std::string> gather_with_filter(std::uint32_t action,
+                                              const std::map<std::string, std::string>& variables) {
+  const auto body = [action](int rank, const Child::Tell& tell) {
+    if (rank == 1) filter_reads(action);
+    try {
+      hvd::init();
+      std::vector<int> own(kBytes / sizeof(int), rank), wanted(own.size(), 0);
+      wanted.insert(wanted.end(), own.size(), 1);
+      bool right = true;
+      for (int call = 0; call < 3; ++call)
+        right = right && hvd::allgather(std::span(own)) == wanted;
+      hvd::shutdown();
+      tell(right ? "right" : "wrong");
+    } catch (const hvd::Error& error) {
+      tell(error.what());
+    }
+  };
+  Job job(2, body, variables);
+  return job.rank(1).line();
+}
+
+TEST(DirectReads, AreReplacedByChunksWhereAFilterRefusesThem) {
+  EXPECT_EQ(gather_with_filter(SECCOMP_RET_ERRNO | EPERM, {}), "right");
+}
+
+TEST(DirectReads, AreNotTriedIfTheVariableTurnsThemOff) {
+  EXPECT_EQ(gather_with_filter(SECCOMP_RET_KILL_PROCESS, {{"HVD_DIRECT_READS", "0"}}), "right");
+  EXPECT_EQ(gather_with_filter(SECCOMP_RET_KILL_PROCESS, {}), std::nullopt);
 }
 
 }  // namespace

@@ -70,6 +70,12 @@ TEST_F(PeerMemoryTest, RefusesARankThatPublishedNoNumber) {
   EXPECT_FALSE(read(data_.data()));
 }
 
+TEST_F(PeerMemoryTest, ReadsNothingOnceWithdrawn) {
+  memory_.withdraw();
+  EXPECT_FALSE(read(data_.data()));
+  EXPECT_EQ(segment_->block(0).memory_proof.number, 0u);
+}
+
 TEST_F(PeerMemoryTest, FailsAtMemoryThatIsNotThere) {
   void* const hole = ::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   EXPECT_FALSE(read(hole, 100));

@@ -1,5 +1,6 @@
-// Training methods for C++20 that need less communication than an allreduce in each step: LocalSGD,
-// DiLoCo, Gossip and a parameter server. Header only. docs/train/methods.md says which to choose.
+// Training methods for C++20 beside an allreduce in each step. LocalSGD, DiLoCo, Gossip and a
+// parameter server need less communication, a sharded optimizer less memory. Header only.
+// docs/train/methods.md says which to choose.
 //
 //   hvd::State model;                                // names for the program's tensors of float
 //   model.add("weights", weights);
@@ -23,5 +24,6 @@
 
 #include "hvd/local_steps.hpp"
 #include "hvd/parameter_server.hpp"
+#include "hvd/sharded_optimizer.hpp"
 
 #endif  // HVD_METHODS_HPP_

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -62,8 +63,12 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Gener
 @pytest.fixture
 def shared(cluster: Cluster, request: pytest.FixtureRequest) -> Path:
     """The test's own folder in the ordinary user's home: a path inside, the same on all hosts."""
-    folder = Path("/home/user", request.node.name.translate(str.maketrans("[]/ ", "____")))
-    seen_from_here = cluster.root_of("login") / str(folder).lstrip("/")
+    name = request.node.name.translate(str.maketrans("[]/ ", "____"))
+    home = cluster.root_of("login") / "home/user"
+    # Another file may have a test of the same name.
+    names = itertools.chain([name], (f"{name}{number}" for number in itertools.count(2)))
+    folder = Path("/home/user", next(each for each in names if not (home / each).exists()))
+    seen_from_here = home / folder.name
     seen_from_here.mkdir()
     os.chown(seen_from_here, USER.uid, USER.uid)
     return folder

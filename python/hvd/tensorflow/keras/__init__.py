@@ -23,6 +23,7 @@ from hvd.tensorflow import (Adasum, Average, Compression, DiLoCo, Error, Gossip,
                             process_set_ids, rank, remove_process_set, rocm_built, shutdown, size, start_timeline,
                             stop_timeline)
 from hvd.tensorflow.gradients import Groups
+from hvd.tensorflow.sharded import sharded
 from hvd.tensorflow.sync_batch_norm import SyncBatchNormalization
 
 from . import callbacks
@@ -34,13 +35,26 @@ def DistributedOptimizer(optimizer: Any, name: Optional[str] = None, device_dens
                          gradient_predivide_factor: float = 1.0, op: ReduceOp = Average,
                          backward_passes_per_step: int = 1, average_aggregated_gradients: bool = False,
                          num_groups: int = 0, groups: Groups = None, process_set: ProcessSet = global_process_set,
-                         scale_local_gradients: bool = True) -> Any:
+                         scale_local_gradients: bool = True, shard: bool = False) -> Any:
     """Returns the optimizer itself, changed so that it reduces gradients over the ranks before it applies them.
 
     Arguments: those of hvd.tensorflow.DistributedOptimizer. ValueError unless op is Average or Sum.
+
+    shard: each of N ranks has 1/N of the optimizer's state, and makes the step for as much of the weights. Losses are
+    those without it. For optimizers of Keras 3 that treat each element by itself, with no argument but `op`; a
+    collective. The optimizer gets two methods. full_state_dict(), on all ranks: returns the whole state and the
+    weights, for a checkpoint. load_state_dict(state, model.trainable_variables): loads it, with any number of ranks.
+    A model that Keras saves has no state of such an optimizer.
     """
     if op not in (Average, Sum):
         raise ValueError(f"hvd: DistributedOptimizer(op={op!r}): Average and Sum are what gradients can be reduced by")
+    if shard:
+        given = [device_dense, device_sparse, compression is not Compression.none, sparse_as_dense,
+                 gradient_predivide_factor != 1, backward_passes_per_step != 1, average_aggregated_gradients,
+                 num_groups, groups is not None, process_set is not global_process_set]
+        if any(given):
+            raise errors.UnsupportedError("hvd: DistributedOptimizer(shard=True) takes no other argument but `op`")
+        return sharded(optimizer, ReduceOp(op))
     return _hvd.DistributedOptimizer(
         optimizer, name=name, device_dense=device_dense, device_sparse=device_sparse, compression=compression,
         sparse_as_dense=sparse_as_dense, backward_passes_per_step=backward_passes_per_step, op=op,

@@ -20,8 +20,11 @@
 #include <hvd/hvd.hpp>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace libhvd::test::direct {
 namespace {
@@ -206,26 +209,42 @@ void filter_reads(std::uint32_t action) {
   ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
 }
 
-// Returns what rank 1 of two reports after allgathers of 1 MiB, in which rank 1 has the filter.
+// A rank's part of a job: reports whether allgathers of 1 MiB were right, or the error.
+void gather_in_job(int rank, const Child::Tell& tell) {
+  try {
+    hvd::init();
+    std::vector<int> own(kBytes / sizeof(int), rank), wanted(own.size(), 0);
+    wanted.insert(wanted.end(), own.size(), 1);
+    bool right = true;
+    for (int call = 0; call < 3; ++call) right = right && hvd::allgather(std::span(own)) == wanted;
+    hvd::shutdown();
+    tell(right ? "right" : "wrong");
+  } catch (const hvd::Error& error) {
+    tell(error.what());
+  }
+}
+
+// Returns what rank 1 of two reports if it has the filter.
 std::optional<std::string> gather_with_filter(std::uint32_t action,
                                               const std::map<std::string, std::string>& variables) {
   const auto body = [action](int rank, const Child::Tell& tell) {
     if (rank == 1) filter_reads(action);
-    try {
-      hvd::init();
-      std::vector<int> own(kBytes / sizeof(int), rank), wanted(own.size(), 0);
-      wanted.insert(wanted.end(), own.size(), 1);
-      bool right = true;
-      for (int call = 0; call < 3; ++call)
-        right = right && hvd::allgather(std::span(own)) == wanted;
-      hvd::shutdown();
-      tell(right ? "right" : "wrong");
-    } catch (const hvd::Error& error) {
-      tell(error.what());
-    }
+    gather_in_job(rank, tell);
   };
   Job job(2, body, variables);
   return job.rank(1).line();
+}
+
+// Runs a rank as the first process of a pid namespace, as in a container.
+void gather_in_namespace(int rank, const Child::Tell& tell) {
+  if (::unshare(CLONE_NEWPID) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
+    return tell("the system has no pid namespaces");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    gather_in_job(rank, tell);
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(DirectReads, AreReplacedByChunksWhereAFilterRefusesThem) {
@@ -235,6 +254,16 @@ TEST(DirectReads, AreReplacedByChunksWhereAFilterRefusesThem) {
 TEST(DirectReads, AreNotTriedIfTheVariableTurnsThemOff) {
   EXPECT_EQ(gather_with_filter(SECCOMP_RET_KILL_PROCESS, {{"HVD_DIRECT_READS", "0"}}), "right");
   EXPECT_EQ(gather_with_filter(SECCOMP_RET_KILL_PROCESS, {}), std::nullopt);
+}
+
+// Both ranks have the pid 1, so that each finds itself where it looks for the other.
+TEST(DirectReads, AreReplacedByChunksBetweenPidNamespaces) {
+  Job job(2, gather_in_namespace);
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string line = job.rank(rank).line().value_or("nothing");
+    if (line.find("pid namespaces") != std::string::npos) GTEST_SKIP() << line;
+    EXPECT_EQ(line, "right") << "rank " << rank;
+  }
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include "sum_in_order.hpp"
 #include "support.hpp"
 
+#include <chrono>
 #include <csignal>
 #include <map>
 #include <numeric>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <hvd/hvd.hpp>
@@ -240,7 +242,7 @@ TEST_P(SeveralHosts, RanksThatStandStillAreWaitedFor) {
   };
   Job job = job_on(kUneven, body, {{"HVD_HOST_TIMEOUT", "2"}});
   expect_from(job, {3, 4}, "ready");
-  std::this_thread::sleep_for(kLongerThanTheTimeout);  // nothing tells that they have not failed
+  std::this_thread::sleep_for(kLongerThanTheTimeout);  // there is no event: they must not fail
   job.rank(3).signal(SIGCONT);
   job.rank(4).signal(SIGCONT);
   for (int rank = 0; rank < job.size(); ++rank) expect_from(job, {rank, rank}, "success");

@@ -1,5 +1,6 @@
 // Adasum on device memory: libhvd's kernels and NCCL, against the paper's formula in float64.
 #include "device_support.hpp"
+#include "gpu/image.hpp"
 #include "support.hpp"
 
 #include <algorithm>
@@ -132,6 +133,7 @@ TEST(DeviceAdasum, AddsTensorsThatHaveNothingInCommon) {
 
 // Four kernels run, and the CPU waits for none.
 TEST(DeviceAdasum, StaysOnTheStream) {
+  if (kernel_image() == nullptr) GTEST_SKIP() << "libhvd was built without nvcc";
   const TemporaryFolder folder;
   EXPECT_THAT(
       run_on_gpus(
@@ -170,6 +172,7 @@ TEST(DeviceAdasum, IsForAPowerOfTwoOfRanks) {
 }
 
 TEST(DeviceAdasum, WithoutMemoryOnOneDeviceIsAnErrorOnAll) {
+  if (kernel_image() == nullptr) GTEST_SKIP() << "libhvd was built without nvcc";
   EXPECT_THAT(
       run_on_gpus({.odd_rank = 1, .odd_variables = {{"HVD_DOUBLE_CUDA_FAILS", "cudaMalloc:1"}}},
                   [](int, Gpu& gpu) -> std::string {

@@ -436,7 +436,7 @@ void WireupRank::print_rule() const {
                                                         : "TCP";
   std::fprintf(stderr, "hvd: %s\n",
                describe_rule(bootstrap_.info().size, plan.hosts(), plan.channels(),
-                             segment_->layout().shape().chunk, rank_records_[0].transport, over)
+                             segment_->layout().shape().chunk, over)
                    .c_str());
 }
 

@@ -93,15 +93,12 @@ Result<void> Communicator::allreduce_once(const void* input, void* output, std::
     return {};
   }
   if (bytes <= kInlineBytes) return allreduce_inline(call, input, output);
-  if (between_hosts_ && goes_by_streams(bytes, size(), chunks_.bytes, streams_.front()->transport(),
-                                        call.compression != Compression::none)) {
+  if (between_hosts_ && bytes > most_small_between_hosts(chunks_.bytes)) {
     float* residuals = options.residuals;
     if (options.feedback != nullptr) residuals = options.feedback->residuals(count, type, op);
     return allreduce_between_hosts(call, bytes_of(input), bytes_of(output), residuals);
   }
-  if (between_hosts_ && bytes <= most_small_between_hosts(chunks_.bytes))
-    return allreduce_small(call, input, output);
-  if (bytes <= kSmallBytes || alone() || !steps_.segment()->layout().shape().has_results)
+  if (bytes <= kSmallBytes || alone() || !on_one_host())
     return allreduce_small(call, input, output);
   return allreduce_large(call, bytes_of(input), bytes_of(output));
 }
@@ -147,9 +144,9 @@ Result<void> Communicator::allreduce_between_hosts(const Call& call, const std::
   return {};
 }
 
-// Each rank first votes whether its buffers are in shared memory. If they are, its area has their
-// location instead of data. If all are, each rank then votes whether it can map those of all
-// others.
+// On one host. Each rank first votes whether its buffers are in shared memory. If they are, its
+// area has their location instead of data. If all are, each rank then votes whether it can map
+// those of all others.
 Result<void> Communicator::allreduce_large(const Call& call, const std::byte* input,
                                            std::byte* output) {
   const std::size_t bytes = call.count * element_size(call.type);
@@ -180,7 +177,7 @@ std::optional<Communicator::SharedPair> Communicator::find_shared(const Call& ca
                                                                   const std::byte* input,
                                                                   const std::byte* output) const {
   const std::size_t element = element_size(call.type);
-  if (!on_one_host() || !aligned(input, element) || !aligned(output, element)) return std::nullopt;
+  if (!aligned(input, element) || !aligned(output, element)) return std::nullopt;
   const auto in = memory_->find(input, call.count * element);
   const auto out = memory_->find(output, call.count * element);
   if (!in || !out) return std::nullopt;
@@ -268,15 +265,13 @@ void Communicator::reduce_slot(const Call& call, const Slots& slots, const std::
 // Each step shows the results of a chunk and the input of the next chunk. The caller has shown the
 // input of the first chunk.
 //
-// On one host a rank puts its result into the slots from which it has read the input. So a cache
-// line moves between two processors only, each of which reads it before writing it. Writing a line
-// that others have only read took five times as long. Between hosts, areas of other ranks do not
-// travel, so the result is in the rank's own area.
+// A rank puts its result into the slots from which it has read the input. So a cache line moves
+// between two processors only, each of which reads it before writing it. Writing a line that others
+// have only read took five times as long.
 Result<void> Communicator::allreduce_sliced(const Call& call, const std::byte* input,
                                             std::byte* output) {
   const Slices slices(call.count * element_size(call.type), size(), chunks_.bytes);
   const Slots& slots = slices.slots();
-  const bool in_slots = on_one_host();
   // An output that is the input too has been read just before.
   const OutputCopy copy(input == output ? 0 : 2 * call.count * element_size(call.type), size());
   for (std::size_t chunk = 0; chunk < slices.chunks(); ++chunk) {
@@ -284,20 +279,16 @@ Result<void> Communicator::allreduce_sliced(const Call& call, const std::byte* i
     const Area shown = steps_.theirs(rank());
     const Area next = steps_.mine();
     places_.clear();
-    for (int peer = 0; in_slots && peer < size(); ++peer) {
+    for (int peer = 0; peer < size(); ++peer) {
       if (peer != rank()) places_.push_back(steps_.theirs(peer).input + slots.begin(peer, rank()));
     }
-    if (!in_slots) places_.push_back(next.result);
     reduce_slot(call, slots, input + begin, output + begin, places_, length);
-    next.used.result_end = static_cast<std::uint32_t>(in_slots ? 0 : length);
     slices.show(next, input, chunk + 1, rank());
     HVD_CHECK(step(call));
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) continue;
       const auto [at, bytes] = slices.slice(chunk, peer);
-      const std::byte* const result =
-          in_slots ? shown.input + slots.begin(rank(), peer) : steps_.theirs(peer).result;
-      copy(output + at, result, bytes);
+      copy(output + at, shown.input + slots.begin(rank(), peer), bytes);
     }
   }
   return {};

@@ -19,16 +19,23 @@ constexpr std::size_t kResults = 3;
 constexpr std::size_t kBlock = 512;
 static_assert(kBlock % kCompressedBlock == 0);
 
-// Returns a size with which the staging of a host with many ranks stays below 32 MiB. It is the
-// same on all hosts, because they work on the same stretches. The host with the most ranks has as
-// many ranks as there are channels.
-std::size_t stretch_bytes(int channels) {
+// Up to this size, in bytes of the call, one connection between two hosts of a rank each is faster
+// than two (measured).
+constexpr std::size_t kMostBytesOfOneChannel = std::size_t{1} << 20;
+
+// Returns the bytes of a stretch that the ranks of a host show each other. It is the same on all
+// hosts, because they work on the same stretches. The host with the most ranks has as many ranks as
+// there are channels. A slice stays in the caches of the processor that reduces it (measured with
+// two and four ranks a host). The staging of a host with many ranks stays below 32 MiB.
+std::size_t shown_stretch_bytes(int channels) {
+  constexpr std::size_t kSliceBytes = 64 * 1024;
   constexpr std::size_t kStagingBytes = std::size_t{32} << 20;
   constexpr std::size_t kLeastBytes = 64 * 1024;
   constexpr std::size_t kUnit = 4096;
-  const std::size_t places =
-      static_cast<std::size_t>(kLanes) * (kInputs * static_cast<std::size_t>(channels) + kResults);
-  return std::clamp(kStagingBytes / places / kUnit * kUnit, kLeastBytes, kMostStretchBytes);
+  const auto slices = static_cast<std::size_t>(channels);
+  const std::size_t places = static_cast<std::size_t>(kLanes) * (kInputs * slices + kResults);
+  const std::size_t most = std::min(kMostStretchBytes, kSliceBytes * slices);
+  return std::clamp(kStagingBytes / places / kUnit * kUnit, kLeastBytes, most);
 }
 
 std::size_t modulo(int index, std::size_t places) {
@@ -45,8 +52,8 @@ HostsAllreduce::HostsAllreduce(StepBarrier& steps, int lane, std::shared_ptr<Str
       locals_(plan_.ranks_on(host_)),
       own_(static_cast<std::size_t>(std::find(locals_.begin(), locals_.end(), steps.rank()) -
                                     locals_.begin())),
-      stretch_bytes_(stretch_bytes(plan_.channels())),
       in_two_parts_(steps.size() > plan_.hosts()),
+      stretch_bytes_(in_two_parts_ ? shown_stretch_bytes(plan_.channels()) : kMostStretchBytes),
       staging_(steps.segment()->staging(lane)) {
   for (int channel = 0; channel < plan_.channels(); ++channel) {
     if (plan_.server(channel, host_) == steps.rank()) channels_.push_back(channel);
@@ -54,17 +61,23 @@ HostsAllreduce::HostsAllreduce(StepBarrier& steps, int lane, std::shared_ptr<Str
 }
 
 std::size_t HostsAllreduce::staging_bytes(std::size_t local_ranks, int channels) {
-  return (kInputs * local_ranks + kResults) * stretch_bytes(channels);
+  return (kInputs * local_ranks + kResults) * shown_stretch_bytes(channels);
+}
+
+// Returns how many channels a call uses. All do so the same way.
+int HostsAllreduce::channels_for(std::size_t bytes) const {
+  return !in_two_parts_ && bytes <= kMostBytesOfOneChannel ? 1 : plan_.channels();
 }
 
 // Divides the data of a call. On hosts of one rank nothing is shown, so a stretch may be as long as
 // is good for the connections: a compressed one has the bytes of another one.
 Stretches HostsAllreduce::divide(const Call& call, std::size_t partial, bool compressed) const {
-  if (!compressed) return {call.count, partial, plan_.channels(), plan_.hosts(), stretch_bytes_};
+  const int channels = channels_for(call.count * element_size(call.type));
+  if (!compressed) return {call.count, partial, channels, plan_.hosts(), stretch_bytes_};
   const std::size_t longest = std::max(partial, element_size(call.type));
   const std::size_t shorter = call.compression == Compression::int8 ? 4 : 2;
   const std::size_t bytes = in_two_parts_ ? stretch_bytes_ : stretch_bytes_ * shorter;
-  return {call.count, longest, plan_.channels(), plan_.hosts(), bytes};
+  return {call.count, longest, channels, plan_.hosts(), bytes};
 }
 
 std::optional<Failure> HostsAllreduce::run(const Call& call, const std::byte* input,
@@ -76,7 +89,10 @@ std::optional<Failure> HostsAllreduce::run(const Call& call, const std::byte* in
   if (compressed) partial = sizeof(float);
   if (in_two_parts_ && !compressed && !by_inputs) partial = partial_size(call.op, call.type);
   const Stretches stretches = divide(call, partial, compressed);
-  Job job{call, input, output, element, partial, stretches, residuals, compressed, by_inputs, 0};
+  const auto channels = static_cast<std::size_t>(channels_for(call.count * element));
+  const std::size_t served = std::min(channels_.size(), channels);
+  Job job{call,      input,      output,    element, partial, stretches,
+          residuals, compressed, by_inputs, served,  0};
   // A multiple of what the results of a piece must be aligned to.
   job.most_sent = (job.partial_bytes(job.stretches.most_in_piece()) + 15) / 16 * 16;
   const auto hosts = static_cast<std::size_t>(plan_.hosts());
@@ -135,7 +151,7 @@ bool HostsAllreduce::sends_input(const Job& job) const {
 }
 
 void HostsAllreduce::begin(const Job& job, int index) {
-  for (std::size_t served = 0; served < channels_.size(); ++served) {
+  for (std::size_t served = 0; served < job.served; ++served) {
     if (!sends_input(job)) begin_slice(job, index, served);
     for (int host = 0; host < plan_.hosts(); ++host) {
       if (host != host_) send_piece(job, index, served, host);
@@ -231,7 +247,7 @@ const std::byte* HostsAllreduce::aligned_input(const Job& job, Range range) {
 }
 
 std::optional<Failure> HostsAllreduce::take_pieces(const Job& job, int index) {
-  for (std::size_t served = 0; served < channels_.size(); ++served) {
+  for (std::size_t served = 0; served < job.served; ++served) {
     const Range piece = job.stretches.piece(index, channels_[served], host_);
     const auto receive = [&](int host, int source) {
       streams_->receive(channels_[served], host, received_from(job, served, source),
@@ -246,7 +262,7 @@ std::optional<Failure> HostsAllreduce::take_pieces(const Job& job, int index) {
     }
   }
   if (auto failure = wait()) return failure;
-  for (std::size_t served = 0; served < channels_.size(); ++served) finish(job, index, served);
+  for (std::size_t served = 0; served < job.served; ++served) finish(job, index, served);
   return std::nullopt;
 }
 
@@ -346,7 +362,7 @@ void HostsAllreduce::store(const Job& job, const std::byte* compressed, Range ra
 
 std::optional<Failure> HostsAllreduce::take_results(const Job& job, int index) {
   const auto each = [&](auto body) {
-    for (std::size_t served = 0; served < channels_.size(); ++served) {
+    for (std::size_t served = 0; served < job.served; ++served) {
       for (int host = 0; host < plan_.hosts(); ++host) {
         if (host == host_) continue;
         const Range piece = job.stretches.piece(index, channels_[served], host);

@@ -75,6 +75,7 @@ class HostsAllreduce {
     float* residuals;
     bool compressed;
     bool by_inputs;         // each rank's input is sent, instead of a partial result
+    std::size_t served;     // how many of this rank's channels are used, the first ones
     std::size_t most_sent;  // bytes of a piece between hosts
 
     // Returns the bytes of so many elements between hosts: of partial results, and of results.
@@ -85,6 +86,7 @@ class HostsAllreduce {
       return compressed ? compressed_bytes(call.compression, count) : count * element;
     }
   };
+  int channels_for(std::size_t bytes) const;
   Stretches divide(const Call& call, std::size_t partial, bool compressed) const;
 
   std::optional<Failure> turn(const Job& job, int index);
@@ -127,8 +129,8 @@ class HostsAllreduce {
   std::vector<int> locals_;    // the ranks of this host
   std::size_t own_;            // the index of this rank in locals_
   std::vector<int> channels_;  // that this rank serves; `served` is an index in it
+  bool in_two_parts_;          // some host has several ranks
   std::size_t stretch_bytes_;
-  bool in_two_parts_;
   std::span<std::byte> staging_;
 
   std::vector<std::byte> partials_;  // partial results of this rank's slices of two stretches

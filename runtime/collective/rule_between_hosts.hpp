@@ -2,8 +2,6 @@
 // functions; all ranks get the same answer.
 #pragma once
 
-#include "transport/transport.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -17,28 +15,14 @@ inline std::size_t most_small_between_hosts(std::size_t area) {
   return std::min<std::size_t>(area, 32 * 1024);
 }
 
-// Above this the bridges are faster again for two ranks, each on a host of its own (measured). Both
-// ways move the same number of bytes.
-inline constexpr std::size_t kLargeBytesOfTwoRanks = 4 * 1024 * 1024;
-
-// Only the streams compress.
-inline bool goes_by_streams(std::size_t bytes, int ranks, std::size_t area, Transport transport,
-                            bool compressed) {
-  const bool bridges_again =
-      transport == Transport::tcp && ranks == 2 && bytes > kLargeBytesOfTwoRanks && !compressed;
-  return bytes > most_small_between_hosts(area) && !bridges_again;
-}
-
 // Describes the rule for HVD_VERBOSE. `way`: what the connections use.
 inline std::string describe_rule(int ranks, int hosts, int channels, std::size_t area,
-                                 Transport transport, const std::string& way) {
+                                 const std::string& way) {
   return std::to_string(ranks) + " ranks on " + std::to_string(hosts) +
          " hosts: an allreduce of up to " + std::to_string(most_small_between_hosts(area) / 1024) +
          " KiB goes by the bridges in one step, a larger one is reduced in each host first and "
-         "goes "
-         "by " +
-         std::to_string(channels) + " connections between each two hosts, over " + way +
-         (transport == Transport::tcp && ranks == 2 ? ", from 4 MiB on by the bridges again" : "");
+         "goes by up to " +
+         std::to_string(channels) + " connections between each two hosts, over " + way;
 }
 
 }  // namespace libhvd

@@ -15,37 +15,22 @@
 namespace libhvd {
 namespace {
 
-std::size_t bytes_in(std::span<const iovec> parts) {
-  std::size_t bytes = 0;
-  for (const iovec& part : parts) bytes += part.iov_len;
-  return bytes;
+// Removes `bytes` from the front of the part, or all of it. Returns how many it had of them.
+std::size_t skip(iovec& part, std::size_t bytes) {
+  const std::size_t taken = std::min(bytes, part.iov_len);
+  part = {static_cast<std::byte*>(part.iov_base) + taken, part.iov_len - taken};
+  return taken;
 }
 
-// Removes `bytes` from the front of the parts.
-void skip(std::span<iovec> parts, std::size_t bytes) {
-  for (iovec& part : parts) {
-    const std::size_t taken = std::min(bytes, part.iov_len);
-    part.iov_base = static_cast<std::byte*>(part.iov_base) + taken;
-    part.iov_len -= taken;
-    bytes -= taken;
-  }
-}
-
-// Returns the parts of a step's area that follow the head.
-std::array<iovec, 2> body_of(const Segment& segment, int block, std::uint32_t step,
-                             const Used& used) {
-  const Area area = segment.area(block, step);
-  std::byte* const input =
-      used.wide != 0 ? segment.wide(block / segment.size(), step).data() : area.input;
-  return {iovec{input, used.input},
-          iovec{area.result + used.result_begin, used.result_end - used.result_begin}};
+// Returns the part of a step's area that follows the head.
+iovec body_of(const Segment& segment, int block, std::uint32_t step, const Used& used) {
+  std::byte* const input = used.wide != 0 ? segment.wide(block / segment.size(), step).data()
+                                          : segment.area(block, step).input;
+  return {input, used.input};
 }
 
 bool fits(const Used& used, const SegmentLayout& layout) {
-  const SegmentShape& shape = layout.shape();
-  return used.input <= (used.wide != 0 ? layout.wide_bytes() : shape.chunk) &&
-         used.result_begin <= used.result_end &&
-         used.result_end <= (shape.has_results ? shape.chunk : 0);
+  return used.input <= (used.wide != 0 ? layout.wide_bytes() : layout.shape().chunk);
 }
 
 FrameHead make_head(FrameKind kind, int rank, std::uint32_t step) {
@@ -63,8 +48,7 @@ BridgeLink::BridgeLink(std::shared_ptr<Segment> segment, int host, Connection so
       host_(host),
       socket_(std::move(socket)),
       heard_ns_(monotonic_ns()),
-      in_{iovec{&in_head_, sizeof in_head_}},
-      awaited_(sizeof in_head_) {
+      in_{&in_head_, sizeof in_head_} {
   const int own_host = static_cast<int>(segment_->header().host);
   for (int lane = 0; lane < segment_->lanes(); ++lane) {
     for (const int rank : segment_->ranks_on(own_host))
@@ -129,11 +113,9 @@ void BridgeLink::note(const FrameHead& head) {
 void BridgeLink::begin(const FrameHead& head) {
   out_head_ = head;
   out_ = {iovec{&out_head_, sizeof out_head_}};
-  if (head.kind == FrameKind::step) {
-    const auto body = body_of(*segment_, static_cast<int>(head.rank), head.step, head.used);
-    std::copy(body.begin(), body.end(), out_.begin() + 1);
-  }
-  pending_ = bytes_in(out_);
+  if (head.kind == FrameKind::step)
+    out_[1] = body_of(*segment_, static_cast<int>(head.rank), head.step, head.used);
+  pending_ = out_[0].iov_len + out_[1].iov_len;
   note(head);
 }
 
@@ -147,8 +129,9 @@ void BridgeLink::send() {
     }
     const ssize_t sent = socket_.send(out_);
     if (sent >= 0) {
-      skip(out_, static_cast<std::size_t>(sent));
-      pending_ -= static_cast<std::size_t>(sent);
+      const auto bytes = static_cast<std::size_t>(sent);
+      skip(out_[1], bytes - skip(out_[0], bytes));
+      pending_ -= bytes;
     } else if (would_block(errno)) {
       blocked_ = true;
       return;
@@ -162,7 +145,7 @@ void BridgeLink::send() {
 std::optional<LinkEnd> BridgeLink::receive() {
   bool drained = false;  // the last read has taken all that there was
   while (true) {
-    if (awaited_ == 0) {
+    if (in_.iov_len == 0) {
       if (in_body_) {
         finish_frame();
       } else if (const auto end = accept_head()) {
@@ -182,17 +165,11 @@ std::optional<LinkEnd> BridgeLink::receive() {
 
 // Takes what is awaited from what was read ahead. Returns whether there was something.
 bool BridgeLink::take_ahead() {
-  bool any = false;
-  for (iovec& part : in_) {
-    const std::size_t bytes = std::min(part.iov_len, ahead_end_ - ahead_begin_);
-    if (bytes == 0) continue;
-    std::memcpy(part.iov_base, ahead_.data() + ahead_begin_, bytes);
-    part = {static_cast<std::byte*>(part.iov_base) + bytes, part.iov_len - bytes};
-    ahead_begin_ += bytes;
-    awaited_ -= bytes;
-    any = true;
-  }
-  return any;
+  const std::size_t bytes = std::min(in_.iov_len, ahead_end_ - ahead_begin_);
+  if (bytes == 0) return false;
+  std::memcpy(in_.iov_base, ahead_.data() + ahead_begin_, bytes);
+  ahead_begin_ += skip(in_, bytes);
+  return true;
 }
 
 // Reads what is awaited and some bytes beyond it: with a head the body of a small frame, after a
@@ -200,17 +177,14 @@ bool BridgeLink::take_ahead() {
 // what Connection::receive returns.
 ssize_t BridgeLink::read(bool& drained) {
   const std::size_t beyond = in_body_ ? sizeof(FrameHead) : ahead_.size();
-  std::array<iovec, 3> parts{in_[0], in_[1], iovec{ahead_.data(), beyond}};
+  std::array<iovec, 2> parts{in_, iovec{ahead_.data(), beyond}};
   const ssize_t count = socket_.receive(parts);
   if (count <= 0) return count;
   heard_ns_ = monotonic_ns();
   const auto bytes = static_cast<std::size_t>(count);
-  drained = bytes < awaited_ + beyond;
-  const std::size_t taken = std::min(bytes, awaited_);
-  skip(in_, taken);
-  awaited_ -= taken;
+  drained = bytes < in_.iov_len + beyond;
   ahead_begin_ = 0;
-  ahead_end_ = bytes - taken;
+  ahead_end_ = bytes - skip(in_, bytes);
   return count;
 }
 
@@ -267,9 +241,7 @@ bool BridgeLink::accept_step() {
   RankBlock& block = segment_->block(static_cast<int>(head.rank));
   if (head.step != block.arrived.load(std::memory_order_relaxed) + 1) return false;
   block.areas[head.step % 2].header = head.header;
-  const auto body = body_of(*segment_, static_cast<int>(head.rank), head.step, head.used);
-  in_ = {body[0], body[1]};
-  awaited_ = bytes_in(in_);
+  in_ = body_of(*segment_, static_cast<int>(head.rank), head.step, head.used);
   in_body_ = true;
   return true;
 }
@@ -278,8 +250,7 @@ bool BridgeLink::accept_step() {
 void BridgeLink::finish_frame() {
   if (in_body_) segment_->publish(static_cast<int>(in_head_.rank), in_head_.step);
   in_body_ = false;
-  in_ = {iovec{&in_head_, sizeof in_head_}};
-  awaited_ = sizeof in_head_;
+  in_ = {&in_head_, sizeof in_head_};
 }
 
 }  // namespace libhvd

@@ -35,7 +35,7 @@ struct FrameHead {
   std::uint32_t reserved;
   StepHeader header;  // of a step
 };
-static_assert(sizeof(FrameHead) == 32 + sizeof(StepHeader));
+static_assert(sizeof(FrameHead) == 24 + sizeof(StepHeader));
 
 enum class LinkEnd {
   goodbye,  // the other bridge has sent a goodbye and leaves
@@ -108,7 +108,7 @@ class BridgeLink {
   // Out.
   std::vector<Local> locals_;
   FrameHead out_head_{};
-  std::array<iovec, 3> out_{};  // the rest of the frame
+  std::array<iovec, 2> out_{};  // the rest of the frame
   std::size_t pending_ = 0;     // bytes in it
   bool blocked_ = false;
   bool broken_ = false;  // sending fails; what has arrived may still be read
@@ -120,8 +120,7 @@ class BridgeLink {
   // In.
   FrameHead in_head_{};
   bool in_body_ = false;
-  std::array<iovec, 2> in_{};  // room for the rest of the head or the body
-  std::size_t awaited_ = 0;    // bytes in it
+  iovec in_;  // room for the rest of the head or the body
   // What was read beyond that, so that a small frame takes one read: from ahead_begin_ to
   // ahead_end_.
   std::array<std::byte, 8192> ahead_;

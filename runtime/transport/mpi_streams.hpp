@@ -30,7 +30,6 @@ class MpiStreams final : public Streams {
                                                    const std::vector<MpiEnd>& ends);
   ~MpiStreams() override;
 
-  Transport transport() const override { return Transport::mpi; }
   void send(int channel, int host, const void* data, std::size_t bytes) override;
   void receive(int channel, int host, void* data, std::size_t bytes) override;
   void mark() override;

@@ -24,7 +24,7 @@ namespace libhvd {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x314d485344564844u;  // "DHVDSHM1" in memory
-constexpr std::uint32_t kVersion = 8;
+constexpr std::uint32_t kVersion = 9;
 
 Result<Mapping> map(int file, std::size_t bytes, std::uint64_t begin = 0) {
   void* address =

@@ -9,9 +9,6 @@ namespace {
 // of two areas.
 constexpr std::size_t kInputBytes = std::size_t{16} << 20;
 
-// Up to this many ranks on several hosts can reduce in slices too, for which they show results.
-constexpr int kMostWithResults = 16;
-
 // Blocks of up to kRoomyRanks ranks have pages of their own. The processor's prefetcher stops at
 // the end of a page, so it does not take a line away from the rank that writes it.
 constexpr std::size_t kRoomyStride = 4096;
@@ -29,7 +26,7 @@ SegmentShape SegmentShape::across_hosts(int ranks, int lanes) {
   SegmentShape shape(ranks, lanes);
   const std::size_t share = kInputBytes / (2 * kLanes * static_cast<std::size_t>(ranks));
   shape.chunk = std::clamp(share / kCacheLine * kCacheLine, kLeastChunkBytes, kChunkBytes);
-  shape.has_results = ranks <= kMostWithResults;
+  shape.has_results = false;
   return shape;
 }
 

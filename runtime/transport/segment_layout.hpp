@@ -35,13 +35,11 @@ inline constexpr int kLanes = 2;
 
 using Nonce = std::array<std::uint8_t, 16>;
 
-// The part of an area that peers read after the step. Only this part travels to other hosts. The
-// input starts at the beginning of its area.
+// The part of an input area that peers read after the step. It begins where the area begins. Only
+// this part travels to other hosts.
 struct Used {
   std::uint32_t input = 0;  // bytes
-  std::uint32_t result_begin = 0;
-  std::uint32_t result_end = 0;
-  std::uint32_t wide = 0;  // 1: the input is in the room of all ranks (Segment::wide)
+  std::uint32_t wide = 0;   // 1: the input is in the room of all ranks (Segment::wide)
 };
 
 inline constexpr std::size_t kHostBytes = 64;
@@ -118,7 +116,7 @@ struct SegmentShape {
   int ranks;
   int lanes;
   std::size_t chunk = kChunkBytes;
-  bool has_results = true;
+  bool has_results = true;  // a second area for each input area; not across hosts
 };
 
 struct alignas(4096) SegmentHeader {

@@ -28,7 +28,6 @@ class SocketStreams final : public Streams {
   // `ends`: one for each channel that this rank serves and each other host.
   SocketStreams(StreamPlan plan, std::vector<StreamEnd> ends);
 
-  Transport transport() const override { return Transport::tcp; }
   void send(int channel, int host, const void* data, std::size_t bytes) override;
   void receive(int channel, int host, void* data, std::size_t bytes) override;
   void mark() override;

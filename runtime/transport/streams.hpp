@@ -9,7 +9,6 @@
 #include "transport/segment_layout.hpp"
 #include "transport/step_barrier.hpp"
 #include "transport/stream_plan.hpp"
-#include "transport/transport.hpp"
 
 #include <array>
 #include <cstddef>
@@ -25,7 +24,6 @@ class Streams {
   Streams& operator=(const Streams&) = delete;
 
   const StreamPlan& plan() const { return plan_; }
-  virtual Transport transport() const = 0;
 
   // Sends what it can at once, the rest in turn(). The memory must stay unchanged until a turn is
   // over in which it was due.

@@ -107,8 +107,8 @@ void expect_all(const Hosts& hosts, const std::vector<Plan>& plans, bool encrypt
   });
 }
 
-// Beside the header; in one step; in one stretch, in several, and with a rest.
-const std::vector<std::size_t> kLengths{1, 3, 1000, 8193, 12345, 70001, 250003};
+// Beside the header; in one step; in one stretch, in several, and with a rest; over all channels.
+const std::vector<std::size_t> kLengths{1, 3, 1000, 8193, 12345, 70001, 250003, 300007};
 
 TEST(AllreduceBetweenHosts, GivesTheBitsOfTheReferenceForEverySize) {
   for (const Hosts& hosts : kPlacements) {

@@ -1,7 +1,6 @@
-// Which transport the environment asks for, and what goes over it.
+// Which transport the environment asks for.
 #include "transport/transport.hpp"
 
-#include "collective/rule_between_hosts.hpp"
 #include "support.hpp"
 
 #include <gtest/gtest.h>
@@ -29,19 +28,6 @@ TEST(Transport, ThatThereIsNotIsAnErrorThatNamesTheVariableAndItsValues) {
                                              "\" is not a transport: it is tcp (the default) or "
                                              "mpi");
   }
-}
-
-TEST(Transport, OfTwoRanksCarriesTheLargestMessagesUnlessItIsTcp) {
-  for (const Transport transport : {Transport::tcp, Transport::mpi}) {
-    EXPECT_FALSE(goes_by_streams(32 * 1024, 2, kChunkBytes, transport, false));
-    EXPECT_TRUE(goes_by_streams(kLargeBytesOfTwoRanks, 2, kChunkBytes, transport, false));
-    EXPECT_TRUE(goes_by_streams(kLargeBytesOfTwoRanks + 1, 3, kChunkBytes, transport, false));
-  }
-  EXPECT_FALSE(goes_by_streams(kLargeBytesOfTwoRanks + 1, 2, kChunkBytes, Transport::tcp, false));
-  EXPECT_TRUE(goes_by_streams(kLargeBytesOfTwoRanks + 1, 2, kChunkBytes, Transport::mpi, false));
-  EXPECT_TRUE(goes_by_streams(kLargeBytesOfTwoRanks + 1, 2, kChunkBytes, Transport::tcp, true));
-  EXPECT_FALSE(goes_by_streams(2048, 2000, 2048, Transport::tcp, false));
-  EXPECT_TRUE(goes_by_streams(2049, 2000, 2048, Transport::tcp, false)) << "more than a rank shows";
 }
 
 }  // namespace

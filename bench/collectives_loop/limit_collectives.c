@@ -1,0 +1,90 @@
+/* The limit of an allgather or alltoall of two ranks without a library: each process writes its
+ * bytes into memory that both share, and a flag into the line before them. It waits for the other's
+ * flag and copies the other's bytes. limit_collectives allgather|alltoall BYTES… */
+#include "../allreduce_loop/loop.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LINE = 64, MOST = 1 << 26 };
+
+/* What a process shows in a step. It has two, used in turn: when both have shown step t, both have
+ * read what was shown in t-1. */
+typedef struct place {
+  _Alignas(LINE) atomic_uint step;
+  _Alignas(LINE) char bytes[MOST];
+} place;
+
+static int rank;
+static place* places; /* by rank and parity */
+static unsigned step;
+static char* output;
+
+static place* place_of(int of, unsigned at) {
+  return &places[of * 2 + (int)(at % 2)];
+}
+
+/* Shows `shown` bytes, and returns what the other process shows. */
+static const char* exchange(const char* from, size_t shown) {
+  ++step;
+  place* const mine = place_of(rank, step);
+  place* const other = place_of(1 - rank, step);
+  memcpy(mine->bytes, from, shown);
+  atomic_store_explicit(&mine->step, step, memory_order_release);
+  while (atomic_load_explicit(&other->step, memory_order_acquire) != step) {
+  }
+  return other->bytes;
+}
+
+static void allgather(float* buffer, size_t count) {
+  const size_t bytes = count * sizeof *buffer;
+  memcpy(output + (size_t)rank * bytes, buffer, bytes);
+  memcpy(output + (size_t)(1 - rank) * bytes, exchange((const char*)buffer, bytes), bytes);
+}
+
+static void alltoall(float* buffer, size_t count) {
+  const size_t half = count / 2 * sizeof *buffer;
+  const char* const input = (const char*)buffer;
+  const size_t own = (size_t)rank * half;
+  const size_t others = half - own;
+  memcpy(output + own, input + own, half);
+  memcpy(output + others, exchange(input + others, half), half);
+}
+
+static void barrier(void) {
+  exchange("", 0);
+}
+
+static float* allocate(size_t bytes) {
+  if (bytes > MOST) exit(1);
+  const size_t room = (bytes + LINE - 1) / LINE * LINE;
+  free(output);
+  output = aligned_alloc(LINE, room * 2);
+  return aligned_alloc(LINE, room);
+}
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  void* const memory = mmap(NULL, 4 * sizeof(place), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return 1;
+  places = memory;
+  const pid_t child = fork();
+  rank = child == 0;
+  cpu_set_t cpu;
+  CPU_ZERO(&cpu);
+  CPU_SET(rank, &cpu);
+  sched_setaffinity(0, sizeof cpu, &cpu);
+  const bench_system system = {rank, strcmp(argv[1], "alltoall") == 0 ? alltoall : allgather,
+                               barrier, allocate};
+  bench_run(&system, 2, argc, argv);
+  fflush(stdout);
+  if (child == 0) _exit(0);
+  int status = 1;
+  waitpid(child, &status, 0);
+  return status != 0;
+}

@@ -129,22 +129,24 @@ Result<void> Communicator::step(const Call& call) {
   return {};
 }
 
-Result<void> Communicator::open_call(const Call& call) {
+void Communicator::begin_call(const Call& call) {
   facts_ = facts_of(call);
-  const CallHeader own = make_call_header(call);
-  CallHeader header = own;
-  header.hash ^= posts_.hash();
-  std::memcpy(steps_.header().bytes, &header, sizeof header);
+  header_ = make_call_header(call);
+  header_.hash ^= posts_.hash();
+  std::memcpy(steps_.header().bytes, &header_, sizeof header_);
   ++calls_;
+}
+
+Result<void> Communicator::publish_call(const Call& call) {
   HVD_CHECK(step(call));
-  bool fits = header.faulty == 0;
+  bool fits = header_.faulty == 0;
   bool posted = false;
   for (int rank = 0; rank < size(); ++rank) {
     const bool post = steps_.has_posted(rank);
     posted = posted || post;
-    fits = fits && !post && contents_of(steps_.theirs(rank)).call == header;
+    fits = fits && !post && contents_of(steps_.theirs(rank)).call == header_;
   }
-  if (posted) return explain_post(call, own, all_ranks());
+  if (posted) return explain_post(call, make_call_header(call), all_ranks());
   if (!fits) return explain(call);
   posts_.clear();
   return {};
@@ -343,20 +345,20 @@ Result<void> Communicator::exchange_proposals(std::span<const std::byte> own,
     std::byte bytes[kInlineBytes - sizeof(std::uint32_t)];
   };
   static_assert(sizeof(Beside) == kInlineBytes);
-  Beside mine{.length = static_cast<std::uint32_t>(own.size()), .bytes = {}};
-  if (own.size() <= sizeof mine.bytes) {
-    copy_bytes(mine.bytes, own.data(), own.size());
-  } else {
-    copy_bytes(steps_.mine().input, own.data(), own.size());
-    steps_.mine().used.input = mine.length;
-  }
-  std::memcpy(own_inline_data(), &mine, sizeof mine);
   Call call{.kind = Collective::proposals};
   call.count = settings.fusion_bytes;
   call.row_size = settings.cache_capacity;
   call.root = static_cast<std::int32_t>(std::min<std::uint64_t>(
       settings.largest_fused_bytes, std::numeric_limits<std::int32_t>::max()));
-  HVD_CHECK(open_call(call));
+  HVD_CHECK(open_call(call, [&] {
+    Beside mine{.length = static_cast<std::uint32_t>(own.size()), .bytes = {}};
+    const bool fits = own.size() <= sizeof mine.bytes;
+    if (fits) copy_bytes(mine.bytes, own.data(), own.size());
+    std::memcpy(own_inline_data(), &mine, sizeof mine);
+    if (fits) return;
+    copy_bytes(steps_.mine().input, own.data(), own.size());
+    steps_.mine().used.input = mine.length;
+  }));
   for (int rank = 0; rank < size(); ++rank) {
     Beside theirs;
     std::memcpy(&theirs, inline_data(rank), sizeof theirs);

@@ -173,9 +173,22 @@ class Communicator {
   };
   using BufferPairs = std::vector<BufferPair>;
 
-  // Publishes the call and compares it with those of the peers. The caller must have put its first
-  // chunk into steps_.mine(). Error: the calls do not fit together, or a rank has failed.
-  Result<void> open_call(const Call& call);
+  // Publishes the call and compares it with those of the peers. `show` puts the first chunk beside
+  // the header and into steps_.mine(). Error: the calls do not fit together, or a rank has failed.
+  //
+  // `show` runs after the header was made. To make it, the processor reads what it has just written
+  // in smaller parts. It waits for all stores before that, and those to the segment take long.
+  template <class Show>
+  Result<void> open_call(const Call& call, Show show) {
+    begin_call(call);
+    show();
+    return publish_call(call);
+  }
+  Result<void> open_call(const Call& call) {
+    return open_call(call, [] {});
+  }
+  void begin_call(const Call& call);
+  Result<void> publish_call(const Call& call);
   Result<void> broadcast_post(const Call& call, std::byte* buffer, std::size_t bytes);
   // Returns a rank's header of the current step, whether it has posted it or not.
   const CallHeader& header_of(int rank) const;
@@ -261,6 +274,7 @@ class Communicator {
   std::vector<std::byte> scratch_;
   std::uint64_t calls_ = 0;
   const Call* current_ = nullptr;  // the running call
+  CallHeader header_{};            // of the call that was begun, with the hash of the posts
   // The headers of the calls since the last whole step, and a hash of them, which is part of the
   // next call's header.
   Posts posts_;

@@ -58,14 +58,12 @@ Result<void> Communicator::allgather(const void* input, std::size_t rows, std::s
   const std::size_t own_bytes = rows * row_bytes;
   Rows own{rows, call.output_rows, {}};
   const std::uint64_t own_address = offer(call, input, own_bytes);
-  if (own_bytes <= sizeof own.data) {
-    copy_bytes(own.data, input, own_bytes);
-  } else {
-    std::memcpy(own.data, &own_address, sizeof own_address);
-    if (own_address == 0) chunks_.stage(steps_.mine(), bytes_of(input), own_bytes, 0);
-  }
-  std::memcpy(own_inline_data(), &own, sizeof own);
-  HVD_CHECK(open_call(call));
+  HVD_CHECK(open_call(call, [&] {
+    const bool beside = own_bytes <= sizeof own.data;
+    copy_bytes(own.data, beside ? input : &own_address, beside ? own_bytes : sizeof own_address);
+    std::memcpy(own_inline_data(), &own, sizeof own);
+    if (!beside && own_address == 0) chunks_.stage(steps_.mine(), bytes_of(input), own_bytes, 0);
+  }));
   direct_.begin();
 
   std::vector<GatheredPart> parts;

@@ -122,8 +122,9 @@ Result<void> Communicator::allreduce_small(const Call& call, const void* input, 
   const std::size_t bytes = call.count * element_size(call.type);
   std::byte* const result = scratch();  // the caller's buffer need not be aligned
   for (std::size_t index = 0; index < chunks_.count(bytes); ++index) {
-    chunks_.stage(steps_.mine(), bytes_of(input), bytes, index);
-    HVD_CHECK(index == 0 ? open_call(call) : step(call));
+    const auto show = [&] { chunks_.stage(steps_.mine(), bytes_of(input), bytes, index); };
+    if (index > 0) show();
+    HVD_CHECK(index == 0 ? open_call(call, show) : step(call));
     const std::size_t length = chunks_.length(bytes, index);
     for (int rank = 0; rank < size(); ++rank) {
       sources_[static_cast<std::size_t>(rank)] = steps_.theirs(rank).input;
@@ -152,13 +153,14 @@ Result<void> Communicator::allreduce_large(const Call& call, const std::byte* in
   const std::size_t bytes = call.count * element_size(call.type);
   const auto shared = find_shared(call, input, output);
   const Slices slices(bytes, size(), chunks_.bytes);
-  vote(shared.has_value());
-  if (shared) {
-    new (steps_.mine().input) SharedPair(*shared);
-  } else {
-    slices.show(steps_.mine(), input, 0, rank());
-  }
-  HVD_CHECK(open_call(call));
+  HVD_CHECK(open_call(call, [&] {
+    vote(shared.has_value());
+    if (shared) {
+      new (steps_.mine().input) SharedPair(*shared);
+    } else {
+      slices.show(steps_.mine(), input, 0, rank());
+    }
+  }));
   const int sharing = count_votes();
   if (sharing == size()) {
     const auto buffers = map_all(input, output);

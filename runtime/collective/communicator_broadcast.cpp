@@ -21,11 +21,11 @@ Result<void> Communicator::broadcast(void* buffer, std::size_t count, hvd_type t
   const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
   if (bytes <= kPostBytes && is_post(call)) return broadcast_post(call, bytes_of(buffer), bytes);
   const std::uint64_t own_address = rank() == root ? offer(call, buffer, bytes) : 0;
-  if (rank() == root && !alone()) {
+  HVD_CHECK(open_call(call, [&] {
+    if (rank() != root || alone()) return;
     std::memcpy(own_inline_data(), &own_address, sizeof own_address);
     chunks_.stage(steps_.mine(), bytes_of(buffer), own_address == 0 ? bytes : 0, 0);
-  }
-  HVD_CHECK(open_call(call));
+  }));
   if (alone()) return {};
   if (!on_one_host()) return broadcast_chunks(call, bytes_of(buffer), bytes);
   std::uint64_t address;

@@ -122,8 +122,8 @@ Result<void> Communicator::reducescatter(const void* input, std::size_t rows, st
     return reducescatter_inline(call, input, bytes, output, own.begin, own.length);
   const Slots slots(size(), chunks_.bytes);
   const Rounds rounds(slots, parts[0].length);
-  rounds.show(steps_.mine(), parts, bytes_of(input), 0, rank());
-  HVD_CHECK(open_call(call));
+  HVD_CHECK(
+      open_call(call, [&] { rounds.show(steps_.mine(), parts, bytes_of(input), 0, rank()); }));
   for (std::size_t round = 0; round < rounds.count(); ++round) {
     if (round > 0) HVD_CHECK(step(call));
     const Part piece = rounds.piece_for(rank(), own, round);
@@ -185,7 +185,6 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
   const auto show_splits = [&](std::size_t index) {
     chunks_.stage(steps_.mine(), bytes_of(sent.data()), split_bytes, index);
   };
-  show_splits(0);
   const std::size_t row_bytes = row_size * element_size(type);
   const bool sees_all = size() <= kRanksThatSeeAll;
   // The most bytes that a rank shows with its splits; the same on all ranks.
@@ -194,15 +193,16 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
   const auto shows = [&](std::uint64_t all_rows) {
     return all_rows <= most_shown && all_rows * row_bytes <= most_shown;
   };
-  if (call.fault.empty() && shows(rows)) {
+  const std::size_t offered_bytes = call.fault.empty() && sees_all ? rows * row_bytes : 0;
+  const Offer own_offer{call.output_rows, offer(call, input, offered_bytes)};
+  HVD_CHECK(open_call(call, [&] {
+    std::memcpy(own_inline_data(), &own_offer, sizeof own_offer);
+    show_splits(0);
+    if (!call.fault.empty() || !shows(rows)) return;
     const Area mine = steps_.mine();
     copy_bytes(mine.input + split_bytes, input, rows * row_bytes);
     mine.used.input += static_cast<std::uint32_t>(rows * row_bytes);
-  }
-  const std::size_t offered_bytes = call.fault.empty() && sees_all ? rows * row_bytes : 0;
-  const Offer own_offer{call.output_rows, offer(call, input, offered_bytes)};
-  std::memcpy(own_inline_data(), &own_offer, sizeof own_offer);
-  HVD_CHECK(open_call(call));
+  }));
   direct_.begin();
 
   for (std::size_t rank = 0; rank < ranks; ++rank) {

@@ -62,7 +62,10 @@ Result<void> Communicator::allgather(const void* input, std::size_t rows, std::s
     const bool beside = own_bytes <= sizeof own.data;
     copy_bytes(own.data, beside ? input : &own_address, beside ? own_bytes : sizeof own_address);
     std::memcpy(own_inline_data(), &own, sizeof own);
-    if (!beside && own_address == 0) chunks_.stage(steps_.mine(), bytes_of(input), own_bytes, 0);
+    if (!beside && own_address == 0) {
+      chunks_.stage(steps_.mine(), bytes_of(input), own_bytes, 0);
+      steps_.will_read(own_bytes);
+    }
   }));
   direct_.begin();
 

@@ -122,7 +122,10 @@ Result<void> Communicator::allreduce_small(const Call& call, const void* input, 
   const std::size_t bytes = call.count * element_size(call.type);
   std::byte* const result = scratch();  // the caller's buffer need not be aligned
   for (std::size_t index = 0; index < chunks_.count(bytes); ++index) {
-    const auto show = [&] { chunks_.stage(steps_.mine(), bytes_of(input), bytes, index); };
+    const auto show = [&] {
+      chunks_.stage(steps_.mine(), bytes_of(input), bytes, index);
+      steps_.will_read(bytes);
+    };
     if (index > 0) show();
     HVD_CHECK(index == 0 ? open_call(call, show) : step(call));
     const std::size_t length = chunks_.length(bytes, index);

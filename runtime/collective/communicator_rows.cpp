@@ -122,8 +122,10 @@ Result<void> Communicator::reducescatter(const void* input, std::size_t rows, st
     return reducescatter_inline(call, input, bytes, output, own.begin, own.length);
   const Slots slots(size(), chunks_.bytes);
   const Rounds rounds(slots, parts[0].length);
-  HVD_CHECK(
-      open_call(call, [&] { rounds.show(steps_.mine(), parts, bytes_of(input), 0, rank()); }));
+  HVD_CHECK(open_call(call, [&] {
+    rounds.show(steps_.mine(), parts, bytes_of(input), 0, rank());
+    steps_.will_read(own.length);
+  }));
   for (std::size_t round = 0; round < rounds.count(); ++round) {
     if (round > 0) HVD_CHECK(step(call));
     const Part piece = rounds.piece_for(rank(), own, round);
@@ -198,6 +200,7 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
   HVD_CHECK(open_call(call, [&] {
     std::memcpy(own_inline_data(), &own_offer, sizeof own_offer);
     show_splits(0);
+    steps_.will_read(2 * split_bytes + rows * row_bytes);
     if (!call.fault.empty() || !shows(rows)) return;
     const Area mine = steps_.mine();
     copy_bytes(mine.input + split_bytes, input, rows * row_bytes);

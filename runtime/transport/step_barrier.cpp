@@ -15,6 +15,9 @@ namespace {
 
 // A pause takes the processor up to 140 cycles, longer than a cache line needs from core to core.
 constexpr int kEagerSpins = 50;
+// What a rank fetches of another one's area while it waits for the step: the data then comes
+// together with the number of the step, and not after it. With more data it gained nothing.
+constexpr std::size_t kMostFetched = 2 * kCacheLine;
 constexpr int kPauses = 100;
 constexpr std::uint64_t kYieldNs = 1'000'000;
 // About the time between two steps of a large message. A rank that yields may give its processor to
@@ -94,6 +97,7 @@ std::optional<Failure> StepBarrier::step() {
   failure_ = passed_on(failure);
   if (failure_) return failure_;
   whole_step_ = step_;
+  read_next_ = 0;
   if (step_ == 1) learn_processors();
   // A death that others have found concerns the next step, because all have published this one. But
   // a rank with another failure may live and continue to publish: one that a forked child used, one
@@ -182,7 +186,13 @@ bool StepBarrier::reached(int rank, Among among) const {
 // Spins on the cache line that is needed next, if it is known.
 bool StepBarrier::spin_for(int rank, Among among) const {
   const int spins = kEagerSpins + (crowded_ ? 0 : kPauses);
+  const bool fetches = among == Among::all && read_next_ > 0 && read_next_ <= kMostFetched;
+  const std::byte* const data = fetches ? theirs(rank).input : nullptr;
   for (int spin = 0; spin < spins; ++spin) {
+    if (fetches) {
+      __builtin_prefetch(data);
+      __builtin_prefetch(data + kMostFetched - kCacheLine);
+    }
     const bool there =
         among == Among::all
             ? block(rank).areas[step_ % 2].step.load(std::memory_order_acquire) == step_

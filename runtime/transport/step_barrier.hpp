@@ -63,6 +63,10 @@ class StepBarrier {
   Area next_of(int rank) { return segment_->area(first_block_ + rank, step_ + 1); }
   bool on_one_host() const { return !segment_->bridge(); }
 
+  // Says that so many bytes at the beginning of the other ranks' input areas are read after the
+  // next step. A step on one host fetches a few bytes while it waits.
+  void will_read(std::size_t bytes) { read_next_ = bytes; }
+
   // Publishes the area and waits for all ranks. Returns nullopt on success, or else the failure.
   // After success theirs() is valid until the next step.
   std::optional<Failure> step();
@@ -178,6 +182,7 @@ class StepBarrier {
   std::uint32_t whole_step_ = 0;  // the last one that was not a post; 0 before the first
   std::uint32_t step_on_host_ = 0;
   StepHeader header_{};
+  std::size_t read_next_ = 0;  // see will_read()
   std::uint64_t waited_ns_ = 0;
   int next_look_;
   bool crowded_ = true;        // ranks share processors; also true before the first step

@@ -1,4 +1,5 @@
-"""Two hosts for a bench: network namespaces of this machine, joined by a pair of virtual Ethernet devices. Root only.
+"""Hosts for a bench: network namespaces of this machine. Two are joined by a pair of virtual Ethernet devices, more by a
+bridge in a namespace of its own. Root only.
 
 The kernel of the machine may have no netem, so the link has a rate, but no delay.
 """
@@ -36,8 +37,29 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True)
 
 
+def remove_namespace(name: str) -> None:
+    pids = subprocess.run(["ip", "netns", "pids", name], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    for pid in map(int, pids.stdout.split()):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
+
+
+def join(hosts: list[Host], switch: str) -> None:
+    """Gives each host a device veth0. `switch`: the name for the namespace of the bridge, if there must be one."""
+    if len(hosts) == 2:
+        ip("link", "add", "veth0", "netns", hosts[0].namespace, "type", "veth",
+           "peer", "name", "veth0", "netns", hosts[1].namespace)
+        return
+    ip("netns", "add", switch)
+    ip("-n", switch, "link", "add", "switch", "up", "type", "bridge", "stp_state", "0", "forward_delay", "0")
+    for number, host in enumerate(hosts):
+        ip("link", "add", "veth0", "netns", host.namespace, "type", "veth", "peer", "name", f"port{number}", "netns", switch)
+        ip("-n", switch, "link", "set", f"port{number}", "master", "switch", "up")
+
+
 @contextlib.contextmanager
-def two_hosts(rate: str | None = None) -> Iterator[list[Host]]:
+def several_hosts(count: int = 2, rate: str | None = None) -> Iterator[list[Host]]:
     """rate: of each direction of the link, in tc's form; None: as fast as it gets. They end with the bench, and what runs on them."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # as Ctrl-C: what follows removes the hosts
@@ -46,13 +68,13 @@ def two_hosts(rate: str | None = None) -> Iterator[list[Host]]:
     with (tempfile.TemporaryDirectory(prefix="hvd-bench-", dir="/dev/shm") as memory,
           tempfile.TemporaryDirectory(prefix="hvd-bench-") as view):
         hosts = [Host(f"{mark}{end}", f"{mark}{end}", f"10.213.{subnet}.{number}", Path(memory), Path(view))
-                 for number, end in enumerate("ab", start=1)]
+                 for number, end in enumerate("abcdefgh"[:count], start=1)]
+        switch = f"{mark}switch"
         try:
             for host in hosts:
                 (host.memory / host.name).mkdir(mode=0o1777)
                 ip("netns", "add", host.namespace)
-            ip("link", "add", "veth0", "netns", hosts[0].namespace, "type", "veth",
-               "peer", "name", "veth0", "netns", hosts[1].namespace)
+            join(hosts, switch)
             for host in hosts:
                 ip("-n", host.namespace, "address", "add", f"{host.address}/24", "dev", "veth0")
                 for device in ("lo", "veth0"):
@@ -63,11 +85,9 @@ def two_hosts(rate: str | None = None) -> Iterator[list[Host]]:
             yield hosts
         finally:
             for host in hosts:
-                pids = subprocess.run(["ip", "netns", "pids", host.namespace], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-                for pid in map(int, pids.stdout.split()):
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                subprocess.run(["ip", "netns", "del", host.namespace], stderr=subprocess.DEVNULL)
+                remove_namespace(host.namespace)
+            if count > 2:
+                remove_namespace(switch)
 
 
 def rank_variables(hosts: list[Host], host: Host, rank: int, size: int, port: int) -> dict[str, object]:

@@ -47,7 +47,6 @@ constexpr auto kNames = std::to_array<std::pair<long, std::string_view>>({
     {SYS_rt_sigsuspend, "rt_sigsuspend"},
     {SYS_rt_sigtimedwait, "rt_sigtimedwait"},
     {SYS_sched_yield, "sched_yield"},
-    {SYS_semop, "semop"},
     {SYS_semtimedop, "semtimedop"},
     {SYS_sendmsg, "sendmsg"},
     {SYS_sendto, "sendto"},
@@ -66,6 +65,9 @@ constexpr auto kNames = std::to_array<std::pair<long, std::string_view>>({
 #endif
 #ifdef SYS_select
     {SYS_select, "select"},
+#endif
+#ifdef SYS_semop
+    {SYS_semop, "semop"},
 #endif
 });
 

@@ -1,13 +1,10 @@
 /* The limit: two processes that share both buffers, each of which adds one half of both and writes
  * it into both. Nothing that gives two processes the sum in place can touch less memory.
  * limit_loop BYTES… */
-#include "loop.h"
+#include "two_processes.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { MOST = 1 << 30 };
 
@@ -54,17 +51,6 @@ static float* allocate(size_t bytes) {
 int main(int argc, char** argv) {
   for (int i = 0; i < 2; ++i) buffers[i] = share(MOST);
   arrived = share(4096);
-  const pid_t child = fork();
-  rank = child == 0;
-  cpu_set_t cpu;
-  CPU_ZERO(&cpu);
-  CPU_SET(rank, &cpu);
-  sched_setaffinity(0, sizeof cpu, &cpu);
-  const bench_system system = {rank, allreduce, barrier, allocate};
-  bench_run(&system, 1, argc, argv);
-  fflush(stdout);
-  if (child == 0) _exit(0);
-  int status = 1;
-  waitpid(child, &status, 0);
-  return status != 0;
+  const bench_system system = {0, allreduce, barrier, allocate};
+  return bench_run_two(system, &rank, 1, argc, argv);
 }

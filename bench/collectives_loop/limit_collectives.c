@@ -1,14 +1,11 @@
 /* The limit of an allgather or alltoall of two ranks without a library: each process writes its
  * bytes into memory that both share, and a flag into the line before them. It waits for the other's
  * flag and copies the other's bytes. limit_collectives allgather|alltoall BYTES… */
-#include "../allreduce_loop/loop.h"
+#include "../allreduce_loop/two_processes.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { LINE = 64, MOST = 1 << 26 };
 
@@ -73,18 +70,7 @@ int main(int argc, char** argv) {
                             MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return 1;
   places = memory;
-  const pid_t child = fork();
-  rank = child == 0;
-  cpu_set_t cpu;
-  CPU_ZERO(&cpu);
-  CPU_SET(rank, &cpu);
-  sched_setaffinity(0, sizeof cpu, &cpu);
-  const bench_system system = {rank, strcmp(argv[1], "alltoall") == 0 ? alltoall : allgather,
-                               barrier, allocate};
-  bench_run(&system, 2, argc, argv);
-  fflush(stdout);
-  if (child == 0) _exit(0);
-  int status = 1;
-  waitpid(child, &status, 0);
-  return status != 0;
+  const bench_system system = {0, strcmp(argv[1], "alltoall") == 0 ? alltoall : allgather, barrier,
+                               allocate};
+  return bench_run_two(system, &rank, 2, argc, argv);
 }

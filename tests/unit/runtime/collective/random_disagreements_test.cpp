@@ -38,7 +38,7 @@ DrawnCall draw(std::mt19937& random) {
   return call;
 }
 
-// Makes one call. Each rank gives its own value. Returns whether the data is right if it succeeds.
+// Makes the calls of one rank and checks their results. A rank gives the value plus its number.
 class Caller {
  public:
   explicit Caller(Communicator& communicator) : communicator_(communicator) {}
